@@ -1,0 +1,157 @@
+"""Fully connected networks: nonlinearities, the two readout scalings, forward pass and kernels.
+
+    f_r(x) = s Σ_i a_i^r φ(z_i^L(x)),   z¹ = W¹ x / √N0,   z^ℓ = W^ℓ φ(z^{ℓ−1}) / √N,
+
+with s = 1/N (non-lazy) or 1/√N (lazy). Preactivations have shape (N, P): neurons first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import erf
+
+Nonlinearity = Callable[[Array], Array]
+
+
+def sigmoidal(z: Array) -> Array:
+    """φ(z) = ½ [1 + erf(√π z / 2)], with slope ½ at the origin (paper A)."""
+    return 0.5 * (1 + erf(0.5 * np.sqrt(np.pi) * z))
+
+
+def relu_squared(z: Array) -> Array:
+    """φ(z) = max(0, z)², positively homogeneous of degree 2 (paper A, supplement E)."""
+    return jnp.square(jax.nn.relu(z))
+
+
+def linear(z: Array) -> Array:
+    """φ(z) = z."""
+    return z
+
+
+NONLINEARITIES: dict[str, Nonlinearity] = {
+    "linear": linear,
+    "sigmoidal": sigmoidal,
+    "relu": jax.nn.relu,
+    "softplus": jax.nn.softplus,
+    "relu_squared": relu_squared,
+    "erf": erf,
+    "tanh": jnp.tanh,
+}
+
+
+def nonlinearity(name_or_function: str | Nonlinearity) -> Nonlinearity:
+    """The elementwise function behind a name; a function of your own passes through, checked.
+
+    Args:
+        name_or_function: a key of NONLINEARITIES, or an elementwise JAX function.
+
+    Returns:
+        A function from an array to an array of the same shape.
+
+    Raises:
+        ValueError: the name is unknown, or the function is not elementwise.
+    """
+    if isinstance(name_or_function, str):
+        if name_or_function not in NONLINEARITIES:
+            raise ValueError(
+                f"nonlinearity: got {name_or_function!r}, allowed are {sorted(NONLINEARITIES)} "
+                "or an elementwise JAX function"
+            )
+        return NONLINEARITIES[name_or_function]
+    _check_elementwise(name_or_function)
+    return name_or_function
+
+
+def is_bounded(phi: Nonlinearity) -> bool:
+    """Whether |φ| stays bounded far from the origin (decides the readout variance's scaling)."""
+    return bool(np.all(np.abs(phi(jnp.array([-1e4, 1e4]))) < 1e3))
+
+
+@dataclass(frozen=True)
+class Network:
+    """Architecture of a fully connected network.
+
+    Args:
+        depth: number of hidden layers, L ≥ 1.
+        width: neurons per hidden layer, N ≥ 1.
+        nonlinearity: a name from NONLINEARITIES or an elementwise JAX function.
+        scaling: "non-lazy" reads out with 1/N, "lazy" with 1/√N.
+
+    Raises:
+        ValueError: any of these is out of range.
+    """
+
+    depth: int = 1
+    width: int = 500
+    nonlinearity: str | Nonlinearity = "linear"
+    scaling: str = "non-lazy"
+
+    def __post_init__(self):
+        for argument in ("depth", "width"):
+            value = getattr(self, argument)
+            if int(value) != value or value < 1:
+                raise ValueError(f"{argument}: got {value}, needs a whole number of at least 1")
+        if self.scaling not in ("lazy", "non-lazy"):
+            raise ValueError(f"scaling: got {self.scaling!r}, allowed are 'lazy' and 'non-lazy'")
+        nonlinearity(self.nonlinearity)
+
+    @property
+    def phi(self) -> Nonlinearity:
+        """The nonlinearity φ as a function."""
+        if isinstance(self.nonlinearity, str):
+            return NONLINEARITIES[self.nonlinearity]
+        return self.nonlinearity
+
+    @property
+    def readout_scale(self) -> float:
+        """1/N (non-lazy) or 1/√N (lazy)."""
+        return 1 / self.width if self.scaling == "non-lazy" else 1 / self.width**0.5
+
+    def preactivations(self, first: Array, hidden: tuple[Array, ...]) -> tuple[Array, ...]:
+        """All layers' preactivations z¹ … z^L from the first layer's.
+
+        Args:
+            first: z¹, shape (N, P).
+            hidden: W² … W^L, each (N, N).
+
+        Returns:
+            L arrays of shape (N, P).
+        """
+        layers = [first]
+        for weights in hidden:
+            layers.append(weights @ self.phi(layers[-1]) / self.width**0.5)
+        return tuple(layers)
+
+    def outputs(self, feature_preactivations: Array, readouts: Array) -> Array:
+        """Outputs f = s φ(z^L)ᵀ a.
+
+        Args:
+            feature_preactivations: z^L, shape (N, P).
+            readouts: a, shape (N, m).
+
+        Returns:
+            f, shape (P, m).
+        """
+        return self.readout_scale * (self.phi(feature_preactivations).T @ readouts)
+
+    def kernel(self, preactivations: Array) -> Array:
+        """K = φ(z)ᵀ φ(z) / N for preactivations of shape (N, P): a (P, P) matrix."""
+        activations = self.phi(preactivations)
+        return activations.T @ activations / activations.shape[0]
+
+
+def _check_elementwise(phi: Nonlinearity) -> None:
+    probe = jnp.array([-1.3, 0.2, 0.9])
+    try:
+        whole = np.asarray(phi(probe))
+        alone = np.array([np.asarray(phi(probe[i : i + 1]))[0] for i in range(len(probe))])
+    except Exception as error:
+        raise ValueError(f"nonlinearity: {phi} failed on a vector of three numbers: {error}") from error
+    if whole.shape != probe.shape or not np.allclose(whole, alone, rtol=1e-5):
+        raise ValueError(f"nonlinearity: {phi} is not elementwise; give a function that acts on every entry alone")
+    if not np.all(np.isfinite(whole)):
+        raise ValueError(f"nonlinearity: {phi} gives NaN or infinite values at {probe}")
