@@ -1,0 +1,262 @@
+"""The weight posterior in data-span coordinates.
+
+Energy of paper A's posterior, with the temperature rescaled by N in the non-lazy case:
+
+    U = N/(2T) ‖Y − f‖² + ‖a‖²/(2σ_a²) + Σ_ℓ ‖W^ℓ‖²/2        (non-lazy)
+    U = 1/(2T) ‖Y − f‖² + ‖a‖²/(2σ_a²) + Σ_ℓ ‖W^ℓ‖²/2        (lazy)
+
+**Coordinates.** Only the projection of W¹ on the span of the training inputs meets the data. With
+X/√N0 = Bᵀ Rᵀ, B (r, N0) an orthonormal basis of that span and R (P, r), the first preactivations
+are z¹ = u Rᵀ with u = W¹ Bᵀ of shape (N, r) and prior N(0, 1). The rest of W¹ stays exactly at its
+prior; Langevin noise projects to Langevin noise, so the dynamics of z is kept too. For orthogonal
+inputs R = 1 and the product is skipped. Readouts are kept as ã = a/σ_a. All coordinates then have
+unit-variance priors, and the posterior's condition number is O(1/T) rather than O(P/T).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from coding_schemes.networks import Network, is_bounded
+from coding_schemes.tasks import Task
+
+
+class Weights(NamedTuple):
+    """Network weights in coordinates with unit-variance Gaussian priors.
+
+    Attributes:
+        first: u, the first layer in data-span coordinates, shape (N, r).
+        hidden: W² … W^L, each of shape (N, N).
+        readout: ã = a/σ_a, shape (N, m).
+    """
+
+    first: Array
+    hidden: tuple[Array, ...]
+    readout: Array
+
+
+class Prediction(NamedTuple):
+    """One network's response to new inputs.
+
+    Attributes:
+        preactivations: z¹ … z^L, each of shape (N, P*).
+        outputs: f, shape (P*, m).
+    """
+
+    preactivations: tuple[Array, ...]
+    outputs: Array
+
+
+@jax.tree_util.register_pytree_node_class
+class Posterior:
+    """Posterior over the weights of a network that learned a task at temperature T.
+
+    A pytree: the arrays (R, Y, T, σ_a) are its leaves, so posteriors can pass through `jax.jit`
+    and temperatures can be swept without recompilation. `task` and `basis` stay outside.
+
+    Args:
+        task: what the network learned.
+        network: its architecture and readout scaling.
+        temperature: T > 0; rescaled by N in the non-lazy case, as paper A does.
+        readout_variance: σ_a². Unless given: 1 for lazy networks; 1/P for bounded nonlinearities
+            and 1/P^{1/L} for the others (paper A), which keeps the posterior norm of a at O(1).
+        dtype: of the weights; energies are accumulated in float64 where JAX has it enabled.
+
+    Raises:
+        ValueError: T ≤ 0 or not finite, σ_a² ≤ 0, or a dtype that is not a float.
+
+    Source: paper A, Methods, "Weight posterior" and "Scaling limit".
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        network: Network,
+        temperature: float,
+        readout_variance: float | None = None,
+        dtype: Any = jnp.float32,
+    ):
+        if not (np.isfinite(temperature) and temperature > 0):
+            raise ValueError(f"temperature: got {temperature}; sampling needs a finite T > 0")
+        if readout_variance is None:
+            readout_variance = default_readout_variance(task, network)
+        if not (np.isfinite(readout_variance) and readout_variance > 0):
+            raise ValueError(f"readout_variance: got {readout_variance}, needs a finite σ_a² > 0")
+        if not jnp.issubdtype(dtype, jnp.floating):
+            raise ValueError(f"dtype: got {dtype}, needs a floating-point type")
+        self.task: Task | None = task
+        self.network = network
+        basis, root = _data_span(task)
+        self._basis = basis
+        self.root: Array | None = None if root is None else jnp.asarray(root, dtype)
+        self.targets = jnp.asarray(task.targets, dtype)
+        self.temperature = jnp.asarray(temperature, dtype)
+        self.readout_std = jnp.asarray(readout_variance**0.5, dtype)
+
+    def tree_flatten(self):
+        return (self.root, self.targets, self.temperature, self.readout_std), self.network
+
+    @classmethod
+    def tree_unflatten(cls, network, leaves):
+        posterior = object.__new__(cls)
+        posterior.task = posterior._basis = None
+        posterior.network = network
+        posterior.root, posterior.targets, posterior.temperature, posterior.readout_std = leaves
+        return posterior
+
+    @property
+    def dtype(self):
+        """Floating-point type of the weights."""
+        return self.targets.dtype
+
+    @property
+    def rank(self) -> int:
+        """r, the dimension of the span of the training inputs."""
+        return self.targets.shape[0] if self.root is None else self.root.shape[1]
+
+    @property
+    def readout_variance(self) -> Array:
+        """σ_a², prior variance of the readouts."""
+        return jnp.square(self.readout_std)
+
+    @property
+    def likelihood_precision(self) -> Array:
+        """N/T (non-lazy) or 1/T (lazy): the factor of ½‖Y − f‖² in the energy."""
+        scale = self.network.width if self.network.scaling == "non-lazy" else 1
+        return scale / self.temperature
+
+    def at_temperature(self, temperature) -> "Posterior":
+        """The same posterior at another temperature, for annealing and replica exchange."""
+        other = object.__new__(Posterior)
+        other.__dict__.update(self.__dict__, temperature=jnp.asarray(temperature, self.dtype))
+        return other
+
+    def preactivations(self, weights: Weights) -> tuple[Array, ...]:
+        """z¹ … z^L on the training inputs, each of shape (N, P)."""
+        first = weights.first if self.root is None else weights.first @ self.root.T
+        return self.network.preactivations(first, weights.hidden)
+
+    def readouts(self, weights: Weights) -> Array:
+        """a = σ_a ã, shape (N, m)."""
+        return self.readout_std * weights.readout
+
+    def outputs(self, weights: Weights) -> Array:
+        """f on the training inputs, shape (P, m)."""
+        return self.network.outputs(self.preactivations(weights)[-1], self.readouts(weights))
+
+    def energy(self, weights: Weights) -> Array:
+        """U of the module docstring; its negative is the log posterior up to a constant."""
+        prior = sum(_sum_of_squares(leaf) for leaf in jax.tree.leaves(weights))
+        return 0.5 * self.likelihood_precision * self.squared_error(weights) + 0.5 * prior
+
+    def squared_error(self, weights: Weights) -> Array:
+        """‖Y − f‖², summed over inputs and outputs."""
+        return _sum_of_squares(self.targets - self.outputs(weights))
+
+    def logdensity(self, weights: Weights) -> Array:
+        """log posterior density −U in the unit-variance coordinates, up to a constant."""
+        return -self.energy(weights)
+
+    def prior(self, key: Array) -> Weights:
+        """One draw of the weights from the prior."""
+        first, readout, *hidden = jax.random.split(key, self.network.depth + 1)
+        width = self.network.width
+
+        def normal(key, shape):
+            return jax.random.normal(key, shape, self.dtype)
+
+        return Weights(
+            normal(first, (width, self.rank)),
+            tuple(normal(k, (width, width)) for k in hidden),
+            normal(readout, (width, self.targets.shape[1])),
+        )
+
+    def planted(self, first_preactivations: Array, readouts: Array, hidden: tuple[Array, ...] = ()) -> Weights:
+        """Weights with given first preactivations and readouts, to start a chain from theory.
+
+        Args:
+            first_preactivations: z¹, shape (N, P); projected on what the inputs can produce.
+            readouts: a, shape (N, m).
+            hidden: W² … W^L for deeper networks.
+
+        Returns:
+            Weights in the posterior's coordinates.
+        """
+        first = jnp.asarray(first_preactivations, self.dtype)
+        if self.root is not None:
+            first = jnp.linalg.lstsq(self.root, first.T)[0].T
+        return Weights(first, hidden, jnp.asarray(readouts, self.dtype) / self.readout_std)
+
+    def first_layer(self, key: Array, weights: Weights) -> Array:
+        """W¹ in input space, shape (N, N0), drawn from its posterior given u.
+
+        The part in the span of the training inputs is u B; the part orthogonal to it is a fresh
+        prior draw. Two calls with one key are one network.
+
+        Raises:
+            ValueError: the posterior went through a JAX transformation and left its task behind.
+        """
+        if self.task is None:
+            raise ValueError("posterior: this copy came out of a JAX transformation and has no task; use the original")
+        if self._basis is None:
+            return weights.first
+        basis = jnp.asarray(self._basis, self.dtype)
+        fresh = jax.random.normal(key, (self.network.width, basis.shape[1]), self.dtype)
+        return fresh + (weights.first - fresh @ basis.T) @ basis
+
+    def predict(self, key: Array, weights: Weights, inputs) -> Prediction:
+        """Response of one sampled network to new inputs.
+
+        Given z on the training inputs, z* on new ones is Gaussian with mean K*₀ K₀⁺ z and
+        covariance K** − K*₀ K₀⁺ K₀*; drawing W¹ gives exactly that.
+
+        Args:
+            key: draws the part of W¹ that the training inputs leave free.
+            weights: one sample.
+            inputs: new inputs, shape (N0, P*).
+
+        Returns:
+            Preactivations of all layers and outputs.
+
+        Raises:
+            ValueError: the inputs have another dimension than the task's.
+        """
+        inputs = jnp.asarray(inputs, self.dtype)
+        first_layer = self.first_layer(key, weights)
+        if inputs.ndim != 2 or inputs.shape[0] != first_layer.shape[1]:
+            raise ValueError(f"inputs: got shape {inputs.shape}, needs ({first_layer.shape[1]}, number of inputs)")
+        first = first_layer @ inputs / inputs.shape[0] ** 0.5
+        layers = self.network.preactivations(first, weights.hidden)
+        return Prediction(layers, self.network.outputs(layers[-1], self.readouts(weights)))
+
+
+def default_readout_variance(task: Task, network: Network) -> float:
+    """σ_a² that keeps the posterior readouts at O(1): paper A's choice for the network.
+
+    1 for lazy networks; 1/P for bounded nonlinearities at any depth; 1/P^{1/L} for the others.
+    """
+    if network.scaling == "lazy":
+        return 1.0
+    exponent = 1.0 if is_bounded(network.phi) else 1 / network.depth
+    return task.num_inputs**-exponent
+
+
+def _data_span(task: Task) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Basis B (r, N0) and root R (P, r) with X/√N0 = (R B)ᵀ; None stands for the identity."""
+    scaled = task.inputs / np.sqrt(task.input_dim)
+    if task.is_orthogonal:
+        return scaled.T, None
+    left, singular, right = np.linalg.svd(scaled, full_matrices=False)
+    rank = int(np.sum(singular > singular[0] * max(scaled.shape) * np.finfo(float).eps))
+    if rank == task.input_dim:
+        return None, scaled.T
+    return left[:, :rank].T, (singular[:rank, None] * right[:rank]).T
+
+
+def _sum_of_squares(array: Array) -> Array:
+    """Σ x², accumulated in float64 where available: accept/reject needs ΔU to better than 1 in 10⁵·U."""
+    accumulator = jnp.promote_types(array.dtype, jnp.result_type(float))
+    return jnp.sum(jnp.square(array), dtype=accumulator)
