@@ -9,7 +9,6 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -127,7 +126,7 @@ def publish(plot_function: Callable[..., Figure], name: str, *, description: str
     with theme():
         figure = plot_function(**{key: _as_argument(array) for key, array in stored.items()})
         if not isinstance(figure, Figure):
-            raise ValueError(f"plot_function must return a matplotlib Figure; got {type(figure).__name__}")
+            raise TypeError(f"plot_function must return a matplotlib Figure; got {type(figure).__name__}")
         image = io.BytesIO()
         figure.savefig(image, format="png", bbox_inches="tight", pad_inches=0.05, metadata={"Software": None})
         plt.close(figure)
