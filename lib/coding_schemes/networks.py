@@ -152,6 +152,8 @@ def _check_elementwise(phi: Nonlinearity) -> None:
     except Exception as error:
         raise ValueError(f"nonlinearity: {phi} failed on a vector of three numbers: {error}") from error
     if whole.shape != probe.shape or not np.allclose(whole, alone, rtol=1e-5):
-        raise ValueError(f"nonlinearity: {phi} is not elementwise; give a function that acts on every entry alone")
+        raise ValueError(
+            f"nonlinearity: {phi} is not elementwise; give a function that acts on every entry alone"
+        )
     if not np.all(np.isfinite(whole)):
         raise ValueError(f"nonlinearity: {phi} gives NaN or infinite values at {probe}")

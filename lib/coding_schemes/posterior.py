@@ -174,7 +174,9 @@ class Posterior:
             normal(readout, (width, self.targets.shape[1])),
         )
 
-    def planted(self, first_preactivations: Array, readouts: Array, hidden: tuple[Array, ...] = ()) -> Weights:
+    def planted(
+        self, first_preactivations: Array, readouts: Array, hidden: tuple[Array, ...] = ()
+    ) -> Weights:
         """Weights with given first preactivations and readouts, to start a chain from theory.
 
         Args:
@@ -200,7 +202,9 @@ class Posterior:
             ValueError: the posterior went through a JAX transformation and left its task behind.
         """
         if self.task is None:
-            raise ValueError("posterior: this copy came out of a JAX transformation and has no task; use the original")
+            raise ValueError(
+                "posterior: this copy came out of a JAX transformation and has no task; use the original"
+            )
         if self._basis is None:
             return weights.first
         basis = jnp.asarray(self._basis, self.dtype)
@@ -227,7 +231,9 @@ class Posterior:
         inputs = jnp.asarray(inputs, self.dtype)
         first_layer = self.first_layer(key, weights)
         if inputs.ndim != 2 or inputs.shape[0] != first_layer.shape[1]:
-            raise ValueError(f"inputs: got shape {inputs.shape}, needs ({first_layer.shape[1]}, number of inputs)")
+            raise ValueError(
+                f"inputs: got shape {inputs.shape}, needs ({first_layer.shape[1]}, number of inputs)"
+            )
         first = first_layer @ inputs / inputs.shape[0] ** 0.5
         layers = self.network.preactivations(first, weights.hidden)
         return Prediction(layers, self.network.outputs(layers[-1], self.readouts(weights)))

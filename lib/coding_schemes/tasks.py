@@ -51,7 +51,9 @@ class Task:
         test = (self.test_inputs, self.test_labels, self.test_targets)
         if any(part is not None for part in test):
             if any(part is None for part in test):
-                raise ValueError("test split: give test_inputs, test_labels and test_targets together, or none")
+                raise ValueError(
+                    "test split: give test_inputs, test_labels and test_targets together, or none"
+                )
             _check_split("test_", *test)
             if self.test_inputs.shape[0] != self.input_dim:
                 raise ValueError(
@@ -158,11 +160,17 @@ def toy(
     input_dim = num_inputs + 20 if input_dim is None else input_dim
     if input_dim < num_inputs:
         raise ValueError(f"input_dim: got N0 = {input_dim} < P = {num_inputs}; orthogonal inputs need N0 ≥ P")
-    class_targets = one_hot(len(ratios), y_plus, y_minus) if targets is None else np.asarray(targets, dtype=float)
+    class_targets = (
+        one_hot(len(ratios), y_plus, y_minus) if targets is None else np.asarray(targets, dtype=float)
+    )
     if class_targets.ndim != 2 or len(class_targets) != len(ratios):
-        raise ValueError(f"targets: got shape {class_targets.shape}, needs (number of classes {len(ratios)}, m)")
+        raise ValueError(
+            f"targets: got shape {class_targets.shape}, needs (number of classes {len(ratios)}, m)"
+        )
     if len(ratios) > 1 and np.all(class_targets == class_targets[0]):
-        raise ValueError(f"targets: all classes share the target {class_targets[0]}, so there is no task to learn")
+        raise ValueError(
+            f"targets: all classes share the target {class_targets[0]}, so there is no task to learn"
+        )
 
     rng = np.random.default_rng(seed)
     directions, _ = np.linalg.qr(rng.standard_normal((input_dim, num_inputs)))
@@ -235,4 +243,6 @@ def _check_split(prefix: str, inputs: np.ndarray, labels: np.ndarray, targets: n
         raise ValueError(f"{prefix}targets: got shape {targets.shape}, needs ({num_inputs}, m)")
     for argument, array in ((f"{prefix}inputs", inputs), (f"{prefix}targets", targets)):
         if not np.all(np.isfinite(array)):
-            raise ValueError(f"{argument}: {np.count_nonzero(~np.isfinite(array))} values are NaN or infinite")
+            raise ValueError(
+                f"{argument}: {np.count_nonzero(~np.isfinite(array))} values are NaN or infinite"
+            )

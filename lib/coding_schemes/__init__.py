@@ -1,0 +1,1 @@
+"""Coding schemes in neural networks: tasks, networks, posteriors, samplers and theory."""
