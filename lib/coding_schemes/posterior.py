@@ -97,10 +97,12 @@ class Posterior:
         self.readout_std = jnp.asarray(readout_variance**0.5, dtype)
 
     def tree_flatten(self):
+        """Leaves: the arrays R, Y, T and σ_a; static: the network."""
         return (self.root, self.targets, self.temperature, self.readout_std), self.network
 
     @classmethod
     def tree_unflatten(cls, network, leaves):
+        """Rebuild from leaves; the task is left behind."""
         posterior = object.__new__(cls)
         posterior.task = posterior._basis = None
         posterior.network = network
@@ -140,11 +142,11 @@ class Posterior:
         return self.network.preactivations(first, weights.hidden)
 
     def readouts(self, weights: Weights) -> Array:
-        """a = σ_a ã, shape (N, m)."""
+        """Readouts in the paper's units, a = σ_a ã, shape (N, m)."""
         return self.readout_std * weights.readout
 
     def outputs(self, weights: Weights) -> Array:
-        """f on the training inputs, shape (P, m)."""
+        """Outputs f on the training inputs, shape (P, m)."""
         return self.network.outputs(self.preactivations(weights)[-1], self.readouts(weights))
 
     def energy(self, weights: Weights) -> Array:
@@ -157,7 +159,7 @@ class Posterior:
         return _sum_of_squares(self.targets - self.outputs(weights))
 
     def logdensity(self, weights: Weights) -> Array:
-        """log posterior density −U in the unit-variance coordinates, up to a constant."""
+        """Log posterior density −U in the unit-variance coordinates, up to a constant."""
         return -self.energy(weights)
 
     def prior(self, key: Array) -> Weights:

@@ -155,7 +155,8 @@ def toy(
         raise ValueError(f"num_inputs: got {num_inputs}, needs at least 1")
     if ratios.ndim != 1 or np.any(ratios <= 0) or not np.isclose(ratios.sum(), 1.0):
         raise ValueError(
-            f"class_ratios: got {class_ratios} with sum {ratios.sum():g}; needs positive numbers that sum to 1"
+            f"class_ratios: got {class_ratios} with sum {ratios.sum():g}; "
+            "needs positive numbers that sum to 1"
         )
     input_dim = num_inputs + 20 if input_dim is None else input_dim
     if input_dim < num_inputs:

@@ -86,7 +86,7 @@ class Solution:
         return self._cross_kernel(inputs) @ self.dual_field @ self._output_gram
 
     def kernel(self, inputs: np.ndarray, layer: int | None = None) -> np.ndarray:
-        """Posterior-averaged kernel K_ℓ(x, x') on new inputs, shape (P*, P*); the feature layer's unless given."""
+        """Posterior-averaged kernel K_ℓ on new inputs, (P*, P*); the feature layer's unless given."""
         factor = self.learned_factors[self.depth if layer is None else layer]
         coded = self._cross_kernel(inputs) @ self.dual_field
         return inputs.T @ inputs / self.task.input_dim + coded @ factor @ coded.T
