@@ -48,18 +48,15 @@ class Task:
                 f"labels: class {int(np.argmin(counts))} has no training input; "
                 f"every class 0 … {len(counts) - 1} needs at least one"
             )
-        test = (self.test_inputs, self.test_labels, self.test_targets)
-        if any(part is not None for part in test):
-            if any(part is None for part in test):
-                raise ValueError(
-                    "test split: give test_inputs, test_labels and test_targets together, or none"
-                )
-            _check_split("test_", *test)
+        if self.test_inputs is not None and self.test_labels is not None and self.test_targets is not None:
+            _check_split("test_", self.test_inputs, self.test_labels, self.test_targets)
             if self.test_inputs.shape[0] != self.input_dim:
                 raise ValueError(
                     f"test_inputs: dimension {self.test_inputs.shape[0]} but the training inputs "
                     f"have {self.input_dim}"
                 )
+        elif any(part is not None for part in (self.test_inputs, self.test_labels, self.test_targets)):
+            raise ValueError("test split: give test_inputs, test_labels and test_targets together, or none")
         if not self.class_names:
             object.__setattr__(self, "class_names", tuple(str(c) for c in range(self.num_classes)))
 
