@@ -1,0 +1,631 @@
+r"""Two nearby points in a deep network: paper C's effective theory of representation learning.
+
+An encoder x → h and a decoder h → ŷ are linear around the mean of two inputs, dh = D_h dx and
+dŷ = D_y dh, and gradient descent acts on D_h and D_y directly, with effective rates η_h and η_y.
+For representations that move together or apart without rotating, three *squared* quantities close:
+
+    H = |dh|²,   Q = |dŷ|²,   w = Q − dy·dŷ,
+
+    Ḣ = −η_h |dx|² w
+    Q̇ = −w (η_y H + η_h |dx|² Q/H)
+    ẇ = −½ η_y (3w − Q + |dy|²) H − ½ η_h |dx|² (Q + w) w/H.
+
+Throughout, H, Q, dx2 = |dx|² and dy2 = |dy|² are squares, w is a product of two output differences,
+the loss is L = ½ ⟨|f − y|²⟩ with the mean over the two points, and time is counted in training steps,
+so that η_h and η_y are per step and contain the network's learning rate.
+
+Source: paper C, Eqs. 7-11 and appendix A; the fits follow its Eq. 49.
+"""
+
+import warnings
+from dataclasses import dataclass
+from functools import partial
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
+from scipy import optimize
+
+UNALTERED = (1.0, 1.0, 1.0, 1.0, 1.0)
+"""Factors of the five terms, in the order they stand in the equations: the theory itself."""
+
+ALTERED = {
+    "Ḣ doubled": (2.0, 1.0, 1.0, 1.0, 1.0),
+    "Q̇ doubled": (1.0, 2.0, 2.0, 1.0, 1.0),
+    "encoder term of Q̇ dropped": (1.0, 1.0, 0.0, 1.0, 1.0),
+    "encoder term of ẇ with the wrong sign": (1.0, 1.0, 1.0, 1.0, -1.0),
+}
+"""Wrong equations, to be shown fitting worse (paper C's authors test the same kinds)."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A trajectory of the two-point theory.
+
+    Attributes:
+        times: in training steps, shape (n,).
+        H: squared distance of the two representations, shape (n,).
+        Q: squared distance of the two outputs, shape (n,).
+        w: Q − dy·dŷ, shape (n,).
+        residual: largest violation of the invariant Q/H − ρH = const, relative to its terms.
+        num_steps: steps of the ODE solver.
+        converged: whether the solver reached the last time.
+    """
+
+    times: np.ndarray
+    H: np.ndarray
+    Q: np.ndarray
+    w: np.ndarray
+    residual: float
+    num_steps: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """A fixed point of the theory at given initial conditions.
+
+    Attributes:
+        H, Q, w: the squared quantities there.
+        growth_rates: eigenvalues of the linearised dynamics (per training step), shape (2,).
+        stable: both eigenvalues have a negative real part.
+        reachable: H ≥ 0; a squared distance can never become negative.
+    """
+
+    H: float
+    Q: float
+    w: float
+    growth_rates: np.ndarray
+    stable: bool
+    reachable: bool
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Effective rates fitted to a network's trajectory.
+
+    Attributes:
+        eta_h, eta_y: encoder and decoder rate, per training step.
+        log_standard_errors: of log η_h and log η_y, shape (2,), from the curvature of the fit with the
+            residuals' autocorrelation counted; how much the rates vary between networks is another,
+            usually larger, uncertainty.
+        errors: normalised fit error of H, Q and w, shape (3,): squared deviation of theory from network
+            over the network's squared deviation from its own time average (0 perfect, 1 no better
+            than a constant).
+        error: their mean.
+        solution: the fitted trajectory.
+        converged: the least-squares search ended at an optimum and the trajectory was solved.
+    """
+
+    eta_h: float
+    eta_y: float
+    log_standard_errors: np.ndarray
+    errors: np.ndarray
+    error: float
+    solution: Solution
+    converged: bool
+
+
+@dataclass(frozen=True)
+class LossFit:
+    """The third rate, fitted to the loss curve.
+
+    Attributes:
+        eta_mean: rate at which the mean output error decays, per training step.
+        log_standard_error: of log η_mean, from the curvature of the fit.
+        error: normalised as in :class:`Fit`.
+        loss: the fitted curve, shape (n,).
+    """
+
+    eta_mean: float
+    log_standard_error: float
+    error: float
+    loss: np.ndarray
+
+
+def measure(representations: ArrayLike, outputs: ArrayLike, targets: ArrayLike) -> tuple:
+    """The three squared quantities of a network at two points.
+
+    Args:
+        representations: hidden activations of the two points, shape (..., N, 2).
+        outputs: f at the two points, shape (..., 2, m).
+        targets: y at the two points, shape (2, m).
+
+    Returns:
+        H, Q, w, each of shape (...), as in the module's equations.
+
+    Raises:
+        ValueError: there are not exactly two points.
+    """
+    representations, outputs, targets = (
+        jnp.asarray(representations),
+        jnp.asarray(outputs),
+        jnp.asarray(targets),
+    )
+    if representations.shape[-1] != 2 or outputs.shape[-2] != 2 or targets.shape[0] != 2:
+        raise ValueError(
+            f"representations, outputs, targets: got shapes {representations.shape}, {outputs.shape}, "
+            f"{targets.shape}; needs (..., N, 2), (..., 2, m), (2, m)"
+        )
+    H = jnp.sum(jnp.square(representations[..., 1] - representations[..., 0]), axis=-1)
+    output_difference = outputs[..., 1, :] - outputs[..., 0, :]
+    Q = jnp.sum(jnp.square(output_difference), axis=-1)
+    return H, Q, Q - output_difference @ (targets[1] - targets[0])
+
+
+def solve(
+    H0: float,
+    Q0: float,
+    w0: float,
+    eta_h: float,
+    eta_y: float,
+    dx2: float,
+    dy2: float,
+    times: ArrayLike,
+    *,
+    factors: tuple[float, ...] = UNALTERED,
+    relative_tolerance: float = 1e-9,
+) -> Solution:
+    """The trajectory of the three squared quantities from their initial values.
+
+    Integrates log H, Q/H and w/H, in which the equations have no division: H stays positive and
+    nothing is lost when all three quantities vanish together (identical outputs).
+
+    Args:
+        H0: squared distance of the representations at times[0].
+        Q0: squared distance of the outputs at times[0].
+        w0: Q − dy·dŷ at times[0].
+        eta_h: effective rate of the encoder, per training step.
+        eta_y: effective rate of the decoder, per training step.
+        dx2: squared distance of the two inputs.
+        dy2: squared distance of their targets.
+        times: increasing, shape (n,), in training steps; the initial values hold at times[0].
+        factors: of the five terms in the order of the module's equations; anything but ones is an
+            altered theory, for controls.
+        relative_tolerance: of the ODE solver. 1e-9 keeps the invariant to about 1e-7.
+
+    Returns:
+        A Solution; converged=False (and a warning) if the solver gave up.
+
+    Raises:
+        ValueError: dx2 or H0 not positive, a negative rate, Q0 or dy2, or times not increasing.
+
+    Source: paper C, Eqs. 7-8 (derived again in A.1); the change of variables is ours.
+    """
+    _check(H0=H0, Q0=Q0, w0=w0, eta_h=eta_h, eta_y=eta_y, dx2=dx2, dy2=dy2)
+    times = np.asarray(times, dtype=float)
+    if times.ndim != 1 or len(times) < 2 or np.any(np.diff(times) <= 0) or not np.all(np.isfinite(times)):
+        raise ValueError(f"times: got shape {times.shape}, needs at least two finite, increasing numbers")
+    with jax.enable_x64(True):
+        H, Q, w, num_steps, success = _trajectory(
+            *_float64(np.log([eta_h, eta_y]), [H0, Q0, w0], dx2, dy2, times, factors, relative_tolerance)
+        )
+    H, Q, w = np.asarray(H), np.asarray(Q), np.asarray(w)
+    converged = bool(success) and bool(np.all(np.isfinite(H + Q + w)))
+    residual = np.nan
+    if converged:
+        rho = eta_y / (eta_h * dx2)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drift = np.where(H > 0, np.abs(Q / H - rho * H - (Q0 / H0 - rho * H0)), 0.0)
+        residual = float(np.max(drift) / (Q0 / H0 + rho * (H0 + np.max(H))))
+    else:
+        warnings.warn(f"two_point.solve: the ODE solver gave up after {int(num_steps)} steps", stacklevel=2)
+    return Solution(times, H, Q, w, residual, int(num_steps), converged)
+
+
+def invariant(H: ArrayLike, Q: ArrayLike, eta_h: float, eta_y: float, dx2: float):
+    """C = Q/H − ρH with ρ = η_y / (η_h |dx|²): constant along every trajectory.
+
+    Source: paper C, Eqs. 23-24, where it is written as Q = ρH² + CH.
+    """
+    return np.asarray(Q) / np.asarray(H) - eta_y / (eta_h * dx2) * np.asarray(H)
+
+
+def final_distance(H0, Q0, eta_h, eta_y, dx2, dy2):
+    """Final squared distance H* of the two representations (all arguments broadcast).
+
+    H* = ½ [−C + √(C² + 4ρ|dy|²)] / ρ,  ρ = η_y / (η_h |dx|²),  C = Q0/H0 − ρ H0.
+
+    Args:
+        H0: initial squared distance of the representations.
+        Q0: initial squared distance of the outputs.
+        eta_h: effective rate of the encoder.
+        eta_y: effective rate of the decoder; only the rates' ratio matters.
+        dx2: squared distance of the inputs.
+        dy2: squared distance of the targets.
+
+    Returns:
+        H*, a float or an array.
+
+    Raises:
+        ValueError: dx2, H0 or a rate not positive, Q0 or dy2 negative.
+
+    Source: paper C, Eqs. 10-11 and 36, in the form without cancellation.
+    """
+    _check(H0=H0, Q0=Q0, eta_h=eta_h, eta_y=eta_y, dx2=dx2, dy2=dy2)
+    rho = np.asarray(eta_y) / (np.asarray(eta_h) * dx2)
+    C = np.asarray(Q0) / H0 - rho * H0
+    root = np.sqrt(C**2 + 4 * rho * dy2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        positive_C = np.where(C + root > 0, 2 * np.asarray(dy2) / (C + root), 0.0)
+    result = np.where(C > 0, positive_C, (root - C) / (2 * rho))
+    return float(result) if result.ndim == 0 else result
+
+
+def rich_distance(eta_h, eta_y, dx2, dy2):
+    """H* at small initial weights, √(η_h/η_y) |dx| |dy|: set by the data (paper C, Eq. 13)."""
+    _check(eta_h=eta_h, eta_y=eta_y, dx2=dx2, dy2=dy2)
+    return np.sqrt(np.asarray(eta_h) / eta_y * dx2 * dy2)
+
+
+def lazy_distance(H0, Q0, eta_h, eta_y, dx2):
+    """H* at large initial weights, max(0, −C/ρ) = max(0, H0 − Q0/(ρH0)): set by the initial weights.
+
+    Where the outputs start close together as well (Q0 ≪ ρH0²) this is H0 itself, random features
+    (paper C, Eq. 12).
+    """
+    _check(H0=H0, Q0=Q0, eta_h=eta_h, eta_y=eta_y, dx2=dx2)
+    return np.maximum(0.0, H0 - np.asarray(Q0) / H0 * eta_h * dx2 / eta_y)
+
+
+def fixed_points(
+    H0: float, Q0: float, eta_h: float, eta_y: float, dx2: float, dy2: float
+) -> tuple[FixedPoint, ...]:
+    """The three fixed points of the theory on the initial conditions' invariant curve.
+
+    On it the dynamics is two-dimensional, in (H, w). With κ = η_h|dx|² the point w = 0, Q = |dy|² has
+    trace −(3/2) η_y H* − ½ κ|dy|²/H* < 0 and determinant ½ κ η_y H* (2ρH* + C) > 0: stable. At H = 0 the
+    ratio v = w/H obeys κv² − κCv − η_y|dy|² = 0, and H grows at −κv, once up, once down: a saddle.
+
+    Args:
+        H0: as for :func:`final_distance`, like all arguments.
+        Q0: initial squared distance of the outputs.
+        eta_h: effective rate of the encoder.
+        eta_y: effective rate of the decoder.
+        dx2: squared distance of the inputs.
+        dy2: squared distance of the targets, positive.
+
+    Returns:
+        The stable point, the negative root, and the origin.
+
+    Raises:
+        ValueError: as :func:`final_distance`, or dy2 = 0 (then the first and last point coincide).
+
+    Source: paper C, A.3; trace and determinant derived again.
+    """
+    _check(H0=H0, Q0=Q0, eta_h=eta_h, eta_y=eta_y, dx2=dx2, dy2=dy2)
+    if dy2 == 0:
+        raise ValueError("dy2: got 0, where fixed points merge; use identical_outputs")
+    kappa = eta_h * dx2
+    rho = eta_y / kappa
+    C = invariant(H0, Q0, eta_h, eta_y, dx2)
+    stable = final_distance(H0, Q0, eta_h, eta_y, dx2, dy2)
+    points = []
+    for H in (stable, -dy2 / (rho * stable)):
+        jacobian = np.array(
+            [[0.0, -kappa], [0.5 * eta_y * H * (2 * rho * H + C), -1.5 * eta_y * H - 0.5 * kappa * dy2 / H]]
+        )
+        points.append(_fixed_point(H, dy2, np.linalg.eigvals(jacobian)))
+    root = np.sqrt(C**2 + 4 * rho * dy2)
+    points.append(_fixed_point(0.0, 0.0, -0.5 * kappa * np.array([C + root, C - root])))
+    return tuple(points)
+
+
+def identical_outputs(
+    H0: float, Q0: float, eta_h: float, eta_y: float, dx2: float, times: ArrayLike
+) -> Solution:
+    """The closed solution for identical targets, dy = 0 (then w = Q).
+
+    1/H = e^{kt}/H0 + η_y (e^{kt} − 1)/k,  k = η_h|dx|² C,   Q = w = ρH² + CH.
+
+    It is also the limit of large initial weights for any dy: under H → gH, (Q, w) → g²(Q, w), t → t/g only
+    |dy|² changes, to |dy|²/g². The loss then decays smoothly, without a plateau.
+
+    Args:
+        H0: as for :func:`solve`, like all arguments.
+        Q0: squared distance of the outputs at time zero.
+        eta_h: effective rate of the encoder.
+        eta_y: effective rate of the decoder.
+        dx2: squared distance of the inputs.
+        times: in training steps, shape (n,), counted from zero.
+
+    Returns:
+        A Solution, exact at all times.
+
+    Raises:
+        ValueError: as :func:`solve`.
+
+    Source: paper C, Eqs. 38-40 and A.5.
+    """
+    _check(H0=H0, Q0=Q0, eta_h=eta_h, eta_y=eta_y, dx2=dx2)
+    times = np.asarray(times, dtype=float)
+    C = invariant(H0, Q0, eta_h, eta_y, dx2)
+    k = eta_h * dx2 * C
+    exponent = np.minimum(k * times, 700.0)
+    integral = times if k == 0 else np.expm1(exponent) / k
+    H = 1 / (np.exp(exponent) / H0 + eta_y * integral)
+    Q = H * (eta_y / (eta_h * dx2) * H + C)
+    return Solution(times, H, Q, Q, 0.0, 0, True)
+
+
+def loss_curve(solution: Solution, eta_mean: float, mean_error_sq: float, dy2: float) -> np.ndarray:
+    """Training loss L(t) = ½ e^{−2 η_mean t} |mean error|² + ⅛ (2w − Q + |dy|²).
+
+    Args:
+        solution: trajectory of the two-point theory.
+        eta_mean: rate of the mean output, per training step.
+        mean_error_sq: squared norm of the outputs' mean error at the start.
+        dy2: squared distance of the targets.
+
+    Returns:
+        The loss at solution.times, shape (n,).
+
+    Source: paper C, Eqs. 9 and 22, for the loss ½ ⟨|f − y|²⟩ averaged over the two points.
+    """
+    _check(eta_mean=eta_mean, mean_error_sq=mean_error_sq, dy2=dy2)
+    elapsed = solution.times - solution.times[0]
+    difference_part = 0.125 * (2 * solution.w - solution.Q + dy2)
+    return 0.5 * mean_error_sq * np.exp(-2 * eta_mean * elapsed) + difference_part
+
+
+def fit(
+    times: ArrayLike,
+    H: ArrayLike,
+    Q: ArrayLike,
+    w: ArrayLike,
+    dx2: float,
+    dy2: float,
+    *,
+    factors: tuple[float, ...] = UNALTERED,
+    num_starts: int = 4,
+) -> Fit:
+    """Least-squares fit of η_h and η_y to a network's three trajectories.
+
+    Minimises Σ_t (ΔH)² / var H + (ΔQ)² / var Q + (Δw)² / var w over log η_h and log η_y, from the best
+    points of a grid that spans every pair of rates for which something happens within the given
+    times, with derivatives through the ODE solver.
+
+    Args:
+        times: in training steps, shape (n,).
+        H: the network's squared distance of representations, shape (n,).
+        Q: its squared distance of outputs, shape (n,).
+        w: its Q − dy·dŷ, shape (n,).
+        dx2: squared distance of the inputs.
+        dy2: squared distance of the targets.
+        factors: as for :func:`solve`; ALTERED holds wrong theories.
+        num_starts: how many of the grid's best points are refined.
+
+    Returns:
+        A Fit; converged=False (and a warning) if no refinement succeeded.
+
+    Raises:
+        ValueError: a trajectory is not finite (a diverged training run), does not move, or has the
+            wrong length; or as :func:`solve`.
+
+    Source: paper C, Eq. 49, with every trajectory divided by its variance so that units do not
+    decide which of the three is fitted.
+    """
+    times = np.asarray(times, dtype=float)
+    observed = np.stack([np.asarray(x, dtype=float) for x in (H, Q, w)])
+    if observed.shape != (3, len(times)):
+        raise ValueError(
+            f"H, Q, w: got shape {observed.shape[1:]}, needs one value for each of {len(times)} times"
+        )
+    if not np.all(np.isfinite(observed)):
+        raise ValueError("H, Q, w: hold NaN or infinite values; the training run diverged")
+    scales = np.std(observed, axis=1)
+    if np.any(scales <= 0):
+        raise ValueError("H, Q, w: one of them never changes, so there is nothing to fit")
+    _check(H0=observed[0, 0], Q0=observed[1, 0], dx2=dx2, dy2=dy2)
+
+    starts = _starting_rates(times, observed, dx2, dy2)
+    with jax.enable_x64(True):
+        data = _float64(observed, scales, dx2, dy2, times, factors)
+        costs = np.asarray(_grid_costs(jnp.asarray(starts, jnp.float64), *data))
+        best = starts[np.argsort(np.where(np.isfinite(costs), costs, np.inf))[:num_starts]]
+        searches = [_refine(start, data) for start in best]
+    search = min(searches, key=lambda s: s.cost)
+    eta_h, eta_y = np.exp(search.x)
+    H0, Q0, w0 = observed[:, 0]
+    solution = solve(H0, Q0, w0, eta_h, eta_y, dx2, dy2, times, factors=factors, relative_tolerance=1e-7)
+    residuals = (np.stack([solution.H, solution.Q, solution.w]) - observed) / scales[:, None]
+    errors = np.mean(residuals**2, axis=1)
+    converged = bool(search.success) and solution.converged
+    if not converged:
+        warnings.warn("two_point.fit: no optimum found; see the fit's error", stacklevel=2)
+    return Fit(
+        eta_h=float(eta_h),
+        eta_y=float(eta_y),
+        log_standard_errors=_standard_errors(search.jac, residuals),
+        errors=errors,
+        error=float(np.mean(errors)),
+        solution=solution,
+        converged=converged,
+    )
+
+
+def fit_loss(loss: ArrayLike, solution: Solution, mean_error_sq: float, dy2: float) -> LossFit:
+    """Least-squares fit of the third rate, η_mean, to a loss curve at an already fitted trajectory.
+
+    Args:
+        loss: the network's loss at solution.times, shape (n,).
+        solution: of the fit of the other two rates.
+        mean_error_sq: squared norm of the outputs' mean error at the start.
+        dy2: squared distance of the targets.
+
+    Returns:
+        A LossFit.
+
+    Raises:
+        ValueError: the loss is not finite or has the wrong length.
+
+    Source: paper C, appendix B.1, "Fitting procedure".
+    """
+    loss = np.asarray(loss, dtype=float)
+    if loss.shape != solution.times.shape or not np.all(np.isfinite(loss)):
+        raise ValueError(f"loss: got shape {loss.shape}, needs {solution.times.shape} finite values")
+    span = solution.times[-1] - solution.times[0]
+
+    def residuals(log_rate):
+        return loss_curve(solution, float(np.exp(log_rate[0])), mean_error_sq, dy2) - loss
+
+    starts = np.log(np.geomspace(0.01 / span, 10 / np.min(np.diff(solution.times)), 60))
+    start = starts[np.argmin([np.sum(residuals([s]) ** 2) for s in starts])]
+    search = optimize.least_squares(residuals, [start])
+    return LossFit(
+        float(np.exp(search.x[0])),
+        float(_standard_errors(search.jac, search.fun[None])[0]),
+        float(np.mean(search.fun**2) / np.var(loss)),
+        search.fun + loss,
+    )
+
+
+def exponential_weighting(distances: ArrayLike, scale: float = 1.0) -> np.ndarray:
+    """Pairwise predictions smoothed over near pairs, so that they respect the triangle inequality better.
+
+    d̃ = E d E with E_ab = exp(−d_ab/scale), rows of E normalised to one.
+
+    Args:
+        distances: predicted distances of all pairs, shape (P, P).
+        scale: distance over which points count as near.
+
+    Returns:
+        Adjusted distances, shape (P, P).
+
+    Raises:
+        ValueError: not a square matrix, or scale not positive.
+
+    Source: paper C, Eq. 50; the normalisation is ours, so that a distance keeps its unit.
+    """
+    distances = np.asarray(distances, dtype=float)
+    if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
+        raise ValueError(f"distances: got shape {distances.shape}, needs (P, P)")
+    _check(scale=scale)
+    weights = np.exp(-distances / scale)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights @ distances @ weights.T
+
+
+_POSITIVE = ("H0", "eta_h", "eta_y", "dx2", "scale", "eta_mean")
+
+
+def _check(**values) -> None:
+    meaning = {
+        "dx2": " (two identical inputs have no distance to learn from)",
+        "H0": " (representations of zero distance at the start stay together)",
+    }
+    for argument, value in values.items():
+        value = np.asarray(value, dtype=float)
+        positive = argument in _POSITIVE
+        wrong = ~np.isfinite(value) | ((value <= 0) if positive else (value < 0) & (argument != "w0"))
+        if np.any(wrong):
+            needed = (
+                "a positive number" if positive else "a finite number" if argument == "w0" else "zero or more"
+            )
+            raise ValueError(
+                f"{argument}: got {value[wrong].flat[0]:g}, needs {needed}{meaning.get(argument, '')}"
+            )
+
+
+def _float64(*values) -> list[Array]:
+    return [jnp.asarray(np.asarray(value, dtype=np.float64)) for value in values]
+
+
+def _fixed_point(H: float, Q: float, growth_rates: np.ndarray) -> FixedPoint:
+    return FixedPoint(float(H), float(Q), 0.0, growth_rates, bool(np.all(growth_rates.real < 0)), H >= 0)
+
+
+def _rates_of_change(t, state, args):
+    """The equations for (log H, q = Q/H, v = w/H), with κ = η_h |dx|² and a factor before every term."""
+    del t
+    log_H, q, v = state
+    kappa, eta_y, dy2, f = args
+    H = jnp.exp(log_H)
+    growth = -f[0] * kappa * v
+    decoder = -0.5 * f[3] * eta_y * ((3 * v - q) * H + dy2)
+    return jnp.stack(
+        [
+            growth,
+            -(f[1] * eta_y * H + f[2] * kappa * q) * v - q * growth,
+            decoder - 0.5 * f[4] * kappa * (q + v) * v - v * growth,
+        ]
+    )
+
+
+@partial(jax.jit, static_argnames="forward_mode")
+def _trajectory(log_rates, initial, dx2, dy2, times, factors, relative_tolerance, forward_mode=False):
+    H0, Q0, w0 = initial
+    eta_h, eta_y = jnp.exp(log_rates)
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(_rates_of_change),
+        diffrax.Kvaerno5() if not forward_mode else diffrax.Dopri8(),
+        t0=times[0],
+        t1=times[-1],
+        dt0=None,
+        y0=jnp.stack([jnp.log(H0), Q0 / H0, w0 / H0]),
+        args=(eta_h * dx2, eta_y, dy2, factors),
+        saveat=diffrax.SaveAt(ts=times),
+        stepsize_controller=diffrax.PIDController(rtol=relative_tolerance, atol=1e-3 * relative_tolerance),
+        adjoint=diffrax.ForwardMode() if forward_mode else diffrax.RecursiveCheckpointAdjoint(),
+        max_steps=4096,
+        throw=False,
+    )
+    H = jnp.exp(solution.ys[:, 0])
+    success = solution.result == diffrax.RESULTS.successful
+    return H, H * solution.ys[:, 1], H * solution.ys[:, 2], solution.stats["num_steps"], success
+
+
+def _residuals(log_rates, observed, scales, dx2, dy2, times, factors):
+    H, Q, w, _, success = _trajectory(
+        log_rates, observed[:, 0], dx2, dy2, times, factors, 1e-6, forward_mode=True
+    )
+    residuals = (jnp.stack([H, Q, w]) - observed) / scales[:, None]
+    solved = success & jnp.all(jnp.isfinite(residuals))
+    return jnp.where(solved, residuals, 1e3).ravel() / jnp.sqrt(residuals.size)
+
+
+_residuals_jit = jax.jit(_residuals)
+_jacobian_jit = jax.jit(jax.jacfwd(_residuals))
+
+
+@jax.jit
+def _grid_costs(starts, *data):
+    return jax.vmap(lambda s: jnp.sum(_residuals(s, *data) ** 2))(starts)
+
+
+def _starting_rates(times, observed, dx2, dy2) -> np.ndarray:
+    """Pairs of log rates on a grid in natural units: ratios from the distances, sizes from the time."""
+    span, largest_H = times[-1] - times[0], np.max(observed[0])
+    output_scale = dy2 if dy2 > 0 else np.max(observed[1])
+    rho = output_scale / largest_H**2 * np.logspace(-2.5, 2.5, 11)
+    eta_y = np.logspace(-1, 4, 16) / (span * largest_H)
+    rho, eta_y = (grid.ravel() for grid in np.meshgrid(rho, eta_y))
+    return np.log(np.stack([eta_y / (rho * dx2), eta_y], axis=1))
+
+
+def _refine(start, data):
+    def jacobian(x, *args):
+        return np.nan_to_num(np.asarray(_jacobian_jit(jnp.asarray(x, jnp.float64), *args)))
+
+    return optimize.least_squares(
+        lambda x, *args: np.asarray(_residuals_jit(jnp.asarray(x, jnp.float64), *args)),
+        start,
+        jacobian,
+        bounds=(start - 12, start + 12),
+        args=data,
+        xtol=1e-8,
+        ftol=1e-10,
+    )
+
+
+def _standard_errors(jacobian: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+    """Curvature errors, with the number of independent residuals from their lag-one correlation."""
+    residuals = residuals / np.sqrt(residuals.size)
+    lagged = np.sum(residuals[:, 1:] * residuals[:, :-1])
+    correlation = np.clip(lagged / max(np.sum(residuals**2), 1e-300), 0, 0.999)
+    independent = max(residuals.size * (1 - correlation) / (1 + correlation) - jacobian.shape[1], 1.0)
+    covariance = np.linalg.pinv(jacobian.T @ jacobian) * np.sum(residuals**2) / independent
+    return np.sqrt(np.diag(covariance))

@@ -1,0 +1,199 @@
+"""The two-point theory: conservation, limits, closed forms, and the matrices it was reduced from."""
+
+import numpy as np
+import pytest
+from coding_schemes.theory import two_point
+from scipy.integrate import solve_ivp
+
+RATES = {"eta_h": 0.002, "eta_y": 0.006, "dx2": 1.0}
+START = (0.01, 0.002, -0.01)
+TIMES = np.linspace(0.0, 6000.0, 301)
+
+
+@pytest.fixture(scope="module")
+def trajectory():
+    return two_point.solve(*START, **RATES, dy2=0.5, times=TIMES)
+
+
+def test_invariant_is_kept_and_altered_equations_break_it(trajectory):
+    assert trajectory.converged
+    assert trajectory.residual < 1e-6
+    values = two_point.invariant(trajectory.H, trajectory.Q, **RATES)
+    np.testing.assert_allclose(values, values[0], rtol=1e-6)
+    for factors in two_point.ALTERED.values():
+        if factors[3:] == (1.0, 1.0):  # those that change Ḣ or Q̇
+            altered = two_point.solve(*START, **RATES, dy2=0.5, times=TIMES, factors=factors)
+            assert np.ptp(two_point.invariant(altered.H, altered.Q, **RATES)) > 0.1 * abs(values[0])
+
+
+def test_gradient_flow_on_encoder_and_decoder_gives_the_reduced_system():
+    """Descend ½⟨|f − y|²⟩ on D_h dx (3 units) and an aligned D_y (1 output): rates twice the theory's."""
+    eta_h, eta_y, dx2, dy = 0.004, 0.012, 1.3, 0.7
+    dh0 = np.array([0.2, -0.1, 0.3])
+    decoder0 = 0.4 * dh0
+
+    def flow(t, state):
+        dh, decoder = state[:3], state[3:]
+        error = 0.25 * (decoder @ dh - dy)
+        return np.concatenate([-eta_h * dx2 * error * decoder, -eta_y * error * dh])
+
+    times = np.linspace(0, 3000, 50)
+    flow = solve_ivp(flow, (0, 3000), np.concatenate([dh0, decoder0]), t_eval=times, rtol=1e-10, atol=1e-12).y
+    dh, outputs = flow[:3], np.sum(flow[:3] * flow[3:], axis=0)
+    representations = np.stack([np.zeros_like(dh.T), dh.T], axis=-1)
+    H, Q, w = two_point.measure(
+        representations, np.stack([np.zeros(50), outputs], axis=1)[..., None], np.array([[0.0], [dy]])
+    )
+    s = two_point.solve(float(H[0]), float(Q[0]), float(w[0]), eta_h / 2, eta_y / 2, dx2, dy**2, times)
+    np.testing.assert_allclose(s.H, H, rtol=2e-5)
+    np.testing.assert_allclose(s.Q, Q, rtol=2e-5)
+    np.testing.assert_allclose(s.w, w, atol=2e-6)
+    wrong = two_point.solve(float(H[0]), float(Q[0]), float(w[0]), eta_h, eta_y, dx2, dy**2, times)
+    assert np.max(np.abs(wrong.H - H)) > 0.05
+
+
+def test_solutions_compose(trajectory):
+    half = trajectory.H[150], trajectory.Q[150], trajectory.w[150]
+    rest = two_point.solve(*half, **RATES, dy2=0.5, times=TIMES[150:])
+    np.testing.assert_allclose(rest.H, trajectory.H[150:], rtol=1e-6)
+    np.testing.assert_allclose(rest.w, trajectory.w[150:], atol=1e-8)
+
+
+@pytest.mark.parametrize(("H0", "Q0", "w0"), [(0.01, 0.002, -0.01), (2.0, 0.3, 0.1), (0.3, 3.0, 2.0)])
+def test_trajectories_end_at_the_final_distance(H0, Q0, w0):
+    s = two_point.solve(H0, Q0, w0, **RATES, dy2=0.5, times=[0.0, 1e5])
+    assert s.H[-1] == pytest.approx(two_point.final_distance(H0, Q0, **RATES, dy2=0.5), rel=1e-7)
+    assert s.Q[-1] == pytest.approx(0.5, rel=1e-7)
+    assert s.w[-1] == pytest.approx(0.0, abs=1e-7)
+
+
+def test_rich_and_lazy_limits():
+    rich = two_point.rich_distance(**RATES, dy2=0.5)
+    gains = np.array([1e-1, 1e-2, 1e-3])
+    small = two_point.final_distance(gains * 0.5, gains**2 * 0.2, **RATES, dy2=0.5)
+    np.testing.assert_array_less(np.abs(small / rich - 1), 2 * gains)
+    large = two_point.final_distance(0.5 / gains, 0.2 / gains**2, **RATES, dy2=0.5)
+    lazy = two_point.lazy_distance(0.5 / gains, 0.2 / gains**2, **RATES)
+    np.testing.assert_array_less(np.abs(large / lazy - 1), 10 * gains**2)
+    assert abs(large[-1] / rich - 1) > 1
+
+
+@pytest.mark.parametrize(("H0", "Q0"), [(2.0, 0.3), (0.1, 0.9), (0.5, 0.75)])  # C < 0, C > 0, C = 0
+def test_identical_outputs_in_closed_form(H0, Q0):
+    times = np.linspace(0, 2000, 40)
+    exact = two_point.identical_outputs(H0, Q0, **RATES, times=times)
+    s = two_point.solve(H0, Q0, Q0, **RATES, dy2=0.0, times=times)
+    np.testing.assert_allclose(s.H, exact.H, rtol=1e-5)
+    np.testing.assert_allclose(s.Q, exact.Q, rtol=1e-5, atol=1e-9)
+    end = two_point.identical_outputs(H0, Q0, **RATES, times=[1e7])
+    assert end.H[0] == pytest.approx(two_point.final_distance(H0, Q0, **RATES, dy2=0.0), abs=1e-4)
+
+
+def test_large_weights_follow_the_identical_output_solution_at_first_order():
+    times = np.linspace(0, 2000, 40)
+    exact = two_point.identical_outputs(0.4, 0.2, **RATES, times=times)
+    distance = []
+    for g in (30.0, 300.0):
+        w0 = 0.2 * g**2 - 0.3 * g
+        s = two_point.solve(0.4 * g, 0.2 * g**2, w0, **RATES, dy2=0.5, times=times / g)
+        distance.append(np.max(np.abs(s.H / g - exact.H)))
+    assert distance[1] < 0.02
+    assert distance[0] / distance[1] == pytest.approx(10, rel=0.3)
+
+
+def test_fixed_points_and_their_stability():
+    H0, Q0, dy2 = 0.3, 0.1, 0.5
+    points = two_point.fixed_points(H0, Q0, **RATES, dy2=dy2)
+    assert [p.stable for p in points if p.reachable] == [True, False]
+    assert [p.reachable for p in points] == [True, False, True]
+    rho, C = 3.0, two_point.invariant(H0, Q0, **RATES)
+    for p in points:
+        assert pytest.approx(rho * p.H**2 + C * p.H) == p.Q
+
+    def rates(H, w):  # the reduced two-dimensional system
+        Q = rho * H**2 + C * H
+        return np.array([-0.002 * w, -0.003 * (3 * w - Q + dy2) * H - 0.001 * (Q + w) * w / H])
+
+    stable, step = points[0], 1e-5
+    jacobian = np.stack(
+        [
+            (rates(stable.H + step, 0) - rates(stable.H - step, 0)) / (2 * step),
+            (rates(stable.H, step) - rates(stable.H, -step)) / (2 * step),
+        ],
+        axis=1,
+    )
+    np.testing.assert_allclose(np.sort(stable.growth_rates), np.sort(np.linalg.eigvals(jacobian)), rtol=1e-5)
+    small = {"H0": 1e-8, "Q0": 1e-9, **RATES, "dy2": dy2}
+    plateau = two_point.solve(**small, w0=-1e-6, times=[0.0, 2000.0, 2500.0])
+    growth = np.log(plateau.H[2] / plateau.H[1]) / 500
+    assert growth == pytest.approx(max(two_point.fixed_points(**small)[2].growth_rates), rel=1e-3)
+
+
+def test_loss_curve_is_the_loss_of_the_two_outputs(trajectory):
+    targets = np.array([0.6, 0.6 + np.sqrt(0.5)])
+    dyh = (trajectory.Q - trajectory.w) / np.sqrt(0.5)  # one output: dŷ·dy / |dy|
+    mean_error = 0.3 * np.exp(-0.001 * TIMES)
+    outputs = (
+        targets.mean() + mean_error + 0.5 * np.array([-1, 1])[:, None] * np.sqrt(trajectory.Q) * np.sign(dyh)
+    )
+    squares = np.mean((outputs - targets[:, None]) ** 2, axis=0) / 2
+    aligned = np.isclose(np.abs(dyh), np.sqrt(trajectory.Q), rtol=0.05)
+    curve = two_point.loss_curve(trajectory, 0.001, 0.09, 0.5)
+    np.testing.assert_allclose(curve[aligned], squares[aligned], atol=0.01)
+    assert curve[-1] == pytest.approx(0, abs=1e-6)
+    fitted = two_point.fit_loss(curve, trajectory, 0.09, 0.5)
+    assert fitted.eta_mean == pytest.approx(0.001, rel=1e-4)
+    assert fitted.error < 1e-8
+
+
+def test_measure_by_hand():
+    H, Q, w = two_point.measure(
+        np.array([[0.0, 3.0], [1.0, 5.0]]), np.array([[1.0], [3.0]]), np.array([[0.0], [0.5]])
+    )
+    assert (float(H), float(Q), float(w)) == (25.0, 4.0, 3.0)
+
+
+@pytest.mark.slow
+def test_fit_recovers_rates_with_honest_errors_and_rejects_altered_equations(trajectory):
+    rng = np.random.default_rng(1)
+    noise = 0.01 * rng.standard_normal((2, 3, len(TIMES)))
+    noise[..., 0] = 0
+    for e in noise:
+        f = two_point.fit(TIMES, trajectory.H + e[0], trajectory.Q + e[1], trajectory.w + e[2], 1.0, 0.5)
+        assert f.converged
+        deviations = np.log([f.eta_h / 0.002, f.eta_y / 0.006]) / f.log_standard_errors
+        assert np.all(np.abs(deviations) < 4)
+        assert np.all(f.log_standard_errors < 0.05)
+    exact = two_point.fit(TIMES, trajectory.H, trajectory.Q, trajectory.w, 1.0, 0.5)
+    assert exact.error < 1e-8
+    for factors in two_point.ALTERED.values():
+        altered = two_point.fit(TIMES, trajectory.H, trajectory.Q, trajectory.w, 1.0, 0.5, factors=factors)
+        assert altered.error > 0.005
+
+
+def test_exponential_weighting_shrinks_triangle_violations():
+    d = np.array([[0.0, 0.1, 5.0], [0.1, 0.0, 0.1], [5.0, 0.1, 0.0]])
+    adjusted = two_point.exponential_weighting(d, scale=0.5)
+    assert adjusted[0, 2] - adjusted[0, 1] - adjusted[1, 2] < d[0, 2] - d[0, 1] - d[1, 2]
+    np.testing.assert_allclose(two_point.exponential_weighting(d, scale=1e-3), d, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "argument"),
+    [({"dx2": 0.0}, "dx2"), ({"eta_h": -1.0}, "eta_h"), ({"H0": 0.0}, "H0"), ({"dy2": -0.1}, "dy2")],
+)
+def test_bad_input_names_the_argument(change, argument):
+    given = {"H0": 0.01, "Q0": 0.002, **RATES, "dy2": 0.5} | change
+    with pytest.raises(ValueError, match=argument):
+        two_point.final_distance(**given)
+    with pytest.raises(ValueError, match=argument):
+        two_point.solve(**given, w0=0.0, times=TIMES)
+
+
+def test_bad_trajectories_are_refused(trajectory):
+    with pytest.raises(ValueError, match="diverged"):
+        two_point.fit(TIMES, trajectory.H * np.nan, trajectory.Q, trajectory.w, 1.0, 0.5)
+    with pytest.raises(ValueError, match="never changes"):
+        two_point.fit(TIMES, 0 * trajectory.H + 1, trajectory.Q, trajectory.w, 1.0, 0.5)
+    with pytest.raises(ValueError, match="times"):
+        two_point.solve(*START, **RATES, dy2=0.5, times=[0.0, 0.0])
