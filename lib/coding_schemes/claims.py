@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 from IPython.display import display
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from coding_schemes import paths
 
@@ -66,13 +67,52 @@ def within(
     for argument, value in (("computed", computed), ("expected", expected), ("uncertainty", uncertainty)):
         _number(argument, value)
     if not np.all(np.asarray(uncertainty) > 0):
-        raise ValueError(f"uncertainty must be positive; got {uncertainty}")
+        raise ValueError(f"uncertainty must be positive; got {uncertainty!r}")
     distance = np.abs(np.asarray(computed) - np.asarray(expected))
     return bool(np.all(distance <= num_standard_errors * np.asarray(uncertainty)))
 
 
+class PowerLaw(NamedTuple):
+    """A fitted law value = prefactor · size^exponent.
+
+    Attributes:
+        exponent: The fitted exponent.
+        standard_error: Its standard error.
+        prefactor: The fitted prefactor.
+    """
+
+    exponent: float
+    standard_error: float
+    prefactor: float
+
+
+def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
+    """Fit an exponent, log value = log prefactor + exponent · log size, by least squares.
+
+    Args:
+        sizes: Sizes (S,), at least three different ones, positive.
+        values: Measured values (S,), positive.
+
+    Returns:
+        The fit; its standard error is taken from the scatter around the line.
+
+    Raises:
+        ValueError: If there are fewer than three sizes, or a size or value is not positive and finite.
+    """
+    sizes, values = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    for argument, array in (("sizes", sizes), ("values", values)):
+        if array.shape != sizes.shape or not (np.all(np.isfinite(array)) and np.all(array > 0)):
+            raise ValueError(f"{argument} must be one positive number per size; got {array.tolist()}")
+    if np.unique(sizes).size < 3:
+        raise ValueError(
+            f"sizes must hold at least three different sizes for an error bar; got {sizes.tolist()}"
+        )
+    line = stats.linregress(np.log(sizes), np.log(values))
+    return PowerLaw(float(line.slope), float(line.stderr), float(np.exp(line.intercept)))
+
+
 def record(
-    id: str,
+    id: str,  # noqa: A002  (the field's name in the list of claims)
     quantity: str,
     computed: ArrayLike | str,
     expected: ArrayLike | str | None = None,
@@ -97,7 +137,7 @@ def record(
         uncertainty: Standard error of `computed`.
         tolerance: Allowed deviation, as a number or in words ("3 standard errors").
         passed: Whether the check passed.
-        control: The altered case and what the check gave there; each claim needs one, on any of its quantities.
+        control: The altered case and what the check gave there; each claim needs one, on any quantity.
         note: The reason found, required where `passed` is False; conditions and limits otherwise.
 
     Raises:
@@ -132,7 +172,7 @@ def record(
     display(
         {
             "text/plain": f"claim {id}: " + "; ".join(f"{name}: {value}" for name, value in cells),
-            "text/html": _html(id, cells),
+            "text/html": _html(data["id"], cells),
             MIME_TYPE: data,
         },
         raw=True,
@@ -184,12 +224,11 @@ def _cells(data: dict[str, Any]) -> list[tuple[str, str]]:
     return cells + ([("note", data["note"])] if data["note"] else [])
 
 
-def _html(id: str, cells: list[tuple[str, str]]) -> str:
+def _html(claim_id: str, cells: list[tuple[str, str]]) -> str:
     state = "passed" if ("check", "passed") in cells else "failed"
     rows = "".join(
         f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(value)}</td></tr>'
         for name, value in cells
     )
-    return (
-        f'<table class="claim-record claim-{state}"><caption>Claim {html.escape(id)}</caption>{rows}</table>'
-    )
+    caption = f"<caption>Claim {html.escape(claim_id)}</caption>"
+    return f'<table class="claim-record claim-{state}">{caption}{rows}</table>'

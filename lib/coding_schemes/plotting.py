@@ -18,7 +18,9 @@ import numpy as np
 import seaborn as sns
 from IPython.display import display
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from numpy.typing import ArrayLike
 
 from coding_schemes import paths
@@ -136,10 +138,11 @@ def publish(plot_function: Callable[..., Figure], name: str, *, description: str
         (folder / f"{name}.py").write_text(script, encoding="utf-8")
     description = description or (inspect.getdoc(plot_function) or name).splitlines()[0]
     png = base64.b64encode(image.getvalue()).decode("ascii")
-    width = int.from_bytes(image.getvalue()[16:20], "big")  # pixels, from the PNG's header
+    pixels = int.from_bytes(image.getvalue()[16:20], "big")  # the image's width, from the PNG's header
+    size = f"width: 100%; max-width: {pixels * _SHOWN_DOTS_PER_INCH // DOTS_PER_INCH}px"
     source = (
         f'<figure class="published-figure"><img src="data:image/png;base64,{png}" '
-        f'alt="{html.escape(description)}" style="width: 100%; max-width: {width * _SHOWN_DOTS_PER_INCH // DOTS_PER_INCH}px">'
+        f'alt="{html.escape(description)}" style="{size}">'
         f"{_download_links(name)}</figure>"
     )
     display({"text/plain": f"Figure {name}: {description}", "text/html": source, "image/png": png}, raw=True)
@@ -152,7 +155,8 @@ def _as_stored(key: str, value: Any) -> np.ndarray:
         array = np.asarray(None)
     if array.dtype.kind not in "biufcU":
         raise ValueError(
-            f"{key} must be an array, a number, a text or a sequence of them of one shape; got {type(value).__name__}"
+            f"{key} must be an array, a number, a text or a sequence of them of one shape; "
+            f"got {type(value).__name__}"
         )
     return array
 
@@ -192,7 +196,7 @@ def _script(plot_function: Callable[..., Figure], name: str) -> str:
 
 
 def _collect(function: Callable[..., Any], imports: set[str], definitions: list[str]) -> None:
-    """Add what a function needs to run on its own: imports, constants, and the notebook's functions it calls."""
+    """Add what a function needs to run on its own: imports, constants and functions of the notebook."""
     if function.__module__ != "__main__":
         imports.add(f"from {function.__module__} import {function.__name__}")
         return
@@ -212,7 +216,8 @@ def _collect(function: Callable[..., Any], imports: set[str], definitions: list[
             definitions.append(f"{used} = {value!r}\n")
         else:
             raise ValueError(
-                f"plot_function {function.__name__} reads the variable {used!r} of the notebook; pass it as an argument"
+                f"plot_function {function.__name__} reads the variable {used!r} of the notebook; "
+                "pass it as an argument"
             )
     definitions.append(inspect.getsource(function).rstrip() + "\n")
     definitions[:] = dict.fromkeys(definitions)  # a helper used twice is written once
@@ -237,3 +242,327 @@ def _global_names(code: CodeType) -> set[str]:
         step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     }
     return names.union(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def readout_histogram(
+    readouts: ArrayLike,
+    grid: ArrayLike,
+    density: ArrayLike,
+    color: str = COLORS["samples"],
+    xlabel: str = r"readout weight $a$",
+) -> Figure:
+    """Sampled readout weights of each class as histograms, with the theory's density as a line.
+
+    Args:
+        readouts: Sampled weights (n, m), one column per class; (n,) for one class.
+        grid: Where the density is known, (G,) or one row per class (m, G).
+        density: Theory's density on the grid, (m, G) or (G,), per unit of `readouts`.
+        color: Colour of the histograms.
+        xlabel: Label of the horizontal axes.
+
+    Returns:
+        A figure with one panel per class.
+    """
+    columns = np.asarray(readouts, dtype=float)
+    columns = columns[None] if columns.ndim == 1 else columns.T
+    densities = np.broadcast_to(density, (len(columns), np.shape(density)[-1]))
+    grids = np.broadcast_to(grid, densities.shape)
+    figure, axes = plt.subplots(1, len(columns), figsize=(WIDTH, 2.8), sharey=True, squeeze=False)
+    for r, axis in enumerate(axes[0]):
+        axis.hist(columns[r], bins=_bins(columns[r]), density=True, color=color, alpha=0.75, label="samples")
+        axis.plot(grids[r], densities[r], color=COLORS["theory"], label="theory")
+        axis.set(xlabel=xlabel, title=f"class {r}" if len(columns) > 1 else "")
+    axes[0, 0].set_ylabel("probability density")
+    _legend_above(figure, axes[0, 0])
+    return figure
+
+
+def density_comparison(
+    samples: ArrayLike,
+    grid: ArrayLike,
+    density: ArrayLike,
+    names: ArrayLike = ("",),
+    colors: ArrayLike = CLASS_COLORS,
+    xlabel: str = r"preactivation $z$",
+) -> Figure:
+    """Densities of several sampled quantities on one axis, each with its theory as a line.
+
+    Args:
+        samples: Sampled values (K, n), or (n,) for one quantity.
+        grid: Where the densities are known, (G,) or (K, G).
+        density: Theory's densities, (K, G) or (G,), per unit of `samples`.
+        names: One name per quantity.
+        colors: One colour per quantity.
+        xlabel: Label of the horizontal axis.
+
+    Returns:
+        The figure.
+    """
+    rows = np.atleast_2d(np.asarray(samples, dtype=float))
+    densities = np.broadcast_to(density, (len(rows), np.shape(density)[-1]))
+    grids = np.broadcast_to(grid, densities.shape)
+    figure, axis = plt.subplots()
+    for k, (row, name, color) in enumerate(
+        zip(rows, np.atleast_1d(names), np.atleast_1d(colors), strict=False)
+    ):
+        axis.hist(
+            row, bins=_bins(row), density=True, color=color, alpha=0.55, label=f"{name} samples".strip()
+        )
+        axis.plot(grids[k], densities[k], color=COLORS["theory"], label="theory" if k == 0 else None)
+    axis.set(xlabel=xlabel, ylabel="probability density")
+    _legend_above(figure, axis)
+    return figure
+
+
+def activation_matrix(
+    activations: ArrayLike,
+    labels: ArrayLike,
+    titles: ArrayLike = ("",),
+    colorbar_label: str = r"activation $\phi(z)$",
+) -> Figure:
+    """Activations of every neuron on every input, the inputs sorted by class.
+
+    Args:
+        activations: Array (N, P), neurons in the order to be shown; (K, N, P) for K panels side by side.
+        labels: Class of each input (P,).
+        titles: One title per panel.
+        colorbar_label: What the colours stand for.
+
+    Returns:
+        A figure with one shared colour scale; lines separate the classes.
+    """
+    panels = np.asarray(activations, dtype=float)
+    panels = panels[None] if panels.ndim == 2 else panels
+    order = np.argsort(labels, kind="stable")
+    scale = _color_scale(panels)
+    figure, axes = plt.subplots(1, len(panels), figsize=(WIDTH, 3.6), sharey=True, squeeze=False)
+    for panel, title, axis in zip(panels, np.broadcast_to(titles, len(panels)), axes[0], strict=True):
+        image = axis.imshow(panel[:, order], aspect="auto", **scale)
+        _class_ticks(axis.xaxis, labels)
+        axis.vlines(_class_edges(labels), -0.5, len(panel) - 0.5, color=COLORS["theory"], linewidth=0.8)
+        axis.set(xlabel="input, by class", title=title)
+    axes[0, 0].set_ylabel("neuron")
+    figure.colorbar(image, ax=axes[0], label=colorbar_label, fraction=0.05, pad=0.02)
+    return figure
+
+
+def kernel_matrices(kernels: ArrayLike, labels: ArrayLike, titles: ArrayLike = ("",)) -> Figure:
+    """Kernels side by side on one colour scale, inputs sorted by class.
+
+    Args:
+        kernels: Array (K, P, P), for instance one kernel per layer.
+        labels: Class of each input (P,).
+        titles: One title per kernel.
+
+    Returns:
+        The figure, up to three kernels a row.
+    """
+    panels = np.asarray(kernels, dtype=float)
+    panels = panels[None] if panels.ndim == 2 else panels
+    order = np.argsort(labels, kind="stable")
+    scale = _color_scale(panels)
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    side = WIDTH / max(columns, 2)
+    size = (side * columns, 0.95 * side * rows)
+    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="compressed")
+    for axis in grid.flat[len(panels) :]:
+        axis.set_visible(False)
+    for panel, title, axis in zip(panels, np.broadcast_to(titles, len(panels)), grid.flat, strict=False):
+        image = axis.imshow(panel[np.ix_(order, order)], **scale)
+        _class_ticks(axis.xaxis, labels)
+        _class_ticks(axis.yaxis, labels)
+        axis.set(title=title, xlabel="input, by class")
+    for axis in grid[:, 0]:
+        axis.set_ylabel("input, by class")
+    figure.colorbar(image, ax=grid, label="kernel", fraction=0.04, pad=0.02)
+    return figure
+
+
+def output_traces(
+    outputs: ArrayLike, targets: ArrayLike, labels: ArrayLike, theory: ArrayLike | None = None
+) -> Figure:
+    """Network outputs as markers against the targets as lines, one panel per output.
+
+    Args:
+        outputs: Outputs (P, m).
+        targets: Targets (P, m).
+        labels: Class of each input (P,); inputs are sorted by it.
+        theory: Predicted outputs (P, m), drawn as a thin line where given.
+
+    Returns:
+        A figure with m panels over a shared axis of inputs.
+    """
+    order = np.argsort(labels, kind="stable")
+    outputs, targets = np.asarray(outputs)[order], np.asarray(targets)[order]
+    num_targets = outputs.shape[1]
+    figure, axes = plt.subplots(
+        num_targets, 1, figsize=(WIDTH, 1.0 + 1.15 * num_targets), sharex=True, sharey=True, squeeze=False
+    )
+    inputs = np.arange(len(outputs))
+    for r, axis in enumerate(axes[:, 0]):
+        axis.plot(inputs, outputs[:, r], ".", color=COLORS["outputs"], markersize=4, label="output")
+        axis.step(inputs, targets[:, r], where="mid", color=COLORS["targets"], linewidth=1.2, label="target")
+        if theory is not None:
+            predicted = np.asarray(theory)[order, r]
+            axis.plot(inputs, predicted, color=COLORS["relu"], linewidth=0.9, label="theory")
+        axis.set_ylabel(f"$f_{{{r}}}$")
+    _class_ticks(axes[-1, 0].xaxis, labels)
+    axes[-1, 0].set_xlabel("input, by class")
+    _legend_above(figure, axes[0, 0])
+    return figure
+
+
+def class_error_bars(
+    sampled: ArrayLike,
+    sampled_error: ArrayLike,
+    theory: ArrayLike,
+    gaussian_process: ArrayLike,
+    names: ArrayLike | None = None,
+    color: str = COLORS["samples"],
+) -> Figure:
+    """Generalisation error of each class: sampling as bars, theory as circles, Gaussian process as triangles.
+
+    Args:
+        sampled: Squared error of each class from sampling (m,).
+        sampled_error: Its standard error (m,).
+        theory: Predicted error (m,).
+        gaussian_process: Error of the Gaussian process, its variance included (m,).
+        names: One name per class.
+        color: Colour of the bars.
+
+    Returns:
+        The figure.
+    """
+    position = np.arange(np.size(sampled))
+    figure, axis = plt.subplots(figsize=(WIDTH, 3.0))
+    error = np.asarray(sampled_error)
+    axis.bar(
+        position, np.asarray(sampled), 0.6, yerr=error, color=color, alpha=0.75, capsize=3, label="sampling"
+    )
+    axis.plot(position, np.asarray(theory), "o", color=COLORS["theory"], markersize=7, label="theory")
+    gp_color = COLORS["gaussian_process"]
+    axis.plot(
+        position, np.asarray(gaussian_process), "^", color=gp_color, markersize=8, label="Gaussian process"
+    )
+    axis.set_xticks(position, [str(name) for name in (position if names is None else np.asarray(names))])
+    axis.set(xlabel="class", ylabel="generalisation error", ylim=(0, None))
+    _legend_above(figure, axis)
+    return figure
+
+
+def scaling_plot(
+    sizes: ArrayLike,
+    values: ArrayLike,
+    exponents: ArrayLike,
+    prefactors: ArrayLike,
+    names: ArrayLike,
+    errors: ArrayLike | None = None,
+    colors: ArrayLike = CLASS_COLORS,
+    xlabel: str = r"width $N$",
+    ylabel: str = "value",
+) -> Figure:
+    """Quantities against size on logarithmic axes, each with its fitted power law.
+
+    Args:
+        sizes: Sizes (S,), positive.
+        values: Measured values (K, S), positive.
+        exponents: Fitted exponents (K,).
+        prefactors: Fitted prefactors (K,): value = prefactor · size^exponent.
+        names: One name per quantity.
+        errors: Standard errors of the values (K, S).
+        colors: One colour per quantity.
+        xlabel: Label of the horizontal axis.
+        ylabel: Label of the vertical axis.
+
+    Returns:
+        The figure; the legend states the exponents.
+    """
+    sizes, rows = np.asarray(sizes, dtype=float), np.atleast_2d(np.asarray(values, dtype=float))
+    bars = [None] * len(rows) if errors is None else np.atleast_2d(np.asarray(errors, dtype=float))
+    laws = zip(np.atleast_1d(exponents), np.atleast_1d(prefactors), strict=True)
+    figure, axis = plt.subplots()
+    for row, bar, (exponent, prefactor), name, color in zip(
+        rows, bars, laws, np.atleast_1d(names), np.atleast_1d(colors), strict=False
+    ):
+        label = f"{name}, exponent " + f"{exponent:.2f}".replace("-", "−")
+        axis.errorbar(sizes, row, bar, fmt="o", color=color, capsize=3, label=label)
+        axis.plot(sizes, prefactor * sizes**exponent, color=color, linewidth=1.2)
+    axis.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+    axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
+    axis.xaxis.set_minor_locator(NullLocator())
+    figure.legend(loc="outside upper left")
+    return figure
+
+
+def trace_plot(
+    times: ArrayLike,
+    values: ArrayLike,
+    names: ArrayLike = ("",),
+    levels: ArrayLike = (),
+    colors: ArrayLike = CLASS_COLORS,
+    xlabel: str = "sample",
+    ylabel: str = r"readout weight $a$",
+) -> Figure:
+    """Time series of chosen neurons, with the theory's levels as horizontal lines.
+
+    Args:
+        times: Sampling times (S,).
+        values: One row per neuron (K, S).
+        names: One name per neuron, or one empty name for none.
+        levels: Values the theory allows, drawn as lines across.
+        colors: One colour per neuron, repeated as needed.
+        xlabel: Label of the horizontal axis.
+        ylabel: Label of the vertical axis.
+
+    Returns:
+        The figure.
+    """
+    rows = np.atleast_2d(np.asarray(values, dtype=float))
+    palette = np.resize(np.atleast_1d(colors), len(rows))
+    figure, axis = plt.subplots()
+    for row, name, color in zip(rows, np.broadcast_to(names, len(rows)), palette, strict=True):
+        axis.plot(np.asarray(times), row, color=color, linewidth=1.0, label=str(name) or None)
+    for k, level in enumerate(np.atleast_1d(levels)):
+        axis.axhline(
+            level, color=COLORS["theory"], linestyle="--", linewidth=1, label="theory" if k == 0 else None
+        )
+    axis.set(xlabel=xlabel, ylabel=ylabel)
+    _legend_above(figure, axis)
+    return figure
+
+
+def _bins(values: np.ndarray) -> int:
+    """Freedman–Diaconis bins, kept between 20 and 120 so that outliers do not make them countless."""
+    edges = np.histogram_bin_edges(values, "fd") if np.ptp(values) > 0 else np.empty(0)
+    return int(np.clip(len(edges), 20, 120))
+
+
+def _color_scale(values: np.ndarray) -> dict[str, Any]:
+    """White at zero: diverging for signed values, sequential otherwise; the top half per cent saturates."""
+    top = float(np.quantile(np.abs(values), 0.995)) or float(np.abs(values).max()) or 1.0
+    if values.min() < -0.02 * top:
+        return {"cmap": "RdBu_r", "vmin": -top, "vmax": top}
+    return {"cmap": "Blues", "vmin": 0.0, "vmax": top}
+
+
+def _class_edges(labels: ArrayLike) -> np.ndarray:
+    """Positions between the last input of a class and the first of the next, classes in order."""
+    _, counts = np.unique(np.asarray(labels), return_counts=True)
+    return np.cumsum(counts)[:-1] - 0.5
+
+
+def _class_ticks(axis: XAxis | YAxis, labels: ArrayLike) -> None:
+    """Name each class at its middle and mark the borders by small ticks."""
+    classes, counts = np.unique(np.asarray(labels), return_counts=True)
+    ends = np.cumsum(counts)
+    axis.set_ticks(ends - counts / 2 - 0.5, [str(name) for name in classes])
+    axis.set_ticks(_class_edges(labels), minor=True)
+    axis.set_tick_params(which="major", length=0)
+    axis.set_tick_params(which="minor", length=6)
+
+
+def _legend_above(figure: Figure, axis: Axes) -> None:
+    handles, names = axis.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
