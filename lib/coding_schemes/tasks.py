@@ -8,9 +8,12 @@ structure shows as blocks in every figure.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from coding_schemes import data
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +185,139 @@ def toy(
     return Task(np.sqrt(input_dim) * directions, labels, class_targets[labels], name="toy task")
 
 
+def mnist(
+    num_inputs: int = 100,
+    num_test: int = 1000,
+    classes: Sequence[int] = (0, 1, 2),
+    y_plus: float = 1.0,
+    y_minus: float = -0.5,
+    seed: int = 0,
+    *,
+    targets: ArrayLike | None = None,
+    normalization: str = "standardize",
+    balanced: bool = False,
+    pool: str = "subset",
+    folder: str | Path | None = None,
+) -> Task:
+    """Classification of MNIST digits, with a test split.
+
+    The class of every input is drawn with equal probabilities, as in paper A, then an image of that class
+    without replacement. The images depend on the arguments alone, not on where the files come from; the
+    test images do not change with `num_inputs`, nor the training images with `num_test`.
+
+    Args:
+        num_inputs: number of training images, P.
+        num_test: number of test images, P*; 0 for no test split.
+        classes: the digits, in the order of the targets' components.
+        y_plus: target of an image's own class.
+        y_minus: target of all other classes.
+        seed: draws the classes and the images.
+        targets: (C, m) matrix of class targets in place of the one-hot ones.
+        normalization: how pixels become inputs (paper A does not say; each choice has K0_μμ of O(1)):
+            "standardize": minus the mean, over the standard deviation, of all pixels of all training images
+            together, so that tr K0 = P; "pixel": the same for every pixel on its own, pixels that are
+            constant over the training images set to zero; "unit_norm": every image, uncentred, scaled to
+            |x|² = N0, so that K0_μμ = 1.
+        balanced: equal class sizes (to within one) in place of random ones, in both splits.
+        pool: "subset" takes training and test images from the first 10,000 training images (for digits
+            0, 1 and 2 these come with the repository); "full" takes them from the 60,000 training and the
+            10,000 test images.
+        folder: data folder to read from; None searches as in `coding_schemes.data`.
+
+    Returns:
+        A Task with N0 = 784, an image's rows one after the other.
+
+    Raises:
+        ValueError: a class has too few images or no input, or an argument is out of range.
+        data.MissingDataError, data.CorruptDataError: the files are not there, or are not what they should be.
+
+    Source: paper A, Fig. 6 and its parameters in Methods.
+    """
+    _check_choice("pool", pool, ("subset", "full"))
+    if pool == "subset":
+        train = test = data.mnist_subset(classes, folder)
+    else:
+        train, test = data.mnist("train", folder), data.mnist("test", folder)
+    class_targets = _class_targets(len(classes), y_plus, y_minus, targets)
+    return _image_task(
+        train, test, num_inputs, num_test, classes, class_targets, seed, normalization, balanced
+    )
+
+
+def fashion_mnist(
+    num_inputs: int = 100,
+    num_test: int = 1000,
+    classes: Sequence[int] = (0, 1, 2),
+    y_plus: float = 1.0,
+    y_minus: float = -0.5,
+    seed: int = 0,
+    *,
+    targets: ArrayLike | None = None,
+    normalization: str = "standardize",
+    balanced: bool = False,
+    folder: str | Path | None = None,
+) -> Task:
+    """Classification of Fashion-MNIST's clothes: 60,000 training and 10,000 test images to draw from.
+
+    Args, Returns, Raises: as for `mnist`; the numbers of the classes are those of data.FASHION_CLASSES.
+    """
+    train, test = data.fashion_mnist("train", folder), data.fashion_mnist("test", folder)
+    class_targets = _class_targets(len(classes), y_plus, y_minus, targets)
+    return _image_task(
+        train, test, num_inputs, num_test, classes, class_targets, seed, normalization, balanced
+    )
+
+
+def cifar10(
+    num_inputs: int = 100,
+    num_test: int = 200,
+    classes: Sequence[int] = (0, 1, 2),
+    y_plus: float = 1.0,
+    y_minus: float = -0.5,
+    seed: int = 0,
+    *,
+    targets: ArrayLike | None = None,
+    normalization: str = "standardize",
+    balanced: bool = False,
+    pool: str = "subset",
+    jpeg: bool = False,
+    folder: str | Path | None = None,
+) -> Task:
+    """Classification of CIFAR-10's pictures.
+
+    Args:
+        num_inputs: as for `mnist`, as are all arguments up to `balanced`.
+        num_test: number of test images.
+        classes: numbers of the classes, the places of their names in data.CIFAR_CLASSES.
+        y_plus: target of an image's own class.
+        y_minus: target of all other classes.
+        seed: draws the classes and the images.
+        targets: (C, m) matrix of class targets.
+        normalization: "standardize", "pixel" (every colour of every pixel on its own) or "unit_norm".
+        balanced: equal class sizes.
+        pool: "full" draws from the 50,000 training and 10,000 test images; "subset" from 8,068 and
+            1,017 of them, data.CIFAR_SUBSET_POSITIONS, whose exact pixels fit a small file.
+        jpeg: use images that went through lossy JPEG compression. The task's name then says
+            "CIFAR-10, JPEG-recompressed": never report its results as plain CIFAR-10 results.
+        folder: data folder to read from; None searches as in `coding_schemes.data`.
+
+    Returns:
+        A Task with N0 = 3072: rows of pixels one after the other, three colours for each pixel.
+
+    Raises:
+        ValueError, data.MissingDataError, data.CorruptDataError: as for `mnist`.
+
+    Source: paper A, Fig. 7 and supplement E.
+    """
+    _check_choice("pool", pool, ("subset", "full"))
+    read = data.cifar10 if pool == "full" else data.cifar10_subset
+    train, test = read("train", jpeg, folder), read("test", jpeg, folder)
+    class_targets = _class_targets(len(classes), y_plus, y_minus, targets)
+    return _image_task(
+        train, test, num_inputs, num_test, classes, class_targets, seed, normalization, balanced
+    )
+
+
 def one_hot(num_classes: int, y_plus: float, y_minus: float) -> np.ndarray:
     """Class targets with y₊ on the diagonal and y₋ elsewhere, shape (C, C)."""
     return np.full((num_classes, num_classes), float(y_minus)) + (y_plus - y_minus) * np.eye(num_classes)
@@ -217,6 +353,110 @@ def projected(task: Task, input_dim: int, seed: int = 0) -> Task:
         name=f"{task.name}, projected to {input_dim} dimensions",
         class_names=task.class_names,
     )
+
+
+NORMALIZATIONS = ("standardize", "pixel", "unit_norm")
+
+
+def _image_task(
+    train: data.ImageSet,
+    test: data.ImageSet,
+    num_inputs: int,
+    num_test: int,
+    classes: Sequence[int],
+    class_targets: np.ndarray,
+    seed: int,
+    normalization: str,
+    balanced: bool,
+) -> Task:
+    """Draw both splits; from a common set, training images from the front of a shuffle, test from its end."""
+    known = range(len(train.class_names))
+    if len(set(classes)) != len(classes) or not len(classes) or not set(classes) <= set(known):
+        raise ValueError(f"classes: got {tuple(classes)}, needs different numbers among 0 … {len(known) - 1}")
+    for argument, value, smallest in (("num_inputs", num_inputs, 1), ("num_test", num_test, 0)):
+        if value < smallest:
+            raise ValueError(f"{argument}: got {value}, needs at least {smallest}")
+    _check_choice("normalization", normalization, NORMALIZATIONS)
+
+    train_rng, test_rng, train_order, test_order = np.random.default_rng(seed).spawn(4)
+    labels = _draw_labels(train_rng, len(classes), num_inputs, balanced)
+    test_labels = _draw_labels(test_rng, len(classes), num_test, balanced)
+    chosen, test_chosen = [], []
+    for c, digit in enumerate(classes):
+        wanted, test_wanted = int(np.sum(labels == c)), int(np.sum(test_labels == c))
+        shuffled = train_order.permutation(np.flatnonzero(train.labels == digit))
+        test_shuffled = (
+            shuffled if test is train else test_order.permutation(np.flatnonzero(test.labels == digit))
+        )
+        for argument, needed, there in (
+            ("num_inputs", wanted + (test_wanted if test is train else 0), len(shuffled)),
+            ("num_test", test_wanted, len(test_shuffled)),
+        ):
+            if needed > there:
+                raise ValueError(
+                    f"{argument}: class {digit} needs {needed} images but {train.name} has only {there} "
+                    "of it; ask for fewer images, or for pool='full' where that is offered"
+                )
+        chosen.append(shuffled[:wanted])
+        test_chosen.append(test_shuffled[len(test_shuffled) - test_wanted :])
+
+    pixels, test_pixels = (
+        images.read(np.concatenate(places)).reshape(count, -1).astype(float)
+        for images, places, count in ((train, chosen, num_inputs), (test, test_chosen, num_test))
+    )
+    inputs, test_inputs = _normalize(pixels, test_pixels, normalization)
+    return Task(
+        inputs.T,
+        labels,
+        class_targets[labels],
+        test_inputs.T if num_test else None,
+        test_labels if num_test else None,
+        class_targets[test_labels] if num_test else None,
+        name=train.name,
+        class_names=tuple(train.class_names[digit] for digit in classes),
+    )
+
+
+def _draw_labels(rng: np.random.Generator, num_classes: int, number: int, balanced: bool) -> np.ndarray:
+    """Sorted class indices of all inputs."""
+    if balanced:
+        return np.repeat(np.arange(num_classes), _apportion(np.full(num_classes, 1 / num_classes), number))
+    return np.sort(rng.integers(num_classes, size=number))
+
+
+def _normalize(
+    pixels: np.ndarray, test_pixels: np.ndarray, normalization: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both splits, one image a row, normalised by the training split's statistics."""
+    if normalization == "unit_norm":
+        return tuple(
+            images * np.sqrt(images.shape[1]) / np.linalg.norm(images, axis=1, keepdims=True)
+            for images in (pixels, test_pixels)
+        )
+    axis = None if normalization == "standardize" else 0
+    mean, deviation = pixels.mean(axis=axis), pixels.std(axis=axis)
+    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    return (pixels - mean) * inverse, (test_pixels - mean) * inverse
+
+
+def _check_choice(argument: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{argument}: got {value!r}, allowed are {', '.join(map(repr, allowed))}")
+
+
+def _class_targets(num_classes: int, y_plus: float, y_minus: float, targets: ArrayLike | None) -> np.ndarray:
+    class_targets = (
+        one_hot(num_classes, y_plus, y_minus) if targets is None else np.asarray(targets, dtype=float)
+    )
+    if class_targets.ndim != 2 or len(class_targets) != num_classes:
+        raise ValueError(
+            f"targets: got shape {class_targets.shape}, needs (number of classes {num_classes}, m)"
+        )
+    if num_classes > 1 and np.all(class_targets == class_targets[0]):
+        raise ValueError(
+            f"targets: all classes share the target {class_targets[0]}, so there is no task to learn"
+        )
+    return class_targets
 
 
 def _apportion(ratios: np.ndarray, total: int) -> np.ndarray:

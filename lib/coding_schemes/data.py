@@ -1,0 +1,354 @@
+"""Where image files come from: a folder, the bundled subset, or a download, always checked by SHA-256.
+
+Every file is looked for, in this order, in
+
+1. the folder given by the caller (and nowhere else then);
+2. the folder named by the environment variable CODING_SCHEMES_DATA;
+3. data/ in the book's repository (MNIST digits 0, 1 and 2 among the first 10,000 training images only);
+4. the download cache, and then its public address.
+
+A folder holds mnist/, fashion-mnist/ and cifar10/ with the canonical file names. Which images a set consists
+of never depends on where they were found.
+"""
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pooch
+from PIL import Image
+
+from coding_schemes import paths
+
+ENVIRONMENT_VARIABLE = "CODING_SCHEMES_DATA"
+
+FASHION_CLASSES = (
+    "T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
+)  # fmt: skip
+CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+BUNDLED_DIGITS = (0, 1, 2)
+MNIST_SUBSET_SIZE = 10_000
+CIFAR_SUBSET_POSITIONS = {
+    "train": np.concatenate(
+        [np.arange(4000)] + [np.arange(first, first + 1017) for first in range(10000, 50000, 10000)]
+    ),
+    "test": np.arange(1017),
+}
+
+_MNIST_HOSTS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+_FASHION_HOSTS = (
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+)
+_CIFAR_HOSTS = ("https://www.cs.toronto.edu/~kriz/",)
+
+# fmt: off
+SHA256 = {
+    "mnist-digits-012.npz":
+        "5787d3a87a027e932c82eb7e55eec36f7dbb9b34d712b617b4c79eddcadb2a89",
+    "mnist/train-images-idx3-ubyte.gz":
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "mnist/train-labels-idx1-ubyte.gz":
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "mnist/t10k-images-idx3-ubyte.gz":
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "mnist/t10k-labels-idx1-ubyte.gz":
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    "fashion-mnist/train-images-idx3-ubyte.gz":
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+    "fashion-mnist/train-labels-idx1-ubyte.gz":
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+    "fashion-mnist/t10k-images-idx3-ubyte.gz":
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+    "fashion-mnist/t10k-labels-idx1-ubyte.gz":
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+    "cifar10/cifar-10-binary.tar.gz":
+        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+    "cifar10/cifar10-exact-subset.npz":
+        "5481de17483dbc1e9731e45b01aa747618b12f40b6f1509000276364464ce121",
+    "cifar10/cifar10-jpeg-streams.npz":
+        "106ee636063e09907d3e908bdf4e68ce243b44e46250a1eba277fd5791e38614",
+}
+# fmt: on
+"""SHA-256 of every file the library reads, by its place in a data folder."""
+
+HOSTS = {"mnist": _MNIST_HOSTS, "fashion-mnist": _FASHION_HOSTS, "cifar10": _CIFAR_HOSTS}
+"""Public addresses of the canonical files, tried in turn."""
+
+_NOT_OFFERED = {
+    "cifar10/cifar10-exact-subset.npz",
+    "cifar10/cifar10-jpeg-streams.npz",
+    "mnist-digits-012.npz",
+}
+
+
+class MissingDataError(FileNotFoundError):
+    """A data file was found nowhere; the message says how to get it."""
+
+
+class CorruptDataError(ValueError):
+    """A data file's SHA-256 is not the expected one."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Labelled images, read when asked for.
+
+    Args:
+        labels: canonical class number of every image, shape (count,).
+        positions: place of every image in the canonical training or test set, shape (count,).
+        name: what to call the set in figures.
+        class_names: names of all its classes.
+        read: pixels of the images with the given places in *this* set, uint8, shape (number, height, width)
+            or (number, height, width, 3), 0 … 255.
+    """
+
+    labels: np.ndarray
+    positions: np.ndarray
+    name: str
+    class_names: tuple[str, ...]
+    read: Callable[[np.ndarray], np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def subset(self, chosen: np.ndarray, name: str | None = None) -> "ImageSet":
+        """The images at the given places of this set, in that order."""
+        return ImageSet(
+            self.labels[chosen],
+            self.positions[chosen],
+            name or self.name,
+            self.class_names,
+            lambda index: self.read(chosen[index]),
+        )
+
+
+def mnist(split: str, folder: str | Path | None = None) -> ImageSet:
+    """All of MNIST: 60,000 training or 10,000 test images of 28 × 28 pixels.
+
+    Args:
+        split: "train" or "test".
+        folder: data folder to read from; None searches as the module's docstring says.
+
+    Returns:
+        An ImageSet in canonical order.
+
+    Raises:
+        MissingDataError: a file was found nowhere.
+        CorruptDataError: a file has the wrong SHA-256.
+        ValueError: split is something else.
+    """
+    return _idx("mnist", split, "MNIST", tuple("0123456789"), folder)
+
+
+def mnist_subset(classes: Collection[int] = BUNDLED_DIGITS, folder: str | Path | None = None) -> ImageSet:
+    """The first 10,000 MNIST training images; their digits 0, 1 and 2 come with the repository.
+
+    Args:
+        classes: digits wanted. Only 0, 1 and 2 are bundled; for others the canonical files are needed.
+        folder: data folder to read the canonical files from; None searches as the module's docstring says.
+
+    Returns:
+        An ImageSet with the images of these digits, in canonical order, the same from either source.
+
+    Raises:
+        MissingDataError, CorruptDataError: as for `mnist`.
+    """
+    name = "MNIST, from the first 10,000 training images"
+    bundled = _bundled()
+    canonical = _find("mnist/train-images-idx3-ubyte.gz", folder)
+    if folder is None and canonical is None and bundled is not None and set(classes) <= set(BUNDLED_DIGITS):
+        with np.load(io.BytesIO(_checked(bundled, SHA256[bundled.name]))) as arrays:
+            pixels, labels, positions = arrays["images"], arrays["labels"], arrays["positions"]
+        images = ImageSet(
+            labels.astype(int), positions.astype(int), name, tuple("0123456789"), pixels.__getitem__
+        )
+    else:
+        images = mnist("train", folder).subset(np.arange(MNIST_SUBSET_SIZE), name)
+    return images.subset(np.flatnonzero(np.isin(images.labels, list(classes))))
+
+
+def fashion_mnist(split: str, folder: str | Path | None = None) -> ImageSet:
+    """Fashion-MNIST: 60,000 training or 10,000 test images of 28 × 28 pixels.
+
+    Args, Returns, Raises: as for `mnist`.
+    """
+    return _idx("fashion-mnist", split, "Fashion-MNIST", FASHION_CLASSES, folder)
+
+
+def cifar10(split: str, jpeg: bool = False, folder: str | Path | None = None) -> ImageSet:
+    """All of CIFAR-10: 50,000 training or 10,000 test images of 32 × 32 pixels and three colours.
+
+    Args:
+        split: "train" or "test".
+        jpeg: read images that went through lossy JPEG compression, from cifar10-jpeg-streams.npz, which only
+            a data folder can hold. The set then calls itself "CIFAR-10, JPEG-recompressed".
+        folder: data folder to read from; None searches as the module's docstring says.
+
+    Returns:
+        An ImageSet in canonical order.
+
+    Raises:
+        MissingDataError, CorruptDataError, ValueError: as for `mnist`.
+    """
+    _check_split(split)
+    if jpeg:
+        content = fetch("cifar10/cifar10-jpeg-streams.npz", folder)
+        with np.load(io.BytesIO(content)) as arrays:
+            labels, offsets, streams = (arrays[f"{part}_{split}"] for part in ("y", "offset", "jpeg"))
+
+        def decode(index: np.ndarray) -> np.ndarray:
+            decoded = np.empty((len(index), 32, 32, 3), dtype=np.uint8)
+            for place, i in enumerate(index):
+                stream = io.BytesIO(streams[offsets[i] : offsets[i + 1]].tobytes())
+                decoded[place] = np.asarray(Image.open(stream).convert("RGB"))
+            return decoded
+
+        name = "CIFAR-10, JPEG-recompressed"
+        return ImageSet(labels.astype(int), np.arange(len(labels)), name, CIFAR_CLASSES, decode)
+    members = [f"data_batch_{i}.bin" for i in range(1, 6)] if split == "train" else ["test_batch.bin"]
+    with tarfile.open(fileobj=io.BytesIO(fetch("cifar10/cifar-10-binary.tar.gz", folder))) as archive:
+        batches = [archive.extractfile(f"cifar-10-batches-bin/{member}") for member in members]
+        content = b"".join(batch.read() for batch in batches if batch is not None)
+    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, 3073)
+    pixels = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return ImageSet(
+        records[:, 0].astype(int), np.arange(len(records)), "CIFAR-10", CIFAR_CLASSES, pixels.__getitem__
+    )
+
+
+def cifar10_subset(split: str, jpeg: bool = False, folder: str | Path | None = None) -> ImageSet:
+    """8,068 training or 1,017 test images of CIFAR-10, at the positions of CIFAR_SUBSET_POSITIONS.
+
+    They come from cifar10-exact-subset.npz where a data folder holds it, else from the complete set.
+
+    Args:
+        split: "train" or "test".
+        jpeg: the JPEG-recompressed versions of the same images.
+        folder: data folder to read from; None searches as the module's docstring says.
+
+    Returns:
+        An ImageSet in canonical order, the same from either source.
+
+    Raises:
+        MissingDataError, CorruptDataError, ValueError: as for `mnist`.
+    """
+    _check_split(split)
+    key = "cifar10/cifar10-exact-subset.npz"
+    if jpeg or _find(key, folder) is None:
+        images = cifar10(split, jpeg, folder)
+        return images.subset(CIFAR_SUBSET_POSITIONS[split], f"{images.name}, subset")
+    with np.load(io.BytesIO(fetch(key, folder))) as arrays:
+        pixels, labels, positions = arrays[f"x_{split}"], arrays[f"y_{split}"], arrays[f"{split}_index"]
+    return ImageSet(
+        labels.astype(int), positions.astype(int), "CIFAR-10, subset", CIFAR_CLASSES, pixels.__getitem__
+    )
+
+
+def fetch(key: str, folder: str | Path | None = None) -> bytes:
+    """Content of a canonical data file, with its SHA-256 checked.
+
+    Args:
+        key: the file's place in a data folder, a key of SHA256.
+        folder: data folder to read from; None searches as the module's docstring says, and downloads.
+
+    Returns:
+        The file's bytes.
+
+    Raises:
+        MissingDataError: the file was found nowhere and could not be downloaded.
+        CorruptDataError: the file found has the wrong SHA-256.
+        ValueError: the key is unknown.
+    """
+    if key not in SHA256:
+        raise ValueError(f"key: got {key!r}, allowed are {sorted(SHA256)}")
+    path = _find(key, folder)
+    if path is not None:
+        return _checked(path, SHA256[key])
+    if folder is not None:
+        raise MissingDataError(f"folder: {Path(folder) / key} does not exist. {_how_to_get(key)}")
+    if key in _NOT_OFFERED:
+        raise MissingDataError(f"{key} was not found, and has no public address. {_how_to_get(key)}")
+    return _download(key)
+
+
+def _find(key: str, folder: str | Path | None) -> Path | None:
+    """The file in the caller's folder, or in the one the environment names; None if it is not there."""
+    argument = "folder" if folder is not None else ENVIRONMENT_VARIABLE
+    named = folder if folder is not None else os.environ.get(ENVIRONMENT_VARIABLE)
+    if not named:
+        return None
+    if not Path(named).is_dir():
+        raise MissingDataError(f"{argument}: {named} is not a folder")
+    path = Path(named) / key
+    return path if path.is_file() else None
+
+
+def _bundled() -> Path | None:
+    root = paths.repository_root()
+    path = None if root is None else root / "data" / "mnist-digits-012.npz"
+    return path if path is not None and path.is_file() else None
+
+
+def _checked(path: Path, expected: str) -> bytes:
+    content = path.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if found != expected:
+        raise CorruptDataError(
+            f"{path} is damaged or not the file it claims to be: SHA-256 {found}, expected {expected}. "
+            "Remove it, and fetch it again or restore it (git checkout, for a file of the repository)."
+        )
+    return content
+
+
+def _download(key: str) -> bytes:
+    """The file from the cache, else from its hosts in turn; pooch moves it there only once checked."""
+    dataset, name = key.split("/")
+    cache = Path(pooch.os_cache("coding-schemes")) / dataset
+    failures = []
+    for host in HOSTS[dataset]:
+        try:
+            path = pooch.retrieve(host + name, f"sha256:{SHA256[key]}", fname=name, path=cache)
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # requests' errors are OSErrors; a wrong checksum is a ValueError
+            failures.append(f"{host}{name}: {error}")
+        else:
+            return Path(path).read_bytes()
+    raise MissingDataError(f"{key} could not be downloaded. {_how_to_get(key)} Tried: " + "; ".join(failures))
+
+
+def _how_to_get(key: str) -> str:
+    place = f"<folder>/{key} and set {ENVIRONMENT_VARIABLE}=<folder>"
+    if key in _NOT_OFFERED:
+        return f"Put it at {place}; or use the complete, exact set."
+    dataset, name = key.split("/")
+    return f"Fetch {HOSTS[dataset][0]}{name}, put it at {place}."
+
+
+def _check_split(split: str) -> None:
+    if split not in ("train", "test"):
+        raise ValueError(f"split: got {split!r}, allowed are 'train' and 'test'")
+
+
+def _idx(
+    dataset: str, split: str, name: str, class_names: tuple[str, ...], folder: str | Path | None
+) -> ImageSet:
+    _check_split(split)
+    prefix = "train" if split == "train" else "t10k"
+    pixels = gzip.decompress(fetch(f"{dataset}/{prefix}-images-idx3-ubyte.gz", folder))
+    labels = gzip.decompress(fetch(f"{dataset}/{prefix}-labels-idx1-ubyte.gz", folder))
+    images = np.frombuffer(pixels, dtype=np.uint8, offset=16).reshape(-1, 28, 28)
+    classes = np.frombuffer(labels, dtype=np.uint8, offset=8).astype(int)
+    return ImageSet(classes, np.arange(len(classes)), name, class_names, images.__getitem__)
