@@ -1,0 +1,142 @@
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import yaml
+from coding_schemes import claims, paths
+
+CONTROL = claims.Control("labels shuffled", computed=0.9, passed=False)
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """The mime bundles that `record` displays."""
+    bundles = []
+    monkeypatch.setattr(claims, "display", lambda bundle, raw: bundles.append(bundle))
+    return bundles
+
+
+def test_record_leaves_a_bundle_with_every_field(shown):
+    claims.record(
+        "A4",
+        "slope",
+        np.float32(0.5),
+        expected=np.array([0.5, 1.0]),
+        uncertainty=0.1,
+        tolerance="3 standard errors",
+        passed=True,
+        control=CONTROL,
+        note="N = 200",
+    )
+    (bundle,) = shown
+    data = json.loads(json.dumps(bundle[claims.MIME_TYPE]))
+    assert data == {
+        "id": "A4",
+        "quantity": "slope",
+        "computed": 0.5,
+        "expected": [0.5, 1.0],
+        "uncertainty": 0.1,
+        "tolerance": "3 standard errors",
+        "passed": True,
+        "control": {"description": "labels shuffled", "computed": 0.9, "passed": False},
+        "note": "N = 200",
+    }
+    assert "0.5 ± 0.1" in bundle["text/plain"]
+    assert "claim-passed" in bundle["text/html"]
+
+
+def test_text_in_the_table_is_escaped(shown):
+    claims.record("A4", "norm < 1", "a & b", passed=True)
+    assert "norm &lt; 1" in shown[0]["text/html"]
+    assert "a &amp; b" in shown[0]["text/html"]
+
+
+def test_failed_check_is_kept_with_its_reason(shown):
+    claims.record("A4", "slope", 2.0, expected=1.0, passed=False, control=CONTROL, note="N too small")
+    assert shown[0][claims.MIME_TYPE]["passed"] is False
+    assert "claim-failed" in shown[0]["text/html"]
+
+
+def test_failed_check_without_a_reason_is_refused(shown):
+    with pytest.raises(ValueError, match="note must give the reason"):
+        claims.record("A4", "slope", 2.0, expected=1.0, passed=False, control=CONTROL)
+    assert not shown
+
+
+def test_control_that_passes_stops_the_chapter(shown):
+    with pytest.raises(AssertionError, match=r"control \(labels shuffled\) did not fail"):
+        claims.record("A4", "slope", 1.0, passed=True, control=CONTROL._replace(passed=np.True_))
+    assert not shown
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, [1.0, math.nan], [], object(), {"a": 1}])
+@pytest.mark.parametrize("argument", ["computed", "expected", "uncertainty", "tolerance"])
+def test_values_must_be_finite_numbers(shown, argument, bad):
+    with pytest.raises(ValueError, match=f"{argument} must be"):
+        claims.record(
+            **({"id": "A4", "quantity": "slope", "computed": 1.0, "passed": True} | {argument: bad})
+        )
+    assert not shown
+
+
+def test_unknown_id_is_refused(shown):
+    with pytest.raises(ValueError, match=r"id must be a claim of book/claims\.yml.*got 'A99'"):
+        claims.record("A99", "slope", 1.0, passed=True)
+
+
+def test_outside_the_repository_any_id_is_taken(shown, monkeypatch):
+    monkeypatch.setattr(paths, "repository_root", lambda: None)
+    claims.record("mine", "slope", 1.0, passed=True)
+    assert shown[0][claims.MIME_TYPE]["id"] == "mine"
+
+
+def test_within_counts_standard_errors():
+    assert claims.within([1.0, 2.0], [1.29, 2.0], 0.1)
+    assert not claims.within([1.0, 2.0], [1.31, 2.0], 0.1)
+    assert not claims.within(1.0, 1.29, 0.1, num_standard_errors=2)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(math.nan, 1.0, 0.1), (1.0, 1.0, 0.0), (1.0, 1.0, -1.0), (1.0, math.inf, 1.0)]
+)
+def test_within_refuses_what_it_cannot_judge(arguments):
+    with pytest.raises(ValueError, match="must be"):
+        claims.within(*arguments)
+
+
+def test_power_law_is_found_exactly_without_noise():
+    sizes = np.array([50, 100, 200, 400])
+    fit = claims.fit_power_law(sizes, 3.0 * sizes**-0.5)
+    np.testing.assert_allclose([fit.exponent, fit.prefactor], [-0.5, 3.0], rtol=1e-12)
+    assert fit.standard_error < 1e-12
+
+
+def test_power_law_standard_error_covers_the_truth_as_often_as_it_should():
+    rng = np.random.default_rng(0)
+    sizes = np.geomspace(50, 3200, 12)
+    fits = [claims.fit_power_law(sizes, sizes * np.exp(0.1 * rng.standard_normal(12))) for _ in range(400)]
+    share = np.mean([abs(fit.exponent - 1.0) < fit.standard_error for fit in fits])
+    # Student's t with 10 degrees of freedom puts 0.659 within one standard error; 400 trials: ± 0.024
+    assert abs(share - 0.659) < 3 * 0.024
+
+
+@pytest.mark.parametrize(("sizes", "values"), [([1, 2], [1, 2]), ([1, 2, 4], [1, 0, 2]), ([1, 2, 4], [1, 2])])
+def test_power_law_refuses_bad_data(sizes, values):
+    with pytest.raises(ValueError, match=r"(sizes|values) must"):
+        claims.fit_power_law(sizes, values)
+
+
+def test_list_of_claims_is_complete_and_in_order():
+    rows = yaml.safe_load((paths.repository_root() / "book" / "claims.yml").read_text(encoding="utf-8"))
+    letters = {"A": 33, "B": 13, "C": 11, "D": 6}
+    assert [row["id"] for row in rows] == [
+        f"{letter}{k}" for letter, n in letters.items() for k in range(1, n + 1)
+    ]
+    for row in rows:
+        assert list(row) == ["id", "chapter", "claim", "published", "check"], row["id"]
+        assert re.fullmatch(r"[a-z_]+", row["chapter"]), row["id"]
+        assert row["claim"].endswith("."), row["id"]
+        assert (row["published"] is None) == row["id"].startswith("D"), row["id"]
+        assert row["check"], row["id"]

@@ -1,0 +1,24 @@
+from coding_schemes import paths
+
+
+def test_repository_root_is_found_from_a_folder_inside(monkeypatch, tmp_path):
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "claims.yml").write_text("[]")
+    (tmp_path / "notebooks" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "notebooks" / "deep")
+    assert paths.repository_root() == tmp_path
+
+
+def test_repository_root_falls_back_on_this_checkout(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    root = paths.repository_root()
+    assert root is not None
+    assert (root / "lib" / "coding_schemes" / "paths.py").is_file()
+
+
+def test_artifacts_makes_the_named_folder_or_says_none(monkeypatch, tmp_path):
+    monkeypatch.delenv("CODING_SCHEMES_ARTIFACTS", raising=False)
+    assert paths.artifacts() is None
+    monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path / "a" / "b"))
+    assert paths.artifacts() == tmp_path / "a" / "b"
+    assert (tmp_path / "a" / "b").is_dir()
