@@ -1,0 +1,565 @@
+"""Coding measures: what a population's activations say about the classes, in one sample and over time.
+
+Activations φ have shape (…, N, P): neurons before inputs, with any leading axes such as (chains, samples). A
+code is the set of classes that activate a neuron, kept as booleans (…, N, C) and written "1-1-0".
+"""
+
+from typing import NamedTuple
+
+import arviz
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import binomtest
+
+ACTIVE_THRESHOLD = 0.5  # half-way up the sigmoidal nonlinearity
+
+
+def class_means(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Mean activation of every neuron on every class, ⟨φ_i⟩_c = Σ_{μ∈c} φ_iμ / n_c.
+
+    Args:
+        activations: φ, shape (…, N, P).
+        labels: classes of the inputs, shape (P,), values 0 … C−1.
+
+    Returns:
+        Means, shape (…, N, C).
+
+    Raises:
+        ValueError: the labels do not fit the activations, or a class has no input.
+    """
+    activations, labels = _checked(activations, labels)
+    members = labels[:, None] == np.arange(labels.max() + 1)
+    return activations @ (members / members.sum(0)).astype(activations.dtype)
+
+
+def class_deviations(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Standard deviation of every neuron's activation across the inputs of each class.
+
+    Over the class mean it is the coefficient of variation, which vanishes for ReLU outliers.
+
+    Args:
+        activations: φ, shape (…, N, P).
+        labels: classes of the inputs, shape (P,).
+
+    Returns:
+        Standard deviations, shape (…, N, C).
+    """
+    activations, labels = _checked(activations, labels)
+    return np.stack([activations[..., labels == c].std(axis=-1) for c in range(labels.max() + 1)], axis=-1)
+
+
+def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_THRESHOLD) -> np.ndarray:
+    """Codes of all neurons: the classes on which the mean activation exceeds the threshold.
+
+    Args:
+        activations: φ, shape (…, N, P).
+        labels: classes of the inputs, shape (P,).
+        threshold: a class is in the code if ⟨φ_i⟩_c > threshold; ½ suits the sigmoidal nonlinearity, for
+            ReLU see `outliers`.
+
+    Returns:
+        Booleans, shape (…, N, C).
+
+    Source: paper A, "Coding schemes in sigmoidal networks"; the threshold is this book's.
+    """
+    return class_means(activations, labels) > threshold
+
+
+def code_name(code: ArrayLike) -> str:
+    """A code as the paper writes it, "1-1-0"."""
+    return "-".join(str(int(active)) for active in np.asarray(code))
+
+
+class Occupancy(NamedTuple):
+    """How many neurons use which code.
+
+    Attributes:
+        codes: the codes in use, most frequent first, shape (n, C).
+        fractions: fraction of the neurons with each of them, shape (n,).
+        binomial_errors: standard errors of the fractions for independent neurons and frozen codes, so with
+            chains × N draws however many samples there are, shape (n,).
+        chain_errors: standard errors from the spread between chains, shape (n,); NaN for one chain.
+    """
+
+    codes: np.ndarray
+    fractions: np.ndarray
+    binomial_errors: np.ndarray
+    chain_errors: np.ndarray
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The codes in use as text."""
+        return tuple(code_name(code) for code in self.codes)
+
+    @property
+    def standard_errors(self) -> np.ndarray:
+        """The larger of the two standard errors, shape (n,)."""
+        return np.fmax(self.binomial_errors, self.chain_errors)
+
+    def fraction(self, code: ArrayLike | str) -> float:
+        """Fraction of the neurons with this code ("1-1-0", or booleans); 0 if none has it."""
+        name = code if isinstance(code, str) else code_name(code)
+        return dict(zip(self.names, self.fractions.tolist())).get(name, 0.0)
+
+
+def occupancy(neuron_codes: ArrayLike) -> Occupancy:
+    """Fractions of the neurons that use each code, with standard errors.
+
+    Args:
+        neuron_codes: booleans, shape (N, C), (samples, N, C) or (chains, samples, N, C).
+
+    Returns:
+        An Occupancy.
+
+    Raises:
+        ValueError: another number of axes, or not booleans.
+    """
+    neuron_codes = _checked_codes(neuron_codes)
+    if neuron_codes.ndim > 4:
+        raise ValueError(
+            f"neuron_codes: got shape {neuron_codes.shape}, needs (chains, samples, N, C) at most"
+        )
+    chains = neuron_codes.reshape((1,) * (4 - neuron_codes.ndim) + neuron_codes.shape)
+    used, which = np.unique(chains.reshape(-1, chains.shape[-1]), axis=0, return_inverse=True)
+    which = which.reshape(chains.shape[:-1])
+    per_chain = np.stack([np.mean(which == g, axis=(1, 2)) for g in range(len(used))])  # (n, chains)
+    fractions = per_chain.mean(axis=1)
+    order = np.argsort(-fractions, kind="stable")
+    num_chains, num_neurons = chains.shape[0], chains.shape[2]
+    binomial = np.sqrt(fractions * (1 - fractions) / (num_chains * num_neurons))
+    between = (
+        per_chain.std(axis=1, ddof=1) / num_chains**0.5 if num_chains > 1 else np.full(len(used), np.nan)
+    )
+    return Occupancy(used[order], fractions[order], binomial[order], between[order])
+
+
+def sort_by_activity(activations: ArrayLike) -> np.ndarray:
+    """Neurons in order of falling mean squared activity, as in the paper's figures of analog codes.
+
+    Args:
+        activations: φ, shape (…, N, P).
+
+    Returns:
+        Neuron indices, shape (…, N).
+    """
+    return np.argsort(-np.square(np.asarray(activations)).mean(axis=-1), axis=-1, kind="stable")
+
+
+def sort_by_code(neuron_codes: ArrayLike, activations: ArrayLike) -> np.ndarray:
+    """Neurons of one sample grouped by code, most frequent code first; by falling activity within a group.
+
+    Args:
+        neuron_codes: booleans, shape (N, C).
+        activations: φ, shape (N, P).
+
+    Returns:
+        Neuron indices, shape (N,).
+    """
+    neuron_codes = _checked_codes(neuron_codes)
+    if neuron_codes.ndim != 2:
+        raise ValueError(f"neuron_codes: got shape {neuron_codes.shape}, needs (N, C): one sample")
+    _, which, counts = np.unique(neuron_codes, axis=0, return_inverse=True, return_counts=True)
+    which = which.reshape(-1)
+    activity = np.square(np.asarray(activations)).mean(axis=-1)
+    return np.lexsort((-activity, which, -counts[which]))
+
+
+def readout_overlap(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
+    """Overlap of the feature vectors with the readout vectors, Σ_i a_i^r φ_iμ.
+
+    O(N) in non-lazy networks and O(√N) in lazy ones, where both vectors have norm O(√N).
+
+    Args:
+        activations: feature-layer φ, shape (…, N, P).
+        readouts: a, shape (…, N, m).
+
+    Returns:
+        Overlaps, shape (…, P, m).
+
+    Source: paper A, "Non-lazy networks" and Fig. 1b,d.
+    """
+    return np.swapaxes(np.asarray(activations), -1, -2) @ np.asarray(readouts)
+
+
+def readout_cosine(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
+    """Cosine of the angle between feature and readout vectors, shape (…, P, m): O(1) or O(1/√N).
+
+    Args:
+        activations: feature-layer φ, shape (…, N, P).
+        readouts: a, shape (…, N, m).
+
+    Returns:
+        Cosines, shape (…, P, m).
+    """
+    feature_norms = np.linalg.norm(np.asarray(activations), axis=-2)[..., :, None]
+    readout_norms = np.linalg.norm(np.asarray(readouts), axis=-2)[..., None, :]
+    return readout_overlap(activations, readouts) / (feature_norms * readout_norms)
+
+
+def kernel_alignment(kernel: ArrayLike, other: ArrayLike, centered: bool = False) -> np.ndarray:
+    """Cosine between two kernels as vectors, tr(K K') / (‖K‖ ‖K'‖); with Y Yᵀ the alignment to the task.
+
+    Args:
+        kernel: K, shape (…, P, P), symmetric.
+        other: K', of the same shape.
+        centered: remove the mean over inputs first, K → H K H with H = 1 − 11ᵀ/P (known as CKA).
+
+    Returns:
+        Alignments between −1 and 1, shape (…).
+
+    Raises:
+        ValueError: the shapes do not fit.
+    """
+    kernel = np.asarray(kernel)
+    other = np.asarray(other)
+    if kernel.shape[-2:] != other.shape[-2:] or kernel.ndim < 2 or kernel.shape[-1] != kernel.shape[-2]:
+        raise ValueError(f"kernel, other: got shapes {kernel.shape} and {other.shape}, need (…, P, P) twice")
+    if centered:
+        kernel, other = _doubly_centered(kernel), _doubly_centered(other)
+    return np.sum(kernel * other, axis=(-2, -1)) / (
+        np.linalg.norm(kernel, axis=(-2, -1)) * np.linalg.norm(other, axis=(-2, -1))
+    )
+
+
+class Outliers(NamedTuple):
+    """Neurons whose activity stands out of the bulk's.
+
+    Attributes:
+        codes: the classes on which a neuron stands out, all False in the bulk, shape (…, N, C).
+        mask: whether a neuron is an outlier, shape (…, N).
+        counts: number of outliers, shape (…).
+    """
+
+    codes: np.ndarray
+    mask: np.ndarray
+    counts: np.ndarray
+
+
+def outliers(activations: ArrayLike, labels: ArrayLike, threshold: float | None = None) -> Outliers:
+    """Outlier neurons of a sparse coding scheme, and the classes they code for.
+
+    An outlier's squared activity is O(N) on its classes and the bulk's is O(1). The default threshold lies
+    halfway on a logarithmic scale: √N times the bulk's typical value, the median over neurons of ⟨φ_i²⟩.
+    Two parallel neurons that share one code count as two outliers.
+
+    Args:
+        activations: φ, shape (…, N, P).
+        labels: classes of the inputs, shape (P,).
+        threshold: ratio of class-averaged squared activity to the bulk's above which a neuron stands out
+            on a class; √N unless given.
+
+    Returns:
+        Outliers.
+
+    Raises:
+        ValueError: the threshold is not positive, or the labels do not fit.
+
+    Source: paper A, "Coding schemes in ReLU networks"; the criterion is this book's.
+    """
+    squared = np.square(np.asarray(activations))
+    if threshold is None:
+        threshold = squared.shape[-2] ** 0.5
+    if not threshold > 0:
+        raise ValueError(f"threshold: got {threshold}, needs a positive ratio")
+    bulk = np.median(squared.mean(axis=-1), axis=-1)[..., None, None]
+    standing_out = class_means(squared, labels) > threshold * bulk
+    mask = standing_out.any(axis=-1)
+    return Outliers(standing_out, mask, mask.sum(axis=-1))
+
+
+class SwitchRate(NamedTuple):
+    """How often neurons change code.
+
+    Attributes:
+        rate: switches per neuron and unit of time.
+        lower, upper: exact (Clopper–Pearson) confidence bounds of the rate for independent steps; `upper` is
+            positive also where no switch was seen.
+        num_switches: switches seen.
+        num_steps: neuron-steps watched.
+        fraction_moved: fraction of the neurons whose last code differs from their first.
+    """
+
+    rate: float
+    lower: float
+    upper: float
+    num_switches: int
+    num_steps: int
+    fraction_moved: float
+
+
+def switch_rate(neuron_codes: ArrayLike, interval: float = 1.0, confidence: float = 0.95) -> SwitchRate:
+    """Rate at which neurons change code between successive samples.
+
+    Args:
+        neuron_codes: booleans, shape (…, samples, N, C).
+        interval: time between two samples, the unit of the rate.
+        confidence: of the two-sided bounds.
+
+    Returns:
+        A SwitchRate.
+
+    Raises:
+        ValueError: fewer than two samples, or a value out of range.
+    """
+    neuron_codes = _checked_codes(neuron_codes)
+    if neuron_codes.ndim < 3 or neuron_codes.shape[-3] < 2:
+        raise ValueError(f"neuron_codes: got shape {neuron_codes.shape}, needs (…, 2 or more samples, N, C)")
+    if not interval > 0:
+        raise ValueError(f"interval: got {interval}, needs a positive time")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: got {confidence}, needs a probability between 0 and 1")
+    switched = np.any(neuron_codes[..., 1:, :, :] != neuron_codes[..., :-1, :, :], axis=-1)
+    moved = np.any(neuron_codes[..., -1, :, :] != neuron_codes[..., 0, :, :], axis=-1)
+    bounds = binomtest(int(switched.sum()), switched.size).proportion_ci(confidence, method="exact")
+    return SwitchRate(
+        float(switched.mean() / interval),
+        float(bounds.low / interval),
+        float(bounds.high / interval),
+        int(switched.sum()),
+        switched.size,
+        float(moved.mean()),
+    )
+
+
+def autocorrelation_time(series: ArrayLike) -> np.ndarray:
+    """Integrated autocorrelation time, τ = (number of draws) / (effective number of draws), by ArviZ.
+
+    Args:
+        series: shape (chains, samples, …).
+
+    Returns:
+        τ in units of the sampling interval, shape (…); ArviZ's ESS is bounded, so τ > 0 throughout, and
+        chains that disagree count as slow. NaN for a series that never changes.
+
+    Raises:
+        ValueError: fewer than two axes, or fewer than four samples.
+    """
+    series = np.asarray(series)
+    if series.ndim < 2 or series.shape[1] < 4:
+        raise ValueError(f"series: got shape {series.shape}, needs (chains, 4 or more samples, …)")
+    flat = series.reshape(*series.shape[:2], -1)
+    draws = series.shape[0] * series.shape[1]
+    constant = np.ptp(flat, axis=(0, 1)) == 0
+    ess = arviz.ess(arviz.convert_to_dataset({"x": flat}))["x"].to_numpy()
+    return np.where(constant, np.nan, draws / ess).reshape(series.shape[2:])
+
+
+def autocorrelation(series: ArrayLike, max_lag: int) -> np.ndarray:
+    """Autocorrelation of single neurons around the mean of the whole population.
+
+        C(s) = ⟨δx_i(t) · δx_i(t+s)⟩ / ⟨|δx_i(t)|²⟩,   δx_i = x_i − (mean over chains, time and neurons)
+
+    Neurons that explore the whole posterior lose all memory, C → 0; frozen ones keep C at the part of the
+    variance that lies between neurons.
+
+    Args:
+        series: readouts or other properties of neurons, shape (chains, samples, N, d).
+        max_lag: largest lag s, in samples.
+
+    Returns:
+        C(0) … C(max_lag), shape (max_lag + 1,).
+
+    Raises:
+        ValueError: wrong number of axes, or a lag out of range.
+
+    Source: paper A, Fig. 4b.
+    """
+    deviation, variance = _population_deviation(series)
+    num_samples = deviation.shape[1]
+    if not 0 <= max_lag < num_samples:
+        raise ValueError(f"max_lag: got {max_lag}, needs 0 … {num_samples - 1} for {num_samples} samples")
+    products = [
+        np.sum(deviation[:, : num_samples - lag] * deviation[:, lag:], axis=-1).mean()
+        for lag in range(max_lag + 1)
+    ]
+    return np.array(products) / variance
+
+
+class PermutationOrder(NamedTuple):
+    """Order parameter of permutation symmetry.
+
+    Attributes:
+        value: 0 where it is restored (every neuron explores the whole posterior), 1 where it is frozen.
+        standard_error: from the spread over neurons.
+    """
+
+    value: float
+    standard_error: float
+
+
+def permutation_order(series: ArrayLike) -> PermutationOrder:
+    """Whether neurons keep their identity in time: the part of the variance that lies between neurons.
+
+        q = ⟨δx̄_i¹ · δx̄_i²⟩ / ⟨|δx_i|²⟩
+
+    with x̄¹, x̄² a neuron's averages over the first and the second half of the samples, δ the deviation from
+    the population's mean. With two halves the noise of the averages drops out; what is left where symmetry
+    is restored is the memory across the border, of order (τ/n)² for n samples and autocorrelation time τ.
+
+    Args:
+        series: readouts, class means or other properties of neurons, shape (chains, samples, N, d).
+
+    Returns:
+        A PermutationOrder.
+
+    Raises:
+        ValueError: wrong number of axes, or fewer than two samples.
+
+    Source: paper A, "Permutation symmetry breaking" (in words); the estimator is this book's.
+    """
+    deviation, variance = _population_deviation(series)
+    half = deviation.shape[1] // 2
+    if half < 1:
+        raise ValueError(f"series: got {deviation.shape[1]} sample, needs at least 2")
+    products = np.sum(deviation[:, :half].mean(axis=1) * deviation[:, half:].mean(axis=1), axis=-1) / variance
+    return PermutationOrder(float(products.mean()), float(products.std() / products.size**0.5))
+
+
+class NeuralCollapse(NamedTuple):
+    """Measures of neural collapse; all vanish where it is complete.
+
+    Attributes:
+        within_class: NC1, tr(Σ_W Σ_B⁺)/C, within-class over between-class variability, shape (…).
+        norm_variation: NC2, standard deviation over mean of the centred class means' norms, shape (…).
+        angle_deviation: NC2, mean |cos ∠(μ_c, μ_c') + 1/(C−1)| over pairs of classes, shape (…).
+    """
+
+    within_class: np.ndarray
+    norm_variation: np.ndarray
+    angle_deviation: np.ndarray
+
+
+def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse:
+    """Neural-collapse measures of the activations.
+
+    Class means are centred by their own mean, each class counting the same; Σ_W averages over all inputs.
+    Use activations averaged over samples to judge the mean activations alone.
+
+    Args:
+        activations: feature-layer φ, shape (…, N, P).
+        labels: classes of the inputs, shape (P,), at least two classes.
+
+    Returns:
+        A NeuralCollapse.
+
+    Raises:
+        ValueError: the labels do not fit, or there is one class only.
+
+    Source: paper A, Discussion, "Neural collapse"; measures of Papyan, Han & Donoho, PNAS 117 (2020).
+    """
+    activations, labels = _checked(activations, labels)
+    num_classes = labels.max() + 1
+    if num_classes < 2:
+        raise ValueError("labels: got one class, neural collapse needs at least two")
+    means = class_means(activations, labels)
+    within = activations - means[..., labels]
+    centered = means - means.mean(axis=-1, keepdims=True)
+    # With Σ_B = M Mᵀ/C, tr(Σ_W Σ_B⁺)/C is the mean squared length of M⁺ (φ_μ − mean of its class).
+    in_frame = np.linalg.pinv(centered, rcond=1e-9) @ within
+    norms = np.linalg.norm(centered, axis=-2)
+    cosines = np.swapaxes(centered, -1, -2) @ centered / (norms[..., :, None] * norms[..., None, :])
+    first, second = np.triu_indices(num_classes, 1)
+    return NeuralCollapse(
+        np.square(in_frame).sum(axis=(-2, -1)) / labels.size,
+        norms.std(axis=-1) / norms.mean(axis=-1),
+        np.abs(cosines[..., first, second] + 1 / (num_classes - 1)).mean(axis=-1),
+    )
+
+
+class CodeAgreement(NamedTuple):
+    """How far codes on test inputs are those on training inputs.
+
+    Attributes:
+        neurons: fraction of the neurons with the same code on both.
+        entries: fraction of (neuron, class) entries that agree.
+        chance: what `neurons` would be if codes were matched at random, Σ_γ p_γ q_γ.
+    """
+
+    neurons: float
+    entries: float
+    chance: float
+
+
+def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgreement:
+    """Agreement of the neurons' codes on training and test inputs.
+
+    Args:
+        training_codes: booleans, shape (…, N, C).
+        test_codes: booleans of the same shape.
+
+    Returns:
+        A CodeAgreement, averaged over all leading axes.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
+    training_codes, test_codes = _checked_codes(training_codes), _checked_codes(test_codes)
+    if training_codes.shape != test_codes.shape:
+        raise ValueError(
+            f"test_codes: got shape {test_codes.shape}, the training codes have {training_codes.shape}"
+        )
+    agree = training_codes == test_codes
+    num_classes = training_codes.shape[-1]
+    both = np.concatenate([training_codes.reshape(-1, num_classes), test_codes.reshape(-1, num_classes)])
+    _, which = np.unique(both, axis=0, return_inverse=True)
+    training, test = which.reshape(2, -1)
+    length = which.max() + 1
+    chance = np.bincount(training, minlength=length) @ np.bincount(test, minlength=length) / training.size**2
+    return CodeAgreement(float(agree.all(axis=-1).mean()), float(agree.mean()), float(chance))
+
+
+def input_agreement(
+    training_codes: ArrayLike,
+    activations: ArrayLike,
+    labels: ArrayLike,
+    threshold: float = ACTIVE_THRESHOLD,
+) -> np.ndarray:
+    """Fraction of the neurons that respond to each input as their training code says for its class.
+
+    Args:
+        training_codes: booleans, shape (…, N, C).
+        activations: φ on the test inputs, shape (…, N, P*).
+        labels: classes of the test inputs, shape (P*,).
+        threshold: a neuron is active on an input if φ > threshold.
+
+    Returns:
+        Fractions, shape (…, P*): low ones mark the inputs on which the coding scheme is lost.
+    """
+    training_codes = _checked_codes(training_codes)
+    expected = training_codes[..., np.asarray(labels)]
+    return np.mean((np.asarray(activations) > threshold) == expected, axis=-2)
+
+
+def _doubly_centered(kernel: np.ndarray) -> np.ndarray:
+    rows = kernel.mean(axis=-1, keepdims=True)
+    return kernel - rows - kernel.mean(axis=-2, keepdims=True) + rows.mean(axis=-2, keepdims=True)
+
+
+def _population_deviation(series: ArrayLike) -> tuple[np.ndarray, float]:
+    """Deviation from the mean over chains, samples and neurons, and its mean square."""
+    series = np.asarray(series, dtype=float)
+    if series.ndim != 4:
+        raise ValueError(f"series: got shape {series.shape}, needs (chains, samples, N, d)")
+    deviation = series - series.mean(axis=(0, 1, 2))
+    return deviation, float(np.square(deviation).sum(axis=-1).mean())
+
+
+def _checked(activations: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    activations, labels = np.asarray(activations), np.asarray(labels)
+    if activations.ndim < 2 or labels.shape != activations.shape[-1:]:
+        raise ValueError(
+            f"labels: got shape {labels.shape}, activations {activations.shape}; need (P,) and (…, N, P)"
+        )
+    empty = np.setdiff1d(np.arange(labels.max() + 1), labels)
+    if empty.size:
+        raise ValueError(f"labels: class {empty[0]} has no input; a mean over it does not exist")
+    return activations, labels
+
+
+def _checked_codes(neuron_codes: ArrayLike) -> np.ndarray:
+    neuron_codes = np.asarray(neuron_codes)
+    if neuron_codes.dtype != bool or neuron_codes.ndim < 2:
+        raise ValueError(
+            f"neuron_codes: got shape {neuron_codes.shape} of {neuron_codes.dtype}; needs booleans (…, N, C)"
+        )
+    return neuron_codes

@@ -1,0 +1,249 @@
+"""Coding measures on populations whose codes, switches and symmetry are known by construction."""
+
+import numpy as np
+import pytest
+from coding_schemes import coding
+
+LABELS = np.repeat([0, 1, 2], [6, 3, 3])
+
+
+def population(neuron_codes, noise=0.1, labels=LABELS, seed=0):
+    """Activations near 0.1 off and 0.9 on the classes of each neuron's code."""
+    rng = np.random.default_rng(seed)
+    on = np.asarray(neuron_codes)[..., labels]
+    return np.where(on, 0.9, 0.1) + noise * rng.uniform(-1, 1, on.shape)
+
+
+def test_class_means_and_deviations_against_loops():
+    activations = np.random.default_rng(1).standard_normal((2, 5, 12))
+    means, deviations = coding.class_means(activations, LABELS), coding.class_deviations(activations, LABELS)
+    for chain in range(2):
+        for neuron in range(5):
+            for c in range(3):
+                members = activations[chain, neuron, c == LABELS]
+                assert means[chain, neuron, c] == pytest.approx(members.mean())
+                assert deviations[chain, neuron, c] == pytest.approx(members.std())
+
+
+def test_codes_are_recovered_and_depend_on_the_threshold():
+    planted = np.array([[1, 1, 0], [0, 1, 1], [1, 1, 1], [0, 0, 0]], dtype=bool)
+    activations = population(planted)
+    np.testing.assert_array_equal(coding.codes(activations, LABELS), planted)
+    assert not coding.codes(activations, LABELS, threshold=1.1).any()
+    assert coding.code_name(planted[0]) == "1-1-0"
+
+
+def test_occupancy_counts_neurons_and_its_errors_are_those_of_chains():
+    rng = np.random.default_rng(2)
+    table = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=bool)
+    probabilities = np.array([0.5, 0.3, 0.2])
+    frozen = table[rng.choice(3, size=(400, 1, 50), p=probabilities)]  # 400 chains of 50 frozen neurons
+    result = coding.occupancy(np.repeat(frozen, 3, axis=1))
+    assert result.names == ("1-1-0", "0-1-1", "1-0-1")
+    assert result.fractions.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(
+        result.binomial_errors, np.sqrt(probabilities * (1 - probabilities) / 20000), rtol=0.05
+    )
+    np.testing.assert_allclose(result.chain_errors, result.binomial_errors, rtol=0.15)
+    assert np.all(np.abs(result.fractions - probabilities) < 4 * result.standard_errors)
+    assert result.fraction("0-1-1") == result.fractions[1]
+    assert result.fraction([False, False, False]) == 0.0
+
+
+def test_occupancy_of_one_sample_has_binomial_errors_only():
+    result = coding.occupancy(np.array([[True, False], [True, False], [False, True], [True, False]]))
+    np.testing.assert_allclose(result.fractions, [0.75, 0.25])
+    assert np.all(np.isnan(result.chain_errors))
+    np.testing.assert_allclose(result.standard_errors, np.sqrt(0.75 * 0.25 / 4))
+
+
+def test_sorting():
+    planted = np.array([[1, 0, 0], [0, 1, 1], [1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], dtype=bool)
+    activations = population(planted)
+    by_activity = coding.sort_by_activity(activations)
+    assert np.all(np.diff(np.square(activations[by_activity]).mean(1)) <= 0)
+    by_code = coding.sort_by_code(planted, activations)
+    assert sorted(by_code) == list(range(6))
+    assert [coding.code_name(c) for c in planted[by_code]] == ["0-1-1"] * 3 + ["1-0-0"] * 2 + ["0-0-0"]
+    first_group = np.square(activations[by_code[:3]]).mean(1)
+    assert np.all(np.diff(first_group) <= 0)
+
+
+def test_readout_overlap_is_the_output_without_its_scale():
+    rng = np.random.default_rng(3)
+    activations, readouts = rng.standard_normal((4, 7, 12)), rng.standard_normal((4, 7, 2))
+    overlap = coding.readout_overlap(activations, readouts)
+    np.testing.assert_allclose(overlap, np.einsum("sip,sir->spr", activations, readouts))
+    cosine = coding.readout_cosine(activations, readouts)
+    expected = overlap[1, 2, 0] / (np.linalg.norm(activations[1, :, 2]) * np.linalg.norm(readouts[1, :, 0]))
+    assert cosine[1, 2, 0] == pytest.approx(expected)
+    np.testing.assert_allclose(coding.readout_cosine(readouts, readouts)[:, [0, 1], [0, 1]], 1.0)
+
+
+def test_kernel_alignment():
+    rng = np.random.default_rng(4)
+    targets = rng.standard_normal((12, 3))
+    task_kernel = targets @ targets.T
+    other = rng.standard_normal((12, 30))
+    other = other @ other.T / 30
+    assert coding.kernel_alignment(task_kernel, 3 * task_kernel) == pytest.approx(1.0)
+    expected = np.trace(task_kernel @ other) / (np.linalg.norm(task_kernel) * np.linalg.norm(other))
+    assert coding.kernel_alignment(task_kernel, other) == pytest.approx(expected)
+    offset = coding.kernel_alignment(task_kernel, task_kernel + 5.0)
+    assert offset < 0.99
+    assert coding.kernel_alignment(task_kernel, task_kernel + 5.0, centered=True) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("width", [100, 500])
+def test_outliers_stand_out_of_a_bulk_and_the_prior_has_none(width):
+    rng = np.random.default_rng(width)
+    labels = np.repeat([0, 1, 2], [width // 2, width // 4, width // 4])
+    bulk = np.maximum(rng.standard_normal((2, width, width)), 0)
+    assert coding.outliers(bulk, labels).counts.tolist() == [0, 0]
+    planted = bulk.copy()
+    for neuron, (c, amplitude) in enumerate([(0, 1.2744), (1, 1.583), (2, 1.583)]):
+        planted[1, neuron] = np.where(labels == c, amplitude * width**0.5, 0.0)
+    found = coding.outliers(planted, labels)
+    assert found.counts.tolist() == [0, 3]
+    assert np.flatnonzero(found.mask[1]).tolist() == [0, 1, 2]
+    assert [coding.code_name(code) for code in found.codes[1, :3]] == ["1-0-0", "0-1-0", "0-0-1"]
+    assert coding.outliers(planted, labels, threshold=10 * width).counts.tolist() == [0, 0]
+
+
+def test_switch_rate_of_a_known_rate():
+    rng = np.random.default_rng(5)
+    flips = rng.random((4, 500, 50, 1)) < 0.02
+    state = np.cumsum(flips, axis=1) % 2 == 1
+    result = coding.switch_rate(np.concatenate([state, ~state], axis=-1), interval=0.5)
+    assert result.num_steps == 4 * 499 * 50
+    assert result.lower < 0.04 < result.upper
+    assert result.rate == pytest.approx(result.num_switches / result.num_steps / 0.5)
+    assert result.fraction_moved == pytest.approx(0.5, abs=0.15)
+
+
+def test_switch_rate_bound_where_nothing_switches():
+    """Clopper–Pearson for zero of n is 1 − (α/2)^{1/n}, near the Poisson bound 3.69/n at 95 %."""
+    result = coding.switch_rate(np.ones((2, 11, 5, 3), dtype=bool))
+    assert result.rate == result.lower == result.fraction_moved == 0
+    assert result.upper == pytest.approx(1 - 0.025 ** (1 / 100))
+    assert result.upper == pytest.approx(3.69 / 100, rel=0.02)
+
+
+def autoregressive(decay, shape, seed):
+    """Stationary AR(1) series of unit variance, shape (chains, samples, …)."""
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal(shape)
+    series = np.empty(shape)
+    series[:, 0] = noise[:, 0]
+    for t in range(1, shape[1]):
+        series[:, t] = decay * series[:, t - 1] + (1 - decay**2) ** 0.5 * noise[:, t]
+    return series
+
+
+def test_autocorrelation_time_of_an_autoregressive_series():
+    series = autoregressive(0.8, (4, 4000, 6), seed=6)
+    times = coding.autocorrelation_time(series)
+    assert times.shape == (6,)
+    assert np.median(times) == pytest.approx((1 + 0.8) / (1 - 0.8), rel=0.15)
+    series[..., 0] = 1.0
+    assert np.isnan(coding.autocorrelation_time(series)[0])
+
+
+def test_autocorrelation_and_order_parameter_from_restored_to_frozen():
+    moving = autoregressive(0.7, (4, 400, 60, 2), seed=7)
+    correlation = coding.autocorrelation(moving, max_lag=5)
+    np.testing.assert_allclose(correlation, 0.7 ** np.arange(6), atol=0.02)
+    restored = coding.permutation_order(moving)
+    assert abs(restored.value) < 4 * restored.standard_error < 0.02
+
+    rng = np.random.default_rng(8)
+    identity = rng.standard_normal((4, 1, 60, 2))
+    frozen = coding.permutation_order(np.repeat(identity, 10, axis=1))
+    assert frozen.value == pytest.approx(1.0)
+    mixed = coding.permutation_order(moving + identity)  # half of the variance is between neurons
+    assert abs(mixed.value - 0.5) < 4 * mixed.standard_error
+    assert coding.autocorrelation(moving + identity, max_lag=60)[-1] == pytest.approx(0.5, abs=0.1)
+
+
+def test_order_parameter_is_invariant_under_permutations_but_not_shuffling_in_time():
+    rng = np.random.default_rng(9)
+    series = np.repeat(rng.standard_normal((1, 1, 50, 3)), 20, axis=1)
+    permuted = coding.permutation_order(series[:, :, rng.permutation(50)])
+    assert permuted.value == pytest.approx(coding.permutation_order(series).value)
+    shuffled = np.stack([series[:, t, rng.permutation(50)] for t in range(20)], axis=1)
+    assert abs(coding.permutation_order(shuffled).value) < 0.1
+
+
+def test_neural_collapse_of_a_perfect_frame_and_of_noise():
+    rng = np.random.default_rng(10)
+    labels = np.repeat([0, 1, 2], 20)
+    rotation, _ = np.linalg.qr(rng.standard_normal((50, 50)))
+    simplex = rotation[:, :3] + rng.standard_normal((50, 1))  # orthonormal vectors plus a common shift
+    perfect = coding.neural_collapse(simplex[:, labels], labels)
+    np.testing.assert_allclose(perfect, 0, atol=1e-12)
+
+    noise = 0.1 * rng.standard_normal((50, 60))
+    varied = coding.neural_collapse(simplex[:, labels] + noise, labels)
+    # the centred frame has two singular values 1, so NC1 is twice the noise's variance
+    assert varied.within_class == pytest.approx(2 * 0.01, rel=0.3)
+    stretched = coding.neural_collapse((simplex * np.array([3.0, 1.0, 1.0]))[:, labels], labels)
+    assert stretched.norm_variation > 0.1
+    assert stretched.angle_deviation > 0.1
+
+
+def test_neural_collapse_against_its_definition():
+    rng = np.random.default_rng(11)
+    activations = rng.standard_normal((4, 12)) + 2 * rng.standard_normal((4, 3))[:, LABELS]
+    means = coding.class_means(activations, LABELS)
+    within = activations - means[:, LABELS]
+    centered = means - means.mean(1, keepdims=True)
+    between = centered @ centered.T / 3
+    expected = np.trace(within @ within.T / 12 @ np.linalg.pinv(between, rcond=1e-9)) / 3
+    assert coding.neural_collapse(activations, LABELS).within_class == pytest.approx(expected)
+
+
+def test_code_agreement_and_chance():
+    rng = np.random.default_rng(12)
+    training = rng.random((1000, 3)) < 0.5
+    same = coding.code_agreement(training, training)
+    assert (same.neurons, same.entries) == (1.0, 1.0)
+    shuffled = coding.code_agreement(training, training[rng.permutation(1000)])
+    assert shuffled.chance == pytest.approx(same.chance) == pytest.approx(1 / 8, abs=0.01)
+    assert shuffled.neurons == pytest.approx(shuffled.chance, abs=0.05)
+    one_off = training.copy()
+    one_off[:, 0] ^= True
+    flipped = coding.code_agreement(training, one_off)
+    assert flipped.neurons == 0.0
+    assert flipped.entries == pytest.approx(2 / 3)
+
+
+def test_input_agreement_finds_the_input_that_breaks_the_code():
+    planted = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=bool)
+    activations = population(planted)
+    activations[:, 4] = 1 - activations[:, 4]
+    agreement = coding.input_agreement(planted, activations, LABELS)
+    assert agreement[4] == 0
+    assert np.all(np.delete(agreement, 4) == 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: coding.class_means(np.ones((3, 4)), np.zeros(5, int)), "labels"),
+        (lambda: coding.class_means(np.ones((3, 3)), np.array([0, 2, 2])), "class 1"),
+        (lambda: coding.occupancy(np.ones((3, 3))), "booleans"),
+        (lambda: coding.switch_rate(np.ones((1, 3, 3), bool)), "samples"),
+        (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), interval=0), "interval"),
+        (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), confidence=1), "confidence"),
+        (lambda: coding.outliers(np.ones((3, 12)), LABELS, threshold=0), "threshold"),
+        (lambda: coding.autocorrelation(np.ones((2, 5, 3, 1)), 5), "max_lag"),
+        (lambda: coding.permutation_order(np.ones((2, 5, 3))), "chains, samples, N, d"),
+        (lambda: coding.neural_collapse(np.ones((3, 4)), np.zeros(4, int)), "two"),
+        (lambda: coding.code_agreement(np.ones((3, 2), bool), np.ones((3, 3), bool)), "test_codes"),
+        (lambda: coding.kernel_alignment(np.ones((3, 3)), np.ones((4, 4))), "kernel"),
+        (lambda: coding.autocorrelation_time(np.ones((2, 3))), "samples"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
