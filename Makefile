@@ -1,0 +1,82 @@
+# The book's commands; each sets up what it needs. `make help` lists them.
+
+PRESET ?= quick
+SEED ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14,$(if \
+  $(shell $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo yes),$(name))))
+JOB := $(PY) -m book_pipeline
+
+# Words typed as name=value that are no setting of this file are parameters of a chapter
+OWN := PRESET SEED NAME PARAMS PYTHON BROWSER_TESTS
+TYPED := $(filter-out $(OWN:%=%=%),$(MAKEOVERRIDES))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup book test test-pages chapter serve bench accept-verdicts lock dag clean known-settings
+
+help: ## this list
+	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
+	@echo "make test                        lint, types, and all tests"
+	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
+	@echo "                                 run one chapter with your own parameters"
+	@echo "make serve [PRESET=quick]        show the built book at http://127.0.0.1:8000/"
+	@echo "make bench                       side-by-side benchmarks"
+	@echo "make test-pages [PRESET=quick]   page tests on the built book"
+	@echo "make accept-verdicts [PRESET=quick]  put the scoreboard's verdicts on record"
+	@echo "make lock                        resolve requirements.in again"
+	@echo "make clean                       delete everything built (the environment in .venv stays)"
+
+setup:
+	@if ! cmp -s requirements.lock $(VENV)/requirements.lock; then \
+	  set -e; \
+	  test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found (or set PYTHON=...)" >&2; exit 1; }; \
+	  test -x $(PY) && $(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV); \
+	  awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > $(VENV)/uv.txt; \
+	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt; \
+	  $(UV) pip sync --quiet --python $(PY) --require-hashes requirements.lock; \
+	  $(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/book.pth", "w").write(os.path.abspath("lib"))'; \
+	  cp requirements.lock $(VENV)/requirements.lock; \
+	fi
+
+known-settings:
+	@test -z "$(TYPED)" || { echo "unknown: $(TYPED); allowed are PRESET and PYTHON (chapters take parameters: make chapter)" >&2; exit 1; }
+
+book: known-settings setup ## the book
+	@$(JOB) build --preset "$(PRESET)"
+
+chapter: setup ## one chapter with the reader's own parameters
+	@test -n "$(NAME)" || { echo "NAME is needed: make chapter NAME=analog; chapters: $(patsubst notebooks/%.py,%,$(wildcard notebooks/*.py))" >&2; exit 1; }
+	@$(JOB) chapter --preset "$(PRESET)" "$(NAME)" $(if $(SEED),"seed=$(SEED)") $(PARAMS) $(foreach word,$(TYPED),'$(word)')
+
+test: setup ## lint, types, tests
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+	@$(PY) -m pytest -n 2 --dist loadgroup tests
+
+test-pages: setup ## page tests on the built book
+	@$(PY) -m pytest tests/pages --book _build/$(PRESET)/html
+
+serve: setup ## look at the built book
+	@$(JOB) serve --preset "$(PRESET)"
+
+bench: setup ## benchmarks
+	@for file in benchmarks/bench_*.py; do \
+	  test -e "$$file" || { echo "no benchmarks yet"; break; }; echo "$$file"; $(PY) "$$file" || exit 1; done
+
+accept-verdicts: setup ## record the scoreboard's verdicts
+	@$(JOB) accept-verdicts --preset "$(PRESET)"
+
+lock: ## resolve requirements.in into requirements.lock and environment.yml
+	@test -x $(UV) || $(MAKE) setup
+	@env -u PIP_FIND_LINKS $(UV) pip compile --quiet --generate-hashes --universal --fork-strategy fewest --python-version 3.11 \
+	  --no-header --no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements.in
+	@$(PY) -m book_pipeline.environment
+
+dag: setup ## picture of the pipeline's jobs, as Graphviz text
+	@$(PY) -m snakemake --profile profiles/default --dag --forceall
+
+clean: ## delete what was built
+	rm -rf _build .snakemake

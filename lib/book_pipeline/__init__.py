@@ -1,0 +1,1 @@
+"""Run the chapters, assemble the book and build its pages; called by the Makefile and the Snakefile."""

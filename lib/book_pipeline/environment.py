@@ -1,0 +1,39 @@
+"""Write ``environment.yml``, the lock's pins for conda users and Binder."""
+
+import re
+from pathlib import Path
+
+PYTHON = "3.12"
+
+_HEAD = f"""\
+# The pins of requirements.lock for conda users and Binder; written by `make lock`, held by a test.
+#     conda env create -f environment.yml && conda activate coding-schemes
+name: coding-schemes
+channels:
+  - conda-forge
+dependencies:
+  - python={PYTHON}
+  - pip
+  - pip:
+"""
+
+
+def pins(lock: str) -> list[str]:
+    """Requirements of a lock, hashes left out, markers kept."""
+    return [
+        match[1].strip() for match in re.finditer(r"^([A-Za-z0-9][^\\\n]*==[^\\\n]*)", lock, re.MULTILINE)
+    ]
+
+
+def environment(lock: str) -> str:
+    """Content of ``environment.yml`` for a lock."""
+    lines = [f"    - {_quoted(pin)}\n" for pin in pins(lock)]
+    return _HEAD + "".join(lines) + "    - -e .\n"
+
+
+def _quoted(pin: str) -> str:
+    return f'"{pin}"' if ";" in pin else pin
+
+
+if __name__ == "__main__":
+    Path("environment.yml").write_text(environment(Path("requirements.lock").read_text()))

@@ -1,0 +1,214 @@
+"""The scoreboard: every claim of the list, with what the executed chapters of this build computed for it."""
+
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from book_pipeline.project import BuildError, Project
+
+CLAIM_TYPE = "application/vnd.coding-schemes.claim+json"
+VERDICTS = ("reproduced", "partly", "not reproduced", "needs the full preset", "not yet")
+_GROUPS = {
+    "A": "Coding schemes",
+    "B": "Adaptive kernels",
+    "C": "Universality of two-point dynamics",
+    "D": "What none of the papers has",
+}
+
+
+class Row(NamedTuple):
+    """One claim with its records.
+
+    Attributes:
+        claim: Its row of ``book/claims.yml``.
+        chapter: Chapter that recorded it, or that will.
+        records: What was recorded, one dict per quantity.
+        written: Whether the chapter exists.
+    """
+
+    claim: dict[str, Any]
+    chapter: str
+    records: list[dict[str, Any]]
+    written: bool
+
+    @property
+    def verdict(self) -> str:
+        """One of `VERDICTS`, from the records' checks."""
+        passed = [record["passed"] for record in self.records]
+        if not passed:
+            return (
+                "needs the full preset" if self.written and self.claim.get("needs") == "full" else "not yet"
+            )
+        return "reproduced" if all(passed) else "partly" if any(passed) else "not reproduced"
+
+
+def anchor(id: str) -> str:
+    """The place in a chapter's page where a claim is first recorded."""
+    return f"recorded-{id.lower()}"
+
+
+def claim_records(notebook: Path) -> list[dict[str, Any]]:
+    """Claim records in the outputs of an executed notebook, in order."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return [output["data"][CLAIM_TYPE] for output in outputs if CLAIM_TYPE in output.get("data", {})]
+
+
+def rows(project: Project) -> list[Row]:
+    """Every claim of the list, with the records of the chapters of this build.
+
+    Raises:
+        BuildError: If a chapter records a claim that is not in the list, or none of a claim's records
+            has a control.
+    """
+    path = project.root / "book" / "claims.yml"
+    claims = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
+    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for chapter in project.chapters:
+        for record in claim_records(chapter.notebook):
+            found.setdefault(record["id"], []).append((chapter.name, record))
+    unknown = sorted(set(found) - {claim["id"] for claim in claims})
+    if unknown:
+        raise BuildError(f"claims {', '.join(unknown)} are recorded but not in book/claims.yml")
+    result = []
+    for claim in claims:
+        records = found.get(claim["id"], [])
+        if records and not any(record["control"] for _, record in records):
+            raise BuildError(f"claim {claim['id']} ({records[0][0]}) has no control: a check shown failing")
+        chapter = records[0][0] if records else claim["chapter"]
+        result.append(Row(claim, chapter, [record for _, record in records], chapter in project.names))
+    return result
+
+
+def recorded_verdicts(project: Project) -> dict[str, str]:
+    """Verdicts on record for this preset, by claim; "not yet" is not kept."""
+    path = project.root / "book" / "verdicts.yml"
+    recorded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return ((recorded or {}).get(project.preset)) or {}
+
+
+def check_verdicts(project: Project, table: Iterable[Row]) -> None:
+    """Refuse a build whose verdicts are not the ones on record.
+
+    Raises:
+        BuildError: If a verdict differs; names each claim with both verdicts.
+    """
+    recorded = recorded_verdicts(project)
+    changed = [
+        f"  {row.claim['id']} ({row.chapter}): {recorded.get(row.claim['id'], 'not yet')} on record, now {row.verdict}"
+        for row in table
+        if row.verdict != recorded.get(row.claim["id"], "not yet")
+    ]
+    if changed:
+        raise BuildError(
+            f"verdicts differ from book/verdicts.yml (preset {project.preset}):\n"
+            + "\n".join(changed)
+            + f"\nIf that is right, record them: make accept-verdicts PRESET={project.preset}"
+        )
+
+
+def accept_verdicts(project: Project) -> Path:
+    """Write this build's verdicts to ``book/verdicts.yml``; other presets stay as they are."""
+    path = project.root / "book" / "verdicts.yml"
+    recorded = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
+    recorded[project.preset] = {
+        row.claim["id"]: row.verdict for row in rows(project) if row.verdict != "not yet"
+    }
+    head = (
+        "# The scoreboard's verdicts on record, by preset; a build that finds others fails.\n"
+        "# Written by `make accept-verdicts`, after a look at what changed.\n"
+    )
+    path.write_text(head + yaml.safe_dump(recorded, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return path
+
+
+def page(table: list[Row], preset: str) -> str:
+    """The scoreboard's tables, as the Markdown that ``book/scoreboard.md`` includes."""
+    counts = Counter(row.verdict for row in table)
+    summary = "".join(
+        f"<li>{_badge(verdict)} {counts[verdict]}</li>" for verdict in VERDICTS if counts[verdict]
+    )
+    parts = [
+        f"```{{raw}} html\n<p>Preset of this build: <code>{preset}</code>. {len(table)} claims:</p>\n"
+        f'<ul class="scoreboard-summary">{summary}</ul>\n```\n'
+    ]
+    for letter, title in _GROUPS.items():
+        group = [row for row in table if row.claim["id"].startswith(letter)]
+        if group:
+            body = "\n".join(_table_row(row) for row in group)
+            parts.append(
+                f'## {letter}. {title}\n\n```{{raw}} html\n<table class="scoreboard">\n<thead><tr><th>Claim</th>'
+                "<th>Published</th><th>Computed in this build</th><th>Verdict</th></tr></thead>\n"
+                f"<tbody>\n{body}\n</tbody></table>\n```\n"
+            )
+    return "\n".join(parts)
+
+
+def _table_row(row: Row) -> str:
+    claim = row.claim
+    id = f"<b>{claim['id']}</b>"
+    link = row.chapter
+    if row.records:
+        link = f'<a href="../notebooks/{row.chapter}.html#{anchor(claim["id"])}">{row.chapter}</a>'
+    elif row.written:
+        link = f'<a href="../notebooks/{row.chapter}.html">{row.chapter}</a>'
+    check = f"<details><summary>How it is checked</summary>{_text(claim.get('check'))}</details>"
+    published = _text(claim.get("published")) or '<span class="scoreboard-none">in none of the papers</span>'
+    if row.records:
+        computed = "".join(_record(record) for record in row.records)
+    else:
+        computed = '<span class="scoreboard-none">nothing yet</span>'
+    return (
+        f'<tr id="claim-{claim["id"].lower()}">'
+        f'<td data-label="Claim">{id} · {link}<br>{_text(claim["claim"])}{check}</td>'
+        f'<td data-label="Published">{published}</td>'
+        f'<td data-label="Computed">{computed}</td>'
+        f'<td data-label="Verdict">{_badge(row.verdict)}</td></tr>'
+    )
+
+
+def _record(record: dict[str, Any]) -> str:
+    state = "passed" if record["passed"] else "failed"
+    mark = "✓" if record["passed"] else "✗"
+    value = _number(record["computed"])
+    if record.get("uncertainty") is not None:
+        value += f" ± {_number(record['uncertainty'])}"
+    details = [
+        (name, _number(record[name])) for name in ("expected", "tolerance") if record.get(name) is not None
+    ]
+    if control := record.get("control"):
+        computed = _number(control["computed"])
+        details.append(("control", f"{_text(control['description'])}: {computed}, fails as it should"))
+    if record.get("note"):
+        details.append(("note", _text(record["note"])))
+    items = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in details)
+    return (
+        f'<details class="claim-quantity claim-{state}"><summary><span class="claim-mark" title="{state}">{mark}</span> '
+        f"{_text(record['quantity'])}: <b>{value}</b></summary><dl>{items}</dl></details>"
+    )
+
+
+def _badge(verdict: str) -> str:
+    return f'<span class="verdict verdict-{verdict.replace(" ", "-")}">{verdict}</span>'
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, list):
+        shown = [_number(item) for item in value[:6]] + (["…"] if len(value) > 6 else [])
+        return "(" + ", ".join(shown) + ")"
+    if isinstance(value, float):
+        return f"{value:.4g}".replace("-", "−")
+    return _text(value)
+
+
+def _text(text: Any) -> str:
+    """Escaped, with exponents in braces raised and TeX between dollars left to MathJax."""
+    escaped = html.escape(str(text or ""), quote=False)
+    escaped = re.sub(r"\$([^$]+)\$", r'<span class="math notranslate nohighlight">\\(\1\\)</span>', escaped)
+    return re.sub(r"\^\{([^}]*)\}(?![^<]*\\\))", r"<sup>\1</sup>", escaped)

@@ -1,0 +1,168 @@
+"""Assemble executed chapters and prose into one tree, and build the pages from it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import plotly
+import yaml
+
+from book_pipeline import scoreboard
+from book_pipeline.project import BuildError, Project
+
+_LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
+_PLOTLY = "plotly.min.js"
+
+
+def build(project: Project) -> Path:
+    """Build the pages of a project whose chapters are executed; the old pages stay until the new ones are whole.
+
+    Returns:
+        The page to open.
+
+    Raises:
+        BuildError: If a verdict differs from the one on record, or the book has a warning.
+    """
+    table = scoreboard.rows(project)
+    scoreboard.check_verdicts(project, table)
+    site = assemble(project, table)
+    fresh = _sphinx(project, site)
+    _add_downloads(project, fresh)
+    shutil.rmtree(project.html, ignore_errors=True)
+    for stamp in project.build.glob("html-*.done"):
+        stamp.unlink()
+    fresh.rename(project.html)
+    shutil.rmtree(project.build / "pages")
+    _forget_old_runs(project)
+    project.pages_stamp.touch()
+    return project.html / "index.html"
+
+
+def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
+    """Lay prose, executed chapters and generated parts where the book's configuration expects them."""
+    site = project.build / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.copytree(project.root / "book", site / "book")
+    for name in ("_config.yml", "_toc.yml"):
+        shutil.copy(project.root / name, site / name)
+    generated = site / "book" / "_generated"
+    generated.mkdir()
+    (generated / "scoreboard.md").write_text(scoreboard.page(table, project.preset), encoding="utf-8")
+    (site / "notebooks").mkdir()
+    needs_plotly = False
+    for chapter in project.chapters:
+        text = chapter.notebook.read_text(encoding="utf-8")
+        needs_plotly = needs_plotly or _PLOTLY in text
+        notebook = _with_links(nbformat.reads(text, as_version=4), chapter.name, project)
+        nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
+    if needs_plotly:
+        shutil.copy(Path(plotly.__file__).parent / "package_data" / _PLOTLY, site / "book" / "_static")
+    return site
+
+
+def write_launch_tree(project: Project, target: Path) -> None:
+    """Write the repository with its chapters as notebooks, for the branch that Binder and Colab open."""
+    url = repository(project)
+    if url is None:
+        raise BuildError("_config.yml sets no repository: url, so there is nowhere to launch from")
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=project.root, check=True, capture_output=True)
+    target.mkdir(parents=True)
+    subprocess.run(["tar", "x", "-C", str(target)], input=archive.stdout, check=True)
+    for chapter in project.chapters:
+        notebook = nbformat.read(chapter.notebook, as_version=4)
+        install = nbformat.v4.new_code_cell(
+            "# Only where the library is not installed, as on Colab\n"
+            "import importlib.util\n\n"
+            "if importlib.util.find_spec('coding_schemes') is None:\n"
+            f"    %pip install -q git+{url}",
+            id="install",
+        )
+        notebook.cells.insert(1, install)
+        nbformat.write(notebook, target / "notebooks" / f"{chapter.name}.ipynb")
+
+
+def repository(project: Project) -> str | None:
+    """Address of the repository, set in one place: ``repository: url`` of ``_config.yml``."""
+    config = yaml.safe_load((project.root / "_config.yml").read_text(encoding="utf-8"))
+    return ((config.get("repository") or {}).get("url") or "").rstrip("/") or None
+
+
+def _with_links(notebook: Any, name: str, project: Project) -> Any:
+    """The notebook with links under its title, and an anchor before each cell that first records a claim."""
+    title = notebook.cells[0] if notebook.cells else None
+    if title is None or title.cell_type != "markdown" or not title.source.lstrip().startswith("# "):
+        raise BuildError(f"notebooks/{name}.py must begin with a markdown cell whose first line is its title")
+    heading, _, rest = title.source.lstrip().partition("\n")
+    title.source = f"{heading}\n\n{_links(name, project)}\n\n{rest.lstrip()}"
+    seen: set[str] = set()
+    cells = []
+    for cell in notebook.cells:
+        records = [o["data"].get(scoreboard.CLAIM_TYPE) for o in cell.get("outputs", []) if "data" in o]
+        ids = dict.fromkeys(record["id"] for record in records if record and record["id"] not in seen)
+        seen.update(ids)
+        if ids:
+            anchors = "".join(f'<span id="{scoreboard.anchor(id)}"></span>' for id in ids)
+            cells.append(nbformat.v4.new_markdown_cell(anchors, id="-".join(["anchor", *ids])))
+        cells.append(cell)
+    notebook.cells = cells
+    return notebook
+
+
+def _links(name: str, project: Project) -> str:
+    links = [f'<a href="../downloads/{name}.ipynb" download>Download the executed notebook</a>']
+    url = repository(project)
+    if url is not None:
+        place = urllib.parse.urlparse(url).path.strip("/")
+        path = f"notebooks/{name}.ipynb"
+        binder = (
+            f"https://mybinder.org/v2/gh/{place}/{_LAUNCH_BRANCH}?labpath={urllib.parse.quote(path, safe='')}"
+        )
+        colab = f"https://colab.research.google.com/github/{place}/blob/{_LAUNCH_BRANCH}/{path}"
+        links += [f'<a href="{binder}">Run on Binder</a>', f'<a href="{colab}">Run on Colab</a>']
+    return f'<p class="chapter-links">{" ".join(links)}</p>'
+
+
+def _sphinx(project: Project, site: Path) -> Path:
+    """Run Jupyter Book with warnings as errors; returns the folder of the fresh pages."""
+    output = project.build / "pages"
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    command = [sys.executable, "-m", "jupyter_book", "build", str(site), "-W", "-n", "--keep-going"]
+    done = subprocess.run(
+        [*command, "--path-output", str(output)],
+        cwd=project.root,
+        env=os.environ
+        | {"PYTHONPATH": str(project.root / "lib"), "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+    )
+    log = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    (project.build / "pages.log").write_text(log, encoding="utf-8")
+    if done.returncode:
+        lines = [line.replace(f"{site}/", "") for line in log.splitlines()]
+        reasons = [line for line in lines if re.search(r"WARNING|ERROR|Error:|CRITICAL", line)] or lines[-30:]
+        raise BuildError("the pages have warnings or errors:\n" + "\n".join(f"  {line}" for line in reasons))
+    return output / "_build" / "html"
+
+
+def _add_downloads(project: Project, pages: Path) -> None:
+    downloads = pages / "downloads"
+    downloads.mkdir()
+    for chapter in project.chapters:
+        shutil.copy(chapter.notebook, downloads / f"{chapter.name}.ipynb")
+        shutil.copytree(chapter.artifacts, downloads / chapter.name)
+
+
+def _forget_old_runs(project: Project, keep: int = 3) -> None:
+    """Delete results of earlier sources, but for each chapter's latest few."""
+    current = {chapter.folder for chapter in project.chapters}
+    for chapter in project.chapters:
+        earlier = [path for path in chapter.folder.parent.glob(f"{chapter.name}-*") if path not in current]
+        for path in sorted(earlier, key=lambda p: p.stat().st_mtime, reverse=True)[keep:]:
+            shutil.rmtree(path)
