@@ -319,10 +319,7 @@ def _download(key: str) -> bytes:
     for host in HOSTS[dataset]:
         try:
             path = pooch.retrieve(host + name, f"sha256:{SHA256[key]}", fname=name, path=cache)
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # requests' errors are OSErrors; a wrong checksum is a ValueError
+        except (OSError, ValueError) as error:  # no connection or no such file; a wrong checksum
             failures.append(f"{host}{name}: {error}")
         else:
             return Path(path).read_bytes()

@@ -5,7 +5,7 @@ Y, shape (P, m). The input kernel is K0 = XᵀX / N0. Inputs are sorted by class
 structure shows as blocks in every figure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -234,14 +234,15 @@ def mnist(
     Source: paper A, Fig. 6 and its parameters in Methods.
     """
     _check_choice("pool", pool, ("subset", "full"))
-    if pool == "subset":
-        train = test = data.mnist_subset(classes, folder)
-    else:
-        train, test = data.mnist("train", folder), data.mnist("test", folder)
+
+    def load():
+        if pool == "subset":
+            images = data.mnist_subset(classes, folder)
+            return images, images
+        return data.mnist("train", folder), data.mnist("test", folder)
+
     class_targets = _class_targets(len(classes), y_plus, y_minus, targets)
-    return _image_task(
-        train, test, num_inputs, num_test, classes, class_targets, seed, normalization, balanced
-    )
+    return _image_task(load, num_inputs, num_test, classes, class_targets, seed, normalization, balanced)
 
 
 def fashion_mnist(
@@ -261,11 +262,12 @@ def fashion_mnist(
 
     Args, Returns, Raises: as for `mnist`; the numbers of the classes are those of data.FASHION_CLASSES.
     """
-    train, test = data.fashion_mnist("train", folder), data.fashion_mnist("test", folder)
+
+    def load():
+        return data.fashion_mnist("train", folder), data.fashion_mnist("test", folder)
+
     class_targets = _class_targets(len(classes), y_plus, y_minus, targets)
-    return _image_task(
-        train, test, num_inputs, num_test, classes, class_targets, seed, normalization, balanced
-    )
+    return _image_task(load, num_inputs, num_test, classes, class_targets, seed, normalization, balanced)
 
 
 def cifar10(
@@ -310,12 +312,13 @@ def cifar10(
     Source: paper A, Fig. 7 and supplement E.
     """
     _check_choice("pool", pool, ("subset", "full"))
-    read = data.cifar10 if pool == "full" else data.cifar10_subset
-    train, test = read("train", jpeg, folder), read("test", jpeg, folder)
+
+    def load():
+        read = data.cifar10 if pool == "full" else data.cifar10_subset
+        return read("train", jpeg, folder), read("test", jpeg, folder)
+
     class_targets = _class_targets(len(classes), y_plus, y_minus, targets)
-    return _image_task(
-        train, test, num_inputs, num_test, classes, class_targets, seed, normalization, balanced
-    )
+    return _image_task(load, num_inputs, num_test, classes, class_targets, seed, normalization, balanced)
 
 
 def one_hot(num_classes: int, y_plus: float, y_minus: float) -> np.ndarray:
@@ -359,8 +362,7 @@ NORMALIZATIONS = ("standardize", "pixel", "unit_norm")
 
 
 def _image_task(
-    train: data.ImageSet,
-    test: data.ImageSet,
+    load: Callable[[], tuple[data.ImageSet, data.ImageSet]],
     num_inputs: int,
     num_test: int,
     classes: Sequence[int],
@@ -370,14 +372,14 @@ def _image_task(
     balanced: bool,
 ) -> Task:
     """Draw both splits; from a common set, training images from the front of a shuffle, test from its end."""
-    known = range(len(train.class_names))
-    if len(set(classes)) != len(classes) or not len(classes) or not set(classes) <= set(known):
-        raise ValueError(f"classes: got {tuple(classes)}, needs different numbers among 0 … {len(known) - 1}")
+    if len(set(classes)) != len(classes) or not set(classes) <= set(range(10)):
+        raise ValueError(f"classes: got {tuple(classes)}, needs different numbers among 0 … 9")
     for argument, value, smallest in (("num_inputs", num_inputs, 1), ("num_test", num_test, 0)):
         if value < smallest:
             raise ValueError(f"{argument}: got {value}, needs at least {smallest}")
     _check_choice("normalization", normalization, NORMALIZATIONS)
 
+    train, test = load()
     train_rng, test_rng, train_order, test_order = np.random.default_rng(seed).spawn(4)
     labels = _draw_labels(train_rng, len(classes), num_inputs, balanced)
     test_labels = _draw_labels(test_rng, len(classes), num_test, balanced)
@@ -400,11 +402,9 @@ def _image_task(
         chosen.append(shuffled[:wanted])
         test_chosen.append(test_shuffled[len(test_shuffled) - test_wanted :])
 
-    pixels, test_pixels = (
-        images.read(np.concatenate(places)).reshape(count, -1).astype(float)
-        for images, places, count in ((train, chosen, num_inputs), (test, test_chosen, num_test))
+    inputs, test_inputs = _normalize(
+        _flat_pixels(train, chosen), _flat_pixels(test, test_chosen), normalization
     )
-    inputs, test_inputs = _normalize(pixels, test_pixels, normalization)
     return Task(
         inputs.T,
         labels,
@@ -415,6 +415,12 @@ def _image_task(
         name=train.name,
         class_names=tuple(train.class_names[digit] for digit in classes),
     )
+
+
+def _flat_pixels(images: data.ImageSet, places: list[np.ndarray]) -> np.ndarray:
+    """Images one a row."""
+    pixels = images.read(np.concatenate(places))
+    return pixels.reshape(len(pixels), int(np.prod(pixels.shape[1:]))).astype(float)
 
 
 def _draw_labels(rng: np.random.Generator, num_classes: int, number: int, balanced: bool) -> np.ndarray:

@@ -1,0 +1,215 @@
+"""Tasks: what every constructor promises, and that bad input is named."""
+
+import numpy as np
+import pytest
+from coding_schemes import data, tasks
+
+
+def test_toy_inputs_are_orthogonal_and_classes_have_their_ratios():
+    task = tasks.toy(40, (0.5, 0.25, 0.25), y_plus=1.0, y_minus=-0.5, seed=3)
+    np.testing.assert_allclose(task.input_kernel, np.eye(40), atol=1e-12)
+    assert task.is_orthogonal
+    assert (task.num_inputs, task.input_dim, task.num_targets, task.num_classes) == (40, 60, 3, 3)
+    assert task.class_counts.tolist() == [20, 10, 10]
+    assert np.all(np.diff(task.labels) >= 0)
+    np.testing.assert_array_equal(task.class_targets, [[1, -0.5, -0.5], [-0.5, 1, -0.5], [-0.5, -0.5, 1]])
+    np.testing.assert_array_equal(task.targets, task.class_targets[task.labels])
+
+
+def test_toy_is_drawn_by_its_seed():
+    first, same, other = (tasks.toy(10, seed=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.inputs, same.inputs)
+    assert np.abs(first.inputs - other.inputs).max() > 0.1
+
+
+def test_toy_counts_sum_to_the_total_where_ratios_do_not_divide_it():
+    task = tasks.toy(20, (1 / 3, 1 / 3, 1 / 3))
+    assert sorted(task.class_counts.tolist()) == [6, 7, 7]
+    random = tasks.toy(2000, (0.5, 0.25, 0.25), random_labels=True, input_dim=2000)
+    assert abs(random.class_counts[0] - 1000) < 4 * 500**0.5
+
+
+def test_toy_takes_any_targets():
+    targets = [[1.0], [-1.0]]
+    task = tasks.toy(10, (0.5, 0.5), targets=targets)
+    assert task.num_targets == 1
+    np.testing.assert_array_equal(task.class_targets, targets)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"class_ratios": (0.5, 0.4)}, "class_ratios.*0.9"),
+        ({"class_ratios": (1.5, -0.5)}, "class_ratios"),
+        ({"class_ratios": (0.99, 0.01)}, "class 1 empty"),
+        ({"input_dim": 9}, "input_dim.*N0 = 9 < P = 10"),
+        ({"targets": np.ones((2, 3))}, "targets: got shape"),
+        ({"y_plus": 0.3, "y_minus": 0.3}, "no task to learn"),
+        ({"y_minus": np.nan}, "targets.*NaN"),
+    ],
+)
+def test_toy_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tasks.toy(10, **arguments)
+
+
+def valid():
+    return {"inputs": np.eye(4), "labels": np.array([0, 0, 1, 1]), "targets": np.ones((4, 2))}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": np.full((4, 4), np.nan)}, "inputs: 16 values are NaN"),
+        ({"labels": np.array([0, 0, 2, 2])}, "class 1 has no training input"),
+        ({"labels": np.array([0.0, 0, 1, 1])}, "labels.*dtype"),
+        ({"targets": np.ones((3, 2))}, "targets: got shape"),
+        ({"test_inputs": np.eye(4)}, "together, or none"),
+        (
+            {"test_inputs": np.ones((5, 1)), "test_labels": np.array([0]), "test_targets": np.ones((1, 2))},
+            "test_inputs: dimension 5",
+        ),
+    ],
+)
+def test_task_checks_its_parts(change, message):
+    tasks.Task(**valid())
+    with pytest.raises(ValueError, match=message):
+        tasks.Task(**(valid() | change))
+
+
+def test_class_targets_refuses_a_task_that_is_not_classification():
+    task = tasks.Task(np.eye(3), np.array([0, 0, 1]), np.array([[1.0], [2.0], [3.0]]))
+    with pytest.raises(ValueError, match="different targets"):
+        task.class_targets  # noqa: B018
+
+
+def test_projection_keeps_the_kernel_on_average_and_projects_the_test_split_alike():
+    task = tasks.mnist(30, 10)
+    kernels = np.array([tasks.projected(task, 50, seed).input_kernel for seed in range(40)])
+    error = kernels.std(0, ddof=1) / 40**0.5
+    deviations = np.abs(kernels.mean(0) - task.input_kernel) / error
+    assert np.mean(deviations > 2) < 0.1
+    projected = tasks.projected(task, 50)
+    assert projected.test_inputs.shape == (50, 10)
+    matrix = projected.inputs @ np.linalg.pinv(task.inputs)  # the projection on the span of the inputs
+    np.testing.assert_allclose(matrix @ task.inputs, projected.inputs, atol=1e-8)
+    repeated = tasks.Task(task.inputs, task.labels, task.targets, task.inputs, task.labels, task.targets)
+    same = tasks.projected(repeated, 50)
+    np.testing.assert_array_equal(same.inputs, same.test_inputs)
+
+
+def test_mnist_as_in_paper_a(monkeypatch):
+    monkeypatch.delenv(data.ENVIRONMENT_VARIABLE, raising=False)
+    task = tasks.mnist()
+    assert task.inputs.shape == (784, 100)
+    assert task.test_inputs.shape == (784, 1000)
+    assert task.class_names == ("0", "1", "2")
+    assert task.name == "MNIST, from the first 10,000 training images"
+    assert task.targets[0].tolist() == [1, -0.5, -0.5]
+    assert np.all(np.diff(task.labels) >= 0)
+    assert np.all(np.diff(task.test_labels) >= 0)
+    # classes are drawn: about a third each, but not exactly
+    assert np.all(np.abs(np.bincount(task.test_labels) - 1000 / 3) < 4 * np.sqrt(1000 * 2 / 9))
+    assert tasks.mnist(balanced=True).class_counts.tolist() in ([34, 33, 33], [33, 34, 33], [33, 33, 34])
+    # nearest class mean reads most test images: labels belong to their images
+    means = np.stack([task.inputs[:, task.labels == c].mean(1) for c in range(3)])
+    distances = np.square(task.test_inputs.T[:, None] - means).sum(-1)
+    assert np.mean(distances.argmin(1) == task.test_labels) > 0.85
+
+
+def columns(array):
+    """The images of an array as a set."""
+    return {column.tobytes() for column in np.ascontiguousarray(array.T)}
+
+
+def test_mnist_splits_do_not_overlap_and_do_not_depend_on_each_other():
+    def images(**arguments):
+        task = tasks.mnist(normalization="unit_norm", **arguments)
+        return columns(task.inputs), None if task.test_inputs is None else columns(task.test_inputs)
+
+    train, test = images(num_inputs=200, num_test=300)
+    assert (len(train), len(test)) == (200, 300)
+    assert not train & test
+    assert images(num_inputs=200, num_test=0) == (train, None)
+    assert images(num_inputs=50, num_test=300)[1] == test
+    assert images(num_inputs=50, num_test=300)[0] < train
+    assert images(num_inputs=200, num_test=300, seed=1)[0] != train
+
+
+def test_normalizations():
+    standard, pixel, unit = (
+        tasks.mnist(60, 40, normalization=n) for n in ("standardize", "pixel", "unit_norm")
+    )
+    assert standard.inputs.mean() == pytest.approx(0, abs=1e-12)
+    assert standard.inputs.std() == pytest.approx(1)
+    assert np.trace(standard.input_kernel) == pytest.approx(60)
+    np.testing.assert_allclose(pixel.inputs.mean(1), 0, atol=1e-12)
+    deviations = pixel.inputs.std(1)
+    assert np.all(np.isclose(deviations, 1) | (deviations == 0))
+    assert 0.3 < np.trace(pixel.input_kernel) / 60 < 1
+    np.testing.assert_allclose(np.diag(unit.input_kernel), 1)
+    np.testing.assert_allclose(np.square(unit.test_inputs).sum(0), 784)
+    # the test split is normalised by the training split: the same affine map of the same pixels
+    assert standard.test_inputs.min() == standard.inputs.min()
+    assert abs(standard.test_inputs.mean()) > 1e-6
+
+
+def test_images_are_those_of_their_class_in_the_order_asked_for():
+    forward, backward = tasks.mnist(50, 0, classes=(0, 1)), tasks.mnist(50, 0, classes=(1, 0))
+    assert backward.class_names == ("1", "0")
+    ink = [task.inputs[:, task.labels == 0].mean() for task in (forward, backward)]
+    assert ink[0] > 0.1 > -0.1 > ink[1]  # zeros hold more ink than ones
+
+
+def labelled_images(per_class, name="images"):
+    """An image set whose pixels encode class and place, (4, 4) pixels, ten classes."""
+    labels = np.tile(np.arange(10), per_class)
+    pixels = np.zeros((len(labels), 4, 4), dtype=np.uint8)
+    pixels[:, 0, 0], pixels[:, 1, 1] = 10 + labels, np.arange(len(labels)) % 251
+    return data.ImageSet(labels, np.arange(len(labels)), name, tuple("abcdefghij"), pixels.__getitem__)
+
+
+def test_fashion_and_cifar_take_training_and_test_images_from_their_own_sets(monkeypatch):
+    sets = {"train": labelled_images(20, "Fashion-MNIST"), "test": labelled_images(5)}
+    monkeypatch.setattr(data, "fashion_mnist", lambda split, folder: sets[split])
+    task = tasks.fashion_mnist(60, 15, classes=(4, 7, 9), balanced=True, y_minus=-0.1)
+    assert task.name == "Fashion-MNIST"
+    assert task.class_names == ("e", "h", "j")
+    assert task.class_counts.tolist() == [20, 20, 20]
+    with pytest.raises(ValueError, match="num_inputs: class 4 needs 21 images but Fashion-MNIST has only 20"):
+        tasks.fashion_mnist(63, 0, classes=(4, 7, 9), balanced=True)
+    with pytest.raises(ValueError, match="num_test: class 4 needs 6"):
+        tasks.fashion_mnist(6, 18, classes=(4, 7, 9), balanced=True)
+
+    calls = []
+
+    def cifar(split, jpeg, folder):
+        calls.append((split, jpeg))
+        return labelled_images(20, "CIFAR-10, JPEG-recompressed" if jpeg else "CIFAR-10")
+
+    monkeypatch.setattr(data, "cifar10", cifar)
+    task = tasks.cifar10(30, 10, pool="full", jpeg=True)
+    assert task.name == "CIFAR-10, JPEG-recompressed"
+    assert calls == [("train", True), ("test", True)]
+    labels = np.tile(np.arange(3), 10)
+    np.testing.assert_array_equal(np.sort(labels), np.repeat([0, 1, 2], 10))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_inputs": 4000}, "num_inputs: class 0 needs"),
+        ({"num_inputs": 100, "num_test": 3000}, "has only 1001 of it"),
+        ({"num_inputs": 0}, "num_inputs: got 0"),
+        ({"num_test": -1}, "num_test: got -1"),
+        ({"classes": (0, 0)}, "classes"),
+        ({"classes": (0, 11)}, "classes"),
+        ({"normalization": "whiten"}, "normalization: got 'whiten', allowed are 'standardize'"),
+        ({"pool": "everything"}, "pool"),
+        ({"targets": np.ones((2, 2))}, "targets: got shape"),
+        ({"num_inputs": 1}, "class"),
+    ],
+)
+def test_mnist_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tasks.mnist(**arguments)
