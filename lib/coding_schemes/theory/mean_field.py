@@ -1,0 +1,591 @@
+r"""Mean-field theory of one hidden layer on arbitrary inputs, such as images (bounded φ, and ReLU).
+
+On general inputs nothing decouples, so paper A neglects the fluctuations of a neuron's preactivations
+given its readout: a neuron of kind γ has *the* readout a_γ (m,) and *the* preactivations z_γ (P,),
+
+    z_γ = K0 [φ'(z_γ) ∘ (t a_γ)],   a_γ = σ_a² tᵀ φ(z_γ),   Y − Σ_γ P_γ φ(z_γ) a_γᵀ = T t .
+
+With z = R u (K0 = R Rᵀ) and the readouts, in which everything is quadratic, eliminated, this is a
+convex problem over distributions of u,
+
+    minimise   L = ½ tr Yᵀ (K + T)⁻¹ Y + ½ Σ_γ P_γ |u_γ|² + Σ_γ P_γ log P_γ,
+               K = σ_a² Σ_γ P_γ φ(R u_γ) φ(R u_γ)ᵀ,                                    (*)
+
+whose multiplier is t = (K + T)⁻¹ Y. A neuron pays ½|u|² and earns ½ σ_a² |tᵀφ(Ru)|².
+
+* **Bounded φ** (sigmoidal, erf, tanh): Σ_γ P_γ = 1, and the dual is −log Σ_γ e^{−e(u_γ)} over the minima of
+  e(u) = ½|u|² − ½ σ_a² |tᵀ φ(R u)|²: the kinds in use are degenerate up to O(1) in a balance e of O(P).
+  The last term of (*) is all that is kept of the entropy. It is 1/P of the others, but decides the
+  occupancies where they leave a choice: a code and its complement serve equally well if
+  φ(−z) = const − φ(z) and the targets sum to zero, as they do for three balanced classes and y₋ = −1/2.
+* **ReLU**: cost and gain are both of second degree in u, so a handful of neurons with preactivations
+  of order √N does best. The sum runs over these outliers with P_γ = 1 (u and a in units of √N), the
+  normalisation and the entropy drop out, and optimal means σ_a² |tᵀ φ(R u)|² ≤ |u|² for all u.
+
+The minimum is found by column generation: minimise (*) over the kinds at hand, search for a kind with
+a better balance from many starting points, add what is found, until the duality gap is closed.
+
+Without its last term (*) is weight decay's loss in an infinitely wide network: what is neglected is entropy.
+`neuron_ensemble` keeps the fluctuations and shows what that costs.
+
+Source: paper A, "Generalization" and supplement C (restated); theory.md section 2.4. The kernel form (*)
+and the certificate are this book's.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import product
+from typing import Any
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+
+from coding_schemes.networks import Nonlinearity, is_bounded
+from coding_schemes.networks import nonlinearity as resolve
+from coding_schemes.tasks import Task
+
+_Point = dict[str, Any]
+"""{"u": (n, r)} and, for bounded φ, {"logits": (n,)}, as NumPy or JAX arrays."""
+
+_NEGLIGIBLE = 1e-5  # occupancy (or share of the outliers' cost) below which a kind is dropped
+_SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003)  # widths of the ReLU's rounded kink, in units of typical |z|
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Kinds of neurons of the mean-field solution.
+
+    Attributes:
+        task: what was learned; its inputs are needed for predictions.
+        phi: the nonlinearity.
+        probabilities: P_γ, shape (n,), descending; all ones for outliers.
+        readouts: a_γ, shape (n, m); in units of √N for outliers.
+        preactivations: z_γ on the training inputs, shape (n, P); in units of √N for outliers.
+        activations: class means of φ(z_γ), shape (n, C).
+        codes: the classes that activate a kind, shape (n, C): class means above half of φ's range
+            (bounded φ), or above half of the kind's strongest class (outliers).
+        dual_field: t, shape (P, m).
+        outliers: whether the kinds are outliers (ReLU) rather than shares of a population.
+        temperature: T.
+        readout_variance: σ_a².
+        energy: the minimum of (*), divided by P.
+        residual: duality gap relative to the energy; bounds how far the energy is from its minimum.
+        num_steps: rounds of column generation.
+        converged: whether the residual met the tolerance.
+    """
+
+    task: Task
+    phi: Nonlinearity
+    probabilities: np.ndarray
+    readouts: np.ndarray
+    preactivations: np.ndarray
+    activations: np.ndarray
+    codes: np.ndarray
+    dual_field: np.ndarray
+    outliers: bool
+    temperature: float
+    readout_variance: float
+    energy: float
+    residual: float
+    num_steps: int
+    converged: bool
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """Mean predictor on the training inputs, f = Σ_γ P_γ φ(z_γ) a_γᵀ, shape (P, m)."""
+        return _apply(self.phi, self.preactivations).T @ (self.probabilities[:, None] * self.readouts)
+
+    def preactivations_on(self, inputs: ArrayLike) -> np.ndarray:
+        """z_γ(x) = k0(x)ᵀ K0⁺ z_γ on new inputs (N0, P*), shape (n, P*)."""
+        _, overlap = self._span(inputs)
+        return self._coordinates @ overlap
+
+    def activations_on(self, inputs: ArrayLike, fluctuations: bool = False) -> np.ndarray:
+        """Activations of every kind on new inputs, shape (n, P*).
+
+        Args:
+            inputs: new inputs, shape (N0, P*).
+            fluctuations: average φ over the Gaussian scatter of z(x) given the training inputs,
+                whose variance K** − k0ᵀ K0⁺ k0 training leaves untouched. Paper A neglects it with
+                all other fluctuations; it is no smaller than the signal on images far from all
+                training images. Without effect on outliers, which it misses by a factor √N.
+
+        Returns:
+            φ(z_γ(x)), or its average.
+        """
+        inputs = np.asarray(inputs, dtype=float)
+        mean = self.preactivations_on(inputs)
+        if not fluctuations or self.outliers:
+            return _apply(self.phi, mean)
+        _, overlap = self._span(inputs)
+        variance = np.maximum(np.sum(inputs**2, axis=0) / len(inputs) - np.sum(overlap**2, axis=0), 0)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+        shifted = mean[..., None] + np.sqrt(variance)[:, None] * nodes
+        return _apply(self.phi, shifted) @ (weights / weights.sum())
+
+    def predict(self, inputs: ArrayLike, fluctuations: bool = False) -> np.ndarray:
+        """Mean predictor on new inputs (N0, P*), shape (P*, m); see `activations_on`."""
+        return self.activations_on(inputs, fluctuations).T @ (self.probabilities[:, None] * self.readouts)
+
+    def kernel(self, inputs: ArrayLike, fluctuations: bool = False) -> np.ndarray:
+        """Feature-layer kernel Σ_γ P_γ φ(z_γ(x)) φ(z_γ(x')) on new inputs, shape (P*, P*).
+
+        For ReLU this is the outliers' part; the bulk adds a task-agnostic kernel of the same order,
+        close to the prior's.
+        """
+        activations = self.activations_on(inputs, fluctuations)
+        return (activations.T * self.probabilities) @ activations
+
+    @cached_property
+    def _root(self) -> np.ndarray:
+        return _kernel_root(self.task.input_kernel)
+
+    @cached_property
+    def _coordinates(self) -> np.ndarray:
+        return np.linalg.lstsq(self._root, self.preactivations.T, rcond=None)[0].T
+
+    def _span(self, inputs: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """K0(X, x) and the coordinates R⁺ k0(x) of new inputs."""
+        inputs = np.asarray(inputs, dtype=float)
+        if inputs.ndim != 2 or len(inputs) != self.task.input_dim:
+            raise ValueError(
+                f"inputs: got shape {inputs.shape}, needs ({self.task.input_dim}, number of inputs)"
+            )
+        overlap = self.task.inputs.T @ inputs / self.task.input_dim
+        norms_sq = np.sum(self._root**2, axis=0)  # the columns of R are orthogonal
+        return overlap, (self._root.T @ overlap) / norms_sq[:, None]
+
+
+def solve(
+    task: Task,
+    nonlinearity: str | Nonlinearity = "sigmoidal",
+    temperature: float = 0.01,
+    *,
+    readout_variance: float | None = None,
+    tolerance: float | None = None,
+    num_starts: int = 48,
+    max_rounds: int = 12,
+    seed: int = 0,
+) -> Solution:
+    """Minimise (*) of the module docstring on any task.
+
+    Args:
+        task: the task; any K0, any number of classes and targets.
+        nonlinearity: bounded (sigmoidal, erf, tanh, your own), or "relu".
+        temperature: T > 0 of the non-lazy posterior.
+        readout_variance: σ_a², 1/P unless given.
+        tolerance: largest duality gap, relative to the energy, that counts as converged; unless
+            given, 1e-6 for bounded φ, and 2e-2 for the ReLU: its kinks make the optimum nonsmooth, and
+            the bound loose (from 2 % to 1 % the energy itself moves by less than a thousandth).
+        num_starts: random starting points of each search for better kinds, besides the class codes.
+        max_rounds: column-generation rounds at most.
+        seed: draws the starting points.
+
+    Returns:
+        The kinds in use, most frequent first; `converged` is False, with a warning, if the gap stays open.
+
+    Raises:
+        ValueError: T ≤ 0, σ_a² ≤ 0, or a nonlinearity that is neither bounded nor the ReLU.
+
+    Source: paper A, supplement C; theory.md section 2.4. Deviation: T stays finite.
+    """
+    phi = resolve(nonlinearity)
+    outliers = phi is jax.nn.relu
+    if not outliers and not is_bounded(phi):
+        raise ValueError(
+            f"nonlinearity: got {nonlinearity!r}; needs 'relu' or a bounded function (linear: theory.linear)"
+        )
+    for argument, value in (("temperature", temperature), ("readout_variance", readout_variance)):
+        if value is not None and not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
+    readout_variance = 1 / task.num_inputs if readout_variance is None else readout_variance
+    tolerance = (2e-2 if outliers else 1e-6) if tolerance is None else tolerance
+    with jax.enable_x64(True):
+        problem = _Problem(
+            phi,
+            jnp.asarray(_kernel_root(task.input_kernel)),
+            jnp.asarray(task.targets, jnp.float64),
+            temperature,
+            readout_variance,
+            outliers,
+        )
+        solution = _column_generation(
+            problem, task, tolerance, num_starts, max_rounds, np.random.default_rng(seed)
+        )
+    if not solution.converged:
+        warnings.warn(
+            f"mean-field theory did not converge: relative duality gap {solution.residual:.1e} after "
+            f"{solution.num_steps} rounds, wanted {tolerance:.1e}",
+            stacklevel=2,
+        )
+    return solution
+
+
+def neuron_ensemble(
+    solution: Solution,
+    key: Array,
+    *,
+    num_neurons: int = 240,
+    num_steps: int = 200,
+    num_leapfrog: int = 20,
+    num_kept: int = 10,
+    damping: float = 0.2,
+) -> Solution:
+    """The same saddle point with the fluctuations kept: an ensemble of neurons in a common field t.
+
+    Every neuron samples its own posterior, readout integrated out,
+
+        P(u) ∝ N(u; 0, 1) exp(½ σ_a² |tᵀ φ(R u)|²) ,
+
+    by Hamiltonian Monte Carlo, while t moves towards its self-consistent value (K + T)⁻¹ Y with K the
+    ensemble's own kernel. Neurons start on the kinds of the mean-field solution and rarely change code, so
+    occupancies are the mean-field ones: the comparison shows what fluctuations *within* a code do.
+
+    Args:
+        solution: a converged solution for a bounded nonlinearity.
+        key: drives the chains.
+        num_neurons: neurons in the ensemble.
+        num_steps: trajectories of every neuron; the first half is discarded.
+        num_leapfrog: leapfrog steps of a trajectory; their size is adapted to 80 % acceptance.
+        num_kept: snapshots kept from the second half.
+        damping: fraction of the way t moves to its target per trajectory in the first half; in the
+            second half t is averaged.
+
+    Returns:
+        A Solution whose kinds are the snapshots' neurons, each with its conditional mean readout.
+        `residual` is ‖Y − f − T t‖/‖Y‖ over all snapshots, of which a part of order
+        (num_neurons · num_kept)^-1/2 is sampling error; converged says that it is below 5 %.
+        energy is NaN: there is no such bound here.
+
+    Raises:
+        ValueError: the solution holds outliers, whose fluctuations vanish at large N.
+
+    Source: theory.md section 3 (the saddle point with the readout integrated out).
+    """
+    if solution.outliers:
+        raise ValueError("solution: its kinds are outliers; the ensemble is for bounded nonlinearities")
+    task = solution.task
+    counts = np.floor(np.cumsum(solution.probabilities) * num_neurons + 0.5).astype(int)
+    counts = np.diff(np.concatenate([[0], counts]))
+    with jax.enable_x64(True):
+        snapshots, dual_field = _run_ensemble(
+            jnp.asarray(np.repeat(solution._coordinates, counts, axis=0)),
+            jnp.asarray(solution.dual_field),
+            key,
+            (jnp.asarray(solution._root), jnp.asarray(task.targets, jnp.float64)),
+            (solution.temperature, solution.readout_variance, damping),
+            phi=solution.phi,
+            sizes=(num_steps, num_leapfrog, max(num_steps // (2 * num_kept), 1)),
+        )
+    preactivations = np.asarray(snapshots).reshape(-1, solution._root.shape[1]) @ solution._root.T
+    dual_field = np.asarray(dual_field)
+    activations = _apply(solution.phi, preactivations)
+    readouts = solution.readout_variance * activations @ dual_field
+    outputs = activations.T @ readouts / len(activations)
+    missed = task.targets - outputs - solution.temperature * dual_field
+    residual = float(np.linalg.norm(missed) / np.linalg.norm(task.targets))
+    if residual > 0.05:
+        warnings.warn(
+            f"neuron ensemble is not self-consistent: relative residual {residual:.1e}", stacklevel=2
+        )
+    per_class = _class_means(activations, task)
+    return replace(
+        solution,
+        probabilities=np.full(len(activations), 1 / len(activations)),
+        readouts=readouts,
+        preactivations=preactivations,
+        activations=per_class,
+        codes=per_class > _middle(solution.phi),
+        dual_field=dual_field,
+        energy=float("nan"),
+        residual=residual,
+        num_steps=num_steps,
+        converged=residual <= 0.05,
+    )
+
+
+@partial(jax.jit, static_argnames=("phi", "sizes"))
+def _run_ensemble(u, dual_field, key, data, settings, *, phi, sizes):
+    root, targets = data
+    temperature, readout_variance, damping = settings
+    num_steps, num_leapfrog, thinning = sizes
+    kernel = blackjax.hmc.build_kernel()
+    ridge = temperature * jnp.eye(len(targets))
+
+    def self_consistent(u):
+        activations = phi(u @ root.T)
+        matrix = readout_variance * activations.T @ activations / len(u)
+        return jax.scipy.linalg.solve(matrix + ridge, targets, assume_a="pos")
+
+    def step(carry, i):
+        u, dual_field, log_step = carry
+
+        def logdensity(u):
+            return -0.5 * u @ u + 0.5 * readout_variance * jnp.sum((phi(root @ u) @ dual_field) ** 2)
+
+        def move(key, u):
+            state = blackjax.hmc.init(u, logdensity)
+            return kernel(key, state, logdensity, jnp.exp(log_step), jnp.ones(len(u)), num_leapfrog)
+
+        states, info = jax.vmap(move)(jax.random.split(jax.random.fold_in(key, i), len(u)), u)
+        first_half = i < num_steps // 2
+        log_step += jnp.where(first_half, 0.1 * (info.acceptance_rate.mean() - 0.8), 0.0)
+        rate = jnp.where(first_half, damping, 1 / (i - num_steps // 2 + 1 / damping))
+        dual_field += rate * (self_consistent(states.position) - dual_field)
+        return (states.position, dual_field, log_step), None
+
+    def block(carry, start):
+        carry, _ = jax.lax.scan(step, carry, start + jnp.arange(thinning))
+        return carry, carry[0]
+
+    start = (u, dual_field, jnp.log(0.1))
+    burnt_in, _ = jax.lax.scan(step, start, jnp.arange(num_steps // 2))
+    starts = jnp.arange(num_steps // 2, num_steps - thinning + 1, thinning)
+    (_, dual_field, _), snapshots = jax.lax.scan(block, burnt_in, starts)
+    return snapshots, dual_field
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """(*) with its ingredients."""
+
+    phi: Nonlinearity
+    root: Array
+    targets: Array
+    temperature: float
+    readout_variance: float
+    outliers: bool
+
+    def activations(self, u: Any, width: Any = 0.0) -> Array:
+        """φ(R u); the ReLU's kink rounded over `width`."""
+        z = u @ self.root.T
+        return 0.5 * (z + jnp.sqrt(z**2 + width**2)) if self.outliers else self.phi(z)
+
+    def probabilities(self, x: _Point) -> Array:
+        return jnp.ones(len(x["u"])) if self.outliers else jax.nn.softmax(x["logits"])
+
+    def dual_field(self, x: _Point, width: Any = 0.0) -> Array:
+        activations = self.activations(x["u"], width)
+        kernel = self.readout_variance * (activations.T * self.probabilities(x)) @ activations
+        ridge = self.temperature * jnp.eye(len(self.targets))
+        return jax.scipy.linalg.solve(kernel + ridge, self.targets, assume_a="pos")
+
+    def energy(self, x: _Point, width: Any) -> Array:
+        """(*)."""
+        cost = 0.5 * self.probabilities(x) @ jnp.sum(x["u"] ** 2, axis=1)
+        entropy = 0.0 if self.outliers else -self.probabilities(x) @ jax.nn.log_softmax(x["logits"])
+        return 0.5 * jnp.sum(self.targets * self.dual_field(x, width)) + cost - entropy
+
+    def gain(self, u: Any, dual_field: Any, width: Any = 0.0) -> Array:
+        """½ σ_a² |tᵀ φ(R u)|² of every row of u."""
+        return 0.5 * self.readout_variance * jnp.sum((self.activations(u, width) @ dual_field) ** 2, axis=1)
+
+    def balance(self, u: Any, dual_field: Any, width: Any) -> Array:
+        """e(u), summed over the rows; for outliers −log(gain/cost), whatever the length of u."""
+        cost = 0.5 * jnp.sum(u**2, axis=1)
+        if not self.outliers:
+            return jnp.sum(cost - self.gain(u, dual_field, width))
+        unit = u / jnp.sqrt(2 * cost[:, None] / u.shape[1])
+        return -jnp.sum(jnp.log(self.gain(unit, dual_field, width) + 1e-12))
+
+    def gap(self, x: _Point, dual_field: Any, candidates: Any) -> float:
+        """Energy minus a lower bound on its minimum, valid if no kind is missing from the candidates."""
+        gain, cost = self.gain(candidates, dual_field), 0.5 * jnp.sum(candidates**2, axis=1)
+        linear, quadratic = jnp.sum(dual_field * self.targets), self.temperature * jnp.sum(dual_field**2)
+        if not self.outliers:
+            lower = linear - 0.5 * quadratic - jax.scipy.special.logsumexp(gain - cost)
+        else:  # linear − ½ quadratic is a bound for every t with gain ≤ cost everywhere; scale ours to be one
+            scale = jnp.minimum(jnp.sqrt(jnp.min(cost / gain)), linear / quadratic)
+            lower = scale * linear - 0.5 * scale**2 * quadratic
+        return float(self.energy(x, 0.0) - lower)
+
+
+def _column_generation(
+    problem: _Problem,
+    task: Task,
+    tolerance: float,
+    num_starts: int,
+    max_rounds: int,
+    rng: np.random.Generator,
+) -> Solution:
+    rank = problem.root.shape[1]
+    widths = _SMOOTHING if problem.outliers else (0.0,)
+    energy = jax.jit(jax.value_and_grad(problem.energy))
+    balance = jax.jit(jax.value_and_grad(problem.balance))
+    codes = _code_starts(task, np.asarray(problem.root))
+    x: _Point = {"u": codes} if problem.outliers else {"u": codes, "logits": np.zeros(len(codes))}
+    for num_rounds in range(1, max_rounds + 1):
+        for width in widths if num_rounds == 1 else widths[-2:]:
+            x = _minimize(energy, x, width)
+        x = _minimize(energy, _prune(problem, x), widths[-1])
+        dual_field = problem.dual_field(x, widths[-1])
+        random = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1)) * rng.standard_normal((num_starts, rank))
+        found = _minimize(
+            balance, np.concatenate([codes, random]), dual_field, widths[len(widths) // 2], max_steps=400
+        )
+        if problem.outliers:  # the best ones once more, with a sharper kink
+            gain = np.asarray(problem.gain(found, dual_field)) / np.sum(found**2, axis=1)
+            best = found[np.argsort(-gain)[:24]]
+            found = _minimize(balance, best, dual_field, widths[-1], max_steps=1000)
+        new = _new_kinds(problem, x, found, dual_field)
+        gap = problem.gap(x, dual_field, jnp.concatenate([x["u"], new])) / float(problem.energy(x, 0.0))
+        if gap <= tolerance:
+            break
+        x = _enlarge(problem, x, new, dual_field)
+    return _solution(problem, task, x, gap, num_rounds, gap <= tolerance)
+
+
+def _minimize(value_and_grad: Callable, start: Any, *arguments: Any, max_steps: int = 4000) -> Any:
+    """L-BFGS on a pytree, in float64."""
+    vector, unravel = ravel_pytree(start)
+
+    def fun(v):
+        value, gradient = value_and_grad(unravel(v), *arguments)
+        return float(value), np.asarray(ravel_pytree(gradient)[0])
+
+    options = {"maxiter": max_steps, "maxfun": 2 * max_steps, "maxcor": 40, "ftol": 1e-15, "gtol": 1e-7}
+    result = minimize(fun, np.asarray(vector), jac=True, method="L-BFGS-B", options=options)
+    return jax.tree.map(np.asarray, unravel(result.x))
+
+
+def _prune(problem: _Problem, x: _Point) -> _Point:
+    """Merge kinds that have become the same and drop those not in use."""
+    u = x["u"]
+    share = _share(problem, x)
+    keep: list[int] = []
+    for i in np.argsort(-share):
+        same = [j for j in keep if _same_kind(u[i], u[j], problem.outliers)]
+        if same:
+            share[same[0]] += share[i]
+        elif share[i] > _NEGLIGIBLE:
+            keep.append(int(i))
+    if not problem.outliers:
+        return {"u": u[keep], "logits": np.log(share[keep])}
+    stretch = np.sqrt(share[keep] / _share(problem, x)[keep])
+    return {"u": u[keep] * stretch[:, None]}
+
+
+def _share(problem: _Problem, x: _Point) -> np.ndarray:
+    """P_γ, or for outliers their share of the cost."""
+    if problem.outliers:
+        cost = np.sum(x["u"] ** 2, axis=1)
+        return cost / cost.sum()
+    return np.array(problem.probabilities(x))
+
+
+def _same_kind(first: np.ndarray, second: np.ndarray, direction_only: bool) -> bool:
+    """Whether two kinds agree to a per cent (in direction, for outliers)."""
+    if direction_only:
+        return bool(first @ second > 0.9995 * np.linalg.norm(first) * np.linalg.norm(second))
+    return bool(
+        np.linalg.norm(first - second) < 1e-2 * (np.linalg.norm(first) + np.linalg.norm(second)) + 1e-6
+    )
+
+
+def _new_kinds(problem: _Problem, x: _Point, found: np.ndarray, dual_field: Any) -> np.ndarray:
+    """Those found that are not among the kinds in use, best first, each once."""
+    gain, cost = np.asarray(problem.gain(found, dual_field)), 0.5 * np.sum(found**2, axis=1)
+    score = cost / np.maximum(gain, 1e-300) if problem.outliers else cost - gain
+    new: list[np.ndarray] = []
+    for i in np.argsort(score):
+        if not any(_same_kind(found[i], u, problem.outliers) for u in (*x["u"], *new)):
+            new.append(found[i])
+    return np.array(new).reshape(-1, found.shape[1])
+
+
+def _enlarge(problem: _Problem, x: _Point, new: np.ndarray, dual_field: Any) -> _Point:
+    """The kinds in use and the best eight new ones that would lower the energy."""
+    gain, cost = np.asarray(problem.gain(new, dual_field)), 0.5 * np.sum(new**2, axis=1)
+    if problem.outliers:
+        better = new[gain > cost][:8]
+        total = np.sum(x["u"] ** 2)
+        return {
+            "u": np.concatenate(
+                [x["u"], better * (0.1 * np.sqrt(total) / np.linalg.norm(better, axis=1))[:, None]]
+            )
+        }
+    used = np.asarray(problem.gain(x["u"], dual_field)) - 0.5 * np.sum(x["u"] ** 2, axis=1)
+    logits = (
+        gain - cost - used.max() + x["logits"][np.argmax(used)]
+    )  # e + log P is the same for all kinds in use
+    entering = np.flatnonzero(logits > np.log(_NEGLIGIBLE) + x["logits"].max())[:8]
+    return {
+        "u": np.concatenate([x["u"], new[entering]]),
+        "logits": np.concatenate([x["logits"], np.minimum(logits[entering], x["logits"].max())]),
+    }
+
+
+def _solution(
+    problem: _Problem, task: Task, x: _Point, gap: float, num_rounds: int, converged: bool
+) -> Solution:
+    dual_field = np.asarray(problem.dual_field(x))
+    activations = np.asarray(problem.activations(jnp.asarray(x["u"])))
+    share = _share(problem, x)
+    order = np.argsort(-share)
+    activations = activations[order]
+    per_class = _class_means(activations, task)
+    threshold = 0.5 * per_class.max(axis=1, keepdims=True) if problem.outliers else _middle(problem.phi)
+    return Solution(
+        task=task,
+        phi=problem.phi,
+        probabilities=np.ones(len(order)) if problem.outliers else share[order],
+        readouts=problem.readout_variance * activations @ dual_field,
+        preactivations=x["u"][order] @ np.asarray(problem.root).T,
+        activations=per_class,
+        codes=per_class > threshold,
+        dual_field=dual_field,
+        outliers=problem.outliers,
+        temperature=problem.temperature,
+        readout_variance=problem.readout_variance,
+        energy=float(problem.energy(x, 0.0)) / task.num_inputs,
+        residual=float(gap),
+        num_steps=num_rounds,
+        converged=bool(converged),
+    )
+
+
+def _kernel_root(kernel: np.ndarray) -> np.ndarray:
+    """R (P, r) with K0 = R Rᵀ and orthogonal columns, r the rank of K0."""
+    values, vectors = np.linalg.eigh(kernel)
+    keep = values > 1e-10 * values[-1]
+    return vectors[:, keep] * np.sqrt(values[keep])
+
+
+def _code_starts(task: Task, root: np.ndarray) -> np.ndarray:
+    """Coordinates of preactivations near ±2 in the pattern of every code; only the simplest if C > 5."""
+    num_classes = task.num_classes
+    patterns = np.array(
+        list(product([0, 1], repeat=num_classes)) if num_classes <= 5 else _few_class_codes(num_classes)
+    )
+    wanted = (4.0 * patterns - 2.0)[:, task.labels]
+    ridge = 0.1 * np.eye(root.shape[1])
+    return np.linalg.solve(root.T @ root + ridge, root.T @ wanted.T).T
+
+
+def _few_class_codes(num_classes: int) -> np.ndarray:
+    single = np.eye(num_classes, dtype=int)
+    pairs = [single[i] + single[j] for i in range(num_classes) for j in range(i)]
+    return np.concatenate([single, pairs, 1 - single])
+
+
+def _class_means(activations: np.ndarray, task: Task) -> np.ndarray:
+    return np.stack([activations[:, task.labels == c].mean(axis=1) for c in range(task.num_classes)], axis=1)
+
+
+def _middle(phi: Nonlinearity) -> float:
+    """Half of a bounded φ's range."""
+    return float(_apply(phi, np.array([-1e4, 1e4])).mean())
+
+
+def _apply(phi: Nonlinearity, z: np.ndarray) -> np.ndarray:
+    """φ(z) in float64, whatever JAX's global setting."""
+    with jax.enable_x64(True):
+        return np.asarray(phi(jnp.asarray(z, jnp.float64)))

@@ -1,0 +1,208 @@
+"""Mean-field theory on general inputs: stationarity, closed forms, duality, ensemble with fluctuations."""
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import mean_field, sigmoidal
+from scipy.special import erf
+
+T = 0.01
+
+
+def correlated_task(num_inputs=24, num_test=15, seed=0):
+    """Three clusters of inputs with K0 far from the identity, and a test split."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((40, 3))
+    labels, test_labels = np.arange(num_inputs) * 3 // num_inputs, rng.integers(0, 3, num_test)
+    draw = lambda which: centres[:, which] + 0.7 * rng.standard_normal((40, len(which)))  # noqa: E731
+    targets = tasks.one_hot(3, 1.0, 0.2)
+    return tasks.Task(
+        draw(labels), labels, targets[labels], draw(test_labels), test_labels, targets[test_labels]
+    )
+
+
+@pytest.fixture(scope="module")
+def task():
+    return correlated_task()
+
+
+@pytest.fixture(scope="module")
+def bounded(task):
+    return mean_field.solve(task, "sigmoidal", T)
+
+
+@pytest.fixture(scope="module")
+def outliers(task):
+    return mean_field.solve(task, "relu", T)
+
+
+def slope(z):
+    return 0.5 * np.exp(-np.pi * z**2 / 4)
+
+
+def phi(z):
+    return 0.5 * (1 + erf(0.5 * np.sqrt(np.pi) * z))
+
+
+def energy(task, z, probabilities, activations, entropy):
+    """(*) of the module docstring, written out with K0 itself."""
+    num_inputs = task.num_inputs
+    kernel = (activations.T * probabilities) @ activations / num_inputs
+    fit = 0.5 * np.sum(task.targets * np.linalg.solve(kernel + T * np.eye(num_inputs), task.targets))
+    cost = 0.5 * np.einsum("g,gp,pq,gq->", probabilities, z, np.linalg.pinv(task.input_kernel), z)
+    return (fit + cost + (probabilities @ np.log(probabilities) if entropy else 0)) / num_inputs
+
+
+def test_saddle_point_equations_hold(task, bounded):
+    assert bounded.converged
+    assert bounded.residual < 1e-6
+    z, a, t = bounded.preactivations, bounded.readouts, bounded.dual_field
+    np.testing.assert_allclose(bounded.probabilities.sum(), 1)
+    np.testing.assert_allclose(task.targets - bounded.outputs, T * t, atol=1e-9)
+    np.testing.assert_allclose(a, phi(z) @ t / task.num_inputs, atol=1e-9)
+    np.testing.assert_allclose(z, (slope(z) * (a @ t.T)) @ task.input_kernel, atol=1e-4)
+
+
+def test_outliers_solve_their_equations(task, outliers):
+    z, a, t = outliers.preactivations, outliers.readouts, outliers.dual_field
+    assert outliers.converged
+    assert outliers.outliers
+    np.testing.assert_allclose(task.targets - outliers.outputs, T * t, atol=1e-9)
+    np.testing.assert_allclose(a, np.maximum(z, 0) @ t / task.num_inputs, atol=1e-9)
+    # Marginal stability: what an outlier pays in z it pays again in a.
+    cost = np.einsum("gp,pq,gq->g", z, np.linalg.pinv(task.input_kernel), z)
+    np.testing.assert_allclose(cost, task.num_inputs * np.sum(a**2, axis=1), rtol=0.02)
+
+
+@pytest.mark.parametrize("name", ["bounded", "outliers"])
+def test_no_perturbation_lowers_the_energy(task, name, request):
+    s = request.getfixturevalue(name)
+    act = (lambda z: np.maximum(z, 0)) if s.outliers else phi
+    lowest = energy(task, s.preactivations, s.probabilities, act(s.preactivations), not s.outliers)
+    np.testing.assert_allclose(lowest, s.energy, rtol=1e-8)
+    rng = np.random.default_rng(0)
+    rise = []
+    for _ in range(20):
+        z = (
+            s.preactivations
+            + 0.1 * rng.standard_normal((len(s.readouts), task.num_inputs)) @ task.input_kernel
+        )
+        p = s.probabilities * np.exp(0.1 * rng.standard_normal(len(s.readouts)))
+        p = s.probabilities if s.outliers else p / p.sum()
+        rise.append(energy(task, z, p, act(z), not s.outliers) - lowest)
+    assert min(rise) > 0
+
+
+def test_found_from_other_starts(task, bounded):
+    other = mean_field.solve(task, "sigmoidal", T, seed=5)
+    np.testing.assert_allclose(other.probabilities, bounded.probabilities, atol=1e-4)
+    np.testing.assert_allclose(other.dual_field, bounded.dual_field, atol=1e-3)
+
+
+def test_one_round_too_few_is_reported(task):
+    with pytest.warns(UserWarning, match="did not converge"):
+        s = mean_field.solve(task, "relu", T, tolerance=1e-9, max_rounds=1)
+    assert not s.converged
+    assert s.residual > 1e-9
+
+
+def test_relu_closed_form_on_orthogonal_inputs():
+    """One outlier per class, z̄|ā| = |y| − T √(P/n), where classes do not excite each other's outliers."""
+    task = tasks.toy(40, y_minus=-0.5)
+    s = mean_field.solve(task, "relu", T)
+    strength = np.linalg.norm(s.readouts, axis=1) * s.activations.max(axis=1)
+    counts = task.class_counts[s.activations.argmax(axis=1)]
+    np.testing.assert_allclose(
+        strength, np.linalg.norm([1, -0.5, -0.5]) - T * np.sqrt(40 / counts), rtol=1e-4
+    )
+    np.testing.assert_array_equal(np.sort(s.activations.argmax(axis=1)), [0, 1, 2])
+    np.testing.assert_allclose(
+        np.linalg.norm(s.dual_field, axis=1), np.sqrt(40 / task.class_counts)[task.labels], rtol=1e-3
+    )
+
+
+def test_code_and_complement_are_equally_frequent():
+    """φ(−z) = 1 − φ(z), balanced classes and targets that sum to zero: flipping all neurons is a symmetry."""
+    s = mean_field.solve(tasks.toy(30, (1 / 3, 1 / 3, 1 / 3), y_minus=-0.5), "sigmoidal", T)
+    occupancy = {tuple(code): p for code, p in zip(s.codes.astype(int), s.probabilities, strict=True)}
+    assert len(occupancy) == 6
+    for code, p in occupancy.items():
+        np.testing.assert_allclose(p, occupancy[tuple(1 - c for c in code)], rtol=1e-3)
+
+
+def test_predictions_extend_the_training_outputs(task, bounded, outliers):
+    for s in (bounded, outliers):
+        np.testing.assert_allclose(s.predict(task.inputs), s.outputs, atol=1e-8)
+        np.testing.assert_allclose(s.predict(task.inputs, fluctuations=True), s.outputs, atol=1e-6)
+        activations = np.maximum(s.preactivations, 0) if s.outliers else phi(s.preactivations)
+        expected = (activations.T * s.probabilities) @ activations
+        np.testing.assert_allclose(s.kernel(task.inputs), expected, atol=1e-8)
+    correct = bounded.predict(task.test_inputs).argmax(axis=1) == task.test_labels
+    assert correct.mean() > 0.8
+
+
+def test_test_fluctuations_average_over_the_conditional_gaussian(task, bounded):
+    x = task.test_inputs
+    overlap = task.inputs.T @ x / task.input_dim
+    variance = np.sum(x**2, 0) / task.input_dim - np.sum(
+        overlap * np.linalg.solve(task.input_kernel, overlap), 0
+    )
+    mean = bounded.preactivations @ np.linalg.solve(task.input_kernel, overlap)
+    expected = phi(mean / np.sqrt(1 + np.pi * variance / 2))  # Gaussian average of an error function
+    np.testing.assert_allclose(bounded.activations_on(x, fluctuations=True), expected, atol=1e-7)
+    np.testing.assert_allclose(bounded.activations_on(x), phi(mean), atol=1e-9)
+
+
+def test_inputs_beyond_the_dimension():
+    """P > N0: K0 is singular, the preactivations stay in its span."""
+    task = tasks.projected(correlated_task(), 10)
+    s = mean_field.solve(task, "sigmoidal", T)
+    assert s.converged
+    values, vectors = np.linalg.eigh(task.input_kernel)
+    np.testing.assert_allclose(s.preactivations @ vectors[:, values < 1e-10], 0, atol=1e-8)
+
+
+def test_float64_whatever_the_global_setting(task, bounded):
+    with jax.enable_x64(False):
+        s = mean_field.solve(task, "sigmoidal", T)
+    assert s.dual_field.dtype == np.float64
+    np.testing.assert_allclose(s.probabilities, bounded.probabilities, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_ensemble_repairs_what_the_mean_field_neglects():
+    """Orthogonal inputs, where z fluctuates most, and the exact single-site theory is the judge."""
+    task = tasks.toy(100, y_minus=0.5)
+    exact, mean = sigmoidal.solve(task, temperature=T), mean_field.solve(task, "sigmoidal", T)
+    ensemble = mean_field.neuron_ensemble(mean, jax.random.key(0), num_neurons=200, num_steps=160)
+    assert ensemble.converged
+    code = np.array([False, True, True])
+    wanted = exact.activations[np.flatnonzero((exact.codes == code).all(1))[0]]
+    neglected = mean.activations[np.flatnonzero((mean.codes == code).all(1))[0]]
+    repaired = ensemble.activations[(ensemble.codes == code).all(1)].mean(axis=0)
+    assert np.abs(neglected - wanted).max() > 0.05
+    assert np.abs(repaired - wanted).max() < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nonlinearity", ["sigmoidal", "relu"])
+def test_converges_on_digits(nonlinearity):
+    task = tasks.mnist()
+    s = mean_field.solve(task, nonlinearity, T)
+    assert s.converged
+    error = np.square(task.test_targets - s.predict(task.test_inputs)).mean(axis=0).sum()
+    assert error < 0.25
+    assert s.codes[:3].sum(axis=1).max() <= 2
+
+
+def test_bad_arguments(task, outliers):
+    for argument, call in (
+        ("nonlinearity", lambda: mean_field.solve(task, "softplus", T)),
+        ("temperature", lambda: mean_field.solve(task, "sigmoidal", 0.0)),
+        ("readout_variance", lambda: mean_field.solve(task, "sigmoidal", T, readout_variance=-1.0)),
+        ("inputs", lambda: outliers.predict(np.zeros((3, 2)))),
+        ("solution", lambda: mean_field.neuron_ensemble(outliers, jax.random.key(0))),
+    ):
+        with pytest.raises(ValueError, match=argument):
+            call()
