@@ -1,0 +1,146 @@
+r"""One preactivation tilted by a bounded nonlinearity: its log-normaliser and moments.
+
+    L(s) = log E_{z ~ N(0,1)} e^{s φ(z)},   density of z under the field s:  ∝ N(z; 0, 1) e^{s φ(z)}.
+
+L, and its derivatives up to the fourth (the cumulants of φ), are tabulated on a fine grid of s and
+continued from the nearest node by their Taylor series: on the grid used, L is exact to 1e-13 and
+L' to 1e-10, at the cost of one table look-up.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from coding_schemes import networks
+
+Nonlinearity = str | Callable
+
+FIELD_STEP = 0.01  # spacing of the table in s: the first neglected Taylor term of L is below 1e-13
+NODES = np.linspace(
+    -12.0, 12.0, 801
+)  # e^{-72} of the prior lies outside; the trapezoid rule is spectral here
+LARGEST_FIELD = 1000.0  # |a·t_c| stays below 100 for targets of order one; beyond lies a diverging solve
+
+
+class SingleSite:
+    """Tables for one bounded nonlinearity; see the module docstring.
+
+    Attributes:
+        lower: infimum of φ.
+        upper: supremum of φ.
+        threshold: halfway between them; a class whose mean activation is above it is coded.
+        critical_field: the s with L'(s) = threshold.
+    """
+
+    def __init__(self, nonlinearity: Nonlinearity):
+        self._phi = _checked(nonlinearity)
+        self.values = self.phi(NODES)
+        reach = self.phi(np.array([-1e6, 1e6]))
+        self.lower = float(min(self.values.min(), reach.min()))
+        self.upper = float(max(self.values.max(), reach.max()))
+        self.threshold = 0.5 * (self.lower + self.upper)
+        self._log_prior = -0.5 * NODES**2 - np.log(np.sqrt(2 * np.pi) / (NODES[1] - NODES[0]))
+        self._limit = 0.0
+        self._extend(40.0)
+        self.critical_field = self._critical_field()
+
+    def phi(self, z: np.ndarray) -> np.ndarray:
+        """φ(z) in float64."""
+        with jax.enable_x64(True):
+            return np.asarray(self._phi(jnp.asarray(z, jnp.float64)))
+
+    def cumulants(self, s: np.ndarray, order: int = 2) -> list[np.ndarray]:
+        """[L(s), L'(s), …] up to the given order (at most 4), each of the shape of s."""
+        nearest, offset = self._locate(s)
+        rows = self._table[nearest]
+        derivatives = []
+        for k in range(order + 1):
+            value = np.zeros_like(offset)
+            for j in range(4, k - 1, -1):
+                value = value * offset / (j - k + 1) + rows[..., j]
+            derivatives.append(value)
+        return derivatives
+
+    def preactivation_variance(self, s: np.ndarray) -> np.ndarray:
+        """E[z²] under the field s, linearly interpolated (error below 1e-5)."""
+        self._locate(s)
+        return np.interp(s, self._fields, self._second_moment)
+
+    def density(self, z: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Density of z under the field s, broadcast over both."""
+        exponent = s * self.phi(z) - self.cumulants(s, 0)[0] - 0.5 * z**2
+        return np.exp(exponent) / np.sqrt(2 * np.pi)
+
+    def _locate(self, s):
+        largest = float(np.max(np.abs(s), initial=0.0))
+        if not largest <= LARGEST_FIELD:
+            raise FloatingPointError(
+                f"field of size {largest:g} on a single preactivation: the solve diverged"
+            )
+        if largest >= self._limit:
+            self._extend(min(2 * largest, LARGEST_FIELD) + 1)
+        scaled = (s + self._limit) / FIELD_STEP
+        nearest = np.rint(scaled).astype(np.intp)
+        return nearest, (scaled - nearest) * FIELD_STEP
+
+    def _extend(self, limit: float) -> None:
+        count = int(np.ceil(limit / FIELD_STEP))
+        self._limit = count * FIELD_STEP
+        self._fields = np.arange(-count, count + 1) * FIELD_STEP
+        tables = [self._tabulate(block) for block in np.array_split(self._fields, 1 + count // 500)]
+        self._table = np.concatenate([table for table, _ in tables])
+        self._second_moment = np.concatenate([moment for _, moment in tables])
+
+    def _tabulate(self, s):
+        exponent = s[:, None] * self.values + self._log_prior
+        shift = exponent.max(axis=1, keepdims=True)
+        weights = np.exp(exponent - shift)
+        norm = weights.sum(axis=1)
+        weights /= norm[:, None]
+        mean = weights @ self.values
+        centred = self.values - mean[:, None]
+        square = centred * centred
+        weighted = weights * square
+        second, third, fourth = weighted.sum(1), (weighted * centred).sum(1), (weighted * square).sum(1)
+        table = np.stack([shift[:, 0] + np.log(norm), mean, second, third, fourth - 3 * second**2], axis=1)
+        return table, weights @ NODES**2
+
+    def _critical_field(self) -> float:
+        means = self._table[:, 1]
+        index = int(np.searchsorted(means, self.threshold))
+        if not 0 < index < len(means):
+            return float(np.sign(self.threshold - means[0]) * self._limit)
+        fraction = (self.threshold - means[index - 1]) / (means[index] - means[index - 1])
+        return float(self._fields[index - 1] + fraction * FIELD_STEP)
+
+
+@lru_cache(maxsize=16)
+def single_site(nonlinearity: Nonlinearity) -> SingleSite:
+    """The tables of a nonlinearity, built once.
+
+    Raises:
+        ValueError: the nonlinearity is unknown, not elementwise, gives NaN, is constant or unbounded.
+    """
+    return SingleSite(nonlinearity)
+
+
+def _checked(nonlinearity):
+    with jax.enable_x64(True):
+        phi = networks.nonlinearity(nonlinearity)
+        near = np.asarray(phi(jnp.linspace(-100.0, 100.0, 2001)))
+        far = np.asarray(phi(jnp.array([-1e8, -1e6, -1e4, 1e4, 1e6, 1e8])))
+    if not (np.all(np.isfinite(near)) and np.all(np.isfinite(far[1:-1]))):
+        raise ValueError(
+            f"nonlinearity: {nonlinearity!r} gives NaN or infinite values; needs a bounded function"
+        )
+    if np.abs(far).max() > 2 * np.abs(near).max():
+        raise ValueError(
+            f"nonlinearity: {nonlinearity!r} is not bounded (|φ| reaches {np.abs(far).max():.3g}); "
+            "the redundant scheme needs a bounded one, theory.relu treats max(0, z)"
+        )
+    if np.ptp(near) == 0:
+        raise ValueError(f"nonlinearity: {nonlinearity!r} is constant, so the network cannot learn")
+    return phi

@@ -1,0 +1,511 @@
+r"""Redundant coding schemes: single-hidden-layer networks with a bounded nonlinearity.
+
+On the toy task (orthogonal inputs, n_c of them in class c) the posterior of a wide network is a
+product over its neurons. With a dual field t (C, m), one neuron's readout and preactivations have
+the density
+
+    P(a, z) ∝ N(a; 0, σ_a² 1) Π_μ N(z_μ; 0, 1) exp(Σ_c a·t_c Σ_{μ∈c} φ(z_μ)),
+
+so that, with L(s) = log E_{z~N(0,1)} e^{sφ(z)},
+
+    P(a) ∝ e^{E(a)},   E(a) = −|a|²/(2σ_a²) + Σ_c n_c L(a·t_c),   F(t) = log ∫ da N-normalised e^{E(a)},
+
+and t minimises the convex function
+
+    D(t) = F(t) − Σ_c n_c t_c·y_c + (T/2) Σ_c n_c |t_c|² .
+
+Its gradient, n_c [⟨φ_c a⟩ − y_c + T t_c], says that T t is the training residual of the mean
+predictor; its Hessian is the covariance of the statistics Σ_{μ∈c} φ(z_μ) a plus T. min D is the
+log evidence per neuron.
+
+**Integrals.** e^{E} is a mixture of Gaussians of variance σ_a² (one for every z), so its Fourier
+transform falls at least like a Gaussian's and the trapezoid rule on a lattice of spacing
+0.9 σ_a is exact to 1e-9, whatever the number, place and shape of the peaks. E + |a|²/(2σ_a²) is
+convex, which bounds E inside a cube by its corners: the cubes that matter are found by
+subdivision, and no peak can be missed. For more than three outputs, Laplace's formula with
+determinants is used at every maximum of E; the maxima are found from many starts by
+a ← σ_a² Σ_c n_c t_c L'(a·t_c), which never decreases E.
+
+**Codes and restricted schemes.** A neuron's code is the set of classes whose mean activation is
+above the middle of φ's range. Restricting class c's mean activation to one side of it replaces
+L(s), beyond the s where L' crosses it, by its tangent there (to leading order in n_c). Every term
+stays log-convex in t, so a scheme restricted to some codes, with free or with given occupancies,
+is again a convex problem with one optimum: that is how frozen schemes are compared with the
+equilibrium one.
+
+Source: paper A, "Redundant coding scheme" and supplement B.1. The convex dual, and with it any
+temperature, finite P and restricted schemes, is this book's formulation.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import cumulative_trapezoid
+from scipy.interpolate import CubicSpline
+from scipy.special import logsumexp
+
+from coding_schemes.tasks import Task
+from coding_schemes.theory._convex_dual import (
+    CUTOFF,
+    PEAKS,
+    SPACING,
+    Peaks,
+    Problem,
+    assigned_lattice,
+    lattice_rule,
+    newton,
+)
+from coding_schemes.theory._single_site import NODES, Nonlinearity, single_site
+
+TOLERANCE = 1e-9  # on the largest entry of ⟨φa⟩ + T t − y; publicly promised: 1e-8
+MAX_QUADRATURE_OUTPUTS = 3
+MAX_CLASSES = 12  # maxima are searched from all 2^C combinations of classes
+MIN_PROBABILITY = 1e-6  # peaks with a smaller weight are not listed
+FIRST_TEMPERATURE = 1e-2  # and at least at this temperature, where the Hessian is well conditioned
+FIRST_LEVEL = 8.0  # cold starts begin at this value of 1/σ_a² and sharpen the landscape fourfold at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A coding scheme: the single-neuron posterior at the optimum of the dual.
+
+    Rows γ run over the maxima of the readout posterior (of a restricted scheme: over its codes),
+    most occupied first.
+
+    Attributes:
+        probabilities: fraction of neurons P_γ, shape (n,).
+        readouts: the maxima a_γ, shape (n, m).
+        mean_readouts: mean of a over the neurons of γ at this finite P, shape (n, m).
+        activations: mean activation per class ⟨φ⟩ of the neurons of γ, shape (n, C).
+        codes: whether the class activates the neuron, shape (n, C).
+        exists: whether a_γ is a maximum of the unrestricted landscape too; always so unless
+            `codes` was given, shape (n,).
+        log_weights: log of the integral of e^E over γ's peak, shape (n,).
+        dual_field: t, shape (C, m).
+        training_residual: y − f of the mean predictor per class, T t, shape (C, m).
+        kernel_block: K_μν for μ ≠ ν in classes c, c', shape (C, C).
+        kernel_diagonal: what is added on the diagonal, K_μμ = block + diagonal, shape (C,).
+        free_energy: −log evidence per neuron, −min D (in units of N); lower is better. For given
+            occupancies it contains their entropy.
+        energy: mean of U/N, the energy per neuron to leading order in N.
+        residual: largest entry of |⟨φa⟩ + T t − y|.
+        num_steps: Newton steps taken.
+        converged: whether the residual is below the tolerance.
+        method: "quadrature" or "laplace".
+        problem: what was solved.
+        restriction: the codes asked for, shape (k, C), or None.
+        occupancies: the occupancies asked for, shape (k,), or None.
+    """
+
+    probabilities: np.ndarray
+    readouts: np.ndarray
+    mean_readouts: np.ndarray
+    activations: np.ndarray
+    codes: np.ndarray
+    exists: np.ndarray
+    log_weights: np.ndarray
+    dual_field: np.ndarray
+    training_residual: np.ndarray
+    kernel_block: np.ndarray
+    kernel_diagonal: np.ndarray
+    free_energy: float
+    energy: float
+    residual: float
+    num_steps: int
+    converged: bool
+    method: str
+    problem: Problem
+    restriction: np.ndarray | None = None
+    occupancies: np.ndarray | None = None
+
+    @property
+    def temperature(self) -> float:
+        """T."""
+        return self.problem.temperature
+
+    def occupancy(self, code: Sequence[bool] | np.ndarray) -> float:
+        """Fraction of neurons with a code (summed over its maxima; 0 where it does not occur)."""
+        match = np.all(self.codes == np.asarray(code, bool), axis=1)
+        return float(self.probabilities[match].sum())
+
+
+def solve(
+    task: Task,
+    temperature: float,
+    *,
+    nonlinearity: Nonlinearity = "sigmoidal",
+    method: str = "auto",
+    codes: Sequence[Sequence[int]] | np.ndarray | None = None,
+    occupancies: Sequence[float] | np.ndarray | None = None,
+    start: np.ndarray | None = None,
+    readout_variance: float | None = None,
+    class_targets: np.ndarray | None = None,
+) -> Solution:
+    """Coding scheme of a wide single-hidden-layer network on an orthogonal task.
+
+        min over t (C, m):  D(t) = F(t) − Σ_c n_c t_c·y_c + (T/2) Σ_c n_c |t_c|²
+
+    by Newton's method with the exact Hessian (see the module docstring for F).
+
+    Args:
+        task: orthogonal inputs, any number of classes, class ratios and class targets.
+        temperature: T ≥ 0, the rescaled temperature of paper A. At T = 0 the mean predictor fits exactly.
+        nonlinearity: a bounded one, by name or as an elementwise JAX function.
+        method: "quadrature" (at most 3 outputs), "laplace", or "auto": quadrature where it can.
+        codes: restrict the neurons to these codes, shape (k, C) of 0 and 1; None: free choice.
+        occupancies: fraction of neurons with each of `codes`, shape (k,), where these are frozen
+            rather than in equilibrium.
+        start: dual field (C, m) to start from, e.g. a neighbouring solution's.
+        readout_variance: σ_a²; 1/P unless given.
+        class_targets: (C, m) targets in place of the task's, for sweeps over targets.
+
+    Returns:
+        A Solution; converged=False, with a warning, where the residual stays above the tolerance.
+
+    Raises:
+        ValueError: the inputs are not orthogonal, a class has no input, all classes share one
+            target, T < 0, the nonlinearity is unbounded, not elementwise or gives NaN, too many outputs
+            for quadrature, or codes and occupancies of the wrong shape.
+
+    Source: paper A, supplement B.1; the convex dual at finite T and P is this book's.
+    """
+    problem = _problem(task, temperature, nonlinearity, readout_variance, class_targets)
+    restriction, occupancies = _restriction(codes, occupancies, len(problem.counts))
+    method = _method(method, problem)
+    if start is not None:
+        start = np.asarray(start, float)
+        if start.shape != problem.targets.shape or not np.all(np.isfinite(start)):
+            raise ValueError(
+                f"start: got shape {start.shape}, needs finite numbers of shape {problem.targets.shape}"
+            )
+    return _solve(problem, method, restriction, occupancies, start)
+
+
+def scan(
+    task: Task,
+    temperatures: float | Sequence[float] | np.ndarray,
+    class_targets: Iterable[np.ndarray] | None = None,
+    **options,
+) -> list[Solution]:
+    """Solutions along a line of temperatures, of targets, or of both, each started from the one before.
+
+    Args:
+        task: gives the classes' sizes, and the targets unless `class_targets` are given.
+        temperatures: one T, or one per point.
+        class_targets: k matrices (C, m), or None for the task's own.
+        **options: as for `solve`.
+
+    Returns:
+        One Solution per point, in order.
+
+    Raises:
+        ValueError: as `solve`; or the two lines have different lengths.
+    """
+    targets = None if class_targets is None else [np.asarray(y, float) for y in class_targets]
+    temperatures = np.asarray(temperatures, float)
+    count = len(targets) if targets is not None else temperatures.size
+    if temperatures.ndim > 1 or (temperatures.ndim == 1 and len(temperatures) != count):
+        raise ValueError(f"temperatures: got shape {temperatures.shape}, needs one number or {count} of them")
+    start = options.pop("start", None)
+    solutions: list[Solution] = []
+    for index, temperature in enumerate(np.broadcast_to(temperatures, count)):
+        point = None if targets is None else targets[index]
+        solution = solve(task, float(temperature), class_targets=point, start=start, **options)
+        start = solution.dual_field if solution.converged else None
+        solutions.append(solution)
+    return solutions
+
+
+def _solve(problem, method, restriction, occupancies, start) -> Solution:
+    sides = [None] if restriction is None else [np.where(code, 1, -1) for code in restriction]
+    num_steps = 0
+    converged = False
+    if start is not None:
+        field, residual, num_steps, converged = newton(problem, method, sides, occupancies, start, TOLERANCE)
+    if not converged:
+        field = np.zeros_like(problem.targets)
+        factor = min(1.0, FIRST_LEVEL * problem.readout_variance)
+        while factor < 1:
+            level = problem._replace(
+                counts=problem.counts * factor,
+                readout_variance=problem.readout_variance / factor,
+                temperature=max(problem.temperature, FIRST_TEMPERATURE),
+            )
+            rough = "leading" if method == "laplace" else method
+            field, _, steps, _ = newton(level, rough, sides, occupancies, field, 1e-2)
+            num_steps += steps
+            factor = min(1.0, 4 * factor)
+        field, residual, steps, converged = newton(problem, method, sides, occupancies, field, TOLERANCE)
+        num_steps += steps
+    if not converged:
+        warnings.warn(
+            f"sigmoidal theory did not converge: residual {residual:.1e} after {num_steps} steps",
+            stacklevel=3,
+        )
+    return _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, converged)
+
+
+# --- what the solution looks like ---------------------------------------------------------------
+
+
+def _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, converged):
+    counts, site = problem.counts, problem.site
+    parts = [PEAKS[method](field, problem, side) for side in sides]
+    if restriction is None:
+        peaks = parts[0]
+    else:  # one row per code, with its highest maximum and averages over all of the code's neurons
+        peaks = Peaks(*(np.array(rows) for rows in zip(*(_merged(part) for part in parts))))
+    log_norm = float(logsumexp(peaks.log_weight))
+    probabilities = np.exp(peaks.log_weight - log_norm) if occupancies is None else np.asarray(occupancies)
+    log_evidence = (
+        log_norm
+        if occupancies is None
+        else float(probabilities @ peaks.log_weight - np.sum(probabilities * np.log(probabilities)))
+    )
+    log_evidence += float(
+        counts @ np.sum(0.5 * problem.temperature * field**2 - field * problem.targets, axis=1)
+    )
+    energy = (
+        0.5 * problem.temperature * counts @ np.sum(field**2, axis=1)
+        + 0.5 * probabilities @ peaks.norm_sq / problem.readout_variance
+        + 0.5 * probabilities @ (peaks.preactivation_sq @ counts)
+    )
+    block = np.tensordot(probabilities, peaks.product, axes=1)
+    order = np.lexsort((*-peaks.maximum.T[::-1].round(6), -probabilities.round(9)))
+    shown = order[probabilities[order] >= MIN_PROBABILITY] if restriction is None else order
+    fields = peaks.maximum @ field.T
+    if restriction is None:
+        exists = np.ones(len(fields), bool)
+    else:
+        exists = np.all((fields > site.critical_field) == restriction, axis=1)
+    return Solution(
+        probabilities=probabilities[shown],
+        readouts=peaks.maximum[shown],
+        mean_readouts=peaks.readout[shown],
+        activations=peaks.activation[shown],
+        codes=(fields > site.critical_field)[shown] if restriction is None else restriction[shown],
+        exists=exists[shown],
+        log_weights=peaks.log_weight[shown],
+        dual_field=field,
+        training_residual=problem.temperature * field,
+        kernel_block=block,
+        kernel_diagonal=probabilities @ peaks.variance,
+        free_energy=-log_evidence,
+        energy=float(energy),
+        residual=residual,
+        num_steps=num_steps,
+        converged=converged,
+        method=method,
+        problem=problem,
+        restriction=None if restriction is None else restriction[shown],
+        occupancies=None if occupancies is None else np.asarray(occupancies)[shown],
+    )
+
+
+def _merged(peaks: Peaks) -> Peaks:
+    weights = np.exp(peaks.log_weight - logsumexp(peaks.log_weight))
+    averages = (np.tensordot(weights, values, axes=1) for values in peaks[2:])
+    return Peaks(logsumexp(peaks.log_weight), peaks.maximum[np.argmax(weights)], *averages)
+
+
+def kernel(solution: Solution, labels: np.ndarray) -> np.ndarray:
+    """Kernel of the hidden layer, K_μν = ⟨φ(z_μ) φ(z_ν)⟩.
+
+    Args:
+        solution: a solved scheme.
+        labels: class of every input, shape (P,).
+
+    Returns:
+        K, shape (P, P): class block plus class-wise diagonal.
+    """
+    labels = np.asarray(labels)
+    return solution.kernel_block[np.ix_(labels, labels)] + np.diag(solution.kernel_diagonal[labels])
+
+
+def readout_density(
+    solution: Solution, component: int, values: np.ndarray, row: int | None = None
+) -> np.ndarray:
+    """Posterior density of one readout component at finite P, as paper A's Fig. 4a.
+
+    Args:
+        solution: a solved scheme.
+        component: which of the m outputs.
+        values: readouts a at which to evaluate, any shape.
+        row: only the neurons of this row of the solution; None: all of them.
+
+    Returns:
+        The density, of the shape of `values`; it integrates to one.
+
+    Raises:
+        ValueError: no such component or row.
+    """
+    nodes, density = _readout_marginal(solution, component, row)
+    spline = CubicSpline(nodes, np.log(np.maximum(density, density.max() * np.exp(-CUTOFF))))
+    values = np.asarray(values, float)
+    inside = (values >= nodes[0]) & (values <= nodes[-1])
+    return np.where(inside, np.exp(spline(np.clip(values, nodes[0], nodes[-1]))), 0.0)
+
+
+def readout_cdf(solution: Solution, component: int, values: np.ndarray, row: int | None = None) -> np.ndarray:
+    """Cumulative distribution belonging to `readout_density`; same arguments."""
+    nodes, _ = _readout_marginal(solution, component, row)
+    fine = np.linspace(nodes[0], nodes[-1], 8 * len(nodes))
+    return _cumulative(fine, readout_density(solution, component, fine, row), values)
+
+
+def preactivation_density(
+    solution: Solution, row: int | None, class_index: int, values: np.ndarray
+) -> np.ndarray:
+    """Density of a neuron's preactivation on an input of one class, given its code (Fig. 4c).
+
+    ∫ da P(a | γ) N(z; 0, 1) e^{(a·t_c) φ(z) − L(a·t_c)}, exact at finite P by quadrature.
+
+    Args:
+        solution: a solved scheme.
+        row: the row of the solution, i.e. the code; None: all neurons.
+        class_index: c, the class of the input.
+        values: preactivations z, any shape.
+
+    Returns:
+        The density, of the shape of `values`.
+
+    Raises:
+        ValueError: no such row or class.
+    """
+    _check_index("class_index", class_index, len(solution.dual_field))
+    points, weights = _readout_ensemble(solution, row, SPACING)
+    fields = points @ solution.dual_field[class_index]
+    nodes = np.arange(np.floor(fields.min() / 0.02), np.ceil(fields.max() / 0.02) + 2) * 0.02
+    below = ((fields - nodes[0]) / 0.02).astype(int)
+    above = (fields - nodes[below]) / 0.02
+    binned = np.bincount(below, weights * (1 - above), len(nodes))
+    binned += np.bincount(below + 1, weights * above, len(nodes))
+    kept = binned > 1e-9
+    values = np.asarray(values, float)
+    density = solution.problem.site.density(values.reshape(-1, 1), nodes[kept])
+    return (density @ binned[kept] / binned[kept].sum()).reshape(values.shape)
+
+
+def preactivation_cdf(
+    solution: Solution, row: int | None, class_index: int, values: np.ndarray
+) -> np.ndarray:
+    """Cumulative distribution belonging to `preactivation_density`; same arguments."""
+    return _cumulative(NODES, preactivation_density(solution, row, class_index, NODES), values)
+
+
+def _cumulative(nodes, density, values):
+    cumulated = cumulative_trapezoid(density, nodes, initial=0)
+    return np.interp(np.asarray(values, float), nodes, cumulated / cumulated[-1])
+
+
+def _check_index(name, index, size):
+    if not 0 <= index < size:
+        raise ValueError(f"{name}: got {index}, needs 0 … {size - 1}")
+
+
+def _readout_marginal(solution, component, row):
+    """Lattice nodes of one readout component and the marginal density on them."""
+    _check_index("component", component, solution.readouts.shape[1])
+    step = 0.5 * SPACING * np.sqrt(solution.problem.readout_variance)
+    points, weights = _readout_ensemble(solution, row, 0.5 * SPACING)
+    index = np.rint(points[:, component] / step).astype(int)
+    marginal = np.bincount(index - index.min(), weights) / step
+    return (index.min() + np.arange(len(marginal))) * step, marginal
+
+
+def _readout_ensemble(solution, row, spacing):
+    """Readouts (k, m) and their weights that stand for the neurons of one row, or of all rows."""
+    if row is not None:
+        _check_index("row", row, len(solution.readouts))
+    problem, field = solution.problem, solution.dual_field
+    if solution.method == "laplace":
+        raise ValueError(
+            "solution: finite-P densities need a solution by quadrature, got one by Laplace's formula"
+        )
+    if solution.restriction is None:
+        lattice, maxima, owner = assigned_lattice(field, problem, None, spacing)
+        if row is None:
+            return lattice.points, lattice.weights
+        peak = np.argmin(np.sum((maxima - solution.readouts[row]) ** 2, axis=1))
+        members = owner == peak
+        return lattice.points[members], lattice.weights[members] / lattice.weights[members].sum()
+    rows = range(len(solution.restriction)) if row is None else [row]
+    lattices = [lattice_rule(field, problem, np.where(solution.restriction[r], 1, -1), spacing) for r in rows]
+    fractions = solution.probabilities[list(rows)] / solution.probabilities[list(rows)].sum()
+    return (
+        np.concatenate([lattice.points for lattice in lattices]),
+        np.concatenate([fraction * lattice.weights for fraction, lattice in zip(fractions, lattices)]),
+    )
+
+
+# --- checking the arguments ---------------------------------------------------------------------
+
+
+def _problem(task, temperature, nonlinearity, readout_variance, class_targets) -> Problem:
+    counts = np.asarray(task.class_counts, float)
+    targets = np.asarray(task.class_targets if class_targets is None else class_targets, float)
+    if not task.is_orthogonal:
+        raise ValueError(
+            "task: its inputs are not orthogonal (K0 ≠ 1); theory.mean_field treats general inputs"
+        )
+    if np.any(counts <= 0):
+        raise ValueError(f"task: class {int(np.argmin(counts))} has no input; every class needs at least one")
+    if targets.ndim != 2 or len(targets) != len(counts) or not np.all(np.isfinite(targets)):
+        raise ValueError(
+            f"class_targets: got shape {targets.shape}, needs finite numbers of shape ({len(counts)}, m)"
+        )
+    if len(targets) > 1 and np.all(targets == targets[0]):
+        raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
+    if len(counts) > MAX_CLASSES:
+        raise ValueError(
+            f"task: got {len(counts)} classes; at most {MAX_CLASSES} can be searched for all codes"
+        )
+    if not (np.isfinite(temperature) and temperature >= 0):
+        raise ValueError(f"temperature: got {temperature}, needs a finite T ≥ 0")
+    variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
+    if not (np.isfinite(variance) and variance > 0):
+        raise ValueError(f"readout_variance: got {readout_variance}, needs a finite σ_a² > 0")
+    single_site(nonlinearity)
+    return Problem(counts, targets, float(temperature), variance, nonlinearity)
+
+
+def _restriction(codes, occupancies, num_classes):
+    if codes is None:
+        if occupancies is not None:
+            raise ValueError("occupancies: given without codes; say which codes the fractions belong to")
+        return None, None
+    codes = np.asarray(codes)
+    if (
+        codes.ndim != 2
+        or codes.shape[1] != num_classes
+        or len(codes) == 0
+        or not np.isin(codes, (0, 1)).all()
+    ):
+        raise ValueError(f"codes: got {codes.tolist()}, needs rows of {num_classes} zeros and ones")
+    codes = codes.astype(bool)
+    if len(np.unique(codes, axis=0)) < len(codes):
+        raise ValueError("codes: a code is listed twice")
+    if occupancies is None:
+        return codes, None
+    occupancies = np.asarray(occupancies, float)
+    if occupancies.shape != (len(codes),) or np.any(occupancies <= 0) or not np.isclose(occupancies.sum(), 1):
+        raise ValueError(
+            f"occupancies: got {occupancies}, needs {len(codes)} positive fractions that sum to 1"
+        )
+    return codes, occupancies
+
+
+def _method(method, problem):
+    m = problem.targets.shape[1]
+    if method not in ("auto", "quadrature", "laplace"):
+        raise ValueError(f"method: got {method!r}, allowed are 'auto', 'quadrature' and 'laplace'")
+    if method == "quadrature" and m > MAX_QUADRATURE_OUTPUTS:
+        raise ValueError(
+            f"method: quadrature over {m} outputs is out of reach "
+            f"(at most {MAX_QUADRATURE_OUTPUTS}); use 'laplace'"
+        )
+    if method == "auto":
+        return "quadrature" if m <= MAX_QUADRATURE_OUTPUTS else "laplace"
+    return method

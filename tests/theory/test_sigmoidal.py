@@ -1,0 +1,335 @@
+"""The sigmoidal theory against brute force, known values, limits and a sampled network."""
+
+import time
+from types import SimpleNamespace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import sigmoidal
+from scipy.special import erf, logsumexp
+
+RATIOS = (0.5, 0.25, 0.25)
+
+
+def one_hot(y_minus, m=3):
+    return tasks.one_hot(m, 1.0, y_minus)
+
+
+def classes(num_inputs, targets, ratios=RATIOS):
+    """What the solver reads of a task, without drawing its inputs."""
+    counts = np.array(ratios) * num_inputs
+    return SimpleNamespace(class_counts=counts, class_targets=np.asarray(targets, float), is_orthogonal=True)
+
+
+def brute_force_dual(field, task, temperature):
+    """D(t) by a dense grid over a and Gauss–Hermite over z: shares no code with the solver."""
+    counts, targets = np.asarray(task.class_counts, float), task.class_targets
+    num_inputs, m = counts.sum(), targets.shape[1]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    phi = 0.5 * (1 + erf(np.sqrt(np.pi) * nodes / 2))
+    axis = np.linspace(-6, 6, 601)
+    points = np.stack(np.meshgrid(*[axis] * m, indexing="ij"), -1).reshape(-1, m)
+    exponent = -0.5 * num_inputs * np.sum(points**2, 1) + 0.5 * m * np.log(num_inputs / (2 * np.pi))
+    for count, row in zip(counts, field):
+        s = np.linspace(-1, 1, 4001) * np.abs(points @ row).max()
+        log_g = np.log(np.exp(np.outer(s, phi)) @ weights / np.sqrt(2 * np.pi))
+        exponent += count * np.interp(points @ row, s, log_g)
+    value = logsumexp(exponent) + m * np.log(axis[1] - axis[0])
+    return value + counts @ np.sum(0.5 * temperature * field**2 - field * targets, 1)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "targets"),
+    [
+        ((1.0,), [[1.0]]),
+        ((0.6, 0.4), [[1.0], [-1.0]]),
+        ((0.5, 0.5), [[1.0, 0.2], [0.2, 1.0]]),
+        ((0.5, 0.25, 0.25), [[1.0, 0.0], [0.3, 1.0], [0.5, -0.5]]),
+    ],
+    ids=["one output", "binary", "two outputs", "three classes, two outputs"],
+)
+def test_optimum_and_free_energy_agree_with_brute_force(ratios, targets):
+    task, temperature = classes(20, targets, ratios), 0.02
+    solution = sigmoidal.solve(task, temperature)
+    field = solution.dual_field
+    value = brute_force_dual(field, task, temperature)
+    assert solution.converged
+    np.testing.assert_allclose(-solution.free_energy, value, atol=1e-3)  # brute force interpolates log g
+    for index in np.ndindex(field.shape):
+        shift = np.zeros_like(field)
+        shift[index] = 0.02
+        up, down = (brute_force_dual(field + sign * shift, task, temperature) for sign in (1, -1))
+        assert abs(up - down) / 0.04 < 2e-3 * 20
+        assert min(up, down) > value
+
+
+@pytest.mark.parametrize("method", ["quadrature", "laplace"])
+@pytest.mark.parametrize("temperature", [0.0, 1e-3, 0.05])
+def test_gradient_of_the_dual_is_its_finite_difference(method, temperature):
+    from coding_schemes.theory import _convex_dual
+
+    task = classes(100, one_hot(0.5))
+    problem = _convex_dual.Problem(task.class_counts, task.class_targets, temperature, 0.01, "sigmoidal")
+    field = sigmoidal.solve(task, 0.02).dual_field
+    rng = np.random.default_rng(0)
+    for sides, occupancies in [
+        ([None], None),
+        ([np.array([1, 1, -1]), np.array([-1, 1, 1])], None),
+        ([np.array([1, 1, -1]), np.array([-1, 1, 1])], np.array([0.3, 0.7])),
+    ]:
+        _, gradient, hessian = _convex_dual.dual(field, problem, method, sides, occupancies)
+        direction = rng.standard_normal(field.shape)
+        step = 1e-4
+        (up, g_up, _), (down, g_down, _) = (
+            _convex_dual.dual(field + sign * step * direction, problem, method, sides, occupancies)
+            for sign in (1, -1)
+        )
+        np.testing.assert_allclose((up - down) / (2 * step), gradient @ direction.ravel(), rtol=2e-4)
+        if method == "quadrature":  # Laplace's Hessian leaves out relative corrections of 1/P
+            np.testing.assert_allclose(
+                (g_up - g_down) / (2 * step), hessian @ direction.ravel(), rtol=1e-4, atol=1e-3
+            )
+
+
+def test_paper_figure_4_values():
+    solution = sigmoidal.solve(classes(500, one_hot(0.5)), 1e-4)
+    assert solution.converged
+    assert solution.residual <= 1e-8
+    expected = {(1, 1, 0): 0.315, (1, 0, 1): 0.315, (0, 1, 1): 0.330, (1, 1, 1): 0.040}
+    for code, fraction in expected.items():
+        assert solution.occupancy(code) == pytest.approx(fraction, abs=6e-4)
+    assert len(solution.probabilities) == 4
+    row = solution.codes.tolist().index([True, True, False])
+    np.testing.assert_allclose(solution.readouts[row], [1.731, 1.572, -0.338], atol=2e-3)
+    np.testing.assert_allclose(solution.activations[row], [0.903, 0.930, 0.099], atol=2e-3)
+
+
+def test_three_codes_at_small_off_target():
+    solution = sigmoidal.solve(classes(500, one_hot(0.1)), 1e-3)
+    assert solution.codes.astype(int).tolist() == [[1, 1, 0], [1, 0, 1], [0, 1, 1]]
+    np.testing.assert_allclose(solution.probabilities, 1 / 3, atol=0.01)
+
+
+def test_one_code_at_high_temperature():
+    solution = sigmoidal.solve(classes(500, one_hot(0.5)), 0.1)
+    np.testing.assert_allclose(solution.mean_readouts, [[0.872, 0.721, 0.721]], atol=1e-3)
+    np.testing.assert_allclose(solution.training_residual, 0.1 * solution.dual_field)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-3, 0.1])
+def test_residual_is_temperature_times_dual_field(temperature):
+    task = classes(200, one_hot(0.3))
+    solution = sigmoidal.solve(task, temperature)
+    points, weights = sigmoidal._readout_ensemble(solution, None, 0.9)
+    z = np.linspace(-10, 10, 201)
+    phi = np.asarray(0.5 * (1 + erf(np.sqrt(np.pi) * z / 2)))
+    for c in range(3):
+        tilted = np.exp((points @ solution.dual_field[c])[:, None] * phi - 0.5 * z**2)
+        mean = (tilted @ phi) / tilted.sum(1)
+        residual = task.class_targets[c] - (weights * mean) @ points
+        np.testing.assert_allclose(residual, temperature * solution.dual_field[c], atol=1e-6)
+
+
+def test_laplace_approaches_quadrature_as_one_over_p():
+    errors = []
+    for num_inputs in (200, 800):
+        task = classes(num_inputs, one_hot(0.5))
+        exact, laplace = (sigmoidal.solve(task, 1e-3, method=m) for m in ("quadrature", "laplace"))
+        assert exact.converged
+        assert laplace.converged
+        codes = exact.codes[exact.probabilities > 1e-3]
+        difference = [exact.occupancy(code) - laplace.occupancy(code) for code in codes]
+        assert np.abs(difference).max() < 0.005
+        errors.append(abs(exact.free_energy - laplace.free_energy))
+    assert errors[1] < 0.5 * errors[0] < 0.05
+
+
+@pytest.mark.parametrize("m", [4, 5])
+def test_more_outputs_by_laplace(m):
+    task = classes(400, one_hot(0.0, m), np.full(m, 1 / m))
+    solution = sigmoidal.solve(task, 1e-2)
+    assert solution.converged
+    assert solution.method == "laplace"
+    sizes = solution.codes.sum(1)  # by symmetry all codes of one size are equally occupied
+    for size in np.unique(sizes):
+        np.testing.assert_allclose(
+            solution.probabilities[sizes == size], solution.probabilities[sizes == size][0], atol=1e-6
+        )
+    assert solution.probabilities.sum() == pytest.approx(1)
+
+
+def test_cold_and_warm_starts_agree():
+    task = classes(500, one_hot(0.2))
+    cold = sigmoidal.solve(task, 0.02)
+    warm = sigmoidal.solve(task, 0.02, start=sigmoidal.solve(task, 0.2).dual_field)
+    np.testing.assert_allclose(warm.dual_field, cold.dual_field, atol=1e-6)
+    np.testing.assert_allclose(warm.probabilities, cold.probabilities, atol=1e-6)
+
+
+def test_line_is_fast_and_accurate():
+    task = classes(500, one_hot(0.0))
+    sigmoidal.solve(task, 0.01)
+    started = time.process_time()
+    line = sigmoidal.scan(task, 0.01, [one_hot(y) for y in np.linspace(0, 0.2, 21)])
+    per_point = (time.process_time() - started) / 21
+    assert all(point.residual <= 1e-8 for point in line)
+    assert per_point < 0.6  # the promise is 0.3 s on an idle machine
+
+
+def test_classes_of_equal_size_are_exchangeable():
+    task = classes(300, one_hot(0.5))
+    swapped = classes(300, one_hot(0.5)[:, [1, 0, 2]], RATIOS)
+    a, b = (sigmoidal.solve(t, 0.01) for t in (task, swapped))
+    np.testing.assert_allclose(a.dual_field[:, [1, 0, 2]], b.dual_field, atol=1e-7)
+    np.testing.assert_allclose(a.dual_field[1, 1], a.dual_field[2, 2], atol=1e-7)
+
+
+def test_odd_nonlinearity_has_mirrored_codes():
+    solution = sigmoidal.solve(classes(200, [[1.0], [-1.0]], (0.5, 0.5)), 0.01, nonlinearity="tanh")
+    assert solution.converged
+    assert sorted(solution.codes.astype(int).tolist()) == [[0, 1], [1, 0]]
+    np.testing.assert_allclose(solution.probabilities, 0.5, atol=1e-6)
+    custom = sigmoidal.solve(classes(200, [[1.0], [-1.0]], (0.5, 0.5)), 0.01, nonlinearity=jnp.tanh)
+    np.testing.assert_allclose(custom.dual_field, solution.dual_field)
+
+
+# --- restricted schemes -------------------------------------------------------------------------
+
+
+def test_restriction_to_the_equilibrium_codes_changes_nothing():
+    task = classes(500, one_hot(0.5))
+    free = sigmoidal.solve(task, 1e-3)
+    same = sigmoidal.solve(task, 1e-3, codes=free.codes)
+    frozen = sigmoidal.solve(task, 1e-3, codes=free.codes, occupancies=free.probabilities)
+    for scheme in (same, frozen):
+        np.testing.assert_allclose(scheme.free_energy, free.free_energy, atol=1e-4)
+        np.testing.assert_allclose(scheme.dual_field, free.dual_field, atol=1e-4)
+        assert scheme.exists.all()
+
+
+def test_every_restriction_costs_free_energy():
+    task = classes(500, one_hot(0.1))
+    free = sigmoidal.solve(task, 1e-3)
+    one_hot_codes = np.eye(3, dtype=int)
+    single = sigmoidal.solve(task, 1e-3, codes=one_hot_codes)
+    mixed = sigmoidal.solve(task, 1e-3, codes=[*one_hot_codes, [1, 1, 0], [1, 0, 1], [0, 1, 1]])
+    frozen = sigmoidal.solve(task, 1e-3, codes=mixed.codes, occupancies=np.full(6, 1 / 6))
+    assert free.free_energy <= mixed.free_energy + 1e-3 < frozen.free_energy
+    assert free.free_energy < single.free_energy - 1
+    assert single.converged
+    assert frozen.converged
+    np.testing.assert_allclose(frozen.probabilities, 1 / 6)
+    assert frozen.residual <= 1e-8
+
+
+# --- densities and kernels ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def four_codes():
+    return sigmoidal.solve(classes(500, one_hot(0.5)), 0.01)
+
+
+@pytest.mark.parametrize("row", [None, 0, 3])
+def test_readout_density_is_normalised_and_has_the_right_moments(four_codes, row):
+    grid = np.linspace(-4, 4, 4001)
+    for component in range(3):
+        density = sigmoidal.readout_density(four_codes, component, grid, row)
+        mass = np.trapezoid(density, grid)
+        mean = np.trapezoid(density * grid, grid)
+        rows = four_codes.mean_readouts[:, component]
+        expected = four_codes.probabilities @ rows if row is None else rows[row]
+        assert mass == pytest.approx(1, abs=1e-5)
+        assert mean == pytest.approx(expected, abs=2e-3)
+        cdf = sigmoidal.readout_cdf(four_codes, component, grid, row)
+        assert np.all(np.diff(cdf) >= 0)
+        np.testing.assert_allclose(np.gradient(cdf, grid)[::200], density[::200], atol=0.02)
+
+
+def test_readout_density_agrees_with_brute_force_in_one_dimension():
+    task = classes(40, [[1.0], [0.2]], (0.5, 0.5))
+    solution = sigmoidal.solve(task, 0.05)
+    grid = np.linspace(-4, 4, 2001)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    phi = 0.5 * (1 + erf(np.sqrt(np.pi) * nodes / 2))
+    exponent = -20 * grid**2
+    for count, t in zip(task.class_counts, solution.dual_field[:, 0]):
+        exponent += count * np.log(np.exp(np.outer(grid * t, phi)) @ weights)
+    exact = np.exp(exponent - exponent.max())
+    exact /= np.trapezoid(exact, grid)
+    np.testing.assert_allclose(sigmoidal.readout_density(solution, 0, grid), exact, atol=1e-4 * exact.max())
+
+
+def test_preactivation_density_carries_the_activation_of_its_code(four_codes):
+    z = np.linspace(-8, 8, 2001)
+    phi = 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2))
+    for row in range(4):
+        for c in range(3):
+            density = sigmoidal.preactivation_density(four_codes, row, c, z)
+            assert np.trapezoid(density, z) == pytest.approx(1, abs=1e-6)
+            mean = np.trapezoid(density * phi, z)
+            assert mean == pytest.approx(four_codes.activations[row, c], abs=2e-3)
+            cdf = sigmoidal.preactivation_cdf(four_codes, row, c, z)
+            assert cdf[-1] == pytest.approx(1)
+            assert cdf[np.searchsorted(np.cumsum(density), density.sum() / 2)] == pytest.approx(0.5, abs=0.01)
+
+
+def test_kernel_is_class_block_plus_diagonal(four_codes):
+    labels = np.repeat([0, 1, 2], [4, 2, 2])
+    kernel = sigmoidal.kernel(four_codes, labels)
+    activations, fractions = four_codes.activations, four_codes.probabilities
+    np.testing.assert_allclose(kernel[0, 1], fractions @ activations[:, 0] ** 2, atol=2e-3)
+    np.testing.assert_allclose(kernel[0, 7], fractions @ (activations[:, 0] * activations[:, 2]), atol=2e-3)
+    assert np.all(np.linalg.eigvalsh(kernel) > 0)
+    z = np.linspace(-8, 8, 2001)
+    phi_sq = (0.5 * (1 + erf(np.sqrt(np.pi) * z / 2))) ** 2
+    square = np.trapezoid(sigmoidal.preactivation_density(four_codes, None, 1, z) * phi_sq, z)
+    np.testing.assert_allclose(kernel[5, 5], square, atol=1e-5)
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {"temperature": -0.1}, "temperature"),
+        ({}, {"temperature": np.nan}, "temperature"),
+        ({}, {"nonlinearity": "relu"}, "not bounded"),
+        ({}, {"nonlinearity": "nonesuch"}, "nonlinearity"),
+        ({}, {"nonlinearity": lambda z: jnp.tanh(z - z.mean())}, "not elementwise"),
+        ({}, {"nonlinearity": lambda z: jnp.where(z > 5, jnp.nan, jnp.tanh(z))}, "NaN"),
+        ({}, {"nonlinearity": lambda z: 0 * z + 1.0}, "constant"),
+        ({"class_counts": np.array([10.0, 0.0, 5.0])}, {}, "class 1 has no input"),
+        ({"class_targets": np.ones((3, 3))}, {}, "no task"),
+        ({"is_orthogonal": False}, {}, "orthogonal"),
+        ({}, {"method": "quadrature", "class_targets": one_hot(0.0, 4)[:3]}, "out of reach"),
+        ({}, {"method": "guess"}, "method"),
+        ({}, {"class_targets": np.ones((2, 3))}, "class_targets"),
+        ({}, {"codes": [[1, 0]]}, "codes"),
+        ({}, {"codes": [[1, 0, 0], [1, 0, 0]]}, "twice"),
+        ({}, {"occupancies": [1.0]}, "occupancies"),
+        ({}, {"codes": [[1, 0, 0], [0, 1, 1]], "occupancies": [0.5, 0.6]}, "occupancies"),
+        ({}, {"start": np.zeros((2, 2))}, "start"),
+        ({}, {"readout_variance": 0.0}, "readout_variance"),
+    ],
+)
+def test_bad_input_is_refused(change, options, message):
+    task = classes(20, one_hot(0.0))
+    for name, value in change.items():
+        setattr(task, name, value)
+    options = {"temperature": 0.1} | options
+    with pytest.raises(ValueError, match=message):
+        sigmoidal.solve(task, **options)
+
+
+def test_failure_to_converge_is_reported(monkeypatch):
+    from coding_schemes.theory import _convex_dual
+
+    monkeypatch.setattr(_convex_dual, "MAX_STEPS", 1)
+    with pytest.warns(UserWarning, match="did not converge"):
+        solution = sigmoidal.solve(classes(500, one_hot(0.5)), 1e-3)
+    assert not solution.converged
+    assert solution.residual > 1e-8
