@@ -1,0 +1,166 @@
+"""Gaussian-process theory: kernels against Monte Carlo, posterior against weight space and its limits."""
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import networks, tasks
+from coding_schemes.theory import gaussian_process, linear
+
+NAMES = ["linear", "erf", "sigmoidal", "relu", "relu_squared"]
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    """Five correlated inputs, two of them parallel, one short."""
+    x = np.random.default_rng(0).standard_normal((30, 5))
+    x[:, 1] = x[:, 0]
+    x[:, 2] += 0.8 * x[:, 0]
+    x[:, 4] *= 0.1
+    return x
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_every_layer_is_the_average_over_the_one_below(name, depth, inputs):
+    """K_ℓ = E φ(z)φ(z)ᵀ with z ~ N(0, K_{ℓ−1}), by 400,000 draws: within 4.5 standard errors."""
+    below, here = gaussian_process.prior_kernels(inputs, None, name, depth)[-2:]
+    values, vectors = np.linalg.eigh(below)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    z = np.random.default_rng(depth).standard_normal((400_000, 5)) @ root.T
+    phi = np.asarray(networks.NONLINEARITIES[name](z), dtype=float)
+    for i in range(5):
+        products = phi[:, i, None] * phi
+        error = products.std(axis=0) / len(z) ** 0.5
+        assert np.all(np.abs(products.mean(axis=0) - here[i]) < 4.5 * error + 1e-7)
+
+
+@pytest.mark.parametrize("name", ["erf", "sigmoidal", "relu"])
+def test_kernel_of_a_wide_random_network(name, inputs):
+    """The same kernels from the library's own forward pass, at width 1,000 and depth 2."""
+    network = networks.Network(depth=2, width=1000, nonlinearity=name)
+    first = inputs.T / inputs.shape[0] ** 0.5
+
+    @jax.jit
+    def kernel(key):
+        weights_key, hidden_key = jax.random.split(key)
+        z1 = jax.random.normal(weights_key, (1000, 30)) @ first.T
+        hidden = (jax.random.normal(hidden_key, (1000, 1000)),)
+        return network.kernel(network.preactivations(z1, hidden)[-1])
+
+    sampled = np.array([kernel(key) for key in jax.random.split(jax.random.key(1), 24)], dtype=float)
+    error = sampled.std(axis=0, ddof=1) / 24**0.5
+    expected = gaussian_process.prior_kernels(inputs, None, name, 2)[-1]
+    # width corrections are of relative order 1/N
+    assert np.all(np.abs(sampled.mean(axis=0) - expected) < 4.5 * error + 3e-3 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels_are_symmetric_positive_and_agree_between_blocks(name, inputs):
+    kernels = gaussian_process.prior_kernels(inputs, None, name, 3)
+    np.testing.assert_allclose(kernels, np.swapaxes(kernels, 1, 2))
+    assert np.linalg.eigvalsh(kernels[-1])[0] > -1e-10
+    block = gaussian_process.prior_kernels(inputs[:, :2], inputs[:, 2:], name, 3)
+    np.testing.assert_allclose(block, kernels[:, :2, 2:])
+
+
+def test_zero_input_has_no_angle():
+    kernel = gaussian_process.prior_kernels(np.zeros((3, 1)), np.ones((3, 1)), "relu", 2)
+    np.testing.assert_array_equal(kernel, 0)
+
+
+def test_linear_process_is_bayesian_linear_regression():
+    """Posterior of w ~ N(0, 1/N0) with f = w·x, solved in weight space."""
+    rng = np.random.default_rng(2)
+    labels = np.repeat([0, 1], [12, 8])
+    task = tasks.Task(rng.standard_normal((9, 20)), labels, tasks.one_hot(2, 1.0, -0.5)[labels])
+    new = rng.standard_normal((9, 6))
+    solution = gaussian_process.solve(task, "linear", temperature=0.3)
+    covariance = np.linalg.inv(9 * np.eye(9) + task.inputs @ task.inputs.T / 0.3)
+    np.testing.assert_allclose(solution.predict(new), new.T @ covariance @ task.inputs @ task.targets / 0.3)
+    np.testing.assert_allclose(
+        solution.predictor_variance(new), np.einsum("ip,ij,jp->p", new, covariance, new)
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_limits_in_temperature(name):
+    task = tasks.mnist(30, 20)
+    cold = gaussian_process.solve(task, name, depth=2)
+    np.testing.assert_allclose(cold.predict(task.inputs), task.targets, atol=1e-6)
+    assert cold.predictor_variance(task.inputs).max() < 1e-8 * np.diag(cold.kernels[-1]).max()
+    hot = gaussian_process.solve(task, name, depth=2, temperature=1e8)
+    assert np.abs(hot.predict(task.test_inputs)).max() < 1e-3
+    prior = np.diag(gaussian_process.prior_kernels(task.test_inputs, None, name, 2)[-1])
+    np.testing.assert_allclose(hot.predictor_variance(task.test_inputs), prior, rtol=1e-3)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.01, 1.0])
+def test_training_residual_is_the_dual_field(temperature):
+    task = tasks.mnist(40, 10)
+    solution = gaussian_process.solve(task, "erf", temperature=temperature, readout_variance=2.0)
+    residual = task.targets - solution.predict(task.inputs)
+    np.testing.assert_allclose(residual, temperature * solution.dual_field, atol=1e-9)
+    assert solution.converged
+
+
+def test_predictions_are_the_conditional_gaussian():
+    """Mean and variance from the joint covariance of training outputs and one new output."""
+    task = tasks.mnist(25, 8)
+    solution = gaussian_process.solve(task, "relu", depth=2, temperature=0.05, readout_variance=0.7)
+    for j in range(8):
+        both = np.concatenate([task.inputs, task.test_inputs[:, j : j + 1]], axis=1)
+        joint = 0.7 * gaussian_process.prior_kernels(both, None, "relu", 2)[-1]
+        noisy = joint + np.diag([0.05] * 25 + [0.0])
+        precision = np.linalg.inv(noisy)  # conditional variance is the inverse of the last entry
+        assert solution.predictor_variance(task.test_inputs)[j] == pytest.approx(1 / precision[-1, -1])
+        mean = -precision[-1, :-1] @ task.targets / precision[-1, -1]
+        np.testing.assert_allclose(solution.predict(task.test_inputs)[j], mean, rtol=1e-6)
+
+
+def test_mean_predictor_of_the_linear_theory_is_the_process():
+    """Paper A: learning features leaves the linear mean predictor unchanged."""
+    task = tasks.mnist(60, 200)
+    process = gaussian_process.solve(task, "linear").predict(task.test_inputs)
+    np.testing.assert_allclose(linear.solve(task).predict(task.test_inputs), process, rtol=1e-5, atol=1e-6)
+
+
+def test_generalization_error_splits_into_mean_and_variance():
+    rng = np.random.default_rng(3)
+    targets = rng.standard_normal((50, 3))
+    samples = targets + 0.5 + rng.standard_normal((40, 50, 3)) * np.array([0.1, 0.2, 0.3])
+    error = gaussian_process.generalization_error(samples.mean(0), samples.var(0), targets)
+    np.testing.assert_allclose(error.total, np.square(samples - targets).mean((0, 1)))
+    np.testing.assert_allclose(error.mean_error, np.square(samples.mean(0) - targets).mean(0))
+    shared = gaussian_process.generalization_error(targets, np.full(50, 0.2), targets)
+    np.testing.assert_allclose(shared.total, 0.2)
+
+
+def test_targets_out_of_reach_are_refused_at_zero_temperature():
+    rng = np.random.default_rng(4)
+    labels = np.repeat([0, 1], 10)
+    task = tasks.Task(rng.standard_normal((5, 20)), labels, tasks.one_hot(2, 1.0, 0.0)[labels])
+    with pytest.raises(ValueError, match="rank 5 < P = 20.*temperature"):
+        gaussian_process.solve(task, "linear")
+    assert gaussian_process.solve(task, "linear", temperature=0.1).converged
+    assert gaussian_process.solve(task, "relu").converged
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: gaussian_process.solve(t, "softplus"), "nonlinearity: got 'softplus'.*linear, erf"),
+        (lambda t: gaussian_process.solve(t, depth=0), "depth: got 0"),
+        (lambda t: gaussian_process.solve(t, temperature=-1.0), "temperature: got -1.0"),
+        (lambda t: gaussian_process.solve(t, readout_variance=0.0), "readout_variance"),
+        (lambda t: gaussian_process.solve(t).predict(np.ones((3, 2))), "inputs"),
+        (lambda t: gaussian_process.generalization_error(np.ones((3, 2)), 0.0, np.ones((2, 2))), "targets"),
+        (lambda t: gaussian_process.generalization_error(np.ones((3, 2)), -1.0, np.ones((3, 2))), "variance"),
+        (
+            lambda t: gaussian_process.generalization_error(np.ones((3, 2)), np.ones(2), np.ones((3, 2))),
+            "variance",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(tasks.toy(8))
