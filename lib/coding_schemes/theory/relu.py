@@ -33,31 +33,30 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import log_ndtr as jax_log_ndtr
 from scipy.optimize import least_squares, minimize, nnls
 from scipy.special import log_ndtr
 
 from coding_schemes.tasks import Task
 
-# z grid on which softplus is averaged. The integrand is analytic for |Im z| < π, so that the trapezoid rule at
-# this spacing is exact to rounding; beyond s = _LARGE_FIELD, log g(s) = s²/2 is (log(1 + eᶻ) = z at z ≈ s).
+# z grid on which softplus is averaged. The integrand is analytic for |Im z| < π, so that the trapezoid
+# rule is exact to rounding; beyond s = _LARGE_FIELD, log g(s) = s²/2 is, as log(1 + eᶻ) = z at z ≈ s.
 _GRID = np.arange(-14.0, 40.0, 0.125)
 _LARGE_FIELD = 28.0
 _SPHERE_STARTS = 64  # random directions each search starts from, besides those the fields suggest
 _MAX_ENUMERATED_CLASSES = 8  # up to here the search also starts from every active set's eigenvectors
+_FLOOR_TEMPERATURE = 1e-9  # keeps H_c invertible at T = 0, where its null space does not matter
 _SILENT = 1e-6  # z̄ below this counts as silent
 _ZERO = 1e-6  # outliers of amplitude² and bulk populations of probability below this are dropped
 
 
 class Cumulants(NamedTuple):
-    """log g(s), tilted mean and variance of φ(z), tilted mean and variance of z; each of the shape of s."""
+    """log g(s), the tilted cumulants of φ(z), and mean and variance of z; each of the shape of s."""
 
     log_normaliser: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
+    third: np.ndarray
     preactivation_mean: np.ndarray
     preactivation_variance: np.ndarray
 
@@ -111,6 +110,46 @@ class Solution:
     class_targets: np.ndarray
     num_inputs: int
     temperature: float
+    nonlinearity: str
+
+
+@dataclass(frozen=True)
+class FiniteSize:
+    """Saddle point with its corrections of relative order 1/N and 1/P.
+
+    Attributes:
+        outlier_readouts: mean ā, (n, m), in units of √N, in the order of the Solution.
+        outlier_preactivations: mean preactivation per class, (n, C), in units of √N. Unlike the leading
+            order's it is negative, O(1/√N), on the classes where the outlier is silent.
+        outlier_preactivation_variances: variance over the inputs of a class, (n, C), of z itself.
+        bulk_readout: mean a0 of the bulk (of its largest population), (m,).
+        bulk_readout_covariance: covariance of a over bulk neurons, (m, m), of order 1/P.
+        bulk_activations: ⟨φ⟩ per class, averaged over bulk neurons, (C,).
+        bulk_readouts: a0 of all bulk populations, (k, m).
+        bulk_probabilities: their fractions at this P, (k,).
+        dual_field: mean t, (C, m); T t is the mean training residual.
+        residual: largest error of the stationarity equations.
+        num_steps: iterations.
+        converged: whether the residual is below the tolerance.
+        num_neurons: N.
+        class_weights: w_c = n_c/P, (C,).
+        nonlinearity: "relu" or "softplus".
+    """
+
+    outlier_readouts: np.ndarray
+    outlier_preactivations: np.ndarray
+    outlier_preactivation_variances: np.ndarray
+    bulk_readout: np.ndarray
+    bulk_readout_covariance: np.ndarray
+    bulk_activations: np.ndarray
+    bulk_readouts: np.ndarray
+    bulk_probabilities: np.ndarray
+    dual_field: np.ndarray
+    residual: float
+    num_steps: int
+    converged: bool
+    num_neurons: int
+    class_weights: np.ndarray
     nonlinearity: str
 
 
@@ -196,6 +235,84 @@ def solve(
     )
 
 
+def finite_size(
+    solution: Solution, num_neurons: int, *, tolerance: float = 1e-8, max_steps: int = 100
+) -> FiniteSize:
+    r"""Saddle of a network of N neurons on P inputs: corrections of relative order 1/N and 1/P.
+
+    With n outliers kept explicitly, at a_i, and the fields t and the other N − n neurons integrated to
+    one loop, the log posterior is N P times the stationary value, over t, a0 and a_i, of
+
+        S = Σ_c w_c ((T/2) |t_c|² − t_c·y_c) + (1/N) Σ_i E(a_i)
+            + (1 − n/N) [E(a0) − (1/2P) log det(1 − Σ_c w_c V_c(a0) t_c t_cᵀ)]
+            − (1/2N) Σ_c w_c log det(T + (1 − n/N) V_c(a0) a0 a0ᵀ + (1/N) Σ_i V_c(a_i) a_i a_iᵀ),
+
+    V_c(a) the variance of φ at the field a·t_c. The first logarithm is the bulk readout's spread,
+    O(1/√P) about a0. The second is the outputs' spread: every input has its own Gaussian noise in the
+    outliers' preactivations, of weight ā_i, and the likelihood holds each output, hence m combinations of
+    them. It also makes the outliers' preactivations vary less within a class than the prior's unit
+    variance: Var(z_i) = 1 − ā_iᵀ H_c⁻¹ ā_i, H_c the matrix in the second logarithm. E(a_i) is the exact
+    one, at a_i = O(√N), silent classes included.
+
+    Args:
+        solution: what `solve` returned for this task and temperature.
+        num_neurons: N.
+        tolerance: largest error allowed in the stationarity equations.
+        max_steps: iterations before giving up; the error falls by about 1/N in each.
+
+    Returns:
+        A FiniteSize. Averages of the bulk include the spread of a0 over neurons.
+
+    Raises:
+        ValueError: N not above the number of outliers.
+
+    Source: not in paper A, whose theory of ReLU networks is for N, P → ∞ and T → 0.
+    """
+    num_outliers = len(solution.outlier_readouts)
+    if num_neurons <= num_outliers:
+        raise ValueError(f"num_neurons: got {num_neurons}, needs more than the {num_outliers} outliers")
+    cumulants = _cumulants_of(solution.nonlinearity)
+    weights = solution.class_weights
+    point = _Point(
+        solution.dual_field, solution.bulk_readouts, solution.bulk_probabilities, solution.outlier_readouts
+    )
+    slope = _jacobian(point, weights, solution.temperature, cumulants)  # of the leading order: a chord method
+    best, error, num_steps = point, np.inf, 0
+    while num_steps < max_steps and error > tolerance:
+        residual = _finite_equations(point, solution, num_neurons)[0]
+        if np.abs(residual).max() < error:
+            best, error = point, float(np.abs(residual).max())
+        x = np.concatenate([part.ravel() for part in point])
+        point = _unpack(x - np.linalg.lstsq(slope, residual, rcond=1e-10)[0], point)
+        point = point._replace(probabilities=np.maximum(point.probabilities, 1e-12))
+        num_steps += 1
+    _, activations, spread, noise = _finite_equations(best, solution, num_neurons)
+    t, bulk, p, outliers = best
+    one = cumulants(np.sqrt(num_neurons) * outliers @ t.T)
+    held = np.einsum("ir,crq,iq->ic", outliers, np.linalg.inv(noise), outliers)
+    converged = error <= tolerance
+    if not converged:
+        warnings.warn(f"theory.relu.finite_size did not converge: residual {error:.1e}", stacklevel=2)
+    largest = int(np.argmax(p))
+    return FiniteSize(
+        outlier_readouts=outliers,
+        outlier_preactivations=one.preactivation_mean / np.sqrt(num_neurons),
+        outlier_preactivation_variances=one.preactivation_variance - one.variance**2 * held,
+        bulk_readout=bulk[largest],
+        bulk_readout_covariance=np.linalg.inv(spread[largest]) / solution.num_inputs,
+        bulk_activations=activations[largest],
+        bulk_readouts=bulk,
+        bulk_probabilities=p,
+        dual_field=t,
+        residual=error,
+        num_steps=num_steps,
+        converged=converged,
+        num_neurons=num_neurons,
+        class_weights=weights,
+        nonlinearity=solution.nonlinearity,
+    )
+
+
 def bulk_density(
     solution: Solution, preactivations: np.ndarray, label: int, population: int = 0
 ) -> np.ndarray:
@@ -230,8 +347,8 @@ def check_task(task: Task, temperature: float) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"temperature: got {temperature}, needs a finite T ≥ 0")
     if not task.is_orthogonal:
         raise ValueError(
-            f"task: the inputs of {task.name!r} are not orthogonal (XᵀX/N0 ≠ 1); this theory needs a toy task, "
-            "theory.mean_field takes general inputs"
+            f"task: the inputs of {task.name!r} are not orthogonal (XᵀX/N0 ≠ 1); "
+            "this theory needs a toy task, theory.mean_field takes general inputs"
         )
     return task.class_counts / task.num_inputs, np.asarray(task.class_targets, dtype=float)
 
@@ -239,38 +356,43 @@ def check_task(task: Task, temperature: float) -> tuple[np.ndarray, np.ndarray]:
 # --- one neuron ---------------------------------------------------------------------------------
 
 
-def _relu_cumulants(s, xp=np):
-    """g(s) = ½ + G(s), G = e^{s²/2} Φ(s), in logarithms; G' = s G + 1/√(2π), ⟨z⟩ = s ⟨φ'⟩, ⟨z²⟩ = 1 + s ⟨φ⟩."""
-    log_positive = s**2 / 2 + (log_ndtr if xp is np else jax_log_ndtr)(s)
-    log_g = xp.logaddexp(np.log(0.5), log_positive)
-    active, edge = xp.exp(log_positive - log_g), xp.exp(-log_g) / np.sqrt(2 * np.pi)
+def _relu_cumulants(s: np.ndarray) -> Cumulants:
+    """G = e^{s²/2} Φ(s): g = ½ + G, G' = s G + 1/√(2π), ⟨φᵏ⟩ = G⁽ᵏ⁾/g; ⟨z⟩ = s ⟨φ'⟩, ⟨z²⟩ = 1 + s ⟨φ⟩."""
+    log_positive = s**2 / 2 + log_ndtr(s)
+    log_g = np.logaddexp(np.log(0.5), log_positive)
+    active, edge = np.exp(log_positive - log_g), np.exp(-log_g) / np.sqrt(2 * np.pi)
     mean = s * active + edge
-    variance = (1 + s**2) * active + s * edge - mean**2
-    return Cumulants(log_g, mean, variance, s * active, 1 + s * mean - (s * active) ** 2)
+    square = active + s * mean
+    third = 2 * mean + s * square - 3 * square * mean + 2 * mean**3
+    z = s * active
+    gaussian = s > 12  # up to rounding; the differences of large powers below would lose digits
+    variance, third = np.where(gaussian, 1.0, square - mean**2), np.where(gaussian, 0.0, third)
+    return Cumulants(log_g, mean, variance, third, z, np.where(gaussian, 1.0, 1 + s * mean - z**2))
 
 
-def _softplus_cumulants(s, xp=np):
+def _softplus_cumulants(s: np.ndarray) -> Cumulants:
     """The trapezoid rule on `_GRID`; the Gaussian N(z; s, 1) beyond."""
     phi, step = np.logaddexp(0.0, _GRID), _GRID[1] - _GRID[0]
-    inside = xp.minimum(s, _LARGE_FIELD)
-    exponent = inside[..., None] * phi - _GRID**2 / 2 + np.log(step / np.sqrt(2 * np.pi))
+    exponent = np.minimum(s, _LARGE_FIELD)[..., None] * phi - _GRID**2 / 2 + np.log(step / np.sqrt(2 * np.pi))
     top = exponent.max(-1)
-    density = xp.exp(exponent - top[..., None])
+    density = np.exp(exponent - top[..., None])
     total = density.sum(-1)
-    density = density / total[..., None]
+    density /= total[..., None]
     mean, z = density @ phi, density @ _GRID
-    log_g = top + xp.log(total)
-    grid = Cumulants(log_g, mean, density @ phi**2 - mean**2, z, density @ _GRID**2 - z**2)
-    beyond = Cumulants(s**2 / 2, s, 1.0, s, 1.0)
-    return Cumulants(*(xp.where(s > _LARGE_FIELD, far, near) for far, near in zip(beyond, grid, strict=True)))
+    variance, third = density @ phi**2 - mean**2, density @ phi**3
+    third = third - 3 * mean * variance - mean**3
+    grid = (top + np.log(total), mean, variance, third, z, density @ _GRID**2 - z**2)
+    beyond = (s**2 / 2, s, 1.0, 0.0, s, 1.0)
+    far = s > _LARGE_FIELD
+    return Cumulants(*(np.where(far, np.asarray(b), g) for b, g in zip(beyond, grid, strict=True)))
 
 
 def _cumulants_of(nonlinearity: str) -> Callable[..., Cumulants]:
     table = {"relu": _relu_cumulants, "softplus": _softplus_cumulants}
     if nonlinearity == "relu_squared":
         raise ValueError(
-            "nonlinearity: max(0, z)² has no finite saddle at a, z = O(√N) (⟨exp(s φ)⟩ diverges for s ≥ 1/2); "
-            "theory.relu_squared solves it at its own scale, N^(1/3)"
+            "nonlinearity: max(0, z)² has no finite saddle at a, z = O(√N), as ⟨exp(s φ)⟩ diverges for "
+            "s ≥ 1/2; theory.relu_squared solves it at its own scale, N^(1/3)"
         )
     if nonlinearity not in table:
         raise ValueError(
@@ -353,7 +475,7 @@ class _Point(NamedTuple):
 
 
 def _equations(point, weights, targets, temperature, cumulants):
-    """Residuals of the equations for t (times w_c), the bulk, equal E of its populations, Σ p = 1, the outliers."""
+    """Residuals: fields (times w_c), bulk readouts, equal E of bulk populations, Σ p = 1, outliers."""
     t, bulk, p, outliers = point
     field = cumulants(bulk @ t.T)
     z = np.maximum(outliers @ t.T, 0)
@@ -633,7 +755,7 @@ def _free_directions(point, weights, temperature, cumulants):
 
 
 def _fewest_outliers(point, weights, targets, temperature, cumulants, num_starts=24):
-    """Of all outliers with the same output Σ_i ā_i z̄_i at the optimal t: the fewest, least silent, farthest from silence."""
+    """Of all outliers with this output at the optimal t: fewest, least silent, farthest from silence."""
     if not len(point.outliers) or not _free_directions(point, weights, temperature, cumulants):
         return point
     t, root = point.t, np.sqrt(weights)[:, None]
@@ -703,3 +825,52 @@ def _as_solution(
         temperature=float(temperature),
         nonlinearity=nonlinearity,
     )
+
+
+# --- finite N and P -----------------------------------------------------------------------------
+
+
+def _finite_equations(point, solution, num_neurons):
+    """Stationarity of S in `finite_size`: residuals in the order of `_equations`, and what they contain.
+
+    Returns:
+        Residuals; ⟨φ⟩ of every bulk population (k, C); −∂²E/∂a² (k, m, m); H_c (C, m, m).
+    """
+    t, bulk, p, outliers = point
+    w, cumulants = solution.class_weights, _cumulants_of(solution.nonlinearity)
+    num_inputs, eye = solution.num_inputs, np.eye(t.shape[1])
+    share, root = 1 - len(outliers) / num_neurons, np.sqrt(num_neurons)
+    temperature = max(solution.temperature, _FLOOR_TEMPERATURE)
+    own, out = cumulants(bulk @ t.T), cumulants(root * outliers @ t.T)
+
+    spread = eye - np.einsum("c,kc,cr,cq->krq", w, own.variance, t, t)
+    spread_t = np.einsum("krq,cq->kcr", np.linalg.inv(spread), t)
+    noise = (
+        temperature * eye
+        + share * np.einsum("k,kc,kr,kq->crq", p, own.variance, bulk, bulk)
+        + np.einsum("ic,ir,iq->crq", out.variance, outliers, outliers)
+    )
+    inverse = np.linalg.inv(noise)
+    noise_bulk, noise_out = (np.einsum("crq,kq->kcr", inverse, a) for a in (bulk, outliers))
+    bulk_load = np.einsum("kcr,kr->kc", noise_bulk, bulk)
+    out_load = np.einsum("kcr,kr->kc", noise_out, outliers)
+
+    # ∂S/∂(field), per class weight: ⟨φ⟩ with its corrections
+    activations = own.mean + own.third * (
+        np.einsum("kcr,cr->kc", spread_t, t) / (2 * num_inputs) - bulk_load / (2 * num_neurons)
+    )
+    z = out.mean / root - out.third * out_load / (2 * root)
+    output = share * (p[:, None] * activations).T @ bulk + z.T @ outliers
+    spreading = share * np.einsum("k,kc,kcr->cr", p, own.variance, spread_t) / num_inputs
+    of_field = w[:, None] * (output + spreading + solution.temperature * t - solution.class_targets)
+    of_bulk = (w * activations) @ t - bulk
+    of_bulk -= np.einsum("c,kc,kcr->kr", w, own.variance, noise_bulk) / num_neurons
+    of_out = (w * z) @ t - outliers - np.einsum("c,kc,kcr->kr", w, out.variance, noise_out) / num_neurons
+    gain = (
+        -np.sum(bulk**2, 1) / 2
+        + own.log_normaliser @ w
+        - (np.linalg.slogdet(spread)[1] / 2 + np.log(p)) / num_inputs
+        - (own.variance * bulk_load) @ w / (2 * num_neurons)
+    )
+    parts = [of_field, of_bulk, gain[1:] - gain[:1], np.array([p.sum() - 1]), of_out]
+    return np.concatenate([part.ravel() for part in parts]), activations, spread, noise
