@@ -50,9 +50,8 @@ def build(arguments: argparse.Namespace) -> None:
         with log.open("w") as output, Display(project.build, [*waiting, PAGES], cores) as display:
             done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
         if done.returncode:
-            raise BuildError(
-                "The build has failed.\n\n" + ("\n\n".join(display.failures()) or log.read_text()[-3000:])
-            )
+            reasons = display.failures() or [log.read_text()[-3000:]]
+            raise BuildError("The build has failed.\n\n" + "\n\n".join(reasons))
     print(f"The book is built, in {duration(time.time() - started)}. Open\n{page}")
 
 
@@ -85,17 +84,13 @@ def chapter(arguments: argparse.Namespace) -> None:
 
     project = Project(Path.cwd(), arguments.preset)
     given = dict(_assignment(text) for text in arguments.parameters)
-    source = project.root / "notebooks" / f"{arguments.name}.py"
-    if not source.is_file():
-        raise BuildError(
-            f"NAME must be one of the chapters {', '.join(project.names)}; got {arguments.name!r}"
-        )
+    source = project.source(arguments.name)
     parameters = execution.parse_parameters(source, {"preset": project.preset} | given)
     run = project.chapter(arguments.name, parameters, project.root / BUILD / "reruns")
     if not run.notebook.exists():
-        with Display(project.root / BUILD / "reruns", [run.name], 1):
-            with _reported(run.folder.parent, run.name) as progress:
-                execution.run(project, run, parameters, progress)
+        reruns = run.folder.parent
+        with Display(reruns, [run.name], 1), _reported(reruns, run.name) as progress:
+            execution.run(project, run, parameters, progress)
     print(f"{run.name} with {', '.join(f'{name}={value!r}' for name, value in parameters.items())}:")
     print(run.notebook)
 
@@ -118,9 +113,7 @@ def serve(arguments: argparse.Namespace) -> None:
         raise BuildError(f"no pages built yet; run make book PRESET={project.preset} first")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(project.html))
     with http.server.ThreadingHTTPServer(("127.0.0.1", arguments.port), handler) as server:
-        print(
-            f"Serving {project.html} at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True
-        )
+        print(f"Serving at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
         server.serve_forever()
 
 

@@ -85,7 +85,7 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
     except (CellExecutionError, DeadKernelError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise BuildError(_failure(chapter, code_cells, progress.current, error)) from error
-    normalise(notebook, chapter.name)
+    normalise(notebook, chapter.name, project.root)
     nbformat.write(notebook, partial / chapter.notebook.name)
     shutil.rmtree(chapter.folder, ignore_errors=True)
     os.replace(partial, chapter.folder)
@@ -105,6 +105,8 @@ def prepare(chapter: Chapter, parameters: dict[str, Any]) -> nbformat.NotebookNo
     }
     notebook.metadata.pop("jupytext", None)
     notebook.metadata["papermill"] = {}
+    for cell in notebook.cells:
+        cell.metadata.setdefault("tags", [])  # papermill looks for them
     notebook = parameterize_notebook(notebook, parameters)
     del notebook.metadata["papermill"]
     for index, cell in enumerate(notebook.cells):
@@ -114,8 +116,8 @@ def prepare(chapter: Chapter, parameters: dict[str, Any]) -> nbformat.NotebookNo
     return notebook
 
 
-def normalise(notebook: nbformat.NotebookNode, name: str) -> None:
-    """Take out what differs from run to run: memory addresses, random identifiers."""
+def normalise(notebook: nbformat.NotebookNode, name: str, root: Path) -> None:
+    """Take out what differs from run to run or place to place: addresses, random identifiers, the root."""
     seen: dict[str, str] = {}
 
     def fixed(match: re.Match[str]) -> str:
@@ -123,7 +125,7 @@ def normalise(notebook: nbformat.NotebookNode, name: str) -> None:
         return seen.setdefault(match[0], str(uuid.uuid5(uuid.NAMESPACE_OID, place)))
 
     def clean(text: str) -> str:
-        return _UUID.sub(fixed, _ADDRESS.sub("", text))
+        return _UUID.sub(fixed, _ADDRESS.sub("", text.replace(f"{root}/", "")))
 
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -181,6 +183,7 @@ def _environment(project: Project, chapter: Chapter, artifacts: Path) -> dict[st
         "PYTHONPATH": str(project.root / "lib"),
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
+        "PYTHONWARNINGS": "ignore:IProgress not found",  # tqdm would rather have a widget
         "IPYTHONDIR": str(build / "ipython"),
         "MPLCONFIGDIR": str(build / "matplotlib"),
         "SOURCE_DATE_EPOCH": "0",  # no date in a saved figure
@@ -203,9 +206,11 @@ def _failure(
     line = next((number for number, text in enumerate(lines, 1) if text == first), None)
     if isinstance(error, CellExecutionError):
         reason = f"{error.ename}: {error.evalue}"
-        detail = _ANSI.sub("", error.traceback)
+        outputs = code_cells[current].outputs
+        detail = "\n".join(line for o in outputs if o.output_type == "error" for line in o.traceback)
     else:
         reason = "the kernel died (out of memory, or killed from outside)"
         detail = source
     place = f"cell {current + 1} of {len(code_cells)}" + (f" (line {line})" if line else "")
-    return f"{chapter.name}: {place} of {chapter.source.name} failed: {reason}\n\n{detail}".rstrip()
+    text = f"{chapter.name}: {place} of {chapter.source.name} failed: {reason}\n\n{detail}"
+    return _ANSI.sub("", text).rstrip()

@@ -76,7 +76,7 @@ class Progress:
 
 
 class Display:
-    """Shows the jobs of a build while they run: one changing line on a terminal, a line now and then elsewhere."""
+    """Shows the jobs of a build while they run: one changing line on a terminal, else a line now and then."""
 
     def __init__(self, build: Path, names: list[str], concurrent: int) -> None:
         """Display of the jobs `names`, of which at most `concurrent` run at once."""

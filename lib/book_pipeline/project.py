@@ -87,11 +87,15 @@ class Project:
         """Every chapter at this preset, with its default parameters."""
         return [self.chapter(name, {"preset": self.preset}, self.build / "chapters") for name in self.names]
 
+    def source(self, name: str) -> Path:
+        """A chapter's py:percent file."""
+        if name not in self.names:
+            raise BuildError(f"NAME must be one of the chapters {', '.join(self.names)}; got {name!r}")
+        return self.root / "notebooks" / f"{name}.py"
+
     def chapter(self, name: str, parameters: dict[str, Any], parent: Path) -> Chapter:
         """One chapter run with given parameters; its results lie in a folder of `parent`."""
-        source = self.root / "notebooks" / f"{name}.py"
-        if not source.is_file():
-            raise BuildError(f"NAME must be one of the chapters {', '.join(self.names)}; got {name!r}")
+        source = self.source(name)
         dependencies = (source, *self.imported(source))
         digest = self.digest(
             dependencies, json.dumps(parameters, sort_keys=True), (_PIPELINE / "execution.py").read_text()

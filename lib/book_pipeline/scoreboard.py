@@ -48,9 +48,9 @@ class Row(NamedTuple):
         return "reproduced" if all(passed) else "partly" if any(passed) else "not reproduced"
 
 
-def anchor(id: str) -> str:
+def anchor(claim_id: str) -> str:
     """The place in a chapter's page where a claim is first recorded."""
-    return f"recorded-{id.lower()}"
+    return f"recorded-{claim_id.lower()}"
 
 
 def claim_records(notebook: Path) -> list[dict[str, Any]]:
@@ -81,8 +81,8 @@ def rows(project: Project) -> list[Row]:
         records = found.get(claim["id"], [])
         if records and not any(record["control"] for _, record in records):
             raise BuildError(f"claim {claim['id']} ({records[0][0]}) has no control: a check shown failing")
-        chapter = records[0][0] if records else claim["chapter"]
-        result.append(Row(claim, chapter, [record for _, record in records], chapter in project.names))
+        name = records[0][0] if records else claim["chapter"]
+        result.append(Row(claim, name, [record for _, record in records], name in project.names))
     return result
 
 
@@ -100,10 +100,11 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
         BuildError: If a verdict differs; names each claim with both verdicts.
     """
     recorded = recorded_verdicts(project)
+    pairs = [(row, recorded.get(row.claim["id"], "not yet")) for row in table]
     changed = [
-        f"  {row.claim['id']} ({row.chapter}): {recorded.get(row.claim['id'], 'not yet')} on record, now {row.verdict}"
-        for row in table
-        if row.verdict != recorded.get(row.claim["id"], "not yet")
+        f"  {row.claim['id']} ({row.chapter}): {before} on record, now {row.verdict}"
+        for row, before in pairs
+        if row.verdict != before
     ]
     if changed:
         raise BuildError(
@@ -143,8 +144,9 @@ def page(table: list[Row], preset: str) -> str:
         if group:
             body = "\n".join(_table_row(row) for row in group)
             parts.append(
-                f'## {letter}. {title}\n\n```{{raw}} html\n<table class="scoreboard">\n<thead><tr><th>Claim</th>'
-                "<th>Published</th><th>Computed in this build</th><th>Verdict</th></tr></thead>\n"
+                f'## {letter}. {title}\n\n```{{raw}} html\n<table class="scoreboard">\n'
+                "<thead><tr><th>Claim</th><th>Published</th>"
+                "<th>Computed in this build</th><th>Verdict</th></tr></thead>\n"
                 f"<tbody>\n{body}\n</tbody></table>\n```\n"
             )
     return "\n".join(parts)
@@ -189,7 +191,8 @@ def _record(record: dict[str, Any]) -> str:
         details.append(("note", _text(record["note"])))
     items = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in details)
     return (
-        f'<details class="claim-quantity claim-{state}"><summary><span class="claim-mark" title="{state}">{mark}</span> '
+        f'<details class="claim-quantity claim-{state}"><summary>'
+        f'<span class="claim-mark" title="{state}">{mark}</span> '
         f"{_text(record['quantity'])}: <b>{value}</b></summary><dl>{items}</dl></details>"
     )
 

@@ -21,7 +21,7 @@ _PLOTLY = "plotly.min.js"
 
 
 def build(project: Project) -> Path:
-    """Build the pages of a project whose chapters are executed; the old pages stay until the new ones are whole.
+    """Build the pages from executed chapters; the old pages stay until the new ones are whole.
 
     Returns:
         The page to open.

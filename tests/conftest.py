@@ -1,0 +1,31 @@
+"""Settings of every test: double precision, strict ranks and keys, one thread per worker."""
+
+import os
+
+# One thread per worker, so that two workers share two cores; before jax starts its thread pool
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[name] = "1"
+os.environ.setdefault("MPLBACKEND", "agg")
+
+import jax
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_debug_key_reuse", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(autouse=True)
+def _third_party_allowances(request):
+    """Relax one of the strict settings for a test that is marked so."""
+    marked = {mark.name for mark in request.node.iter_markers()}
+    with (
+        jax.numpy_rank_promotion("allow" if "rank_promotion" in marked else "raise"),
+        jax.debug_key_reuse("key_reuse" not in marked),
+    ):
+        yield
+
+
+def pytest_addoption(parser):
+    parser.addoption("--book", default=None, help="folder of built pages to test instead of a small book")
