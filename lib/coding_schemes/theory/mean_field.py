@@ -374,7 +374,7 @@ class _Problem:
 
     def dual_field(self, x: _Point, width: Any = 0.0) -> Array:
         activations = self.activations(x["u"], width)
-        kernel = self.readout_variance * (activations.T * self.probabilities(x)) @ activations
+        kernel = self.readout_variance * (activations.T * self.probabilities(x)[None, :]) @ activations
         ridge = self.temperature * jnp.eye(len(self.targets))
         return jax.scipy.linalg.solve(kernel + ridge, self.targets, assume_a="pos")
 
