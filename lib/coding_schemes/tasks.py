@@ -216,8 +216,9 @@ def mnist(
         normalization: how pixels become inputs (paper A does not say; each choice has K0_μμ of O(1)):
             "standardize": minus the mean, over the standard deviation, of all pixels of all training images
             together, so that tr K0 = P; "pixel": the same for every pixel on its own, pixels that are
-            constant over the training images set to zero; "unit_norm": every image, uncentred, scaled to
-            |x|² = N0, so that K0_μμ = 1.
+            constant over the training images set to zero, which makes the inputs sum to zero and K0 singular
+            (rank P − 1 at most: theories at T = 0 may refuse it); "unit_norm": every image, uncentred, scaled
+            to |x|² = N0, so that K0_μμ = 1.
         balanced: equal class sizes (to within one) in place of random ones, in both splits.
         pool: "subset" takes training and test images from the first 10,000 training images (for digits
             0, 1 and 2 these come with the repository); "full" takes them from the 60,000 training and the
@@ -304,7 +305,7 @@ def cifar10(
         folder: data folder to read from; None searches as in `coding_schemes.data`.
 
     Returns:
-        A Task with N0 = 3072: rows of pixels one after the other, three colours for each pixel.
+        A Task with N0 = 3072, rows of pixels one after the other, three colours for each pixel.
 
     Raises:
         ValueError, data.MissingDataError, data.CorruptDataError: as for `mnist`.
@@ -319,6 +320,75 @@ def cifar10(
 
     class_targets = _class_targets(len(classes), y_plus, y_minus, targets)
     return _image_task(load, num_inputs, num_test, classes, class_targets, seed, normalization, balanced)
+
+
+def two_points(dx2: float = 1.0, dy2: float = 0.5) -> Task:
+    """Two inputs and two outputs of one dimension each: x = −1, −1 + |dx|; y = 0.6, 0.6 + |dy|.
+
+    Args:
+        dx2: squared distance |dx|² of the inputs.
+        dy2: squared distance |dy|² of the targets.
+
+    Returns:
+        A Task with P = 2, N0 = m = 1.
+
+    Raises:
+        ValueError: dx2 not positive or dy2 negative.
+
+    Source: paper C, appendix B.1; its text gives the distances, its authors' code the two offsets.
+    """
+    if not (np.isfinite(dx2) and dx2 > 0):
+        raise ValueError(f"dx2: got {dx2}, needs a positive number")
+    if not (np.isfinite(dy2) and dy2 >= 0):
+        raise ValueError(f"dy2: got {dy2}, needs zero or a positive number")
+    inputs = np.array([[-1.0, -1.0 + np.sqrt(dx2)]])
+    targets = np.array([[0.6], [0.6 + np.sqrt(dy2)]])
+    return Task(inputs, np.arange(2), targets, name="two points")
+
+
+def xor() -> Task:
+    """Exclusive or of two bits: inputs 00, 11 (target 0) and 01, 10 (target 1), sorted by class (paper C, B.2)."""
+    inputs = np.array([[0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]])
+    labels = np.array([0, 0, 1, 1])
+    return Task(inputs, labels, labels[:, None].astype(float), name="exclusive or")
+
+
+def blobs(num_positions: int = 30, num_pixels: int = 5, blob_width: float = 1.0) -> Task:
+    """Images of Gaussian blobs, whose x position is asked for in one context and the y position in the other.
+
+    Images cover [−1, 1]² and their pixels sum to one; two more inputs are a one-hot code of the context.
+
+    Args:
+        num_positions: blob centres along each axis, equally spaced on [−1, 1].
+        num_pixels: pixels along each axis.
+        blob_width: standard deviation of the blobs.
+
+    Returns:
+        A Task with P = 2 num_positions², N0 = num_pixels² + 2, m = 1. Labels are the context; within a
+        context y varies fastest. Targets are positions, so there are no class targets.
+
+    Raises:
+        ValueError: a count below two or a width that is not positive.
+
+    Source: paper C, appendix B.3; the blobs' width is its authors' code's.
+    """
+    if num_positions < 2 or num_pixels < 2:
+        raise ValueError(
+            f"num_positions, num_pixels: got {num_positions}, {num_pixels}; each needs at least 2"
+        )
+    if not blob_width > 0:
+        raise ValueError(f"blob_width: got {blob_width}, needs a positive number")
+    x, y = (axis.ravel() for axis in np.meshgrid(*2 * [np.linspace(-1, 1, num_positions)], indexing="ij"))
+    columns, rows = np.meshgrid(*2 * [np.linspace(-1, 1, num_pixels)])
+    squares = (columns.reshape(-1, 1) - x) ** 2 + (rows.reshape(-1, 1) - y) ** 2
+    images = np.exp(-squares / (2 * blob_width**2))
+    images /= images.sum(axis=0)
+    labels = np.repeat(np.arange(2), len(x))
+    inputs = np.concatenate([np.tile(images, 2), one_hot(2, 1.0, 0.0)[:, labels]])
+    targets = np.concatenate([x, y])[:, None]
+    return Task(
+        inputs, labels, targets, name="blobs in two contexts", class_names=("x position", "y position")
+    )
 
 
 def one_hot(num_classes: int, y_plus: float, y_minus: float) -> np.ndarray:
