@@ -347,7 +347,7 @@ def two_points(dx2: float = 1.0, dy2: float = 0.5) -> Task:
 
 
 def xor() -> Task:
-    """Exclusive or of two bits: inputs 00, 11 (target 0) and 01, 10 (target 1), sorted by class (paper C, B.2)."""
+    """Exclusive or of two bits: 00, 11 (target 0) and 01, 10 (target 1), sorted by class (paper C, B.2)."""
     inputs = np.array([[0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]])
     labels = np.array([0, 0, 1, 1])
     return Task(inputs, labels, labels[:, None].astype(float), name="exclusive or")

@@ -1,0 +1,195 @@
+"""Training: gradients in factored form, the loop against a plain one, architectures, and bad input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from coding_schemes import networks, training
+
+INPUTS = np.array([[-1.0, 0.0], [0.5, 1.0]])
+TARGETS = np.array([[0.6], [1.3]])
+SMALL = {
+    "dense": training.Architecture("tanh", gain=1.2, width=9, depth=3),
+    "skip": training.Architecture("tanh", gain=0.5, width=9, depth=4, kind="skip"),
+    "dropout": training.Architecture("tanh", gain=1.2, width=9, depth=3, kind="dropout"),
+    "convolution": training.Architecture("tanh", gain=1.0, width=35, depth=2, kind="convolution"),
+}
+
+
+def loss_of(model, parameters):
+    return training.loss(model.forward(parameters, jnp.float32(INPUTS))[0], jnp.float32(TARGETS))
+
+
+@pytest.mark.parametrize("kind", ["dense", "skip", "convolution"])
+def test_factored_gradients_are_the_gradients(kind):
+    model = SMALL[kind]
+    parameters = model.init(jax.random.key(1), 2, 1)
+    factored = model.gradients(parameters, jnp.float32(INPUTS), jnp.float32(TARGETS), jax.random.key(2))
+    exact = jax.grad(lambda p: loss_of(model, p))(parameters)
+    multiplied = training._multiply_out(factored)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6), multiplied, exact)
+
+
+@pytest.mark.parametrize("adam", [False, True])
+def test_the_compiled_loop_takes_the_same_steps_as_a_plain_one(adam):
+    model = SMALL["dense"]
+    run = training.train(
+        model,
+        jax.random.key(3),
+        INPUTS,
+        TARGETS,
+        learning_rate=0.02,
+        num_steps=12,
+        record_every=4,
+        adam=adam,
+        converged_loss=10,
+    )
+    key = jax.random.split(jax.random.fold_in(jax.random.key(3), 0), 3)[0]
+    parameters = model.init(key, 2, 1)
+    optimizer = optax.adam(0.02) if adam else optax.sgd(0.02)
+    state, losses = optimizer.init(parameters), []
+    for i in range(13):
+        value, gradient = jax.value_and_grad(lambda p: loss_of(model, p))(parameters)
+        if i % 4 == 0:
+            losses.append(value)
+        if i < 12:
+            updates, state = optimizer.update(gradient, state)
+            parameters = optax.apply_updates(parameters, updates)
+    np.testing.assert_allclose(run.loss[0], losses, rtol=1e-4)
+    assert losses[-1] < 0.9 * losses[0]
+    for a, b in zip(run.parameters.weights, parameters.weights):
+        np.testing.assert_allclose(a[0], b, atol=1e-5)
+
+
+def test_few_and_many_inputs_take_the_same_step():
+    model = SMALL["dense"]
+    doubled = np.tile(INPUTS, 5), np.tile(TARGETS, (5, 1))  # ten inputs go through matrix products
+    options = {"learning_rate": 0.05, "num_steps": 6, "record_every": 1, "converged_loss": 10}
+    one = training.train(model, jax.random.key(0), INPUTS, TARGETS, **options)
+    two = training.train(model, jax.random.key(0), *doubled, **options, track=training.outputs_and_distances)
+    np.testing.assert_allclose(one.loss, two.loss, rtol=1e-4)
+
+
+def test_tracked_quantities_are_those_of_the_network():
+    model = SMALL["skip"]
+    run = training.train(
+        model, jax.random.key(4), INPUTS, TARGETS, learning_rate=0.02, num_steps=4, record_every=2, repeats=3,
+        converged_loss=10,
+    )  # fmt: skip
+    assert run.tracked["H"].shape == (3, 3, 4)
+    for r in range(3):
+        parameters = jax.tree.map(lambda x, r=r: x[r], run.parameters)
+        outputs, activations = model.forward(parameters, jnp.float32(INPUTS))
+        expected = [float(np.sum((h[:, 1] - h[:, 0]) ** 2)) for h in activations]
+        np.testing.assert_allclose(run.tracked["H"][r, -1], expected, rtol=1e-4)
+        np.testing.assert_allclose(run.tracked["outputs"][r, -1], outputs, rtol=1e-5)
+        distances = training.outputs_and_distances(outputs, activations)["distances_sq"]
+        np.testing.assert_allclose(distances[:, 0, 1], expected, rtol=1e-3)
+    assert len(np.unique(run.loss[:, 0])) == 3  # repeats differ
+
+
+def test_skip_connections_and_dropout_do_what_they_say():
+    skip = SMALL["skip"]
+    parameters = skip.init(jax.random.key(0), 2, 1)
+    _, h = skip.forward(parameters, jnp.float32(INPUTS))
+    np.testing.assert_allclose(h[2], np.tanh(parameters.weights[2] @ h[1]) + h[0], rtol=1e-5)
+    dropout = SMALL["dropout"]
+    parameters = dropout.init(jax.random.key(0), 2, 1)
+    draws = [
+        dropout.gradients(parameters, jnp.float32(INPUTS), jnp.float32(TARGETS), jax.random.key(k))
+        for k in range(40)
+    ]
+    silenced = np.mean([np.mean(np.asarray(d.weights[2].activations) == 0) for d in draws])
+    assert silenced == pytest.approx(training.DROPOUT, abs=4 * np.sqrt(0.09 / (40 * 18)))
+
+
+def test_initial_weights_are_xavier_normal():
+    dense = training.Architecture(gain=1.5, width=200, depth=2).init(jax.random.key(0), 10, 1)
+    assert float(jnp.var(dense.weights[0])) == pytest.approx(2 * 1.5**2 / 210, rel=0.1)
+    assert float(jnp.var(dense.weights[1])) == pytest.approx(2 * 1.5**2 / 400, rel=0.05)
+    conv = training.Architecture(gain=0.95, width=120, depth=3, kind="convolution").init(
+        jax.random.key(0), 1, 1
+    )
+    assert float(jnp.var(conv.weights[2])) == pytest.approx(0.95**2 / (20 * 11), rel=0.1)
+    assert not any(np.any(b) for b in dense.biases)
+
+
+def test_convolution_is_a_convolution():
+    weights = jax.random.normal(jax.random.key(0), (4, 3, 11))
+    h = jax.random.normal(jax.random.key(1), (3, 2, 20))
+    expected = np.zeros((4, 2, 10))
+    for position in range(10):
+        expected[..., position] = np.einsum("oik,ipk->op", weights, h[:, :, position : position + 11])
+    np.testing.assert_allclose(training._convolution(weights, h), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_batches_visit_every_input_once_per_epoch():
+    inputs = np.eye(6)
+    linear = training.Architecture("linear", gain=1e-4, width=4, depth=1)
+    run = training.train(
+        linear, jax.random.key(0), inputs, np.ones((6, 1)), learning_rate=0.01, num_steps=3, record_every=3,
+        batch_size=2, converged_loss=10,
+    )  # fmt: skip
+    full = training.train(
+        linear, jax.random.key(0), inputs, np.ones((6, 1)), learning_rate=0.03, num_steps=1, record_every=1,
+        converged_loss=10,
+    )  # fmt: skip
+    np.testing.assert_allclose(run.parameters.biases[1], full.parameters.biases[1], rtol=0.02)
+
+
+def test_stopping_holds_the_last_record_and_divergence_is_counted():
+    options = {"num_steps": 2000, "record_every": 20, "repeats": 2}
+    model = training.Architecture("linear", gain=1.0, width=5, depth=1)
+    run = training.train(
+        model, jax.random.key(0), INPUTS, TARGETS, learning_rate=0.1, stop_loss=1e-4, **options
+    )
+    assert run.converged.all()
+    assert np.all(run.num_steps < 2000)
+    for losses, steps in zip(run.loss, run.num_steps):
+        assert np.all(losses[steps // 20 :] == losses[-1])
+        assert losses[steps // 20 - 1] > 1e-4 > losses[-1]
+    with pytest.warns(UserWarning, match="2 of 2 runs diverged"):
+        run = training.train(model, jax.random.key(0), INPUTS, TARGETS, learning_rate=50.0, **options)
+    assert run.num_unconverged == 2
+    assert np.all(run.num_steps < 2000)
+
+
+@pytest.mark.parametrize("scaling", ["lazy", "non-lazy"])
+def test_scaled_networks_learn_at_a_rate_independent_of_width(scaling):
+    losses = []
+    for width in (50, 400):
+        model = training.ScaledNetwork(networks.Network(1, width, "tanh", scaling))
+        run = training.train(
+            model, jax.random.key(1), np.eye(2), np.array([[1.0], [-1.0]]), learning_rate=0.02, num_steps=20,
+            record_every=20, repeats=5, converged_loss=10,
+        )  # fmt: skip
+        losses.append(np.mean(run.loss[:, -1] / run.loss[:, 0]))
+    assert losses[0] == pytest.approx(losses[1], rel=0.3)
+    assert losses[1] < 0.9
+
+
+def test_bad_input_names_the_argument():
+    good = {"learning_rate": 0.1, "num_steps": 10}
+    model = SMALL["dense"]
+    for change, argument in [
+        ({"learning_rate": -1.0}, "learning_rate"),
+        ({"num_steps": 7}, "num_steps"),
+        ({"batch_size": 3}, "batch_size"),
+        ({"repeats": 0}, "repeats"),
+    ]:
+        with pytest.raises(ValueError, match=argument):
+            training.train(model, jax.random.key(0), INPUTS, TARGETS, **(good | change))
+    with pytest.raises(ValueError, match="NaN"):
+        training.train(model, jax.random.key(0), INPUTS * np.nan, TARGETS, **good)
+    with pytest.raises(ValueError, match="targets"):
+        training.train(model, jax.random.key(0), INPUTS, TARGETS[:1], **good)
+    for change, argument in [
+        ({"kind": "transformer"}, "kind"),
+        ({"gain": 0.0}, "gain"),
+        ({"depth": 0}, "depth"),
+    ]:
+        with pytest.raises(ValueError, match=argument):
+            training.Architecture(**change)
+    with pytest.raises(ValueError, match="width"):
+        training.Architecture(width=30, depth=4, kind="convolution")
