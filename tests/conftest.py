@@ -10,6 +10,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 
 import jax
 import pytest
+import small_book
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_debug_key_reuse", True)
@@ -29,3 +30,11 @@ def _third_party_allowances(request):
 
 def pytest_addoption(parser):
     parser.addoption("--book", default=None, help="folder of built pages to test instead of a small book")
+
+
+@pytest.fixture(scope="session")
+def built_book(tmp_path_factory):
+    """The small book, built; a test that changes it works on a copy."""
+    root = small_book.write(tmp_path_factory.mktemp("book") / "built")
+    small_book.pipeline(root, "build")
+    return root

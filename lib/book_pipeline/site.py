@@ -103,7 +103,8 @@ def _with_links(notebook: Any, name: str, project: Project) -> Any:
     seen: set[str] = set()
     cells = []
     for cell in notebook.cells:
-        records = [o["data"].get(scoreboard.CLAIM_TYPE) for o in cell.get("outputs", []) if "data" in o]
+        data = [output["data"] for output in cell.get("outputs", []) if "data" in output]
+        records = [bundle.pop(scoreboard.CLAIM_TYPE, None) for bundle in data]  # Sphinx cannot show them
         ids = dict.fromkeys(record["id"] for record in records if record and record["id"] not in seen)
         seen.update(ids)
         if ids:
@@ -133,7 +134,14 @@ def _sphinx(project: Project, site: Path) -> Path:
     output = project.build / "pages"
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    command = [sys.executable, "-m", "jupyter_book", "build", str(site), "-W", "-n", "--keep-going"]
+    command = [
+        str(Path(sys.executable).with_name("jupyter-book")),
+        "build",
+        str(site),
+        "-W",
+        "-n",
+        "--keep-going",
+    ]
     done = subprocess.run(
         [*command, "--path-output", str(output)],
         cwd=project.root,

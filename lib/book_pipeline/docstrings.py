@@ -1,0 +1,47 @@
+"""A Sphinx extension: docstrings keep their equations on the API page.
+
+Docstrings are read in editors first, so equations stand in them as plain text, |dx|² and all. For the page,
+an indented block becomes a literal block, which keeps its lines, and bars in running text are escaped, as
+reStructuredText would take |dx| for a substitution.
+"""
+
+import re
+from typing import Any
+
+_LITERAL = re.compile(r"(``.*?``)")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Connect to autodoc, ahead of napoleon, which reads the sections."""
+    app.connect("autodoc-process-docstring", lambda *arguments: process(arguments[-1]), priority=400)
+    return {"parallel_read_safe": True}
+
+
+def process(lines: list[str]) -> None:
+    """Rewrite the lines of one docstring in place.
+
+    Args:
+        lines: The docstring, dedented, as autodoc hands it over.
+    """
+    result: list[str] = []
+    literal = False
+    for number, line in enumerate(lines):
+        indented = line.startswith("    ")
+        if line and not indented:
+            literal = False
+        elif indented and not literal and number and not lines[number - 1] and _after_text(lines[:number]):
+            literal = True
+            result += ["::", ""]
+        result.append(line if literal else _escape_bars(line))
+    lines[:] = result
+
+
+def _after_text(before: list[str]) -> bool:
+    """Whether the last line that is not blank is running text, neither indented nor in a list nor a directive."""
+    last = next((line for line in reversed(before) if line), "")
+    return bool(last) and not last.startswith((" ", "-", "*", "..")) and not last.endswith("::")
+
+
+def _escape_bars(line: str) -> str:
+    parts = _LITERAL.split(line)
+    return "".join(part if part.startswith("``") else part.replace("|", r"\|") for part in parts)

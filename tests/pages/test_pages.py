@@ -1,0 +1,207 @@
+"""The built pages in a real browser: they load, whole, from this machine alone, on a desktop and a phone.
+
+Runs on the small book, or on the pages given with --book (`make test-pages`).
+"""
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlparse
+
+import pytest
+
+pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("pipeline")]
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
+PATIENCE_MS = 120_000  # a busy machine is slow, not wrong
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+TYPESET = """() => [...document.querySelectorAll('span.math, div.math')]
+    .every(element => element.querySelector('mjx-container'))"""
+BROKEN_IMAGES = """() => Promise.all([...document.images].map(async image => {
+    image.loading = 'eager';
+    try { await image.decode() } catch { }
+    return image.naturalWidth > 0 ? '' : image.src.slice(0, 100)
+})).then(found => found.filter(Boolean))"""
+OVERFLOW = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+
+
+@dataclass
+class Visit:
+    """What a browser saw on one page."""
+
+    errors: list[str] = field(default_factory=list)
+    external: list[str] = field(default_factory=list)
+    equations: int = 0
+    bad_equations: list[str] = field(default_factory=list)
+    images: int = 0
+    broken_images: list[str] = field(default_factory=list)
+    overflow: dict[str, int] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="session")
+def pages(request) -> Path:
+    """Folder of built pages."""
+    given = request.config.getoption("--book")
+    if given is None:
+        return request.getfixturevalue("built_book") / "_build/quick/html"
+    folder = Path(given).resolve()
+    assert (folder / "index.html").is_file(), f"no pages in {folder}: build them first"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def names(pages) -> list[str]:
+    return sorted(
+        str(path.relative_to(pages)) for path in pages.rglob("*.html") if "_static" not in path.parts
+    )
+
+
+@pytest.fixture(scope="session")
+def address(pages) -> Iterator[str]:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(pages))
+    ) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def visits(names, address) -> dict[str, Visit]:
+    """Every page, seen once by a browser."""
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if executable is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Chromium or Chrome found, and CI may not skip the page tests")
+        pytest.skip("no Chromium or Chrome found: the pages were not opened in a browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS, timeout=PATIENCE_MS)
+        seen = {name: _visit(browser, address, name) for name in names}
+        browser.close()
+    return seen
+
+
+def _visit(browser, address, name) -> Visit:
+    visit = Visit()
+    page = browser.new_page(viewport=DESKTOP)
+    page.set_default_timeout(PATIENCE_MS)
+
+    def route(handler):
+        url = handler.request.url
+        if url.startswith((address, "data:", "blob:")):
+            handler.continue_()
+        else:
+            visit.external.append(url)
+            handler.abort()
+
+    page.route("**/*", route)
+    page.on("console", lambda message: visit.errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: visit.errors.append(str(error)))
+    page.on("requestfailed", lambda request: visit.errors.append(f"failed: {request.url}"))
+    page.on("response", lambda r: visit.errors.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+    page.goto(address + name, wait_until="load")
+    page.wait_for_load_state("networkidle")
+    page.wait_for_function(TYPESET, timeout=PATIENCE_MS)
+    visit.equations = page.locator("mjx-container").count()
+    visit.bad_equations = page.locator("mjx-merror").all_inner_texts()
+    visit.images = page.locator("article img").count()
+    visit.broken_images = page.evaluate(BROKEN_IMAGES)
+    for label, size in (("desktop", DESKTOP), ("phone", PHONE)):
+        page.set_viewport_size(size)
+        visit.overflow[label] = page.evaluate(OVERFLOW)
+    page.close()
+    return visit
+
+
+def faults(visits, attribute):
+    return {name: found for name, visit in visits.items() if (found := getattr(visit, attribute))}
+
+
+def test_no_page_reports_an_error(visits):
+    assert faults(visits, "errors") == {}
+
+
+def test_no_page_asks_for_anything_outside(visits):
+    assert faults(visits, "external") == {}
+
+
+def test_equations_are_typeset(visits):
+    assert faults(visits, "bad_equations") == {}
+    assert any(visit.equations for name, visit in visits.items() if name.startswith("notebooks/"))
+
+
+def test_figures_are_shown(visits):
+    assert faults(visits, "broken_images") == {}
+    assert any(visit.images for name, visit in visits.items() if name.startswith("notebooks/"))
+
+
+@pytest.mark.parametrize("screen", ["desktop", "phone"])
+def test_no_page_is_wider_than_the_screen(visits, screen):
+    assert {
+        name: visit.overflow[screen] for name, visit in visits.items() if visit.overflow[screen] > 0
+    } == {}
+
+
+class Links(HTMLParser):
+    """The links and the anchors of one page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links = set()
+        self.anchors = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.anchors.update(filter(None, (attributes.get("id"), attributes.get("name"))))
+        for key in ("href", "src"):
+            if attributes.get(key):
+                self.links.add(attributes[key])
+
+
+def test_internal_links_resolve(pages, names):
+    parsed = {name: Links((pages / name).read_text(encoding="utf-8")) for name in names}
+    dead = []
+    for name, page in parsed.items():
+        for link in page.links:
+            if urlparse(link).scheme or link.startswith("//"):
+                continue
+            target, anchor = urldefrag(urljoin(f"/{name}", link))
+            target = unquote(urlparse(target).path).lstrip("/")
+            if not (pages / target).exists():
+                dead.append(f"{name}: {link}")
+            elif anchor and target in parsed and unquote(anchor) not in parsed[target].anchors:
+                dead.append(f"{name}: {link} (no such anchor)")
+    assert sorted(dead) == []
+
+
+def test_every_chapter_offers_its_notebook(pages):
+    chapters = sorted((pages / "notebooks").glob("*.html"))
+    assert chapters
+    for chapter in chapters:
+        assert f'href="../downloads/{chapter.stem}.ipynb"' in chapter.read_text(encoding="utf-8")
+        assert (pages / "downloads" / f"{chapter.stem}.ipynb").is_file()
+
+
+def test_scoreboard_lists_every_claim(pages, request):
+    import yaml
+
+    root = pages.parents[2]
+    claims = yaml.safe_load((root / "book/claims.yml").read_text(encoding="utf-8"))
+    board = (pages / "book/scoreboard.html").read_text(encoding="utf-8")
+    assert [claim["id"] for claim in claims if f'<tr id="claim-{claim["id"].lower()}">' not in board] == []

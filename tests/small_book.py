@@ -1,0 +1,101 @@
+"""A book of two trivial chapters, for tests of the pipeline and of the pages."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+SMALL_BOOK = {
+    "lib/small/__init__.py": "",
+    "lib/small/numbers.py": "from small.constants import TWO\n\n\ndef double(x):\n    return TWO * x\n",
+    "lib/small/constants.py": "TWO = 2\n",
+    "lib/small/words.py": "def shout(word):\n    return word.upper()\n",
+    "notebooks/even.py": """\
+# %% [markdown]
+# # Even numbers
+#
+# All of them are $2 x$:
+#
+# $$
+# n = 2 x
+# $$ (eq-even)
+
+# %% tags=["parameters"]
+preset = "quick"
+seed = 0
+start: int = 1
+scale = 1.0
+label: str | None = None
+
+# %%
+from small import numbers
+
+print(numbers.double(start), preset)
+
+# %%
+object()
+
+# %%
+from IPython.display import display
+
+record = {"id": "A1", "quantity": "twice two", "computed": numbers.double(2.0), "expected": 4.0,
+          "passed": numbers.double(2) == 4, "note": "",
+          "control": {"description": "three", "computed": 6.0, "passed": False}}
+display({"application/vnd.coding-schemes.claim+json": record, "text/plain": "A1"}, raw=True)
+
+# %% [markdown]
+# Equation {eq}`eq-even` again.
+""",
+    "notebooks/loud.py": """\
+# %% [markdown]
+# # Loud words
+
+# %% tags=["parameters"]
+preset = "quick"
+seed = 0
+
+# %%
+import os
+import shutil
+from pathlib import Path
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from small.words import shout
+
+print(shout("quiet"))
+Path(os.environ["CODING_SCHEMES_ARTIFACTS"], "curve.py").write_text("# draws the curve")
+figure = plt.figure()
+figure.gca().plot([0, 1], [0, 1]);
+""",
+    "_toc.yml": "format: jb-book\nroot: book/intro\nchapters:\n- file: notebooks/even\n"
+    "- file: notebooks/loud\n- file: book/scoreboard\n",
+    "book/intro.md": "# A small book\n\nRead [the first chapter](../notebooks/even) or {eq}`eq-even`.\n",
+    "book/references.bib": "",
+    "book/scoreboard.md": "# Scoreboard\n\n```{include} _generated/scoreboard.md\n```\n",
+    "book/claims.yml": "- {id: A1, chapter: even, claim: 'two twos: $2^2$', published: '4', check: count}\n"
+    "- {id: B2, chapter: odd, claim: odd numbers exist, published: 'P^{1/2}', check: count}\n",
+    "book/verdicts.yml": "quick: {A1: reproduced}\n",
+}
+
+
+def write(root):
+    """Write the small book's sources; returns the folder."""
+    root.mkdir(parents=True)
+    for name in ("Snakefile", "_config.yml", "requirements.lock"):
+        shutil.copy(REPOSITORY / name, root / name)
+    for name in ("profiles/default", "book/_static"):
+        shutil.copytree(REPOSITORY / name, root / name)
+    for name, text in SMALL_BOOK.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def pipeline(root, *arguments, check=True):
+    """Run one command of the pipeline in a book; returns the finished process."""
+    command = [sys.executable, "-m", "book_pipeline", *arguments]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
