@@ -523,7 +523,7 @@ def input_agreement(
         threshold: a neuron is active on an input if φ > threshold.
 
     Returns:
-        Fractions, shape (…, P*): low ones mark the inputs on which the coding scheme is lost.
+        Fractions, shape (…, P*). Low ones mark the inputs on which the coding scheme is lost.
     """
     training_codes = _checked_codes(training_codes)
     expected = training_codes[..., np.asarray(labels)]
