@@ -50,6 +50,18 @@ class Prediction(NamedTuple):
     outputs: Array
 
 
+class NewInputs(NamedTuple):
+    """New inputs as a posterior sees them: z¹* = u M + ξ C with ξ ~ N(0, 1) of shape (N, q).
+
+    Attributes:
+        projection: M, shape (r, P*); the conditional mean K*₀ K₀⁺ z in terms of u.
+        noise_root: C, shape (q, P*); CᵀC = K** − K*₀ K₀⁺ K₀*, the conditional covariance.
+    """
+
+    projection: Array
+    noise_root: Array
+
+
 @jax.tree_util.register_pytree_node_class
 class Posterior:
     """Posterior over the weights of a network that learned a task at temperature T.
@@ -126,7 +138,7 @@ class Posterior:
 
     @property
     def likelihood_precision(self) -> Array:
-        """N/T (non-lazy) or 1/T (lazy): the factor of ½‖Y − f‖² in the energy."""
+        """The factor of ½‖Y − f‖² in the energy, N/T (non-lazy) or 1/T (lazy)."""
         scale = self.network.width if self.network.scaling == "non-lazy" else 1
         return scale / self.temperature
 
@@ -151,12 +163,12 @@ class Posterior:
 
     def energy(self, weights: Weights) -> Array:
         """U of the module docstring; its negative is the log posterior up to a constant."""
-        prior = sum(_sum_of_squares(leaf) for leaf in jax.tree.leaves(weights))
+        prior = sum(sum_of_squares(leaf) for leaf in jax.tree.leaves(weights))
         return 0.5 * self.likelihood_precision * self.squared_error(weights) + 0.5 * prior
 
     def squared_error(self, weights: Weights) -> Array:
         """‖Y − f‖², summed over inputs and outputs."""
-        return _sum_of_squares(self.targets - self.outputs(weights))
+        return sum_of_squares(self.targets - self.outputs(weights))
 
     def logdensity(self, weights: Weights) -> Array:
         """Log posterior density −U in the unit-variance coordinates, up to a constant."""
@@ -240,6 +252,38 @@ class Posterior:
         layers = self.network.preactivations(first, weights.hidden)
         return Prediction(layers, self.network.outputs(layers[-1], self.readouts(weights)))
 
+    def new_inputs(self, inputs) -> NewInputs:
+        """New inputs in data-span coordinates, for many predictions inside compiled loops.
+
+        Args:
+            inputs: shape (N0, P*).
+
+        Returns:
+            NewInputs for `respond`; q = min(N0 − r, P*), and 0 where the training inputs span all.
+
+        Raises:
+            ValueError: wrong shape, or the posterior left its task behind in a transformation.
+        """
+        if self.task is None:
+            raise ValueError("posterior: this copy came out of a JAX transformation and has no task; use the original")
+        inputs = np.asarray(inputs, dtype=float)
+        if inputs.ndim != 2 or inputs.shape[0] != self.task.input_dim:
+            raise ValueError(f"inputs: got shape {inputs.shape}, needs ({self.task.input_dim}, number of inputs)")
+        scaled = inputs / np.sqrt(self.task.input_dim)
+        if self._basis is None:
+            return NewInputs(jnp.asarray(scaled, self.dtype), jnp.zeros((0, inputs.shape[1]), self.dtype))
+        projection = self._basis @ scaled
+        rest = scaled - self._basis.T @ projection
+        root = np.linalg.qr(rest, mode="r") if rest.shape[0] > rest.shape[1] else rest
+        return NewInputs(jnp.asarray(projection, self.dtype), jnp.asarray(root, self.dtype))
+
+    def respond(self, key: Array, weights: Weights, new: NewInputs) -> Prediction:
+        """As `predict`, from prepared inputs; the free part of W¹ is drawn as its image on them."""
+        noise = jax.random.normal(key, (self.network.width, new.noise_root.shape[0]), self.dtype)
+        first = weights.first @ new.projection + noise @ new.noise_root
+        layers = self.network.preactivations(first, weights.hidden)
+        return Prediction(layers, self.network.outputs(layers[-1], self.readouts(weights)))
+
 
 def default_readout_variance(task: Task, network: Network) -> float:
     """σ_a² that keeps the posterior readouts at O(1): paper A's choice for the network.
@@ -264,7 +308,7 @@ def _data_span(task: Task) -> tuple[np.ndarray | None, np.ndarray | None]:
     return left[:, :rank].T, (singular[:rank, None] * right[:rank]).T
 
 
-def _sum_of_squares(array: Array) -> Array:
+def sum_of_squares(array: Array) -> Array:
     """Σ x², accumulated in float64 where available: accept/reject needs ΔU to better than 1 in 10⁵·U."""
     accumulator = jnp.promote_types(array.dtype, jnp.result_type(float))
     return jnp.sum(jnp.square(array), dtype=accumulator)

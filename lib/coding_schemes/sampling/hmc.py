@@ -1,0 +1,107 @@
+"""Hamiltonian Monte Carlo and NUTS: BlackJAX kernels in the posterior's unit-variance coordinates.
+
+    H(w, p) = U(w) + ‖p‖²/2,    p ← p − (ε/2) ∇U(w),  w ← w + ε p,  p ← p − (ε/2) ∇U(w)
+
+The coordinates already have unit-variance priors, so the mass matrix is the identity and only the
+step size is adapted. Positions and momenta keep the posterior's dtype (float32 unless asked for);
+both energies are accumulated in float64 where JAX has it enabled, because accept/reject needs
+ΔH to O(0.1) out of H = O(N·P).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from blackjax.mcmc import hmc, nuts
+from blackjax.mcmc.metrics import Metric
+from jax import Array
+
+from coding_schemes.posterior import sum_of_squares
+
+#: ΔH above which a trajectory counts as divergent (BlackJAX's default).
+DIVERGENCE_THRESHOLD = 1000.0
+
+
+class Info(NamedTuple):
+    """What one transition reports.
+
+    Attributes:
+        acceptance: acceptance probability, averaged over the proposals of the transition.
+        divergent: whether |ΔH| exceeded the divergence threshold or was not finite.
+        num_gradients: gradient evaluations spent.
+    """
+
+    acceptance: Array
+    divergent: Array
+    num_gradients: Array
+
+
+def unit_metric() -> Metric:
+    """BlackJAX's Euclidean metric with M = 1: no raveling, and ‖p‖² accumulated in float64."""
+
+    def sample_momentum(key, position):
+        leaves, structure = jax.tree.flatten(position)
+        keys = jax.random.split(key, len(leaves))
+        return structure.unflatten(
+            [jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves)]
+        )
+
+    def check_turning(left, right, total, position_left=None, position_right=None):
+        rho = jax.tree.map(lambda s, a, b: s - (a + b) / 2, total, left, right)
+        return (_dot(left, rho) <= 0) | (_dot(right, rho) <= 0)
+
+    def scale(position, element, *, inv, trans):
+        return element
+
+    return Metric(sample_momentum, _kinetic_energy, check_turning, scale)
+
+
+@jax.custom_vjp
+def _kinetic(momentum):
+    return 0.5 * sum(sum_of_squares(leaf) for leaf in jax.tree.leaves(momentum))
+
+
+_kinetic.defvjp(
+    lambda momentum: (_kinetic(momentum), momentum),
+    lambda momentum, cotangent: (jax.tree.map(lambda p: p * cotangent.astype(p.dtype), momentum),),
+)
+
+
+def _kinetic_energy(momentum, position=None):
+    return _kinetic(momentum)
+
+
+def hmc_step(
+    key: Array, weights: Any, logdensity: Callable, step_size: Array, num_steps: Array | int
+) -> tuple[Any, Info]:
+    """One HMC transition: fresh momentum, leapfrog, accept with probability min(1, e^{−ΔH}).
+
+    Args:
+        key: random key.
+        weights: position, any pytree of arrays.
+        logdensity: log target density of a position.
+        step_size: leapfrog step ε, in units where the prior standard deviation is 1.
+        num_steps: leapfrog steps; may be traced.
+
+    Returns:
+        The next position and its Info.
+    """
+    kernel = hmc.build_kernel(divergence_threshold=DIVERGENCE_THRESHOLD)
+    state, info = kernel(key, hmc.init(weights, logdensity), logdensity, step_size, unit_metric(), num_steps)
+    return state.position, Info(info.acceptance_rate, info.is_divergent, jnp.asarray(num_steps, jnp.int32) + 1)
+
+
+def nuts_step(
+    key: Array, weights: Any, logdensity: Callable, step_size: Array, max_doublings: int
+) -> tuple[Any, Info]:
+    """One NUTS transition (BlackJAX's iterative multinomial NUTS) of at most 2^max_doublings steps."""
+    kernel = nuts.build_kernel(divergence_threshold=DIVERGENCE_THRESHOLD)
+    state, info = kernel(key, hmc.init(weights, logdensity), logdensity, step_size, unit_metric(), max_doublings)
+    return state.position, Info(info.acceptance_rate, info.is_divergent, info.num_integration_steps + 1)
+
+
+def _dot(left, right) -> Array:
+    accumulator = jnp.result_type(float)
+    products = jax.tree.map(lambda a, b: jnp.sum(a * b, dtype=accumulator), left, right)
+    return sum(jax.tree.leaves(products), jnp.zeros((), accumulator))
