@@ -30,6 +30,7 @@ Source: paper A, "Sparse coding scheme" (its supplement C derives the same saddl
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -176,7 +177,7 @@ def solve(
         max_rounds: exchanges before giving up.
 
     Returns:
-        A Solution, in the limit N, P → ∞. A finite one exists for every target: outliers that answer to
+        A Solution, in the limit N, P → ∞. A finite one exists for every target, as outliers that answer to
         one class each can always produce it.
 
     Raises:
@@ -240,19 +241,18 @@ def finite_size(
 ) -> FiniteSize:
     r"""Saddle of a network of N neurons on P inputs: corrections of relative order 1/N and 1/P.
 
-    With n outliers kept explicitly, at a_i, and the fields t and the other N − n neurons integrated to
-    one loop, the log posterior is N P times the stationary value, over t, a0 and a_i, of
+    With n outliers kept explicitly, at a_i, and the fields t and the other N − n neurons integrated,
+    the log posterior is N P times the stationary value, over t, a_i and the bulk's density ρ(a), of
 
         S = Σ_c w_c ((T/2) |t_c|² − t_c·y_c) + (1/N) Σ_i E(a_i)
-            + (1 − n/N) [E(a0) − (1/2P) log det(1 − Σ_c w_c V_c(a0) t_c t_cᵀ)]
-            − (1/2N) Σ_c w_c log det(T + (1 − n/N) V_c(a0) a0 a0ᵀ + (1/N) Σ_i V_c(a_i) a_i a_iᵀ),
+            + (1 − n/N) ∫ da ρ(a) [E(a) − (1/P) log ρ(a)] − (1/2N) Σ_c w_c log det H_c,
+        H_c = T + (1 − n/N) ∫ da ρ(a) V_c(a) a aᵀ + (1/N) Σ_i V_c(a_i) a_i a_iᵀ,
 
-    V_c(a) the variance of φ at the field a·t_c. The first logarithm is the bulk readout's spread,
-    O(1/√P) about a0. The second is the outputs' spread: every input has its own Gaussian noise in the
-    outliers' preactivations, of weight ā_i, and the likelihood holds each output, hence m combinations of
-    them. It also makes the outliers' preactivations vary less within a class than the prior's unit
-    variance: Var(z_i) = 1 − ā_iᵀ H_c⁻¹ ā_i, H_c the matrix in the second logarithm. E(a_i) is the exact
-    one, at a_i = O(√N), silent classes included.
+    V_c(a) the variance of φ at the field a·t_c. ρ ∝ exp(P E(a)) to leading order: bulk readouts spread
+    by O(1/√P) about a0. The last term comes from integrating t to one loop, input by input: each
+    input has its own Gaussian noise in the preactivations of outliers and bulk, and the likelihood holds m
+    combinations of it, the outputs. So within a class the outliers vary less than under the prior:
+    Var(z_i) = 1 − ā_iᵀ H_c⁻¹ ā_i. E(a_i) is the exact one, at a_i = O(√N), silent classes included.
 
     Args:
         solution: what `solve` returned for this task and temperature.
@@ -286,7 +286,7 @@ def finite_size(
         point = _unpack(x - np.linalg.lstsq(slope, residual, rcond=1e-10)[0], point)
         point = point._replace(probabilities=np.maximum(point.probabilities, 1e-12))
         num_steps += 1
-    _, activations, spread, noise = _finite_equations(best, solution, num_neurons)
+    _, activations, covariance, noise = _finite_equations(best, solution, num_neurons)
     t, bulk, p, outliers = best
     one = cumulants(np.sqrt(num_neurons) * outliers @ t.T)
     held = np.einsum("ir,crq,iq->ic", outliers, np.linalg.inv(noise), outliers)
@@ -299,7 +299,7 @@ def finite_size(
         outlier_preactivations=one.preactivation_mean / np.sqrt(num_neurons),
         outlier_preactivation_variances=one.preactivation_variance - one.variance**2 * held,
         bulk_readout=bulk[largest],
-        bulk_readout_covariance=np.linalg.inv(spread[largest]) / solution.num_inputs,
+        bulk_readout_covariance=covariance[largest],
         bulk_activations=activations[largest],
         bulk_readouts=bulk,
         bulk_probabilities=p,
@@ -831,46 +831,79 @@ def _as_solution(
 
 
 def _finite_equations(point, solution, num_neurons):
-    """Stationarity of S in `finite_size`: residuals in the order of `_equations`, and what they contain.
+    """Stationarity of S in `finite_size`: residuals in the order of `_equations`, and bulk averages.
 
     Returns:
-        Residuals; ⟨φ⟩ of every bulk population (k, C); −∂²E/∂a² (k, m, m); H_c (C, m, m).
+        Residuals, ⟨φ⟩ of every bulk population (k, C), its covariance of a (k, m, m), H_c (C, m, m).
     """
     t, bulk, p, outliers = point
     w, cumulants = solution.class_weights, _cumulants_of(solution.nonlinearity)
     num_inputs, eye = solution.num_inputs, np.eye(t.shape[1])
     share, root = 1 - len(outliers) / num_neurons, np.sqrt(num_neurons)
     temperature = max(solution.temperature, _FLOOR_TEMPERATURE)
-    own, out = cumulants(bulk @ t.T), cumulants(root * outliers @ t.T)
 
-    spread = eye - np.einsum("c,kc,cr,cq->krq", w, own.variance, t, t)
-    spread_t = np.einsum("krq,cq->kcr", np.linalg.inv(spread), t)
-    noise = (
-        temperature * eye
-        + share * np.einsum("k,kc,kr,kq->crq", p, own.variance, bulk, bulk)
-        + np.einsum("ic,ir,iq->crq", out.variance, outliers, outliers)
-    )
-    inverse = np.linalg.inv(noise)
-    noise_bulk, noise_out = (np.einsum("crq,kq->kcr", inverse, a) for a in (bulk, outliers))
-    bulk_load = np.einsum("kcr,kr->kc", noise_bulk, bulk)
+    stiffness = eye - np.einsum("c,kc,cr,cq->krq", w, cumulants(bulk @ t.T).variance, t, t)
+    nodes, node_weights = _gaussian_nodes(t.shape[1])
+    width = np.linalg.cholesky(np.linalg.inv(stiffness) / num_inputs)
+    a = bulk[:, None] + np.einsum("krq,xq->kxr", width, nodes)
+    own, out = cumulants(a @ t.T), cumulants(root * outliers @ t.T)
+    log_density = num_inputs * (own.log_normaliser @ w - np.sum(a**2, -1) / 2) + np.sum(nodes**2, 1) / 2
+
+    def average(log_density):  # weights of the nodes (k, x), log of the integral (k,)
+        top = log_density.max(1, keepdims=True)
+        density = node_weights * np.exp(log_density - top)
+        total = density.sum(1, keepdims=True)
+        return density / total, (top + np.log(total))[:, 0]
+
+    def noise_of(density):
+        return (
+            temperature * eye
+            + share * np.einsum("k,kx,kxc,kxr,kxq->crq", p, density, own.variance, a, a, optimize=True)
+            + np.einsum("ic,ir,iq->crq", out.variance, outliers, outliers)
+        )
+
+    inverse = np.linalg.inv(noise_of(average(log_density)[0]))
+    load = np.einsum("kxr,crq,kxq->kxc", a, inverse, a, optimize=True)
+    density, log_mass = average(log_density - num_inputs / (2 * num_neurons) * (own.variance * load) @ w)
+    phi = own.mean - own.third * load / (2 * num_neurons)
+    noise_out = np.einsum("crq,kq->kcr", inverse, outliers)
     out_load = np.einsum("kcr,kr->kc", noise_out, outliers)
-
-    # ∂S/∂(field), per class weight: ⟨φ⟩ with its corrections
-    activations = own.mean + own.third * (
-        np.einsum("kcr,cr->kc", spread_t, t) / (2 * num_inputs) - bulk_load / (2 * num_neurons)
-    )
     z = out.mean / root - out.third * out_load / (2 * root)
-    output = share * (p[:, None] * activations).T @ bulk + z.T @ outliers
-    spreading = share * np.einsum("k,kc,kcr->cr", p, own.variance, spread_t) / num_inputs
-    of_field = w[:, None] * (output + spreading + solution.temperature * t - solution.class_targets)
-    of_bulk = (w * activations) @ t - bulk
-    of_bulk -= np.einsum("c,kc,kcr->kr", w, own.variance, noise_bulk) / num_neurons
-    of_out = (w * z) @ t - outliers - np.einsum("c,kc,kcr->kr", w, out.variance, noise_out) / num_neurons
-    gain = (
-        -np.sum(bulk**2, 1) / 2
-        + own.log_normaliser @ w
-        - (np.linalg.slogdet(spread)[1] / 2 + np.log(p)) / num_inputs
-        - (own.variance * bulk_load) @ w / (2 * num_neurons)
+
+    output = share * np.einsum("k,kx,kxc,kxr->cr", p, density, phi, a, optimize=True) + z.T @ outliers
+    mean = np.einsum("kx,kxr->kr", density, a)
+    free_energy = (log_mass - np.linalg.slogdet(stiffness)[1] / 2 - np.log(p)) / num_inputs
+    parts = [
+        w[:, None] * (output + solution.temperature * t - solution.class_targets),
+        np.einsum("krq,kq->kr", stiffness, mean - bulk),
+        free_energy[1:] - free_energy[:1],
+        np.array([p.sum() - 1]),
+        (w * z) @ t - outliers - np.einsum("c,kc,kcr->kr", w, out.variance, noise_out) / num_neurons,
+    ]
+    offset = a - mean[:, None]
+    covariance = np.einsum("kx,kxr,kxq->krq", density, offset, offset)
+    activations = np.einsum("kx,kxc->kc", density, phi)
+    return np.concatenate([part.ravel() for part in parts]), activations, covariance, noise_of(density)
+
+
+@cache
+def _gaussian_nodes(dim):
+    """Nodes and weights for averages over N(0, 1) in `dim` dimensions.
+
+    Gauss–Hermite to three dimensions. Above, the rule of degree 5 with 2 dim² + 1 nodes, which is
+    what averages over a posterior of width 1/√P need for an error of order 1/P².
+    """
+    if dim <= 3:
+        x, weight = np.polynomial.hermite_e.hermegauss(7)
+        nodes = np.stack(np.meshgrid(*[x] * dim, indexing="ij"), -1).reshape(-1, dim)
+        return nodes, np.prod(
+            np.meshgrid(*[weight] * dim, indexing="ij"), axis=0
+        ).ravel() / weight.sum() ** dim
+    axes, radius = np.eye(dim), np.sqrt(dim + 2)
+    pairs = np.array(
+        [s * axes[i] + r * axes[j] for i in range(dim) for j in range(i) for s in (1, -1) for r in (1, -1)]
     )
-    parts = [of_field, of_bulk, gain[1:] - gain[:1], np.array([p.sum() - 1]), of_out]
-    return np.concatenate([part.ravel() for part in parts]), activations, spread, noise
+    nodes = radius * np.vstack([np.zeros((1, dim)), axes, -axes, pairs / np.sqrt(2)])
+    of_axis, of_pair = (4 - dim) / (2 * (dim + 2) ** 2), 1 / (dim + 2) ** 2
+    weights = np.concatenate([[2 / (dim + 2)], np.full(2 * dim, of_axis), np.full(len(pairs), of_pair)])
+    return nodes, weights
