@@ -107,7 +107,10 @@ def test_outliers_stand_out_of_a_bulk_and_the_prior_has_none(width):
     assert found.counts.tolist() == [0, 3]
     assert np.flatnonzero(found.mask[1]).tolist() == [0, 1, 2]
     assert [coding.code_name(code) for code in found.codes[1, :3]] == ["1-0-0", "0-1-0", "0-0-1"]
-    assert coding.outliers(planted, labels, threshold=10 * width).counts.tolist() == [0, 0]
+    assert coding.outliers(planted, labels, share=0.99).counts.tolist() == [0, 0]
+    split = planted.copy()  # the first outlier as five parallel ones, the output unchanged
+    split[1, [0, 3, 4, 5, 6]] = planted[1, 0] / 5**0.5
+    assert coding.outliers(split, labels).counts.tolist() == [0, 7]
 
 
 def test_switch_rate_of_a_known_rate():
@@ -235,7 +238,7 @@ def test_input_agreement_finds_the_input_that_breaks_the_code():
         (lambda: coding.switch_rate(np.ones((1, 3, 3), bool)), "samples"),
         (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), interval=0), "interval"),
         (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), confidence=1), "confidence"),
-        (lambda: coding.outliers(np.ones((3, 12)), LABELS, threshold=0), "threshold"),
+        (lambda: coding.outliers(np.ones((3, 12)), LABELS, share=0), "share"),
         (lambda: coding.autocorrelation(np.ones((2, 5, 3, 1)), 5), "max_lag"),
         (lambda: coding.permutation_order(np.ones((2, 5, 3))), "chains, samples, N, d"),
         (lambda: coding.neural_collapse(np.ones((3, 4)), np.zeros(4, int)), "two"),

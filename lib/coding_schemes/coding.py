@@ -235,34 +235,34 @@ class Outliers(NamedTuple):
     counts: np.ndarray
 
 
-def outliers(activations: ArrayLike, labels: ArrayLike, threshold: float | None = None) -> Outliers:
+def outliers(activations: ArrayLike, labels: ArrayLike, share: float | None = None) -> Outliers:
     """Outlier neurons of a sparse coding scheme, and the classes they code for.
 
-    An outlier's squared activity is O(N) on its classes and the bulk's is O(1). The default threshold lies
-    halfway on a logarithmic scale: √N times the bulk's typical value, the median over neurons of ⟨φ_i²⟩.
-    Two parallel neurons that share one code count as two outliers.
+    An outlier carries a share of O(1) of the population's squared activity on its classes,
+    s_ic = ⟨φ_i²⟩_c / Σ_j ⟨φ_j²⟩_c, and a neuron of the bulk one of O(1/N). The default threshold lies between
+    them, 1/√N, so that up to about √N parallel outliers that share one code are still told from the bulk;
+    each of them counts. Where K0 has a few large eigenvalues, as on images, the strongest of a hundred
+    neurons of an untrained network may pass it: raise `share`, or compare with prior draws.
 
     Args:
         activations: φ, shape (…, N, P).
         labels: classes of the inputs, shape (P,).
-        threshold: ratio of class-averaged squared activity to the bulk's above which a neuron stands out
-            on a class; √N unless given.
+        share: threshold of s_ic; 1/√N unless given.
 
     Returns:
         Outliers.
 
     Raises:
-        ValueError: the threshold is not positive, or the labels do not fit.
+        ValueError: the threshold is not between 0 and 1, or the labels do not fit.
 
     Source: paper A, "Coding schemes in ReLU networks"; the criterion is this book's.
     """
-    squared = np.square(np.asarray(activations))
-    if threshold is None:
-        threshold = squared.shape[-2] ** 0.5
-    if not threshold > 0:
-        raise ValueError(f"threshold: got {threshold}, needs a positive ratio")
-    bulk = np.median(squared.mean(axis=-1), axis=-1)[..., None, None]
-    standing_out = class_means(squared, labels) > threshold * bulk
+    per_class = class_means(np.square(np.asarray(activations)), labels)
+    if share is None:
+        share = per_class.shape[-2] ** -0.5
+    if not 0 < share < 1:
+        raise ValueError(f"share: got {share}, needs a fraction between 0 and 1")
+    standing_out = per_class > share * per_class.sum(axis=-2, keepdims=True)
     mask = standing_out.any(axis=-1)
     return Outliers(standing_out, mask, mask.sum(axis=-1))
 
