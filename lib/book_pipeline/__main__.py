@@ -50,6 +50,8 @@ def build(arguments: argparse.Namespace) -> None:
         with log.open("w") as output, Display(project.build, [*waiting, PAGES], cores) as display:
             done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
         if done.returncode:
+            if Project(project.root, project.preset).pages_digest != project.pages_digest:
+                raise BuildError("Sources were edited while the book was being built; run it again.")
             reasons = display.failures() or [log.read_text()[-3000:]]
             raise BuildError("The build has failed.\n\n" + "\n\n".join(reasons))
     print(f"The book is built, in {duration(time.time() - started)}. Open\n{page}")
