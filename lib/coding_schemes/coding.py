@@ -344,6 +344,20 @@ def autocorrelation_time(series: ArrayLike) -> np.ndarray:
     return np.where(constant, np.nan, draws / ess).reshape(series.shape[2:])
 
 
+def mean_and_error(series: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over chains and samples, and its standard error with the autocorrelation accounted for.
+
+    Args:
+        series: shape (chains, samples, …).
+
+    Returns:
+        Mean and standard error √(variance · τ / number of draws), each of shape (…).
+    """
+    series = np.asarray(series, dtype=float)
+    num_draws = series.shape[0] * series.shape[1]
+    return series.mean((0, 1)), np.sqrt(series.var((0, 1)) * autocorrelation_time(series) / num_draws)
+
+
 def autocorrelation(series: ArrayLike, max_lag: int) -> np.ndarray:
     """Autocorrelation of single neurons around the mean of the whole population.
 

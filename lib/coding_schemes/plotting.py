@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from coding_schemes import paths
 
 WIDTH = 6.4
-"""Width of a figure in inches: the book's text column, and still readable on a phone."""
+"""Width of a figure in inches, for the book's text column; still readable on a phone."""
 
 DOTS_PER_INCH = 200
 _SHOWN_DOTS_PER_INCH = 110  # of the image on the page; the rest is for dense screens
@@ -566,3 +566,54 @@ def _legend_above(figure: Figure, axis: Axes) -> None:
     handles, names = axis.get_legend_handles_labels()
     if handles:
         figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
+
+
+def network_sample(
+    readouts: ArrayLike, activations: ArrayLike, outputs: ArrayLike, targets: ArrayLike, labels: ArrayLike
+) -> Figure:
+    """One sampled network: readouts and activations of its neurons, and its outputs against the targets.
+
+    Args:
+        readouts: Readout weights (N, m), neurons in the order to be shown.
+        activations: Activations (N, P), neurons in the same order.
+        outputs: Outputs (P, m).
+        targets: Targets (P, m).
+        labels: Class of each input (P,); inputs are sorted by it.
+
+    Returns:
+        A figure: readouts beside activations, and below them the outputs on the same inputs.
+    """
+    order = np.argsort(labels, kind="stable")
+    readouts, activations = np.asarray(readouts, dtype=float), np.asarray(activations, dtype=float)[:, order]
+    outputs, targets = np.asarray(outputs)[order], np.asarray(targets)[order]
+    num_targets = outputs.shape[1]
+    figure, axes = plt.subplots(
+        1 + num_targets,
+        2,
+        figsize=(WIDTH, 3.4 + 0.75 * num_targets),
+        width_ratios=(1, 6),
+        height_ratios=(5, *[1] * num_targets),
+        squeeze=False,
+    )
+    scales = _color_scale(readouts), _color_scale(activations)
+    images = [
+        axis.imshow(values, aspect="auto", interpolation="nearest", **scale)
+        for axis, values, scale in zip(axes[0], (readouts, activations), scales, strict=True)
+    ]
+    axes[0, 0].set(xlabel="output $r$", ylabel="neuron $i$", title=r"readout $a_i^r$", xticks=range(num_targets))
+    axes[0, 1].set(title=r"activation $\phi(z_{i\mu})$", yticks=[])
+    for image, axis in zip(images, axes[0], strict=True):
+        figure.colorbar(image, ax=axis, shrink=0.8, location="left" if axis is axes[0, 0] else "right")
+    inputs = np.arange(len(outputs))
+    for r, (spare, axis) in enumerate(axes[1:]):
+        spare.set_visible(False)
+        axis.plot(inputs, outputs[:, r], ".", color=COLORS["outputs"], markersize=3, label="output")
+        axis.step(inputs, targets[:, r], color=COLORS["targets"], where="mid", linewidth=1, label="target")
+        axis.set(ylabel=f"$f_{r}$", xlim=(-0.5, len(inputs) - 0.5))
+        axis.xaxis.set_visible(r == num_targets - 1)
+    for axis in axes[:, 1]:
+        _class_ticks(axis.xaxis, np.asarray(labels)[order])
+    axes[0, 1].set_xticklabels([])
+    axes[-1, 1].set_xlabel(r"input $\mu$, by class")
+    _legend_above(figure, axes[1, 1])
+    return figure
