@@ -203,6 +203,8 @@ def test_neural_collapse_against_its_definition():
     between = centered @ centered.T / 3
     expected = np.trace(within @ within.T / 12 @ np.linalg.pinv(between, rcond=1e-9)) / 3
     assert coding.neural_collapse(activations, LABELS).within_class == pytest.approx(expected)
+    single = coding.neural_collapse(activations.astype(np.float32), LABELS)
+    assert single.within_class == pytest.approx(expected, rel=1e-4)
 
 
 def test_code_agreement_and_chance():

@@ -461,7 +461,8 @@ def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse
 
     Source: paper A, Discussion, "Neural collapse"; measures of Papyan, Han & Donoho, PNAS 117 (2020).
     """
-    activations, labels = _checked(activations, labels)
+    # Double precision tells the centred means' null direction from small differences between classes
+    activations, labels = _checked(np.asarray(activations, dtype=float), labels)
     num_classes = labels.max() + 1
     if num_classes < 2:
         raise ValueError("labels: got one class, neural collapse needs at least two")
