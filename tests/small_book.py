@@ -74,7 +74,7 @@ figure.gca().plot([0, 1], [0, 1]);
     "book/intro.md": "# A small book\n\nRead [the first chapter](../notebooks/even) or {eq}`eq-even`.\n",
     "book/references.bib": "",
     "book/scoreboard.md": "# Scoreboard\n\n```{include} _generated/scoreboard.md\n```\n",
-    "book/claims.yml": "- {id: A1, chapter: even, claim: 'two twos: $2^2$', published: '4', check: count}\n"
+    "book/claims.yml": "- {id: A1, chapter: even, claim: 'two twos: 2^{2}', published: '4', check: count}\n"
     "- {id: B2, chapter: odd, claim: odd numbers exist, published: 'P^{1/2}', check: count}\n",
     "book/verdicts.yml": "quick: {A1: reproduced}\n",
 }

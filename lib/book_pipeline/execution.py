@@ -185,6 +185,7 @@ def _environment(project: Project, chapter: Chapter, artifacts: Path) -> dict[st
         "PYTHONNOUSERSITE": "1",
         "PYTHONWARNINGS": "ignore:IProgress not found",  # tqdm would rather have a widget
         "IPYTHONDIR": str(build / "ipython"),
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "MPLCONFIGDIR": str(build / "matplotlib"),
         "SOURCE_DATE_EPOCH": "0",  # no date in a saved figure
         "TQDM_DISABLE": "1",  # its times differ from run to run

@@ -211,7 +211,5 @@ def _number(value: Any) -> str:
 
 
 def _text(text: Any) -> str:
-    """Escaped, with exponents in braces raised and TeX between dollars left to MathJax."""
-    escaped = html.escape(str(text or ""), quote=False)
-    escaped = re.sub(r"\$([^$]+)\$", r'<span class="math notranslate nohighlight">\\(\1\\)</span>', escaped)
-    return re.sub(r"\^\{([^}]*)\}(?![^<]*\\\))", r"<sup>\1</sup>", escaped)
+    """Escaped, with exponents in braces raised."""
+    return re.sub(r"\^\{([^}]*)\}", r"<sup>\1</sup>", html.escape(str(text or ""), quote=False))
