@@ -1,13 +1,15 @@
 """A Sphinx extension: docstrings keep their equations on the API page.
 
 Docstrings are read in editors first, so equations stand in them as plain text, |dx|² and all. For the page,
-an indented block becomes a literal block, which keeps its lines, and bars in running text are escaped, as
-reStructuredText would take |dx| for a substitution.
+an indented block becomes a literal block, which keeps its lines; bars in running text are escaped, as
+reStructuredText would take |dx| for a substitution; and of several names described together, the first
+heads the entry, as napoleon would take the others for its type.
 """
 
 import re
 from typing import Any
 
+_NAMES = re.compile(r"^( +)(\w+), (\w+(?:, \w+)*): ")
 _LITERAL = re.compile(r"(``.*?``)")
 
 
@@ -32,12 +34,12 @@ def process(lines: list[str]) -> None:
         elif indented and not literal and number and not lines[number - 1] and _after_text(lines[:number]):
             literal = True
             result += ["::", ""]
-        result.append(line if literal else _escape_bars(line))
+        result.append(line if literal else _escape_bars(_NAMES.sub(r"\1\2: with \3, ", line)))
     lines[:] = result
 
 
 def _after_text(before: list[str]) -> bool:
-    """Whether the last line that is not blank is running text, neither indented nor in a list nor a directive."""
+    """Whether the last line that is not blank is running text: not indented, no list, no directive."""
     last = next((line for line in reversed(before) if line), "")
     return bool(last) and not last.startswith((" ", "-", "*", "..")) and not last.endswith("::")
 
