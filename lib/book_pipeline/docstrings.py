@@ -3,7 +3,8 @@
 Docstrings are read in editors first, so equations stand in them as plain text, |dx|² and all. For the page,
 an indented block becomes a literal block, which keeps its lines; bars in running text are escaped, as
 reStructuredText would take |dx| for a substitution; and of several names described together, the first
-heads the entry, as napoleon would take the others for its type.
+heads the entry, as napoleon would take the others for its type. Fields of NamedTuples stand in their class's
+docstring, so their own entries are left out.
 """
 
 import re
@@ -16,7 +17,12 @@ _LITERAL = re.compile(r"(``.*?``)")
 def setup(app: Any) -> dict[str, bool]:
     """Connect to autodoc, ahead of napoleon, which reads the sections."""
     app.connect("autodoc-process-docstring", lambda *arguments: process(arguments[-1]), priority=400)
+    app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True}
+
+
+def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
 def process(lines: list[str]) -> None:

@@ -112,7 +112,7 @@ def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
 
 
 def record(
-    id: str,  # noqa: A002  (the field's name in the list of claims)
+    id: str,
     quantity: str,
     computed: ArrayLike | str,
     expected: ArrayLike | str | None = None,

@@ -581,7 +581,7 @@ def network_sample(
         labels: Class of each input (P,); inputs are sorted by it.
 
     Returns:
-        A figure: readouts beside activations, and below them the outputs on the same inputs.
+        A figure with readouts beside activations, and below them the outputs on the same inputs.
     """
     order = np.argsort(labels, kind="stable")
     readouts, activations = np.asarray(readouts, dtype=float), np.asarray(activations, dtype=float)[:, order]
@@ -600,7 +600,9 @@ def network_sample(
         axis.imshow(values, aspect="auto", interpolation="nearest", **scale)
         for axis, values, scale in zip(axes[0], (readouts, activations), scales, strict=True)
     ]
-    axes[0, 0].set(xlabel="output $r$", ylabel="neuron $i$", title=r"readout $a_i^r$", xticks=range(num_targets))
+    axes[0, 0].set(
+        xlabel="output $r$", ylabel="neuron $i$", title=r"readout $a_i^r$", xticks=range(num_targets)
+    )
     axes[0, 1].set(title=r"activation $\phi(z_{i\mu})$", yticks=[])
     for image, axis in zip(images, axes[0], strict=True):
         figure.colorbar(image, ax=axis, shrink=0.8, location="left" if axis is axes[0, 0] else "right")
