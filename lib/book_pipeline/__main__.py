@@ -84,8 +84,8 @@ def chapter(arguments: argparse.Namespace) -> None:
     """Run one chapter with the reader's own parameters."""
     from book_pipeline import execution
 
-    project = Project(Path.cwd(), arguments.preset)
     given = dict(_assignment(text) for text in arguments.parameters)
+    project = Project(Path.cwd(), given.get("preset", arguments.preset))
     source = project.source(arguments.name)
     parameters = execution.parse_parameters(source, {"preset": project.preset} | given)
     run = project.chapter(arguments.name, parameters, project.root / BUILD / "reruns")

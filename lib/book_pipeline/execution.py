@@ -22,6 +22,7 @@ from book_pipeline.project import BUILD, BuildError, Chapter, Project
 
 THREADS_PER_CHAPTER = 2  # fixed, whatever the machine: sums over threads must not depend on it
 
+_INJECTED = "injected-parameters"  # papermill's tag of the cell it adds
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -65,7 +66,10 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
         BuildError: If a cell fails; names the chapter and the cell and gives the error.
     """
     notebook = prepare(chapter, parameters)
-    code_cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    code_cells = [
+        cell for cell in notebook.cells if cell.cell_type == "code" and _INJECTED not in _tags(cell)
+    ]
+    number = {cell["id"]: index for index, cell in enumerate(code_cells)}
     partial = chapter.folder.with_name(f".{chapter.folder.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "artifacts").mkdir(parents=True)
@@ -77,7 +81,7 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
         record_timing=False,
         coalesce_streams=True,
         resources={"metadata": {"path": str(chapter.source.parent)}},
-        on_cell_execute=lambda cell, cell_index: progress.cell(code_cells.index(cell)),
+        on_cell_execute=lambda cell, cell_index: progress.cell(number.get(cell["id"], progress.current)),
         on_cell_executed=lambda cell, cell_index, execute_reply: progress.cell_done(),
     )
     try:
@@ -111,7 +115,7 @@ def prepare(chapter: Chapter, parameters: dict[str, Any]) -> nbformat.NotebookNo
     del notebook.metadata["papermill"]
     for index, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{index:03d}"
-        if cell.metadata.get("tags") == ["injected-parameters"]:
+        if _INJECTED in _tags(cell):
             cell.metadata["tags"].append("remove-cell")
     return notebook
 
@@ -136,11 +140,15 @@ def normalise(notebook: nbformat.NotebookNode, name: str, root: Path) -> None:
                     output.data[mime_type] = clean(content)
 
 
+def _tags(cell: nbformat.NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])
+
+
 def _parameters(
     notebook: nbformat.NotebookNode, source: Path
 ) -> dict[str, tuple[ast.expr | None, ast.expr | None]]:
     """Default and annotation of each name that the parameters cell sets."""
-    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    cells = [cell for cell in notebook.cells if "parameters" in _tags(cell)]
     if len(cells) != 1:
         raise BuildError(f"{source} must have one cell tagged parameters; it has {len(cells)}")
     found: dict[str, tuple[ast.expr | None, ast.expr | None]] = {}

@@ -1,0 +1,48 @@
+"""The lock, the conda environment and the table of contents agree with what they are made from."""
+
+import re
+from pathlib import Path
+
+import yaml
+from book_pipeline import environment
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+LOCK = (ROOT / "requirements.lock").read_text()
+
+
+def requirements(lines):
+    return {Requirement(line).name.lower(): Requirement(line) for line in lines}
+
+
+def test_conda_environment_carries_the_pins_of_the_lock():
+    described = yaml.safe_load((ROOT / "environment.yml").read_text())
+    (pip,) = [entry["pip"] for entry in described["dependencies"] if isinstance(entry, dict)]
+    assert sorted(pip) == sorted([*environment.pins(LOCK), "-e ."])
+
+
+def test_lock_satisfies_every_direct_dependency():
+    lines = (line.partition("#")[0].strip() for line in (ROOT / "requirements.in").read_text().splitlines())
+    locked = requirements(environment.pins(LOCK))
+    for wanted in map(Requirement, filter(None, lines)):
+        (pin,) = locked[wanted.name.lower()].specifier
+        assert wanted.specifier.contains(pin.version), wanted
+
+
+def test_every_direct_dependency_has_its_reason():
+    lines = [line for line in (ROOT / "requirements.in").read_text().splitlines() if re.match(r"\w", line)]
+    assert [line for line in lines if not re.search(r"#\s*\w.{10,}", line)] == []
+
+
+def test_lock_is_hashed_and_names_no_host():
+    assert LOCK.count("--hash=sha256:") > len(environment.pins(LOCK))
+    assert not re.search(r"https?://|file:|--(extra-)?index-url|--find-links", LOCK)
+    for block in re.split(r"\n(?=\S)", LOCK.strip()):
+        assert "--hash=sha256:" in block, block
+
+
+def test_contents_list_exactly_the_chapters_present():
+    contents = (ROOT / "_toc.yml").read_text()
+    listed = re.findall(r"file: notebooks/(\w+)", contents)
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.py"))
+    assert len(listed) == len(set(listed))
