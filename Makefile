@@ -63,7 +63,7 @@ serve: setup ## look at the built book
 	@$(JOB) serve --preset "$(PRESET)"
 
 bench: setup ## benchmarks
-	@for file in benchmarks/bench_*.py; do \
+	@for file in benchmarks/*.py; do \
 	  test -e "$$file" || { echo "no benchmarks yet"; break; }; echo "$$file"; $(PY) "$$file" || exit 1; done
 
 accept-verdicts: setup ## record the scoreboard's verdicts

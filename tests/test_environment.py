@@ -31,7 +31,7 @@ def test_lock_satisfies_every_direct_dependency():
 
 def test_every_direct_dependency_has_its_reason():
     lines = [line for line in (ROOT / "requirements.in").read_text().splitlines() if re.match(r"\w", line)]
-    assert [line for line in lines if not re.search(r"#\s*\w.{10,}", line)] == []
+    assert [line for line in lines if not re.search(r"# \w", line)] == []
 
 
 def test_lock_is_hashed_and_names_no_host():

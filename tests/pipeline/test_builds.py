@@ -85,7 +85,7 @@ def test_failing_cell_is_named_and_leaves_nothing(book):
     edit(book / "notebooks/even.py", "object()", "partial = 1\nraise ArithmeticError('seven is odd')")
     done = pipeline(book, "build", check=False)
     assert done.returncode != 0
-    assert "even: cell 3 of 5 (line " in done.stderr
+    assert "even: cell 3 of 4 (line " in done.stderr
     assert "ArithmeticError: seven is odd" in done.stderr
     assert executed(book) == before
     assert not list(book.glob("_build/quick/chapters/.*"))
