@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from blackjax.mcmc import hmc
 from jax import Array
 
-from coding_schemes.sampling.hmc import DIVERGENCE_THRESHOLD, Info, unit_metric
+from coding_schemes.sampling.hmc import DIVERGENCE_THRESHOLD, Info, standard_normal, unit_metric
 
 
 def adjusted_steps(
@@ -65,13 +65,13 @@ def plain_steps(
 
     def body(position, step):
         noise_key, batch_key = jax.random.split(jax.random.fold_in(key, step))
-        leaves, structure = jax.tree.flatten(position)
-        slopes = jax.tree.leaves(gradient(batch_key, position))
-        moved = [
-            leaf + 0.5 * step_size**2 * slope + step_size * jax.random.normal(k, leaf.shape, leaf.dtype)
-            for k, leaf, slope in zip(jax.random.split(noise_key, len(leaves)), leaves, slopes)
-        ]
-        return structure.unflatten(moved), None
+        moved = jax.tree.map(
+            lambda w, slope, noise: w + 0.5 * step_size**2 * slope + step_size * noise,
+            position,
+            gradient(batch_key, position),
+            standard_normal(noise_key, position),
+        )
+        return moved, None
 
     position, _ = jax.lax.scan(body, weights, jnp.arange(num_steps))
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(position)]).all()

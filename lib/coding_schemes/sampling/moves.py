@@ -1,14 +1,248 @@
-"""Posterior-invariant moves for what local dynamics cannot do."""
+r"""Posterior-invariant moves for what local dynamics cannot do.
+
+A move maps (key, weights, posterior) to (weights, acceptance probability) and leaves the posterior
+e^{−U} invariant; `sample(..., moves=...)` makes them after every transition. All work on one chain
+and are vmapped over chains.
+"""
 
 from collections.abc import Callable
 
-MOVES: dict[str, Callable] = {}
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.linalg import cho_solve, solve_triangular
+
+from coding_schemes.posterior import Posterior, Weights
+
+#: Degree of homogeneity k, φ(λz) = λᵏ φ(z) for λ > 0.
+HOMOGENEOUS = {"linear": 1, "relu": 1, "relu_squared": 2}
 
 
-def check(name, posterior):
-    """Placeholder until the moves arrive."""
+def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+    r"""Exact draw of all readouts given the features.
+
+    With Φ = φ(z^L), A = √β s σ_a Φ (N, P), β the likelihood precision and s the readout scale, the
+    energy is ½‖√β Y − Aᵀã‖² + ½‖ã‖², so every column of ã is Gaussian:
+
+        ã ~ N(Λ⁻¹ A √β Y, Λ⁻¹),   Λ = 1 + AAᵀ  (N, N).
+
+    N ≤ P: with Λ = CCᵀ, ã = Λ⁻¹A√βY + C⁻ᵀξ. P < N: draw ã₀ ~ N(0, 1), ε ~ N(0, 1) and correct,
+    ã = ã₀ + A(1 + AᵀA)⁻¹(√βY − Aᵀã₀ − ε), which has this mean and covariance (Matheron's rule) and
+    factorises a (P, P) matrix only. A conditional draw is always accepted. Solved in float64 where
+    JAX has it enabled: Λ's condition number is O(1/T).
+    """
+    accurate = jnp.result_type(float)
+    features = posterior.network.phi(posterior.preactivations(weights)[-1]).astype(accurate)
+    root = jnp.sqrt(posterior.likelihood_precision).astype(accurate)
+    design = (root * posterior.network.readout_scale * posterior.readout_std).astype(accurate) * features
+    data = root * posterior.targets.astype(accurate)
+    shape = weights.readout.shape
+    if shape[0] <= data.shape[0]:
+        factor = jnp.linalg.cholesky(jnp.eye(shape[0], dtype=accurate) + design @ design.T)
+        noise = solve_triangular(factor.T, jax.random.normal(key, shape, accurate), lower=False)
+        readout = cho_solve((factor, True), design @ data) + noise
+    else:
+        first, second = jax.random.split(key)
+        start = jax.random.normal(first, shape, accurate)
+        mismatch = data - design.T @ start - jax.random.normal(second, data.shape, accurate)
+        factor = jnp.linalg.cholesky(jnp.eye(data.shape[0], dtype=accurate) + design.T @ design)
+        readout = start + design @ cho_solve((factor, True), mismatch)
+    return weights._replace(readout=readout.astype(posterior.dtype)), jnp.ones(())
 
 
-def exchange(key, weights, parity, posterior, temperatures):
-    """Placeholder until the moves arrive."""
-    raise NotImplementedError
+def scale(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+    r"""Rescale every neuron's incoming weights by 1/λ and its outgoing ones by λᵏ, layer by layer.
+
+    For φ homogeneous of degree k this leaves the outputs as they are, so a neuron with n incoming
+    weights w and m' outgoing weights v is accepted on its own, with its prior and the Jacobian
+    λ^{km' − n} of (w, v) → (w/λ, λᵏv):
+
+        log α = (km' − n) log λ − ½(λ^{−2} − 1)‖w‖² − ½(λ^{2k} − 1)‖v‖²,
+
+    log λ ~ N(0, 1/n), symmetric under λ → 1/λ.
+    """
+    degree = HOMOGENEOUS[posterior.network.nonlinearity]  # type: ignore[index]
+    layers = [weights.first, *weights.hidden, weights.readout.T]  # rows: incoming; columns: outgoing
+    acceptances = []
+    for index in range(len(layers) - 1):
+        incoming, outgoing = layers[index], layers[index + 1]
+        fan_in, fan_out = incoming.shape[1], outgoing.shape[0]
+        size_key, accept_key = jax.random.split(jax.random.fold_in(key, index))
+        log_scale = jax.random.normal(size_key, incoming.shape[:1], incoming.dtype) / fan_in**0.5
+        log_ratio = (
+            (degree * fan_out - fan_in) * log_scale
+            - 0.5 * jnp.expm1(-2 * log_scale) * jnp.square(incoming).sum(1)
+            - 0.5 * jnp.expm1(2 * degree * log_scale) * jnp.square(outgoing).sum(0)
+        )
+        accept = jnp.log(jax.random.uniform(accept_key, log_ratio.shape)) < log_ratio
+        log_scale = jnp.where(accept, log_scale, 0.0)
+        layers[index] = incoming * jnp.exp(-log_scale)[:, None]
+        layers[index + 1] = outgoing * jnp.exp(degree * log_scale)
+        acceptances.append(jnp.exp(jnp.minimum(log_ratio, 0.0)).mean())
+    first, *hidden, readout = layers
+    return Weights(first, tuple(hidden), readout.T), jnp.stack(acceptances).mean()
+
+
+def rotations(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+    r"""Rotate pairs of feature neurons, (a_i, a_j) and their incoming weights by the same angle θ.
+
+    An orthogonal map: Jacobian 1, and the prior is unchanged. It keeps a linear network's output and
+    nearly that of two co-active ReLU neurons, Σ over the pair of a φ(z); what changes is accepted
+    by Metropolis with the change of β/2‖Y − f‖² alone. The angle's density is symmetric: uniform on
+    the circle or, half of the time, of log-uniform size between 10⁻³ and 1.
+
+    Pairs are drawn with probability ∝ ‖a_i‖² + ‖a_j‖² (first neuron ∝ ‖a_i‖², second uniform). This sum
+    and the normaliser (N − 1) Σ_k ‖a_k‖² do not change under the move, so selection needs no
+    correction; and pairs that hold an outlier are tried N times more often than others.
+    N/2 pairs are tried one after the other.
+    """
+
+    def propose(key, readouts):
+        kind, sign, size, circle = jax.random.split(key, 4)
+        small = jax.random.choice(sign, jnp.array([-1.0, 1.0])) * 10 ** jax.random.uniform(
+            size, minval=-3.0, maxval=0.0
+        )
+        uniform = jax.random.uniform(circle, minval=-jnp.pi, maxval=jnp.pi)
+        return jnp.where(jax.random.bernoulli(kind), small, uniform), 0.0
+
+    return _pair_sweep(key, weights, posterior, propose)
+
+
+#: Width of the split-or-merge proposal about the merged state, in radians: bulk over outlier readout.
+MERGE_WIDTH = 0.02
+
+
+def split_merge(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+    r"""Merge two parallel neurons into one, or split one in two: a rotation to a chosen angle.
+
+    The readouts of a pair have a principal angle ψ = ½ atan2(2 a_i·a_j, ‖a_i‖² − ‖a_j‖²): the pair is
+    merged at ψ = 0 (all in i) and ψ = π/2 (all in j), evenly split at π/4. Rotating the pair by θ adds θ to
+    ψ and leaves the other coordinates of the pair as they are, so Lebesgue measure is dψ times a
+    measure that does not change, and an independence proposal with density q(ψ') is accepted with
+
+        log α = −β/2 Δ‖Y − f‖² + log q(ψ) − log q(ψ').
+
+    q is half uniform and half a Laplace law of width MERGE_WIDTH about the merged states. Pairs
+    are selected as in `rotations`.
+    """
+
+    def angle(pair):
+        gram = pair @ pair.T
+        return 0.5 * jnp.arctan2(2 * gram[0, 1], gram[0, 0] - gram[1, 1])
+
+    def log_density(psi):
+        from_merged = jnp.abs(_wrap(psi, jnp.pi / 2))
+        norm = 2 * MERGE_WIDTH * -jnp.expm1(-(jnp.pi / 4) / MERGE_WIDTH)
+        return jnp.log(0.5 * 2 / jnp.pi + 0.5 * jnp.exp(-from_merged / MERGE_WIDTH) / norm)
+
+    def propose(key, readouts):
+        kind, uniform_key, laplace_key, which = jax.random.split(key, 4)
+        uniform = jax.random.uniform(uniform_key, minval=-jnp.pi / 4, maxval=jnp.pi / 4)
+        quantile = jax.random.uniform(laplace_key, minval=-1.0, maxval=1.0)
+        reach = -jnp.expm1(-(jnp.pi / 4) / MERGE_WIDTH)
+        laplace = -jnp.sign(quantile) * MERGE_WIDTH * jnp.log1p(-jnp.abs(quantile) * reach)
+        new = jnp.where(jax.random.bernoulli(kind), laplace, uniform)
+        new += jnp.pi / 2 * jax.random.bernoulli(which)
+        old = angle(readouts)
+        return _wrap(new - old, jnp.pi), log_density(old) - log_density(new)
+
+    return _pair_sweep(key, weights, posterior, propose)
+
+
+def exchange(
+    key: Array, weights: Weights, parity: Array, *, posterior: Posterior, temperatures: Array
+) -> tuple[Weights, Array]:
+    r"""Replica exchange: swap the weights at neighbouring temperatures.
+
+    On the product of the posteriors at T_1 < T_2 < … a swap of neighbours changes only the likelihood
+    terms: log α = ½(β_k − β_{k+1})(‖Y − f_k‖² − ‖Y − f_{k+1}‖²). Pairs (k, k+1) with k ≡ parity (mod 2) are
+    disjoint and decided independently; parities alternate.
+
+    Args:
+        key: random key.
+        weights: of all replicas, leading axis (replicas,).
+        parity: 0 or 1.
+        posterior: at any temperature.
+        temperatures: T of every replica, shape (replicas,).
+
+    Returns:
+        The weights after the swaps, and the mean acceptance probability of the tried ones.
+    """
+    count = temperatures.shape[0]
+    precision = jax.vmap(lambda T: posterior.at_temperature(T).likelihood_precision)(temperatures)
+    error = jax.vmap(posterior.squared_error)(weights)
+    log_ratio = 0.5 * (precision[:-1] - precision[1:]) * (error[:-1] - error[1:])
+    tried = jnp.arange(count - 1) % 2 == parity
+    accept = tried & (jnp.log(jax.random.uniform(key, (count - 1,))) < log_ratio)
+    up = jnp.concatenate([accept, jnp.array([False])])
+    down = jnp.concatenate([jnp.array([False]), accept])
+    source = jnp.arange(count) + up - down
+    probability = jnp.where(tried, jnp.exp(jnp.minimum(log_ratio, 0.0)), 0.0)
+    return jax.tree.map(lambda leaf: leaf[source], weights), probability.sum() / jnp.maximum(tried.sum(), 1)
+
+
+MOVES: dict[str, Callable] = {
+    "gibbs": gibbs,
+    "scale": scale,
+    "rotations": rotations,
+    "split_merge": split_merge,
+}
+
+
+def check(name: str, posterior: Posterior) -> None:
+    """Raise ValueError where a move does not apply to the network."""
+    if name == "scale" and posterior.network.nonlinearity not in HOMOGENEOUS:
+        raise ValueError(
+            f"moves: 'scale' needs a homogeneous nonlinearity, one of {sorted(HOMOGENEOUS)}; "
+            f"got {posterior.network.nonlinearity!r}"
+        )
+    if name in ("rotations", "split_merge") and posterior.network.width < 2:
+        raise ValueError(f"moves: {name!r} needs at least two neurons, got width {posterior.network.width}")
+
+
+def _pair_sweep(key, weights: Weights, posterior: Posterior, propose: Callable) -> tuple[Weights, Array]:
+    """N/2 pair rotations in sequence; propose(key, ã of the pair (2, m)) gives θ and log q(old)/q(new)."""
+    network = posterior.network
+    width = network.width
+    layers = posterior.preactivations(weights)
+    incoming = weights.hidden[-1] if network.depth > 1 else weights.first
+    shared_rows = network.depth == 1 and posterior.root is None  # z^L is the incoming matrix itself
+    to_output = network.readout_scale * posterior.readout_std
+
+    def attempt(carry, step):
+        readout, incoming, z, residual = carry
+        pick, partner, angle, accept_key = jax.random.split(jax.random.fold_in(key, step), 4)
+        norm_sq = jnp.square(readout).sum(1)
+        i = jax.random.categorical(pick, jnp.log(norm_sq))
+        j = (i + jax.random.randint(partner, (), 1, width)) % width
+        pair = jnp.stack([i, j])
+        theta, log_correction = propose(angle, readout[pair])
+        cos, sin = jnp.cos(theta), jnp.sin(theta)
+        turn = jnp.array([[cos, -sin], [sin, cos]]).astype(readout.dtype)
+        new_readout, new_z = turn @ readout[pair], turn @ z[pair]
+        change = new_readout.T @ network.phi(new_z) - readout[pair].T @ network.phi(z[pair])
+        new_residual = residual - to_output * change
+        # ‖r'‖² − ‖r‖² as (r' − r)·(r' + r): no cancellation between two large sums
+        error_change = jnp.sum((new_residual - residual) * (new_residual + residual), dtype=jnp.result_type(float))
+        log_ratio = log_correction - 0.5 * posterior.likelihood_precision * error_change
+        accept = jnp.log(jax.random.uniform(accept_key)) < log_ratio
+
+        def put(array, rows):
+            return array.at[pair].set(jnp.where(accept, rows, array[pair]))
+
+        z = put(z, new_z)
+        incoming = z if shared_rows else put(incoming, turn @ incoming[pair])
+        residual = jnp.where(accept, new_residual, residual)
+        return (put(readout, new_readout), incoming, z, residual), jnp.exp(jnp.minimum(log_ratio, 0.0))
+
+    residual = (posterior.targets - network.outputs(layers[-1], posterior.readouts(weights))).T
+    start = (weights.readout, incoming, layers[-1], residual)
+    (readout, incoming, _, _), acceptance = jax.lax.scan(attempt, start, jnp.arange(max(1, width // 2)))
+    if network.depth > 1:
+        return Weights(weights.first, (*weights.hidden[:-1], incoming), readout), acceptance.mean()
+    return Weights(incoming, (), readout), acceptance.mean()
+
+
+def _wrap(angle: Array, period: float) -> Array:
+    """Angle modulo its period, in (−period/2, period/2]."""
+    return period / 2 - jnp.mod(period / 2 - angle, period)

@@ -257,7 +257,14 @@ def sample(
                 else:
                     fractions = (first + jnp.arange(1, block + 1)) / length if phase == "anneal" else jnp.ones(block)
                     state, out = _warmup_block(
-                        posterior, settings, key, state, hot, target, fractions.astype(posterior.dtype), phase
+                        posterior,
+                        settings,
+                        key,
+                        state,
+                        hot,
+                        target,
+                        fractions.astype(posterior.dtype),
+                        phase == "anneal",
                     )
                 out = jax.tree.map(np.asarray, out)
                 _check_finite(out["info"], state, thinning if phase == "sample" else 1)
@@ -351,24 +358,26 @@ def _report(posterior, state, info: Info, accepted, step_size):
 # ---- compiled blocks ------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames=("settings", "phase"))
-def _warmup_block(posterior, settings, key, state, hot, target, fractions, phase):
+@functools.partial(jax.jit, static_argnames=("settings",))
+def _warmup_block(posterior, settings, key, state, hot, target, fractions, annealing):
+    """Warm-up transitions; one program for annealing and adaptation, `annealing` (bool) is traced."""
     _, update, _ = dual_averaging_adaptation(settings.target_acceptance)
 
     def step(carry, fraction):
         state, previous = carry
         temperatures = hot ** (1 - fraction) * target**fraction
-        if phase == "anneal":  # ε follows √T, the scale of the stiffest direction, corrected below
-            state = state._replace(log_step_size=state.log_step_size + 0.5 * _log_stiffness(temperatures, previous))
+        # ε follows √T, the scale of the stiffest direction; the acceptance corrects it below
+        state = state._replace(log_step_size=state.log_step_size + 0.5 * _log_stiffness(temperatures, previous))
         used = jnp.exp(state.log_step_size[0])
         state, info, accepted = _iterate(posterior, settings, key, state, temperatures)
-        acceptance = jnp.where(jnp.isnan(info.acceptance), 0.0, info.acceptance).mean(0).astype(jnp.float32)
-        if phase == "anneal":
-            error = acceptance - settings.target_acceptance
-            state = state._replace(log_step_size=state.log_step_size + ANNEAL_GAIN * error)
-        elif settings.method != "plain_langevin":
+        if settings.method != "plain_langevin":
+            acceptance = jnp.where(jnp.isnan(info.acceptance), 0.0, info.acceptance).mean(0).astype(jnp.float32)
+            corrected = state.log_step_size + ANNEAL_GAIN * (acceptance - settings.target_acceptance)
             averaging = jax.vmap(update)(state.averaging, acceptance)
-            state = state._replace(averaging=averaging, log_step_size=averaging.log_step_size)
+            adapted = averaging.log_step_size.astype(jnp.float32)
+            state = state._replace(
+                averaging=averaging, log_step_size=jnp.where(annealing, corrected, adapted)
+            )
         return (state, temperatures), _report(posterior.at_temperature(temperatures[0]), state, info, accepted, used)
 
     start = hot ** (1 - fractions[0]) * target ** fractions[0]
@@ -376,7 +385,7 @@ def _warmup_block(posterior, settings, key, state, hot, target, fractions, phase
     return state, {"info": jax.tree.map(_chains_first, info)}
 
 
-#: Gain of the step-size correction while annealing: one full rejection costs 16 % of the step.
+#: Gain of the step-size correction while annealing, one full rejection costs 16 % of the step.
 ANNEAL_GAIN = 0.2
 
 
