@@ -333,3 +333,48 @@ def test_failure_to_converge_is_reported(monkeypatch):
         solution = sigmoidal.solve(classes(500, one_hot(0.5)), 1e-3)
     assert not solution.converged
     assert solution.residual > 1e-8
+
+
+# --- transitions --------------------------------------------------------------------------------
+
+
+def test_critical_temperature_ends_redundancy():
+    task = classes(200, one_hot(0.5))
+    transition = sigmoidal.critical_temperature(task, tolerance=0.01)
+    assert 0.06 < transition.temperature < 0.08
+    below = sigmoidal.solve(task, 0.97 * transition.temperature)
+    above = sigmoidal.solve(task, 1.03 * transition.temperature)
+    assert below.num_peaks() > 1
+    assert below.readout_spread > 0.01
+    assert above.num_peaks() == 1
+    assert above.readout_spread == 0
+    assert transition.distance > 0.5  # codes fade away; they do not merge
+    assert transition.weight < 0.2
+    with pytest.raises(ValueError, match="low, high"):
+        sigmoidal.critical_temperature(task, 0.2, 0.5)
+
+
+def test_transition_along_the_targets_agrees_with_a_scan():
+    task = classes(500, one_hot(0.5))
+    ends = (one_hot(0.4), one_hot(0.55))
+    (transition,) = sigmoidal.transitions(task, (1e-3, 1e-3), ends, num_points=2, tolerance=0.02)
+    y_minus = transition.class_targets[0, 1]
+    assert 0.46 < y_minus < 0.49
+    assert sigmoidal.solve(task, 1e-3, class_targets=one_hot(y_minus - 0.01)).occupancy([1, 1, 1]) < 0.01
+    assert sigmoidal.solve(task, 1e-3, class_targets=one_hot(y_minus + 0.01)).occupancy([1, 1, 1]) > 0.01
+
+
+def test_phase_diagram_agrees_with_single_solves():
+    task = classes(60, one_hot(0.0))
+    targets, temperatures = [one_hot(0.0), one_hot(0.5)], np.array([0.02, 0.5, 0.1])
+    diagram = sigmoidal.phase_diagram(task, targets, temperatures)
+    assert diagram.converged.all()
+    np.testing.assert_allclose(diagram.occupancies.sum(-1), 1, atol=1e-4)
+    for k, target in enumerate(targets):
+        for j, temperature in enumerate(temperatures):
+            alone = sigmoidal.solve(task, temperature, class_targets=target)
+            np.testing.assert_allclose(diagram.free_energy[k, j], alone.free_energy, atol=1e-6)
+            assert diagram.num_peaks[k, j] == alone.num_peaks()
+            assert diagram.training_error[k, j] > 0
+    assert np.all(diagram.num_peaks[:, 1] == 1)
+    assert np.all(diagram.num_peaks[:, 0] > 1)

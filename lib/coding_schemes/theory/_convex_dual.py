@@ -206,7 +206,8 @@ def _quadrature_integral(field, problem, side) -> Integral:
     mean = lattice.weights @ statistics
     covariance = (statistics * lattice.weights[:, None]).T @ statistics - np.outer(mean, mean)
     within = lattice.weights[:, None] * lattice.variances * problem.counts
-    _add_blocks(covariance, np.einsum("ic,ir,iq->crq", within, lattice.points, lattice.points, optimize=True))
+    blocks = [(lattice.points * column[:, None]).T @ lattice.points for column in within.T]
+    _add_blocks(covariance, np.array(blocks))
     return Integral(lattice.log_value, mean, covariance)
 
 
@@ -381,10 +382,13 @@ def assigned_lattice(field, problem, side, spacing):
         return lattice, maxima, np.zeros(len(lattice.points), int)
     # Neighbouring points share their fate: climb from the cells of a lattice twice as coarse.
     cell = 2 * spacing * np.sqrt(problem.readout_variance)
-    cells, of_point = np.unique(np.floor(lattice.points / cell + 1e-6), axis=0, return_inverse=True)
+    cells = np.floor(lattice.points / cell + 1e-6).astype(int)
+    index = np.ravel_multi_index((cells - cells.min(axis=0)).T, np.ptp(cells, axis=0) + 1)
+    _, first, of_point = np.unique(index, return_index=True, return_inverse=True)
+    cells = cells[first]
     climbed = _ascend((cells + 0.5) * cell, field, problem, side, 30)
     nearest = np.argmin(np.sum((climbed[:, None, :] - maxima) ** 2, axis=2), axis=1)
-    return lattice, maxima, nearest[of_point.ravel()]
+    return lattice, maxima, nearest[of_point]
 
 
 PEAKS = {"quadrature": _quadrature_peaks, "laplace": _laplace_peaks}

@@ -37,9 +37,11 @@ Source: paper A, "Redundant coding scheme" and supplement B.1. The convex dual, 
 temperature, finite P and restricted schemes, is this book's formulation.
 """
 
+import itertools
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
@@ -124,6 +126,16 @@ class Solution:
     def temperature(self) -> float:
         """T."""
         return self.problem.temperature
+
+    @property
+    def readout_spread(self) -> float:
+        """Σ_γ P_γ |a_γ − ā|², variance of the readouts between codes; 0 without a redundant scheme."""
+        centred = self.readouts - self.probabilities @ self.readouts
+        return float(self.probabilities @ np.sum(centred**2, axis=1))
+
+    def num_peaks(self, min_probability: float = 0.01) -> int:
+        """How many maxima of the readout posterior hold at least this fraction of the neurons."""
+        return int(np.sum(self.probabilities >= min_probability))
 
     def occupancy(self, code: Sequence[bool] | np.ndarray) -> float:
         """Fraction of neurons with a code (summed over its maxima; 0 where it does not occur)."""
@@ -247,6 +259,213 @@ def _solve(problem, method, restriction, occupancies, start) -> Solution:
     return _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, converged)
 
 
+@dataclass(frozen=True, eq=False)
+class PhaseDiagram:
+    """Coding schemes over a grid of k class targets and j temperatures.
+
+    Attributes:
+        class_targets: (k, C, m).
+        temperatures: (j,).
+        codes: all 2^C codes, in binary order, shape (2^C, C).
+        occupancies: fraction of neurons with each code, shape (k, j, 2^C).
+        num_peaks: maxima of the readout posterior holding at least 1 % of the neurons, shape (k, j).
+        readout_spread: Σ_γ P_γ |a_γ − ā|², zero without a redundant scheme, shape (k, j).
+        free_energy: per neuron, shape (k, j).
+        training_error: Σ_c (n_c/P) |T t_c|², squared error of the mean predictor per input, shape (k, j).
+        converged: shape (k, j).
+    """
+
+    class_targets: np.ndarray
+    temperatures: np.ndarray
+    codes: np.ndarray
+    occupancies: np.ndarray
+    num_peaks: np.ndarray
+    readout_spread: np.ndarray
+    free_energy: np.ndarray
+    training_error: np.ndarray
+    converged: np.ndarray
+
+
+def phase_diagram(
+    task: Task, class_targets: Iterable[np.ndarray], temperatures: Sequence[float] | np.ndarray, **options
+) -> PhaseDiagram:
+    """Solve on a grid of targets and temperatures, each target's line started from its highest T.
+
+    Args:
+        task: gives the classes' sizes.
+        class_targets: k matrices (C, m).
+        temperatures: (j,).
+        **options: as for `solve`.
+
+    Returns:
+        Occupancies of all codes and order parameters on the grid.
+
+    Raises:
+        ValueError: as `solve`.
+
+    Source: the book's own; paper A leaves finite temperature open.
+    """
+    temperatures = np.asarray(temperatures, float)
+    targets = np.array([np.asarray(y, float) for y in class_targets])
+    downwards = np.argsort(-temperatures)
+    rows = []
+    for target in targets:
+        row = scan(task, temperatures[downwards], [target] * len(temperatures), **options)
+        rows.append([row[i] for i in np.argsort(downwards)])
+    counts = np.asarray(task.class_counts, float)
+    codes = np.array(list(itertools.product((False, True), repeat=len(counts))))
+    return PhaseDiagram(
+        class_targets=targets,
+        temperatures=temperatures,
+        codes=codes,
+        occupancies=np.array([[[s.occupancy(code) for code in codes] for s in row] for row in rows]),
+        num_peaks=np.array([[s.num_peaks() for s in row] for row in rows]),
+        readout_spread=np.array([[s.readout_spread for s in row] for row in rows]),
+        free_energy=np.array([[s.free_energy for s in row] for row in rows]),
+        training_error=np.array(
+            [[counts @ np.sum(s.training_residual**2, 1) / counts.sum() for s in row] for row in rows]
+        ),
+        converged=np.array([[s.converged for s in row] for row in rows]),
+    )
+
+
+class Transition(NamedTuple):
+    """Where the number of peaks of the readout posterior changes along a line.
+
+    Attributes:
+        temperature: T at the transition.
+        class_targets: (C, m) at the transition.
+        position: on the line, 0 at its start and 1 at its stop.
+        before: the scheme just before it.
+        after: the scheme just after it.
+        weight: fraction of neurons that the peak with fewest holds just before, or after, it; a small weight
+            says that codes come and go continuously in number of neurons.
+        distance: from that peak's readout to the nearest other one; a finite one says that codes do not merge.
+    """
+
+    temperature: float
+    class_targets: np.ndarray
+    position: float
+    before: Solution
+    after: Solution
+    weight: float
+    distance: float
+
+
+def transitions(
+    task: Task,
+    temperatures: tuple[float, float],
+    class_targets: tuple[np.ndarray, np.ndarray] | None = None,
+    *,
+    num_points: int = 21,
+    min_probability: float = 0.01,
+    tolerance: float = 1e-3,
+    **options,
+) -> list[Transition]:
+    """All changes in the number of occupied peaks on a straight line in T and targets.
+
+    The line is scanned at `num_points` points and every change found is bisected.
+
+    Args:
+        task: gives the classes' sizes, and the targets unless given.
+        temperatures: T at the line's start and stop.
+        class_targets: (C, m) targets at its start and stop; None: the task's at both.
+        num_points: of the first scan; two changes that cancel between two points are missed.
+        min_probability: a peak counts when it holds at least this fraction of the neurons.
+        tolerance: on the position, as a fraction of the line.
+        **options: as for `solve`.
+
+    Returns:
+        The transitions in order along the line.
+
+    Raises:
+        ValueError: as `solve`.
+    """
+    ends = (task.class_targets,) * 2 if class_targets is None else class_targets
+    first, last = (np.asarray(end, float) for end in ends)
+
+    def at(position, start=None):
+        temperature = (1 - position) * temperatures[0] + position * temperatures[1]
+        target = (1 - position) * first + position * last
+        return solve(task, temperature, class_targets=target, start=start, **options)
+
+    positions = np.linspace(0, 1, num_points)
+    line = [at(positions[0])]
+    for position in positions[1:]:
+        line.append(at(position, line[-1].dual_field))
+    found = []
+    for low, high, before, after in zip(positions, positions[1:], line, line[1:]):
+        if before.num_peaks(min_probability) == after.num_peaks(min_probability):
+            continue
+        while high - low > tolerance:
+            middle = at(0.5 * (low + high), before.dual_field)
+            if middle.num_peaks(min_probability) == before.num_peaks(min_probability):
+                low, before = 0.5 * (low + high), middle
+            else:
+                high, after = 0.5 * (low + high), middle
+        larger = max(before, after, key=lambda s: s.num_peaks(min_probability))
+        occupied = larger.probabilities >= min_probability
+        smallest = np.flatnonzero(occupied)[np.argmin(larger.probabilities[occupied])]
+        gaps = np.linalg.norm(larger.readouts[occupied] - larger.readouts[smallest], axis=1)
+        position = 0.5 * (low + high)
+        found.append(
+            Transition(
+                temperature=(1 - position) * temperatures[0] + position * temperatures[1],
+                class_targets=(1 - position) * first + position * last,
+                position=position,
+                before=before,
+                after=after,
+                weight=float(larger.probabilities[smallest]),
+                distance=float(np.sort(gaps)[1]) if len(gaps) > 1 else 0.0,
+            )
+        )
+    return found
+
+
+def critical_temperature(
+    task: Task, low: float = 0.01, high: float = 1.0, *, tolerance: float = 1e-3, **options
+) -> Transition:
+    """The temperature above which the readout posterior has a single peak: the end of redundancy.
+
+    Args:
+        task: orthogonal inputs.
+        low: a temperature with a redundant scheme.
+        high: a temperature without one.
+        tolerance: relative, on T_c.
+        **options: as for `solve`; and min_probability as for `transitions`.
+
+    Returns:
+        The Transition at T_c. At finite P the posterior changes smoothly and T_c is where its peaks
+        merge or fall below min_probability.
+
+    Raises:
+        ValueError: the scheme is not redundant at `low`, or still is at `high`; or as `solve`.
+    """
+    min_probability = options.pop("min_probability", 0.01)
+    before, after = (solve(task, temperature, **options) for temperature in (low, high))
+    if before.num_peaks(min_probability) < 2 or after.num_peaks(min_probability) > 1:
+        raise ValueError(
+            f"low, high: the scheme has {before.num_peaks(min_probability)} peaks at T = {low} and "
+            f"{after.num_peaks(min_probability)} at T = {high}; needs several at low and one at high"
+        )
+    while high / low > 1.2:
+        middle = np.sqrt(low * high)
+        solution = solve(task, middle, start=after.dual_field, **options)
+        if solution.num_peaks(min_probability) > 1:
+            low = middle
+        else:
+            high, after = middle, solution
+    found = transitions(
+        task,
+        (high, low),
+        num_points=2,
+        min_probability=min_probability,
+        tolerance=tolerance * high / (high - low),
+        **options,
+    )
+    return found[0]
+
+
 # --- what the solution looks like ---------------------------------------------------------------
 
 
@@ -318,7 +537,7 @@ def kernel(solution: Solution, labels: np.ndarray) -> np.ndarray:
         labels: class of every input, shape (P,).
 
     Returns:
-        K, shape (P, P): class block plus class-wise diagonal.
+        K of shape (P, P), class block plus class-wise diagonal.
     """
     labels = np.asarray(labels)
     return solution.kernel_block[np.ix_(labels, labels)] + np.diag(solution.kernel_diagonal[labels])
