@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import shutil
+import tempfile
 import uuid
 from pathlib import Path
 from typing import Any
@@ -70,9 +71,9 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
         cell for cell in notebook.cells if cell.cell_type == "code" and _INJECTED not in _tags(cell)
     ]
     number = {cell["id"]: index for index, cell in enumerate(code_cells)}
-    partial = chapter.folder.with_name(f".{chapter.folder.name}.part")
-    shutil.rmtree(partial, ignore_errors=True)
-    (partial / "artifacts").mkdir(parents=True)
+    chapter.folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{chapter.folder.name}-", dir=chapter.folder.parent))
+    (partial / "artifacts").mkdir()
     progress.begin([cell.source for cell in code_cells])
     client = NotebookClient(
         notebook,
