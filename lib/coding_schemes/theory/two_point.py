@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize
 
 UNALTERED = (1.0, 1.0, 1.0, 1.0, 1.0)
-"""Factors of the five terms, in the order they stand in the equations: the theory itself."""
+"""The theory itself, as factors of the five terms in the order they stand in the equations."""
 
 ALTERED = {
     "Ḣ doubled": (2.0, 1.0, 1.0, 1.0, 1.0),
@@ -95,7 +95,7 @@ class Fit:
         errors: normalised fit error of H, Q and w, shape (3,): squared deviation of theory from network
             over the network's squared deviation from its own time average (0 perfect, 1 no better
             than a constant).
-        error: their mean.
+        error: the same for the three together, sums before the ratio. This is what the fit minimises.
         solution: the fitted trajectory.
         converged: the least-squares search ended at an optimum and the trajectory was solved.
     """
@@ -126,11 +126,13 @@ class LossFit:
     loss: np.ndarray
 
 
-def measure(representations: ArrayLike, outputs: ArrayLike, targets: ArrayLike) -> tuple:
+def measure(
+    H: ArrayLike, outputs: ArrayLike, targets: ArrayLike
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The three squared quantities of a network at two points.
 
     Args:
-        representations: hidden activations of the two points, shape (..., N, 2).
+        H: squared distance of the two representations, shape (...).
         outputs: f at the two points, shape (..., 2, m).
         targets: y at the two points, shape (2, m).
 
@@ -138,21 +140,16 @@ def measure(representations: ArrayLike, outputs: ArrayLike, targets: ArrayLike) 
         H, Q, w, each of shape (...), as in the module's equations.
 
     Raises:
-        ValueError: there are not exactly two points.
+        ValueError: there are not exactly two points, or shapes disagree.
     """
-    representations, outputs, targets = (
-        jnp.asarray(representations),
-        jnp.asarray(outputs),
-        jnp.asarray(targets),
-    )
-    if representations.shape[-1] != 2 or outputs.shape[-2] != 2 or targets.shape[0] != 2:
+    H, outputs, targets = (np.asarray(x, dtype=float) for x in (H, outputs, targets))
+    if outputs.shape[-2:] != targets.shape or len(targets) != 2 or H.shape != outputs.shape[:-2]:
         raise ValueError(
-            f"representations, outputs, targets: got shapes {representations.shape}, {outputs.shape}, "
-            f"{targets.shape}; needs (..., N, 2), (..., 2, m), (2, m)"
+            f"H, outputs, targets: got shapes {H.shape}, {outputs.shape}, {targets.shape}; "
+            "needs (...), (..., 2, m), (2, m)"
         )
-    H = jnp.sum(jnp.square(representations[..., 1] - representations[..., 0]), axis=-1)
     output_difference = outputs[..., 1, :] - outputs[..., 0, :]
-    Q = jnp.sum(jnp.square(output_difference), axis=-1)
+    Q = np.sum(np.square(output_difference), axis=-1)
     return H, Q, Q - output_difference @ (targets[1] - targets[0])
 
 
@@ -384,9 +381,9 @@ def fit(
 ) -> Fit:
     """Least-squares fit of η_h and η_y to a network's three trajectories.
 
-    Minimises Σ_t (ΔH)² / var H + (ΔQ)² / var Q + (Δw)² / var w over log η_h and log η_y, from the best
-    points of a grid that spans every pair of rates for which something happens within the given
-    times, with derivatives through the ODE solver.
+    Minimises Σ_t (ΔH)² + (ΔQ)² + (Δw)² over log η_h and log η_y, from the best points of a grid that
+    spans every pair of rates for which something happens within the given times, with
+    derivatives through the ODE solver.
 
     Args:
         times: in training steps, shape (n,).
@@ -405,8 +402,7 @@ def fit(
         ValueError: a trajectory is not finite (a diverged training run), does not move, or has the
             wrong length; or as :func:`solve`.
 
-    Source: paper C, Eq. 49, with every trajectory divided by its variance so that units do not
-    decide which of the three is fitted.
+    Source: paper C, Eq. 49.
     """
     times = np.asarray(times, dtype=float)
     observed = np.stack([np.asarray(x, dtype=float) for x in (H, Q, w)])
@@ -416,14 +412,15 @@ def fit(
         )
     if not np.all(np.isfinite(observed)):
         raise ValueError("H, Q, w: hold NaN or infinite values; the training run diverged")
-    scales = np.std(observed, axis=1)
-    if np.any(scales <= 0):
+    variances = np.var(observed, axis=1)
+    if np.any(variances <= 0):
         raise ValueError("H, Q, w: one of them never changes, so there is nothing to fit")
     _check(H0=observed[0, 0], Q0=observed[1, 0], dx2=dx2, dy2=dy2)
 
+    scale = np.sqrt(np.mean(variances))
     starts = _starting_rates(times, observed, dx2, dy2)
     with jax.enable_x64(True):
-        data = _float64(observed, scales, dx2, dy2, times, factors)
+        data = _float64(observed, scale, dx2, dy2, times, factors)
         costs = np.asarray(_grid_costs(jnp.asarray(starts, jnp.float64), *data))
         best = starts[np.argsort(np.where(np.isfinite(costs), costs, np.inf))[:num_starts]]
         searches = [_refine(start, data) for start in best]
@@ -431,17 +428,17 @@ def fit(
     eta_h, eta_y = np.exp(search.x)
     H0, Q0, w0 = observed[:, 0]
     solution = solve(H0, Q0, w0, eta_h, eta_y, dx2, dy2, times, factors=factors, relative_tolerance=1e-7)
-    residuals = (np.stack([solution.H, solution.Q, solution.w]) - observed) / scales[:, None]
-    errors = np.mean(residuals**2, axis=1)
+    residuals = np.stack([solution.H, solution.Q, solution.w]) - observed
+    mean_squares = np.mean(residuals**2, axis=1)
     converged = bool(search.success) and solution.converged
     if not converged:
         warnings.warn("two_point.fit: no optimum found; see the fit's error", stacklevel=2)
     return Fit(
         eta_h=float(eta_h),
         eta_y=float(eta_y),
-        log_standard_errors=_standard_errors(search.jac, residuals),
-        errors=errors,
-        error=float(np.mean(errors)),
+        log_standard_errors=_standard_errors(search.jac, residuals / scale),
+        errors=mean_squares / variances,
+        error=float(np.sum(mean_squares) / np.sum(variances)),
         solution=solution,
         converged=converged,
     )
@@ -561,7 +558,7 @@ def _trajectory(log_rates, initial, dx2, dy2, times, factors, relative_tolerance
     eta_h, eta_y = jnp.exp(log_rates)
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(_rates_of_change),
-        diffrax.Kvaerno5() if not forward_mode else diffrax.Dopri8(),
+        diffrax.Tsit5(),
         t0=times[0],
         t1=times[-1],
         dt0=None,
@@ -570,7 +567,7 @@ def _trajectory(log_rates, initial, dx2, dy2, times, factors, relative_tolerance
         saveat=diffrax.SaveAt(ts=times),
         stepsize_controller=diffrax.PIDController(rtol=relative_tolerance, atol=1e-3 * relative_tolerance),
         adjoint=diffrax.ForwardMode() if forward_mode else diffrax.RecursiveCheckpointAdjoint(),
-        max_steps=4096,
+        max_steps=16384,
         throw=False,
     )
     H = jnp.exp(solution.ys[:, 0])
@@ -578,17 +575,23 @@ def _trajectory(log_rates, initial, dx2, dy2, times, factors, relative_tolerance
     return H, H * solution.ys[:, 1], H * solution.ys[:, 2], solution.stats["num_steps"], success
 
 
-def _residuals(log_rates, observed, scales, dx2, dy2, times, factors):
+def _residuals(log_rates, observed, scale, dx2, dy2, times, factors):
     H, Q, w, _, success = _trajectory(
         log_rates, observed[:, 0], dx2, dy2, times, factors, 1e-6, forward_mode=True
     )
-    residuals = (jnp.stack([H, Q, w]) - observed) / scales[:, None]
+    residuals = (jnp.stack([H, Q, w]) - observed) / scale
     solved = success & jnp.all(jnp.isfinite(residuals))
     return jnp.where(solved, residuals, 1e3).ravel() / jnp.sqrt(residuals.size)
 
 
-_residuals_jit = jax.jit(_residuals)
-_jacobian_jit = jax.jit(jax.jacfwd(_residuals))
+@jax.jit
+def _residuals_and_jacobian(log_rates, *data):
+    def doubled(x):
+        residuals = _residuals(x, *data)
+        return residuals, residuals
+
+    jacobian, residuals = jax.jacfwd(doubled, has_aux=True)(log_rates)
+    return residuals, jnp.nan_to_num(jacobian)
 
 
 @jax.jit
@@ -607,15 +610,19 @@ def _starting_rates(times, observed, dx2, dy2) -> np.ndarray:
 
 
 def _refine(start, data):
-    def jacobian(x, *args):
-        return np.nan_to_num(np.asarray(_jacobian_jit(jnp.asarray(x, jnp.float64), *args)))
+    at: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}  # SciPy asks for residuals and Jacobian one by one
+
+    def evaluate(x):
+        if x.tobytes() not in at:
+            residuals, jacobian = _residuals_and_jacobian(jnp.asarray(x, jnp.float64), *data)
+            at[x.tobytes()] = np.asarray(residuals), np.asarray(jacobian)
+        return at[x.tobytes()]
 
     return optimize.least_squares(
-        lambda x, *args: np.asarray(_residuals_jit(jnp.asarray(x, jnp.float64), *args)),
+        lambda x: evaluate(x)[0],
         start,
-        jacobian,
+        lambda x: evaluate(x)[1],
         bounds=(start - 12, start + 12),
-        args=data,
         xtol=1e-8,
         ftol=1e-10,
     )
