@@ -15,8 +15,9 @@ import jupytext
 import nbformat
 from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import CellExecutionError
 from papermill.parameterize import parameterize_notebook
+from traitlets.config import Config
 
 from book_pipeline.progress import Progress
 from book_pipeline.project import BUILD, BuildError, Chapter, Project
@@ -75,25 +76,29 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
     partial = Path(tempfile.mkdtemp(prefix=f".{chapter.folder.name}-", dir=chapter.folder.parent))
     (partial / "artifacts").mkdir()
     progress.begin([cell.source for cell in code_cells])
+    sockets = tempfile.TemporaryDirectory(prefix="book-")  # on ports, two kernels may pick the same one
     client = NotebookClient(
         notebook,
         timeout=None,
         kernel_name=NATIVE_KERNEL_NAME,
         record_timing=False,
         coalesce_streams=True,
+        config=Config(KernelManager={"transport": "ipc", "ip": f"{sockets.name}/kernel"}),
         resources={"metadata": {"path": str(chapter.source.parent)}},
         on_cell_execute=lambda cell, cell_index: progress.cell(number.get(cell["id"], progress.current)),
         on_cell_executed=lambda cell, cell_index, execute_reply: progress.cell_done(),
     )
     try:
-        client.execute(env=_environment(project, chapter, partial / "artifacts"))
-    except (CellExecutionError, DeadKernelError) as error:
-        shutil.rmtree(partial, ignore_errors=True)
+        with sockets:
+            client.execute(env=_environment(project, chapter, partial / "artifacts"))
+        normalise(notebook, chapter.name, project.root)
+        nbformat.write(notebook, partial / chapter.notebook.name)
+        shutil.rmtree(chapter.folder, ignore_errors=True)
+        os.replace(partial, chapter.folder)
+    except (CellExecutionError, RuntimeError) as error:  # the second: the kernel died or did not start
         raise BuildError(_failure(chapter, code_cells, progress.current, error)) from error
-    normalise(notebook, chapter.name, project.root)
-    nbformat.write(notebook, partial / chapter.notebook.name)
-    shutil.rmtree(chapter.folder, ignore_errors=True)
-    os.replace(partial, chapter.folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     progress.end()
 
 
@@ -219,7 +224,7 @@ def _failure(
         outputs = code_cells[current].outputs
         detail = "\n".join(line for o in outputs if o.output_type == "error" for line in o.traceback)
     else:
-        reason = "the kernel died (out of memory, or killed from outside)"
+        reason = f"the kernel did not start, or was killed (out of memory?): {error}"
         detail = source
     place = f"cell {current + 1} of {len(code_cells)}" + (f" (line {line})" if line else "")
     text = f"{chapter.name}: {place} of {chapter.source.name} failed: {reason}\n\n{detail}"
