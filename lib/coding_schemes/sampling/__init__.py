@@ -1,5 +1,34 @@
-"""Samplers of the weight posterior."""
+"""Samplers of the weight posterior, and the checks that they are in equilibrium.
 
+    samples = sampling.sample(posterior, key, num_samples=200, num_chains=4)      # HMC from the prior
+    samples.readouts           # a, (chains, samples, N, m), paper A's units
+    samples.preactivations[l]  # z of layer l + 1, (chains, samples, N, P)
+    samples.info               # acceptance, energy, squared_error, step_size … (chains, samples)
+    samples.warmup_info        # the same for every warm-up transition
+    samples.final              # last weights of every chain; `init=samples.final` goes on
+
+- `method="hmc" | "nuts" | "langevin" | "plain_langevin"`; a transition is one trajectory, or
+  `langevin_steps` Langevin steps. `moves=("gibbs", "rotations", "split_merge", "scale")` follow every
+  transition; `temperatures=(…)` adds replicas that exchange with the stored one.
+- `init="prior"` anneals T down in the first half of the warm-up; `init=Weights` (e.g. `posterior.planted`)
+  starts there at the target T. `num_warmup=0, step_size=…` samples at once.
+- `store=("readouts", "preactivations", "weights", "outputs", "kernels")`: take only what is needed;
+  preactivations are chains × samples × N × P numbers, kernels one mean per chain.
+- `predict_inputs=X` gives `samples.predictions`: outputs of every sample, mean, variance, mean test kernel,
+  class_error(labels, targets).
+- `diagnostics.convergence(samples, posterior).verdict` and `diagnostics.two_ended(posterior, key, planted, …)`.
+"""
+
+from coding_schemes.sampling.diagnostics import Convergence, TwoEnded, convergence, two_ended
 from coding_schemes.sampling.run import Predictions, SampleInfo, Samples, sample
 
-__all__ = ["Predictions", "SampleInfo", "Samples", "sample"]
+__all__ = [
+    "Convergence",
+    "Predictions",
+    "SampleInfo",
+    "Samples",
+    "TwoEnded",
+    "convergence",
+    "sample",
+    "two_ended",
+]

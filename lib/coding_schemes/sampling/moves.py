@@ -77,7 +77,7 @@ def scale(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
         accept = jnp.log(jax.random.uniform(accept_key, log_ratio.shape)) < log_ratio
         log_scale = jnp.where(accept, log_scale, 0.0)
         layers[index] = incoming * jnp.exp(-log_scale)[:, None]
-        layers[index + 1] = outgoing * jnp.exp(degree * log_scale)
+        layers[index + 1] = outgoing * jnp.exp(degree * log_scale)[None, :]
         acceptances.append(jnp.exp(jnp.minimum(log_ratio, 0.0)).mean())
     first, *hidden, readout = layers
     return Weights(first, tuple(hidden), readout.T), jnp.stack(acceptances).mean()

@@ -1,0 +1,231 @@
+"""Is it equilibrium? R-hat and ESS of what the book measures, and the two-ended check."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import arviz
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+from jax import Array
+from matplotlib.figure import Figure
+
+from coding_schemes import coding
+from coding_schemes.networks import is_bounded
+from coding_schemes.posterior import Posterior, Weights
+from coding_schemes.sampling.run import Samples, sample
+
+#: Thresholds of the verdict: R-hat as Vehtari et al. (2021) advise for rank-normalised R-hat, with room
+#: for the few hundred samples of a chapter; ESS so that a mean is known to a tenth of a standard deviation.
+MAX_RHAT = 1.05
+MIN_ESS = 100
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """R-hat and ESS of every observable of one run.
+
+    Attributes:
+        observables: name → series, shape (chains, samples).
+        rhat: rank-normalised split R-hat by name; NaN where an observable never changes anywhere.
+        ess: bulk effective sample size by name, over all chains.
+        acceptance: mean acceptance probability of each chain.
+        divergences: number of divergent transitions.
+        converged: whether all observables meet the thresholds and no chain is frozen.
+        verdict: one line.
+    """
+
+    observables: dict[str, np.ndarray]
+    rhat: dict[str, float]
+    ess: dict[str, float]
+    acceptance: np.ndarray
+    divergences: int
+    converged: bool
+    verdict: str
+
+
+@dataclass(frozen=True)
+class TwoEnded:
+    """Runs from the prior and from a planted state, held against each other.
+
+    Attributes:
+        prior: samples of the run from the prior.
+        planted: samples of the run from the planted state.
+        difference: relative difference of the two means by observable.
+        z_score: the same in standard errors.
+        agree: whether every observable agrees within the standard errors or the tolerance.
+        verdict: one line.
+    """
+
+    prior: Samples
+    planted: Samples
+    prior_observables: dict[str, np.ndarray]
+    planted_observables: dict[str, np.ndarray]
+    difference: dict[str, float]
+    z_score: dict[str, float]
+    agree: bool
+    verdict: str
+
+
+def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]:
+    """What convergence is judged by, each of shape (chains, samples).
+
+    Energy U, training error ‖Y − f‖², second moments ⟨a_r²⟩ over neurons, and from the feature layer's
+    preactivations the fraction of neurons with each code (bounded φ) or the number of outliers
+    (unbounded φ, not linear). What was not stored is left out.
+    """
+    series = {"energy": samples.info.energy, "squared_error": samples.info.squared_error}
+    if samples.readouts is not None:
+        moments = np.square(samples.readouts, dtype=float).mean(2)
+        series |= {f"readout_sq_{r}": moments[..., r] for r in range(moments.shape[-1])}
+    task, network = posterior.task, posterior.network
+    if samples.preactivations is None or task is None or network.nonlinearity == "linear":
+        return series
+    activations = np.asarray(network.phi(samples.preactivations[-1]))
+    if is_bounded(network.phi):
+        neuron_codes = coding.codes(activations, task.labels)
+        for code in np.unique(neuron_codes.reshape(-1, neuron_codes.shape[-1]), axis=0):
+            fraction = np.all(neuron_codes == code, axis=-1).mean(-1)
+            series[f"occupancy_{coding.code_name(code)}"] = fraction
+    else:
+        series["num_outliers"] = np.asarray(coding.outliers(activations, task.labels).count, dtype=float)
+    return series
+
+
+def convergence(
+    samples: Samples, posterior: Posterior, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS
+) -> Convergence:
+    """R-hat and ESS through ArviZ, and a one-line verdict.
+
+    Args:
+        samples: of `sample`; at least two chains and four samples, or R-hat says nothing.
+        posterior: what was sampled.
+        max_rhat: largest R-hat that passes.
+        min_ess: smallest ESS that passes.
+
+    Returns:
+        A Convergence.
+
+    Raises:
+        ValueError: fewer than four samples per chain.
+    """
+    series = observables(samples, posterior)
+    num_chains, num_samples = samples.info.energy.shape
+    if num_samples < 4:
+        raise ValueError(f"samples: got {num_samples} per chain, R-hat and ESS need at least 4")
+    rhat = {name: _rhat(values) for name, values in series.items()}
+    ess = {name: _ess(values) for name, values in series.items()}
+    acceptance = samples.info.acceptance.mean(1)
+    divergences = int(samples.info.divergences.sum())
+    frozen = np.flatnonzero(acceptance < 0.1)
+    worst = max((name for name in rhat if not np.isnan(rhat[name])), key=lambda name: rhat[name])
+    fewest = min((name for name in ess if not np.isnan(ess[name])), key=lambda name: ess[name])
+    converged = rhat[worst] <= max_rhat and ess[fewest] >= min_ess and not len(frozen) and num_chains > 1
+    numbers = (
+        f"R-hat ≤ {rhat[worst]:.3f} ({worst}), ESS ≥ {ess[fewest]:.0f} ({fewest}), acceptance "
+        f"{acceptance.mean():.2f}, {divergences} divergences, {num_chains} chains × {num_samples} samples"
+    )
+    verdict = ("consistent with equilibrium: " if converged else "equilibrium not shown: ") + numbers
+    if len(frozen):
+        verdict += f"; frozen chains: {frozen.tolist()}"
+    return Convergence(series, rhat, ess, acceptance, divergences, converged, verdict)
+
+
+def two_ended(
+    posterior: Posterior,
+    key: Array,
+    planted: Weights,
+    *,
+    tolerance: float = 0.02,
+    max_z: float = 4.0,
+    **sample_arguments: Any,
+) -> TwoEnded:
+    """Sample from the prior and from a planted state; equilibrium is where the two ends meet.
+
+    An observable agrees if its two means differ by at most `max_z` standard errors or by the fraction
+    `tolerance`. Standard errors are the larger of the within-chain one (from the ESS) and the scatter
+    between chains, so that chains which disagree among themselves widen them; and chains frozen at two
+    different values fail.
+
+    Args:
+        posterior: what to sample.
+        key: both runs use it, in streams of their own.
+        planted: weights of a planted network, e.g. from `Posterior.planted` and a theory's solution.
+        tolerance: relative difference that is accepted however small the error.
+        max_z: difference that is accepted, in standard errors.
+        **sample_arguments: passed to `sample`.
+
+    Returns:
+        A TwoEnded.
+    """
+    ends = []
+    for index, init in enumerate(("prior", planted)):
+        samples = sample(posterior, jax.random.fold_in(key, index), init=init, **sample_arguments)
+        ends.append((samples, observables(samples, posterior)))
+    (prior, first), (from_planted, second) = ends
+    difference, z_score = {}, {}
+    for name in sorted(first.keys() | second.keys()):
+        zeros = np.zeros_like(prior.info.energy)
+        a, b = first.get(name, zeros), second.get(name, zeros)
+        gap = abs(a.mean() - b.mean())
+        scale = 1.0 if name.startswith("occupancy") else max(abs(a.mean()), abs(b.mean()), 1e-300)
+        difference[name] = float(gap / scale)
+        error = np.hypot(_standard_error(a), _standard_error(b))
+        z_score[name] = float(gap / error) if error > 0 else (0.0 if gap == 0 else np.inf)
+    failing = [n for n in z_score if z_score[n] > max_z and difference[n] > tolerance]
+    worst = max(difference, key=lambda n: difference[n])
+    numbers = f"largest difference {difference[worst]:.1%} ({worst}, {z_score[worst]:.1f} standard errors)"
+    verdict = (
+        f"the two ends meet: {numbers}" if not failing else f"the two ends differ in {', '.join(failing)}: {numbers}"
+    )
+    return TwoEnded(prior, from_planted, first, second, difference, z_score, not failing, verdict)
+
+
+def plot_two_ended(names: np.ndarray, prior: np.ndarray, planted: np.ndarray) -> Figure:
+    """Traces of observables from both ends, one panel each; a thin line per chain.
+
+    Args:
+        names: of the observables, (K,).
+        prior: series from the prior, shape (K, chains, samples).
+        planted: series from the planted state, same shape.
+
+    Returns:
+        The figure.
+    """
+    figure, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 2.8), squeeze=False)
+    for axis, name, first, second in zip(axes[0], names, prior, planted):
+        for series, color, label in ((first, "C0", "from the prior"), (second, "C1", "planted")):
+            axis.plot(np.transpose(series), color=color, linewidth=0.7, alpha=0.8)
+            axis.plot([], [], color=color, label=label)
+        axis.set(xlabel="sample", ylabel=str(name).replace("_", " "))
+    axes[0, 0].legend(frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+def _constant(values: np.ndarray) -> bool:
+    return bool(np.all(values == values.flat[0]))
+
+
+def _rhat(values: np.ndarray) -> float:
+    if _constant(values) or len(values) < 2:
+        return float("nan")
+    if np.all(values == values[:, :1]):
+        return float("inf")  # every chain frozen at its own value
+    return float(arviz.rhat(np.asarray(values, dtype=float)))
+
+
+def _ess(values: np.ndarray) -> float:
+    if _constant(values):
+        return float("nan")
+    if np.all(values == values[:, :1]):
+        return float(len(values))
+    return float(arviz.ess(np.asarray(values, dtype=float)))
+
+
+def _standard_error(values: np.ndarray) -> float:
+    if _constant(values):
+        return 0.0
+    within = values.std() / np.sqrt(max(1.0, _ess(values)))
+    between = values.mean(1).std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return float(max(within, between))

@@ -1,0 +1,211 @@
+"""Every move leaves the posterior invariant, and the test sees it when one does not.
+
+The joint law p(w) p(Y | w) is closed-form to draw from. A move that leaves every posterior p(w | Y)
+invariant leaves it invariant too: after it, w must still be the prior and the noise Y − f white.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from coding_schemes import networks, posterior, tasks
+from coding_schemes.sampling import moves
+from jax.scipy.linalg import cho_solve
+
+DRAWS = 20_000
+MAX_Z = 4.5
+
+
+def joint_z_scores(move, network, temperature, repeats=3, readout_variance=0.5):
+    """z-scores of known moments of (w, Y − f(w)) after w ~ prior, Y ~ p(Y | w) and the move."""
+    task = tasks.toy(3, (1 / 3, 2 / 3), seed=1)
+    base = posterior.Posterior(task, network, temperature, readout_variance)
+
+    def one(key):
+        prior_key, noise_key, move_key = jax.random.split(key, 3)
+        weights = base.prior(prior_key)
+        noise = jax.random.normal(noise_key, base.targets.shape, base.dtype) / base.likelihood_precision**0.5
+        leaves, structure = jax.tree.flatten(base)
+        leaves[0] = base.outputs(weights) + noise
+        given = jax.tree.unflatten(structure, leaves)
+        for repeat in range(repeats):
+            weights, _ = move(jax.random.fold_in(move_key, repeat), weights, given)
+        residual = (given.targets - given.outputs(weights)) * base.likelihood_precision**0.5
+        flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(weights)])
+        energy = jnp.array([jnp.mean(weights.first**2), jnp.mean(weights.readout**2), jnp.mean(residual**2)])
+        return flat, residual.ravel(), energy
+
+    flat, residual, squares = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(3), DRAWS))
+    flat, residual, squares = (np.asarray(part, dtype=float) for part in (flat, residual, squares))
+    statistics = [flat, flat**2 - 1, residual, residual**2 - 1, squares - 1, squares**2]
+    expected_square = 1 + 2 / np.array([base.rank * network.width, base.targets.shape[1] * network.width, 6])
+    statistics[-1] = statistics[-1] - expected_square
+    columns = np.concatenate(statistics, axis=1)
+    return np.abs(columns.mean(0)) / (columns.std(0) / DRAWS**0.5)
+
+
+CASES = [
+    ("gibbs", networks.Network(1, 2, "sigmoidal"), 0.1),  # N < P: N-dimensional form
+    ("gibbs", networks.Network(1, 5, "relu"), 0.1),  # N > P: P-dimensional form
+    ("gibbs", networks.Network(2, 4, "tanh", scaling="lazy"), 0.1),
+    ("scale", networks.Network(1, 3, "relu"), 0.1),
+    ("scale", networks.Network(2, 3, "relu_squared"), 0.5),
+    ("rotations", networks.Network(1, 4, "relu"), 1.0),
+    ("rotations", networks.Network(2, 3, "sigmoidal"), 1.0),
+    ("split_merge", networks.Network(1, 4, "relu"), 1.0),
+    ("split_merge", networks.Network(2, 3, "linear"), 1.0),
+]
+
+
+@pytest.mark.parametrize(("name", "network", "temperature"), CASES)
+@pytest.mark.key_reuse
+def test_move_leaves_the_posterior_invariant(name, network, temperature):
+    z = joint_z_scores(moves.MOVES[name], network, temperature)
+    assert z.max() < MAX_Z
+
+
+def _gibbs_without_noise(key, weights, given):
+    """The conditional mean in place of a draw."""
+    features = given.network.phi(given.preactivations(weights)[-1])
+    root = given.likelihood_precision**0.5
+    design = root * given.network.readout_scale * given.readout_std * features
+    factor = jnp.linalg.cholesky(jnp.eye(len(features), dtype=features.dtype) + design @ design.T)
+    mean = cho_solve((factor, True), design @ (root * given.targets))
+    return weights._replace(readout=mean + jax.random.normal(key, mean.shape, mean.dtype)), 1.0
+
+
+def _scale_without_jacobian(key, weights, given):
+    """As moves.scale at depth 1, the factor λ^{km − n} dropped."""
+    size_key, accept_key = jax.random.split(key)
+    fan_in = weights.first.shape[1]
+    log_scale = jax.random.normal(size_key, weights.first.shape[:1], weights.first.dtype) / fan_in**0.5
+    log_ratio = -0.5 * jnp.expm1(-2 * log_scale) * jnp.square(weights.first).sum(1)
+    log_ratio -= 0.5 * jnp.expm1(2 * log_scale) * jnp.square(weights.readout).sum(1)
+    accept = jnp.log(jax.random.uniform(accept_key, log_ratio.shape)) < log_ratio
+    factor = jnp.exp(jnp.where(accept, log_scale, 0.0))[:, None]
+    return weights._replace(first=weights.first / factor, readout=weights.readout * factor), 1.0
+
+
+@pytest.mark.parametrize(
+    ("broken", "network", "temperature"),
+    [
+        (_gibbs_without_noise, networks.Network(1, 2, "sigmoidal"), 0.1),
+        (_scale_without_jacobian, networks.Network(1, 3, "relu"), 0.1),
+    ],
+)
+@pytest.mark.key_reuse
+def test_the_test_catches_a_broken_move(broken, network, temperature):
+    assert joint_z_scores(broken, network, temperature).max() > 2 * MAX_Z
+
+
+@pytest.mark.key_reuse
+def test_split_merge_needs_its_proposal_density(monkeypatch):
+    """Without log q(ψ) − log q(ψ′) merged states are visited too often."""
+    sweep = moves._pair_sweep
+
+    def dropped(key, weights, given, propose):
+        return sweep(key, weights, given, lambda k, pair: (propose(k, pair)[0], 0.0))
+
+    monkeypatch.setattr(moves, "_pair_sweep", dropped)
+    z = joint_z_scores(functools.partial(moves.split_merge), networks.Network(1, 4, "relu"), 1.0)
+    # rotations keep ‖w‖² and all second moments in expectation: the fourth moments show it
+    assert _split_excess(moves.split_merge) > 2 * MAX_Z or z.max() > 2 * MAX_Z
+
+
+@pytest.mark.key_reuse
+def test_split_merge_keeps_the_fourth_moments():
+    assert _split_excess(moves.split_merge) < MAX_Z
+    assert _split_excess(moves.rotations) < MAX_Z
+
+
+def _split_excess(move):
+    """|z| of E ã⁴ = 3 at very high T, where the posterior is the prior."""
+    base = posterior.Posterior(tasks.toy(3, (1 / 3, 2 / 3)), networks.Network(1, 4, "relu"), 1e6, 0.5)
+
+    def one(key):
+        prior_key, move_key = jax.random.split(key)
+        weights = base.prior(prior_key)
+        for repeat in range(3):
+            weights, _ = move(jax.random.fold_in(move_key, repeat), weights, base)
+        return jnp.mean(weights.readout**4)
+
+    fourth = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), DRAWS)), dtype=float)
+    return abs(fourth.mean() - 3) / (fourth.std() / DRAWS**0.5)
+
+
+def test_gibbs_draws_have_the_closed_form_moments():
+    """Readouts given the features of one network: mean and covariance against the normal equations."""
+    task = tasks.toy(6, (1 / 3, 2 / 3))
+    for width in (4, 9):
+        network = networks.Network(1, width, "sigmoidal")
+        given = posterior.Posterior(task, network, 0.05)
+        weights = given.prior(jax.random.key(0))
+        keys = jax.random.split(jax.random.key(1), 20_000)
+        draws = np.asarray(jax.vmap(lambda k: moves.gibbs(k, weights, given)[0].readout)(keys), dtype=float)
+        features = np.asarray(network.phi(weights.first), dtype=float)
+        scale = float(given.readout_std) * network.readout_scale
+        beta = float(given.likelihood_precision)
+        covariance = np.linalg.inv(np.eye(width) + beta * scale**2 * features @ features.T)
+        mean = covariance @ (beta * scale * features @ task.targets)
+        error = np.sqrt(np.diag(covariance))[:, None] / len(draws) ** 0.5
+        assert np.all(np.abs(draws.mean(0) - mean) < MAX_Z * error)
+        sampled = np.cov(draws[:, :, 0].T)
+        spread = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) * 2 / len(draws))
+        assert np.all(np.abs(sampled - covariance) < MAX_Z * spread)
+
+
+def test_rotating_a_pair_keeps_a_linear_networks_output():
+    task = tasks.toy(5, (0.4, 0.6))
+    given = posterior.Posterior(task, networks.Network(2, 6, "linear"), 0.1)
+    weights = given.prior(jax.random.key(0))
+    moved, acceptance = moves.rotations(jax.random.key(1), weights, given)
+    np.testing.assert_allclose(given.outputs(moved), given.outputs(weights), atol=1e-5)
+    assert float(acceptance) == pytest.approx(1, abs=1e-4)
+    assert not np.allclose(moved.readout, weights.readout)
+
+
+def _exchange_moments(exchange):
+    """⟨U_likelihood⟩ of both replicas of a conjugate model after many exchanges and Gibbs draws."""
+    task = tasks.toy(4, (0.5, 0.5))
+    network = networks.Network(1, 3, "linear")
+    given = posterior.Posterior(task, network, 0.1, 1.0)
+    temperatures = jnp.array([0.1, 0.4])
+    fixed = given.prior(jax.random.key(0))
+
+    def draw(key, temperature):
+        return moves.gibbs(key, fixed, given.at_temperature(temperature))[0]
+
+    def one(key):
+        first, second, third = jax.random.split(key, 3)
+        pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), draw(first, temperatures[0]), draw(second, temperatures[1]))
+        pair, _ = exchange(third, pair, 0, posterior=given, temperatures=temperatures)
+        return jax.vmap(given.squared_error)(pair)
+
+    def reference(key):
+        return jnp.stack([given.squared_error(draw(k, T)) for k, T in zip(jax.random.split(key), temperatures)])
+
+    after = np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(1), DRAWS)))
+    before = np.asarray(jax.vmap(reference)(jax.random.split(jax.random.key(2), DRAWS)))
+    error = np.sqrt((after.var(0) + before.var(0)) / DRAWS)
+    return np.abs(after.mean(0) - before.mean(0)) / error
+
+
+@pytest.mark.key_reuse
+def test_exchange_keeps_both_temperatures():
+    assert _exchange_moments(moves.exchange).max() < MAX_Z
+
+
+@pytest.mark.key_reuse
+def test_exchange_without_its_ratio_is_caught():
+    def always(key, weights, parity, *, posterior, temperatures):
+        return jax.tree.map(lambda leaf: leaf[::-1], weights), 1.0
+
+    assert _exchange_moments(always).min() > 2 * MAX_Z
+
+
+def test_moves_that_do_not_apply_are_refused():
+    given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), networks.Network(1, 4, "sigmoidal"), 0.1)
+    with pytest.raises(ValueError, match="homogeneous"):
+        moves.check("scale", given)
