@@ -607,6 +607,7 @@ class _Search:
         self.sphere = _sphere(targets.shape[1])
         self.directions = self.sphere
         self.readouts = np.zeros((1, targets.shape[1]))
+        self.maxima = np.zeros((0, targets.shape[1]))
         self.t = np.zeros_like(targets)
         self.violation = np.inf
         self.start_weight, self.end_weight = 1.0, 1e-4
@@ -711,7 +712,7 @@ class _Search:
         w, t = self.weights, self.t
         bulk = np.array([self._climb(a) for a in self._bulk_starts()])
         bulk = _distinct(bulk[np.argsort(-_free_energy(bulk, t, w, self.cumulants), kind="stable")], 1e-2)
-        near = self.maxima if len(self.maxima) else np.zeros((0, t.shape[1]))
+        near = self.maxima
         root = np.sqrt(w)
         columns = [
             np.einsum("c,kc,kr->kcr", root, self.cumulants(bulk @ t.T).mean, bulk).reshape(len(bulk), t.size),

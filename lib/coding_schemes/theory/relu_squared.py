@@ -13,8 +13,8 @@ N^(−1/3), and the posterior at N → ∞ sits, at every T = O(1), on the minim
     ā_i = Σ_c w_c τ_c z̄_ic²,   2 ā_i·τ_c = 1 where z̄_ic > 0  (≤ 1 where z̄_ic = 0).
 
 Eliminating each outlier's scale leaves (3/2) 2^(−2/3) Σ_i M_i^(2/3), with M_i = |ā_i| Σ_c w_c z̄_ic². This
-is concave in the M_i: unlike for ReLU, splitting an outlier into k parallel ones costs a factor k^(1/3) at leading
-order, so parallel outliers merge fast; and there are several local minima, metastable schemes, so that
+is concave in the M_i: unlike for ReLU, splitting an outlier into k parallel ones costs a factor k^(1/3)
+at leading order, so parallel outliers merge fast; and there may be several local minima, so that
 no dual certifies the global one. We search from many starts. A finite solution always exists: one
 outlier for each class produces any target.
 

@@ -1,0 +1,380 @@
+"""theory.relu and theory.relu_squared: known values, optimality, degeneracies, finite N against HMC."""
+
+import dataclasses
+import time
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import relu, relu_squared
+
+RATIOS = (0.5, 0.25, 0.25)
+
+
+def toy(targets=None, ratios=RATIOS, num_inputs=100, y_minus=-0.5):
+    return tasks.toy(num_inputs, ratios, y_minus=y_minus, targets=targets)
+
+
+def load(t, weights, directions):
+    """h(â) of the constraint, written out again."""
+    return sum(w * np.maximum(directions @ field, 0) ** 2 for w, field in zip(weights, t, strict=True))
+
+
+def free_energy(t, weights, readouts, num_nodes=4001):
+    """E(a) by brute-force quadrature over z."""
+    z = np.linspace(-12, 40, num_nodes)
+    prior = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+    g = np.exp(np.maximum(z, 0)[:, None] * (readouts @ t.T).reshape(1, -1)).T @ prior
+    return -np.sum(readouts**2, 1) / 2 + np.log(g).reshape(len(readouts), -1) @ weights
+
+
+def check_optimal(s):
+    """Every condition of the convex dual, on dense grids: s is then its global optimum."""
+    w, t, rng = s.class_weights, s.dual_field, np.random.default_rng(1)
+    directions = rng.standard_normal((20_000, t.shape[1]))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    assert load(t, w, directions).max() <= 1 + 1e-8
+    a, z = s.outlier_readouts, s.outlier_preactivations
+    np.testing.assert_allclose(load(t, w, a / np.linalg.norm(a, axis=1, keepdims=True)), 1, atol=1e-7)
+    np.testing.assert_allclose((w * z) @ t, a, atol=1e-7)
+    np.testing.assert_allclose(z, np.maximum(a @ t.T, 0), atol=1e-6)
+    readouts = np.vstack([s.bulk_readouts, rng.standard_normal((300, t.shape[1]))])
+    energies = free_energy(t, w, readouts)
+    k = len(s.bulk_readouts)
+    assert energies[k:].max() <= energies[:k].min() + 1e-6
+    np.testing.assert_allclose(energies[:k], energies[0], atol=1e-6)
+    mean = np.array([relu._relu_cumulants(b @ t.T).mean for b in s.bulk_readouts])
+    output = (s.bulk_probabilities[:, None] * mean).T @ s.bulk_readouts + z.T @ a
+    np.testing.assert_allclose(s.class_targets - output, s.temperature * t, atol=1e-7)
+    assert s.converged
+    assert s.residual <= 1e-9
+
+
+def test_published_task():
+    task = toy()
+    s = relu.solve(task)
+    check_optimal(s)
+    np.testing.assert_allclose(np.linalg.norm(s.dual_field, axis=1), [np.sqrt(2), 2, 2], atol=1e-8)
+    np.testing.assert_allclose(s.bulk_readout, [0.1288, -0.0644, -0.0644], atol=5e-5)
+    np.testing.assert_allclose(s.bulk_activations, [0.484, 0.346, 0.346], atol=5e-4)
+    for outlier, preactivations in (
+        ((0.7358, -0.3679, -0.3679), (1.2744, 0, 0)),
+        ((-0.3440, 0.6458, -0.3018), (0, 1.5830, 0)),
+        ((-0.3440, -0.3018, 0.6458), (0, 0, 1.5830)),
+    ):
+        nearest = np.argmin(np.linalg.norm(s.outlier_readouts - outlier, axis=1))
+        np.testing.assert_allclose(s.outlier_readouts[nearest], outlier, atol=5e-5)
+        np.testing.assert_allclose(s.outlier_preactivations[nearest], preactivations, atol=5e-5)
+    start = time.perf_counter()
+    relu.solve(task)
+    assert time.perf_counter() - start < 1
+
+
+def test_saturated_bulk_in_closed_form():
+    # one class, one output: t = 1, a0 = √(2/π), and the bulk gives 2/π of the output at most
+    s = relu.solve(toy(targets=[[1.0]], ratios=(1.0,)))
+    np.testing.assert_allclose(s.dual_field, [[1.0]], atol=1e-9)
+    np.testing.assert_allclose(s.bulk_readout, [np.sqrt(2 / np.pi)], atol=1e-9)
+    np.testing.assert_allclose(s.outlier_readouts, [[np.sqrt(1 - 2 / np.pi)]], atol=1e-9)
+    assert len(relu.solve(toy(targets=[[0.63]], ratios=(1.0,))).outlier_readouts) == 0  # below 2/π = 0.637
+    assert len(relu.solve(toy(targets=[[0.64]], ratios=(1.0,))).outlier_readouts) == 1
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize(
+    ("targets", "ratios"),
+    [
+        (tasks.one_hot(2, 1.0, -1.0), (0.5, 0.5)),
+        ([[1.0], [-1.0]], (0.7, 0.3)),
+        (tasks.one_hot(4, 1.0, 0.0), (0.4, 0.3, 0.2, 0.1)),
+        ([[1.0, -0.2], [0.3, 1.0], [-1.0, -1.0]], RATIOS),
+        (tasks.one_hot(3, 1.0, 0.5), RATIOS),
+    ],
+)
+def test_optimal(targets, ratios, temperature):
+    check_optimal(relu.solve(toy(targets, ratios), temperature))
+
+
+def test_outlier_for_several_classes():
+    # classes 0 and 1 share one target: one outlier answers to both, with no free choice
+    s = relu.solve(toy([[1.0, -0.5], [1.0, -0.5], [-0.5, 1.0]], RATIOS))
+    check_optimal(s)
+    answers = {tuple(row) for row in (s.outlier_preactivations > 1e-6).tolist()}
+    assert answers == {(True, True, False), (False, False, True)}
+    assert s.num_free_directions == 0
+
+
+def test_family_of_outliers():
+    # y₋ = ½: outliers that answer to all classes can be rotated into each other, three directions
+    s = relu.solve(toy(y_minus=0.5), 0.01)
+    check_optimal(s)
+    assert len(s.outlier_readouts) == 3
+    assert s.num_free_directions == 3
+    assert np.all(s.outlier_preactivations > 0)
+    # where all classes answer, t is that of a linear network: Σ_c w_c t_c t_cᵀ = 1
+    np.testing.assert_allclose((s.class_weights * s.dual_field.T) @ s.dual_field, np.eye(3), atol=1e-8)
+    # rotating ā and z̄ together changes neither the output nor the energy; a generic task has no such family
+    angle = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    output = s.outlier_preactivations.T @ s.outlier_readouts
+    np.testing.assert_allclose((angle @ s.outlier_preactivations).T @ (angle @ s.outlier_readouts), output)
+    assert relu.solve(toy(), 0.01).num_free_directions == 0
+
+
+def test_fewer_outliers_than_outputs():
+    # weak targets: the bulk carries one code, and m − 1 outliers do the rest
+    numbers = {}
+    for scale in (0.05, 1.0):
+        s = relu.solve(toy(scale * tasks.one_hot(2, 1.0, 0.0), (0.7, 0.3)))
+        check_optimal(s)
+        numbers[scale] = len(s.outlier_readouts)
+    assert numbers == {0.05: 1, 1.0: 2}
+
+
+def test_two_bulk_populations():
+    # rare classes can put a fraction of the bulk into a second maximum of E; its weight solves the task
+    s = relu.solve(
+        toy(
+            [[0.1158, 0.3272, 1.9061], [0.4488, 1.9008, 0.4205], [0.3863, 0.2349, 0.4138]], (0.05, 0.08, 0.87)
+        ),
+        0.1,
+    )
+    check_optimal(s)
+    assert len(s.bulk_readouts) == 2
+    np.testing.assert_allclose(s.bulk_probabilities.sum(), 1)
+    assert s.bulk_probabilities[0] > 0.8
+
+
+def test_temperature_limits():
+    task = toy()
+    cold, zero = relu.solve(task, 1e-7), relu.solve(task)
+    np.testing.assert_allclose(cold.outlier_readouts, zero.outlier_readouts, atol=1e-6)
+    # hot: t = y/T and no outlier
+    hot = relu.solve(task, 1e4)
+    assert len(hot.outlier_readouts) == 0
+    np.testing.assert_allclose(hot.dual_field * 1e4, task.class_targets, atol=1e-3)
+
+
+def test_energy_is_the_dual_value():
+    task, temperature, step = toy(), 0.05, 1e-4
+    s = relu.solve(task, temperature)
+    # dU/dy_c = w_c t_c, the envelope theorem of the dual
+    shifted = []
+    for sign in (1, -1):
+        targets = task.class_targets.copy()
+        targets[1, 0] += sign * step
+        shifted.append(relu.solve(toy(targets), temperature).energy)
+    slope = (shifted[0] - shifted[1]) / (2 * step)
+    np.testing.assert_allclose(slope, s.class_weights[1] * s.dual_field[1, 0], rtol=1e-6)
+
+
+def test_bulk_density():
+    s = relu.solve(toy(), 0.01)
+    z = np.linspace(-10, 10, 20_001)
+    for label in range(3):
+        density = relu.bulk_density(s, z, label)
+        np.testing.assert_allclose(np.trapezoid(density, z), 1, atol=1e-8)
+        activation = np.trapezoid(density * np.maximum(z, 0), z)
+        np.testing.assert_allclose(activation, s.bulk_activations[label], atol=1e-7)
+    with pytest.raises(ValueError, match="label: got 3"):
+        relu.bulk_density(s, z, 3)
+
+
+def test_softplus():
+    s = relu.solve(toy(), 0.01, nonlinearity="softplus")
+    assert s.converged
+    # the constraint on the outliers is ReLU's; the bulk is not
+    np.testing.assert_allclose(np.linalg.norm(s.dual_field, axis=1), [np.sqrt(2), 2, 2], atol=1e-6)
+    z = np.linspace(-12, 14, 40_001)
+    phi = np.logaddexp(0, z)
+    for field, mean in zip(s.dual_field @ s.bulk_readout, s.bulk_activations, strict=True):
+        density = np.exp(field * phi - z**2 / 2)
+        np.testing.assert_allclose(np.trapezoid(density * phi, z) / np.trapezoid(density, z), mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("cumulants", [relu._relu_cumulants, relu._softplus_cumulants])
+def test_cumulants_are_derivatives(cumulants):
+    s, h = np.linspace(-6, 6, 25), 1e-4
+    up, middle, down = cumulants(s + h), cumulants(s), cumulants(s - h)
+    for higher, lower in (("mean", "log_normaliser"), ("variance", "mean"), ("third", "variance")):
+        slope = (getattr(up, lower) - getattr(down, lower)) / (2 * h)
+        np.testing.assert_allclose(slope, getattr(middle, higher), atol=1e-7)
+
+
+def test_newton_matrix_is_the_derivative():
+    rng = np.random.default_rng(0)
+    point = relu._Point(
+        rng.standard_normal((3, 2)),
+        rng.standard_normal((2, 2)),
+        np.array([0.6, 0.4]),
+        rng.standard_normal((2, 2)),
+    )
+    weights, targets = np.array(RATIOS), rng.standard_normal((3, 2))
+    x = np.concatenate([part.ravel() for part in point])
+
+    def equations(x):
+        return relu._equations(relu._unpack(x, point), weights, targets, 0.1, relu._relu_cumulants)
+
+    numeric = np.array([(equations(x + e) - equations(x - e)) / 2e-6 for e in 1e-6 * np.eye(len(x))]).T
+    np.testing.assert_allclose(relu._jacobian(point, weights, 0.1, relu._relu_cumulants), numeric, atol=1e-7)
+
+
+def test_finite_size_has_the_right_limit():
+    s = relu.solve(toy(), 0.01)
+    gaps = []
+    for size in (200, 2000):
+        f = relu.finite_size(dataclasses.replace(s, num_inputs=size), size)
+        assert f.converged
+        gaps.append(np.abs(f.outlier_readouts - s.outlier_readouts).max())
+    np.testing.assert_allclose(gaps[0] / gaps[1], 10, rtol=0.1)  # corrections of order 1/N
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 6])
+def test_gaussian_nodes(dim):
+    nodes, weights = relu._gaussian_nodes(dim)
+    np.testing.assert_allclose(weights.sum(), 1)
+    np.testing.assert_allclose(np.einsum("x,xi,xj->ij", weights, nodes, nodes), np.eye(dim), atol=1e-12)
+    np.testing.assert_allclose(weights @ nodes[:, 0] ** 4, 3)
+    if dim > 1:
+        np.testing.assert_allclose(weights @ (nodes[:, 0] * nodes[:, 1]) ** 2, 1)
+
+
+def hmc(
+    task, temperature, phi, readouts, preactivations, key, num_samples, step_size, num_steps=40, num_chains=4
+):
+    """Averages over planted chains: readouts and class-mean z of the outliers, class-mean φ of the bulk."""
+    num_neurons, num_inputs, n = task.num_inputs, task.num_inputs, len(readouts)
+    targets, by_class = jnp.asarray(task.targets), jnp.asarray(np.eye(task.num_classes)[task.labels])
+    by_class = by_class / by_class.sum(0, keepdims=True)
+
+    def energy(state):
+        a, z = state
+        error = targets - phi(z).T @ a / (num_neurons * np.sqrt(num_inputs))
+        return num_neurons / (2 * temperature) * jnp.sum(error**2) + (jnp.sum(a**2) + jnp.sum(z**2)) / 2
+
+    def trajectory(state, key):
+        of_a, of_z, of_step, of_accept = (jax.random.fold_in(key, stream) for stream in range(4))
+        p = jax.random.normal(of_a, state[0].shape), jax.random.normal(of_z, state[1].shape)
+        eps = step_size * jax.random.uniform(of_step, minval=0.8, maxval=1.2)
+
+        def leapfrog(carry, _):
+            q, p = carry
+            p = jax.tree.map(lambda x, g: x - eps / 2 * g, p, jax.grad(energy)(q))
+            q = jax.tree.map(lambda x, v: x + eps * v, q, p)
+            return (q, jax.tree.map(lambda x, g: x - eps / 2 * g, p, jax.grad(energy)(q))), None
+
+        (proposal, p_end), _ = jax.lax.scan(leapfrog, (state, p), None, length=num_steps)
+        change = energy(proposal) - energy(state) + sum(jnp.sum(y**2 - x**2) / 2 for x, y in zip(p, p_end))
+        accept = jnp.log(jax.random.uniform(of_accept)) < -change
+        a, z = state = jax.tree.map(lambda x, y: jnp.where(accept, x, y), proposal, state)
+        a = a / np.sqrt(num_inputs)
+        return state, (a[:n], z[:n] @ by_class, phi(z[n:]).mean(0) @ by_class, accept)
+
+    def chain(key):
+        a = jnp.zeros((num_neurons, task.num_targets)).at[:n].set(readouts * np.sqrt(num_inputs))
+        z = (
+            jax.random.normal(jax.random.fold_in(key, 0), (num_neurons, num_inputs))
+            .at[:n]
+            .set(preactivations[:, task.labels])
+        )
+        step = lambda state, i: trajectory(state, jax.random.fold_in(key, i))  # noqa: E731
+        return jax.lax.scan(step, (a, z), jnp.arange(1, num_samples + 1))[1]
+
+    *kept, accept = jax.jit(jax.vmap(lambda i: chain(jax.random.fold_in(key, i))))(jnp.arange(num_chains))
+    assert 0.4 < float(accept.mean()) < 0.999
+    means = [np.asarray(x[:, num_samples // 4 :].mean(1)) for x in kept]
+    return [(x.mean(0), x.std(0, ddof=1) / np.sqrt(num_chains)) for x in means]
+
+
+@pytest.mark.slow
+def test_finite_size_against_hmc():
+    size, temperature = 60, 0.02
+    task = toy(num_inputs=size)
+    s = relu.solve(task, temperature)
+    f = relu.finite_size(s, size)
+    root = np.sqrt(size)
+    start = root * f.outlier_readouts, root * f.outlier_preactivations
+    a, z, phi = hmc(task, temperature, jax.nn.relu, *start, jax.random.key(0), 500, 0.04)
+    # what is left is of second order, (1/N)² and (1/P)²: a tenth of the first-order correction here
+    second_order = 0.004
+    for (mean, error), theory in (
+        (a, root * f.outlier_readouts),
+        (z, root * f.outlier_preactivations),
+        (phi, f.bulk_activations),
+    ):
+        assert np.all(np.abs(mean - theory) <= 5 * error + second_order * np.abs(theory).max())
+    # at leading order, and without the temperature, the same check fails
+    bare = relu.solve(task)
+    assert np.any(np.abs(z[0] - root * bare.outlier_preactivations) > 5 * z[1] + second_order * root)
+    assert np.any(np.abs(phi[0] - bare.bulk_activations) > 5 * phi[1] + second_order)
+
+
+def test_squared_one_outlier_per_class():
+    task = toy(y_minus=0.0)
+    s = relu_squared.solve(task)
+    # alone, a class needs ā = y z̄⁻², 2 ā·τ = 1: |ā|³ = w|y|/2 and z̄² = 2|ā|²/w
+    sizes = np.cbrt(np.array(RATIOS) / 2)
+    np.testing.assert_allclose(np.sort(np.linalg.norm(s.outlier_readouts, axis=1)), np.sort(sizes), atol=1e-8)
+    np.testing.assert_allclose(s.energy, 1.5 * np.sum(sizes**2), atol=1e-8)
+    assert s.converged
+
+
+def test_squared_shares_outliers_where_that_is_cheaper():
+    task = toy(y_minus=0.5)
+    s = relu_squared.solve(task)
+    alone = (
+        1.5
+        * 2 ** (-2 / 3)
+        * np.sum((np.array(RATIOS) * np.linalg.norm(task.class_targets, axis=1)) ** (2 / 3))
+    )
+    assert s.converged
+    assert s.energy < alone - 1e-3
+    assert np.any((s.outlier_preactivations > 0).sum(1) > 1)
+    np.testing.assert_allclose(
+        (s.outlier_preactivations**2).T @ s.outlier_readouts, task.class_targets, atol=1e-8
+    )
+    # by homogeneity the preactivations cost twice what the readouts do
+    cost = np.sum(s.outlier_preactivations**2 @ np.array(RATIOS))
+    np.testing.assert_allclose(cost, 2 * np.sum(s.outlier_readouts**2), rtol=1e-8)
+
+
+def test_squared_finite_size():
+    task = toy()
+    limit = relu_squared.solve(task, 0.5)
+    gaps = [
+        np.abs(relu_squared.solve(task, 0.5, num_neurons=n).energy - limit.energy) for n in (10**5, 10**8)
+    ]
+    np.testing.assert_allclose(gaps[0] / gaps[1], 10, rtol=0.1)  # N^(-1/3)
+
+
+def bad_tasks():
+    good = toy()
+    correlated = tasks.Task(np.ones((5, 4)), np.array([0, 0, 1, 1]), np.array([[1.0], [1.0], [0.0], [0.0]]))
+    return [
+        ("temperature: got -0.1", lambda: relu.solve(good, -0.1)),
+        ("temperature: got nan", lambda: relu.solve(good, float("nan"))),
+        ("not orthogonal", lambda: relu.solve(correlated)),
+        ("nonlinearity: got 'tanh'", lambda: relu.solve(good, nonlinearity="tanh")),
+        ("no finite saddle", lambda: relu.solve(good, nonlinearity="relu_squared")),
+        ("num_neurons: got 3", lambda: relu.finite_size(relu.solve(good), 3)),
+        ("temperature: got -1", lambda: relu_squared.solve(good, -1)),
+        ("num_neurons: got 0", lambda: relu_squared.solve(good, num_neurons=0)),
+        ("num_starts: got 0", lambda: relu_squared.solve(good, num_starts=0)),
+    ]
+
+
+@pytest.mark.parametrize(("message", "call"), bad_tasks())
+def test_bad_input(message, call):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_not_converged_is_said():
+    with pytest.warns(UserWarning, match="did not converge"):
+        s = relu.solve(toy(), max_rounds=0)
+    assert not s.converged
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert relu.solve(toy()).converged
