@@ -428,22 +428,30 @@ def _run(
     def one(key):
         init_key, batch_key, dropout_key = jax.random.split(key, 3)
 
-        def gradients(parameters, step):
+        def gradients(parameters, step, order):
             x, y = inputs, targets
             if batch_size is not None:
-                order = jax.random.permutation(
-                    jax.random.fold_in(batch_key, step // steps_per_epoch), num_inputs
-                )
-                first = (step % steps_per_epoch) * batch_size
-                batch = jax.lax.dynamic_slice(order, (first,), (batch_size,))
+                batch = jax.lax.dynamic_slice(order, ((step % steps_per_epoch) * batch_size,), (batch_size,))
                 x, y = inputs[:, batch], targets[batch]
             return model.gradients(parameters, x, y, jax.random.fold_in(dropout_key, step))
 
+        def shuffled(step, order):
+            """A new order of the inputs at the start of every epoch."""
+            if batch_size is None:
+                return order
+            epoch_key = jax.random.fold_in(batch_key, step // steps_per_epoch)
+            return jax.lax.cond(
+                step % steps_per_epoch == 0,
+                lambda: jax.random.permutation(epoch_key, num_inputs),
+                lambda: order,
+            )
+
         def step(i, state):
-            parameters, optimizer_state, pending = state
+            parameters, optimizer_state, pending, order = state
             updates, optimizer_state = optimizer.update(_multiply_out(pending), optimizer_state, parameters)
             parameters = optax.apply_updates(parameters, updates)
-            return parameters, optimizer_state, gradients(parameters, i + 1)
+            order = shuffled(i + 1, order)
+            return parameters, optimizer_state, gradients(parameters, i + 1, order), order
 
         def body(carry):
             index, _, buffers, state = carry
@@ -456,7 +464,8 @@ def _run(
 
         parameters = model.init(init_key, inputs.shape[0], targets.shape[1])
         parameters = parameters._replace(weights=tuple(gain * weights for weights in parameters.weights))
-        state = parameters, optimizer.init(parameters), gradients(parameters, 0)
+        order = shuffled(0, jnp.arange(num_inputs))
+        state = parameters, optimizer.init(parameters), gradients(parameters, 0, order), order
         buffers = jax.tree.map(
             lambda v: jnp.zeros((num_records + 1, *v.shape), v.dtype), jax.eval_shape(record, parameters)
         )
