@@ -1,0 +1,77 @@
+"""Networks on new inputs: code transfer, few-shot readouts, planted starts, sampling against theory."""
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import generalization, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.theory import mean_field
+
+
+def test_code_transfer_of_pure_codes_and_of_noise():
+    """Responses that are the class mean are explained fully; independent ones not at all on test inputs."""
+    rng = np.random.default_rng(0)
+    labels, test_labels = np.repeat([0, 1, 2], 20), rng.integers(0, 3, 50)
+    means = rng.standard_normal((30, 3))
+    assert generalization.code_transfer(means[:, labels], labels, means[:, test_labels], test_labels) == (
+        1.0,
+        1.0,
+    )
+    noise, test_noise = rng.standard_normal((30, 60)), rng.standard_normal((30, 50))
+    train, test = generalization.code_transfer(noise, labels, test_noise, test_labels)
+    np.testing.assert_allclose(train, 2 / 59, atol=0.02)  # two free means among 59 degrees of freedom
+    assert test < 0
+
+
+def test_code_transfer_does_not_see_the_scale():
+    rng = np.random.default_rng(1)
+    labels = np.repeat([0, 1], 10)
+    arrays = rng.standard_normal((5, 20)), rng.standard_normal((5, 20))
+    first = generalization.code_transfer(arrays[0], labels, arrays[1], labels)
+    np.testing.assert_allclose(
+        generalization.code_transfer(7 * arrays[0], labels, 7 * arrays[1], labels), first
+    )
+
+
+def test_few_shot_accuracy_in_closed_cases():
+    """Separate clusters: always right from one example. Features that say nothing: chance."""
+    rng = np.random.default_rng(2)
+    labels = np.repeat([0, 1, 2, 3], 25)
+    clusters = 5 * np.eye(4)[:, labels] + 0.1 * rng.standard_normal((4, 100))
+    assert generalization.few_shot_accuracy(clusters, labels, 1, rng).min() == 1.0
+    nothing = generalization.few_shot_accuracy(
+        rng.standard_normal((50, 100)), labels, 5, rng, num_episodes=200
+    )
+    assert abs(nothing.mean() - 0.25) < 0.03
+    with pytest.raises(ValueError, match="num_shots"):
+        generalization.few_shot_accuracy(clusters, labels, 25, rng)
+
+
+def test_planted_networks_fit_the_task():
+    """A network made of the theory's kinds has the theory's outputs, up to rounding its shares to N."""
+    task = tasks.toy(20, y_minus=-0.5)
+    for name in ("sigmoidal", "relu"):
+        solution = mean_field.solve(task, name, 0.01)
+        posterior = Posterior(task, Network(1, 400, name), 0.01)
+        outputs = np.asarray(posterior.outputs(generalization.planted(solution, posterior)))
+        np.testing.assert_allclose(outputs, solution.outputs, atol=0.02)
+
+
+@pytest.mark.slow
+def test_sampled_digits_agree_with_theory():
+    """Class errors of a linear network on digits, within a tenth of the exact saddle point's."""
+    task = tasks.mnist(30, 100)
+    sampled = generalization.sampled(task, Network(1, 60, "linear"), 0.01, jax.random.key(0), num_samples=30)
+    theory = generalization.predicted(task, "linear", 0.01)
+    np.testing.assert_allclose(sampled.error, theory.error, rtol=0.1)
+    np.testing.assert_allclose(sampled.error, sampled.mean_error + sampled.variance)
+    process = generalization.gaussian_process_error(task, "linear", 0.01)
+    assert np.all(sampled.error < process.total)
+    assert sampled.test_activations.shape == (60, 100)
+    assert sampled.kernel.shape == (100, 100)
+
+
+def test_a_task_without_test_split_is_refused():
+    with pytest.raises(ValueError, match="test split"):
+        generalization.predicted(tasks.toy(12), "linear", 0.01)
