@@ -620,7 +620,7 @@ for name, table in grids.items():
     rank = stats.spearmanr(theory[ok], H[ok]).statistic
     claims.record(
         "C4",
-        f"{name}: share of variance of H(∞) predicted, and rank correlation; {ok.sum()} of 25 pairs converged",
+        f"{name}: share of variance of H(∞) predicted, and rank correlation; {ok.sum()} of 25 converged",
         computed=[r2, rank],
         expected=[1, 1],
         tolerance="0.8; 0.9",
@@ -796,16 +796,17 @@ plotting.publish(
 )
 
 # %%
-merged = xor_ratios["small"].max() < 0.2 and xor_runs["small"][2] < 1e-2
+merged = xor_ratios["small"].max() < 0.1 and xor_runs["small"][2] < 1e-2
 claims.record(
     "C7",
     "small weights: squared distances of 00–11 and 01–10 over those of the other pairs",
     computed=xor_ratios["small"],
     expected=[0, 0],
-    tolerance=0.2,
+    tolerance=0.1,
     passed=bool(merged),
-    note="" if merged else f"last loss {xor_runs['small'][2]:.2g}",
-    control=claims.Control("large weights", xor_ratios["large"], bool(xor_ratios["large"].max() < 0.2)),
+    note=f"at the start {pair_ratios(xor_runs['small'][0]).round(2).tolist()}; "
+    f"last loss {xor_runs['small'][2]:.1e}",
+    control=claims.Control("large weights", xor_ratios["large"], bool(xor_ratios["large"].max() < 0.1)),
 )
 shallow_pairs = np.sort(xor_ratios["one hidden layer"])
 one_pair = shallow_pairs[0] < 0.2 < shallow_pairs[1]
@@ -1006,17 +1007,27 @@ claims.record(
     else "the other images pull on the pair; errors of H, Q, w: " + str(mnist_fit.errors.round(3).tolist()),
     control=claims.Control("altered equations: Q̇ doubled", mnist_wrong.error, bool(mnist_wrong.error < 0.1)),
 )
-better = correlations[2] > max(0.5, correlations[0])
-shuffled = np.random.default_rng(seed).permutation(weighted[upper])
+shuffled = np.random.default_rng(seed).permutation(predicted[upper])
 control = stats.spearmanr(shuffled, apart[-1][upper]).statistic
+follows = correlations[1] > max(0.5, correlations[0])
 claims.record(
     "C9",
-    "rank correlation of all pairs' distances with: input distance, prediction, weighted prediction",
-    computed=correlations,
-    expected="the weighted one above 0.5 and above the inputs'",
-    passed=bool(better),
-    note=f"among pairs of different digits alone: prediction {between[0]:.2f}, weighted {between[1]:.2f}",
+    "rank correlation of all pairs' distances with the prediction, and with the input distance alone",
+    computed=correlations[1::-1],
+    expected="above 0.5 and above the inputs'",
+    passed=bool(follows),
+    note=f"among pairs of different digits alone {between[0]:.2f}",
     control=claims.Control("predictions of other pairs (shuffled)", control, bool(control > 0.5)),
+)
+helps = correlations[2] > correlations[1]
+claims.record(
+    "C9",
+    "the same after exponential weighting",
+    computed=correlations[2],
+    expected="above the unweighted prediction's",
+    passed=bool(helps),
+    note=f"among pairs of different digits alone {between[1]:.2f}. Images of one digit are predicted at distance "
+    "zero, so the weights average over whole digits, and differences within and between pairs of digits are lost",
 )
 
 
@@ -1197,14 +1208,14 @@ def sampled_distances(case):
         kernel = np.einsum("snp,snq->pq", h, h) / (h.shape[0] * P)
         squares = np.diag(kernel)[:, None] + np.diag(kernel)[None] - 2 * kernel
         result += [squares[same].mean(), squares[different].mean()]
-    return np.array(result)
+    return np.array([*result, samples.info.squared_error[0, -10:].mean() / P])
 
 
 sampled = {case: sampled_distances(case) for case in D3 if case[1] == "non-lazy"}
-for case, (same, different, prior_same, prior_different) in sampled.items():
+for case, (same, different, prior_same, prior_different, error) in sampled.items():
     print(
         f"{case[0]:10s} posterior: same class {same:.3f}, different {different:.3f}; "
-        f"prior {prior_same:.3f}, {prior_different:.3f}"
+        f"prior {prior_same:.3f}, {prior_different:.3f}; squared error per input {error:.4f}"
     )
 
 # %%
@@ -1232,26 +1243,31 @@ claims.record(
     computed=merge,
     expected="0 if the pair merged, as two-point descent from small weights would have it",
     passed=bool(merge.max() < 0.1),
-    note=""
-    if merge.max() < 0.1
-    else "same-class pairs do not merge in the posterior: given the code, preactivations keep the "
-    "prior's fluctuations from input to input, since only class averages are tied to the targets",
+    note=reason(
+        merge.max() < 0.1,
+        "linear and ReLU neurons keep the prior's fluctuations from input to input, since only class "
+        "averages are tied to the targets; the codes of sigmoidal neurons saturate and suppress them",
+    ),
 )
 
 # %% [markdown]
 # ## Takeaway
 #
-# Two rates describe the distances of two nearby points through training in most of the architectures tried,
-# at a typical fit error of {glue:text}`typical_error:.1f` %, and altered equations do worse. The prediction
-# needs the two representations to start close: at large gains, in early layers, and for networks whose
-# weights come from the prior of this book's main chapters it is not to be trusted. Final distances follow
+# Two rates describe the distances of two nearby points through training in the architectures tried, at a
+# typical fit error of {glue:text}`typical_error:.1f` %. That is strong evidence for the variables, weaker
+# evidence for the equations: on the default network altered equations do worse (but for a factor in the
+# first, which the rates absorb), on several others some of them do better. The theory needs the two
+# representations to start close: it degrades at large gains and in early layers. Final distances follow
 # {eq}`eq-two-point-final` over pairs of inputs and targets, with a spread between networks that comes from
-# their different rates, which the theory takes as given. With more than two points the theory says which
-# points merge, not where they end.
+# their rates, which the theory takes as given.
+#
+# Non-lazy networks of this book's main chapters follow it too when they are trained by descent on two
+# inputs, even from the prior's weights; lazy ones hardly move. The posterior is another matter. There,
+# linear and ReLU neurons keep the prior's differences between inputs of one class, as only the class
+# averages are tied to the targets, while a saturated sigmoidal code suppresses them: whether a pair merges
+# is decided by the coding scheme, which a theory of two points cannot see.
 #
 # **Limits.** MNIST is reduced to three digits of the bundled subset. Rates are averaged over fewer networks
-# than the paper's fifty, and the 25 pairs are run for some architectures only, as the presets list. The
-# paper's table and its authors' code differ for the exclusive or; both values are named above. The coding
-# schemes of the other chapters are collective: a pair of inputs in the same class keeps its distance in the
-# posterior, because the theory of pairs has no weight decay and no noise, and the schemes have no need to
-# merge what the readout averages.
+# than the paper's fifty, and the 25 pairs are run for some architectures only, as the presets list. Where
+# the paper's table and its authors' code differ, or its number of epochs was too short for our networks,
+# the text says so. With more than two points the theory says which points merge, not where they end.

@@ -50,6 +50,23 @@ def test_gradient_flow_on_encoder_and_decoder_gives_the_reduced_system():
     assert np.max(np.abs(wrong.H - H)) > 0.05
 
 
+def test_representations_that_start_on_the_wrong_side_pass_through_each_other():
+    """Gradient flow on one hidden unit and one output, from dh > 0 with a negative decoder."""
+
+    def flow(t, state):
+        error = state[1] * state[0] - 0.7
+        return [-0.001 * state[1] * error, -0.003 * state[0] * error]
+
+    times = np.linspace(0, 6000, 60)
+    dh, decoder = solve_ivp(flow, (0, 6000), [0.1, -0.4], t_eval=times, rtol=1e-10, atol=1e-12).y
+    assert dh[0] > 0 > dh[-1]
+    Q0 = (0.1 * 0.4) ** 2
+    s = two_point.solve(0.01, Q0, Q0 + 0.7 * 0.04, 0.002, 0.006, 1.0, 0.49, times)
+    assert s.converged
+    np.testing.assert_allclose(s.H, dh**2, atol=1e-6)
+    np.testing.assert_allclose(s.w, (decoder * dh) ** 2 - 0.7 * decoder * dh, atol=1e-6)
+
+
 def test_solutions_compose(trajectory):
     half = trajectory.H[150], trajectory.Q[150], trajectory.w[150]
     rest = two_point.solve(*half, **RATES, dy2=0.5, times=TIMES[150:])

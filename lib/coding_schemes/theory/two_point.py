@@ -168,8 +168,9 @@ def solve(
 ) -> Solution:
     """The trajectory of the three squared quantities from their initial values.
 
-    Integrates log H, Q/H and w/H, in which the equations have no division: H stays positive and
-    nothing is lost when all three quantities vanish together (identical outputs).
+    Integrates s = ±√H, Q/H and dy·dŷ/s, in which the equations are polynomial. Where the outputs start
+    on the wrong side, w0 > Q0, the representations first meet and pass through each other; H
+    touches zero, which the published form cannot cross and this one does.
 
     Args:
         H0: squared distance of the representations at times[0].
@@ -536,20 +537,24 @@ def _fixed_point(H: float, Q: float, growth_rates: np.ndarray) -> FixedPoint:
 
 
 def _rates_of_change(t, state, args):
-    """The equations for (log H, q = Q/H, v = w/H), with κ = η_h |dx|² and a factor before every term."""
+    """The equations for s, q, b with H = s², Q = q s², dy·dŷ = b s, and a factor before every term.
+
+    Unaltered, with κ = η_h|dx|² and u = qs − b: ṡ = −½κu, q̇ = −η_y s u, ḃ = −½η_y s (bs − |dy|²).
+    """
     del t
-    log_H, q, v = state
+    s, q, b = state
     kappa, eta_y, dy2, f = args
-    H = jnp.exp(log_H)
-    growth = -f[0] * kappa * v
-    decoder = -0.5 * f[3] * eta_y * ((3 * v - q) * H + dy2)
-    return jnp.stack(
-        [
-            growth,
-            -(f[1] * eta_y * H + f[2] * kappa * q) * v - q * growth,
-            decoder - 0.5 * f[4] * kappa * (q + v) * v - v * growth,
-        ]
-    )
+    u = q * s - b
+    w = s * u
+
+    def over_s(difference, x):  # terms in 1/s, absent from the theory itself
+        return jnp.where(difference == 0, 0.0, difference * x / jnp.where(s == 0, 1e-30, s))
+
+    growth = -0.5 * f[0] * kappa * u
+    q_rate = -f[1] * eta_y * w + over_s(f[0] - f[2], kappa * q * u)
+    decoder = s * (0.5 * f[3] * (3 * w - q * s * s + dy2) - f[1] * w)
+    b_rate = eta_y * decoder + (f[4] - f[2]) * kappa * q * u + over_s(f[0] - f[4], 0.5 * kappa * b * u)
+    return jnp.stack([growth, q_rate, b_rate])
 
 
 @partial(jax.jit, static_argnames="forward_mode")
@@ -562,17 +567,18 @@ def _trajectory(log_rates, initial, dx2, dy2, times, factors, relative_tolerance
         t0=times[0],
         t1=times[-1],
         dt0=None,
-        y0=jnp.stack([jnp.log(H0), Q0 / H0, w0 / H0]),
+        y0=jnp.stack([jnp.sqrt(H0), Q0 / H0, (Q0 - w0) / jnp.sqrt(H0)]),
         args=(eta_h * dx2, eta_y, dy2, factors),
         saveat=diffrax.SaveAt(ts=times),
-        stepsize_controller=diffrax.PIDController(rtol=relative_tolerance, atol=1e-3 * relative_tolerance),
+        stepsize_controller=diffrax.PIDController(rtol=relative_tolerance, atol=1e-4 * relative_tolerance),
         adjoint=diffrax.ForwardMode() if forward_mode else diffrax.RecursiveCheckpointAdjoint(),
         max_steps=16384,
         throw=False,
     )
-    H = jnp.exp(solution.ys[:, 0])
+    length, q, b = solution.ys.T
     success = solution.result == diffrax.RESULTS.successful
-    return H, H * solution.ys[:, 1], H * solution.ys[:, 2], solution.stats["num_steps"], success
+    H, Q = length**2, q * length**2
+    return H, Q, Q - b * length, solution.stats["num_steps"], success
 
 
 def _residuals(log_rates, observed, scale, dx2, dy2, times, factors):
