@@ -1026,8 +1026,8 @@ claims.record(
     computed=correlations[2],
     expected="above the unweighted prediction's",
     passed=bool(helps),
-    note=f"among pairs of different digits alone {between[1]:.2f}. Images of one digit are predicted at distance "
-    "zero, so the weights average over whole digits, and differences within and between pairs of digits are lost",
+    note=f"among pairs of different digits alone {between[1]:.2f}. Images of one digit are predicted at "
+    "distance zero, so the weights average over whole digits, and differences between their images are lost",
 )
 
 
