@@ -60,6 +60,20 @@ class State(NamedTuple):
     iteration: Array
 
 
+class Streams(NamedTuple):
+    """Random streams of a run, each folded with the iteration where it is used.
+
+    Attributes:
+        chains: one key per chain and replica, shape (chains, replicas).
+        predictions: one key per chain.
+        shared: one key for what all chains share, the trajectory's jitter.
+    """
+
+    chains: Array
+    predictions: Array
+    shared: Array
+
+
 class SampleInfo(NamedTuple):
     """Diagnostics of every stored sample (or, in warm-up, of every transition).
 
@@ -240,6 +254,7 @@ def sample(
 
     state = _start(posterior, key, init, num_chains, len(target), step_size, float(target[0]), settings, new)
     state = _shard(state, num_chains)
+    streams = _streams(key, num_chains, len(target))
     store_dir = _Checkpoint(checkpoint, posterior, key, (settings, num_samples, num_chains, num_warmup, thinning))
     bar = tqdm(total=num_warmup + num_samples * thinning, disable=not progress, unit="transition")
 
@@ -253,13 +268,13 @@ def sample(
                 state, out = saved
             else:
                 if phase == "sample":
-                    state, out = _sample_block(posterior, new, settings, key, state, target, block, thinning)
+                    state, out = _sample_block(posterior, new, settings, streams, state, target, block, thinning)
                 else:
                     fractions = (first + jnp.arange(1, block + 1)) / length if phase == "anneal" else jnp.ones(block)
                     state, out = _warmup_block(
                         posterior,
                         settings,
-                        key,
+                        streams,
                         state,
                         hot,
                         target,
@@ -311,12 +326,10 @@ def _transition(posterior, settings, chain_key, shared_key, weights, step_size, 
     return weights, info, accepted
 
 
-def _iterate(posterior, settings, key, state, temperatures):
+def _iterate(posterior, settings, streams, state, temperatures):
     """One transition of all chains and replicas, then exchange between replicas."""
-    num_chains, num_replicas = state.weights.readout.shape[:2]
-    shared_key = jax.random.fold_in(jax.random.fold_in(key, num_chains), state.iteration)
+    shared_key = jax.random.fold_in(streams.shared, state.iteration)
     step_sizes = jnp.exp(state.log_step_size).astype(posterior.dtype)
-    chain_keys = _chain_keys(key, num_chains, num_replicas)
 
     def one(chain_key, weights, step_size, temperature):
         return _transition(
@@ -325,20 +338,26 @@ def _iterate(posterior, settings, key, state, temperatures):
 
     per_replica = jax.vmap(one, (0, 0, 0, 0))
     weights, info, accepted = jax.vmap(per_replica, (0, 0, None, None))(
-        chain_keys, state.weights, step_sizes, temperatures
+        streams.chains, state.weights, step_sizes, temperatures
     )
-    if num_replicas > 1:
+    if len(temperatures) > 1:
         exchange = functools.partial(_moves.exchange, posterior=posterior, temperatures=temperatures)
-        keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(chain_keys[:, 0])
+        keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(streams.chains[:, 0])
         keys = jax.vmap(lambda k: jax.random.fold_in(k, len(settings.moves) + 1))(keys)
         weights, accepted["exchange"] = jax.vmap(exchange, (0, 0, None))(keys, weights, state.iteration % 2)
     return state._replace(weights=weights, iteration=state.iteration + 1), info, accepted
 
 
-def _chain_keys(key, num_chains, num_replicas):
-    index = jnp.arange(num_chains * num_replicas).reshape(num_chains, num_replicas)
-    base = jax.random.fold_in(key, 0)
-    return jax.vmap(jax.vmap(lambda i: jax.random.fold_in(base, i)))(index)
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _streams(key, num_chains, num_replicas) -> Streams:
+    """A chain's keys depend on its index alone, not on how many chains there are."""
+
+    def per_chain(chain):
+        own = jax.random.fold_in(key, chain)
+        return jax.random.split(jax.random.fold_in(own, 0), num_replicas), jax.random.fold_in(own, 1)
+
+    chains, predictions = jax.vmap(per_chain)(jnp.arange(num_chains))
+    return Streams(chains, predictions, jax.random.fold_in(key, jnp.iinfo(jnp.int32).max))
 
 
 def _report(posterior, state, info: Info, accepted, step_size):
@@ -359,7 +378,7 @@ def _report(posterior, state, info: Info, accepted, step_size):
 
 
 @functools.partial(jax.jit, static_argnames=("settings",))
-def _warmup_block(posterior, settings, key, state, hot, target, fractions, annealing):
+def _warmup_block(posterior, settings, streams, state, hot, target, fractions, annealing):
     """Warm-up transitions; one program for annealing and adaptation, `annealing` (bool) is traced."""
     _, update, _ = dual_averaging_adaptation(settings.target_acceptance)
 
@@ -369,7 +388,7 @@ def _warmup_block(posterior, settings, key, state, hot, target, fractions, annea
         # ε follows √T, the scale of the stiffest direction; the acceptance corrects it below
         state = state._replace(log_step_size=state.log_step_size + 0.5 * _log_stiffness(temperatures, previous))
         used = jnp.exp(state.log_step_size[0])
-        state, info, accepted = _iterate(posterior, settings, key, state, temperatures)
+        state, info, accepted = _iterate(posterior, settings, streams, state, temperatures)
         if settings.method != "plain_langevin":
             acceptance = jnp.where(jnp.isnan(info.acceptance), 0.0, info.acceptance).mean(0).astype(jnp.float32)
             corrected = state.log_step_size + ANNEAL_GAIN * (acceptance - settings.target_acceptance)
@@ -395,11 +414,10 @@ def _log_stiffness(temperatures, previous):
 
 
 @functools.partial(jax.jit, static_argnames=("settings", "block", "thinning"))
-def _sample_block(posterior, new, settings, key, state, target, block, thinning):
-    num_chains = state.weights.readout.shape[0]
+def _sample_block(posterior, new, settings, streams, state, target, block, thinning):
 
     def transition(state, _):
-        state, info, accepted = _iterate(posterior, settings, key, state, target)
+        state, info, accepted = _iterate(posterior, settings, streams, state, target)
         return state, (info, accepted)
 
     def one_sample(state, _):
@@ -408,7 +426,9 @@ def _sample_block(posterior, new, settings, key, state, target, block, thinning)
         accepted = jax.tree.map(lambda a: a.mean(0), accepted)
         out = {"info": _report(posterior, state, info, accepted, jnp.exp(state.log_step_size[0]))}
         cold = jax.tree.map(lambda leaf: leaf[:, 0], state.weights)
-        keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(_chain_keys(key, num_chains + 1, 1)[1:, 0])
+        keys = streams.predictions
+        if new is not None:
+            keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(keys)
         kept, sums = jax.vmap(functools.partial(_observe, posterior, new, settings))(keys, cold)
         means = jax.tree.map(lambda total, term: total + term.astype(total.dtype), state.means, sums)
         return state._replace(means=means), out | kept
@@ -447,8 +467,8 @@ def _chains_first(array):
 def _start(posterior, key, init, num_chains, num_replicas, step_size, temperature, settings, new) -> State:
     """Initial state of all chains."""
     if isinstance(init, str):
-        keys = jax.random.split(jax.random.fold_in(key, num_chains + 1), (num_chains, num_replicas))
-        weights = jax.vmap(jax.vmap(posterior.prior))(keys)
+        start_key = jax.random.fold_in(key, jnp.iinfo(jnp.int32).max - 1)
+        weights = _prior_draws(posterior, start_key, num_chains, num_replicas)
     else:
         template = jax.eval_shape(posterior.prior, key)
         if jax.tree.structure(init) != jax.tree.structure(template):
@@ -482,13 +502,21 @@ def _start(posterior, key, init, num_chains, num_replicas, step_size, temperatur
     return _begin_averaging(state)
 
 
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _prior_draws(posterior, key, num_chains, num_replicas) -> Weights:
+    keys = jax.random.split(key, (num_chains, num_replicas))
+    return jax.vmap(jax.vmap(posterior.prior))(keys)
+
+
+@jax.jit
 def _begin_averaging(state: State) -> State:
     """Dual averaging restarted at the present step size, shrinking towards it."""
     init, _, _ = dual_averaging_adaptation(0.8)
 
     def begin(log_step_size):
-        averaging = init(jnp.exp(log_step_size))
-        return jax.tree.map(jnp.asarray, averaging._replace(mu=log_step_size))
+        averaging = init(jnp.exp(log_step_size))._replace(mu=log_step_size)
+        # explicit dtypes: the compiled blocks then see one type before and after
+        return jax.tree.map(lambda a: jnp.asarray(a, jnp.int32 if isinstance(a, int) else jnp.float32), averaging)
 
     return state._replace(averaging=jax.vmap(begin)(state.log_step_size))
 

@@ -1,0 +1,358 @@
+"""`sample`: exactness against closed forms, planted faults, resume, devices, errors."""
+
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from coding_schemes import networks, posterior, sampling, tasks, theory
+from coding_schemes.sampling import moves, run
+from scipy import stats
+
+NETWORK = networks.Network(1, 6, "sigmoidal")
+
+
+@pytest.fixture(scope="module")
+def small():
+    return posterior.Posterior(tasks.toy(4, (0.5, 0.5)), NETWORK, 0.1)
+
+
+def small_sample(given, key=0, **arguments):
+    settings = {"num_samples": 6, "num_chains": 2, "num_warmup": 8, "progress": False} | arguments
+    return sampling.sample(given, jax.random.key(key), **settings)
+
+
+# ---- linear networks: exact at finite width, any depth --------------------------------------
+
+
+def exact_gram_cdf(task, width, temperature, readout_variance, depth, index):
+    """CDF of A_L (index 0) or A_1 (index −1) on a grid, from theory.linear's exact density."""
+    logs = np.linspace(-6.0, 3.5, 600 if depth == 1 else (160 if depth == 2 else 70))
+    mesh = np.stack(np.meshgrid(*[logs] * depth, indexing="ij"), axis=-1)
+    grams = np.exp(mesh)
+    density = theory.linear.gram_logdensity(task, grams, width, temperature, readout_variance) + mesh.sum(-1)
+    mass = np.exp(density - density.max())
+    kept = index % depth
+    marginal = mass.sum(tuple(axis for axis in range(depth) if axis != kept))
+    step = logs[1] - logs[0]
+    cumulative = np.cumsum(marginal) / marginal.sum()
+    return lambda value: np.interp(np.log(value), logs + step / 2, cumulative)
+
+
+def sampled_grams(given, weights):
+    """A_L = ‖a‖²/N and A_1 = ‖v_1‖²/N, v_{ℓ−1} = W^ℓᵀ v_ℓ/√N from v_L = a."""
+    effective = np.asarray(weights.readout, dtype=float)[..., 0] * float(given.readout_std)
+    width = effective.shape[-1]
+    top = np.square(effective).mean(-1)
+    for hidden in reversed(weights.hidden):
+        effective = np.einsum("...i,...ij->...j", effective, np.asarray(hidden, dtype=float)) / width**0.5
+    return top, np.square(effective).mean(-1)
+
+
+def ks_values(given, weights):
+    task, network = given.task, given.network
+    p_values = []
+    for index, values in zip((0, -1), sampled_grams(given, weights)):
+        cdf = exact_gram_cdf(
+            task, network.width, float(given.temperature), float(given.readout_variance), network.depth, index
+        )
+        p_values.append(stats.kstest(values.ravel(), cdf).pvalue)
+    return np.array(p_values)
+
+
+def linear_posterior(depth, dtype=jnp.float32):
+    task = tasks.toy(3, (1 / 3, 2 / 3), targets=[[1.0], [-0.5]])
+    return posterior.Posterior(task, networks.Network(depth, 5, "linear"), 0.2, dtype=dtype)
+
+
+CHAINS = {"num_chains": 300, "num_samples": 4, "num_warmup": 80, "thinning": 15, "store": ("weights",)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("depth", "method"), [(1, "hmc"), (2, "hmc"), (3, "hmc"), (1, "langevin"), (2, "nuts")])
+@pytest.mark.key_reuse
+def test_linear_networks_follow_the_exact_law(depth, method):
+    given = linear_posterior(depth)
+    arguments = CHAINS | ({"num_chains": 100, "max_doublings": 4} if method == "nuts" else {})
+    samples = small_sample(given, method=method, **arguments)
+    assert np.all(ks_values(given, samples.weights) > 1e-3)
+
+
+@pytest.mark.key_reuse
+def test_wrong_gradient_is_caught(monkeypatch):
+    """HMC accepts with the true energy but integrates a wrong force: exact, only slower. Plain Langevin is not."""
+    given = linear_posterior(1)
+    honest = run.plain_steps
+
+    def wrong(key, weights, gradient, step_size, num_steps):
+        def biased(k, w):
+            slope = gradient(k, w)
+            return slope._replace(readout=0.7 * slope.readout)
+
+        return honest(key, weights, biased, step_size, num_steps)
+
+    arguments = CHAINS | {"method": "plain_langevin", "step_size": 0.11, "num_warmup": 0, "num_samples": 20}
+    right = small_sample(given, **arguments).weights
+    monkeypatch.setattr(run, "plain_steps", wrong)
+    jax.clear_caches()
+    faulty = small_sample(given, key=1, **arguments).weights
+    monkeypatch.undo()
+    jax.clear_caches()
+    late = jax.tree.map(lambda leaf: leaf[:, 8::4], right), jax.tree.map(lambda leaf: leaf[:, 8::4], faulty)
+    assert ks_values(given, late[0]).min() > 1e-3
+    assert ks_values(given, late[1]).min() < 1e-4
+
+
+@pytest.mark.key_reuse
+def test_wrong_acceptance_is_caught(monkeypatch):
+    """Every HMC proposal accepted at a large step size."""
+    given = linear_posterior(1)
+    honest = run.hmc_step
+
+    def careless(key, weights, logdensity, step_size, num_steps):
+        proposals = [honest(jax.random.fold_in(key, i), weights, logdensity, step_size, num_steps) for i in range(3)]
+        moved = [jnp.any(proposal.readout != weights.readout) for proposal, _ in proposals]
+        chosen = proposals[2][0]
+        for i in (1, 0):  # the first proposal that was accepted: tries again after a rejection
+            chosen = jax.tree.map(lambda a, b, i=i: jnp.where(moved[i], a, b), proposals[i][0], chosen)
+        return chosen, proposals[0][1]
+
+    arguments = CHAINS | {"num_warmup": 0, "step_size": 0.65, "num_samples": 20, "thinning": 5}
+    right = small_sample(given, **arguments).weights
+    monkeypatch.setattr(run, "hmc_step", careless)
+    jax.clear_caches()
+    faulty = small_sample(given, key=1, **arguments).weights
+    monkeypatch.undo()
+    jax.clear_caches()
+    late = jax.tree.map(lambda leaf: leaf[:, 8::4], right), jax.tree.map(lambda leaf: leaf[:, 8::4], faulty)
+    assert ks_values(given, late[0]).min() > 1e-3
+    assert ks_values(given, late[1]).min() < 1e-4
+
+
+# ---- other exact laws -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["hmc", "langevin"])
+def test_high_temperature_recovers_the_prior(method):
+    given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), NETWORK, 1e6)
+    samples = small_sample(
+        given, method=method, num_chains=200, num_samples=2, num_warmup=20, thinning=5, store=("weights",)
+    )
+    last = np.concatenate([leaf[:, -1].ravel() for leaf in jax.tree.leaves(samples.weights)])
+    assert stats.kstest(last, "norm").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("nonlinearity", ["relu", "sigmoidal"])
+@pytest.mark.key_reuse
+def test_geweke_joint_law(nonlinearity):
+    """w ~ prior, Y ~ p(Y | w), a few HMC transitions given Y: w is still the prior, Y − f still white."""
+    base = posterior.Posterior(tasks.toy(3, (1 / 3, 2 / 3)), networks.Network(2, 3, nonlinearity), 0.5, 0.5)
+    draws = 4_000
+
+    def one(key):
+        prior_key, noise_key, move_key = jax.random.split(key, 3)
+        weights = base.prior(prior_key)
+        noise = jax.random.normal(noise_key, base.targets.shape, base.dtype) / base.likelihood_precision**0.5
+        leaves, structure = jax.tree.flatten(base)
+        leaves[0] = base.outputs(weights) + noise
+        given = jax.tree.unflatten(structure, leaves)
+
+        def transition(weights, k):
+            return run.hmc_step(k, weights, given.logdensity, jnp.float32(0.3), 6)[0], None
+
+        weights, _ = jax.lax.scan(transition, weights, jax.random.split(move_key, 5))
+        residual = (given.targets - given.outputs(weights)) * base.likelihood_precision**0.5
+        return jnp.concatenate([*(leaf.ravel() for leaf in jax.tree.leaves(weights)), residual.ravel()])
+
+    values = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(2), draws)), dtype=float)
+    for statistic in (values, values**2 - 1):
+        z = statistic.mean(0) / (statistic.std(0) / draws**0.5)
+        assert np.abs(z).max() < 4.5
+
+
+@pytest.mark.key_reuse
+def test_float32_and_float64_agree():
+    means, errors = [], []
+    for dtype in (jnp.float32, jnp.float64):
+        given = posterior.Posterior(tasks.toy(6, (0.5, 0.5)), networks.Network(1, 8, "relu"), 0.05, dtype=dtype)
+        samples = small_sample(given, num_chains=60, num_samples=20, num_warmup=60, thinning=4, store=())
+        assert samples.final.readout.dtype == dtype
+        per_chain = samples.info.energy.mean(1)
+        means.append(per_chain.mean())
+        errors.append(per_chain.std(ddof=1) / len(per_chain) ** 0.5)
+    assert abs(means[0] - means[1]) < 4 * np.hypot(*errors)
+
+
+def test_energy_differences_survive_float32_at_paper_size():
+    """ΔU between neighbouring states at N·P = 250,000: error far below the O(1) that decides acceptance."""
+    errors = []
+    task = tasks.toy(500, (0.5, 0.25, 0.25), y_minus=0.5)
+    network = networks.Network(1, 500, "sigmoidal")
+    single = posterior.Posterior(task, network, 0.01)
+    double = posterior.Posterior(task, network, 0.01, dtype=jnp.float64)
+    start = moves.gibbs(jax.random.key(9), single.prior(jax.random.key(0)), single)[0]
+    for index in range(3):
+        step = single.prior(jax.random.key(index + 1))
+        moved = jax.tree.map(lambda w, d: w + 0.01 * d, start, step)
+        wide = [jax.tree.map(lambda leaf: leaf.astype(jnp.float64), w) for w in (start, moved)]
+        change = single.energy(moved) - single.energy(start)
+        errors.append(abs(float(change - (double.energy(wide[1]) - double.energy(wide[0])))))
+    assert max(errors) < 0.2  # of U = 2.7e6, so to 1 part in 10⁷
+
+
+@pytest.mark.key_reuse
+def test_plain_langevin_bias_shrinks_with_the_step(small):
+    """Excess ⟨u²⟩ of the free Ornstein–Uhlenbeck step, exactly 1/(1 − ε²/4) at T → ∞."""
+    given = posterior.Posterior(small.task, NETWORK, 1e8)
+    for step in (0.4, 0.8):
+        samples = small_sample(
+            given, method="plain_langevin", step_size=step, num_warmup=0, num_chains=400, num_samples=2,
+            thinning=2, store=("weights",),
+        )
+        last = samples.weights.first[:, -1].ravel()
+        expected = 1 / (1 - step**2 / 4)
+        assert abs(last.var() - expected) < 4 * expected * (2 / last.size) ** 0.5
+
+
+# ---- what is stored -------------------------------------------------------------------------
+
+
+def test_stored_arrays_belong_together(small):
+    samples = small_sample(small, store=("readouts", "preactivations", "weights", "outputs", "kernels"))
+    assert samples.readouts.shape == (2, 6, 6, 2)
+    assert samples.preactivations[0].shape == (2, 6, 6, 4)
+    one = jax.tree.map(lambda leaf: leaf[1, 3], samples.weights)
+    np.testing.assert_allclose(samples.readouts[1, 3], small.readouts(one), rtol=1e-6)
+    np.testing.assert_allclose(samples.outputs[1, 3], small.outputs(one), rtol=1e-5)
+    assert samples.info.squared_error[1, 3] == pytest.approx(float(small.squared_error(one)), rel=1e-5)
+    kernel = np.mean([small.network.kernel(z) for z in samples.preactivations[0][1]], axis=0)
+    np.testing.assert_allclose(samples.kernels[0][1], kernel, rtol=1e-5)
+    assert samples.info.energy.shape == (2, 6)
+    assert samples.warmup_info.energy.shape == (2, 8)
+
+
+def test_predictions_on_the_training_inputs_are_the_outputs(small):
+    samples = small_sample(small, store=("outputs", "kernels"), predict_inputs=small.task.inputs)
+    np.testing.assert_allclose(samples.predictions.outputs, samples.outputs, atol=1e-5)
+    np.testing.assert_allclose(samples.predictions.kernel, samples.kernels[0].mean(0), atol=1e-4)
+    errors = samples.predictions.class_error(small.task.labels, small.task.targets)
+    expected = 0.5 * np.square(small.task.targets - samples.outputs).sum(-1).mean((0, 1))
+    np.testing.assert_allclose(errors, [expected[small.task.labels == c].mean() for c in range(2)], rtol=1e-4)
+
+
+def test_unseen_directions_stay_at_the_prior():
+    """New inputs orthogonal to the training ones: z* ~ N(0, K**), independent of what was learned."""
+    task = tasks.toy(4, (0.5, 0.5), input_dim=12)
+    given = posterior.Posterior(task, networks.Network(1, 400, "linear"), 0.1)
+    other = np.linalg.svd(task.inputs.T)[2][4:6].T * np.sqrt(12)
+    weights = given.prior(jax.random.key(0))
+    z = np.asarray(given.respond(jax.random.key(1), weights, given.new_inputs(other)).preactivations[0])
+    assert np.abs(z.T @ z / 400 - np.eye(2)).max() < 4 * (2 / 400) ** 0.5
+    assert np.abs(np.asarray(weights.first).T @ z / 400).max() < 4 / 400**0.5
+
+
+# ---- running --------------------------------------------------------------------------------
+
+
+def test_same_key_same_samples(small):
+    first, second, other = (small_sample(small, key=k) for k in (0, 0, 1))
+    np.testing.assert_array_equal(first.readouts, second.readouts)
+    assert not np.array_equal(first.readouts, other.readouts)
+
+
+def test_a_killed_run_resumes_bitwise(small, tmp_path):
+    whole = small_sample(small, num_samples=20, store=("weights", "kernels"))
+    arguments = {"num_samples": 20, "store": ("weights", "kernels"), "checkpoint": tmp_path}
+    small_sample(small, **arguments)
+    blocks = sorted(tmp_path.glob("block_*.npz"))
+    for block in blocks[len(blocks) // 2 :]:
+        block.unlink()
+    resumed = small_sample(small, **arguments)
+    for a, b in zip(jax.tree.leaves(whole.weights), jax.tree.leaves(resumed.weights)):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(whole.kernels[0], resumed.kernels[0])
+    with pytest.raises(ValueError, match="another run"):
+        small_sample(small, key=5, **arguments)
+
+
+def test_one_compilation_serves_all_temperatures(small):
+    small_sample(small)
+    before = run._sample_block._cache_size(), run._warmup_block._cache_size()
+    small_sample(small.at_temperature(0.3))
+    assert (run._sample_block._cache_size(), run._warmup_block._cache_size()) == before
+
+
+def test_nan_is_reported_with_its_step(small):
+    with pytest.raises(FloatingPointError, match=r"transition \d+ with step size 50"):
+        small_sample(small, method="plain_langevin", step_size=50.0, num_warmup=0)
+
+
+def test_a_frozen_chain_is_reported(small):
+    with pytest.warns(UserWarning, match="frozen"):
+        small_sample(small.at_temperature(1e-6), num_warmup=0, step_size=1.0, max_num_steps=5)
+
+
+def test_replicas_exchange(small):
+    samples = small_sample(small, temperatures=(0.2, 0.5), num_samples=10)
+    assert samples.readouts.shape == (2, 10, 6, 2)
+    assert 0 < samples.info.move_acceptance["exchange"].mean() <= 1
+
+
+def test_minibatch_gradient_is_unbiased(small):
+    weights = small.prior(jax.random.key(0))
+    gradient = run.minibatch_gradient(small, 2)
+    estimates = jax.vmap(lambda k: gradient(k, weights).readout)(jax.random.split(jax.random.key(1), 4000))
+    exact = jax.grad(small.logdensity)(weights).readout
+    error = estimates.std(0) / 4000**0.5 + 1e-6
+    assert np.all(np.abs(estimates.mean(0) - exact) < 4.5 * error)
+
+
+def test_chains_spread_over_devices():
+    script = """
+        import jax, numpy as np
+        jax.config.update("jax_enable_x64", True)
+        from coding_schemes import tasks, networks, posterior, sampling
+        given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), networks.Network(1, 6, "sigmoidal"), 0.1)
+        samples = sampling.sample(
+            given, jax.random.key(0), num_samples=6, num_chains=2, num_warmup=8, progress=False
+        )
+        print(len(jax.devices()), *samples.readouts.ravel()[::7].tolist())
+    """
+    lines = []
+    for count in (1, 2):
+        result = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={
+                "XLA_FLAGS": f"--xla_force_host_platform_device_count={count} --xla_cpu_multi_thread_eigen=false",
+                "PYTHONPATH": ":".join(sys.path),
+                "PATH": "",
+            },
+        )
+        lines.append(np.array(result.stdout.split(), dtype=float))
+    assert (lines[0][0], lines[1][0]) == (1, 2)
+    np.testing.assert_allclose(lines[0][1:], lines[1][1:], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "gibbs"}, "method: got 'gibbs'"),
+        ({"moves": ("teleport",)}, "moves: got 'teleport'"),
+        ({"store": ("gradients",)}, "store: got 'gradients'"),
+        ({"num_samples": 0}, "num_samples: got 0"),
+        ({"num_warmup": 0}, "step_size: got None"),
+        ({"batch_size": 2}, "batch_size: got 2"),
+        ({"temperatures": (0.05,)}, "ascending ladder"),
+        ({"init": posterior.Weights(np.zeros((3, 4)), (), np.zeros((6, 2)))}, "init: got an array of shape"),
+        ({"predict_inputs": np.zeros((3, 4))}, "inputs: got shape"),
+    ],
+)
+def test_bad_arguments_are_named(small, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        small_sample(small, **arguments)
