@@ -6,6 +6,7 @@ Runs on the small book, or on the pages given with --book (`make test-pages`).
 import functools
 import http.server
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -114,11 +115,11 @@ def _visit(browser, address, name) -> Visit:
     page.on("requestfailed", lambda request: visit.errors.append(f"failed: {request.url}"))
     page.on("response", lambda r: visit.errors.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
     page.goto(address + name, wait_until="load")
-    page.wait_for_load_state("networkidle")
     try:
         page.wait_for_function(TYPESET)
     except TimeoutError:
         visit.bad_equations.append("some equations are not typeset")
+    page.evaluate("() => document.fonts.ready.then(() => true)")
     visit.equations = page.locator("mjx-container").count()
     visit.bad_equations = page.locator("mjx-merror").all_inner_texts()
     visit.images = page.locator("article img").count()
