@@ -44,16 +44,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.flatten_util import ravel_pytree
 from numpy.typing import ArrayLike
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
+from scipy.special import log_softmax, logsumexp, softmax
 
 from coding_schemes.networks import Nonlinearity, is_bounded
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 
-_Point = dict[str, Any]
-"""{"u": (n, r)} and, for bounded φ, {"logits": (n,)}, as NumPy or JAX arrays."""
+_Point = dict[str, np.ndarray]
+"""{"u": (n, r)} and, for bounded φ, {"logits": (n,)}."""
 
 _NEGLIGIBLE = 1e-5  # occupancy (or share of the outliers' cost) below which a kind is dropped
 _SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003)  # widths of the ReLU's rounded kink, in units of typical |z|
@@ -208,18 +209,17 @@ def solve(
             raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
     readout_variance = 1 / task.num_inputs if readout_variance is None else readout_variance
     tolerance = (2e-2 if outliers else 1e-6) if tolerance is None else tolerance
-    with jax.enable_x64(True):
-        problem = _Problem(
-            phi,
-            jnp.asarray(_kernel_root(task.input_kernel)),
-            jnp.asarray(task.targets, jnp.float64),
-            temperature,
-            readout_variance,
-            outliers,
-        )
-        solution = _column_generation(
-            problem, task, tolerance, num_starts, max_rounds, np.random.default_rng(seed)
-        )
+    problem = _Problem(
+        phi,
+        _kernel_root(task.input_kernel),
+        np.asarray(task.targets, dtype=float),
+        temperature,
+        readout_variance,
+        outliers,
+    )
+    solution = _column_generation(
+        problem, task, tolerance, num_starts, max_rounds, np.random.default_rng(seed)
+    )
     if not solution.converged:
         warnings.warn(
             f"mean-field theory did not converge: relative duality gap {solution.residual:.1e} after "
@@ -355,57 +355,84 @@ def _run_ensemble(u, dual_field, key, data, settings, *, phi, sizes):
 
 @dataclass(frozen=True)
 class _Problem:
-    """(*) with its ingredients."""
+    """(*) with its ingredients, and the two functions that are minimised, each with its gradient."""
 
     phi: Nonlinearity
-    root: Array
-    targets: Array
+    root: np.ndarray
+    targets: np.ndarray
     temperature: float
     readout_variance: float
     outliers: bool
 
-    def activations(self, u: Any, width: Any = 0.0) -> Array:
-        """φ(R u); the ReLU's kink rounded over `width`."""
+    def activations(self, u: np.ndarray, width: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """φ(R u) and its slope φ'(R u); the ReLU's kink rounded over `width`."""
         z = u @ self.root.T
-        return 0.5 * (z + jnp.sqrt(z**2 + width**2)) if self.outliers else self.phi(z)
+        if not self.outliers:
+            return _apply_with_slope(self.phi, z)
+        distance = np.sqrt(z**2 + width**2)
+        slope = 0.5 * (1 + np.divide(z, distance, out=np.zeros_like(z), where=distance > 0))
+        return 0.5 * (z + distance), slope
 
-    def probabilities(self, x: _Point) -> Array:
-        return jnp.ones(len(x["u"])) if self.outliers else jax.nn.softmax(x["logits"])
+    def probabilities(self, x: _Point) -> np.ndarray:
+        return np.ones(len(x["u"])) if self.outliers else softmax(x["logits"])
 
-    def dual_field(self, x: _Point, width: Any = 0.0) -> Array:
-        activations = self.activations(x["u"], width)
-        kernel = self.readout_variance * (activations.T * self.probabilities(x)[None, :]) @ activations
-        ridge = self.temperature * jnp.eye(len(self.targets))
-        return jax.scipy.linalg.solve(kernel + ridge, self.targets, assume_a="pos")
+    def dual_field(self, x: _Point, width: float = 0.0) -> np.ndarray:
+        return self._dual_field(self.activations(x["u"], width)[0], self.probabilities(x))
 
-    def energy(self, x: _Point, width: Any) -> Array:
-        """(*)."""
-        cost = 0.5 * self.probabilities(x) @ jnp.sum(x["u"] ** 2, axis=1)
-        entropy = 0.0 if self.outliers else -self.probabilities(x) @ jax.nn.log_softmax(x["logits"])
-        return 0.5 * jnp.sum(self.targets * self.dual_field(x, width)) + cost - entropy
+    def _dual_field(self, activations: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+        kernel = self.readout_variance * (activations.T * probabilities) @ activations
+        kernel[np.diag_indices_from(kernel)] += self.temperature
+        return cho_solve(cho_factor(kernel), self.targets)
 
-    def gain(self, u: Any, dual_field: Any, width: Any = 0.0) -> Array:
+    def energy(self, x: _Point, width: float = 0.0) -> tuple[float, _Point]:
+        """(*) and its gradient."""
+        u, shares = x["u"], self.probabilities(x)
+        activations, slope = self.activations(u, width)
+        dual_field = self._dual_field(activations, shares)
+        signal = activations @ dual_field
+        pull = self.readout_variance * ((signal @ dual_field.T) * slope) @ self.root
+        cost = 0.5 * np.sum(u**2, axis=1)
+        energy = 0.5 * np.sum(self.targets * dual_field) + shares @ cost
+        gradient = {"u": shares[:, None] * (u - pull)}
+        if not self.outliers:
+            logs = log_softmax(x["logits"])
+            energy += shares @ logs
+            balance = cost - 0.5 * self.readout_variance * np.sum(signal**2, axis=1) + logs
+            gradient["logits"] = shares * (balance - shares @ balance)
+        return float(energy), gradient
+
+    def gain(self, u: np.ndarray, dual_field: np.ndarray) -> np.ndarray:
         """½ σ_a² |tᵀ φ(R u)|² of every row of u."""
-        return 0.5 * self.readout_variance * jnp.sum((self.activations(u, width) @ dual_field) ** 2, axis=1)
+        return 0.5 * self.readout_variance * np.sum((self.activations(u)[0] @ dual_field) ** 2, axis=1)
 
-    def balance(self, u: Any, dual_field: Any, width: Any) -> Array:
-        """e(u), summed over the rows; for outliers −log(gain/cost), whatever the length of u."""
-        cost = 0.5 * jnp.sum(u**2, axis=1)
+    def balance(self, x: _Point, dual_field: np.ndarray, width: float) -> tuple[float, _Point]:
+        """e(u) summed over the rows of u, and its gradient.
+
+        For outliers −log(gain/cost) of rows stretched to |u|² = r: their length is of no consequence.
+        """
+        u = x["u"]
+        norm = np.linalg.norm(u, axis=1, keepdims=True)
+        stretch = u.shape[1] ** 0.5 / norm if self.outliers else np.ones_like(norm)
+        activations, slope = self.activations(stretch * u, width)
+        signal = activations @ dual_field
+        gain = 0.5 * self.readout_variance * np.sum(signal**2, axis=1)
+        pull = self.readout_variance * ((signal @ dual_field.T) * slope) @ self.root
         if not self.outliers:
-            return jnp.sum(cost - self.gain(u, dual_field, width))
-        unit = u / jnp.sqrt(2 * cost[:, None] / u.shape[1])
-        return -jnp.sum(jnp.log(self.gain(unit, dual_field, width) + 1e-12))
+            return float(np.sum(0.5 * norm[:, 0] ** 2 - gain)), {"u": u - pull}
+        direction = u / norm
+        across = pull - direction * np.sum(direction * pull, axis=1, keepdims=True)
+        return float(-np.sum(np.log(gain + 1e-12))), {"u": -stretch * across / (gain[:, None] + 1e-12)}
 
-    def gap(self, x: _Point, dual_field: Any, candidates: Any) -> float:
+    def gap(self, x: _Point, dual_field: np.ndarray, candidates: np.ndarray) -> float:
         """Energy minus a lower bound on its minimum, valid if no kind is missing from the candidates."""
-        gain, cost = self.gain(candidates, dual_field), 0.5 * jnp.sum(candidates**2, axis=1)
-        linear, quadratic = jnp.sum(dual_field * self.targets), self.temperature * jnp.sum(dual_field**2)
+        gain, cost = self.gain(candidates, dual_field), 0.5 * np.sum(candidates**2, axis=1)
+        linear, quadratic = np.sum(dual_field * self.targets), self.temperature * np.sum(dual_field**2)
         if not self.outliers:
-            lower = linear - 0.5 * quadratic - jax.scipy.special.logsumexp(gain - cost)
+            lower = linear - 0.5 * quadratic - logsumexp(gain - cost)
         else:  # linear − ½ quadratic is a bound for every t with gain ≤ cost everywhere; scale ours to be one
-            scale = jnp.minimum(jnp.sqrt(jnp.min(cost / gain)), linear / quadratic)
+            scale = min(np.sqrt(np.min(cost / gain)), linear / quadratic)
             lower = scale * linear - 0.5 * scale**2 * quadratic
-        return float(self.energy(x, 0.0) - lower)
+        return float(self.energy(x)[0] - lower)
 
 
 def _column_generation(
@@ -418,42 +445,43 @@ def _column_generation(
 ) -> Solution:
     rank = problem.root.shape[1]
     widths = _SMOOTHING if problem.outliers else (0.0,)
-    energy = jax.jit(jax.value_and_grad(problem.energy))
-    balance = jax.jit(jax.value_and_grad(problem.balance))
-    codes = _code_starts(task, np.asarray(problem.root))
+    codes = _code_starts(task, problem.root)
     x: _Point = {"u": codes} if problem.outliers else {"u": codes, "logits": np.zeros(len(codes))}
     for num_rounds in range(1, max_rounds + 1):
         for width in widths if num_rounds == 1 else widths[-2:]:
-            x = _minimize(energy, x, width)
-        x = _minimize(energy, _prune(problem, x), widths[-1])
+            x = _minimize(problem.energy, x, width)
+        x = _minimize(problem.energy, _prune(problem, x), widths[-1])
         dual_field = problem.dual_field(x, widths[-1])
         random = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1)) * rng.standard_normal((num_starts, rank))
-        found = _minimize(
-            balance, np.concatenate([codes, random]), dual_field, widths[len(widths) // 2], max_steps=400
-        )
+        starts = {"u": np.concatenate([codes, random])}
+        found = _minimize(problem.balance, starts, dual_field, widths[len(widths) // 2], max_steps=400)["u"]
         if problem.outliers:  # the best ones once more, with a sharper kink
-            gain = np.asarray(problem.gain(found, dual_field)) / np.sum(found**2, axis=1)
-            best = found[np.argsort(-gain)[:24]]
-            found = _minimize(balance, best, dual_field, widths[-1], max_steps=1000)
+            gain = problem.gain(found, dual_field) / np.sum(found**2, axis=1)
+            best = {"u": found[np.argsort(-gain)[:24]]}
+            found = _minimize(problem.balance, best, dual_field, widths[-1], max_steps=1000)["u"]
         new = _new_kinds(problem, x, found, dual_field)
-        gap = problem.gap(x, dual_field, jnp.concatenate([x["u"], new])) / float(problem.energy(x, 0.0))
+        gap = problem.gap(x, dual_field, np.concatenate([x["u"], new])) / problem.energy(x)[0]
         if gap <= tolerance:
             break
         x = _enlarge(problem, x, new, dual_field)
     return _solution(problem, task, x, gap, num_rounds, gap <= tolerance)
 
 
-def _minimize(value_and_grad: Callable, start: Any, *arguments: Any, max_steps: int = 4000) -> Any:
-    """L-BFGS on a pytree, in float64."""
-    vector, unravel = ravel_pytree(start)
+def _minimize(function: Callable, start: _Point, *arguments: Any, max_steps: int = 4000) -> _Point:
+    """L-BFGS over all arrays of a point at once; `function` returns the value and the gradient."""
+    ends = np.cumsum([array.size for array in start.values()])[:-1]
 
-    def fun(v):
-        value, gradient = value_and_grad(unravel(v), *arguments)
-        return float(value), np.asarray(ravel_pytree(gradient)[0])
+    def unravel(vector):
+        parts = np.split(vector, ends)
+        return {name: part.reshape(start[name].shape) for name, part in zip(start, parts, strict=True)}
 
+    def fun(vector):
+        value, gradient = function(unravel(vector), *arguments)
+        return value, np.concatenate([gradient[name].ravel() for name in start])
+
+    vector = np.concatenate([array.ravel() for array in start.values()])
     options = {"maxiter": max_steps, "maxfun": 2 * max_steps, "maxcor": 40, "ftol": 1e-15, "gtol": 1e-7}
-    result = minimize(fun, np.asarray(vector), jac=True, method="L-BFGS-B", options=options)
-    return jax.tree.map(np.asarray, unravel(result.x))
+    return unravel(minimize(fun, vector, jac=True, method="L-BFGS-B", options=options).x)
 
 
 def _prune(problem: _Problem, x: _Point) -> _Point:
@@ -478,7 +506,7 @@ def _share(problem: _Problem, x: _Point) -> np.ndarray:
     if problem.outliers:
         cost = np.sum(x["u"] ** 2, axis=1)
         return cost / cost.sum()
-    return np.array(problem.probabilities(x))
+    return problem.probabilities(x)
 
 
 def _same_kind(first: np.ndarray, second: np.ndarray, direction_only: bool) -> bool:
@@ -492,7 +520,7 @@ def _same_kind(first: np.ndarray, second: np.ndarray, direction_only: bool) -> b
 
 def _new_kinds(problem: _Problem, x: _Point, found: np.ndarray, dual_field: Any) -> np.ndarray:
     """Those found that are not among the kinds in use, best first, each once."""
-    gain, cost = np.asarray(problem.gain(found, dual_field)), 0.5 * np.sum(found**2, axis=1)
+    gain, cost = problem.gain(found, dual_field), 0.5 * np.sum(found**2, axis=1)
     score = cost / np.maximum(gain, 1e-300) if problem.outliers else cost - gain
     new: list[np.ndarray] = []
     for i in np.argsort(score):
@@ -503,7 +531,7 @@ def _new_kinds(problem: _Problem, x: _Point, found: np.ndarray, dual_field: Any)
 
 def _enlarge(problem: _Problem, x: _Point, new: np.ndarray, dual_field: Any) -> _Point:
     """The kinds in use and the best eight new ones that would lower the energy."""
-    gain, cost = np.asarray(problem.gain(new, dual_field)), 0.5 * np.sum(new**2, axis=1)
+    gain, cost = problem.gain(new, dual_field), 0.5 * np.sum(new**2, axis=1)
     if problem.outliers:
         better = new[gain > cost][:8]
         total = np.sum(x["u"] ** 2)
@@ -512,7 +540,7 @@ def _enlarge(problem: _Problem, x: _Point, new: np.ndarray, dual_field: Any) -> 
                 [x["u"], better * (0.1 * np.sqrt(total) / np.linalg.norm(better, axis=1))[:, None]]
             )
         }
-    used = np.asarray(problem.gain(x["u"], dual_field)) - 0.5 * np.sum(x["u"] ** 2, axis=1)
+    used = problem.gain(x["u"], dual_field) - 0.5 * np.sum(x["u"] ** 2, axis=1)
     logits = (
         gain - cost - used.max() + x["logits"][np.argmax(used)]
     )  # e + log P is the same for all kinds in use
@@ -526,8 +554,8 @@ def _enlarge(problem: _Problem, x: _Point, new: np.ndarray, dual_field: Any) -> 
 def _solution(
     problem: _Problem, task: Task, x: _Point, gap: float, num_rounds: int, converged: bool
 ) -> Solution:
-    dual_field = np.asarray(problem.dual_field(x))
-    activations = np.asarray(problem.activations(jnp.asarray(x["u"])))
+    dual_field = problem.dual_field(x)
+    activations = problem.activations(x["u"])[0]
     share = _share(problem, x)
     order = np.argsort(-share)
     activations = activations[order]
@@ -538,14 +566,14 @@ def _solution(
         phi=problem.phi,
         probabilities=np.ones(len(order)) if problem.outliers else share[order],
         readouts=problem.readout_variance * activations @ dual_field,
-        preactivations=x["u"][order] @ np.asarray(problem.root).T,
+        preactivations=x["u"][order] @ problem.root.T,
         activations=per_class,
         codes=per_class > threshold,
         dual_field=dual_field,
         outliers=problem.outliers,
         temperature=problem.temperature,
         readout_variance=problem.readout_variance,
-        energy=float(problem.energy(x, 0.0)) / task.num_inputs,
+        energy=problem.energy(x)[0] / task.num_inputs,
         residual=float(gap),
         num_steps=num_rounds,
         converged=bool(converged),
@@ -587,5 +615,19 @@ def _middle(phi: Nonlinearity) -> float:
 
 def _apply(phi: Nonlinearity, z: np.ndarray) -> np.ndarray:
     """φ(z) in float64, whatever JAX's global setting."""
+    return _apply_with_slope(phi, z)[0]
+
+
+def _apply_with_slope(phi: Nonlinearity, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """φ(z) and φ'(z) in float64; padded to a few sizes so that little is compiled."""
+    size = max(1024, 1 << (z.size - 1).bit_length()) if z.size else 1024
+    padded = np.zeros(size)
+    padded[: z.size] = z.ravel()
     with jax.enable_x64(True):
-        return np.asarray(phi(jnp.asarray(z, jnp.float64)))
+        values, slopes = _phi_and_slope(padded, phi)
+    return tuple(np.asarray(part)[: z.size].reshape(z.shape) for part in (values, slopes))  # type: ignore[return-value]
+
+
+@partial(jax.jit, static_argnums=1)
+def _phi_and_slope(z, phi):
+    return jax.jvp(phi, (z,), (jnp.ones_like(z),))
