@@ -62,9 +62,14 @@ def pages(request) -> Path:
 
 @pytest.fixture(scope="session")
 def names(pages) -> list[str]:
-    return sorted(
-        str(path.relative_to(pages)) for path in pages.rglob("*.html") if "_static" not in path.parts
-    )
+    """Every page but the one that only leads to the first."""
+    found = (str(path.relative_to(pages)) for path in pages.rglob("*.html") if "_static" not in path.parts)
+    return sorted(name for name in found if name != "index.html")
+
+
+def test_index_leads_to_a_page(pages):
+    (target,) = re.findall(r"url=([^\"]+)", (pages / "index.html").read_text(encoding="utf-8"))
+    assert (pages / target).is_file()
 
 
 @pytest.fixture(scope="session")
