@@ -386,7 +386,10 @@ publish_fits(compared, "architectures")
 #
 # **Controls.** First the rates of the default network are carried over to the others: without its own two
 # rates no architecture is described. Then the equations are altered in one place and the fit is repeated,
-# first on the default network, as the paper's authors do, then on all.
+# first on the default network, as the paper's authors do, then on all. Read the 5 % with care: the fit
+# weighs the three curves as the paper does, so that the small $w$ counts little (its own error is printed
+# above), and altered equations mostly stay below 5 % too. The threshold tests the description by two rates;
+# only the comparison with altered equations tests the equations.
 
 
 # %%
@@ -416,7 +419,8 @@ claims.record(
     expected=1.0,
     tolerance="all",
     passed=described == 1.0,
-    note="" if described == 1.0 else f"not described, or not trained to the end: {missing}",
+    note=f"w alone is off by up to {max(fits[name].errors[2] for name in good):.0%}; "
+    + reason(described == 1.0, f"not described, or not trained to the end: {missing}"),
     control=claims.Control(
         "fraction with the default network's rates", np.mean(foreign < 0.05), bool(np.all(foreign < 0.05))
     ),
@@ -427,6 +431,8 @@ altered = {
     label: {name: fit_row(name, factors).error for name in compared if name in converged}
     for label, factors in two_point.ALTERED.items()
 }
+below = {label: np.mean([e < 0.05 for e in errors.values()]) for label, errors in altered.items()}
+print("fraction below 5 % with altered equations:", {label: f"{share:.0%}" for label, share in below.items()})
 for label, errors in altered.items():
     better = [name for name in errors if errors[name] < fits[name].error]
     ratio = errors["default"] / fits["default"].error
@@ -543,7 +549,7 @@ claims.record(
     "C2",
     f"fit errors over the same gains: breakdown at the largest, where H0 = {largest_H0:.2g}",
     computed=gain_errors,
-    expected="largest at the largest gain, by a factor of two or more",
+    expected="largest at the largest gain, by a factor of two (set after the first runs)",
     passed=broken,
     note=reason(broken, "at this width and gain the two representations still start close enough"),
 )
