@@ -254,6 +254,9 @@ def finite_size(
     combinations of it, the outputs. So within a class the outliers vary less than under the prior:
     Var(z_i) = 1 − ā_iᵀ H_c⁻¹ ā_i. E(a_i) is the exact one, at a_i = O(√N), silent classes included.
 
+    Where the outliers form a family (`num_free_directions` > 0), those close to silence on some class
+    feel a further force at finite N, along the family: the iteration need not converge then, and says so.
+
     Args:
         solution: what `solve` returned for this task and temperature.
         num_neurons: N.
@@ -759,6 +762,9 @@ def _fewest_outliers(point, weights, targets, temperature, cumulants, num_starts
     """Of all outliers with this output at the optimal t: fewest, least silent, farthest from silence."""
     if not len(point.outliers) or not _free_directions(point, weights, temperature, cumulants):
         return point
+    rotated = _rotated_inwards(point.outliers, point.t)
+    if rotated is not None:
+        return _newton(point._replace(outliers=rotated), weights, targets, temperature, cumulants, 1e-9)[0]
     t, root = point.t, np.sqrt(weights)[:, None]
     num_given, m = point.outliers.shape
     output = np.maximum(point.outliers @ t.T, 0).T @ point.outliers
@@ -793,6 +799,44 @@ def _fewest_outliers(point, weights, targets, temperature, cumulants, num_starts
         if best is not None:
             return _newton(best, weights, targets, temperature, cumulants, 1e-9)[0]
     return point
+
+
+def _rotated_inwards(outliers, t, num_rotations=1000):
+    """Outliers that share classes, rotated until they answer to all of their classes; None if they cannot.
+
+    Where Σ_i ā_i z̄_ic = Λ t_c with Λ = Σ_i ā_i ā_iᵀ over a group, every square root of Λ whose rows
+    answer to all the group's classes is a set of outliers too, rank(Λ) of them.
+    """
+    outliers = outliers[np.sum(outliers**2, 1) > _ZERO]
+    answers = _unit(outliers) @ t.T > _SILENT
+    linked = (answers.astype(int) @ answers.T.astype(int)) > 0
+    group_of = np.arange(len(outliers))
+    for _ in outliers:  # the smallest index spreads through each group
+        group_of = np.array([group_of[row].min() for row in linked])
+    rng, rotated = np.random.default_rng(0), []
+    for group in np.unique(group_of):
+        members = outliers[group_of == group]
+        fields = t[answers[group_of == group].any(0)]
+        output = np.maximum(members @ fields.T, 0).T @ members
+        if np.abs(fields @ members.T @ members - output).max() > 1e-7:
+            return None
+        values, vectors = np.linalg.eigh(members.T @ members)
+        kept = values > 1e-9 * values[-1]
+        square_root = (vectors[:, kept] * np.sqrt(values[kept])).T
+        dim = len(square_root)
+        best, margin = np.zeros((dim, dim)), -np.inf
+        for width in (1.0, 0.3, 0.1, 0.03, 0.01):  # around the best so far, ever closer
+            tries = best + width * rng.standard_normal((num_rotations, dim, dim))
+            rotations = np.linalg.qr(tries)[0]
+            z = rotations @ (square_root @ fields.T)
+            rotations *= np.where(z.sum(2, keepdims=True) < 0, -1.0, 1.0)  # rows keep orthogonal
+            smallest = (rotations @ (square_root @ fields.T)).min((1, 2))
+            if smallest.max() > margin:
+                best, margin = rotations[np.argmax(smallest)], smallest.max()
+        if margin <= _SILENT:
+            return None
+        rotated.append(best @ square_root)
+    return np.vstack(rotated)
 
 
 def _as_solution(
