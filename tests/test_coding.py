@@ -177,6 +177,19 @@ def test_order_parameter_is_invariant_under_permutations_but_not_shuffling_in_ti
     assert abs(coding.permutation_order(shuffled).value) < 0.1
 
 
+def test_participation_tells_the_three_schemes_apart():
+    rng = np.random.default_rng(12)
+    labels = np.repeat([0, 1], 4)
+    signs = rng.choice([-1.0, 1.0], 3000)[:, None]
+    single = np.eye(3000)[:, [0, 0, 0, 0, 1, 1, 1, 1]]
+    gaussian = rng.standard_normal((3000, 1))
+    direction = 0.5 + np.array([1.0, -1.0])[labels]
+    assert coding.participation(signs * direction, labels) == pytest.approx(1)
+    assert coding.participation(gaussian * direction, labels) == pytest.approx(1 / 3, rel=0.1)
+    assert coding.participation(single, labels) == pytest.approx(2 / 3000)
+    assert np.isnan(coding.participation(np.ones((5, 8)), labels))
+
+
 def test_neural_collapse_of_a_perfect_frame_and_of_noise():
     rng = np.random.default_rng(10)
     labels = np.repeat([0, 1, 2], 20)
@@ -189,6 +202,8 @@ def test_neural_collapse_of_a_perfect_frame_and_of_noise():
     varied = coding.neural_collapse(simplex[:, labels] + noise, labels)
     # the centred frame has two singular values 1, so NC1 is twice the noise's variance
     assert varied.within_class == pytest.approx(2 * 0.01, rel=0.3)
+    # two singular values 1 over three classes against 50 neurons that all fluctuate
+    assert varied.variability == pytest.approx(50 * 0.01 / (2 / 3), rel=0.1)
     stretched = coding.neural_collapse((simplex * np.array([3.0, 1.0, 1.0]))[:, labels], labels)
     assert stretched.norm_variation > 0.1
     assert stretched.angle_deviation > 0.1

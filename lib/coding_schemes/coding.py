@@ -133,6 +133,27 @@ def occupancy(neuron_codes: ArrayLike) -> Occupancy:
     return Occupancy(used[order], fractions[order], binomial[order], between[order])
 
 
+def participation(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Fraction of the neurons that carry the difference between the classes (participation ratio).
+
+        ρ = (Σ_i s_i)² / (N Σ_i s_i²),   s_i = Σ_c (⟨φ_i⟩_c − mean over classes)²
+
+    For two classes it is 1 if all neurons tell them apart equally well (redundant), 1/3 if the differences
+    are Gaussian (analog, and random features), and n/N if n neurons alone do (sparse).
+
+    Args:
+        activations: φ, shape (…, N, P).
+        labels: classes of the inputs, shape (P,), at least two classes.
+
+    Returns:
+        ρ, shape (…); NaN where no neuron tells the classes apart.
+    """
+    means = class_means(activations, labels).astype(float)
+    strength = means.var(axis=-1)
+    with np.errstate(invalid="ignore"):
+        return strength.sum(axis=-1) ** 2 / (strength.shape[-1] * np.square(strength).sum(axis=-1))
+
+
 def sort_by_activity(activations: ArrayLike) -> np.ndarray:
     """Neurons in order of falling mean squared activity, as in the paper's figures of analog codes.
 
@@ -433,12 +454,16 @@ class NeuralCollapse(NamedTuple):
     """Measures of neural collapse; all vanish where it is complete.
 
     Attributes:
-        within_class: NC1, tr(Σ_W Σ_B⁺)/C, within-class over between-class variability, shape (…).
+        within_class: NC1, tr(Σ_W Σ_B⁺)/C, within-class over between-class variability, shape (…). It counts
+            only fluctuations in the C − 1 directions of the means, and is O(1/N) if neurons fluctuate
+            independently.
+        variability: tr Σ_W / tr Σ_B, the same ratio with the fluctuations of all neurons, shape (…).
         norm_variation: NC2, standard deviation over mean of the centred class means' norms, shape (…).
         angle_deviation: NC2, mean |cos ∠(μ_c, μ_c') + 1/(C−1)| over pairs of classes, shape (…).
     """
 
     within_class: np.ndarray
+    variability: np.ndarray
     norm_variation: np.ndarray
     angle_deviation: np.ndarray
 
@@ -476,6 +501,7 @@ def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse
     first, second = np.triu_indices(num_classes, 1)
     return NeuralCollapse(
         np.square(in_frame).sum(axis=(-2, -1)) / labels.size,
+        np.square(within).mean(axis=-1).sum(axis=-1) / np.square(norms).mean(axis=-1),
         norms.std(axis=-1) / norms.mean(axis=-1),
         np.abs(cosines[..., first, second] + 1 / (num_classes - 1)).mean(axis=-1),
     )
