@@ -55,3 +55,39 @@ rule pages:
         runtime=30,
     shell:
         command + " pages --preset {params.preset}"
+
+
+# Long jobs: asked for by name (`snakemake data/results/cifar10-P2000.npz`), never by `make book`. They need images
+# that do not come with the book; each goes on from its own checkpoint if it was killed.
+
+rule long_cifar10:
+    output:
+        "data/results/cifar10-P{num_inputs}.npz",
+    wildcard_constraints:
+        num_inputs=r"\d+",
+    params:
+        options=lambda wildcards: config.get("large_run", "--num_trajectories 5"),
+    resources:
+        mem_mb=16000,
+        runtime=720,
+    shell:
+        sys.executable + " -m coding_schemes.large_run --num_inputs {wildcards.num_inputs} {params.options} "
+        "--checkpoint _build/cifar10-P{wildcards.num_inputs}.checkpoint.npz --output {output}"
+
+
+rule long_three_classes:
+    output:
+        "data/results/cifar10-three-classes.npz",
+    resources:
+        runtime=60,
+    shell:
+        sys.executable + " -m coding_schemes.generalization cifar --output {output}"
+
+
+rule long_reuse:
+    output:
+        "data/results/reuse-digits.npz",
+    resources:
+        runtime=60,
+    shell:
+        sys.executable + " -m coding_schemes.generalization reuse --output {output}"

@@ -92,7 +92,7 @@ def check(id, quantity, computed, passes, tolerance, control, reason, **options)
 # \qquad Y - \langle \phi(z)\,a^\top\rangle = T\,t .
 # $$ (eq-gen-saddle)
 #
-# For linear networks this is Gaussian and solved exactly in the [analog chapter](analog.py). Otherwise
+# For linear networks this is Gaussian and solved exactly in the chapter on analog coding. Otherwise
 # paper A neglects how $z$ fluctuates around its most likely value given $a$: a neuron of kind $\gamma$ then
 # *has* preactivations $z_\gamma = K_0\,[\phi'(z_\gamma)\circ t\,a_\gamma]$ and readout $a_\gamma =
 # \sigma_a^2\, t^\top\phi(z_\gamma)$. Eliminating the readouts turns this into a convex problem over the
@@ -250,9 +250,9 @@ for name in NAMES[1:]:
 # The kernel $\langle\phi(x)^\top\phi(x')\rangle/N$ shows the classes as blocks. One subtlety: for a
 # balanced task with targets that sum to zero, a sigmoidal neuron with code 1-0-0 and readout $a$ does the
 # work of one with code 0-1-1 and readout $-a$. Only entropy decides between them, at relative order $1/P$,
-# and a sampler started at the prior does not reach that balance (see the chapter on [redundant
-# coding](redundant.py)). Swapping a code for its complement adds the same number to all elements of a
-# column, so we compare kernels after centring, and show them as they are.
+# and a sampler started at the prior does not reach that balance (see the chapter on redundant coding).
+# Swapping a code for its complement changes the kernel by terms that are constant along rows or along
+# columns; so we show kernels as they are, and compare them after centring.
 
 
 # %% tags=["hide-input"]
@@ -605,7 +605,7 @@ off = np.abs(scaled_errors[0] / scaled_errors[1] - 1).max(axis=(1, 2))
 for k, name in enumerate(NAMES):
     check(
         "A26",
-        f"unit norm, {name}: error over the Gaussian process's, worst class (off theory: {100 * off[k]:.0f} %)",
+        f"unit norm, {name}: error over the Gaussian process's, worst class (theory: {100 * off[k]:.0f} %)",
         below[k],
         lambda value: value < 0.95,
         "below 0.95",
@@ -832,7 +832,7 @@ claims.record(
     uncertainty=accuracy_error,
     tolerance="0.45 ± 0.03, of the full run alone",
     passed=False,
-    note="the full run needs a GPU and the whole data set, and neither was at hand; the largest stored run has "
+    note="the full run needs a GPU and the whole data set, and neither was at hand; the largest run has "
     f"{100 * sizes[-1] / 50_000:.0f} % of the images. Accuracy grows with P by {rise:.1f} standard errors",
 )
 check(
