@@ -116,7 +116,8 @@ key = jax.random.key(seed)
 # forces it to be geometric, $A_\ell = \sigma_a^2 H^{L-\ell+1}$ with a single unknown matrix $H$, for which
 #
 # $$
-# \sigma_a^2\, t^\top K_0\, t = (H-1)\,H^{-L} + \frac1N \sum_i \sigma_a^2\lambda_i\,(\lambda_i \sigma_a^2 H^L + T)^{-1},
+# \sigma_a^2\, t^\top K_0\, t = (H-1)\,H^{-L}
+# + \frac1N \sum_i \sigma_a^2\lambda_i\,(\lambda_i \sigma_a^2 H^L + T)^{-1},
 # \qquad (K_0\,t\,\sigma_a^2 H^L + T\,t) = Y .
 # $$ (eq-analog-saddle)
 #

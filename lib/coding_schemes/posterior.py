@@ -265,10 +265,14 @@ class Posterior:
             ValueError: wrong shape, or the posterior left its task behind in a transformation.
         """
         if self.task is None:
-            raise ValueError("posterior: this copy came out of a JAX transformation and has no task; use the original")
+            raise ValueError(
+                "posterior: this copy came out of a JAX transformation and has no task; use the original"
+            )
         inputs = np.asarray(inputs, dtype=float)
         if inputs.ndim != 2 or inputs.shape[0] != self.task.input_dim:
-            raise ValueError(f"inputs: got shape {inputs.shape}, needs ({self.task.input_dim}, number of inputs)")
+            raise ValueError(
+                f"inputs: got shape {inputs.shape}, needs ({self.task.input_dim}, number of inputs)"
+            )
         scaled = inputs / np.sqrt(self.task.input_dim)
         if self._basis is None:
             return NewInputs(jnp.asarray(scaled, self.dtype), jnp.zeros((0, inputs.shape[1]), self.dtype))

@@ -14,7 +14,7 @@ from coding_schemes import networks, posterior, tasks
 from coding_schemes.sampling import moves
 from jax.scipy.linalg import cho_solve
 
-DRAWS = 20_000
+DRAWS = 8_000
 MAX_Z = 4.5
 
 
@@ -143,7 +143,8 @@ def test_gibbs_draws_have_the_closed_form_moments():
         given = posterior.Posterior(task, network, 0.05)
         weights = given.prior(jax.random.key(0))
         keys = jax.random.split(jax.random.key(1), 20_000)
-        draws = np.asarray(jax.vmap(lambda k: moves.gibbs(k, weights, given)[0].readout)(keys), dtype=float)
+        drawn = jax.vmap(moves.gibbs, (0, None, None))(keys, weights, given)[0].readout
+        draws = np.asarray(drawn, dtype=float)
         features = np.asarray(network.phi(weights.first), dtype=float)
         scale = float(given.readout_std) * network.readout_scale
         beta = float(given.likelihood_precision)
@@ -179,12 +180,16 @@ def _exchange_moments(exchange):
 
     def one(key):
         first, second, third = jax.random.split(key, 3)
-        pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), draw(first, temperatures[0]), draw(second, temperatures[1]))
+        pair = jax.tree.map(
+            lambda a, b: jnp.stack([a, b]), draw(first, temperatures[0]), draw(second, temperatures[1])
+        )
         pair, _ = exchange(third, pair, 0, posterior=given, temperatures=temperatures)
         return jax.vmap(given.squared_error)(pair)
 
     def reference(key):
-        return jnp.stack([given.squared_error(draw(k, T)) for k, T in zip(jax.random.split(key), temperatures)])
+        return jnp.stack(
+            [given.squared_error(draw(k, T)) for k, T in zip(jax.random.split(key), temperatures)]
+        )
 
     after = np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(1), DRAWS)))
     before = np.asarray(jax.vmap(reference)(jax.random.split(jax.random.key(2), DRAWS)))

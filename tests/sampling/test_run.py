@@ -72,7 +72,9 @@ CHAINS = {"num_chains": 300, "num_samples": 4, "num_warmup": 80, "thinning": 15,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("depth", "method"), [(1, "hmc"), (2, "hmc"), (3, "hmc"), (1, "langevin"), (2, "nuts")])
+@pytest.mark.parametrize(
+    ("depth", "method"), [(1, "hmc"), (2, "hmc"), (3, "hmc"), (1, "langevin"), (2, "nuts")]
+)
 @pytest.mark.key_reuse
 def test_linear_networks_follow_the_exact_law(depth, method):
     given = linear_posterior(depth)
@@ -83,7 +85,7 @@ def test_linear_networks_follow_the_exact_law(depth, method):
 
 @pytest.mark.key_reuse
 def test_wrong_gradient_is_caught(monkeypatch):
-    """HMC accepts with the true energy but integrates a wrong force: exact, only slower. Plain Langevin is not."""
+    """HMC with a wrong force still accepts by the true energy: exact, only slower. Plain Langevin is not."""
     given = linear_posterior(1)
     honest = run.plain_steps
 
@@ -113,7 +115,9 @@ def test_wrong_acceptance_is_caught(monkeypatch):
     honest = run.hmc_step
 
     def careless(key, weights, logdensity, step_size, num_steps):
-        proposals = [honest(jax.random.fold_in(key, i), weights, logdensity, step_size, num_steps) for i in range(3)]
+        proposals = [
+            honest(jax.random.fold_in(key, i), weights, logdensity, step_size, num_steps) for i in range(3)
+        ]
         moved = [jnp.any(proposal.readout != weights.readout) for proposal, _ in proposals]
         chosen = proposals[2][0]
         for i in (1, 0):  # the first proposal that was accepted: tries again after a rejection
@@ -177,7 +181,9 @@ def test_geweke_joint_law(nonlinearity):
 def test_float32_and_float64_agree():
     means, errors = [], []
     for dtype in (jnp.float32, jnp.float64):
-        given = posterior.Posterior(tasks.toy(6, (0.5, 0.5)), networks.Network(1, 8, "relu"), 0.05, dtype=dtype)
+        given = posterior.Posterior(
+            tasks.toy(6, (0.5, 0.5)), networks.Network(1, 8, "relu"), 0.05, dtype=dtype
+        )
         samples = small_sample(given, num_chains=60, num_samples=20, num_warmup=60, thinning=4, store=())
         assert samples.final.readout.dtype == dtype
         per_chain = samples.info.energy.mean(1)
@@ -209,8 +215,14 @@ def test_plain_langevin_bias_shrinks_with_the_step(small):
     given = posterior.Posterior(small.task, NETWORK, 1e8)
     for step in (0.4, 0.8):
         samples = small_sample(
-            given, method="plain_langevin", step_size=step, num_warmup=0, num_chains=400, num_samples=2,
-            thinning=2, store=("weights",),
+            given,
+            method="plain_langevin",
+            step_size=step,
+            num_warmup=0,
+            num_chains=400,
+            num_samples=2,
+            thinning=2,
+            store=("weights",),
         )
         last = samples.weights.first[:, -1].ravel()
         expected = 1 / (1 - step**2 / 4)
@@ -329,7 +341,8 @@ def test_chains_spread_over_devices():
             text=True,
             check=True,
             env={
-                "XLA_FLAGS": f"--xla_force_host_platform_device_count={count} --xla_cpu_multi_thread_eigen=false",
+                "XLA_FLAGS": f"--xla_force_host_platform_device_count={count} "
+                "--xla_cpu_multi_thread_eigen=false",
                 "PYTHONPATH": ":".join(sys.path),
                 "PATH": "",
             },

@@ -16,7 +16,7 @@
   preactivations are chains × samples × N × P numbers, kernels one mean per chain.
 - `predict_inputs=X` gives `samples.predictions`: outputs of every sample, mean, variance, mean test kernel,
   class_error(labels, targets).
-- `diagnostics.convergence(samples, posterior).verdict` and `diagnostics.two_ended(posterior, key, planted, …)`.
+- `diagnostics.convergence(samples, posterior).verdict`, `diagnostics.two_ended(posterior, key, planted, …)`.
 """
 
 from coding_schemes.sampling.diagnostics import Convergence, TwoEnded, convergence, two_ended

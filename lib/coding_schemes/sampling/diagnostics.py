@@ -5,6 +5,7 @@ from typing import Any
 
 import arviz
 import jax
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from jax import Array
@@ -81,7 +82,7 @@ def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]
     task, network = posterior.task, posterior.network
     if samples.preactivations is None or task is None or network.nonlinearity == "linear":
         return series
-    activations = np.asarray(network.phi(samples.preactivations[-1]))
+    activations = np.asarray(network.phi(jnp.asarray(samples.preactivations[-1])))
     if is_bounded(network.phi):
         neuron_codes = coding.codes(activations, task.labels)
         for code in np.unique(neuron_codes.reshape(-1, neuron_codes.shape[-1]), axis=0):
@@ -159,7 +160,8 @@ def two_ended(
         A TwoEnded.
     """
     ends = []
-    for index, init in enumerate(("prior", planted)):
+    starts: tuple[Weights | str, ...] = ("prior", planted)
+    for index, init in enumerate(starts):
         samples = sample(posterior, jax.random.fold_in(key, index), init=init, **sample_arguments)
         ends.append((samples, observables(samples, posterior)))
     (prior, first), (from_planted, second) = ends
@@ -176,7 +178,9 @@ def two_ended(
     worst = max(difference, key=lambda n: difference[n])
     numbers = f"largest difference {difference[worst]:.1%} ({worst}, {z_score[worst]:.1f} standard errors)"
     verdict = (
-        f"the two ends meet: {numbers}" if not failing else f"the two ends differ in {', '.join(failing)}: {numbers}"
+        f"the two ends meet: {numbers}"
+        if not failing
+        else f"the two ends differ in {', '.join(failing)}: {numbers}"
     )
     return TwoEnded(prior, from_planted, first, second, difference, z_score, not failing, verdict)
 

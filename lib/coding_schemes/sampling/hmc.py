@@ -56,10 +56,10 @@ def unit_metric() -> Metric:
 
 def standard_normal(key: Array, like: Any) -> Any:
     """N(0, 1) in the shape of a pytree; drawn at once, which compiles and runs faster than per leaf."""
-    leaves, structure = jax.tree.flatten(like)
+    leaves, structure = jax.tree.leaves(like), jax.tree.structure(like)
     draw = jax.random.normal(key, (sum(leaf.size for leaf in leaves),), leaves[0].dtype)
     parts = jnp.split(draw, list(itertools.accumulate(leaf.size for leaf in leaves))[:-1])
-    return structure.unflatten([part.reshape(leaf.shape) for part, leaf in zip(parts, leaves)])
+    return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves)])
 
 
 @jax.custom_vjp
@@ -94,7 +94,9 @@ def hmc_step(
     """
     kernel = hmc.build_kernel(divergence_threshold=DIVERGENCE_THRESHOLD)
     state, info = kernel(key, hmc.init(weights, logdensity), logdensity, step_size, unit_metric(), num_steps)
-    return state.position, Info(info.acceptance_rate, info.is_divergent, jnp.asarray(num_steps, jnp.int32) + 1)
+    return state.position, Info(
+        info.acceptance_rate, info.is_divergent, jnp.asarray(num_steps, jnp.int32) + 1
+    )
 
 
 def nuts_step(
@@ -102,7 +104,9 @@ def nuts_step(
 ) -> tuple[Any, Info]:
     """One NUTS transition (BlackJAX's iterative multinomial NUTS) of at most 2^max_doublings steps."""
     kernel = nuts.build_kernel(divergence_threshold=DIVERGENCE_THRESHOLD)
-    state, info = kernel(key, hmc.init(weights, logdensity), logdensity, step_size, unit_metric(), max_doublings)
+    state, info = kernel(
+        key, hmc.init(weights, logdensity), logdensity, step_size, unit_metric(), max_doublings
+    )
     return state.position, Info(info.acceptance_rate, info.is_divergent, info.num_integration_steps + 1)
 
 

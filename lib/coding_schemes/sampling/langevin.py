@@ -92,9 +92,13 @@ def minibatch_gradient(posterior, batch_size: int) -> Callable:
         batch = jax.random.choice(key, num_inputs, (batch_size,), replace=False)
 
         def estimate(weights):
-            first = weights.first[:, batch] if posterior.root is None else weights.first @ posterior.root[batch].T
+            first = (
+                weights.first[:, batch] if posterior.root is None else weights.first @ posterior.root[batch].T
+            )
             features = posterior.network.preactivations(first, weights.hidden)[-1]
-            residual = posterior.targets[batch] - posterior.network.outputs(features, posterior.readouts(weights))
+            residual = posterior.targets[batch] - posterior.network.outputs(
+                features, posterior.readouts(weights)
+            )
             return -0.5 * posterior.likelihood_precision * (num_inputs / batch_size) * jnp.sum(residual**2)
 
         return jax.tree.map(lambda slope, w: slope - w, jax.grad(estimate)(weights), weights)

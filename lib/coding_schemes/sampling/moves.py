@@ -223,7 +223,9 @@ def _pair_sweep(key, weights: Weights, posterior: Posterior, propose: Callable) 
         change = new_readout.T @ network.phi(new_z) - readout[pair].T @ network.phi(z[pair])
         new_residual = residual - to_output * change
         # ‖r'‖² − ‖r‖² as (r' − r)·(r' + r): no cancellation between two large sums
-        error_change = jnp.sum((new_residual - residual) * (new_residual + residual), dtype=jnp.result_type(float))
+        error_change = jnp.sum(
+            (new_residual - residual) * (new_residual + residual), dtype=jnp.result_type(float)
+        )
         log_ratio = log_correction - 0.5 * posterior.likelihood_precision * error_change
         accept = jnp.log(jax.random.uniform(accept_key)) < log_ratio
 

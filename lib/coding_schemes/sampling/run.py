@@ -56,7 +56,7 @@ class State(NamedTuple):
     weights: Weights
     log_step_size: Array
     averaging: Any
-    means: dict[str, Array]
+    means: dict[str, Any]
     iteration: Array
 
 
@@ -250,15 +250,21 @@ def sample(
     if anneal_from is None:
         anneal_from = 0.0 if planted else 1.0
     hot = jnp.maximum(target, anneal_from)
-    num_anneal = 0 if planted or method == "plain_langevin" or bool(jnp.all(hot == target)) else num_warmup // 2
+    num_anneal = (
+        0 if planted or method == "plain_langevin" or bool(jnp.all(hot == target)) else num_warmup // 2
+    )
 
     state = _start(posterior, key, init, num_chains, len(target), step_size, float(target[0]), settings, new)
     state = _shard(state, num_chains)
     streams = _streams(key, num_chains, len(target))
-    store_dir = _Checkpoint(checkpoint, posterior, key, (settings, num_samples, num_chains, num_warmup, thinning))
+    store_dir = _Checkpoint(
+        checkpoint, posterior, key, (settings, num_samples, num_chains, num_warmup, thinning)
+    )
     bar = tqdm(total=num_warmup + num_samples * thinning, disable=not progress, unit="transition")
 
-    warmup, collected, seconds = [], [], {}
+    warmup: list[Any] = []
+    collected: list[Any] = []
+    seconds: dict[str, float] = {}
     phases = (("anneal", num_anneal), ("adapt", num_warmup - num_anneal), ("sample", num_samples))
     for phase, length in phases:
         block = _block_length(length)
@@ -268,9 +274,13 @@ def sample(
                 state, out = saved
             else:
                 if phase == "sample":
-                    state, out = _sample_block(posterior, new, settings, streams, state, target, block, thinning)
+                    state, out = _sample_block(
+                        posterior, new, settings, streams, state, target, block, thinning
+                    )
                 else:
-                    fractions = (first + jnp.arange(1, block + 1)) / length if phase == "anneal" else jnp.ones(block)
+                    fractions = (
+                        (first + jnp.arange(1, block + 1)) / length if phase == "anneal" else jnp.ones(block)
+                    )
                     state, out = _warmup_block(
                         posterior,
                         settings,
@@ -333,7 +343,13 @@ def _iterate(posterior, settings, streams, state, temperatures):
 
     def one(chain_key, weights, step_size, temperature):
         return _transition(
-            posterior.at_temperature(temperature), settings, chain_key, shared_key, weights, step_size, state.iteration
+            posterior.at_temperature(temperature),
+            settings,
+            chain_key,
+            shared_key,
+            weights,
+            step_size,
+            state.iteration,
         )
 
     per_replica = jax.vmap(one, (0, 0, 0, 0))
@@ -370,7 +386,9 @@ def _report(posterior, state, info: Info, accepted, step_size):
         "step_size": jnp.broadcast_to(step_size, (cold.readout.shape[0],)),
         "divergences": info.divergent[:, 0].astype(jnp.int32),
         "num_gradients": info.num_gradients[:, 0],
-        "move_acceptance": {name: value if name == "exchange" else value[:, 0] for name, value in accepted.items()},
+        "move_acceptance": {
+            name: value if name == "exchange" else value[:, 0] for name, value in accepted.items()
+        },
     }
 
 
@@ -386,18 +404,24 @@ def _warmup_block(posterior, settings, streams, state, hot, target, fractions, a
         state, previous = carry
         temperatures = hot ** (1 - fraction) * target**fraction
         # ε follows √T, the scale of the stiffest direction; the acceptance corrects it below
-        state = state._replace(log_step_size=state.log_step_size + 0.5 * _log_stiffness(temperatures, previous))
+        state = state._replace(
+            log_step_size=state.log_step_size + 0.5 * _log_stiffness(temperatures, previous)
+        )
         used = jnp.exp(state.log_step_size[0])
         state, info, accepted = _iterate(posterior, settings, streams, state, temperatures)
         if settings.method != "plain_langevin":
-            acceptance = jnp.where(jnp.isnan(info.acceptance), 0.0, info.acceptance).mean(0).astype(jnp.float32)
+            acceptance = (
+                jnp.where(jnp.isnan(info.acceptance), 0.0, info.acceptance).mean(0).astype(jnp.float32)
+            )
             corrected = state.log_step_size + ANNEAL_GAIN * (acceptance - settings.target_acceptance)
             averaging = jax.vmap(update)(state.averaging, acceptance)
             adapted = averaging.log_step_size.astype(jnp.float32)
             state = state._replace(
                 averaging=averaging, log_step_size=jnp.where(annealing, corrected, adapted)
             )
-        return (state, temperatures), _report(posterior.at_temperature(temperatures[0]), state, info, accepted, used)
+        return (state, temperatures), _report(
+            posterior.at_temperature(temperatures[0]), state, info, accepted, used
+        )
 
     start = hot ** (1 - fractions[0]) * target ** fractions[0]
     (state, _), info = jax.lax.scan(step, (state, start), fractions)
@@ -409,7 +433,7 @@ ANNEAL_GAIN = 0.2
 
 
 def _log_stiffness(temperatures, previous):
-    """log of the ratio of stiffnesses 1 + 1/T at two temperatures, as seen by ε²."""
+    """Log of the ratio of stiffnesses 1 + 1/T at two temperatures, as seen by ε²."""
     return (jnp.log1p(1 / previous) - jnp.log1p(1 / temperatures)).astype(jnp.float32)
 
 
@@ -471,8 +495,9 @@ def _start(posterior, key, init, num_chains, num_replicas, step_size, temperatur
         weights = _prior_draws(posterior, start_key, num_chains, num_replicas)
     else:
         template = jax.eval_shape(posterior.prior, key)
-        if jax.tree.structure(init) != jax.tree.structure(template):
-            raise ValueError(f"init: got {jax.tree.structure(init)}, needs {jax.tree.structure(template)}")
+        structure: Any = jax.tree.structure(template)
+        if structure != jax.tree.structure(init):
+            raise ValueError(f"init: got {jax.tree.structure(init)}, needs {structure}")
         spread = []
         for got, want in zip(jax.tree.leaves(init), jax.tree.leaves(template)):
             got = jnp.asarray(got, posterior.dtype)
@@ -488,7 +513,7 @@ def _start(posterior, key, init, num_chains, num_replicas, step_size, temperatur
         step_size = 0.3 if isinstance(init, str) else 0.3 * (temperature / (1 + temperature)) ** 0.5
         step_size *= 0.3 if settings.method == "langevin" else 1.0
     log_step_size = jnp.full(num_replicas, np.log(step_size), jnp.float32)
-    means = {}
+    means: dict[str, Any] = {}
     accumulator = jnp.result_type(float)
     if "kernels" in settings.store:
         size = posterior.targets.shape[0]
@@ -516,7 +541,9 @@ def _begin_averaging(state: State) -> State:
     def begin(log_step_size):
         averaging = init(jnp.exp(log_step_size))._replace(mu=log_step_size)
         # explicit dtypes: the compiled blocks then see one type before and after
-        return jax.tree.map(lambda a: jnp.asarray(a, jnp.int32 if isinstance(a, int) else jnp.float32), averaging)
+        return jax.tree.map(
+            lambda a: jnp.asarray(a, jnp.int32 if isinstance(a, int) else jnp.float32), averaging
+        )
 
     return state._replace(averaging=jax.vmap(begin)(state.log_step_size))
 
@@ -529,8 +556,11 @@ def _shard(state: State, num_chains: int) -> State:
     mesh = Mesh(np.array(devices), ("chains",))
     split, whole = NamedSharding(mesh, PartitionSpec("chains")), NamedSharding(mesh, PartitionSpec())
     put = functools.partial(jax.tree.map, lambda leaf: jax.device_put(leaf, split))
-    rest = jax.tree.map(lambda leaf: jax.device_put(leaf, whole), state._replace(weights=None, means=None))
-    return rest._replace(weights=put(state.weights), means=put(state.means))
+    weights, step_size, averaging, means, iteration = state
+    step_size, averaging, iteration = jax.tree.map(
+        lambda leaf: jax.device_put(leaf, whole), (step_size, averaging, iteration)
+    )
+    return State(put(weights), step_size, averaging, put(means), iteration)
 
 
 def _block_length(length: int, num_blocks: int = 20) -> int:
@@ -578,15 +608,19 @@ def _check(posterior, settings, num_samples, num_chains, num_warmup, thinning, t
         raise ValueError(f"step_size: got {step_size}, needs a finite number above 0")
     if settings.batch_size is not None:
         if settings.method != "plain_langevin":
-            raise ValueError(f"batch_size: got {settings.batch_size} with method {settings.method!r}; "
-                             "only plain_langevin takes minibatches")
+            raise ValueError(
+                f"batch_size: got {settings.batch_size} with method {settings.method!r}; "
+                "only plain_langevin takes minibatches"
+            )
         if not 1 <= settings.batch_size <= posterior.targets.shape[0]:
             raise ValueError(
                 f"batch_size: got {settings.batch_size}, needs 1 … P = {posterior.targets.shape[0]}"
             )
     ladder = np.array([float(posterior.temperature), *temperatures])
     if np.any(np.diff(ladder) <= 0):
-        raise ValueError(f"temperatures: got {temperatures}, needs an ascending ladder above T = {ladder[0]:g}")
+        raise ValueError(
+            f"temperatures: got {temperatures}, needs an ascending ladder above T = {ladder[0]:g}"
+        )
 
 
 def _gather(posterior, settings, state, collected, warmup, new, num_samples, seconds) -> Samples:
@@ -671,7 +705,7 @@ class _Checkpoint:
         holder = np.empty((), object)
         holder[()] = out
         with partial.open("wb") as file:
-            np.savez(file, output=holder, **arrays)
+            np.savez(file, output=holder, **arrays)  # type: ignore[arg-type]
         partial.replace(path)
 
     def _path(self):
