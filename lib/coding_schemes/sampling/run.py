@@ -66,11 +66,13 @@ class Streams(NamedTuple):
     Attributes:
         chains: one key per chain and replica, shape (chains, replicas).
         predictions: one key per chain.
+        exchange: one key per chain, for exchange between its replicas.
         shared: one key for what all chains share, the trajectory's jitter.
     """
 
     chains: Array
     predictions: Array
+    exchange: Array
     shared: Array
 
 
@@ -358,8 +360,7 @@ def _iterate(posterior, settings, streams, state, temperatures):
     )
     if len(temperatures) > 1:
         exchange = functools.partial(_moves.exchange, posterior=posterior, temperatures=temperatures)
-        keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(streams.chains[:, 0])
-        keys = jax.vmap(lambda k: jax.random.fold_in(k, len(settings.moves) + 1))(keys)
+        keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(streams.exchange)
         weights, accepted["exchange"] = jax.vmap(exchange, (0, 0, None))(keys, weights, state.iteration % 2)
     return state._replace(weights=weights, iteration=state.iteration + 1), info, accepted
 
@@ -370,10 +371,12 @@ def _streams(key, num_chains, num_replicas) -> Streams:
 
     def per_chain(chain):
         own = jax.random.fold_in(key, chain)
-        return jax.random.split(jax.random.fold_in(own, 0), num_replicas), jax.random.fold_in(own, 1)
+        replicas, predictions, exchange = (jax.random.fold_in(own, use) for use in range(3))
+        return jax.random.split(replicas, num_replicas), predictions, exchange
 
-    chains, predictions = jax.vmap(per_chain)(jnp.arange(num_chains))
-    return Streams(chains, predictions, jax.random.fold_in(key, jnp.iinfo(jnp.int32).max))
+    return Streams(
+        *jax.vmap(per_chain)(jnp.arange(num_chains)), jax.random.fold_in(key, jnp.iinfo(jnp.int32).max)
+    )
 
 
 def _report(posterior, state, info: Info, accepted, step_size):
