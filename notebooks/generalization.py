@@ -364,8 +364,8 @@ check(
 # %% tags=["hide-input"]
 def class_errors(sampled, spread, theory, process, names, colors):
     """Error of each class: sampled bars, theory circles, Gaussian process triangles."""
-    figure, axes = plt.subplots(1, len(names), figsize=(plotting.WIDTH, 3.2), sharey=True)
-    position = np.arange(sampled.shape[1])
+    figure, grid = plt.subplots(1, len(names), figsize=(plotting.WIDTH, 3.2), sharey=True, squeeze=False)
+    axes, position = grid[0], np.arange(sampled.shape[1])
     for k, axis in enumerate(axes):
         axis.bar(
             position, sampled[k], 0.6, yerr=spread[k], color=colors[k], alpha=0.75, capsize=3, label="sampled"
