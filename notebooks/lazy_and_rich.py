@@ -36,6 +36,8 @@ num_chains = None
 import jax
 
 jax.config.update("jax_enable_x64", True)
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 from coding_schemes import claims, coding, plotting, presets, tasks
 from coding_schemes.networks import NONLINEARITIES, Network
@@ -121,17 +123,16 @@ key = jax.random.key(seed)
 # $$ (eq-lazy-learned)
 #
 # one number per network: how much more alike two inputs of one class have become than two of different
-# classes. For linear networks the saddle point of the next chapter gives it for both scalings. Nearly at the
-# end, for $T\to0$ and large $P = N$, the non-lazy one has $c \to 1$, and the lazy one $c \propto
-# 1/N$: each of $N$ neurons has moved by $1/\sqrt N$, and the fit of $P \propto N$ outputs needs no more.
+# classes. For linear networks the saddle point of the next chapter gives it for both scalings. For $T\to0$
+# and large $P = N$ the non-lazy one has $c \to 1$, and the lazy one $c \to 1/N$: there, each neuron moves by
+# an amount of order $1/\sqrt N$ only.
 
 # %% [markdown]
 # ## Experiment: one task, two scalings, three nonlinearities
 #
-# Inputs are orthogonal, labels are drawn at random, targets are
-# $\pm1$: nothing but the labels can be learned. We draw networks from the posterior ([how](../book/samplers.md)) with $N
-# = P$ up to {glue:text}`N` and $T =$ {glue:text}`T`. The largest has the sizes of paper A's Fig. 1 at the
-# paper preset.
+# Inputs are orthogonal, labels are drawn at random, targets are $\pm1$: nothing but the labels can be
+# learned. We draw networks from the posterior ([how](../book/samplers.md)) with $N = P$ up to {glue:text}`N`
+# and $T =$ {glue:text}`T`. The largest has the sizes of paper A's Fig. 1 at the paper preset.
 
 
 # %%
@@ -187,16 +188,32 @@ def measure(samples, task, nonlinearity, scaling):
 # %%
 sizes = np.array([round(N * fraction) for fraction in settings.fractions])
 task = binary_task(N)
-largest, measured, errors = {}, {}, {}  # measured[scheme, scaling]: (3, sizes)
-for k, scheme in enumerate(schemes):
+
+
+def both_scalings(job):
+    """Measures of lazy and non-lazy networks at one size, with errors, and the samples themselves."""
+    scheme, size = job
+    small, results = binary_task(int(size)), {}
     for scaling in scalings:
-        rows = []
-        for size in sizes if scheme in settings.over_widths else sizes[-1:]:
-            small = binary_task(int(size))
-            samples = draw(small, scheme, scaling, stream=1000 * k + int(size))
-            rows.append(coding.mean_and_error(np.moveaxis(measure(samples, small, scheme, scaling), 0, -1)))
-        measured[scheme, scaling], errors[scheme, scaling] = np.moveaxis(np.array(rows), (1, 2), (0, 1))
-        largest[scheme, scaling] = samples
+        samples = draw(small, scheme, scaling, stream=1000 * schemes.index(scheme) + int(size))
+        series = np.moveaxis(measure(samples, small, scheme, scaling), 0, -1)
+        results[scaling] = (*coding.mean_and_error(series), samples)
+    return results
+
+
+# %%
+jobs = [(s, size) for s in schemes for size in (sizes if s in settings.over_widths else sizes[-1:])]
+with ThreadPoolExecutor(2) as pool:  # two programs are compiled and run at a time
+    results = dict(zip(jobs, pool.map(both_scalings, jobs), strict=True))
+largest = {(s, scaling): results[s, sizes[-1]][scaling][2] for s in schemes for scaling in scalings}
+measured, errors = (
+    {
+        (s, scaling): np.transpose([results[s, size][scaling][part] for size in sizes])
+        for s in settings.over_widths
+        for scaling in scalings
+    }
+    for part in (0, 1)
+)  # each (3, sizes): overlap, cosine, learned entry
 
 
 # %% [markdown]
@@ -370,7 +387,8 @@ for scaling in scalings:
 
 # %% [markdown]
 # Here are the kernels of single networks at $N =$ {glue:text}`N`. Lazy above: what the nonlinearity makes of
-# orthogonal inputs, a constant and a diagonal. Non-lazy below: the two classes.
+# orthogonal inputs, a constant and a diagonal. Non-lazy below: the two classes. Each kernel is divided by the
+# mean of its diagonal.
 
 # %% tags=["hide-input"]
 activations = {pair: features(samples, pair[0])[0, -1] for pair, samples in largest.items()}
@@ -380,7 +398,7 @@ plotting.publish(
     plotting.kernel_matrices,
     "kernels",
     description="Kernels of lazy networks show no classes; those of rich ones show the same two blocks",
-    kernels=[kernels[pair] for pair in pairs],
+    kernels=[kernels[pair] / np.trace(kernels[pair]) * N for pair in pairs],
     labels=task.labels,
     titles=[f"{scheme}, {scaling}" for scheme, scaling in pairs],
 )
@@ -546,14 +564,30 @@ plotting.publish(
 # inputs of a class end in one point of feature space (NC1), and the class means, centred, form an equiangular
 # tight frame (NC2), the corners of a regular simplex. For the networks of this book the second holds and the
 # first does not. We take three classes of equal size, targets 1 and $-1/2$, and measure, with $\Sigma_W$ and
-# $\Sigma_B$ the covariances within and between classes, the ratio $\mathrm{tr}\,\Sigma_W /
-# \mathrm{tr}\,\Sigma_B$, and of the centred means the spread of their norms and the deviation of their cosines from $-1/2$.
+# $\Sigma_B$ the covariances within and between classes, the ratio
+# $\mathrm{tr}\,\Sigma_W / \mathrm{tr}\,\Sigma_B$, and of the centred means the spread of their norms and the
+# deviation of their cosines from $-1/2$.
 
 # %%
 three = (1 / 3, 1 / 3, 1 / 3)
 num_inputs = 3 * round(N / 3)
 three_classes = tasks.toy(num_inputs, three, y_minus=-0.5, seed=seed)
-trained = {s: features(draw(three_classes, s, "non-lazy", 5000 + k), s)[:, -1] for k, s in enumerate(schemes)}
+halved = tasks.toy(3 * round(N / 6), three, y_minus=-0.5, seed=seed)
+
+
+def feature_layer(job):
+    """Activations of a non-lazy network, shape (chains, N, P), one sample per chain."""
+    scheme, toy = job
+    stream = 5000 + 10 * schemes.index(scheme) + (toy is halved)
+    return features(draw(toy, scheme, "non-lazy", stream), scheme)[:, -1]
+
+
+jobs = [*((s, three_classes) for s in schemes), ("sigmoidal", halved)]
+with ThreadPoolExecutor(2) as pool:
+    *trained, smaller = pool.map(feature_layer, jobs)
+
+# %%
+trained = dict(zip(schemes, trained, strict=True))
 collapse = {s: coding.neural_collapse(phi, three_classes.labels) for s, phi in trained.items()}
 nc1, ratio, norms, angles = np.array([[field.mean() for field in c] for c in collapse.values()]).T
 
@@ -582,9 +616,7 @@ claims.record(
 # quieter; it serves as the control.)
 
 # %%
-halved = tasks.toy(3 * round(N / 6), three, y_minus=-0.5, seed=seed)
-phi = features(draw(halved, "sigmoidal", "non-lazy", 5010), "sigmoidal")[:, -1]
-half = coding.neural_collapse(phi, halved.labels)
+half = coding.neural_collapse(smaller, halved.labels)
 kept, nc1_kept = ratio[1] / half.variability.mean(), nc1[1] / half.within_class.mean()
 claims.record(
     "A32",
@@ -599,9 +631,10 @@ claims.record(
 
 # %% [markdown]
 # Two cautions. A frame is not yet evidence of learning: in a lazy network with classes of equal size, the
-# class means are random vectors in
-# $N$ dimensions, and these are equidistant too. And for classes of *unequal* size the frame is not exact: on the toy task of the chapters that follow, with a half, a quarter and a quarter of the inputs, the linear theory has norms that vary by {glue:text}`unequal_norms:.0%` and cosines that miss $-1/2$
-# by {glue:text}`unequal_angles:.2f`.
+# class means are random vectors in $N$ dimensions, and these are equidistant too. And for classes of
+# *unequal* size the frame is not exact: on the toy task of the chapters that follow, with a half, a quarter
+# and a quarter of the inputs, the linear theory has norms that vary by {glue:text}`unequal_norms:.0%` and
+# cosines that miss $-1/2$ by {glue:text}`unequal_angles:.2f`.
 
 # %% tags=["hide-input"]
 unequal = tasks.toy(num_inputs, (0.5, 0.25, 0.25), y_minus=0.0, seed=seed)
