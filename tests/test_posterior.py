@@ -11,7 +11,9 @@ from jax.test_util import check_grads
 def general_task(input_dim, num_inputs, seed=0):
     rng = np.random.default_rng(seed)
     labels = np.arange(num_inputs) % 2
-    return tasks.Task(rng.standard_normal((input_dim, num_inputs)), np.sort(labels), np.eye(2)[np.sort(labels)])
+    return tasks.Task(
+        rng.standard_normal((input_dim, num_inputs)), np.sort(labels), np.eye(2)[np.sort(labels)]
+    )
 
 
 TASKS = {
@@ -32,9 +34,11 @@ def in_input_space(given, weights):
     f = network.readout_scale * np.asarray(network.phi(jnp.asarray(z))).T @ a
     scale = network.width if network.scaling == "non-lazy" else 1
     energy = scale / (2 * float(given.temperature)) * np.sum((task.targets - f) ** 2)
-    energy += np.sum(a**2) / (2 * float(given.readout_variance)) + sum(np.sum(w**2) for w in weights.hidden) / 2
+    energy += (
+        np.sum(a**2) / (2 * float(given.readout_variance)) + sum(np.sum(w**2) for w in weights.hidden) / 2
+    )
     free = first - first @ np.linalg.pinv(task.inputs.T) @ task.inputs.T
-    return energy + (np.sum(first**2) - np.sum(free**2)) / 2, f
+    return float(energy + (np.sum(first**2) - np.sum(free**2)) / 2), f
 
 
 @pytest.mark.parametrize("name", list(TASKS))
@@ -52,7 +56,9 @@ def test_energy_is_paper_a_s(name, scaling, depth):
 def test_a_wrong_temperature_scaling_would_show():
     given = posterior.Posterior(TASKS["orthogonal"], networks.Network(1, 4, "relu"), 0.3, dtype=jnp.float64)
     weights = given.prior(jax.random.key(0))
-    assert float(given.at_temperature(0.6).energy(weights)) != pytest.approx(in_input_space(given, weights)[0])
+    assert float(given.at_temperature(0.6).energy(weights)) != pytest.approx(
+        in_input_space(given, weights)[0]
+    )
 
 
 def test_gradient_is_the_derivative_of_the_energy():
@@ -133,7 +139,9 @@ def test_default_readout_variance_is_paper_a_s():
 def test_a_posterior_is_a_pytree():
     given = posterior.Posterior(TASKS["P < N0"], networks.Network(1, 4, "relu"), 0.3)
     weights = given.prior(jax.random.key(0))
-    assert float(jax.jit(lambda p, w: p.energy(w))(given, weights)) == pytest.approx(float(given.energy(weights)))
+    assert float(jax.jit(lambda p, w: p.energy(w))(given, weights)) == pytest.approx(
+        float(given.energy(weights))
+    )
     with pytest.raises(ValueError, match="transformation"):
         jax.tree.map(lambda leaf: leaf, given).new_inputs(np.zeros((9, 2)))
 

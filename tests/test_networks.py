@@ -1,0 +1,78 @@
+"""Networks: nonlinearities, scalings, forward pass."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from coding_schemes import networks
+from scipy.special import erf
+
+
+def test_sigmoidal_is_paper_a_s():
+    z = np.linspace(-3, 3, 13)
+    np.testing.assert_allclose(
+        networks.sigmoidal(jnp.asarray(z)), 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2)), atol=1e-12
+    )
+    assert float(jax.grad(networks.sigmoidal)(0.0)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("name", list(networks.NONLINEARITIES))
+def test_nonlinearities_keep_float32(name):
+    """A promotion to float64 would make sampling ten times slower."""
+    assert networks.nonlinearity(name)(jnp.ones(3, jnp.float32)).dtype == jnp.float32
+
+
+@pytest.mark.parametrize(("name", "degree"), [("linear", 1), ("relu", 1), ("relu_squared", 2)])
+def test_homogeneity(name, degree):
+    z = jnp.linspace(-2, 2, 9)
+    phi = networks.nonlinearity(name)
+    np.testing.assert_allclose(phi(3.0 * z), 3.0**degree * phi(z), atol=1e-12)
+
+
+def test_bounded_nonlinearities():
+    bounded = {name for name, phi in networks.NONLINEARITIES.items() if networks.is_bounded(phi)}
+    assert bounded == {"sigmoidal", "erf", "tanh"}
+
+
+def test_forward_pass_by_hand():
+    rng = np.random.default_rng(0)
+    first, hidden, readouts = (
+        rng.standard_normal((3, 5)),
+        rng.standard_normal((3, 3)),
+        rng.standard_normal((3, 2)),
+    )
+    for scaling, scale in (("non-lazy", 1 / 3), ("lazy", 3**-0.5)):
+        network = networks.Network(2, 3, "tanh", scaling)
+        layers = network.preactivations(jnp.asarray(first), (jnp.asarray(hidden),))
+        second = hidden @ np.tanh(first) / np.sqrt(3)
+        np.testing.assert_allclose(layers[1], second, atol=1e-12)
+        np.testing.assert_allclose(
+            network.outputs(layers[1], jnp.asarray(readouts)),
+            scale * np.tanh(second).T @ readouts,
+            atol=1e-12,
+        )
+        np.testing.assert_allclose(
+            network.kernel(layers[1]), np.tanh(second).T @ np.tanh(second) / 3, atol=1e-12
+        )
+
+
+def test_own_function_as_nonlinearity():
+    assert networks.Network(1, 2, jnp.sin).phi is jnp.sin
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"nonlinearity": "sigmoid"}, "nonlinearity: got 'sigmoid'"),
+        ({"nonlinearity": jnp.cumsum}, "not elementwise"),
+        ({"nonlinearity": jnp.sum}, "nonlinearity"),
+        ({"nonlinearity": lambda z: z / 0.0}, "NaN or infinite"),
+        ({"nonlinearity": lambda z: z.missing}, "failed on a vector"),
+        ({"depth": 0}, "depth: got 0"),
+        ({"width": 1.5}, "width: got 1.5"),
+        ({"scaling": "rich"}, "scaling: got 'rich'"),
+    ],
+)
+def test_bad_networks_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        networks.Network(**arguments)
