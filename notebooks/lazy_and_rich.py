@@ -659,4 +659,4 @@ glue("unequal_angles", float(means.angle_deviation), display=False)
 # outputs miss the targets by about a per cent in rich networks, and by $T/(\kappa + T)$ in lazy ones,
 # $\kappa$ being the part of the kernel's diagonal that tells inputs apart. The ReLU networks are sampled by
 # Hamiltonian Monte Carlo from the prior, which can leave more than the two outliers of the equilibrium;
-# [sparse coding](../notebooks/sparse.ipynb) follows them.
+# sparse coding follows them.

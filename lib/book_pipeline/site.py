@@ -16,6 +16,7 @@ import yaml
 from book_pipeline import scoreboard
 from book_pipeline.project import BuildError, Project
 
+_NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 _PLOTLY = "plotly.min.js"
 
@@ -59,7 +60,7 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     for chapter in project.chapters:
         text = chapter.notebook.read_text(encoding="utf-8")
         needs_plotly = needs_plotly or _PLOTLY in text
-        notebook = _with_links(nbformat.reads(text, as_version=4), chapter.name, project)
+        notebook = _plain_numbers(_with_links(nbformat.reads(text, as_version=4), chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
     if needs_plotly:
         shutil.copy(Path(plotly.__file__).parent / "package_data" / _PLOTLY, site / "book" / "_static")
@@ -91,6 +92,16 @@ def repository(project: Project) -> str | None:
     """Address of the repository, set in one place: ``repository: url`` of ``_config.yml``."""
     config = yaml.safe_load((project.root / "_config.yml").read_text(encoding="utf-8"))
     return ((config.get("repository") or {}).get("url") or "").rstrip("/") or None
+
+
+def _plain_numbers(notebook: Any) -> Any:
+    """The notebook with NumPy's scalars as bare numbers: the page formats glued values from their text."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if "text/plain" in data:
+                data["text/plain"] = _NUMPY_SCALAR.sub(r"\1", data["text/plain"])
+    return notebook
 
 
 def _with_links(notebook: Any, name: str, project: Project) -> Any:
