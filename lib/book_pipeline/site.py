@@ -99,8 +99,9 @@ def _plain_numbers(notebook: Any) -> Any:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
-            if "text/plain" in data:
-                data["text/plain"] = _NUMPY_SCALAR.sub(r"\1", data["text/plain"])
+            for kind, text in data.items():
+                if kind.endswith("text/plain"):  # with a prefix where glue does not show the value
+                    data[kind] = _NUMPY_SCALAR.sub(r"\1", text)
     return notebook
 
 
