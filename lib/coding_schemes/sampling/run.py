@@ -374,9 +374,8 @@ def _streams(key, num_chains, num_replicas) -> Streams:
         replicas, predictions, exchange = (jax.random.fold_in(own, use) for use in range(3))
         return jax.random.split(replicas, num_replicas), predictions, exchange
 
-    return Streams(
-        *jax.vmap(per_chain)(jnp.arange(num_chains)), jax.random.fold_in(key, jnp.iinfo(jnp.int32).max)
-    )
+    chains, predictions, exchange = jax.vmap(per_chain)(jnp.arange(num_chains))
+    return Streams(chains, predictions, exchange, jax.random.fold_in(key, jnp.iinfo(jnp.int32).max))
 
 
 def _report(posterior, state, info: Info, accepted, step_size):
