@@ -340,7 +340,7 @@ class Transition(NamedTuple):
         after: the scheme just after it.
         weight: fraction of neurons that the peak with fewest holds just before, or after, it; a small weight
             says that codes come and go continuously in number of neurons.
-        distance: from that peak's readout to the nearest other one; a finite one says that codes do not merge.
+        distance: from that peak's readout to the nearest other one; finite: codes do not merge.
     """
 
     temperature: float
