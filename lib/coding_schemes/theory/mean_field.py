@@ -191,8 +191,7 @@ def solve(
         seed: draws the starting points.
 
     Returns:
-        The kinds in use, most frequent first; `converged` is False, with a warning, if the gap stays open
-        (bounded φ: a weak kind that is a minimum of e only as long as it is not used leaves it open).
+        The kinds in use, most frequent first; `converged` is False, with a warning, if the gap stays open.
 
     Raises:
         ValueError: T ≤ 0, σ_a² ≤ 0, or a nonlinearity that is neither bounded nor the ReLU.
@@ -448,7 +447,6 @@ def _column_generation(
     widths = _SMOOTHING if problem.outliers else (0.0,)
     codes = _code_starts(task, problem.root)
     x: _Point = {"u": codes} if problem.outliers else {"u": codes, "logits": np.zeros(len(codes))}
-    closest: tuple[float, int, _Point] = (np.inf, 0, x)
     for num_rounds in range(1, max_rounds + 1):
         for width in widths if num_rounds == 1 else widths[-2:]:
             x = _minimize(problem.energy, x, width)
@@ -463,11 +461,10 @@ def _column_generation(
             found = _minimize(problem.balance, best, dual_field, widths[-1], max_steps=1000)["u"]
         new = _new_kinds(problem, x, found, dual_field)
         gap = problem.gap(x, dual_field, np.concatenate([x["u"], new])) / problem.energy(x)[0]
-        closest = min(closest, (gap, num_rounds, x), key=lambda one: one[0])
         if gap <= tolerance:
             break
-        x = _reweigh(problem, _enlarge(problem, x, new, dual_field), widths[-1])
-    return _solution(problem, task, closest[2], closest[0], num_rounds, closest[0] <= tolerance)
+        x = _enlarge(problem, x, new, dual_field)
+    return _solution(problem, task, x, gap, num_rounds, gap <= tolerance)
 
 
 def _minimize(function: Callable, start: _Point, *arguments: Any, max_steps: int = 4000) -> _Point:
@@ -485,24 +482,6 @@ def _minimize(function: Callable, start: _Point, *arguments: Any, max_steps: int
     vector = np.concatenate([array.ravel() for array in start.values()])
     options = {"maxiter": max_steps, "maxfun": 2 * max_steps, "maxcor": 40, "ftol": 1e-15, "gtol": 1e-7}
     return unravel(minimize(fun, vector, jac=True, method="L-BFGS-B", options=options).x)
-
-
-def _reweigh(problem: _Problem, x: _Point, width: float) -> _Point:
-    """Minimise over the shares (for outliers: the lengths) of fixed kinds, a convex problem.
-
-    It lowers the energy if one of the kinds is new and better, before the descent over everything goes on.
-    """
-
-    def energy(part: _Point) -> tuple[float, _Point]:
-        if not problem.outliers:
-            value, gradient = problem.energy({"u": x["u"], "logits": part["logits"]}, width)
-            return value, {"logits": gradient["logits"]}
-        value, gradient = problem.energy({"u": part["lengths"] * x["u"]}, width)
-        return value, {"lengths": np.sum(gradient["u"] * x["u"], axis=1, keepdims=True)}
-
-    if not problem.outliers:
-        return {"u": x["u"], "logits": _minimize(energy, {"logits": x["logits"]})["logits"]}
-    return {"u": _minimize(energy, {"lengths": np.ones((len(x["u"]), 1))})["lengths"] * x["u"]}
 
 
 def _prune(problem: _Problem, x: _Point) -> _Point:
