@@ -3,6 +3,7 @@
 PRESET ?= quick
 SEED ?=
 VENV := .venv
+BENCH := .venv-bench
 PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14,$(if \
@@ -62,9 +63,12 @@ test-pages: setup ## page tests on the built book
 serve: setup ## look at the built book
 	@$(JOB) serve --preset "$(PRESET)"
 
-bench: setup ## benchmarks
-	@for file in benchmarks/*.py; do \
-	  test -e "$$file" || { echo "no benchmarks yet"; break; }; echo "$$file"; $(PY) "$$file" || exit 1; done
+bench: setup ## benchmarks, with the other packages in an environment of their own
+	@cat requirements.lock benchmarks/requirements.txt | cmp -s - $(BENCH)/requirements.txt || { set -e; \
+	  $(PY) -m venv --clear $(BENCH); \
+	  $(UV) pip install --quiet --python $(BENCH)/bin/python -r requirements.lock -r benchmarks/requirements.txt; \
+	  cat requirements.lock benchmarks/requirements.txt > $(BENCH)/requirements.txt; }
+	@for file in benchmarks/*.py; do echo "$$file"; PYTHONPATH=lib $(BENCH)/bin/python "$$file" || exit 1; done
 
 accept-verdicts: setup ## record the scoreboard's verdicts
 	@$(JOB) accept-verdicts --preset "$(PRESET)"
