@@ -40,7 +40,7 @@ def build(arguments: argparse.Namespace) -> None:
         print(f"Nothing has changed.\n{page}")
         return
     started = time.time()
-    with _only_one(project):
+    with _only_one(project.build / ".lock", "Another build of this book"):
         waiting = [chapter.name for chapter in project.chapters if not chapter.notebook.exists()]
         print(f"Chapters to run: {', '.join(waiting) or 'none'}; then the pages.", flush=True)
         cores = os.cpu_count() or 1
@@ -88,11 +88,12 @@ def chapter(arguments: argparse.Namespace) -> None:
     project = Project(Path.cwd(), given.get("preset", arguments.preset))
     source = project.source(arguments.name)
     parameters = execution.parse_parameters(source, {"preset": project.preset} | given)
-    run = project.chapter(arguments.name, parameters, project.root / BUILD / "reruns")
-    if not run.notebook.exists():
-        reruns = run.folder.parent
-        with Display(reruns, [run.name], 1), _reported(reruns, run.name) as progress:
-            execution.run(project, run, parameters, progress)
+    reruns = project.root / BUILD / "reruns"
+    run = project.chapter(arguments.name, parameters, reruns)
+    with _only_one(reruns / f".{run.folder.name}.lock", f"The chapter {run.name} with these parameters"):
+        if not run.notebook.exists():
+            with Display(reruns, [run.name], 1), _reported(reruns, run.name) as progress:
+                execution.run(project, run, parameters, progress)
     print(f"{run.name} with {', '.join(f'{name}={value!r}' for name, value in parameters.items())}:")
     print(run.notebook)
 
@@ -167,14 +168,14 @@ def _reported(build: Path, name: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def _only_one(project: Project) -> Iterator[None]:
-    """Wait until no other build of this preset runs; a killed one leaves no lock behind."""
-    project.build.mkdir(parents=True, exist_ok=True)
-    with (project.build / ".lock").open("w") as lock:
+def _only_one(path: Path, job: str) -> Iterator[None]:
+    """Wait until nobody else holds the lock file; a killed job leaves no lock behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("Another build of this book is running here; waiting for it.", flush=True)
+            print(f"{job} is running here; waiting for it.", flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -105,7 +105,8 @@ class Project:
     @functools.cached_property
     def pages_digest(self) -> str:
         """Digest of everything the pages are made from."""
-        prose = [path for path in (self.root / "book").rglob("*") if path.is_file()]
+        written = [*(self.root / "book").rglob("*"), *(self.root / "benchmarks/results").rglob("*")]
+        prose = [path for path in written if path.is_file()]
         config = [self.root / "_config.yml", self.root / "_toc.yml"]
         library = (self.root / "lib").rglob("*.py")
         notebooks = "".join(chapter.folder.name for chapter in self.chapters)

@@ -1,5 +1,6 @@
 """What runs when, what a failure leaves, and whether the same sources give the same bytes."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -187,6 +188,19 @@ def test_chapter_runs_with_the_readers_parameters(book):
     again = notebook.stat().st_mtime_ns
     pipeline(book, "chapter", "even", "start=21", "scale=2", "label=half way", "--preset", "paper")
     assert notebook.stat().st_mtime_ns == again
+
+
+def test_the_same_run_twice_at_once_waits_and_says_so(book):
+    pipeline(book, "chapter", "even", "start=21")
+    (lock,) = book.glob("_build/reruns/.even-*.lock")
+    command = [sys.executable, "-m", "book_pipeline", "chapter", "even", "start=21"]
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        second = subprocess.Popen(command, cwd=book, stdout=subprocess.PIPE, text=True)
+        assert "The chapter even with these parameters is running here; waiting" in second.stdout.readline()
+        assert second.poll() is None
+    assert second.communicate()[0].rstrip().endswith("even.ipynb")
+    assert second.returncode == 0
 
 
 def test_unknown_chapter_and_preset_are_refused(book):
