@@ -267,3 +267,30 @@ def test_input_agreement_finds_the_input_that_breaks_the_code():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_sparse_measures_of_a_planted_population():
+    rng = np.random.default_rng(5)
+    readouts, z = 0.1 * rng.standard_normal((2, 30, 3)), rng.standard_normal((2, 30, 12))
+    for neuron, c in ((7, 0), (3, 1), (20, 2)):
+        readouts[:, neuron] = 10 * np.eye(3)[c]
+        z[:, neuron] = np.where(c == LABELS, 20.0 + (np.arange(12) % 3 - 1), -0.5)
+    activations = np.maximum(z, 0)
+    found = coding.sparse_measures(readouts, z, activations, LABELS)
+    assert found.neurons.tolist() == [[7, 3, 20]] * 2
+    np.testing.assert_allclose(found.readouts, np.broadcast_to(10 * np.eye(3), (2, 3, 3)))
+    np.testing.assert_allclose(found.preactivations[1], 20.5 * np.eye(3) - 0.5)
+    np.testing.assert_allclose(found.variation, np.sqrt(2 / 3) / 20)
+    others = np.setdiff1d(np.arange(30), [3, 7, 20])
+    np.testing.assert_allclose(found.bulk_readouts, readouts[:, others].mean(1))
+    np.testing.assert_allclose(
+        found.bulk_activations, coding.class_means(activations, LABELS)[:, others].mean(1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("reached", "index"),
+    [([0, 1, 0, 1, 1], 3), ([1, 1], 0), ([1, 0], None), ([0, 0, 1], 2)],
+)
+def test_first_lasting(reached, index):
+    assert coding.first_lasting(reached) == index

@@ -262,3 +262,32 @@ def test_trace_plot_draws_each_neuron_and_each_level():
     assert len(figure.axes[0].lines) == 5
     assert isinstance(figure, Figure)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c", "theory"]
+
+
+def test_sparse_population_marks_theory_and_draws_the_bulk():
+    bulk = np.random.default_rng(0).standard_normal(500)
+    figure = plotting.sparse_population(
+        bulk, [-1.0, 1.0], [0.2, 0.3], [[7.0, 7.1], [-4.0, -4.1]], [7.05, -4.0]
+    )
+    left, right = figure.axes
+    assert tuple(left.lines[0].get_ydata()) == (0.2, 0.3)
+    assert [line.get_xdata()[0] for line in right.lines] == [7.05, -4.0]
+
+
+def test_coarsening_draws_runs_of_one_name_alike():
+    times, counts = np.tile(np.arange(1, 5), (3, 1)), np.tile([9, 5, 4, 3], (3, 1))
+    figure = plotting.coarsening(times, counts, [1.0, 2.0, 3.0], ["plain", "plain", "moves"])
+    lines = figure.axes[0].lines
+    assert lines[0].get_color() == lines[2].get_color() != lines[4].get_color()
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["plain", "moves", "one per class"]
+
+
+def test_layer_counts_say_how_many_seeds():
+    figure = plotting.layer_counts([[2, 3], [2, 4], [1, 3]])
+    assert [text.get_text() for text in figure.axes[0].texts] == ["1", "2", "2", "1"]
+
+
+def test_parameter_sweep_draws_theory_and_markers():
+    figure = plotting.parameter_sweep([0.0, 1.0], [3.0, 2.0], [0.5], [2.5], names=["n"])
+    assert tuple(figure.axes[0].lines[0].get_ydata()) == (3.0, 2.0)
+    assert len(figure.axes[0].containers) == 1

@@ -288,6 +288,79 @@ def outliers(activations: ArrayLike, labels: ArrayLike, share: float | None = No
     return Outliers(standing_out, mask, mask.sum(axis=-1))
 
 
+class SparseMeasures(NamedTuple):
+    """A sparse scheme in numbers: the strongest neuron of every class, and the average over all others.
+
+    Attributes:
+        neurons: index of the neuron that is most active on class c, shape (…, C).
+        readouts: its readout weights, shape (…, C, m).
+        preactivations: its mean preactivation on every class, shape (…, C, C).
+        variation: standard deviation over mean of its activation across the inputs of class c, shape (…, C).
+        bulk_readouts: mean readout of all other neurons, shape (…, m).
+        bulk_activations: mean activation of all other neurons on every class, shape (…, C).
+    """
+
+    neurons: np.ndarray
+    readouts: np.ndarray
+    preactivations: np.ndarray
+    variation: np.ndarray
+    bulk_readouts: np.ndarray
+    bulk_activations: np.ndarray
+
+
+def sparse_measures(
+    readouts: ArrayLike, preactivations: ArrayLike, activations: ArrayLike, labels: ArrayLike
+) -> SparseMeasures:
+    """Readouts and activity of each class's strongest neuron, and of the bulk that the others make up.
+
+    Where one neuron is the strongest on two classes it stands in two rows. The bulk leaves out all
+    neurons that `outliers` finds, not only the strongest.
+
+    Args:
+        readouts: a, shape (…, N, m).
+        preactivations: z, shape (…, N, P).
+        activations: φ(z), of the same shape.
+        labels: classes of the inputs, shape (P,).
+
+    Returns:
+        SparseMeasures.
+
+    Source: paper A, "Coding schemes in ReLU networks" and Fig. 4a,c.
+    """
+    readouts, means = np.asarray(readouts), class_means(activations, labels)
+    num_classes = means.shape[-1]
+    neurons = class_means(np.square(np.asarray(activations)), labels).argmax(axis=-2)
+    rows = neurons[..., None]
+    own = np.take_along_axis(means, rows, axis=-2)
+    spread = np.take_along_axis(class_deviations(activations, labels), rows, axis=-2)
+    variation = np.diagonal(spread, axis1=-2, axis2=-1) / np.diagonal(own, axis1=-2, axis2=-1)
+    bulk = ~outliers(activations, labels).mask[..., None]
+    return SparseMeasures(
+        neurons,
+        np.take_along_axis(readouts, rows, axis=-2),
+        np.take_along_axis(class_means(preactivations, labels), rows, axis=-2),
+        variation.reshape(*neurons.shape[:-1], num_classes),
+        np.sum(readouts * bulk, axis=-2) / bulk.sum(axis=-2),
+        np.sum(means * bulk, axis=-2) / bulk.sum(axis=-2),
+    )
+
+
+def first_lasting(reached: ArrayLike) -> int | None:
+    """Index from which on a condition holds to the end of a series; None where it fails at the end.
+
+    Args:
+        reached: whether the condition holds, booleans, shape (samples,).
+
+    Returns:
+        The index, or None.
+    """
+    reached = np.asarray(reached, dtype=bool)
+    if not reached[-1]:
+        return None
+    failed = np.flatnonzero(~reached)
+    return int(failed[-1] + 1) if failed.size else 0
+
+
 class SwitchRate(NamedTuple):
     """How often neurons change code.
 

@@ -619,3 +619,149 @@ def network_sample(
     axes[-1, 1].set_xlabel(r"input $\mu$, by class")
     _legend_above(figure, axes[1, 1])
     return figure
+
+
+def sparse_population(
+    bulk: ArrayLike,
+    grid: ArrayLike,
+    density: ArrayLike,
+    outliers: ArrayLike,
+    levels: ArrayLike,
+    xlabel: str = r"readout weight $a$",
+) -> Figure:
+    """A sparse scheme's distribution: the bulk against its density, and beyond it the outliers.
+
+    Args:
+        bulk: Sampled values of the bulk's neurons (n,).
+        grid: Where the bulk's density is known (G,).
+        density: Theory's density of the bulk (G,), per unit of `bulk`.
+        outliers: Sampled values of the outliers (K, n'), one row each.
+        levels: Theory's value of each outlier (K,).
+        xlabel: Label of the horizontal axes.
+
+    Returns:
+        A figure with the bulk on the left and the whole range on the right.
+    """
+    rows = np.atleast_2d(np.asarray(outliers, dtype=float))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.8))
+    left.hist(
+        np.asarray(bulk), bins=60, density=True, color=COLORS["relu"], alpha=0.75, label="samples, bulk"
+    )
+    left.plot(np.asarray(grid), np.asarray(density), color=COLORS["theory"], label="theory")
+    left.set(xlabel=xlabel, ylabel="probability density", title="bulk")
+    span = max(np.ptp(np.append(rows, bulk)), 1e-12)
+    edges = np.linspace(min(rows.min(), np.min(bulk)), max(rows.max(), np.max(bulk)) + 1e-9 * span, 90)
+    right.hist(np.asarray(bulk), bins=edges, color=COLORS["relu"], alpha=0.35)
+    for k, (row, level) in enumerate(zip(rows, np.asarray(levels), strict=True)):
+        color = CLASS_COLORS[k % len(CLASS_COLORS)]
+        right.hist(row, bins=edges, color=color, label=f"outlier {k}")
+        right.axvline(level, color=COLORS["theory"], linestyle="--", linewidth=1)
+    right.set(xlabel=xlabel, ylabel="count", yscale="log", title="bulk and outliers")
+    handles = [handle for axis in (left, right) for handle in axis.get_legend_handles_labels()[0]]
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 5))
+    return figure
+
+
+def coarsening(
+    times: ArrayLike,
+    counts: ArrayLike,
+    zero_loss: ArrayLike,
+    names: ArrayLike,
+    colors: ArrayLike = CLASS_COLORS,
+    level: float = 3,
+    xlabel: str = "gradient evaluations",
+) -> Figure:
+    """Number of outliers over logarithmic time, with the time at which each run has reached zero loss.
+
+    Args:
+        times: Times (K, S), one row per run, positive.
+        counts: Numbers of outliers (K, S).
+        zero_loss: Time of zero loss of each run (K,), a dotted line.
+        names: One name per run; runs of one name share a colour and a legend entry.
+        colors: One colour per name.
+        level: The final number, drawn across.
+        xlabel: Label of the horizontal axis.
+
+    Returns:
+        The figure.
+    """
+    names = [str(name) for name in np.atleast_1d(names)]
+    palette = dict(zip(dict.fromkeys(names), colors, strict=False))
+    figure, axis = plt.subplots()
+    for k, (time, count, zero, name) in enumerate(
+        zip(np.asarray(times), np.asarray(counts), np.asarray(zero_loss), names, strict=True)
+    ):
+        label = name if name not in names[:k] else None
+        axis.step(time, count, where="post", color=palette[name], linewidth=1.2, label=label)
+        axis.axvline(zero, color=palette[name], linestyle=":", linewidth=1.2)
+    axis.axhline(level, color=COLORS["theory"], linestyle="--", linewidth=1, label="one per class")
+    axis.set(xscale="log", yscale="log", xlabel=xlabel, ylabel="number of outliers")
+    ticks = [count for count in (1, 2, 3, 5, 10, 20, 50) if count <= np.max(counts)]
+    axis.set_yticks(ticks, [str(tick) for tick in ticks])
+    axis.yaxis.set_minor_locator(NullLocator())
+    _legend_above(figure, axis)
+    return figure
+
+
+def layer_counts(counts: ArrayLike, ylabel: str = "number of outliers") -> Figure:
+    """A whole number per layer and seed: dots whose area is the number of seeds.
+
+    Args:
+        counts: Numbers (seeds, layers).
+        ylabel: Label of the vertical axis.
+
+    Returns:
+        The figure; each dot is labelled with its number of seeds.
+    """
+    counts = np.asarray(counts)
+    figure, axis = plt.subplots(figsize=(0.65 * WIDTH, 3.0))
+    for layer, column in enumerate(counts.T, start=1):
+        values, seeds = np.unique(column, return_counts=True)
+        axis.scatter(np.full(len(values), layer), values, s=40 * seeds, color=COLORS["relu"], alpha=0.6)
+        for value, number in zip(values, seeds, strict=True):
+            axis.annotate(str(number), (layer, value), ha="center", va="center", fontsize=9)
+    axis.set(xlabel="layer", ylabel=ylabel, xticks=range(1, counts.shape[1] + 1))
+    axis.set_xlim(0.5, counts.shape[1] + 0.5)
+    return figure
+
+
+def parameter_sweep(
+    parameter: ArrayLike,
+    theory: ArrayLike,
+    sampled_parameter: ArrayLike,
+    sampled: ArrayLike,
+    errors: ArrayLike | None = None,
+    names: ArrayLike = ("",),
+    colors: ArrayLike = CLASS_COLORS,
+    xlabel: str = r"target of other classes $y_-$",
+    ylabel: str = "value",
+) -> Figure:
+    """Quantities over a parameter: theory as lines on a fine grid, simulation as markers with error bars.
+
+    Args:
+        parameter: The theory's grid (G,).
+        theory: Theory (K, G).
+        sampled_parameter: Where samples were drawn (S,).
+        sampled: Measured values (K, S).
+        errors: Their standard errors (K, S).
+        names: One name per quantity.
+        colors: One colour per quantity.
+        xlabel: Label of the horizontal axis.
+        ylabel: Label of the vertical axis.
+
+    Returns:
+        The figure.
+    """
+    lines, markers = (np.atleast_2d(np.asarray(values, dtype=float)) for values in (theory, sampled))
+    bars = np.zeros_like(markers) if errors is None else np.atleast_2d(np.asarray(errors, dtype=float))
+    figure, axis = plt.subplots()
+    for line, row, bar, name, color in zip(
+        lines, markers, bars, np.atleast_1d(names), np.atleast_1d(colors), strict=False
+    ):
+        axis.plot(np.asarray(parameter), line, color=color, linewidth=1.2)
+        axis.errorbar(
+            np.asarray(sampled_parameter), row, bar, fmt="o", color=color, capsize=3, label=str(name) or None
+        )
+    axis.set(xlabel=xlabel, ylabel=ylabel)
+    _legend_above(figure, axis)
+    return figure

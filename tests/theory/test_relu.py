@@ -311,6 +311,25 @@ def test_finite_size_against_hmc():
     assert np.any(np.abs(phi[0] - bare.bulk_activations) > 5 * phi[1] + second_order)
 
 
+def test_drawn_network_is_the_theory():
+    task = toy(num_inputs=200)
+    finite = relu.finite_size(relu.solve(task, 0.01), 200)
+    rng = np.random.default_rng(0)
+    z, a = relu.draw_network(finite, task.labels, rng)
+    root, means = np.sqrt(200), np.maximum(z, 0) @ (task.labels[:, None] == np.arange(3)) / task.class_counts
+    np.testing.assert_allclose(a[:3], root * finite.outlier_readouts)
+    np.testing.assert_allclose(np.diag(means[:3]), root * np.diag(finite.outlier_preactivations), rtol=0.02)
+    error = 0.6 / np.sqrt(197 * task.class_counts)  # standard deviation of φ(z) is 0.6
+    assert np.all(np.abs(means[3:].mean(0) - finite.bulk_activations) < 5 * error)
+    output = a.T @ np.maximum(z, 0) / 200
+    np.testing.assert_allclose(output, task.targets.T - 0.01 * finite.dual_field[task.labels].T, atol=0.25)
+    # parallel copies have the same output, and three networks' worth of neurons is refused
+    z, a = relu.draw_network(finite, task.labels, rng, copies=4)
+    np.testing.assert_allclose(a[:12].sum(0), 2 * root * finite.outlier_readouts.sum(0))
+    with pytest.raises(ValueError, match="copies"):
+        relu.draw_network(finite, task.labels, rng, copies=67)
+
+
 def test_squared_one_outlier_per_class():
     task = toy(y_minus=0.0)
     s = relu_squared.solve(task)

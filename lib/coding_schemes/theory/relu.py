@@ -282,7 +282,10 @@ def finite_size(
     slope = _jacobian(point, weights, solution.temperature, cumulants)  # of the leading order: a chord method
     best, error, num_steps = point, np.inf, 0
     while num_steps < max_steps and error > tolerance:
-        residual = _finite_equations(point, solution, num_neurons)[0]
+        try:
+            residual = _finite_equations(point, solution, num_neurons)[0]
+        except np.linalg.LinAlgError:  # left the region where the bulk's readout is a maximum
+            break
         if np.abs(residual).max() < error:
             best, error = point, float(np.abs(residual).max())
         x = np.concatenate([part.ravel() for part in point])
@@ -342,6 +345,45 @@ def bulk_density(
     field = float(solution.bulk_readouts[population] @ solution.dual_field[label])
     log_g = _cumulants_of(solution.nonlinearity)(np.array(field)).log_normaliser
     return np.exp(-(z**2) / 2 + field * _activation(solution.nonlinearity)(z) - log_g) / np.sqrt(2 * np.pi)
+
+
+def draw_network(
+    finite: FiniteSize, labels: np.ndarray, rng: np.random.Generator, copies: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """One network of the theory: outliers at their place, every bulk neuron drawn from the bulk's density.
+
+    A chain may start from it, by `Posterior.planted`. Noise in different neurons is independent here, while
+    in the posterior the outputs tie it together; a few trajectories repair that.
+
+    Args:
+        finite: what `finite_size` returned.
+        labels: classes of the inputs, (P,), in any order.
+        rng: draws the noise.
+        copies: number of parallel neurons that share every outlier, each with a and z smaller by the root
+            of it: the same output and, at leading order, the same energy.
+
+    Returns:
+        Preactivations z (N, P) and readouts a (N, m), the outliers first.
+
+    Raises:
+        ValueError: fewer than one copy, or more outliers than neurons.
+    """
+    size, outliers = finite.num_neurons, np.repeat(finite.outlier_readouts, copies, axis=0)
+    if copies < 1 or len(outliers) >= size:
+        raise ValueError(f"copies: got {copies}, needs at least 1 and fewer outliers than N = {size}")
+    grid = np.linspace(-8.0, 8.0, 1601)
+    z = np.empty((size, len(labels)))
+    for c in range(len(finite.class_weights)):
+        cumulative = np.cumsum(bulk_density(finite, grid, c))
+        members = np.flatnonzero(labels == c)
+        z[:, members] = np.interp(rng.random((size, len(members))), cumulative / cumulative[-1], grid)
+    a = rng.multivariate_normal(finite.bulk_readout, finite.bulk_readout_covariance, size)
+    share = np.sqrt(size / copies)
+    a[: len(outliers)] = share * outliers
+    noise = np.repeat(np.sqrt(finite.outlier_preactivation_variances), copies, axis=0)[:, labels]
+    z[: len(outliers)] = share * np.repeat(finite.outlier_preactivations, copies, axis=0)[:, labels]
+    z[: len(outliers)] += noise * rng.standard_normal((len(outliers), len(labels)))
+    return z, a
 
 
 def check_task(task: Task, temperature: float) -> tuple[np.ndarray, np.ndarray]:
