@@ -14,6 +14,7 @@ from coding_schemes.theory._single_site import Nonlinearity, SingleSite, single_
 
 MAX_STEPS = 200  # Newton steps per level; a cold solve needs some tens in all
 SPACING = 0.9  # of the lattice, in units of σ_a: quadrature error 2m exp(−2π²/0.81) = 2e-10
+MAX_CLASSES = 12  # maxima are searched from all 2^C combinations of classes
 CUTOFF = 33.0  # lattice points with a density below e^{−33} of the highest are left out
 
 
@@ -38,6 +39,35 @@ class Problem(NamedTuple):
     def site(self) -> SingleSite:
         """Tables of the nonlinearity."""
         return single_site(self.nonlinearity)
+
+
+def make_problem(task, temperature, nonlinearity, readout_variance, class_targets) -> Problem:
+    """The checked problem behind a task; ValueError names what does not fit."""
+    counts = np.asarray(task.class_counts, float)
+    targets = np.asarray(task.class_targets if class_targets is None else class_targets, float)
+    if not task.is_orthogonal:
+        raise ValueError(
+            "task: its inputs are not orthogonal (K0 ≠ 1); theory.mean_field treats general inputs"
+        )
+    if np.any(counts <= 0):
+        raise ValueError(f"task: class {int(np.argmin(counts))} has no input; every class needs at least one")
+    if targets.ndim != 2 or len(targets) != len(counts) or not np.all(np.isfinite(targets)):
+        raise ValueError(
+            f"class_targets: got shape {targets.shape}, needs finite numbers of shape ({len(counts)}, m)"
+        )
+    if len(targets) > 1 and np.all(targets == targets[0]):
+        raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
+    if len(counts) > MAX_CLASSES:
+        raise ValueError(
+            f"task: got {len(counts)} classes; at most {MAX_CLASSES} can be searched for all codes"
+        )
+    if not (np.isfinite(temperature) and temperature >= 0):
+        raise ValueError(f"temperature: got {temperature}, needs a finite T ≥ 0")
+    variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
+    if not (np.isfinite(variance) and variance > 0):
+        raise ValueError(f"readout_variance: got {readout_variance}, needs a finite σ_a² > 0")
+    single_site(nonlinearity)
+    return Problem(counts, targets, float(temperature), variance, nonlinearity)
 
 
 # --- the dual and its derivatives ---------------------------------------------------------------
@@ -159,43 +189,58 @@ def lattice_rule(field, problem, side, spacing=SPACING) -> Lattice:
 
 
 def _significant_points(field, problem, side, spacing):
-    """Lattice points of all cubes that may hold a density above e^{−CUTOFF} of the highest.
-
-    In a cube of side H, E exceeds its largest corner value by at most m H²/(8 σ_a²), because
-    E + |a|²/(2σ_a²) is convex.
-    """
-    m = field.shape[1]
-    step = spacing * np.sqrt(problem.readout_variance)
-    site = problem.site
-    ends = (
-        problem.readout_variance
-        * problem.counts[:, None, None]
-        * field[:, :, None]
-        * [site.lower, site.upper]
+    """Lattice points of `adaptive_lattice` for the readouts; they lie where P puts ⟨a | z⟩, ± some σ_a."""
+    site, variance = problem.site, problem.readout_variance
+    ends = variance * problem.counts[:, None, None] * field[:, :, None] * [site.lower, site.upper]
+    margin = np.sqrt(2 * CUTOFF * variance)
+    return adaptive_lattice(
+        lambda points: _landscape(points, field, problem, side),
+        ends.min(axis=2).sum(axis=0) - margin,
+        ends.max(axis=2).sum(axis=0) + margin,
+        np.full(field.shape[1], np.sqrt(variance)),
+        spacing,
     )
-    margin = np.sqrt(2 * CUTOFF * problem.readout_variance)
-    lower, upper = ends.min(axis=2).sum(axis=0) - margin, ends.max(axis=2).sum(axis=0) + margin
-    level = max(1, int(np.ceil(np.log2((upper - lower).max() / (8 * step)))))
-    size = step * 2**level
-    axes = [np.arange(np.floor(low / size), np.ceil(high / size)) for low, high in zip(lower, upper)]
+
+
+def adaptive_lattice(log_density, lower, upper, scale, spacing=SPACING, cutoff=CUTOFF):
+    """Lattice points of all cubes that may hold a density above e^{−cutoff} of the highest.
+
+    If log_density + Σ_r u_r²/(2 scale_r²) is convex, then inside a box of sides H_r the log density
+    exceeds its largest corner value by at most Σ_r H_r²/(8 scale_r²), and no such point is missed.
+
+    Args:
+        log_density: function of points (..., m).
+        lower: lower ends of the region, shape (m,).
+        upper: upper ends, shape (m,).
+        scale: widths, shape (m,).
+        spacing: of the lattice, in units of `scale`.
+        cutoff: see above.
+
+    Returns:
+        Points, shape (n, m), at whole multiples of spacing · scale.
+    """
+    m = len(scale)
+    step = spacing * scale
+    level = max(1, int(np.ceil(np.log2(np.max((upper - lower) / (8 * step))))))
+    ends = zip(np.floor(lower / (step * 2**level)), np.ceil(upper / (step * 2**level)))
+    axes = [np.arange(low, max(high, low + 1)) for low, high in ends]
     cubes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, m)
     corners = np.array(list(itertools.product((0, 1), repeat=m)), float)
     vertices = np.array(list(itertools.product((0, 1, 2), repeat=m)), float)
     best = -np.inf
     while level > 1:
-        size /= 2
         level -= 1
-        value = _landscape((2 * cubes[:, None, :] + vertices) * size, field, problem, side)
+        value = log_density((2 * cubes[:, None, :] + vertices) * step * 2**level)
         best = max(best, value.max())
         bound = value.reshape(-1, *[3] * m)
         for axis in range(1, m + 1):
             bound = np.maximum(np.take(bound, (0, 1), axis), np.take(bound, (1, 2), axis))
-        slack = CUTOFF + m * size**2 / (8 * problem.readout_variance)
+        slack = cutoff + m * (spacing * 2**level) ** 2 / 8
         children = 2 * cubes[:, None, :] + corners
         cubes = children[bound.reshape(len(cubes), -1) >= best - slack]
         if len(cubes) > 2_000_000:
-            raise FloatingPointError("the readout posterior spreads over too many lattice points")
-    return ((2 * cubes[:, None, :] + corners) * (size / 2)).reshape(-1, m)
+            raise FloatingPointError("the density spreads over too many lattice points")
+    return ((2 * cubes[:, None, :] + corners) * step).reshape(-1, m)
 
 
 def _quadrature_integral(field, problem, side) -> Integral:
@@ -207,7 +252,7 @@ def _quadrature_integral(field, problem, side) -> Integral:
     covariance = (statistics * lattice.weights[:, None]).T @ statistics - np.outer(mean, mean)
     within = lattice.weights[:, None] * lattice.variances * problem.counts
     blocks = [(lattice.points * column[:, None]).T @ lattice.points for column in within.T]
-    _add_blocks(covariance, np.array(blocks))
+    add_blocks(covariance, np.array(blocks))
     return Integral(lattice.log_value, mean, covariance)
 
 
@@ -244,7 +289,7 @@ def _laplace_integral(field, problem, side, determinants=True) -> Integral:
     covariance = np.einsum("k,kri,krq,kqj->ij", weights, mixed, inverse, mixed, optimize=True)
     covariance += (weights * (mean - average).T) @ (mean - average)
     within = weights[:, None] * variances * counts
-    _add_blocks(covariance, np.einsum("kc,kr,kq->crq", within, maxima, maxima))
+    add_blocks(covariance, np.einsum("kc,kr,kq->crq", within, maxima, maxima))
     return Integral(log_value, average, covariance)
 
 
@@ -255,7 +300,7 @@ def _leading_integral(field, problem, side) -> Integral:
 INTEGRALS = {"quadrature": _quadrature_integral, "laplace": _laplace_integral, "leading": _leading_integral}
 
 
-def _add_blocks(matrix, blocks):
+def add_blocks(matrix, blocks):
     """Add (C, m, m) blocks on the diagonal of a (Cm, Cm) matrix, in place."""
     m = blocks.shape[1]
     for c, block in enumerate(blocks):

@@ -43,6 +43,8 @@ class SingleSite:
         self.upper = float(max(self.values.max(), reach.max()))
         self.threshold = 0.5 * (self.lower + self.upper)
         self._log_prior = -0.5 * NODES**2 - np.log(np.sqrt(2 * np.pi) / (NODES[1] - NODES[0]))
+        nodes = np.linspace(-40.0, 40.0, 80001)
+        self._phi_table = nodes, self.phi(nodes)
         self._limit = 0.0
         self._extend(40.0)
         self.critical_field = self._critical_field()
@@ -51,6 +53,10 @@ class SingleSite:
         """φ(z) in float64."""
         with jax.enable_x64(True):
             return np.asarray(self._phi(jnp.asarray(z, jnp.float64)))
+
+    def interpolated(self, z: np.ndarray) -> np.ndarray:
+        """φ(z) from a table, good to 1e-7 for smooth φ; far outside, its value at ±40."""
+        return np.interp(z, *self._phi_table)
 
     def cumulants(self, s: np.ndarray, order: int = 2) -> list[np.ndarray]:
         """[L(s), L'(s), …] up to the given order (at most 4), each of the shape of s."""

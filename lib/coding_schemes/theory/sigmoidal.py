@@ -57,13 +57,13 @@ from coding_schemes.theory._convex_dual import (
     Problem,
     assigned_lattice,
     lattice_rule,
+    make_problem,
     newton,
 )
-from coding_schemes.theory._single_site import NODES, Nonlinearity, single_site
+from coding_schemes.theory._single_site import NODES, Nonlinearity
 
 TOLERANCE = 1e-9  # on the largest entry of ⟨φa⟩ + T t − y; publicly promised: 1e-8
 MAX_QUADRATURE_OUTPUTS = 3
-MAX_CLASSES = 12  # maxima are searched from all 2^C combinations of classes
 MIN_PROBABILITY = 1e-6  # peaks with a smaller weight are not listed
 FIRST_TEMPERATURE = 1e-2  # and at least at this temperature, where the Hessian is well conditioned
 FIRST_LEVEL = 8.0  # cold starts begin at this value of 1/σ_a² and sharpen the landscape fourfold at a time
@@ -183,7 +183,7 @@ def solve(
 
     Source: paper A, supplement B.1; the convex dual at finite T and P is this book's.
     """
-    problem = _problem(task, temperature, nonlinearity, readout_variance, class_targets)
+    problem = make_problem(task, temperature, nonlinearity, readout_variance, class_targets)
     restriction, occupancies = _restriction(codes, occupancies, len(problem.counts))
     method = _method(method, problem)
     if start is not None:
@@ -435,8 +435,12 @@ def critical_temperature(
         **options: as for `solve`; and min_probability as for `transitions`.
 
     Returns:
-        The Transition at T_c. At finite P the posterior changes smoothly and T_c is where its peaks
-        merge or fall below min_probability.
+        The Transition at T_c, searched downwards from `high`. Convention: at finite P the posterior is
+        smooth in T, so T_c is the highest temperature at which a second peak holds at least
+        min_probability (1 %) of the neurons. D is strictly convex, so occupancies never jump; the
+        coding scheme ends either because a peak far from the first loses its neurons (`distance` of
+        order one) or because peaks merge (`distance` near zero). T_c depends weakly on P and, in the first
+        case, on min_probability.
 
     Raises:
         ValueError: the scheme is not redundant at `low`, or still is at `high`; or as `solve`.
@@ -660,34 +664,6 @@ def _readout_ensemble(solution, row, spacing):
 
 
 # --- checking the arguments ---------------------------------------------------------------------
-
-
-def _problem(task, temperature, nonlinearity, readout_variance, class_targets) -> Problem:
-    counts = np.asarray(task.class_counts, float)
-    targets = np.asarray(task.class_targets if class_targets is None else class_targets, float)
-    if not task.is_orthogonal:
-        raise ValueError(
-            "task: its inputs are not orthogonal (K0 ≠ 1); theory.mean_field treats general inputs"
-        )
-    if np.any(counts <= 0):
-        raise ValueError(f"task: class {int(np.argmin(counts))} has no input; every class needs at least one")
-    if targets.ndim != 2 or len(targets) != len(counts) or not np.all(np.isfinite(targets)):
-        raise ValueError(
-            f"class_targets: got shape {targets.shape}, needs finite numbers of shape ({len(counts)}, m)"
-        )
-    if len(targets) > 1 and np.all(targets == targets[0]):
-        raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
-    if len(counts) > MAX_CLASSES:
-        raise ValueError(
-            f"task: got {len(counts)} classes; at most {MAX_CLASSES} can be searched for all codes"
-        )
-    if not (np.isfinite(temperature) and temperature >= 0):
-        raise ValueError(f"temperature: got {temperature}, needs a finite T ≥ 0")
-    variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
-    if not (np.isfinite(variance) and variance > 0):
-        raise ValueError(f"readout_variance: got {readout_variance}, needs a finite σ_a² > 0")
-    single_site(nonlinearity)
-    return Problem(counts, targets, float(temperature), variance, nonlinearity)
 
 
 def _restriction(codes, occupancies, num_classes):
