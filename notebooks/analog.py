@@ -116,9 +116,11 @@ key = jax.random.key(seed)
 # forces it to be geometric, $A_\ell = \sigma_a^2 H^{L-\ell+1}$ with a single unknown matrix $H$, for which
 #
 # $$
-# \sigma_a^2\, t^\top K_0\, t = (H-1)\,H^{-L}
-# + \frac1N \sum_i \sigma_a^2\lambda_i\,(\lambda_i \sigma_a^2 H^L + T)^{-1},
-# \qquad (K_0\,t\,\sigma_a^2 H^L + T\,t) = Y .
+# \begin{aligned}
+# \sigma_a^2\, t^\top K_0\, t &= (H-1)\,H^{-L}
+# + \frac1N \sum_i \sigma_a^2\lambda_i\,(\lambda_i \sigma_a^2 H^L + T)^{-1}, \\
+# Y &= K_0\,t\,\sigma_a^2 H^L + T\,t .
+# \end{aligned}
 # $$ (eq-analog-saddle)
 #
 # Here $\lambda_i$ are the eigenvalues of $K_0$. The sum is the correction for finite width: it is of relative
@@ -194,7 +196,7 @@ plotting.publish(
 # $a^\top a/N$, averaged over all samples, with its error from their spread and autocorrelation.
 
 
-# %%
+# %% tags=["hide-input"]
 def check_readouts(samples, theory, label, wrong):
     """Distribution and covariance of the readouts against theory; `wrong` is a covariance that must fail."""
     U = theory.readout_covariance
@@ -213,7 +215,7 @@ def check_readouts(samples, theory, label, wrong):
     )
 
 
-# %%
+# %% tags=["hide-input"]
 def check_covariance(samples, theory, label, wrong):
     """Covariance of the readouts against theory, element by element."""
     upper = np.triu_indices(task.num_targets)
@@ -234,7 +236,7 @@ def check_covariance(samples, theory, label, wrong):
     )
 
 
-# %%
+# %% tags=["hide-input"]
 prior = theory.readout_variance * np.eye(3)
 check_readouts(shallow, theory, "L = 1", wrong=prior)
 check_covariance(shallow, theory, "L = 1", wrong=prior)
@@ -261,8 +263,8 @@ plotting.publish(
 # %% [markdown]
 # How far is paper A's closed form {eq}`eq-analog-closed` from this? It neglects terms of relative order
 # $P^{-1/L}$: here it gives $U_{00} =$ {glue:text}`closed:.3f`, the exact saddle at our $T$ and $P$ gives
-# {glue:text}`saddle:.3f`, the finite width brings it to {glue:text}`finite:.3f`, and the samples have
-# {glue:text}`sampled:.3f` ± {glue:text}`sampled_error:.3f`.
+# {glue:text}`saddle:.3f`, the finite width brings it to {glue:text}`finite:.4f`, and the samples have
+# {glue:text}`sampled:.4f` ± {glue:text}`sampled_error:.4f`.
 
 # %% tags=["hide-input"]
 mean, error = coding.mean_and_error(np.square(shallow.readouts[..., 0]).mean(-1))
@@ -295,7 +297,7 @@ slopes, residuals = zip(*map(class_slopes, shallow.readouts, shallow.preactivati
 mean, error = coding.mean_and_error(np.stack(slopes))
 expected = coding.class_means(theory.feature_slopes.T, task.labels).T
 
-# %%
+# %% tags=["hide-input"]
 shuffled = np.random.default_rng(seed).permutation(task.num_inputs)
 control = coding.class_means(theory.feature_slopes[shuffled].T, task.labels).T
 passed = claims.within(mean, expected, error)
@@ -311,7 +313,7 @@ claims.record(
     control=claims.Control("labels shuffled over inputs", control, claims.within(mean, control, error)),
 )
 
-# %%
+# %% tags=["hide-input"]
 noise = np.square(np.stack(residuals)).sum((2, 3)) / (P * (N - 3))  # three regression slopes per input
 mean, error = coding.mean_and_error(noise)
 passed = claims.within(mean, 1.0, error)
@@ -354,7 +356,7 @@ norms = np.array(
 )  # (scaling, size, [mean, error])
 fits = [claims.fit_power_law(sizes, norms[k, :, 0]) for k in range(2)]
 
-# %%
+# %% tags=["hide-input"]
 flat = abs(fits[0].exponent) < 0.1
 claims.record(
     "A6",
@@ -391,7 +393,7 @@ plotting.publish(
 # $\sigma_a^2 H^L$ between field and output grows with depth: we sample $L=2$ at $10\,T$ and $L=3$ at
 # $20\,T$, and the theory is evaluated there too.
 
-# %%
+# %% tags=["hide-input"]
 depths = {2: 10 * T, 3: 20 * T}
 deep, deep_theory = {}, {}
 for depth, warmer in depths.items():
@@ -413,7 +415,7 @@ check_covariance(deep[2], deep_theory[2], "L = 2", wrong=theory.readout_covarian
 # depth, $P^{\ell/L}$: from barely above 1 to order $P$.
 
 
-# %%
+# %% tags=["hide-input"]
 def class_strength(preactivations, task):
     """e_c' K_l e_c of every sample, shape (chains, samples, class, layer)."""
     indicators = (task.labels[:, None] == np.arange(3)) / np.sqrt(task.class_counts)
@@ -462,7 +464,7 @@ largest = np.array([(mean[0] - 1) / task.class_counts[0], (expected[0] - 1) / ta
 entries = np.concatenate([entries, largest[None]])  # (size, [samples, saddle], layer)
 all_sizes = np.array([*smaller, P])
 
-# %%
+# %% tags=["hide-input"]
 fits = [[claims.fit_power_law(all_sizes, entries[:, k, layer]) for layer in range(3)] for k in range(2)]
 sampled_exponents, saddle_exponents = (np.array([fit.exponent for fit in row]) for row in fits)
 passed = claims.within(sampled_exponents, saddle_exponents, 0.1, 1)
@@ -507,7 +509,7 @@ plotting.publish(
 # The learned part has as many dimensions as there are classes to tell apart: three eigenvalues of the last
 # layer's kernel stand out, the fourth belongs to the noise.
 
-# %%
+# %% tags=["hide-input"]
 learned = np.mean(deep[3].kernels[2], axis=0) - task.input_kernel
 eigenvalues = np.linalg.eigvalsh(learned)[::-1]
 gap = eigenvalues[2] / eigenvalues[3]
@@ -532,7 +534,7 @@ claims.record(
 # where all are frozen. The control is a sigmoidal network on a similar task, whose neurons are frozen (that
 # is the subject of the chapters that follow).
 
-# %%
+# %% tags=["hide-input"]
 long = draw(task, 1, 40, thinning=8, num_chains=2, store=("readouts",))
 q = coding.permutation_order(long.readouts)
 frozen_task = tasks.toy(60, y_minus=0.5, seed=seed)
@@ -590,7 +592,7 @@ gp = gaussian_process.solve(digits, "linear", temperature=T)
 # $K_0$. The samples themselves scatter very little around it: their variance is of order $1/N$, while a
 # lazy network's, the Gaussian process's, is of order one. That is the whole gain of feature learning here.
 
-# %%
+# %% tags=["hide-input"]
 sampled_mean, sampled_variance = on_digits.predictions.mean, on_digits.predictions.variance
 gp_mean = gp.predict(digits.test_inputs)
 difference = np.linalg.norm(sampled_mean - gp_mean) / np.linalg.norm(gp_mean)
@@ -623,7 +625,7 @@ errors = {
 }
 total = {name: error.total for name, error in errors.items()}
 
-# %%
+# %% tags=["hide-input"]
 per_chain = np.square(digits.test_targets - on_digits.predictions.outputs).mean((1, 2))
 chain_error = per_chain.std(0, ddof=1) / np.sqrt(len(per_chain))
 reduction = total["gp"] - total["sampled"]
@@ -693,7 +695,7 @@ predicted = np.array(
 )
 fit = claims.fit_power_law(widths, variances)
 
-# %%
+# %% tags=["hide-input"]
 passed = abs(fit.exponent + 1) < 0.1
 claims.record(
     "A27",
@@ -725,7 +727,7 @@ plotting.publish(
 # The kernel on test images is that on training images with targets replaced by the predictor. Where the
 # predictor is right the block structure of the classes continues.
 
-# %%
+# %% tags=["hide-input"]
 test_kernel = on_digits.predictions.kernel
 theory_kernel = digit_theory.kernel(digits.test_inputs)
 alignment = float(coding.kernel_alignment(test_kernel, theory_kernel))

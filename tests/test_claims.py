@@ -128,6 +128,13 @@ def test_power_law_refuses_bad_data(sizes, values):
         claims.fit_power_law(sizes, values)
 
 
+def test_every_chapter_is_held_to_its_quick_verdicts():
+    root = paths.repository_root()
+    chapter_of = {row["id"]: row["chapter"] for row in yaml.safe_load((root / "book/claims.yml").read_text())}
+    on_record = yaml.safe_load((root / "book/verdicts.yml").read_text())["quick"]
+    assert {path.stem for path in (root / "notebooks").glob("*.py")} <= {chapter_of[id] for id in on_record}
+
+
 def test_list_of_claims_is_complete_and_in_order():
     rows = yaml.safe_load((paths.repository_root() / "book" / "claims.yml").read_text(encoding="utf-8"))
     letters = {"A": 33, "B": 13, "C": 11, "D": 6}

@@ -103,9 +103,9 @@ def accept_verdicts(arguments: argparse.Namespace) -> None:
     from book_pipeline import scoreboard
 
     project = Project(Path.cwd(), arguments.preset)
-    missing = [chapter.name for chapter in project.chapters if not chapter.notebook.exists()]
-    if missing:
-        raise BuildError(f"{', '.join(missing)} not executed from the present sources; run make book first")
+    for chapter in project.chapters:
+        if not chapter.notebook.exists():
+            print(f"{chapter.name} has not run from the present sources at this preset; its verdicts stay.")
     print(f"Written to {scoreboard.accept_verdicts(project)}; look at the change before committing it.")
 
 

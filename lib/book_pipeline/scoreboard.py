@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 
 from book_pipeline.project import BuildError, Project
@@ -61,7 +62,7 @@ def claim_records(notebook: Path) -> list[dict[str, Any]]:
 
 
 def rows(project: Project) -> list[Row]:
-    """Every claim of the list, with the records of the chapters of this build.
+    """Every claim of the list, with the records of the executed chapters of this build.
 
     Raises:
         BuildError: If a chapter records a claim that is not in the list, or none of a claim's records
@@ -71,7 +72,7 @@ def rows(project: Project) -> list[Row]:
     claims = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for chapter in project.chapters:
-        for record in claim_records(chapter.notebook):
+        for record in claim_records(chapter.notebook) if chapter.notebook.exists() else ():
             found.setdefault(record["id"], []).append((chapter.name, record))
     unknown = sorted(set(found) - {claim["id"] for claim in claims})
     if unknown:
@@ -96,11 +97,15 @@ def recorded_verdicts(project: Project) -> dict[str, str]:
 def check_verdicts(project: Project, table: Iterable[Row]) -> None:
     """Refuse a build whose verdicts are not the ones on record.
 
+    A chapter with no verdict on record at this preset, such as one of the reader's own, is not held to any.
+
     Raises:
         BuildError: If a verdict differs; names each claim with both verdicts.
     """
     recorded = recorded_verdicts(project)
-    pairs = [(row, recorded.get(row.claim["id"], "not yet")) for row in table]
+    table = list(table)
+    held = {row.chapter for row in table if row.claim["id"] in recorded}
+    pairs = [(row, recorded.get(row.claim["id"], "not yet")) for row in table if row.chapter in held]
     changed = [
         f"  {row.claim['id']} ({row.chapter}): {before} on record, now {row.verdict}"
         for row, before in pairs
@@ -115,12 +120,16 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
 
 
 def accept_verdicts(project: Project) -> Path:
-    """Write this build's verdicts to ``book/verdicts.yml``; other presets stay as they are."""
+    """Write the executed chapters' verdicts to ``book/verdicts.yml``; others, and other presets, stay."""
     path = project.root / "book" / "verdicts.yml"
     recorded = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
-    recorded[project.preset] = {
-        row.claim["id"]: row.verdict for row in rows(project) if row.verdict != "not yet"
+    before = recorded.get(project.preset) or {}
+    executed = {chapter.name for chapter in project.chapters if chapter.notebook.exists()}
+    found = {
+        row.claim["id"]: row.verdict if row.chapter in executed else before.get(row.claim["id"], "not yet")
+        for row in rows(project)
     }
+    recorded[project.preset] = {id: verdict for id, verdict in found.items() if verdict != "not yet"}
     head = (
         "# The scoreboard's verdicts on record, by preset; a build that finds others fails.\n"
         "# Written by `make accept-verdicts`, after a look at what changed.\n"
@@ -201,12 +210,14 @@ def _badge(verdict: str) -> str:
     return f'<span class="verdict verdict-{verdict.replace(" ", "-")}">{verdict}</span>'
 
 
-def _number(value: Any) -> str:
+def _number(value: Any, floor: float = 0.0) -> str:
+    """A number, or a list with its rounding errors, of less than 1e-9 of its largest number, shown as 0."""
     if isinstance(value, list):
-        shown = [_number(item) for item in value[:6]] + (["…"] if len(value) > 6 else [])
+        floor = floor or 1e-9 * float(np.max(np.abs(value)))
+        shown = [_number(item, floor) for item in value[:6]] + (["…"] if len(value) > 6 else [])
         return "(" + ", ".join(shown) + ")"
     if isinstance(value, float):
-        return f"{value:.4g}".replace("-", "−")
+        return f"{value:.4g}".replace("-", "−") if abs(value) >= floor else "0"
     return _text(value)
 
 

@@ -203,10 +203,14 @@ def _number(argument: str, value: ArrayLike) -> float | list[Any]:
     return array.astype(np.float64).tolist()
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, floor: float = 0.0) -> str:
+    """A number, or a list with its rounding errors, of less than 1e-9 of its largest number, shown as 0."""
     if isinstance(value, list):
-        return "(" + ", ".join(_text(item) for item in value) + ")"
+        floor = floor or 1e-9 * float(np.max(np.abs(value)))
+        return "(" + ", ".join(_text(item, floor) for item in value) + ")"
     if isinstance(value, float):
+        if abs(value) < floor:
+            return "0"
         return f"{value:.0f}" if value == math.floor(value) and abs(value) < 1e6 else f"{value:.4g}"
     return str(value)
 

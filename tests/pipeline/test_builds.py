@@ -149,6 +149,15 @@ def test_changed_verdict_fails_until_accepted(book):
     assert "paper:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()
 
 
+def test_verdicts_are_accepted_from_the_chapters_that_ran(book):
+    (book / "book/verdicts.yml").write_text("paper: {A1: reproduced}\n")
+    pipeline(book, "build")  # nothing at quick, so no chapter is held to anything
+    for notebook in book.glob("_build/quick/chapters/loud-*/loud.ipynb"):
+        notebook.unlink()
+    assert "loud has not run" in pipeline(book, "accept-verdicts").stdout
+    assert "quick:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()
+
+
 def test_warning_fails_the_build_and_keeps_the_old_pages(book):
     edit(book / "book/intro.md", "{eq}`eq-even`", "{eq}`eq-odd`")
     done = pipeline(book, "build", check=False)
