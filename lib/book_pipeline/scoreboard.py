@@ -15,6 +15,7 @@ from book_pipeline.project import BuildError, Project
 
 CLAIM_TYPE = "application/vnd.coding-schemes.claim+json"
 VERDICTS = ("reproduced", "partly", "not reproduced", "needs the full preset", "not yet")
+SHOWN_AT_ONCE = 3  # longer lists of numbers unfold with the details
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -190,7 +191,9 @@ def _record(record: dict[str, Any]) -> str:
     value = _number(record["computed"])
     if record.get("uncertainty") is not None:
         value += f" ± {_number(record['uncertainty'])}"
-    details = [
+    long = isinstance(record["computed"], list) and np.size(record["computed"]) > SHOWN_AT_ONCE
+    details = [("computed", value)] if long else []
+    details += [
         (name, _number(record[name])) for name in ("expected", "tolerance") if record.get(name) is not None
     ]
     if control := record.get("control"):
@@ -198,11 +201,12 @@ def _record(record: dict[str, Any]) -> str:
         details.append(("control", f"{_text(control['description'])}: {computed}, fails as it should"))
     if record.get("note"):
         details.append(("note", _text(record["note"])))
+    shown = "" if long else f": <b>{value}</b>"
     items = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in details)
     return (
         f'<details class="claim-quantity claim-{state}"><summary>'
         f'<span class="claim-mark" title="{state}">{mark}</span> '
-        f"{_text(record['quantity'])}: <b>{value}</b></summary><dl>{items}</dl></details>"
+        f"{_text(record['quantity'])}{shown}</summary><dl>{items}</dl></details>"
     )
 
 
@@ -213,6 +217,8 @@ def _badge(verdict: str) -> str:
 def _number(value: Any, floor: float = 0.0) -> str:
     """A number, or a list with its rounding errors, of less than 1e-9 of its largest number, shown as 0."""
     if isinstance(value, list):
+        if len(value) == 1:
+            return _number(value[0])
         floor = floor or 1e-9 * float(np.max(np.abs(value)))
         shown = [_number(item, floor) for item in value[:6]] + (["…"] if len(value) > 6 else [])
         return "(" + ", ".join(shown) + ")"

@@ -206,6 +206,8 @@ def _number(argument: str, value: ArrayLike) -> float | list[Any]:
 def _text(value: Any, floor: float = 0.0) -> str:
     """A number, or a list with its rounding errors, of less than 1e-9 of its largest number, shown as 0."""
     if isinstance(value, list):
+        if len(value) == 1:
+            return _text(value[0])
         floor = floor or 1e-9 * float(np.max(np.abs(value)))
         return "(" + ", ".join(_text(item, floor) for item in value) + ")"
     if isinstance(value, float):
