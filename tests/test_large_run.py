@@ -46,6 +46,33 @@ def test_a_killed_run_ends_with_the_same_numbers(unbroken, tmp_path):
     np.testing.assert_array_equal(again["predictor"], unbroken["predictor"])
 
 
+@pytest.mark.slow
+def test_minibatches_resume_and_reach_the_same_posterior(tmp_path):
+    """Annealed by minibatches or by HMC alone, the held network has the same energy."""
+    settings = replace(
+        SETTINGS, num_epochs=20, batch_size=8, num_blocks=8, num_averaged=4, num_trajectories=20
+    )
+    unbroken, checkpoint = large_run.run(settings, blobs()), tmp_path / "run.npz"
+    assert large_run.run(settings, blobs(), checkpoint, max_blocks=3) is None
+    np.testing.assert_array_equal(
+        large_run.run(settings, blobs(), checkpoint)["predictor"], unbroken["predictor"]
+    )
+    history = dict(zip(large_run.HISTORY, unbroken["history"].T, strict=True))
+    assert np.isnan(history["acceptance"][:2]).all()  # minibatches alone lower the temperature
+    assert history["acceptance"][4:].min() > 0.3
+    alone = large_run.run(replace(settings, num_epochs=0, num_trajectories=60), blobs())
+    energies = history["energy"][4:], alone["history"][4:, large_run.HISTORY.index("energy")]
+    error = np.hypot(*[e.std(ddof=1) / 2 for e in energies])
+    assert abs(energies[0].mean() - energies[1].mean()) < 5 * error + 0.02 * energies[1].mean()
+
+
+def test_operations_are_counted():
+    """One multiply-add per weight and input, thrice; twice in the first layer, whose inputs are fixed."""
+    settings = replace(SETTINGS, num_epochs=2, batch_size=12, num_trajectories=3)
+    assert large_run.num_operations(settings, 16) == 24 * 2 * (2 * 12 * 16 + 3 * 12 * 12 + 3 * 12 * 3)
+    assert settings.num_gradients == 2 * 2 + 2 * 3 * 4  # epochs of 2 blocks, trajectories of the last 2
+
+
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     checkpoint = tmp_path / "run.npz"
     large_run.run(SETTINGS, blobs(), checkpoint, max_blocks=1)
@@ -58,7 +85,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_results_describe_the_run(unbroken):
-    assert unbroken["training_activations_1"].shape == (12, 10)
+    assert unbroken["training_activations_1"].shape == (12, 24)
     assert unbroken["test_activations_2"].shape == (12, 10)
     assert unbroken["readouts"].shape == (12, 3)
     assert unbroken["history"].shape == (4, len(large_run.HISTORY))
@@ -98,3 +125,5 @@ def test_several_devices_give_the_same_network(unbroken, tmp_path):
 def test_bad_settings():
     with pytest.raises(ValueError, match="num_averaged"):
         large_run.Settings(num_blocks=5, num_annealing=5, num_averaged=1)
+    with pytest.raises(ValueError, match="batch_size.*must divide num_inputs = 2000"):
+        large_run.Settings(num_inputs=2000, num_epochs=1, batch_size=300)

@@ -1,14 +1,18 @@
 r"""The long run on images (paper A, Fig. 7): one wide network, annealed and sampled, with checkpoints.
 
 Starting from the prior, the temperature is lowered geometrically block by block, then held; every block is
-a number of HMC trajectories on the exact full-batch posterior. After each block everything needed to go on is
-written to a checkpoint, so a killed run resumes where it was and ends with the same numbers. Nothing of
-size P × P is ever formed: memory is O(P (N0 + L N)). With several devices the inputs are split among them.
+a number of HMC trajectories on the exact full-batch posterior. Where that takes too long, epochs of
+underdamped Langevin dynamics on minibatches go before: they alone lower the temperature, and the blocks
+averaged over are free of them. After each block everything needed to go on is written to a checkpoint, so a
+killed run resumes where it was and ends with the same numbers. Nothing of size P × P is ever formed: memory
+is O(P (N0 + L N)). With several devices the inputs are split among them.
 
-    python -m coding_schemes.large_run --num_inputs 2000 --output data/results/cifar-P2000.npz
+    python -m coding_schemes.large_run --num_inputs 2000 --num_epochs 10 --output cifar10-P2000.npz
+    python -m coding_schemes.large_run full --output cifar10-full.npz
 
 Source: paper A, Fig. 7 and "Parameters used in Figures". Deviations: HMC in place of Langevin dynamics (the
-same posterior, reached in fewer gradients), and the temperature, which paper A does not give.
+same posterior, reached in fewer gradients), a start by minibatches, and the temperature, which paper A does
+not give.
 """
 
 import argparse
@@ -17,7 +21,7 @@ import os
 import platform
 import subprocess
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -32,10 +36,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from coding_schemes import paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling.hmc import hmc_step
+from coding_schemes.sampling.hmc import hmc_step, standard_normal
 
 TARGET_ACCEPTANCE = 0.8
-NUM_STORED_NEURONS = 100
+NUM_STORED_NEURONS, NUM_STORED_INPUTS = 100, 1000
+#: Momentum kept from epoch to epoch of minibatch Langevin dynamics.
+KEPT_MOMENTUM = 0.5
+#: Its step, and the first HMC step, times the largest frequency of the energy; 2 is the limit of stability.
+MINIBATCH_STEP, FIRST_STEP = 0.7, 1.2
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,9 @@ class Settings:
         num_annealing: blocks over which T falls.
         num_blocks: blocks altogether.
         num_averaged: blocks at the end over which the test predictor is averaged.
-        num_trajectories: HMC trajectories per block.
+        num_epochs: epochs of minibatch Langevin dynamics per block before the averaged ones; 0: HMC alone.
+        batch_size: images per minibatch; must divide P if there are epochs.
+        num_trajectories: HMC trajectories per block (with epochs: per block at the last temperature).
         num_leapfrog: leapfrog steps per trajectory.
         seed: of images and chain.
     """
@@ -78,6 +88,8 @@ class Settings:
     num_annealing: int = 20
     num_blocks: int = 30
     num_averaged: int = 5
+    num_epochs: int = 0
+    batch_size: int = 250
     num_trajectories: int = 5
     num_leapfrog: int = 20
     seed: int = 0
@@ -88,11 +100,31 @@ class Settings:
                 f"num_averaged: got {self.num_averaged}, needs at least 1 and at most "
                 f"num_blocks − num_annealing = {self.num_blocks - self.num_annealing}"
             )
+        if self.num_epochs and (self.batch_size < 1 or self.num_inputs % self.batch_size):
+            raise ValueError(f"batch_size: got {self.batch_size}, must divide num_inputs = {self.num_inputs}")
 
     def temperature_at(self, block: int) -> float:
         """T during a block, falling geometrically and then constant."""
         remaining = max(1 - block / self.num_annealing, 0.0) if self.num_annealing else 0.0
         return self.temperature * (self.start_temperature / self.temperature) ** remaining
+
+    def trajectories_in(self, block: int) -> int:
+        """HMC trajectories of a block."""
+        return 0 if self.num_epochs and block < self.num_annealing else self.num_trajectories
+
+    def epochs_in(self, block: int) -> int:
+        """Minibatch epochs of a block."""
+        return self.num_epochs if block < self.num_blocks - self.num_averaged else 0
+
+    @property
+    def num_gradients(self) -> int:
+        """Full-batch gradients of the whole run; an epoch counts as one."""
+        blocks = range(self.num_blocks)
+        return sum(self.epochs_in(b) + self.num_leapfrog * self.trajectories_in(b) for b in blocks)
+
+
+#: Paper A's Fig. 7, for a GPU and the complete data set.
+FULL = Settings(num_inputs=50_000, num_test=10_000, pool="full", width=1000, num_epochs=10, num_leapfrog=30)
 
 
 class CheckpointMismatchError(ValueError):
@@ -107,7 +139,7 @@ class State(NamedTuple):
         log_step: logarithm of the leapfrog step.
         prediction_sum: sum of test outputs over the averaged blocks, (P*, m).
         history: one row per finished block: T, training error, training accuracy, test accuracy of
-            this network, acceptance, energy.
+            this network, acceptance (NaN without trajectories), energy.
         seconds: time spent on trajectories.
     """
 
@@ -185,9 +217,12 @@ def run(
 
 
 def num_operations(settings: Settings, rank: int) -> int:
-    """Floating-point operations of one gradient: 2 per multiply-add, forward once and backward twice."""
-    per_input = settings.width * rank + (settings.depth - 1) * settings.width**2
-    return 6 * settings.num_inputs * (per_input + settings.width * settings.num_classes)
+    """Floating-point operations of one gradient, 2 per multiply-add.
+
+    Each weight is used once forward and twice backward, those of the first layer once backward.
+    """
+    later = (settings.depth - 1) * settings.width**2 + settings.width * settings.num_classes
+    return settings.num_inputs * (4 * settings.width * rank + 6 * later)
 
 
 def matrix_product_rate(size: int = 2048) -> float:
@@ -210,9 +245,8 @@ def _test_split(task: tasks.Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _start(posterior: Posterior, test_targets: np.ndarray, key: Array) -> State:
     weights = posterior.prior(jax.random.fold_in(key, 0))
     nothing = np.zeros(test_targets.shape)
-    return State(
-        weights, jnp.log(jnp.asarray(0.03, posterior.dtype)), nothing, np.zeros((0, len(HISTORY))), 0.0
-    )
+    log_step = jnp.log(jnp.asarray(0.03, posterior.dtype))
+    return State(weights, log_step, nothing, np.zeros((0, len(HISTORY))), 0.0)
 
 
 def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: State, key: Array) -> State:
@@ -222,17 +256,16 @@ def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: 
     now = posterior.at_temperature(temperature)
     move_key, test_key = jax.random.split(jax.random.fold_in(key, block + 1))
     adapting = block < settings.num_blocks - settings.num_averaged
+    weights, log_step = state.weights, state.log_step
+    num_epochs, num_trajectories = settings.epochs_in(block), settings.trajectories_in(block)
     start = time.perf_counter()
+    if num_epochs:
+        epoch_key = jax.random.fold_in(key, settings.num_blocks + 2 + block)
+        weights, frequency = _epochs(now, weights, epoch_key, num_epochs, settings.batch_size)
+        if block <= settings.num_annealing:
+            log_step = jnp.log(FIRST_STEP / frequency)
     weights, log_step, acceptance, outputs, energy = jax.block_until_ready(
-        _trajectories(
-            now,
-            state.weights,
-            move_key,
-            state.log_step,
-            adapting,
-            settings.num_trajectories,
-            settings.num_leapfrog,
-        )
+        _trajectories(now, weights, move_key, log_step, adapting, num_trajectories, settings.num_leapfrog)
     )
     seconds = time.perf_counter() - start
     if not np.isfinite(float(energy)):
@@ -256,19 +289,83 @@ def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: 
     )
 
 
+@partial(jax.jit, static_argnames=("num_epochs", "batch_size"))
+def _epochs(posterior, weights, key, num_epochs, batch_size):
+    """Minibatch Langevin dynamics, one leapfrog step per batch; and the largest frequency of the energy."""
+    num_inputs = len(posterior.targets)
+    weights = _stretch(posterior, weights, inverse=True)
+    momentum_key, key = jax.random.split(key)
+
+    def gradient(rows):
+        _, network = posterior.tree_flatten()
+        part = posterior.tree_unflatten(
+            network,
+            (
+                posterior.root[rows],
+                posterior.targets[rows],
+                posterior.temperature * batch_size / num_inputs,  # as if the batch stood for all inputs
+                posterior.readout_std,
+            ),
+        )
+        return jax.grad(lambda w: part.energy(_stretch(posterior, w)).astype(posterior.dtype))
+
+    def power_iteration(carry, _):
+        direction, _ = carry
+        image = jax.jvp(gradient(jnp.arange(batch_size)), (weights,), (direction,))[1]
+        norm = jnp.sqrt(sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(image)))
+        return (jax.tree.map(lambda leaf: leaf / norm, image), norm), None
+
+    start = standard_normal(momentum_key, weights), jnp.ones((), posterior.dtype)
+    (_, curvature), _ = jax.lax.scan(power_iteration, start, None, length=8)
+    frequency = jnp.sqrt(curvature)
+    step = MINIBATCH_STEP / frequency
+
+    def move(carry, rows):
+        weights, momentum = carry
+        force = gradient(rows)(weights)
+        momentum = jax.tree.map(lambda p, g: p - step * g, momentum, force)
+        return (jax.tree.map(lambda w, p: w + step * p, weights, momentum), momentum), None
+
+    def epoch(carry, i):
+        weights, momentum = carry
+        order_key, noise_key = jax.random.split(jax.random.fold_in(key, i))
+        noise = standard_normal(noise_key, weights)
+        fresh = (1 - KEPT_MOMENTUM**2) ** 0.5
+        momentum = jax.tree.map(lambda p, n: KEPT_MOMENTUM * p + fresh * n, momentum, noise)
+        batches = jax.random.permutation(order_key, num_inputs).reshape(-1, batch_size)
+        return jax.lax.scan(move, (weights, momentum), batches)[0], None
+
+    momentum = standard_normal(jax.random.fold_in(momentum_key, 1), weights)
+    (weights, _), _ = jax.lax.scan(epoch, (weights, momentum), jnp.arange(num_epochs))
+    return _stretch(posterior, weights), frequency
+
+
+def _stretch(posterior: Posterior, weights: Weights, inverse: bool = False) -> Weights:
+    """Coordinates in which chains move: readouts in units of √P/2 prior standard deviations.
+
+    Learning moves readouts by √P prior standard deviations, and the energy is P times flatter along them
+    than along the other weights; in these units all are alike, and one step size serves all.
+    """
+    unit = max(1.0, len(posterior.targets) ** 0.5 / 2)
+    return weights._replace(readout=weights.readout / unit if inverse else weights.readout * unit)
+
+
 @partial(jax.jit, static_argnames=("num_trajectories",))
 def _trajectories(posterior, weights, key, log_step, adapting, num_trajectories, num_leapfrog):
     def step(carry, i):
         weights, log_step = carry
         jitter_key, move_key = jax.random.split(jax.random.fold_in(key, i))
         jitter = jax.random.uniform(jitter_key, (), log_step.dtype, 0.8, 1.2)
-        weights, info = hmc_step(
-            move_key, weights, posterior.logdensity, jnp.exp(log_step) * jitter, num_leapfrog
-        )
+        weights, info = hmc_step(move_key, weights, logdensity, jnp.exp(log_step) * jitter, num_leapfrog)
         gain = jnp.where(adapting, 0.15, 0.0) * (info.acceptance - TARGET_ACCEPTANCE)
         return (weights, log_step + gain.astype(log_step.dtype)), info.acceptance
 
-    (weights, log_step), acceptance = jax.lax.scan(step, (weights, log_step), jnp.arange(num_trajectories))
+    def logdensity(weights):
+        return posterior.logdensity(_stretch(posterior, weights))
+
+    start = _stretch(posterior, weights, inverse=True), log_step
+    (weights, log_step), acceptance = jax.lax.scan(step, start, jnp.arange(num_trajectories))
+    weights = _stretch(posterior, weights)
     return weights, log_step, acceptance.mean(), posterior.outputs(weights), posterior.energy(weights)
 
 
@@ -333,13 +430,12 @@ def _results(
     training = posterior.preactivations(state.weights)
     phi = posterior.network.phi
     arrays: dict[str, Any] = {}
-    shown = np.sort(
-        np.random.default_rng(settings.seed).permutation(settings.num_inputs)[: settings.num_test]
-    )
-    for name, layers, labels, chosen in (
-        ("training", training, task.labels, shown),
-        ("test", prediction.preactivations, test_labels, slice(None)),
+    rng = np.random.default_rng(settings.seed)
+    for name, layers, labels in (
+        ("training", training, task.labels),
+        ("test", prediction.preactivations, test_labels),
     ):
+        chosen = np.sort(rng.permutation(len(labels))[:NUM_STORED_INPUTS])
         for layer, z in enumerate(layers, start=1):
             activations = np.asarray(phi(z))
             means = [activations[:, labels == c].mean(axis=1) for c in range(settings.num_classes)]
@@ -349,7 +445,7 @@ def _results(
             )
         arrays[f"{name}_labels"] = labels[chosen].astype(np.int16)
     predictor = state.prediction_sum / settings.num_averaged
-    rate = num_operations(settings, posterior.rank) * settings.num_leapfrog * settings.num_trajectories
+    operations = num_operations(settings, posterior.rank) * settings.num_gradients
     arrays |= {
         "readouts": np.asarray(posterior.readouts(state.weights)).astype(np.float32),
         "predictor": predictor.astype(np.float32),
@@ -362,7 +458,7 @@ def _results(
                 "task": task.name,
                 "settings": asdict(settings),
                 "seconds": round(state.seconds, 1),
-                "gradient_rate": rate * settings.num_blocks / state.seconds,
+                "gradient_rate": operations / state.seconds,
                 "matrix_product_rate": matrix_product_rate(),
                 "device": f"{len(jax.devices())} x {jax.devices()[0].device_kind}, {platform.machine()}",
                 "versions": {name: metadata.version(name) for name in ("jax", "jaxlib", "blackjax", "numpy")},
@@ -383,12 +479,11 @@ def _commit() -> str:
 def main() -> None:
     """Command line: one option per field of Settings, an output file and a checkpoint."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("preset", nargs="?", choices=["full"], help="start from paper A's settings")
     for field in fields(Settings):
         kind = field.type if callable(field.type) else str
-        if kind is bool:
-            parser.add_argument(f"--{field.name}", action="store_true")
-        else:
-            parser.add_argument(f"--{field.name}", type=kind, default=field.default)
+        options = {"action": "store_true"} if kind is bool else {"type": kind}
+        parser.add_argument(f"--{field.name}", default=argparse.SUPPRESS, **options)
     parser.add_argument("--output", type=Path, required=True, help="npz file for the arrays")
     parser.add_argument(
         "--checkpoint", type=Path, help="checkpoint file; the output's name with .checkpoint.npz"
@@ -396,7 +491,8 @@ def main() -> None:
     arguments = vars(parser.parse_args())
     output = arguments.pop("output")
     checkpoint = arguments.pop("checkpoint") or output.with_suffix(".checkpoint.npz")
-    results = run(Settings(**arguments), checkpoint=checkpoint, verbose=True)
+    settings = replace(FULL if arguments.pop("preset") else Settings(), **arguments)
+    results = run(settings, checkpoint=checkpoint, verbose=True)
     assert results is not None
     output.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(output, **results)

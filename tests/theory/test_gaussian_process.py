@@ -117,6 +117,27 @@ def test_predictions_are_the_conditional_gaussian():
         np.testing.assert_allclose(solution.predict(task.test_inputs)[j], mean, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["linear", "erf", "relu"])
+def test_mean_and_variance_by_importance_sampling(name):
+    """No kernel at all: 40,000 random lazy networks of 60 neurons, weighted by how well they fit."""
+    rng = np.random.default_rng(7)
+    inputs, targets = rng.standard_normal((3, 4)), np.array([[1.0], [-1.0], [0.5]])
+    phi = networks.NONLINEARITIES[name](rng.standard_normal((40_000, 60, 3)) @ (inputs / 3**0.5))
+    f = np.einsum("sn,snp->sp", rng.standard_normal((40_000, 60)), np.asarray(phi, dtype=float)) / 60**0.5
+    misfit = np.square(targets[:, 0] - f[:, :3]).sum(axis=1)
+    weights = np.exp(-misfit / (2 * 0.5))
+    weights /= weights.sum()
+    labels = np.zeros(3, dtype=int)
+    task = tasks.Task(inputs[:, :3], labels, targets)
+    solution = gaussian_process.solve(task, name, temperature=0.5)
+    mean, error = weights @ f[:, 3], np.sum(weights**2) ** 0.5
+    variance = weights @ np.square(f[:, 3] - mean)
+    std = variance**0.5
+    assert abs(solution.predict(inputs[:, 3:])[0, 0] - mean) < 4.5 * error * std + 0.01 * std
+    # width corrections are of relative order 1/N
+    assert solution.predictor_variance(inputs[:, 3:])[0] == pytest.approx(variance, rel=8 * error + 0.02)
+
+
 def test_mean_predictor_of_the_linear_theory_is_the_process():
     """Paper A: learning features leaves the linear mean predictor unchanged."""
     task = tasks.mnist(60, 200)
