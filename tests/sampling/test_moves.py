@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import networks, posterior, tasks
-from coding_schemes.sampling import moves
+from coding_schemes import coding, networks, posterior, tasks
+from coding_schemes.sampling import moves, recoding
 from jax.scipy.linalg import cho_solve
 
 DRAWS = 8_000
@@ -56,6 +56,7 @@ CASES = [
     ("rotations", networks.Network(2, 3, "sigmoidal"), 1.0),
     ("split_merge", networks.Network(1, 4, "relu"), 1.0),
     ("split_merge", networks.Network(2, 3, "linear"), 1.0),
+    ("recode", networks.Network(1, 4, "sigmoidal"), 0.01),
 ]
 
 
@@ -98,6 +99,35 @@ def _scale_without_jacobian(key, weights, given):
 @pytest.mark.key_reuse
 def test_the_test_catches_a_broken_move(broken, network, temperature):
     assert joint_z_scores(broken, network, temperature).max() > 2 * MAX_Z
+
+
+@pytest.mark.key_reuse
+def test_recode_needs_its_proposal_density(monkeypatch):
+    """Without the reverse proposal's density all proposals are taken, near as they are to the posterior."""
+    monkeypatch.setattr(recoding, "_log_density", lambda phi, tilt, z: jnp.zeros(()))
+    z = joint_z_scores(functools.partial(moves.recode), networks.Network(1, 4, "sigmoidal"), 0.01)
+    assert z.max() > 2 * MAX_Z
+
+
+@pytest.mark.key_reuse
+def test_recode_makes_codes_that_local_dynamics_cannot():
+    """From all neurons in two codes, at low T, the moves alone reach the theory's three."""
+    task = tasks.toy(40, (0.5, 0.25, 0.25), y_minus=0.2)
+    given = posterior.Posterior(task, networks.Network(1, 40, "sigmoidal"), 0.01)
+    start = jnp.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])[jnp.arange(40) % 2]
+    weights = given.planted(4 * start[:, task.labels] - 2, 2 * start - 1)
+
+    def step(weights, key):
+        weights, acceptance = moves.recode(key, weights, given)
+        return weights, (weights.first, acceptance)
+
+    _, (first, acceptance) = jax.jit(lambda w, k: jax.lax.scan(step, w, k))(
+        weights, jax.random.split(jax.random.key(0), 300)
+    )
+    used = coding.occupancy(coding.codes(np.asarray(given.network.phi(first[200:])), task.labels))
+    assert 0.02 < acceptance[200:].mean() < 0.9
+    assert set(used.names[:3]) == {"1-1-0", "1-0-1", "0-1-1"}
+    assert min(used.fractions[:3]) > 0.25
 
 
 @pytest.mark.key_reuse
@@ -214,3 +244,5 @@ def test_moves_that_do_not_apply_are_refused():
     given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), networks.Network(1, 4, "sigmoidal"), 0.1)
     with pytest.raises(ValueError, match="homogeneous"):
         moves.check("scale", given)
+    with pytest.raises(ValueError, match="one hidden layer"):
+        moves.check("recode", posterior.Posterior(given.task, networks.Network(2, 4, "sigmoidal"), 0.1))

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from coding_schemes.networks import is_bounded
 from coding_schemes.posterior import Posterior, Weights
+from coding_schemes.sampling.recoding import recode_features
 
 #: Degree of homogeneity k, φ(λz) = λᵏ φ(z) for λ > 0.
 HOMOGENEOUS = {"linear": 1, "relu": 1, "relu_squared": 2}
@@ -149,6 +151,19 @@ def split_merge(key: Array, weights: Weights, posterior: Posterior) -> tuple[Wei
     return _pair_sweep(key, weights, posterior, propose)
 
 
+def recode(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+    r"""Give single neurons of a redundant scheme new codes, all readouts integrated out.
+
+    A tenth of the neurons get new preactivations, proposed from the mean-field theory's single-neuron
+    posterior in the field of the other neurons, and accepted with the exact marginal likelihood; then all
+    readouts are drawn as in `gibbs`. Formulas: `coding_schemes.sampling.recoding`. For one hidden layer
+    with a bounded nonlinearity and orthogonal inputs, where preactivations are independent a priori.
+    """
+    feature_key, readout_key = jax.random.split(key)
+    first, acceptance = recode_features(feature_key, weights, posterior)
+    return gibbs(readout_key, weights._replace(first=first), posterior)[0], acceptance
+
+
 def exchange(
     key: Array, weights: Weights, parity: Array, *, posterior: Posterior, temperatures: Array
 ) -> tuple[Weights, Array]:
@@ -186,6 +201,7 @@ MOVES: dict[str, Callable] = {
     "scale": scale,
     "rotations": rotations,
     "split_merge": split_merge,
+    "recode": recode,
 }
 
 
@@ -196,7 +212,13 @@ def check(name: str, posterior: Posterior) -> None:
             f"moves: 'scale' needs a homogeneous nonlinearity, one of {sorted(HOMOGENEOUS)}; "
             f"got {posterior.network.nonlinearity!r}"
         )
-    if name in ("rotations", "split_merge") and posterior.network.width < 2:
+    network = posterior.network
+    if name == "recode" and not (network.depth == 1 and posterior.root is None and is_bounded(network.phi)):
+        raise ValueError(
+            "moves: 'recode' needs one hidden layer, a bounded nonlinearity and orthogonal inputs; got depth "
+            f"{network.depth}, {network.nonlinearity!r} and {posterior.rank} dimensions of the inputs' span"
+        )
+    if name in ("rotations", "split_merge", "recode") and posterior.network.width < 2:
         raise ValueError(f"moves: {name!r} needs at least two neurons, got width {posterior.network.width}")
 
 

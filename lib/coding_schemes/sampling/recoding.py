@@ -1,0 +1,206 @@
+r"""New codes for single neurons, with the readouts of all neurons integrated out.
+
+In a redundant scheme no neuron changes its code by local dynamics: with all other weights held, the outputs
+would move by O(1/N) on whole classes, at an energy of O(P/(N T)). Without the readouts nothing is in
+the way. With s the variance of an output per unit of feature, ψ = √(βs) φ and A = 1 + Σ_j ψ_j ψ_jᵀ (P, P),
+
+    log p(z) = −½ tr βYᵀA⁻¹Y − (m/2) log det A − ½ Σ_j |z_j|²,
+
+and one neuron's part given the others', B = A₋ᵢ⁻¹, τ = B √β Y, q = ψᵀBψ, is
+
+    log p(z_i | rest) = −½|z|² + ½|τᵀψ|²/(1 + q) − (m/2) log(1 + q),
+
+the marginal of p(ã, z | rest) ∝ exp(−½(1 + q)|ã|² + ã·τᵀψ − ½|z|²): the single-neuron posterior of the
+mean-field theory, in the field that the other neurons leave, with its correction q for finite N.
+"""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from coding_schemes.posterior import Posterior, Weights
+
+SHARE = 0.1  # of the neurons is tried per move; the others say where readouts are likely
+NODES = np.linspace(-6.5, 6.5, 66)  # of the piecewise linear density from which z is proposed
+FIELDS = np.linspace(-60.0, 60.0, 1201)  # of the table of mean activations
+COPY = 0.8  # probability to propose a readout like another neuron's; else like one of any code
+CODE_VARIANCE = 2.0  # of readouts about a code's, in units of the prior's variance
+ASCENT_STEPS = 8  # to each code's readout
+
+
+def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple[Array, Array]:
+    r"""New preactivations for a tenth of the neurons; the readouts have to be drawn anew.
+
+    For every neuron tried: draw ã from p(ã | z, rest); propose ã' from a mixture (like another neuron's,
+    or like that of any code) and z' given ã' input by input from
+
+        h(z_μ) ∝ exp(−½z² + bã'·τ_μ φ − ½b²|ã'|² [2(Br)_μ (φ − r_μ) + B_μμ (φ − r_μ)²]),
+
+    b = √(βs), r_μ the mean activation in the field alone: p's quadratic form without its off-diagonal part
+    about the mean. Accept by Metropolis–Hastings. The mixture depends only on neurons not tried.
+
+    Returns:
+        z of shape (N, P), and the mean acceptance probability.
+    """
+    accurate = jnp.result_type(float)
+    phi = posterior.network.phi
+    width, count = posterior.network.width, max(1, int(SHARE * posterior.network.width))
+    order_key, steps_key = jax.random.split(key)
+    order = jax.random.permutation(order_key, width)
+    root = jnp.sqrt(posterior.likelihood_precision).astype(accurate)
+    b = root * posterior.network.readout_scale * posterior.readout_std.astype(accurate)
+    targets = root * posterior.targets.astype(accurate)
+    features = b * phi(weights.first).astype(accurate)
+    others = features[order[count:]]
+    gram = others.T @ others
+    identity = jnp.eye(targets.shape[0], dtype=accurate)
+    tried = features[order[:count]]
+    inverse = jnp.linalg.inv(identity + gram + tried.T @ tried)
+    field = jnp.linalg.solve(identity + gram * (width / (width - count)), targets)
+    mean_activation = _mean_activation(phi)
+    centres = jnp.concatenate([others @ field, _code_readouts(field, b, posterior.targets, mean_activation)])
+    num_codes = centres.shape[0] - others.shape[0]
+    log_share = jnp.log(jnp.array([COPY / others.shape[0], (1 - COPY) / num_codes], accurate))
+    component = jnp.repeat(
+        log_share, jnp.array([others.shape[0], num_codes]), total_repeat_length=len(centres)
+    )
+    variance = jnp.where(jnp.arange(len(centres)) < others.shape[0], 1.0, CODE_VARIANCE)
+
+    def log_mixture(readout):
+        distance = jnp.sum(jnp.square(readout[None] - centres), axis=1)
+        norm = 0.5 * readout.shape[0] * jnp.log(variance)
+        return jax.nn.logsumexp(component - 0.5 * distance / variance - norm)
+
+    def attempt(carry, step):
+        z, inverse, full_field = carry
+        aux_key, pick_key, noise_key, z_key, accept_key = jax.random.split(
+            jax.random.fold_in(steps_key, step), 5
+        )
+        i = order[step]
+        old_z = z[i]
+        old = b * phi(old_z).astype(accurate)
+        image = inverse @ old
+        left = 1 - old @ image  # 1/(1 + q)
+        field = full_field + jnp.outer(image, old @ full_field) / left
+        diagonal = jnp.diagonal(inverse) + image**2 / left
+
+        def without(x):
+            return inverse @ x + image * (image @ x) / left
+
+        def tilt(readout):
+            s = b * field @ readout
+            reference = mean_activation(s)
+            weight = b**2 * (readout @ readout)
+            return s, weight * without(reference), 0.5 * weight * diagonal, reference
+
+        normal = jax.random.normal(aux_key, field.shape[1:], accurate)
+        old_readout = (old @ field) * left + normal * jnp.sqrt(left)
+        k = jax.random.categorical(pick_key, component)
+        new_readout = centres[k] + jnp.sqrt(variance[k]) * jax.random.normal(
+            noise_key, normal.shape, accurate
+        )
+        new_z, new_log = _draw(z_key, phi, tilt(new_readout), z.dtype)
+        old_log = _log_density(phi, tilt(old_readout), old_z)
+        new = b * phi(new_z).astype(accurate)
+        new_image = without(new)
+        old_q, new_q = 1 / left - 1, new @ new_image
+
+        def log_target(readout, feature, q, z):
+            return (
+                -0.5 * (1 + q) * (readout @ readout)
+                + readout @ (feature @ field)
+                - 0.5 * jnp.sum(jnp.square(z), dtype=accurate)
+            )
+
+        log_ratio = (
+            log_target(new_readout, new, new_q, new_z)
+            - log_target(old_readout, old, old_q, old_z)
+            + log_mixture(old_readout)
+            + old_log
+            - log_mixture(new_readout)
+            - new_log
+        )
+        accept = jnp.log(jax.random.uniform(accept_key, (), accurate)) < log_ratio
+        updated = inverse + jnp.outer(image, image / left) - jnp.outer(new_image, new_image / (1 + new_q))
+        inverse = jnp.where(accept, updated, inverse)
+        new_field = field - jnp.outer(new_image, new @ field) / (1 + new_q)
+        full_field = jnp.where(accept, new_field, full_field)
+        z = z.at[i].set(jnp.where(accept, new_z, old_z))
+        return (z, inverse, full_field), jnp.exp(jnp.minimum(log_ratio, 0.0))
+
+    start = (weights.first, inverse, inverse @ targets)
+    (z, _, _), acceptance = jax.lax.scan(attempt, start, jnp.arange(count))
+    return z, acceptance.mean()
+
+
+def _mean_activation(phi):
+    """L'(s) = ⟨φ⟩ in the field s, from a table."""
+    values = phi(jnp.asarray(NODES))
+    weights = jax.nn.softmax(jnp.outer(FIELDS, values) - 0.5 * jnp.asarray(NODES[None]) ** 2, axis=1)
+    table = weights @ values
+
+    def interpolated(s):
+        position = jnp.clip((s - FIELDS[0]) / (FIELDS[1] - FIELDS[0]), 0.0, len(FIELDS) - 1.001)
+        index = position.astype(int)
+        return table[index] + (position - index) * (table[index + 1] - table[index])
+
+    return interpolated
+
+
+def _code_readouts(field, b, targets, mean_activation):
+    """Where readouts climb to from each set of classes (told by the largest target), (2^m, m)."""
+    num_outputs = targets.shape[1]
+    codes = jnp.array(list(itertools.product((0.0, 1.0), repeat=num_outputs)))
+    readouts = b * codes[:, jnp.argmax(targets, axis=1)] @ field
+    return jax.lax.fori_loop(
+        0, ASCENT_STEPS, lambda _, a: b * mean_activation(b * a @ field.T) @ field, readouts
+    )
+
+
+def _log_nodes(phi, tilt):
+    """Logarithm of h at the nodes, (P, nodes), and the log normaliser of its piecewise linear interpolant."""
+    s, slope, curvature, reference = (part[:, None].astype(jnp.float32) for part in tilt)
+    nodes = jnp.asarray(NODES[None], jnp.float32)
+    offset = phi(nodes) - reference
+    log_h = s * phi(nodes) - 0.5 * nodes**2 - slope * offset - curvature * offset**2
+    cells = jnp.logaddexp(log_h[:, 1:], log_h[:, :-1]) + jnp.log(0.5 * (NODES[1] - NODES[0]))
+    return log_h, cells
+
+
+def _log_interpolated(log_h, cells, z):
+    """Log of the normalised piecewise linear density at z, summed over inputs; −∞ beyond the nodes."""
+    position = (z - NODES[0]) / (NODES[1] - NODES[0])
+    index = jnp.clip(jnp.floor(position).astype(int), 0, len(NODES) - 2)
+    fraction = position - index
+    rows = jnp.arange(len(z))
+    low, high = log_h[rows, index], log_h[rows, index + 1]
+    inside = (fraction >= 0) & (fraction <= 1)
+    fraction = jnp.clip(fraction, 0.0, 1.0)
+    top = jnp.maximum(low, high)
+    value = jnp.log((1 - fraction) * jnp.exp(low - top) + fraction * jnp.exp(high - top)) + top
+    log_density = value - jax.nn.logsumexp(cells, axis=1)
+    return jnp.sum(jnp.where(inside, log_density, -jnp.inf), dtype=jnp.result_type(float))
+
+
+def _log_density(phi, tilt, z):
+    log_h, cells = _log_nodes(phi, tilt)
+    return _log_interpolated(log_h, cells, z)
+
+
+def _draw(key, phi, tilt, dtype):
+    """Draw z from the piecewise linear density, and its log density: a cell, then a point in it."""
+    log_h, cells = _log_nodes(phi, tilt)
+    cell_key, point_key = jax.random.split(key)
+    cumulative = jnp.cumsum(jnp.exp(cells - jax.nn.logsumexp(cells, axis=1, keepdims=True)), axis=1)
+    uniform = jax.random.uniform(cell_key, (len(cells), 1), cells.dtype) * cumulative[:, -1:]
+    index = jnp.minimum(jnp.sum(cumulative < uniform, axis=1), cells.shape[1] - 1)
+    rows = jnp.arange(len(cells))
+    ratio = jnp.exp(jnp.clip(log_h[rows, index + 1] - log_h[rows, index], -30.0, 30.0))
+    # density ∝ 1 + (ratio − 1) x on a cell: invert its cumulative distribution
+    u = jax.random.uniform(point_key, (len(cells),), cells.dtype)
+    x = u * (1 + ratio) / (1 + jnp.sqrt(1 + u * (ratio**2 - 1)))
+    z = (NODES[0] + (NODES[1] - NODES[0]) * (index + x)).astype(dtype)
+    return z, _log_interpolated(log_h, cells, z)
