@@ -294,3 +294,13 @@ def test_sparse_measures_of_a_planted_population():
 )
 def test_first_lasting(reached, index):
     assert coding.first_lasting(reached) == index
+
+
+def test_settled_codes_ignore_a_mean_that_hovers_at_the_threshold():
+    means = np.array([0.55, 0.45, 0.55, 0.61, 0.45, 0.39, 0.55, 0.7])[:, None, None]
+    settled = coding.settled_codes(means)[:, 0, 0]
+    assert settled.tolist() == [True, True, True, True, True, False, False, True]
+    assert coding.switch_rate(coding.settled_codes(means)).num_switches == 2
+    assert coding.switch_rate(means > 0.5).num_switches == 4
+    with pytest.raises(ValueError, match="lower"):
+        coding.settled_codes(means, 0.6, 0.4)

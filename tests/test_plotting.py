@@ -291,3 +291,33 @@ def test_parameter_sweep_draws_theory_and_markers():
     figure = plotting.parameter_sweep([0.0, 1.0], [3.0, 2.0], [0.5], [2.5], names=["n"])
     assert tuple(figure.axes[0].lines[0].get_ydata()) == (3.0, 2.0)
     assert len(figure.axes[0].containers) == 1
+
+
+def test_trace_panels_draw_series_and_levels():
+    values = np.arange(24.0).reshape(2, 3, 4)
+    figure = plotting.trace_panels(np.tile(np.arange(4), (2, 1)), values, ["a", "b"], levels=[[1.0], [2.0]])
+    assert [axis.get_title() for axis in figure.axes] == ["a", "b"]
+    np.testing.assert_array_equal(figure.axes[1].lines[2].get_ydata(), values[1, 2])
+    assert list(figure.axes[1].lines[3].get_ydata()) == [2.0, 2.0]
+
+
+def test_curves_draw_each_with_its_band():
+    figure = plotting.curves([1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]], ["a", "b"], [[0.1, 0.1]] * 2, levels=[0.5])
+    axis = figure.axes[0]
+    assert len(axis.collections) == 2
+    assert [tuple(line.get_ydata()) for line in axis.lines[:2]] == [(1.0, 2.0), (3.0, 4.0)]
+
+
+def test_activation_grid_sorts_the_inputs_of_every_panel():
+    panels = np.broadcast_to(np.asarray(LABELS, dtype=float), (2, 3, 4, len(LABELS)))
+    figure = plotting.activation_grid(panels, LABELS, ["layer 1", "layer 2"], ["0", "1", "2"])
+    images = [axis.images[0].get_array() for axis in figure.axes if axis.images]
+    assert len(images) >= 6
+    for image in images[:6]:
+        np.testing.assert_array_equal(image[0], np.sort(LABELS))
+
+
+def test_code_raster_names_the_codes():
+    figure = plotting.code_raster([0.0, 1.0], [[[0, 1], [1, 1]]], ["1-0", "0-1"], ["layer 1"])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1-0", "0-1"]
+    np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), [[0, 1], [1, 1]])

@@ -361,6 +361,37 @@ def first_lasting(reached: ArrayLike) -> int | None:
     return int(failed[-1] + 1) if failed.size else 0
 
 
+def settled_codes(means: ArrayLike, lower: float = 0.4, upper: float = 0.6) -> np.ndarray:
+    """Codes along a run with a memory, so that a mean near the threshold does not count as many switches.
+
+    A class enters a neuron's code when its mean activation rises above `upper`, leaves it when the mean
+    falls below `lower`, and stays as it was in between. The first sample is judged by the middle.
+
+    Args:
+        means: class means ⟨φ_i⟩_c along time, shape (…, samples, N, C).
+        lower: below it a class is out.
+        upper: above it a class is in.
+
+    Returns:
+        Booleans, shape (…, samples, N, C).
+
+    Raises:
+        ValueError: fewer than three axes, or lower above upper.
+    """
+    means = np.asarray(means)
+    if means.ndim < 3 or lower > upper:
+        raise ValueError(
+            f"means, lower, upper: got shape {means.shape}, {lower} and {upper}; need (…, samples, N, C) and "
+            "lower ≤ upper"
+        )
+    settled = means > upper
+    settled[..., 0, :, :] = means[..., 0, :, :] > 0.5 * (lower + upper)
+    for step in range(1, means.shape[-3]):
+        held = settled[..., step - 1, :, :] & (means[..., step, :, :] >= lower)
+        settled[..., step, :, :] |= held
+    return settled
+
+
 class SwitchRate(NamedTuple):
     """How often neurons change code.
 

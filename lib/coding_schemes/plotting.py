@@ -765,3 +765,275 @@ def parameter_sweep(
     axis.set(xlabel=xlabel, ylabel=ylabel)
     _legend_above(figure, axis)
     return figure
+
+
+def trace_panels(
+    times: ArrayLike,
+    values: ArrayLike,
+    titles: ArrayLike,
+    colors: ArrayLike = CLASS_COLORS,
+    levels: ArrayLike | None = None,
+    xlabel: str = r"time $t$",
+    ylabel: str = r"readout weight $a$",
+) -> Figure:
+    """Time series of a few neurons for several networks, one panel each with axes of its own.
+
+    Args:
+        times: Times (K, S), one row per panel.
+        values: Series (K, n, S).
+        titles: One title per panel.
+        colors: One colour per neuron, repeated as needed.
+        levels: Values to mark by dashed lines, (K, l); NaN for none.
+        xlabel: Label of the horizontal axes.
+        ylabel: Label of the first vertical axis.
+
+    Returns:
+        The figure.
+    """
+    panels = np.asarray(values, dtype=float)
+    figure, axes = plt.subplots(1, len(panels), figsize=(WIDTH, 2.9), squeeze=False)
+    palette = np.resize(np.atleast_1d(colors), panels.shape[1])
+    for k, (axis, time, rows, title) in enumerate(
+        zip(axes[0], np.asarray(times), panels, np.atleast_1d(titles), strict=True)
+    ):
+        for row, color in zip(rows, palette, strict=True):
+            axis.plot(time, row, color=color, linewidth=0.8)
+        for level in [] if levels is None else np.asarray(levels)[k]:
+            axis.axhline(level, color=COLORS["theory"], linestyle="--", linewidth=0.8)
+        axis.set(xlabel=xlabel, title=title)
+    axes[0, 0].set_ylabel(ylabel)
+    return figure
+
+
+def curves(
+    x: ArrayLike,
+    values: ArrayLike,
+    names: ArrayLike = ("",),
+    errors: ArrayLike | None = None,
+    colors: ArrayLike = CLASS_COLORS,
+    styles: ArrayLike = ("-",),
+    scales: ArrayLike = ("linear", "linear"),
+    levels: ArrayLike = (),
+    xlabel: str = r"time $t$",
+    ylabel: str = "value",
+) -> Figure:
+    """Several measured curves on one axis, with bands of one standard error.
+
+    Args:
+        x: Horizontal positions (S,), or one row per curve (K, S).
+        values: Curves (K, S); NaN where there is nothing to show.
+        names: One name per curve.
+        errors: Standard errors (K, S).
+        colors: One colour per curve.
+        styles: One line style per curve, repeated as needed.
+        scales: Scales of the horizontal and the vertical axis, "linear" or "log".
+        levels: Heights to mark by dashed lines.
+        xlabel: Label of the horizontal axis.
+        ylabel: Label of the vertical axis.
+
+    Returns:
+        The figure.
+    """
+    rows = np.atleast_2d(np.asarray(values, dtype=float))
+    positions = np.broadcast_to(np.asarray(x, dtype=float), rows.shape)
+    figure, axis = plt.subplots()
+    drawn = zip(
+        np.broadcast_to(names, len(rows)),
+        np.resize(np.atleast_1d(colors), len(rows)),
+        np.resize(np.atleast_1d(styles), len(rows)),
+        strict=True,
+    )
+    for k, (name, color, style) in enumerate(drawn):
+        axis.plot(positions[k], rows[k], linestyle=style, color=color, label=str(name) or None)
+        if errors is not None:
+            bar = np.asarray(errors, dtype=float)[k]
+            axis.fill_between(positions[k], rows[k] - bar, rows[k] + bar, color=color, alpha=0.2, linewidth=0)
+    for level in np.atleast_1d(levels):
+        axis.axhline(level, color=COLORS["theory"], linestyle="--", linewidth=0.8)
+    axis.set(xlabel=xlabel, ylabel=ylabel, xscale=scales[0], yscale=scales[1])
+    _legend_above(figure, axis)
+    return figure
+
+
+def activation_grid(
+    activations: ArrayLike,
+    labels: ArrayLike,
+    row_names: ArrayLike,
+    column_names: ArrayLike,
+    colorbar_label: str = r"activation $\phi(z)$",
+) -> Figure:
+    """Activations of neurons on inputs over a grid of panels, such as layers over time.
+
+    Args:
+        activations: Array (rows, columns, N, P), neurons in the order to be shown.
+        labels: Class of each input (P,).
+        row_names: One name per row.
+        column_names: One name per column.
+        colorbar_label: What the colours stand for.
+
+    Returns:
+        A figure with one colour scale; lines separate the classes.
+    """
+    panels = np.asarray(activations, dtype=float)
+    order = np.argsort(labels, kind="stable")
+    scale = _color_scale(panels)
+    rows, columns = panels.shape[:2]
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(WIDTH, 0.5 + 1.7 * rows), sharex=True, sharey=True, squeeze=False
+    )
+    for r, c in np.ndindex(rows, columns):
+        axis = axes[r, c]
+        image = axis.imshow(panels[r, c][:, order], aspect="auto", **scale)
+        axis.vlines(_class_edges(labels), -0.5, panels.shape[2] - 0.5, color=COLORS["theory"], linewidth=0.7)
+        _class_ticks(axis.xaxis, labels)
+        if r == 0:
+            axis.set_title(str(np.asarray(column_names)[c]))
+        if c == 0:
+            axis.set_ylabel(f"{np.asarray(row_names)[r]}\nneuron")
+        if r == rows - 1:
+            axis.set_xlabel("input, by class")
+    figure.colorbar(image, ax=axes, label=colorbar_label, fraction=0.05, pad=0.02)
+    return figure
+
+
+def code_raster(
+    times: ArrayLike, which: ArrayLike, names: ArrayLike, titles: ArrayLike, xlabel: str = r"time $t$"
+) -> Figure:
+    """Every neuron's code over time, one panel per layer, codes as colours.
+
+    Args:
+        times: Times (S,), evenly spaced.
+        which: Index of the code of every neuron at every time, (layers, N, S).
+        names: The codes, in the order of the indices.
+        titles: One title per layer.
+        xlabel: Label of the horizontal axes.
+
+    Returns:
+        The figure.
+    """
+    panels, names = np.asarray(which), [str(name) for name in np.atleast_1d(names)]
+    palette = (
+        sns.color_palette("colorblind", len(names)) if len(names) <= 10 else sns.husl_palette(len(names))
+    )
+    colormap = mpl.colors.ListedColormap(palette)
+    figure, axes = plt.subplots(1, len(panels), figsize=(WIDTH, 3.8), sharey=True, squeeze=False)
+    extent = (float(np.min(times)), float(np.max(times)), panels.shape[1] - 0.5, -0.5)
+    for axis, panel, title in zip(axes[0], panels, np.atleast_1d(titles), strict=True):
+        axis.imshow(panel, aspect="auto", cmap=colormap, vmin=-0.5, vmax=len(names) - 0.5, extent=extent)
+        axis.set(xlabel=xlabel, title=title)
+    axes[0, 0].set_ylabel("neuron")
+    handles = [mpl.patches.Patch(color=color, label=name) for color, name in zip(palette, names, strict=True)]
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(names), 5))
+    return figure
+
+
+def occupancy_lines(
+    grid: ArrayLike,
+    theory: ArrayLike,
+    names: ArrayLike,
+    positions: ArrayLike = (),
+    sampled: ArrayLike = (),
+    errors: ArrayLike = (),
+    xlabel: str = r"target of the other classes $y_-$",
+) -> Figure:
+    """Fraction of the neurons with each code along a line of tasks or temperatures.
+
+    Args:
+        grid: Where the theory is known (G,).
+        theory: Predicted fractions (K, G), one row per code.
+        names: Names of the codes (K,).
+        positions: Where networks were sampled (S,).
+        sampled: Sampled fractions (K, S).
+        errors: Their standard errors (K, S).
+        xlabel: Label of the horizontal axis.
+
+    Returns:
+        The figure, a line and markers per code.
+    """
+    figure, axis = plt.subplots(figsize=(WIDTH, 3.6))
+    sampled, errors = np.asarray(sampled, dtype=float), np.asarray(errors, dtype=float)
+    for k, (row, name) in enumerate(zip(np.asarray(theory), np.asarray(names), strict=True)):
+        color = CLASS_COLORS[k % len(CLASS_COLORS)]
+        axis.plot(np.asarray(grid), row, color=color, label=str(name))
+        if sampled.size:
+            axis.errorbar(np.asarray(positions), sampled[k], errors[k], fmt="o", color=color, capsize=3)
+    axis.set(xlabel=xlabel, ylabel="fraction of neurons", ylim=(-0.02, None))
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4)
+    return figure
+
+
+def occupancy_bars(fractions: ArrayLike, names: ArrayLike, groups: ArrayLike, titles: ArrayLike) -> Figure:
+    """Shares of the codes as stacked bars: one panel per task, one bar per way to get there.
+
+    Args:
+        fractions: Shares (T, G, K) for T tasks, G ways and K codes; a bar sums to one.
+        names: Names of the codes (K,).
+        groups: Names of the ways (G,).
+        titles: Titles of the panels (T,).
+
+    Returns:
+        The figure.
+    """
+    values = np.asarray(fractions, dtype=float)
+    figure, axes = plt.subplots(1, len(values), figsize=(WIDTH * 1.15, 3.8), sharey=True, squeeze=False)
+    for axis, task, title in zip(axes[0], values, np.asarray(titles), strict=True):
+        base = np.zeros(len(task))
+        for k, name in enumerate(np.asarray(names)):
+            color = CLASS_COLORS[k % len(CLASS_COLORS)]
+            axis.bar(np.arange(len(task)), task[:, k], 0.8, bottom=base, color=color, label=str(name))
+            base += task[:, k]
+        axis.set_xticks(np.arange(len(task)), [str(g) for g in np.asarray(groups)], rotation=90)
+        axis.set(title=str(title), ylim=(0, 1))
+    axes[0, 0].set_ylabel("fraction of neurons")
+    _legend_above(figure, axes[0, 0])
+    return figure
+
+
+def phase_map(
+    horizontal: ArrayLike,
+    vertical: ArrayLike,
+    values: ArrayLike,
+    boundary: ArrayLike,
+    points: ArrayLike,
+    point_values: ArrayLike,
+    xlabel: str = r"target of the other classes $y_-$",
+    ylabel: str = r"temperature $T$",
+    colorbar_label: str = "effective number of codes",
+) -> Figure:
+    """A quantity over two parameters: theory as colour, sampled networks as points in the same colours.
+
+    Args:
+        horizontal: Values on the horizontal axis (k,).
+        vertical: Values on the vertical axis (j,), positive; shown logarithmically.
+        values: Theory (k, j).
+        boundary: Vertical position of a phase boundary (k,), drawn as a line.
+        points: Where networks were sampled (S, 2).
+        point_values: What they gave (S,).
+        xlabel: Label of the horizontal axis.
+        ylabel: Label of the vertical axis.
+        colorbar_label: What the colours stand for.
+
+    Returns:
+        The figure.
+    """
+    theory, points = np.asarray(values, dtype=float), np.asarray(points, dtype=float)
+    limits = {"vmin": 1.0, "vmax": float(max(theory.max(), np.max(point_values, initial=0.0)))}
+    figure, axis = plt.subplots(figsize=(WIDTH, 4.0))
+    mesh = axis.pcolormesh(
+        np.asarray(horizontal), np.asarray(vertical), theory.T, cmap="viridis", shading="nearest", **limits
+    )
+    axis.plot(np.asarray(horizontal), np.asarray(boundary), color="white", label="critical temperature")
+    axis.scatter(
+        *points.T,
+        c=np.asarray(point_values),
+        cmap="viridis",
+        edgecolors="white",
+        s=70,
+        linewidths=1.2,
+        **limits,
+    )
+    axis.set(xlabel=xlabel, ylabel=ylabel, yscale="log")
+    axis.legend(labelcolor="white", loc="upper right")
+    figure.colorbar(mesh, label=colorbar_label)
+    return figure

@@ -1,0 +1,141 @@
+r"""Minimum-energy paths between two states, and the barrier on the way: the simplified string method.
+
+A path w(α), 0 ≤ α ≤ 1, is one of minimum energy where the gradient has no component across it,
+(∇U)⊥ = 0. Its highest point is a saddle of U, and the energy there minus the start's the barrier. A
+string of images is relaxed by repeating two steps:
+
+    1. every image descends,  w_k ← w_k − h ∇U(w_k)   (the ends too, into their minima)
+    2. the images are spread evenly along the polygon through them again.
+
+The second step undoes the first one's motion along the path, so what stays is (∇U)⊥.
+
+Source: E, Ren & Vanden-Eijnden, J. Chem. Phys. 126, 164103 (2007). Paper A speaks of barriers between
+permuted solutions (Discussion); computing them is this book's.
+"""
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+
+class Path(NamedTuple):
+    """A relaxed path.
+
+    Attributes:
+        images: states along the path, a pytree with a leading axis (images,).
+        lengths: arc length up to every image, in the units of the states, shape (images,).
+        energies: U of every image, shape (images,).
+        residual: largest norm of the gradient's part across the path, over the inner images.
+        drift: change of the highest energy over the last tenth of the steps.
+        num_steps: steps made.
+        converged: whether |drift| is below the tolerance.
+    """
+
+    images: Any
+    lengths: np.ndarray
+    energies: np.ndarray
+    residual: float
+    drift: float
+    num_steps: int
+    converged: bool
+
+    @property
+    def barrier(self) -> float:
+        """Highest energy on the path minus the energy at its start."""
+        return float(self.energies.max() - self.energies[0])
+
+
+def minimum_energy_path(
+    energy: Callable[[Any], Array],
+    waypoints: Sequence[Any],
+    *,
+    step_size: float,
+    num_images: int = 21,
+    num_steps: int = 2000,
+    tolerance: float = 0.1,
+) -> Path:
+    """Relax a string through the waypoints to a path of minimum energy between its ends.
+
+    Args:
+        energy: U, a JAX function of a state; hashable, as it is compiled for.
+        waypoints: two or more states (pytrees of one structure): start, states the first guess passes
+            through, end. The method finds the path of the guess's valley, not the lowest of all.
+        step_size: h, below 2 over the largest curvature of U.
+        num_images: images on the string, at least 3.
+        num_steps: descent steps.
+        tolerance: on the change of the highest energy over the last tenth of the steps.
+
+    Returns:
+        A Path; one that has not converged is returned with a warning.
+
+    Raises:
+        ValueError: fewer than two waypoints or three images, or a step size that is not positive.
+        FloatingPointError: the descent diverged.
+    """
+    if len(waypoints) < 2 or num_images < 3:
+        raise ValueError(
+            f"waypoints, num_images: got {len(waypoints)} and {num_images}, need at least 2 and 3"
+        )
+    if not step_size > 0:
+        raise ValueError(f"step_size: got {step_size}, needs a positive number")
+    unravel = ravel_pytree(waypoints[0])[1]
+    corners = jnp.stack([ravel_pytree(state)[0] for state in waypoints])
+    string = _spread(corners, num_images)
+    string, heights, energies, across, lengths = _relax(
+        energy, unravel, string, jnp.asarray(step_size, string.dtype), num_steps
+    )
+    energies, heights = np.asarray(energies, float), np.asarray(heights, float)
+    if not np.all(np.isfinite(energies)):
+        raise FloatingPointError(f"the string diverged with step_size {step_size:g}; take a smaller one")
+    drift = float(heights[-1] - heights[-1 - max(1, num_steps // 10)])
+    converged = abs(drift) <= tolerance
+    if not converged:
+        warnings.warn(
+            f"minimum_energy_path: the highest energy still moved by {drift:.3g} over the last tenth of "
+            f"{num_steps} steps",
+            stacklevel=2,
+        )
+    images = jax.tree.map(np.asarray, jax.vmap(unravel)(string))
+    return Path(
+        images, np.asarray(lengths, float), energies, float(across), drift, num_steps, bool(converged)
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("energy", "unravel", "num_steps"))
+def _relax(energy, unravel, string, step_size, num_steps):
+    slope = jax.vmap(jax.value_and_grad(lambda flat: energy(unravel(flat))))
+
+    def step(string, _):
+        values, gradient = slope(string)
+        return _spread(string - step_size * gradient, len(string)), values.max()
+
+    string, heights = jax.lax.scan(step, string, length=num_steps)
+    values, gradient = slope(string)
+    tangent = string[2:] - string[:-2]
+    tangent /= jnp.maximum(jnp.linalg.norm(tangent, axis=1, keepdims=True), jnp.finfo(string.dtype).tiny)
+    inner = gradient[1:-1]
+    across = inner - jnp.sum(inner * tangent, axis=1, keepdims=True) * tangent
+    return string, heights, values, jnp.linalg.norm(across, axis=1).max(), _lengths(string)
+
+
+def _lengths(string):
+    return jnp.concatenate(
+        [jnp.zeros(1, string.dtype), jnp.cumsum(jnp.linalg.norm(jnp.diff(string, axis=0), axis=1))]
+    )
+
+
+def _spread(string, num_images):
+    """Points at equal arc length on the polygon through the rows of the string."""
+    lengths = _lengths(string)
+    wanted = jnp.linspace(0.0, 1.0, num_images, dtype=string.dtype) * lengths[-1]
+    left = jnp.clip(jnp.searchsorted(lengths, wanted, side="right") - 1, 0, len(string) - 2)
+    span = jnp.maximum(lengths[left + 1] - lengths[left], jnp.finfo(string.dtype).tiny)
+    weight = jnp.clip((wanted - lengths[left]) / span, 0.0, 1.0)[:, None]
+    return (1 - weight) * string[left] + weight * string[left + 1]

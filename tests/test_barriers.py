@@ -1,0 +1,67 @@
+"""Minimum-energy paths on landscapes whose saddles are known."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from coding_schemes.barriers import minimum_energy_path
+
+
+def double_well(state):
+    """Minima at x = ±1, y = 0; saddle at (0, 1), of height 2, between two slopes of height 12."""
+    x, y = state["x"], state["y"]
+    return 2 * (1 - x**2) ** 2 + 10 * (y - (1 - x**2)) ** 2
+
+
+def circle(state):
+    """A valley on the unit circle, flat along it: a continuous symmetry."""
+    return 20 * (jnp.sum(state**2) - 1) ** 2
+
+
+def at(x, y):
+    return {"x": jnp.float64(x), "y": jnp.float64(y)}
+
+
+def test_finds_the_curved_valley_and_its_saddle():
+    path = minimum_energy_path(double_well, [at(-1.1, 0.1), at(0.9, 0)], step_size=5e-3, num_images=41)
+    assert path.converged
+    assert path.barrier == pytest.approx(2.0, abs=0.02)
+    assert path.residual < 0.1
+    top = np.argmax(path.energies)
+    np.testing.assert_allclose([path.images["x"][top], path.images["y"][top]], [0, 1], atol=0.03)
+    np.testing.assert_allclose([path.images["x"][0], path.images["x"][-1]], [-1, 1], atol=1e-3)
+    np.testing.assert_allclose(np.diff(path.lengths), path.lengths[-1] / 40, rtol=1e-3)
+    # what the straight line between the minima would give: U(0, 0) = 12
+    assert float(double_well(at(0.0, 0.0))) == 12
+
+
+def test_a_symmetry_that_is_not_broken_costs_nothing():
+    start, end = jnp.array([1.0, 0.0]), jnp.array([-1.0, 0.0])
+    path = minimum_energy_path(
+        circle, [start, jnp.array([0.0, 0.5]), end], step_size=5e-3, num_images=41, tolerance=1e-3
+    )
+    assert path.barrier < 0.01
+    assert path.lengths[-1] == pytest.approx(np.pi, rel=0.01)
+
+
+def test_an_unfinished_path_says_so():
+    with pytest.warns(UserWarning, match="still moved"):
+        path = minimum_energy_path(double_well, [at(-1, 0), at(1, 0)], step_size=1e-3, num_steps=20)
+    assert not path.converged
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"num_images": 2}, "num_images"),
+        ({"step_size": 0.0}, "step_size"),
+        ({"step_size": -1.0}, "step_size"),
+    ],
+)
+def test_refuses(change, name):
+    with pytest.raises(ValueError, match=name):
+        minimum_energy_path(double_well, [at(-1, 0), at(1, 0)], **({"step_size": 1e-3} | change))
+
+
+def test_reports_divergence():
+    with pytest.raises(FloatingPointError, match="step_size 1"):
+        minimum_energy_path(double_well, [at(-1.5, 0), at(1, 0)], step_size=1.0, num_steps=50)
