@@ -34,11 +34,13 @@ FEW_INPUTS = 8  # up to here one matrix-vector product per input beats a matrix 
 
 
 class Parameters(NamedTuple):
-    """Weights and biases, one of each per layer, the readout last.
+    """Weights and biases.
 
     Attributes:
-        weights: matrices (units out, units in); of convolutions (channels out, channels in, 11).
-        biases: (units out, 1) or (channels out, 1).
+        weights: of dense networks three arrays: first layer (N, N0), the other hidden layers stacked
+            (depth - 1, N, N), readout (m, N), so that a loop over layers compiles once. Of convolutional
+            networks one array per layer; a convolution's is (channels out, channels in, 11).
+        biases: in the same order, (..., units out, 1).
     """
 
     weights: tuple[Array, ...]
@@ -49,8 +51,8 @@ class Factors(NamedTuple):
     """A weight matrix's gradient, errors @ activations.T, not multiplied out.
 
     Attributes:
-        errors: derivative of the loss with respect to the layer's output, shape (units out, P).
-        activations: the layer's input, shape (units in, P).
+        errors: derivative of the loss with respect to the layer's preactivation, shape (..., units out, P).
+        activations: the layer's input, shape (..., units in, P).
     """
 
     errors: Array
@@ -122,25 +124,33 @@ class Architecture:
         Returns:
             Parameters, float32.
         """
-        shapes: list[tuple[int, ...]]
-        if self.kind == "convolution":
-            channels = [1] + self.depth * [NUM_CHANNELS] + [1]
-            shapes = [(self.width, input_dim)]
-            shapes += [(o, i, KERNEL_SIZE) for i, o in itertools.pairwise(channels)]
-            shapes += [(num_outputs, self._flat_width)]
-        else:
-            units = [input_dim] + self.depth * [self.width] + [num_outputs]
-            shapes = [(o, i) for i, o in itertools.pairwise(units)]
         initializer = jax.nn.initializers.variance_scaling(
             self.gain**2, "fan_avg", "normal", in_axis=1, out_axis=0
         )
-        weights = tuple(
-            initializer(jax.random.fold_in(key, layer), shape, jnp.float32)
-            for layer, shape in enumerate(shapes)
-        )
-        return Parameters(weights, tuple(jnp.zeros((shape[0], 1), jnp.float32) for shape in shapes))
 
-    def forward(self, parameters: Parameters, inputs: Array) -> tuple[Array, tuple[Array, ...]]:
+        def draw(layer, shape):
+            return initializer(jax.random.fold_in(key, layer), shape, jnp.float32)
+
+        if self.kind == "convolution":
+            channels = [1] + self.depth * [NUM_CHANNELS] + [1]
+            shapes: list[tuple[int, ...]] = [(self.width, input_dim)]
+            shapes += [(o, i, KERNEL_SIZE) for i, o in itertools.pairwise(channels)]
+            shapes += [(num_outputs, self._flat_width)]
+            weights = tuple(draw(layer, shape) for layer, shape in enumerate(shapes))
+        else:
+            hidden = jnp.zeros((0, self.width, self.width), jnp.float32)
+            if self.depth > 1:
+                hidden = jax.vmap(lambda layer: draw(layer, (self.width, self.width)))(
+                    jnp.arange(1, self.depth)
+                )
+            weights = draw(0, (self.width, input_dim)), hidden, draw(self.depth, (num_outputs, self.width))
+        biases = tuple(
+            jnp.zeros((*(w.shape[:1] if self.kind == "convolution" else w.shape[:-1]), 1), jnp.float32)
+            for w in weights
+        )
+        return Parameters(weights, biases)
+
+    def forward(self, parameters: Parameters, inputs: Array) -> tuple[Array, Any]:
         """Outputs and all hidden activations, without dropout.
 
         Args:
@@ -148,11 +158,13 @@ class Architecture:
             inputs: X, shape (N0, P).
 
         Returns:
-            f, shape (P, m), and one array (units, P) per hidden layer.
+            f, shape (P, m), and the hidden layers' activations, (depth, N, P); of convolutional networks a
+            tuple of arrays (units, P).
         """
         if self.kind == "convolution":
             return self._convolve(parameters, inputs)
-        return self._propagate(parameters, inputs, None, None)[:2]
+        outputs, activations, _ = self._propagate(parameters, inputs, None)
+        return outputs, activations
 
     def gradients(self, parameters: Parameters, inputs: Array, targets: Array, key: Array) -> Any:
         """Gradient of the loss, weight matrices' as Factors.
@@ -168,40 +180,62 @@ class Architecture:
         """
         if self.kind == "convolution":
             return jax.grad(lambda p: loss(self._convolve(p, inputs)[0], targets))(parameters)
+        outputs, _, (layer_inputs, masks, slopes) = self._propagate(parameters, inputs, key)
+        _, hidden, readout = parameters.weights
 
-        def loss_at(offsets):
-            outputs, _, layer_inputs = self._propagate(parameters, inputs, offsets, key)
-            return loss(outputs, targets), layer_inputs
+        def layer_below(carry, layer):
+            (of_h, skipped), (weights, mask, slope) = carry, layer
+            error = slope * of_h  # of the preactivation, given that of the activation
+            of_below = _drop(_times(weights.T, error), mask) + skipped
+            return (of_below, of_h if self.kind == "skip" else skipped), error
 
-        offsets = tuple(jnp.zeros((len(bias), inputs.shape[1]), bias.dtype) for bias in parameters.biases)
-        errors, layer_inputs = jax.grad(loss_at, has_aux=True)(offsets)
+        output_error = (outputs - targets).T / len(targets)
+        of_h = _drop(_times(readout.T, output_error), masks[2])
+        (of_h, _), errors = jax.lax.scan(
+            layer_below, (of_h, jnp.zeros_like(of_h)), (hidden, masks[1], slopes[1]), reverse=True
+        )
+        errors = slopes[0] * of_h, errors, output_error
         return Parameters(
             tuple(Factors(e, h) for e, h in zip(errors, layer_inputs)),  # type: ignore[misc]
-            tuple(e.sum(1, keepdims=True) for e in errors),
+            tuple(e.sum(-1, keepdims=True) for e in errors),
         )
 
-    def _propagate(self, parameters, inputs, offsets, key):
-        """Outputs, hidden activations and every layer's input; offsets are added to the preactivations."""
-        phi = self.phi
-        activations: list[Array] = []
-        layer_inputs = []
-        h = inputs
-        last = len(parameters.weights) - 1
-        for layer, (weights, bias) in enumerate(zip(*parameters)):
-            if self.kind == "dropout" and key is not None:
-                kept = jax.random.bernoulli(jax.random.fold_in(key, layer), 1 - DROPOUT, h.shape)
-                h = jnp.where(kept, h / (1 - DROPOUT), 0.0)
-            layer_inputs.append(h)
-            z = _times(weights, h) + bias
-            if offsets is not None:
-                z = z + offsets[layer]
-            if layer == last:
-                break
-            h = phi(z)
-            if self.kind == "skip" and layer > 1:
-                h = h + activations[layer - 2]
-            activations.append(h)
-        return z.T, tuple(activations), layer_inputs
+    def _propagate(self, parameters, inputs, key):
+        """Outputs, activations of every hidden layer, and what the backward pass needs of each layer.
+
+        That is: the layers' inputs, their dropout masks, and the nonlinearity's slopes.
+        """
+        (first, hidden, readout), (first_bias, hidden_biases, readout_bias) = parameters
+
+        def mask(layer, h):
+            if self.kind != "dropout" or key is None:
+                return None
+            return jax.random.bernoulli(jax.random.fold_in(key, layer), 1 - DROPOUT, h.shape)
+
+        def activate(z):
+            return jax.jvp(self.phi, (z,), (jnp.ones_like(z),))
+
+        def next_layer(carry, layer):
+            (below, h), (index, weights, bias) = carry, layer
+            kept = mask(index, h)
+            x = _drop(h, kept)
+            new, slope = activate(_times(weights, x) + bias)
+            if self.kind == "skip":
+                new = new + below
+            return (h, new), (new, x, kept, slope)
+
+        kept = mask(0, inputs)
+        first_input = _drop(inputs, kept)
+        h_first, first_slope = activate(_times(first, first_input) + first_bias)
+        indices = jnp.arange(1, self.depth)
+        (_, h), (hs, xs, all_kept, slopes) = jax.lax.scan(
+            next_layer, (jnp.zeros_like(h_first), h_first), (indices, hidden, hidden_biases)
+        )
+        last_kept = mask(self.depth, h)
+        last_input = _drop(h, last_kept)
+        outputs = (_times(readout, last_input) + readout_bias).T
+        for_backward = (first_input, xs, last_input), (kept, all_kept, last_kept), (first_slope, slopes)
+        return outputs, jnp.concatenate([h_first[None], hs]), for_backward
 
     def _convolve(self, parameters, inputs):
         phi = self.phi
@@ -476,6 +510,10 @@ def _run(
     return jax.lax.map(one, jax.vmap(lambda r: jax.random.fold_in(key, r))(jnp.arange(repeats)))
 
 
+def _drop(h: Array, kept: Array | None) -> Array:
+    return h if kept is None else jnp.where(kept, h / (1 - DROPOUT), 0.0)
+
+
 def _times(weights: Array, h: Array) -> Array:
     if h.shape[1] > FEW_INPUTS:
         return weights @ h
@@ -489,9 +527,9 @@ def _multiply_out(gradients):
         if not isinstance(leaf, Factors):
             return leaf
         errors, activations = leaf
-        if errors.shape[1] > FEW_INPUTS:
-            return errors @ activations.T
-        return sum(errors[:, p, None] * activations[None, :, p] for p in range(errors.shape[1]))
+        if errors.shape[-1] > FEW_INPUTS:
+            return errors @ jnp.swapaxes(activations, -1, -2)
+        return sum(errors[..., :, p, None] * activations[..., None, :, p] for p in range(errors.shape[-1]))
 
     return jax.tree.map(product, gradients, is_leaf=lambda leaf: isinstance(leaf, Factors))
 

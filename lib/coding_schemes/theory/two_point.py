@@ -40,6 +40,11 @@ ALTERED = {
 }
 """Wrong equations, to be shown fitting worse (paper C's authors test the same kinds)."""
 
+MAX_STEPS = 16384  # of the ODE solver
+MAX_STEPS_ON_GRID = (
+    1024  # the grid is solved side by side and waits for its slowest corner, which is no optimum
+)
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -557,8 +562,10 @@ def _rates_of_change(t, state, args):
     return jnp.stack([growth, q_rate, b_rate])
 
 
-@partial(jax.jit, static_argnames="forward_mode")
-def _trajectory(log_rates, initial, dx2, dy2, times, factors, relative_tolerance, forward_mode=False):
+@partial(jax.jit, static_argnames=("forward_mode", "max_steps"))
+def _trajectory(
+    log_rates, initial, dx2, dy2, times, factors, relative_tolerance, forward_mode=False, max_steps=MAX_STEPS
+):
     H0, Q0, w0 = initial
     eta_h, eta_y = jnp.exp(log_rates)
     solution = diffrax.diffeqsolve(
@@ -572,7 +579,7 @@ def _trajectory(log_rates, initial, dx2, dy2, times, factors, relative_tolerance
         saveat=diffrax.SaveAt(ts=times),
         stepsize_controller=diffrax.PIDController(rtol=relative_tolerance, atol=1e-4 * relative_tolerance),
         adjoint=diffrax.ForwardMode() if forward_mode else diffrax.RecursiveCheckpointAdjoint(),
-        max_steps=16384,
+        max_steps=max_steps,
         throw=False,
     )
     length, q, b = solution.ys.T
@@ -581,9 +588,9 @@ def _trajectory(log_rates, initial, dx2, dy2, times, factors, relative_tolerance
     return H, Q, Q - b * length, solution.stats["num_steps"], success
 
 
-def _residuals(log_rates, observed, scale, dx2, dy2, times, factors):
+def _residuals(log_rates, observed, scale, dx2, dy2, times, factors, max_steps=MAX_STEPS):
     H, Q, w, _, success = _trajectory(
-        log_rates, observed[:, 0], dx2, dy2, times, factors, 1e-6, forward_mode=True
+        log_rates, observed[:, 0], dx2, dy2, times, factors, 1e-6, forward_mode=True, max_steps=max_steps
     )
     residuals = (jnp.stack([H, Q, w]) - observed) / scale
     solved = success & jnp.all(jnp.isfinite(residuals))
@@ -601,8 +608,12 @@ def _residuals_and_jacobian(log_rates, *data):
 
 
 @jax.jit
-def _grid_costs(starts, *data):
-    return jax.vmap(lambda s: jnp.sum(_residuals(s, *data) ** 2))(starts)
+def _grid_costs(starts, observed, scale, dx2, dy2, times, factors):
+    def cost(start):
+        residuals = _residuals(start, observed, scale, dx2, dy2, times, factors, MAX_STEPS_ON_GRID)
+        return jnp.sum(residuals**2)
+
+    return jax.vmap(cost)(starts)
 
 
 def _starting_rates(times, observed, dx2, dy2) -> np.ndarray:
