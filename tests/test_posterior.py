@@ -66,6 +66,19 @@ def test_gradient_is_the_derivative_of_the_energy():
     check_grads(given.energy, (given.prior(jax.random.key(0)),), order=1, modes=["rev"])
 
 
+@pytest.mark.parametrize("name", list(TASKS))
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("nonlinearity", ["sigmoidal", "relu", "linear", lambda z: z + jnp.sin(z)])
+def test_gradient_by_hand_is_autodiff_s(name, depth, nonlinearity):
+    network = networks.Network(depth, 4, nonlinearity, "lazy" if depth == 2 else "non-lazy")
+    given = posterior.Posterior(TASKS[name], network, 0.3, dtype=jnp.float64)
+    weights = given.prior(jax.random.key(0))
+    value, gradient = given.value_and_gradient(weights)
+    expected_value, expected = jax.value_and_grad(given.logdensity)(weights)
+    assert float(value) == pytest.approx(float(expected_value), rel=1e-12)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11), gradient, expected)
+
+
 def test_orthogonal_inputs_skip_the_product():
     given = posterior.Posterior(TASKS["orthogonal"], networks.Network(1, 4), 0.3)
     weights = given.prior(jax.random.key(0))

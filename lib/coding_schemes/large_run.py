@@ -2,10 +2,10 @@ r"""The long run on images (paper A, Fig. 7): one wide network, annealed and sam
 
 Starting from the prior, the temperature is lowered geometrically block by block, then held; every block is
 a number of HMC trajectories on the exact full-batch posterior. Where that takes too long, epochs of
-underdamped Langevin dynamics on minibatches go before: they alone lower the temperature, and the blocks
-averaged over are free of them. After each block everything needed to go on is written to a checkpoint, so a
-killed run resumes where it was and ends with the same numbers. Nothing of size P × P is ever formed: memory
-is O(P (N0 + L N)). With several devices the inputs are split among them.
+underdamped Langevin dynamics on minibatches lower the temperature, and HMC holds it. After each block
+everything needed to go on is written to a checkpoint, so a killed run resumes where it was and ends with the
+same numbers. Nothing of size P × P is ever formed: memory is O(P (N0 + L N)). With several devices the
+inputs are split among them.
 
     python -m coding_schemes.large_run --num_inputs 2000 --num_epochs 10 --output cifar10-P2000.npz
     python -m coding_schemes.large_run full --output cifar10-full.npz
@@ -43,7 +43,7 @@ NUM_STORED_NEURONS, NUM_STORED_INPUTS = 100, 1000
 #: Momentum kept from epoch to epoch of minibatch Langevin dynamics.
 KEPT_MOMENTUM = 0.5
 #: Its step, and the first HMC step, times the largest frequency of the energy; 2 is the limit of stability.
-MINIBATCH_STEP, FIRST_STEP = 0.7, 1.2
+MINIBATCH_STEP, FIRST_STEP = 0.6, 1.5
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Settings:
         num_annealing: blocks over which T falls.
         num_blocks: blocks altogether.
         num_averaged: blocks at the end over which the test predictor is averaged.
-        num_epochs: epochs of minibatch Langevin dynamics per block before the averaged ones; 0: HMC alone.
+        num_epochs: epochs of minibatch Langevin dynamics per block while T falls; 0: HMC alone.
         batch_size: images per minibatch; must divide P if there are epochs.
-        num_trajectories: HMC trajectories per block (with epochs: per block at the last temperature).
+        num_trajectories: HMC trajectories per block (with epochs: of those at the last temperature).
         num_leapfrog: leapfrog steps per trajectory.
         seed: of images and chain.
     """
@@ -114,7 +114,7 @@ class Settings:
 
     def epochs_in(self, block: int) -> int:
         """Minibatch epochs of a block."""
-        return self.num_epochs if block < self.num_blocks - self.num_averaged else 0
+        return self.num_epochs if block < self.num_annealing else 0
 
     @property
     def num_gradients(self) -> int:
@@ -262,8 +262,7 @@ def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: 
     if num_epochs:
         epoch_key = jax.random.fold_in(key, settings.num_blocks + 2 + block)
         weights, frequency = _epochs(now, weights, epoch_key, num_epochs, settings.batch_size)
-        if block <= settings.num_annealing:
-            log_step = jnp.log(FIRST_STEP / frequency)
+        log_step = jnp.log(FIRST_STEP / frequency)
     weights, log_step, acceptance, outputs, energy = jax.block_until_ready(
         _trajectories(now, weights, move_key, log_step, adapting, num_trajectories, settings.num_leapfrog)
     )
@@ -309,9 +308,11 @@ def _epochs(posterior, weights, key, num_epochs, batch_size):
         )
         return jax.grad(lambda w: part.energy(_stretch(posterior, w)).astype(posterior.dtype))
 
+    spread = jnp.arange(batch_size) * (num_inputs // batch_size)  # inputs are sorted by class
+
     def power_iteration(carry, _):
         direction, _ = carry
-        image = jax.jvp(gradient(jnp.arange(batch_size)), (weights,), (direction,))[1]
+        image = jax.jvp(gradient(spread), (weights,), (direction,))[1]
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(image)))
         return (jax.tree.map(lambda leaf: leaf / norm, image), norm), None
 
@@ -356,7 +357,9 @@ def _trajectories(posterior, weights, key, log_step, adapting, num_trajectories,
         weights, log_step = carry
         jitter_key, move_key = jax.random.split(jax.random.fold_in(key, i))
         jitter = jax.random.uniform(jitter_key, (), log_step.dtype, 0.8, 1.2)
-        weights, info = hmc_step(move_key, weights, logdensity, jnp.exp(log_step) * jitter, num_leapfrog)
+        weights, info = hmc_step(
+            move_key, weights, jax.value_and_grad(logdensity), jnp.exp(log_step) * jitter, num_leapfrog
+        )
         gain = jnp.where(adapting, 0.15, 0.0) * (info.acceptance - TARGET_ACCEPTANCE)
         return (weights, log_step + gain.astype(log_step.dtype)), info.acceptance
 

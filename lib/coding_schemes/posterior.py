@@ -161,19 +161,73 @@ class Posterior:
         """Outputs f on the training inputs, shape (P, m)."""
         return self.network.outputs(self.preactivations(weights)[-1], self.readouts(weights))
 
-    def energy(self, weights: Weights) -> Array:
+    def outputs_on(self, weights: Weights, batch: Array) -> Array:
+        """Outputs f on the training inputs with the given indices, shape (B, m)."""
+        first = weights.first[:, batch] if self.root is None else weights.first @ self.root[batch].T
+        layers = self.network.preactivations(first, weights.hidden)
+        return self.network.outputs(layers[-1], self.readouts(weights))
+
+    def energy(self, weights: Weights, batch_size: int | None = None) -> Array:
         """U of the module docstring; its negative is the log posterior up to a constant."""
         prior = sum(sum_of_squares(leaf) for leaf in jax.tree.leaves(weights))
-        return 0.5 * self.likelihood_precision * self.squared_error(weights) + 0.5 * prior
+        return 0.5 * self.likelihood_precision * self.squared_error(weights, batch_size) + 0.5 * prior
 
-    def squared_error(self, weights: Weights) -> Array:
-        """‖Y − f‖², summed over inputs and outputs."""
-        residual = self.targets - self.outputs(weights)
-        return sum_of_squares(residual.astype(jnp.promote_types(self.dtype, jnp.result_type(float))))
+    def squared_error(self, weights: Weights, batch_size: int | None = None) -> Array:
+        """‖Y − f‖², summed over inputs and outputs.
+
+        Args:
+            weights: of one network.
+            batch_size: inputs at a time, where the preactivations of all would not fit into memory.
+
+        Returns:
+            A number, in float64 where JAX has it enabled.
+        """
+        accurate = jnp.promote_types(self.dtype, jnp.result_type(float))
+        if batch_size is None:
+            return sum_of_squares((self.targets - self.outputs(weights)).astype(accurate))
+        num_inputs = self.targets.shape[0]
+        batches = jnp.arange(-(-num_inputs // batch_size) * batch_size).reshape(-1, batch_size)
+
+        def batch_error(batch):
+            inside = jnp.minimum(batch, num_inputs - 1)
+            residual = self.targets[inside] - self.outputs_on(weights, inside)
+            return sum_of_squares(jnp.where((batch < num_inputs)[:, None], residual, 0.0).astype(accurate))
+
+        return jax.lax.map(batch_error, batches).sum()
 
     def logdensity(self, weights: Weights) -> Array:
         """Log posterior density −U in the unit-variance coordinates, up to a constant."""
         return -self.energy(weights)
+
+    def value_and_gradient(self, weights: Weights) -> tuple[Array, Weights]:
+        r"""Log density and its gradient by hand, which takes half of autodiff's time at L = 1.
+
+        With h_ℓ = φ(z_ℓ), the error pulled back through the layers is
+
+            e = β (Y − f)ᵀ,   δ_L = φ'(z_L) ∘ (s σ_a ã e),   δ_{ℓ−1} = φ'(z_{ℓ−1}) ∘ (W^ℓᵀ δ_ℓ/√N)
+
+        and −∂U/∂ã = s σ_a h_L eᵀ − ã, −∂U/∂W^ℓ = δ_ℓ h_{ℓ−1}ᵀ/√N − W^ℓ, −∂U/∂u = δ_1 R − u. Features and
+        error are computed once for value and gradient; who drops the value does not pay for it.
+        """
+        layers, features, pull_backs = self.preactivations(weights), [], []
+        for z in layers:
+            h, pull_back = jax.vjp(self.network.phi, z)
+            features.append(h)
+            pull_backs.append(pull_back)
+        scale = self.network.readout_scale * self.readout_std
+        residual = self.targets.T - scale * (weights.readout.T @ features[-1])
+        error = self.likelihood_precision * residual
+        readout = scale * (features[-1] @ error.T) - weights.readout
+        (delta,) = pull_backs[-1](weights.readout @ (scale * error))
+        hidden = []
+        for matrix, h, pull_back in zip(weights.hidden[::-1], features[-2::-1], pull_backs[-2::-1]):
+            hidden.append(delta @ h.T / self.network.width**0.5 - matrix)
+            (delta,) = pull_back(matrix.T @ delta / self.network.width**0.5)
+        first = (delta if self.root is None else delta @ self.root) - weights.first
+        prior = sum(sum_of_squares(leaf) for leaf in jax.tree.leaves(weights))
+        accurate = jnp.promote_types(self.dtype, jnp.result_type(float))
+        likelihood = self.likelihood_precision * sum_of_squares(residual.astype(accurate))
+        return -0.5 * (likelihood + prior), Weights(first, tuple(hidden[::-1]), readout)
 
     def prior(self, key: Array) -> Weights:
         """One draw of the weights from the prior."""

@@ -11,7 +11,7 @@ def made_up(energy, acceptance=0.8):
     """Samples with given energies (chains, samples) and nothing else stored."""
     ones = np.ones_like(energy)
     info = sampling.SampleInfo(acceptance * ones, energy, energy**2, 0.1 * ones, 0 * ones, ones, {})
-    return sampling.Samples(None, None, None, None, None, None, info, None, None, 0.1, {})
+    return sampling.Samples(*[None] * 7, info, None, None, 0.1, {})
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,10 @@ def test_white_noise_passes_and_drift_fails(given):
     apart = sampling.convergence(made_up(noise + np.arange(4)[:, None]), given)
     assert not apart.converged
     assert "not shown" in apart.verdict
+    figure = diagnostics.plot_convergence(**apart.arrays())
+    assert [axis.get_ylabel() for axis in figure.axes] == ["energy", "squared error"]
+    assert len(figure.axes[0].lines) == 4
+    assert "not shown" in figure.get_suptitle()
     drift = sampling.convergence(made_up(noise + np.linspace(0, 5, 200)), given)
     assert not drift.converged
 
@@ -58,6 +62,7 @@ def test_two_ends_meet_in_equilibrium_only(given):
     apart = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert not apart.agree
     assert "differ" in apart.verdict
-    names = np.array(["energy", "squared_error"])
-    series = [np.stack([end[n] for n in names]) for end in (meet.prior_observables, meet.planted_observables)]
-    assert len(diagnostics.plot_two_ended(names, *series).axes) == 2
+    figure = diagnostics.plot_two_ended(**apart.arrays(("energy", "squared_error", "occupancy_0-0")))
+    assert len(figure.axes) == 3
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), apart.prior.info.energy[0])
+    assert "differ" in figure.get_suptitle()

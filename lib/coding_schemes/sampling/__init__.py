@@ -12,14 +12,22 @@
   transition; `temperatures=(…)` adds replicas that exchange with the stored one.
 - `init="prior"` anneals T down in the first half of the warm-up; `init=Weights` (e.g. `posterior.planted`)
   starts there at the target T. `num_warmup=0, step_size=…` samples at once.
-- `store=("readouts", "preactivations", "weights", "outputs", "kernels")`: take only what is needed;
-  preactivations are chains × samples × N × P numbers, kernels one mean per chain.
+- `store=("readouts", "preactivations", "weights", "outputs", "mean_outputs", "kernels")`: take only what is
+  needed; preactivations are chains × samples × N × P numbers, mean_outputs and kernels one mean per chain.
 - `predict_inputs=X` gives `samples.predictions`: outputs of every sample, mean, variance, mean test kernel,
   class_error(labels, targets).
-- `diagnostics.convergence(samples, posterior).verdict`, `diagnostics.two_ended(posterior, key, planted, …)`.
+- `found = convergence(samples, posterior)` has `found.verdict`, one line, and a figure,
+  `plot_convergence(**found.arrays())`; `two_ended(posterior, key, planted, …)` likewise, `plot_two_ended`.
 """
 
-from coding_schemes.sampling.diagnostics import Convergence, TwoEnded, convergence, two_ended
+from coding_schemes.sampling.diagnostics import (
+    Convergence,
+    TwoEnded,
+    convergence,
+    plot_convergence,
+    plot_two_ended,
+    two_ended,
+)
 from coding_schemes.sampling.run import Predictions, SampleInfo, Samples, sample
 
 __all__ = [
@@ -29,6 +37,8 @@ __all__ = [
     "Samples",
     "TwoEnded",
     "convergence",
+    "plot_convergence",
+    "plot_two_ended",
     "sample",
     "two_ended",
 ]

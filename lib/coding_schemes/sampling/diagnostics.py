@@ -1,5 +1,6 @@
 """Is it equilibrium? R-hat and ESS of what the book measures, and the two-ended check."""
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,9 @@ from matplotlib.figure import Figure
 
 from coding_schemes import coding
 from coding_schemes.networks import is_bounded
+from coding_schemes.plotting import COLORS
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling.run import Samples, sample
+from coding_schemes.sampling.run import FROZEN, Samples, sample
 
 #: Thresholds of the verdict: R-hat as Vehtari et al. (2021) advise for rank-normalised R-hat, with room
 #: for the few hundred samples of a chapter; ESS so that a mean is known to a tenth of a standard deviation.
@@ -44,6 +46,17 @@ class Convergence:
     converged: bool
     verdict: str
 
+    def arrays(self, names: tuple[str, ...] | None = None) -> dict[str, Any]:
+        """What `plot_convergence` draws: of the named observables, or of the four with the largest R-hat."""
+        names = names or _most(self.rhat)
+        return {
+            "names": np.array(names),
+            "series": np.stack([np.asarray(self.observables[name], dtype=float) for name in names]),
+            "rhat": np.array([self.rhat[name] for name in names]),
+            "ess": np.array([self.ess[name] for name in names]),
+            "verdict": self.verdict,
+        }
+
 
 @dataclass(frozen=True)
 class TwoEnded:
@@ -67,6 +80,17 @@ class TwoEnded:
     agree: bool
     verdict: str
 
+    def arrays(self, names: tuple[str, ...] | None = None) -> dict[str, Any]:
+        """What `plot_two_ended` draws: of the named observables, or of the four that differ most."""
+        names = names or _most(self.difference)
+        zeros = np.zeros_like(self.prior.info.energy)
+        return {
+            "names": np.array(names),
+            "prior": np.stack([self.prior_observables.get(name, zeros) for name in names]),
+            "planted": np.stack([self.planted_observables.get(name, zeros) for name in names]),
+            "verdict": self.verdict,
+        }
+
 
 def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]:
     """What convergence is judged by, each of shape (chains, samples).
@@ -89,7 +113,7 @@ def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]
             fraction = np.all(neuron_codes == code, axis=-1).mean(-1)
             series[f"occupancy_{coding.code_name(code)}"] = fraction
     else:
-        series["num_outliers"] = np.asarray(coding.outliers(activations, task.labels).count, dtype=float)
+        series["num_outliers"] = np.asarray(coding.outliers(activations, task.labels).counts, dtype=float)
     return series
 
 
@@ -118,7 +142,7 @@ def convergence(
     ess = {name: _ess(values) for name, values in series.items()}
     acceptance = samples.info.acceptance.mean(1)
     divergences = int(samples.info.divergences.sum())
-    frozen = np.flatnonzero(acceptance < 0.1)
+    frozen = np.flatnonzero(acceptance < FROZEN)
     worst = max((name for name in rhat if not np.isnan(rhat[name])), key=lambda name: rhat[name])
     fewest = min((name for name in ess if not np.isnan(ess[name])), key=lambda name: ess[name])
     converged = rhat[worst] <= max_rhat and ess[fewest] >= min_ess and not len(frozen) and num_chains > 1
@@ -185,26 +209,66 @@ def two_ended(
     return TwoEnded(prior, from_planted, first, second, difference, z_score, not failing, verdict)
 
 
-def plot_two_ended(names: np.ndarray, prior: np.ndarray, planted: np.ndarray) -> Figure:
+def plot_two_ended(names: np.ndarray, prior: np.ndarray, planted: np.ndarray, verdict: str = "") -> Figure:
     """Traces of observables from both ends, one panel each; a thin line per chain.
 
     Args:
         names: of the observables, (K,).
         prior: series from the prior, shape (K, chains, samples).
         planted: series from the planted state, same shape.
+        verdict: title.
 
     Returns:
         The figure.
     """
-    figure, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 2.8), squeeze=False)
-    for axis, name, first, second in zip(axes[0], names, prior, planted):
-        for series, color, label in ((first, "C0", "from the prior"), (second, "C1", "planted")):
-            axis.plot(np.transpose(series), color=color, linewidth=0.7, alpha=0.8)
-            axis.plot([], [], color=color, label=label)
-        axis.set(xlabel="sample", ylabel=str(name).replace("_", " "))
-    axes[0, 0].legend(frameon=False)
-    figure.tight_layout()
+    figure, axes = _panels(names, verdict)
+    for axis, first, second in zip(axes, prior, planted):
+        for series, name, label in ((first, "prior", "from the prior"), (second, "theory", "planted")):
+            axis.plot(np.transpose(series), color=COLORS[name], linewidth=0.8, alpha=0.8)
+            axis.plot([], [], color=COLORS[name], label=label)
+    axes[0].legend(frameon=False)
     return figure
+
+
+def plot_convergence(
+    names: np.ndarray, series: np.ndarray, rhat: np.ndarray, ess: np.ndarray, verdict: str = ""
+) -> Figure:
+    """Traces of observables, one panel each with R-hat and ESS; a thin line per chain.
+
+    Args:
+        names: of the observables, (K,).
+        series: shape (K, chains, samples).
+        rhat: of each observable, (K,).
+        ess: of each observable, (K,).
+        verdict: title.
+
+    Returns:
+        The figure.
+    """
+    figure, axes = _panels(names, verdict)
+    for axis, values, scale_reduction, size in zip(axes, series, rhat, ess):
+        axis.plot(np.transpose(values), linewidth=0.8, alpha=0.8)
+        axis.set_title(f"R-hat {scale_reduction:.3f}, ESS {size:.0f}", fontsize="small")
+    return figure
+
+
+def _panels(names: np.ndarray, title: str) -> tuple[Figure, np.ndarray]:
+    rows = -(-len(names) // 2)
+    figure, axes = plt.subplots(
+        rows, min(len(names), 2), figsize=(6.4, 2.1 * rows + 0.5), squeeze=False, layout="constrained"
+    )
+    for axis, name in zip(axes.flat, names):
+        axis.set(xlabel="sample", ylabel=str(name).replace("_", " "))
+    for axis in axes.flat[len(names) :]:
+        axis.remove()
+    figure.suptitle("\n".join(textwrap.wrap(str(title), 80)), fontsize="small")
+    return figure, axes.flat[: len(names)]
+
+
+def _most(values: dict[str, float], count: int = 4) -> tuple[str, ...]:
+    """Names with the largest finite values."""
+    finite = [name for name in values if np.isfinite(values[name])]
+    return tuple(sorted(finite, key=lambda name: -values[name])[:count])
 
 
 def _constant(values: np.ndarray) -> bool:

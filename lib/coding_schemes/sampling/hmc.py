@@ -2,10 +2,11 @@
 
     H(w, p) = U(w) + ‖p‖²/2,    p ← p − (ε/2) ∇U(w),  w ← w + ε p,  p ← p − (ε/2) ∇U(w)
 
-The coordinates already have unit-variance priors, so the mass matrix is the identity and only the
-step size is adapted. Positions and momenta keep the posterior's dtype (float32 unless asked for);
-both energies are accumulated in float64 where JAX has it enabled, because accept/reject needs
-ΔH to O(0.1) out of H = O(N·P).
+BlackJAX's kernel is used but for the trajectory: half kicks that follow each other are made as one, and the
+energy is computed at its two ends only. The coordinates already have unit-variance priors, so the mass
+matrix is the identity and only the step size is adapted. Positions and momenta keep the posterior's dtype
+(float32 unless asked for); both energies are accumulated in float64 where JAX has it enabled, because
+accept/reject needs ΔH to O(0.1) out of H = O(N·P).
 """
 
 import itertools
@@ -15,7 +16,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from blackjax.mcmc import hmc, nuts
+from blackjax.mcmc.integrators import IntegratorState
 from blackjax.mcmc.metrics import Metric
+from blackjax.mcmc.proposal import safe_energy_diff, static_binomial_sampling
 from jax import Array
 
 from coding_schemes.posterior import sum_of_squares
@@ -78,25 +81,67 @@ def _kinetic_energy(momentum, position=None):
 
 
 def hmc_step(
-    key: Array, weights: Any, logdensity: Callable, step_size: Array, num_steps: Array | int
+    key: Array, weights: Any, value_and_gradient: Callable, step_size: Array, num_steps: Array | int
 ) -> tuple[Any, Info]:
     """One HMC transition: fresh momentum, leapfrog, accept with probability min(1, e^{−ΔH}).
 
     Args:
         key: random key.
         weights: position, any pytree of arrays.
-        logdensity: log target density of a position.
+        value_and_gradient: log target density of a position and its gradient, such as
+            `Posterior.value_and_gradient` or `jax.value_and_grad` of a function.
         step_size: leapfrog step ε, in units where the prior standard deviation is 1.
-        num_steps: leapfrog steps; may be traced.
+        num_steps: leapfrog steps, at least 1; may be traced.
 
     Returns:
         The next position and its Info.
     """
-    kernel = hmc.build_kernel(divergence_threshold=DIVERGENCE_THRESHOLD)
-    state, info = kernel(key, hmc.init(weights, logdensity), logdensity, step_size, unit_metric(), num_steps)
+    state = hmc.HMCState(weights, *value_and_gradient(weights))
+    state, info = transition(key, state, value_and_gradient, step_size, num_steps)
     return state.position, Info(
         info.acceptance_rate, info.is_divergent, jnp.asarray(num_steps, jnp.int32) + 1
     )
+
+
+def transition(key, state: hmc.HMCState, value_and_gradient: Callable, step_size, num_steps):
+    """BlackJAX's HMC kernel with `leapfrog`; a new HMCState and BlackJAX's HMCInfo."""
+
+    def build_proposal(integrator, kinetic_energy, step_size, num_steps, threshold):
+        def generate(key, start: IntegratorState):
+            end = leapfrog(start, value_and_gradient, step_size, num_steps)
+            before = kinetic_energy(start.momentum) - start.logdensity
+            after = kinetic_energy(end.momentum) - end.logdensity
+            decrease = safe_energy_diff(before, after)
+            taken, (accepted, probability, _) = static_binomial_sampling(key, decrease, start, end)
+            divergent = -decrease > threshold
+            info = hmc.HMCInfo(start.momentum, probability, accepted, divergent, after, end, num_steps)
+            return taken, info, None
+
+        return generate
+
+    kernel = hmc.build_kernel(divergence_threshold=DIVERGENCE_THRESHOLD, build_proposal=build_proposal)
+    return kernel(key, state, value_and_gradient, step_size, unit_metric(), num_steps)
+
+
+def leapfrog(start: IntegratorState, value_and_gradient: Callable, step_size, num_steps) -> IntegratorState:
+    """`num_steps` leapfrog steps; between the ends, half kicks are joined and no energy is computed."""
+
+    def kick(momentum, gradient, size):
+        return jax.tree.map(lambda p, slope: p + size * slope, momentum, gradient)
+
+    def drift(position, momentum):
+        return jax.tree.map(lambda w, p: w + step_size * p, position, momentum)
+
+    def body(_, state):
+        position, momentum = state
+        position = drift(position, momentum)
+        return position, kick(momentum, value_and_gradient(position)[1], step_size)
+
+    momentum = kick(start.momentum, start.logdensity_grad, 0.5 * step_size)
+    position, momentum = jax.lax.fori_loop(1, num_steps, body, (start.position, momentum))
+    position = drift(position, momentum)
+    value, gradient = value_and_gradient(position)
+    return IntegratorState(position, kick(momentum, gradient, 0.5 * step_size), value, gradient)
 
 
 def nuts_step(

@@ -12,14 +12,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from blackjax.mcmc import hmc
+from blackjax.mcmc.hmc import HMCState
 from jax import Array
 
-from coding_schemes.sampling.hmc import DIVERGENCE_THRESHOLD, Info, standard_normal, unit_metric
+from coding_schemes.sampling.hmc import Info, standard_normal, transition
 
 
 def adjusted_steps(
-    key: Array, weights: Any, logdensity: Callable, step_size: Array, num_steps: int
+    key: Array, weights: Any, value_and_gradient: Callable, step_size: Array, num_steps: int
 ) -> tuple[Any, Info]:
     """`num_steps` Metropolis-adjusted Langevin steps (MALA) with dt = ε²/2.
 
@@ -29,20 +29,20 @@ def adjusted_steps(
     Args:
         key: random key.
         weights: position.
-        logdensity: log target density.
+        value_and_gradient: log target density and its gradient.
         step_size: ε = √(2 dt).
         num_steps: steps taken.
 
     Returns:
         The next position and its Info, averaged over the steps.
     """
-    kernel = hmc.build_kernel(divergence_threshold=DIVERGENCE_THRESHOLD)
 
     def body(state, step):
-        state, info = kernel(jax.random.fold_in(key, step), state, logdensity, step_size, unit_metric(), 1)
+        state, info = transition(jax.random.fold_in(key, step), state, value_and_gradient, step_size, 1)
         return state, (info.acceptance_rate, info.is_divergent)
 
-    state, (acceptance, divergent) = jax.lax.scan(body, hmc.init(weights, logdensity), jnp.arange(num_steps))
+    start = HMCState(weights, *value_and_gradient(weights))
+    state, (acceptance, divergent) = jax.lax.scan(body, start, jnp.arange(num_steps))
     return state.position, Info(acceptance.mean(), divergent.any(), jnp.asarray(num_steps + 1, jnp.int32))
 
 
@@ -92,13 +92,7 @@ def minibatch_gradient(posterior, batch_size: int) -> Callable:
         batch = jax.random.choice(key, num_inputs, (batch_size,), replace=False)
 
         def estimate(weights):
-            first = (
-                weights.first[:, batch] if posterior.root is None else weights.first @ posterior.root[batch].T
-            )
-            features = posterior.network.preactivations(first, weights.hidden)[-1]
-            residual = posterior.targets[batch] - posterior.network.outputs(
-                features, posterior.readouts(weights)
-            )
+            residual = posterior.targets[batch] - posterior.outputs_on(weights, batch)
             return -0.5 * posterior.likelihood_precision * (num_inputs / batch_size) * jnp.sum(residual**2)
 
         return jax.tree.map(lambda slope, w: slope - w, jax.grad(estimate)(weights), weights)

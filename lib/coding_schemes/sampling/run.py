@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import sys
 import time
 import warnings
@@ -23,7 +24,7 @@ from coding_schemes.sampling.hmc import Info, hmc_step, nuts_step
 from coding_schemes.sampling.langevin import adjusted_steps, minibatch_gradient, plain_steps
 
 METHODS = ("hmc", "nuts", "langevin", "plain_langevin")
-STORABLE = ("readouts", "preactivations", "weights", "outputs", "kernels")
+STORABLE = ("readouts", "preactivations", "weights", "outputs", "mean_outputs", "kernels")
 TARGET_ACCEPTANCE = {"hmc": 0.8, "nuts": 0.8, "langevin": 0.574, "plain_langevin": 1.0}
 
 
@@ -141,6 +142,7 @@ class Samples:
         preactivations: z¹ … z^L on the training inputs, each (chains, samples, N, P), or None.
         weights: the weights themselves in the posterior's coordinates, or None.
         outputs: f on the training inputs, shape (chains, samples, P, m), or None.
+        mean_outputs: f averaged over each chain's samples, shape (chains, P, m), or None.
         kernels: K_1 … K_L averaged over each chain's samples, each (chains, P, P), or None.
         predictions: response to `predict_inputs`, or None.
         info: diagnostics of every sample.
@@ -154,6 +156,7 @@ class Samples:
     preactivations: tuple[np.ndarray, ...] | None
     weights: Weights | None
     outputs: np.ndarray | None
+    mean_outputs: np.ndarray | None
     kernels: tuple[np.ndarray, ...] | None
     predictions: Predictions | None
     info: SampleInfo
@@ -199,7 +202,7 @@ def sample(
         posterior: what to sample.
         key: random key; chain c draws from fold_in(key, c), transition i from fold_in(·, i).
         num_samples: stored samples per chain.
-        num_chains: independent chains, vmapped, and sharded over devices when these divide them.
+        num_chains: independent chains, vmapped, and sharded over as many devices as divide them.
         method: "hmc", "nuts", "langevin" (Metropolis-adjusted) or "plain_langevin" (unadjusted,
             for dynamics; needs `step_size`).
         num_warmup: warm-up transitions, 0 for none (then give `step_size`).
@@ -208,7 +211,7 @@ def sample(
             leading axis (chains,).
         moves: posterior-invariant moves made after every transition, names from `moves.MOVES`.
         store: what to keep of every sample, from "readouts", "preactivations", "weights",
-            "outputs"; "kernels" keeps each chain's mean.
+            "outputs"; "mean_outputs" and "kernels" keep each chain's mean only.
         predict_inputs: new inputs (N0, P*) to respond to; only outputs and means are kept.
         temperatures: ladder of higher temperatures for replica exchange, ascending; each chain
             then carries 1 + len(temperatures) replicas, of which the coldest is stored.
@@ -306,7 +309,7 @@ def sample(
             seconds["warmup"] = time.perf_counter() - started
     bar.close()
     seconds["sampling"] = time.perf_counter() - started - seconds["warmup"]
-    return _gather(posterior, settings, state, collected, warmup, new, num_samples, seconds)
+    return _gather(posterior, settings, state, collected, warmup, new, num_samples, thinning, seconds)
 
 
 # ---- one transition -------------------------------------------------------------------------
@@ -316,19 +319,23 @@ def _transition(posterior, settings, chain_key, shared_key, weights, step_size, 
     """One transition of one replica, followed by the moves. Returns weights, Info, move acceptances."""
     key = jax.random.fold_in(chain_key, iteration)
     kernel_key, move_key = jax.random.split(key)
-    logdensity = posterior.logdensity
+    value_and_gradient = posterior.value_and_gradient
     if settings.method == "hmc":
         jitter = jax.random.uniform(shared_key, (), step_size.dtype, 0.5, 1.5)
         steps = jnp.ceil(jitter * settings.trajectory_length / step_size)
         steps = jnp.clip(steps, 1, settings.max_num_steps).astype(jnp.int32)
-        weights, info = hmc_step(kernel_key, weights, logdensity, step_size, steps)
+        weights, info = hmc_step(kernel_key, weights, value_and_gradient, step_size, steps)
     elif settings.method == "nuts":
-        weights, info = nuts_step(kernel_key, weights, logdensity, step_size, settings.max_doublings)
+        weights, info = nuts_step(
+            kernel_key, weights, posterior.logdensity, step_size, settings.max_doublings
+        )
     elif settings.method == "langevin":
-        weights, info = adjusted_steps(kernel_key, weights, logdensity, step_size, settings.langevin_steps)
+        weights, info = adjusted_steps(
+            kernel_key, weights, value_and_gradient, step_size, settings.langevin_steps
+        )
     else:
         if settings.batch_size is None:
-            gradient = lambda _, position: jax.grad(logdensity)(position)  # noqa: E731
+            gradient = lambda _, position: value_and_gradient(position)[1]  # noqa: E731
         else:
             gradient = minibatch_gradient(posterior, settings.batch_size)
         weights, info = plain_steps(kernel_key, weights, gradient, step_size, settings.langevin_steps)
@@ -354,15 +361,30 @@ def _iterate(posterior, settings, streams, state, temperatures):
             state.iteration,
         )
 
-    per_replica = jax.vmap(one, (0, 0, 0, 0))
-    weights, info, accepted = jax.vmap(per_replica, (0, 0, None, None))(
-        streams.chains, state.weights, step_sizes, temperatures
+    shape = streams.chains.shape
+    spread = [jnp.broadcast_to(values, shape) for values in (step_sizes, temperatures)]
+    flat = jax.tree.map(
+        lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (streams.chains, state.weights, *spread)
     )
+    if _one_after_the_other(state.weights):
+        moved = jax.lax.map(lambda arguments: one(*arguments), flat)
+    else:
+        moved = jax.vmap(one)(*flat)
+    weights, info, accepted = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), moved)
     if len(temperatures) > 1:
         exchange = functools.partial(_moves.exchange, posterior=posterior, temperatures=temperatures)
         keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(streams.exchange)
         weights, accepted["exchange"] = jax.vmap(exchange, (0, 0, None))(keys, weights, state.iteration % 2)
     return state._replace(weights=weights, iteration=state.iteration + 1), info, accepted
+
+
+#: Numbers per chain above which a CPU takes chains one after the other: several do not fit in its cache.
+CACHED = 100_000
+
+
+def _one_after_the_other(weights: Weights) -> bool:
+    per_chain = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(weights))
+    return jax.default_backend() == "cpu" and len(jax.devices()) == 1 and per_chain > CACHED
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
@@ -378,13 +400,15 @@ def _streams(key, num_chains, num_replicas) -> Streams:
     return Streams(chains, predictions, exchange, jax.random.fold_in(key, jnp.iinfo(jnp.int32).max))
 
 
-def _report(posterior, state, info: Info, accepted, step_size):
+def _report(posterior, settings, state, info: Info, accepted, step_size):
     """SampleInfo of the coldest replica of every chain, as a dict of (chains,) arrays."""
     cold = jax.tree.map(lambda leaf: leaf[:, 0], state.weights)
     return {
         "acceptance": info.acceptance[:, 0],
-        "energy": jax.vmap(posterior.energy)(cold),
-        "squared_error": jax.vmap(posterior.squared_error)(cold),
+        "energy": jax.vmap(lambda weights: posterior.energy(weights, settings.batch_size))(cold),
+        "squared_error": jax.vmap(lambda weights: posterior.squared_error(weights, settings.batch_size))(
+            cold
+        ),
         "step_size": jnp.broadcast_to(step_size, (cold.readout.shape[0],)),
         "divergences": info.divergent[:, 0].astype(jnp.int32),
         "num_gradients": info.num_gradients[:, 0],
@@ -422,7 +446,7 @@ def _warmup_block(posterior, settings, streams, state, hot, target, fractions, a
                 averaging=averaging, log_step_size=jnp.where(annealing, corrected, adapted)
             )
         return (state, temperatures), _report(
-            posterior.at_temperature(temperatures[0]), state, info, accepted, used
+            posterior.at_temperature(temperatures[0]), settings, state, info, accepted, used
         )
 
     start = hot ** (1 - fractions[0]) * target ** fractions[0]
@@ -450,7 +474,7 @@ def _sample_block(posterior, new, settings, streams, state, target, block, thinn
         state, (info, accepted) = jax.lax.scan(transition, state, length=thinning)
         info = Info(info.acceptance.mean(0), info.divergent.sum(0), info.num_gradients.sum(0))
         accepted = jax.tree.map(lambda a: a.mean(0), accepted)
-        out = {"info": _report(posterior, state, info, accepted, jnp.exp(state.log_step_size[0]))}
+        out = {"info": _report(posterior, settings, state, info, accepted, jnp.exp(state.log_step_size[0]))}
         cold = jax.tree.map(lambda leaf: leaf[:, 0], state.weights)
         keys = streams.predictions
         if new is not None:
@@ -473,7 +497,9 @@ def _observe(posterior, new: NewInputs | None, settings, key, weights):
         "outputs": posterior.network.outputs(layers[-1], posterior.readouts(weights)),
     }
     kept = {name: available[name] for name in settings.store if name in available}
-    sums = {}
+    sums: dict[str, Any] = {}
+    if "mean_outputs" in settings.store:
+        sums["mean_outputs"] = available["outputs"]
     if "kernels" in settings.store:
         sums["kernels"] = tuple(posterior.network.kernel(z) for z in layers)
     if new is not None:
@@ -517,6 +543,8 @@ def _start(posterior, key, init, num_chains, num_replicas, step_size, temperatur
     log_step_size = jnp.full(num_replicas, np.log(step_size), jnp.float32)
     means: dict[str, Any] = {}
     accumulator = jnp.result_type(float)
+    if "mean_outputs" in settings.store:
+        means["mean_outputs"] = jnp.zeros((num_chains, *posterior.targets.shape), accumulator)
     if "kernels" in settings.store:
         size = posterior.targets.shape[0]
         means["kernels"] = tuple(
@@ -551,11 +579,11 @@ def _begin_averaging(state: State) -> State:
 
 
 def _shard(state: State, num_chains: int) -> State:
-    """Chains spread over all devices when these divide them."""
-    devices = jax.devices()
-    if len(devices) == 1 or num_chains % len(devices):
+    """Chains spread over as many devices as divide their number."""
+    count = math.gcd(len(jax.devices()), num_chains)
+    if count == 1:
         return state
-    mesh = Mesh(np.array(devices), ("chains",))
+    mesh = Mesh(np.array(jax.devices()[:count]), ("chains",))
     split, whole = NamedSharding(mesh, PartitionSpec("chains")), NamedSharding(mesh, PartitionSpec())
     put = functools.partial(jax.tree.map, lambda leaf: jax.device_put(leaf, split))
     weights, step_size, averaging, means, iteration = state
@@ -580,6 +608,31 @@ def _check_finite(info, state: State, thinning: int) -> None:
             f"chain {chain}: energy {info['energy'][chain, index]} at transition {step} with step size "
             f"{info['step_size'][chain, index]:.3g}; take a smaller step size or start nearer to equilibrium"
         )
+
+
+def _warn_of_trouble(info: SampleInfo, settings: Settings, thinning: int) -> None:
+    """Divergent transitions after warm-up, with the first one's place, and chains that do not move."""
+    trouble = []
+    if info.divergences.any():
+        chain, index = np.argwhere(info.divergences)[0]
+        trouble.append(
+            f"{int(info.divergences.sum())} divergent transitions after warm-up, the first in chain {chain} "
+            f"at transition {index * thinning + 1} to {(index + 1) * thinning} with step size "
+            f"{info.step_size[chain, index]:.3g}"
+        )
+    acceptance = info.acceptance.mean(1)
+    if acceptance.min() < FROZEN and settings.method != "plain_langevin":
+        frozen = np.flatnonzero(acceptance < FROZEN).tolist()
+        names = frozen if len(frozen) <= 8 else f"{len(frozen)} of {len(acceptance)}"
+        trouble.append(
+            f"frozen chains {names} (acceptance below {FROZEN}), step size {info.step_size[0, -1]:.3g}"
+        )
+    if trouble:
+        warnings.warn(f"sampling: {'; '.join(trouble)}", stacklevel=4)
+
+
+#: Mean acceptance below which a chain counts as frozen.
+FROZEN = 0.1
 
 
 def _check(posterior, settings, num_samples, num_chains, num_warmup, thinning, temperatures, step_size):
@@ -625,7 +678,7 @@ def _check(posterior, settings, num_samples, num_chains, num_warmup, thinning, t
         )
 
 
-def _gather(posterior, settings, state, collected, warmup, new, num_samples, seconds) -> Samples:
+def _gather(posterior, settings, state, collected, warmup, new, num_samples, thinning, seconds) -> Samples:
     def join(blocks):
         return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
 
@@ -638,21 +691,18 @@ def _gather(posterior, settings, state, collected, warmup, new, num_samples, sec
     if new is not None:
         kernel = np.asarray(state.means["test_kernel"]).mean(0) / num_samples
         predictions = Predictions(out["predicted"], kernel)
-    kernels = None
+    mean_outputs = kernels = None
+    if "mean_outputs" in settings.store:
+        mean_outputs = np.asarray(state.means["mean_outputs"]) / num_samples
     if "kernels" in settings.store:
         kernels = tuple(np.asarray(total) / num_samples for total in state.means["kernels"])
-    if info.divergences.any() or info.acceptance.mean(1).min() < 0.1:
-        frozen = np.flatnonzero(info.acceptance.mean(1) < 0.1)
-        warnings.warn(
-            f"sampling: {int(info.divergences.sum())} divergent transitions, chains {frozen.tolist()} frozen "
-            f"(acceptance below 0.1), step size {info.step_size[0, -1]:.3g}",
-            stacklevel=3,
-        )
+    _warn_of_trouble(info, settings, thinning)
     return Samples(
         out.get("readouts"),
         out.get("preactivations"),
         out.get("weights"),
         out.get("outputs"),
+        mean_outputs,
         kernels,
         predictions,
         info,
