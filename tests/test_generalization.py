@@ -48,6 +48,24 @@ def test_few_shot_accuracy_in_closed_cases():
         generalization.few_shot_accuracy(clusters, labels, 25, rng)
 
 
+def test_effective_dimension_counts_equal_directions():
+    """k directions of equal variance count k, whatever the mean and the number of neurons."""
+    signs = np.array([[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]])  # orthogonal, of zero mean
+    mixed = np.linalg.qr(np.random.default_rng(3).standard_normal((8, 3)))[0]
+    for k in (1, 2, 3):
+        assert generalization.effective_dimension(7 + mixed[:, :k] @ signs[:k]) == pytest.approx(k)
+
+
+def test_a_lazy_network_is_a_non_lazy_one_with_large_readouts():
+    """The same energy, outputs and responses for the same weights in unit-variance coordinates."""
+    task, network = tasks.mnist(12, 5), Network(1, 9, "erf", "lazy")
+    lazy, other = Posterior(task, network, 0.1), generalization.posterior_of(task, network, 0.1)
+    weights = lazy.prior(jax.random.key(0))
+    assert other.network.scaling == "non-lazy"
+    np.testing.assert_allclose(other.energy(weights), lazy.energy(weights), rtol=1e-5)
+    np.testing.assert_allclose(other.outputs(weights), lazy.outputs(weights), rtol=1e-4, atol=1e-5)
+
+
 def test_planted_networks_fit_the_task():
     """A network made of the theory's kinds has the theory's outputs, up to rounding its shares to N."""
     task = tasks.toy(20, y_minus=-0.5)

@@ -10,6 +10,7 @@ chapter draws where the images they need do not come with the book:
 
 import argparse
 import json
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -88,7 +89,7 @@ def sampled(
         ValueError: the task has no test split.
     """
     test_inputs, _, test_targets = held_out(task)
-    posterior = Posterior(task, network, temperature)
+    posterior = posterior_of(task, network, temperature)
     samples: Samples = sample(
         posterior,
         key,
@@ -116,10 +117,22 @@ def sampled(
         kernel=np.asarray(predictions.kernel),
         training_activations=np.asarray(phi(posterior.preactivations(last)[-1])),
         test_activations=np.asarray(phi(response.preactivations[-1])),
-        readouts=np.asarray(posterior.readouts(last)),
+        readouts=np.asarray(Posterior(task, network, temperature).readouts(last)),
         energy=samples.info.energy.mean(axis=1) / (network.width * task.num_inputs),
         training_error=float(samples.info.squared_error.mean() / task.targets.size),
     )
+
+
+def posterior_of(task: Task, network: Network, temperature: float) -> Posterior:
+    """The posterior of a network; of a lazy one as a non-lazy network with readouts √N times as large.
+
+    With f = (1/N) Σ a φ, σ_a² = N and N T in place of T, prior and likelihood of the outputs are the lazy
+    network's, so both kinds of networks share one compiled sampler.
+    """
+    if network.scaling == "non-lazy":
+        return Posterior(task, network, temperature)
+    wide = replace(network, scaling="non-lazy")
+    return Posterior(task, wide, network.width * temperature, readout_variance=network.width)
 
 
 class Predicted(NamedTuple):
@@ -286,6 +299,20 @@ def few_shot_accuracy(
     return np.array(accuracy)
 
 
+def effective_dimension(features: ArrayLike) -> float:
+    r"""Number of directions that features vary along, (Σ λ)² / Σ λ² of their covariance's eigenvalues λ.
+
+    Args:
+        features: activations, shape (N, n).
+
+    Returns:
+        Between 1 and min(N, n − 1); the same for features scaled as a whole.
+    """
+    features = np.asarray(features, dtype=float)
+    variances = np.square(np.linalg.svd(features - features.mean(axis=1, keepdims=True), compute_uv=False))
+    return float(variances.sum() ** 2 / np.square(variances).sum())
+
+
 def features_on(task: Task, network: Network, temperature: float, key: Array, inputs: np.ndarray, **options):
     """Feature-layer activations, on any inputs, of one network sampled on a task; and of one from the prior.
 
@@ -390,6 +417,7 @@ def reuse_digits(num_draws: int = 5, num_inputs: int = 100, width: int = 100) ->
     names = ("linear", "sigmoidal", "relu")
     kinds = ("learned", "lazy", "random")
     accuracy = np.zeros((len(names), len(kinds), len(shots), num_draws))
+    dimension = np.zeros((len(names), len(kinds), num_draws))
     pixels = np.zeros((len(shots), num_draws))
     for draw in range(num_draws):
         task = tasks.mnist(num_inputs, 10, seed=draw)
@@ -403,6 +431,7 @@ def reuse_digits(num_draws: int = 5, num_inputs: int = 100, width: int = 100) ->
                 found["learned" if scaling == "non-lazy" else "lazy"] = learned
                 found["random"] = random
             for k, kind in enumerate(kinds):
+                dimension[i, k, draw] = effective_dimension(found[kind])
                 for s, num_shots in enumerate(shots):
                     rng = np.random.default_rng(draw)
                     episodes = few_shot_accuracy(
@@ -419,6 +448,7 @@ def reuse_digits(num_draws: int = 5, num_inputs: int = 100, width: int = 100) ->
         "names": np.array(names),
         "kinds": np.array(kinds),
         "accuracy": accuracy,
+        "dimension": dimension,
         "pixels": pixels,
     }
 

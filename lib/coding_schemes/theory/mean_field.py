@@ -191,7 +191,8 @@ def solve(
         seed: draws the starting points.
 
     Returns:
-        The kinds in use, most frequent first; `converged` is False, with a warning, if the gap stays open.
+        The kinds in use, most frequent first; `converged` is False, with a warning, if the gap stays open
+        (bounded φ: a weak kind that is a minimum of e only as long as it is not used leaves it open).
 
     Raises:
         ValueError: T ≤ 0, σ_a² ≤ 0, or a nonlinearity that is neither bounded nor the ReLU.
@@ -447,6 +448,7 @@ def _column_generation(
     widths = _SMOOTHING if problem.outliers else (0.0,)
     codes = _code_starts(task, problem.root)
     x: _Point = {"u": codes} if problem.outliers else {"u": codes, "logits": np.zeros(len(codes))}
+    closest: tuple[float, int, _Point] = (np.inf, 0, x)
     for num_rounds in range(1, max_rounds + 1):
         for width in widths if num_rounds == 1 else widths[-2:]:
             x = _minimize(problem.energy, x, width)
@@ -461,10 +463,13 @@ def _column_generation(
             found = _minimize(problem.balance, best, dual_field, widths[-1], max_steps=1000)["u"]
         new = _new_kinds(problem, x, found, dual_field)
         gap = problem.gap(x, dual_field, np.concatenate([x["u"], new])) / problem.energy(x)[0]
+        closest = min(closest, (gap, num_rounds, x), key=lambda one: one[0])
         if gap <= tolerance:
             break
         x = _enlarge(problem, x, new, dual_field)
-    return _solution(problem, task, x, gap, num_rounds, gap <= tolerance)
+        if not problem.outliers:
+            x = _reweigh(problem, x)
+    return _solution(problem, task, closest[2], closest[0], num_rounds, closest[0] <= tolerance)
 
 
 def _minimize(function: Callable, start: _Point, *arguments: Any, max_steps: int = 4000) -> _Point:
@@ -482,6 +487,19 @@ def _minimize(function: Callable, start: _Point, *arguments: Any, max_steps: int
     vector = np.concatenate([array.ravel() for array in start.values()])
     options = {"maxiter": max_steps, "maxfun": 2 * max_steps, "maxcor": 40, "ftol": 1e-15, "gtol": 1e-7}
     return unravel(minimize(fun, vector, jac=True, method="L-BFGS-B", options=options).x)
+
+
+def _reweigh(problem: _Problem, x: _Point) -> _Point:
+    """Minimise over the shares of fixed kinds, a convex problem, before the descent over everything goes on.
+
+    It lowers the energy if one of the kinds is new and better. Lengths of outliers gain nothing by it.
+    """
+
+    def energy(shares: _Point) -> tuple[float, _Point]:
+        value, gradient = problem.energy({"u": x["u"], "logits": shares["logits"]})
+        return value, {"logits": gradient["logits"]}
+
+    return {"u": x["u"], "logits": _minimize(energy, {"logits": x["logits"]})["logits"]}
 
 
 def _prune(problem: _Problem, x: _Point) -> _Point:
