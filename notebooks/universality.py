@@ -26,10 +26,11 @@
 # %% tags=["parameters"]
 preset = "quick"  # quick or paper
 seed = 0
-width = None  # units per hidden layer of the wide networks
-num_trials = None  # networks over which fitted rates are averaged
-num_repeats = None  # networks per gain for the randomness of the final representation
-num_epochs_scale = None  # fraction of the paper's epochs for MNIST
+width: int | None = None  # units per hidden layer of the wide networks
+num_trials: int | None = None  # networks over which fitted rates are averaged
+num_repeats: int | None = None  # networks per gain for the randomness of the final representation
+num_epochs_scale: float | None = None  # fraction of the paper's epochs for MNIST
+num_positions: int | None = None  # blob positions along each axis
 
 # %% tags=["hide-input"]
 import jax
@@ -73,6 +74,9 @@ settings = presets.choose(
         "num_repeats": 5,
         "num_epochs_scale": 0.25,
         "num_inputs": 40,
+        "num_positions": 15,
+        "sampled": ("sigmoidal", "relu"),
+        "published_blobs": (),
     },
     paper={
         "width": 500,
@@ -83,12 +87,16 @@ settings = presets.choose(
         "num_repeats": 20,
         "num_epochs_scale": 1.0,
         "num_inputs": 100,
+        "num_positions": 30,
+        "sampled": ("linear", "sigmoidal", "relu"),
+        "published_blobs": ("low as published", "very low as published"),
     },
     given={
         "width": width,
         "num_trials": num_trials,
         "num_repeats": num_repeats,
         "num_epochs_scale": num_epochs_scale,
+        "num_positions": num_positions,
     },
 )
 key = jax.random.key(seed)
@@ -389,7 +397,9 @@ publish_fits(compared, "architectures")
 # first on the default network, as the paper's authors do, then on all. Read the 5 % with care: the fit
 # weighs the three curves as the paper does, so that the small $w$ counts little (its own error is printed
 # above), and altered equations mostly stay below 5 % too. The threshold tests the description by two rates;
-# only the comparison with altered equations tests the equations.
+# only the comparison with altered equations tests the equations. This weighting was chosen after a first
+# one, each curve normalised by itself and the three averaged, had left several rows above 5 %: the fit error
+# of that first version is recorded too.
 
 
 # %%
@@ -424,6 +434,19 @@ claims.record(
     control=claims.Control(
         "fraction with the default network's rates", np.mean(foreign < 0.05), bool(np.all(foreign < 0.05))
     ),
+)
+
+# %%
+separate = {name: fits[name].errors.mean() for name in compared if name in converged}
+above = {name: f"{error:.0%}" for name, error in separate.items() if error >= 0.05}
+claims.record(
+    "C1",
+    "the same with each of the three curves normalised by itself (the threshold first set)",
+    computed=1 - (len(above) + len(compared) - len(separate)) / len(compared),
+    expected=1.0,
+    tolerance="all",
+    passed=not above and len(separate) == len(compared),
+    note=reason(not above, f"above 5 %: {above}; the excess is in w, which is small and follows less well"),
 )
 
 # %%
@@ -532,26 +555,41 @@ waits = np.array([waiting(*trajectory(runs[name], TABLE[name][0].middle)) for na
 gain_errors = np.array([fits[name].error for name in series.values()])
 large = two_point.solve(400.0, 2e4, 2e4 - 90, **rates, dy2=0.5, times=times / 1000)
 control = waiting(large.H, large.Q, large.w)
-shorter = waits[0] > waits[-1] and waits[0] > 0.25
+plateau = waits[0] > 0.25
 claims.record(
     "C2",
-    f"waiting before the drop (time to 10 % over time to 90 %), gains {list(series)}",
-    computed=waits,
-    expected="falls with the gain, towards 0.046 for exponential decay",
-    tolerance="above 0.25 at the smallest",
-    passed=bool(shorter),
-    note=reason(shorter, "the plateau is not shortened by larger weights here"),
+    f"waiting before the drop (time to 10 % over time to 90 %) at the smallest gain, {settings.gains[0]}",
+    computed=waits[0],
+    expected="a plateau, far above the 0.046 of exponential decay",
+    tolerance="above 0.25",
+    passed=bool(plateau),
     control=claims.Control("the theory at weights a thousand times larger", control, bool(control > 0.25)),
 )
-largest_H0 = fits[series[settings.gains[-1]]].solution.H[0]
-broken = bool(gain_errors[-1] > 2 * gain_errors[:2].max())
+immediate = waits.min() < 0.1
 claims.record(
     "C2",
-    f"fit errors over the same gains: breakdown at the largest, where H0 = {largest_H0:.2g}",
+    f"immediate decay at large gains: the same at gains {list(series)[1:]}",
+    computed=waits[1:],
+    expected="0.046 at large gains",
+    tolerance="0.1 at one of them",
+    passed=bool(immediate),
+    note=reason(immediate, "the wait shortens but does not vanish at the gains of the paper's table; in the"
+    " theory it does at larger weights, where it no longer describes the network"),
+)  # fmt: skip
+largest_H0 = fits[series[settings.gains[-1]]].solution.H[0]
+broken = bool(gain_errors[-1] > 2 * gain_errors[:-1].max())
+claims.record(
+    "C2",
+    f"fit errors over the gains {list(series)}: breakdown at the largest, where H0 = {largest_H0:.2g}",
     computed=gain_errors,
     expected="largest at the largest gain, by a factor of two (set after the first runs)",
     passed=broken,
-    note=reason(broken, "at this width and gain the two representations still start close enough"),
+    note=reason(
+        broken,
+        "not yet at this width and gain"
+        if gain_errors[-1] < 0.05
+        else "the breakdown begins before the largest gain",
+    ),
 )
 fitted = [name for name in good if name in loss_fits]
 loss_errors = np.array([loss_fits[name].error for name in fitted])
@@ -703,7 +741,7 @@ claims.record(
     computed=theory_spread,
     expected="falls to 0 with the gain",
     passed=bool(np.all(np.diff(theory_spread) > 0) and theory_spread[0] < 0.02),
-    note="20 layers of 50 units",
+    note=f"20 layers of 50 units; runs left out as unconverged, by gain: {[s[1] for s in spreads.values()]}",
     control=claims.Control(
         "the initial distances, whose spread stays", initial_spread[0], initial_spread[0] < 0.02
     ),
@@ -833,12 +871,22 @@ claims.record(
 # at small weights the representation should collapse along it. At *very* low weights the two contexts
 # should merge as well, since each point has a partner in the other with the same target. A tanh network of
 # 4 hidden layers and 100 units; batches of 64. At the paper's rates and epochs our tanh networks with low
-# weights are still on their plateau (their loss is half the targets' variance), so the two of them run four
-# times as long, at eight times the rate and half the epochs.
+# weights stay on their plateau, where the loss is half the targets' variance. So these two were given eight
+# times the rate and half the epochs after the first runs, four times the training in all; the `paper` preset
+# also runs and records the published rates and epochs. The `quick` preset takes 15 positions along each
+# axis, batches of 16 and as many steps.
 
 # %%
-BLOBS = {"high": (2.0, 0.0015, 750), "low": (0.5, 0.12, 750), "very low": (0.275, 0.4, 1000)}
-blobs = tasks.blobs()
+BLOBS = {  # gain, learning rate, epochs
+    "high": (2.0, 0.0015, 750),
+    "low": (0.5, 0.12, 750),
+    "very low": (0.275, 0.4, 1000),
+    "low as published": (0.5, 0.015, 1500),
+    "very low as published": (0.275, 0.05, 2000),
+}
+BLOBS = {name: BLOBS[name] for name in ("high", "low", "very low", *settings.published_blobs)}
+n = settings.num_positions
+blobs = tasks.blobs(n)
 
 
 def middle_layer(outputs, activations):
@@ -860,11 +908,11 @@ def learn_blobs(name, adam=False):
             learning_rate=1e-3 if adam else rate,
             num_steps=steps,
             record_every=steps // 10,
-            batch_size=64,
+            batch_size=64 * n * n // 900,
             adam=adam,
             track=middle_layer,
         )
-    h = np.swapaxes(run.tracked[0], 1, 2).reshape(11, 2, 30, 30, 100)
+    h = np.swapaxes(run.tracked[0], 1, 2).reshape(11, 2, n, n, 100)
     return h[0], h[-1], run.loss[0, -1]
 
 
@@ -873,7 +921,7 @@ def collapse(h):
     across = np.var(h[0], axis=1).sum() + np.var(h[1], axis=0).sum()
     along = np.var(h[0], axis=0).sum() + np.var(h[1], axis=1).sum()
     between = np.mean(np.sum((h[0] - np.swapaxes(h[1], 0, 1)) ** 2, axis=-1))
-    within = np.mean([np.sum(np.var(c.reshape(900, -1), axis=0)) for c in h])
+    within = np.mean([np.sum(np.var(c.reshape(n * n, -1), axis=0)) for c in h])
     return across / along, between / within
 
 
@@ -901,16 +949,16 @@ def plot_blobs(names, projections, targets):
 
 def project(h):
     """Both contexts on the two leading principal axes, (contexts, points, 2)."""
-    flat = h.reshape(1800, -1) - h.reshape(1800, -1).mean(0)
-    return (flat @ np.linalg.svd(flat, full_matrices=False)[2][:2].T).reshape(2, 900, 2)
+    flat = h.reshape(2 * n * n, -1) - h.reshape(2 * n * n, -1).mean(0)
+    return (flat @ np.linalg.svd(flat, full_matrices=False)[2][:2].T).reshape(2, n * n, 2)
 
 
 plotting.publish(
     plot_blobs,
     "feature_collapse",
-    names=list(BLOBS),
-    targets=blobs.targets[:, 0].reshape(2, 900),
-    projections=[project(r[1]) for r in blob_runs.values()],
+    names=list(BLOBS)[:3],
+    targets=blobs.targets[:, 0].reshape(2, n * n),
+    projections=[project(r[1]) for r in list(blob_runs.values())[:3]],
 )
 
 # %%
@@ -938,6 +986,18 @@ claims.record(
     if lined
     else f"the contexts have not merged when the loss has fallen to {blob_runs['very low'][2]:.2g}",
 )
+for name in settings.published_blobs:
+    ratio, last = collapse(blob_runs[name][1])[0], blob_runs[name][2]
+    done = ratio < 0.1 and last < 1e-2
+    claims.record(
+        "C8",
+        f"{name} (rate and epochs of the paper's table): irrelevant over relevant variance, and last loss",
+        computed=[ratio, last],
+        expected=[0, 0],
+        tolerance="0.1; 0.01",
+        passed=bool(done),
+        note=reason(done, "still on its plateau; whether the authors' loss has our factor ½ is not stated"),
+    )  # fmt: skip
 
 # %% [markdown]
 # ## Two digits among many
@@ -946,7 +1006,8 @@ claims.record(
 # all ten and 60,000 images); the first zero and the first one are tracked. Their pair is no longer alone,
 # yet the three trajectories may still follow {eq}`eq-two-point`. Across pairs we compare the distances of
 # images with the prediction, raw and after the paper's exponential weighting, which mends violations of the
-# triangle inequality.
+# triangle inequality. The paper leaves open over what distance it smooths; here it is a fifth of the mean
+# prediction.
 
 # %%
 images = data.mnist_subset()
@@ -1001,39 +1062,38 @@ between = [
 ]
 
 # %%
-fine = mnist_fit.error < 0.1
+fine = mnist_fit.error < 0.05
 claims.record(
     "C9",
     "two tracked digits: normalised fit error",
     computed=mnist_fit.error,
-    tolerance=0.1,
+    tolerance=0.05,
     passed=bool(fine),
-    note=""
-    if fine
-    else "the other images pull on the pair; errors of H, Q, w: " + str(mnist_fit.errors.round(3).tolist()),
-    control=claims.Control("altered equations: Q̇ doubled", mnist_wrong.error, bool(mnist_wrong.error < 0.1)),
+    note=f"errors of H, Q, w: {mnist_fit.errors.round(3).tolist()}; last loss {mnist_run.loss[0, -1]:.2g}",
+    control=claims.Control("altered equations: Q̇ doubled", mnist_wrong.error, bool(mnist_wrong.error < 0.05)),
 )
-shuffled = np.random.default_rng(seed).permutation(predicted[upper])
+shuffled = np.random.default_rng(seed).permutation(weighted[upper])
 control = stats.spearmanr(shuffled, apart[-1][upper]).statistic
-follows = correlations[1] > max(0.5, correlations[0])
+follows, partly = (correlations[k] > max(0.5, correlations[0]) for k in (2, 1))
 claims.record(
     "C9",
-    "rank correlation of all pairs' distances with the prediction, and with the input distance alone",
-    computed=correlations[1::-1],
+    "rank correlation of all pairs' distances with the exponentially weighted prediction, and with the "
+    "input distance alone",
+    computed=[correlations[2], correlations[0]],
     expected="above 0.5 and above the inputs'",
     passed=bool(follows),
-    note=f"among pairs of different digits alone {between[0]:.2f}",
+    note=f"among pairs of different digits alone {between[1]:.2f}. "
+    + reason(follows, "Images of one digit are predicted at distance zero, so the weights average over whole "
+    "digits, and differences between their images are lost"),
     control=claims.Control("predictions of other pairs (shuffled)", control, bool(control > 0.5)),
-)
-helps = correlations[2] > correlations[1]
+)  # fmt: skip
 claims.record(
     "C9",
-    "the same after exponential weighting",
-    computed=correlations[2],
-    expected="above the unweighted prediction's",
-    passed=bool(helps),
-    note=f"among pairs of different digits alone {between[1]:.2f}. Images of one digit are predicted at "
-    "distance zero, so the weights average over whole digits, and differences between their images are lost",
+    "the same without weighting (recorded after the weighted one had been seen)",
+    computed=[correlations[1], correlations[0]],
+    expected="above 0.5 and above the inputs'",
+    passed=bool(partly),
+    note=f"among pairs of different digits alone {between[0]:.2f}",
 )
 
 
@@ -1079,12 +1139,23 @@ layer_fits = [
 layer_errors, layer_eta_h, layer_eta_y = np.array([[f.error, f.eta_h, f.eta_y] for f in layer_fits]).T
 late = layers >= 10
 trends = [stats.spearmanr(layers[late], q[late]).statistic for q in (layer_eta_h, layer_eta_y)]
+error_trend = stats.spearmanr(layers, layer_errors).statistic
+claims.record(
+    "C10",
+    "rank correlation of the fit error with depth, all layers",
+    computed=error_trend,
+    expected=-1,
+    tolerance=0.2,
+    passed=bool(error_trend < -0.8),
+    note=reason(error_trend < -0.8, f"the error falls to layer {1 + np.argmin(layer_errors)}, where it is "
+    f"{layer_errors.min():.4f}, and rises again to {layer_errors[-1]:.3f} at the last"),
+)  # fmt: skip
 halves = np.median(layer_errors[~late]), np.median(layer_errors[late])
 improves = bool(halves[1] < 0.5 * halves[0])
 parity = np.median(layer_errors[1::2]), np.median(layer_errors[::2])
 claims.record(
     "C10",
-    "median fit error over the first and the last ten layers",
+    "median fit error over the first and the last ten layers (this measure was set after the first runs)",
     computed=halves,
     expected="smaller by half or more in the last",
     passed=improves,
@@ -1185,14 +1256,14 @@ def descend(case):
     )
     H, Q, w = trajectory(run, 0, targets=orthogonal.targets)
     fit = two_point.fit(run.times, H, Q, w, 2.0, 4.0)
-    return fit.error, fit.errors[0], H[-1] / H[0], H[0]
+    return fit.error, fit.errors[0], H[-1] / H[0], H[0], run.loss[0, -1]
 
 
 descents = in_parallel(descend, D3)
-for case, (total, of_H, change, H0) in descents.items():
+for case, (total, of_H, change, H0, last) in descents.items():
     print(
         f"{case[1]:9s} {case[0]:10s} fit error {total:.4f} (H alone {of_H:.3f}), "
-        f"H from {H0:.3f} by a factor {change:.3f}"
+        f"H from {H0:.3f} by a factor {change:.3f}, last loss {last:.0e}"
     )
 
 # %%
@@ -1217,7 +1288,9 @@ def sampled_distances(case):
     return np.array([*result, samples.info.squared_error[0, -10:].mean() / P])
 
 
-sampled = {case: sampled_distances(case) for case in D3 if case[1] == "non-lazy"}
+sampled = {
+    case: sampled_distances(case) for case in D3 if case[1] == "non-lazy" and case[0] in settings.sampled
+}
 for case, (same, different, prior_same, prior_different, error) in sampled.items():
     print(
         f"{case[0]:10s} posterior: same class {same:.3f}, different {different:.3f}; "
@@ -1245,7 +1318,7 @@ claims.record(
 merge = np.array([sampled[c][0] / sampled[c][2] for c in sampled])
 claims.record(
     "D3",
-    "sampling: same-class squared distance over the prior's (linear, sigmoidal, ReLU)",
+    f"sampling: same-class squared distance over the prior's ({', '.join(settings.sampled)})",
     computed=merge,
     expected="0 if the pair merged, as two-point descent from small weights would have it",
     passed=bool(merge.max() < 0.1),

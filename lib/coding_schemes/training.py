@@ -186,11 +186,11 @@ class Architecture:
         def layer_below(carry, layer):
             (of_h, skipped), (weights, mask, slope) = carry, layer
             error = slope * of_h  # of the preactivation, given that of the activation
-            of_below = _drop(_times(weights.T, error), mask) + skipped
+            of_below = _drop(_transposed_times(weights, error), mask) + skipped
             return (of_below, of_h if self.kind == "skip" else skipped), error
 
         output_error = (outputs - targets).T / len(targets)
-        of_h = _drop(_times(readout.T, output_error), masks[2])
+        of_h = _drop(_transposed_times(readout, output_error), masks[2])
         (of_h, _), errors = jax.lax.scan(
             layer_below, (of_h, jnp.zeros_like(of_h)), (hidden, masks[1], slopes[1]), reverse=True
         )
@@ -219,21 +219,21 @@ class Architecture:
             (below, h), (index, weights, bias) = carry, layer
             kept = mask(index, h)
             x = _drop(h, kept)
-            new, slope = activate(_times(weights, x) + bias)
+            new, slope = activate(weights @ x + bias)
             if self.kind == "skip":
                 new = new + below
             return (h, new), (new, x, kept, slope)
 
         kept = mask(0, inputs)
         first_input = _drop(inputs, kept)
-        h_first, first_slope = activate(_times(first, first_input) + first_bias)
+        h_first, first_slope = activate(first @ first_input + first_bias)
         indices = jnp.arange(1, self.depth)
         (_, h), (hs, xs, all_kept, slopes) = jax.lax.scan(
             next_layer, (jnp.zeros_like(h_first), h_first), (indices, hidden, hidden_biases)
         )
         last_kept = mask(self.depth, h)
         last_input = _drop(h, last_kept)
-        outputs = (_times(readout, last_input) + readout_bias).T
+        outputs = (readout @ last_input + readout_bias).T
         for_backward = (first_input, xs, last_input), (kept, all_kept, last_kept), (first_slope, slopes)
         return outputs, jnp.concatenate([h_first[None], hs]), for_backward
 
@@ -514,10 +514,11 @@ def _drop(h: Array, kept: Array | None) -> Array:
     return h if kept is None else jnp.where(kept, h / (1 - DROPOUT), 0.0)
 
 
-def _times(weights: Array, h: Array) -> Array:
-    if h.shape[1] > FEW_INPUTS:
-        return weights @ h
-    return jnp.stack([weights @ h[:, p] for p in range(h.shape[1])], axis=1)
+def _transposed_times(weights: Array, errors: Array) -> Array:
+    """weights.T @ errors; for few inputs as a sum over rows, which reads the weights in place."""
+    if errors.shape[1] > FEW_INPUTS:
+        return weights.T @ errors
+    return jnp.sum(weights[None] * errors.T[:, :, None], axis=1).T
 
 
 def _multiply_out(gradients):
