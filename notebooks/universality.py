@@ -871,16 +871,16 @@ claims.record(
 # at small weights the representation should collapse along it. At *very* low weights the two contexts
 # should merge as well, since each point has a partner in the other with the same target. A tanh network of
 # 4 hidden layers and 100 units; batches of 64. At the paper's rates and epochs our tanh networks with low
-# weights stay on their plateau, where the loss is half the targets' variance. So these two were given eight
-# times the rate and half the epochs after the first runs, four times the training in all; the `paper` preset
-# also runs and records the published rates and epochs. The `quick` preset takes 15 positions along each
-# axis, batches of 16 and as many steps.
+# weights stay on their plateau, where the loss is half the targets' variance. So after the first runs these
+# two were given eight times the rate, and the low ones half the epochs; the `paper` preset also runs and
+# records the published rates and epochs. The `quick` preset takes 15 positions along each axis, batches of 16
+# and as many steps.
 
 # %%
 BLOBS = {  # gain, learning rate, epochs
     "high": (2.0, 0.0015, 750),
     "low": (0.5, 0.12, 750),
-    "very low": (0.275, 0.4, 1000),
+    "very low": (0.275, 0.4, 2000),
     "low as published": (0.5, 0.015, 1500),
     "very low as published": (0.275, 0.05, 2000),
 }
@@ -974,7 +974,7 @@ claims.record(
     note="" if collapsed else f"last loss {blob_runs['low'][2]:.2g}",
     control=claims.Control("high weights", high[0], bool(high[0] < 0.1)),
 )
-lined = lowest[1] < 0.1 and lowest[1] < low[1]
+lined = lowest[1] < 0.1 and lowest[1] < low[1] and blob_runs["very low"][2] < 1e-2
 claims.record(
     "C8",
     "squared distance of equal-target points of the two contexts over their spread: very low and low weights",
@@ -982,9 +982,7 @@ claims.record(
     expected="very low: 0, a single line; low: two lines",
     tolerance=0.1,
     passed=bool(lined),
-    note=""
-    if lined
-    else f"the contexts have not merged when the loss has fallen to {blob_runs['very low'][2]:.2g}",
+    note=f"last loss of the very low weights {blob_runs['very low'][2]:.2g}",
 )
 for name in settings.published_blobs:
     ratio, last = collapse(blob_runs[name][1])[0], blob_runs[name][2]
