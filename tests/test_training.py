@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 from coding_schemes import networks, training
+from coding_schemes.theory import two_point
 
 INPUTS = np.array([[-1.0, 0.0], [0.5, 1.0]])
 TARGETS = np.array([[0.6], [1.3]])
@@ -153,6 +154,9 @@ def test_stopping_holds_the_last_record_and_divergence_is_counted():
         run = training.train(model, jax.random.key(0), INPUTS, TARGETS, learning_rate=50.0, **options)
     assert run.num_unconverged == 2
     assert np.all(run.num_steps < 2000)
+    diverged = two_point.measure(run.tracked["H"][0, :, 0], run.tracked["outputs"][0], TARGETS)
+    with pytest.raises(ValueError, match="the training run diverged"):
+        two_point.fit(run.times, *diverged, 1.0, 0.5)
 
 
 @pytest.mark.parametrize("scaling", ["lazy", "non-lazy"])

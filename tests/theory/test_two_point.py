@@ -210,5 +210,10 @@ def test_bad_trajectories_are_refused(trajectory):
         two_point.fit(TIMES, trajectory.H * np.nan, trajectory.Q, trajectory.w, 1.0, 0.5)
     with pytest.raises(ValueError, match="never changes"):
         two_point.fit(TIMES, 0 * trajectory.H + 1, trajectory.Q, trajectory.w, 1.0, 0.5)
+    merged = np.concatenate([[0.0], trajectory.H[1:]])
+    with pytest.raises(ValueError, match="H0: got 0.*zero distance at the start"):
+        two_point.fit(TIMES, merged, trajectory.Q, trajectory.w, 1.0, 0.5)
+    with pytest.raises(ValueError, match="dx2: got 0"):
+        two_point.fit(TIMES, trajectory.H, trajectory.Q, trajectory.w, 0.0, 0.5)
     with pytest.raises(ValueError, match="times"):
         two_point.solve(*START, **RATES, dy2=0.5, times=[0.0, 0.0])
