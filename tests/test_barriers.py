@@ -43,6 +43,19 @@ def test_a_symmetry_that_is_not_broken_costs_nothing():
     assert path.lengths[-1] == pytest.approx(np.pi, rel=0.01)
 
 
+def test_one_program_serves_all_parameters():
+    traces = []
+
+    def scaled(state, height):
+        traces.append(height)
+        return height * (1 - state**2) ** 2
+
+    ends = [jnp.array(-1.0), jnp.array(1.0)]
+    barrier = [minimum_energy_path(scaled, ends, h, step_size=0.02).barrier for h in (1.0, 3.0)]
+    np.testing.assert_allclose(barrier, [1.0, 3.0], rtol=1e-3)
+    assert len(traces) <= 5
+
+
 def test_an_unfinished_path_says_so():
     with pytest.warns(UserWarning, match="still moved"):
         path = minimum_energy_path(double_well, [at(-1, 0), at(1, 0)], step_size=1e-3, num_steps=20)

@@ -4,12 +4,13 @@ Activations φ have shape (…, N, P): neurons before inputs, with any leading a
 code is the set of classes that activate a neuron, kept as booleans (…, N, C) and written "1-1-0".
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import arviz
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binomtest
+from scipy.stats import binomtest, kstest, kstwo
 
 ACTIVE_THRESHOLD = 0.5  # half-way up the sigmoidal nonlinearity
 
@@ -514,12 +515,53 @@ def autocorrelation(series: ArrayLike, max_lag: int) -> np.ndarray:
     return np.array(products) / variance
 
 
+class Agreement(NamedTuple):
+    """Kolmogorov–Smirnov test of correlated draws.
+
+    Attributes:
+        statistic: largest distance D between the two distribution functions.
+        pvalue: of D for `num_independent` independent draws.
+        num_independent: number of draws over their autocorrelation time.
+    """
+
+    statistic: float
+    pvalue: float
+    num_independent: float
+
+
+def ks_test(values: ArrayLike, cdf: Callable[[np.ndarray], np.ndarray]) -> Agreement:
+    """Kolmogorov–Smirnov test of a property of neurons that is correlated in time.
+
+    The autocorrelation time τ is that of the rank cdf(x) of single neurons around the population's mean,
+    summed up to its first zero; neurons that never change their place count once per chain.
+
+    Args:
+        values: property of each neuron, shape (chains, samples, N).
+        cdf: predicted distribution function, elementwise.
+
+    Returns:
+        An Agreement.
+
+    Raises:
+        ValueError: wrong number of axes.
+    """
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 3:
+        raise ValueError(f"values: got shape {values.shape}, needs (chains, samples, N)")
+    ranks = np.asarray(cdf(values))
+    memory = autocorrelation(ranks[..., None], values.shape[1] - 1)
+    positive = memory[: np.argmax(memory <= 0) if np.any(memory <= 0) else len(memory)]
+    time = float(np.clip(2 * positive.sum() - 1, 1, values.shape[1]))
+    statistic = float(kstest(ranks.ravel(), "uniform").statistic)
+    return Agreement(statistic, float(kstwo.sf(statistic, round(values.size / time))), values.size / time)
+
+
 class PermutationOrder(NamedTuple):
     """Order parameter of permutation symmetry.
 
     Attributes:
         value: 0 where it is restored (every neuron explores the whole posterior), 1 where it is frozen.
-        standard_error: from the spread over neurons.
+        standard_error: of the ratio, from the spread over neurons.
     """
 
     value: float
@@ -550,8 +592,11 @@ def permutation_order(series: ArrayLike) -> PermutationOrder:
     half = deviation.shape[1] // 2
     if half < 1:
         raise ValueError(f"series: got {deviation.shape[1]} sample, needs at least 2")
-    products = np.sum(deviation[:, :half].mean(axis=1) * deviation[:, half:].mean(axis=1), axis=-1) / variance
-    return PermutationOrder(float(products.mean()), float(products.std() / products.size**0.5))
+    products = np.sum(deviation[:, :half].mean(axis=1) * deviation[:, half:].mean(axis=1), axis=-1)
+    value = products.mean() / variance
+    own = np.square(deviation).sum(axis=-1).mean(axis=1)  # a neuron's share of the denominator
+    spread = np.std(products - value * own) / variance
+    return PermutationOrder(float(value), float(spread / products.size**0.5))
 
 
 class NeuralCollapse(NamedTuple):
