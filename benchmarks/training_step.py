@@ -1,120 +1,225 @@
-"""One training step of paper C's default network (20 × 500): ours, PyTorch's, the memory's limit.
+"""One training step of paper C's default network (20 × 500, two points): ours, PyTorch's, the memory's limit.
 
     python benchmarks/training_step.py [--peer PYTHON]
 
-PyTorch is not a dependency of the book: give an interpreter that has it, or install it here. The limit is the
-time to read the weights twice (forward, backward) and to read and write them once (update), at the bandwidth
-of this machine's memory, measured on an array far larger than its caches. The weights (19 MB) may fit
-in the last-level cache, which is faster; so the same limit is also given at the bandwidth measured on
-arrays of the weights' own size.
+PyTorch is not a dependency of the book: give an interpreter that has it, or install it here. Both start from
+the same weights and must reach the same loss. The limit is the time to read the weights twice (forward,
+backward) and to read and write them once (update). It is given at two bandwidths, each measured by scaling
+an array in place: of the memory, on an array far larger than the caches, and of the caches, on an array
+of the weights' own size (19 MB, which the last-level cache may hold). Results go to
+results/training_step.json and .md.
 """
 
 import argparse
 import json
+import os
+import platform
 import subprocess
 import sys
+import tempfile
 import time
+from datetime import date
 from pathlib import Path
 
-WIDTH, DEPTH = 500, 20
-STEPS = 200
+import jax
+import jax.numpy as jnp
+import numpy as np
+from coding_schemes import tasks, training
+
+WIDTH, DEPTH, RATE = 500, 20, 0.005
+STEPS, REPEATS = 100, 25
+TOLERANCE = 1e-3  # relative difference of the losses after STEPS steps in single precision
+WEIGHTS = 4 * WIDTH**2 * (DEPTH - 1)  # bytes
+RESULTS = Path(__file__).parent / "results"
+TASK = tasks.two_points()
+MODEL = training.Architecture(width=WIDTH, depth=DEPTH)
+
+PEER = f"""
+import json, os, sys, time
+import numpy as np
+import torch
+torch.set_num_threads(len(os.sched_getaffinity(0)))
+given = np.load(sys.argv[1])
+first, hidden, readout = (torch.from_numpy(given[name]) for name in ("first", "hidden", "readout"))
+matrices = [first, *hidden, readout]
+layers = torch.nn.ModuleList(torch.nn.Linear(w.shape[1], w.shape[0]) for w in matrices)
+x, y = torch.from_numpy(given["inputs"].T.copy()), torch.from_numpy(given["targets"])
+optimizer = torch.optim.SGD(layers.parameters(), lr={RATE})
+
+def start():
+    with torch.no_grad():
+        for layer, weights in zip(layers, matrices):
+            layer.weight.copy_(weights)
+            layer.bias.zero_()
+
+def step():
+    optimizer.zero_grad()
+    h = x
+    for layer in layers[:-1]:
+        h = torch.nn.functional.leaky_relu(layer(h))
+    loss = 0.5 * torch.nn.functional.mse_loss(layers[-1](h), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+start()
+for _ in range({STEPS}):
+    step()
+last = float(step())
+times = []
+for _ in range({REPEATS}):
+    start_time = time.perf_counter()
+    for _ in range({STEPS}):
+        step()
+    times.append((time.perf_counter() - start_time) / {STEPS})
+print(json.dumps({{"seconds": times, "loss": last, "version": torch.__version__}}))
+"""
 
 
-def best_time(function, repeats=9):
-    """Shortest of several times, seconds."""
+def times_of(function, repeats=REPEATS):
+    """Several times, seconds."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
         function()
         times.append(time.perf_counter() - start)
-    return min(times)
+    return np.array(times)
 
 
-def bandwidth(megabytes):
-    """Bytes read plus written per second while an array is scaled in place."""
-    import jax
-    import jax.numpy as jnp
-
-    passes = max(1, 4000 // megabytes)
+def bandwidth(num_bytes):
+    """Bytes read plus written per second while an array is scaled in place, the best of several runs."""
+    passes = max(2, int(2e9 / num_bytes))
 
     def scale(x, factor):
         return jax.lax.fori_loop(0, passes, lambda i, y: y * factor, x)
 
     scale = jax.jit(scale, donate_argnums=0)
-    x = jnp.ones(megabytes * 250_000, jnp.float32)
-    factor = jnp.float32(1.0000001)
+    x, factor = jnp.ones(num_bytes // 4, jnp.float32), jnp.float32(1.0000001)
     x = jax.block_until_ready(scale(x, factor))
 
     def once():
         nonlocal x
         x = jax.block_until_ready(scale(x, factor))
 
-    return 2 * x.nbytes * passes / best_time(once)
+    return 2 * x.nbytes * passes / times_of(once).min()
+
+
+def run(num_steps):
+    """Our training; the last loss."""
+    return training.train(
+        MODEL, jax.random.key(0), TASK.inputs, TASK.targets,
+        learning_rate=RATE, num_steps=num_steps, record_every=num_steps, converged_loss=1e9,
+    ).loss[0, -1]  # fmt: skip
 
 
 def ours():
-    """Seconds per step of training.train; the difference of two lengths takes out start and records."""
-    import jax
-    from coding_schemes import tasks, training
-
-    task = tasks.two_points()
-
-    def run(steps):
-        training.train(
-            training.Architecture(width=WIDTH, depth=DEPTH), jax.random.key(0), task.inputs, task.targets,
-            learning_rate=0.005, num_steps=steps, record_every=steps, converged_loss=1e9,
-        )  # fmt: skip
-
-    run(STEPS)
-    return (best_time(lambda: run(2 * STEPS)) - best_time(lambda: run(STEPS))) / STEPS
-
-
-PEER = f"""
-import json, os, time, torch
-torch.set_num_threads(len(os.sched_getaffinity(0)))
-sizes = [1] + {DEPTH} * [{WIDTH}] + [1]
-layers = torch.nn.ModuleList(torch.nn.Linear(i, o) for i, o in zip(sizes[:-1], sizes[1:]))
-x, y = torch.tensor([[-1.0], [0.0]]), torch.tensor([[0.6], [1.307]])
-optimizer = torch.optim.SGD(layers.parameters(), lr=0.005)
-def step():
-    optimizer.zero_grad()
-    h = x
-    for layer in layers[:-1]:
-        h = torch.nn.functional.leaky_relu(layer(h))
-    (0.5 * torch.nn.functional.mse_loss(layers[-1](h), y)).backward()
-    optimizer.step()
-best = float("inf")
-for _ in range(9):
+    """Seconds per step, each from a long and a short run: the difference takes out start and records."""
+    short, long = STEPS // 10, STEPS + STEPS // 10
     start = time.perf_counter()
-    for _ in range(50):
-        step()
-    best = min(best, (time.perf_counter() - start) / 50)
-print(json.dumps({{"seconds": best, "version": torch.__version__}}))
-"""
+    run(short)
+    compilation = time.perf_counter() - start
+    run(long)
+    short_time = times_of(lambda: run(short)).min()
+    return (times_of(lambda: run(long)) - short_time) / STEPS, compilation
+
+
+def peer(interpreter):
+    """PyTorch's seconds per step and loss from our initial weights, or the reason why there are none."""
+    key = jax.random.split(jax.random.fold_in(jax.random.key(0), 0), 3)[0]
+    weights = MODEL.init(key, *TASK.inputs.shape[:1], TASK.num_targets).weights
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "start.npz"
+        single = {"inputs": np.float32(TASK.inputs), "targets": np.float32(TASK.targets)}
+        np.savez(path, **dict(zip(("first", "hidden", "readout"), weights)), **single)
+        done = subprocess.run(
+            [interpreter, "-c", PEER, str(path)], capture_output=True, text=True, check=False, cwd=folder
+        )
+    if done.returncode:
+        return {"missing": done.stderr.strip().splitlines()[-1]}
+    return json.loads(done.stdout)
+
+
+def processor():
+    """Model name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def markdown(results):
+    """The results as a table."""
+    rows = [("coding_schemes", f"{results['ours_ms']:.2f}", "")]
+    for name, limit in results["limits"].items():
+        label = f"limit: {name}, {limit['gigabytes_per_second']:.0f} GB/s"
+        rows.append((label, f"{limit['ms']:.2f}", f"{limit['reached']:.0%}"))
+    if "torch_ms" in results:
+        rows.append(
+            (
+                f"PyTorch {results['torch']}, eager",
+                f"{results['torch_ms']:.2f}",
+                f"{results['speedup']:.1f} ×",
+            )
+        )
+    lines = [
+        f"One step of gradient descent, {DEPTH} × {WIDTH} units, two points, single precision; medians of "
+        f"{REPEATS} runs of {STEPS} steps. Measured on {results['date']}: {results['machine']}, "
+        f"{results['cores']} cores, JAX {results['jax']}. Compilation {results['compilation_s']:.1f} s.",
+        "",
+        "| | ms per step | share of the limit reached, or ours over PyTorch |",
+        "| --- | --- | --- |",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", default=sys.executable, help="Python interpreter with PyTorch")
     arguments = parser.parse_args()
-    weights = 4 * WIDTH**2 * (DEPTH - 1)
-    step = ours()
-    memory, cache = bandwidth(800), bandwidth(round(weights / 1e6))
-    print(f"coding_schemes: {1e3 * step:.2f} ms per step, weights {weights / 1e6:.1f} MB")
-    for name, speed in (("memory", memory), ("arrays of the weights' size", cache)):
-        limit = 4 * weights / speed
-        print(f"limit at {speed / 1e9:.1f} GB/s ({name}): {1e3 * limit:.2f} ms, reached {limit / step:.0%}")
-    peer = subprocess.run(
-        [arguments.peer, "-c", PEER], capture_output=True, text=True, check=False, cwd=Path.home()
-    )
-    if peer.returncode:
-        print("PyTorch: not measured,", peer.stderr.strip().splitlines()[-1])
-        return
-    result = json.loads(peer.stdout)
-    print(
-        f"PyTorch {result['version']} eager: {1e3 * result['seconds']:.2f} ms per step, "
-        f"{result['seconds'] / step:.1f} times ours"
-    )
+    times, compilation = ours()
+    step = float(np.median(times))
+    results = {
+        "date": date.today().isoformat(),
+        "machine": processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "jax": jax.__version__,
+        "ours_ms": 1e3 * step,
+        "ours_best_ms": 1e3 * float(times.min()),
+        "compilation_s": compilation,
+        "limits": {},
+    }
+    for name, size in (("memory", 400_000_000), ("arrays of the weights' size", WEIGHTS)):
+        speed = bandwidth(size)
+        limit = 4 * WEIGHTS / speed
+        results["limits"][name] = {
+            "gigabytes_per_second": speed / 1e9,
+            "ms": 1e3 * limit,
+            "reached": limit / step,
+        }
+    other = peer(arguments.peer)
+    if "missing" in other:
+        print("PyTorch: not measured,", other["missing"])
+    else:
+        last = run(STEPS)
+        difference = abs(other["loss"] / last - 1)
+        if difference > TOLERANCE:
+            raise SystemExit(
+                f"losses differ by {difference:.1e} after {STEPS} steps: {last}, {other['loss']}"
+            )
+        seconds = float(np.median(other["seconds"]))
+        results |= {
+            "torch": other["version"],
+            "torch_ms": 1e3 * seconds,
+            "torch_best_ms": 1e3 * min(other["seconds"]),
+            "speedup": seconds / step,
+            "loss_difference": difference,
+        }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "training_step.json").write_text(json.dumps(results, indent=1) + "\n")
+    (RESULTS / "training_step.md").write_text(markdown(results))
+    print(markdown(results))
 
 
 if __name__ == "__main__":
