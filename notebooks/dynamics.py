@@ -58,11 +58,9 @@ settings = presets.choose(
         spans=dict(linear=600.0, sigmoidal=80.0, relu=80.0, deep=40.0),
         num_times=30,
         least_pass=3,
-        small=60,
-        small_span=40.0,
         small_deep=(),
         barrier_sizes=(20, 40, 60),
-        barrier_temperatures=(0.005, 0.02, 0.16),
+        barrier_temperatures=(0.005, 0.01, 0.02, 0.04, 0.16),
         num_frames=10,
     ),
     paper=dict(
@@ -71,12 +69,10 @@ settings = presets.choose(
         temperature=0.01,
         num_samples=400,
         num_warmup=200,
-        spans=dict(linear=800.0, sigmoidal=120.0, relu=220.0, deep=40.0),
+        spans=dict(linear=800.0, sigmoidal=160.0, relu=300.0, deep=40.0),
         num_times=100,
         least_pass=10,
-        small=100,
-        small_span=100.0,
-        small_deep=("linear", "relu"),
+        small_deep=(("linear", 50, 300.0), ("relu", 100, 60.0)),
         barrier_sizes=(25, 50, 100),
         barrier_temperatures=(0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16),
         num_frames=40,
@@ -191,7 +187,8 @@ def follow(nonlinearity, size, span, stream, depth=1):
     posterior = Posterior(task, Network(depth, size, nonlinearity), T)
     rest = equilibrium(posterior, task, stream)
     interval = span / settings.num_samples
-    steps = int(np.ceil(interval / (T / 3)))
+    longest = min(T / 3, 2 * float(rest.info.step_size[0, -1]) ** 2)  # the second where it is stiffer
+    steps = int(np.ceil(interval / longest))
     options = dict(method="plain_langevin", step_size=(2 * interval / steps) ** 0.5, langevin_steps=steps)
     counts = dict(num_samples=settings.num_samples, num_chains=1, num_warmup=0)
     moving = sample(posterior, jax.random.fold_in(key, stream + 1), init=rest.final, **options, **counts)
@@ -213,13 +210,11 @@ schemes = ("linear", "sigmoidal", "relu")
 sizes = {"linear": settings.num_linear, "sigmoidal": N, "relu": N}
 jobs = {scheme: (scheme, sizes[scheme], settings.spans[scheme], 10 * k) for k, scheme in enumerate(schemes)}
 jobs = {"deep": ("sigmoidal", N, settings.spans["deep"], 30, 2), **jobs}
-small = {
-    name: (name, settings.small, settings.small_span, 40 + 10 * k, 2)
-    for k, name in enumerate(settings.small_deep)
-}
+small = {f"{job[0]}, two layers": (*job, 40 + 10 * k, 2) for k, job in enumerate(settings.small_deep)}
 with ThreadPoolExecutor(2) as pool:  # two programs are compiled and run at a time
-    followed = pool.map(lambda job: follow(*job), [*jobs.values(), *small.values()])
-    followed = dict(zip([*jobs, *(f"{name}, two layers" for name in small)], followed, strict=True))
+    followed = dict(
+        zip(jobs | small, pool.map(lambda job: follow(*job), (jobs | small).values()), strict=True)
+    )
 runs = {scheme: followed[scheme] for scheme in schemes}
 labels = {scheme: toy(scheme, sizes[scheme]).labels for scheme in schemes}
 
@@ -489,7 +484,7 @@ claims.record(
 # %% tags=["hide-input"]
 deep, deep_labels = followed["deep"], labels["sigmoidal"]
 phi = NONLINEARITIES["sigmoidal"]
-shown_neurons = np.sort(rng.choice(N, 40, replace=False))
+shown_neurons = np.sort(rng.choice(N, min(N, 40), replace=False))
 settled = [coding.settled_codes(means) for means in deep.means]
 
 
@@ -704,8 +699,9 @@ plotting.publish(
 # ## Permutation symmetry over the length of the run
 #
 # The order parameter {eq}`eq-dynamics-order` of the class means, for the first part of each run up to a
-# growing length. It falls to zero in every linear layer, slowly in the first layer of the deep sigmoidal
-# network, and stays near one in the feature layers of nonlinear networks.
+# growing length. It falls to zero in the linear network, more slowly in the first layer of the deep sigmoidal
+# network, and stays near one in the feature layers of the nonlinear ones. (The paper preset adds linear and
+# ReLU networks of two layers, at smaller sizes.)
 
 
 # %%
@@ -726,7 +722,7 @@ order = {
 frozen = {name: (values[-1], errors[-1]) for name, (_, values, errors) in order.items()}
 
 # %%
-expected_frozen = [name for name in frozen if "linear" not in name and "layer 1" not in name]
+expected_frozen = ["sigmoidal, L = 1", "relu, L = 1", "sigmoidal, L = 2, layer 2"]
 lowest = min(expected_frozen, key=lambda name: frozen[name][0])
 claims.record(
     "A21",
@@ -860,11 +856,14 @@ def swap_path(posterior, weights, pair):
     """Path of minimum energy that exchanges a pair, one neuron after the other, from a minimum of U."""
     waypoints = [weights, exchanged(weights, *pair, both=False), exchanged(weights, *pair)]
     step = 0.4 * float(posterior.temperature)
-    options = dict(step_size=step, num_images=21, num_steps=int(6 / step))
+    options = dict(step_size=step, num_images=21, num_steps=int(8 / step), tolerance=0.5)
     return barriers.minimum_energy_path(energy, waypoints, posterior, **options)
 
 
 # %%
+codes_of_size = {size: sigmoidal.solve(toy("sigmoidal", size), T) for size in settings.barrier_sizes}
+
+
 def planted(nonlinearity, size, temperature):
     """A network with the codes and occupancies of the theory, slid down into its minimum of U."""
     task = toy(nonlinearity, size)
@@ -876,7 +875,7 @@ def planted(nonlinearity, size, temperature):
         z = readouts @ theory.feature_slopes.T
         code = np.zeros(size, int)
     else:
-        theory = sigmoidal.solve(task, T)
+        theory = codes_of_size[size]
         code = np.searchsorted(np.cumsum(theory.probabilities), (np.arange(size) + 0.5) / size)
         readouts, z = theory.readouts[code], 2.0 * theory.codes[code][:, task.labels] - 1
     return posterior, code, slide(posterior, posterior.planted(z, readouts), 0.4 * temperature)
@@ -948,7 +947,8 @@ plotting.publish(
 # The neurons go one after the other, each over a hill that two classes make it climb in turn. (The dips are
 # networks with one more neuron in a code that a minimum of $U$ alone, without fluctuations, prefers.) The
 # largest single climb grows with the number of inputs, as {eq}`eq-dynamics-rate` has it, and falls with
-# temperature, here together with the theory's free-energy pass scaled to the same $P$:
+# temperature, here together with the theory's free-energy pass scaled to the same $P$. (The pass is the
+# lowest one that leads to any other code. It jumps up where the code 1-1-1, the nearest, disappears.)
 
 # %% tags=["hide-input"]
 plotting.publish(
