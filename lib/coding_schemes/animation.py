@@ -20,9 +20,9 @@ DOTS_PER_INCH = 120
 PALETTE_SIZE = 96  # colours per frame; a third of the bytes of a full-colour image, and no visible steps
 
 _PLAYER = """<style>
-@media print {{ #{id} .player {{ display: none }} }}
 #{id} .player {{ display: flex; gap: 0.6rem; align-items: center; justify-content: center }}
 #{id} .player input {{ flex: 0 1 24rem }}
+@media print {{ #{id} .player {{ display: none }} }}
 </style>
 <div class="player"><button type="button">Play</button>
 <input type="range" min="0" max="{last}" value="{still}" aria-label="frame"></div>
