@@ -24,18 +24,18 @@
 # are coded as sharply, and the code is lost on test images.
 
 # %% tags=["parameters"]
-preset = "quick"  # quick or paper
+preset = "quick"  # quick, paper or full; full makes the run on all of CIFAR-10 and wants a GPU
 seed = 0
-num_inputs = None  # P, training images; None: the preset's
-width = None  # N
-num_draws = None  # independent draws of the training images
-num_test = None  # test images
-temperature = None  # T, rescaled as in the primer
+num_inputs: int | None = None  # P, training images; None: the preset's
+width: int | None = None  # N
+num_draws: int | None = None  # independent draws of the training images
+num_test: int | None = None  # test images
+temperature: float | None = None  # T, rescaled as in the primer
 dataset = "mnist"  # your own task, last section: mnist, fashion_mnist or cifar10
-classes = (0, 1, 2)  # its classes
-own_nonlinearity = "erf"  # sigmoidal, relu, linear, erf
-y_plus = 1.0
-y_minus = 0.0
+classes: tuple[int, ...] = (0, 1, 2)  # its classes
+nonlinearity = "erf"  # its network: sigmoidal, relu, linear, erf or tanh
+y_plus: float = 1.0  # its targets: of an image's own class
+y_minus: float = 0.0  # and of the others
 
 # %% tags=["hide-input"]
 import jax
@@ -45,7 +45,7 @@ import json
 
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import claims, coding, generalization, paths, plotting, presets, tasks
+from coding_schemes import claims, coding, generalization, large_run, paths, plotting, presets, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import gaussian_process, mean_field
@@ -58,17 +58,17 @@ given = {
     "num_test": num_test,
     "temperature": temperature,
 }
-settings = presets.choose(
-    preset,
-    quick={"num_inputs": 60, "width": 60, "num_draws": 2, "num_test": 300, "temperature": 0.01},
-    paper={"num_inputs": 100, "width": 100, "num_draws": 5, "num_test": 1000, "temperature": 0.01},
-    given=given,
-)
+quick = {"num_inputs": 60, "width": 60, "num_draws": 2, "num_test": 300, "temperature": 0.01}
+quick |= {"num_scaled_draws": 1, "width_factors": (0.5, 1, 2)}
+paper = {"num_inputs": 100, "width": 100, "num_draws": 5, "num_test": 1000, "temperature": 0.01}
+paper |= {"num_scaled_draws": 3, "width_factors": (0.5, 1, 2, 4)}
+settings = presets.choose(preset, quick=quick, paper=paper, full={}, given=given)
 P, N, T = settings.num_inputs, settings.width, settings.temperature
 key = jax.random.key(seed)
 NAMES = ("linear", "sigmoidal", "relu")
 for name, value in vars(settings).items():
     glue(name, value, display=False)
+FOLDER = paths.repository_root() / "data" / "results"
 
 
 def check(id, quantity, computed, passes, tolerance, control, reason, **options):
@@ -362,16 +362,24 @@ check(
 
 
 # %% tags=["hide-input"]
-def class_errors(sampled, spread, theory, process, names, colors):
-    """Error of each class: sampled bars, theory circles, Gaussian process triangles."""
+def class_errors(sampled, theory, process, names, colors):
+    """Error of each class, mean and standard error over draws: bars, circles, triangles."""
     figure, grid = plt.subplots(1, len(names), figsize=(plotting.WIDTH, 3.2), sharey=True, squeeze=False)
-    axes, position = grid[0], np.arange(sampled.shape[1])
+    axes, position = grid[0], np.arange(sampled.shape[2])
+
+    def mean_and_error(errors):
+        draws = errors.shape[0]
+        return errors.mean(axis=0), errors.std(axis=0, ddof=1) / draws**0.5 if draws > 1 else None
+
     for k, axis in enumerate(axes):
-        axis.bar(
-            position, sampled[k], 0.6, yerr=spread[k], color=colors[k], alpha=0.75, capsize=3, label="sampled"
-        )
-        axis.plot(position, theory[k], "o", color="#1A1A1A", label="theory")
-        axis.plot(position, process[k], "^", color="#8C6BB1", markersize=7, label="Gaussian process")
+        mean, error = mean_and_error(sampled[k])
+        axis.bar(position, mean, 0.6, yerr=error, color=colors[k], alpha=0.75, capsize=5, label="sampled")
+        for errors, marker, color, shift, label in (
+            (theory[k], "o", "#1A1A1A", -0.15, "theory"),
+            (process[k], "^", "#8C6BB1", 0.15, "Gaussian process"),
+        ):
+            mean, error = mean_and_error(errors)
+            axis.errorbar(position + shift, mean, error, fmt=marker, color=color, capsize=2, label=label)
         axis.set(title=names[k], xlabel="class", xticks=position)
     axes[0].set_ylabel(r"generalization error $\varepsilon_r$")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
@@ -388,10 +396,9 @@ sampled, theory, process = errors(runs)
 plotting.publish(
     class_errors,
     "class_errors",
-    sampled=sampled.mean(axis=1),
-    spread=sampled.std(axis=1, ddof=1) / np.sqrt(settings.num_draws),
-    theory=theory.mean(axis=1),
-    process=process.mean(axis=1),
+    sampled=sampled,
+    theory=theory,
+    process=process,
     names=NAMES,
     colors=[plotting.COLORS[name] for name in NAMES],
 )
@@ -453,6 +460,15 @@ mean_ratio = np.array(
     [np.mean([run[1].mean_error.mean() / run[3].mean_error.mean() for run in runs[name]]) for name in NAMES]
 )
 total_ratio = (sampled.mean(axis=2) / process.mean(axis=2)).mean(axis=1)
+
+
+def share_of_variance(name):
+    """Part of the gain over the Gaussian process that is absent variance."""
+    less = np.mean([(run[3].variance - run[1].variance.mean()).mean() for run in runs[name]])
+    return less / np.mean([(run[3].total - run[1].error).mean() for run in runs[name]])
+
+
+# %%
 for k, name in enumerate(NAMES):
     check(
         "A33",
@@ -461,7 +477,8 @@ for k, name in enumerate(NAMES):
         lambda value: value > 0.75,
         "a gain below 25 %",
         ("the same with the variances included", total_ratio[k]),
-        "with so few images the mean of this network is clearly better than its process's",
+        "the mean itself is clearly better where codes saturate and the images are few; still "
+        f"{share_of_variance(name):.0%} of this network's gain is the absent variance",
         expected=1.0,
     )
 
@@ -539,7 +556,7 @@ glue("neglected_toy", neglected(tasks.toy(P, y_minus=0.5, seed=seed), 302), disp
 # Neurons keep their codes within a chain, so this is the variance around one chain's own mean.
 
 # %%
-widths = N * np.array([1, 2, 4]) // 2
+widths = (N * np.array(settings.width_factors)).astype(int)
 
 
 def predictor_variance(width, scaling):
@@ -598,10 +615,11 @@ plotting.publish(
 # The same with every image scaled to $|x|^2 = N_0$ and not centred.
 
 # %%
-scaled = {name: [experiment(name, 0, normalization="unit_norm")] for name in NAMES}
+draws = range(settings.num_scaled_draws)
+scaled = {n: [experiment(n, draw, normalization="unit_norm") for draw in draws] for n in NAMES}
 scaled_errors = errors(scaled)
 below = (scaled_errors[0] / scaled_errors[2]).max(axis=(1, 2))
-off = np.abs(scaled_errors[0] / scaled_errors[1] - 1).max(axis=(1, 2))
+off = np.abs(scaled_errors[0].mean(axis=1) / scaled_errors[1].mean(axis=1) - 1).max(axis=1)
 for k, name in enumerate(NAMES):
     check(
         "A26",
@@ -620,41 +638,92 @@ for k, name in enumerate(NAMES):
 # and not every set of preactivations is possible. The scheme stays redundant, and it still generalises.
 
 # %%
-narrow = tasks.projected(task, P // 2, seed=seed)
-squeezed = generalization.sampled(narrow, Network(1, N, "sigmoidal"), T, jax.random.fold_in(key, 500))
-squeezed_theory = generalization.predicted(narrow, "sigmoidal", T)
-squeezed_process = generalization.gaussian_process_error(narrow, "sigmoidal", T)
-occupied = coding.occupancy(coding.codes(squeezed.training_activations, narrow.labels))
-redundant = int(np.sum(occupied.fractions > 1.5 / N))
+narrow = [tasks.projected(run[0], P // 2, seed=seed + draw) for draw, run in enumerate(runs["sigmoidal"])]
+
+
+def on_narrow(scaling):
+    """Networks sampled on the projected digits, one per draw."""
+    network = Network(1, N, "sigmoidal", scaling)
+    keys = jax.random.split(jax.random.fold_in(key, 500), len(narrow))
+    return [generalization.sampled(one, network, T, k) for one, k in zip(narrow, keys, strict=True)]
+
+
+squeezed, squeezed_lazy = on_narrow("non-lazy"), on_narrow("lazy")
+squeezed_theory = np.array([generalization.predicted(one, "sigmoidal", T).error for one in narrow])
+squeezed_process = [generalization.gaussian_process_error(one, "sigmoidal", T) for one in narrow]
 
 # %%
-train_r2, test_r2 = transfer(narrow, squeezed)
+kept, lazy_kept = (
+    np.array([transfer(*pair) for pair in zip(narrow, ones, strict=True)])
+    for ones in (squeezed, squeezed_lazy)
+)
+shared = [
+    int(np.sum(coding.occupancy(coding.codes(one.training_activations, task.labels)).fractions > 1.5 / N))
+    for task, one in zip(narrow, squeezed, strict=True)
+]
+narrow_errors = np.array([one.error for one in squeezed])
+narrow_lazy_errors = np.array([one.error for one in squeezed_lazy])
+narrow_process = np.mean([one.total for one in squeezed_process], axis=0)
+variances_saved = [
+    np.mean([one.variance.mean() / one.total.mean() for one in ones])
+    for ones in (squeezed_process, [run[3] for run in runs["sigmoidal"]])
+]
+
+# %%
 check(
     "A29",
-    f"projected digits, P = 2 N0: test responses explained by the code (training: {train_r2:.2f})",
-    test_r2,
+    f"projected digits, P = 2 N0: test responses explained by the code (training: {kept[:, 0].mean():.2f})",
+    kept[:, 1].mean(),
     lambda value: value > 0.4,
     "at least 0.4",
-    ("lazy network, not projected", lazy_explained[:, 1].mean()),
+    ("lazy network on the same projections", lazy_kept[:, 1].mean()),
     "the projection removes half of what is known of an image",
+    uncertainty=kept[:, 1].std(ddof=1) / np.sqrt(len(kept)),
 )
+
+# %%
+right = [
+    np.mean(one.predictor.argmax(axis=1) == task.test_labels)
+    for task, one in zip(narrow, squeezed, strict=True)
+]
 check(
     "A29",
-    f"error over the Gaussian process's, worst class ({redundant} codes are shared by two neurons or more)",
-    (squeezed.error / squeezed_process.total).max(),
-    lambda value: value < 0.95 and redundant >= 2,
-    "below 0.95, with shared codes",
-    ("lazy network, not projected", lazy_ratio),
-    "one class is no better than the Gaussian process",
+    f"fraction of test images in the right class; codes shared by two neurons or more: {min(shared)}",
+    np.mean(right),
+    lambda value: value > 0.8 and min(shared) >= 2,
+    "above 0.8, with shared codes in every draw",
+    ("guessing", 1 / 3),
+    "the projection removes half of what is known of an image",
+    uncertainty=np.std(right, ddof=1) / np.sqrt(len(right)),
+)
+lazy_over_process = (narrow_lazy_errors.mean(axis=0) / narrow_process).max()
+check(
+    "A29",
+    "error over the Gaussian process's, worst class of the mean over draws",
+    (narrow_errors.mean(axis=0) / narrow_process).max(),
+    lambda value: value < 0.95,
+    "below 0.95",
+    ("predicting the mean target", (narrow[0].test_targets.var(axis=0) / narrow_process).max()),
+    f"little to save: variance is {variances_saved[0]:.0%} of the process's error here, and "
+    f"{variances_saved[1]:.0%} without the projection; a lazy network of this width has "
+    f"{lazy_over_process:.2f}",
 )
 
 # %% [markdown]
-# The sampled class errors are {glue:text}`projected_errors` and the theory's {glue:text}`projected_theory`.
+# The sampled class errors are {glue:text}`projected_errors` and the theory's {glue:text}`projected_theory`,
+# means over the draws. There is less to gain than before: new images lie in the space that the training
+# images span, so the Gaussian process is surer of itself, and its variance makes
+# {glue:text}`projected_variance:.0f` % of its error instead of {glue:text}`unprojected_variance:.0f` %. And a
+# lazy network as narrow as ours is no longer a Gaussian process: its error in the worst class is
+# {glue:text}`projected_lazy:.2f` of the process's.
 
 # %% tags=["hide-input"]
 as_text = lambda values: ", ".join(f"{value:.3f}" for value in values)  # noqa: E731
-glue("projected_errors", as_text(squeezed.error), display=False)
-glue("projected_theory", as_text(squeezed_theory.error), display=False)
+glue("projected_errors", as_text(narrow_errors.mean(axis=0)), display=False)
+glue("projected_theory", as_text(squeezed_theory.mean(axis=0)), display=False)
+glue("projected_lazy", lazy_over_process, display=False)
+glue("projected_variance", 100 * variances_saved[0], display=False)
+glue("unprojected_variance", 100 * variances_saved[1], display=False)
 
 # %% [markdown]
 # ## Natural images: the code is learned, and lost
@@ -668,7 +737,7 @@ glue("projected_theory", as_text(squeezed_theory.error), display=False)
 # %% tags=["hide-input"]
 def stored(name):
     """Arrays that a long job left in the repository."""
-    with np.load(paths.repository_root() / "data" / "results" / name) as arrays:
+    with np.load(FOLDER / name) as arrays:
         return dict(arrays)
 
 
@@ -732,82 +801,121 @@ glue("cifar_sampled", as_text(pictures["cifar_error"].mean(axis=0)), display=Fal
 # ## All ten classes
 #
 # Paper A goes on to all 50,000 training images and two hidden layers of 1,000 neurons, where the accuracy
-# reaches 0.45. That run is `python -m coding_schemes.large_run --pool full --num_inputs 50000 --width 1000
-# --output …`; it writes a checkpoint after every block, resumes from it, refuses one of another
-# configuration, and splits the images among the GPUs it finds. It needs a GPU and the complete data set.
-# What is stored with the book is a scaled version on a processor: width {glue:text}`ten_width`, $P$ up to
+# reaches 0.45. That run is this chapter's preset `full`, or `python -m coding_schemes.large_run full --output
+# …`; it writes a checkpoint after every block, resumes from it, refuses one of another configuration, and
+# splits the images among the GPUs it finds. It needs a GPU and the complete data set. What is stored with
+# the book is a scaled version on one core of a processor: width {glue:text}`ten_width`, $P$ up to
 # {glue:text}`ten_largest` exact images, same depth and targets ($1$ and $-\tfrac1{10}$), $T =$
 # {glue:text}`ten_temperature`.
 
 # %% tags=["hide-input"]
-folder = paths.repository_root() / "data" / "results"
-files = folder.glob("cifar10-P*.npz")
-ten = [stored(path.name) for path in sorted(files, key=lambda path: int(path.stem.split("-P")[1]))]
+files = sorted(FOLDER.glob("cifar10-P*.npz"), key=lambda path: int(path.stem.split("-P")[1]))
+ten = [stored(path.name) for path in files]
+if preset == "full":
+    checkpoint = FOLDER.parents[1] / "_build" / "cifar10-full.checkpoint.npz"
+    ten.append(large_run.run(large_run.FULL, checkpoint=checkpoint, verbose=True))
 manifests = [json.loads(str(result["manifest"])) for result in ten]
 sizes = np.array([manifest["settings"]["num_inputs"] for manifest in manifests])
 accuracy = np.array([float(result["accuracy"]) for result in ten])
-accuracy_error = np.sqrt(accuracy * (1 - accuracy) / manifests[0]["settings"]["num_test"])
+num_tested = np.array([len(result["predictor"]) for result in ten])
+accuracy_error = np.sqrt(accuracy * (1 - accuracy) / num_tested)
 training = np.array([result["history"][-1, 1:3] for result in ten])
 
+# %% tags=["hide-input"]
+glue("ten_width", manifests[-1]["settings"]["width"], display=False)
+glue("ten_largest", int(sizes[-1]), display=False)
+glue("ten_temperature", manifests[-1]["settings"]["temperature"], display=False)
+glue("ten_rate", manifests[-1]["gradient_rate"] / 1e12, display=False)
+glue("ten_gemm", manifests[-1]["matrix_product_rate"] / 1e12, display=False)
+glue("ten_training", training[:, 1].min(), display=False)
+glue("ten_residual", training[-1, 0], display=False)
 
+
+# %% tags=["hide-input"]
+def all_of_cifar(activations, labels, readouts, predictor, targets, names):
+    """Fig. 7: both layers on training and test images; readouts; one output on test images."""
+    figure, grid = plt.subplots(2, 3, figsize=(plotting.WIDTH, 5.4), layout="compressed")
+    panels = zip(grid[:, :2].ravel(), activations, labels, names, strict=True)
+    for axis, panel, classes, name in panels:
+        image = axis.imshow(panel, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+        edges = np.flatnonzero(np.diff(classes)) + 0.5
+        axis.vlines(edges, -0.5, len(panel) - 0.5, color="white", linewidth=0.5)
+        axis.set(title=name, xlabel="image, by class", ylabel="neuron", xticks=[])
+    figure.colorbar(image, ax=grid[1, :2], location="bottom", label=r"$\phi(z)$", fraction=0.05)
+    scale = np.quantile(np.abs(readouts), 0.99)
+    image = grid[0, 2].imshow(readouts, aspect="auto", cmap="RdBu_r", vmin=-scale, vmax=scale)
+    grid[0, 2].set(title="readouts", xlabel="class", xticks=range(0, readouts.shape[1], 3))
+    figure.colorbar(image, ax=grid[0, 2], label="$a$", fraction=0.06)
+    grid[1, 2].plot(predictor, ".", color="#5B7C99", markersize=3)
+    grid[1, 2].plot(targets, color="#1A1A1A", linewidth=1)
+    grid[1, 2].set(title="output and target", xlabel="test image, by class", ylabel=r"$\langle f_0 \rangle$")
+    return figure
+
+
+# %% tags=["hide-input"]
+def by_class(result, layer):
+    """100 neurons sorted by their training code, on training and on test images sorted by class."""
+    pairs = [(result[f"{split}_activations_{layer}"], result[f"{split}_labels"]) for split in KEPT]
+    panels = [panel[:, np.argsort(labels, kind="stable")].astype(float) for panel, labels in pairs]
+    order = coding.sort_by_code(coding.codes(panels[0], np.sort(pairs[0][1])), panels[0])
+    return [panel[order] for panel in panels], [np.sort(labels) for _, labels in pairs], order
+
+
+KEPT, largest = ("training", "test"), ten[-1]
+(first, labels, _), (feature, _, order) = (by_class(largest, layer) for layer in (1, 2))
+sorted_test = np.argsort(largest["test_targets"].argmax(axis=1), kind="stable")
+plotting.publish(
+    all_of_cifar,
+    "ten_classes",
+    activations=[first[0], feature[0], first[1], feature[1]],
+    labels=[labels[0], labels[0], labels[1], labels[1]],
+    readouts=largest["readouts"][:100][order],
+    predictor=largest["predictor"][sorted_test, 0],
+    targets=largest["test_targets"][sorted_test, 0],
+    names=[f"layer {k}, {split}" for split in KEPT for k in (1, 2)],
+)
+
+
+# %%
 def layer_transfer(result, layer):
     """R² of the training code on training and test images, one layer of a stored run."""
     keys = ("training_activations_{}", "training_labels", "test_activations_{}", "test_labels")
     return generalization.code_transfer(*(result[key.format(layer)] for key in keys))
 
 
-transfers = np.array([[layer_transfer(result, layer) for layer in (1, 2)] for result in ten])
-glue("ten_width", manifests[0]["settings"]["width"], display=False)
-glue("ten_largest", int(sizes[-1]), display=False)
-glue("ten_temperature", manifests[0]["settings"]["temperature"], display=False)
-glue("ten_rate", manifests[-1]["gradient_rate"] / 1e12, display=False)
-glue("ten_gemm", manifests[-1]["matrix_product_rate"] / 1e12, display=False)
+def entries_kept(result, layer):
+    """Share of (neuron, class) entries of the code that class means on test images keep; and by chance."""
+    codes = [result[f"{split}_class_means_{layer}"] > 0.5 for split in KEPT]
+    active = [code.mean(axis=0) for code in codes]
+    chance = np.mean(active[0] * active[1] + (1 - active[0]) * (1 - active[1]))
+    return coding.code_agreement(*codes).entries, chance
+
+
+layers = (1, 2)
+transfers = np.array([[layer_transfer(result, layer) for layer in layers] for result in ten])
+entries = np.array([[entries_kept(result, layer) for layer in layers] for result in ten])
 
 
 # %% tags=["hide-input"]
-def ten_classes(training, test, training_labels, test_labels):
-    """Feature-layer activations of the largest stored run, neurons sorted by their training code."""
-    figure, axes = plt.subplots(1, 2, figsize=(plotting.WIDTH, 3.4), sharey=True)
-    pairs = ((training, training_labels, "training"), (test, test_labels, "test"))
-    for axis, (panel, labels, name) in zip(axes, pairs, strict=True):
-        image = axis.imshow(panel, aspect="auto", vmin=0, vmax=1, cmap="viridis")
-        axis.vlines(
-            np.flatnonzero(np.diff(labels)) + 0.5, -0.5, len(panel) - 0.5, color="white", linewidth=0.5
-        )
-        axis.set(title=f"{name} images", xlabel="image, by class", xticks=[])
-    axes[0].set_ylabel("neuron of the feature layer")
-    figure.colorbar(image, ax=axes, label=r"$\phi(z)$", fraction=0.04)
-    return figure
-
-
-largest = ten[-1]
-layer = largest["training_activations_2"].astype(float)
-order = coding.sort_by_code(coding.codes(layer, largest["training_labels"]), layer)
-plotting.publish(
-    ten_classes,
-    "ten_classes",
-    training=layer[order],
-    test=largest["test_activations_2"][order],
-    training_labels=largest["training_labels"],
-    test_labels=largest["test_labels"],
-)
-
-
-# %% tags=["hide-input"]
-def trend(sizes, accuracy, error, first_layer, feature_layer):
-    """Test accuracy, and how much of the responses the training code explains, against P."""
-    figure, axes = plt.subplots(1, 2, figsize=(plotting.WIDTH, 3.0))
+def trend(sizes, accuracy, error, explained, kept):
+    """Against P: test accuracy; training responses explained by the code; entries that test images keep."""
+    figure, axes = plt.subplots(1, 3, figsize=(plotting.WIDTH, 3.2))
     axes[0].errorbar(sizes, accuracy, error, fmt="o-", color="#CC6677", capsize=3)
     axes[0].axhline(0.1, color="#B0B0B0", linestyle=":", label="chance")
-    axes[0].set(ylabel="test accuracy", ylim=(0, None))
-    axes[0].legend()
-    for values, marker, name in ((first_layer, "s", "first layer"), (feature_layer, "o", "feature layer")):
-        axes[1].plot(sizes, values[:, 0], marker + "-", color="#332288", label=f"{name}, training")
-        axes[1].plot(sizes, values[:, 1], marker + "--", color="#CC6677", label=f"{name}, test")
-    axes[1].set(ylabel="variance explained by code")
-    axes[1].legend(fontsize=8)
+    axes[0].set(title="test accuracy", ylim=(0, None))
+    for layer, marker in ((0, "s"), (1, "o")):
+        name = ("layer 1", "layer 2")[layer]
+        axes[1].plot(sizes, explained[:, layer], marker + "-", color="#332288", label=name)
+        axes[2].plot(sizes, kept[:, layer, 0], marker + "-", color="#CC6677", label=name)
+    axes[1].set(title="training responses explained", ylim=(0, 1.05))
+    axes[2].plot(sizes, kept[:, 1, 1], ":", color="#B0B0B0", label="chance, layer 2")
+    axes[2].set(title="code kept on test images", ylim=(0, 1.05))
     for axis in axes:
         axis.set(xscale="log", xlabel="training images $P$")
+        axis.title.set_fontsize(10)
+        axis.set_xticks(sizes, [str(size) for size in sizes], rotation=60)
+        axis.minorticks_off()
+        axis.legend(fontsize=8, loc="lower right")
     return figure
 
 
@@ -817,52 +925,56 @@ plotting.publish(
     sizes=sizes,
     accuracy=accuracy,
     error=accuracy_error,
-    first_layer=transfers[:, 0],
-    feature_layer=transfers[:, 1],
+    explained=transfers[:, :, 0],
+    kept=entries,
 )
 
 # %%
 rise = (accuracy[-1] - accuracy[0]) / np.hypot(accuracy_error[-1], accuracy_error[0])
-width, num_images = manifests[-1]["settings"]["width"], ", ".join(map(str, sizes))
-claims.record(
+check(
     "A31",
-    f"test accuracy at P = {num_images} and N = {width}",
-    accuracy,
-    expected="0.45 at P = 50,000 and N = 1,000",
-    uncertainty=accuracy_error,
-    tolerance="0.45 ± 0.03, of the full run alone",
-    passed=False,
-    note="the full run needs a GPU and the whole data set, and neither was at hand; the largest run has "
-    f"{100 * sizes[-1] / 50_000:.0f} % of the images. Accuracy grows with P by {rise:.1f} standard errors",
+    f"rise of the test accuracy from P = {sizes[0]} to {sizes[-1]}, in standard errors",
+    rise,
+    lambda value: value > 5,
+    "above 5",
+    ("from P to the same P", 0.0),
+    "the trend is within the scatter of the test images",
+)
+at_scale = sizes[-1] == 50_000
+check(
+    "A31",
+    f"test accuracy, largest P at hand: {sizes[-1]} (training accuracy {training[-1, 1]:.2f})",
+    accuracy[-1],
+    lambda value: at_scale and abs(value - 0.45) < 0.03,
+    "0.45 ± 0.03, at P = 50,000 alone",
+    ("chance", 0.1),
+    f"needs the preset full: this run has {sizes[-1] / 50_000:.0%} of the images and width "
+    f"{manifests[-1]['settings']['width']}; its accuracy is on the way there",
+    expected=0.45,
+    uncertainty=accuracy_error[-1],
 )
 
-
-def sharp_and_kept(result, layer):
-    """R² of the code on training images, and the share of (neuron, class) entries that test images keep."""
-    codes = [result[f"{split}_class_means_{layer}"] > 0.5 for split in ("training", "test")]
-    return np.array([layer_transfer(result, layer)[0], coding.code_agreement(*codes).entries])
-
-
+# %%
+sharp = [transfers[-1, layer, 0] for layer in (0, 1)]
+kept_entries = [entries[-1, layer, 0] for layer in (0, 1)]
 check(
     "A31",
     "feature layer, largest stored P: training responses explained by the code; entries kept on test images",
-    sharp_and_kept(ten[-1], 2),
+    np.array([sharp[1], kept_entries[1]]),
     lambda value: value[0] > 0.9 and 0.6 < value[1] < 0.99,
-    "above 0.9; partly, between 0.6 and 0.99 (chance: about 0.5)",
-    ("first layer", sharp_and_kept(ten[-1], 1)),
-    "the code is lost on test images at this P",
+    f"above 0.9; partly, between 0.6 and 0.99 (chance: {entries[-1, 1, 1]:.2f})",
+    ("first layer", np.array([sharp[0], kept_entries[0]])),
+    "at this P the feature layer is not coded sharply, or all or nothing of the code is kept",
 )
 
 # %% [markdown]
-# The feature layer's code is razor-sharp on training images. On test images single responses do not follow
-# it: a neuron is as decided as before, but often for the wrong class, so that the explained variance is
-# negative; on average over a class, most neurons still lean to the right side. The training set is fitted
-# at every size (training accuracy {glue:text}`ten_training:.2f` and more). The run's gradients went at
-# {glue:text}`ten_rate:.3f` TFLOP/s on one core, where a plain matrix product makes
-# {glue:text}`ten_gemm:.3f`.
-
-# %% tags=["hide-input"]
-glue("ten_training", training[:, 1].min(), display=False)
+# The feature layer's code is sharp on training images, the first layer's is not. On test images single
+# responses do not always follow it: a neuron is as decided as before, but often for the wrong class; on
+# average over a class, most neurons still lean to the right side, the more so the more images were learned.
+# The training set is fitted at every size (training accuracy {glue:text}`ten_training:.3f` or more, mean
+# square residual {glue:text}`ten_residual:.1e` at the largest). The largest run's gradients went at
+# {glue:text}`ten_rate:.3f` TFLOP/s on one core that it shared with other work, where a plain matrix
+# product made {glue:text}`ten_gemm:.3f` right after it.
 
 # %% [markdown]
 # ## Reuse: new classes on old features
@@ -878,7 +990,7 @@ glue("ten_training", training[:, 1].min(), display=False)
 def reuse_curves(shots, accuracy, pixels, names, kinds):
     """Few-shot accuracy on seven digits never trained on, against the examples per digit."""
     figure, axes = plt.subplots(1, len(names), figsize=(plotting.WIDTH, 3.2), sharey=True)
-    colors = ("#882255", "#999999", "#B0B0B0")
+    colors = ("#882255", "#999999", "#DDAA33")
     for axis, name, curves in zip(axes, names, accuracy, strict=True):
         for kind, values, color, marker in zip(kinds, curves, colors, "osv", strict=True):
             error = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
@@ -917,15 +1029,58 @@ for k, name in enumerate(NAMES):
     )
 
 # %% [markdown]
+# ## Another data set: clothes
+#
+# Nothing above is about digits. Trousers, sandals and boots of Fashion-MNIST, {glue:text}`fashion_draws`
+# draws with $N = P = 100$ and 1,000 test images each, go through the same three functions. (Stored results:
+# `python -m coding_schemes.generalization fashion --output data/results/fashion-mnist.npz`; Fashion-MNIST is
+# not bundled.)
+
+# %% tags=["hide-input"]
+clothes, CLOTHES = stored("fashion-mnist.npz"), ("sigmoidal", "relu")
+glue("fashion_draws", len(clothes["sigmoidal_error"]), display=False)
+of_clothes = {
+    kind: np.array([clothes[f"{name}_{field}"] for name in CLOTHES])
+    for kind, field in (("sampled", "error"), ("theory", "theory_error"), ("process", "process_error"))
+}
+colors = [plotting.COLORS[name] for name in CLOTHES]
+plotting.publish(class_errors, "fashion_errors", **of_clothes, names=CLOTHES, colors=colors)
+active = [clothes[f"{name}_test_activations"].astype(float) for name in CLOTHES]
+codes = coding.codes(active[0], clothes["sigmoidal_test_labels"])
+plotting.publish(
+    plotting.activation_matrix,
+    "fashion_activations",
+    activations=active[0][coding.sort_by_code(codes, active[0])],
+    labels=clothes["sigmoidal_test_labels"],
+    titles=["Fashion-MNIST, sigmoidal: test images"],
+)
+
+# %%
+for k, name in enumerate(CLOTHES):
+    ours, ideal, against = (of_clothes[kind][k].mean(axis=0) for kind in ("sampled", "theory", "process"))
+    below = f"{(ours / against).max():.2f} of the Gaussian process's or less"
+    test_r2 = clothes[f"{name}_transfer"][:, 1].mean()
+    check(
+        "D5",
+        f"clothes, {name}: largest relative difference of class errors from theory (errors {below}; "
+        f"code explains {test_r2:.2f} of test responses)",
+        np.abs(ours / ideal - 1).max(),
+        lambda value: value < 0.1,
+        0.1,
+        ("Gaussian process in place of sampling", np.abs(against / ideal - 1).max()),
+        "chains from the prior freeze in other shares of the codes",
+        expected=0.0,
+    )
+
+# %% [markdown]
 # ## Your own task
 #
-# All of this takes other data, classes, targets and nonlinearities. Set the parameters at the top and run
+# All of this takes other data, classes, targets and nonlinearities. Set the parameters at the top, or type
 #
-#     make chapter NAME=generalization
+#     make chapter NAME=generalization dataset=fashion_mnist classes=1,5,9 nonlinearity=sigmoidal y_minus=-0.5
 #
-# with, for instance, `dataset = "fashion_mnist"`, `classes = (1, 5, 9)` for trousers, sandals and boots.
-# Fashion-MNIST is not bundled: the library looks for its four files in `fashion-mnist/` of the folder named
-# by `CODING_SCHEMES_DATA`, then in its download cache, then fetches them and checks their SHA-256; without
+# For Fashion-MNIST the library looks for its four files in `fashion-mnist/` of the folder named by
+# `CODING_SCHEMES_DATA`, then in its download cache, then fetches them and checks their SHA-256; without
 # a connection it says which files to put where. The default below needs no download: the same digits with
 # *another nonlinearity*, the odd and bounded error function, and other targets.
 
@@ -934,27 +1089,29 @@ constructors = {"mnist": tasks.mnist, "fashion_mnist": tasks.fashion_mnist, "cif
 if dataset not in constructors:
     raise ValueError(f"dataset: got {dataset!r}, allowed are {sorted(constructors)}")
 own = constructors[dataset](P, settings.num_test, tuple(classes), y_plus, y_minus, seed)
-found = generalization.sampled(own, Network(1, N, own_nonlinearity), T, jax.random.fold_in(key, 600))
-own_theory = generalization.predicted(own, own_nonlinearity, T)
-own_process = generalization.gaussian_process_error(own, own_nonlinearity, T)
+found = generalization.sampled(own, Network(1, N, nonlinearity), T, jax.random.fold_in(key, 600))
+own_theory = generalization.predicted(own, nonlinearity, T)
+own_process = generalization.gaussian_process_error(own, nonlinearity, T)
 
 # %% tags=["hide-input"]
+own_name = f"{own.name}, {nonlinearity}"
 plotting.publish(
     class_errors,
     "own_task_errors",
-    sampled=found.error[None],
-    spread=np.zeros_like(found.error)[None],
-    theory=own_theory.error[None],
-    process=own_process.total[None],
-    names=[f"{own.name}, {own_nonlinearity}"],
+    sampled=found.error[None, None],
+    theory=own_theory.error[None, None],
+    process=own_process.total[None, None],
+    names=[own_name],
     colors=["#56B4E9"],
 )
+own_codes = coding.class_means(found.training_activations, own.labels)
+own_codes = own_codes > own_codes.mean(axis=1, keepdims=True)
 plotting.publish(
     plotting.activation_matrix,
     "own_task_activations",
-    activations=found.test_activations[coding.sort_by_activity(found.test_activations)],
+    activations=found.test_activations[coding.sort_by_code(own_codes, found.test_activations)],
     labels=own.test_labels,
-    titles=[f"{own.name}, {own_nonlinearity}: test images"],
+    titles=[f"{own_name}: test images"],
 )
 
 # %%
@@ -963,7 +1120,7 @@ shuffled_error = np.square(shuffled - found.predictor).mean(axis=0)
 train_r2, test_r2 = transfer(own, found)
 check(
     "D5",
-    f"{own.name}, {own_nonlinearity}: largest relative difference of class errors from theory "
+    f"{own_name}: largest relative difference of class errors from theory "
     f"(code on training images {train_r2:.2f}, on test images {test_r2:.2f})",
     np.abs(found.error / own_theory.error - 1).max(),
     lambda value: value < 0.15,
@@ -986,4 +1143,4 @@ check(
 # **Limits.** One hidden layer except for CIFAR-10's ten classes; small $N$, so shares of codes fluctuate;
 # chains from the prior are metastable in those shares; the theory's ReLU optimum has more and smaller
 # outliers than the three the paper shows, and its duality gap closes to a per cent, not to machine
-# precision. The full CIFAR-10 run of the paper was not made for this build.
+# precision. The full CIFAR-10 run of the paper needs the preset `full`.
