@@ -304,3 +304,12 @@ def test_settled_codes_ignore_a_mean_that_hovers_at_the_threshold():
     assert coding.switch_rate(means > 0.5).num_switches == 4
     with pytest.raises(ValueError, match="lower"):
         coding.settled_codes(means, 0.6, 0.4)
+
+
+def test_error_of_the_permutation_order_is_that_of_a_ratio():
+    # frozen neurons of very unequal strength: q = 1 whatever the strengths, so its error is small
+    strength = np.random.default_rng(0).standard_cauchy((1, 1, 200, 3))
+    noise = 0.01 * np.random.default_rng(1).standard_normal((1, 40, 200, 3))
+    order = coding.permutation_order(strength + noise)
+    assert order.value == pytest.approx(1, abs=1e-3)
+    assert order.standard_error < 1e-3
