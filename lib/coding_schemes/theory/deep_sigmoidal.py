@@ -1,0 +1,751 @@
+r"""Redundant coding schemes in deep networks: codes, occupancies and kernels of every layer.
+
+**Mean-field theory.** In wide networks the layers decouple given their kernels. With K_0 = 1 and
+conjugate kernels K̃_ℓ, one neuron of layer ℓ has the density
+
+    P(z) ∝ N(z; 0, K_{ℓ−1}) exp(½ φ(z)ᵀ K̃_ℓ φ(z)),   normaliser Z_ℓ(K_{ℓ−1}, K̃_ℓ),
+
+and the log evidence per neuron is
+
+    G(K_1 … K_{L−1}) = min_t D(t; K_{L−1}) + Σ_{ℓ<L} min_{K̃_ℓ} [log Z_ℓ(K_{ℓ−1}, K̃_ℓ) − ½ tr K̃_ℓ K_ℓ],
+    D(t; K_{L−1}) = log Z_L(K_{L−1}, σ_a² t tᵀ) − tr tᵀY + (T/2)‖t‖²,
+
+the readouts being integrated out of the last layer (a | z ~ N(σ_a² tᵀφ(z), σ_a²)). Every inner minimum
+is convex, with one solution. A scheme is a maximum of G over the kernels, where
+K̃_ℓ = 2 ∂ log Z_{ℓ+1} / ∂K_ℓ.
+
+**Class symmetry.** On orthogonal inputs every K is a class block k (C, C) plus a class-wise diagonal d,
+every K̃ a block κ plus a diagonal δ. A neuron of layer ℓ enters through the class sums Φ_c = Σ_{μ∈c} φ(z_μ)
+and Q_c = Σ_{μ∈c} φ(z_μ)² alone, with the tilt ½ Φᵀκ Φ + ½ δ·Q:
+
+- First layer: the n_c inputs of a class are independent, and the density of Φ_c is that of a sum of
+  n_c terms: the saddle-point (Daniels) formula with its first correction, relative error O(1/n_c²).
+- Higher layers: z_μ = v_c + √d_c ξ_μ. The class mean w_c of z_μ has the covariance k + diag(d_c/n_c), and
+  the scatter around it is taken to be that of the prior: Φ_c = n_c E φ(w_c + √d_c ξ). What the tilt does to
+  the scatter is left out; it is of second order in d_c/n_c against k.
+
+Both leave an integral over C variables, one per class, done by the trapezoid rule on a product lattice:
+exponent and statistics only couple pairs of classes. No list of codes is assumed.
+
+Source: paper A, "Redundant coding scheme" in deep networks and supplement B.1; the solution at finite T
+and finite P, as a maximum of the evidence over kernels, is this book's.
+"""
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import logsumexp
+
+from coding_schemes.tasks import Task
+from coding_schemes.theory import sigmoidal
+from coding_schemes.theory._convex_dual import Problem, make_problem
+from coding_schemes.theory._single_site import NODES, Nonlinearity
+
+TOLERANCE = 1e-4  # on the residual, in nats per neuron
+READOUT_TOLERANCE = 1e-4  # on |σ_a² K_L t + T t − y|
+MAX_CLASSES = 3  # the lattice has one dimension per class
+MAX_STEPS = 80  # of the ascent over kernels
+CUTOFF = 28.0  # lattice points with a density below e^{−28} of the highest are left out
+NOISE = 1e-7  # what that does to log Z, at most; line searches look past it
+INNER_TOLERANCE = 1e-6  # nats per neuron, of the inversion from kernel to tilt
+WIDTH = 5.0  # the lattice over class means w of higher layers covers −5 … 5, with this
+SPACING = 0.14  # spacing, twice the width of the narrowest peaks or less
+FIELD_RANGE = 4.7  # first layer: fields s = sinh(x), |x| ≤ 4.7, i.e. |s| ≤ 55
+SMALLEST_SCATTER = 1e-7
+SCATTER_NODES, _weights = np.polynomial.hermite_e.hermegauss(40)
+SCATTER_WEIGHTS = _weights / _weights.sum()
+
+
+class Kernel(NamedTuple):
+    """K of a layer: K_μν = block[c, c'] for μ ≠ ν in classes c, c', and block + diagonal for μ = ν.
+
+    Attributes:
+        block: shape (C, C).
+        diagonal: shape (C,).
+    """
+
+    block: np.ndarray
+    diagonal: np.ndarray
+
+
+class Tilt(NamedTuple):
+    """K̃ of a layer, likewise: κ of shape (C, C) and δ of shape (C,)."""
+
+    block: np.ndarray
+    diagonal: np.ndarray
+
+
+class Layer(NamedTuple):
+    """One layer's single-neuron density as weighted points.
+
+    Attributes:
+        log_value: log Z_ℓ.
+        weights: of the points, shape (n,), summing to one.
+        group: row of the code a point belongs to where occupancies are frozen, shape (n,), or None.
+        activations: mean of φ over each class's inputs, shape (n, C).
+        variances: variance of φ over each class's inputs, shape (n, C).
+        kernel: K_ℓ = ⟨φφᵀ⟩.
+        covariance: of the statistics conjugate to (κ, δ), see _statistics.
+        below: ∂ log Z_ℓ / ∂K_{ℓ−1} in the same coordinates; None for the first layer.
+    """
+
+    log_value: float
+    weights: np.ndarray
+    group: np.ndarray | None
+    activations: np.ndarray
+    variances: np.ndarray
+    kernel: Kernel
+    covariance: np.ndarray
+    below: np.ndarray | None
+
+
+# --- one class of inputs ------------------------------------------------------------------------
+
+
+class _Marginal(NamedTuple):
+    """Per lattice point of one class: log prior weight, Φ, Q, w, derivatives of Φ and Q in d, Var(Q | Φ)."""
+
+    log_weight: np.ndarray
+    sums: np.ndarray
+    squares: np.ndarray
+    mean_field: np.ndarray
+    sums_by_scatter: np.ndarray
+    squares_by_scatter: np.ndarray
+    spread: np.ndarray
+
+
+def _first_marginal(site, count, tilt) -> _Marginal:
+    """Density of Φ = Σ φ(ξ_μ) with weight e^{δφ²/2} per input, on a lattice of fields s with Φ = n Λ'(s)."""
+    step = min(0.25, 0.9 / np.sqrt(count))
+    x = np.arange(-np.ceil(FIELD_RANGE / step), np.ceil(FIELD_RANGE / step) + 1) * step
+    s = np.sinh(x)
+    weights, log_density, mean, variance = _sum_density(site, count, tilt, s)
+    phi = site.values
+    off = phi**2 - (weights @ phi**2)[:, None]
+    mixed = np.sum(weights * off * (phi - mean[:, None]), axis=1)
+    # E[Q | Φ] = 2 ∂ log p(Φ)/∂δ at fixed Φ, where ∂s/∂δ = −½ Cov(φ, φ²)/Var φ
+    shift = 1e-3
+    moved = s - 0.5 * shift * mixed / variance, s + 0.5 * shift * mixed / variance
+    up, down = (_sum_density(site, count, tilt + e, f)[1] for e, f in zip((shift, -shift), moved))
+    spread = count * np.maximum(np.sum(weights * off**2, axis=1) - mixed**2 / variance, 0)
+    none = np.zeros_like(s)
+    log_weight = log_density + np.log(count * variance * np.cosh(x) * step)
+    return _Marginal(log_weight, count * mean, (up - down) / shift, none, none, none, spread)
+
+
+def _sum_density(site, count, tilt, s):
+    """Daniels' log density of Φ at Φ = n Λ'(s), with the tilted weights of φ, its mean and variance."""
+    phi = site.values
+    exponent = s[:, None] * phi + 0.5 * tilt * phi**2 - 0.5 * NODES**2
+    exponent -= np.log(np.sqrt(2 * np.pi) / (NODES[1] - NODES[0]))
+    shift = exponent.max(axis=1, keepdims=True)
+    weights = np.exp(exponent - shift)
+    norm = weights.sum(axis=1)
+    weights /= norm[:, None]
+    log_g = shift[:, 0] + np.log(norm)
+    mean = weights @ phi
+    centred = phi - mean[:, None]
+    variance, third, fourth = (np.sum(weights * centred**k, axis=1) for k in (2, 3, 4))
+    correction = ((fourth / variance**2 - 3) / 8 - 5 * third**2 / variance**3 / 24) / count
+    log_density = count * (log_g - s * mean) - 0.5 * np.log(2 * np.pi * count * variance)
+    return weights, log_density + np.log1p(np.maximum(correction, -0.5)), mean, variance
+
+
+def _higher_marginal(site, count, scatter, spacing) -> _Marginal:
+    """Φ and Q as functions of the class mean w, and their derivatives in d (half their second in w)."""
+    w = np.arange(-np.ceil(WIDTH / spacing), np.ceil(WIDTH / spacing) + 1) * spacing
+    shift = 0.01
+    phi = site.phi(
+        w[:, None, None] + shift * np.array([-1, 0, 1])[:, None] + np.sqrt(scatter) * SCATTER_NODES
+    )
+    smooth, square = phi @ SCATTER_WEIGHTS, phi**2 @ SCATTER_WEIGHTS
+    curvature = np.array([1.0, -2.0, 1.0]) / shift**2
+    return _Marginal(
+        np.full_like(w, np.log(spacing) - 0.5 * np.log(2 * np.pi)),
+        count * smooth[:, 1],
+        count * square[:, 1],
+        w,
+        0.5 * count * smooth @ curvature,
+        0.5 * count * square @ curvature,
+        np.zeros_like(w),
+    )
+
+
+# --- one layer ----------------------------------------------------------------------------------
+
+
+class _Frozen(NamedTuple):
+    """Codes (k, C) that neurons are restricted to, and the fraction of neurons with each (k,)."""
+
+    codes: np.ndarray
+    occupancies: np.ndarray
+
+
+def _layer(
+    problem: Problem, below: Kernel | None, tilt: Tilt, spacing: float, frozen: _Frozen | None = None
+) -> Layer:
+    """The density of a neuron under K̃ = tilt, with K = below (None: the inputs' kernel K_0 = 1)."""
+    counts, num_classes = problem.counts, len(problem.counts)
+    precision = np.zeros((num_classes, num_classes))
+    log_norm = 0.0
+    if below is None:
+        classes = [_first_marginal(problem.site, n, delta) for n, delta in zip(counts, tilt.diagonal)]
+        unary = [one.log_weight for one in classes]
+    else:
+        scatter = np.maximum(below.diagonal, SMALLEST_SCATTER)
+        covariance = below.block + np.diag(scatter / counts)
+        precision = np.linalg.inv(covariance)
+        sign, log_norm = np.linalg.slogdet(covariance)
+        if sign <= 0 or np.linalg.eigvalsh(covariance)[0] <= 0:
+            raise FloatingPointError("the kernel below is not positive definite")
+        classes = [_higher_marginal(problem.site, n, d, spacing) for n, d in zip(counts, scatter)]
+        unary = [one.log_weight + 0.5 * delta * one.squares for one, delta in zip(classes, tilt.diagonal)]
+    exponent = np.array(-0.5 * log_norm)
+    for c, one in enumerate(classes):
+        own = 0.5 * (tilt.block[c, c] * one.sums**2 - precision[c, c] * one.mean_field**2)
+        exponent = exponent[..., None] + (unary[c] + own)
+        for e in range(c):
+            pair = tilt.block[e, c] * np.outer(classes[e].sums, one.sums)
+            pair -= precision[e, c] * np.outer(classes[e].mean_field, one.mean_field)
+            exponent += np.expand_dims(pair, tuple(axis for axis in range(c) if axis != e))
+    offset = 0.0
+    if frozen is not None:
+        active = [one.sums > problem.site.threshold * n for one, n in zip(classes, counts)]
+        exponent, offset = _freeze(exponent, active, frozen)
+    highest = exponent.max()
+    index = np.nonzero(exponent > highest - CUTOFF)
+    weights = np.exp(exponent[index] - highest)
+    log_value = float(np.log(weights.sum()) + highest) + offset
+    weights /= weights.sum()
+
+    def gather(name):
+        return np.stack([getattr(one, name)[i] for one, i in zip(classes, index)], axis=1)
+
+    sums, squares = gather("sums"), gather("squares")
+    activations = sums / counts
+    group = None
+    if frozen is not None:
+        group = np.argmax(
+            np.all((activations > problem.site.threshold)[:, None] == frozen.codes, axis=2), axis=1
+        )
+    statistics = _statistics(sums, squares)
+    mean = weights @ statistics
+    covariance_statistics = _covariance(statistics, weights, group)
+    own = np.arange(len(mean) - num_classes, len(mean))
+    covariance_statistics[own, own] += 0.25 * weights @ gather("spread")
+    slope = None
+    if below is not None:
+        w = gather("mean_field")
+        moment = precision @ ((w * weights[:, None]).T @ w) @ precision - precision
+        fields = sums @ tilt.block
+        by_scatter = fields * gather("sums_by_scatter") + 0.5 * tilt.diagonal * gather("squares_by_scatter")
+        slope = _conjugate(0.5 * moment, 0.5 * np.diag(moment) / counts + weights @ by_scatter, counts)
+    return Layer(
+        log_value,
+        weights,
+        group,
+        activations,
+        squares / counts - activations**2,
+        _to_kernel(mean, counts),
+        covariance_statistics,
+        slope,
+    )
+
+
+def _freeze(exponent, active, frozen):
+    """The log weights rescaled to the given occupancies, and Σ_γ p_γ (log Z_γ − log p_γ)."""
+    result = np.full_like(exponent, -np.inf)
+    offset = 0.0
+    for code, fraction in zip(frozen.codes, frozen.occupancies):
+        block = np.ix_(*(on == bit for on, bit in zip(active, code)))
+        log_value = logsumexp(exponent[block])
+        result[block] = exponent[block] - log_value + np.log(fraction)
+        offset += fraction * (log_value - np.log(fraction))
+    return result, offset
+
+
+def _covariance(values, weights, group):
+    """Of values (n, k) under the weights; within the groups only, where there are any."""
+    scaled = values * weights[:, None]
+    covariance = scaled.T @ values
+    for g in [None] if group is None else np.unique(group):
+        members = slice(None) if g is None else group == g
+        mean = scaled[members].sum(axis=0)
+        covariance -= np.outer(mean, mean) / weights[members].sum()
+    return covariance
+
+
+def _statistics(sums, squares):
+    """What is conjugate to (κ_cc' for c < c'; κ_cc; δ_c): (Φ_cΦ_c'; ½Φ_c²; ½Q_c), along the last axis."""
+    pairs = list(itertools.combinations(range(sums.shape[-1]), 2))
+    products = [sums[..., c] * sums[..., e] for c, e in pairs]
+    return np.concatenate([np.stack(products, -1)] * bool(pairs) + [0.5 * sums**2, 0.5 * squares], axis=-1)
+
+
+def _to_kernel(statistics, counts) -> Kernel:
+    """From the statistics' means: ⟨Φ_cΦ_c'⟩ = n_c n_c' k, plus n_c d if c = c'; ⟨Q_c⟩ = n_c (k + d)."""
+    num = len(counts)
+    block = np.zeros((num, num))
+    pairs = list(itertools.combinations(range(num), 2))
+    for (c, e), value in zip(pairs, statistics):
+        block[c, e] = block[e, c] = value / (counts[c] * counts[e])
+    own, squares = statistics[len(pairs) :][:num], statistics[len(pairs) + num :]
+    within = 2 * (own - squares) / np.maximum(counts**2 - counts, 1)
+    block[np.arange(num), np.arange(num)] = within
+    return Kernel(block, 2 * squares / counts - within)
+
+
+def _from_kernel(kernel: Kernel, counts) -> np.ndarray:
+    own = np.diag(kernel.block)
+    pairs = itertools.combinations(range(len(counts)), 2)
+    products = [counts[c] * counts[e] * kernel.block[c, e] for c, e in pairs]
+    squares = 0.5 * counts * (own + kernel.diagonal)
+    return np.concatenate([products, 0.5 * (counts**2 * own + counts * kernel.diagonal), squares])
+
+
+def _conjugate(by_block, by_diagonal, counts) -> np.ndarray:
+    """Derivatives in (k, d) turned into derivatives in the statistics' means."""
+    pairs = itertools.combinations(range(len(counts)), 2)
+    products = [2 * by_block[c, e] / (counts[c] * counts[e]) for c, e in pairs]
+    own = 2 * (np.diag(by_block) - by_diagonal) / np.maximum(counts**2 - counts, 1)
+    return np.concatenate([products, own, 2 * by_diagonal / counts - own])
+
+
+def _to_vector(tilt: Tilt) -> np.ndarray:
+    pairs = itertools.combinations(range(len(tilt.diagonal)), 2)
+    products = [tilt.block[c, e] for c, e in pairs]
+    return np.concatenate([products, np.diag(tilt.block), tilt.diagonal])
+
+
+def _to_tilt(vector, num_classes) -> Tilt:
+    pairs = list(itertools.combinations(range(num_classes), 2))
+    block = np.diag(vector[len(pairs) : len(pairs) + num_classes])
+    for (c, e), value in zip(pairs, vector):
+        block[c, e] = block[e, c] = value
+    return Tilt(block, vector[len(pairs) + num_classes :])
+
+
+# --- densities given kernels, readouts given a kernel -------------------------------------------
+
+
+def _invert(problem, below, target, start, spacing):
+    """The tilt under which a layer has the statistics' means `target`, by Newton on a convex function."""
+    num_classes = len(problem.counts)
+
+    def evaluate(vector):
+        try:
+            layer = _layer(problem, below, _to_tilt(vector, num_classes), spacing)
+        except FloatingPointError:
+            return None, np.inf
+        return layer, layer.log_value - vector @ target
+
+    vector = start
+    layer, value = evaluate(vector)
+    for _ in range(30):
+        if layer is None:
+            break
+        slope = _from_kernel(layer.kernel, problem.counts) - target
+        covariance = layer.covariance + 1e-10 * np.diag(np.diag(layer.covariance) + 1e-12)
+        step = -np.linalg.solve(covariance, slope)
+        decrement = -slope @ step
+        if decrement < INNER_TOLERANCE:
+            return vector, layer, value
+        length = min(1.0, 3 / np.sqrt(decrement))
+        while length > 1e-2:
+            trial = vector + length * step
+            found = evaluate(trial)
+            if found[1] < value - 1e-4 * length * decrement + NOISE:
+                break
+            length /= 2
+        else:
+            break
+        vector, (layer, value) = trial, found
+    raise FloatingPointError("no density of this layer has the kernel asked for")
+
+
+def _fit_readouts(problem, below, field, spacing, frozen=None):
+    """Newton descent of the convex D(t); returns t, the layer, D and the largest |σ_a² K t + T t − y|."""
+    variance, temperature = problem.readout_variance, problem.temperature
+    counts, m = problem.counts, field.shape[1]
+    scale = np.repeat(counts, m)
+
+    def evaluate(field):
+        tilt = Tilt(variance * field @ field.T, np.zeros(len(field)))
+        layer = _layer(problem, below, tilt, spacing, frozen)
+        value = counts @ np.sum(0.5 * temperature * field**2 - field * problem.targets, axis=1)
+        return layer, layer.log_value + value
+
+    layer, value = evaluate(field)
+    for _ in range(100):
+        kernel = layer.kernel
+        products = kernel.block * np.outer(counts, counts) + np.diag(counts * kernel.diagonal)
+        slope = (variance * products @ field).ravel() + scale * (
+            temperature * field - problem.targets
+        ).ravel()
+        residual = float(np.abs(slope / scale).max())
+        sums = layer.activations * counts
+        readouts = variance * sums @ field
+        moved = (sums[:, :, None] * readouts[:, None, :]).reshape(len(sums), -1)
+        hessian = _covariance(moved, layer.weights, layer.group)
+        hessian += variance * np.kron(products, np.eye(m)) + temperature * np.diag(scale)
+        step = -np.linalg.solve(hessian, slope)
+        decrement = -slope @ step
+        if decrement < 1e-10:
+            break
+        length = min(1.0, 0.5 * (1 + np.abs(field).max()) / np.abs(step).max())
+        while length > 1e-6:
+            trial = field + length * step.reshape(field.shape)
+            found = evaluate(trial)
+            if found[1] < value - 1e-4 * length * decrement + NOISE:
+                break
+            length /= 2
+        else:
+            break
+        field, (layer, value) = trial, found
+    return field, layer, value, residual
+
+
+# --- all layers together ------------------------------------------------------------------------
+
+
+class _State(NamedTuple):
+    """At given kernels: G, its slope in the statistics' means, and what the inner minima found."""
+
+    value: float
+    slope: np.ndarray
+    tilts: list[np.ndarray]
+    layers: list[Layer]
+    field: np.ndarray
+    violation: float
+
+
+def _evaluate(problem, targets, tilts, field, spacing, frozen) -> _State:
+    """G and its exact slope; targets: means of the statistics of layers 1 … L−1, shape (L−1, k)."""
+    below, value = None, 0.0
+    found, layers = [], []
+    slope = np.zeros_like(targets)
+    for index, target in enumerate(targets):
+        tilt, layer, part = _invert(problem, below, target, tilts[index], spacing)
+        value += part
+        slope[index] -= tilt
+        if index > 0:
+            slope[index - 1] += layer.below
+        found.append(tilt)
+        layers.append(layer)
+        below = _to_kernel(target, problem.counts)
+    field, layer, part, violation = _fit_readouts(problem, below, field, spacing, frozen)
+    if len(targets):
+        slope[-1] += layer.below
+    return _State(value + part, slope, found, [*layers, layer], field, violation)
+
+
+def _ascend(problem, state, targets, spacing, frozen, tolerance, max_steps):
+    """Raise G by quasi-Newton steps (BFGS) in the metric of the layers' own fluctuations."""
+    inverse = _metric(state, targets.shape)
+    num_steps = 0
+    while True:
+        slope = state.slope.ravel()
+        step = inverse @ slope
+        gain = float(slope @ step)
+        if gain < tolerance or num_steps == max_steps:
+            break
+        length = min(1.0, 1 / np.sqrt(gain))
+        while length > 1e-6:
+            trial = targets + length * step.reshape(targets.shape)
+            try:
+                found = _evaluate(problem, trial, state.tilts, state.field, spacing, frozen)
+                if found.value > state.value + 1e-4 * length * gain - NOISE:
+                    break
+            except (FloatingPointError, np.linalg.LinAlgError):  # no density has these kernels
+                pass
+            length /= 4
+        else:
+            break
+        moved, change = length * step, slope - found.slope.ravel()
+        if moved @ change > 1e-8 * np.sqrt((moved @ moved) * (change @ change)):
+            rate = 1 / (moved @ change)
+            project = np.eye(len(moved)) - rate * np.outer(moved, change)
+            inverse = project @ inverse @ project.T + rate * np.outer(moved, moved)
+        targets, state = trial, found
+        num_steps += 1
+    return state, gain, num_steps
+
+
+def _metric(state, shape):
+    return block_diag(*(layer.covariance for layer in state.layers[:-1])).reshape((np.prod(shape),) * 2)
+
+
+# --- the public face ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LayerScheme:
+    """Codes and kernels of one layer.
+
+    Attributes:
+        codes: all 2^C codes in binary order, shape (2^C, C).
+        occupancies: fraction of neurons with each code, shape (2^C,).
+        mean_activations: mean activation per class of the neurons with a code; NaN where there are
+            none, shape (2^C, C).
+        kernel_block: K_μν for μ ≠ ν in classes c, c', shape (C, C).
+        kernel_diagonal: what is added on the diagonal, shape (C,).
+        within_class_variance: variance of φ over the inputs of a class, mean over neurons, shape (C,).
+        dual_block: K̃'s class block κ (for the last layer σ_a² t tᵀ), shape (C, C).
+        dual_diagonal: K̃'s diagonal δ, shape (C,).
+        weights: of the points that stand for the layer's neurons, shape (n,).
+        activations: their mean activations per class, shape (n, C).
+    """
+
+    codes: np.ndarray
+    occupancies: np.ndarray
+    mean_activations: np.ndarray
+    kernel_block: np.ndarray
+    kernel_diagonal: np.ndarray
+    within_class_variance: np.ndarray
+    dual_block: np.ndarray
+    dual_diagonal: np.ndarray
+    weights: np.ndarray
+    activations: np.ndarray
+
+    def occupancy(self, code: Sequence[int] | np.ndarray) -> float:
+        """Fraction of neurons with a code."""
+        return float(self.occupancies[np.all(self.codes == np.asarray(code, bool), axis=1)].sum())
+
+    def num_codes(self, min_probability: float = 0.01) -> int:
+        """How many codes hold at least this fraction of the neurons."""
+        return int(np.sum(self.occupancies >= min_probability))
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A coding scheme of a deep network.
+
+    Attributes:
+        layers: one LayerScheme per hidden layer, the first layer first.
+        dual_field: t, shape (C, m).
+        training_residual: y − f of the mean predictor per class, T t, shape (C, m).
+        free_energy: −log evidence per neuron, −G; lower is better. With frozen occupancies it
+            contains their entropy.
+        residual: violation of K̃_ℓ = 2 ∂ log Z_{ℓ+1}/∂K_ℓ, as twice the rise of G, in nats per neuron,
+            that the quasi-Newton model still expects from removing it.
+        readout_residual: largest entry of |σ_a² K_L t + T t − y|.
+        num_steps: steps of the ascent.
+        converged: whether both residuals are below their tolerances.
+    """
+
+    layers: tuple[LayerScheme, ...]
+    dual_field: np.ndarray
+    training_residual: np.ndarray
+    free_energy: float
+    residual: float
+    readout_residual: float
+    num_steps: int
+    converged: bool
+
+
+def solve(
+    task: Task,
+    depth: int,
+    temperature: float,
+    *,
+    nonlinearity: Nonlinearity = "sigmoidal",
+    start: Solution | float = 0.3,
+    codes: Sequence[Sequence[int]] | np.ndarray | None = None,
+    occupancies: Sequence[float] | np.ndarray | None = None,
+    readout_variance: float | None = None,
+    class_targets: np.ndarray | None = None,
+    tolerance: float = TOLERANCE,
+    max_steps: int = MAX_STEPS,
+    spacing: float = SPACING,
+) -> Solution:
+    """Coding scheme of every layer of a wide network with bounded nonlinearity on an orthogonal task.
+
+        max over K_1 … K_{L−1}: min_t D(t; K_{L−1}) + Σ_ℓ min_{K̃_ℓ} [log Z_ℓ(K_{ℓ−1}, K̃_ℓ) − ½ tr K̃_ℓ K_ℓ]
+
+    G need not be concave: what is found is a maximum reached from `start`, not certainly the highest.
+
+    Args:
+        task: orthogonal inputs in at most 3 classes.
+        depth: number of hidden layers L ≥ 1.
+        temperature: T > 0, the rescaled temperature of paper A.
+        nonlinearity: a bounded one, by name or as an elementwise JAX function.
+        start: a neighbouring Solution of the same depth, or the strength 0 … 1 of the lower layers'
+            first K̃ relative to the readouts' σ_a² t tᵀ at L = 1.
+        codes: codes of the last layer's neurons where these are frozen, shape (k, C); None: equilibrium.
+        occupancies: fraction of the last layer's neurons with each of `codes`, shape (k,); lower layers
+            always equilibrate, as their neurons change code.
+        readout_variance: σ_a²; 1/P unless given.
+        class_targets: (C, m) targets in place of the task's.
+        tolerance: on `residual`.
+        max_steps: of the ascent.
+        spacing: of the lattice over class means in the higher layers.
+
+    Returns:
+        A Solution; converged=False, with a warning, where a residual stays above its tolerance.
+
+    Raises:
+        ValueError: as theory.sigmoidal.solve; more than 3 classes, depth < 1, T = 0, a start of another
+            depth, or codes and occupancies that do not fit each other.
+
+    Source: paper A, deep networks with the redundant scheme (its Fig. 3); the solution is this book's.
+    """
+    problem = make_problem(task, temperature, nonlinearity, readout_variance, class_targets)
+    counts, num_classes = problem.counts, len(problem.counts)
+    if num_classes > MAX_CLASSES:
+        raise ValueError(f"task: got {num_classes} classes; the deep theory takes at most {MAX_CLASSES}")
+    if depth < 1:
+        raise ValueError(f"depth: got {depth}, needs at least 1 hidden layer")
+    if temperature == 0:
+        raise ValueError("temperature: got 0, the deep theory needs T > 0")
+    frozen = _frozen(codes, occupancies, num_classes)
+    if isinstance(start, Solution):
+        if len(start.layers) != depth:
+            raise ValueError(f"start: got a solution of depth {len(start.layers)}, needs depth {depth}")
+        field = start.dual_field
+        tilts = [_to_vector(Tilt(layer.dual_block, layer.dual_diagonal)) for layer in start.layers[:-1]]
+    else:
+        field = sigmoidal.solve(
+            task,
+            temperature,
+            nonlinearity=nonlinearity,
+            readout_variance=readout_variance,
+            class_targets=class_targets,
+        ).dual_field
+        first = Tilt(start * problem.readout_variance * field @ field.T, np.zeros(num_classes))
+        tilts = [_to_vector(first)] * (depth - 1)
+    below, targets = None, []
+    for tilt in tilts:
+        below = _layer(problem, below, _to_tilt(tilt, num_classes), spacing).kernel
+        targets.append(_from_kernel(below, counts))
+    means = np.array(targets).reshape(depth - 1, num_classes * (num_classes + 3) // 2)
+    state = _evaluate(problem, means, tilts, field, spacing, frozen)
+    state, residual, num_steps = _ascend(problem, state, means, spacing, frozen, tolerance, max_steps)
+    converged = residual <= tolerance and state.violation <= READOUT_TOLERANCE
+    if not converged:
+        warnings.warn(
+            f"deep sigmoidal theory did not converge: residuals {residual:.1e} of the kernels and "
+            f"{state.violation:.1e} of the readouts after {num_steps} steps",
+            stacklevel=2,
+        )
+    last = Tilt(problem.readout_variance * state.field @ state.field.T, np.zeros(num_classes))
+    duals = [*(_to_tilt(tilt, num_classes) for tilt in state.tilts), last]
+    return Solution(
+        layers=tuple(_scheme(problem, layer, dual) for layer, dual in zip(state.layers, duals)),
+        dual_field=state.field,
+        training_residual=problem.temperature * state.field,
+        free_energy=-state.value,
+        residual=residual,
+        readout_residual=state.violation,
+        num_steps=num_steps,
+        converged=bool(converged),
+    )
+
+
+def _scheme(problem, layer, dual) -> LayerScheme:
+    codes, index = _codes(layer.activations, problem.site.threshold)
+    mass = np.bincount(index, layer.weights, len(codes))
+    sums = np.stack([np.bincount(index, layer.weights * a, len(codes)) for a in layer.activations.T], axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = sums / mass[:, None]
+    return LayerScheme(
+        codes=codes,
+        occupancies=mass,
+        mean_activations=means,
+        kernel_block=layer.kernel.block,
+        kernel_diagonal=layer.kernel.diagonal,
+        within_class_variance=layer.weights @ layer.variances,
+        dual_block=dual.block,
+        dual_diagonal=dual.diagonal,
+        weights=layer.weights,
+        activations=layer.activations,
+    )
+
+
+def _codes(activations, threshold):
+    """All codes in binary order, and which of them every row of activations (n, C) has."""
+    num_classes = activations.shape[-1]
+    codes = np.array(list(itertools.product((False, True), repeat=num_classes)))
+    return codes, (activations > threshold).astype(int) @ (2 ** np.arange(num_classes)[::-1])
+
+
+def measure(activations: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> LayerScheme:
+    """The same quantities from sampled activations, for comparison with the theory.
+
+    Args:
+        activations: φ(z) of one hidden layer, shape (samples, N, P) or (N, P).
+        labels: class of every input, shape (P,).
+        threshold: a class whose mean activation is above it is coded; the middle of φ's range.
+
+    Returns:
+        A LayerScheme, averages over neurons and samples; the dual fields are NaN, and the points are
+        the sampled neurons.
+
+    Raises:
+        ValueError: a class with fewer than two inputs, or labels that do not fit.
+    """
+    activations, labels = np.asarray(activations, float), np.asarray(labels)
+    if activations.shape[-1] != len(labels):
+        raise ValueError(
+            f"labels: got {len(labels)} for activations of shape {activations.shape}, needs one per input"
+        )
+    rows = activations.reshape(-1, len(labels))
+    members = labels == np.arange(labels.max() + 1)[:, None]
+    counts = members.sum(axis=1)
+    if counts.min() < 2:
+        raise ValueError(f"labels: class {int(np.argmin(counts))} has {counts.min()} inputs, needs two")
+    sums = rows @ members.T
+    squares = rows**2 @ members.T
+    means = sums / counts
+    kernel = _to_kernel(_statistics(sums, squares).mean(axis=0), counts)
+    codes, index = _codes(means, threshold)
+    mass = np.bincount(index, minlength=len(codes)) / len(rows)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        per_code = [np.bincount(index, a, len(codes)) / len(rows) / mass for a in means.T]
+    return LayerScheme(
+        codes=codes,
+        occupancies=mass,
+        mean_activations=np.stack(per_code, axis=1),
+        kernel_block=kernel.block,
+        kernel_diagonal=kernel.diagonal,
+        within_class_variance=np.mean(squares / counts - means**2, axis=0),
+        dual_block=np.full_like(kernel.block, np.nan),
+        dual_diagonal=np.full_like(kernel.diagonal, np.nan),
+        weights=np.full(len(rows), 1 / len(rows)),
+        activations=means,
+    )
+
+
+def kernel(layer: LayerScheme, labels: np.ndarray) -> np.ndarray:
+    """Kernel of a layer over all inputs.
+
+    Args:
+        layer: of a Solution, or measured.
+        labels: class of every input, shape (P,).
+
+    Returns:
+        K of shape (P, P), class block plus class-wise diagonal.
+    """
+    labels = np.asarray(labels)
+    return layer.kernel_block[np.ix_(labels, labels)] + np.diag(layer.kernel_diagonal[labels])
+
+
+def _frozen(codes, occupancies, num_classes) -> _Frozen | None:
+    if (codes is None) != (occupancies is None):
+        raise ValueError("codes, occupancies: got only one of them; frozen neurons need both")
+    if codes is None:
+        return None
+    codes, occupancies = np.asarray(codes), np.asarray(occupancies, float)
+    if codes.ndim != 2 or codes.shape[1] != num_classes or not np.isin(codes, (0, 1)).all():
+        raise ValueError(f"codes: got {codes.tolist()}, needs rows of {num_classes} zeros and ones")
+    if len(np.unique(codes, axis=0)) < len(codes):
+        raise ValueError("codes: a code is listed twice")
+    if occupancies.shape != (len(codes),) or np.any(occupancies <= 0) or not np.isclose(occupancies.sum(), 1):
+        raise ValueError(
+            f"occupancies: got {occupancies}, needs {len(codes)} positive fractions that sum to 1"
+        )
+    return _Frozen(codes.astype(bool), occupancies)

@@ -1,0 +1,214 @@
+"""Deep sigmoidal networks: limits, finite differences and Monte Carlo over whole preactivation vectors."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import deep_sigmoidal, sigmoidal
+from coding_schemes.theory._convex_dual import make_problem
+from scipy.special import erf
+
+COUNTS = np.array([0.5, 0.25, 0.25])
+
+
+def classes(num_inputs, y_minus=0.5, counts=COUNTS, num_classes=3):
+    return SimpleNamespace(
+        class_counts=counts * num_inputs,
+        class_targets=tasks.one_hot(num_classes, 1.0, y_minus),
+        is_orthogonal=True,
+    )
+
+
+def two_classes(num_inputs):
+    return classes(num_inputs, 0.0, np.array([0.5, 0.5]), 2)
+
+
+def problem(task, temperature=0.01):
+    return make_problem(task, temperature, "sigmoidal", None, None)
+
+
+def phi(z):
+    return 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2))
+
+
+@pytest.fixture(scope="module")
+def two_layers():
+    return deep_sigmoidal.solve(two_classes(60), 2, 0.01)
+
+
+@pytest.mark.parametrize("y_minus", [0.1, 0.5])
+def test_one_layer_is_the_shallow_theory(y_minus):
+    task = classes(200, y_minus)
+    deep, shallow = deep_sigmoidal.solve(task, 1, 0.01), sigmoidal.solve(task, 0.01)
+    (layer,) = deep.layers
+    np.testing.assert_allclose(deep.dual_field, shallow.dual_field, atol=1e-4)
+    assert deep.free_energy == pytest.approx(shallow.free_energy, abs=1e-3)
+    np.testing.assert_allclose(layer.kernel_block, shallow.kernel_block, atol=1e-5)
+    np.testing.assert_allclose(layer.kernel_diagonal, shallow.kernel_diagonal, atol=1e-5)
+    expected = [shallow.occupancy(code) for code in layer.codes]
+    np.testing.assert_allclose(layer.occupancies, expected, atol=1e-3)
+
+
+def test_first_layer_moments_by_monte_carlo():
+    task = classes(32)
+    tilt = deep_sigmoidal.Tilt(
+        0.04 * np.array([[1.0, -0.3, 0.4], [-0.3, 2.0, 0.2], [0.4, 0.2, -1.0]]), COUNTS
+    )
+    layer = deep_sigmoidal._layer(problem(task), None, tilt, 0.14)
+    counts = task.class_counts.astype(int)
+    rng = np.random.default_rng(0)
+    activations = [phi(rng.standard_normal((300_000, n))) for n in counts]
+    sums = np.stack([a.sum(axis=1) for a in activations], axis=1)
+    squares = np.stack([(a**2).sum(axis=1) for a in activations], axis=1)
+    weight = np.exp(0.5 * np.einsum("ni,ij,nj->n", sums, tilt.block, sums) + 0.5 * squares @ tilt.diagonal)
+    assert layer.log_value == pytest.approx(np.log(weight.mean()), abs=4e-3)
+    statistics = deep_sigmoidal._statistics(sums, squares)
+    sampled = weight @ statistics / weight.sum()
+    error = np.sqrt(weight**2 @ (statistics - sampled) ** 2) / weight.sum()
+    exact = deep_sigmoidal._from_kernel(layer.kernel, task.class_counts)
+    assert np.all(np.abs(exact - sampled) < 5 * error + 2e-3 * sampled)
+
+
+def test_second_layer_moments_by_monte_carlo(two_layers):
+    """Importance sampling of all preactivations, scatter within classes and all."""
+    task = two_classes(60)
+    counts = task.class_counts.astype(int)
+    first, second = two_layers.layers
+    scatter = first.kernel_diagonal
+    layer = deep_sigmoidal._layer(
+        problem(task),
+        deep_sigmoidal.Kernel(first.kernel_block, scatter),
+        deep_sigmoidal.Tilt(second.dual_block, second.dual_diagonal),
+        0.14,
+    )
+    rng = np.random.default_rng(1)
+    rows = rng.choice(len(layer.weights), 20_000, p=layer.weights)
+    grid = np.arange(-6, 6, 0.01)
+    sums, squares = np.empty((len(rows), 2)), np.empty((len(rows), 2))
+    for c in range(2):
+        smooth = phi(grid[:, None] + np.sqrt(scatter[c]) * deep_sigmoidal.SCATTER_NODES)
+        field = np.interp(layer.activations[rows, c], smooth @ deep_sigmoidal.SCATTER_WEIGHTS, grid)
+        xi = rng.standard_normal((len(rows), counts[c]))
+        activation = phi(field[:, None] + np.sqrt(scatter[c]) * (xi - xi.mean(axis=1, keepdims=True)))
+        sums[:, c], squares[:, c] = activation.sum(axis=1), (activation**2).sum(axis=1)
+    assumed = layer.activations[rows] * counts
+    log_weight = 0.5 * np.sum(
+        (sums @ second.dual_block) * sums - (assumed @ second.dual_block) * assumed, axis=1
+    )
+    weight = np.exp(log_weight - log_weight.max())
+    assert weight.sum() ** 2 / (weight @ weight) > 0.3 * len(rows)
+    sampled = deep_sigmoidal._to_kernel(
+        weight @ deep_sigmoidal._statistics(sums, squares) / weight.sum(), task.class_counts
+    )
+    np.testing.assert_allclose(sampled.block, layer.kernel.block, atol=0.02)
+
+
+def test_slope_of_the_evidence_is_its_finite_difference():
+    task = two_classes(40)
+    numbers = problem(task)
+    tilts, means, below = [], [], None
+    for strength in (1.5, 2.5):  # L = 3: two layers with kernels of their own
+        block = strength * np.array([[0.08, 0.02], [0.02, 0.05]])
+        tilts.append(deep_sigmoidal._to_vector(deep_sigmoidal.Tilt(block, np.array([0.3, -0.4]))))
+        below = deep_sigmoidal._layer(numbers, below, deep_sigmoidal._to_tilt(tilts[-1], 2), 0.14).kernel
+        means.append(deep_sigmoidal._from_kernel(below, numbers.counts))
+    means = np.array(means)
+    field = sigmoidal.solve(task, 0.01).dual_field
+
+    def value(means):
+        return deep_sigmoidal._evaluate(numbers, means, tilts, field, 0.14, None)
+
+    state = value(means)
+    metric = deep_sigmoidal._metric(state, means.shape)
+    rng = np.random.default_rng(0)
+    for _ in range(6):  # along directions in which neurons fluctuate: others lead to kernels no density has
+        scale = 1 / np.sqrt(np.diag(metric))
+        shift = metric @ (scale * rng.standard_normal(means.size))
+        shift = (0.01 * shift / np.sqrt(shift @ np.linalg.solve(metric, shift))).reshape(means.shape)
+        difference = 0.5 * (value(means + shift).value - value(means - shift).value)
+        expected = np.sum(state.slope * shift)
+        assert difference == pytest.approx(expected, rel=0.02, abs=2e-4)
+        assert abs(expected) > 1e-3
+
+
+def test_two_layers_are_at_a_maximum(two_layers):
+    solution = two_layers
+    assert solution.converged
+    assert solution.residual < 1e-4
+    assert solution.readout_residual < 1e-4
+    again = deep_sigmoidal.solve(two_classes(60), 2, 0.01, start=0.6)
+    assert again.free_energy == pytest.approx(solution.free_energy, abs=1e-3)
+    np.testing.assert_allclose(again.layers[0].kernel_block, solution.layers[0].kernel_block, atol=3e-3)
+    warm = deep_sigmoidal.solve(two_classes(60), 2, 0.01, start=solution)
+    assert warm.num_steps <= 5
+
+
+def test_codes_sharpen_with_depth(two_layers):
+    first, second = two_layers.layers
+    assert np.all(second.within_class_variance < 0.3 * first.within_class_variance)
+    assert second.occupancy([1, 0]) > 0.4  # classes are told apart by codes of their own
+    np.testing.assert_allclose(first.occupancies.sum(), 1)
+    np.testing.assert_allclose(
+        first.within_class_variance, first.kernel_diagonal, atol=0.1 * first.kernel_diagonal.max()
+    )
+
+
+def test_output_is_target_minus_residual(two_layers):
+    last = two_layers.layers[-1]
+    kernel = last.kernel_block * 30 + np.diag(last.kernel_diagonal)
+    output = kernel @ two_layers.dual_field / 60
+    target = tasks.one_hot(2, 1.0, 0.0)
+    np.testing.assert_allclose(target - output, two_layers.training_residual, atol=1e-4)
+
+
+def test_frozen_equilibrium_occupancies_change_nothing(two_layers):
+    last = two_layers.layers[-1]
+    used = last.occupancies > 1e-3
+    fractions = last.occupancies[used] / last.occupancies[used].sum()
+    frozen = deep_sigmoidal.solve(two_classes(60), 2, 0.01, codes=last.codes[used], occupancies=fractions)
+    assert frozen.free_energy == pytest.approx(two_layers.free_energy, abs=0.02)
+    other = deep_sigmoidal.solve(
+        two_classes(60), 2, 0.01, codes=[[1, 0], [0, 1], [1, 1]], occupancies=[0.3, 0.3, 0.4]
+    )
+    np.testing.assert_allclose(other.layers[-1].occupancies, [0, 0.3, 0.3, 0.4], atol=1e-9)
+    assert other.free_energy > two_layers.free_energy
+
+
+def test_measured_quantities_of_a_known_layer():
+    labels = np.repeat([0, 1], [4, 2])
+    activations = np.array([[1, 1, 0.8, 0.8, 0, 0], [0, 0, 0, 0, 0.5, 0.7]])
+    scheme = deep_sigmoidal.measure(activations, labels)
+    np.testing.assert_allclose(scheme.occupancies, [0, 0.5, 0.5, 0])
+    np.testing.assert_allclose(scheme.mean_activations[[1, 2]], [[0, 0.6], [0.9, 0]])
+    np.testing.assert_allclose(scheme.within_class_variance, [0.005, 0.005])
+    gram = activations.T @ activations / 2
+    kernel = deep_sigmoidal.kernel(scheme, labels)
+    np.testing.assert_allclose(np.trace(kernel), np.trace(gram))
+    np.testing.assert_allclose(kernel[:4, 4:].sum(), gram[:4, 4:].sum(), atol=1e-12)
+    np.testing.assert_allclose(kernel[:4, :4].sum(), gram[:4, :4].sum())
+    with pytest.raises(ValueError, match="labels"):
+        deep_sigmoidal.measure(activations, labels[:5])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((0, 0.01), {}, "depth"),
+        ((2, 0.0), {}, "temperature"),
+        ((2, 0.01), {"nonlinearity": "relu"}, "not bounded"),
+        ((2, 0.01), {"codes": [[1, 0, 0]]}, "only one"),
+        ((2, 0.01), {"codes": [[1, 0, 0], [0, 1, 0]], "occupancies": [0.5, 0.6]}, "occupancies"),
+        ((2, 0.01), {"codes": [[1, 0, 2]], "occupancies": [1.0]}, "codes"),
+    ],
+)
+def test_bad_input_is_refused(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        deep_sigmoidal.solve(classes(20), *arguments, **options)
+
+
+def test_failure_to_converge_is_reported():
+    with pytest.warns(UserWarning, match="did not converge"):
+        solution = deep_sigmoidal.solve(two_classes(60), 2, 0.01, max_steps=1)
+    assert not solution.converged
+    assert solution.residual > 1e-4
