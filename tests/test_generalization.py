@@ -1,5 +1,8 @@
 """Networks on new inputs: code transfer, few-shot readouts, planted starts, sampling against theory."""
 
+import json
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +10,8 @@ from coding_schemes import generalization, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import mean_field
+
+RESULTS = Path(__file__).parents[1] / "data" / "results"
 
 
 def test_code_transfer_of_pure_codes_and_of_noise():
@@ -88,6 +93,26 @@ def test_sampled_digits_agree_with_theory():
     assert np.all(sampled.error < process.total)
     assert sampled.test_activations.shape == (60, 100)
     assert sampled.kernel.shape == (100, 100)
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.npz")), ids=lambda path: path.stem)
+def test_stored_results_are_small_and_described(path):
+    """What the chapter draws: a manifest, finite numbers, at most 3 MB."""
+    assert path.stat().st_size < 3e6
+    with np.load(path) as stored:
+        manifest = json.loads(str(stored["manifest"]))
+        assert {"versions", "settings" if path.stem.startswith("cifar10-P") else "job"} <= set(manifest)
+        for name in stored.files:
+            if stored[name].dtype.kind == "f" and name != "history":  # no acceptance without trajectories
+                assert np.isfinite(stored[name]).all(), name
+
+
+def test_stored_cifar_accuracy_is_that_of_its_predictor():
+    for path in RESULTS.glob("cifar10-P*.npz"):
+        with np.load(path) as stored:
+            right = stored["predictor"].argmax(axis=1) == stored["test_targets"].argmax(axis=1)
+            assert right.mean() == pytest.approx(float(stored["accuracy"]))
+            assert json.loads(str(stored["manifest"]))["settings"]["num_inputs"] == int(path.stem[9:])
 
 
 def test_a_task_without_test_split_is_refused():
