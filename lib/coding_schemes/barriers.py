@@ -48,7 +48,7 @@ class Path(NamedTuple):
 
     @property
     def barrier(self) -> float:
-        """Largest rise on the way, from any earlier image: what has to be climbed at once."""
+        """Largest rise on the way from any earlier image, which is what has to be climbed at once."""
         return float(np.max(self.energies - np.minimum.accumulate(self.energies)))
 
 
