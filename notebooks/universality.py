@@ -363,7 +363,7 @@ def plot_fits(times, network, theory, names, errors, stop):
         for q, (color, label) in enumerate(zip(("#332288", "#CC6677", "#44AA99"), ("$H$", "$Q$", "$w$"))):
             axis.plot(times[marked], network[k, q, marked], ".", color=color, label=label)
             axis.plot(times[shown], theory[k, q, shown], color=color, linewidth=1)
-        axis.set_title(f"{names[k]}: {errors[k]:.1%}", fontsize=9)
+        axis.set_title(f"{names[k]}: {errors[k]:.2%}", fontsize=9)
         axis.tick_params(labelsize=7)
     axes[-1, 0].set_xlabel("steps $t$")
     axes[0, 0].set_ylabel("squared distance")
@@ -1331,7 +1331,9 @@ claims.record(
 # Two rates describe the distances of two nearby points through training in the architectures tried, at a
 # typical fit error of {glue:text}`typical_error:.1f` %. That is strong evidence for the variables, weaker
 # evidence for the equations: on the default network altered equations do worse (but for a factor in the
-# first, which the rates absorb), on several others some of them do better. The theory needs the two
+# first, which the rates nearly absorb), on many others some of them do better. There the networks wait
+# longer and then move faster than the fitted curves: their effective rates are not constant but grow with
+# the weights. The theory needs the two
 # representations to start close: it degrades at large gains and in early layers. Final distances follow
 # {eq}`eq-two-point-final` over pairs of inputs and targets, with a spread between networks that comes from
 # their rates, which the theory takes as given.
