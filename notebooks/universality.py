@@ -1332,8 +1332,8 @@ claims.record(
 # typical fit error of {glue:text}`typical_error:.1f` %. That is strong evidence for the variables, weaker
 # evidence for the equations: on the default network altered equations do worse (but for a factor in the
 # first, which the rates nearly absorb), on many others some of them do better. There the networks wait
-# longer and then move faster than the fitted curves: their effective rates are not constant but grow with
-# the weights. The theory needs the two
+# longer and then move faster than the fitted curves, as effective rates would that grow with the weights
+# (they do in a product of many matrices; the theory takes them as constant). The theory needs the two
 # representations to start close: it degrades at large gains and in early layers. Final distances follow
 # {eq}`eq-two-point-final` over pairs of inputs and targets, with a spread between networks that comes from
 # their rates, which the theory takes as given.
