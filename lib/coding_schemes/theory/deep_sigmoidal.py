@@ -333,7 +333,7 @@ def _to_tilt(vector, num_classes) -> Tilt:
 # --- densities given kernels, readouts given a kernel -------------------------------------------
 
 
-def _invert(problem, below, target, start, spacing):
+def _invert(problem, below, target, start, spacing, max_steps=30, shortest=1e-2):
     """The tilt under which a layer has the statistics' means `target`, by Newton on a convex function."""
     num_classes = len(problem.counts)
 
@@ -346,7 +346,7 @@ def _invert(problem, below, target, start, spacing):
 
     vector = start
     layer, value = evaluate(vector)
-    for _ in range(30):
+    for _ in range(max_steps):
         if layer is None:
             break
         slope = _from_kernel(layer.kernel, problem.counts) - target
@@ -356,7 +356,7 @@ def _invert(problem, below, target, start, spacing):
         if decrement < INNER_TOLERANCE:
             return vector, layer, value
         length = min(1.0, 3 / np.sqrt(decrement))
-        while length > 1e-2:
+        while length > shortest:
             trial = vector + length * step
             found = evaluate(trial)
             if found[1] < value - 1e-4 * length * decrement + NOISE:
@@ -447,33 +447,41 @@ def _evaluate(problem, targets, tilts, field, spacing, frozen) -> _State:
 def _ascend(problem, state, targets, spacing, frozen, tolerance, max_steps):
     """Raise G by quasi-Newton steps (BFGS) in the metric of the layers' own fluctuations."""
     inverse = _metric(state, targets.shape)
-    num_steps = 0
+    num_steps, fresh = 0, True
     while True:
         slope = state.slope.ravel()
         step = inverse @ slope
         gain = float(slope @ step)
-        if gain < tolerance or num_steps == max_steps:
+        if (abs(gain) < tolerance and not fresh) or num_steps == max_steps or gain == 0:
             break
-        length = min(1.0, 1 / np.sqrt(gain))
-        while length > 1e-6:
+        found, length = None, min(1.0, 1 / np.sqrt(abs(gain)))
+        while gain > 0 and length > 1e-4:
             trial = targets + length * step.reshape(targets.shape)
-            try:
-                found = _evaluate(problem, trial, state.tilts, state.field, spacing, frozen)
-                if found.value > state.value + 1e-4 * length * gain - NOISE:
-                    break
-            except (FloatingPointError, np.linalg.LinAlgError):  # no density has these kernels
-                pass
-            length /= 4
-        else:
-            break
+            found = _try(problem, trial, state, spacing, frozen)
+            if found is not None and found.value > state.value + 1e-4 * length * gain - NOISE:
+                break
+            found, length = None, length / 4
+        if found is None:
+            if fresh:
+                break
+            inverse, fresh = _metric(state, targets.shape), True
+            continue
         moved, change = length * step, slope - found.slope.ravel()
         if moved @ change > 1e-8 * np.sqrt((moved @ moved) * (change @ change)):
             rate = 1 / (moved @ change)
             project = np.eye(len(moved)) - rate * np.outer(moved, change)
             inverse = project @ inverse @ project.T + rate * np.outer(moved, moved)
-        targets, state = trial, found
+        targets, state, fresh = trial, found, False
         num_steps += 1
-    return state, gain, num_steps
+    return state, abs(gain), num_steps
+
+
+def _try(problem, targets, state, spacing, frozen) -> _State | None:
+    """The state at other kernels, None where no density has them."""
+    try:
+        return _evaluate(problem, targets, state.tilts, state.field, spacing, frozen)
+    except (FloatingPointError, np.linalg.LinAlgError):
+        return None
 
 
 def _metric(state, shape):
@@ -554,7 +562,7 @@ def solve(
     temperature: float,
     *,
     nonlinearity: Nonlinearity = "sigmoidal",
-    start: Solution | float = 0.3,
+    start: Solution | float = 0.5,
     codes: Sequence[Sequence[int]] | np.ndarray | None = None,
     occupancies: Sequence[float] | np.ndarray | None = None,
     readout_variance: float | None = None,
@@ -574,8 +582,8 @@ def solve(
         depth: number of hidden layers L ≥ 1.
         temperature: T > 0, the rescaled temperature of paper A.
         nonlinearity: a bounded one, by name or as an elementwise JAX function.
-        start: a neighbouring Solution of the same depth, or the strength 0 … 1 of the lower layers'
-            first K̃ relative to the readouts' σ_a² t tᵀ at L = 1.
+        start: a neighbouring Solution of the same depth, or the weight 0 … 1 of the shallow network's
+            kernel, against the prior's, in the first layer's first kernel; further layers start without K̃.
         codes: codes of the last layer's neurons where these are frozen, shape (k, C); None: equilibrium.
         occupancies: fraction of the last layer's neurons with each of `codes`, shape (k,); lower layers
             always equilibrate, as their neurons change code.
@@ -603,28 +611,36 @@ def solve(
     if temperature == 0:
         raise ValueError("temperature: got 0, the deep theory needs T > 0")
     frozen = _frozen(codes, occupancies, num_classes)
+    size = num_classes * (num_classes + 3) // 2
     if isinstance(start, Solution):
         if len(start.layers) != depth:
             raise ValueError(f"start: got a solution of depth {len(start.layers)}, needs depth {depth}")
         field = start.dual_field
         tilts = [_to_vector(Tilt(layer.dual_block, layer.dual_diagonal)) for layer in start.layers[:-1]]
+        first = _layer(problem, None, _to_tilt([*tilts, np.zeros(size)][0], num_classes), spacing)
+        means = [_from_kernel(first.kernel, counts)]
     else:
-        field = sigmoidal.solve(
+        shallow = sigmoidal.solve(
             task,
             temperature,
             nonlinearity=nonlinearity,
             readout_variance=readout_variance,
             class_targets=class_targets,
-        ).dual_field
-        first = Tilt(start * problem.readout_variance * field @ field.T, np.zeros(num_classes))
-        tilts = [_to_vector(first)] * (depth - 1)
-    below, targets = None, []
-    for tilt in tilts:
-        below = _layer(problem, below, _to_tilt(tilt, num_classes), spacing).kernel
-        targets.append(_from_kernel(below, counts))
-    means = np.array(targets).reshape(depth - 1, num_classes * (num_classes + 3) // 2)
-    state = _evaluate(problem, means, tilts, field, spacing, frozen)
-    state, residual, num_steps = _ascend(problem, state, means, spacing, frozen, tolerance, max_steps)
+        )
+        field = shallow.dual_field
+        tilts = [np.zeros(size)] * (depth - 1)
+        prior = _layer(problem, None, _to_tilt(np.zeros(size), num_classes), spacing)
+        learnt = Kernel(shallow.kernel_block, shallow.kernel_diagonal)
+        means = [(1 - start) * _from_kernel(prior.kernel, counts) + start * _from_kernel(learnt, counts)]
+        if depth > 1:
+            tilts[0] = _invert(problem, None, means[0], tilts[0], spacing, 300, 1e-6)[0]
+    for tilt in tilts[1:]:
+        below = _to_kernel(means[-1], counts)
+        layer = _layer(problem, below, _to_tilt(tilt, num_classes), spacing)
+        means.append(_from_kernel(layer.kernel, counts))
+    targets = np.array(means[: depth - 1]).reshape(depth - 1, size)
+    state = _evaluate(problem, targets, tilts, field, spacing, frozen)
+    state, residual, num_steps = _ascend(problem, state, targets, spacing, frozen, tolerance, max_steps)
     converged = residual <= tolerance and state.violation <= READOUT_TOLERANCE
     if not converged:
         warnings.warn(
