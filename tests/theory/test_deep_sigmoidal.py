@@ -199,6 +199,7 @@ def test_measured_quantities_of_a_known_layer():
         ((2, 0.01), {"nonlinearity": "relu"}, "not bounded"),
         ((2, 0.01), {"codes": [[1, 0, 0]]}, "only one"),
         ((2, 0.01), {"codes": [[1, 0, 0], [0, 1, 0]], "occupancies": [0.5, 0.6]}, "occupancies"),
+        ((2, 0.01), {"start": 1.5}, "start"),
         ((2, 0.01), {"codes": [[1, 0, 2]], "occupancies": [1.0]}, "codes"),
     ],
 )

@@ -598,7 +598,8 @@ def solve(
 
     Raises:
         ValueError: as theory.sigmoidal.solve; more than 3 classes, depth < 1, T = 0, a start of another
-            depth, or codes and occupancies that do not fit each other.
+            depth or a weight outside 0 … 1, or codes and occupancies that do not fit each other.
+        FloatingPointError: no layer has a density at the start; try another one.
 
     Source: paper A, deep networks with the redundant scheme (its Fig. 3); the solution is this book's.
     """
@@ -620,6 +621,8 @@ def solve(
         first = _layer(problem, None, _to_tilt([*tilts, np.zeros(size)][0], num_classes), spacing)
         means = [_from_kernel(first.kernel, counts)]
     else:
+        if not 0 <= start <= 1:
+            raise ValueError(f"start: got {start}, needs a Solution or a weight from 0 to 1")
         shallow = sigmoidal.solve(
             task,
             temperature,
