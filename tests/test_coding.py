@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from coding_schemes import coding
+from scipy import stats
 
 LABELS = np.repeat([0, 1, 2], [6, 3, 3])
 
@@ -313,3 +314,18 @@ def test_error_of_the_permutation_order_is_that_of_a_ratio():
     order = coding.permutation_order(strength + noise)
     assert order.value == pytest.approx(1, abs=1e-3)
     assert order.standard_error < 1e-3
+
+
+def test_ks_test_counts_independent_draws():
+    """Neurons that keep their value count once, and a wrong distribution is still told."""
+    rng = np.random.default_rng(0)
+    frozen = np.repeat(rng.normal(size=(2, 1, 100)), 50, axis=1)
+    fresh = rng.normal(size=(2, 50, 100))
+    for values, independent in ((frozen, 200), (fresh, 10_000)):
+        agreement = coding.ks_test(values, stats.norm.cdf)
+        assert agreement.pvalue > 0.01
+        assert 0.7 * independent < agreement.num_independent < 1.3 * independent
+    assert coding.ks_test(fresh, stats.norm(0.1).cdf).pvalue < 1e-6
+    assert coding.ks_test(frozen, stats.norm(scale=3).cdf).pvalue < 1e-6
+    with pytest.raises(ValueError, match="values: got shape"):
+        coding.ks_test(frozen[0], stats.norm.cdf)

@@ -321,3 +321,20 @@ def test_code_raster_names_the_codes():
     figure = plotting.code_raster([0.0, 1.0], [[[0, 1], [1, 1]]], ["1-0", "0-1"], ["layer 1"])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1-0", "0-1"]
     np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), [[0, 1], [1, 1]])
+
+
+def test_scheme_figures_show_what_they_are_given():
+    """Lines and markers of occupancies, bars that fill up to one, a map with points in its colours."""
+    figure = plotting.occupancy_lines(
+        [0.0, 1.0], [[0.2, 0.6], [0.8, 0.4]], ["1-0", "0-1"], [0.5], [[0.4], [0.6]], [[0.1], [0.1]]
+    )
+    lines = [line.get_ydata().tolist() for line in figure.axes[0].get_lines()]
+    assert [0.2, 0.6] in lines
+    assert [0.4] in lines
+    figure = plotting.occupancy_bars([[[0.25, 0.75], [1.0, 0.0]]], ["a", "b"], ["fast", "slow"], ["task"])
+    tops = [bar.get_y() + bar.get_height() for bar in figure.axes[0].patches]
+    assert tops == [0.25, 1.0, 1.0, 1.0]
+    figure = plotting.phase_map([0, 1], [0.1, 1], [[1, 3], [2, 4]], [0.5, 0.5], [[0.5, 0.3]], [2.0])
+    mesh, points = figure.axes[0].collections
+    assert mesh.get_clim() == points.get_clim() == (1.0, 4.0)
+    assert np.allclose(points.get_offsets(), [[0.5, 0.3]])

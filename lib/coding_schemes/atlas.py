@@ -1,0 +1,169 @@
+"""An atlas of redundant coding schemes over targets and temperatures, and the page to turn its leaves.
+
+    python -m coding_schemes.atlas --output data/results/redundant-atlas.npz
+
+makes the stored atlas (some minutes on one core), which the redundant chapter shows with two sliders.
+"""
+
+import argparse
+import json
+from importlib import metadata
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coding_schemes import coding, tasks
+from coding_schemes.plotting import CLASS_COLORS
+from coding_schemes.theory import sigmoidal
+
+TARGETS = np.linspace(-0.5, 0.7, 13)
+TEMPERATURES = np.geomspace(0.001, 0.3, 11)
+READOUTS = np.linspace(-3.0, 3.0, 121)
+
+
+def compute(num_inputs: int, targets: np.ndarray, temperatures: np.ndarray) -> dict[str, np.ndarray]:
+    """Occupancies of all codes and densities of the readouts on a grid of y₋ and T.
+
+    Args:
+        num_inputs: P of the toy task with half, a quarter and a quarter of its inputs in the classes.
+        targets: y₋, shape (k,).
+        temperatures: T, ascending, shape (j,); each y₋ is solved from its highest T downwards.
+
+    Returns:
+        The arguments, codes (8, 3), occupancies (k, j, 8), activations (k, j, 8, 3), densities (k, j, 3, 121)
+        at `readouts`, and the training error per input, (k, j).
+    """
+    task = tasks.toy(num_inputs, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0)
+    codes = np.array(list(product((False, True), repeat=3)))
+    shape = (len(targets), len(temperatures))
+    found = {
+        "occupancies": np.zeros((*shape, 8)),
+        "activations": np.zeros((*shape, 8, 3)),
+        "densities": np.zeros((*shape, 3, len(READOUTS))),
+        "training_error": np.zeros(shape),
+    }
+    for k, y in enumerate(targets):
+        class_targets = [tasks.one_hot(3, 1.0, float(y))] * len(temperatures)
+        line = sigmoidal.scan(task, temperatures[::-1], class_targets)
+        for j, solution in enumerate(reversed(line)):
+            if not solution.converged:
+                raise RuntimeError(f"atlas: no solution at y₋ = {y}, T = {temperatures[j]}")
+            for g, code in enumerate(codes):
+                rows = np.all(solution.codes == code, axis=1)
+                weights = solution.probabilities[rows]
+                found["occupancies"][k, j, g] = weights.sum()
+                if weights.sum() > 0:
+                    found["activations"][k, j, g] = weights @ solution.activations[rows] / weights.sum()
+            found["densities"][k, j] = [sigmoidal.readout_density(solution, r, READOUTS) for r in range(3)]
+            residual = np.sum(solution.training_residual**2, axis=1)
+            found["training_error"][k, j] = task.class_counts @ residual / num_inputs
+    return found | {
+        "num_inputs": np.asarray(num_inputs),
+        "targets": targets,
+        "temperatures": temperatures,
+        "readouts": READOUTS,
+        "codes": codes,
+    }
+
+
+def page(atlas: dict[str, np.ndarray], library: str = "../_static/plotly.min.js") -> str:
+    """The atlas as HTML with a slider for y₋ and one for T, drawn by Plotly in the reader's browser.
+
+    Args:
+        atlas: of `compute`.
+        library: address of plotly.min.js, relative to the page; nothing is fetched from elsewhere.
+
+    Returns:
+        HTML.
+    """
+    data: dict[str, Any] = {
+        "y": np.round(atlas["targets"], 3).tolist(),
+        "T": [float(f"{value:.3g}") for value in atlas["temperatures"]],
+        "a": np.round(atlas["readouts"], 3).tolist(),
+        "names": [coding.code_name(code) for code in atlas["codes"]],
+        "p": np.rint(1000 * atlas["occupancies"]).astype(int).tolist(),
+        "f": np.rint(100 * atlas["densities"]).astype(int).tolist(),
+        "e": np.rint(1e4 * atlas["training_error"]).astype(int).tolist(),
+        "colors": list(CLASS_COLORS[:3]),
+    }
+    start = int(np.argmin(np.abs(atlas["targets"] - 0.5))), 0
+    text = _PAGE.replace("DATA", json.dumps(data, separators=(",", ":"))).replace("LIBRARY", library)
+    for name, value in {
+        "LAST_Y": len(data["y"]) - 1,
+        "LAST_T": len(data["T"]) - 1,
+        "START_Y": start[0],
+        "START_T": start[1],
+    }.items():
+        text = text.replace(name, str(value))
+    return text
+
+
+_PAGE = """<div class="published-figure" id="scheme-atlas">
+<p><label>target of the other classes, y₋ = <output id="atlas-y-value"></output>
+<input id="atlas-y" type="range" min="0" max="LAST_Y" value="START_Y" style="width:100%"
+ aria-label="target of the other classes"></label></p>
+<p><label>temperature, T = <output id="atlas-t-value"></output>
+<input id="atlas-t" type="range" min="0" max="LAST_T" value="START_T" style="width:100%"
+ aria-label="temperature"></label></p>
+<p id="atlas-text" role="status"></p>
+<div id="atlas-codes" style="height:260px"></div>
+<div id="atlas-density" style="height:300px"></div>
+</div>
+<script src="LIBRARY"></script>
+<script>
+(function () {
+  const atlas = DATA;
+  const element = (name) => document.getElementById("atlas-" + name);
+  const layout = (title, y, extra) => Object.assign({
+    margin: {l: 55, r: 10, t: 10, b: 45}, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: {color: getComputedStyle(document.body).color},
+    xaxis: {title: {text: title}, fixedrange: true}, yaxis: Object.assign({fixedrange: true}, y)
+  }, extra);
+  function draw() {
+    const i = +element("y").value, j = +element("t").value;
+    element("y-value").textContent = atlas.y[i];
+    element("t-value").textContent = atlas.T[j];
+    const share = atlas.p[i][j].map((p) => p / 1000);
+    const used = atlas.names.filter((_, k) => share[k] >= 0.01);
+    const title = used.length === 1 ? " code: " : " codes: ";
+    element("text").textContent = used.length + title + used.join(", ") +
+      "; squared training error per input " + (atlas.e[i][j] / 1e4).toFixed(4);
+    const quiet = {displayModeBar: false, responsive: true};
+    Plotly.react("atlas-codes", [{type: "bar", x: atlas.names, y: share, marker: {color: "#009E73"}}],
+      layout("code", {title: {text: "fraction of neurons"}, range: [0, 1]},
+        {xaxis: {type: "category", title: {text: "code"}, fixedrange: true}}), quiet);
+    Plotly.react("atlas-density", atlas.f[i][j].map((f, r) => ({
+      type: "scatter", mode: "lines", name: "output " + r, x: atlas.a, y: f.map((v) => v / 100),
+      line: {color: atlas.colors[r]}})),
+      layout("readout weight a", {title: {text: "probability density"}, rangemode: "tozero"},
+        {legend: {orientation: "h", y: 1.15}}), quiet);
+  }
+  if (window.Plotly) {
+    ["y", "t"].forEach((name) => element(name).addEventListener("input", draw));
+    draw();
+  } else {
+    element("text").textContent = "This figure moves in the built book; a notebook does not carry Plotly.";
+  }
+})();
+</script>
+"""
+
+
+def main() -> None:
+    """Command line: compute the stored atlas."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--num_inputs", type=int, default=100)
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    found = compute(arguments.num_inputs, TARGETS, TEMPERATURES)
+    versions = {name: metadata.version(name) for name in ("jax", "numpy", "scipy")}
+    manifest = {"job": "atlas", "num_inputs": arguments.num_inputs, "versions": versions}
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    small = {k: v.astype(np.float32) if v.dtype == float and v.ndim > 1 else v for k, v in found.items()}
+    np.savez_compressed(arguments.output, manifest=json.dumps(manifest), **small)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()
