@@ -1,62 +1,75 @@
 """The book's sampler, NumPyro's NUTS and BlackJAX's NUTS on the same posteriors; costs against limits.
 
-    python benchmarks/samplers.py [--parts peers cost growth scheme] [--seconds 15] [--cases relu mnist ...]
+    python benchmarks/samplers.py [--parts cost growth profile peers scheme] [--cases mnist ...] [--resume]
 
-Writes benchmarks/results/samplers.json and samplers.md; book/samplers.md includes the second. Times are CPU
-seconds of one thread: the cost of the arithmetic, whatever else the machine does meanwhile. The peers sample
-all of W¹ and a (paper A's weights, with a = σ_a ã so that scales are fair), start from an equilibrium state
-that our sampler reached, and adapt with their own defaults; compilation and warm-up are not charged to
-anyone. Where a peer drew fewer than 20 samples in its budget its ESS is taken to be the number of samples,
-the most it can sensibly be. NumPyro is no dependency of the book: install benchmarks/requirements.txt;
-without it its column is empty.
+Writes benchmarks/results/samplers.json, samplers.md and samplers.svg, a row as soon as it is measured;
+with --resume what is there is not measured again. book/samplers.md includes the tables. Times are
+CPU seconds of one thread: the cost of the arithmetic, whatever else the machine does meanwhile. The peers
+sample all of W¹ and ã (paper A's weights with a = σ_a ã, so that scales are fair), start from an equilibrium
+state that our sampler reached, and adapt step size and diagonal mass matrix with their own defaults in
+`--warmup` transitions; compilation and warm-up are not charged to anyone. Each peer runs in a process of its
+own with at most `--limit` CPU seconds. Where it drew fewer than 20 samples, its ESS is taken to be the number
+of samples; where it did not get through its warm-up, to be one per trajectory of as many leapfrog steps as
+ours takes, at its own cost per step: the most that can sensibly be. NumPyro is no dependency of the book:
+`make bench` installs it beside.
 """
 # ruff: noqa: E402 -- threads and float types are settled before JAX starts
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
 import platform
+import resource
+import subprocess
+import sys
+import tempfile
 import time
 from datetime import date
 from pathlib import Path
 
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ[_name] = "1"
-os.environ.setdefault("NPROC", "1")
+if os.environ.setdefault("NPROC", "1") == "1":
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+    for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[_name] = "1"
 
 import arviz
 import blackjax
 import jax
 import jax.numpy as jnp
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 
 jax.config.update("jax_enable_x64", True)
 
 from coding_schemes import coding, networks, posterior, sampling, tasks, theory
+from coding_schemes.plotting import COLORS, theme
+from coding_schemes.sampling import moves
+from coding_schemes.sampling.hmc import standard_normal
 
 RESULTS = Path(__file__).parent / "results"
 RATIOS = (0.5, 0.25, 0.25)
+
+
+def toy(size, y_minus):
+    """The toy task with as many inputs as neurons."""
+    return tasks.toy(size, RATIOS, y_minus=y_minus)
+
+
+#: Label, task, width, nonlinearity, moves, and transitions from the planted state or the prior before a
+#: measurement; MNIST codes settle slowly.
 CASES = {
-    "sigmoidal": (
-        "sigmoidal N=P=500",
-        lambda: tasks.toy(500, RATIOS, y_minus=0.5),
-        500,
-        "sigmoidal",
-        ("gibbs",),
-    ),
-    "relu": ("ReLU N=P=500", lambda: tasks.toy(500, RATIOS, y_minus=-0.5), 500, "relu", ("gibbs",)),
-    "linear": ("linear N=P=200", lambda: tasks.toy(200, RATIOS, y_minus=-0.5), 200, "linear", ("gibbs",)),
-    "mnist": (
-        "sigmoidal MNIST N=P=100",
-        lambda: tasks.mnist(100, 0, y_minus=0.5),
-        100,
-        "sigmoidal",
-        ("gibbs",),
-    ),
+    "mnist": ("MNIST N=P=100", lambda: tasks.mnist(100, 0, y_minus=0.5), 100, "sigmoidal", ("gibbs",), 4000),
+    "linear": ("linear N=P=200", lambda: toy(200, -0.5), 200, "linear", ("gibbs",), 400),
+    "relu": ("ReLU N=P=500", lambda: toy(500, -0.5), 500, "relu", ("gibbs",), 300),
+    "sigmoidal": ("sigmoidal N=P=500", lambda: toy(500, 0.5), 500, "sigmoidal", ("gibbs",), 300),
 }
-OBSERVABLES = ("energy", "squared error", "readout²")
+#: Samples per window in which our ESS is taken: some 5,000 gradients, about what a peer does in its budget.
+#: Over windows of very different length, a slow drift would count for the fast sampler only.
+CHUNK = 200
+OBSERVABLES = ("energy", "training error", "readouts' second moment")
 
 
 def effective(series):
@@ -64,32 +77,49 @@ def effective(series):
     return np.array([float(arviz.ess(np.atleast_2d(np.asarray(s, dtype=float)))) for s in series])
 
 
-def ours(given, moves, seconds):
+def equilibrium(given, names, length):
+    """Samples after `length` warm-up transitions from the theory's state if any; their last state."""
+    task, phi = given.task, given.network.nonlinearity
+    init = "prior"
+    if task.is_orthogonal and phi != "linear":
+        init = {"sigmoidal": planted_sigmoidal, "relu": planted_relu}[phi](given)
+    warm = sampling.sample(
+        given, jax.random.key(0), num_samples=20, num_warmup=length, init=init, **settings_of(names)
+    )
+    return warm, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), warm.final)
+
+
+def settings_of(names):
+    return {"num_chains": 1, "moves": names, "store": ("readouts",), "progress": False}
+
+
+def ours(given, names, length, seconds):
     """ESS per CPU second, a state in equilibrium, and the settings."""
-    settings = {"num_chains": 1, "moves": moves, "store": ("readouts",), "progress": False}
-    warm = sampling.sample(given, jax.random.key(0), num_samples=20, num_warmup=300, **settings)
+    warm, _ = equilibrium(given, names, length)
     step = float(warm.info.step_size[0, 0])
-    more = settings | {"num_warmup": 0, "step_size": step, "init": warm.final}
-    num_samples = 20
-    sampling.sample(given, jax.random.key(1), num_samples=num_samples, **more)  # compiled
-    while True:
+    more = settings_of(names) | {"num_warmup": 0, "step_size": step, "num_samples": CHUNK}
+    final = sampling.sample(given, jax.random.key(1), init=warm.final, **more).final  # compiled
+    series, gradients, acceptance, spent = [], [], [], 0.0
+    while spent < seconds:
+        key = jax.random.fold_in(jax.random.key(2), len(series))
         start = time.process_time()
-        samples = sampling.sample(given, jax.random.key(2), num_samples=num_samples, **more)
-        spent = time.process_time() - start
-        if spent > seconds / 2:
-            break
-        num_samples = int(num_samples * min(10, max(1.5, 0.9 * seconds / max(spent, 1e-3)))) // 20 * 20
-    moments = np.square(samples.readouts, dtype=float).mean((2, 3))
-    ess = effective([samples.info.energy, samples.info.squared_error, moments])
+        samples = sampling.sample(given, key, init=final, **more)
+        spent += time.process_time() - start
+        final = samples.final
+        moments = np.square(samples.readouts, dtype=float).mean((2, 3))
+        series.append(np.stack([samples.info.energy, samples.info.squared_error, moments]))
+        gradients.append(samples.info.num_gradients.mean())
+        acceptance.append(samples.info.acceptance.mean())
     result = {
-        "ess_per_second": (ess / spent).tolist(),
-        "samples": num_samples,
+        "ess_per_second": (sum(effective(part) for part in series) / spent).tolist(),
+        "ess_per_second_of_the_whole": (effective(np.concatenate(series, axis=2)) / spent).tolist(),
+        "samples": CHUNK * len(series),
         "seconds": spent,
         "step_size": step,
-        "gradients_per_sample": float(samples.info.num_gradients.mean()),
-        "acceptance": float(samples.info.acceptance.mean()),
+        "gradients_per_sample": float(np.mean(gradients)),
+        "acceptance": float(np.mean(acceptance)),
     }
-    return result, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), samples.final)
+    return result, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), final)
 
 
 def weight_space(given, weights):
@@ -112,39 +142,47 @@ def weight_space(given, weights):
     return potential, start, observe
 
 
-def timed(step, state, observe, seconds, most=2000):
-    """Repeats step until the budget is spent: observables (3, samples) and CPU seconds."""
-    state, position = step(jax.random.key(100), state)  # compiled
-    series, start = [], time.process_time()
+def timed(step, state, observe, seconds, most=4000):
+    """Repeats step until the budget is spent: observables (3, samples), steps per sample, CPU seconds."""
+    state, position, _ = step(jax.random.key(100), state)  # compiled
+    observe(position)
+    series, steps, start = [], [], time.process_time()
     while time.process_time() - start < seconds and len(series) < most:
-        state, position = step(jax.random.fold_in(jax.random.key(101), len(series)), state)
+        state, position, count = step(jax.random.fold_in(jax.random.key(101), len(series)), state)
         series.append(np.asarray(observe(position)))
-    return np.array(series).T, time.process_time() - start
+        steps.append(int(count))
+    return np.array(series).T, np.mean(steps), time.process_time() - start
 
 
-def rate(series, spent):
+def rate(series, steps, spent):
     count = series.shape[1]
     ess = effective(series) if count >= 20 else np.full(3, float(count))
-    return {"ess_per_second": (ess / spent).tolist(), "samples": count, "seconds": spent, "bound": count < 20}
+    return {
+        "ess_per_second": (ess / spent).tolist(),
+        "samples": count,
+        "seconds": spent,
+        "gradients_per_sample": steps,
+        "bound": count < 20,
+    }
 
 
 def blackjax_nuts(given, weights, seconds, warmup):
     potential, start, observe = weight_space(given, weights)
-    adapt = blackjax.window_adaptation(blackjax.nuts, lambda position: -potential(position))
+    adapt = blackjax.window_adaptation(
+        blackjax.nuts, lambda position: -potential(position), adaptation_info_fn=lambda *_: None
+    )
     (state, parameters), _ = jax.jit(lambda k, p: adapt.run(k, p, warmup))(jax.random.key(3), start)
     kernel = blackjax.nuts(lambda position: -potential(position), **parameters)
 
     @jax.jit
     def step(key, state):
-        state, _ = kernel.step(key, state)
-        return state, state.position
+        state, info = kernel.step(key, state)
+        return state, state.position, info.num_integration_steps
 
     return rate(*timed(step, state, jax.jit(observe), seconds))
 
 
 def numpyro_nuts(given, weights, seconds, warmup):
-    if importlib.util.find_spec("numpyro") is None:
-        return None
     from numpyro.infer import NUTS
 
     potential, start, observe = weight_space(given, weights)
@@ -156,34 +194,93 @@ def numpyro_nuts(given, weights, seconds, warmup):
 
     def step(key, state):
         state = sample(state)
-        return state, state.z
+        return state, state.z, state.num_steps
 
     return rate(*timed(step, state, jax.jit(observe), seconds))
 
 
-def compare(names, seconds, warmup):
-    rows = []
-    for name in names:
-        label, make, width, phi, moves = CASES[name]
+def leapfrog_seconds(given, weights):
+    """CPU seconds of one gradient in weight space, inside a compiled loop as NUTS has it."""
+    potential, start, _ = weight_space(given, weights)
+
+    def body(_, position):
+        slope = jax.grad(potential)(position)
+        return jax.tree.map(lambda w, g: w - 1e-9 * g, position, slope)
+
+    loop = jax.jit(lambda position: jax.lax.fori_loop(0, 20, body, position))
+    return cpu_time(loop, start, repeats=3) / 20
+
+
+PEERS = {"blackjax_nuts": blackjax_nuts, "numpyro_nuts": numpyro_nuts}
+
+
+def case(name, temperature):
+    """Label, posterior, moves and equilibration of a row."""
+    label, make, width, phi, names, length = CASES[name]
+    return label, posterior.Posterior(make(), networks.Network(1, width, phi), temperature), names, length
+
+
+def peer_process(name, case_name, temperature, state, options):
+    """A peer's row from a process of its own, which is killed at the limit of CPU time."""
+    if name == "numpyro_nuts" and importlib.util.find_spec("numpyro") is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        start, result = Path(folder) / "start.npz", Path(folder) / "result.json"
+        np.savez(start, first=state.first, readout=state.readout)
+        limits = (options.seconds, options.warmup, options.limit)
+        arguments = [name, case_name, temperature, start, result, *limits]
+        done = subprocess.run(
+            [sys.executable, __file__, "--peer", *map(str, arguments)], capture_output=True, text=True
+        )
+        if result.exists():
+            return json.loads(result.read_text())
+        return {"error": "limit" if done.returncode < 0 else done.stderr[-200:]}
+
+
+def run_peer(name, case_name, temperature, start, result, seconds, warmup, limit):
+    """Inside the peer's process."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(float(limit)), int(float(limit)) + 5))
+    _, given, _, _ = case(case_name, float(temperature))
+    with np.load(start) as file:
+        weights = posterior.Weights(jnp.asarray(file["first"]), (), jnp.asarray(file["readout"]))
+    with jax.enable_x64(False):  # both packages want one float type throughout
+        row = PEERS[name](given, weights, float(seconds), int(warmup))
+    Path(result).write_text(json.dumps(row))
+
+
+def compare(results, options, save):
+    """Rows of the comparison with peers; what is there is kept."""
+    rows = results.setdefault("peers", [])
+    for name in options.cases:
         for temperature in (0.01, 0.001):
-            given = posterior.Posterior(make(), networks.Network(1, width, phi), temperature)
-            mine, state = ours(given, moves, seconds)
-            row = {"case": label, "temperature": temperature, "ours": mine}
-            for peer in (blackjax_nuts, numpyro_nuts):
-                try:
-                    with jax.enable_x64(False):  # both packages want one float type throughout
-                        row[peer.__name__] = peer(given, state, seconds, warmup)
-                except Exception as error:  # a peer that fails is reported, not hidden
-                    row[peer.__name__] = {"error": repr(error)[:200]}
-            rows.append(row)
+            label, given, names, length = case(name, temperature)
+            row = next((r for r in rows if (r["case"], r["temperature"]) == (label, temperature)), None)
+            if row is None:
+                row = {"case": label, "temperature": temperature}
+                rows.append(row)
+            state = None
+            if "ours" not in row:
+                row["ours"], state = ours(given, names, length, options.seconds)
+                row["peer_gradient_seconds"] = leapfrog_seconds(given, state)
+                save()
+            missing = [peer for peer in PEERS if row.get(peer) is None]
+            if missing and state is None:
+                state = equilibrium(given, names, length)[1]
+            for peer in missing:
+                row[peer] = peer_process(peer, name, temperature, state, options)
+                if row[peer] is not None and row[peer].get("error") == "limit":
+                    steps = row["ours"]["gradients_per_sample"] - 1
+                    bound = 1 / (steps * row["peer_gradient_seconds"])
+                    row[peer] = {"ess_per_second": [bound] * 3, "bound": True, "samples": 0}
+                save()
             print(json.dumps(row), flush=True)
-    return rows
+            save()
 
 
 # ---- cost of a gradient ---------------------------------------------------------------------
 
 
-def cpu_time(function, *arguments, repeats=5):
+def cpu_time(function, *arguments, repeats=4):
     """Shortest CPU seconds of a call."""
     jax.block_until_ready(function(*arguments))
     times = []
@@ -196,29 +293,51 @@ def cpu_time(function, *arguments, repeats=5):
     return min(times)
 
 
-def cost(sizes=((1, 500), (3, 200), (3, 500))):
-    """Value and gradient against max(flops/GEMM rate, bytes/bandwidth) plus φ and φ' at their rates."""
+REPEATS = 20  # of an operation inside one compiled loop, as in a trajectory: no buffer is allocated anew
+
+
+def looped(function, array):
+    """CPU seconds of an elementwise function of an array that stays in cache, inside a compiled loop."""
+
+    def body(_, carry):
+        return function(carry)
+
+    loop = jax.jit(lambda start: jax.lax.fori_loop(0, REPEATS, body, start))
+    return cpu_time(loop, array) / REPEATS
+
+
+def gradient_seconds(given, weights, count=REPEATS):
+    """CPU seconds of one gradient and w ← w − η ∇U, inside a compiled loop."""
+
+    def body(_, w):
+        return jax.tree.map(lambda x, slope: x + 1e-9 * slope, w, given.value_and_gradient(w)[1])
+
+    loop = jax.jit(lambda w: jax.lax.fori_loop(0, count, body, w))
+    return cpu_time(loop, weights) / count
+
+
+def cost(results, options, save, sizes=((1, 500), (3, 200), (3, 500))):
+    """Gradient against max(flops/GEMM rate, bytes/bandwidth) plus φ and φ' at their rates."""
     square = jnp.ones((1000, 1000), jnp.float32)
     gemm = 2 * 1000**3 / cpu_time(jax.jit(lambda x: x @ x), square)
-    block = jnp.ones((500, 500), jnp.float32)  # the working set of one layer, which fits in cache
-    passes = jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda i, y: y * jnp.float32(1.0001), x))
-    bandwidth = 100 * 2 * block.nbytes / cpu_time(passes, block)
+    block = jax.random.normal(jax.random.key(0), (500, 500), jnp.float32)  # a layer's size; fits in cache
+    bandwidth = 2 * block.nbytes / looped(lambda x: x * jnp.float32(1.0001), block)
     rows = []
     for depth, width in sizes:
         for phi in ("linear", "relu", "sigmoidal"):
-            task = tasks.toy(width, RATIOS, y_minus=0.5)
+            task = toy(width, 0.5)
             given = posterior.Posterior(task, networks.Network(depth, width, phi), 0.01)
             weights = given.prior(jax.random.key(0))
-            z = weights.first
             apply = given.network.phi
-            elementwise = cpu_time(jax.jit(apply), z) + cpu_time(
-                jax.jit(lambda x, apply=apply: jax.grad(lambda y: apply(y).sum())(x)), z
-            )
-            elementwise *= depth if phi != "linear" else 0
-            flops = (depth - 1) * 6 * width**3 + 6 * width * width * 3
+            elementwise = 0.0
+            if phi != "linear":
+                slope = jax.vmap(jax.vmap(jax.grad(apply)))
+                elementwise = depth * (looped(apply, weights.first) + looped(slope, weights.first))
+            num_outputs = task.num_targets
+            flops = (depth - 1) * 6 * width**3 + 6 * width * width * num_outputs
             bytes_moved = 4 * width * width * (2 * depth + 3 * (depth - 1))  # z, W read, gradients written
             limit = max(flops / gemm, bytes_moved / bandwidth) + elementwise
-            spent = cpu_time(jax.jit(jax.value_and_grad(given.logdensity)), weights)
+            spent = gradient_seconds(given, weights)
             rows.append(
                 {
                     "depth": depth,
@@ -230,25 +349,24 @@ def cost(sizes=((1, 500), (3, 200), (3, 500))):
                 }
             )
             print(rows[-1], flush=True)
-    return {"gemm_gflops": gemm / 1e9, "bandwidth_gb": bandwidth / 1e9, "rows": rows}
+    results["cost"] = {"gemm_gflops": gemm / 1e9, "bandwidth_gb": bandwidth / 1e9, "rows": rows}
+    save()
 
 
-def growth(sizes=(100, 200, 500, 1000, 2000)):
+def growth(results, options, save, sizes=(100, 200, 500, 1000, 2000)):
     """Cost per gradient over N = P against N·P·(r + N(L − 1)) (r → 3 outputs on the toy task), and memory."""
     rows = []
     for depth in (1, 2):
         for size in sizes:
-            given = posterior.Posterior(
-                tasks.toy(size, RATIOS), networks.Network(depth, size, "sigmoidal"), 0.01
-            )
+            given = posterior.Posterior(toy(size, 0.5), networks.Network(depth, size, "sigmoidal"), 0.01)
             weights = given.prior(jax.random.key(0))
-            function = jax.jit(jax.value_and_grad(given.logdensity)).lower(weights).compile()
-            memory = function.memory_analysis()
+            count = REPEATS if depth == 1 or size < 1000 else 2
+            memory = jax.jit(given.value_and_gradient).lower(weights).compile().memory_analysis()
             rows.append(
                 {
                     "depth": depth,
                     "size": size,
-                    "milliseconds": cpu_time(function, weights, repeats=3) * 1e3,
+                    "milliseconds": gradient_seconds(given, weights, count) * 1e3,
                     "temporary_mb": memory.temp_size_in_bytes / 1e6,
                     "weights_mb": memory.argument_size_in_bytes / 1e6,
                 }
@@ -261,7 +379,32 @@ def growth(sizes=(100, 200, 500, 1000, 2000)):
         )
         for row in chosen:
             row["exponent"] = float(slope[0])
-    return rows
+    results["growth"] = rows
+    save()
+
+
+def profile(results, options, save):
+    """Milliseconds of a transition's parts."""
+    rows = []
+    for name in ("mnist", "relu", "sigmoidal"):
+        label, given, _, _ = case(name, 0.01)
+        weights = given.prior(jax.random.key(0))
+        found = {}
+        for steps in (2, 42):
+            arguments = {"num_samples": 100, "num_chains": 1, "num_warmup": 0, "step_size": 1e-3}
+            arguments |= {"max_num_steps": steps, "store": (), "progress": False}
+            run = functools.partial(sampling.sample, given, jax.random.key(0), **arguments)
+            found[steps] = 1e3 * cpu_time(lambda run=run: run().info.energy, repeats=3) / 100
+        step = (found[42] - found[2]) / 40
+        momentum = 1e3 * cpu_time(jax.jit(standard_normal), jax.random.key(0), weights)
+        draw = jax.jit(lambda key, weights, given=given: moves.gibbs(key, weights, given)[0])
+        row = {"case": label, "step": step, "momentum": momentum}
+        row["gibbs"] = 1e3 * cpu_time(draw, jax.random.key(0), weights)
+        row["rest"] = found[2] - 2 * step - momentum
+        rows.append(row)
+        print(row, flush=True)
+    results["profile"] = rows
+    save()
 
 
 # ---- time to the scheme ---------------------------------------------------------------------
@@ -301,42 +444,65 @@ def run_counts(probabilities, total):
     return counts
 
 
-def schemes():
-    """CPU seconds from the prior to the scheme, two-ended where the planted state is a shallow one."""
-    rows = []
-    plan = (
-        ("sigmoidal N=P=500", 1, 500, "sigmoidal", 0.5, 0.01, ("gibbs",), 200, planted_sigmoidal),
-        (
-            "ReLU N=P=500",
-            1,
-            500,
-            "relu",
-            -0.5,
-            0.01,
-            ("gibbs", "rotations", "split_merge"),
-            400,
-            planted_relu,
-        ),
-        ("sigmoidal L=3 N=P=200", 3, 200, "sigmoidal", -0.5, 0.001, ("gibbs",), 400, None),
-    )
-    for label, depth, width, phi, y_minus, temperature, moves, warmup, plant in plan:
-        task = tasks.toy(width, RATIOS, y_minus=y_minus)
+def planted_deep(given):
+    """A deep network with half of its neurons on for each class in every layer, W^ℓ by ridge regression."""
+    rng = np.random.default_rng(0)
+    task, network = given.task, given.network
+    width, size = network.width, task.num_inputs
+    patterns = np.concatenate([np.eye(task.num_targets), 1 - np.eye(task.num_targets)])
+    levels = 2.0 * patterns[rng.permutation(np.resize(np.arange(len(patterns)), width))] - 1.0
+    aim = levels[:, task.labels] + 0.3 * rng.standard_normal((width, size))
+    hidden, z = [], aim
+    for _ in range(network.depth - 1):
+        features = np.asarray(network.phi(jnp.asarray(z)), dtype=float) / width**0.5
+        start = rng.standard_normal((width, width))
+        missing = levels[rng.permutation(width)][:, task.labels] - start @ features
+        gram = features @ features.T + 0.3 * np.eye(width)
+        matrix = start + np.linalg.solve(gram, features @ missing.T).T
+        hidden.append(jnp.asarray(matrix, given.dtype))
+        z = matrix @ features
+    weights = given.planted(aim, np.zeros((width, task.num_targets)), tuple(hidden))
+    return moves.gibbs(jax.random.key(1), weights, given)[0]
+
+
+SCHEMES = (
+    ("sigmoidal N=P=500", 1, 500, "sigmoidal", 0.5, 0.01, ("recode",), 200, planted_sigmoidal, 60),
+    (
+        "ReLU N=P=500",
+        1,
+        500,
+        "relu",
+        -0.5,
+        0.01,
+        ("gibbs", "rotations", "split_merge"),
+        400,
+        planted_relu,
+        180,
+    ),
+    ("sigmoidal L=3 N=P=200", 3, 200, "sigmoidal", -0.5, 0.001, ("gibbs",), 400, planted_deep, 120),
+)
+
+
+def schemes(results, options, save):
+    """Seconds from the prior to the scheme, compilation included, and the two-ended check."""
+    rows = results.setdefault("scheme", [])
+    for label, depth, width, phi, y_minus, temperature, names, warmup, plant, asked in SCHEMES:
+        if any(row["case"] == label for row in rows):
+            continue
+        task = toy(width, y_minus)
         given = posterior.Posterior(task, networks.Network(depth, width, phi), temperature)
-        arguments = {
-            "num_samples": 20,
-            "num_chains": 2,
-            "num_warmup": warmup,
-            "thinning": 5,
-            "moves": moves,
-            "progress": False,
-        }
-        start_cpu = time.process_time()
-        samples = sampling.sample(given, jax.random.key(0), **arguments)
-        spent = time.process_time() - start_cpu
-        verdict, agree = "one end only", None
-        if plant is not None:
-            ends = sampling.two_ended(given, jax.random.key(0), plant(given), **arguments)
-            samples, verdict, agree = ends.prior, ends.verdict, ends.agree
+        ends = sampling.two_ended(
+            given,
+            jax.random.key(0),
+            plant(given),
+            num_samples=20,
+            num_chains=2,
+            num_warmup=warmup,
+            thinning=5,
+            moves=names,
+            progress=False,
+        )
+        samples = ends.prior
         activations = np.asarray(given.network.phi(jnp.asarray(samples.preactivations[-1][:, -1])))
         if phi == "relu":
             found = f"outliers per chain: {coding.outliers(activations, task.labels).count.tolist()}"
@@ -349,17 +515,18 @@ def schemes():
                 "temperature": temperature,
                 "y_minus": y_minus,
                 "warmup": warmup,
+                "asked_seconds": asked,
                 "warmup_seconds": samples.seconds["warmup"],
                 "sampling_seconds": samples.seconds["sampling"],
-                "cpu_seconds": spent,
+                "threads": int(os.environ["NPROC"]),
                 "squared_error_per_input": float(samples.info.squared_error.mean() / task.num_inputs),
                 "found": found,
-                "agree": agree,
-                "verdict": verdict,
+                "agree": ends.agree,
+                "verdict": ends.verdict,
             }
         )
         print(json.dumps(rows[-1]), flush=True)
-    return rows
+        save()
 
 
 # ---- tables ---------------------------------------------------------------------------------
@@ -370,107 +537,172 @@ def table(header, rows):
     return "\n".join(f"| {line} |" for line in [*lines, *(" | ".join(row) for row in rows)])
 
 
+def short(value):
+    """Two significant digits, without an exponent."""
+    return f"{float(f'{value:.2g}'):g}"
+
+
+def best_peer(row):
+    """The better peer's ESS per second of each observable, and whether it is only a bound."""
+    best, bound = np.zeros(3), np.zeros(3, bool)
+    for peer in PEERS:
+        found = row.get(peer)
+        if found is not None and "error" not in found:
+            rates = np.array(found["ess_per_second"])
+            bound = np.where(rates > best, found["bound"], bound)
+            best = np.maximum(best, rates)
+    return best, bound
+
+
+def peer_cell(found, index):
+    if found is None or "error" in found:
+        return "–" if found is None else "failed"
+    return ("≤ " if found["bound"] else "") + short(found["ess_per_second"][index])
+
+
+def peers_markdown(rows):
+    parts = []
+    for index, name in enumerate(OBSERVABLES):
+        lines = []
+        for row in (row for row in rows if "ours" in row):
+            mine, (best, bound) = row["ours"]["ess_per_second"][index], best_peer(row)
+            ratio = "–"
+            if best[index]:
+                ratio = ("≥ " if bound[index] else "") + short(mine / best[index])
+            cells = [peer_cell(row.get(peer), index) for peer in PEERS]
+            lines.append([f"{row['case']}, T={row['temperature']:g}", short(mine), *cells, ratio])
+        parts += [
+            f"**Effective samples of the {name} per CPU second**\n",
+            table(("case", "this book", "BlackJAX", "NumPyro", "ratio"), lines) + "\n",
+        ]
+    return parts
+
+
+def cost_markdown(found):
+    rows = [
+        [
+            f"{r['depth']}, {r['width']}",
+            r["nonlinearity"],
+            f"{r['milliseconds']:.2f}",
+            f"{r['limit_milliseconds']:.2f}",
+            f"{100 * r['fraction_of_limit']:.0f} %",
+        ]
+        for r in found["rows"]
+    ]
+    return [
+        "**One gradient against the machine's limit**: matrix products at "
+        f"{found['gemm_gflops']:.0f} Gflop/s, arrays of a layer's size at "
+        f"{found['bandwidth_gb']:.0f} GB/s, φ and φ′ at their measured rates\n",
+        table(("L, N = P", "φ", "ms", "limit", "share"), rows) + "\n",
+    ]
+
+
+def temporary_mb(depth, size, num_outputs=3):
+    """Features and errors of the lower layers and a few thin arrays; the rest is in the gradient's own."""
+    return (8 * (depth - 1) * size**2 + 12 * 2 * size * num_outputs) / 1e6
+
+
+def growth_markdown(found):
+    rows = [
+        [
+            f"{r['depth']}, {r['size']}",
+            short(r["milliseconds"]),
+            f"{r['exponent']:.2f}",
+            short(r["temporary_mb"]),
+            short(temporary_mb(r["depth"], r["size"])),
+        ]
+        for r in found
+    ]
+    return [
+        "**Growth with size**: ms per gradient and its exponent between the three largest sizes (the law is "
+        "2 at L = 1, where products are thin, and 3 at L = 2); MB of temporaries beside weights and "
+        "gradient, and their formula, 8 (L − 1) N P + 12 (N + P) m bytes\n",
+        table(("L, N = P", "ms", "exponent", "MB", "formula"), rows) + "\n",
+    ]
+
+
+def profile_markdown(found):
+    rows = [[r["case"], *(short(r[key]) for key in ("step", "momentum", "gibbs", "rest"))] for r in found]
+    return [
+        "**Where a transition's time goes**, ms: a leapfrog step, the draw of momenta, of all readouts, and "
+        "the rest (two energies, acceptance, records)\n",
+        table(("case", "step", "momenta", "readouts", "rest"), rows) + "\n",
+    ]
+
+
+def scheme_markdown(rows):
+    lines = [
+        f"- {r['case']}, T = {r['temperature']:g}, y₋ = {r['y_minus']:g}: {r['warmup_seconds']:.0f} s of "
+        f"warm-up with compilation, and {r['sampling_seconds']:.0f} s of sampling on {r['threads']} threads "
+        f"(aim: {r['asked_seconds']} s). Found: {r['found']}. Two-ended check: {r['verdict']}."
+        for r in rows
+    ]
+    return ["**From the prior to the scheme**, two chains\n", "\n".join(lines) + "\n"]
+
+
 def markdown(results):
     parts = [
-        f"Measured on {results['date']}: {results['machine']}, {results['cores']} cores, one thread in use, "
-        f"{results['versions']}.\n"
+        f"Measured on {results['date']}: {results['machine']}, {results['cores']} cores, "
+        f"{results['versions']}; one thread where nothing else is said.\n"
     ]
-    if results.get("peers"):
-        rows = []
-        for row in results["peers"]:
-            best = np.zeros(3)
-            cells = []
-            for peer in ("blackjax_nuts", "numpyro_nuts"):
-                found = row[peer]
-                if found is None or "error" in found:
-                    cells.append("–" if found is None else "failed")
-                    continue
-                rates = np.array(found["ess_per_second"])
-                best = np.maximum(best, rates)
-                cells.append(("≤ " if found["bound"] else "") + " / ".join(f"{r:.2g}" for r in rates))
-            mine = np.array(row["ours"]["ess_per_second"])
-            ratio = " / ".join(f"{r:.0f}×" for r in mine / best) if best.all() else "–"
-            rows.append(
-                [
-                    row["case"],
-                    f"{row['temperature']:g}",
-                    " / ".join(f"{r:.3g}" for r in mine),
-                    *cells,
-                    ratio,
-                ]
-            )
-        parts += [
-            "**Effective samples per CPU second** of energy / training error / readout second moment.\n",
-            table(("case", "T", "this book", "BlackJAX NUTS", "NumPyro NUTS", "ratio to the better"), rows)
-            + "\n",
-        ]
-    if results.get("cost"):
-        found = results["cost"]
-        rows = [
-            [
-                str(r["depth"]),
-                str(r["width"]),
-                r["nonlinearity"],
-                f"{r['milliseconds']:.2f}",
-                f"{r['limit_milliseconds']:.2f}",
-                f"{100 * r['fraction_of_limit']:.0f} %",
-            ]
-            for r in found["rows"]
-        ]
-        parts += [
-            f"**One gradient against the machine's limit** (GEMM {found['gemm_gflops']:.0f} Gflop/s, arrays "
-            f"of a layer's size {found['bandwidth_gb']:.0f} GB/s, φ and φ′ at their measured rates).\n",
-            table(("L", "N = P", "φ", "ms", "limit, ms", "share of the limit"), rows) + "\n",
-        ]
-    if results.get("growth"):
-        rows = [
-            [
-                str(r["depth"]),
-                str(r["size"]),
-                f"{r['milliseconds']:.3g}",
-                f"{r['exponent']:.2f}",
-                f"{r['temporary_mb']:.3g}",
-                f"{r['weights_mb']:.3g}",
-            ]
-            for r in results["growth"]
-        ]
-        parts += [
-            "**Growth with size**; the law is N² at L=1 (thin products) and N³ at L=2. Memory: temporaries "
-            "of one gradient beside the weights.\n",
-            table(
-                ("L", "N = P", "ms per gradient", "exponent, three largest", "temporary MB", "weights MB"),
-                rows,
-            )
-            + "\n",
-        ]
-    if results.get("scheme"):
-        rows = [
-            [
-                r["case"],
-                f"{r['temperature']:g}",
-                f"{r['cpu_seconds']:.0f}",
-                r["found"],
-                r["verdict"],
-            ]
-            for r in results["scheme"]
-        ]
-        parts += [
-            "**From the prior to the scheme**, two chains, CPU seconds of the run from the prior with "
-            "compilation.\n",
-            table(("case", "T", "CPU s", "scheme found", "two-ended check"), rows) + "\n",
-        ]
+    sections = {
+        "peers": peers_markdown,
+        "cost": cost_markdown,
+        "profile": profile_markdown,
+        "growth": growth_markdown,
+        "scheme": scheme_markdown,
+    }
+    for name, section in sections.items():
+        if results.get(name):
+            parts += section(results[name])
     return "\n".join(parts)
 
 
+def plot_ratios(labels, ratios, targets):
+    """Our effective samples per second over the better peer's, for every case and observable."""
+    figure, axis = plt.subplots(figsize=(6.4, 0.42 * len(labels) + 1.3), layout="constrained")
+    heights = np.arange(len(labels))[::-1]
+    for values, name, marker, color in zip(
+        ratios.T, OBSERVABLES, "osD", (COLORS["non-lazy"], COLORS["relu"], COLORS["linear"])
+    ):
+        axis.plot(values, heights, marker, color=color, label=name)
+    axis.plot(targets, heights, "|", color=COLORS["theory"], markersize=16, label="aim")
+    axis.axvline(1, color=COLORS["control"], linewidth=1)
+    axis.set(
+        xscale="log", yticks=heights, xlabel="effective samples per second, this book over the better peer"
+    )
+    axis.set_yticklabels(labels)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, columnspacing=1.0)
+    return figure
+
+
+def draw(results):
+    """benchmarks/results/samplers.svg."""
+    rows = [row for row in results.get("peers", []) if "ours" in row and best_peer(row)[0].all()]
+    if not rows:
+        return
+    ratios = np.array([np.array(row["ours"]["ess_per_second"]) / best_peer(row)[0] for row in rows])
+    labels = [f"{row['case']}, T={row['temperature']:g}" for row in rows]
+    targets = [30 if "MNIST" in row["case"] else 10 for row in rows]
+    with theme(), matplotlib.rc_context({"svg.hashsalt": "samplers"}):
+        figure = plot_ratios(labels, ratios, targets)
+        figure.savefig(RESULTS / "samplers.svg", metadata={"Date": None})
+
+
 def main():
+    if sys.argv[1:2] == ["--peer"]:
+        run_peer(*sys.argv[2:])
+        return
     parser = argparse.ArgumentParser()
     parser.add_argument(
-        "--seconds", type=float, default=15.0, help="CPU seconds of sampling per method and case"
+        "--seconds", type=float, default=8.0, help="CPU seconds of sampling per method and case"
     )
     parser.add_argument("--warmup", type=int, default=60, help="warm-up transitions of the peers")
+    parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds of a peer, all in all")
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
-    parts = ("peers", "cost", "growth", "scheme")
-    parser.add_argument("--parts", nargs="+", default=list(parts), choices=parts)
+    jobs = {"cost": cost, "growth": growth, "profile": profile, "peers": compare, "scheme": schemes}
+    parser.add_argument("--parts", nargs="+", default=list(jobs), choices=list(jobs))
+    parser.add_argument("--resume", action="store_true", help="keep what has been measured")
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     target = RESULTS / "samplers.json"
@@ -486,17 +718,18 @@ def main():
         "cores": os.cpu_count(),
         "versions": versions,
     }
-    jobs = {
-        "cost": cost,
-        "growth": growth,
-        "scheme": schemes,
-        "peers": lambda: compare(options.cases, options.seconds, options.warmup),
-    }
-    for name, job in jobs.items():
-        if name in options.parts:
-            results[name] = job()
-            target.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-            (RESULTS / "samplers.md").write_text(markdown(results))
+
+    def save():
+        target.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        (RESULTS / "samplers.md").write_text(markdown(results))
+        draw(results)
+
+    for name in options.parts:
+        if not options.resume:
+            results.pop(name, None)
+        if name in ("peers", "scheme") or name not in results:
+            jobs[name](results, options, save)
+    save()
 
 
 def processor():

@@ -89,9 +89,22 @@ def _scale_without_jacobian(key, weights, given):
     return weights._replace(first=weights.first / factor, readout=weights.readout * factor), 1.0
 
 
+def _rotations_without_acceptance(key, weights, given):
+    """Half of the neurons turned into the other half, whatever the training error says."""
+    theta = jax.random.uniform(key, (given.network.width // 2, 1), minval=-jnp.pi, maxval=jnp.pi)
+    cos, sin = jnp.cos(theta), jnp.sin(theta)
+
+    def turn(rows):
+        even, odd = rows[::2], rows[1::2]
+        return jnp.stack([cos * even - sin * odd, sin * even + cos * odd], axis=1).reshape(rows.shape)
+
+    return weights._replace(first=turn(weights.first), readout=turn(weights.readout)), 1.0
+
+
 @pytest.mark.parametrize(
     ("broken", "network", "temperature"),
     [
+        (_rotations_without_acceptance, networks.Network(1, 4, "relu"), 1.0),
         (_gibbs_without_noise, networks.Network(1, 2, "sigmoidal"), 0.1),
         (_scale_without_jacobian, networks.Network(1, 3, "relu"), 0.1),
     ],
