@@ -20,7 +20,7 @@ from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from coding_schemes import paths
@@ -721,6 +721,7 @@ def layer_counts(counts: ArrayLike, ylabel: str = "number of outliers") -> Figur
         for value, number in zip(values, seeds, strict=True):
             axis.annotate(str(number), (layer, value), ha="center", va="center", fontsize=9)
     axis.set(xlabel="layer", ylabel=ylabel, xticks=range(1, counts.shape[1] + 1))
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlim(0.5, counts.shape[1] + 0.5)
     return figure
 
@@ -836,6 +837,7 @@ def curves(
     """
     rows = np.atleast_2d(np.asarray(values, dtype=float))
     positions = np.broadcast_to(np.asarray(x, dtype=float), rows.shape)
+    across, up = np.asarray(scales)
     figure, axis = plt.subplots()
     drawn = zip(
         np.broadcast_to(names, len(rows)),
@@ -850,7 +852,7 @@ def curves(
             axis.fill_between(positions[k], rows[k] - bar, rows[k] + bar, color=color, alpha=0.2, linewidth=0)
     for level in np.atleast_1d(levels):
         axis.axhline(level, color=COLORS["theory"], linestyle="--", linewidth=0.8)
-    axis.set(xlabel=xlabel, ylabel=ylabel, xscale=scales[0], yscale=scales[1])
+    axis.set(xlabel=xlabel, ylabel=ylabel, xscale=str(across), yscale=str(up))
     _legend_above(figure, axis)
     return figure
 
@@ -881,8 +883,7 @@ def activation_grid(
     figure, axes = plt.subplots(
         rows, columns, figsize=(WIDTH, 0.5 + 1.7 * rows), sharex=True, sharey=True, squeeze=False
     )
-    for r, c in np.ndindex(rows, columns):
-        axis = axes[r, c]
+    for (r, c), axis in zip(np.ndindex(rows, columns), axes.flat, strict=True):
         image = axis.imshow(panels[r, c][:, order], aspect="auto", **scale)
         axis.vlines(_class_edges(labels), -0.5, panels.shape[2] - 0.5, color=COLORS["theory"], linewidth=0.7)
         _class_ticks(axis.xaxis, labels)
