@@ -2,9 +2,10 @@
 
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
-from coding_schemes import tasks
+from coding_schemes import networks, posterior, sampling, tasks
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
 from coding_schemes.theory._convex_dual import make_problem
 from scipy.special import erf
@@ -173,6 +174,38 @@ def test_frozen_equilibrium_occupancies_change_nothing(two_layers):
     )
     np.testing.assert_allclose(other.layers[-1].occupancies, [0, 0.3, 0.3, 0.4], atol=1e-9)
     assert other.free_energy > two_layers.free_energy
+
+
+@pytest.mark.slow
+def test_sampled_network_of_two_layers():
+    """From the prior the last layer ends in one code and stays in it: the theory is frozen there too."""
+    task = tasks.toy(24, COUNTS, y_minus=0.5)
+    target = posterior.Posterior(task, networks.Network(2, 96, "sigmoidal"), 0.05)
+    samples = sampling.sample(
+        target,
+        jax.random.key(1),
+        num_samples=150,
+        num_chains=1,
+        num_warmup=300,
+        thinning=2,
+        max_num_steps=40,
+        progress=False,
+    )
+    first, second = (phi(np.asarray(z, float))[0] for z in samples.preactivations)
+    frozen = deep_sigmoidal.measure(second, task.labels)
+    used = frozen.occupancies > 0.01
+    fractions = frozen.occupancies[used] / frozen.occupancies[used].sum()
+    theory = deep_sigmoidal.solve(task, 2, 0.05, codes=frozen.codes[used], occupancies=fractions)
+    for layer, activations in zip(theory.layers, (first, second)):
+        blocks = [deep_sigmoidal.measure(part, task.labels) for part in np.split(activations, 10)]
+        for name in ("kernel_block", "occupancies"):
+            values = np.array([getattr(block, name) for block in blocks])
+            error = values.std(axis=0, ddof=1) / np.sqrt(10)
+            # beyond the standard error: what the theory leaves out, in 1/N and 1/n_c
+            allowed = 4 * error + (0.004 if name == "kernel_block" else 0.02)
+            assert np.all(np.abs(values.mean(axis=0) - getattr(layer, name)) < allowed)
+    equilibrium = deep_sigmoidal.solve(task, 2, 0.05)
+    assert np.abs(equilibrium.layers[1].kernel_block - theory.layers[1].kernel_block).max() > 0.05
 
 
 def test_measured_quantities_of_a_known_layer():
