@@ -21,6 +21,7 @@ from coding_schemes.theory import sigmoidal
 TARGETS = np.linspace(-0.5, 0.7, 13)
 TEMPERATURES = np.geomspace(0.001, 0.3, 11)
 READOUTS = np.linspace(-3.0, 3.0, 121)
+BRACKET = 0.005, 1.5  # of the critical temperature
 
 
 def compute(num_inputs: int, targets: np.ndarray, temperatures: np.ndarray) -> dict[str, np.ndarray]:
@@ -33,7 +34,7 @@ def compute(num_inputs: int, targets: np.ndarray, temperatures: np.ndarray) -> d
 
     Returns:
         The arguments, codes (8, 3), occupancies (k, j, 8), activations (k, j, 8, 3), densities (k, j, 3, 121)
-        at `readouts`, and the training error per input, (k, j).
+        at `readouts`, the training error per input, (k, j), and the critical temperature, (k,).
     """
     task = tasks.toy(num_inputs, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0)
     codes = np.array(list(product((False, True), repeat=3)))
@@ -43,9 +44,14 @@ def compute(num_inputs: int, targets: np.ndarray, temperatures: np.ndarray) -> d
         "activations": np.zeros((*shape, 8, 3)),
         "densities": np.zeros((*shape, 3, len(READOUTS))),
         "training_error": np.zeros(shape),
+        "critical_temperatures": np.zeros(len(targets)),
     }
     for k, y in enumerate(targets):
         class_targets = [tasks.one_hot(3, 1.0, float(y))] * len(temperatures)
+        own = tasks.toy(num_inputs, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0, y_minus=float(y))
+        found["critical_temperatures"][k] = sigmoidal.critical_temperature(
+            own, *BRACKET, tolerance=0.003
+        ).temperature
         line = sigmoidal.scan(task, temperatures[::-1], class_targets)
         for j, solution in enumerate(reversed(line)):
             if not solution.converged:
@@ -136,7 +142,7 @@ _PAGE = """<div class="published-figure" id="scheme-atlas">
         {xaxis: {type: "category", title: {text: "code"}, fixedrange: true}}), quiet);
     Plotly.react("atlas-density", atlas.f[i][j].map((f, r) => ({
       type: "scatter", mode: "lines", name: "output " + r, x: atlas.a, y: f.map((v) => v / 100),
-      line: {color: atlas.colors[r]}})),
+      line: {color: atlas.colors[r], dash: r === 2 ? "dash" : "solid"}})),
       layout("readout weight a", {title: {text: "probability density"}, rangemode: "tozero"},
         {legend: {orientation: "h", y: 1.15}}), quiet);
   }
