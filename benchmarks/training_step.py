@@ -27,7 +27,7 @@ import numpy as np
 from coding_schemes import tasks, training
 
 WIDTH, DEPTH, RATE = 500, 20, 0.005
-STEPS, REPEATS = 20, 60  # short runs, of which the fastest counts: a busy machine spoils medians
+STEPS, REPEATS = 20, 30  # short runs, of which the fastest counts: a busy machine spoils medians
 TOLERANCE = 1e-3  # relative difference of the losses after STEPS steps in single precision
 WEIGHTS = 4 * WIDTH**2 * (DEPTH - 1)  # bytes
 RESULTS = Path(__file__).parent / "results"
