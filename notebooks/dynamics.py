@@ -55,13 +55,14 @@ settings = presets.choose(
         temperature=0.01,
         num_samples=160,
         num_warmup=150,
-        spans=dict(linear=600.0, sigmoidal=80.0, relu=80.0, deep=40.0),
+        spans=dict(linear=500.0, sigmoidal=80.0, relu=100.0, deep=40.0),
+        deep_temperature=0.01,
         num_times=30,
         least_pass=3,
         small_deep=(),
         barrier_sizes=(20, 40, 60),
-        barrier_temperatures=(0.005, 0.01, 0.02, 0.04, 0.16),
-        num_frames=10,
+        barrier_temperatures=(0.005, 0.01, 0.02, 0.16),
+        num_frames=8,
     ),
     paper=dict(
         num_neurons=500,
@@ -69,10 +70,11 @@ settings = presets.choose(
         temperature=0.01,
         num_samples=400,
         num_warmup=200,
-        spans=dict(linear=800.0, sigmoidal=160.0, relu=300.0, deep=40.0),
+        spans=dict(linear=800.0, sigmoidal=160.0, relu=300.0, deep=100.0),
+        deep_temperature=0.03,
         num_times=100,
         least_pass=10,
-        small_deep=(("linear", 50, 300.0), ("relu", 100, 60.0)),
+        small_deep=(("linear", 50, 300.0), ("relu", 100, 60.0), ("sigmoidal", 100, 60.0)),
         barrier_sizes=(25, 50, 100),
         barrier_temperatures=(0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16),
         num_frames=40,
@@ -80,6 +82,7 @@ settings = presets.choose(
     given=dict(num_neurons=num_neurons, temperature=temperature, num_samples=num_samples),
 )
 N, T = settings.num_neurons, settings.temperature
+COLD = 0.001  # where deep networks begin; straight at T they may stop at half of the task
 key = jax.random.key(seed)
 
 # %% [markdown]
@@ -146,6 +149,8 @@ key = jax.random.key(seed)
 # the others $N = P =$ {glue:text}`N`, $T =$ {glue:text}`T`. Every network is first brought to equilibrium by
 # annealing and Hamiltonian Monte Carlo, and then followed in Langevin time. The ReLU network starts from the
 # theory's three outliers, since its way there from the prior is long (that is the subject of sparse coding).
+# Networks of two layers are annealed to {glue:text}`cold` and warmed up again: large ones, cooled to $T$
+# only, can stay in a state that tells class 0 from the others and no more.
 
 
 # %% tags=["hide-input"]
@@ -178,16 +183,23 @@ def equilibrium(posterior, task, stream):
         sizes = relu.finite_size(relu.solve(task, T), network.width)
         start = relu.draw_network(sizes, task.labels, np.random.default_rng(seed))
         options |= dict(init=posterior.planted(*start), anneal_from=None)
-    return sample(posterior, stream_key, num_samples=20, num_chains=1, store=("readouts",), **options)
+    counts = dict(num_samples=20, num_chains=1, store=("readouts",))
+    if network.depth > 1:
+        cold = posterior.at_temperature(COLD)
+        cold = sample(cold, jax.random.fold_in(stream_key, 0), **options, **counts)
+        options |= dict(init=cold.final, anneal_from=None)
+    return sample(posterior, stream_key, **options, **counts)
 
 
 def follow(nonlinearity, size, span, stream, depth=1):
     """A network in equilibrium, then plain Langevin for a time `span` from there."""
     task = toy(nonlinearity, size)
-    posterior = Posterior(task, Network(depth, size, nonlinearity), T)
+    temperature = settings.deep_temperature if depth > 1 else T
+    posterior = Posterior(task, Network(depth, size, nonlinearity), temperature)
     rest = equilibrium(posterior, task, stream)
     interval = span / settings.num_samples
-    longest = min(T / 3, 2 * float(rest.info.step_size[0, -1]) ** 2)  # the second where it is stiffer
+    stiff = depth > 1 and nonlinearity != "sigmoidal"  # their readouts have a larger prior variance
+    longest = 2 * float(rest.info.step_size[0, -1]) ** 2 if stiff else temperature / 3
     steps = int(np.ceil(interval / longest))
     options = dict(method="plain_langevin", step_size=(2 * interval / steps) ** 0.5, langevin_steps=steps)
     counts = dict(num_samples=settings.num_samples, num_chains=1, num_warmup=0)
@@ -219,7 +231,8 @@ runs = {scheme: followed[scheme] for scheme in schemes}
 labels = {scheme: toy(scheme, sizes[scheme]).labels for scheme in schemes}
 
 # %% tags=["hide-input"]
-for name, value in dict(N=N, T=T, N_linear=settings.num_linear).items():
+constants = dict(N=N, T=T, N_linear=settings.num_linear, T_deep=settings.deep_temperature, cold=COLD)
+for name, value in constants.items():
     glue(name, value, display=False)
 excess = [run.moving_error / run.rest_error - 1 for run in runs.values()]
 glue("excess", 100 * max(excess, key=abs), display=False)
@@ -475,10 +488,10 @@ claims.record(
 # %% [markdown]
 # ## Two layers: drift below a frozen layer
 #
-# Now a sigmoidal network with two hidden layers, $N = P =$ {glue:text}`N` and $y_- = 1/2$. The first row
-# shows forty neurons of the first layer at four times, in an order fixed at the start: the order decays. In
-# the second row the neurons are sorted anew in each snapshot: the scheme is there, at all times. The third
-# row shows the last hidden layer in its fixed order: nothing happens.
+# Now a sigmoidal network with two hidden layers, $N = P =$ {glue:text}`N`, $y_- = 1/2$, and
+# $T =$ {glue:text}`T_deep`. The first row shows forty neurons of the first layer at four times, in an order
+# fixed at the start: the order decays. In the second row the neurons are sorted anew in each snapshot: the
+# scheme is there, at all times. The third row shows the last hidden layer in fixed order: nothing happens.
 
 
 # %% tags=["hide-input"]
@@ -577,6 +590,13 @@ rates = [coding.switch_rate(s, deep.times[0]) for s in settled]
 rate_errors = [s.mean(0).std(ddof=1) / s.shape[1] ** 0.5 / deep.times[0] for s in switched]
 
 
+smaller = [
+    coding.switch_rate(coding.settled_codes(run.means[0]), run.times[0]).rate
+    for name, run in followed.items()
+    if name == "sigmoidal, two layers"
+]
+
+
 def moving(layer):
     """Switch rate above zero by five standard errors."""
     return bool(rates[layer].rate > 5 * rate_errors[layer] > 0)
@@ -589,7 +609,8 @@ claims.record(
     uncertainty=rate_errors[0],
     tolerance="> 5 standard errors",
     passed=moving(0),
-    note=f"{rates[0].num_switches} switches; {rates[0].fraction_moved:.0%} of neurons end on another code",
+    note=f"{rates[0].num_switches} switches; {rates[0].fraction_moved:.0%} of neurons end on another code"
+    + "".join(f"; rate at N = P = {settings.small_deep[-1][1]}: {rate:.2g}" for rate in smaller),
     control=claims.Control("feature layer", rates[1].rate, moving(1)),
 )
 claims.record(
@@ -608,24 +629,23 @@ claims.record(
 # ### The population stays
 #
 # Fractions of the codes in the first and in the last snapshot differ by no more than two draws of $N$ neurons
-# would. The control asks the same of those neurons only that began with the most frequent code: they spread
-# over the others.
+# would. The control holds the first layer against the feature layer, which has a scheme of its own. In the
+# figure, the dashed line follows those neurons that began with the most frequent code: they spread over the
+# others.
 
 
 # %%
-def change(member):
-    """Occupancies in the first and the last snapshot, and their largest difference in standard errors."""
-    early, late = (np.bincount(per_layer[0][member, k], minlength=len(kinds)) for k in (0, -1))
-    early, late = early / np.sum(member), late / np.sum(member)
+def occupancy_shift(codes_before, codes_after):
+    """Largest difference of two occupancies of the codes, in standard errors of two draws."""
+    early, late = (np.bincount(c, minlength=len(kinds)) / N for c in (codes_before, codes_after))
     pooled = (early + late) / 2
     used = pooled > 0.02
-    error = np.sqrt(2 * pooled * (1 - pooled) / np.sum(member))[used]
-    return float(np.max(np.abs(early - late)[used] / error))
+    return float(np.max(np.abs(early - late)[used] / np.sqrt(2 * pooled * (1 - pooled) / N)[used]))
 
 
-everyone = np.ones(N, bool)
+shift = occupancy_shift(per_layer[0][:, 0], per_layer[0][:, -1])
+wrong_shift = occupancy_shift(per_layer[0][:, 0], per_layer[1][:, -1])
 favourite = per_layer[0][:, 0] == np.bincount(per_layer[0][:, 0]).argmax()
-shift, cohort_shift = change(everyone), change(favourite)
 claims.record(
     "A23",
     "largest change of a first-layer code's occupancy from first to last snapshot, in standard errors",
@@ -633,7 +653,7 @@ claims.record(
     tolerance="< 3",
     passed=shift < 3,
     note="" if shift < 3 else "the first layer had not reached equilibrium when the run began",
-    control=claims.Control("neurons that began with the most frequent code", cohort_shift, cohort_shift < 3),
+    control=claims.Control("first layer against feature layer", wrong_shift, wrong_shift < 3),
 )
 
 # %% tags=["hide-input"]
@@ -669,16 +689,19 @@ kernels = [
 ]
 same_kernel = np.array([coding.kernel_alignment(k, k[:1], centered=True) for k in kernels])
 same_neurons = np.array([coding.autocorrelation(m[None], reference[-1])[reference] for m in deep.means])
+mixed = np.random.default_rng(seed).permutation(N)
 kept_neurons, kept_kernel = same_neurons[:, -1], same_kernel[:, -1]
-similar = kept_kernel[0] > 0.9
+unrelated = float(coding.kernel_alignment(kernels[0][0], kernels[0][-1][mixed][:, mixed], centered=True))
+passed = kept_kernel[0] > 0.9 and kept_kernel[0] > kept_neurons[0]
 claims.record(
     "A23",
-    "similarity of the first layer's kernel at the two ends of the run",
-    kept_kernel[0],
-    tolerance="> 0.9",
-    passed=similar,
-    note=f"feature layer: kernel {kept_kernel[1]:.3f}, neurons {kept_neurons[1]:.3f}",
-    control=claims.Control("similarity of the neurons", kept_neurons[0], kept_neurons[0] > 0.9),
+    "similarity of the first layer at the two ends of the run: of kernels, of neurons",
+    [kept_kernel[0], kept_neurons[0]],
+    tolerance="kernels above 0.9, neurons below the kernels",
+    passed=passed,
+    note=f"feature layer: kernels {kept_kernel[1]:.3f}, neurons {kept_neurons[1]:.3f}"
+    + ("" if passed else "; in this run too few neurons have changed"),
+    control=claims.Control("kernels, inputs shuffled", unrelated, unrelated > 0.9),
 )
 
 # %% tags=["hide-input"]
@@ -713,7 +736,7 @@ def order_over_length(series, times):
 
 
 followed_layers = {f"{scheme}, L = 1": (runs[scheme], 0) for scheme in schemes}
-for name in ("deep", *(name for name in followed if "two layers" in name)):
+for name in ("deep", *(name for name in small if "sigmoidal" not in name)):
     scheme = "sigmoidal" if name == "deep" else name.split(",")[0]
     followed_layers |= {f"{scheme}, L = 2, layer {layer + 1}": (followed[name], layer) for layer in (0, 1)}
 order = {
@@ -980,12 +1003,16 @@ plotting.publish(
 #
 # - In linear networks each neuron explores the whole posterior; renamed copies of a solution are connected,
 #   and permutation symmetry is restored by the dynamics.
-# - In the feature layer of sigmoidal and ReLU networks no neuron changed its code. What stands between is a
-#   free-energy barrier proportional to the number of inputs, so this is not a matter of patience.
+# - In the feature layer of sigmoidal and ReLU networks neurons keep their codes, but for rare crossings in
+#   small networks. What stands between is a free-energy barrier proportional to the number of inputs, so this
+#   is not a matter of patience.
 # - In the layer below, sigmoidal neurons do change codes. The population's scheme and the kernel stay, the
 #   neurons change: an instance of representational drift in which the invariant is known.
 #
-# **Limits.** A run of finite length bounds rates, it does not prove them zero; the bounds are in the
-# checks above. The dynamics has the readouts slower by a factor $P$ than paper A's, in exchange for steps
-# that are longer by as much. Minimum-energy paths are the best in the valley of the first guess, here two
-# neurons moving one after the other, and not proven to be the lowest of all.
+# **Limits.** A run of finite length bounds rates, it does not prove them zero; the bounds are in the checks
+# above. The first layer's rate falls as the network grows (at the paper preset that of a smaller network is
+# quoted beside it): barriers stand there, too, only much lower ones. Which codes the deep feature layer uses,
+# and by how many neurons, depends on how it was cooled, as no neuron can correct it. The dynamics has the
+# readouts slower by a factor $P$ than paper A's, in exchange for steps that are longer by as much.
+# Minimum-energy paths are the best in the valley of the first guess, here two neurons moving one after the
+# other, and not proven to be the lowest of all.
