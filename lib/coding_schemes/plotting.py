@@ -686,7 +686,7 @@ def coarsening(
         The figure.
     """
     names = [str(name) for name in np.atleast_1d(names)]
-    palette = dict(zip(dict.fromkeys(names), colors, strict=False))
+    palette = dict(zip(dict.fromkeys(names), np.atleast_1d(colors), strict=False))
     figure, axis = plt.subplots()
     for k, (time, count, zero, name) in enumerate(
         zip(np.asarray(times), np.asarray(counts), np.asarray(zero_loss), names, strict=True)

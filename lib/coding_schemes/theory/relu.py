@@ -320,7 +320,7 @@ def finite_size(
 
 
 def bulk_density(
-    solution: Solution, preactivations: np.ndarray, label: int, population: int = 0
+    solution: Solution | FiniteSize, preactivations: np.ndarray, label: int, population: int = 0
 ) -> np.ndarray:
     """Density P(z | a0) ∝ N(z; 0, 1) exp(φ(z) a0·t_c) of a bulk neuron's preactivations on one class.
 
