@@ -63,6 +63,7 @@ settings = presets.choose(
         warmup=31,
         slow=151,
         sizes=(24, 60),
+        tolerance=0.06,
         targets=(0.1, 0.5),
         warm=(0.035, 0.045, 0.055),
         deep=(40, 40, 8),
@@ -80,6 +81,7 @@ settings = presets.choose(
         warmup=43,
         slow=401,
         sizes=(24, 120, 500),
+        tolerance=0.03,
         targets=(0.1, 0.2, 0.3, 0.4, 0.5),
         warm=(0.035, 0.042, 0.049, 0.056),
         deep=(200, 70, 8),
@@ -270,11 +272,11 @@ plotting.publish(
 #
 # The fractions of neurons with each code, averaged over samples, against $P_\gamma$ of
 # {eq}`eq-redundant-single` at the same $T$ and $P$. The control is the theory of the neighbouring task with
-# $y_- = 0.6$. The shares are held by the outputs on whole classes, and change by a neuron or two within a run
-# although {glue:text}`accepted:.2f` of the offers are accepted: most of these keep the code. So the errors are
-# those of $N$ neurons dealt to the codes once per chain, the largest they can be in equilibrium; whether the
-# run *is* in equilibrium is the question of a later section, with starts from two ends. Sampler:
-# {glue:text}`verdict`.
+# $y_- = 0.6$. The shares are held by the outputs on whole classes, and change by a neuron or two within a
+# run although a fraction {glue:text}`accepted:.2f` of the offers is accepted: most of these keep the code. So
+# the errors are those of $N$ neurons dealt to the codes once per chain, the largest they can be in
+# equilibrium; whether the run *is* in equilibrium is the question of a later section, with starts from two
+# ends. Sampler: {glue:text}`verdict`.
 
 # %%
 used = shares(theory) > 0.005
@@ -441,7 +443,7 @@ claims.record(
 #
 # The scheme depends on the targets. Below, the theory's occupancies over $y_-$, and networks sampled in
 # equilibrium at $N = P =$ {glue:text}`S`. Codes join and leave one after the other, each by a share of
-# neurons that grows from zero.
+# neurons that grows from zero. Allowed deviation: 0.03, and 0.06 (some four neurons) at the preset quick.
 
 # %%
 line = np.linspace(-0.5, 0.7, 25)
@@ -496,10 +498,10 @@ claims.record(
     f"largest deviation of a sampled occupancy from theory over {len(points)} tasks",
     worst,
     0.0,
-    tolerance=0.03,
-    passed=worst < 0.03,
-    note="" if worst < 0.03 else "codes with few neurons are the last to come to equilibrium",
-    control=claims.Control("theory with the tasks in reverse order", wrong, wrong < 0.03),
+    tolerance=settings.tolerance,
+    passed=worst < settings.tolerance,
+    note="" if worst < settings.tolerance else "codes with few neurons are the last to come to equilibrium",
+    control=claims.Control("theory with the tasks in reverse order", wrong, wrong < settings.tolerance),
 )
 
 # %% [markdown]
@@ -575,18 +577,20 @@ Markdown("\n".join(lines))
 # prior.
 
 # %%
+enough = len(settings.targets) > 3  # tasks, or four schemes cannot be told
 cooled = {scheme(fractions["fast", y].mean((0, 1))) for y in settings.targets}
 balanced = {scheme(predicted[y]) for y in settings.targets}
-claims.record(
-    "A11",
-    f"number of coding schemes of networks cooled fast, y₋ = {', '.join(map(str, settings.targets))}",
-    len(cooled),
-    4,
-    tolerance="exact",
-    passed=len(cooled) == 4,
-    note="; ".join(" ".join(names) for names in sorted(cooled, key=len)),
-    control=claims.Control("schemes in equilibrium", len(balanced), len(balanced) == 4),
-)
+if enough:
+    claims.record(
+        "A11",
+        f"number of coding schemes of networks cooled fast, y₋ = {', '.join(map(str, settings.targets))}",
+        len(cooled),
+        4,
+        tolerance="exact",
+        passed=len(cooled) == 4,
+        note="; ".join(" ".join(names) for names in sorted(cooled)),
+        control=claims.Control("schemes in equilibrium", len(balanced), len(balanced) == 4),
+    )
 
 # %%
 away = {
