@@ -38,9 +38,9 @@ class Parameters(NamedTuple):
     """Weights and biases.
 
     Attributes:
-        weights: of dense networks three arrays: first layer (N, N0), the other hidden layers stacked
-            (depth - 1, N, N), readout (m, N), so that a loop over layers compiles once. Of convolutional
-            networks one array per layer; a convolution's is (channels out, channels in, 11).
+        weights: of dense networks three arrays, for the first layer (N, N0), the other hidden layers stacked
+            (depth - 1, N, N), and the readout (m, N), so that a loop over layers compiles once. Of
+            convolutional networks one array per layer, a convolution having (channels out, channels in, 11).
         biases: in the same order, (..., units out, 1).
     """
 
