@@ -1019,20 +1019,28 @@ def phase_map(
         The figure.
     """
     theory, points = np.asarray(values, dtype=float), np.asarray(points, dtype=float)
-    limits = {"vmin": 1.0, "vmax": float(max(theory.max(), np.max(point_values, initial=0.0)))}
+    highest = float(max(theory.max(), np.max(point_values, initial=0.0)))
     figure, axis = plt.subplots(figsize=(WIDTH, 4.0))
     mesh = axis.pcolormesh(
-        np.asarray(horizontal), np.asarray(vertical), theory.T, cmap="viridis", shading="nearest", **limits
+        np.asarray(horizontal),
+        np.asarray(vertical),
+        theory.T,
+        cmap="viridis",
+        shading="nearest",
+        vmin=1.0,
+        vmax=highest,
     )
     axis.plot(np.asarray(horizontal), np.asarray(boundary), color="white", label="critical temperature")
     axis.scatter(
-        *points.T,
+        points[:, 0],
+        points[:, 1],
         c=np.asarray(point_values),
         cmap="viridis",
+        vmin=1.0,
+        vmax=highest,
         edgecolors="white",
         s=70,
         linewidths=1.2,
-        **limits,
     )
     axis.set(xlabel=xlabel, ylabel=ylabel, yscale="log")
     axis.legend(labelcolor="white", loc="upper right")
