@@ -254,7 +254,7 @@ def exponents(row, scaling):
     return np.array([f.exponent for f in found]), np.array([f.standard_error for f in found])
 
 
-# %%
+# %% tags=["hide-input"]
 names = ", ".join(settings.over_widths)
 for scaling, expected in {"non-lazy": 1.0, "lazy": 0.5}.items():
     values, bars = exponents(0, scaling)
@@ -273,7 +273,7 @@ for scaling, expected in {"non-lazy": 1.0, "lazy": 0.5}.items():
         control=claims.Control(f"{other} networks", wrong, claims.within(wrong, expected, wrong_bars)),
     )
 
-# %%
+# %% tags=["hide-input"]
 for scaling, expected in {"non-lazy": 0.0, "lazy": -0.5}.items():
     (values, bars), (wrong, _) = exponents(1, scaling), exponents(1, scalings[scaling == "lazy"])
     passed = bool(np.all(np.abs(values - expected) < 0.1))
@@ -337,7 +337,7 @@ for name, scaling in {"angle_rich": "non-lazy", "angle_lazy": "lazy"}.items():
 #
 # The learned entry $c$ against the width: it stays in non-lazy networks, and vanishes as $1/N$ in lazy ones.
 
-# %%
+# %% tags=["hide-input"]
 for scaling, expected in {"non-lazy": 0.0, "lazy": -1.0}.items():
     (values, bars), (wrong, _) = exponents(2, scaling), exponents(2, scalings[scaling == "lazy"])
     passed = bool(np.all(np.abs(values - expected) < 0.2))
@@ -366,7 +366,7 @@ publish_scaling(
 # lazy and non-lazy are two cases of one formula. As a control, each is held against the other's prediction.
 
 
-# %%
+# %% tags=["hide-input"]
 def predicted_entry(size, scaling):
     """c of a linear network from the saddle point with its finite-width term."""
     small, lazy = binary_task(int(size)), scaling == "lazy"
@@ -418,7 +418,7 @@ plotting.publish(
 # {glue:text}`alignment_lazy:.2f`.
 
 
-# %%
+# %% tags=["hide-input"]
 def smallest_alignment(scaling):
     """Least cosine between the learned, centred kernels of two nonlinearities."""
     learned = [
@@ -489,7 +489,7 @@ for scaling in scalings:
 # In lazy networks it is 1/3 whatever the nonlinearity: their differences are those of random features.
 
 
-# %%
+# %% tags=["hide-input"]
 def participation(scaling):
     """ρ of the three nonlinearities with standard errors over chains and samples."""
     ratios = [coding.participation(features(largest[s, scaling], s), task.labels) for s in schemes]
@@ -526,7 +526,7 @@ claims.record(
 # follows kernels alone has averaged the axes out. The symmetry that remains is that of renaming neurons: as a
 # control, a random permutation.
 
-# %%
+# %% tags=["hide-input"]
 redundant = activations["sigmoidal", "non-lazy"]
 rotation = stats.ortho_group.rvs(N, random_state=seed)
 permutation = np.random.default_rng(seed).permutation(N)
@@ -597,7 +597,7 @@ trained = dict(zip(schemes, trained, strict=True))
 collapse = {s: coding.neural_collapse(phi, three_classes.labels) for s, phi in trained.items()}
 nc1, ratio, norms, angles = np.array([[field.mean() for field in c] for c in collapse.values()]).T
 
-# %%
+# %% tags=["hide-input"]
 shuffled = np.random.default_rng(seed).permutation(three_classes.labels)
 unrelated = [coding.neural_collapse(phi, shuffled) for phi in trained.values()]
 wrong = np.array([[c.norm_variation.mean(), c.angle_deviation.mean()] for c in unrelated])
@@ -621,7 +621,7 @@ claims.record(
 # independent fluctuations of $N$ neurons average out. It falls as $1/N$ although no neuron becomes any
 # quieter; it serves as the control.)
 
-# %%
+# %% tags=["hide-input"]
 half = coding.neural_collapse(smaller, halved.labels)
 kept, nc1_kept = ratio[1] / half.variability.mean(), nc1[1] / half.within_class.mean()
 claims.record(

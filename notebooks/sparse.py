@@ -266,7 +266,7 @@ plotting.publish(
 # there must be three in every sample of every chain, from both ends. The control is a lazy network on the
 # same task: it is the same posterior with $\sigma_a^2 = N$ in place of $1/P$ and $T$ multiplied by $N$.
 
-# %%
+# %% tags=["hide-input"]
 ends = {"prior": samples, "planted": planted}
 measured = {end: measure(run, task, network) for end, run in ends.items()}
 counts = np.concatenate([measured[end][0] for end in ends])  # (chains of both ends, samples)
@@ -308,7 +308,7 @@ expected = as_row(*strengths(theory))
 wrong_task = tasks.toy(P, class_ratios=RATIOS, y_minus=0.0, seed=seed)
 wrong = relu.finite_size(relu.solve(wrong_task, T), N)
 
-# %%
+# %% tags=["hide-input"]
 deviation = {end: np.abs(row / expected - 1).max() for end, row in found.items()}
 wrong_deviation = np.abs(found["prior"] / as_row(*strengths(wrong)) - 1).max()
 for end, description in (("prior", "from the prior"), ("planted", "from the theory's network")):
@@ -326,7 +326,7 @@ for end, description in (("prior", "from the prior"), ("planted", "from the theo
         ),
     )
 
-# %%
+# %% tags=["hide-input"]
 bulk = np.concatenate([measured[end][1].bulk_activations for end in ends])
 mean, error = coding.mean_and_error(bulk)
 passed = claims.within(mean, theory.bulk_activations, error)
@@ -389,7 +389,7 @@ plotting.publish(
 # small, and fall as $1/\sqrt N$; the theory at finite $N$ gives a value. The bulk, whose coefficient is of
 # order one, is the control.
 
-# %%
+# %% tags=["hide-input"]
 own = theory.outlier_preactivations.argmax(0)
 spread = np.sqrt(theory.outlier_preactivation_variances[own].diagonal()) / strengths(theory)[1]
 variation = np.concatenate([measured[end][1].variation for end in ends])
@@ -438,7 +438,7 @@ table = np.array(list(rows))  # (width, [run, theory], 3)
 fits = [claims.fit_power_law(widths, column) for column in table[:, 0].T]
 exponents = np.array([fit.exponent for fit in fits])
 
-# %%
+# %% tags=["hide-input"]
 passed = claims.within(exponents[:2], 0.5, 0.03, 1)
 claims.record(
     "A15",
@@ -497,7 +497,7 @@ for k in copies:
 energy, error = np.transpose(split_energies)
 squared_cost = relu_squared.solve(small_task).energy * (copies ** (1 / 3) - 1) / SMALL ** (1 / 3)
 
-# %%
+# %% tags=["hide-input"]
 change, scatter = energy[-1] - energy[0], np.hypot(error[0], error[-1])
 flat = 2 * (split_counts[-1] - split_counts[0]) / SMALL  # two nats per extra outlier and input
 passed = abs(change) < flat
@@ -561,7 +561,7 @@ moved_zero, moved_final, _ = two_times(moved_times, moved_counts, moved_errors, 
 wide_times = clock(samples, history.shape[1])
 wide_zero = two_times(wide_times, history, errors, samples.info.squared_error.mean())[0]
 
-# %%
+# %% tags=["hide-input"]
 ratio, moved_ratio = (final / zero).min(), (moved_final / moved_zero).max()
 for name, value in dict(zero=zero.mean(), final=final.min(), ratio=ratio, moved_ratio=moved_ratio).items():
     glue(name, float(value), display=False)
@@ -649,7 +649,7 @@ for name, (number, mean, error, solution) in rows:
     print(f"sampled {number.min()}–{number.max()} outliers, bulk {mean.round(3)}", end=" ")
     print(f"± {error.max():.3f}, theory {solution.bulk_activations.round(3)}")
 
-# %%
+# %% tags=["hide-input"]
 unique = [row for _, row in rows if row[3].num_free_directions == 0]
 families = [row for _, row in rows if row[3].num_free_directions > 0]
 agree = [bool(np.all(number == len(s.outlier_readouts))) for number, _, _, s in unique]
@@ -740,7 +740,7 @@ predictions = {
     ),
 }
 
-# %%
+# %% tags=["hide-input"]
 for name, (number, m) in other_runs.items():
     values = as_row(m.readouts.mean((0, 1)), np.diagonal(m.preactivations.mean((0, 1))))
     target, allowed = as_row(*predictions[name]), dict(softplus=0.04, relu_squared=0.1)[name]
@@ -759,7 +759,7 @@ for name, (number, m) in other_runs.items():
         ),
     )
 
-# %%
+# %% tags=["hide-input"]
 for name, (_, m) in other_runs.items():
     mean, error = coding.mean_and_error(m.variation)
     limit = dict(softplus=1, relu_squared=2)[name] / predictions[name][1]  # prior noise on z, to first order
@@ -810,7 +810,7 @@ checks = (
     ("feature layer: number of outliers", median[2], 3, quartiles[2], median[2] == 3, prior_median[2]),
 )
 
-# %%
+# %% tags=["hide-input"]
 for name, value, published, spread, passed, control in checks:
     claims.record(
         "A17",

@@ -210,7 +210,7 @@ plotting.publish(
 # And scaling $H\to gH$, $(Q,w)\to g^2(Q,w)$, $t\to t/g$ leaves {eq}`eq-two-point` as it is, but for
 # $|dy|^2\to|dy|^2/g^2$: at large weights any pair behaves as if its targets were the same.
 
-# %%
+# %% tags=["hide-input"]
 fixed = two_point.fixed_points(0.05, 1e-3, **rates, dy2=0.5)
 stable = [p for p in fixed if p.stable and p.reachable]
 worst = np.max(np.abs(end / predicted - 1))
@@ -234,7 +234,7 @@ different = two_point.solve(0.8, 0.4, 0.4, **rates, dy2=0.5, times=times)
 wrong = np.max(np.abs(different.H - closed.H)) / 0.8
 
 
-# %%
+# %% tags=["hide-input"]
 def distance_from_closed(gain):
     """Largest deviation of a network with large weights from the closed solution, in units of its H0."""
     start = 0.4 * gain, 0.2 * gain**2, 0.2 * gain**2 - 0.3 * gain
@@ -402,7 +402,7 @@ publish_fits(compared, "architectures")
 # of that first version is recorded too.
 
 
-# %%
+# %% tags=["hide-input"]
 def carried_over(name):
     """Fit error with the default network's rates in place of a row's own."""
     observed = np.array(trajectory(runs[name], TABLE[name][0].middle))
@@ -436,7 +436,7 @@ claims.record(
     ),
 )
 
-# %%
+# %% tags=["hide-input"]
 separate = {name: fits[name].errors.mean() for name in compared if name in converged}
 above = {name: f"{error:.0%}" for name, error in separate.items() if error >= 0.05}
 claims.record(
@@ -449,7 +449,7 @@ claims.record(
     note=reason(not above, f"above 5 %: {above}; the excess is in w, which is small and follows less well"),
 )
 
-# %%
+# %% tags=["hide-input"]
 altered = {
     label: {name: fit_row(name, factors).error for name in compared if name in converged}
     for label, factors in two_point.ALTERED.items()
@@ -550,7 +550,7 @@ plotting.publish(
     loss_theory=[loss_fits[n].loss for n in names],
 )
 
-# %%
+# %% tags=["hide-input"]
 waits = np.array([waiting(*trajectory(runs[name], TABLE[name][0].middle)) for name in series.values()])
 gain_errors = np.array([fits[name].error for name in series.values()])
 large = two_point.solve(400.0, 2e4, 2e4 - 90, **rates, dy2=0.5, times=times / 1000)
@@ -647,7 +647,7 @@ def grid(name):
 ratios = in_parallel(average_ratio, settings.grid_rows)
 grids = in_parallel(grid, settings.grid_rows)
 
-# %%
+# %% tags=["hide-input"]
 finals = {}
 for name, table in grids.items():
     dx, dy, H0, Q0, H, ok = table.T
@@ -702,7 +702,7 @@ plotting.publish(
 # {eq}`eq-two-point-final` with one ratio of rates for all and the initial distances of trained networks,
 # and on the networks' own final distances.
 
-# %%
+# %% tags=["hide-input"]
 NARROW_GAINS = {0.9: 0.015, 1.05: 0.005, 1.3: 0.0015}
 
 
@@ -835,7 +835,7 @@ plotting.publish(
     losses=[r[2] for r in xor_runs.values()],
 )
 
-# %%
+# %% tags=["hide-input"]
 merged = xor_ratios["small"].max() < 0.1 and xor_runs["small"][2] < 1e-2
 claims.record(
     "C7",
@@ -958,7 +958,7 @@ plotting.publish(
     projections=[project(r[1]) for r in list(blob_runs.values())[:3]],
 )
 
-# %%
+# %% tags=["hide-input"]
 low, high, lowest = (collapse(blob_runs[name][1]) for name in ("low", "high", "very low"))
 collapsed = low[0] < 0.1
 claims.record(
@@ -1056,7 +1056,7 @@ between = [
     stats.spearmanr(d[upper][across], apart[-1][upper][across]).statistic for d in (predicted, weighted)
 ]
 
-# %%
+# %% tags=["hide-input"]
 fine = mnist_fit.error < 0.05
 claims.record(
     "C9",
@@ -1126,7 +1126,7 @@ plotting.publish(
 # layer, so the linear approximation should hold the better; and the deeper the split, the more parameters
 # in the encoder, the fewer in the decoder.
 
-# %%
+# %% tags=["hide-input"]
 layers = np.arange(20)
 layer_fits = [
     two_point.fit(runs["default"].times, *trajectory(runs["default"], layer), 1.0, 0.5) for layer in layers
@@ -1193,7 +1193,7 @@ plotting.publish(
 # dynamics; the final structure is a matter of fixed points and should survive. The first is tested on the
 # two points, the second on the blobs at low weights.
 
-# %%
+# %% tags=["hide-input"]
 adam_rate = 1e-3 / W  # a step moves every weight by this much
 adam_run = learn("default", stream=8, adam=True, slower=TABLE["default"][1] / adam_rate)
 H, Q, w = trajectory(adam_run, 10)
@@ -1292,7 +1292,7 @@ for case, (same, different, prior_same, prior_different, error) in sampled.items
         f"prior {prior_same:.3f}, {prior_different:.3f}; squared error per input {error:.4f}"
     )
 
-# %%
+# %% tags=["hide-input"]
 non_lazy = np.array([descents[c][0] for c in D3 if c[1] == "non-lazy"])
 moved = np.array([[abs(descents[c][2] - 1) for c in D3 if c[1] == s] for s in ("non-lazy", "lazy")])
 follows = non_lazy.max() < 0.05
