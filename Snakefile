@@ -91,3 +91,21 @@ rule long_reuse:
         runtime=60,
     shell:
         sys.executable + " -m coding_schemes.generalization reuse --output {output}"
+
+
+rule long_fashion_mnist:
+    output:
+        "data/results/fashion-mnist.npz",
+    resources:
+        runtime=60,
+    shell:
+        sys.executable + " -m coding_schemes.generalization fashion --output {output}"
+
+
+rule long_redundant_atlas:
+    output:
+        "data/results/redundant-atlas.npz",
+    resources:
+        runtime=60,
+    shell:
+        sys.executable + " -m coding_schemes.atlas --output {output}"

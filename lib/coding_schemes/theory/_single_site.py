@@ -9,6 +9,7 @@ L' to 1e-10, at the cost of one table look-up.
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +24,15 @@ NODES = np.linspace(
     -12.0, 12.0, 801
 )  # e^{-72} of the prior lies outside; the trapezoid rule is spectral here
 LARGEST_FIELD = 1000.0  # |a·t_c| stays below 100 for targets of order one; beyond lies a diverging solve
+
+
+class _Tables(NamedTuple):
+    """What is tabulated over the field s in (−limit, limit): L and four derivatives, E[z²]."""
+
+    limit: float
+    fields: np.ndarray
+    derivatives: np.ndarray
+    second_moment: np.ndarray
 
 
 class SingleSite:
@@ -45,8 +55,7 @@ class SingleSite:
         self._log_prior = -0.5 * NODES**2 - np.log(np.sqrt(2 * np.pi) / (NODES[1] - NODES[0]))
         nodes = np.linspace(-40.0, 40.0, 80001)
         self._phi_table = nodes, self.phi(nodes)
-        self._limit = 0.0
-        self._extend(40.0)
+        self._tables = self._tables_up_to(40.0)
         self.critical_field = self._critical_field()
 
     def phi(self, z: np.ndarray) -> np.ndarray:
@@ -60,8 +69,11 @@ class SingleSite:
 
     def cumulants(self, s: np.ndarray, order: int = 2) -> list[np.ndarray]:
         """[L(s), L'(s), …] up to the given order (at most 4), each of the shape of s."""
-        nearest, offset = self._locate(s)
-        rows = self._table[nearest]
+        tables = self._covering(s)
+        scaled = (s + tables.limit) / FIELD_STEP
+        nearest = np.rint(scaled).astype(np.intp)
+        offset = (scaled - nearest) * FIELD_STEP
+        rows = tables.derivatives[nearest]
         derivatives = []
         for k in range(order + 1):
             value = np.zeros_like(offset)
@@ -72,33 +84,32 @@ class SingleSite:
 
     def preactivation_variance(self, s: np.ndarray) -> np.ndarray:
         """E[z²] under the field s, linearly interpolated (error below 1e-5)."""
-        self._locate(s)
-        return np.interp(s, self._fields, self._second_moment)
+        tables = self._covering(s)
+        return np.interp(s, tables.fields, tables.second_moment)
 
     def density(self, z: np.ndarray, s: np.ndarray) -> np.ndarray:
         """Density of z under the field s, broadcast over both."""
         exponent = s * self.phi(z) - self.cumulants(s, 0)[0] - 0.5 * z**2
         return np.exp(exponent) / np.sqrt(2 * np.pi)
 
-    def _locate(self, s):
+    def _covering(self, s: np.ndarray) -> "_Tables":
+        """Tables that reach every s; longer ones replace the old in one step, so threads may share them."""
         largest = float(np.max(np.abs(s), initial=0.0))
         if not largest <= LARGEST_FIELD:
             raise FloatingPointError(
                 f"field of size {largest:g} on a single preactivation: the solve diverged"
             )
-        if largest >= self._limit:
-            self._extend(min(2 * largest, LARGEST_FIELD) + 1)
-        scaled = (s + self._limit) / FIELD_STEP
-        nearest = np.rint(scaled).astype(np.intp)
-        return nearest, (scaled - nearest) * FIELD_STEP
+        tables = self._tables
+        if largest >= tables.limit:
+            tables = self._tables = self._tables_up_to(min(2 * largest, LARGEST_FIELD) + 1)
+        return tables
 
-    def _extend(self, limit: float) -> None:
+    def _tables_up_to(self, limit: float) -> "_Tables":
         count = int(np.ceil(limit / FIELD_STEP))
-        self._limit = count * FIELD_STEP
-        self._fields = np.arange(-count, count + 1) * FIELD_STEP
-        tables = [self._tabulate(block) for block in np.array_split(self._fields, 1 + count // 500)]
-        self._table = np.concatenate([table for table, _ in tables])
-        self._second_moment = np.concatenate([moment for _, moment in tables])
+        fields = np.arange(-count, count + 1) * FIELD_STEP
+        parts = [self._tabulate(block) for block in np.array_split(fields, 1 + count // 500)]
+        derivatives, second_moment = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return _Tables(count * FIELD_STEP, fields, derivatives, second_moment)
 
     def _tabulate(self, s):
         exponent = s[:, None] * self.values + self._log_prior
@@ -115,12 +126,13 @@ class SingleSite:
         return table, weights @ NODES**2
 
     def _critical_field(self) -> float:
-        means = self._table[:, 1]
+        tables = self._tables
+        means = tables.derivatives[:, 1]
         index = int(np.searchsorted(means, self.threshold))
         if not 0 < index < len(means):
-            return float(np.sign(self.threshold - means[0]) * self._limit)
+            return float(np.sign(self.threshold - means[0]) * tables.limit)
         fraction = (self.threshold - means[index - 1]) / (means[index] - means[index - 1])
-        return float(self._fields[index - 1] + fraction * FIELD_STEP)
+        return float(tables.fields[index - 1] + fraction * FIELD_STEP)
 
 
 @lru_cache(maxsize=16)
