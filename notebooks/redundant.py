@@ -617,9 +617,9 @@ for way in ("planted", "recode"):
 # ### Replica exchange
 #
 # The textbook cure for frozen states is to exchange networks between temperatures. The number of temperatures
-# it needs grows in proportion to $N$ here, so that it is out of reach at the sizes above. The paper preset tries
-# it at $N = P = 24$ and $T = 0.01$, where a ladder of two dozen temperatures still exchanges, and holds it
-# against recoding; the record below says how far the two agree. (The preset quick leaves this run out.)
+# it needs grows in proportion to $N$ here, so that it is out of reach at the sizes above. The preset paper
+# tries it at $N = P = 24$ and $T = 0.01$, where a ladder of two dozen temperatures still exchanges, and holds
+# it against recoding; the record below says how far the two agree. (The preset quick leaves this run out.)
 
 
 # %%
