@@ -50,6 +50,8 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     site = project.build / "site"
     shutil.rmtree(site, ignore_errors=True)
     shutil.copytree(project.root / "book", site / "book")
+    if (tables := project.root / "benchmarks" / "results").is_dir():
+        shutil.copytree(tables, site / "benchmarks" / "results")
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(project.root / name, site / name)
     generated = site / "book" / "_generated"
