@@ -68,7 +68,7 @@ bench: setup ## benchmarks, with the other packages in an environment of their o
 	  $(PY) -m venv --clear $(BENCH); \
 	  $(UV) pip install --quiet --python $(BENCH)/bin/python -r requirements.lock -r benchmarks/requirements.txt; \
 	  cat requirements.lock benchmarks/requirements.txt > $(BENCH)/requirements.txt; }
-	@for file in benchmarks/*.py; do echo "$$file"; PYTHONPATH=lib $(BENCH)/bin/python "$$file" || exit 1; done
+	@for file in benchmarks/[!_]*.py; do echo "$$file"; PYTHONPATH=lib $(BENCH)/bin/python "$$file" || exit 1; done
 
 accept-verdicts: setup ## record the scoreboard's verdicts
 	@$(JOB) accept-verdicts --preset "$(PRESET)"

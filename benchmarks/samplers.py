@@ -20,7 +20,6 @@ import functools
 import importlib.util
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -44,6 +43,7 @@ import numpy as np
 
 jax.config.update("jax_enable_x64", True)
 
+from _machine import processor
 from coding_schemes import coding, networks, posterior, sampling, tasks, theory
 from coding_schemes.plotting import COLORS, theme
 from coding_schemes.sampling import moves
@@ -736,15 +736,6 @@ def main():
         if name in ("peers", "scheme") or name not in results:
             jobs[name](results, options, save)
     save()
-
-
-def processor():
-    """Model name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

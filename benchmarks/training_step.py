@@ -13,7 +13,6 @@ results/training_step.json and .md.
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from _machine import processor
 from coding_schemes import tasks, training
 
 WIDTH, DEPTH, RATE = 500, 20, 0.005
@@ -138,15 +138,6 @@ def peer(interpreter):
     if done.returncode:
         return {"missing": done.stderr.strip().splitlines()[-1]}
     return json.loads(done.stdout)
-
-
-def processor():
-    """Model name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def markdown(results):

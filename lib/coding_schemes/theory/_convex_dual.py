@@ -99,17 +99,39 @@ def newton(problem, method, sides, occupancies, field, tolerance):
         direction = _descent_direction(hessian, gradient)
         decrement = -gradient @ direction
         length = min(1.0, 0.5 * (1 + np.abs(flat).max()) / np.abs(direction).max())
-        trial = evaluate(flat + length * direction)
-        while trial[0] > value - 1e-4 * length * decrement + 1e-12 * abs(value) and length > 1e-8:
-            length /= 2
-            trial = evaluate(flat + length * direction)
-        if length <= 1e-8:
+        noise = 1e-12 * abs(value)
+        found = backtrack(evaluate, flat, value, direction, decrement, length, 1e-8, noise)
+        if found is None:
             break
-        flat = flat + length * direction
-        value, gradient, hessian = trial
+        flat, (value, gradient, hessian) = found
         residual = float(np.max(np.abs(gradient / scale)))
         num_steps += 1
     return flat.reshape(field.shape), residual, num_steps, residual <= tolerance
+
+
+def backtrack(evaluate, start, value, direction, decrement, length, shortest, noise):
+    """The first point start + length · direction, length halving, whose value falls enough (Armijo's rule).
+
+    Args:
+        evaluate: of a point; returns a tuple that begins with its value.
+        start: point where the search begins.
+        value: at `start`.
+        direction: in which the value falls, shaped like `start`.
+        decrement: −slope · direction, positive.
+        length: tried first.
+        shortest: length at which the search gives up.
+        noise: error of the values, by which they may rise.
+
+    Returns:
+        The point and what `evaluate` gave there, or None.
+    """
+    while length > shortest:
+        point = start + length * direction
+        found = evaluate(point)
+        if found[0] <= value - 1e-4 * length * decrement + noise:
+            return point, found
+        length /= 2
+    return None
 
 
 def _descent_direction(hessian, gradient):

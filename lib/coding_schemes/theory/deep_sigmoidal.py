@@ -43,7 +43,7 @@ from scipy.special import logsumexp
 
 from coding_schemes.tasks import Task
 from coding_schemes.theory import sigmoidal
-from coding_schemes.theory._convex_dual import Problem, make_problem
+from coding_schemes.theory._convex_dual import Problem, backtrack, make_problem
 from coding_schemes.theory._single_site import NODES, Nonlinearity
 
 TOLERANCE = 1e-4  # on the residual, in nats per neuron
@@ -341,11 +341,11 @@ def _invert(problem, below, target, start, spacing, max_steps=30, shortest=1e-2)
         try:
             layer = _layer(problem, below, _to_tilt(vector, num_classes), spacing)
         except FloatingPointError:
-            return None, np.inf
-        return layer, layer.log_value - vector @ target
+            return np.inf, None
+        return layer.log_value - vector @ target, layer
 
     vector = start
-    layer, value = evaluate(vector)
+    value, layer = evaluate(vector)
     for _ in range(max_steps):
         if layer is None:
             break
@@ -356,15 +356,10 @@ def _invert(problem, below, target, start, spacing, max_steps=30, shortest=1e-2)
         if decrement < INNER_TOLERANCE:
             return vector, layer, value
         length = min(1.0, 3 / np.sqrt(decrement))
-        while length > shortest:
-            trial = vector + length * step
-            found = evaluate(trial)
-            if found[1] < value - 1e-4 * length * decrement + NOISE:
-                break
-            length /= 2
-        else:
+        found = backtrack(evaluate, vector, value, step, decrement, length, shortest, NOISE)
+        if found is None:
             break
-        vector, (layer, value) = trial, found
+        vector, (value, layer) = found
     raise FloatingPointError("no density of this layer has the kernel asked for")
 
 
@@ -378,9 +373,9 @@ def _fit_readouts(problem, below, field, spacing, frozen=None):
         tilt = Tilt(variance * field @ field.T, np.zeros(len(field)))
         layer = _layer(problem, below, tilt, spacing, frozen)
         value = counts @ np.sum(0.5 * temperature * field**2 - field * problem.targets, axis=1)
-        return layer, layer.log_value + value
+        return layer.log_value + value, layer
 
-    layer, value = evaluate(field)
+    value, layer = evaluate(field)
     for _ in range(100):
         kernel = layer.kernel
         products = kernel.block * np.outer(counts, counts) + np.diag(counts * kernel.diagonal)
@@ -398,15 +393,10 @@ def _fit_readouts(problem, below, field, spacing, frozen=None):
         if decrement < 1e-10:
             break
         length = min(1.0, 0.5 * (1 + np.abs(field).max()) / np.abs(step).max())
-        while length > 1e-6:
-            trial = field + length * step.reshape(field.shape)
-            found = evaluate(trial)
-            if found[1] < value - 1e-4 * length * decrement + NOISE:
-                break
-            length /= 2
-        else:
+        found = backtrack(evaluate, field, value, step.reshape(field.shape), decrement, length, 1e-6, NOISE)
+        if found is None:
             break
-        field, (layer, value) = trial, found
+        field, (value, layer) = found
     return field, layer, value, residual
 
 
