@@ -294,7 +294,7 @@ shown = [(scheme, scaling) for scaling in scalings for scheme in settings.over_w
 shades = dict(zip(schemes, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
 
 
-def publish_scaling(row, name, description, ylabel):
+def publish_scaling(row, name, description, ylabel, **theory):
     """One measured row against the width with its fitted power laws; lazy networks in grey."""
     plotting.publish(
         plotting.scaling_plot,
@@ -311,6 +311,7 @@ def publish_scaling(row, name, description, ylabel):
         ],
         xlabel="width $N = P$",
         ylabel=ylabel,
+        **theory,
     )
 
 
@@ -353,17 +354,10 @@ for scaling, expected in {"non-lazy": 0.0, "lazy": -1.0}.items():
         control=claims.Control("the other scaling", wrong, bool(np.all(np.abs(wrong - expected) < 0.2))),
     )
 
-# %% tags=["hide-input"]
-publish_scaling(
-    2,
-    "learned_kernel",
-    "Learned entry of the kernel against the width: constant in rich, falling as 1/N in lazy networks",
-    "learned entry $c$",
-)
-
 # %% [markdown]
 # For linear networks the saddle point predicts the value, too, at every width and without a free parameter;
-# lazy and non-lazy are two cases of one formula. As a control, each is held against the other's prediction.
+# lazy and non-lazy are two cases of one formula (dashed). As a control, each is held against the other's
+# prediction.
 
 
 # %% tags=["hide-input"]
@@ -390,6 +384,16 @@ for scaling in scalings:
         note="" if passed else "corrections of higher order in 1/N",
         control=claims.Control("the other scaling's theory", wrong, claims.within(values, wrong, bars)),
     )
+
+# %% tags=["hide-input"]
+unknown = np.full(len(sizes), np.nan)
+publish_scaling(
+    2,
+    "learned_kernel",
+    "Learned entry of the kernel against the width: constant in rich, falling as 1/N in lazy networks",
+    "learned entry $c$",
+    theory=[predicted[scaling] if scheme == "linear" else unknown for scheme, scaling in shown],
+)
 
 # %% [markdown]
 # Here are the kernels of single networks at $N =$ {glue:text}`N`. Lazy above: what the nonlinearity makes of

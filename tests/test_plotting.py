@@ -254,6 +254,9 @@ def test_scaling_plot_draws_the_power_law_and_states_the_exponent():
     figure = plotting.scaling_plot(sizes, sizes**-0.5, [-0.5], [1.0], ["lazy"], errors=0.1 * sizes**-0.5)
     assert figure.legends[0].get_texts()[0].get_text() == "lazy, exponent −0.50"
     assert any(np.allclose(line.get_ydata(), sizes**-0.5) for line in figure.axes[0].lines[1:])
+    figure = plotting.scaling_plot(sizes, sizes, [-0.001], [1.0], ["rich"], theory=[2 * sizes])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["theory", "rich, exponent 0.00"]
+    assert any(np.allclose(line.get_ydata(), 2 * sizes) for line in figure.axes[0].lines)
 
 
 def test_trace_plot_draws_each_neuron_and_each_level():

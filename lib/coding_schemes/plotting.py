@@ -459,6 +459,7 @@ def scaling_plot(
     names: ArrayLike,
     errors: ArrayLike | None = None,
     colors: ArrayLike = CLASS_COLORS,
+    theory: ArrayLike | None = None,
     xlabel: str = r"width $N$",
     ylabel: str = "value",
 ) -> Figure:
@@ -472,6 +473,7 @@ def scaling_plot(
         names: One name per quantity.
         errors: Standard errors of the values (K, S).
         colors: One colour per quantity.
+        theory: Predicted values (K, S), drawn dashed; NaN where there is none.
         xlabel: Label of the horizontal axis.
         ylabel: Label of the vertical axis.
 
@@ -485,13 +487,18 @@ def scaling_plot(
     for row, bar, (exponent, prefactor), name, color in zip(
         rows, bars, laws, np.atleast_1d(names), np.atleast_1d(colors), strict=False
     ):
-        label = f"{name}, exponent " + f"{exponent:.2f}".replace("-", "−")
+        label = f"{name}, exponent " + f"{round(exponent, 2) + 0.0:.2f}".replace("-", "−")  # no −0.00
         axis.errorbar(sizes, row, bar, fmt="o", color=color, capsize=3, label=label)
         axis.plot(sizes, prefactor * sizes**exponent, color=color, linewidth=1.2)
+    if theory is not None:
+        lines = axis.plot(
+            sizes, np.atleast_2d(theory).T, color=COLORS["theory"], linestyle="--", linewidth=1.2
+        )
+        lines[0].set_label("theory")
     axis.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
     axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axis.xaxis.set_minor_locator(NullLocator())
-    figure.legend(loc="outside upper left")
+    figure.legend(loc="outside upper left", ncols=1 if len(rows) <= 3 else 2)
     return figure
 
 
