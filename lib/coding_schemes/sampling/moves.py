@@ -99,15 +99,15 @@ def rotations(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weigh
     N/2 pairs are tried one after the other.
     """
 
-    def propose(key, readouts):
+    def draw(key):
         kind, sign, size, circle = jax.random.split(key, 4)
         small = jax.random.choice(sign, jnp.array([-1.0, 1.0])) * 10 ** jax.random.uniform(
             size, minval=-3.0, maxval=0.0
         )
         uniform = jax.random.uniform(circle, minval=-jnp.pi, maxval=jnp.pi)
-        return jnp.where(jax.random.bernoulli(kind), small, uniform), 0.0
+        return jnp.where(jax.random.bernoulli(kind), small, uniform)
 
-    return _pair_sweep(key, weights, posterior, propose)
+    return _pair_sweep(key, weights, posterior, draw, lambda angle, pair: (angle, 0.0))
 
 
 #: Width of the split-or-merge proposal about the merged state, in radians: bulk over outlier readout.
@@ -137,18 +137,20 @@ def split_merge(key: Array, weights: Weights, posterior: Posterior) -> tuple[Wei
         norm = 2 * MERGE_WIDTH * -jnp.expm1(-(jnp.pi / 4) / MERGE_WIDTH)
         return jnp.log(0.5 * 2 / jnp.pi + 0.5 * jnp.exp(-from_merged / MERGE_WIDTH) / norm)
 
-    def propose(key, readouts):
+    def draw(key):
         kind, uniform_key, laplace_key, which = jax.random.split(key, 4)
         uniform = jax.random.uniform(uniform_key, minval=-jnp.pi / 4, maxval=jnp.pi / 4)
         quantile = jax.random.uniform(laplace_key, minval=-1.0, maxval=1.0)
         reach = -jnp.expm1(-(jnp.pi / 4) / MERGE_WIDTH)
         laplace = -jnp.sign(quantile) * MERGE_WIDTH * jnp.log1p(-jnp.abs(quantile) * reach)
         new = jnp.where(jax.random.bernoulli(kind), laplace, uniform)
-        new += jnp.pi / 2 * jax.random.bernoulli(which)
-        old = angle(readouts)
+        return new + jnp.pi / 2 * jax.random.bernoulli(which)
+
+    def propose(new, pair):
+        old = angle(pair)
         return _wrap(new - old, jnp.pi), log_density(old) - log_density(new)
 
-    return _pair_sweep(key, weights, posterior, propose)
+    return _pair_sweep(key, weights, posterior, draw, propose)
 
 
 def recode(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
@@ -222,23 +224,34 @@ def check(name: str, posterior: Posterior) -> None:
         raise ValueError(f"moves: {name!r} needs at least two neurons, got width {posterior.network.width}")
 
 
-def _pair_sweep(key, weights: Weights, posterior: Posterior, propose: Callable) -> tuple[Weights, Array]:
-    """N/2 pair rotations in sequence; propose(key, ã of the pair (2, m)) gives θ and log q(old)/q(new)."""
+def _pair_sweep(
+    key, weights: Weights, posterior: Posterior, draw: Callable, propose: Callable
+) -> tuple[Weights, Array]:
+    """N/2 pair rotations in turn; propose(draw(key), ã of the pair (2, m)) gives θ, log q(old)/q(new)."""
     network = posterior.network
     width = network.width
     layers = posterior.preactivations(weights)
-    incoming = weights.hidden[-1] if network.depth > 1 else weights.first
     shared_rows = network.depth == 1 and posterior.root is None  # z^L is the incoming matrix itself
+    incoming = weights.hidden[-1] if network.depth > 1 else weights.first
+    if shared_rows:
+        incoming = incoming[:, :0]  # one array carried twice would be copied at every attempt
     to_output = network.readout_scale * posterior.readout_std
 
-    def attempt(carry, step):
+    def chances(step):  # all that is random in an attempt; drawn for all of them at once
+        pick, partner, angle, accept = jax.random.split(jax.random.fold_in(key, step), 4)
+        return (
+            jax.random.gumbel(pick, (width,), weights.readout.dtype),
+            jax.random.randint(partner, (), 1, width),
+            draw(angle),
+            jnp.log(jax.random.uniform(accept)),
+        )
+
+    def attempt(carry, chance):
         readout, incoming, z, residual = carry
-        pick, partner, angle, accept_key = jax.random.split(jax.random.fold_in(key, step), 4)
-        norm_sq = jnp.square(readout).sum(1)
-        i = jax.random.categorical(pick, jnp.log(norm_sq))
-        j = (i + jax.random.randint(partner, (), 1, width)) % width
-        pair = jnp.stack([i, j])
-        theta, log_correction = propose(angle, readout[pair])
+        gumbel, shift, drawn, log_uniform = chance
+        i = jnp.argmax(jnp.log(jnp.square(readout).sum(1)) + gumbel)
+        pair = jnp.stack([i, (i + shift) % width])
+        theta, log_correction = propose(drawn, readout[pair])
         cos, sin = jnp.cos(theta), jnp.sin(theta)
         turn = jnp.array([[cos, -sin], [sin, cos]]).astype(readout.dtype)
         new_readout, new_z = turn @ readout[pair], turn @ z[pair]
@@ -249,19 +262,21 @@ def _pair_sweep(key, weights: Weights, posterior: Posterior, propose: Callable) 
             (new_residual - residual) * (new_residual + residual), dtype=jnp.result_type(float)
         )
         log_ratio = log_correction - 0.5 * posterior.likelihood_precision * error_change
-        accept = jnp.log(jax.random.uniform(accept_key)) < log_ratio
+        accept = log_uniform < log_ratio
 
         def put(array, rows):
             return array.at[pair].set(jnp.where(accept, rows, array[pair]))
 
         z = put(z, new_z)
-        incoming = z if shared_rows else put(incoming, turn @ incoming[pair])
+        incoming = put(incoming, turn @ incoming[pair])
         residual = jnp.where(accept, new_residual, residual)
         return (put(readout, new_readout), incoming, z, residual), jnp.exp(jnp.minimum(log_ratio, 0.0))
 
     residual = (posterior.targets - network.outputs(layers[-1], posterior.readouts(weights))).T
     start = (weights.readout, incoming, layers[-1], residual)
-    (readout, incoming, _, _), acceptance = jax.lax.scan(attempt, start, jnp.arange(max(1, width // 2)))
+    tries = jax.vmap(chances)(jnp.arange(max(1, width // 2)))
+    (readout, incoming, z, _), acceptance = jax.lax.scan(attempt, start, tries)
+    incoming = z if shared_rows else incoming
     if network.depth > 1:
         return Weights(weights.first, (*weights.hidden[:-1], incoming), readout), acceptance.mean()
     return Weights(incoming, (), readout), acceptance.mean()
