@@ -148,8 +148,8 @@ def test_split_merge_needs_its_proposal_density(monkeypatch):
     """Without log q(ψ) − log q(ψ′) merged states are visited too often."""
     sweep = moves._pair_sweep
 
-    def dropped(key, weights, given, propose):
-        return sweep(key, weights, given, lambda k, pair: (propose(k, pair)[0], 0.0))
+    def dropped(key, weights, given, draw, propose):
+        return sweep(key, weights, given, draw, lambda drawn, pair: (propose(drawn, pair)[0], 0.0))
 
     monkeypatch.setattr(moves, "_pair_sweep", dropped)
     z = joint_z_scores(functools.partial(moves.split_merge), networks.Network(1, 4, "relu"), 1.0)
