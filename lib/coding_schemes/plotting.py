@@ -741,6 +741,7 @@ def parameter_sweep(
     errors: ArrayLike | None = None,
     names: ArrayLike = ("",),
     colors: ArrayLike = CLASS_COLORS,
+    linewidths: ArrayLike = 1.2,
     xlabel: str = r"target of other classes $y_-$",
     ylabel: str = "value",
 ) -> Figure:
@@ -754,6 +755,7 @@ def parameter_sweep(
         errors: Their standard errors (K, S).
         names: One name per quantity.
         colors: One colour per quantity.
+        linewidths: Width of all lines or of each; falling ones keep lines apart that lie on each other.
         xlabel: Label of the horizontal axis.
         ylabel: Label of the vertical axis.
 
@@ -763,10 +765,11 @@ def parameter_sweep(
     lines, markers = (np.atleast_2d(np.asarray(values, dtype=float)) for values in (theory, sampled))
     bars = np.zeros_like(markers) if errors is None else np.atleast_2d(np.asarray(errors, dtype=float))
     figure, axis = plt.subplots()
-    for line, row, bar, name, color in zip(
-        lines, markers, bars, np.atleast_1d(names), np.atleast_1d(colors), strict=False
+    widths = np.broadcast_to(np.asarray(linewidths, dtype=float), len(lines))
+    for line, row, bar, name, color, width in zip(
+        lines, markers, bars, np.atleast_1d(names), np.atleast_1d(colors), widths, strict=False
     ):
-        axis.plot(np.asarray(parameter), line, color=color, linewidth=1.2)
+        axis.plot(np.asarray(parameter), line, color=color, linewidth=width)
         axis.errorbar(
             np.asarray(sampled_parameter), row, bar, fmt="o", color=color, capsize=3, label=str(name) or None
         )

@@ -48,6 +48,14 @@ def test_too_few_samples_are_refused(given):
         sampling.convergence(made_up(np.ones((2, 3))), given)
 
 
+def test_runs_from_two_ends_are_compared(given):
+    noise = np.random.default_rng(0).standard_normal((4, 200)) + 10
+    assert sampling.compare_ends(made_up(noise), made_up(noise[::-1]), given).agree
+    shifted = sampling.compare_ends(made_up(noise), made_up(noise + 1), given)
+    assert not shifted.agree
+    assert shifted.difference["energy"] == pytest.approx(1 / 11, rel=0.02)
+
+
 @pytest.mark.slow
 @pytest.mark.key_reuse
 @pytest.mark.rank_promotion

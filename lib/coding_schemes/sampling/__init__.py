@@ -17,12 +17,14 @@
 - `predict_inputs=X` gives `samples.predictions`: outputs of every sample, mean, variance, mean test kernel,
   class_error(labels, targets).
 - `found = convergence(samples, posterior)` has `found.verdict`, one line, and a figure,
-  `plot_convergence(**found.arrays())`; `two_ended(posterior, key, planted, …)` likewise, `plot_two_ended`.
+  `plot_convergence(**found.arrays())`; `two_ended(posterior, key, planted, …)` likewise, `plot_two_ended`;
+  `compare_ends(prior, planted, posterior)` where both runs are there already.
 """
 
 from coding_schemes.sampling.diagnostics import (
     Convergence,
     TwoEnded,
+    compare_ends,
     convergence,
     plot_convergence,
     plot_two_ended,
@@ -36,6 +38,7 @@ __all__ = [
     "SampleInfo",
     "Samples",
     "TwoEnded",
+    "compare_ends",
     "convergence",
     "plot_convergence",
     "plot_two_ended",

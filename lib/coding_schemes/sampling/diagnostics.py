@@ -167,11 +167,6 @@ def two_ended(
 ) -> TwoEnded:
     """Sample from the prior and from a planted state; equilibrium is where the two ends meet.
 
-    An observable agrees if its two means differ by at most `max_z` standard errors or by the fraction
-    `tolerance`. Standard errors are the larger of the within-chain one (from the ESS) and the scatter
-    between chains, so that chains which disagree among themselves widen them; and chains frozen at two
-    different values fail.
-
     Args:
         posterior: what to sample.
         key: both runs use it, in streams of their own.
@@ -181,14 +176,34 @@ def two_ended(
         **sample_arguments: passed to `sample`.
 
     Returns:
+        A TwoEnded, see `compare_ends`.
+    """
+    first = sample(posterior, jax.random.fold_in(key, 0), init="prior", **sample_arguments)
+    second = sample(posterior, jax.random.fold_in(key, 1), init=planted, **sample_arguments)
+    return compare_ends(first, second, posterior, tolerance=tolerance, max_z=max_z)
+
+
+def compare_ends(
+    prior: Samples, planted: Samples, posterior: Posterior, *, tolerance: float = 0.02, max_z: float = 4.0
+) -> TwoEnded:
+    """Whether two runs of one posterior from different starts meet.
+
+    An observable agrees if its two means differ by at most `max_z` standard errors or by the fraction
+    `tolerance`. Standard errors are the larger of the within-chain one (from the ESS) and the scatter
+    between chains, so that chains which disagree among themselves widen them; and chains frozen at two
+    different values fail.
+
+    Args:
+        prior: run from the prior.
+        planted: run from a planted state, with as many chains and samples.
+        posterior: what was sampled.
+        tolerance: relative difference that is accepted however small the error.
+        max_z: difference that is accepted, in standard errors.
+
+    Returns:
         A TwoEnded.
     """
-    ends = []
-    starts: tuple[Weights | str, ...] = ("prior", planted)
-    for index, init in enumerate(starts):
-        samples = sample(posterior, jax.random.fold_in(key, index), init=init, **sample_arguments)
-        ends.append((samples, observables(samples, posterior)))
-    (prior, first), (from_planted, second) = ends
+    first, second = observables(prior, posterior), observables(planted, posterior)
     difference, z_score = {}, {}
     for name in sorted(first.keys() | second.keys()):
         zeros = np.zeros_like(prior.info.energy)
@@ -206,7 +221,7 @@ def two_ended(
         if not failing
         else f"the two ends differ in {', '.join(failing)}: {numbers}"
     )
-    return TwoEnded(prior, from_planted, first, second, difference, z_score, not failing, verdict)
+    return TwoEnded(prior, planted, first, second, difference, z_score, not failing, verdict)
 
 
 def plot_two_ended(names: np.ndarray, prior: np.ndarray, planted: np.ndarray, verdict: str = "") -> Figure:
