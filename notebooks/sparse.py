@@ -43,7 +43,7 @@ import numpy as np
 from coding_schemes import claims, coding, plotting, presets, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import compare_ends, plot_two_ended, sample
 from coding_schemes.theory import relu, relu_squared
 from myst_nb import glue
 
@@ -65,15 +65,15 @@ settings = presets.choose(
         num_langevin=15,
         num_seeds=10,
         deep_size=40,
-        deep_segments=1,
+        deep_segments=2,
     ),
     paper=dict(
         num_neurons=500,
         num_inputs=500,
         temperature=0.01,
         step_size=0.006,
-        num_segments=7,
-        small_segments=2,
+        num_segments=3,
+        small_segments=3,
         tolerance=0.02,
         widths=(50, 100, 200),
         sweep=(-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
@@ -190,6 +190,7 @@ def draw(task, stream, network, init="prior", variance=None, temperature=T, **op
         init = posterior.planted(*init) if len(init) == 2 else init
     plan = dict(num_samples=100, thinning=2, num_chains=2, num_warmup=0, moves=MOVES)
     plan |= dict(step_size=settings.step_size if network.width > SMALL else 0.01)
+    plan |= dict(trajectory_length=0.6, max_num_steps=150)
     return sample(posterior, jax.random.fold_in(key, stream), init=init, **(plan | options))
 
 
@@ -214,6 +215,37 @@ def from_prior(task, stream, network, num_segments, **options):
     return np.concatenate(counts, 1), np.concatenate(errors, 1), samples
 
 
+# %%
+def merge_parallel(weights, activations, labels):
+    """Every chain's outliers of one code in the feature layer rotated into a single one."""
+    readout, incoming = np.array(weights.readout), np.array(weights.hidden[-1])
+    for chain, codes in enumerate(coding.outliers(activations, labels).codes):
+        for code in np.unique(codes[codes.any(1)], axis=0):
+            group = np.flatnonzero((codes == code).all(1))
+            turn = np.linalg.svd(readout[chain, group])[0].T  # orthogonal, so the prior does not see it
+            turn[0] *= np.sign(turn[0].sum())
+            readout[chain, group] = turn @ readout[chain, group]
+            incoming[chain, group] = turn @ incoming[chain, group]
+    return weights._replace(readout=readout, hidden=(*weights.hidden[:-1], incoming))
+
+
+# %%
+def deep_chains(task, network):
+    """One chain per seed from the prior, first with short trajectories; then on from merged outliers."""
+    plan = dict(num_chains=settings.num_seeds, num_samples=20, trajectory_length=1.0)
+    init = draw(task, 1100, network, step_size=0.002, **plan).final  # long trajectories would be refused
+
+    def go_on(init, streams):
+        for stream in streams:
+            samples = draw(task, stream, network, init, step_size=0.007, **plan)
+            init = samples.final
+        return samples
+
+    samples = go_on(init, range(1101, 1101 + settings.deep_segments))
+    activations = np.maximum(samples.preactivations[-1][:, -1], 0)
+    return samples, go_on(merge_parallel(samples.final, activations, task.labels), (1200, 1201))
+
+
 # %% [markdown]
 # The chapter's runs are started here, two at a time; the sections below collect their results.
 
@@ -225,13 +257,17 @@ lazy_scale = dict(variance=float(SMALL), temperature=T * SMALL)  # a lazy networ
 pending["prior"] = pool.submit(from_prior, task, 100, network, settings.num_segments)
 M = settings.deep_size
 deep_task, deep_network = tasks.toy(M, class_ratios=RATIOS, y_minus=-0.5, seed=seed), Network(3, M, "relu")
-deep_plan = dict(num_chains=settings.num_seeds, num_samples=50, thinning=4, step_size=0.007, max_num_steps=30)
-pending["deep"] = pool.submit(from_prior, deep_task, 1100, deep_network, settings.deep_segments, **deep_plan)
+pending["deep"] = pool.submit(deep_chains, deep_task, deep_network)
 others = {"softplus": (0.012, 1), "relu_squared": (0.007, 2)}  # step size, and how many times the segments
 for index, (name, (step, longer)) in enumerate(others.items()):
     other, segments = Network(1, SMALL, name), longer * settings.small_segments
     pending[name] = pool.submit(from_prior, small_task, 1000 + 10 * index, other, segments, step_size=step)
+pending["moves"] = pool.submit(from_prior, small_task, 700, small, settings.small_segments)
 pending["lazy"] = pool.submit(draw, small_task, 300, small, **lazy_scale)
+plain = dict(method="plain_langevin", step_size=0.06, moves=(), thinning=1)
+early = draw(small_task, 600, small, langevin_steps=5, **plain)  # plain dynamics from the prior
+longer = dict(langevin_steps=1000, num_samples=settings.num_langevin)
+pending["late"] = pool.submit(draw, small_task, 601, small, early.final, **(plain | longer))
 
 # %%
 rng = np.random.default_rng(seed)
@@ -280,6 +316,37 @@ claims.record(
     passed=bool(np.all(counts == 3)),
     note="" if np.all(counts == 3) else "chains from the prior have not merged all parallel outliers yet",
     control=claims.Control("lazy network", lazy_counts.mean(), bool(np.all(lazy_counts == 3))),
+)
+
+# %% [markdown]
+# ### Both ends meet
+#
+# Counting is not enough: the two runs also have to agree in their energy, training error and readouts.
+# `sampling.compare_ends` asks whether the means of each differ by less than four standard errors or 2 %. The
+# control holds the equilibrium of the small network against its first 500 steps of Langevin dynamics from
+# the prior.
+
+# %%
+moved_counts, moved_errors, moved = pending["moves"].result()
+both = compare_ends(samples, planted, Posterior(task, network, T))
+apart = compare_ends(early, moved, Posterior(small_task, small, T))
+
+# %% tags=["hide-input"]
+claims.record(
+    "A15",
+    "largest relative difference between samples from the prior and from the theory's network",
+    max(both.difference.values()),
+    0.0,
+    tolerance="4 standard errors or 2 %, of every observable",
+    passed=both.agree,
+    note=both.verdict,
+    control=claims.Control("500 Langevin steps", max(apart.difference.values()), apart.agree),
+)
+plotting.publish(
+    plot_two_ended,
+    "two_ends",
+    description="Energy, training error, readouts and outliers along the runs from both ends",
+    **both.arrays(("energy", "squared_error", "readout_sq_0", "num_outliers")),
 )
 
 # %% [markdown]
@@ -414,8 +481,8 @@ claims.record(
 # ## Both grow as the square root of the width
 #
 # The theory lives on readouts and preactivations of order $\sqrt N$. The same at several widths $N = P$,
-# each chain started from the theory's network at its size and left to Hamiltonian Monte Carlo. The control
-# is the bulk, which does not grow.
+# each chain started from the theory's network at its size and left to Hamiltonian Monte Carlo. Solid lines
+# are fitted power laws, dashed ones the theory at each width. The control is the bulk, which does not grow.
 
 
 # %%
@@ -435,6 +502,7 @@ def at_width(size, stream):
 widths = np.array(settings.widths)
 rows = pool.map(at_width, widths, 400 + np.arange(len(widths)))
 table = np.array(list(rows))  # (width, [run, theory], 3)
+glue("width_deviation", float(100 * np.abs(table[:, 0] / table[:, 1] - 1).max()), display=False)
 fits = [claims.fit_power_law(widths, column) for column in table[:, 0].T]
 exponents = np.array([fit.exponent for fit in fits])
 
@@ -461,10 +529,13 @@ plotting.publish(
     prefactors=[fit.prefactor for fit in fits],
     names=["outlier readout |a|", "outlier preactivation z", "bulk activation"],
     colors=[plotting.COLORS["relu"], plotting.COLORS["non-lazy"], plotting.COLORS["prior"]],
+    theory=table[:, 1].T,
     ylabel="size on class 0",
 )
 
 # %% [markdown]
+# No number is further from the theory at its width than {glue:text}`width_deviation:.1f` %.
+#
 # ## Coarsening: long after the loss is zero
 #
 # Nothing in {eq}`eq-sparse-load` prefers one outlier to several parallel ones: $k$ neurons with $a$ and $z$
@@ -531,10 +602,7 @@ def outliers_of(run):
     return measure(run, small_task, small, half=False)[0]
 
 
-plain = dict(method="plain_langevin", step_size=0.06, moves=(), thinning=1)
-early = draw(small_task, 600, small, langevin_steps=5, **plain)
-steps = dict(langevin_steps=1000, num_samples=settings.num_langevin)
-late = draw(small_task, 601, small, early.final, **(plain | steps))
+late = pending["late"].result()
 plain_times = np.concatenate([5 * np.arange(1, 101), 500 + 1000 * np.arange(1, settings.num_langevin + 1)])
 plain_counts = np.concatenate([outliers_of(early), outliers_of(late)], axis=1)
 plain_errors = np.concatenate([early.info.squared_error, late.info.squared_error], axis=1)
@@ -554,7 +622,6 @@ def two_times(times, counts, errors, equilibrium):
     return np.array(zero), np.array(final), all(index is not None for index in lasting)
 
 
-moved_counts, moved_errors, moved = from_prior(small_task, 700, small, settings.small_segments)
 moved_times, equilibrium = clock(moved, moved_counts.shape[1]), moved.info.squared_error.mean()
 zero, final, reached = two_times(plain_times, plain_counts, plain_errors, equilibrium)
 moved_zero, moved_final, _ = two_times(moved_times, moved_counts, moved_errors, equilibrium)
@@ -577,7 +644,7 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-runs = [("Langevin", plain_times, count) for count in plain_counts]
+runs = [(f"Langevin, N = {SMALL}", plain_times, count) for count in plain_counts]
 runs += [(f"HMC with moves, N = {SMALL}", moved_times, count) for count in moved_counts]
 runs += [(f"HMC with moves, N = {N}", wide_times, count) for count in history]
 longest = max(len(times) for _, times, _ in runs)
@@ -671,8 +738,9 @@ claims.record(
 # %% [markdown]
 # Where outliers form families the number in a sample is no fixed quantity: the moves turn them into each
 # other, and some fall below the threshold. The bulk of these networks is off the leading order by up to
-# {glue:text}`family_gap:.2f` at $N =$ {glue:text}`small`, more than elsewhere. Outliers that are nearly
-# silent on a class feel a further force of order $1/N$ along the family, for which we have no closed
+# {glue:text}`family_gap:.2f` at $N =$ {glue:text}`small`, more than elsewhere. The check above was to hold
+# for all targets; it is limited to unique outliers since it failed on the families. Outliers that are
+# nearly silent on a class feel a further force of order $1/N$ along the family, for which we have no closed
 # theory; this part is a prediction of the leading order that our sizes do not settle.
 
 # %% tags=["hide-input"]
@@ -687,6 +755,7 @@ plotting.publish(
     sampled=[sampled_number, np.full(len(swept), np.nan), np.full(len(swept), np.nan)],
     errors=[[number.std() for number, *_ in swept], np.zeros(len(swept)), np.zeros(len(swept))],
     names=["number of outliers", "most classes of one", "free directions"],
+    linewidths=(4.5, 2.5, 1.2),  # they lie on each other in places
     ylabel="number",
 )
 
@@ -694,7 +763,7 @@ plotting.publish(
 plotting.publish(
     plotting.parameter_sweep,
     "bulk_activations",
-    description="Mean activation of the bulk on each class over the target: samples on the theory's lines",
+    description="Mean activation of the bulk on each class over the target: samples and leading-order theory",
     parameter=y_grid,
     theory=np.transpose([s.bulk_activations for s in scan])[:2],
     sampled_parameter=settings.sweep,
@@ -722,7 +791,9 @@ plotting.publish(
 # $$ (eq-sparse-squared)
 #
 # Splitting an outlier into $k$ now costs a factor $k^{1/3}$ at leading order; there is a force that merges.
-# Corrections are of relative order $N^{-1/3}$, the leading one is included.
+# Corrections are of relative order $N^{-1/3}$, the leading one is included, and the tolerance is wider. For
+# the variation within a class the limit is the one of ReLU networks. (Earlier versions of this chapter had a
+# wider one here, chosen after a run that was too short; it is not needed.)
 
 # %%
 other_runs = {
@@ -762,14 +833,14 @@ for name, (number, m) in other_runs.items():
 # %% tags=["hide-input"]
 for name, (_, m) in other_runs.items():
     mean, error = coding.mean_and_error(m.variation)
-    limit = dict(softplus=1, relu_squared=2)[name] / predictions[name][1]  # prior noise on z, to first order
+    limit = 0.02 * np.sqrt(500 / SMALL)  # as for ReLU
     claims.record(
         "A18",
         f"{name}: coefficient of variation of each outlier within its class",
         mean,
         limit,
         error,
-        "below what noise of variance one on the predicted z would give",
+        f"below {limit:.3f}",
         passed=bool(np.all(mean < limit)),
         note="" if np.all(mean < limit) else "outliers that still share a class are weaker, so vary more",
         control=claims.Control(
@@ -783,13 +854,15 @@ for name, (_, m) in other_runs.items():
 # For deeper ReLU networks there is no theory yet; we look at samples. {cite:t}`vanmeegen2025` show one
 # network with $L = 3$, $N = P = 100$: two outliers in the first layer, for the two small classes, several
 # that share classes in the second, and three in the feature layer. We draw {glue:text}`num_seeds` chains
-# from different starts at $N = P =$ {glue:text}`deep_size` and count in every layer.
+# from different starts at $N = P =$ {glue:text}`deep_size` and count in every layer of their last sample.
+# Hidden layers leave the prior slowly, so trajectories are long, about one unit of the prior's standard
+# deviation. The moves act on the feature layer only.
 
 # %%
 seeds = settings.num_seeds
 glue("num_seeds", seeds, display=False)
 glue("deep_size", M, display=False)
-deep = pending["deep"].result()[2]
+deep, restarted = pending["deep"].result()
 layers = [np.asarray(deep_network.phi(z[:, -1])) for z in deep.preactivations]
 found = [coding.outliers(activations, deep_task.labels) for activations in layers]
 layer_counts = np.stack([f.counts for f in found], axis=1)  # (seeds, layer)
@@ -804,11 +877,18 @@ prior_counts = np.array(
 median, prior_median = np.median(layer_counts, axis=0), np.median(prior_counts, axis=0)
 quartiles = np.subtract(*np.percentile(layer_counts, [75, 25], axis=0))
 shared = np.median(most_shared[:, 1])
+num_codes = np.array([len(np.unique(c[m], axis=0)) for c, m in zip(found[2].codes, found[2].mask)])
 checks = (
     ("layer 1: number of outliers", median[0], 2, quartiles[0], median[0] == 2, prior_median[0]),
     ("layer 2: outliers that share a class", shared, "2 or more", None, shared >= 2, prior_median[1]),
     ("feature layer: number of outliers", median[2], 3, quartiles[2], median[2] == 3, prior_median[2]),
+    ("feature layer: codes in use", np.median(num_codes), 3, None, np.all(num_codes == 3), prior_median[2]),
 )
+
+# %%
+for layer, (codes, mask) in enumerate(zip((f.codes for f in found), (f.mask for f in found)), 1):
+    sets = [" ".join(map(coding.code_name, np.unique(c[m], axis=0))) for c, m in zip(codes, mask)]
+    print(f"layer {layer}, codes in use:", {kind: sets.count(kind) for kind in sorted(set(sets))})
 
 # %% tags=["hide-input"]
 for name, value, published, spread, passed, control in checks:
@@ -823,6 +903,53 @@ for name, value, published, spread, passed, control in checks:
         note=f"outliers in layers 1 to 3, seed by seed: {layer_counts.tolist()}",
         control=claims.Control("networks drawn from the prior", control, bool(control >= 2)),
     )
+
+# %% [markdown]
+# (These statements were one check at first; they are apart since it failed because of the feature layer.)
+#
+# In the feature layer most classes have several parallel outliers. Is the run too short for them to merge? We
+# rotate the outliers of each code into a single one, and go on from there.
+
+
+# %%
+def feature_counts(run):
+    """Number of outliers in the feature layer of every sample."""
+    return coding.outliers(np.maximum(run.preactivations[-1], 0), deep_task.labels).counts
+
+
+before, after = feature_counts(deep), feature_counts(restarted)
+merged = merge_parallel(deep.final, layers[2], deep_task.labels)
+merged_z = np.asarray(jax.vmap(at_prior.preactivations)(merged)[-1])
+merged_count = coding.outliers(np.maximum(merged_z, 0), deep_task.labels).counts.mean()
+deviations = np.hypot(before.mean(1).std(ddof=1), after.mean(1).std(ddof=1))
+error = deviations / np.sqrt(seeds)
+for name, value in dict(before=before.mean(), after=after.mean(), merged=merged_count).items():
+    glue(f"deep_{name}", float(value), display=False)
+
+# %% tags=["hide-input"]
+passed = claims.within(after.mean(), before.mean(), error)
+claims.record(
+    "A17",
+    "feature layer: mean number of outliers, 40 to 80 trajectories after a restart with merged ones",
+    after.mean(),
+    before.mean(),
+    error,
+    "3 standard errors of the number before",
+    passed=passed,
+    note="" if passed else "the two ends have not met: one of the runs is too short",
+    control=claims.Control(
+        "the merged networks", merged_count, claims.within(merged_count, before.mean(), error)
+    ),
+)
+
+# %% [markdown]
+# From {glue:text}`deep_merged:.1f` outliers the restarted chains are back at {glue:text}`deep_after:.1f`,
+# where they had been {glue:text}`deep_before:.1f`: outliers that have just been merged split again. With one
+# hidden layer a second copy of an outlier has to be silent on every single input of the other classes, at a
+# cost in entropy of order $P$. In the feature layer of a deep network preactivations follow the few outliers
+# of the layer below, and a copy is silent on a class as a whole. We think that this is why splitting is
+# cheap here. What is fixed are the codes, one for each class. How many neurons share each is not, at this
+# size and by our count; the published network is one sample of many.
 
 # %% tags=["hide-input"]
 plotting.publish(
@@ -853,6 +980,7 @@ plotting.publish(
 # - The scheme is the last thing to appear: the loss is zero long before parallel outliers have merged,
 #   because at leading order nothing pays for merging. What is seen after training for a while is therefore a
 #   set of outliers with the right codes, but more of them.
+# - With three hidden layers there are outliers in all of them; in the feature layer a class may have several.
 # - How many outliers there are depends on the targets. Where classes are alike enough, outliers answer to
 #   several classes at once and can be rotated into each other; the bulk's code is then all that is fixed.
 #
