@@ -122,6 +122,14 @@ def test_recode_needs_its_proposal_density(monkeypatch):
     assert z.max() > 2 * MAX_Z
 
 
+def test_recode_factorises_once():
+    """Two batched LAPACK calls that run side by side can block each other's threads (jaxlib 0.10)."""
+    given = posterior.Posterior(tasks.toy(8, (0.5, 0.5)), networks.Network(1, 8, "sigmoidal"), 0.1)
+    key = jax.random.key(0)
+    trace = jax.make_jaxpr(functools.partial(recoding.recode_features, posterior=given))
+    assert str(trace(key, given.prior(key))).count(" = lu ") == 1
+
+
 @pytest.mark.key_reuse
 def test_recode_makes_codes_that_local_dynamics_cannot():
     """From all neurons in two codes, at low T, the moves alone reach the theory's three."""

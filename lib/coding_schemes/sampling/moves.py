@@ -28,7 +28,7 @@ def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
 
         ã ~ N(Λ⁻¹ A √β Y, Λ⁻¹),   Λ = 1 + AAᵀ  (N, N).
 
-    N ≤ P: with Λ = CCᵀ, ã = Λ⁻¹A√βY + C⁻ᵀξ. P < N: draw ã₀ ~ N(0, 1), ε ~ N(0, 1) and correct,
+    N ≤ P: with Λ = CCᵀ, ã = C⁻ᵀ(C⁻¹A√βY + ξ). P < N: draw ã₀ ~ N(0, 1), ε ~ N(0, 1) and correct,
     ã = ã₀ + A(1 + AᵀA)⁻¹(√βY − Aᵀã₀ − ε), which has this mean and covariance (Matheron's rule) and
     factorises a (P, P) matrix only. A conditional draw is always accepted. Solved in float64 where
     JAX has it enabled: Λ's condition number is O(1/T).
@@ -41,8 +41,8 @@ def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
     shape = weights.readout.shape
     if shape[0] <= data.shape[0]:
         factor = jnp.linalg.cholesky(jnp.eye(shape[0], dtype=accurate) + design @ design.T)
-        noise = solve_triangular(factor.T, jax.random.normal(key, shape, accurate), lower=False)
-        readout = cho_solve((factor, True), design @ data) + noise
+        half = solve_triangular(factor, design @ data, lower=True) + jax.random.normal(key, shape, accurate)
+        readout = solve_triangular(factor.T, half, lower=False)
     else:
         first, second = jax.random.split(key)
         start = jax.random.normal(first, shape, accurate)

@@ -58,8 +58,10 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     gram = others.T @ others
     identity = jnp.eye(targets.shape[0], dtype=accurate)
     tried = features[order[:count]]
-    inverse = jnp.linalg.inv(identity + gram + tried.T @ tried)
-    field = jnp.linalg.solve(identity + gram * (width / (width - count)), targets)
+    # one call for both: two batched LAPACK calls side by side can wait for each other's threads for ever
+    pair = gram + tried.T @ tried, gram * (width / (width - count))
+    inverse, spread = jnp.linalg.inv(jnp.stack([identity + part for part in pair]))
+    field = spread @ targets
     mean_activation = _mean_activation(phi)
     centres = jnp.concatenate([others @ field, _code_readouts(field, b, posterior.targets, mean_activation)])
     num_codes = centres.shape[0] - others.shape[0]
