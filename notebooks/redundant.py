@@ -243,8 +243,8 @@ def plant(y_minus):
     return schemes.planted(posterior, solve(S, y_minus), seed)
 
 
-plants = {y: plant(y) for y in settings.targets}  # the theory is solved in this thread alone
-TASKS = (run_local, run_deep, run_descent, run_exchange)
+plants = {y: plant(y) for y in settings.targets}
+TASKS = (run_local, run_deep, run_descent, run_exchange, run_deep_theory)
 background = ThreadPoolExecutor(1)  # these run beside the cells that follow
 later = {run: background.submit(run) for run in TASKS}
 
@@ -814,7 +814,7 @@ claims.record(
 )
 
 # %%
-layered = run_deep_theory()
+layered = later[run_deep_theory].result()
 in_theory = "solved at the preset paper"
 if layered is not None:
     assert layered.converged
@@ -859,13 +859,15 @@ if layered is not None:
 
 
 # %%
-def check_below():
+def check_below(solution):
     """Layers 1 and 2 of the first chain against theory with the last layer's shares as sampled."""
     chain = [np.asarray(Network(nonlinearity="sigmoidal").phi(z[0])) for z in deep.preactivations]
     sampled = [deep_sigmoidal.measure(phi, deep_task.labels) for phi in chain]
     held = sampled[-1].occupancies > 0
     shares_held = dict(codes=sampled[-1].codes[held], occupancies=sampled[-1].occupancies[held])
     below = deep_sigmoidal.solve(deep_task, 3, 0.001, **shares_held)
+    if not below.converged:
+        below = deep_sigmoidal.solve(deep_task, 3, 0.001, start=solution, **shares_held)
     pairs = zip(sampled[:2], below.layers[:2], strict=True)
     worst = max(np.abs(found.kernel_block - layer.kernel_block).max() for found, layer in pairs)
     wrong = np.abs(sampled[0].kernel_block - below.layers[1].kernel_block).max()
@@ -901,7 +903,7 @@ def check_first_layer(found, expected):
 
 
 if layered is not None:
-    check_first_layer(*check_below())
+    check_first_layer(*check_below(layered))
 
 # %% tags=["hide-input"]
 sorted_layers = [phi[0][coding.sort_by_code(c[0], phi[0])] for phi, c in zip(layers, deep_codes, strict=True)]
