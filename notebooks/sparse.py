@@ -645,8 +645,8 @@ claims.record(
 
 # %% tags=["hide-input"]
 runs = [(f"Langevin, N = {SMALL}", plain_times, count) for count in plain_counts]
-runs += [(f"HMC with moves, N = {SMALL}", moved_times, count) for count in moved_counts]
-runs += [(f"HMC with moves, N = {N}", wide_times, count) for count in history]
+runs += [(f"moves, N = {SMALL}", moved_times, count) for count in moved_counts]
+runs += [(f"moves, N = {N}", wide_times, count) for count in history]
 longest = max(len(times) for _, times, _ in runs)
 times, numbers = (
     np.stack([np.pad(run[k], (0, longest - len(run[k])), mode="edge") for run in runs]) for k in (1, 2)
@@ -663,9 +663,9 @@ plotting.publish(
 )
 
 # %% [markdown]
-# Dotted lines mark zero loss. Plain dynamics fits the data after {glue:text}`zero:.0f` steps and needs
-# {glue:text}`final:.0f` or more to find its final scheme, at least {glue:text}`ratio:.0f` times as long;
-# with moves the ratio is {glue:text}`moved_ratio:.0f`.
+# Dotted lines mark zero loss; "moves" is Hamiltonian Monte Carlo with them. Plain dynamics fits the data
+# after {glue:text}`zero:.0f` steps and needs {glue:text}`final:.0f` or more to find its final scheme, at
+# least {glue:text}`ratio:.0f` times as long; with moves the ratio is {glue:text}`moved_ratio:.0f`.
 
 # %% [markdown]
 # ## What decides the number of outliers

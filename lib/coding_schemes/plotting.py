@@ -661,8 +661,9 @@ def sparse_population(
     right.hist(np.asarray(bulk), bins=edges, color=COLORS["relu"], alpha=0.35)
     for k, (row, level) in enumerate(zip(rows, np.asarray(levels), strict=True)):
         color = CLASS_COLORS[k % len(CLASS_COLORS)]
-        right.hist(row, bins=edges, color=color, label=f"outlier {k}")
-        right.axvline(level, color=COLORS["theory"], linestyle="--", linewidth=1)
+        rim = 2 * (len(rows) - k)  # bars are narrow, and those of two outliers may coincide
+        right.hist(row, bins=edges, color=color, edgecolor=color, linewidth=rim, label=f"outlier {k}")
+        right.axvline(level, color=COLORS["theory"], linestyle="--", linewidth=1, zorder=0)
     right.set(xlabel=xlabel, ylabel="count", yscale="log", title="bulk and outliers")
     handles = [handle for axis in (left, right) for handle in axis.get_legend_handles_labels()[0]]
     figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 5))
@@ -730,6 +731,7 @@ def layer_counts(counts: ArrayLike, ylabel: str = "number of outliers") -> Figur
     axis.set(xlabel="layer", ylabel=ylabel, xticks=range(1, counts.shape[1] + 1))
     axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlim(0.5, counts.shape[1] + 0.5)
+    axis.set_ylim(counts.min() - 0.7, counts.max() + 0.7)
     return figure
 
 

@@ -241,7 +241,7 @@ def plot_two_ended(names: np.ndarray, prior: np.ndarray, planted: np.ndarray, ve
         for series, name, label in ((first, "prior", "from the prior"), (second, "theory", "planted")):
             axis.plot(np.transpose(series), color=COLORS[name], linewidth=0.8, alpha=0.8)
             axis.plot([], [], color=COLORS[name], label=label)
-    axes[0].legend(frameon=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
