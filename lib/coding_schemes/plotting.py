@@ -661,7 +661,7 @@ def sparse_population(
     right.hist(np.asarray(bulk), bins=edges, color=COLORS["relu"], alpha=0.35)
     for k, (row, level) in enumerate(zip(rows, np.asarray(levels), strict=True)):
         color = CLASS_COLORS[k % len(CLASS_COLORS)]
-        rim = 2 * (len(rows) - k)  # bars are narrow, and those of two outliers may coincide
+        rim = 1.2 * (len(rows) - k)  # bars are narrow, and those of two outliers may coincide
         right.hist(row, bins=edges, color=color, edgecolor=color, linewidth=rim, label=f"outlier {k}")
         right.axvline(level, color=COLORS["theory"], linestyle="--", linewidth=1, zorder=0)
     right.set(xlabel=xlabel, ylabel="count", yscale="log", title="bulk and outliers")
