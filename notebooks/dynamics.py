@@ -69,20 +69,20 @@ settings = presets.choose(
         num_linear=200,
         temperature=0.01,
         num_samples=400,
-        num_warmup=200,
-        spans=dict(linear=500.0, sigmoidal=140.0, relu=300.0, deep=60.0),
+        num_warmup=120,
+        spans=dict(linear=2000.0, sigmoidal=120.0, relu=260.0, deep=60.0),
         deep_temperature=0.03,
         num_times=100,
         least_pass=10,
         small_deep=(("linear", 50, 300.0), ("relu", 60, 40.0), ("sigmoidal", 100, 60.0)),
         barrier_sizes=(25, 50, 100),
-        barrier_temperatures=(0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16),
+        barrier_temperatures=(0.005, 0.01, 0.02, 0.04, 0.08, 0.16),
         num_frames=40,
     ),
     given=dict(num_neurons=num_neurons, temperature=temperature, num_samples=num_samples),
 )
 N, T = settings.num_neurons, settings.temperature
-COLD = 0.001  # where deep networks begin; straight at T they may stop at half of the task
+COLD = 0.001  # where deep networks begin; cooled to T only, they may stop at half of the task
 key = jax.random.key(seed)
 
 # %% [markdown]
@@ -148,9 +148,15 @@ key = jax.random.key(seed)
 # ($y_- = 0$, $1/2$, $-1/2$ for linear, sigmoidal, ReLU) and sizes: linear $N = P =$ {glue:text}`N_linear`,
 # the others $N = P =$ {glue:text}`N`, $T =$ {glue:text}`T`. Every network is first brought to equilibrium by
 # annealing and Hamiltonian Monte Carlo, and then followed in Langevin time. The ReLU network starts from the
-# theory's three outliers, since its way there from the prior is long (that is the subject of sparse coding).
-# Networks of two layers are annealed to {glue:text}`cold` and warmed up again: large ones, cooled to $T$
-# only, can stay in a state that tells class 0 from the others and no more.
+# theory's three outliers, since its way there from the prior is long (that is the subject of sparse coding),
+# and the sigmoidal one from the theory's codes and their frequencies. (At first it was annealed, too: at
+# $N = P = 500$ that left 27 % of the neurons in the code 1-1-1, where theory has 9 %, and in the run five of
+# these surplus neurons found their way out, and no other neuron moved. This was a network still coming to
+# rest, so we changed the start.)
+# Networks of two layers are cooled to {glue:text}`cold`, the sigmoidal one at once from the prior, and warmed
+# up in four steps: large ones, cooled to $T$ only, cooled slowly, or warmed at once, can end in a state that
+# tells class 0 from the others and no more. (Our first run at $N = P = 500$ did, and all but one of its
+# checks passed; we changed the start after seeing its training error, which is quoted since.)
 
 
 # %% tags=["hide-input"]
@@ -174,21 +180,42 @@ def toy(nonlinearity, size):
     return tasks.toy(size, (0.5, 0.25, 0.25), y_minus=targets_below[nonlinearity], seed=seed)
 
 
+branches = sigmoidal.solve(toy("sigmoidal", N), T)
+sparse = relu.solve(toy("relu", N), T)
+assert branches.converged
+assert sparse.converged
+
+
+def on_branches(theory, labels, size):
+    """Preactivations, readouts and codes of sigmoidal neurons, by the theory's occupancies."""
+    code = np.searchsorted(np.cumsum(theory.probabilities), (np.arange(size) + 0.5) / size)
+    return 2.0 * theory.codes[code][:, labels] - 1, theory.readouts[code], code
+
+
 # %%
+def planted_start(nonlinearity, labels):
+    """Preactivations and readouts as the theory has them, one hidden layer of N neurons."""
+    if nonlinearity == "sigmoidal":
+        return on_branches(branches, labels, N)[:2]
+    return relu.draw_network(relu.finite_size(sparse, N), labels, np.random.default_rng(seed))
+
+
 def equilibrium(posterior, task, stream):
-    """A network at rest: annealed from the prior, or ReLU's drawn from the theory; then Monte Carlo."""
+    """A network at rest: annealed from the prior, or drawn from the theory; then Monte Carlo."""
     stream_key, network = jax.random.fold_in(key, stream), posterior.network
     options = dict(num_warmup=settings.num_warmup, max_num_steps=50, anneal_from=1.0)
-    if network.nonlinearity == "relu" and network.depth == 1:
-        sizes = relu.finite_size(relu.solve(task, T), network.width)
-        start = relu.draw_network(sizes, task.labels, np.random.default_rng(seed))
+    if network.nonlinearity != "linear" and network.depth == 1:
+        start = planted_start(network.nonlinearity, task.labels)
         options |= dict(init=posterior.planted(*start), anneal_from=None)
     counts = dict(num_samples=20, num_chains=1, store=("readouts",))
-    if network.depth > 1:
-        cold = posterior.at_temperature(COLD)
-        cold = sample(cold, jax.random.fold_in(stream_key, 0), **options, **counts)
-        options |= dict(init=cold.final, anneal_from=None)
-    return sample(posterior, stream_key, **options, **counts)
+    if network.depth == 1:
+        return sample(posterior, stream_key, **options, **counts)
+    options |= dict(num_warmup=60, anneal_from=COLD if network.nonlinearity == "sigmoidal" else 1.0)
+    for stage, temperature in enumerate(np.geomspace(COLD, float(posterior.temperature), 5)):
+        warmer = posterior.at_temperature(temperature)
+        rest = sample(warmer, jax.random.fold_in(stream_key, stage), **options, **counts)
+        options |= dict(init=rest.final, anneal_from=None)
+    return rest
 
 
 def follow(nonlinearity, size, span, stream, depth=1):
@@ -257,12 +284,8 @@ def outlier_neurons(z, labels):
     return np.argsort(-strength)[: int(found.counts)], np.flatnonzero(~found.mask)
 
 
-branches = sigmoidal.solve(toy("sigmoidal", N), T)
 gaussian = linear.solve(toy("linear", settings.num_linear), 1, T, width=settings.num_linear)
-sparse = relu.solve(toy("relu", N), T)
-assert branches.converged
 assert gaussian.converged
-assert sparse.converged
 stand, bulk = outlier_neurons(runs["relu"].preactivations[0], labels["relu"])
 
 # %% tags=["hide-input"]
@@ -453,8 +476,17 @@ for scheme in ("sigmoidal", "relu"):
 
 # %% [markdown]
 # And the preactivations: their variance in time, with the prior's variance 1 as the unit. For the ReLU
-# outliers on the classes they answer to, theory has them at {glue:text}`outlier_variance:.3f`: the noise of
-# the training error, $T/|\bar a|^2$ where $\sqrt N \bar a$ is the outlier's readout, is all that is left.
+# outliers on the classes they answer to, theory has them at {glue:text}`outlier_variance:.3f` on average:
+#
+# $$
+# \langle \delta z^2 \rangle = \Bigl[1 + \bar a^\top
+# \bigl(T + v_c\, b\, b^\top\bigr)^{-1} \bar a\Bigr]^{-1} ,
+# $$ (eq-dynamics-outlier)
+#
+# $\sqrt N \bar a$ being the outlier's readout. $T$ is the noise of the training error; the other term is what
+# the bulk, with readout $b$ and variance $v_c$ of its activations on the outlier's class, does to the output,
+# and the outlier undoes. (We first compared with $T/|\bar a|^2$ alone, which is too small by a third.) The
+# finite step adds about a tenth, and the class mean's slow motion with the readouts a little more.
 
 # %%
 active = codes["relu"][-1][stand][:, labels["relu"]]
@@ -463,8 +495,23 @@ temporal = {
     "relu outliers": float(runs["relu"].preactivations[0][:, stand].var(0)[active].mean()),
     "relu bulk": float(runs["relu"].preactivations[0][:, bulk].var(0).mean()),
 }
-norms = np.square(sparse.outlier_readouts).sum(1)
-glue("outlier_variance", float(np.mean(T / norms)), display=False)
+nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+
+
+def outlier_variance(readout, field):
+    """Variance of an outlier's preactivations on a class with this dual field."""
+    values, b = np.maximum(nodes, 0), sparse.bulk_readout
+    tilted = weights * np.exp(field @ b * values)
+    variance = np.cov(values, aweights=tilted, ddof=0)
+    return 1 / (1 + readout @ np.linalg.solve(T * np.eye(len(b)) + variance * np.outer(b, b), readout))
+
+
+answers = [(k, c) for k, c in zip(*np.nonzero(sparse.outlier_preactivations), strict=True)]
+variances = [outlier_variance(sparse.outlier_readouts[k], sparse.dual_field[c]) for k, c in answers]
+expected = float(np.average(variances, weights=[sparse.class_weights[c] for _, c in answers]))
+
+# %% tags=["hide-input"]
+glue("outlier_variance", expected, display=False)
 claims.record(
     "A22",
     "variance of preactivations in time, sigmoidal neurons (prior: 1)",
@@ -478,7 +525,7 @@ claims.record(
     "A22",
     "variance of preactivations in time, ReLU outliers on their classes (prior: 1)",
     temporal["relu outliers"],
-    float(np.mean(T / norms)),
+    expected,
     tolerance="< 0.1",
     passed=temporal["relu outliers"] < 0.1,
     note="" if temporal["relu outliers"] < 0.1 else "outliers still exchange strength with each other",
@@ -492,11 +539,17 @@ claims.record(
 # $T =$ {glue:text}`T_deep`. The first row shows forty neurons of the first layer at four times, in an order
 # fixed at the start: the order decays. In the second row the neurons are sorted anew in each snapshot: the
 # scheme is there, at all times. The third row shows the last hidden layer in fixed order: nothing happens.
+# (Squared training error per input: {glue:text}`deep_error:.3f`; a network that does not tell classes 1 and 2
+# apart has at least {glue:text}`half_error:.3f`.)
 
 
 # %% tags=["hide-input"]
 deep, deep_labels = followed["deep"], labels["sigmoidal"]
 phi = NONLINEARITIES["sigmoidal"]
+targets = toy("sigmoidal", N).class_targets
+half_error = np.mean(deep_labels > 0) * np.square(targets[1] - targets[2]).sum() / 4
+glue("deep_error", deep.moving_error / N, display=False)
+glue("half_error", float(half_error), display=False)
 shown_neurons = np.sort(rng.choice(N, min(N, 40), replace=False))
 settled = [coding.settled_codes(means) for means in deep.means]
 
@@ -681,9 +734,14 @@ plotting.publish(
 # Neuroscience calls this *representational drift*: over weeks the single cells' responses change, and what
 # can be read from the population does not. Two similarities of the first layer with itself a time $s$ later
 # show it: between kernels (the cosine of the centred kernels), which do not know the neurons' names, and
-# between neurons (the autocorrelation of their class means). (The control was at first that the neurons'
-# similarity falls below 0.9. How far it falls depends on the length of the run alone, so that we replaced it
-# after a near miss by kernels with shuffled inputs.)
+# between neurons (the autocorrelation of their class means).
+#
+# Kernels of two snapshots differ by the noise of a single network, however short the lag is. The check
+# therefore averages kernels and class means over the first and over the last tenth of the run. (It was
+# changed twice after results had been seen: at first it took two snapshots, whose kernels at $N = P = 500$
+# had a similarity of 0.89 and would have failed, and not for drifting: the curve below is level. Its first
+# control was that the neurons' similarity falls below 0.9, which depends on the length of the run alone and
+# was nearly missed; it is now kernels with shuffled inputs.)
 
 # %%
 reference = np.linspace(0, settings.num_samples - 1, 12).astype(int)
@@ -694,17 +752,38 @@ kernels = [
 same_kernel = np.array([coding.kernel_alignment(k, k[:1], centered=True) for k in kernels])
 same_neurons = np.array([coding.autocorrelation(m[None], reference[-1])[reference] for m in deep.means])
 mixed = np.random.default_rng(seed).permutation(N)
-kept_neurons, kept_kernel = same_neurons[:, -1], same_kernel[:, -1]
-unrelated = float(coding.kernel_alignment(kernels[0][0], kernels[0][-1][mixed][:, mixed], centered=True))
+tenth = settings.num_samples // 10
+ends = slice(None, tenth), slice(-tenth, None)
+
+
+def mean_kernel(layer, part):
+    """Kernel averaged over a part of the run."""
+    activations = (np.asarray(phi(z)) for z in deep.preactivations[layer][part])
+    return sum(a.T @ a for a in activations) / (N * tenth)
+
+
+def similarity_of_ends(layer):
+    """Cosine of the two ends' mean kernels, and of the neurons' deviations from the population mean."""
+    first, last = (deep.means[layer][part].mean(0) for part in ends)
+    first, last = first - first.mean(0), last - last.mean(0)
+    neurons = np.sum(first * last) / np.sqrt(np.sum(first**2) * np.sum(last**2))
+    kernel = coding.kernel_alignment(*(mean_kernel(layer, part) for part in ends), centered=True)
+    return float(kernel), float(neurons)
+
+
+# %%
+kept_kernel, kept_neurons = zip(*(similarity_of_ends(layer) for layer in (0, 1)), strict=True)
+shuffled = mean_kernel(0, ends[1])[mixed][:, mixed]
+unrelated = float(coding.kernel_alignment(mean_kernel(0, ends[0]), shuffled, centered=True))
 passed = kept_kernel[0] > 0.9 and kept_kernel[0] > kept_neurons[0]
 claims.record(
     "A23",
-    "similarity of the first layer at the two ends of the run: of kernels, of neurons",
+    "similarity of the first layer between first and last tenth of the run: of kernels, of neurons",
     [kept_kernel[0], kept_neurons[0]],
     tolerance="kernels above 0.9, neurons below the kernels",
     passed=passed,
-    note=f"feature layer: kernels {kept_kernel[1]:.3f}, neurons {kept_neurons[1]:.3f}"
-    + ("" if passed else "; in this run too few neurons have changed"),
+    note=f"feature layer: kernels {kept_kernel[1]:.3f}, neurons {kept_neurons[1]:.3f}; kernels of single "
+    f"snapshots, first layer: {same_kernel[0, 1]:.3f} at the first lag, {same_kernel[0, -1]:.3f} at the last",
     control=claims.Control("kernels, inputs shuffled", unrelated, unrelated > 0.9),
 )
 
@@ -727,8 +806,9 @@ plotting.publish(
 #
 # The order parameter {eq}`eq-dynamics-order` of the class means, for the first part of each run up to a
 # growing length. It falls to zero in the linear network, more slowly in the first layer of the deep sigmoidal
-# network, and stays near one in the feature layers of the nonlinear ones. (The paper preset adds linear and
-# ReLU networks of two layers, at smaller sizes.)
+# network, and stays near one in the feature layers of the nonlinear ones. The paper preset adds linear and
+# ReLU networks of two layers, at smaller sizes. The latter has several outliers per class in its second
+# layer, which exchange strength with each other: its order lies in between, and it is not part of the check.
 
 
 # %%
@@ -803,7 +883,6 @@ plotting.publish(
 # {eq}`eq-dynamics-rate`.
 
 # %%
-nodes, weights = np.polynomial.hermite_e.hermegauss(80)
 log_prior = np.log(weights / weights.sum())
 values = np.asarray(phi(nodes))
 
@@ -902,9 +981,7 @@ def planted(nonlinearity, size, temperature):
         z = readouts @ theory.feature_slopes.T
         code = np.zeros(size, int)
     else:
-        theory = codes_of_size[size]
-        code = np.searchsorted(np.cumsum(theory.probabilities), (np.arange(size) + 0.5) / size)
-        readouts, z = theory.readouts[code], 2.0 * theory.codes[code][:, task.labels] - 1
+        z, readouts, code = on_branches(codes_of_size[size], task.labels, size)
     return posterior, code, slide(posterior, posterior.planted(z, readouts), 0.4 * temperature)
 
 
