@@ -58,9 +58,8 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     gram = others.T @ others
     identity = jnp.eye(targets.shape[0], dtype=accurate)
     tried = features[order[:count]]
-    # one call for both: two batched LAPACK calls side by side can wait for each other's threads for ever
     pair = gram + tried.T @ tried, gram * (width / (width - count))
-    inverse, spread = jnp.linalg.inv(jnp.stack([identity + part for part in pair]))
+    inverse, spread = jax.lax.map(_inverse, jnp.stack([identity + part for part in pair]))
     field = spread @ targets
     mean_activation = _mean_activation(phi)
     centres = jnp.concatenate([others @ field, _code_readouts(field, b, posterior.targets, mean_activation)])
@@ -136,6 +135,12 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     start = (weights.first, inverse, inverse @ targets)
     (z, _, _), acceptance = jax.lax.scan(attempt, start, jnp.arange(count))
     return z, acceptance.mean()
+
+
+@jax.custom_batching.sequential_vmap
+def _inverse(matrix):
+    """One matrix after the other: batched LAPACK calls side by side can block each other for ever."""
+    return jnp.linalg.inv(matrix)
 
 
 def _mean_activation(phi):
