@@ -74,7 +74,7 @@ settings = presets.choose(
     paper=dict(
         num_neurons=500,
         scan_size=120,
-        temperature=0.001,
+        temperature=0.01,
         y_minus=0.5,
         num_samples=61,
         first_samples=31,
@@ -461,7 +461,9 @@ claims.record(
 # The scheme depends on the targets. Below, the theory's occupancies over $y_-$, and networks sampled in
 # equilibrium at $N = P =$ {glue:text}`S`. Codes join and leave one after the other, each by a share of
 # neurons that grows from zero. Allowed deviation: 0.03; at the preset quick 0.06, some four neurons, to which
-# we widened it after its smaller networks had missed 0.03.
+# we widened it after its smaller networks had missed 0.03. The preset paper began with $T = 0.001$, where few
+# offers of another code are accepted: shares stayed where cooling had left them, up to 0.1 from the theory,
+# and we went to a higher temperature for that reason.
 
 # %%
 line = np.linspace(-0.5, 0.7, 25)
@@ -606,7 +608,8 @@ if enough:
         4,
         tolerance="exact",
         passed=len(cooled) == 4,
-        note="; ".join(" ".join(names) for names in sorted(cooled)),
+        note="; ".join(" ".join(names) for names in sorted(cooled))
+        + ("" if len(cooled) == 4 else ": which codes freeze in depends on size, temperature and cooling"),
         control=claims.Control("schemes in equilibrium", len(balanced), len(balanced) == 4),
     )
 
@@ -717,9 +720,9 @@ claims.record(
 #
 # Colour: the theory's effective number of codes, $\exp(-\sum_\gamma P_\gamma\log P_\gamma)$, at $P = 100$
 # (solved beforehand by `python -m coding_schemes.atlas`). Points: sampled networks in the same colours. The
-# check holds each point against the theory at its own $y_-$, $T$ and $P$, solved here. (One point had been
-# dropped after a first look. As the theory is hardest put just below the critical temperature, (0.25, 0.1)
-# stands there now.)
+# check holds each point against the theory at its own $y_-$, $T$ and $P$, solved here. An early version
+# dropped a point after a look at the results; a point just below the critical temperature, the hardest place,
+# is recorded by itself now.
 
 
 # %%
@@ -750,16 +753,28 @@ plotting.publish(
     points=places,
     point_values=effective_number(here),
 )
-worst, wrong = np.abs(here - there).max(), np.abs(here - there[::-1]).max()
+worst, wrong = (np.abs(here - other).max(axis=1) for other in (there, there[::-1]))
 claims.record(
     "D1",
-    f"largest deviation of an occupancy from theory at {len(places)} points of the phase diagram",
-    worst,
+    f"largest deviation of an occupancy from theory at {len(places) - 1} points of the phase diagram",
+    worst[:-1].max(),
     0.0,
     tolerance=0.05,
-    passed=worst < 0.05,
-    note="" if worst < 0.05 else "close to the critical temperature neurons sit between two codes",
-    control=claims.Control("points in reverse order", wrong, wrong < 0.05),
+    passed=worst[:-1].max() < 0.05,
+    note="" if worst[:-1].max() < 0.05 else f"largest at y₋, T = {places[int(np.argmax(worst[:-1]))]}",
+    control=claims.Control("points in reverse order", wrong.max(), wrong.max() < 0.05),
+)
+
+# %%
+edge = worst[-1]
+claims.record(
+    "D1",
+    "the same just below the critical temperature, y₋ = 0.25, T = 0.1",
+    edge,
+    0.0,
+    tolerance=0.05,
+    passed=edge < 0.05,
+    note="" if edge < 0.05 else "activations near ½ put the codes of single neurons on either side by chance",
 )
 
 # %% [markdown]
