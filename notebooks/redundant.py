@@ -298,8 +298,8 @@ plotting.publish(
 # the errors are those of $N$ neurons dealt to the codes once per chain, the largest they can be in
 # equilibrium; whether the run *is* in equilibrium is the question of a later section, with starts from two
 # ends. (Our first choice was the scatter within the run. We changed it after the rare code had failed with
-# it at $N = 500$: shares that hardly change say little about their error. In those errors the largest
-# deviation would be {glue:text}`first_choice:.1f`.) Sampler: {glue:text}`verdict`.
+# it at $N = 500$, $T = 0.001$: shares that hardly change say little about their error. In those errors the
+# largest deviation here would be {glue:text}`first_choice:.1f`.) Sampler: {glue:text}`verdict`.
 
 # %%
 used = shares(theory) > 0.005
