@@ -301,7 +301,7 @@ plotting.publish(
 # it at $N = 500$, $T = 0.001$: shares that hardly change say little about their error. In those errors the
 # largest deviation here would be {glue:text}`first_choice:.1f`.) Sampler: {glue:text}`verdict`.
 
-# %%
+# %% tags=["hide-input"]
 used = shares(theory) > 0.005
 phi = np.asarray(posterior.network.phi(samples.preactivations[0]))
 found = coding.occupancy(coding.codes(phi, task.labels))
@@ -324,7 +324,7 @@ claims.record(
 )
 
 
-# %%
+# %% tags=["hide-input"]
 def code_readouts(samples, labels, code):
     """Mean readout of the neurons with a code."""
     phi = Network(nonlinearity="sigmoidal").phi
@@ -357,7 +357,7 @@ claims.record(
 # time. The control is the prior, where the readouts of a lazy network stay (it was exchanged
 # for a first control after a look at the results).
 
-# %%
+# %% tags=["hide-input"]
 grid = np.linspace(-2.6, 2.6, 2081)
 densities = [sigmoidal.readout_density(theory, r, grid) for r in range(3)]
 cumulated = [cumulative_trapezoid(density, grid, initial=0) for density in densities]
@@ -398,7 +398,7 @@ plotting.publish(
 # independent from input to input. Here for code 1-1-0 on class 0.
 
 
-# %%
+# %% tags=["hide-input"]
 def preactivations_of(samples, labels, code, class_index):
     """Preactivations on one class of the neurons with a code, in each chain's last sample."""
     z = samples.preactivations[0][:, -1]
@@ -453,7 +453,7 @@ variances, predicted, errors = np.transpose([variance_at(size) for size in setti
 # The variance is held against the theory at the largest size. At first every size had to agree within 10 %;
 # the smallest did not, and we limited the check after seeing that: deviations shrink as $N$ grows.
 
-# %%
+# %% tags=["hide-input"]
 vanishing = variances[0] * settings.sizes[0] / np.array(settings.sizes)
 relative, wrong = (abs(v[-1] / predicted[-1] - 1) for v in (variances, vanishing))
 claims.record(
@@ -502,7 +502,7 @@ plotting.publish(
     errors=bars.T[drawn],
 )
 
-# %%
+# %% tags=["hide-input"]
 present = curves > 0.01
 changes = line[1:][np.any(present[1:] != present[:-1], axis=1)]
 distinct = [present[0], *(b for a, b in pairwise(present) if np.any(a != b))]
@@ -522,7 +522,7 @@ claims.record(
     control=claims.Control("at y₋ = 0.3 alone", 1, 1 == 4),
 )
 
-# %%
+# %% tags=["hide-input"]
 expected = np.array([shares(solve(S, y)) for y in points])
 worst = np.abs(measured - expected).max()
 wrong = np.abs(measured - expected[::-1]).max()
@@ -609,7 +609,7 @@ Markdown("\n".join(lines))
 # code. The scheme of the theory is the **equilibrium**: planted it stays, and recoding leads to it from the
 # prior.
 
-# %%
+# %% tags=["hide-input"]
 enough = len(settings.targets) > 3  # tasks, or four schemes cannot be told
 cooled = {scheme(fractions["fast", y].mean((0, 1))) for y in settings.targets}
 balanced = {scheme(predicted[y]) for y in settings.targets}
@@ -626,7 +626,7 @@ if enough:
         control=claims.Control("schemes in equilibrium", len(balanced), len(balanced) == 4),
     )
 
-# %%
+# %% tags=["hide-input"]
 away = {
     w: max(np.abs(fractions[w, y].mean((0, 1)) - predicted[y]).max() for y in settings.targets) for w in WAYS
 }
@@ -653,7 +653,7 @@ for way in ("planted", "recode"):
 # ten, and had not come to rest. The tolerance was 0.01 wider then.)
 
 
-# %%
+# %% tags=["hide-input"]
 def compare_exchange(exchanged, run):
     """Occupancies by replica exchange against those by recoding; the control is neither."""
     size, rungs, _, count = settings.exchange
@@ -709,7 +709,7 @@ def between_codes(samples, labels):
     return total
 
 
-# %%
+# %% tags=["hide-input"]
 spread, spread_error = np.transpose(
     [coding.mean_and_error(between_codes(run, p.task.labels)) for p, run in warm_runs]
 )
@@ -752,7 +752,7 @@ places += [(-0.25, 0.03), (0.1, 0.06), (0.25, 0.03), (0.25, 0.1)]
 more = [draw(S, y, 400 + k, temp, moves=("recode",)) for k, (y, temp) in enumerate(places[-4:])]
 all_runs = runs + warm_runs + more
 
-# %%
+# %% tags=["hide-input"]
 here = np.array([occupancies(run, p.task.labels).mean((0, 1)) for p, run in all_runs])
 there = np.array([shares(solve(S, y, temp)) for y, temp in places])
 plotting.publish(
@@ -778,7 +778,7 @@ claims.record(
     control=claims.Control("points in reverse order", wrong.max(), wrong.max() < 0.05),
 )
 
-# %%
+# %% tags=["hide-input"]
 edge = worst[-1]
 claims.record(
     "D1",
@@ -822,7 +822,7 @@ assert np.allclose([again.occupancy(code) for code in leaves["codes"]], stored, 
 # vary less within a class. Paper A reports five codes in layer 1 and six above; the layered theory has six
 # in every layer, 0-0-0 and 1-1-1 being rare in all of them.
 
-# %%
+# %% tags=["hide-input"]
 deep = later[run_deep].result()
 deep_task = task_of(settings.deep[0], -0.5)
 layers = [np.asarray(Network(nonlinearity="sigmoidal").phi(z[:, -1])) for z in deep.preactivations]
@@ -841,7 +841,7 @@ claims.record(
     control=claims.Control("layers in reverse order", reverse, bool(np.all(np.diff(reverse) < 0))),
 )
 
-# %%
+# %% tags=["hide-input"]
 layered, below = later[run_deep_theory].result()
 in_theory = "solved at the preset paper"
 if layered is not None:
@@ -859,7 +859,7 @@ claims.record(
 )
 
 
-# %%
+# %% tags=["hide-input"]
 def check_depth(solution):
     """Variance within classes and numbers of codes of every layer against the layered theory."""
     share = np.array(deep_task.class_counts) / deep_task.num_inputs
@@ -886,7 +886,7 @@ if layered is not None:
 # the codes and the kernels that the layers below then have.
 
 
-# %%
+# %% tags=["hide-input"]
 def check_below():
     """Layers 1 and 2 of the first chain against theory with the last layer's shares as sampled."""
     chain = [np.asarray(Network(nonlinearity="sigmoidal").phi(z[0])) for z in deep.preactivations[:2]]
@@ -970,7 +970,7 @@ def explained(weights):
     return np.array(values)
 
 
-# %%
+# %% tags=["hide-input"]
 shares_end, shares_start = explained(end), explained(start)
 claims.record(
     "A14",
