@@ -259,7 +259,7 @@ for name in NAMES[1:]:
 def test_kernels(sampled, theory, names, labels):
     """Feature-layer kernels on test images: sampled above, theory below."""
     figure, axes = plt.subplots(2, 3, figsize=(plotting.WIDTH, 4.6), layout="compressed")
-    for column, name in enumerate(names):
+    for column, name in enumerate(name.replace("relu", "ReLU") for name in names):
         scale = {"vmin": min(0, sampled[column].min()), "vmax": np.quantile(sampled[column], 0.99)}
         for row, kernels in enumerate((sampled, theory)):
             image = axes[row, column].imshow(kernels[column], cmap="viridis", **scale)
@@ -317,7 +317,7 @@ def mean_predictors(sampled, theory, names, labels, colors):
     for axis, one, other, name, color in zip(axes, sampled, theory, names, colors, strict=True):
         axis.plot(position, one, "o", color=color, markersize=3.5, label="sampled")
         axis.plot(position, other, color="#1A1A1A", linewidth=0.9, label="theory")
-        axis.set(ylabel=r"$\langle f_0 \rangle$", title=name)
+        axis.set(ylabel=r"$\langle f_0 \rangle$", title=name.replace("relu", "ReLU"))
         axis.vlines(np.flatnonzero(np.diff(labels)) + 0.5, -0.8, 1.3, color="#B0B0B0", linewidth=0.8)
     axes[0].legend(ncols=2, loc="upper right")
     axes[-1].set_xlabel("test image, sorted by digit")
@@ -380,7 +380,7 @@ def class_errors(sampled, theory, process, names, colors):
         ):
             mean, error = mean_and_error(errors)
             axis.errorbar(position + shift, mean, error, fmt=marker, color=color, capsize=2, label=label)
-        axis.set(title=names[k], xlabel="class", xticks=position)
+        axis.set(title=names[k].replace("relu", "ReLU"), xlabel="class", xticks=position)
     axes[0].set_ylabel(r"generalization error $\varepsilon_r$")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
@@ -1005,7 +1005,7 @@ def reuse_curves(shots, accuracy, pixels, names, kinds):
                 shots, values.mean(axis=1), error, fmt=marker + "-", color=color, capsize=2, label=kind
             )
         axis.plot(shots, pixels.mean(axis=1), "k:", label="pixels")
-        axis.set(xscale="log", title=name, xlabel="examples per digit", xticks=shots)
+        axis.set(xscale="log", title=name.replace("relu", "ReLU"), xlabel="examples per digit", xticks=shots)
         axis.set_xticks(shots, [str(s) for s in shots])
         axis.minorticks_off()
     axes[0].set_ylabel("accuracy, digits 3 to 9")
