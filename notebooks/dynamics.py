@@ -35,6 +35,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -308,7 +309,7 @@ plotting.publish(
     description="Readouts of six neurons each: wandering in the linear, standing still in the other networks",
     times=[runs[scheme].times for scheme in schemes],
     values=[runs[scheme].readouts[:, chosen[scheme], 0].T for scheme in schemes],
-    titles=schemes,
+    titles=[scheme.replace("relu", "ReLU") for scheme in schemes],
     levels=levels,
     ylabel="readout weight $a_i^0$",
 )
@@ -327,7 +328,7 @@ plotting.publish(
     description="Preactivations of the same neurons on one input: all fluctuate but those of ReLU outliers",
     times=[runs[scheme].times for scheme in schemes],
     values=[runs[scheme].preactivations[0][:, chosen[scheme], 0].T for scheme in schemes],
-    titles=schemes,
+    titles=[scheme.replace("relu", "ReLU") for scheme in schemes],
     ylabel=r"preactivation $z_{i\mu}$",
 )
 
@@ -339,7 +340,7 @@ plotting.publish(
 # a single neuron visits within the run. The control is the sigmoidal network.
 
 
-# %%
+# %% tags=["hide-input"]
 def coverage(series):
     """Share of the population's deciles that single neurons visit, (S, N, m), mean and error over neurons."""
     edges = np.quantile(series, np.linspace(0.1, 0.9, 9), axis=(0, 1))
@@ -363,7 +364,7 @@ claims.record(
 )
 
 
-# %%
+# %% tags=["hide-input"]
 def restored(order):
     """Permutation symmetry restored within the run."""
     return order.value < 0.1 + 3 * order.standard_error
@@ -390,7 +391,7 @@ plotting.publish(
     description="Autocorrelation of readouts: to zero in the linear, close to one in the other networks",
     x=[runs[s].times[0] * np.arange(lags + 1) for s in schemes],
     values=[correlation[s] for s in schemes],
-    names=schemes,
+    names=[scheme.replace("relu", "ReLU") for scheme in schemes],
     colors=[plotting.COLORS[s] for s in schemes],
     levels=[0.0],
     xlabel="time lag $s$",
@@ -427,7 +428,7 @@ codes["relu"] = np.stack(
 switches = {scheme: coding.switch_rate(codes[scheme], runs[scheme].times[0]) for scheme in schemes}
 
 
-# %%
+# %% tags=["hide-input"]
 def silent(scheme):
     """No switch in as many correlation times as the preset asks for."""
     return switches[scheme].num_switches == 0 and lengths[scheme] >= settings.num_times
@@ -455,7 +456,7 @@ for scheme in ("sigmoidal", "relu"):
 # neurons:
 
 
-# %%
+# %% tags=["hide-input"]
 def variance_ratio(series):
     """Variance in time over variance of the time averages across neurons, summed over outputs."""
     return float(series.var(0).mean(0).sum() / series.mean(0).var(0).sum())
@@ -637,7 +638,7 @@ plotting.publish(
 #
 # Counted as above, with the band from 0.4 to 0.6. The error of the rate is from the spread over neurons.
 
-# %%
+# %% tags=["hide-input"]
 switched = [np.any(s[1:] != s[:-1], axis=-1) for s in settled]
 rates = [coding.switch_rate(s, deep.times[0]) for s in settled]
 rate_errors = [s.mean(0).std(ddof=1) / s.shape[1] ** 0.5 / deep.times[0] for s in switched]
@@ -690,7 +691,7 @@ claims.record(
 # its first error was that of two independent draws of $N$ neurons, too generous where most have not moved.)
 
 
-# %%
+# %% tags=["hide-input"]
 def occupancy_shift(codes_before, codes_after):
     """Largest net number of neurons that entered or left a code, in standard errors."""
     moved = codes_before != codes_after
@@ -771,7 +772,7 @@ def similarity_of_ends(layer):
     return float(kernel), float(neurons)
 
 
-# %%
+# %% tags=["hide-input"]
 kept_kernel, kept_neurons = zip(*(similarity_of_ends(layer) for layer in (0, 1)), strict=True)
 shuffled = mean_kernel(0, ends[1])[mixed][:, mixed]
 unrelated = float(coding.kernel_alignment(mean_kernel(0, ends[0]), shuffled, centered=True))
@@ -828,7 +829,7 @@ order = {
 }
 frozen = {name: (values[-1], errors[-1]) for name, (_, values, errors) in order.items()}
 
-# %%
+# %% tags=["hide-input"]
 expected_frozen = ["sigmoidal, L = 1", "relu, L = 1", "sigmoidal, L = 2, layer 2"]
 lowest = min(expected_frozen, key=lambda name: frozen[name][0])
 claims.record(
@@ -894,16 +895,17 @@ def free_energy(a, field, counts, variance):
 
 
 def lowest_pass(solution):
-    """Lowest barrier that leads away from the most frequent code, in units of k T; 0 with one code only."""
-    start, *others = jnp.asarray(solution.readouts[solution.probabilities > 0.01])
+    """Lowest barrier that leads from one code to another, in units of k T; 0 with one code only."""
+    readouts = jnp.asarray(solution.readouts[solution.probabilities > 0.01])
     problem = solution.problem
     parameters = solution.dual_field, problem.counts, problem.readout_variance
     options = dict(step_size=0.1 * problem.readout_variance, num_images=31, num_steps=2000)
-    paths = [barriers.minimum_energy_path(free_energy, [start, a], *parameters, **options) for a in others]
+    ends = [list(pair) for pair in permutations(readouts, 2)]
+    paths = [barriers.minimum_energy_path(free_energy, pair, *parameters, **options) for pair in ends]
     return min((path.barrier for path in paths), default=0.0)
 
 
-# %%
+# %% tags=["hide-input"]
 theory_temperatures = settings.barrier_temperatures
 solutions = [sigmoidal.solve(toy("sigmoidal", N), t) for t in theory_temperatures]
 assert all(solution.converged for solution in solutions)
@@ -1017,7 +1019,7 @@ jobs = list(dict.fromkeys(growing + here + sweep))
 with ThreadPoolExecutor(2) as pool:
     swaps = dict(zip(jobs, pool.map(lambda job: barrier(*job), jobs), strict=True))
 
-# %%
+# %% tags=["hide-input"]
 heights = np.array([swaps[job].barrier for job in growing])
 growth = claims.fit_power_law(settings.barrier_sizes, heights)
 tall, alike, linear_height = (swaps[job].barrier for job in here)
@@ -1053,7 +1055,7 @@ plotting.publish(
 # networks with one more neuron in a code that a minimum of $U$ alone, without fluctuations, prefers.) The
 # largest single climb grows with the number of inputs, as {eq}`eq-dynamics-rate` has it, and falls with
 # temperature, here together with the theory's free-energy pass scaled to the same $P$. (The pass is the
-# lowest one that leads to any other code. It jumps up where the code 1-1-1, the nearest, disappears.)
+# lowest one between any two codes.)
 
 # %% tags=["hide-input"]
 plotting.publish(
