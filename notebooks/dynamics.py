@@ -71,7 +71,7 @@ settings = presets.choose(
         temperature=0.01,
         num_samples=400,
         num_warmup=120,
-        spans=dict(linear=2000.0, sigmoidal=150.0, relu=260.0, deep=60.0),
+        spans=dict(linear=2000.0, sigmoidal=150.0, relu=260.0, deep=50.0),
         deep_temperature=0.03,
         num_times=100,
         least_pass=10,
