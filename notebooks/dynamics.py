@@ -35,7 +35,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 from concurrent.futures import ThreadPoolExecutor
-from itertools import permutations
+from itertools import combinations
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -246,7 +246,7 @@ def class_means(preactivations, nonlinearity, labels):
     return np.stack([coding.class_means(np.asarray(phi(z)), labels) for z in preactivations])
 
 
-schemes = ("linear", "sigmoidal", "relu")
+schemes, TITLES = ("linear", "sigmoidal", "relu"), ("linear", "sigmoidal", "ReLU")
 sizes = {"linear": settings.num_linear, "sigmoidal": N, "relu": N}
 jobs = {scheme: (scheme, sizes[scheme], settings.spans[scheme], 10 * k) for k, scheme in enumerate(schemes)}
 jobs = {"deep": ("sigmoidal", N, settings.spans["deep"], 30, 2), **jobs}
@@ -309,7 +309,7 @@ plotting.publish(
     description="Readouts of six neurons each: wandering in the linear, standing still in the other networks",
     times=[runs[scheme].times for scheme in schemes],
     values=[runs[scheme].readouts[:, chosen[scheme], 0].T for scheme in schemes],
-    titles=[scheme.replace("relu", "ReLU") for scheme in schemes],
+    titles=TITLES,
     levels=levels,
     ylabel="readout weight $a_i^0$",
 )
@@ -328,7 +328,7 @@ plotting.publish(
     description="Preactivations of the same neurons on one input: all fluctuate but those of ReLU outliers",
     times=[runs[scheme].times for scheme in schemes],
     values=[runs[scheme].preactivations[0][:, chosen[scheme], 0].T for scheme in schemes],
-    titles=[scheme.replace("relu", "ReLU") for scheme in schemes],
+    titles=TITLES,
     ylabel=r"preactivation $z_{i\mu}$",
 )
 
@@ -391,7 +391,7 @@ plotting.publish(
     description="Autocorrelation of readouts: to zero in the linear, close to one in the other networks",
     x=[runs[s].times[0] * np.arange(lags + 1) for s in schemes],
     values=[correlation[s] for s in schemes],
-    names=[scheme.replace("relu", "ReLU") for scheme in schemes],
+    names=TITLES,
     colors=[plotting.COLORS[s] for s in schemes],
     levels=[0.0],
     xlabel="time lag $s$",
@@ -900,8 +900,9 @@ def lowest_pass(solution):
     problem = solution.problem
     parameters = solution.dual_field, problem.counts, problem.readout_variance
     options = dict(step_size=0.1 * problem.readout_variance, num_images=31, num_steps=2000)
-    ends = [list(pair) for pair in permutations(readouts, 2)]
+    ends = combinations(readouts, 2)
     paths = [barriers.minimum_energy_path(free_energy, pair, *parameters, **options) for pair in ends]
+    paths += [path._replace(energies=path.energies[::-1]) for path in paths]  # the same ways back
     return min((path.barrier for path in paths), default=0.0)
 
 

@@ -66,6 +66,7 @@ settings = presets.choose(preset, quick=quick, paper=paper, full={}, given=given
 P, N, T = settings.num_inputs, settings.width, settings.temperature
 key = jax.random.key(seed)
 NAMES = ("linear", "sigmoidal", "relu")
+TITLES = ("linear", "sigmoidal", "ReLU")
 for name, value in vars(settings).items():
     glue(name, value, display=False)
 FOLDER = paths.repository_root() / "data" / "results"
@@ -259,7 +260,7 @@ for name in NAMES[1:]:
 def test_kernels(sampled, theory, names, labels):
     """Feature-layer kernels on test images: sampled above, theory below."""
     figure, axes = plt.subplots(2, 3, figsize=(plotting.WIDTH, 4.6), layout="compressed")
-    for column, name in enumerate(name.replace("relu", "ReLU") for name in names):
+    for column, name in enumerate(names):
         scale = {"vmin": min(0, sampled[column].min()), "vmax": np.quantile(sampled[column], 0.99)}
         for row, kernels in enumerate((sampled, theory)):
             image = axes[row, column].imshow(kernels[column], cmap="viridis", **scale)
@@ -276,7 +277,7 @@ plotting.publish(
     "test_kernels",
     sampled=kernels[0],
     theory=kernels[1],
-    names=NAMES,
+    names=TITLES,
     labels=task.test_labels[shown],
 )
 
@@ -317,7 +318,7 @@ def mean_predictors(sampled, theory, names, labels, colors):
     for axis, one, other, name, color in zip(axes, sampled, theory, names, colors, strict=True):
         axis.plot(position, one, "o", color=color, markersize=3.5, label="sampled")
         axis.plot(position, other, color="#1A1A1A", linewidth=0.9, label="theory")
-        axis.set(ylabel=r"$\langle f_0 \rangle$", title=name.replace("relu", "ReLU"))
+        axis.set(ylabel=r"$\langle f_0 \rangle$", title=name)
         axis.vlines(np.flatnonzero(np.diff(labels)) + 0.5, -0.8, 1.3, color="#B0B0B0", linewidth=0.8)
     axes[0].legend(ncols=2, loc="upper right")
     axes[-1].set_xlabel("test image, sorted by digit")
@@ -329,7 +330,7 @@ plotting.publish(
     "mean_predictor",
     sampled=np.stack([runs[name][0][1].predictor[shown, 0] for name in NAMES]),
     theory=np.stack([runs[name][0][2].predictor[shown, 0] for name in NAMES]),
-    names=NAMES,
+    names=TITLES,
     labels=task.test_labels[shown],
     colors=[plotting.COLORS[name] for name in NAMES],
 )
@@ -380,7 +381,7 @@ def class_errors(sampled, theory, process, names, colors):
         ):
             mean, error = mean_and_error(errors)
             axis.errorbar(position + shift, mean, error, fmt=marker, color=color, capsize=2, label=label)
-        axis.set(title=names[k].replace("relu", "ReLU"), xlabel="class", xticks=position)
+        axis.set(title=names[k], xlabel="class", xticks=position)
     axes[0].set_ylabel(r"generalization error $\varepsilon_r$")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
@@ -399,7 +400,7 @@ plotting.publish(
     sampled=sampled,
     theory=theory,
     process=process,
-    names=NAMES,
+    names=TITLES,
     colors=[plotting.COLORS[name] for name in NAMES],
 )
 
@@ -1005,7 +1006,7 @@ def reuse_curves(shots, accuracy, pixels, names, kinds):
                 shots, values.mean(axis=1), error, fmt=marker + "-", color=color, capsize=2, label=kind
             )
         axis.plot(shots, pixels.mean(axis=1), "k:", label="pixels")
-        axis.set(xscale="log", title=name.replace("relu", "ReLU"), xlabel="examples per digit", xticks=shots)
+        axis.set(xscale="log", title=name, xlabel="examples per digit", xticks=shots)
         axis.set_xticks(shots, [str(s) for s in shots])
         axis.minorticks_off()
     axes[0].set_ylabel("accuracy, digits 3 to 9")
@@ -1014,9 +1015,8 @@ def reuse_curves(shots, accuracy, pixels, names, kinds):
 
 
 reuse = stored("reuse-digits.npz")
-plotting.publish(
-    reuse_curves, "reuse", **{k: reuse[k] for k in ("shots", "accuracy", "pixels", "names", "kinds")}
-)
+curves = {k: reuse[k] for k in ("shots", "accuracy", "pixels", "kinds")}
+plotting.publish(reuse_curves, "reuse", names=TITLES, **curves)
 
 
 # %%
@@ -1059,7 +1059,7 @@ of_clothes = {
     for kind, field in (("sampled", "error"), ("theory", "theory_error"), ("process", "process_error"))
 }
 colors = [plotting.COLORS[name] for name in CLOTHES]
-plotting.publish(class_errors, "fashion_errors", **of_clothes, names=CLOTHES, colors=colors)
+plotting.publish(class_errors, "fashion_errors", **of_clothes, names=TITLES[1:], colors=colors)
 active = [clothes[f"{name}_test_activations"].astype(float) for name in CLOTHES]
 codes = coding.codes(active[0], clothes["sigmoidal_test_labels"])
 plotting.publish(
