@@ -214,6 +214,7 @@ plotting.publish(
 fixed = two_point.fixed_points(0.05, 1e-3, **rates, dy2=0.5)
 stable = [p for p in fixed if p.stable and p.reachable]
 worst = np.max(np.abs(end / predicted - 1))
+without = np.max(np.abs(end / two_point.rich_distance(**rates, dy2=0.5) - 1))
 claims.record(
     "C4",
     "stable reachable fixed points; largest |H(end)/H* − 1| over seven initial weights",
@@ -221,11 +222,7 @@ claims.record(
     expected=[1, 0],
     tolerance="one; 1e-6",
     passed=len(stable) == 1 and worst < 1e-6,
-    control=claims.Control(
-        "H* without the invariant's C",
-        np.max(np.abs(end / two_point.rich_distance(**rates, dy2=0.5) - 1)),
-        False,
-    ),
+    control=claims.Control("H* without the invariant's C", without, bool(without < 1e-6)),
 )
 same = two_point.solve(0.8, 0.4, 0.4, **rates, dy2=0.0, times=times)
 closed = two_point.identical_outputs(0.8, 0.4, **rates, times=times)
@@ -1200,15 +1197,15 @@ H, Q, w = trajectory(adam_run, 10)
 adam_fit = two_point.fit(adam_run.times, H, Q, w, 1.0, 0.5)
 adam_collapse = collapse(learn_blobs("low", adam=True)[1])
 descent = fits["default"].error
-worse = adam_fit.error > 2 * descent and adam_run.converged[0]
+worse = adam_fit.error > 0.05 and adam_run.converged[0]
 claims.record(
     "C11",
     "fit error of the default network under Adam",
     computed=adam_fit.error,
-    expected=f"well above {descent:.3g} (descent)",
+    tolerance="above 5 %, where a row of the table counts as not described",
     passed=bool(worse),
     note=f"last loss {adam_run.loss[0, -1]:.1e}",
-    control=claims.Control("gradient descent", descent, bool(descent > 2 * descent)),
+    control=claims.Control("gradient descent", descent, bool(descent > 0.05)),
 )
 kept = adam_collapse[0] < 0.1
 claims.record(

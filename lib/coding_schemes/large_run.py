@@ -36,6 +36,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from coding_schemes import paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
+from coding_schemes.sampling import moves
 from coding_schemes.sampling.hmc import hmc_step, standard_normal
 
 TARGET_ACCEPTANCE = 0.8
@@ -70,6 +71,7 @@ class Settings:
         batch_size: images per minibatch; must divide P if there are epochs.
         num_trajectories: HMC trajectories per block (with epochs: of those at the last temperature).
         num_leapfrog: leapfrog steps per trajectory.
+        marginal: integrate the readouts out during trajectories and draw them afterwards.
         seed: of images and chain.
     """
 
@@ -92,6 +94,7 @@ class Settings:
     batch_size: int = 250
     num_trajectories: int = 5
     num_leapfrog: int = 20
+    marginal: bool = False
     seed: int = 0
 
     def __post_init__(self):
@@ -264,7 +267,9 @@ def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: 
         weights, frequency = _epochs(now, weights, epoch_key, num_epochs, settings.batch_size)
         log_step = jnp.log(FIRST_STEP / frequency)
     weights, log_step, acceptance, outputs, energy = jax.block_until_ready(
-        _trajectories(now, weights, move_key, log_step, adapting, num_trajectories, settings.num_leapfrog)
+        _trajectories(
+            now, weights, move_key, log_step, adapting, num_trajectories, settings.num_leapfrog, settings.marginal
+        )
     )
     seconds = time.perf_counter() - start
     if not np.isfinite(float(energy)):
@@ -292,7 +297,8 @@ def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: 
 def _epochs(posterior, weights, key, num_epochs, batch_size):
     """Minibatch Langevin dynamics, one leapfrog step per batch; and the largest frequency of the energy."""
     num_inputs = len(posterior.targets)
-    weights = _stretch(posterior, weights, inverse=True)
+    unit = _stretch(posterior)
+    weights = _times(weights, 1 / unit)
     momentum_key, key = jax.random.split(key)
 
     def gradient(rows):
@@ -306,7 +312,7 @@ def _epochs(posterior, weights, key, num_epochs, batch_size):
                 posterior.readout_std,
             ),
         )
-        return jax.grad(lambda w: part.energy(_stretch(posterior, w)).astype(posterior.dtype))
+        return jax.grad(lambda w: part.energy(_times(w, unit)).astype(posterior.dtype))
 
     spread = jnp.arange(batch_size) * (num_inputs // batch_size)  # inputs are sorted by class
 
@@ -338,37 +344,47 @@ def _epochs(posterior, weights, key, num_epochs, batch_size):
 
     momentum = standard_normal(jax.random.fold_in(momentum_key, 1), weights)
     (weights, _), _ = jax.lax.scan(epoch, (weights, momentum), jnp.arange(num_epochs))
-    return _stretch(posterior, weights), frequency
+    return _times(weights, unit), frequency
 
 
-def _stretch(posterior: Posterior, weights: Weights, inverse: bool = False) -> Weights:
-    """Coordinates in which chains move: readouts in units of √P/2 prior standard deviations.
+def _stretch(posterior: Posterior) -> float:
+    """Chains move in coordinates with readouts in units of √P/2 prior standard deviations.
 
     Learning moves readouts by √P prior standard deviations, and the energy is P times flatter along them
     than along the other weights; in these units all are alike, and one step size serves all.
     """
-    unit = max(1.0, len(posterior.targets) ** 0.5 / 2)
-    return weights._replace(readout=weights.readout / unit if inverse else weights.readout * unit)
+    return max(1.0, len(posterior.targets) ** 0.5 / 2)
 
 
-@partial(jax.jit, static_argnames=("num_trajectories",))
-def _trajectories(posterior, weights, key, log_step, adapting, num_trajectories, num_leapfrog):
+def _times(weights: Weights, unit: float) -> Weights:
+    """Weights with their readouts times a unit."""
+    return weights._replace(readout=weights.readout * unit)
+
+
+@partial(jax.jit, static_argnames=("num_trajectories", "marginal"))
+def _trajectories(posterior, weights, key, log_step, adapting, num_trajectories, num_leapfrog, marginal):
+    unit = _stretch(posterior)
+    if marginal:
+        unit, target = 1.0, posterior.marginal_value_and_gradient
+    else:
+
+        def target(position):
+            value, gradient = posterior.value_and_gradient(_times(position, unit))
+            return value, _times(gradient, unit)
+
     def step(carry, i):
-        weights, log_step = carry
-        jitter_key, move_key = jax.random.split(jax.random.fold_in(key, i))
+        position, log_step = carry
+        jitter_key, move_key, draw_key = jax.random.split(jax.random.fold_in(key, i), 3)
         jitter = jax.random.uniform(jitter_key, (), log_step.dtype, 0.8, 1.2)
-        weights, info = hmc_step(
-            move_key, weights, jax.value_and_grad(logdensity), jnp.exp(log_step) * jitter, num_leapfrog
-        )
+        position, info = hmc_step(move_key, position, target, jnp.exp(log_step) * jitter, num_leapfrog)
+        if marginal:
+            position, _ = moves.gibbs(draw_key, position, posterior)
         gain = jnp.where(adapting, 0.15, 0.0) * (info.acceptance - TARGET_ACCEPTANCE)
-        return (weights, log_step + gain.astype(log_step.dtype)), info.acceptance
+        return (position, log_step + gain.astype(log_step.dtype)), info.acceptance
 
-    def logdensity(weights):
-        return posterior.logdensity(_stretch(posterior, weights))
-
-    start = _stretch(posterior, weights, inverse=True), log_step
-    (weights, log_step), acceptance = jax.lax.scan(step, start, jnp.arange(num_trajectories))
-    weights = _stretch(posterior, weights)
+    start = _times(weights, 1 / unit), log_step
+    (position, log_step), acceptance = jax.lax.scan(step, start, jnp.arange(num_trajectories))
+    weights = _times(position, unit)
     return weights, log_step, acceptance.mean(), posterior.outputs(weights), posterior.energy(weights)
 
 

@@ -1,7 +1,6 @@
 """theory.relu and theory.relu_squared: known values, optimality, degeneracies, finite N against HMC."""
 
 import dataclasses
-import time
 import warnings
 
 import jax
@@ -68,9 +67,6 @@ def test_published_task():
         nearest = np.argmin(np.linalg.norm(s.outlier_readouts - outlier, axis=1))
         np.testing.assert_allclose(s.outlier_readouts[nearest], outlier, atol=5e-5)
         np.testing.assert_allclose(s.outlier_preactivations[nearest], preactivations, atol=5e-5)
-    start = time.perf_counter()
-    relu.solve(task)
-    assert time.perf_counter() - start < 1
 
 
 def test_saturated_bulk_in_closed_form():

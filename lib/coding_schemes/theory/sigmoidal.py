@@ -46,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
 from scipy.interpolate import CubicSpline
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtr
 
 from coding_schemes.tasks import Task
 from coding_schemes.theory._convex_dual import (
@@ -545,6 +545,37 @@ def kernel(solution: Solution, labels: np.ndarray) -> np.ndarray:
     """
     labels = np.asarray(labels)
     return solution.kernel_block[np.ix_(labels, labels)] + np.diag(solution.kernel_diagonal[labels])
+
+
+def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
+    """Fractions of neurons that will be *found* with each code, told from their mean activations.
+
+    A peak's code is that of its maximum. A single neuron is told by its mean over the n_c inputs of a
+    class, whose distribution given its readout is to leading order in n_c
+
+        φ̄_c | a ~ N(L'(s_c), L''(s_c)/n_c),   s_c = a·t_c,
+
+    independent over classes, so that P(code) = ∫ da P(a) Π_c Φ(± (L'(s_c) − threshold) √(n_c/L''(s_c))). The
+    two differ only where a class is neither on nor off, as below the critical temperature.
+
+    Args:
+        solution: a solved scheme, by quadrature.
+        codes: rows of C booleans, shape (k, C).
+
+    Returns:
+        The fractions, shape (k,).
+
+    Raises:
+        ValueError: codes of the wrong shape, or a solution by Laplace's formula.
+    """
+    codes = np.asarray(codes, bool)
+    counts, site = solution.problem.counts, solution.problem.site
+    if codes.ndim != 2 or codes.shape[1] != len(counts):
+        raise ValueError(f"codes: got shape {codes.shape}, needs rows of {len(counts)} booleans")
+    points, weights = _readout_ensemble(solution, None, SPACING)
+    _, means, variances = site.cumulants(points @ solution.dual_field.T)
+    active = ndtr((means - site.threshold) * np.sqrt(counts / np.maximum(variances, 1e-12)))
+    return np.array([weights @ np.prod(np.where(code, active, 1 - active), axis=1) for code in codes])
 
 
 def readout_density(
