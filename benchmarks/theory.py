@@ -56,7 +56,9 @@ def main():
     rows = []
 
     def record(name, asked, residual, seconds, peer=None):
-        rows.append({"name": name, "asked": asked, "residual": float(residual), "seconds": seconds, "peer": peer})
+        rows.append(
+            {"name": name, "asked": asked, "residual": float(residual), "seconds": seconds, "peer": peer}
+        )
         print(rows[-1], flush=True)
 
     first, _ = timed(lambda: sigmoidal.solve(task, 0.01))  # tables and compilation
@@ -112,7 +114,11 @@ def markdown(results):
         "| --- | --- | --- | --- | --- |",
     ]
     for row in results["rows"]:
-        peer = "" if row["peer"] is None else f"{row['peer']:.2f} s, {row['peer'] / row['seconds']:.1f} times ours"
+        peer = (
+            ""
+            if row["peer"] is None
+            else f"{row['peer']:.2f} s, {row['peer'] / row['seconds']:.1f} times ours"
+        )
         cells = row["name"], row["asked"] or "", f"{row['seconds']:.2f}", f"{row['residual']:.0e}", peer
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

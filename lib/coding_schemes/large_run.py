@@ -266,10 +266,9 @@ def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: 
         epoch_key = jax.random.fold_in(key, settings.num_blocks + 2 + block)
         weights, frequency = _epochs(now, weights, epoch_key, num_epochs, settings.batch_size)
         log_step = jnp.log(FIRST_STEP / frequency)
+    lengths = num_trajectories, settings.num_leapfrog, settings.marginal
     weights, log_step, acceptance, outputs, energy = jax.block_until_ready(
-        _trajectories(
-            now, weights, move_key, log_step, adapting, num_trajectories, settings.num_leapfrog, settings.marginal
-        )
+        _trajectories(now, weights, move_key, log_step, adapting, *lengths)
     )
     seconds = time.perf_counter() - start
     if not np.isfinite(float(energy)):

@@ -3,13 +3,18 @@
 from itertools import product
 from types import SimpleNamespace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import tasks
+from coding_schemes import coding, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import sample
 from coding_schemes.theory import sigmoidal
 from coding_schemes.theory._convex_dual import assigned_lattice
 from scipy.special import erf, logsumexp
+from scipy.stats import norm
 
 RATIOS = (0.5, 0.25, 0.25)
 
@@ -289,6 +294,62 @@ def test_measured_occupancies_are_those_of_single_neurons_below_the_critical_tem
     assert np.all(np.abs(found - measured) < 4 * error + 0.005)
     by_peak = np.array([solution.occupancy(code) for code in codes])
     assert np.abs(found - by_peak).max() > 0.05  # where the two notions of a code come apart
+
+
+def test_occupancies_fluctuate_as_in_gaussian_conditioning(four_codes):
+    """Neurons drawn from the theory in groups, and only what is uncorrelated with the statistics kept."""
+    codes = np.array(list(product((False, True), repeat=3)))
+    task = classes(40, [[1.0], [0.2]], (0.5, 0.5))
+    pairs = np.array(list(product((False, True), repeat=2)))
+    solution = sigmoidal.solve(task, 0.05)
+    found = sigmoidal.occupancy_covariance(solution, pairs)
+    grid = np.linspace(-4, 4, 4001)
+    density = sigmoidal.readout_density(solution, 0, grid)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    phi = 0.5 * (1 + erf(np.sqrt(np.pi) * nodes / 2))
+    moments = []
+    for t in solution.dual_field[:, 0]:
+        tilted = np.exp(np.outer(grid * t, phi)) * weights
+        tilted /= tilted.sum(axis=1, keepdims=True)
+        moments.append((tilted @ phi, tilted @ phi**2 - (tilted @ phi) ** 2))
+    means, variances = (np.array([pair[k] for pair in moments]) for k in (0, 1))
+    p = density / density.sum()
+    active = norm.cdf((means - 0.5) * np.sqrt(20 / variances))
+    indicator = np.array([np.prod(np.where(code[:, None], active, 1 - active), axis=0) for code in pairs])
+    statistics = 20 * grid * means
+    within = np.diag([(p * grid**2 * v).sum() * 20 for v in variances])
+    covariance = np.cov(np.concatenate([indicator, statistics]), aweights=p, bias=True)
+    own = np.diag(indicator @ p) - np.outer(indicator @ p, indicator @ p)
+    hessian = covariance[4:, 4:] + within + 0.05 * 20 * np.eye(2)
+    mixed = covariance[:4, 4:]
+    np.testing.assert_allclose(found, own - mixed @ np.linalg.inv(hessian) @ mixed.T, atol=2e-4)
+    scatter = np.diag(sigmoidal.occupancy_covariance(four_codes, codes))
+    shares = sigmoidal.measured_occupancies(four_codes, codes)
+    assert np.all(scatter <= shares * (1 - shares) + 1e-12)
+    assert scatter.max() < 0.01 < (shares * (1 - shares)).max()  # far less than independent neurons
+    np.testing.assert_allclose(sigmoidal.occupancy_covariance(four_codes, codes).sum(axis=0), 0, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_occupancies_fluctuate_so_in_sampled_networks():
+    """Neurons with each code in networks of 16, whose codes change during a run; independent ones fail."""
+    codes = np.array(list(product((False, True), repeat=3)))
+    task = tasks.toy(16, RATIOS, y_minus=0.5)
+    given = Posterior(task, Network(1, 16, "sigmoidal"), 0.02)
+    samples = sample(
+        given, jax.random.key(0), num_samples=120, num_chains=4, num_warmup=60, moves=("recode",), thinning=3,
+        trajectory_length=1.0, max_num_steps=25,
+    )  # fmt: skip
+    phi = np.asarray(given.network.phi(jnp.asarray(samples.preactivations[0])))
+    found = coding.codes(phi, task.labels)
+    counts = np.stack([np.all(found == code, axis=-1).sum(-1) for code in codes], axis=-1)
+    solution = sigmoidal.solve(task, 0.02)
+    scatter = np.sqrt(16 * np.diag(sigmoidal.occupancy_covariance(solution, codes)).clip(0))
+    moving = scatter > 0.5
+    assert moving.sum() >= 2
+    shares, found = sigmoidal.measured_occupancies(solution, codes)[moving], counts.std((0, 1))[moving]
+    np.testing.assert_allclose(found, scatter[moving], rtol=0.25)
+    assert not np.allclose(found, np.sqrt(16 * shares * (1 - shares)), rtol=0.25)
 
 
 def test_preactivation_density_carries_the_activation_of_its_code(four_codes):

@@ -56,6 +56,7 @@ from coding_schemes.theory._convex_dual import (
     Peaks,
     Problem,
     assigned_lattice,
+    dual,
     lattice_rule,
     make_problem,
     newton,
@@ -568,14 +569,58 @@ def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: codes of the wrong shape, or a solution by Laplace's formula.
     """
+    lattice, found = _code_probabilities(solution, codes)
+    return lattice.weights @ found
+
+
+def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
+    """N times the covariance of the fractions of neurons with each code in one network of N neurons.
+
+    Neurons are not independent at finite N: together they have to fit the targets. With the statistics
+    S_c = a Σ_{μ∈c} φ(z_μ) of a neuron, whose means the dual field t is conjugate to, and the
+    Hessian of the dual, H = Cov(S) + T diag(n), fluctuations of the fractions are to leading order those of
+    independent neurons less what the common field takes back,
+
+        N Cov(p) = Cov(q) − Cov(q, S) H⁻¹ Cov(S, q),   q: indicators of the codes.
+
+    Args:
+        solution: a solved scheme, by quadrature and unrestricted.
+        codes: rows of C booleans, shape (k, C).
+
+    Returns:
+        Shape (k, k).
+
+    Raises:
+        ValueError: as `measured_occupancies`; or a restricted scheme.
+
+    Source: the book's own; independent neurons are paper A's picture.
+    """
+    if solution.restriction is not None:
+        raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
+    lattice, found = _code_probabilities(solution, codes)
+    hessian = dual(solution.dual_field, solution.problem, "quadrature", [None], None)[2]
+    scale = np.repeat(solution.problem.counts, solution.dual_field.shape[1])
+    products = lattice.means[:, :, None] * lattice.points[:, None, :]
+    statistics = products.reshape(len(products), -1) * scale
+    fractions, weighted = lattice.weights @ found, (found * lattice.weights[:, None]).T
+    mixed = weighted @ statistics - np.outer(fractions, lattice.weights @ statistics)
+    free = np.diag(fractions) - np.outer(fractions, fractions)
+    return free - mixed @ np.linalg.solve(hessian, mixed.T)
+
+
+def _code_probabilities(solution, codes):
+    """The lattice of readouts, and for every point the probability of each code (n, k)."""
     codes = np.asarray(codes, bool)
-    counts, site = solution.problem.counts, solution.problem.site
-    if codes.ndim != 2 or codes.shape[1] != len(counts):
-        raise ValueError(f"codes: got shape {codes.shape}, needs rows of {len(counts)} booleans")
-    points, weights = _readout_ensemble(solution, None, SPACING)
-    _, means, variances = site.cumulants(points @ solution.dual_field.T)
-    active = ndtr((means - site.threshold) * np.sqrt(counts / np.maximum(variances, 1e-12)))
-    return np.array([weights @ np.prod(np.where(code, active, 1 - active), axis=1) for code in codes])
+    problem, site = solution.problem, solution.problem.site
+    if codes.ndim != 2 or codes.shape[1] != len(problem.counts):
+        raise ValueError(f"codes: got shape {codes.shape}, needs rows of {len(problem.counts)} booleans")
+    if solution.method == "laplace":
+        raise ValueError("solution: needs one by quadrature, got one by Laplace's formula")
+    lattice = lattice_rule(solution.dual_field, problem, None)
+    active = ndtr(
+        (lattice.means - site.threshold) * np.sqrt(problem.counts / np.maximum(lattice.variances, 1e-12))
+    )
+    return lattice, np.stack([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes], axis=1)
 
 
 def readout_density(
