@@ -79,30 +79,6 @@ def test_gradient_by_hand_is_autodiff_s(name, depth, nonlinearity):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11), gradient, expected)
 
 
-@pytest.mark.parametrize("name", list(TASKS))
-@pytest.mark.parametrize("width", [4, 7], ids=["N < P", "N > P"])
-@pytest.mark.parametrize("depth", [1, 2])
-def test_readouts_are_integrated_out(name, width, depth):
-    """Against a Gaussian's density for the targets; the gradient against autodiff of that."""
-    network = networks.Network(depth, width, "sigmoidal")
-    given = posterior.Posterior(TASKS[name], network, 0.3, dtype=jnp.float64)
-    weights = given.prior(jax.random.key(0))
-
-    def expected(weights):
-        features = network.phi(given.preactivations(weights)[-1])
-        spread = jnp.eye(5) / given.likelihood_precision
-        spread += (network.readout_scale * given.readout_std) ** 2 * features.T @ features
-        prior = sum(jnp.sum(w**2) for w in (weights.first, *weights.hidden))
-        density = jax.scipy.stats.multivariate_normal.logpdf
-        return sum(density(column, jnp.zeros(5), spread) for column in given.targets.T) - 0.5 * prior
-
-    constant = 0.5 * given.targets.size * np.log(float(given.likelihood_precision) / (2 * np.pi))
-    value, gradient = given.marginal_value_and_gradient(weights)
-    expected_value, slope = jax.value_and_grad(expected)(weights)
-    assert float(value) == pytest.approx(float(expected_value) - constant, rel=1e-10)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9), gradient, slope)
-
-
 def test_orthogonal_inputs_skip_the_product():
     given = posterior.Posterior(TASKS["orthogonal"], networks.Network(1, 4), 0.3)
     weights = given.prior(jax.random.key(0))

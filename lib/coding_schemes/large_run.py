@@ -36,7 +36,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from coding_schemes import paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling import moves
 from coding_schemes.sampling.hmc import hmc_step, standard_normal
 
 TARGET_ACCEPTANCE = 0.8
@@ -71,7 +70,6 @@ class Settings:
         batch_size: images per minibatch; must divide P if there are epochs.
         num_trajectories: HMC trajectories per block (with epochs: of those at the last temperature).
         num_leapfrog: leapfrog steps per trajectory.
-        marginal: integrate the readouts out during trajectories and draw them afterwards.
         seed: of images and chain.
     """
 
@@ -94,7 +92,6 @@ class Settings:
     batch_size: int = 250
     num_trajectories: int = 5
     num_leapfrog: int = 20
-    marginal: bool = False
     seed: int = 0
 
     def __post_init__(self):
@@ -266,9 +263,8 @@ def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: 
         epoch_key = jax.random.fold_in(key, settings.num_blocks + 2 + block)
         weights, frequency = _epochs(now, weights, epoch_key, num_epochs, settings.batch_size)
         log_step = jnp.log(FIRST_STEP / frequency)
-    lengths = num_trajectories, settings.num_leapfrog, settings.marginal
     weights, log_step, acceptance, outputs, energy = jax.block_until_ready(
-        _trajectories(now, weights, move_key, log_step, adapting, *lengths)
+        _trajectories(now, weights, move_key, log_step, adapting, num_trajectories, settings.num_leapfrog)
     )
     seconds = time.perf_counter() - start
     if not np.isfinite(float(energy)):
@@ -360,24 +356,19 @@ def _times(weights: Weights, unit: float) -> Weights:
     return weights._replace(readout=weights.readout * unit)
 
 
-@partial(jax.jit, static_argnames=("num_trajectories", "marginal"))
-def _trajectories(posterior, weights, key, log_step, adapting, num_trajectories, num_leapfrog, marginal):
+@partial(jax.jit, static_argnames=("num_trajectories",))
+def _trajectories(posterior, weights, key, log_step, adapting, num_trajectories, num_leapfrog):
     unit = _stretch(posterior)
-    if marginal:
-        unit, target = 1.0, posterior.marginal_value_and_gradient
-    else:
 
-        def target(position):
-            value, gradient = posterior.value_and_gradient(_times(position, unit))
-            return value, _times(gradient, unit)
+    def target(position):
+        value, gradient = posterior.value_and_gradient(_times(position, unit))
+        return value, _times(gradient, unit)
 
     def step(carry, i):
         position, log_step = carry
-        jitter_key, move_key, draw_key = jax.random.split(jax.random.fold_in(key, i), 3)
+        jitter_key, move_key = jax.random.split(jax.random.fold_in(key, i))
         jitter = jax.random.uniform(jitter_key, (), log_step.dtype, 0.8, 1.2)
         position, info = hmc_step(move_key, position, target, jnp.exp(log_step) * jitter, num_leapfrog)
-        if marginal:
-            position, _ = moves.gibbs(draw_key, position, posterior)
         gain = jnp.where(adapting, 0.15, 0.0) * (info.acceptance - TARGET_ACCEPTANCE)
         return (position, log_step + gain.astype(log_step.dtype)), info.acceptance
 

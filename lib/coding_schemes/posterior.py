@@ -19,7 +19,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.linalg import cho_solve
 
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.tasks import Task
@@ -210,72 +209,25 @@ class Posterior:
         and −∂U/∂ã = s σ_a h_L eᵀ − ã, −∂U/∂W^ℓ = δ_ℓ h_{ℓ−1}ᵀ/√N − W^ℓ, −∂U/∂u = δ_1 R − u. Features and
         error are computed once for value and gradient; who drops the value does not pay for it.
         """
-        features, pull_backs = self._features(weights)
+        layers, features, pull_backs = self.preactivations(weights), [], []
+        for z in layers:
+            h, pull_back = jax.vjp(self.network.phi, z)
+            features.append(h)
+            pull_backs.append(pull_back)
         scale = self.network.readout_scale * self.readout_std
         residual = self.targets.T - scale * (weights.readout.T @ features[-1])
         error = self.likelihood_precision * residual
         readout = scale * (features[-1] @ error.T) - weights.readout
-        first, hidden = self._pull_back(weights, features, pull_backs, weights.readout @ (scale * error))
-        prior = sum(sum_of_squares(leaf) for leaf in jax.tree.leaves(weights))
-        accurate = jnp.promote_types(self.dtype, jnp.result_type(float))
-        likelihood = self.likelihood_precision * sum_of_squares(residual.astype(accurate))
-        return -0.5 * (likelihood + prior), Weights(first, hidden, readout)
-
-    def marginal_value_and_gradient(self, weights: Weights) -> tuple[Array, Weights]:
-        r"""Log density of u and W² … W^L with the readouts integrated out, and its gradient.
-
-        Given the features the readouts are Gaussian. With A = √β s σ_a φ(z^L) (N, P), Λ = 1 + AAᵀ and
-        ã* = Λ⁻¹A√βY, the minimum of U over ã,
-
-            log p(u, W | Y) = −U(u, W, ã*) − (m/2) log det Λ,
-
-        and as U is stationary at ã*, the gradient in A is ã*(√βY − Aᵀã*)ᵀ − m Λ⁻¹A. Of Λ and
-        1 + AᵀA (P, P), which has the same determinant, the smaller one is factorised, in float64 where JAX
-        has it enabled: its condition number is O(1/T), and U needs differences of O(0.1).
-
-        Args:
-            weights: of one network; the readouts are not looked at.
-
-        Returns:
-            The value, and a gradient that is zero for the readouts.
-        """
-        accurate = jnp.promote_types(self.dtype, jnp.result_type(float))
-        features, pull_backs = self._features(weights)
-        root = jnp.sqrt(self.likelihood_precision).astype(accurate)
-        factor = (root * self.network.readout_scale * self.readout_std).astype(accurate)
-        design, data = factor * features[-1].astype(accurate), root * self.targets.astype(accurate)
-        width, num_inputs = design.shape
-        thin = width <= num_inputs
-        gram = design @ design.T if thin else design.T @ design
-        cholesky = jnp.linalg.cholesky(gram + jnp.eye(len(gram), dtype=accurate))
-        if thin:
-            readout = cho_solve((cholesky, True), design @ data)
-            residual = data - design.T @ readout
-            shrunk = cho_solve((cholesky, True), design)
-        else:
-            residual = cho_solve((cholesky, True), data)
-            readout = design @ residual
-            shrunk = design @ cho_solve((cholesky, True), jnp.eye(num_inputs, dtype=accurate))
-        pull = readout @ residual.T - data.shape[1] * shrunk
-        first, hidden = self._pull_back(weights, features, pull_backs, (factor * pull).astype(self.dtype))
-        prior = sum(sum_of_squares(leaf) for leaf in jax.tree.leaves(weights._replace(readout=readout)))
-        volume = data.shape[1] * jnp.sum(jnp.log(jnp.diagonal(cholesky)))
-        value = -0.5 * (sum_of_squares(residual) + prior) - volume
-        return value, Weights(first, hidden, jnp.zeros_like(weights.readout))
-
-    def _features(self, weights: Weights):
-        """φ(z¹) … φ(z^L), and what pulls errors back through each φ."""
-        return zip(*(jax.vjp(self.network.phi, z) for z in self.preactivations(weights)))
-
-    def _pull_back(self, weights: Weights, features, pull_backs, error: Array):
-        """Gradient of u and W² … W^L, their priors included, from the one in the last features (N, P)."""
-        (delta,) = pull_backs[-1](error)
+        (delta,) = pull_backs[-1](weights.readout @ (scale * error))
         hidden = []
         for matrix, h, pull_back in zip(weights.hidden[::-1], features[-2::-1], pull_backs[-2::-1]):
             hidden.append(delta @ h.T / self.network.width**0.5 - matrix)
             (delta,) = pull_back(matrix.T @ delta / self.network.width**0.5)
         first = (delta if self.root is None else delta @ self.root) - weights.first
-        return first, tuple(hidden[::-1])
+        prior = sum(sum_of_squares(leaf) for leaf in jax.tree.leaves(weights))
+        accurate = jnp.promote_types(self.dtype, jnp.result_type(float))
+        likelihood = self.likelihood_precision * sum_of_squares(residual.astype(accurate))
+        return -0.5 * (likelihood + prior), Weights(first, tuple(hidden[::-1]), readout)
 
     def prior(self, key: Array) -> Weights:
         """One draw of the weights from the prior."""

@@ -23,9 +23,9 @@ from coding_schemes.sampling import moves as _moves
 from coding_schemes.sampling.hmc import Info, hmc_step, nuts_step
 from coding_schemes.sampling.langevin import adjusted_steps, minibatch_gradient, plain_steps
 
-METHODS = ("hmc", "marginal_hmc", "nuts", "langevin", "plain_langevin")
+METHODS = ("hmc", "nuts", "langevin", "plain_langevin")
 STORABLE = ("readouts", "preactivations", "weights", "outputs", "mean_outputs", "kernels")
-TARGET_ACCEPTANCE = {"hmc": 0.8, "marginal_hmc": 0.8, "nuts": 0.8, "langevin": 0.574, "plain_langevin": 1.0}
+TARGET_ACCEPTANCE = {"hmc": 0.8, "nuts": 0.8, "langevin": 0.574, "plain_langevin": 1.0}
 
 
 @dataclass(frozen=True)
@@ -203,9 +203,8 @@ def sample(
         key: random key; chain c draws from fold_in(key, c), transition i from fold_in(·, i).
         num_samples: stored samples per chain.
         num_chains: independent chains, vmapped, and sharded over as many devices as divide them.
-        method: "hmc", "marginal_hmc" (HMC on the other weights with the readouts integrated out, then
-            an exact draw of the readouts), "nuts", "langevin" (Metropolis-adjusted) or "plain_langevin"
-            (unadjusted, for dynamics; needs `step_size`).
+        method: "hmc", "nuts", "langevin" (Metropolis-adjusted) or "plain_langevin" (unadjusted,
+            for dynamics; needs `step_size`).
         num_warmup: warm-up transitions, 0 for none (then give `step_size`).
         thinning: transitions per stored sample.
         init: "prior", or Weights to start from: one network's, used by all chains, or with a
@@ -321,15 +320,11 @@ def _transition(posterior, settings, chain_key, shared_key, weights, step_size, 
     key = jax.random.fold_in(chain_key, iteration)
     kernel_key, move_key = jax.random.split(key)
     value_and_gradient = posterior.value_and_gradient
-    if settings.method in ("hmc", "marginal_hmc"):
-        marginal = settings.method == "marginal_hmc"
+    if settings.method == "hmc":
         jitter = jax.random.uniform(shared_key, (), step_size.dtype, 0.5, 1.5)
         steps = jnp.ceil(jitter * settings.trajectory_length / step_size)
         steps = jnp.clip(steps, 1, settings.max_num_steps).astype(jnp.int32)
-        target = posterior.marginal_value_and_gradient if marginal else value_and_gradient
-        weights, info = hmc_step(kernel_key, weights, target, step_size, steps)
-        if marginal:  # nothing held the readouts during the trajectory
-            weights, _ = _moves.gibbs(jax.random.fold_in(kernel_key, 1), weights, posterior)
+        weights, info = hmc_step(kernel_key, weights, value_and_gradient, step_size, steps)
     elif settings.method == "nuts":
         weights, info = nuts_step(
             kernel_key, weights, posterior.logdensity, step_size, settings.max_doublings
