@@ -733,8 +733,8 @@ if small:
 # %% [markdown]
 # So small a network hardly freezes: even cooled at once its shares end near the others', if not within their
 # errors. And they move within a run, so that their fluctuations can be held against theory as well. Where
-# four codes coexist, at $y_- = 1/2$, the number of neurons with a code scatters by half a neuron to one, not by
-# almost two, as it would if neurons chose independently.
+# four codes coexist, at $y_- = 1/2$, the number of neurons with a code scatters by half a neuron to one, not
+# by almost two, as it would if neurons chose independently.
 
 # %% tags=["hide-input"]
 if small:
