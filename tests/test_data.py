@@ -179,6 +179,26 @@ def test_a_damaged_file_is_an_error_and_not_replaced(tiny_mnist, tmp_path, monke
         data.mnist_subset()
 
 
+def test_another_compression_of_the_same_content_is_accepted(tiny_mnist, tmp_path, monkeypatch):
+    """As in Debian's packages: other bytes, the same images. Other images are refused, however compressed."""
+    images, _, files = tiny_mnist
+    for key, content in files.items():
+        inside = gzip.decompress(content)
+        monkeypatch.setitem(data.CONTENT_SHA256, key, hashlib.sha256(inside).hexdigest())
+        again = gzip.compress(inside, compresslevel=1, mtime=1)
+        assert again != content
+        write(tmp_path, key, again)
+    np.testing.assert_array_equal(data.mnist("train", tmp_path).read(np.arange(9)), images[:9])
+
+    key = "mnist/train-images-idx3-ubyte.gz"
+    inside = bytearray(gzip.decompress(files[key]))
+    inside[1000] ^= 1
+    for damaged in (gzip.compress(bytes(inside)), files[key][:-1], files[key][:500] + files[key][501:]):
+        write(tmp_path, key, damaged)
+        with pytest.raises(data.CorruptDataError, match=r"damaged.*or another compression of the same"):
+            data.mnist("train", tmp_path)
+
+
 def test_a_damaged_bundled_file_is_an_error(tmp_path, monkeypatch):
     copy = bytearray((DATA / "mnist-digits-012.npz").read_bytes())
     copy[1000] ^= 1
@@ -286,6 +306,19 @@ def test_canonical_hashes_are_complete_and_hosts_are_known():
     )
     assert {key.split("/")[0] for key in data.SHA256 if "/" in key} == set(data.HOSTS)
     assert len(data.CIFAR_SUBSET_POSITIONS["train"]) == 8068
+    assert set(data.CONTENT_SHA256) == {key for key in data.SHA256 if key.endswith("ubyte.gz")}
+
+
+@pytest.mark.skipif(not CANONICAL, reason="needs canonical files in CODING_SCHEMES_DATA")
+def test_hashes_of_files_and_of_their_content_belong_together():
+    """A file with the recorded SHA-256 has the recorded content."""
+    found = [key for key in data.CONTENT_SHA256 if os.path.exists(os.path.join(CANONICAL, key))]
+    assert found
+    for key in found:
+        with open(os.path.join(CANONICAL, key), "rb") as file:
+            compressed = file.read()
+        if hashlib.sha256(compressed).hexdigest() == data.SHA256[key]:
+            assert hashlib.sha256(gzip.decompress(compressed)).hexdigest() == data.CONTENT_SHA256[key]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from coding_schemes import generalization, tasks
+from coding_schemes import data, generalization, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import mean_field
@@ -105,6 +105,22 @@ def test_stored_results_are_small_and_described(path):
         for name in stored.files:
             if stored[name].dtype.kind == "f" and name != "history":  # no acceptance without trajectories
                 assert np.isfinite(stored[name]).all(), name
+
+
+def test_stored_results_that_are_missing_or_damaged(tmp_path):
+    """Each says what is wrong and what to do."""
+    path = tmp_path / "reuse-digits.npz"
+    with pytest.raises(FileNotFoundError, match=r"does not exist.*snakemake data/results/reuse-digits.npz"):
+        generalization.stored(path)
+    content = (RESULTS / "reuse-digits.npz").read_bytes()
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 1
+    for damaged in (b"", b"something else", content[:-500], bytes(flipped)):
+        path.write_bytes(damaged)
+        with pytest.raises(data.CorruptDataError, match="reuse-digits.npz is damaged or no result file"):
+            generalization.stored(path)
+    path.write_bytes(content)
+    np.testing.assert_array_equal(generalization.stored(path)["shots"], [1, 2, 5, 10, 20])
 
 
 def test_stored_cifar_accuracy_is_that_of_its_predictor():

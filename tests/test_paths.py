@@ -1,3 +1,7 @@
+import shutil
+import subprocess
+
+import pytest
 from coding_schemes import paths
 
 
@@ -14,6 +18,19 @@ def test_repository_root_falls_back_on_this_checkout(monkeypatch, tmp_path):
     root = paths.repository_root()
     assert root is not None
     assert (root / "lib" / "coding_schemes" / "paths.py").is_file()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_commit_is_git_s_or_unknown(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "repository_root", lambda: tmp_path)
+    assert paths.commit() == "unknown"
+    author = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
+    for command in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    head = (tmp_path / ".git" / "HEAD").read_text().split()[-1]
+    assert (tmp_path / ".git" / head).read_text().startswith(paths.commit())
+    monkeypatch.setenv("PATH", "")
+    assert paths.commit() == "unknown"
 
 
 def test_artifacts_makes_the_named_folder_or_says_none(monkeypatch, tmp_path):

@@ -10,6 +10,9 @@ chapter draws where the images they need do not come with the book:
 
 import argparse
 import json
+import time
+import zipfile
+import zlib
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -21,12 +24,14 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from coding_schemes import coding, tasks
+from coding_schemes import coding, data, paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import Samples, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear, mean_field
+
+TEMPERATURE = 0.01  # of the stored results, as in the chapter
 
 
 class Sampled(NamedTuple):
@@ -346,7 +351,7 @@ def held_out(task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def cifar_three_classes(num_draws: int = 5, num_inputs: int = 100, width: int = 100) -> dict[str, np.ndarray]:
     """Claim A30: three classes of CIFAR-10, sigmoidal, on exact images; MNIST's numbers beside it."""
-    network, temperature = Network(1, width, "sigmoidal"), 0.01
+    network, temperature = Network(1, width, "sigmoidal"), TEMPERATURE
     results: dict[str, list] = {}
     for draw in range(num_draws):
         for name in ("cifar", "mnist"):
@@ -384,7 +389,7 @@ def cifar_three_classes(num_draws: int = 5, num_inputs: int = 100, width: int = 
 
 def fashion_mnist(num_draws: int = 5, num_inputs: int = 100, width: int = 100) -> dict[str, np.ndarray]:
     """Claim D5: another data set, trousers, sandals and boots of Fashion-MNIST; sigmoidal and ReLU."""
-    names, temperature, classes = ("sigmoidal", "relu"), 0.01, (1, 5, 9)
+    names, temperature, classes = ("sigmoidal", "relu"), TEMPERATURE, (1, 5, 9)
     results: dict[str, list] = {}
     for draw in range(num_draws):
         task = tasks.fashion_mnist(num_inputs, 1000, classes, seed=draw)
@@ -427,7 +432,7 @@ def reuse_digits(num_draws: int = 5, num_inputs: int = 100, width: int = 100) ->
             for scaling in ("non-lazy", "lazy"):
                 network = Network(1, width, name, scaling)
                 key = jax.random.key(draw)
-                learned, random = features_on(task, network, 0.01, key, new.inputs, num_warmup=500)
+                learned, random = features_on(task, network, TEMPERATURE, key, new.inputs, num_warmup=500)
                 found["learned" if scaling == "non-lazy" else "lazy"] = learned
                 found["random"] = random
             for k, kind in enumerate(kinds):
@@ -453,20 +458,61 @@ def reuse_digits(num_draws: int = 5, num_inputs: int = 100, width: int = 100) ->
     }
 
 
+def stored(path: str | Path) -> dict[str, np.ndarray]:
+    """Arrays that a long job left behind, with the manifest that says how they were made.
+
+    Args:
+        path: an npz file of `data/results`.
+
+    Returns:
+        The arrays by name.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        data.CorruptDataError: it is damaged, or no result file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} does not exist; it comes with the book's repository (git checkout), and "
+            f"`snakemake data/results/{path.name}` makes it anew"
+        )
+    try:
+        with np.load(path) as file:
+            arrays = dict(file)
+            json.loads(str(arrays["manifest"]))
+    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise data.CorruptDataError(
+            f"{path} is damaged or no result file ({type(error).__name__}: {error}); restore it "
+            "(git checkout, for a file of the repository)"
+        ) from error
+    return arrays
+
+
 def main() -> None:
     """Command line: compute one result file."""
     jobs = {"cifar": cifar_three_classes, "fashion": fashion_mnist, "reuse": reuse_digits}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("job", choices=sorted(jobs))
-    parser.add_argument("--num_draws", type=int, default=5)
+    parser.add_argument("--num_draws", type=int, default=5, help="draws of the images, with seeds 0, 1, …")
+    parser.add_argument("--num_inputs", type=int, default=100)
+    parser.add_argument("--width", type=int, default=100)
     parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
+    manifest = vars(parser.parse_args())
+    job, output = manifest["job"], manifest.pop("output")
+    start = time.perf_counter()
     with jax.enable_x64(True):
-        results = jobs[arguments.job](arguments.num_draws)
-    versions = {name: metadata.version(name) for name in ("jax", "blackjax", "numpy")}
-    manifest = {"job": arguments.job, "num_draws": arguments.num_draws, "versions": versions}
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(arguments.output, manifest=json.dumps(manifest), **results)  # type: ignore[arg-type]
+        results = jobs[job](*(manifest[name] for name in ("num_draws", "num_inputs", "width")))
+    manifest |= {
+        "temperature": TEMPERATURE,
+        "seconds": round(time.perf_counter() - start, 1),
+        "versions": {
+            name: metadata.version(name) for name in ("jax", "jaxlib", "blackjax", "numpy", "scipy")
+        },
+        "commit": paths.commit(),
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(output, manifest=json.dumps(manifest), **results)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Where things lie: the repository, its data, and the folder a chapter's downloads go to."""
+"""Where things lie: the repository and its commit, its data, and the folder a chapter's downloads go to."""
 
 import os
+import subprocess
 from pathlib import Path
 
 _MARKER = Path("book") / "claims.yml"
@@ -20,6 +21,20 @@ def repository_root() -> Path | None:
             if (folder / _MARKER).is_file():
                 return folder
     return None
+
+
+def commit() -> str:
+    """Short name of the repository's present commit, for manifests of stored results.
+
+    Returns:
+        As git gives it, or "unknown" outside of a repository and where there is no git.
+    """
+    command = ["git", "-C", str(repository_root()), "rev-parse", "--short", "HEAD"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return answer.stdout.strip() if answer.returncode == 0 else "unknown"
 
 
 def artifacts() -> Path | None:
