@@ -13,7 +13,7 @@ from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from coding_schemes.networks import is_bounded
-from coding_schemes.posterior import Posterior, Weights
+from coding_schemes.posterior import Posterior, Weights, normal
 from coding_schemes.sampling.recoding import recode_features
 
 #: Degree of homogeneity k, φ(λz) = λᵏ φ(z) for λ > 0.
@@ -41,12 +41,12 @@ def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
     shape = weights.readout.shape
     if shape[0] <= data.shape[0]:
         factor = jnp.linalg.cholesky(jnp.eye(shape[0], dtype=accurate) + design @ design.T)
-        half = solve_triangular(factor, design @ data, lower=True) + jax.random.normal(key, shape, accurate)
+        half = solve_triangular(factor, design @ data, lower=True) + normal(key, shape, accurate)
         readout = solve_triangular(factor.T, half, lower=False)
     else:
         first, second = jax.random.split(key)
-        start = jax.random.normal(first, shape, accurate)
-        mismatch = data - design.T @ start - jax.random.normal(second, data.shape, accurate)
+        start = normal(first, shape, accurate)
+        mismatch = data - design.T @ start - normal(second, data.shape, accurate)
         factor = jnp.linalg.cholesky(jnp.eye(data.shape[0], dtype=accurate) + design.T @ design)
         readout = start + design @ cho_solve((factor, True), mismatch)
     return weights._replace(readout=readout.astype(posterior.dtype)), jnp.ones(())

@@ -366,7 +366,8 @@ def _iterate(posterior, settings, streams, state, temperatures):
     flat = jax.tree.map(
         lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (streams.chains, state.weights, *spread)
     )
-    if _one_after_the_other(state.weights):
+    alone = math.prod(shape) == 1  # a loop of one compiles faster than vmap
+    if alone or _one_after_the_other(state.weights):
         moved = jax.lax.map(lambda arguments: one(*arguments), flat)
     else:
         moved = jax.vmap(one)(*flat)
@@ -479,7 +480,11 @@ def _sample_block(posterior, new, settings, streams, state, target, block, thinn
         keys = streams.predictions
         if new is not None:
             keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(keys)
-        kept, sums = jax.vmap(functools.partial(_observe, posterior, new, settings))(keys, cold)
+        observe = functools.partial(_observe, posterior, new, settings)
+        if len(keys) == 1:  # as in `_iterate`
+            kept, sums = jax.lax.map(lambda chain: observe(*chain), (keys, cold))
+        else:
+            kept, sums = jax.vmap(observe)(keys, cold)
         means = jax.tree.map(lambda total, term: total + term.astype(total.dtype), state.means, sums)
         return state._replace(means=means), out | kept
 
@@ -560,7 +565,8 @@ def _start(posterior, key, init, num_chains, num_replicas, step_size, temperatur
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def _prior_draws(posterior, key, num_chains, num_replicas) -> Weights:
     keys = jax.random.split(key, (num_chains, num_replicas))
-    return jax.vmap(jax.vmap(posterior.prior))(keys)
+    draws = jax.lax.map(posterior.prior, keys.reshape(-1))  # compiles faster than vmap
+    return jax.tree.map(lambda leaf: leaf.reshape(*keys.shape, *leaf.shape[1:]), draws)
 
 
 @jax.jit
