@@ -33,6 +33,7 @@ and the certificate are this book's.
 """
 
 import warnings
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -46,7 +47,6 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp, softmax
 
 from coding_schemes.networks import Nonlinearity, is_bounded
@@ -57,6 +57,10 @@ _Point = dict[str, np.ndarray]
 """{"u": (n, r)} and, for bounded φ, {"logits": (n,)}."""
 
 _NEGLIGIBLE = 1e-5  # occupancy (or share of the outliers' cost) below which a kind is dropped
+_AT_A_TIME = 24  # starts of a search that are minimised together
+_MEMORY = 20  # steps that L-BFGS remembers
+_MAX_TRIALS = 40  # evaluations of one line search
+_GRADIENT_TOLERANCE, _VALUE_TOLERANCE = 1e-7, 1e-15  # largest entry; relative decrease in one step
 _SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003)  # widths of the ReLU's rounded kink, in units of typical |z|
 
 
@@ -172,7 +176,7 @@ def solve(
     *,
     readout_variance: float | None = None,
     tolerance: float | None = None,
-    num_starts: int = 48,
+    num_starts: int | None = None,
     max_rounds: int = 12,
     seed: int = 0,
 ) -> Solution:
@@ -186,7 +190,8 @@ def solve(
         tolerance: largest duality gap, relative to the energy, that counts as converged; unless
             given, 1e-6 for bounded φ, and 2e-2 for the ReLU: its kinks make the optimum nonsmooth, and
             the bound loose (from 2 % to 1 % the energy itself moves by less than a thousandth).
-        num_starts: random starting points of each search for better kinds, besides the class codes.
+        num_starts: random starting points of each search for better kinds, besides the class codes; unless
+            given, 120 for bounded φ, whose rare kinds take as many to be found, and 48 for the ReLU.
         max_rounds: column-generation rounds at most.
         seed: draws the starting points.
 
@@ -210,6 +215,7 @@ def solve(
             raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
     readout_variance = 1 / task.num_inputs if readout_variance is None else readout_variance
     tolerance = (2e-2 if outliers else 1e-6) if tolerance is None else tolerance
+    num_starts = (48 if outliers else 120) if num_starts is None else num_starts
     problem = _Problem(
         phi,
         _kernel_root(task.input_kernel),
@@ -455,12 +461,10 @@ def _column_generation(
         x = _minimize(problem.energy, _prune(problem, x), widths[-1])
         dual_field = problem.dual_field(x, widths[-1])
         random = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1)) * rng.standard_normal((num_starts, rank))
-        starts = {"u": np.concatenate([codes, random])}
-        found = _minimize(problem.balance, starts, dual_field, widths[len(widths) // 2], max_steps=400)["u"]
+        found = _search(problem, np.concatenate([codes, random]), dual_field, widths[len(widths) // 2], 400)
         if problem.outliers:  # the best ones once more, with a sharper kink
             gain = problem.gain(found, dual_field) / np.sum(found**2, axis=1)
-            best = {"u": found[np.argsort(-gain)[:24]]}
-            found = _minimize(problem.balance, best, dual_field, widths[-1], max_steps=1000)["u"]
+            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, widths[-1], 1000)
         new = _new_kinds(problem, x, found, dual_field)
         gap = problem.gap(x, dual_field, np.concatenate([x["u"], new])) / problem.energy(x)[0]
         closest = min(closest, (gap, num_rounds, x), key=lambda one: one[0])
@@ -470,6 +474,16 @@ def _column_generation(
         if not problem.outliers:
             x = _reweigh(problem, x)
     return _solution(problem, task, closest[2], closest[0], num_rounds, closest[0] <= tolerance)
+
+
+def _search(problem: _Problem, starts: np.ndarray, *arguments: Any) -> np.ndarray:
+    """Kinds of low e, one from every start; some starts at a time, as BLAS would split larger products."""
+    dual_field, width, max_steps = arguments
+    parts = np.array_split(starts, -(-len(starts) // _AT_A_TIME))
+    found = [
+        _minimize(problem.balance, {"u": part}, dual_field, width, max_steps=max_steps)["u"] for part in parts
+    ]
+    return np.concatenate(found)
 
 
 def _minimize(function: Callable, start: _Point, *arguments: Any, max_steps: int = 4000) -> _Point:
@@ -484,9 +498,67 @@ def _minimize(function: Callable, start: _Point, *arguments: Any, max_steps: int
         value, gradient = function(unravel(vector), *arguments)
         return value, np.concatenate([gradient[name].ravel() for name in start])
 
-    vector = np.concatenate([array.ravel() for array in start.values()])
-    options = {"maxiter": max_steps, "maxfun": 2 * max_steps, "maxcor": 40, "ftol": 1e-15, "gtol": 1e-7}
-    return unravel(minimize(fun, vector, jac=True, method="L-BFGS-B", options=options).x)
+    return unravel(_lbfgs(fun, np.concatenate([array.ravel() for array in start.values()]), max_steps))
+
+
+def _lbfgs(fun: Callable, x: np.ndarray, max_steps: int) -> np.ndarray:
+    """Unconstrained L-BFGS with weak Wolfe steps (Lewis and Overton 2013, made for functions with kinks).
+
+    SciPy's L-BFGS-B spends nine tenths of these problems' time on its subspace problem, which without bounds
+    there is no need for, in threaded LAPACK calls on tiny matrices.
+    """
+    value, gradient = fun(x)
+    memory: deque = deque(maxlen=_MEMORY)
+    for _ in range(max_steps):
+        if np.abs(gradient).max() <= _GRADIENT_TOLERANCE:
+            break
+        direction = _quasi_newton(memory, gradient)
+        slope = direction @ gradient
+        if slope >= 0:  # rounding has spoilt the memory
+            memory.clear()
+            direction = -gradient
+            slope = direction @ gradient
+        step = 1.0 if memory else min(1.0, 1 / float(np.linalg.norm(direction)))
+        lowest, highest = 0.0, np.inf
+        for _ in range(_MAX_TRIALS):
+            new = x + step * direction
+            new_value, new_gradient = fun(new)
+            if not new_value <= value + 1e-4 * step * slope:
+                highest = step
+            elif new_gradient @ direction < 0.9 * slope:
+                lowest = step
+            else:
+                break
+            step = 0.5 * (lowest + highest) if highest < np.inf else 2 * lowest
+        if not new_value < value:  # no lower place within rounding
+            if not memory:
+                break
+            memory.clear()
+            continue
+        change, bend = new - x, new_gradient - gradient
+        if change @ bend > 1e-14 * (bend @ bend):
+            memory.append((change, bend, 1 / (change @ bend)))
+        decrease = value - new_value
+        x, value, gradient = new, new_value, new_gradient
+        if decrease <= _VALUE_TOLERANCE * max(abs(value), 1.0):
+            break
+    return x
+
+
+def _quasi_newton(memory: deque, gradient: np.ndarray) -> np.ndarray:
+    """Minus the inverse Hessian of the last steps times the gradient, by the two-loop recursion."""
+    direction = -gradient
+    shares = []
+    for change, bend, curvature in reversed(memory):
+        share = curvature * (change @ direction)
+        direction -= share * bend
+        shares.append(share)
+    if memory:
+        _, bend, curvature = memory[-1]
+        direction /= curvature * (bend @ bend)
+    for (change, bend, curvature), share in zip(memory, reversed(shares), strict=True):
+        direction += (share - curvature * (bend @ direction)) * change
+    return direction
 
 
 def _reweigh(problem: _Problem, x: _Point) -> _Point:
