@@ -33,7 +33,7 @@ num_test: int | None = None  # test images
 temperature: float | None = None  # T, rescaled as in the primer
 dataset = "mnist"  # your own task, last section: mnist, fashion_mnist or cifar10
 classes: tuple[int, ...] = (0, 1, 2)  # its classes
-nonlinearity = "erf"  # its network: sigmoidal, relu, linear, erf or tanh
+nonlinearity = "erf"  # its network: sigmoidal, relu, linear or erf
 y_plus: float = 1.0  # its targets: of an image's own class
 y_minus: float = 0.0  # and of the others
 
@@ -42,6 +42,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -64,6 +65,8 @@ paper = {"num_inputs": 100, "width": 100, "num_draws": 5, "num_test": 1000, "tem
 paper |= {"num_scaled_draws": 3, "width_factors": (0.5, 1, 2, 4)}
 settings = presets.choose(preset, quick=quick, paper=paper, full={}, given=given)
 P, N, T = settings.num_inputs, settings.width, settings.temperature
+if settings.num_draws < 2:
+    raise ValueError(f"num_draws: got {settings.num_draws}, error bars need at least 2")
 key = jax.random.key(seed)
 NAMES = ("linear", "sigmoidal", "relu")
 TITLES = ("linear", "sigmoidal", "ReLU")
@@ -79,6 +82,14 @@ def check(id, quantity, computed, passes, tolerance, control, reason, **options)
     options |= {"tolerance": tolerance, "passed": passed, "note": "" if passed else reason, "control": wrong}
     claims.record(id, quantity, computed, **options)
 
+
+# %% tags=["hide-input"]
+# Your own task, for the last section, comes first: what is misspelt or missing shows at once.
+constructors = {"mnist": tasks.mnist, "fashion_mnist": tasks.fashion_mnist, "cifar10": tasks.cifar10}
+if dataset not in constructors:
+    raise ValueError(f"dataset: got {dataset!r}, allowed are {sorted(constructors)}")
+own = constructors[dataset](P, settings.num_test, tuple(classes), y_plus, y_minus, seed)
+own_process = generalization.gaussian_process_error(own, nonlinearity, T)
 
 # %% [markdown]
 # ## Theory
@@ -131,6 +142,49 @@ def check(id, quantity, computed, passes, tolerance, control, reason, **options)
 # neurons at $T =$ {glue:text}`temperature` and targets $1$ and $-\tfrac12$, and repeat this for
 # {glue:text}`num_draws` draws of the training images. Pixels are standardised over the training set; paper
 # A does not say what it did, so we repeat it all with images scaled to unit norm.
+
+# %% tags=["hide-input"]
+# Three experiments of later sections need nothing from this one; they run beside it.
+digits = [tasks.mnist(P, settings.num_test, seed=seed + draw) for draw in range(settings.num_draws)]
+narrow = [tasks.projected(task, P // 2, seed=seed + draw) for draw, task in enumerate(digits)]
+widths = (N * np.array(settings.width_factors)).astype(int)
+
+
+def predictor_variance(width, scaling):
+    """Variance of the outputs over one chain's samples, averaged over test images."""
+    network, stream = Network(1, int(width), "sigmoidal", scaling), jax.random.fold_in(key, 400 + int(width))
+    return generalization.sampled(digits[0], network, T, stream).variance.mean()
+
+
+def on_narrow(scaling):
+    """Networks sampled on the projected digits, one per draw."""
+    network = Network(1, N, "sigmoidal", scaling)
+    keys = jax.random.split(jax.random.fold_in(key, 500), len(narrow))
+    return [generalization.sampled(one, network, T, k) for one, k in zip(narrow, keys, strict=True)]
+
+
+# %% tags=["hide-input"]
+def over_widths():
+    """Variance of learned and of lazy networks at every width."""
+    return {scaling: [predictor_variance(w, scaling) for w in widths] for scaling in ("non-lazy", "lazy")}
+
+
+def on_projections():
+    """Learned and lazy networks, errors of the theory, and the Gaussian process, on projected digits."""
+    theory = np.array([generalization.predicted(one, "sigmoidal", T).error for one in narrow])
+    process = [generalization.gaussian_process_error(one, "sigmoidal", T) for one in narrow]
+    return on_narrow("non-lazy"), on_narrow("lazy"), theory, process
+
+
+def on_own_task():
+    """A network and the theory on the task of the last section."""
+    stream = jax.random.fold_in(key, 600)
+    theory = generalization.predicted(own, nonlinearity, T)
+    return generalization.sampled(own, Network(1, N, nonlinearity), T, stream), theory
+
+
+background = ThreadPoolExecutor(1)
+later = {run: background.submit(run) for run in (over_widths, on_projections, on_own_task)}
 
 
 # %%
@@ -488,7 +542,8 @@ for k, name in enumerate(NAMES):
 #
 # Neurons hardly ever change their code once the network has learned, so a chain keeps what it found on the
 # way down from the prior. A second chain starts at the theory's solution, with $P_\gamma N$ neurons of each
-# kind. If the two disagree, the first is not in equilibrium.
+# kind; it has nothing to anneal and half of the warm-up. If the two disagree, the first is not in
+# equilibrium.
 
 
 # %%
@@ -497,7 +552,7 @@ def from_theory(name, draw):
     task, _, theory, _ = runs[name][draw]
     start = generalization.planted(theory.solution, Posterior(task, Network(1, N, name), T))
     stream = jax.random.fold_in(key, 200 + 10 * NAMES.index(name) + draw)
-    return generalization.sampled(task, Network(1, N, name), T, stream, init=start)
+    return generalization.sampled(task, Network(1, N, name), T, stream, init=start, num_warmup=150)
 
 
 planted = {name: [from_theory(name, draw) for draw in range(settings.num_draws)] for name in NAMES[1:]}
@@ -530,9 +585,8 @@ for name in NAMES[1:]:
 
 
 # %%
-def neglected(task, stream):
+def neglected(solution, stream):
     """Largest change of a code's class-mean activation when fluctuations are kept."""
-    solution = mean_field.solve(task, "sigmoidal", T)
     ensemble = mean_field.neuron_ensemble(
         solution, jax.random.fold_in(key, stream), num_neurons=120, num_steps=120
     )
@@ -545,8 +599,9 @@ def neglected(task, stream):
     return max(changes)
 
 
-glue("neglected_digits", neglected(task, 301), display=False)
-glue("neglected_toy", neglected(tasks.toy(P, y_minus=0.5, seed=seed), 302), display=False)
+toy = mean_field.solve(tasks.toy(P, y_minus=0.5, seed=seed), "sigmoidal", T)
+glue("neglected_digits", neglected(runs["sigmoidal"][0][2].solution, 301), display=False)
+glue("neglected_toy", neglected(toy, 302), display=False)
 
 # %% [markdown]
 # On digits the class means of the activations move by at most {glue:text}`neglected_digits:.3f`, on the toy
@@ -557,16 +612,7 @@ glue("neglected_toy", neglected(tasks.toy(P, y_minus=0.5, seed=seed), 302), disp
 # Neurons keep their codes within a chain, so this is the variance around one chain's own mean.
 
 # %%
-widths = (N * np.array(settings.width_factors)).astype(int)
-
-
-def predictor_variance(width, scaling):
-    """Variance of the outputs over one chain's samples, averaged over test images."""
-    network, stream = Network(1, int(width), "sigmoidal", scaling), jax.random.fold_in(key, 400 + int(width))
-    return generalization.sampled(task, network, T, stream).variance.mean()
-
-
-variances = {scaling: [predictor_variance(w, scaling) for w in widths] for scaling in ("non-lazy", "lazy")}
+variances = later[over_widths].result()
 fits = {scaling: claims.fit_power_law(widths, values) for scaling, values in variances.items()}
 
 # %%
@@ -639,19 +685,7 @@ for k, name in enumerate(NAMES):
 # and not every set of preactivations is possible. The scheme stays redundant, and it still generalises.
 
 # %%
-narrow = [tasks.projected(run[0], P // 2, seed=seed + draw) for draw, run in enumerate(runs["sigmoidal"])]
-
-
-def on_narrow(scaling):
-    """Networks sampled on the projected digits, one per draw."""
-    network = Network(1, N, "sigmoidal", scaling)
-    keys = jax.random.split(jax.random.fold_in(key, 500), len(narrow))
-    return [generalization.sampled(one, network, T, k) for one, k in zip(narrow, keys, strict=True)]
-
-
-squeezed, squeezed_lazy = on_narrow("non-lazy"), on_narrow("lazy")
-squeezed_theory = np.array([generalization.predicted(one, "sigmoidal", T).error for one in narrow])
-squeezed_process = [generalization.gaussian_process_error(one, "sigmoidal", T) for one in narrow]
+squeezed, squeezed_lazy, squeezed_theory, squeezed_process = later[on_projections].result()
 
 # %%
 kept, lazy_kept = (
@@ -738,8 +772,7 @@ glue("unprojected_variance", 100 * variances_saved[1], display=False)
 # %% tags=["hide-input"]
 def stored(name):
     """Arrays that a long job left in the repository."""
-    with np.load(FOLDER / name) as arrays:
-        return dict(arrays)
+    return generalization.stored(FOLDER / name)
 
 
 def digits_and_pictures(digits_train, digits_test, pictures_train, pictures_test):
@@ -1095,18 +1128,13 @@ for k, name in enumerate(CLOTHES):
 #     make chapter NAME=generalization dataset=fashion_mnist classes=1,5,9 nonlinearity=sigmoidal y_minus=-0.5
 #
 # For Fashion-MNIST the library looks for its four files in `fashion-mnist/` of the folder named by
-# `CODING_SCHEMES_DATA`, then in its download cache, then fetches them and checks their SHA-256; without
-# a connection it says which files to put where. The default below needs no download: the same digits with
-# *another nonlinearity*, the odd and bounded error function, and other targets.
+# `CODING_SCHEMES_DATA`, then in its download cache, then fetches them and checks their SHA-256 (files that a
+# package compressed anew will do); without a connection it says which files to put where. The default below
+# needs no download: the same digits with *another nonlinearity*, the odd and bounded error function, and
+# other targets.
 
 # %%
-constructors = {"mnist": tasks.mnist, "fashion_mnist": tasks.fashion_mnist, "cifar10": tasks.cifar10}
-if dataset not in constructors:
-    raise ValueError(f"dataset: got {dataset!r}, allowed are {sorted(constructors)}")
-own = constructors[dataset](P, settings.num_test, tuple(classes), y_plus, y_minus, seed)
-found = generalization.sampled(own, Network(1, N, nonlinearity), T, jax.random.fold_in(key, 600))
-own_theory = generalization.predicted(own, nonlinearity, T)
-own_process = generalization.gaussian_process_error(own, nonlinearity, T)
+found, own_theory = later[on_own_task].result()
 
 # %% tags=["hide-input"]
 own_name = f"{own.name}, {nonlinearity}"
