@@ -417,7 +417,7 @@ check(
 
 
 # %% tags=["hide-input"]
-def class_errors(sampled, theory, process, names, colors):
+def class_errors(sampled, theory, process, names, colors, classes):
     """Error of each class, mean and standard error over draws: bars, circles, triangles."""
     figure, grid = plt.subplots(1, len(names), figsize=(plotting.WIDTH, 3.2), sharey=True, squeeze=False)
     axes, position = grid[0], np.arange(sampled.shape[2])
@@ -435,7 +435,8 @@ def class_errors(sampled, theory, process, names, colors):
         ):
             mean, error = mean_and_error(errors)
             axis.errorbar(position + shift, mean, error, fmt=marker, color=color, capsize=2, label=label)
-        axis.set(title=names[k], xlabel="class", xticks=position)
+        axis.set(title=names[k], xlabel="class")
+        axis.set_xticks(position, classes)
     axes[0].set_ylabel(r"generalization error $\varepsilon_r$")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
@@ -456,6 +457,7 @@ plotting.publish(
     process=process,
     names=TITLES,
     colors=[plotting.COLORS[name] for name in NAMES],
+    classes=task.class_names,
 )
 
 
@@ -1092,7 +1094,8 @@ of_clothes = {
     for kind, field in (("sampled", "error"), ("theory", "theory_error"), ("process", "process_error"))
 }
 colors = [plotting.COLORS[name] for name in CLOTHES]
-plotting.publish(class_errors, "fashion_errors", **of_clothes, names=TITLES[1:], colors=colors)
+of_figure = {"names": TITLES[1:], "colors": colors, "classes": ("trousers", "sandals", "boots")}
+plotting.publish(class_errors, "fashion_errors", **of_clothes, **of_figure)
 active = [clothes[f"{name}_test_activations"].astype(float) for name in CLOTHES]
 codes = coding.codes(active[0], clothes["sigmoidal_test_labels"])
 plotting.publish(
@@ -1146,9 +1149,10 @@ plotting.publish(
     process=own_process.total[None, None],
     names=[own_name],
     colors=["#56B4E9"],
+    classes=own.class_names,
 )
-own_codes = coding.class_means(found.training_activations, own.labels)
-own_codes = own_codes > own_codes.mean(axis=1, keepdims=True)
+middle = 0.5 * (found.training_activations.min() + found.training_activations.max())
+own_codes = coding.class_means(found.training_activations, own.labels) > middle
 plotting.publish(
     plotting.activation_matrix,
     "own_task_activations",

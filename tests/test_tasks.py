@@ -180,6 +180,9 @@ def test_fashion_and_cifar_take_training_and_test_images_from_their_own_sets(mon
         tasks.fashion_mnist(63, 0, classes=(4, 7, 9), balanced=True)
     with pytest.raises(ValueError, match="num_test: class 4 needs 6"):
         tasks.fashion_mnist(6, 18, classes=(4, 7, 9), balanced=True)
+    sets["train"] = sets["train"].subset(np.flatnonzero(sets["train"].labels != 7))
+    with pytest.raises(ValueError, match="num_inputs: class 7 needs 2 images but Fashion-MNIST has only 0"):
+        tasks.fashion_mnist(6, 0, classes=(4, 7, 9), balanced=True)
 
     calls = []
 
