@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from coding_schemes import tasks
 from coding_schemes.theory import mean_field, sigmoidal
+from scipy.optimize import rosen, rosen_der
 from scipy.special import erf
 
 T = 0.01
@@ -92,6 +93,23 @@ def test_no_perturbation_lowers_the_energy(task, name, request):
         p = s.probabilities if s.outliers else p / p.sum()
         rise.append(energy(task, z, p, act(z), not s.outliers) - lowest)
     assert min(rise) > 0
+
+
+def test_descent_ends_in_known_minima():
+    """A curved valley, a quadratic a million times stiffer one way than another, and a kink."""
+    valley = mean_field._lbfgs(lambda x: (rosen(x), rosen_der(x)), np.zeros(6), 4000)
+    np.testing.assert_allclose(valley, 1, atol=1e-5)
+    stiffness, centre = np.logspace(-3, 3, 8), np.arange(8.0)
+
+    def quadratic(x):
+        return 0.5 * stiffness @ (x - centre) ** 2, stiffness * (x - centre)
+
+    np.testing.assert_allclose(mean_field._lbfgs(quadratic, np.zeros(8), 4000), centre, atol=1e-3)
+
+    def kink(x):
+        return abs(x[0]) + x[1] ** 2, np.array([np.sign(x[0]), 2 * x[1]])
+
+    np.testing.assert_allclose(mean_field._lbfgs(kink, np.array([0.7, 0.3]), 4000), 0, atol=1e-6)
 
 
 def test_found_from_other_starts(task, bounded):
