@@ -4,14 +4,18 @@
 
 Writes benchmarks/results/samplers.json, samplers.md and samplers.svg, a row as soon as it is measured;
 with --resume what is there is not measured again. book/samplers.md includes the tables. Times are
-CPU seconds of one thread: the cost of the arithmetic, whatever else the machine does meanwhile. The peers
-sample all of W¹ and ã (paper A's weights with a = σ_a ã, so that scales are fair), start from an equilibrium
-state that our sampler reached, and adapt step size and diagonal mass matrix with their own defaults in
-`--warmup` transitions; compilation and warm-up are not charged to anyone. Each peer runs in a process of its
-own with at most `--limit` CPU seconds. Where it drew fewer than 20 samples, its ESS is taken to be the number
-of samples; where it did not get through its warm-up, to be one per trajectory of as many leapfrog steps as
-ours takes, at its own cost per step: the most that can sensibly be. NumPyro is no dependency of the book:
-`make bench` installs it beside.
+CPU seconds of one thread: the cost of the arithmetic, whatever else the machine does meanwhile; part
+`scheme` gives wall times, too, and is meant for NPROC=2.
+
+The peers sample all of W¹ and ã (paper A's weights with a = σ_a ã, so that scales are fair) and start from an
+equilibrium state that our sampler reached. Where they can, they adapt step size and diagonal mass matrix as
+they do by default; where that would take hours, or did not end within `--limit` CPU seconds, they get the
+step size that ours adapted and the unit mass matrix, which suits these coordinates, and no warm-up: better
+than they would do alone. Compilation and warm-up are not charged to anyone. ESS depends on how long a run is
+where something drifts slowly, so ours is taken in windows of about as many samples as the peer drew. Where a
+peer drew fewer than 20 samples, its ESS is taken to be their number, and where it drew none within the limit,
+to be one per trajectory of as many leapfrog steps as ours takes. NumPyro is no dependency of the book: `make
+bench` installs it beside.
 """
 # ruff: noqa: E402 -- threads and float types are settled before JAX starts
 
@@ -58,17 +62,38 @@ def toy(size, y_minus):
     return tasks.toy(size, RATIOS, y_minus=y_minus)
 
 
-#: Label, task, width, nonlinearity, moves, and transitions from the planted state or the prior before a
-#: measurement; MNIST codes settle slowly.
+#: Label, task, width, nonlinearity, settings, and transitions from the planted state or the prior before a
+#: measurement.
 CASES = {
-    "mnist": ("MNIST N=P=100", lambda: tasks.mnist(100, 0, y_minus=0.5), 100, "sigmoidal", ("gibbs",), 4000),
-    "linear": ("linear N=P=200", lambda: toy(200, -0.5), 200, "linear", ("gibbs",), 400),
-    "relu": ("ReLU N=P=500", lambda: toy(500, -0.5), 500, "relu", ("gibbs",), 300),
-    "sigmoidal": ("sigmoidal N=P=500", lambda: toy(500, 0.5), 500, "sigmoidal", ("gibbs",), 300),
+    "mnist": (
+        "MNIST N=P=100",
+        lambda: tasks.mnist(100, 0, y_minus=0.5),
+        100,
+        "sigmoidal",
+        {"moves": ("imitate",)},
+        1000,
+    ),
+    "linear": ("linear N=P=200", lambda: toy(200, -0.5), 200, "linear", {"moves": ("gibbs",)}, 400),
+    "relu": (  # short steps, for the kinks
+        "ReLU N=P=500",
+        lambda: toy(500, -0.5),
+        500,
+        "relu",
+        {"moves": ("gibbs",), "max_num_steps": 400},
+        300,
+    ),
+    "sigmoidal": (
+        "sigmoidal N=P=500",
+        lambda: toy(500, 0.5),
+        500,
+        "sigmoidal",
+        {"moves": ("gibbs",), "trajectory_length": 1.0},
+        300,
+    ),
 }
-#: Samples per window in which our ESS is taken: some 5,000 gradients, about what a peer does in its budget.
-#: Over windows of very different length, a slow drift would count for the fast sampler only.
-CHUNK = 200
+#: Warm-up transitions of the peers, 0 for none, and CPU seconds of sampling.
+PEER_RUN = {"mnist": (1000, 60.0), "linear": (200, 45.0), "relu": (0, 140.0), "sigmoidal": (0, 70.0)}
+CHUNK = 200  # of our samples at a time
 OBSERVABLES = ("energy", "training error", "readouts' second moment")
 
 
@@ -77,49 +102,69 @@ def effective(series):
     return np.array([float(arviz.ess(np.atleast_2d(np.asarray(s, dtype=float)))) for s in series])
 
 
-def equilibrium(given, names, length):
+def equilibrium(given, more, length):
     """Samples after `length` warm-up transitions from the theory's state if any; their last state."""
     task, phi = given.task, given.network.nonlinearity
     init = "prior"
     if task.is_orthogonal and phi != "linear":
         init = {"sigmoidal": planted_sigmoidal, "relu": planted_relu}[phi](given)
     warm = sampling.sample(
-        given, jax.random.key(0), num_samples=20, num_warmup=length, init=init, **settings_of(names)
+        given, jax.random.key(0), num_samples=20, num_warmup=length, init=init, **settings_of(more)
     )
     return warm, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), warm.final)
 
 
-def settings_of(names):
-    return {"num_chains": 1, "moves": names, "store": ("readouts",), "progress": False}
+def settings_of(more):
+    return {"num_chains": 1, "store": ("readouts",), "progress": False} | more
 
 
-def ours(given, names, length, seconds):
-    """ESS per CPU second, a state in equilibrium, and the settings."""
-    warm, _ = equilibrium(given, names, length)
+def ours(given, more, length, seconds):
+    """ESS per CPU second in windows and over the whole, a state in equilibrium, and the settings."""
+    warm, _ = equilibrium(given, more, length)
     step = float(warm.info.step_size[0, 0])
-    more = settings_of(names) | {"num_warmup": 0, "step_size": step, "num_samples": CHUNK}
-    final = sampling.sample(given, jax.random.key(1), init=warm.final, **more).final  # compiled
-    series, gradients, acceptance, spent = [], [], [], 0.0
+    arguments = settings_of(more) | {"num_warmup": 0, "step_size": step, "num_samples": CHUNK}
+    final = sampling.sample(given, jax.random.key(1), init=warm.final, **arguments).final  # compiled
+    parts, gradients, acceptance, spent = [], [], [], 0.0
     while spent < seconds:
-        key = jax.random.fold_in(jax.random.key(2), len(series))
+        key = jax.random.fold_in(jax.random.key(2), len(parts))
         start = time.process_time()
-        samples = sampling.sample(given, key, init=final, **more)
+        samples = sampling.sample(given, key, init=final, **arguments)
         spent += time.process_time() - start
         final = samples.final
         moments = np.square(samples.readouts, dtype=float).mean((2, 3))
-        series.append(np.stack([samples.info.energy, samples.info.squared_error, moments]))
+        parts.append(np.stack([samples.info.energy, samples.info.squared_error, moments])[:, 0])
         gradients.append(samples.info.num_gradients.mean())
         acceptance.append(samples.info.acceptance.mean())
+    series = np.concatenate(parts, axis=1)
     result = {
-        "ess_per_second": (sum(effective(part) for part in series) / spent).tolist(),
-        "ess_per_second_of_the_whole": (effective(np.concatenate(series, axis=2)) / spent).tolist(),
-        "samples": CHUNK * len(series),
+        "ess_per_second": (effective(series) / spent).tolist(),
+        "windows": windows(series, spent),
+        "samples": series.shape[1],
         "seconds": spent,
         "step_size": step,
         "gradients_per_sample": float(np.mean(gradients)),
         "acceptance": float(np.mean(acceptance)),
     }
     return result, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), final)
+
+
+def windows(series, spent):
+    """ESS per second as runs of 25, 50, 100 … samples would give it, by length; the mean over all of them."""
+    total = series.shape[1]
+    lengths = [25 * 2**k for k in range(20) if 25 * 2**k < total] + [total]
+    found = {}
+    for length in lengths:
+        pieces = [series[:, i : i + length] for i in range(0, total - length + 1, length)]
+        mean = np.mean([effective(piece) for piece in pieces], axis=0)
+        found[str(length)] = (mean / length * total / spent).tolist()
+    return found
+
+
+def beside(row, peer):
+    """Our ESS per second in windows of about as many samples as a peer drew."""
+    lengths = row["ours"]["windows"]
+    count = max(row[peer]["samples"], 1)
+    return np.array(lengths[min(lengths, key=lambda length: abs(np.log(int(length) / count)))])
 
 
 def weight_space(given, weights):
@@ -166,13 +211,20 @@ def rate(series, steps, spent):
     }
 
 
-def blackjax_nuts(given, weights, seconds, warmup):
+def blackjax_nuts(given, weights, seconds, warmup, step_size):
     potential, start, observe = weight_space(given, weights)
-    adapt = blackjax.window_adaptation(
-        blackjax.nuts, lambda position: -potential(position), adaptation_info_fn=lambda *_: None
-    )
-    (state, parameters), _ = jax.jit(lambda k, p: adapt.run(k, p, warmup))(jax.random.key(3), start)
-    kernel = blackjax.nuts(lambda position: -potential(position), **parameters)
+
+    def logdensity(position):
+        return -potential(position)
+
+    if warmup:
+        adapt = blackjax.window_adaptation(blackjax.nuts, logdensity, adaptation_info_fn=lambda *_: None)
+        (state, parameters), _ = jax.jit(lambda k, p: adapt.run(k, p, warmup))(jax.random.key(3), start)
+        kernel = blackjax.nuts(logdensity, **parameters)
+    else:
+        size = sum(leaf.size for leaf in jax.tree.leaves(start))
+        kernel = blackjax.nuts(logdensity, step_size=step_size, inverse_mass_matrix=jnp.ones(size))
+        state = kernel.init(start)
 
     @jax.jit
     def step(key, state):
@@ -182,11 +234,12 @@ def blackjax_nuts(given, weights, seconds, warmup):
     return rate(*timed(step, state, jax.jit(observe), seconds))
 
 
-def numpyro_nuts(given, weights, seconds, warmup):
+def numpyro_nuts(given, weights, seconds, warmup, step_size):
     from numpyro.infer import NUTS
 
     potential, start, observe = weight_space(given, weights)
-    kernel = NUTS(potential_fn=potential)
+    fixed = {} if warmup else {"adapt_step_size": False, "adapt_mass_matrix": False, "step_size": step_size}
+    kernel = NUTS(potential_fn=potential, **fixed)
     state = kernel.init(jax.random.PRNGKey(3), warmup, start, (), {})
     sample = jax.jit(lambda state: kernel.sample(state, (), {}))
     for _ in range(warmup):
@@ -215,36 +268,37 @@ PEERS = {"blackjax_nuts": blackjax_nuts, "numpyro_nuts": numpyro_nuts}
 
 
 def case(name, temperature):
-    """Label, posterior, moves and equilibration of a row."""
-    label, make, width, phi, names, length = CASES[name]
-    return label, posterior.Posterior(make(), networks.Network(1, width, phi), temperature), names, length
+    """Label, posterior, settings and equilibration of a row."""
+    label, make, width, phi, more, length = CASES[name]
+    return label, posterior.Posterior(make(), networks.Network(1, width, phi), temperature), more, length
 
 
-def peer_process(name, case_name, temperature, state, options):
+def peer_process(name, case_name, temperature, state, step_size, limit):
     """A peer's row from a process of its own, which is killed at the limit of CPU time."""
     if name == "numpyro_nuts" and importlib.util.find_spec("numpyro") is None:
         return None
+    warmup, seconds = PEER_RUN[case_name]
     with tempfile.TemporaryDirectory() as folder:
         start, result = Path(folder) / "start.npz", Path(folder) / "result.json"
         np.savez(start, first=state.first, readout=state.readout)
-        limits = (options.seconds, options.warmup, options.limit)
-        arguments = [name, case_name, temperature, start, result, *limits]
-        done = subprocess.run(
-            [sys.executable, __file__, "--peer", *map(str, arguments)], capture_output=True, text=True
-        )
-        if result.exists():
-            return json.loads(result.read_text())
+        for transitions in dict.fromkeys((warmup, 0)):
+            arguments = [name, case_name, temperature, start, result, seconds, transitions, step_size, limit]
+            done = subprocess.run(
+                [sys.executable, __file__, "--peer", *map(str, arguments)], capture_output=True, text=True
+            )
+            if result.exists():
+                return json.loads(result.read_text()) | {"warmup": transitions}
         return {"error": "limit" if done.returncode < 0 else done.stderr[-200:]}
 
 
-def run_peer(name, case_name, temperature, start, result, seconds, warmup, limit):
+def run_peer(name, case_name, temperature, start, result, seconds, warmup, step_size, limit):
     """Inside the peer's process."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(float(limit)), int(float(limit)) + 5))
     _, given, _, _ = case(case_name, float(temperature))
     with np.load(start) as file:
         weights = posterior.Weights(jnp.asarray(file["first"]), (), jnp.asarray(file["readout"]))
     with jax.enable_x64(False):  # both packages want one float type throughout
-        row = PEERS[name](given, weights, float(seconds), int(warmup))
+        row = PEERS[name](given, weights, float(seconds), int(warmup), float(step_size))
     Path(result).write_text(json.dumps(row))
 
 
@@ -253,28 +307,29 @@ def compare(results, options, save):
     rows = results.setdefault("peers", [])
     for name in options.cases:
         for temperature in options.temperatures:
-            label, given, names, length = case(name, temperature)
+            label, given, more, length = case(name, temperature)
             row = next((r for r in rows if (r["case"], r["temperature"]) == (label, temperature)), None)
             if row is None:
                 row = {"case": label, "temperature": temperature}
                 rows.append(row)
             state = None
             if "ours" not in row:
-                row["ours"], state = ours(given, names, length, options.seconds)
+                row["ours"], state = ours(given, more, length, options.seconds)
                 row["peer_gradient_seconds"] = leapfrog_seconds(given, state)
+                print(json.dumps(row), flush=True)
                 save()
-            missing = [peer for peer in PEERS if row.get(peer) is None]
+            missing = [peer for peer in PEERS if row.get(peer) is None and peer in options.peers]
             if missing and state is None:
-                state = equilibrium(given, names, length)[1]
+                state = equilibrium(given, more, length)[1]
             for peer in missing:
-                row[peer] = peer_process(peer, name, temperature, state, options)
+                step_size = row["ours"]["step_size"]
+                row[peer] = peer_process(peer, name, temperature, state, step_size, options.limit)
                 if row[peer] is not None and row[peer].get("error") == "limit":
                     steps = row["ours"]["gradients_per_sample"] - 1
                     bound = 1 / (steps * row["peer_gradient_seconds"])
-                    row[peer] = {"ess_per_second": [bound] * 3, "bound": True, "samples": 0}
+                    row[peer] = {"ess_per_second": [bound] * 3, "bound": True, "samples": 0, "warmup": 0}
+                print(json.dumps(row[peer]), flush=True)
                 save()
-            print(json.dumps(row), flush=True)
-            save()
 
 
 # ---- cost of a gradient ---------------------------------------------------------------------
@@ -465,8 +520,21 @@ def planted_deep(given):
     return moves.gibbs(jax.random.key(1), weights, given)[0]
 
 
+#: Of every run to a scheme, from either end.
+SCHEME_RUN = {"num_samples": 20, "num_chains": 2, "thinning": 5, "progress": False}
+#: Label, depth, width, nonlinearity, y₋, T, settings, planted state, seconds aimed for.
 SCHEMES = (
-    ("sigmoidal N=P=500", 1, 500, "sigmoidal", 0.5, 0.01, ("recode",), 200, planted_sigmoidal, 60),
+    (
+        "sigmoidal N=P=500",
+        1,
+        500,
+        "sigmoidal",
+        0.5,
+        0.01,
+        {"num_warmup": 200, "moves": ("recode",)},
+        planted_sigmoidal,
+        60,
+    ),
     (
         "ReLU N=P=500",
         1,
@@ -474,56 +542,72 @@ SCHEMES = (
         "relu",
         -0.5,
         0.01,
-        ("gibbs", "rotations", "split_merge"),
-        400,
+        {"num_warmup": 400, "moves": ("gibbs", "rotations", "split_merge")},
         planted_relu,
         180,
     ),
-    ("sigmoidal L=3 N=P=200", 3, 200, "sigmoidal", -0.5, 0.001, ("gibbs",), 400, planted_deep, 120),
+    (
+        "sigmoidal L=3 N=P=200",
+        3,
+        200,
+        "sigmoidal",
+        -0.5,
+        0.001,
+        {"num_warmup": 100, "anneal_from": 0.001, "moves": ("imitate",)},  # annealed, it learns one class only
+        planted_deep,
+        120,
+    ),
 )
 
 
+def one_end(given, key, init, arguments):
+    """Samples from one start, and the wall and CPU seconds of warm-up and sampling."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    samples = sampling.sample(given, key, init=init, **arguments)
+    return samples, {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
 def schemes(results, options, save):
-    """Seconds from the prior to the scheme, and the two-ended check."""
+    """Seconds from the prior to the scheme, with and without compilation, and the two-ended check."""
     rows = results.setdefault("scheme", [])
-    for label, depth, width, phi, y_minus, temperature, names, warmup, plant, asked in SCHEMES:
+    for label, depth, width, phi, y_minus, temperature, more, plant, asked in SCHEMES:
         if any(row["case"] == label for row in rows):
             continue
         task = toy(width, y_minus)
         given = posterior.Posterior(task, networks.Network(depth, width, phi), temperature)
-        start = time.process_time()
-        ends = sampling.two_ended(
-            given,
-            jax.random.key(0),
-            plant(given),
-            num_samples=20,
-            num_chains=2,
-            num_warmup=warmup,
-            thinning=5,
-            moves=names,
-            progress=False,
-        )
-        samples = ends.prior
-        activations = np.asarray(given.network.phi(jnp.asarray(samples.preactivations[-1][:, -1])))
+        arguments = SCHEME_RUN | more
+        key = jax.random.key(0)
+        planted = plant(given)
+        _, cold = one_end(given, jax.random.fold_in(key, 0), "prior", arguments)
+        samples, warm = one_end(given, jax.random.fold_in(key, 0), "prior", arguments)  # the same run
+        other, other_end = one_end(given, jax.random.fold_in(key, 1), planted, arguments)
+        ends = sampling.compare_ends(samples, other, given)
+        activations = np.asarray(given.network.phi(jnp.asarray(samples.preactivations[-1])))
         if phi == "relu":
-            found = f"outliers per chain: {coding.outliers(activations, task.labels).count.tolist()}"
+            counts = coding.outliers(activations, task.labels).counts
+            found = (
+                f"outliers in a sample {counts.min()} to {counts.max()}, at the end {counts[:, -1].tolist()}"
+            )
         else:
-            used = coding.occupancy(coding.codes(activations, task.labels))
+            used = coding.occupancy(coding.codes(activations[:, -1], task.labels))
             found = ", ".join(f"{coding.code_name(c)} {f:.3f}" for c, f in zip(used.codes, used.fractions))
         rows.append(
             {
                 "case": label,
                 "temperature": temperature,
                 "y_minus": y_minus,
-                "warmup": warmup,
+                "settings": {name: value for name, value in arguments.items() if name != "progress"},
                 "asked_seconds": asked,
-                "cpu_seconds": time.process_time() - start,
-                "seconds": sum(samples.seconds.values()),
+                "prior_with_compilation": cold,
+                "prior": warm,
+                "planted": other_end,
                 "threads": int(os.environ["NPROC"]),
                 "squared_error_per_input": float(samples.info.squared_error.mean() / task.num_inputs),
+                "acceptance": float(samples.info.acceptance.mean()),
                 "found": found,
                 "agree": ends.agree,
                 "verdict": ends.verdict,
+                "difference": ends.difference,
             }
         )
         print(json.dumps(rows[-1]), flush=True)
@@ -543,40 +627,68 @@ def short(value):
     return f"{float(f'{value:.2g}'):g}"
 
 
-def best_peer(row):
-    """The better peer's ESS per second of each observable, and whether it is only a bound."""
-    best, bound = np.zeros(3), np.zeros(3, bool)
+def worst_ratios(row):
+    """Ratio to the better peer of each observable, that peer's name, and whether it is only a bound."""
+    ratios, names, bounds = np.full(3, np.inf), [""] * 3, np.zeros(3, bool)
     for peer in PEERS:
         found = row.get(peer)
-        if found is not None and "error" not in found:
-            rates = np.array(found["ess_per_second"])
-            bound = np.where(rates > best, found["bound"], bound)
-            best = np.maximum(best, rates)
-    return best, bound
+        if found is None or "error" in found:
+            continue
+        for index, ratio in enumerate(beside(row, peer) / np.array(found["ess_per_second"])):
+            if ratio < ratios[index]:
+                ratios[index], names[index], bounds[index] = ratio, peer, found["bound"]
+    return ratios, names, bounds
 
 
 def peer_cell(found, index):
     if found is None or "error" in found:
         return "–" if found is None else "failed"
-    return ("≤ " if found["bound"] else "") + short(found["ess_per_second"][index])
+    mark = "" if found["warmup"] else " †"
+    return ("≤ " if found["bound"] else "") + short(found["ess_per_second"][index]) + mark
 
 
 def peers_markdown(rows):
+    rows = [row for row in rows if "ours" in row]
     parts = []
     for index, name in enumerate(OBSERVABLES):
         lines = []
-        for row in (row for row in rows if "ours" in row):
-            mine, (best, bound) = row["ours"]["ess_per_second"][index], best_peer(row)
-            ratio = "–"
-            if best[index]:
-                ratio = ("≥ " if bound[index] else "") + short(mine / best[index])
+        for row in rows:
+            ratios, names, bounds = worst_ratios(row)
+            mine = row["ours"]["ess_per_second"][index]
+            window, ratio = "–", "–"
+            if names[index]:
+                window = short(beside(row, names[index])[index])
+                ratio = ("≥ " if bounds[index] else "") + short(ratios[index])
             cells = [peer_cell(row.get(peer), index) for peer in PEERS]
-            lines.append([f"{row['case']}, T={row['temperature']:g}", short(mine), *cells, ratio])
+            lines.append([f"{row['case']}, T={row['temperature']:g}", short(mine), window, *cells, ratio])
+        header = ("case", "this book, whole run", "in such windows", "BlackJAX", "NumPyro", "ratio")
         parts += [
             f"**Effective samples of the {name} per CPU second**\n",
-            table(("case", "this book", "BlackJAX", "NumPyro", "ratio"), lines) + "\n",
+            table(header, lines) + "\n",
         ]
+    lines = [
+        [
+            f"{row['case']}, T={row['temperature']:g}",
+            f"{row['ours']['samples']} × {row['ours']['gradients_per_sample']:.0f}",
+            *(run_cell(row.get(peer)) for peer in PEERS),
+        ]
+        for row in rows
+    ]
+    parts += [
+        "**Length of these runs**, samples × gradients per sample; of the peers, warm-up transitions before; "
+        "† stands for none, with our step size and the unit mass matrix\n",
+        table(("case", "this book", "BlackJAX", "NumPyro"), lines) + "\n",
+    ]
     return parts
+
+
+def run_cell(found):
+    if found is None or "error" in found:
+        return "–"
+    if not found["samples"]:
+        return "none"
+    warmup = f"after {found['warmup']}" if found["warmup"] else "†"
+    return f"{found['samples']} × {found['gradients_per_sample']:.0f}, {warmup}"
 
 
 def cost_markdown(found):
@@ -633,16 +745,28 @@ def profile_markdown(found):
 
 def scheme_markdown(rows):
     lines = [
-        f"- {r['case']}, T = {r['temperature']:g}, y₋ = {r['y_minus']:g}: {r['cpu_seconds']:.0f} CPU seconds "
-        f"for both ends together (aim for one end: {r['asked_seconds']} s). Found: {r['found']}. "
-        f"Two-ended check: {r['verdict']}."
+        [
+            f"{r['case']}, T = {r['temperature']:g}, y₋ = {r['y_minus']:g}",
+            *(f"{r[run]['wall']:.0f} / {r[run]['cpu']:.0f}" for run in SCHEME_TIMES),
+            str(r["asked_seconds"]),
+        ]
         for r in rows
     ]
+    found = [f"- {r['case']}: {r['found']}. Two-ended check: {r['verdict']}." for r in rows]
+    threads = " or ".join(str(number) for number in sorted({r["threads"] for r in rows}))
     return [
-        "**From the prior to the scheme**, two chains from the prior and two from a planted state, "
-        "compilation included\n",
-        "\n".join(lines) + "\n",
+        f"**From the prior to the scheme**, wall / CPU seconds of two chains, {threads} threads, warm-up and "
+        "100 transitions per chain; the planted end as long again\n",
+        table(("case", *SCHEME_TIMES.values(), "aim"), lines) + "\n",
+        "\n".join(found) + "\n",
     ]
+
+
+SCHEME_TIMES = {
+    "prior_with_compilation": "from the prior, compilation included",
+    "prior": "compiled",
+    "planted": "from the planted state",
+}
 
 
 def markdown(results):
@@ -682,11 +806,10 @@ def plot_ratios(labels, ratios, bounds, targets):
 
 def draw(results):
     """benchmarks/results/samplers.svg."""
-    rows = [row for row in results.get("peers", []) if "ours" in row and best_peer(row)[0].all()]
+    rows = [row for row in results.get("peers", []) if "ours" in row and all(worst_ratios(row)[1])]
     if not rows:
         return
-    best, bounds = (np.array(part) for part in zip(*map(best_peer, rows)))
-    ratios = np.array([row["ours"]["ess_per_second"] for row in rows]) / best
+    ratios, _, bounds = (np.array(part) for part in zip(*map(worst_ratios, rows)))
     labels = [f"{row['case']}, T={row['temperature']:g}" for row in rows]
     targets = [30 if "MNIST" in row["case"] else 10 for row in rows]
     with theme(), matplotlib.rc_context({"svg.hashsalt": "samplers"}):
@@ -699,11 +822,9 @@ def main():
         run_peer(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser()
-    parser.add_argument(
-        "--seconds", type=float, default=8.0, help="CPU seconds of sampling per method and case"
-    )
-    parser.add_argument("--warmup", type=int, default=60, help="warm-up transitions of the peers")
-    parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds of a peer, all in all")
+    parser.add_argument("--seconds", type=float, default=8.0, help="CPU seconds of our sampling per case")
+    parser.add_argument("--limit", type=float, default=300.0, help="CPU seconds of a peer, all in all")
+    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--temperatures", nargs="+", type=float, default=[0.01, 0.001])
     jobs = {"cost": cost, "growth": growth, "profile": profile, "peers": compare, "scheme": schemes}

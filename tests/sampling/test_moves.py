@@ -57,6 +57,9 @@ CASES = [
     ("split_merge", networks.Network(1, 4, "relu"), 1.0),
     ("split_merge", networks.Network(2, 3, "linear"), 1.0),
     ("recode", networks.Network(1, 4, "sigmoidal"), 0.01),
+    ("imitate", networks.Network(1, 4, "sigmoidal"), 0.1),
+    ("imitate", networks.Network(1, 4, "relu"), 0.1),
+    ("imitate", networks.Network(2, 4, "sigmoidal"), 0.1),
 ]
 
 
@@ -122,12 +125,22 @@ def test_recode_needs_its_proposal_density(monkeypatch):
     assert z.max() > 2 * MAX_Z
 
 
-def test_recode_factorises_once():
+@pytest.mark.key_reuse
+def test_imitate_needs_its_proposal_density(monkeypatch):
+    """With a mixture taken to be flat, neurons gather where others are."""
+    monkeypatch.setattr(recoding.jax.nn, "logsumexp", lambda values: jnp.zeros(()))
+    z = joint_z_scores(functools.partial(moves.imitate), networks.Network(1, 4, "sigmoidal"), 0.1)
+    assert z.max() > 2 * MAX_Z
+
+
+@pytest.mark.parametrize("features", [recoding.recode_features, recoding.imitate_features])
+def test_new_codes_take_one_factorisation(features):
     """Two batched LAPACK calls that run side by side can block each other's threads (jaxlib 0.10)."""
     given = posterior.Posterior(tasks.toy(8, (0.5, 0.5)), networks.Network(1, 8, "sigmoidal"), 0.1)
     key = jax.random.key(0)
-    trace = jax.make_jaxpr(functools.partial(recoding.recode_features, posterior=given))
-    assert str(trace(key, given.prior(key))).count(" = lu ") == 1
+    text = str(jax.make_jaxpr(functools.partial(features, posterior=given))(key, given.prior(key)))
+    assert text.count(" = lu ") == 1
+    assert not any(f" = {name}" in text for name in ("cholesky", "geqrf", "householder", "eigh", "svd"))
 
 
 @pytest.mark.key_reuse

@@ -14,7 +14,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from coding_schemes.networks import is_bounded
 from coding_schemes.posterior import Posterior, Weights, normal
-from coding_schemes.sampling.recoding import recode_features
+from coding_schemes.sampling.recoding import imitate_features, recode_features
 
 #: Degree of homogeneity k, φ(λz) = λᵏ φ(z) for λ > 0.
 HOMOGENEOUS = {"linear": 1, "relu": 1, "relu_squared": 2}
@@ -166,6 +166,24 @@ def recode(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights,
     return gibbs(readout_key, weights._replace(first=first), posterior)[0], acceptance
 
 
+def imitate(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+    r"""Give single feature neurons the code of another neuron, all readouts integrated out.
+
+    A tenth of the neurons get class means like those of others, accepted with the exact marginal
+    likelihood; then all readouts are drawn as in `gibbs`. Formulas:
+    `coding_schemes.sampling.recoding.imitate_features`. For any task, depth and nonlinearity, where `recode`
+    is for one bounded hidden layer on orthogonal inputs; a code that no neuron has is only found by chance.
+    Classes are told by the largest target. Takes O(P³ + N P²) operations.
+    """
+    feature_key, readout_key = jax.random.split(key)
+    rows, acceptance = imitate_features(feature_key, weights, posterior)
+    if posterior.network.depth > 1:
+        moved = weights._replace(hidden=(*weights.hidden[:-1], rows))
+    else:
+        moved = weights._replace(first=rows)
+    return gibbs(readout_key, moved, posterior)[0], acceptance
+
+
 def exchange(
     key: Array, weights: Weights, parity: Array, *, posterior: Posterior, temperatures: Array
 ) -> tuple[Weights, Array]:
@@ -204,6 +222,7 @@ MOVES: dict[str, Callable] = {
     "rotations": rotations,
     "split_merge": split_merge,
     "recode": recode,
+    "imitate": imitate,
 }
 
 
@@ -220,7 +239,7 @@ def check(name: str, posterior: Posterior) -> None:
             "moves: 'recode' needs one hidden layer, a bounded nonlinearity and orthogonal inputs; got depth "
             f"{network.depth}, {network.nonlinearity!r} and {posterior.rank} dimensions of the inputs' span"
         )
-    if name in ("rotations", "split_merge", "recode") and posterior.network.width < 2:
+    if name in ("rotations", "split_merge", "recode", "imitate") and posterior.network.width < 2:
         raise ValueError(f"moves: {name!r} needs at least two neurons, got width {posterior.network.width}")
 
 

@@ -29,6 +29,7 @@ FIELDS = np.linspace(-60.0, 60.0, 1201)  # of the table of mean activations
 COPY = 0.8  # probability to propose a readout like another neuron's; else like one of any code
 CODE_VARIANCE = 2.0  # of readouts about a code's, in units of the prior's variance
 ASCENT_STEPS = 8  # to each code's readout
+IMITATION_WIDTH = 0.5  # of a proposed class mean about the imitated one, in units of the prior's
 
 
 def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple[Array, Array]:
@@ -135,6 +136,96 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     start = (weights.first, inverse, inverse @ targets)
     (z, _, _), acceptance = jax.lax.scan(attempt, start, jnp.arange(count))
     return z, acceptance.mean()
+
+
+def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tuple[Array, Array]:
+    r"""Class means of a tenth of the feature neurons made like other neurons'; readouts to be drawn anew.
+
+    A neuron's preactivations are z = wF with w ~ N(0, 1) a priori, and F (d, P) the inputs to its layer.
+    With Q (d, C) an orthonormal basis of the classes' mean inputs, v = wQ ~ N(0, 1) sets the neuron's class
+    means, and what is left of w does not depend on v. Propose v' ~ Σ_j N(v_j, σ²)/n over the n neurons that
+    are not tried in this sweep, and z' = z + (v' − v)QᵀF; accept with the ratio of
+
+        log p(v | rest) = −½|v|² + ½|τᵀψ|²/(1 + q) − (m/2) log(1 + q)
+
+    and of the proposals' densities, which need no more than the v_j. Neurons are tried one after the other.
+
+    Returns:
+        The layer's incoming weights, and the mean acceptance probability.
+    """
+    accurate = jnp.result_type(float)
+    network = posterior.network
+    width, count = network.width, max(1, int(SHARE * network.width))
+    order_key, steps_key = jax.random.split(key)
+    order = jax.random.permutation(order_key, width)
+    layers = posterior.preactivations(weights)
+    if network.depth > 1:
+        rows, incoming = weights.hidden[-1], network.phi(layers[-2]) / width**0.5
+    else:
+        rows = weights.first
+        incoming = jnp.eye(posterior.rank) if posterior.root is None else posterior.root.T
+    incoming, targets = incoming.astype(accurate), posterior.targets.astype(accurate)
+    members = jax.nn.one_hot(jnp.argmax(targets, axis=1), targets.shape[1], dtype=accurate)
+    basis, present = _orthonormal(incoming @ members)
+    shift = basis.T @ incoming
+    means = rows.astype(accurate) @ basis
+    others = means[order[count:]]
+    root = jnp.sqrt(posterior.likelihood_precision).astype(accurate)
+    b = root * network.readout_scale * posterior.readout_std.astype(accurate)
+    z = layers[-1].astype(accurate)
+    features = b * network.phi(z)
+    inverse = _inverse(jnp.eye(len(targets), dtype=accurate) + features.T @ features)
+
+    def log_mixture(v):
+        return jax.nn.logsumexp(-0.5 * jnp.sum(jnp.square(v[None] - others), axis=1) / IMITATION_WIDTH**2)
+
+    def log_target(feature, field, q, v):
+        pull = feature @ field
+        return 0.5 * (pull @ pull) / (1 + q) - 0.5 * targets.shape[1] * jnp.log1p(q) - 0.5 * (v @ v)
+
+    def attempt(carry, step):
+        inverse, full_field = carry
+        pick_key, noise_key, accept_key = jax.random.split(jax.random.fold_in(steps_key, step), 3)
+        i = order[step]
+        old, old_v = features[i], means[i]
+        image = inverse @ old
+        left = 1 - old @ image  # 1/(1 + q)
+        field = full_field + jnp.outer(image, (old @ full_field) / left)
+        noise = IMITATION_WIDTH * present * jax.random.normal(noise_key, old_v.shape, accurate)
+        new_v = others[jax.random.randint(pick_key, (), 0, len(others))] + noise
+        new = b * network.phi(z[i] + (new_v - old_v) @ shift)
+        new_image = inverse @ new + image * ((image @ new) / left)
+        new_q = new @ new_image
+        log_ratio = (
+            log_target(new, field, new_q, new_v)
+            - log_target(old, field, 1 / left - 1, old_v)
+            + log_mixture(old_v)
+            - log_mixture(new_v)
+        )
+        accept = jnp.log(jax.random.uniform(accept_key, (), accurate)) < log_ratio
+        updated = inverse + jnp.outer(image, image / left) - jnp.outer(new_image, new_image / (1 + new_q))
+        new_field = field - jnp.outer(new_image, new @ field) / (1 + new_q)
+        carry = jnp.where(accept, updated, inverse), jnp.where(accept, new_field, full_field)
+        return carry, (jnp.where(accept, new_v - old_v, 0.0), jnp.exp(jnp.minimum(log_ratio, 0.0)))
+
+    start = inverse, inverse @ (root * targets)
+    _, (change, acceptance) = jax.lax.scan(attempt, start, jnp.arange(count))
+    return rows.at[order[:count]].add((change @ basis.T).astype(rows.dtype)), acceptance.mean()
+
+
+def _orthonormal(columns):
+    """Gram–Schmidt twice over a few columns, no LAPACK; and which were not zero to begin with."""
+    found = []
+    for column in columns.T:
+        size = jnp.linalg.norm(column)
+        for _ in range(2):
+            for other in found:
+                column = column - other * (other @ column)
+        norm = jnp.linalg.norm(column)
+        kept = norm > 1e-6 * size
+        found.append(jnp.where(kept, column / jnp.where(kept, norm, 1.0), 0.0))
+    basis = jnp.stack(found, axis=1)
+    return basis, jnp.any(basis != 0, axis=0)
 
 
 @jax.custom_batching.sequential_vmap
