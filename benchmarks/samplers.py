@@ -70,7 +70,7 @@ CASES = {
         lambda: tasks.mnist(100, 0, y_minus=0.5),
         100,
         "sigmoidal",
-        {"moves": ("imitate",)},
+        {"moves": ("imitate",), "trajectory_length": 0.8},
         1000,
     ),
     "linear": ("linear N=P=200", lambda: toy(200, -0.5), 200, "linear", {"moves": ("gibbs",)}, 400),
@@ -79,7 +79,7 @@ CASES = {
         lambda: toy(500, -0.5),
         500,
         "relu",
-        {"moves": ("gibbs",), "max_num_steps": 400},
+        {"moves": ("gibbs",), "max_num_steps": 400, "target_acceptance": 0.65},
         300,
     ),
     "sigmoidal": (
@@ -553,7 +553,7 @@ SCHEMES = (
         "sigmoidal",
         -0.5,
         0.001,
-        {"num_warmup": 100, "anneal_from": 0.001, "moves": ("imitate",)},  # annealed, it learns one class only
+        {"num_warmup": 100, "anneal_from": 0.001, "moves": ("imitate",)},  # annealed, it learns one class
         planted_deep,
         120,
     ),

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import coding, networks, posterior, tasks
-from coding_schemes.sampling import moves, recoding
+from coding_schemes.sampling import moves, recoding, sample
 from jax.scipy.linalg import cho_solve
 
 DRAWS = 8_000
@@ -162,6 +162,27 @@ def test_recode_makes_codes_that_local_dynamics_cannot():
     assert 0.02 < acceptance[200:].mean() < 0.9
     assert set(used.names[:3]) == {"1-1-0", "1-0-1", "0-1-1"}
     assert min(used.fractions[:3]) > 0.25
+
+
+@pytest.mark.key_reuse
+def test_imitate_evens_out_codes_and_local_dynamics_does_not():
+    """From 20, 10 and 10 neurons in the theory's three codes; without the move some of the surplus stays."""
+    task = tasks.toy(40, (0.5, 0.25, 0.25), y_minus=0.2)
+    given = posterior.Posterior(task, networks.Network(1, 40, "sigmoidal"), 0.01)
+    start = jnp.array([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])[
+        jnp.repeat(jnp.arange(3), jnp.array([20, 10, 10]), total_repeat_length=40)
+    ]
+    weights = moves.gibbs(jax.random.key(1), given.planted(4 * start[:, task.labels] - 2, start), given)[0]
+    shares = {}
+    for name in ("imitate", "gibbs"):
+        key, kept = jax.random.key(0), ("preactivations",)
+        found = sample(
+            given, key, num_samples=50, num_chains=1, num_warmup=200, init=weights, store=kept, moves=(name,)
+        )
+        codes = coding.codes(np.asarray(given.network.phi(found.preactivations[0][0])), task.labels)
+        shares[name] = [np.all(codes == code, axis=-1).mean() for code in np.asarray(start)[[0, 20, 30]]]
+    assert np.ptp(shares["imitate"]) < 0.04
+    assert np.ptp(shares["gibbs"]) > 0.06
 
 
 @pytest.mark.key_reuse

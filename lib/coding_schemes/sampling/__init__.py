@@ -8,8 +8,9 @@
     samples.final              # last weights of every chain; `init=samples.final` goes on
 
 - `method="hmc" | "nuts" | "langevin" | "plain_langevin"`; a transition is one trajectory, or
-  `langevin_steps` Langevin steps. `moves=("gibbs", "rotations", "split_merge", "scale")` follow every
-  transition; `temperatures=(…)` adds replicas that exchange with the stored one.
+  `langevin_steps` Langevin steps. Moves that are named follow every transition, `moves=("gibbs", "scale",
+  "rotations", "split_merge", "recode", "imitate")` or some of these; `temperatures=(…)` adds replicas that
+  exchange with the stored one.
 - `init="prior"` anneals T down in the first half of the warm-up; `init=Weights` (e.g. `posterior.planted`)
   starts there at the target T. `num_warmup=0, step_size=…` samples at once.
 - `store=("readouts", "preactivations", "weights", "outputs", "mean_outputs", "kernels")`: take only what is
