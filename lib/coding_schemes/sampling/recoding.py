@@ -215,7 +215,7 @@ def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
 
 def _orthonormal(columns):
     """Gram–Schmidt twice over a few columns, no LAPACK; and which were not zero to begin with."""
-    found = []
+    found: list[Array] = []
     for column in columns.T:
         size = jnp.linalg.norm(column)
         for _ in range(2):
