@@ -667,7 +667,7 @@ def peers_markdown(rows):
                 ratio = ("≥ " if bounds[index] else "") + short(ratios[index])
             cells = [peer_cell(row.get(peer), index) for peer in PEERS]
             lines.append([f"{row['case']}, T={row['temperature']:g}", short(mine), window, *cells, ratio])
-        header = ("case", "this book, whole run", "in such windows", "BlackJAX", "NumPyro", "ratio")
+        header = ("case", "this book, whole run", "in windows", "BlackJAX", "NumPyro", "ratio")
         parts += [
             f"**Effective samples of the {name} per CPU second**\n",
             table(header, lines) + "\n",
