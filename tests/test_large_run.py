@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from coding_schemes import large_run, tasks
+from coding_schemes import data, large_run, tasks
 
 SETTINGS = large_run.Settings(
     num_inputs=24, num_test=10, num_classes=3, width=12, num_annealing=2, num_blocks=4, num_averaged=2,
@@ -81,6 +81,14 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         large_run.CheckpointMismatchError, match="temperature is 0.1 there and 0.2 here.*seed"
     ):
         large_run.run(other, blobs(), checkpoint)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    checkpoint = tmp_path / "run.npz"
+    large_run.run(SETTINGS, blobs(), checkpoint, max_blocks=1)
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-200])
+    with pytest.raises(data.CorruptDataError, match=r"run\.npz is damaged.*delete it to start anew"):
+        large_run.run(SETTINGS, blobs(), checkpoint)
 
 
 @pytest.mark.slow

@@ -14,8 +14,10 @@ of never depends on where they were found.
 import gzip
 import hashlib
 import io
+import json
 import os
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -119,6 +121,31 @@ class MissingDataError(FileNotFoundError):
 
 class CorruptDataError(ValueError):
     """Neither a data file's SHA-256 nor that of its content is the expected one."""
+
+
+def arrays(path: str | Path, description: str, advice: str) -> dict[str, np.ndarray]:
+    """All arrays of an npz file that a run of ours left behind.
+
+    Args:
+        path: the file.
+        description: name of the array that says in JSON what the file holds.
+        advice: what to do about a damaged one.
+
+    Returns:
+        The arrays by name.
+
+    Raises:
+        CorruptDataError: it is damaged, or another kind of file.
+    """
+    try:
+        with np.load(path) as file:
+            found = dict(file)
+            json.loads(str(found[description]))
+    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise CorruptDataError(
+            f"{path} is damaged or no result file ({type(error).__name__}: {error}); {advice}"
+        ) from error
+    return found
 
 
 @dataclass(frozen=True, eq=False)

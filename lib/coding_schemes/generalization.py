@@ -11,8 +11,6 @@ chapter draws where the images they need do not come with the book:
 import argparse
 import json
 import time
-import zipfile
-import zlib
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -477,16 +475,7 @@ def stored(path: str | Path) -> dict[str, np.ndarray]:
             f"{path} does not exist; it comes with the book's repository (git checkout), and "
             f"`snakemake data/results/{path.name}` makes it anew"
         )
-    try:
-        with np.load(path) as file:
-            arrays = dict(file)
-            json.loads(str(arrays["manifest"]))
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise data.CorruptDataError(
-            f"{path} is damaged or no result file ({type(error).__name__}: {error}); restore it "
-            "(git checkout, for a file of the repository)"
-        ) from error
-    return arrays
+    return data.arrays(path, "manifest", "restore it (git checkout, for a file of the repository)")
 
 
 def main() -> None:

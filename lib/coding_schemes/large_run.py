@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import time
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
@@ -33,7 +32,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from coding_schemes import paths, tasks
+from coding_schemes import data, paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling.hmc import hmc_step, standard_normal
@@ -190,6 +189,7 @@ def run(
     Raises:
         ValueError: the task has no test split.
         CheckpointMismatchError: the checkpoint was written with other settings; the message names them.
+        data.CorruptDataError: the checkpoint is damaged.
         FloatingPointError: the chain left the finite numbers.
     """
     task = make_task(settings) if task is None else task
@@ -406,28 +406,26 @@ def _save(path: str | Path, settings: Settings, state: State) -> None:
 
 
 def _load(path: str | Path, settings: Settings, posterior: Posterior) -> State:
-    with np.load(path) as stored:
-        there, here = json.loads(str(stored["settings"])), asdict(settings)
-        different = [name for name in here if there.get(name) != here[name]]
-        if different:
-            listed = ", ".join(
-                f"{name} is {there.get(name)} there and {here[name]} here" for name in different
-            )
-            raise CheckpointMismatchError(f"checkpoint {path} belongs to another run: {listed}")
-        hidden = tuple(jnp.asarray(stored[f"hidden_{i}"]) for i in range(settings.depth - 1))
-        weights = Weights(jnp.asarray(stored["first"]), hidden, jnp.asarray(stored["readout"]))
-        wanted = (settings.width, posterior.rank)
-        if weights.first.shape != wanted:
-            raise CheckpointMismatchError(
-                f"checkpoint {path} has first weights {weights.first.shape}, needs {wanted}"
-            )
-        return State(
-            weights,
-            jnp.asarray(stored["log_step"]),
-            stored["prediction_sum"],
-            stored["history"],
-            float(stored["seconds"]),
+    stored = data.arrays(path, "settings", "delete it to start anew")
+    there, here = json.loads(str(stored["settings"])), asdict(settings)
+    different = [name for name in here if there.get(name) != here[name]]
+    if different:
+        listed = ", ".join(f"{name} is {there.get(name)} there and {here[name]} here" for name in different)
+        raise CheckpointMismatchError(f"checkpoint {path} belongs to another run: {listed}")
+    hidden = tuple(jnp.asarray(stored[f"hidden_{i}"]) for i in range(settings.depth - 1))
+    weights = Weights(jnp.asarray(stored["first"]), hidden, jnp.asarray(stored["readout"]))
+    wanted = (settings.width, posterior.rank)
+    if weights.first.shape != wanted:
+        raise CheckpointMismatchError(
+            f"checkpoint {path} has first weights {weights.first.shape}, needs {wanted}"
         )
+    return State(
+        weights,
+        jnp.asarray(stored["log_step"]),
+        stored["prediction_sum"],
+        stored["history"],
+        float(stored["seconds"]),
+    )
 
 
 def _results(
@@ -471,18 +469,11 @@ def _results(
                 "matrix_product_rate": matrix_product_rate(),
                 "device": f"{len(jax.devices())} x {jax.devices()[0].device_kind}, {platform.machine()}",
                 "versions": {name: metadata.version(name) for name in ("jax", "jaxlib", "blackjax", "numpy")},
-                "commit": _commit(),
+                "commit": paths.commit(),
             }
         ),
     }
     return arrays
-
-
-def _commit() -> str:
-    root = paths.repository_root()
-    command = ["git", "-C", str(root), "rev-parse", "--short", "HEAD"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False) if root else None
-    return answer.stdout.strip() if answer and answer.returncode == 0 else "unknown"
 
 
 def main() -> None:
