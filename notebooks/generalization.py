@@ -1014,8 +1014,9 @@ check(
 # (training accuracy {glue:text}`ten_training:.3f` or more, mean square residual {glue:text}`ten_residual:.1e`
 # at the largest). What these runs do *not* show is equilibrium: the energies per neuron and image at
 # their ends are {glue:text}`ten_energies`: the two smallest agree, the others are still on their way down.
-# Above $P = 1000$ the temperature was lowered by minibatches in far fewer epochs, and a faster quench
-# leaves other codes, silent neurons among them. The largest run's gradients went at
+# Above $P = 1000$ the temperature was lowered by minibatches in far fewer epochs. Their noise does not fall
+# with $T$, so that the last part of the way is a quench, and a quench leaves other codes, silent neurons among
+# them. The largest run's gradients went at
 # {glue:text}`ten_rate:.3f` TFLOP/s on one core that it shared with other work, where a plain matrix product
 # made {glue:text}`ten_gemm:.3f` right after it.
 
