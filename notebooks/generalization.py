@@ -895,9 +895,12 @@ def all_of_cifar(activations, labels, readouts, predictor, targets, names):
 def by_class(result, layer):
     """100 neurons sorted by their training code, on training and on test images sorted by class."""
     pairs = [(result[f"{split}_activations_{layer}"], result[f"{split}_labels"]) for split in KEPT]
-    panels = [panel[:, np.argsort(labels, kind="stable")].astype(float) for panel, labels in pairs]
-    order = coding.sort_by_code(coding.codes(panels[0], np.sort(pairs[0][1])), panels[0])
-    return [panel[order] for panel in panels], [np.sort(labels) for _, labels in pairs], order
+    count = min(len(labels) for _, labels in pairs)  # of images shown, the same in all panels
+    kept = [np.argsort(x, kind="stable")[np.linspace(0, len(x) - 1, count).astype(int)] for _, x in pairs]
+    panels = [panel[:, rows].astype(float) for (panel, _), rows in zip(pairs, kept, strict=True)]
+    labels = [x[rows] for (_, x), rows in zip(pairs, kept, strict=True)]
+    order = coding.sort_by_code(coding.codes(panels[0], labels[0]), panels[0])
+    return [panel[order] for panel in panels], labels, order
 
 
 KEPT, largest = ("training", "test"), ten[-1]
@@ -1015,8 +1018,8 @@ check(
 # at the largest). What these runs do *not* show is equilibrium: the energies per neuron and image at
 # their ends are {glue:text}`ten_energies`: the two smallest agree, the others are still on their way down.
 # Above $P = 1000$ the temperature was lowered by minibatches in far fewer epochs. Their noise does not fall
-# with $T$, so that the last part of the way is a quench, and a quench leaves other codes, silent neurons among
-# them. The largest run's gradients went at
+# with $T$, so that the last part of the way is a quench, and a quench leaves other codes, silent neurons
+# among them. The largest run's gradients went at
 # {glue:text}`ten_rate:.3f` TFLOP/s on one core that it shared with other work, where a plain matrix product
 # made {glue:text}`ten_gemm:.3f` right after it.
 
