@@ -61,7 +61,9 @@ _AT_A_TIME = 24  # starts of a search that are minimised together
 _MEMORY = 20  # steps that L-BFGS remembers
 _MAX_TRIALS = 40  # evaluations of one line search
 _GRADIENT_TOLERANCE, _VALUE_TOLERANCE = 1e-7, 1e-15  # largest entry; relative decrease in one step
-_SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003)  # widths of the ReLU's rounded kink, in units of typical |z|
+#: Widths of the ReLU's rounded kink, in units of typical |z|: of the minimisation, and of the search for kinds.
+_SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+_SEARCH_SMOOTHING = (0.03, 0.003)
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,7 +453,7 @@ def _column_generation(
     rng: np.random.Generator,
 ) -> Solution:
     rank = problem.root.shape[1]
-    widths = _SMOOTHING if problem.outliers else (0.0,)
+    widths, search = (_SMOOTHING, _SEARCH_SMOOTHING) if problem.outliers else ((0.0,), (0.0,))
     codes = _code_starts(task, problem.root)
     x: _Point = {"u": codes} if problem.outliers else {"u": codes, "logits": np.zeros(len(codes))}
     closest: tuple[float, int, _Point] = (np.inf, 0, x)
@@ -461,10 +463,10 @@ def _column_generation(
         x = _minimize(problem.energy, _prune(problem, x), widths[-1])
         dual_field = problem.dual_field(x, widths[-1])
         random = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1)) * rng.standard_normal((num_starts, rank))
-        found = _search(problem, np.concatenate([codes, random]), dual_field, widths[len(widths) // 2], 400)
+        found = _search(problem, np.concatenate([codes, random]), dual_field, search[0], 400)
         if problem.outliers:  # the best ones once more, with a sharper kink
             gain = problem.gain(found, dual_field) / np.sum(found**2, axis=1)
-            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, widths[-1], 1000)
+            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, search[1], 1000)
         new = _new_kinds(problem, x, found, dual_field)
         gap = problem.gap(x, dual_field, np.concatenate([x["u"], new])) / problem.energy(x)[0]
         closest = min(closest, (gap, num_rounds, x), key=lambda one: one[0])
