@@ -61,7 +61,7 @@ _AT_A_TIME = 24  # starts of a search that are minimised together
 _MEMORY = 20  # steps that L-BFGS remembers
 _MAX_TRIALS = 40  # evaluations of one line search
 _GRADIENT_TOLERANCE, _VALUE_TOLERANCE = 1e-7, 1e-15  # largest entry; relative decrease in one step
-#: Widths of the ReLU's rounded kink, in units of typical |z|: of the minimisation, and of the search for kinds.
+#: Widths of the ReLU's rounded kink in units of typical |z|: to minimise with, and to search for kinds with.
 _SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 _SEARCH_SMOOTHING = (0.03, 0.003)
 
