@@ -103,7 +103,7 @@ CONTENT_SHA256 = {
         "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
 }
 # fmt: on
-"""SHA-256 of what is inside the gzipped files: packages compress the same images anew, to other bytes."""
+"""SHA-256 of what is inside the gzipped files, as packages compress the same images anew to other bytes."""
 
 HOSTS = {"mnist": _MNIST_HOSTS, "fashion-mnist": _FASHION_HOSTS, "cifar10": _CIFAR_HOSTS}
 """Public addresses of the canonical files, tried in turn."""

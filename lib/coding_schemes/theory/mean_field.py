@@ -466,7 +466,7 @@ def _column_generation(
         found = _search(problem, np.concatenate([codes, random]), dual_field, search[0], 400)
         if problem.outliers:  # the best ones once more, with a sharper kink
             gain = problem.gain(found, dual_field) / np.sum(found**2, axis=1)
-            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, search[1], 1000)
+            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, search[-1], 1000)
         new = _new_kinds(problem, x, found, dual_field)
         gap = problem.gap(x, dual_field, np.concatenate([x["u"], new])) / problem.energy(x)[0]
         closest = min(closest, (gap, num_rounds, x), key=lambda one: one[0])
