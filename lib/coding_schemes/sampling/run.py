@@ -366,8 +366,9 @@ def _iterate(posterior, settings, streams, state, temperatures):
     flat = jax.tree.map(
         lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (streams.chains, state.weights, *spread)
     )
-    alone = math.prod(shape) == 1  # a loop of one compiles faster than vmap
-    if alone or _one_after_the_other(state.weights):
+    if math.prod(shape) == 1:  # compiles faster than vmap over one
+        moved = jax.tree.map(lambda leaf: leaf[None], one(*jax.tree.map(lambda leaf: leaf[0], flat)))
+    elif _one_after_the_other(state.weights):
         moved = jax.lax.map(lambda arguments: one(*arguments), flat)
     else:
         moved = jax.vmap(one)(*flat)
