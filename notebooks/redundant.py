@@ -692,16 +692,16 @@ def compare_small(found, accepted):
     errors = np.array([np.hypot(found["exchange", y][1], found["recode", y][1]) for y in settings.targets])
     seen = np.maximum(places["exchange"], places["recode"]) > 0.005  # a code never seen has no error bar
     off, wrong = (np.abs(places[way] - places["recode"])[seen] / errors[seen] for way in ("exchange", "fast"))
-    passed, control = (bool(each.max() < 3.5) for each in (off, wrong))
+    passed, control = (bool(each.max() < 3) for each in (off, wrong))
     claims.record(
         "D6",
         f"largest difference in standard errors, replica exchange ({rungs} temperatures) against recoding, "
         f"{seen.sum()} shares over {len(settings.targets)} tasks, N = P = {size}",
         off.max(),
-        tolerance="3.5 standard errors, for the largest of so many",
+        tolerance="3 standard errors",
         passed=passed,
         note=f"exchanges accepted: {accepted:.2f}"
-        + ("" if passed else "; the ladder of temperatures mixes slowly"),
+        + ("" if passed else "; chance (once in some twenty such sets), or a ladder that mixes slowly"),
         control=claims.Control("cooled at once against recoding", wrong.max(), control),
     )
 

@@ -120,7 +120,7 @@ class MissingDataError(FileNotFoundError):
 
 
 class CorruptDataError(ValueError):
-    """Neither a data file's SHA-256 nor that of its content is the expected one."""
+    """A data file's SHA-256, and that of its content, is not the expected one; or a result is damaged."""
 
 
 def arrays(path: str | Path, description: str, advice: str) -> dict[str, np.ndarray]:

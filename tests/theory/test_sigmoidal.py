@@ -271,6 +271,12 @@ def test_measured_occupancies_are_the_peaks_where_codes_are_sharp(four_codes):
     measured = sigmoidal.measured_occupancies(four_codes, codes)
     assert measured.sum() == pytest.approx(1)
     np.testing.assert_allclose(measured, [four_codes.occupancy(code) for code in codes], atol=2e-3)
+    restricted = sigmoidal.solve(classes(60, one_hot(0.5)), 0.01, codes=[[1, 1, 0], [1, 0, 1], [0, 1, 1]])
+    by_laplace = sigmoidal.solve(classes(60, one_hot(0.5)), 0.01, method="laplace")
+    for solution, wrong in ((restricted, "restricted"), (by_laplace, "Laplace"), (four_codes, "codes")):
+        for function in (sigmoidal.measured_occupancies, sigmoidal.occupancy_covariance):
+            with pytest.raises(ValueError, match=wrong):
+                function(solution, codes[:, :2] if wrong == "codes" else codes)
 
 
 def test_measured_occupancies_are_those_of_single_neurons_below_the_critical_temperature():
@@ -297,7 +303,7 @@ def test_measured_occupancies_are_those_of_single_neurons_below_the_critical_tem
 
 
 def test_occupancies_fluctuate_as_in_gaussian_conditioning(four_codes):
-    """Neurons drawn from the theory in groups, and only what is uncorrelated with the statistics kept."""
+    """One output, by sums over a grid and Gauss–Hermite; and for three outputs, what must hold of any."""
     codes = np.array(list(product((False, True), repeat=3)))
     task = classes(40, [[1.0], [0.2]], (0.5, 0.5))
     pairs = np.array(list(product((False, True), repeat=2)))

@@ -366,12 +366,10 @@ def _iterate(posterior, settings, streams, state, temperatures):
     flat = jax.tree.map(
         lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (streams.chains, state.weights, *spread)
     )
-    if math.prod(shape) == 1:  # compiles faster than vmap over one
-        moved = jax.tree.map(lambda leaf: leaf[None], one(*jax.tree.map(lambda leaf: leaf[0], flat)))
-    elif _one_after_the_other(state.weights):
+    if math.prod(shape) > 1 and _one_after_the_other(state.weights):
         moved = jax.lax.map(lambda arguments: one(*arguments), flat)
     else:
-        moved = jax.vmap(one)(*flat)
+        moved = _over_chains(one, *flat)
     weights, info, accepted = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), moved)
     if len(temperatures) > 1:
         exchange = functools.partial(_moves.exchange, posterior=posterior, temperatures=temperatures)
@@ -481,11 +479,7 @@ def _sample_block(posterior, new, settings, streams, state, target, block, thinn
         keys = streams.predictions
         if new is not None:
             keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(keys)
-        observe = functools.partial(_observe, posterior, new, settings)
-        if len(keys) == 1:  # as in `_iterate`
-            kept, sums = jax.lax.map(lambda chain: observe(*chain), (keys, cold))
-        else:
-            kept, sums = jax.vmap(observe)(keys, cold)
+        kept, sums = _over_chains(functools.partial(_observe, posterior, new, settings), keys, cold)
         means = jax.tree.map(lambda total, term: total + term.astype(total.dtype), state.means, sums)
         return state._replace(means=means), out | kept
 
@@ -513,6 +507,14 @@ def _observe(posterior, new: NewInputs | None, settings, key, weights):
         kept["predicted"] = prediction.outputs
         sums["test_kernel"] = posterior.network.kernel(prediction.preactivations[-1])
     return kept, sums
+
+
+def _over_chains(function, *arguments):
+    """The function vmapped over the leading axis; one chain is passed as it is, which compiles faster."""
+    if len(jax.tree.leaves(arguments)[0]) > 1:
+        return jax.vmap(function)(*arguments)
+    result = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
+    return jax.tree.map(lambda leaf: leaf[None], result)
 
 
 def _chains_first(array):

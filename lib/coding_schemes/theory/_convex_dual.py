@@ -265,11 +265,15 @@ def adaptive_lattice(log_density, lower, upper, scale, spacing=SPACING, cutoff=C
     return ((2 * cubes[:, None, :] + corners) * step).reshape(-1, m)
 
 
+def lattice_statistics(lattice: Lattice, problem) -> np.ndarray:
+    """What t is conjugate to, n_c L'(s_c) a, at every lattice point, flattened to (n, Cm)."""
+    products = lattice.means[:, :, None] * lattice.points[:, None, :] * problem.counts[:, None]
+    return products.reshape(len(products), -1)
+
+
 def _quadrature_integral(field, problem, side) -> Integral:
     lattice = lattice_rule(field, problem, side)
-    scale = np.repeat(problem.counts, field.shape[1])
-    products = lattice.means[:, :, None] * lattice.points[:, None, :]
-    statistics = products.reshape(len(products), -1) * scale
+    statistics = lattice_statistics(lattice, problem)
     mean = lattice.weights @ statistics
     covariance = (statistics * lattice.weights[:, None]).T @ statistics - np.outer(mean, mean)
     within = lattice.weights[:, None] * lattice.variances * problem.counts

@@ -58,6 +58,7 @@ from coding_schemes.theory._convex_dual import (
     assigned_lattice,
     dual,
     lattice_rule,
+    lattice_statistics,
     make_problem,
     newton,
 )
@@ -560,14 +561,16 @@ def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
     two differ only where a class is neither on nor off, as below the critical temperature.
 
     Args:
-        solution: a solved scheme, by quadrature.
+        solution: a solved scheme, by quadrature and unrestricted.
         codes: rows of C booleans, shape (k, C).
 
     Returns:
         The fractions, shape (k,).
 
     Raises:
-        ValueError: codes of the wrong shape, or a solution by Laplace's formula.
+        ValueError: codes of the wrong shape, a solution by Laplace's formula, or a restricted scheme.
+
+    Source: the book's own; paper A assigns codes to peaks.
     """
     lattice, found = _code_probabilities(solution, codes)
     return lattice.weights @ found
@@ -591,17 +594,13 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
         Shape (k, k).
 
     Raises:
-        ValueError: as `measured_occupancies`; or a restricted scheme.
+        ValueError: as `measured_occupancies`.
 
     Source: the book's own; independent neurons are paper A's picture.
     """
-    if solution.restriction is not None:
-        raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
     lattice, found = _code_probabilities(solution, codes)
     hessian = dual(solution.dual_field, solution.problem, "quadrature", [None], None)[2]
-    scale = np.repeat(solution.problem.counts, solution.dual_field.shape[1])
-    products = lattice.means[:, :, None] * lattice.points[:, None, :]
-    statistics = products.reshape(len(products), -1) * scale
+    statistics = lattice_statistics(lattice, solution.problem)
     fractions, weighted = lattice.weights @ found, (found * lattice.weights[:, None]).T
     mixed = weighted @ statistics - np.outer(fractions, lattice.weights @ statistics)
     free = np.diag(fractions) - np.outer(fractions, fractions)
@@ -616,6 +615,8 @@ def _code_probabilities(solution, codes):
         raise ValueError(f"codes: got shape {codes.shape}, needs rows of {len(problem.counts)} booleans")
     if solution.method == "laplace":
         raise ValueError("solution: needs one by quadrature, got one by Laplace's formula")
+    if solution.restriction is not None:
+        raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
     lattice = lattice_rule(solution.dual_field, problem, None)
     active = ndtr(
         (lattice.means - site.threshold) * np.sqrt(problem.counts / np.maximum(lattice.variances, 1e-12))
