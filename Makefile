@@ -8,7 +8,7 @@ PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14,$(if \
   $(shell $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo yes),$(name))))
-JOB := $(PY) -m book_pipeline
+JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
 OWN := PRESET SEED NAME PARAMS PYTHON BROWSER_TESTS
@@ -26,7 +26,7 @@ help: ## this list
 	@echo "make bench                       side-by-side benchmarks"
 	@echo "make test-pages [PRESET=quick]   page tests on the built book"
 	@echo "make accept-verdicts [PRESET=quick]  put the scoreboard's verdicts on record"
-	@echo "make lock                        resolve requirements.in again"
+	@echo "make lock                        resolve the dependencies in pyproject.toml again"
 	@echo "make clean                       delete everything built (the environment in .venv stays)"
 
 setup:
@@ -73,11 +73,11 @@ bench: setup ## benchmarks, with the other packages in an environment of their o
 accept-verdicts: setup ## record the scoreboard's verdicts
 	@$(JOB) accept-verdicts --preset "$(PRESET)"
 
-lock: ## resolve requirements.in into requirements.lock and environment.yml
+lock: ## resolve pyproject.toml into requirements.lock and environment.yml
 	@test -x $(UV) || $(MAKE) setup
 	@env -u PIP_FIND_LINKS $(UV) pip compile --quiet --generate-hashes --universal --fork-strategy fewest --python-version 3.11 \
-	  --no-header --no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements.in
-	@$(PY) -m book_pipeline.environment
+	  --no-header --no-emit-index-url --no-emit-find-links --all-extras --output-file requirements.lock pyproject.toml
+	@$(PY) -m companion.pipeline.environment
 
 dag: setup ## picture of the pipeline's jobs, as Graphviz text
 	@$(PY) -m snakemake --profile profiles/default --dag --forceall

@@ -37,21 +37,21 @@ if os.environ.setdefault("NPROC", "1") == "1":
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[_name] = "1"
 
-import arviz
 import blackjax
 import jax
 import jax.numpy as jnp
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+from arviz_stats.base import array_stats
 
 jax.config.update("jax_enable_x64", True)
 
 from _machine import processor
 from coding_schemes import coding, networks, posterior, sampling, tasks, theory
-from coding_schemes.plotting import COLORS, theme
 from coding_schemes.sampling import moves
 from coding_schemes.sampling.hmc import standard_normal
+from companion.figures import COLORS, theme
 
 RESULTS = Path(__file__).parent / "results"
 RATIOS = (0.5, 0.25, 0.25)
@@ -99,7 +99,12 @@ OBSERVABLES = ("energy", "training error", "readouts' second moment")
 
 def effective(series):
     """ESS of each observable; series (observables, samples) or with chains in between."""
-    return np.array([float(arviz.ess(np.atleast_2d(np.asarray(s, dtype=float)))) for s in series])
+    return np.array(
+        [
+            float(array_stats.ess(np.atleast_2d(np.asarray(s, dtype=float)), chain_axis=0, draw_axis=1))
+            for s in series
+        ]
+    )
 
 
 def equilibrium(given, more, length):

@@ -36,11 +36,12 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from coding_schemes import claims, coding, plotting, presets, tasks
+from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from coding_schemes.theory import gaussian_process, linear
+from companion import claims, figures, presets
 from myst_nb import glue
 from scipy import stats
 
@@ -176,8 +177,8 @@ assert theory.converged
 # %% tags=["hide-input"]
 readouts, activations = shallow.readouts[0, -1], shallow.preactivations[0][0, -1]
 order = coding.sort_by_activity(activations)
-plotting.publish(
-    plotting.network_sample,
+figures.publish(
+    figures.network_sample,
     "one_network",
     description="Readouts, activations and outputs of one sampled linear network: a graded, analog code",
     readouts=readouts[order],
@@ -250,14 +251,14 @@ def normal_density(variances, num_points=201):
 
 
 grid, density = normal_density(np.diag(theory.readout_covariance))
-plotting.publish(
-    plotting.readout_histogram,
+figures.publish(
+    figures.readout_histogram,
     "readout_posterior",
     description="Sampled readout weights of each output as histograms under the Gaussian of the theory",
     readouts=shallow.readouts[:, ::20].reshape(-1, 3),
     grid=grid,
     density=density,
-    color=plotting.COLORS["linear"],
+    color=figures.COLORS["linear"],
 )
 
 # %% [markdown]
@@ -371,8 +372,8 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.scaling_plot,
+figures.publish(
+    figures.scaling_plot,
     "readout_norm",
     description="Squared readout norm per neuron against P: flat with scaled prior variance, growing without",
     sizes=sizes,
@@ -381,7 +382,7 @@ plotting.publish(
     exponents=[fit.exponent for fit in fits],
     prefactors=[fit.prefactor for fit in fits],
     names=[r"$\sigma_a^2 = 1/P$", r"$\sigma_a^2 = 1$"],
-    colors=[plotting.COLORS["non-lazy"], plotting.COLORS["control"]],
+    colors=[figures.COLORS["non-lazy"], figures.COLORS["control"]],
     xlabel="training inputs $P = N$",
     ylabel=r"$\langle |a_i|^2 \rangle$",
 )
@@ -483,8 +484,8 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.kernel_matrices,
+figures.publish(
+    figures.kernel_matrices,
     "kernels_by_layer",
     description="Kernels of layers 1 to 3, sampled above theory: class blocks emerge with depth",
     kernels=np.concatenate([[k.mean(0) for k in deep[3].kernels], deep_theory[3].kernels[1:]]),
@@ -495,8 +496,8 @@ plotting.publish(
 # %% tags=["hide-input"]
 activations = np.stack([z[0, -1] for z in deep[3].preactivations])
 activations = np.stack([z[coding.sort_by_activity(z)] / z.std() for z in activations])
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "activations_by_layer",
     description="Activations in layers 1 to 3 of one sample: the class blocks stand out only in the last",
     activations=activations,
@@ -556,8 +557,8 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.trace_plot,
+figures.publish(
+    figures.trace_plot,
     "readout_paths",
     description="Readouts of three neurons over the run, each wandering through the whole Gaussian",
     times=np.arange(long.readouts.shape[1]),
@@ -650,8 +651,8 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.class_error_bars,
+figures.publish(
+    figures.class_error_bars,
     "generalization_error",
     description="Generalisation error per class: samples and theory agree, the Gaussian process is above",
     sampled=total["sampled"],
@@ -659,14 +660,14 @@ plotting.publish(
     theory=total["theory"],
     gaussian_process=total["gp"],
     names=[f"digit {name}" for name in digits.class_names],
-    color=plotting.COLORS["linear"],
+    color=figures.COLORS["linear"],
 )
 
 # %% tags=["hide-input"]
 shown = np.sort(np.random.default_rng(seed).choice(settings.num_test, 100, replace=False))
 shown = shown[np.argsort(digits.test_labels[shown], kind="stable")]
-plotting.publish(
-    plotting.output_traces,
+figures.publish(
+    figures.output_traces,
     "mean_predictor",
     description="Mean predictor on 100 test images: samples on the theory's line",
     outputs=sampled_mean[shown],
@@ -708,8 +709,8 @@ claims.record(
     note="" if passed else "widths too small for the leading order in 1/N",
     control=claims.Control("exponent 0, as of a lazy network", fit.exponent, abs(fit.exponent) < 0.1),
 )
-plotting.publish(
-    plotting.scaling_plot,
+figures.publish(
+    figures.scaling_plot,
     "predictor_variance",
     description="Predictor variance against width, samples and theory, falling as 1/N",
     sizes=widths,
@@ -717,7 +718,7 @@ plotting.publish(
     exponents=[fit.exponent, claims.fit_power_law(widths, predicted).exponent],
     prefactors=[fit.prefactor, claims.fit_power_law(widths, predicted).prefactor],
     names=["samples", "theory"],
-    colors=[plotting.COLORS["linear"], plotting.COLORS["theory"]],
+    colors=[figures.COLORS["linear"], figures.COLORS["theory"]],
     ylabel="predictor variance",
 )
 
@@ -742,8 +743,8 @@ claims.record(
     note="" if alignment > 0.99 else "the averaged kernel is still noisy",
     control=claims.Control("the unlearned kernel K0", unlearned, unlearned > 0.99),
 )
-plotting.publish(
-    plotting.kernel_matrices,
+figures.publish(
+    figures.kernel_matrices,
     "test_kernel",
     description="Feature kernel on 100 test images, sampled and predicted",
     kernels=[test_kernel[np.ix_(shown, shown)], theory_kernel[np.ix_(shown, shown)]],

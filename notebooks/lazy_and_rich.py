@@ -39,11 +39,12 @@ jax.config.update("jax_enable_x64", True)
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from coding_schemes import claims, coding, plotting, presets, tasks
+from coding_schemes import coding, tasks
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from coding_schemes.theory import gaussian_process, linear
+from companion import claims, figures, presets
 from myst_nb import glue
 from scipy import stats
 
@@ -296,8 +297,8 @@ shades = dict(zip(schemes, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
 
 def publish_scaling(row, name, description, ylabel, **theory):
     """One measured row against the width with its fitted power laws; lazy networks in grey."""
-    plotting.publish(
-        plotting.scaling_plot,
+    figures.publish(
+        figures.scaling_plot,
         name,
         description=description,
         sizes=sizes,
@@ -306,9 +307,7 @@ def publish_scaling(row, name, description, ylabel, **theory):
         exponents=[fits[row, *pair].exponent for pair in shown],
         prefactors=[fits[row, *pair].prefactor for pair in shown],
         names=[f"{scheme}, {scaling}" for scheme, scaling in shown],
-        colors=[
-            shades[scheme] if scaling == "lazy" else plotting.COLORS[scheme] for scheme, scaling in shown
-        ],
+        colors=[shades[scheme] if scaling == "lazy" else figures.COLORS[scheme] for scheme, scaling in shown],
         xlabel="width $N = P$",
         ylabel=ylabel,
         **theory,
@@ -404,8 +403,8 @@ publish_scaling(
 activations = {pair: features(samples, pair[0])[0, -1] for pair, samples in largest.items()}
 kernels = {pair: kernels_of(phi) for pair, phi in activations.items()}
 pairs = [(scheme, scaling) for scaling in scalings for scheme in schemes]
-plotting.publish(
-    plotting.kernel_matrices,
+figures.publish(
+    figures.kernel_matrices,
     "kernels",
     description="Kernels of lazy networks show no classes; those of rich ones show the same two blocks",
     kernels=[kernels[pair] / np.trace(kernels[pair]) * N for pair in pairs],
@@ -466,8 +465,8 @@ def forty(phi, labels):
 
 for scaling in scalings:
     shown_phi = [forty(activations[scheme, scaling], task.labels) for scheme in schemes]
-    plotting.publish(
-        plotting.activation_matrix,
+    figures.publish(
+        figures.activation_matrix,
         f"activations_{scaling}",
         description=f"Activations of forty neurons of each {scaling} network, inputs sorted by class",
         activations=[phi / np.quantile(np.abs(phi), 0.99) for phi in shown_phi],
@@ -558,8 +557,8 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "rotated",
     description="Activations of forty sigmoidal neurons before and after a rotation: the blocks are gone",
     activations=[forty(versions[name], task.labels) for name in ("original", "rotated")],

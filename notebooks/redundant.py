@@ -41,11 +41,13 @@ from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
-from coding_schemes import atlas, claims, coding, paths, plotting, presets, schemes, tasks
+from coding_schemes import coding, paths, schemes, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import diagnostics, sample
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
+from companion import claims, figures, presets
+from experiments import atlas
 from IPython.display import HTML, Markdown
 from myst_nb import glue
 from scipy import stats
@@ -289,8 +291,8 @@ glue("verdict", diagnostics.convergence(samples, posterior).verdict, display=Fal
 activations = np.asarray(posterior.network.phi(samples.preactivations[0][0, -1]))
 order = coding.sort_by_code(coding.codes(activations, task.labels), activations)
 last_outputs = posterior.network.readout_scale * activations.T @ samples.readouts[0, -1]
-plotting.publish(
-    plotting.network_sample,
+figures.publish(
+    figures.network_sample,
     "one_network",
     description="Readouts, activations and outputs of one sampled sigmoidal network: a few groups of neurons",
     readouts=samples.readouts[0, -1][order],
@@ -392,14 +394,14 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.readout_histogram,
+figures.publish(
+    figures.readout_histogram,
     "readout_posterior",
     description="Sampled readout weights of each output as histograms under the peaks of the theory",
     readouts=samples.readouts[:, ::10].reshape(-1, 3),
     grid=grid,
     density=densities,
-    color=plotting.COLORS["sigmoidal"],
+    color=figures.COLORS["sigmoidal"],
 )
 
 # %% [markdown]
@@ -435,14 +437,14 @@ claims.record(
 
 # %% tags=["hide-input"]
 grid = np.linspace(-4, 5, 361)
-plotting.publish(
-    plotting.density_comparison,
+figures.publish(
+    figures.density_comparison,
     "preactivations",
     description="Preactivations of neurons with code 1-1-0 on class 0, samples under the theory's density",
     samples=values[:20000],
     grid=grid,
     density=sigmoidal.preactivation_density(theory, row, 0, grid),
-    colors=[plotting.COLORS["sigmoidal"]],
+    colors=[figures.COLORS["sigmoidal"]],
 )
 
 
@@ -502,8 +504,8 @@ measured, bars = np.transpose(on_line, (1, 0, 2))
 
 # %% tags=["hide-input"]
 drawn = curves.max(0) > 0.01
-plotting.publish(
-    plotting.occupancy_lines,
+figures.publish(
+    figures.occupancy_lines,
     "transitions",
     description="Fractions of neurons with each code over the target of the other classes; points on lines",
     grid=line,
@@ -567,8 +569,8 @@ fractions = {place: occupancies(run, posterior.task.labels) for place, (posterio
 # %% tags=["hide-input"]
 predicted = {y: shares(solve(S, y)) for y in settings.targets}
 bars = np.array([[*(fractions[w, y].mean((0, 1)) for w in WAYS), predicted[y]] for y in settings.targets])
-plotting.publish(
-    plotting.occupancy_bars,
+figures.publish(
+    figures.occupancy_bars,
     "ways",
     description="Codes of networks reached fast, slowly, planted and with recoding, beside the theory's",
     fractions=bars,
@@ -717,8 +719,8 @@ if small:
 if small:
     small_size = settings.exchange[0]
     small_theory = {y: shares(solve(small_size, y)) for y in settings.targets}
-    plotting.publish(
-        plotting.occupancy_bars,
+    figures.publish(
+        figures.occupancy_bars,
         "ways_small",
         description="The same for networks of 16 neurons, with replica exchange: it agrees with recoding",
         fractions=np.array(
@@ -805,7 +807,7 @@ claims.record(
 # ### Phase diagram
 #
 # Colour: the theory's effective number of codes, $\exp(-\sum_\gamma P_\gamma\log P_\gamma)$, at $P = 100$
-# (solved beforehand by `python -m coding_schemes.atlas`). Points: sampled networks in the same colours. The
+# (solved beforehand by `python -m experiments.atlas`). Points: sampled networks in the same colours. The
 # check holds each point against the theory at its own $y_-$, $T$ and $P$, solved here. A point just below the
 # critical temperature, the hardest place, is recorded by itself: there a class is neither on nor off for
 # many neurons, and which code a *neuron* shows is another question than which code its *peak* has.
@@ -830,8 +832,8 @@ all_runs = runs + warm_runs + more
 # %% tags=["hide-input"]
 here = np.array([occupancies(run, p.task.labels).mean((0, 1)) for p, run in all_runs])
 there = np.array([shares(solve(S, y, temp)) for y, temp in places])
-plotting.publish(
-    plotting.phase_map,
+figures.publish(
+    figures.phase_map,
     "phase_diagram",
     description="Effective number of codes over y₋ and temperature, theory as colour, samples as points",
     horizontal=leaves["targets"],
@@ -1008,16 +1010,16 @@ if layered is not None:
 
 # %% tags=["hide-input"]
 sorted_layers = [phi[0][coding.sort_by_code(c[0], phi[0])] for phi, c in zip(layers, deep_codes, strict=True)]
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "deep_activations",
     description="Activations of three hidden layers, neurons sorted by code: sharper groups in later layers",
     activations=sorted_layers,
     labels=deep_task.labels,
     titles=["layer 1", "layer 2", "layer 3"],
 )
-plotting.publish(
-    plotting.kernel_matrices,
+figures.publish(
+    figures.kernel_matrices,
     "deep_kernels",
     description="Kernels of the three layers: the blocks of the classes stand out more and more",
     kernels=[phi[0].T @ phi[0] / len(phi[0]) for phi in layers],

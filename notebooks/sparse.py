@@ -40,11 +40,12 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from coding_schemes import claims, coding, plotting, presets, tasks
+from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import compare_ends, plot_two_ended, sample
+from coding_schemes.sampling import compare_ends, sample
 from coding_schemes.theory import relu, relu_squared
+from companion import claims, figures, presets
 from myst_nb import glue
 
 # runs start at the prior, far from equilibrium, with the step size of equilibrium: the first few diverge
@@ -283,8 +284,8 @@ planted = draw(task, 200, network, relu.draw_network(theory, task.labels, rng))
 # %% tags=["hide-input"]
 last = samples.readouts[0, -1], np.maximum(samples.preactivations[0][0, -1], 0)
 order = coding.sort_by_activity(last[1])[:9]
-plotting.publish(
-    plotting.network_sample,
+figures.publish(
+    figures.network_sample,
     "one_network",
     description="Nine most active neurons of a sampled ReLU network: three outliers, one per class",
     readouts=last[0][order],
@@ -342,8 +343,8 @@ claims.record(
     note=both.verdict,
     control=claims.Control("500 Langevin steps", max(apart.difference.values()), apart.agree),
 )
-plotting.publish(
-    plot_two_ended,
+figures.publish(
+    figures.plot_two_ended,
     "two_ends",
     description="Energy, training error, readouts and outliers along the runs from both ends",
     **both.arrays(("energy", "squared_error", "readout_sq_0", "num_outliers")),
@@ -422,8 +423,8 @@ half = samples.readouts[:, 50:]
 is_bulk = ~coding.outliers(np.maximum(samples.preactivations[0][:, 50:], 0), task.labels).mask
 width = np.sqrt(theory.bulk_readout_covariance[0, 0])
 grid = theory.bulk_readout[0] + width * np.linspace(-4.5, 4.5, 200)
-plotting.publish(
-    plotting.sparse_population,
+figures.publish(
+    figures.sparse_population,
     "readout_posterior",
     description="Readouts of the first output: a narrow bulk on its density, three outliers on theirs",
     bulk=half[..., 0][is_bulk][:: max(1, is_bulk.sum() // 20_000)],
@@ -436,8 +437,8 @@ plotting.publish(
 # %% tags=["hide-input"]
 first = samples.preactivations[0][:, 50:][..., 0]  # on one input of class 0
 grid = np.linspace(-4, 4, 200)
-plotting.publish(
-    plotting.sparse_population,
+figures.publish(
+    figures.sparse_population,
     "preactivation_posterior",
     description="Preactivations on class 0: the bulk's density, one outlier far beyond it",
     bulk=first[is_bulk][:: max(1, is_bulk.sum() // 20_000)],
@@ -519,8 +520,8 @@ claims.record(
     note="" if passed else "corrections of relative order 1/N bend the power law at the smallest widths",
     control=claims.Control("activation of the bulk", exponents[2], claims.within(exponents[2], 0.5, 0.03, 1)),
 )
-plotting.publish(
-    plotting.scaling_plot,
+figures.publish(
+    figures.scaling_plot,
     "outlier_scaling",
     description="Readout and preactivation of an outlier grow as the root of the width, the bulk does not",
     sizes=widths,
@@ -528,7 +529,7 @@ plotting.publish(
     exponents=exponents,
     prefactors=[fit.prefactor for fit in fits],
     names=["outlier readout |a|", "outlier preactivation z", "bulk activation"],
-    colors=[plotting.COLORS["relu"], plotting.COLORS["non-lazy"], plotting.COLORS["prior"]],
+    colors=[figures.COLORS["relu"], figures.COLORS["non-lazy"], figures.COLORS["prior"]],
     theory=table[:, 1].T,
     ylabel="size on class 0",
 )
@@ -651,15 +652,15 @@ longest = max(len(times) for _, times, _ in runs)
 times, numbers = (
     np.stack([np.pad(run[k], (0, longest - len(run[k])), mode="edge") for run in runs]) for k in (1, 2)
 )
-plotting.publish(
-    plotting.coarsening,
+figures.publish(
+    figures.coarsening,
     "coarsening",
     description="Outliers merging over logarithmic time, long after zero loss, and far sooner with moves",
     times=times,
     counts=numbers,
     zero_loss=np.concatenate([zero, moved_zero, wide_zero]),
     names=[name for name, _, _ in runs],
-    colors=[plotting.COLORS["relu"], plotting.COLORS["samples"], plotting.COLORS["non-lazy"]],
+    colors=[figures.COLORS["relu"], figures.COLORS["samples"], figures.COLORS["non-lazy"]],
 )
 
 # %% [markdown]
@@ -745,8 +746,8 @@ claims.record(
 
 # %% tags=["hide-input"]
 sampled_number = np.array([number.mean() for number, *_ in swept])
-plotting.publish(
-    plotting.parameter_sweep,
+figures.publish(
+    figures.parameter_sweep,
     "number_of_outliers",
     description="Number of outliers, classes of each, and free directions over the target of other classes",
     parameter=y_grid,
@@ -760,8 +761,8 @@ plotting.publish(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.parameter_sweep,
+figures.publish(
+    figures.parameter_sweep,
     "bulk_activations",
     description="Mean activation of the bulk on each class over the target: samples and leading-order theory",
     parameter=y_grid,
@@ -952,8 +953,8 @@ claims.record(
 # size and by our count; the published network is one sample of many.
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.layer_counts,
+figures.publish(
+    figures.layer_counts,
     "deep_counts",
     description="Number of outliers in each layer over the seeds",
     counts=layer_counts,
@@ -961,8 +962,8 @@ plotting.publish(
 
 # %% tags=["hide-input"]
 shown = [activations[0][coding.sort_by_activity(activations[0])[:12]] for activations in layers]
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "deep_activations",
     description="Twelve most active neurons of each layer of one network: outliers in all of them",
     activations=np.stack([phi / np.sqrt(np.square(phi).mean()) for phi in shown]),

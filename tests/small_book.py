@@ -95,7 +95,7 @@ def write(root):
 
 def pipeline(root, *arguments, check=True):
     """Run one command of the pipeline in a book; returns the finished process."""
-    command = [sys.executable, "-m", "book_pipeline", *arguments]
+    command = [sys.executable, "-m", "companion.pipeline", *arguments]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done

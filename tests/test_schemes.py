@@ -6,8 +6,9 @@ import re
 import jax
 import numpy as np
 import pytest
-from coding_schemes import atlas, coding, networks, posterior, schemes, tasks
+from coding_schemes import coding, networks, posterior, schemes, tasks
 from coding_schemes.theory import sigmoidal
+from experiments import atlas
 
 
 def _posterior(size=40, depth=1, **options):

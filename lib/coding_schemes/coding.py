@@ -7,8 +7,8 @@ code is the set of classes that activate a neuron, kept as booleans (…, N, C) 
 from collections.abc import Callable
 from typing import NamedTuple
 
-import arviz
 import numpy as np
+from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike
 from scipy.stats import binomtest, kstest, kstwo
 
@@ -466,7 +466,7 @@ def autocorrelation_time(series: ArrayLike) -> np.ndarray:
     flat = series.reshape(*series.shape[:2], -1)
     draws = series.shape[0] * series.shape[1]
     constant = np.ptp(flat, axis=(0, 1)) == 0
-    ess = arviz.ess(arviz.convert_to_dataset({"x": flat}))["x"].to_numpy()
+    ess = array_stats.ess(flat, chain_axis=0, draw_axis=1)
     return np.where(constant, np.nan, draws / ess).reshape(series.shape[2:])
 
 

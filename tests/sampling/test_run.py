@@ -351,7 +351,7 @@ def test_chains_spread_over_devices():
     script = """
         import jax, numpy as np
         jax.config.update("jax_enable_x64", True)
-        from coding_schemes import tasks, networks, posterior, sampling
+        from coding_schemes import networks, posterior, sampling, tasks
         given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), networks.Network(1, 6, "sigmoidal"), 0.1)
         samples = sampling.sample(
             given, jax.random.key(0), num_samples=6, num_chains=2, num_warmup=8, progress=False

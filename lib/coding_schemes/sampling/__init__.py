@@ -17,8 +17,9 @@
   needed; preactivations are chains × samples × N × P numbers, mean_outputs and kernels one mean per chain.
 - `predict_inputs=X` gives `samples.predictions`: outputs of every sample, mean, variance, mean test kernel,
   class_error(labels, targets).
-- `found = convergence(samples, posterior)` has `found.verdict`, one line, and a figure,
-  `plot_convergence(**found.arrays())`; `two_ended(posterior, key, planted, …)` likewise, `plot_two_ended`;
+- `found = convergence(samples, posterior)` has `found.verdict`, one line, and arrays for its figure,
+  `companion.figures.plot_convergence(**found.arrays())`;
+  `two_ended(posterior, key, planted, …)` likewise, `plot_two_ended`;
   `compare_ends(prior, planted, posterior)` where both runs are there already.
 """
 
@@ -27,8 +28,6 @@ from coding_schemes.sampling.diagnostics import (
     TwoEnded,
     compare_ends,
     convergence,
-    plot_convergence,
-    plot_two_ended,
     two_ended,
 )
 from coding_schemes.sampling.run import Predictions, SampleInfo, Samples, sample
@@ -41,8 +40,6 @@ __all__ = [
     "TwoEnded",
     "compare_ends",
     "convergence",
-    "plot_convergence",
-    "plot_two_ended",
     "sample",
     "two_ended",
 ]

@@ -1,20 +1,16 @@
 """Is it equilibrium? R-hat and ESS of what the book measures, and the two-ended check."""
 
-import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-import arviz
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
+from arviz_stats.base import array_stats
 from jax import Array
-from matplotlib.figure import Figure
 
 from coding_schemes import coding
 from coding_schemes.networks import is_bounded
-from coding_schemes.plotting import COLORS
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling.run import FROZEN, Samples, sample
 
@@ -224,62 +220,6 @@ def compare_ends(
     return TwoEnded(prior, planted, first, second, difference, z_score, not failing, verdict)
 
 
-def plot_two_ended(names: np.ndarray, prior: np.ndarray, planted: np.ndarray, verdict: str = "") -> Figure:
-    """Traces of observables from both ends, one panel each; a thin line per chain.
-
-    Args:
-        names: of the observables, (K,).
-        prior: series from the prior, shape (K, chains, samples).
-        planted: series from the planted state, same shape.
-        verdict: title.
-
-    Returns:
-        The figure.
-    """
-    figure, axes = _panels(names, verdict)
-    for axis, first, second in zip(axes, prior, planted):
-        for series, name, label in ((first, "prior", "from the prior"), (second, "theory", "planted")):
-            axis.plot(np.transpose(series), color=COLORS[name], linewidth=0.8, alpha=0.8)
-            axis.plot([], [], color=COLORS[name], label=label)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    return figure
-
-
-def plot_convergence(
-    names: np.ndarray, series: np.ndarray, rhat: np.ndarray, ess: np.ndarray, verdict: str = ""
-) -> Figure:
-    """Traces of observables, one panel each with R-hat and ESS; a thin line per chain.
-
-    Args:
-        names: of the observables, (K,).
-        series: shape (K, chains, samples).
-        rhat: of each observable, (K,).
-        ess: of each observable, (K,).
-        verdict: title.
-
-    Returns:
-        The figure.
-    """
-    figure, axes = _panels(names, verdict)
-    for axis, values, scale_reduction, size in zip(axes, series, rhat, ess):
-        axis.plot(np.transpose(values), linewidth=0.8, alpha=0.8)
-        axis.set_title(f"R-hat {scale_reduction:.3f}, ESS {size:.0f}", fontsize="small")
-    return figure
-
-
-def _panels(names: np.ndarray, title: str) -> tuple[Figure, np.ndarray]:
-    rows = -(-len(names) // 2)
-    figure, axes = plt.subplots(
-        rows, min(len(names), 2), figsize=(6.4, 2.1 * rows + 0.5), squeeze=False, layout="constrained"
-    )
-    for axis, name in zip(axes.flat, names):
-        axis.set(xlabel="sample", ylabel=str(name).replace("_", " "))
-    for axis in axes.flat[len(names) :]:
-        axis.remove()
-    figure.suptitle("\n".join(textwrap.wrap(str(title), 80)), fontsize="small")
-    return figure, axes.flat[: len(names)]
-
-
 def _most(values: dict[str, float], count: int = 4) -> tuple[str, ...]:
     """Names with the largest finite values."""
     finite = [name for name in values if np.isfinite(values[name])]
@@ -295,7 +235,7 @@ def _rhat(values: np.ndarray) -> float:
         return float("nan")
     if np.all(values == values[:, :1]):
         return float("inf")  # every chain frozen at its own value
-    return float(arviz.rhat(np.asarray(values, dtype=float)))
+    return float(array_stats.rhat(np.asarray(values, dtype=float), chain_axis=0, draw_axis=1))
 
 
 def _ess(values: np.ndarray) -> float:
@@ -303,7 +243,7 @@ def _ess(values: np.ndarray) -> float:
         return float("nan")
     if np.all(values == values[:, :1]):
         return float(len(values))
-    return float(arviz.ess(np.asarray(values, dtype=float)))
+    return float(array_stats.ess(np.asarray(values, dtype=float), chain_axis=0, draw_axis=1))
 
 
 def _standard_error(values: np.ndarray) -> float:

@@ -3,9 +3,9 @@
 Also the reuse of features on classes never trained on, and the small result files that the generalisation
 chapter draws where the images they need do not come with the book:
 
-    python -m coding_schemes.generalization cifar --output data/results/cifar10-three-classes.npz
-    python -m coding_schemes.generalization reuse --output data/results/reuse-digits.npz
-    python -m coding_schemes.generalization fashion --output data/results/fashion-mnist.npz
+    python -m experiments.generalization cifar --output data/results/cifar10-three-classes.npz
+    python -m experiments.generalization reuse --output data/results/reuse-digits.npz
+    python -m experiments.generalization fashion --output data/results/fashion-mnist.npz
 """
 
 import argparse
@@ -19,15 +19,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from numpy.typing import ArrayLike
-
 from coding_schemes import coding, data, paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import Samples, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear, mean_field
+from jax import Array
+from numpy.typing import ArrayLike
 
 TEMPERATURE = 0.01  # of the stored results, as in the chapter
 

@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 import yaml
-from coding_schemes import claims, paths
+from coding_schemes import paths
+from companion import claims
 
 CONTROL = claims.Control("labels shuffled", computed=0.9, passed=False)
 

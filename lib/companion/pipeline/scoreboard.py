@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from book_pipeline.project import BuildError, Project
+from companion.pipeline.project import BuildError, Project
 
 CLAIM_TYPE = "application/vnd.coding-schemes.claim+json"
 VERDICTS = ("reproduced", "partly", "not reproduced", "needs the full preset", "not yet")

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
+from coding_schemes import paths
 from IPython.display import display
 from numpy.typing import ArrayLike
 from scipy import stats
-
-from coding_schemes import paths
 
 MIME_TYPE = "application/vnd.coding-schemes.claim+json"
 """Type of the mime bundle under which a record lies in the executed notebook."""

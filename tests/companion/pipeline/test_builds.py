@@ -104,7 +104,7 @@ def test_killed_build_resumes(book, tmp_path):
     edit(book / "notebooks/even.py", "object()", "object")
     before = executed(book)
     build = subprocess.Popen(
-        [sys.executable, "-m", "book_pipeline", "build"], cwd=book, start_new_session=True
+        [sys.executable, "-m", "companion.pipeline", "build"], cwd=book, start_new_session=True
     )
     state = book / "_build/quick/progress/loud.json"
     wait_for(lambda: new_runs(book, before) == ["even"] and json.loads(state.read_text())["current"] == 1)
@@ -202,7 +202,7 @@ def test_chapter_runs_with_the_readers_parameters(book):
 def test_the_same_run_twice_at_once_waits_and_says_so(book):
     pipeline(book, "chapter", "even", "start=21")
     (lock,) = book.glob("_build/reruns/.even-*.lock")
-    command = [sys.executable, "-m", "book_pipeline", "chapter", "even", "start=21"]
+    command = [sys.executable, "-m", "companion.pipeline", "chapter", "even", "start=21"]
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         second = subprocess.Popen(command, cwd=book, stdout=subprocess.PIPE, text=True)

@@ -1,5 +1,5 @@
 import pytest
-from coding_schemes import presets
+from companion import presets
 
 QUICK = {"width": 50, "temperature": 0.1}
 PAPER = {"width": 200, "temperature": 0.01}

@@ -19,8 +19,8 @@ from nbclient.exceptions import CellExecutionError
 from papermill.parameterize import parameterize_notebook
 from traitlets.config import Config
 
-from book_pipeline.progress import Progress
-from book_pipeline.project import BUILD, BuildError, Chapter, Project
+from companion.pipeline.progress import Progress
+from companion.pipeline.project import BUILD, BuildError, Chapter, Project
 
 THREADS_PER_CHAPTER = 2  # fixed, whatever the machine: sums over threads must not depend on it
 

@@ -1,4 +1,4 @@
-from book_pipeline import docstrings
+from companion.pipeline import docstrings
 
 
 def processed(text):

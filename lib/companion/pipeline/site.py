@@ -13,8 +13,8 @@ import nbformat
 import plotly
 import yaml
 
-from book_pipeline import scoreboard
-from book_pipeline.project import BuildError, Project
+from companion.pipeline import scoreboard
+from companion.pipeline.project import BuildError, Project
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab

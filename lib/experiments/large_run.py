@@ -7,8 +7,8 @@ everything needed to go on is written to a checkpoint, so a killed run resumes w
 same numbers. Nothing of size P × P is ever formed: memory is O(P (N0 + L N)). With several devices the
 inputs are split among them.
 
-    python -m coding_schemes.large_run --num_inputs 2000 --num_epochs 10 --output cifar10-P2000.npz
-    python -m coding_schemes.large_run full --output cifar10-full.npz
+    python -m experiments.large_run --num_inputs 2000 --num_epochs 10 --output cifar10-P2000.npz
+    python -m experiments.large_run full --output cifar10-full.npz
 
 Source: paper A, Fig. 7 and "Parameters used in Figures". Deviations: HMC in place of Langevin dynamics (the
 same posterior, reached in fewer gradients), a start by minibatches, and the temperature, which paper A does
@@ -29,13 +29,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
 from coding_schemes import data, paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling.hmc import hmc_step, standard_normal
+from jax import Array
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 TARGET_ACCEPTANCE = 0.8
 NUM_STORED_NEURONS, NUM_STORED_INPUTS = 100, 1000

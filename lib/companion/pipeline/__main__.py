@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from book_pipeline.progress import Display, Progress, duration
-from book_pipeline.project import BUILD, BuildError, Project
+from companion.pipeline.progress import Display, Progress, duration
+from companion.pipeline.project import BUILD, BuildError, Project
 
 PAGES = "pages"  # name of the job that builds the pages
 
@@ -59,7 +59,7 @@ def build(arguments: argparse.Namespace) -> None:
 
 def execute(arguments: argparse.Namespace) -> None:
     """Run one chapter of the book."""
-    from book_pipeline import execution
+    from companion.pipeline import execution
 
     project = Project(Path.cwd(), arguments.preset)
     (chapter,) = [c for c in project.chapters if c.name == arguments.name]
@@ -69,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> None:
 
 def pages(arguments: argparse.Namespace) -> None:
     """Build the pages from executed chapters."""
-    from book_pipeline import site
+    from companion.pipeline import site
 
     project = Project(Path.cwd(), arguments.preset)
     with _reported(project.build, PAGES) as progress:
@@ -82,7 +82,7 @@ def pages(arguments: argparse.Namespace) -> None:
 
 def chapter(arguments: argparse.Namespace) -> None:
     """Run one chapter with the reader's own parameters."""
-    from book_pipeline import execution
+    from companion.pipeline import execution
 
     given = dict(_assignment(text) for text in arguments.parameters)
     project = Project(Path.cwd(), given.get("preset", arguments.preset))
@@ -100,7 +100,7 @@ def chapter(arguments: argparse.Namespace) -> None:
 
 def accept_verdicts(arguments: argparse.Namespace) -> None:
     """Put the verdicts of the executed chapters on record."""
-    from book_pipeline import scoreboard
+    from companion.pipeline import scoreboard
 
     project = Project(Path.cwd(), arguments.preset)
     for chapter in project.chapters:
@@ -122,13 +122,13 @@ def serve(arguments: argparse.Namespace) -> None:
 
 def launch_tree(arguments: argparse.Namespace) -> None:
     """Write the tree that Binder and Colab open."""
-    from book_pipeline import site
+    from companion.pipeline import site
 
     site.write_launch_tree(Project(Path.cwd(), arguments.preset), arguments.target)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m book_pipeline", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m companion.pipeline", description=__doc__)
     commands = parser.add_subparsers(required=True)
 
     def command(function: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:

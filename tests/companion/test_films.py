@@ -6,7 +6,7 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from coding_schemes import animation
+from companion import films
 
 
 def bars(frame, heights):
@@ -21,14 +21,12 @@ HEIGHTS = np.array([[1.0, 2.0], [2.0, 1.0], [1.5, 1.5]])
 @pytest.fixture
 def shown(monkeypatch):
     bundles = []
-    monkeypatch.setattr(animation, "display", lambda bundle, raw: bundles.append(bundle))
+    monkeypatch.setattr(films, "display", lambda bundle, raw: bundles.append(bundle))
     return bundles
 
 
 def test_page_holds_all_frames_and_a_still(shown):
-    animation.publish_animation(
-        bars, "bars", num_frames=3, still=1, description="two <bars>", heights=HEIGHTS
-    )
+    films.publish_animation(bars, "bars", num_frames=3, still=1, description="two <bars>", heights=HEIGHTS)
     (bundle,) = shown
     page = bundle["text/html"]
     frames = re.findall(r'"(iVBOR[^"]*)"', page)
@@ -45,7 +43,7 @@ def test_page_holds_all_frames_and_a_still(shown):
 def test_arrays_and_code_draw_the_still(shown, monkeypatch, tmp_path):
     monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path))
     monkeypatch.setenv("CODING_SCHEMES_CHAPTER", "dynamics")
-    animation.publish_animation(bars, "bars", num_frames=2, still=1, description="bars", heights=HEIGHTS)
+    films.publish_animation(bars, "bars", num_frames=2, still=1, description="bars", heights=HEIGHTS)
     with np.load(next(tmp_path.rglob("bars.npz"))) as stored:
         assert stored["frame"] == 1
         np.testing.assert_array_equal(stored["heights"], HEIGHTS)
@@ -56,4 +54,4 @@ def test_arrays_and_code_draw_the_still(shown, monkeypatch, tmp_path):
 def test_refuses(change, name):
     options = {"name": "bars", "num_frames": 3, "description": "", "heights": HEIGHTS} | change
     with pytest.raises(ValueError, match=name):
-        animation.publish_animation(bars, **options)
+        films.publish_animation(bars, **options)

@@ -6,12 +6,13 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from coding_schemes import data, generalization, tasks
+from coding_schemes import data, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import mean_field
+from experiments import generalization
 
-RESULTS = Path(__file__).parents[1] / "data" / "results"
+RESULTS = Path(__file__).parents[2] / "data" / "results"
 
 
 def test_code_transfer_of_pure_codes_and_of_noise():

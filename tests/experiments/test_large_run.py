@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from coding_schemes import data, large_run, tasks
+from coding_schemes import data, tasks
+from experiments import large_run
 
 SETTINGS = large_run.Settings(
     num_inputs=24, num_test=10, num_classes=3, width=12, num_annealing=2, num_blocks=4, num_averaged=2,

@@ -1,6 +1,6 @@
 """An atlas of redundant coding schemes over targets and temperatures, and the page to turn its leaves.
 
-    python -m coding_schemes.atlas --output data/results/redundant-atlas.npz
+    python -m experiments.atlas --output data/results/redundant-atlas.npz
 
 makes the stored atlas (some minutes on one core), which the redundant chapter shows with two sliders.
 """
@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from coding_schemes import coding, tasks
-from coding_schemes.plotting import CLASS_COLORS
 from coding_schemes.theory import sigmoidal
+from companion.figures import CLASS_COLORS
 
 TARGETS = np.linspace(-0.5, 0.7, 13)
 TEMPERATURES = np.geomspace(0.001, 0.3, 11)

@@ -7,6 +7,7 @@ import html
 import inspect
 import io
 import os
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
@@ -16,14 +17,13 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from coding_schemes import paths
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
-
-from coding_schemes import paths
 
 WIDTH = 6.4
 """Width of a figure in inches, for the book's text column; still readable on a phone."""
@@ -1058,3 +1058,59 @@ def phase_map(
     axis.legend(labelcolor="white", loc="upper right")
     figure.colorbar(mesh, label=colorbar_label)
     return figure
+
+
+def plot_two_ended(names: np.ndarray, prior: np.ndarray, planted: np.ndarray, verdict: str = "") -> Figure:
+    """Traces of observables from both ends, one panel each; a thin line per chain.
+
+    Args:
+        names: of the observables, (K,).
+        prior: series from the prior, shape (K, chains, samples).
+        planted: series from the planted state, same shape.
+        verdict: title.
+
+    Returns:
+        The figure.
+    """
+    figure, axes = _panels(names, verdict)
+    for axis, first, second in zip(axes, prior, planted):
+        for series, name, label in ((first, "prior", "from the prior"), (second, "theory", "planted")):
+            axis.plot(np.transpose(series), color=COLORS[name], linewidth=0.8, alpha=0.8)
+            axis.plot([], [], color=COLORS[name], label=label)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def plot_convergence(
+    names: np.ndarray, series: np.ndarray, rhat: np.ndarray, ess: np.ndarray, verdict: str = ""
+) -> Figure:
+    """Traces of observables, one panel each with R-hat and ESS; a thin line per chain.
+
+    Args:
+        names: of the observables, (K,).
+        series: shape (K, chains, samples).
+        rhat: of each observable, (K,).
+        ess: of each observable, (K,).
+        verdict: title.
+
+    Returns:
+        The figure.
+    """
+    figure, axes = _panels(names, verdict)
+    for axis, values, scale_reduction, size in zip(axes, series, rhat, ess):
+        axis.plot(np.transpose(values), linewidth=0.8, alpha=0.8)
+        axis.set_title(f"R-hat {scale_reduction:.3f}, ESS {size:.0f}", fontsize="small")
+    return figure
+
+
+def _panels(names: np.ndarray, title: str) -> tuple[Figure, np.ndarray]:
+    rows = -(-len(names) // 2)
+    figure, axes = plt.subplots(
+        rows, min(len(names), 2), figsize=(6.4, 2.1 * rows + 0.5), squeeze=False, layout="constrained"
+    )
+    for axis, name in zip(axes.flat, names):
+        axis.set(xlabel="sample", ylabel=str(name).replace("_", " "))
+    for axis in axes.flat[len(names) :]:
+        axis.remove()
+    figure.suptitle("\n".join(textwrap.wrap(str(title), 80)), fontsize="small")
+    return figure, axes.flat[: len(names)]

@@ -9,12 +9,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from coding_schemes import paths
 from IPython.display import display
 from matplotlib.figure import Figure
 from PIL import Image
 
-from coding_schemes import paths
-from coding_schemes.plotting import _as_argument, _as_stored, _download_links, _script, theme
+from companion.figures import _as_argument, _as_stored, _download_links, _script, theme
 
 DOTS_PER_INCH = 120
 PALETTE_SIZE = 96  # colours per frame; a third of the bytes of a full-colour image, and no visible steps
@@ -57,7 +57,7 @@ def publish_animation(
     """Draw a figure frame by frame, and show it with a button to play and pause and a slider.
 
     The page holds the frames, so it plays without a connection. It does not start by itself. On paper,
-    and where scripts are off, the still is shown. Arrays and drawing code are offered as `plotting.publish`
+    and where scripts are off, the still is shown. Arrays and drawing code are offered as `figures.publish`
     offers them; the code draws the still.
 
     Args:
@@ -67,7 +67,7 @@ def publish_animation(
         description: what is to be seen, as alternative text.
         still: the frame to show first and in print.
         interval_ms: time from frame to frame, in milliseconds.
-        **arrays: what is drawn, as in `plotting.publish`.
+        **arrays: what is drawn, as in `figures.publish`.
 
     Raises:
         ValueError: a bad name, no frames, or a still that is not one of them.
