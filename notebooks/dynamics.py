@@ -41,7 +41,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import barriers, coding, tasks
+from coding_schemes import barriers, coding, statistics, tasks
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
@@ -351,7 +351,7 @@ def coverage(series):
 
 
 covered = {scheme: coverage(runs[scheme].readouts) for scheme in schemes}
-q = {scheme: coding.permutation_order(runs[scheme].readouts[None]) for scheme in schemes}
+q = {scheme: statistics.permutation_order(runs[scheme].readouts[None]) for scheme in schemes}
 claims.record(
     "A20",
     "share of the readout distribution's deciles that a single linear neuron visits",
@@ -385,7 +385,7 @@ claims.record(
 
 # %% tags=["hide-input"]
 lags = settings.num_samples // 2
-correlation = {s: coding.autocorrelation(runs[s].readouts[None], lags) for s in schemes}
+correlation = {s: statistics.autocorrelation(runs[s].readouts[None], lags) for s in schemes}
 figures.publish(
     figures.curves,
     "autocorrelation",
@@ -416,7 +416,7 @@ figures.publish(
 def correlation_time(run, neurons, num_inputs=10):
     """Integrated autocorrelation time of preactivations, averaged over neurons and inputs, in units of t."""
     z = run.preactivations[0][:, neurons][:, :, :: max(1, run.preactivations[0].shape[2] // num_inputs)]
-    return float(np.nanmean(coding.autocorrelation_time(z[None])) * run.times[0])
+    return float(np.nanmean(statistics.autocorrelation_time(z[None])) * run.times[0])
 
 
 watched = {"linear": np.arange(20), "sigmoidal": np.arange(20), "relu": bulk[:20]}
@@ -752,7 +752,7 @@ kernels = [
     for z in deep.preactivations
 ]
 same_kernel = np.array([coding.kernel_alignment(k, k[:1], centered=True) for k in kernels])
-same_neurons = np.array([coding.autocorrelation(m[None], reference[-1])[reference] for m in deep.means])
+same_neurons = np.array([statistics.autocorrelation(m[None], reference[-1])[reference] for m in deep.means])
 mixed = np.random.default_rng(seed).permutation(N)
 tenth = settings.num_samples // 10
 ends = slice(None, tenth), slice(-tenth, None)
@@ -817,7 +817,7 @@ figures.publish(
 def order_over_length(series, times):
     """q of the first part of a run for eight lengths; returns lengths, values, errors."""
     ends = np.unique(np.geomspace(4, len(times), 8).astype(int))
-    orders = [coding.permutation_order(series[None, :end]) for end in ends]
+    orders = [statistics.permutation_order(series[None, :end]) for end in ends]
     return times[ends - 1], np.array([o.value for o in orders]), np.array([o.standard_error for o in orders])
 
 
@@ -1024,7 +1024,7 @@ with ThreadPoolExecutor(2) as pool:
 
 # %% tags=["hide-input"]
 heights = np.array([swaps[job].barrier for job in growing])
-growth = claims.fit_power_law(settings.barrier_sizes, heights)
+growth = statistics.fit_power_law(settings.barrier_sizes, heights)
 tall, alike, linear_height = (swaps[job].barrier for job in here)
 claims.record(
     "A24",

@@ -41,7 +41,7 @@ from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
-from coding_schemes import coding, paths, schemes, tasks
+from coding_schemes import coding, paths, schemes, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import diagnostics, sample
@@ -322,7 +322,7 @@ used = shares(theory) > 0.005
 mean, expected = occupancies(samples, task.labels).mean((0, 1))[used], shares(theory)[used]
 error = share_errors(theory, N)[used]
 control = shares(solve(N, settings.y_minus + 0.1))[used]
-passed = claims.within(mean, expected, error)
+passed = statistics.within(mean, expected, error)
 glue("whole", N * share_errors(theory, N, 1)[used].mean(), display=False)
 glue("dealt", np.sqrt(N * expected * (1 - expected)).mean(), display=False)
 claims.record(
@@ -334,7 +334,7 @@ claims.record(
     "3 standard errors",
     passed=passed,
     note="" if passed else "correction of order 1/N to the theory, or codes not yet in equilibrium",
-    control=claims.Control("theory at y₋ + 0.1", control, claims.within(mean, control, error)),
+    control=claims.Control("theory at y₋ + 0.1", control, statistics.within(mean, control, error)),
 )
 
 
@@ -376,7 +376,7 @@ grid = np.linspace(-2.6, 2.6, 2081)
 densities = [sigmoidal.readout_density(theory, r, grid) for r in range(3)]
 cumulated = [cumulative_trapezoid(density, grid, initial=0) for density in densities]
 tests, controls = (
-    [coding.ks_test(samples.readouts[..., r], cdf(r)) for r in range(3)]
+    [statistics.ks_test(samples.readouts[..., r], cdf(r)) for r in range(3)]
     for cdf in (
         lambda r: lambda a: np.interp(a, grid, cumulated[r] / cumulated[r][-1]),
         lambda r: stats.norm(scale=N**-0.5).cdf,
@@ -499,7 +499,7 @@ assert all(solution.converged for solution in curve)
 curves = np.array([shares(solution) for solution in curve])
 points = np.array([-0.5, 0.0, *settings.targets, 0.65])
 runs = [draw(S, y, 100 + k, moves=("recode",), warmup=settings.line) for k, y in enumerate(points)]
-on_line = [coding.mean_and_error(occupancies(run, posterior.task.labels)) for posterior, run in runs]
+on_line = [statistics.mean_and_error(occupancies(run, posterior.task.labels)) for posterior, run in runs]
 measured, bars = np.transpose(on_line, (1, 0, 2))
 
 # %% tags=["hide-input"]
@@ -684,7 +684,7 @@ def small_networks(small):
     options = dict(moves=("recode",), num_samples=count, **SMALL_STEPS)
     small |= {("recode", y): draw(size, y, 1500 + k, **options) for k, y in enumerate(settings.targets)}
     series = {place: occupancies(run, given.task.labels) for place, (given, run) in small.items()}
-    return {place: (*coding.mean_and_error(each), each.std((0, 1))) for place, each in series.items()}
+    return {place: (*statistics.mean_and_error(each), each.std((0, 1))) for place, each in series.items()}
 
 
 def compare_small(found, accepted):
@@ -786,7 +786,7 @@ def between_codes(samples, labels):
 
 # %% tags=["hide-input"]
 spread, spread_error = np.transpose(
-    [coding.mean_and_error(between_codes(run, p.task.labels)) for p, run in warm_runs]
+    [statistics.mean_and_error(between_codes(run, p.task.labels)) for p, run in warm_runs]
 )
 slope, intercept = np.polyfit(warm, spread, 1)
 sampled_critical = -intercept / slope
@@ -991,7 +991,7 @@ def check_below():
 def check_first_layer(found, expected):
     """Shares of the codes in layer 1, in standard errors of the neurons of one network."""
     errors = np.sqrt(np.maximum(expected, 0.5 / settings.deep[0]) / settings.deep[0])
-    passed, control = (claims.within(found, shares, errors) for shares in (expected, np.full(8, 0.125)))
+    passed, control = (statistics.within(found, shares, errors) for shares in (expected, np.full(8, 0.125)))
     claims.record(
         "A12",
         "fractions of neurons with the codes 0-0-0, 0-0-1, … 1-1-1 in layer 1 below the sampled layer 3",

@@ -41,7 +41,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import data, tasks, training
+from coding_schemes import data, statistics, tasks, training
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
@@ -243,7 +243,9 @@ def distance_from_closed(gain):
     )
 
 
-slope = claims.fit_power_law([30, 100, 300, 1000], [distance_from_closed(g) for g in (30, 100, 300, 1000)])
+slope = statistics.fit_power_law(
+    [30, 100, 300, 1000], [distance_from_closed(g) for g in (30, 100, 300, 1000)]
+)
 claims.record(
     "C5",
     "identical outputs: deviation of the ODE from the closed solution, in units of H0",

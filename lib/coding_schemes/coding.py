@@ -1,16 +1,14 @@
-"""Coding measures: what a population's activations say about the classes, in one sample and over time.
+"""Coding measures: what a population's activations say about the classes.
 
 Activations φ have shape (…, N, P): neurons before inputs, with any leading axes such as (chains, samples). A
 code is the set of classes that activate a neuron, kept as booleans (…, N, C) and written "1-1-0".
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike
-from scipy.stats import binomtest, kstest, kstwo
+from scipy.stats import binomtest
 
 ACTIVE_THRESHOLD = 0.5  # half-way up the sigmoidal nonlinearity
 
@@ -346,22 +344,6 @@ def sparse_measures(
     )
 
 
-def first_lasting(reached: ArrayLike) -> int | None:
-    """Index from which on a condition holds to the end of a series; None where it fails at the end.
-
-    Args:
-        reached: whether the condition holds, booleans, shape (samples,).
-
-    Returns:
-        The index, or None.
-    """
-    reached = np.asarray(reached, dtype=bool)
-    if not reached[-1]:
-        return None
-    failed = np.flatnonzero(~reached)
-    return int(failed[-1] + 1) if failed.size else 0
-
-
 def settled_codes(means: ArrayLike, lower: float = 0.4, upper: float = 0.6) -> np.ndarray:
     """Codes along a run with a memory, so that a mean near the threshold does not count as many switches.
 
@@ -445,158 +427,6 @@ def switch_rate(neuron_codes: ArrayLike, interval: float = 1.0, confidence: floa
         switched.size,
         float(moved.mean()),
     )
-
-
-def autocorrelation_time(series: ArrayLike) -> np.ndarray:
-    """Integrated autocorrelation time, τ = (number of draws) / (effective number of draws), by ArviZ.
-
-    Args:
-        series: shape (chains, samples, …).
-
-    Returns:
-        τ in units of the sampling interval, shape (…); ArviZ's ESS is bounded, so τ > 0 throughout, and
-        chains that disagree count as slow. NaN for a series that never changes.
-
-    Raises:
-        ValueError: fewer than two axes, or fewer than four samples.
-    """
-    series = np.asarray(series)
-    if series.ndim < 2 or series.shape[1] < 4:
-        raise ValueError(f"series: got shape {series.shape}, needs (chains, 4 or more samples, …)")
-    flat = series.reshape(*series.shape[:2], -1)
-    draws = series.shape[0] * series.shape[1]
-    constant = np.ptp(flat, axis=(0, 1)) == 0
-    ess = array_stats.ess(flat, chain_axis=0, draw_axis=1)
-    return np.where(constant, np.nan, draws / ess).reshape(series.shape[2:])
-
-
-def mean_and_error(series: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over chains and samples, and its standard error with the autocorrelation accounted for.
-
-    Args:
-        series: shape (chains, samples, …).
-
-    Returns:
-        Mean and standard error √(variance · τ / number of draws), each of shape (…).
-    """
-    series = np.asarray(series, dtype=float)
-    num_draws = series.shape[0] * series.shape[1]
-    return series.mean((0, 1)), np.sqrt(series.var((0, 1)) * autocorrelation_time(series) / num_draws)
-
-
-def autocorrelation(series: ArrayLike, max_lag: int) -> np.ndarray:
-    """Autocorrelation of single neurons around the mean of the whole population.
-
-        C(s) = ⟨δx_i(t) · δx_i(t+s)⟩ / ⟨|δx_i(t)|²⟩,   δx_i = x_i − (mean over chains, time and neurons)
-
-    Neurons that explore the whole posterior lose all memory, C → 0; frozen ones keep C at the part of the
-    variance that lies between neurons.
-
-    Args:
-        series: readouts or other properties of neurons, shape (chains, samples, N, d).
-        max_lag: largest lag s, in samples.
-
-    Returns:
-        C(0) … C(max_lag), shape (max_lag + 1,).
-
-    Raises:
-        ValueError: wrong number of axes, or a lag out of range.
-
-    Source: paper A, Fig. 4b.
-    """
-    deviation, variance = _population_deviation(series)
-    num_samples = deviation.shape[1]
-    if not 0 <= max_lag < num_samples:
-        raise ValueError(f"max_lag: got {max_lag}, needs 0 … {num_samples - 1} for {num_samples} samples")
-    products = [
-        np.sum(deviation[:, : num_samples - lag] * deviation[:, lag:], axis=-1).mean()
-        for lag in range(max_lag + 1)
-    ]
-    return np.array(products) / variance
-
-
-class Agreement(NamedTuple):
-    """Kolmogorov–Smirnov test of correlated draws.
-
-    Attributes:
-        statistic: largest distance D between the two distribution functions.
-        pvalue: of D for `num_independent` independent draws.
-        num_independent: number of draws over their autocorrelation time.
-    """
-
-    statistic: float
-    pvalue: float
-    num_independent: float
-
-
-def ks_test(values: ArrayLike, cdf: Callable[[np.ndarray], np.ndarray]) -> Agreement:
-    """Kolmogorov–Smirnov test of a property of neurons that is correlated in time.
-
-    The autocorrelation time τ is that of the rank cdf(x) of single neurons around the population's mean,
-    summed up to its first zero; neurons that never change their place count once per chain.
-
-    Args:
-        values: property of each neuron, shape (chains, samples, N).
-        cdf: predicted distribution function, elementwise.
-
-    Returns:
-        An Agreement.
-
-    Raises:
-        ValueError: wrong number of axes.
-    """
-    values = np.asarray(values, dtype=float)
-    if values.ndim != 3:
-        raise ValueError(f"values: got shape {values.shape}, needs (chains, samples, N)")
-    ranks = np.asarray(cdf(values))
-    memory = autocorrelation(ranks[..., None], values.shape[1] - 1)
-    positive = memory[: np.argmax(memory <= 0) if np.any(memory <= 0) else len(memory)]
-    time = float(np.clip(2 * positive.sum() - 1, 1, values.shape[1]))
-    statistic = float(kstest(ranks.ravel(), "uniform").statistic)
-    return Agreement(statistic, float(kstwo.sf(statistic, round(values.size / time))), values.size / time)
-
-
-class PermutationOrder(NamedTuple):
-    """Order parameter of permutation symmetry.
-
-    Attributes:
-        value: 0 where it is restored (every neuron explores the whole posterior), 1 where it is frozen.
-        standard_error: of the ratio, from the spread over neurons.
-    """
-
-    value: float
-    standard_error: float
-
-
-def permutation_order(series: ArrayLike) -> PermutationOrder:
-    """Whether neurons keep their identity in time: the part of the variance that lies between neurons.
-
-        q = ⟨δx̄_i¹ · δx̄_i²⟩ / ⟨|δx_i|²⟩
-
-    with x̄¹, x̄² a neuron's averages over the first and the second half of the samples, δ the deviation from
-    the population's mean. With two halves the noise of the averages drops out; what is left where symmetry
-    is restored is the memory across the border, of order (τ/n)² for n samples and autocorrelation time τ.
-
-    Args:
-        series: readouts, class means or other properties of neurons, shape (chains, samples, N, d).
-
-    Returns:
-        A PermutationOrder.
-
-    Raises:
-        ValueError: wrong number of axes, or fewer than two samples.
-
-    Source: paper A, "Permutation symmetry breaking" (in words); the estimator is this book's.
-    """
-    deviation, variance = _population_deviation(series)
-    half = deviation.shape[1] // 2
-    if half < 1:
-        raise ValueError(f"series: got {deviation.shape[1]} sample, needs at least 2")
-    products = np.sum(deviation[:, :half].mean(axis=1) * deviation[:, half:].mean(axis=1), axis=-1)
-    value = products.mean() / variance
-    own = np.square(deviation).sum(axis=-1).mean(axis=1)  # a neuron's share of the denominator
-    spread = np.std(products - value * own) / variance
-    return PermutationOrder(float(value), float(spread / products.size**0.5))
 
 
 class NeuralCollapse(NamedTuple):
@@ -698,40 +528,9 @@ def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgre
     return CodeAgreement(float(agree.all(axis=-1).mean()), float(agree.mean()), float(chance))
 
 
-def input_agreement(
-    training_codes: ArrayLike,
-    activations: ArrayLike,
-    labels: ArrayLike,
-    threshold: float = ACTIVE_THRESHOLD,
-) -> np.ndarray:
-    """Fraction of the neurons that respond to each input as their training code says for its class.
-
-    Args:
-        training_codes: booleans, shape (…, N, C).
-        activations: φ on the test inputs, shape (…, N, P*).
-        labels: classes of the test inputs, shape (P*,).
-        threshold: a neuron is active on an input if φ > threshold.
-
-    Returns:
-        Fractions, shape (…, P*). Low ones mark the inputs on which the coding scheme is lost.
-    """
-    training_codes = _checked_codes(training_codes)
-    expected = training_codes[..., np.asarray(labels)]
-    return np.mean((np.asarray(activations) > threshold) == expected, axis=-2)
-
-
 def _doubly_centered(kernel: np.ndarray) -> np.ndarray:
     rows = kernel.mean(axis=-1, keepdims=True)
     return kernel - rows - kernel.mean(axis=-2, keepdims=True) + rows.mean(axis=-2, keepdims=True)
-
-
-def _population_deviation(series: ArrayLike) -> tuple[np.ndarray, float]:
-    """Deviation from the mean over chains, samples and neurons, and its mean square."""
-    series = np.asarray(series, dtype=float)
-    if series.ndim != 4:
-        raise ValueError(f"series: got shape {series.shape}, needs (chains, samples, N, d)")
-    deviation = series - series.mean(axis=(0, 1, 2))
-    return deviation, float(np.square(deviation).sum(axis=-1).mean())
 
 
 def _checked(activations: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

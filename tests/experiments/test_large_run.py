@@ -122,7 +122,7 @@ def test_it_learns():
 def test_several_devices_give_the_same_network(unbroken, tmp_path):
     """Inputs split over four (simulated) devices; sums are then added in another order."""
     program = (
-        "import sys, numpy as np; sys.path.insert(0, 'tests'); import test_large_run as t;"
+        "import sys, numpy as np; sys.path.insert(0, 'tests/experiments'); import test_large_run as t;"
         "import jax; assert len(jax.devices()) == 4;"
         f"np.save({str(tmp_path / 'f.npy')!r}, t.large_run.run(t.SETTINGS, t.blobs())['predictor'])"
     )
