@@ -13,18 +13,16 @@
 # %% [markdown]
 # # Lazy and rich: when features are learned, and what kernels miss
 #
-# **Question.** Two networks of the same architecture solve the same task. In one the hidden neurons have
-# hardly moved, in the other they have learned the task. What decides between them? And if two networks *have*
-# learned, and their kernels agree, have they learned the same thing?
+# **At a glance.** Three networks with different nonlinearities solve the same task. Their kernels, which say
+# how alike any two inputs look to the network, come out alike; their neurons do not. All neurons of the
+# linear network carry the difference between the classes a little, all sigmoidal neurons carry it alike, and
+# of the ReLU neurons two do it alone. Whether a network learns such features at all is decided by one factor
+# in front of its readout.
 #
-# **Answer, before the details.** One factor in front of the readout decides: with $1/\sqrt N$ a network may
-# stay *lazy*, with $1/N$ it must line its features up with its readout, and becomes *rich*. Rich networks
-# with different nonlinearities learn nearly the same kernel. Their neurons do not do the same thing at all:
-# the difference between two classes is carried by all neurons a little, by all neurons alike, or by two
-# neurons alone. Telling these apart is the subject of the book, and no kernel can do it
-# {cite:p}`vanmeegen2025`.
+# *Did not come out:* nothing of what is asked here; the limits are at the end. *Needs:* the
+# [primer](../book/primer.md). *Reading:* 10 minutes.
 
-# %% tags=["parameters"]
+# %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
 seed = 0
 num_neurons: int | None = None  # N = P, neurons and training inputs; None: the preset's
@@ -36,58 +34,58 @@ num_chains: int | None = None
 import jax
 
 jax.config.update("jax_enable_x64", True)
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
-from coding_schemes import coding, statistics, tasks
-from coding_schemes.networks import NONLINEARITIES, Network
-from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
-from coding_schemes.theory import gaussian_process, linear
-from companion import claims, figures, presets
+from coding_schemes import coding, statistics
+from coding_schemes.theory import linear
+from companion import figures, presets
+from companion.checks import above, absolute, below, between, check, standard_errors
+from companion.publish import publish
+from experiments import lazy_and_rich
+from experiments.lazy_and_rich import SCALINGS, SCHEMES
 from myst_nb import glue
 from scipy import stats
 
-settings = presets.choose(
-    preset,
-    quick={
-        "num_neurons": 64,
-        "temperature": 0.01,
-        "num_samples": 40,
-        "num_chains": 2,
-        "num_warmup": 160,
-        "max_num_steps": 100,
-        "relu_moves": (),
-        "fractions": (0.25, 0.375, 0.625, 1.0),
-        "over_widths": ("linear",),
-    },
-    paper={
-        "num_neurons": 500,
-        "temperature": 0.01,
-        "num_samples": 20,
-        "num_chains": 2,
-        "num_warmup": 200,
-        "max_num_steps": 50,
-        "relu_moves": ("rotations", "split_merge"),
-        "fractions": (0.1, 0.2, 0.4, 1.0),
-        "over_widths": ("linear", "sigmoidal", "relu"),
-    },
-    given={
-        "num_neurons": num_neurons,
-        "temperature": temperature,
-        "num_samples": num_samples,
-        "num_chains": num_chains,
-    },
-)
+quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
+quick |= {"num_warmup": 160, "fractions": (0.25, 0.4, 0.625, 1.0), "over_widths": ("linear",)}
+paper = quick | {"num_neurons": 500, "num_samples": 40, "num_warmup": 200}
+paper |= {"fractions": (0.1, 0.2, 0.4, 1.0), "over_widths": SCHEMES}
+given = {"num_neurons": num_neurons, "temperature": temperature}
+given |= {"num_samples": num_samples, "num_chains": num_chains}
+settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 N, T = settings.num_neurons, settings.temperature
-schemes = ("linear", "sigmoidal", "relu")
-scalings = ("lazy", "non-lazy")
+options = {name: getattr(settings, name) for name in ("num_samples", "num_chains", "num_warmup")}
 key = jax.random.key(seed)
+glue("N", N, display=False)
+glue("T", T, display=False)
+
+# %% tags=["hide-input"]
+task = lazy_and_rich.binary_task(N, seed)
+runs = {
+    scaling: {
+        scheme: lazy_and_rich.draw(jax.random.fold_in(key, 10 * i + j), task, scheme, scaling, T, **options)
+        for j, scheme in enumerate(SCHEMES)
+    }
+    for i, scaling in enumerate(SCALINGS)
+}
+rich, lazy = runs["non-lazy"], runs["lazy"]
+
+# %% tags=["hide-input"]
+publish(
+    figures.kernels_and_neurons,
+    "kernels_and_neurons",
+    caption=f"The kernels of three networks that learned one task are alike (above); their neurons are not "
+    f"(below, forty of each, ordered by what they say about the classes). One sample of each, inputs sorted "
+    f"by class, N = P = {N}, T = {T}. Paper A, Fig. 1e.",
+    kernels=[run.kernels[0, -1] / np.trace(run.kernels[0, -1]) * N for run in rich.values()],
+    activations=[lazy_and_rich.telling_neurons(run.activations[0, -1], task.labels, 40) for run in rich.values()],
+    labels=task.labels,
+    titles=SCHEMES,
+)
 
 # %% [markdown]
-# ## Theory
+# ## Two ways to make an output of order one
 #
-# ### Two ways to make an output of order one
+# **Question.** What makes a network learn features, rather than read out random ones?
 #
 # The output of a network with one hidden layer is the overlap of two vectors with $N$ components, the
 # *feature vector* $\phi(z_{\cdot\mu})$ of the input and the *readout vector* $a$,
@@ -98,13 +96,12 @@ key = jax.random.key(seed)
 # $$ (eq-lazy-output)
 #
 # If the components of both vectors are of order one, their norms are of order $\sqrt N$. The task wants
-# $f_\mu = y_\mu$, of order one, so the cosine has to be of order $1/\sqrt N$ in the lazy case: that is what
+# $f_\mu = y_\mu$, of order one. In the lazy case the cosine then has to be of order $1/\sqrt N$: that is what
 # two *random* vectors have, and a slight bias among random features suffices. In the non-lazy case it has to
-# be of order one: the features must be *aligned* with the readout, which means that they were learned.
+# be of order one: features must be *aligned* with the readout, which means that they were learned.
 #
-# Everything hinges on "if the components are of order one". In the posterior of the
-# [primer](../book/primer.md) the non-lazy network with readout variance $\sigma_a^2$ at temperature $T$ has
-# the energy
+# Everything hinges on "if the components are of order one". With the non-lazy scaling, readout variance
+# $\sigma_a^2$ and temperature $T$, the posterior of the [primer](../book/primer.md) has the energy
 #
 # $$
 # U = \frac{N}{2T}\, \Big\lVert y - \frac1N \sum_i a_i \phi_i \Big\rVert^2 + \frac{|a|^2}{2\sigma_a^2}
@@ -112,561 +109,306 @@ key = jax.random.key(seed)
 # $$ (eq-lazy-energy)
 #
 # Put $a = \sqrt N\, a'$: with $\sigma_a^2 = N$ and the temperature $N T$ this *is* the lazy network with
-# $\sigma_{a'} = 1$ at temperature $T$. A network allowed to grow its readouts by a factor
-# $\sqrt N$ undoes the non-lazy scaling, and the readout variance $\sigma_a^2 = 1/P$ that we use for non-lazy
-# networks is what prevents it. Below, one function samples both: only the two numbers differ.
+# $\sigma_{a'} = 1$ at temperature $T$. A network that may grow its readouts by a factor $\sqrt N$ undoes the
+# non-lazy scaling; the readout variance $\sigma_a^2 = 1/P$ of our non-lazy networks prevents it.
 
 # %% [markdown]
-# ### How far the features move
+# ## Experiment: one task, two scalings
 #
-# The kernel of the hidden layer is $K_{\mu\nu} = \frac1N \sum_i \phi(z_{i\mu})\phi(z_{i\nu})$; before
-# learning it has the mean $K^{\rm prior}$, known in closed form {cite:p}`lee2018deep`. With targets
-# $y_\mu = \pm 1$ the task's trace in it is
+# Inputs are orthogonal, labels are drawn at random, targets are $\pm1$: nothing but the labels can be
+# learned. Networks are drawn from the posterior ([how](../book/samplers.md)) in either scaling and at several
+# widths, $N = P$ up to {glue:text}`N`, $T =$ {glue:text}`T`. Of each we keep the mean cosine
+# $\langle y_\mu \cos\theta_\mu\rangle$ between features and readout, and how much the kernel
+# $K_{\mu\nu} = \frac1N \sum_i \phi(z_{i\mu})\phi(z_{i\nu})$ has learned. Before learning it has the mean
+# $K^{\rm prior}$, known in closed form {cite:p}`lee2018deep`; with targets $\pm 1$ the task's trace in it is
 #
 # $$
 # c = \frac{1}{P(P-1)} \sum_{\mu \ne \nu} y_\mu y_\nu \big(K - K^{\rm prior}\big)_{\mu\nu} ,
 # $$ (eq-lazy-learned)
 #
-# one number per network: how much more alike two inputs of one class have become than two of different
-# classes. For linear networks the saddle point of the next chapter gives it for both scalings. For $T\to0$
-# and large $P = N$ the non-lazy one has $c \to 1$, and the lazy one $c \to 1/N$: there, each neuron moves by
-# an amount of order $1/\sqrt N$ only.
-
-# %% [markdown]
-# ## Experiment: one task, two scalings, three nonlinearities
-#
-# Inputs are orthogonal, labels are drawn at random, targets are $\pm1$: nothing but the labels can be
-# learned. We draw networks from the posterior ([how](../book/samplers.md)) with $N = P$ up to {glue:text}`N`
-# and $T =$ {glue:text}`T`. The largest has the sizes of paper A's Fig. 1 at the paper preset.
-
+# how much more alike two inputs of one class have become than two of different classes.
 
 # %%
-def binary_task(size):
-    """Two random classes, targets ±1, P = size orthogonal inputs."""
-    ratios, targets = (0.5, 0.5), [[1.0], [-1.0]]
-    return tasks.toy(size, ratios, targets=targets, random_labels=True, input_dim=size + 10, seed=seed)
-
-
-def draw(task, nonlinearity, scaling, stream):
-    """Samples at N = P in either scaling; a lazy network is the non-lazy one with σ_a² = N at N T."""
-    size = task.num_inputs
-    temperature, variance = (size * T, size) if scaling == "lazy" else (T, None)
-    posterior = Posterior(task, Network(1, size, nonlinearity), temperature, variance)
-    names = ("num_samples", "num_chains", "num_warmup", "max_num_steps")
-    options = {name: getattr(settings, name) for name in names}
-    moves = settings.relu_moves if (nonlinearity, scaling) == ("relu", "non-lazy") else ()
-    stream_key = jax.random.fold_in(key, stream)
-    return sample(posterior, stream_key, anneal_from=100 * temperature, moves=moves, **options)
-
-
-# %% [markdown]
-# What we keep of every network: the overlap of features and readout, their cosine, and the learned entry $c$
-# of {eq}`eq-lazy-learned`, each averaged over inputs.
-
-
-# %%
-def features(samples, nonlinearity):
-    """Activations φ(z) of the hidden layer, shape (chains, samples, N, P)."""
-    return np.asarray(NONLINEARITIES[nonlinearity](samples.preactivations[0]), dtype=float)
-
-
-def learned_entry(kernels, task, nonlinearity):
-    """c of every kernel (…, P, P): the trace of the task in what learning changed, off the diagonal."""
-    y, num_inputs = task.targets[:, 0], task.num_inputs
-    change = kernels - gaussian_process.prior_kernels(task.inputs, None, nonlinearity)[1]
-    along = np.einsum("m,...mn,n->...", y, change, y) - np.trace(change, axis1=-2, axis2=-1)
-    return along / (num_inputs * (num_inputs - 1))
-
-
-def kernels_of(activations):
-    """K of every sample, shape (chains, samples, P, P)."""
-    return np.swapaxes(activations, -1, -2) @ activations / activations.shape[-2]
-
-
-def measure(samples, task, nonlinearity, scaling):
-    """Overlap, cosine and learned entry of every sample, shape (3, chains, samples)."""
-    activations, y = features(samples, nonlinearity), task.targets[:, 0]
-    readouts = samples.readouts / (task.num_inputs**0.5 if scaling == "lazy" else 1)
-    overlap = coding.readout_overlap(activations, readouts)[..., 0] @ y / y.size
-    cosine = coding.readout_cosine(activations, readouts)[..., 0] @ y / y.size
-    return np.stack([overlap, cosine, learned_entry(kernels_of(activations), task, nonlinearity)])
-
-
-# %%
-sizes = np.array([round(N * fraction) for fraction in settings.fractions])
-task = binary_task(N)
-
-
-def both_scalings(job):
-    """Measures of lazy and non-lazy networks at one size, with errors, and the samples themselves."""
-    scheme, size = job
-    small, results = binary_task(int(size)), {}
-    for scaling in scalings:
-        samples = draw(small, scheme, scaling, stream=1000 * schemes.index(scheme) + int(size))
-        series = np.moveaxis(measure(samples, small, scheme, scaling), 0, -1)
-        results[scaling] = (*statistics.mean_and_error(series), samples)
-    return results
-
-
-# %%
-jobs = [(s, size) for s in schemes for size in (sizes if s in settings.over_widths else sizes[-1:])]
-with ThreadPoolExecutor(2) as pool:  # two programs are compiled and run at a time
-    results = dict(zip(jobs, pool.map(both_scalings, jobs), strict=True))
-largest = {(s, scaling): results[s, sizes[-1]][scaling][2] for s in schemes for scaling in scalings}
-measured, errors = (
-    {
-        (s, scaling): np.transpose([results[s, size][scaling][part] for size in sizes])
-        for s in settings.over_widths
-        for scaling in scalings
-    }
-    for part in (0, 1)
-)  # each (3, sizes): overlap, cosine, learned entry
-
-
-# %% [markdown]
-# ### Overlaps and angles
-#
-# Exponents of the overlap against the width: 1 for non-lazy networks and 1/2 for lazy ones, as
-# {eq}`eq-lazy-output` requires of any network that fits. That the *angle* does the work, and not the norms,
-# is the second line: the cosine stays where it is in the one case and falls as $N^{-1/2}$ in the other.
-
-
-# %%
-def fitted(row, scheme, scaling):
-    """Power law in N of one measured row, its error from scatter and from the samples together."""
-    values, bars = measured[scheme, scaling][row], errors[scheme, scaling][row]
-    fit = statistics.fit_power_law(sizes, values)
-    x = np.log(sizes) - np.log(sizes).mean()
-    propagated = np.linalg.norm(x * bars / values) / np.square(x).sum()
-    return fit._replace(standard_error=float(np.hypot(fit.standard_error, propagated)))
-
-
-fits = {
-    (row, scheme, scaling): fitted(row, scheme, scaling)
-    for row in range(3)
-    for scheme in settings.over_widths
-    for scaling in scalings
+sizes = [round(N * fraction) for fraction in settings.fractions]
+scans = {
+    (scheme, scaling): lazy_and_rich.over_widths(
+        jax.random.fold_in(key, 100 + k), scheme, scaling, sizes, T, seed, **options
+    )
+    for k, scheme in enumerate(settings.over_widths)
+    for scaling in SCALINGS
 }
 
-
-def exponents(row, scaling):
-    """Exponents and errors over the nonlinearities whose widths were scanned."""
-    found = [fits[row, scheme, scaling] for scheme in settings.over_widths]
-    return np.array([f.exponent for f in found]), np.array([f.standard_error for f in found])
-
-
-# %% tags=["hide-input"]
-names = ", ".join(settings.over_widths)
-for scaling, expected in {"non-lazy": 1.0, "lazy": 0.5}.items():
-    values, bars = exponents(0, scaling)
-    other = "lazy" if scaling == "non-lazy" else "non-lazy"
-    wrong, wrong_bars = exponents(0, other)
-    passed = statistics.within(values, expected, bars)
-    claims.record(
-        "A1",
-        f"exponent of the overlap in N, {scaling} ({names})",
-        values,
-        expected,
-        bars,
-        "3 standard errors",
-        passed=passed,
-        note="" if passed else "corrections of relative order 1/P at the smallest width",
-        control=claims.Control(f"{other} networks", wrong, statistics.within(wrong, expected, wrong_bars)),
-    )
+# %% [markdown]
+# ### The angle decides
+#
+# Any network that fits has an overlap of order one after the factor $s$. What distinguishes the scalings is
+# the *angle*: the cosine stays where it is in non-lazy networks and falls as $N^{-1/2}$ in lazy ones.
 
 # %% tags=["hide-input"]
-for scaling, expected in {"non-lazy": 0.0, "lazy": -0.5}.items():
-    (values, bars), (wrong, _) = exponents(1, scaling), exponents(1, scalings[scaling == "lazy"])
-    passed = bool(np.all(np.abs(values - expected) < 0.1))
-    claims.record(
-        "A1",
-        f"exponent of the cosine in N, {scaling} ({names})",
-        values,
-        expected,
-        bars,
-        0.1,
-        passed=passed,
-        note="" if passed else "the norms still change with N at these widths",
-        control=claims.Control("the other scaling", wrong, bool(np.all(np.abs(wrong - expected) < 0.1))),
-    )
-
-# %% tags=["hide-input"]
-shown = [(scheme, scaling) for scaling in scalings for scheme in settings.over_widths]
-shades = dict(zip(schemes, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
-
-
-def publish_scaling(row, name, description, ylabel, **theory):
-    """One measured row against the width with its fitted power laws; lazy networks in grey."""
-    figures.publish(
-        figures.scaling_plot,
-        name,
-        description=description,
-        sizes=sizes,
-        values=[measured[pair][row] for pair in shown],
-        errors=[errors[pair][row] for pair in shown],
-        exponents=[fits[row, *pair].exponent for pair in shown],
-        prefactors=[fits[row, *pair].prefactor for pair in shown],
-        names=[f"{scheme}, {scaling}" for scheme, scaling in shown],
-        colors=[shades[scheme] if scaling == "lazy" else figures.COLORS[scheme] for scheme, scaling in shown],
-        xlabel="width $N = P$",
-        ylabel=ylabel,
-        **theory,
-    )
-
-
-publish_scaling(
-    1,
+figures_of = {"sizes": sizes, "names": [f"{scheme}, {scaling}" for scheme, scaling in scans]}
+figures_of |= {"colors": [figures.shade(*pair) for pair in scans], "xlabel": "width $N = P$"}
+cosine = {pair: scan.exponent("cosine") for pair, scan in scans.items()}
+publish(
+    figures.scaling_plot,
     "angles",
-    "Cosine between features and readout against the width: constant in rich, falling in lazy networks",
-    r"cosine $\langle y_\mu \cos\theta_\mu \rangle$",
+    caption="Features and readout stay aligned at any width in non-lazy networks (color), and only as far as "
+    "chance goes in lazy ones (grey). Markers: samples with standard errors; lines: fitted power laws. "
+    "Paper A, Fig. 1b, d.",
+    values=[scan.cosine for scan in scans.values()],
+    errors=[scan.cosine_error for scan in scans.values()],
+    exponents=[fit.exponent for fit in cosine.values()],
+    prefactors=[fit.prefactor for fit in cosine.values()],
+    ylabel=r"cosine $\langle y_\mu \cos\theta_\mu \rangle$",
+    **figures_of,
 )
 
-# %% [markdown]
-# At $N =$ {glue:text}`N` the mean angle between features and readout of a linear network is
-# {glue:text}`angle_rich:.0f`° in the non-lazy and {glue:text}`angle_lazy:.0f`° in the lazy network, where 90°
-# is chance.
 
 # %% tags=["hide-input"]
-for name, value in {"N": N, "T": T}.items():
-    glue(name, value, display=False)
-for name, scaling in {"angle_rich": "non-lazy", "angle_lazy": "lazy"}.items():
-    glue(name, float(np.degrees(np.arccos(measured["linear", scaling][1, -1]))), display=False)
+def exponents(fits, scaling):
+    """Fitted exponents of one scaling and their errors, over the nonlinearities."""
+    chosen = [fit for (_, other), fit in fits.items() if other == scaling]
+    return np.array([f.exponent for f in chosen]), np.array([f.standard_error for f in chosen])
+
+
+def compare(claim, quantity, fits, expected, tolerance):
+    """Both scalings' exponents; each is the control of the other."""
+    for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
+        check(
+            claim,
+            f"exponent of the {quantity} in N, {scaling}",
+            exponents(fits, scaling)[0],
+            expected[scaling],
+            exponents(fits, scaling)[1],
+            absolute(tolerance),
+            control=(f"{other} networks", *exponents(fits, other)),
+            sampler=[scan.largest.convergence for (_, each), scan in scans.items() if each == scaling],
+            because="corrections of relative order 1/P bend the power law at the smallest width",
+        )
+
+
+compare("A1", "cosine", cosine, {"non-lazy": 0.0, "lazy": -0.5}, 0.1)
 
 # %% [markdown]
-# ### What the kernels learn
+# ### What the kernel learns
 #
-# The learned entry $c$ against the width: it stays in non-lazy networks, and vanishes as $1/N$ in lazy ones.
+# The learned entry $c$ stays in non-lazy networks and vanishes as $1/N$ in lazy ones. For linear networks the
+# saddle point of the [next chapter](analog.py) predicts its value at every width, without a free parameter;
+# lazy and non-lazy are two cases of one formula.
 
 # %% tags=["hide-input"]
-for scaling, expected in {"non-lazy": 0.0, "lazy": -1.0}.items():
-    (values, bars), (wrong, _) = exponents(2, scaling), exponents(2, scalings[scaling == "lazy"])
-    passed = bool(np.all(np.abs(values - expected) < 0.2))
-    claims.record(
-        "A2",
-        f"exponent in N of the learned entry of the kernel, {scaling} ({names})",
-        values,
-        expected,
-        bars,
-        0.2,
-        passed=passed,
-        note="" if passed else "the smallest widths are not yet in the asymptotic regime",
-        control=claims.Control("the other scaling", wrong, bool(np.all(np.abs(wrong - expected) < 0.2))),
-    )
-
-# %% [markdown]
-# For linear networks the saddle point predicts the value, too, at every width and without a free parameter;
-# lazy and non-lazy are two cases of one formula (dashed). As a control, each is held against the other's
-# prediction.
-
+entry = {pair: scan.exponent("entry") for pair, scan in scans.items()}
+predicted = {
+    scaling: np.array([lazy_and_rich.predicted_entry(size, scaling, T, seed) for size in sizes])
+    for scaling in SCALINGS
+}
+publish(
+    figures.scaling_plot,
+    "learned_kernel",
+    caption="What the kernel learns stays of order one in non-lazy networks (color) and vanishes as 1/N in "
+    "lazy ones (grey). Markers: samples with standard errors; dashed: theory of the linear network at finite "
+    "width; thin lines: fitted power laws. Paper A, Fig. 1c, e.",
+    values=[scan.entry for scan in scans.values()],
+    errors=[scan.entry_error for scan in scans.values()],
+    exponents=[fit.exponent for fit in entry.values()],
+    prefactors=[fit.prefactor for fit in entry.values()],
+    theory=[predicted[s] if name == "linear" else np.full(len(sizes), np.nan) for name, s in scans],
+    ylabel="learned entry $c$",
+    **figures_of,
+)
 
 # %% tags=["hide-input"]
-def predicted_entry(size, scaling):
-    """c of a linear network from the saddle point with its finite-width term."""
-    small, lazy = binary_task(int(size)), scaling == "lazy"
-    solution = linear.solve(small, 1, size * T if lazy else T, size if lazy else None, width=int(size))
-    return float(learned_entry(solution.kernels[1], small, "linear"))
-
-
-predicted = {scaling: np.array([predicted_entry(size, scaling) for size in sizes]) for scaling in scalings}
-for scaling in scalings:
-    values, bars = measured["linear", scaling][2], errors["linear", scaling][2]
-    expected, wrong = predicted[scaling], predicted[scalings[scaling == "lazy"]]
-    passed = statistics.within(values, expected, bars)
-    claims.record(
+compare("A2", "learned entry of the kernel", entry, {"non-lazy": 0.0, "lazy": -1.0}, 0.2)
+for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
+    scan = scans["linear", scaling]
+    check(
         "A2",
         f"learned entry of the linear network at N = {', '.join(map(str, sizes))}, {scaling}",
-        values,
-        expected,
-        bars,
-        "3 standard errors",
-        passed=passed,
-        note="" if passed else "corrections of higher order in 1/N",
-        control=claims.Control("the other scaling's theory", wrong, statistics.within(values, wrong, bars)),
+        scan.entry,
+        predicted[scaling],
+        scan.entry_error,
+        standard_errors(3),
+        control=("theory of the other scaling", None, None, predicted[other]),
+        sampler=scan.largest.convergence,
+        because="corrections of higher order in 1/N",
     )
-
-# %% tags=["hide-input"]
-unknown = np.full(len(sizes), np.nan)
-publish_scaling(
-    2,
-    "learned_kernel",
-    "Learned entry of the kernel against the width: constant in rich, falling as 1/N in lazy networks",
-    "learned entry $c$",
-    theory=[predicted[scaling] if scheme == "linear" else unknown for scheme, scaling in shown],
-)
-
-# %% [markdown]
-# Here are the kernels of single networks at $N =$ {glue:text}`N`. Lazy above: what the nonlinearity makes of
-# orthogonal inputs, a constant and a diagonal. Non-lazy below: the two classes. Each kernel is divided by the
-# mean of its diagonal.
-
-# %% tags=["hide-input"]
-activations = {pair: features(samples, pair[0])[0, -1] for pair, samples in largest.items()}
-kernels = {pair: kernels_of(phi) for pair, phi in activations.items()}
-pairs = [(scheme, scaling) for scaling in scalings for scheme in schemes]
-figures.publish(
-    figures.kernel_matrices,
-    "kernels",
-    description="Kernels of lazy networks show no classes; those of rich ones show the same two blocks",
-    kernels=[kernels[pair] / np.trace(kernels[pair]) * N for pair in pairs],
-    labels=task.labels,
-    titles=[f"{scheme}, {scaling}" for scheme, scaling in pairs],
-)
 
 # %% [markdown]
 # ## Same kernel, different neurons
 #
-# The three rich kernels differ by a constant, which says nothing about classes. Let us remove it, subtract
-# the prior, and measure the cosine between what two networks have learned: {glue:text}`alignment_rich:.2f`
-# for the least similar pair. For lazy networks, whose kernels hold little but noise beyond the prior, it is
-# {glue:text}`alignment_lazy:.2f`.
-
-
-# %% tags=["hide-input"]
-def smallest_alignment(scaling):
-    """Least cosine between the learned, centred kernels of two nonlinearities."""
-    learned = [
-        kernels[scheme, scaling] - gaussian_process.prior_kernels(task.inputs, None, scheme)[1]
-        for scheme in schemes
-    ]
-    return min(
-        float(coding.kernel_alignment(learned[i], learned[j], centered=True))
-        for i, j in ((0, 1), (0, 2), (1, 2))
-    )
-
-
-alike, control = smallest_alignment("non-lazy"), smallest_alignment("lazy")
-glue("alignment_rich", alike, display=False)
-glue("alignment_lazy", control, display=False)
-claims.record(
-    "A3",
-    "smallest alignment of the learned kernels between linear, sigmoidal and ReLU",
-    alike,
-    tolerance="> 0.85",
-    passed=alike > 0.85,
-    note="" if alike > 0.85 else "the noise of a single network's kernel at this N",
-    control=claims.Control("lazy networks", control, control > 0.85),
-)
-
-# %% [markdown]
-# And the neurons? We show forty of each network: the ten that tell the classes apart best, and thirty others
-# drawn at random, ordered by the sign and size of the difference.
-
-
-# %% tags=["hide-input"]
-def forty(phi, labels):
-    """Ten neurons with the largest class difference and thirty others, ordered by the difference."""
-    means = coding.class_means(phi, labels)
-    difference = means[:, 0] - means[:, 1]
-    best = np.argsort(-np.abs(difference))
-    others = np.random.default_rng(seed).choice(best[10:], 30, replace=False)
-    chosen = np.concatenate([best[:10], others])
-    return phi[chosen[np.argsort(-difference[chosen])]]
-
-
-for scaling in scalings:
-    shown_phi = [forty(activations[scheme, scaling], task.labels) for scheme in schemes]
-    figures.publish(
-        figures.activation_matrix,
-        f"activations_{scaling}",
-        description=f"Activations of forty neurons of each {scaling} network, inputs sorted by class",
-        activations=[phi / np.quantile(np.abs(phi), 0.99) for phi in shown_phi],
-        labels=task.labels,
-        titles=[f"{scheme}, {scaling}" for scheme in schemes],
-        colorbar_label="activation / its 99th percentile",
-    )
-
-# %% [markdown]
-# In the lazy networks nothing is to be seen: the class differences are there, too weak for the eye. In the
-# rich ones every linear neuron leans to one class or the other, by a different amount (*analog*); every
-# sigmoidal neuron takes a side (*redundant*); and of the ReLU neurons a few at the edges do everything
-# (*sparse*).
+# The rich kernels of {numref}`kernels_and_neurons` differ by a constant, which says nothing about classes.
+# Remove it, subtract the prior, and measure the cosine between what two networks have learned:
+# {glue:text}`alignment_rich:.2f` for the least similar pair, {glue:text}`alignment_lazy:.2f` for lazy
+# networks, whose kernels hold little but noise beyond the prior.
 #
-# One number tells them apart. With $d_i$ the difference of the neuron's mean activations on the two classes,
+# The neurons are another matter. With $d_i$ the difference of a neuron's mean activations on the two classes,
 # the *participation ratio* is the fraction of neurons that carry the difference,
 #
 # $$
 # \rho = \frac{\big(\sum_i d_i^2\big)^2}{N \sum_i d_i^4} =
-# \begin{cases} 1/3 & d_i \text{ Gaussian} \\ 1 & d_i = \pm d \\ n/N & n \text{ neurons alone.} \end{cases}
+# \begin{cases} 1/3 & d_i \text{ Gaussian: analog} \\ 1 & d_i = \pm d \text{: redundant} \\
+# n/N & n \text{ neurons alone: sparse.} \end{cases}
 # $$ (eq-lazy-participation)
 #
 # In lazy networks it is 1/3 whatever the nonlinearity: their differences are those of random features.
 
+# %%
+participation = {
+    scaling: [coding.participation(run.activations, task.labels) for run in runs[scaling].values()]
+    for scaling in SCALINGS
+}
+alignment = {scaling: lazy_and_rich.smallest_alignment(runs[scaling]) for scaling in SCALINGS}
 
 # %% tags=["hide-input"]
-def participation(scaling):
-    """ρ of the three nonlinearities with standard errors over chains and samples."""
-    ratios = [coding.participation(features(largest[s, scaling], s), task.labels) for s in schemes]
-    return np.array([statistics.mean_and_error(ratio) for ratio in ratios]).T
-
-
-def three_schemes(ratios):
-    """Analog, redundant and sparse, in this order."""
-    analog, redundant, sparse = ratios
-    return bool(0.2 < analog < 0.6 < redundant and sparse < 0.2)
-
-
-(ratios, bars), (lazy_ratios, _) = participation("non-lazy"), participation("lazy")
-passed = three_schemes(ratios)
-claims.record(
+glue("alignment_rich", alignment["non-lazy"].mean(), display=False)
+glue("alignment_lazy", alignment["lazy"].mean(), display=False)
+sampler = [run.convergence for run in rich.values()]
+check(
     "A3",
-    "fraction of neurons that carry the difference between the classes: linear, sigmoidal, ReLU",
-    ratios,
-    [1 / 3, 1, 2 / N],
-    bars,
-    "near 1/3; above 0.6; below 0.2",
-    passed=passed,
-    note="" if passed else "at this N and T the scheme is not complete",
-    control=claims.Control("lazy networks", lazy_ratios, three_schemes(lazy_ratios)),
+    "smallest alignment of learned kernels between linear, sigmoidal and ReLU",
+    alignment["non-lazy"].mean(),
+    above(0.85),
+    control=("lazy networks", alignment["lazy"].mean()),
+    sampler=sampler,
+    because="the noise of a single network's kernel at this N",
 )
+ratios = {name: np.array([statistics.mean_and_error(r) for r in rows]) for name, rows in participation.items()}
+for k, (scheme, range_) in enumerate(zip(SCHEMES, (between(0.2, 0.5), above(0.6), below(0.2)), strict=True)):
+    check(
+        "A3",
+        f"fraction of neurons that carry the difference between the classes, {scheme}",
+        *ratios["non-lazy"][k, :1],
+        range_,
+        control=("another nonlinearity", ratios["non-lazy"][k - 1, 0]),
+        note=f"lazy network: {ratios['lazy'][k, 0]:.2f}",
+        sampler=sampler[k],
+        because="at this N and T the scheme is not complete",
+    )
 
 # %% [markdown]
 # ## A kernel does not see the code
 #
 # That the kernels agree is no accident of these three networks. Take the sigmoidal network and rotate neuron
-# space, $\phi \to O\phi$ and $a \to O a$ with a random orthogonal matrix $O$. The kernel and the outputs stay
-# what they were, number by number; the code is gone. The rotated activations are no longer values that the
+# space, $\phi \to O\phi$ and $a \to O a$ with a random orthogonal matrix $O$. Kernel and outputs stay what
+# they were, number by number; the code is gone. The rotated activations are no longer values that the
 # nonlinearity could take, and this is the point: *the nonlinearity chooses the axes*, and a theory that
-# follows kernels alone has averaged the axes out. The symmetry that remains is that of renaming neurons: as a
-# control, a random permutation.
+# follows kernels alone has averaged the axes out. The symmetry that remains is that of renaming neurons.
 
-# %% tags=["hide-input"]
-redundant = activations["sigmoidal", "non-lazy"]
+# %%
+redundant = rich["sigmoidal"].activations[0, -1]
 rotation = stats.ortho_group.rvs(N, random_state=seed)
-permutation = np.random.default_rng(seed).permutation(N)
-versions = {"original": redundant, "rotated": rotation @ redundant, "renamed": redundant[permutation]}
-change = {
-    name: float(np.abs(kernels_of(phi) - kernels_of(redundant)).max()) for name, phi in versions.items()
-}
-share = {name: float(coding.participation(phi, task.labels)) for name, phi in versions.items()}
-
-
-def destroyed(name):
-    """Kernel the same to rounding, participation changed."""
-    return change[name] < 1e-10 and abs(share[name] - share["original"]) > 0.2
-
-
-claims.record(
-    "A3",
-    "fraction of neurons that carry the difference, before and after a rotation that leaves the kernel",
-    [share["original"], share["rotated"]],
-    [1, 1 / 3],
-    tolerance="kernel unchanged to 1e-10, fraction changed by more than 0.2",
-    passed=destroyed("rotated"),
-    note=f"largest change of the kernel: {change['rotated']:.1e}",
-    control=claims.Control("neurons renamed", share["renamed"], destroyed("renamed")),
-)
+rotated, renamed = rotation @ redundant, np.random.default_rng(seed).permutation(redundant)
+change = np.abs(rotated.T @ rotated - redundant.T @ redundant).max() / N
 
 # %% tags=["hide-input"]
-figures.publish(
+share = [coding.participation(phi, task.labels) for phi in (redundant, rotated, renamed)]
+publish(
     figures.activation_matrix,
     "rotated",
-    description="Activations of forty sigmoidal neurons before and after a rotation: the blocks are gone",
-    activations=[forty(versions[name], task.labels) for name in ("original", "rotated")],
+    caption=f"A rotation of neuron space leaves the kernel as it is (largest change {change:.0e}) and "
+    f"dissolves the code. Forty sigmoidal neurons, as in the first figure; N = P = {N}, T = {T}.",
+    activations=[lazy_and_rich.telling_neurons(phi, task.labels, 40) for phi in (redundant, rotated)],
     labels=task.labels,
-    titles=["original", "rotated, same kernel"],
+    titles=["as sampled", "rotated, same kernel"],
+)
+check(
+    "A3",
+    "change of the fraction of neurons that carry the difference, under a rotation",
+    np.abs(share[1] - share[0]),
+    above(0.2),
+    control=("neurons renamed", np.abs(share[2] - share[0])),
+    note=f"largest change of the kernel: {change:.0e}",
+    because="at this N and T the code is not sharp",
 )
 
 # %% [markdown]
 # ## Neural collapse: what is true of it here
 #
 # Networks trained far beyond zero error often show *neural collapse* {cite:p}`papyan2020prevalence`: all
-# inputs of a class end in one point of feature space (NC1), and the class means, centred, form an equiangular
+# inputs of a class end in one point of feature space (NC1), and the class means, centered, form an equiangular
 # tight frame (NC2), the corners of a regular simplex. For the networks of this book the second holds and the
-# first does not. We take three classes of equal size, targets 1 and $-1/2$, and measure, with $\Sigma_W$ and
-# $\Sigma_B$ the covariances within and between classes, the ratio
-# $\mathrm{tr}\,\Sigma_W / \mathrm{tr}\,\Sigma_B$, and of the centred means the spread of their norms and the
-# deviation of their cosines from $-1/2$.
+# first does not. Class means always contain noise, and with classes of equal size the means of pure noise are
+# equidistant, too: in an *untrained* network they pass for a frame. So we take the means of one half of each
+# class against those of the other half, whose noise is independent: in a frame their cosines are 1 for one
+# class and $-1/(C-1)$ for two; for noise they are 0.
 
 # %%
-three = (1 / 3, 1 / 3, 1 / 3)
-num_inputs = 3 * round(N / 3)
-three_classes = tasks.toy(num_inputs, three, y_minus=-0.5, seed=seed)
-halved = tasks.toy(3 * round(N / 6), three, y_minus=-0.5, seed=seed)
-
-
-def feature_layer(job):
-    """Activations of a non-lazy network, shape (chains, N, P), one sample per chain."""
-    scheme, toy = job
-    stream = 5000 + 10 * schemes.index(scheme) + (toy is halved)
-    return features(draw(toy, scheme, "non-lazy", stream), scheme)[:, -1]
-
-
-jobs = [*((s, three_classes) for s in schemes), ("sigmoidal", halved)]
-with ThreadPoolExecutor(2) as pool:
-    *trained, smaller = pool.map(feature_layer, jobs)
-
-# %%
-trained = dict(zip(schemes, trained, strict=True))
-collapse = {s: coding.neural_collapse(phi, three_classes.labels) for s, phi in trained.items()}
-nc1, ratio, norms, angles = np.array([[field.mean() for field in c] for c in collapse.values()]).T
+equal = lazy_and_rich.three_classes(3 * round(N / 3), (1 / 3, 1 / 3, 1 / 3), seed)
+classes = {
+    scheme: lazy_and_rich.draw(jax.random.fold_in(key, 50 + k), equal, scheme, "non-lazy", T, **options)
+    for k, scheme in enumerate(SCHEMES)
+}
+frames = {s: coding.class_frame(run.activations, equal.labels) for s, run in classes.items()}
+simplex = 1.5 * np.eye(3) - 0.5
+noise = {s: lazy_and_rich.untrained(key, run.posterior, 8) for s, run in classes.items()}
 
 # %% tags=["hide-input"]
-shuffled = np.random.default_rng(seed).permutation(three_classes.labels)
-unrelated = [coding.neural_collapse(phi, shuffled) for phi in trained.values()]
-wrong = np.array([[c.norm_variation.mean(), c.angle_deviation.mean()] for c in unrelated])
-frame = np.stack([norms, angles], axis=1)
-passed = bool(np.all(frame < 0.15))
-claims.record(
-    "A32",
-    "equiangular tight frame: spread of norms, deviation of cosines (rows: linear, sigmoidal, ReLU)",
-    frame,
-    0,
-    tolerance=0.15,
-    passed=passed,
-    note="" if passed else "fluctuations of single networks at this N",
-    control=claims.Control("means over shuffled classes", wrong, bool(np.all(wrong < 0.15))),
+publish(
+    figures.kernel_matrices,
+    "frames",
+    caption="The class means of trained networks form a regular simplex; those of untrained networks are "
+    "noise. Cosines between the centered class means of two halves of the inputs, averaged over samples; "
+    f"three equal classes, N = {N}, P = {equal.num_inputs}, T = {T}. Not in the papers; claim of paper A's "
+    "Discussion.",
+    kernels=[*(f.mean((0, 1)) for f in frames.values())]
+    + [coding.class_frame(phi, equal.labels).mean(0) for phi in noise.values()],
+    labels=np.arange(3),
+    titles=[f"{s}, {kind}" for kind in ("trained", "untrained") for s in SCHEMES],
 )
+for scheme in SCHEMES:
+    check(
+        "A32",
+        f"cosines between class means of two halves of the inputs, {scheme}",
+        frames[scheme].mean((0, 1)),
+        simplex,
+        absolute(0.15),
+        control=("untrained networks", coding.class_frame(noise[scheme], equal.labels).mean(0)),
+        sampler=classes[scheme].convergence,
+        because="noise of the class means at this P",
+    )
 
 # %% [markdown]
-# Does the variability within classes vanish? The sigmoidal network at half the size tells. The ratio of the
-# traces stays: every neuron keeps fluctuating across the inputs of a class. (The measure that is usually
-# quoted, $\mathrm{tr}(\Sigma_W \Sigma_B^+)/C$, looks only along the two directions of the means, on which the
-# independent fluctuations of $N$ neurons average out. It falls as $1/N$ although no neuron becomes any
-# quieter; it serves as the control.)
+# Does the variability within classes vanish? A sigmoidal network of half the size tells: the ratio
+# $\mathrm{tr}\,\Sigma_W / \mathrm{tr}\,\Sigma_B$ of the variances within and between classes stays, as every
+# neuron keeps fluctuating across the inputs of a class. (The usual measure,
+# $\mathrm{tr}(\Sigma_W \Sigma_B^+)/C$, looks only along the directions of the means, on which the independent
+# fluctuations of $N$ neurons average out. It falls as $1/N$ although no neuron becomes quieter.)
 
 # %% tags=["hide-input"]
-half = coding.neural_collapse(smaller, halved.labels)
-kept, nc1_kept = ratio[1] / half.variability.mean(), nc1[1] / half.within_class.mean()
-claims.record(
+halved = lazy_and_rich.three_classes(3 * round(N / 6), (1 / 3, 1 / 3, 1 / 3), seed)
+smaller = lazy_and_rich.draw(jax.random.fold_in(key, 60), halved, "sigmoidal", "non-lazy", T, **options)
+large = coding.neural_collapse(classes["sigmoidal"].activations, equal.labels)
+small = coding.neural_collapse(smaller.activations, halved.labels)
+check(
     "A32",
     "sigmoidal: within-class over between-class variance at N, as a multiple of that at N/2",
-    kept,
-    1,
-    tolerance="> 0.75",
-    passed=kept > 0.75,
-    note=f"the ratio itself is {ratio[1]:.3f}; linear {ratio[0]:.3f}, ReLU {ratio[2]:.3f}",
-    control=claims.Control("NC1, the usual measure", nc1_kept, nc1_kept > 0.75),
+    large.variability.mean() / small.variability.mean(),
+    above(0.75),
+    control=("NC1, the usual measure", large.within_class.mean() / small.within_class.mean()),
+    note=f"the ratio itself is {large.variability.mean():.3f}",
+    sampler=[classes["sigmoidal"].convergence, smaller.convergence],
+    because="fluctuations of single networks at this N",
 )
-
-# %% [markdown]
-# Two cautions. A frame is not yet evidence of learning: in a lazy network with classes of equal size, the
-# class means are random vectors in $N$ dimensions, and these are equidistant too. And for classes of
-# *unequal* size the frame is not exact: on the toy task of the chapters that follow, with a half, a quarter
-# and a quarter of the inputs, the linear theory has norms that vary by {glue:text}`unequal_norms:.0%` and
-# cosines that miss $-1/2$ by {glue:text}`unequal_angles:.2f`.
-
-# %% tags=["hide-input"]
-unequal = tasks.toy(num_inputs, (0.5, 0.25, 0.25), y_minus=0.0, seed=seed)
-solution = linear.solve(unequal, 1, T)
-root = np.linalg.cholesky(solution.readout_covariance)
-means = coding.neural_collapse((solution.feature_slopes @ root).T, unequal.labels)
+unequal = linear.solve(lazy_and_rich.three_classes(N, (0.5, 0.25, 0.25), seed), 1, T)
+root = np.linalg.cholesky(unequal.readout_covariance)
+means = coding.neural_collapse((unequal.feature_slopes @ root).T, unequal.task.labels)
 glue("unequal_norms", float(means.norm_variation), display=False)
 glue("unequal_angles", float(means.angle_deviation), display=False)
 
 # %% [markdown]
+# For classes of *unequal* size the frame is not exact: with a half, a quarter and a quarter of the inputs, as
+# in the chapters that follow, the linear theory has norms that vary by {glue:text}`unequal_norms:.0%` and
+# cosines that miss $-1/2$ by {glue:text}`unequal_angles:.2f`.
+#
 # ## What to take away
 #
-# - The factor in front of the readout decides whether features are learned, provided that the readouts cannot
+# - The factor in front of the readout decides whether features are learned, provided that readouts cannot
 #   grow to undo it. The angle between features and readout tells lazy from rich.
 # - Lazy kernels stay at their prior up to $1/N$; rich kernels change by an amount of order one, and to nearly
 #   the same kernel for the three nonlinearities.
-# - Kernels, angles, and the frame of the class means are invariant under rotations of neuron space. Codes are
-#   not: they are invariant only under renaming neurons. Who measures similarity of representations by kernels
-#   will not see the difference between analog, redundant and sparse.
+# - Kernels, angles and the frame of the class means are invariant under rotations of neuron space. Codes are
+#   not: they are invariant only under renaming neurons. Who compares representations by kernels will not see
+#   the difference between analog, redundant and sparse.
 #
 # **Limits.** One hidden layer, orthogonal inputs, and $N = P$; the temperature is small but finite, so that
 # outputs miss the targets by about a per cent in rich networks, and in lazy ones by $T/(\kappa + T)$,
-# $\kappa$ being the part of the prior kernel's diagonal that tells inputs apart. Rich ReLU networks settle
-# slowly: at the paper preset the sampler turns pairs of neurons into each other as well, which leaves the
-# posterior as it is and brings the sparse scheme to its two outliers; without these moves, as at the quick
-# preset, a few more survive.
+# $\kappa$ being the part of the prior kernel's diagonal that tells inputs apart.

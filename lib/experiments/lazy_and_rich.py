@@ -1,0 +1,202 @@
+"""Lazy and non-lazy networks side by side: over widths, over nonlinearities, over class sizes."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from coding_schemes import coding, statistics, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import Convergence, Samples, convergence, sample
+from coding_schemes.statistics import PowerLaw
+from coding_schemes.tasks import Task
+from coding_schemes.theory import gaussian_process, linear
+
+SCHEMES = ("linear", "sigmoidal", "relu")
+SCALINGS = ("lazy", "non-lazy")
+
+
+def binary_task(size: int, seed: int) -> Task:
+    """Two classes with random labels and targets ±1: P = size orthogonal inputs of dimension size + 10."""
+    ratios, targets = (0.5, 0.5), [[1.0], [-1.0]]
+    return tasks.toy(size, ratios, targets=targets, random_labels=True, input_dim=size + 10, seed=seed)
+
+
+def three_classes(size: int, class_ratios: tuple[float, ...], seed: int) -> Task:
+    """Three classes with targets 1 and −1/2."""
+    return tasks.toy(size, class_ratios, y_minus=-0.5, seed=seed)
+
+
+class Run(NamedTuple):
+    """Samples of one posterior, whether they are in equilibrium, and φ of the hidden layer.
+
+    Attributes:
+        posterior: what was sampled.
+        samples: the samples.
+        convergence: R-hat, effective sample sizes and their verdict.
+        activations: φ(z), shape (chains, samples, N, P).
+    """
+
+    posterior: Posterior
+    samples: Samples
+    convergence: Convergence
+    activations: np.ndarray
+
+    @property
+    def kernels(self) -> np.ndarray:
+        """K of every sample, shape (chains, samples, P, P)."""
+        return np.swapaxes(self.activations, -1, -2) @ self.activations / self.activations.shape[-2]
+
+
+def draw(key: Any, task: Task, nonlinearity: str, scaling: str, temperature: float, **options: Any) -> Run:
+    """A network of one hidden layer with N = P, sampled in either scaling.
+
+    Args:
+        key: random key.
+        task: what it learned.
+        nonlinearity: φ.
+        scaling: "lazy" (readout 1/√N, σ_a = 1) or "non-lazy" (1/N, σ_a² = 1/P).
+        temperature: T, rescaled by N in the non-lazy case.
+        **options: passed to `sample`.
+
+    Returns:
+        A Run.
+    """
+    posterior = Posterior(task, Network(1, task.num_inputs, nonlinearity, scaling), temperature)
+    samples = sample(posterior, key, anneal_from=100 * temperature, **options)
+    return Run(posterior, samples, convergence(samples, posterior), samples.activations())
+
+
+def learned_entry(kernels: np.ndarray, task: Task, nonlinearity: str) -> np.ndarray:
+    """Trace of the task in what learning changed in the kernel, off the diagonal.
+
+        c = Σ_{μ≠ν} y_μ y_ν (K − K_prior)_μν / P(P − 1)
+
+    Args:
+        kernels: K, shape (…, P, P).
+        task: with one output, targets ±1.
+        nonlinearity: φ of the prior kernel.
+
+    Returns:
+        c, shape (…): how much more alike inputs of one class are than inputs of two, against the prior.
+    """
+    y, num_inputs = task.targets[:, 0], task.num_inputs
+    change = kernels - gaussian_process.prior_kernels(task.inputs, None, nonlinearity)[1]
+    along = np.einsum("m,...mn,n->...", y, change, y) - np.trace(change, axis1=-2, axis2=-1)
+    return along / (num_inputs * (num_inputs - 1))
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Cosine and learned entry of one kind of network over widths.
+
+    Attributes:
+        sizes: N = P, shape (W,).
+        cosine: ⟨y_μ cos θ_μ⟩ between features and readout, its mean over inputs and samples, shape (W,).
+        cosine_error: its standard error.
+        entry: learned entry c of the kernel, shape (W,).
+        entry_error: its standard error.
+        largest: the run at the largest width.
+        converged: whether the runs at all widths passed the sampler's diagnostics.
+    """
+
+    sizes: np.ndarray
+    cosine: np.ndarray
+    cosine_error: np.ndarray
+    entry: np.ndarray
+    entry_error: np.ndarray
+    largest: Run
+    converged: bool
+
+    def exponent(self, name: str) -> PowerLaw:
+        """Power law in N of "cosine" or "entry"; its error from the scatter and from the samples together."""
+        values, errors = getattr(self, name), getattr(self, f"{name}_error")
+        fit = statistics.fit_power_law(self.sizes, values)
+        x = np.log(self.sizes) - np.log(self.sizes).mean()
+        propagated = np.linalg.norm(x * errors / values) / np.square(x).sum()
+        return fit._replace(standard_error=float(np.hypot(fit.standard_error, propagated)))
+
+
+def over_widths(
+    key: Any, nonlinearity: str, scaling: str, sizes: Any, temperature: float, seed: int, **options: Any
+) -> Widths:
+    """One kind of network at several widths, N = P, each on its own random labels.
+
+    Args:
+        key: random key; width k uses fold_in(key, k).
+        nonlinearity: φ.
+        scaling: "lazy" or "non-lazy".
+        sizes: widths, ascending.
+        temperature: T.
+        seed: of the labels.
+        **options: passed to `sample`.
+
+    Returns:
+        Widths.
+    """
+    rows, runs = [], []
+    for k, size in enumerate(sizes):
+        task = binary_task(int(size), seed)
+        run = draw(jax.random.fold_in(key, k), task, nonlinearity, scaling, temperature, **options)
+        cosine = coding.readout_cosine(run.activations, run.samples.readouts)[..., 0] @ task.targets[:, 0]
+        entry = learned_entry(run.kernels, task, nonlinearity)
+        rows.append([*statistics.mean_and_error(cosine / size), *statistics.mean_and_error(entry)])
+        runs.append(run)
+    columns = np.transpose(rows)
+    return Widths(np.asarray(sizes), *columns, runs[-1], all(run.convergence.converged for run in runs))
+
+
+def predicted_entry(size: int, scaling: str, temperature: float, seed: int) -> float:
+    """c of a linear network of N = P = size from the saddle point with its finite-width term.
+
+    A lazy network at T is the non-lazy one with σ_a² = N at the temperature N T, so one formula has both.
+    """
+    task, lazy = binary_task(int(size), seed), scaling == "lazy"
+    temperature, variance = (size * temperature, size) if lazy else (temperature, None)
+    solution = linear.solve(task, 1, temperature, variance, width=int(size))
+    return float(learned_entry(solution.kernels[1], task, "linear"))
+
+
+def smallest_alignment(runs: dict[str, Run]) -> np.ndarray:
+    """Least cosine between what two nonlinearities learned: kernels less their priors, centered.
+
+    Args:
+        runs: by nonlinearity, of one task.
+
+    Returns:
+        The least alignment over the pairs of nonlinearities, of every sample: shape (chains, samples).
+    """
+    learned = [
+        run.kernels - gaussian_process.prior_kernels(run.posterior.task.inputs, None, name)[1]
+        for name, run in runs.items()
+    ]
+    pairs = [(i, j) for i in range(len(learned)) for j in range(i)]
+    aligned = [coding.kernel_alignment(learned[i], learned[j], centered=True) for i, j in pairs]
+    return np.min(aligned, axis=0)
+
+
+def untrained(key: Any, posterior: Posterior, count: int) -> np.ndarray:
+    """Activations of networks drawn from the prior, shape (count, N, P)."""
+    weights = jax.lax.map(posterior.prior, jax.random.split(key, count))
+    layers = jax.vmap(posterior.preactivations)(weights)
+    return np.asarray(posterior.network.phi(layers[-1]), dtype=float)
+
+
+def telling_neurons(activations: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
+    """A quarter of `count` neurons that tell two classes apart best, the rest drawn from all others.
+
+    Args:
+        activations: φ, shape (N, P), N ≥ count.
+        labels: classes of the inputs, 0 and 1.
+        count: how many.
+
+    Returns:
+        Their activations, ordered by the difference between the classes: shape (count, P).
+    """
+    means = coding.class_means(activations, labels)
+    difference = means[:, 0] - means[:, 1]
+    best = np.argsort(-np.abs(difference))
+    others = np.random.default_rng(0).choice(best[count // 4 :], count - count // 4, replace=False)
+    chosen = np.concatenate([best[: count // 4], others])
+    return activations[chosen[np.argsort(-difference[chosen])]]
