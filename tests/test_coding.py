@@ -320,3 +320,15 @@ def test_ks_test_counts_independent_draws():
     assert statistics.ks_test(frozen, stats.norm(scale=3).cdf).pvalue < 1e-6
     with pytest.raises(ValueError, match="values: got shape"):
         statistics.ks_test(frozen[0], stats.norm.cdf)
+
+
+def test_class_frame_is_a_simplex_for_classes_and_nothing_for_noise():
+    rng = np.random.default_rng(5)
+    labels = np.repeat([0, 1, 2], [40, 20, 20])
+    noise = rng.standard_normal((3, 400, 80))
+    frame = rng.standard_normal((400, 3))
+    trained = coding.class_frame(noise + 3 * frame[:, labels], labels)
+    np.testing.assert_allclose(trained, np.broadcast_to(1.5 * np.eye(3) - 0.5, trained.shape), atol=0.15)
+    assert np.abs(coding.class_frame(noise, labels)).max() < 5 / 400**0.5
+    with pytest.raises(ValueError, match="class 1 has no input"):
+        coding.class_frame(noise[..., :41], labels[:41])

@@ -486,6 +486,37 @@ def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse
     )
 
 
+def class_frame(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Cosines between the centered class means of one half of every class's inputs and of the other half.
+
+        cos(μ_c − μ̄, μ'_c' − μ̄'),   μ from every second input of a class, μ' from the others
+
+    In an equiangular tight frame they are 1 for c = c' and −1/(C − 1) for c ≠ c'. Noise is independent in the
+    two halves: where class means hold nothing else, as in an untrained network, all cosines vanish, while
+    within one set of inputs they would pass for a frame.
+
+    Args:
+        activations: φ, shape (…, N, P).
+        labels: classes of the inputs, shape (P,), at least two inputs in each.
+
+    Returns:
+        Cosines, shape (…, C, C).
+
+    Raises:
+        ValueError: a class has fewer than two inputs.
+    """
+    activations, labels = _checked(activations, labels)
+    first = np.zeros(labels.shape, dtype=bool)
+    for c in range(labels.max() + 1):
+        first[np.flatnonzero(labels == c)[::2]] = True
+    halves = []
+    for half in (first, ~first):
+        means = class_means(activations[..., half], labels[half]).astype(float)
+        means -= means.mean(axis=-1, keepdims=True)
+        halves.append(means / np.linalg.norm(means, axis=-2, keepdims=True))
+    return np.swapaxes(halves[0], -1, -2) @ halves[1]
+
+
 class CodeAgreement(NamedTuple):
     """How far codes on test inputs are those on training inputs.
 

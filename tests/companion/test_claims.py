@@ -1,4 +1,3 @@
-import json
 import math
 import re
 
@@ -6,7 +5,7 @@ import numpy as np
 import pytest
 import yaml
 from coding_schemes import paths
-from companion import claims
+from companion import checks, claims, formats
 
 CONTROL = claims.Control("labels shuffled", computed=0.9, passed=False)
 
@@ -15,53 +14,32 @@ CONTROL = claims.Control("labels shuffled", computed=0.9, passed=False)
 def shown(monkeypatch):
     """The mime bundles that `record` displays."""
     bundles = []
-    monkeypatch.setattr(claims, "display", lambda bundle, raw: bundles.append(bundle))
+    monkeypatch.setattr(checks, "display", lambda bundle, raw: bundles.append(bundle))
     return bundles
 
 
-def test_record_leaves_a_bundle_with_every_field(shown):
+def test_record_is_that_of_a_check(shown):
     claims.record(
-        "A4",
-        "slope",
-        np.float32(0.5),
-        expected=np.array([0.5, 1.0]),
-        uncertainty=0.1,
-        tolerance="3 standard errors",
-        passed=True,
-        control=CONTROL,
-        note="N = 200",
+        "A4", "slope", np.float32(0.5), 1.0, 0.25, "2 s.e.", passed=True, control=CONTROL, note="N = 9"
     )
-    (bundle,) = shown
-    data = json.loads(json.dumps(bundle[claims.MIME_TYPE]))
-    assert data == {
-        "id": "A4",
-        "quantity": "slope",
-        "computed": 0.5,
-        "expected": [0.5, 1.0],
-        "uncertainty": 0.1,
-        "tolerance": "3 standard errors",
-        "passed": True,
-        "control": {"description": "labels shuffled", "computed": 0.9, "passed": False},
-        "note": "N = 200",
-    }
-    assert "0.5 ± 0.1" in bundle["text/plain"]
-    assert "claim-passed" in bundle["text/html"]
-
-
-def test_text_in_the_table_is_escaped(shown):
-    claims.record("A4", "norm < 1", "a & b", passed=True)
-    assert "norm &lt; 1" in shown[0]["text/html"]
-    assert "a &amp; b" in shown[0]["text/html"]
+    found = np.float64(0.9)
+    checks.check(
+        "A4", "slope", 0.5, 1.0, 0.25, checks.standard_errors(2), control=("labels shuffled", found + 9)
+    )
+    old, new = (bundle[formats.CHECK_TYPE] for bundle in shown)
+    assert old.keys() == new.keys()
+    assert old["control"].keys() == new["control"].keys()
+    assert (old["computed"], old["uncertainty"], old["note"]) == (0.5, 0.25, "N = 9")
 
 
 def test_failed_check_is_kept_with_its_reason(shown):
     claims.record("A4", "slope", 2.0, expected=1.0, passed=False, control=CONTROL, note="N too small")
-    assert shown[0][claims.MIME_TYPE]["passed"] is False
-    assert "claim-failed" in shown[0]["text/html"]
+    assert shown[0][formats.CHECK_TYPE]["passed"] is False
+    assert "N too small" in shown[0]["text/html"]
 
 
 def test_failed_check_without_a_reason_is_refused(shown):
-    with pytest.raises(ValueError, match="note must give the reason"):
+    with pytest.raises(ValueError, match="must give the reason"):
         claims.record("A4", "slope", 2.0, expected=1.0, passed=False, control=CONTROL)
     assert not shown
 
@@ -82,15 +60,17 @@ def test_values_must_be_finite_numbers(shown, argument, bad):
     assert not shown
 
 
-def test_unknown_id_is_refused(shown):
-    with pytest.raises(ValueError, match=r"id must be a claim of book/claims\.yml.*got 'A99'"):
-        claims.record("A99", "slope", 1.0, passed=True)
+@pytest.mark.parametrize("bad", [math.nan, "no", 1, None])
+def test_decision_must_be_a_bool(shown, bad):
+    with pytest.raises(ValueError, match="passed must be a bool"):
+        claims.record("A4", "slope", 1.0, passed=bad)
+    with pytest.raises(ValueError, match="control.passed must be a bool"):
+        claims.record("A4", "slope", 1.0, passed=True, control=CONTROL._replace(passed=bad))
 
 
-def test_outside_the_repository_any_id_is_taken(shown, monkeypatch):
-    monkeypatch.setattr(paths, "repository_root", lambda: None)
-    claims.record("mine", "slope", 1.0, passed=True)
-    assert shown[0][claims.MIME_TYPE]["id"] == "mine"
+def test_negative_uncertainty_is_refused(shown):
+    with pytest.raises(ValueError, match="uncertainty must not be negative"):
+        claims.record("A4", "slope", 1.0, uncertainty=-0.1, passed=True)
 
 
 def test_every_chapter_is_held_to_its_quick_verdicts():

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PRESETS = ("quick", "paper", "full")
+from companion.presets import PRESETS
+
 BUILD = "_build"
 _PIPELINE = Path(__file__).parent
 

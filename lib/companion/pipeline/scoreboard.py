@@ -1,21 +1,18 @@
 """The scoreboard: every claim of the list, with what the executed chapters of this build computed for it."""
 
-import html
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import yaml
 
+from companion import checks
+from companion.formats import CHECK_TYPE, text
 from companion.pipeline.project import BuildError, Project
 
-CLAIM_TYPE = "application/vnd.coding-schemes.claim+json"
 VERDICTS = ("reproduced", "partly", "not reproduced", "needs the full preset", "not yet")
-SHOWN_AT_ONCE = 3  # longer lists of numbers unfold with the details
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -42,12 +39,14 @@ class Row(NamedTuple):
     @property
     def verdict(self) -> str:
         """One of `VERDICTS`, from the records' checks."""
-        passed = [record["passed"] for record in self.records]
-        if not passed:
+        states = {checks.state(record) for record in self.records}
+        if not states:
             return (
                 "needs the full preset" if self.written and self.claim.get("needs") == "full" else "not yet"
             )
-        return "reproduced" if all(passed) else "partly" if any(passed) else "not reproduced"
+        return (
+            "reproduced" if states == {"passed"} else "not reproduced" if states == {"failed"} else "partly"
+        )
 
 
 def anchor(claim_id: str) -> str:
@@ -59,7 +58,7 @@ def claim_records(notebook: Path) -> list[dict[str, Any]]:
     """Claim records in the outputs of an executed notebook, in order."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    return [output["data"][CLAIM_TYPE] for output in outputs if CLAIM_TYPE in output.get("data", {})]
+    return [output["data"][CHECK_TYPE] for output in outputs if CHECK_TYPE in output.get("data", {})]
 
 
 def rows(project: Project) -> list[Row]:
@@ -121,14 +120,18 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
 
 
 def accept_verdicts(project: Project) -> Path:
-    """Write the executed chapters' verdicts to ``book/verdicts.yml``; others, and other presets, stay."""
+    """Write the executed chapters' verdicts to ``book/verdicts.yml``; others, and other presets, stay.
+
+    At the preset paper the records themselves are kept beside them, in ``book/records-paper.json``.
+    """
     path = project.root / "book" / "verdicts.yml"
     recorded = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
     before = recorded.get(project.preset) or {}
     executed = {chapter.name for chapter in project.chapters if chapter.notebook.exists()}
+    table = rows(project)
     found = {
         row.claim["id"]: row.verdict if row.chapter in executed else before.get(row.claim["id"], "not yet")
-        for row in rows(project)
+        for row in table
     }
     recorded[project.preset] = {id: verdict for id, verdict in found.items() if verdict != "not yet"}
     head = (
@@ -136,7 +139,23 @@ def accept_verdicts(project: Project) -> Path:
         "# Written by `make accept-verdicts`, after a look at what changed.\n"
     )
     path.write_text(head + yaml.safe_dump(recorded, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    if project.preset == "paper":
+        kept = path.with_name("records-paper.json")
+        earlier = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+        records = {
+            row.claim["id"]: row.records if row.chapter in executed else earlier.get(row.claim["id"], [])
+            for row in table
+        }
+        _write_json(kept, {id: found for id, found in records.items() if found})
     return path
+
+
+def export(project: Project, table: Iterable[Row], path: Path) -> None:
+    """Write the scoreboard as JSON: every claim with its verdict and the records of this build."""
+    claims = [
+        {**row.claim, "chapter": row.chapter, "verdict": row.verdict, "records": row.records} for row in table
+    ]
+    _write_json(path, {"preset": project.preset, "claims": claims})
 
 
 def page(table: list[Row], preset: str) -> str:
@@ -146,7 +165,8 @@ def page(table: list[Row], preset: str) -> str:
         f"<li>{_badge(verdict)} {counts[verdict]}</li>" for verdict in VERDICTS if counts[verdict]
     )
     parts = [
-        f"```{{raw}} html\n<p>Preset of this build: <code>{preset}</code>. {len(table)} claims:</p>\n"
+        f"```{{raw}} html\n<p>Preset of this build: <code>{preset}</code>. {len(table)} claims, "
+        'also <a href="../scoreboard.json">as JSON</a>:</p>\n'
         f'<ul class="scoreboard-summary">{summary}</ul>\n```\n'
     ]
     for letter, title in _GROUPS.items():
@@ -164,21 +184,18 @@ def page(table: list[Row], preset: str) -> str:
 
 def _table_row(row: Row) -> str:
     claim = row.claim
-    id = f"<b>{claim['id']}</b>"
-    link = row.chapter
+    id, chapter = text(claim["id"]), text(row.chapter)
+    link = chapter
     if row.records:
-        link = f'<a href="../notebooks/{row.chapter}.html#{anchor(claim["id"])}">{row.chapter}</a>'
+        link = f'<a href="../notebooks/{chapter}.html#{anchor(id)}">{chapter}</a>'
     elif row.written:
-        link = f'<a href="../notebooks/{row.chapter}.html">{row.chapter}</a>'
-    check = f"<details><summary>How it is checked</summary>{_text(claim.get('check'))}</details>"
-    published = _text(claim.get("published")) or '<span class="scoreboard-none">in none of the papers</span>'
-    if row.records:
-        computed = "".join(_record(record) for record in row.records)
-    else:
-        computed = '<span class="scoreboard-none">nothing yet</span>'
+        link = f'<a href="../notebooks/{chapter}.html">{chapter}</a>'
+    check = f"<details><summary>How it is checked</summary>{text(claim.get('check'))}</details>"
+    published = text(claim.get("published")) or '<span class="scoreboard-none">in none of the papers</span>'
+    computed = "".join(map(_record, row.records)) or '<span class="scoreboard-none">nothing yet</span>'
     return (
-        f'<tr id="claim-{claim["id"].lower()}">'
-        f'<td data-label="Claim">{id} · {link}<br>{_text(claim["claim"])}{check}</td>'
+        f'<tr id="claim-{id.lower()}">'
+        f'<td data-label="Claim"><b>{id}</b> · {link}<br>{text(claim["claim"])}{check}</td>'
         f'<td data-label="Published">{published}</td>'
         f'<td data-label="Computed">{computed}</td>'
         f'<td data-label="Verdict">{_badge(row.verdict)}</td></tr>'
@@ -186,27 +203,13 @@ def _table_row(row: Row) -> str:
 
 
 def _record(record: dict[str, Any]) -> str:
-    state = "passed" if record["passed"] else "failed"
-    mark = "✓" if record["passed"] else "✗"
-    value = _number(record["computed"])
-    if record.get("uncertainty") is not None:
-        value += f" ± {_number(record['uncertainty'])}"
-    long = isinstance(record["computed"], list) and np.size(record["computed"]) > SHOWN_AT_ONCE
-    details = [("computed", value)] if long else []
-    details += [
-        (name, _number(record[name])) for name in ("expected", "tolerance") if record.get(name) is not None
-    ]
-    if control := record.get("control"):
-        computed = _number(control["computed"])
-        details.append(("control", f"{_text(control['description'])}: {computed}, fails as it should"))
-    if record.get("note"):
-        details.append(("note", _text(record["note"])))
-    shown = "" if long else f": <b>{value}</b>"
-    items = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in details)
+    found = checks.state(record)
+    stored = ' <span class="scoreboard-none">stored result</span>' if record["stored"] else ""
     return (
-        f'<details class="claim-quantity claim-{state}"><summary>'
-        f'<span class="claim-mark" title="{state}">{mark}</span> '
-        f"{_text(record['quantity'])}{shown}</summary><dl>{items}</dl></details>"
+        f'<details class="check check-{found}"><summary>'
+        f'<span class="check-mark" title="{found}">{checks.MARKS[found]}</span> '
+        f"{text(record['quantity'])}: {checks.headline(record)}{stored}</summary>"
+        f"{checks.details_html(record)}</details>"
     )
 
 
@@ -214,19 +217,5 @@ def _badge(verdict: str) -> str:
     return f'<span class="verdict verdict-{verdict.replace(" ", "-")}">{verdict}</span>'
 
 
-def _number(value: Any, floor: float = 0.0) -> str:
-    """A number, or a list with its rounding errors, of less than 1e-9 of its largest number, shown as 0."""
-    if isinstance(value, list):
-        if len(value) == 1:
-            return _number(value[0])
-        floor = floor or 1e-9 * float(np.max(np.abs(value)))
-        shown = [_number(item, floor) for item in value[:6]] + (["…"] if len(value) > 6 else [])
-        return "(" + ", ".join(shown) + ")"
-    if isinstance(value, float):
-        return f"{value:.4g}".replace("-", "−") if abs(value) >= floor else "0"
-    return _text(value)
-
-
-def _text(text: Any) -> str:
-    """Escaped, with exponents in braces raised."""
-    return re.sub(r"\^\{([^}]*)\}", r"<sup>\1</sup>", html.escape(str(text or ""), quote=False))
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -13,6 +13,7 @@ import nbformat
 import plotly
 import yaml
 
+from companion.formats import CHECK_TYPE
 from companion.pipeline import scoreboard
 from companion.pipeline.project import BuildError, Project
 
@@ -35,6 +36,7 @@ def build(project: Project) -> Path:
     site = assemble(project, table)
     fresh = _sphinx(project, site)
     _add_downloads(project, fresh)
+    scoreboard.export(project, table, fresh / "scoreboard.json")
     shutil.rmtree(project.html, ignore_errors=True)
     for stamp in project.build.glob("html-*.done"):
         stamp.unlink()
@@ -118,7 +120,7 @@ def _with_links(notebook: Any, name: str, project: Project) -> Any:
     cells = []
     for cell in notebook.cells:
         data = [output["data"] for output in cell.get("outputs", []) if "data" in output]
-        records = [bundle.pop(scoreboard.CLAIM_TYPE, None) for bundle in data]  # Sphinx cannot show them
+        records = [bundle.pop(CHECK_TYPE, None) for bundle in data]  # Sphinx cannot show them
         ids = dict.fromkeys(record["id"] for record in records if record and record["id"] not in seen)
         seen.update(ids)
         if ids:
