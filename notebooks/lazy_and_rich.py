@@ -36,12 +36,14 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import numpy as np
 from coding_schemes import coding, statistics
+from coding_schemes.networks import Network
 from coding_schemes.theory import linear
 from companion import figures, presets
 from companion.checks import above, absolute, below, between, check, standard_errors
 from companion.publish import publish
 from experiments import lazy_and_rich
 from experiments.lazy_and_rich import SCALINGS, SCHEMES
+from experiments.runs import draw
 from myst_nb import glue
 from scipy import stats
 
@@ -62,12 +64,13 @@ glue("T", T, display=False)
 task = lazy_and_rich.binary_task(N, seed)
 runs = {
     scaling: {
-        scheme: lazy_and_rich.draw(jax.random.fold_in(key, 10 * i + j), task, scheme, scaling, T, **options)
+        scheme: draw(jax.random.fold_in(key, 10 * i + j), task, Network(1, N, scheme, scaling), T, **options)
         for j, scheme in enumerate(SCHEMES)
     }
     for i, scaling in enumerate(SCALINGS)
 }
-rich, lazy = runs["non-lazy"], runs["lazy"]
+phi = {s: {name: run.samples.activations() for name, run in each.items()} for s, each in runs.items()}
+rich = phi["non-lazy"]
 
 # %% tags=["hide-input"]
 publish(
@@ -76,8 +79,8 @@ publish(
     caption=f"The kernels of three networks that learned one task are alike (above); their neurons are not "
     f"(below, forty of each, ordered by what they say about the classes). One sample of each, inputs sorted "
     f"by class, N = P = {N}, T = {T}. Paper A, Fig. 1e.",
-    kernels=[run.kernels[0, -1] / np.trace(run.kernels[0, -1]) * N for run in rich.values()],
-    activations=[lazy_and_rich.telling_neurons(run.activations[0, -1], task.labels, 40) for run in rich.values()],
+    kernels=[K / np.trace(K) * N for K in (coding.kernels(each[0, -1]) for each in rich.values())],
+    activations=[lazy_and_rich.telling_neurons(each[0, -1], task.labels, 40) for each in rich.values()],
     labels=task.labels,
     titles=SCHEMES,
 )
@@ -253,7 +256,7 @@ for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
 
 # %%
 participation = {
-    scaling: [coding.participation(run.activations, task.labels) for run in runs[scaling].values()]
+    scaling: [coding.participation(each, task.labels) for each in phi[scaling].values()]
     for scaling in SCALINGS
 }
 alignment = {scaling: lazy_and_rich.smallest_alignment(runs[scaling]) for scaling in SCALINGS}
@@ -261,7 +264,7 @@ alignment = {scaling: lazy_and_rich.smallest_alignment(runs[scaling]) for scalin
 # %% tags=["hide-input"]
 glue("alignment_rich", alignment["non-lazy"].mean(), display=False)
 glue("alignment_lazy", alignment["lazy"].mean(), display=False)
-sampler = [run.convergence for run in rich.values()]
+sampler = [run.convergence for run in runs["non-lazy"].values()]
 check(
     "A3",
     "smallest alignment of learned kernels between linear, sigmoidal and ReLU",
@@ -271,7 +274,9 @@ check(
     sampler=sampler,
     because="the noise of a single network's kernel at this N",
 )
-ratios = {name: np.array([statistics.mean_and_error(r) for r in rows]) for name, rows in participation.items()}
+ratios = {
+    name: np.array([statistics.mean_and_error(r) for r in rows]) for name, rows in participation.items()
+}
 for k, (scheme, range_) in enumerate(zip(SCHEMES, (between(0.2, 0.5), above(0.6), below(0.2)), strict=True)):
     check(
         "A3",
@@ -294,7 +299,7 @@ for k, (scheme, range_) in enumerate(zip(SCHEMES, (between(0.2, 0.5), above(0.6)
 # follows kernels alone has averaged the axes out. The symmetry that remains is that of renaming neurons.
 
 # %%
-redundant = rich["sigmoidal"].activations[0, -1]
+redundant = rich["sigmoidal"][0, -1]
 rotation = stats.ortho_group.rvs(N, random_state=seed)
 rotated, renamed = rotation @ redundant, np.random.default_rng(seed).permutation(redundant)
 change = np.abs(rotated.T @ rotated - redundant.T @ redundant).max() / N
@@ -334,10 +339,10 @@ check(
 # %%
 equal = lazy_and_rich.three_classes(3 * round(N / 3), (1 / 3, 1 / 3, 1 / 3), seed)
 classes = {
-    scheme: lazy_and_rich.draw(jax.random.fold_in(key, 50 + k), equal, scheme, "non-lazy", T, **options)
+    scheme: draw(jax.random.fold_in(key, 50 + k), equal, Network(1, N, scheme), T, **options)
     for k, scheme in enumerate(SCHEMES)
 }
-frames = {s: coding.class_frame(run.activations, equal.labels) for s, run in classes.items()}
+frames = {s: coding.class_frame(run.samples.activations(), equal.labels) for s, run in classes.items()}
 simplex = 1.5 * np.eye(3) - 0.5
 noise = {s: lazy_and_rich.untrained(key, run.posterior, 8) for s, run in classes.items()}
 
@@ -375,9 +380,9 @@ for scheme in SCHEMES:
 
 # %% tags=["hide-input"]
 halved = lazy_and_rich.three_classes(3 * round(N / 6), (1 / 3, 1 / 3, 1 / 3), seed)
-smaller = lazy_and_rich.draw(jax.random.fold_in(key, 60), halved, "sigmoidal", "non-lazy", T, **options)
-large = coding.neural_collapse(classes["sigmoidal"].activations, equal.labels)
-small = coding.neural_collapse(smaller.activations, halved.labels)
+smaller = draw(jax.random.fold_in(key, 60), halved, Network(1, N // 2, "sigmoidal"), T, **options)
+large = coding.neural_collapse(classes["sigmoidal"].samples.activations(), equal.labels)
+small = coding.neural_collapse(smaller.samples.activations(), halved.labels)
 check(
     "A32",
     "sigmoidal: within-class over between-class variance at N, as a multiple of that at N/2",

@@ -216,6 +216,19 @@ def readout_cosine(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
     return readout_overlap(activations, readouts) / (feature_norms * readout_norms)
 
 
+def kernels(activations: ArrayLike) -> np.ndarray:
+    """Kernel of every sample, K = φᵀφ/N.
+
+    Args:
+        activations: φ, shape (…, N, P).
+
+    Returns:
+        Kernels, shape (…, P, P).
+    """
+    activations = np.asarray(activations)
+    return np.swapaxes(activations, -1, -2) @ activations / activations.shape[-2]
+
+
 def kernel_alignment(kernel: ArrayLike, other: ArrayLike, centered: bool = False) -> np.ndarray:
     """Cosine between two kernels as vectors, tr(K K') / (‖K‖ ‖K'‖); with Y Yᵀ the alignment to the task.
 

@@ -1,17 +1,18 @@
 """Lazy and non-lazy networks side by side: over widths, over nonlinearities, over class sizes."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import Convergence, Samples, convergence, sample
 from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear
+
+from experiments.runs import Run, draw
 
 SCHEMES = ("linear", "sigmoidal", "relu")
 SCALINGS = ("lazy", "non-lazy")
@@ -26,46 +27,6 @@ def binary_task(size: int, seed: int) -> Task:
 def three_classes(size: int, class_ratios: tuple[float, ...], seed: int) -> Task:
     """Three classes with targets 1 and −1/2."""
     return tasks.toy(size, class_ratios, y_minus=-0.5, seed=seed)
-
-
-class Run(NamedTuple):
-    """Samples of one posterior, whether they are in equilibrium, and φ of the hidden layer.
-
-    Attributes:
-        posterior: what was sampled.
-        samples: the samples.
-        convergence: R-hat, effective sample sizes and their verdict.
-        activations: φ(z), shape (chains, samples, N, P).
-    """
-
-    posterior: Posterior
-    samples: Samples
-    convergence: Convergence
-    activations: np.ndarray
-
-    @property
-    def kernels(self) -> np.ndarray:
-        """K of every sample, shape (chains, samples, P, P)."""
-        return np.swapaxes(self.activations, -1, -2) @ self.activations / self.activations.shape[-2]
-
-
-def draw(key: Any, task: Task, nonlinearity: str, scaling: str, temperature: float, **options: Any) -> Run:
-    """A network of one hidden layer with N = P, sampled in either scaling.
-
-    Args:
-        key: random key.
-        task: what it learned.
-        nonlinearity: φ.
-        scaling: "lazy" (readout 1/√N, σ_a = 1) or "non-lazy" (1/N, σ_a² = 1/P).
-        temperature: T, rescaled by N in the non-lazy case.
-        **options: passed to `sample`.
-
-    Returns:
-        A Run.
-    """
-    posterior = Posterior(task, Network(1, task.num_inputs, nonlinearity, scaling), temperature)
-    samples = sample(posterior, key, anneal_from=100 * temperature, **options)
-    return Run(posterior, samples, convergence(samples, posterior), samples.activations())
 
 
 def learned_entry(kernels: np.ndarray, task: Task, nonlinearity: str) -> np.ndarray:
@@ -138,9 +99,11 @@ def over_widths(
     rows, runs = [], []
     for k, size in enumerate(sizes):
         task = binary_task(int(size), seed)
-        run = draw(jax.random.fold_in(key, k), task, nonlinearity, scaling, temperature, **options)
-        cosine = coding.readout_cosine(run.activations, run.samples.readouts)[..., 0] @ task.targets[:, 0]
-        entry = learned_entry(run.kernels, task, nonlinearity)
+        network = Network(1, int(size), nonlinearity, scaling)
+        run = draw(jax.random.fold_in(key, k), task, network, temperature, **options)
+        activations = run.samples.activations()
+        cosine = coding.readout_cosine(activations, run.samples.readouts)[..., 0] @ task.targets[:, 0]
+        entry = learned_entry(coding.kernels(activations), task, nonlinearity)
         rows.append([*statistics.mean_and_error(cosine / size), *statistics.mean_and_error(entry)])
         runs.append(run)
     columns = np.transpose(rows)
@@ -168,7 +131,8 @@ def smallest_alignment(runs: dict[str, Run]) -> np.ndarray:
         The least alignment over the pairs of nonlinearities, of every sample: shape (chains, samples).
     """
     learned = [
-        run.kernels - gaussian_process.prior_kernels(run.posterior.task.inputs, None, name)[1]
+        coding.kernels(run.samples.activations())
+        - gaussian_process.prior_kernels(run.posterior.task.inputs, None, name)[1]
         for name, run in runs.items()
     ]
     pairs = [(i, j) for i in range(len(learned)) for j in range(i)]
