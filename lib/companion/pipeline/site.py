@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.parse
@@ -14,7 +15,7 @@ import plotly
 import yaml
 
 from companion.formats import CHECK_TYPE
-from companion.pipeline import scoreboard
+from companion.pipeline import manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
@@ -29,21 +30,25 @@ def build(project: Project) -> Path:
         The page to open.
 
     Raises:
-        BuildError: If a verdict differs from the one on record, or the book has a warning.
+        BuildError: If a chapter's results are damaged, a verdict differs from the one on record, or the book
+            has a warning.
     """
+    for chapter in project.chapters:
+        if not chapter.finished:
+            raise BuildError(f"the results of {chapter.name} are missing or damaged; run make book")
     table = scoreboard.rows(project)
     scoreboard.check_verdicts(project, table)
     site = assemble(project, table)
     fresh = _sphinx(project, site)
     _add_downloads(project, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
-    shutil.rmtree(project.html, ignore_errors=True)
-    for stamp in project.build.glob("html-*.done"):
+    for stamp in project.build.glob("html-*.json"):  # first, so that a death from here on is noticed
         stamp.unlink()
+    shutil.rmtree(project.html, ignore_errors=True)
     fresh.rename(project.html)
     shutil.rmtree(project.build / "pages")
     _forget_old_runs(project)
-    project.pages_stamp.touch()
+    manifest.seal(project.pages_stamp, project.html, project.pages_made_from)
     return project.html / "index.html"
 
 
@@ -168,6 +173,10 @@ def _sphinx(project: Project, site: Path) -> Path:
     )
     log = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
     (project.build / "pages.log").write_text(log, encoding="utf-8")
+    if done.returncode < 0:
+        raise BuildError(
+            f"the page builder was killed by {signal.Signals(-done.returncode).name} (out of memory?)"
+        )
     if done.returncode:
         lines = [line.replace(f"{site}/", "") for line in log.splitlines()]
         reasons = [line for line in lines if re.search(r"WARNING|ERROR|Error:|CRITICAL", line)] or lines[-30:]
