@@ -1,5 +1,6 @@
 """Assemble executed chapters and prose into one tree, and build the pages from it."""
 
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import nbformat
 import plotly
 import yaml
 
-from companion.formats import CHECK_TYPE
+from companion.formats import CHECK_TYPE, FIGURE_TYPE
 from companion.pipeline import manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
@@ -69,7 +70,9 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     for chapter in project.chapters:
         text = chapter.notebook.read_text(encoding="utf-8")
         needs_plotly = needs_plotly or _PLOTLY in text
-        notebook = _plain_numbers(_with_links(nbformat.reads(text, as_version=4), chapter.name, project))
+        shutil.copytree(chapter.artifacts, site / "notebooks" / "figures" / chapter.name)
+        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name)
+        notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
     if needs_plotly:
         shutil.copy(Path(plotly.__file__).parent / "package_data" / _PLOTLY, site / "book" / "_static")
@@ -101,6 +104,47 @@ def repository(project: Project) -> str | None:
     """Address of the repository, set in one place: ``repository: url`` of ``_config.yml``."""
     config = yaml.safe_load((project.root / "_config.yml").read_text(encoding="utf-8"))
     return ((config.get("repository") or {}).get("url") or "").rstrip("/") or None
+
+
+def _with_figures(notebook: Any, chapter: str) -> Any:
+    """The notebook with its published figures as the page's own: numbered, images as files beside it."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if figure := output.get("data", {}).get(FIGURE_TYPE):
+                output.data = nbformat.NotebookNode({"text/markdown": _figure(figure, chapter)})
+    return notebook
+
+
+def _figure(figure: dict[str, Any], chapter: str) -> str:
+    """A published figure in MyST; one without a caption has no number."""
+    name = figure["name"]
+    files = f"../downloads/{chapter}/{name}"
+    links = (
+        f'<p class="figure-downloads">Download: <a href="{files}.npz" download>arrays (npz)</a>, '
+        f'<a href="{files}.py" download>drawing code (py)</a></p>'
+    )
+    caption = " ".join(figure["caption"].split())
+    directive = "figure" if caption else "image"
+    options = {
+        "alt": json.dumps(figure["description"], ensure_ascii=False),
+        "width": f"{figure['width']}px",
+        "loading": "lazy",
+        "class" if directive == "image" else "figclass": "published-figure",
+        **({"name": f"fig-{chapter}-{name}".replace("_", "-")} if caption else {}),
+    }
+    lines = [f":{key}: {value}" for key, value in options.items()]
+    inside, outside = ([caption, "", links], []) if caption else ([], ["", links])
+    fence = "`" * 12  # longer than any in a caption
+    block = [
+        f"{fence}{{{directive}}} figures/{chapter}/{figure['file']}",
+        *lines,
+        "",
+        *inside,
+        fence,
+        *outside,
+    ]
+    player = [f"{fence}{{raw}} html", figure["page"], fence] if figure["page"] else []
+    return "\n".join([*block, "", *player])
 
 
 def _plain_numbers(notebook: Any) -> Any:
