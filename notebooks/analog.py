@@ -252,13 +252,15 @@ def normal_density(variances, num_points=201):
 
 grid, density = normal_density(np.diag(theory.readout_covariance))
 figures.publish(
-    figures.readout_histogram,
+    figures.densities,
     "readout_posterior",
     description="Sampled readout weights of each output as histograms under the Gaussian of the theory",
-    readouts=shallow.readouts[:, ::20].reshape(-1, 3),
+    samples=shallow.readouts[:, ::20].reshape(-1, 3).T,
     grid=grid,
     density=density,
-    color=figures.COLORS["linear"],
+    names=[f"class {r}" for r in range(3)],
+    panels=True,
+    colors=[figures.COLORS["linear"]],
 )
 
 # %% [markdown]
@@ -560,14 +562,15 @@ claims.record(
 
 # %% tags=["hide-input"]
 figures.publish(
-    figures.trace_plot,
+    figures.curves,
     "readout_paths",
     description="Readouts of three neurons over the run, each wandering through the whole Gaussian",
-    times=np.arange(long.readouts.shape[1]),
+    x=np.arange(long.readouts.shape[1]),
     values=long.readouts[0, :, :3, 0].T,
     names=[f"neuron {i}" for i in range(3)],
     levels=theory.readout_covariance[0, 0] ** 0.5 * np.array([-1.0, 1.0]),
     xlabel="stored sample",
+    ylabel="readout weight $a$",
 )
 
 # %% [markdown]
@@ -654,24 +657,28 @@ claims.record(
 
 # %% tags=["hide-input"]
 figures.publish(
-    figures.class_error_bars,
+    figures.bars,
     "generalization_error",
     description="Generalisation error per class: samples and theory agree, the Gaussian process is above",
-    sampled=total["sampled"],
-    sampled_error=chain_error,
-    theory=total["theory"],
-    gaussian_process=total["gp"],
-    names=[f"digit {name}" for name in digits.class_names],
-    color=figures.COLORS["linear"],
+    values=total["sampled"],
+    errors=chain_error,
+    points=[total["theory"], total["gp"]],
+    groups=[f"digit {name}" for name in digits.class_names],
+    names=["sampling"],
+    colors=[figures.COLORS["linear"]],
+    xlabel="class",
+    ylabel="generalization error",
 )
 
 # %% tags=["hide-input"]
 shown = np.sort(np.random.default_rng(seed).choice(settings.num_test, 100, replace=False))
 shown = shown[np.argsort(digits.test_labels[shown], kind="stable")]
 figures.publish(
-    figures.output_traces,
+    figures.network_sample,
     "mean_predictor",
     description="Mean predictor on 100 test images: samples on the theory's line",
+    readouts=(),
+    activations=(),
     outputs=sampled_mean[shown],
     targets=digits.test_targets[shown],
     labels=digits.test_labels[shown],

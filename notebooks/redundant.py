@@ -395,13 +395,15 @@ claims.record(
 
 # %% tags=["hide-input"]
 figures.publish(
-    figures.readout_histogram,
+    figures.densities,
     "readout_posterior",
     description="Sampled readout weights of each output as histograms under the peaks of the theory",
-    readouts=samples.readouts[:, ::10].reshape(-1, 3),
+    samples=samples.readouts[:, ::10].reshape(-1, 3).T,
     grid=grid,
     density=densities,
-    color=figures.COLORS["sigmoidal"],
+    names=[f"class {r}" for r in range(3)],
+    panels=True,
+    colors=[figures.COLORS["sigmoidal"]],
 )
 
 # %% [markdown]
@@ -438,13 +440,14 @@ claims.record(
 # %% tags=["hide-input"]
 grid = np.linspace(-4, 5, 361)
 figures.publish(
-    figures.density_comparison,
+    figures.densities,
     "preactivations",
     description="Preactivations of neurons with code 1-1-0 on class 0, samples under the theory's density",
     samples=values[:20000],
     grid=grid,
     density=sigmoidal.preactivation_density(theory, row, 0, grid),
     colors=[figures.COLORS["sigmoidal"]],
+    xlabel=r"preactivation $z$",
 )
 
 
@@ -505,15 +508,17 @@ measured, bars = np.transpose(on_line, (1, 0, 2))
 # %% tags=["hide-input"]
 drawn = curves.max(0) > 0.01
 figures.publish(
-    figures.occupancy_lines,
+    figures.curves,
     "transitions",
     description="Fractions of neurons with each code over the target of the other classes; points on lines",
-    grid=line,
-    theory=curves.T[drawn],
+    x=line,
+    values=curves.T[drawn],
     names=np.array(NAMES)[drawn],
-    positions=points,
+    sampled_x=points,
     sampled=measured.T[drawn],
-    errors=bars.T[drawn],
+    sampled_errors=bars.T[drawn],
+    xlabel=r"target of the other classes $y_-$",
+    ylabel="fraction of neurons",
 )
 
 # %% tags=["hide-input"]
@@ -570,11 +575,12 @@ fractions = {place: occupancies(run, posterior.task.labels) for place, (posterio
 predicted = {y: shares(solve(S, y)) for y in settings.targets}
 bars = np.array([[*(fractions[w, y].mean((0, 1)) for w in WAYS), predicted[y]] for y in settings.targets])
 figures.publish(
-    figures.occupancy_bars,
+    figures.bars,
     "ways",
     description="Codes of networks reached fast, slowly, planted and with recoding, beside the theory's",
-    fractions=bars,
+    values=bars,
     names=NAMES,
+    stacked=True,
     groups=[*WAYS, "theory"],
     titles=[f"$y_-$ = {y}" for y in settings.targets],
 )
@@ -720,13 +726,14 @@ if small:
     small_size = settings.exchange[0]
     small_theory = {y: shares(solve(small_size, y)) for y in settings.targets}
     figures.publish(
-        figures.occupancy_bars,
+        figures.bars,
         "ways_small",
         description="The same for networks of 16 neurons, with replica exchange: it agrees with recoding",
-        fractions=np.array(
+        values=np.array(
             [[*(found_small[w, y][0] for w in SMALL_WAYS), small_theory[y]] for y in settings.targets]
         ),
         names=NAMES,
+        stacked=True,
         groups=[*SMALL_WAYS, "theory"],
         titles=[f"$y_-$ = {y}" for y in settings.targets],
     )
