@@ -1,0 +1,82 @@
+"""What the solvers share: nonlinearities in double precision, and the checks on their arguments."""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from coding_schemes.networks import Nonlinearity
+from coding_schemes.tasks import Task
+
+
+def evaluate(phi: Nonlinearity, z: np.ndarray) -> np.ndarray:
+    """φ(z) in float64, whatever JAX's global setting."""
+    return _padded(_values, phi, z)[0]
+
+
+def evaluate_with_slope(phi: Nonlinearity, z: np.ndarray) -> tuple[np.ndarray, ...]:
+    """φ(z) and φ'(z) in float64."""
+    return _padded(_values_and_slopes, phi, z)
+
+
+def _padded(function: Callable, phi: Nonlinearity, z: np.ndarray) -> tuple[np.ndarray, ...]:
+    """`function` on z padded to a power of two, so that few sizes are compiled."""
+    padded = np.zeros(max(1024, 1 << max(z.size - 1, 0).bit_length()))
+    padded[: z.size] = z.ravel()
+    with jax.enable_x64(True):
+        return tuple(np.asarray(part)[: z.size].reshape(z.shape) for part in function(padded, phi))
+
+
+@partial(jax.jit, static_argnums=1)
+def _values(z, phi):
+    return (phi(z),)
+
+
+@partial(jax.jit, static_argnums=1)
+def _values_and_slopes(z, phi):
+    return jax.jvp(phi, (z,), (jnp.ones_like(z),))
+
+
+def check_positive(**values: float | None) -> None:
+    """Raise ValueError for a number that is not finite and above 0; None stands for a default."""
+    for argument, value in values.items():
+        if value is not None and not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise ValueError unless T ≥ 0 is finite."""
+    if not (np.isfinite(temperature) and temperature >= 0):
+        raise ValueError(f"temperature: got {temperature}, needs a finite T ≥ 0")
+
+
+def check_depth(depth: int) -> None:
+    """Raise ValueError unless the number of hidden layers is a whole number of at least 1."""
+    if int(depth) != depth or depth < 1:
+        raise ValueError(f"depth: got {depth}, needs a whole number of at least 1")
+
+
+def check_orthogonal(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """Class weights n_c/P (C,) and targets (C, m) of a task; ValueError unless its inputs are orthogonal."""
+    if not task.is_orthogonal:
+        raise ValueError(
+            f"task: the inputs of {task.name!r} are not orthogonal (XᵀX/N0 ≠ 1); "
+            "this theory needs a toy task, theory.mean_field takes general inputs"
+        )
+    return task.class_counts / task.num_inputs, np.asarray(task.class_targets, dtype=float)
+
+
+def overlaps(task: Task, inputs: np.ndarray) -> np.ndarray:
+    """Kernel k0 between new inputs (N0, P*) and a task's training inputs, shape (P*, P)."""
+    inputs = np.asarray(inputs, dtype=float)
+    if inputs.ndim != 2 or len(inputs) != task.input_dim:
+        raise ValueError(f"inputs: got shape {inputs.shape}, needs ({task.input_dim}, number of inputs)")
+    return inputs.T @ task.inputs / task.input_dim
+
+
+def class_means(per_input: np.ndarray, task: Task) -> np.ndarray:
+    """Mean over the inputs of every class, (…, P) to (…, C)."""
+    members = task.labels[:, None] == np.arange(task.num_classes)
+    return per_input @ (members / np.maximum(members.sum(axis=0), 1))
