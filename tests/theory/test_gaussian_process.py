@@ -40,7 +40,7 @@ def test_every_layer_is_the_average_over_the_one_below(name, depth, inputs):
     [("linear", 1e-12), ("erf", 1e-10), ("sigmoidal", 1e-10), ("relu", 1e-5), ("relu_squared", 1e-7)],
 )
 def test_quadrature_reaches_the_closed_forms(name, accuracy, inputs):
-    """To the accuracy that the module states, with equal, opposite, parallel and vanishing inputs among them."""
+    """To the accuracy that the module states; equal, opposite, parallel and vanishing inputs among them."""
     inputs = np.sqrt(3) * np.concatenate([inputs, -inputs[:, :1], 0 * inputs[:, :1]], axis=1)
     kernel = gaussian_process.prior_kernels(inputs, None, "linear")[0]
     q = np.diag(kernel)

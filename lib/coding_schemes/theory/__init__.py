@@ -1,13 +1,21 @@
 """Theory solvers, one module per kind of network or limit."""
 
-from coding_schemes.theory import (
-    gaussian_process,
-    linear,
-    mean_field,
-    relu,
-    relu_squared,
-    sigmoidal,
-    two_point,
-)
+from importlib import import_module
 
-__all__ = ["gaussian_process", "linear", "mean_field", "relu", "relu_squared", "sigmoidal", "two_point"]
+__all__ = [
+    "deep_sigmoidal",
+    "gaussian_process",
+    "linear",
+    "mean_field",
+    "relu",
+    "relu_squared",
+    "sigmoidal",
+    "two_point",
+]
+
+
+def __getattr__(name: str):
+    """A solver's module, imported when it is first asked for: some bring a sampler or an ODE solver along."""
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

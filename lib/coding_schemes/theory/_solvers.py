@@ -1,11 +1,13 @@
 """What the solvers share: nonlinearities in double precision, and the checks on their arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.optimize import least_squares
 
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.tasks import Task
@@ -80,3 +82,60 @@ def class_means(per_input: np.ndarray, task: Task) -> np.ndarray:
     """Mean over the inputs of every class, (…, P) to (…, C)."""
     members = task.labels[:, None] == np.arange(task.num_classes)
     return per_input @ (members / np.maximum(members.sum(axis=0), 1))
+
+
+Parts = TypeVar("Parts", bound=tuple)
+
+
+def pack(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """All entries of a point as one vector."""
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def unpack(x: np.ndarray, like: Parts) -> Parts:
+    """Points from vectors (…, size): a tuple of arrays with the shapes of `like` after the leading axes."""
+    ends = np.cumsum([part.size for part in like])[:-1]
+    pieces = zip(np.split(x, ends, axis=-1), like, strict=True)
+    make = getattr(type(like), "_make", tuple)
+    return make(piece.reshape(*x.shape[:-1], *part.shape) for piece, part in pieces)
+
+
+def jacobian(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: float = 1e-5) -> np.ndarray:
+    """Jacobian (n, size) of a vector function by central differences, all of them in one call.
+
+    Good to about 1e-10 for functions of order one. The saddles that use it have some twenty unknowns, and
+    another number of them for every task. Measured on ReLU's: 0.7 ms, in a solve of 0.1 s, where JAX's
+    derivative takes 0.1 ms after 1.5 s of compilation.
+
+    Args:
+        function: from vectors (…, size) to vectors (…, n).
+        x: where, shape (size,).
+        step: of the differences.
+    """
+    shifts = step * np.eye(len(x))
+    return (function(x + shifts) - function(x - shifts)).T / (2 * step)
+
+
+def solve_equations(
+    equations: Callable[[np.ndarray], np.ndarray], start: Parts, tolerance: float = 1e-15
+) -> tuple[Parts, int]:
+    """A root, or the nearest to one, by Levenberg's and Marquardt's method, also of singular equations.
+
+    Args:
+        equations: of points as vectors (…, size), as `jacobian` wants them; at least as many as unknowns.
+        start: a named tuple of arrays.
+        tolerance: of steps and residuals, relative.
+
+    Returns:
+        The point, and how often the equations were evaluated.
+    """
+    fit = least_squares(
+        equations,
+        pack(start),
+        lambda x: jacobian(equations, x),
+        method="lm",
+        xtol=tolerance,
+        ftol=tolerance,
+        gtol=tolerance,
+    )
+    return unpack(fit.x, start), fit.nfev
