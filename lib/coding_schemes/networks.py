@@ -142,6 +142,12 @@ class Network:
 
     Raises:
         ValueError: any of these is out of range.
+
+    >>> Network(depth=2, width=100, nonlinearity=lambda z: jnp.maximum(z, 0))
+    Network(depth=2, width=100, nonlinearity='relu', scaling='non-lazy')
+    >>> Network(nonlinearity="sigmoid")
+    Traceback (most recent call last):
+    ValueError: nonlinearity: got 'sigmoid', allowed are [...] or an elementwise JAX function
     """
 
     depth: int = 1

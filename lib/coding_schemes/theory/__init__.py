@@ -1,4 +1,8 @@
-"""Theory solvers, one module per kind of network or limit."""
+"""Theory solvers, one module per kind of network or limit, and `solve`, which picks the one that fits.
+
+Every `solve` takes the task first, then the network or those of its parts that the theory leaves open, then
+the temperature; what follows goes by name. All solutions have the same fields: see `theory.solve`.
+"""
 
 from importlib import import_module
 
@@ -10,12 +14,15 @@ __all__ = [
     "relu",
     "relu_squared",
     "sigmoidal",
+    "solve",
     "two_point",
 ]
 
 
 def __getattr__(name: str):
     """A solver's module, imported when it is first asked for: some bring a sampler or an ODE solver along."""
+    if name == "solve":
+        return import_module(f"{__name__}._solve").solve
     if name in __all__:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

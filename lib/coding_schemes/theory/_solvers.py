@@ -18,9 +18,10 @@ def evaluate(phi: Nonlinearity, z: np.ndarray) -> np.ndarray:
     return _padded(_values, phi, z)[0]
 
 
-def evaluate_with_slope(phi: Nonlinearity, z: np.ndarray) -> tuple[np.ndarray, ...]:
+def evaluate_with_slope(phi: Nonlinearity, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """φ(z) and φ'(z) in float64."""
-    return _padded(_values_and_slopes, phi, z)
+    values, slopes = _padded(_values_and_slopes, phi, z)
+    return values, slopes
 
 
 def _padded(function: Callable, phi: Nonlinearity, z: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -70,6 +71,15 @@ def check_orthogonal(task: Task) -> tuple[np.ndarray, np.ndarray]:
     return task.class_counts / task.num_inputs, np.asarray(task.class_targets, dtype=float)
 
 
+def check_training_inputs(inputs: np.ndarray | None) -> None:
+    """Raise ValueError where a kernel on new inputs is asked of a theory that has none."""
+    if inputs is not None:
+        raise ValueError(
+            "inputs: this theory gives the kernel of its training inputs, kernel(); "
+            "theory.mean_field gives that of new ones"
+        )
+
+
 def overlaps(task: Task, inputs: np.ndarray) -> np.ndarray:
     """Kernel k0 between new inputs (N0, P*) and a task's training inputs, shape (P*, P)."""
     inputs = np.asarray(inputs, dtype=float)
@@ -96,7 +106,7 @@ def unpack(x: np.ndarray, like: Parts) -> Parts:
     """Points from vectors (…, size): a tuple of arrays with the shapes of `like` after the leading axes."""
     ends = np.cumsum([part.size for part in like])[:-1]
     pieces = zip(np.split(x, ends, axis=-1), like, strict=True)
-    make = getattr(type(like), "_make", tuple)
+    make: Callable = getattr(type(like), "_make", tuple)
     return make(piece.reshape(*x.shape[:-1], *part.shape) for piece, part in pieces)
 
 

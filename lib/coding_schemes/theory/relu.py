@@ -236,23 +236,21 @@ def solve(
     nonlinearity = _checked(nonlinearity)
     weights, targets = check_orthogonal(task)
     problem = _Problem(weights, targets, float(temperature), _CUMULANTS[nonlinearity])
-    search = _Search(problem)
-    best, error, violation, num_steps, round_tolerance = None, np.inf, np.inf, 0, 1e-2
-    for number in range(max_rounds + 1):
-        if number < max_rounds:
-            num_steps += search.exchange()
-            if search.violation > round_tolerance:
-                continue
-        elif best is not None:
-            break
+    search, tried, num_steps, round_tolerance = _Search(problem), [], 0, 1e-2
+    for _ in range(max_rounds):
+        num_steps += search.exchange()
+        if search.violation > round_tolerance:
+            continue
         candidate, evaluations = _polish(problem, search.candidate())
         num_steps += evaluations
-        found = problem.residual(candidate), problem.violation(candidate)
-        if best is None or max(found) < max(error, violation):
-            best, (error, violation) = candidate, found
-        if max(found) <= tolerance and _admissible(candidate):
+        tried.append((candidate, problem.residual(candidate), problem.violation(candidate)))
+        if max(tried[-1][1:]) <= tolerance and _admissible(candidate):
             break
         round_tolerance = max(1e-6, min(round_tolerance, search.violation) / 4)
+    if not tried:
+        candidate = search.candidate()
+        tried.append((candidate, problem.residual(candidate), problem.violation(candidate)))
+    best, error, violation = min(tried, key=lambda one: max(one[1:]))
     converged = max(error, violation) <= tolerance and _admissible(best)
     if converged:
         best = _fewest_outliers(problem, best)

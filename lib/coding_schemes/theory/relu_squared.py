@@ -37,7 +37,6 @@ from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solvers import (
     check_orthogonal,
     check_temperature,
-    jacobian,
     pack,
     solve_equations,
     unpack,
@@ -88,6 +87,12 @@ class Solution(OrthogonalKinds):
     def outlier_readouts(self) -> np.ndarray:
         """The readouts: all kinds are outliers."""
         return self.readouts
+
+    def _outlier_preactivations(self) -> np.ndarray:
+        return self.outlier_preactivations
+
+    def _of_outliers(self, z: np.ndarray) -> np.ndarray:
+        return np.maximum(z, 0.0) ** 2
 
 
 def solve(
