@@ -619,13 +619,13 @@ claims.record(
 
 # %%
 errors = {
-    "sampled": gaussian_process.generalization_error(sampled_mean, sampled_variance, digits.test_targets),
-    "theory": gaussian_process.generalization_error(
+    "sampled": coding.generalization_error(sampled_mean, sampled_variance, digits.test_targets),
+    "theory": coding.generalization_error(
         digit_theory.predict(digits.test_inputs),
         digit_theory.predictor_variance(digits.test_inputs, 100),
         digits.test_targets,
     ),
-    "gp": gaussian_process.generalization_error(
+    "gp": coding.generalization_error(
         gp_mean, gp.predictor_variance(digits.test_inputs), digits.test_targets
     ),
 }
@@ -636,7 +636,7 @@ per_chain = np.square(digits.test_targets - on_digits.predictions.outputs).mean(
 chain_error = per_chain.std(0, ddof=1) / np.sqrt(len(per_chain))
 reduction = total["gp"] - total["sampled"]
 share = (errors["gp"].variance - errors["sampled"].variance) / reduction
-wrong_total = gaussian_process.generalization_error(wrong, 0.0, digits.test_targets).total
+wrong_total = coding.generalization_error(wrong, 0.0, digits.test_targets).total
 wrong_share = (errors["gp"].variance - 0.0) / (total["gp"] - wrong_total)
 passed = bool(np.all(reduction > 0)) and statistics.within(share, 1.0, 0.05, 1)
 claims.record(

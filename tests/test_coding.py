@@ -238,6 +238,17 @@ def test_code_agreement_and_chance():
     assert flipped.entries == pytest.approx(2 / 3)
 
 
+def test_generalization_error_splits_into_mean_and_variance():
+    rng = np.random.default_rng(3)
+    targets = rng.standard_normal((50, 3))
+    samples = targets + 0.5 + rng.standard_normal((40, 50, 3)) * np.array([0.1, 0.2, 0.3])
+    error = coding.generalization_error(samples.mean(0), samples.var(0), targets)
+    np.testing.assert_allclose(error.total, np.square(samples - targets).mean((0, 1)))
+    np.testing.assert_allclose(error.mean_error, np.square(samples.mean(0) - targets).mean(0))
+    shared = coding.generalization_error(targets, np.full(50, 0.2), targets)
+    np.testing.assert_allclose(shared.total, 0.2)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -248,6 +259,9 @@ def test_code_agreement_and_chance():
         (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), interval=0), "interval"),
         (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), confidence=1), "confidence"),
         (lambda: coding.outliers(np.ones((3, 12)), LABELS, share=0), "share"),
+        (lambda: coding.generalization_error(np.ones((3, 2)), 0.0, np.ones((2, 2))), "targets"),
+        (lambda: coding.generalization_error(np.ones((3, 2)), -1.0, np.ones((3, 2))), "variance"),
+        (lambda: coding.generalization_error(np.ones((3, 2)), np.ones(2), np.ones((3, 2))), "variance"),
         (lambda: statistics.autocorrelation(np.ones((2, 5, 3, 1)), 5), "max_lag"),
         (lambda: statistics.permutation_order(np.ones((2, 5, 3))), "chains, samples, N, d"),
         (lambda: coding.neural_collapse(np.ones((3, 4)), np.zeros(4, int)), "two"),

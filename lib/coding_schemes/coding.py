@@ -559,6 +559,57 @@ def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgre
     return CodeAgreement(float(agree.all(axis=-1).mean()), float(agree.mean()), float(chance))
 
 
+class GeneralizationError(NamedTuple):
+    """Expected squared test error of one network, output by output.
+
+    Attributes:
+        mean_error: squared error of the mean predictor, shape (m,).
+        variance: variance of the predictor, shape (m,).
+        total: their sum ε_r, shape (m,).
+    """
+
+    mean_error: np.ndarray
+    variance: np.ndarray
+    total: np.ndarray
+
+
+def generalization_error(mean: ArrayLike, variance: ArrayLike, targets: ArrayLike) -> GeneralizationError:
+    """Generalization error of every output, averaged over test inputs: the book's one definition.
+
+        ε_r = (1/P*) Σ_μ { [y_μ^r − ⟨f_r(x_μ)⟩]² + Var f_r(x_μ) }
+
+    There is no factor ½. For the error on one class of inputs, pass that class's rows.
+
+    Args:
+        mean: mean predictor ⟨f⟩, shape (P*, m), from a theory or averaged over samples.
+        variance: its variance, shape (P*, m), (P*,) if the same for all outputs, or a number.
+        targets: y, shape (P*, m).
+
+    Returns:
+        A GeneralizationError.
+
+    Raises:
+        ValueError: the shapes do not fit, or a variance is negative.
+
+    Source: paper A, "Generalization", bias–variance decomposition and ε_r.
+    """
+    mean, targets = np.asarray(mean, dtype=float), np.asarray(targets, dtype=float)
+    variances = np.asarray(variance, dtype=float)
+    if mean.ndim != 2 or mean.shape != targets.shape:
+        raise ValueError(f"mean, targets: got shapes {mean.shape} and {targets.shape}, need (P*, m) twice")
+    if variances.shape not in ((), mean.shape[:1], mean.shape):
+        raise ValueError(
+            f"variance: got shape {variances.shape}, needs {mean.shape}, {mean.shape[:1]} or a number"
+        )
+    if np.any(variances < 0):
+        raise ValueError(f"variance: got {variances.min():g}, needs values of at least 0")
+    if variances.ndim == 1:
+        variances = variances[:, None]
+    mean_error = np.square(mean - targets).mean(axis=0)
+    average_variance = np.broadcast_to(variances, mean.shape).mean(axis=0)
+    return GeneralizationError(mean_error, average_variance, mean_error + average_variance)
+
+
 def _doubly_centered(kernel: np.ndarray) -> np.ndarray:
     rows = kernel.mean(axis=-1, keepdims=True)
     return kernel - rows - kernel.mean(axis=-2, keepdims=True) + rows.mean(axis=-2, keepdims=True)
