@@ -1,0 +1,493 @@
+/* The theory of the toy task, solved where the page is read: three classes, three outputs, one hidden layer.
+
+   In Node, require("./explorer.js") gives the solvers below; in the page explorer-page.js runs the same function,
+   createSolver, in a worker. Formulas and proofs stand in the docstrings of theory.sigmoidal, theory.relu and
+   theory.linear, against which the tests hold every number. Arrays over classes c and outputs r are flat: 3 c + r. */
+
+function createSolver() {
+  "use strict";
+
+  const CODES = ["000", "001", "010", "011", "100", "101", "110", "111"];
+  const TOLERANCE = 1e-7; // on the largest entry of ⟨φ a⟩ + T t − y
+  const MAX_STEPS = 100; // Newton steps per level
+  const COARSE = { spacing: 1.3, cutoff: 18 }; // the lattice on the way, in units of σ_a; four digits
+  const FINE = { spacing: 0.9, cutoff: 24 }; // at the end; quadrature error 2e-10
+  const MAX_CELLS = 4e7; // of the box around the lattice: beyond, the solve diverged
+  const MAX_POINTS = 4e5;
+
+  // --- the task ---------------------------------------------------------------------------------
+
+  /** The checked task: inputs per class n_c, weights w_c = n_c / P, targets. Throws RangeError with what is allowed. */
+  function makeTask({ ratios, numInputs, yPlus = 1, yMinus, temperature }) {
+    if (!(Number.isInteger(numInputs) && numInputs >= 3 && numInputs <= 2000))
+      throw new RangeError(`P: got ${numInputs}; allowed are whole numbers from 3, one input per class, to 2000`);
+    if (!(Array.isArray(ratios) && ratios.length === 3 && ratios.every((r) => r > 0 && r < 1)))
+      throw new RangeError(`Class ratios: got ${ratios}; allowed are three numbers above 0 that sum to 1`);
+    if (Math.abs(ratios[0] + ratios[1] + ratios[2] - 1) > 1e-6)
+      throw new RangeError(`Class ratios: got a sum of ${ratios[0] + ratios[1] + ratios[2]}; allowed is 1`);
+    for (const [name, value] of [["y₊", yPlus], ["y₋", yMinus]])
+      if (!(Math.abs(value) <= 2)) throw new RangeError(`${name}: got ${value}; allowed are numbers from −2 to 2`);
+    if (yPlus === yMinus)
+      throw new RangeError(`y₋: got ${yMinus}, the same as y₊; allowed is any other, or there is nothing to learn`);
+    if (!(temperature >= 1e-5 && temperature <= 10))
+      throw new RangeError(`T: got ${temperature}; allowed are numbers from 0.00001 to 10 (T = 0 is a limit)`);
+    const counts = apportion(ratios, numInputs);
+    const empty = counts.indexOf(0);
+    if (empty >= 0)
+      throw new RangeError(`Class ratios: they leave class ${empty} without an input at P = ${numInputs}; ` +
+        "every class needs at least one");
+    const targets = Float64Array.from({ length: 9 }, (_, i) => (i % 4 ? yMinus : yPlus));
+    return { counts, weights: counts.map((n) => n / numInputs), targets, numInputs, temperature };
+  }
+
+  /** Whole numbers nearest to ratios · total that sum to total (largest remainders), as tasks.toy has them. */
+  function apportion(ratios, total) {
+    const exact = ratios.map((r) => r * total);
+    const counts = exact.map((x) => Math.floor(x + 1e-9));
+    const missing = total - counts.reduce((a, b) => a + b);
+    [0, 1, 2].sort((a, b) => counts[a] - exact[a] - (counts[b] - exact[b])).slice(0, missing).forEach((c) => counts[c]++);
+    return counts;
+  }
+
+  // --- one sigmoidal preactivation: L(s) = log E exp(s φ(z)), z ~ N(0, 1) -----------------------
+
+  // φ(−z) = 1 − φ(z), so L(s) − s/2 is even: it is tabulated, with four derivatives, for s from 0 to 160
+  const STEP = 0.04;
+  const NODES = 4001;
+  const REACH = (NODES - 1) * STEP;
+  const table = makeTable();
+
+  function makeTable() {
+    const size = 481, found = new Float64Array(5 * NODES);
+    const psi = new Float64Array(size), factor = new Float64Array(size), weight = new Float64Array(size);
+    for (let i = 0; i < size; i++) {
+      const z = -12 + 0.05 * i;
+      psi[i] = 0.5 * erf(0.5 * Math.sqrt(Math.PI) * z);
+      factor[i] = Math.exp(STEP * psi[i]);
+      weight[i] = (0.05 / Math.sqrt(2 * Math.PI)) * Math.exp(-0.5 * z * z);
+    }
+    for (let k = 0; k < NODES; k++) {
+      let total = 0, mean = 0, second = 0, third = 0, fourth = 0;
+      for (let i = 0; i < size; i++) { total += weight[i]; mean += weight[i] * psi[i]; }
+      mean /= total;
+      for (let i = 0; i < size; i++) {
+        const d = psi[i] - mean, w = weight[i] * d * d;
+        second += w; third += w * d; fourth += w * d * d;
+        weight[i] *= factor[i];
+      }
+      second /= total;
+      found.set([Math.log(total), mean, second, third / total, fourth / total - 3 * second * second], 5 * k);
+    }
+    return found;
+  }
+
+  /** erf to rounding: the series of e^{x²} erf x, and 1 − continued fraction beyond 3. */
+  function erf(x) {
+    const u = Math.abs(x);
+    if (u > 6) return Math.sign(x);
+    let value;
+    if (u < 3) {
+      let term = u, sum = u;
+      for (let n = 1; Math.abs(term) > 1e-17 * sum; n++) { term *= (2 * u * u) / (2 * n + 1); sum += term; }
+      value = (2 / Math.sqrt(Math.PI)) * Math.exp(-u * u) * sum;
+    } else {
+      let fraction = u;
+      for (let n = 60; n > 0; n--) fraction = u + n / 2 / fraction;
+      value = 1 - Math.exp(-u * u) / Math.sqrt(Math.PI) / fraction;
+    }
+    return Math.sign(x) * value;
+  }
+
+  const L = new Float64Array(3); // L, L', L'' at the last s asked for
+
+  function cumulants(s) {
+    const x = Math.min(Math.abs(s), REACH), node = (x / STEP + 0.5) | 0, d = x - node * STEP, at = 5 * node;
+    const m1 = table[at + 1], m2 = table[at + 2], m3 = table[at + 3], m4 = table[at + 4];
+    const slope = m1 + d * (m2 + (d / 2) * (m3 + (d / 3) * m4));
+    L[0] = 0.5 * s + table[at] + d * (m1 + (d / 2) * (m2 + (d / 3) * (m3 + (d / 4) * m4)));
+    L[0] += (Math.abs(s) - x) * slope; // beyond the table by its tangent
+    L[1] = 0.5 + (s < 0 ? -slope : slope);
+    L[2] = m2 + d * (m3 + (d / 2) * m4);
+  }
+
+  // --- the integral over readouts: lattice, value, gradient and Hessian of the dual -------------
+
+  let visited = new Uint32Array(1 << 16), visit = 0;
+  let stack = new Int32Array(1 << 12);
+  const points = { count: 0, energy: null, a: null, index: null, mean: null, variance: null };
+  grow(1 << 13);
+
+  function grow(size) {
+    for (const [name, width] of [["energy", 1], ["a", 3], ["index", 3], ["mean", 3], ["variance", 3]]) {
+      const wider = new (name === "index" ? Int32Array : Float64Array)(size * width);
+      if (points[name]) wider.set(points[name]);
+      points[name] = wider;
+    }
+  }
+
+  /** Readouts from which every maximum is reached: those that answer to classes at three levels each. */
+  function seeds(task, t, numSteps) {
+    const found = [];
+    for (let pattern = 0; pattern < 27; pattern++) {
+      const level = [pattern % 3, ((pattern / 3) | 0) % 3, (pattern / 9) | 0];
+      const a = [0, 0, 0];
+      for (let c = 0; c < 3; c++) for (let r = 0; r < 3; r++) a[r] += 0.5 * level[c] * task.weights[c] * t[3 * c + r];
+      climb(task, t, a, numSteps);
+      found.push(a);
+    }
+    return found;
+  }
+
+  /** Uphill on E by a ← Σ_c w_c t_c L'(a·t_c), which never lowers it; in place. */
+  function climb(task, t, a, numSteps) {
+    for (let step = 0; step < numSteps; step++) {
+      let x = 0, y = 0, z = 0;
+      for (let c = 0; c < 3; c++) {
+        cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2]);
+        const pull = task.weights[c] * L[1];
+        x += pull * t[3 * c]; y += pull * t[3 * c + 1]; z += pull * t[3 * c + 2];
+      }
+      const moved = Math.abs(x - a[0]) + Math.abs(y - a[1]) + Math.abs(z - a[2]);
+      a[0] = x; a[1] = y; a[2] = z;
+      if (moved < 1e-12) return;
+    }
+  }
+
+  function energyAt(task, t, a) {
+    let energy = -0.5 * (a[0] * a[0] + a[1] * a[1] + a[2] * a[2]);
+    for (let c = 0; c < 3; c++) {
+      cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2]);
+      energy += task.weights[c] * L[0];
+    }
+    return energy;
+  }
+
+  /** Fills `points` with the lattice points where e^{P E} matters, spreading outwards from the maxima.
+
+      The lattice stands at whole multiples of spacing σ_a, so that it does not move with t.
+      Returns the highest P E, or NaN where the readouts ran away. */
+  function spread(task, t, { spacing, cutoff }) {
+    const P = task.numInputs, step = spacing / Math.sqrt(P), margin = Math.ceil(Math.sqrt(2 * cutoff) / spacing) + 2;
+    const low = [0, 0, 0], size = [0, 0, 0];
+    for (let r = 0; r < 3; r++) { // readouts lie where P puts ⟨a | z⟩, ± some σ_a
+      let bottom = 0, top = 0;
+      for (let c = 0; c < 3; c++) {
+        const end = task.weights[c] * t[3 * c + r];
+        if (end > 0) top += end; else bottom += end;
+      }
+      low[r] = Math.floor(bottom / step) - margin;
+      size[r] = Math.ceil(top / step) + margin - low[r] + 1;
+    }
+    const [sx, sy, sz] = size;
+    if (!(sx * sy * sz < MAX_CELLS)) return NaN;
+    if (visited.length < sx * sy * sz) { visited = new Uint32Array(sx * sy * sz); visit = 0; }
+    visit++;
+    let depth = 0, highest = -Infinity;
+    for (const a of seeds(task, t, 40)) {
+      highest = Math.max(highest, P * energyAt(task, t, a));
+      const at = (Math.round(a[0] / step) - low[0]) + sx * ((Math.round(a[1] / step) - low[1]) + sy * (Math.round(a[2] / step) - low[2]));
+      if (visited[at] !== visit) { visited[at] = visit; stack[depth++] = at; }
+    }
+    points.count = 0;
+    const w0 = P * task.weights[0], w1 = P * task.weights[1], w2 = P * task.weights[2];
+    const [t00, t01, t02, t10, t11, t12, t20, t21, t22] = t;
+    while (depth > 0) {
+      const at = stack[--depth];
+      const i = at % sx, rest = (at / sx) | 0, j = rest % sy, k = (rest / sy) | 0;
+      const x = (i + low[0]) * step, y = (j + low[1]) * step, z = (k + low[2]) * step;
+      const n = points.count, p = 3 * n;
+      cumulants(x * t00 + y * t01 + z * t02);
+      let energy = w0 * L[0] - 0.5 * P * (x * x + y * y + z * z);
+      points.mean[p] = L[1]; points.variance[p] = L[2];
+      cumulants(x * t10 + y * t11 + z * t12);
+      energy += w1 * L[0];
+      points.mean[p + 1] = L[1]; points.variance[p + 1] = L[2];
+      cumulants(x * t20 + y * t21 + z * t22);
+      energy += w2 * L[0];
+      points.mean[p + 2] = L[1]; points.variance[p + 2] = L[2];
+      if (energy < highest - cutoff) continue;
+      if (energy > highest) highest = energy;
+      points.energy[n] = energy;
+      points.a[p] = x; points.a[p + 1] = y; points.a[p + 2] = z;
+      points.index[p] = i + low[0]; points.index[p + 1] = j + low[1]; points.index[p + 2] = k + low[2];
+      points.count = n + 1;
+      if (n + 2 > points.energy.length) {
+        if (n > MAX_POINTS) return NaN;
+        grow(2 * points.energy.length);
+      }
+      if (depth + 6 > stack.length) { const longer = new Int32Array(2 * stack.length); longer.set(stack); stack = longer; }
+      if (i > 0 && visited[at - 1] !== visit) { visited[at - 1] = visit; stack[depth++] = at - 1; }
+      if (i + 1 < sx && visited[at + 1] !== visit) { visited[at + 1] = visit; stack[depth++] = at + 1; }
+      if (j > 0 && visited[at - sx] !== visit) { visited[at - sx] = visit; stack[depth++] = at - sx; }
+      if (j + 1 < sy && visited[at + sx] !== visit) { visited[at + sx] = visit; stack[depth++] = at + sx; }
+      const layer = sx * sy;
+      if (k > 0 && visited[at - layer] !== visit) { visited[at - layer] = visit; stack[depth++] = at - layer; }
+      if (k + 1 < sz && visited[at + layer] !== visit) { visited[at + layer] = visit; stack[depth++] = at + layer; }
+    }
+    return highest;
+  }
+
+  /** D(t)/P, its gradient (9) and Hessian (9 × 9), and the largest residual |⟨φ a⟩ + T t − y|. */
+  function dual(task, t, lattice) {
+    const P = task.numInputs, T = task.temperature, w = task.weights, highest = spread(task, t, lattice);
+    if (!Number.isFinite(highest) || points.count === 0) return { value: Infinity };
+    // sums of v_c a_r, of v_c v_c' a_r a_q and of v'_c a_r a_q, where v = L' and v' = L''
+    let total = 0;
+    const first = new Float64Array(9), second = new Float64Array(36), within = new Float64Array(18);
+    const { energy, a, mean, variance } = points;
+    for (let n = 0, p = 0; n < points.count; n++, p += 3) {
+      const weight = Math.exp(energy[n] - highest), x = a[p], y = a[p + 1], z = a[p + 2];
+      const v0 = mean[p], v1 = mean[p + 1], v2 = mean[p + 2];
+      const wx = weight * x, wy = weight * y, wz = weight * z;
+      total += weight;
+      first[0] += v0 * wx; first[1] += v0 * wy; first[2] += v0 * wz;
+      first[3] += v1 * wx; first[4] += v1 * wy; first[5] += v1 * wz;
+      first[6] += v2 * wx; first[7] += v2 * wy; first[8] += v2 * wz;
+      const xx = wx * x, xy = wx * y, xz = wx * z, yy = wy * y, yz = wy * z, zz = wz * z;
+      for (let pair = 0; pair < 6; pair++) {
+        const vv = pair < 3 ? v0 * (pair === 0 ? v0 : pair === 1 ? v1 : v2) : pair < 5 ? v1 * (pair === 3 ? v1 : v2) : v2 * v2;
+        const q = 6 * pair;
+        second[q] += vv * xx; second[q + 1] += vv * xy; second[q + 2] += vv * xz;
+        second[q + 3] += vv * yy; second[q + 4] += vv * yz; second[q + 5] += vv * zz;
+      }
+      for (let c = 0; c < 3; c++) {
+        const v = variance[p + c], q = 6 * c;
+        within[q] += v * xx; within[q + 1] += v * xy; within[q + 2] += v * xz;
+        within[q + 3] += v * yy; within[q + 4] += v * yz; within[q + 5] += v * zz;
+      }
+    }
+    let value = (highest + Math.log(total) + 3 * Math.log(lattice.spacing / Math.sqrt(2 * Math.PI))) / P, residual = 0;
+    const gradient = new Float64Array(9), hessian = new Float64Array(81);
+    for (let i = 0; i < 9; i++) {
+      const c = (i / 3) | 0, error = first[i] / total - task.targets[i] + T * t[i];
+      gradient[i] = w[c] * error;
+      residual = Math.max(residual, Math.abs(error));
+      value += w[c] * t[i] * (0.5 * T * t[i] - task.targets[i]);
+      for (let j = 0; j <= i; j++) {
+        const b = (j / 3) | 0, at = PAIR[3 * (i % 3) + (j % 3)];
+        let entry = P * w[c] * w[b] * (second[6 * PAIR[3 * c + b] + at] - (first[i] * first[j]) / total) / total;
+        if (b === c) entry += (w[c] * within[6 * c + at]) / total;
+        if (i === j) entry += w[c] * T;
+        hessian[9 * i + j] = hessian[9 * j + i] = entry;
+      }
+    }
+    return { value, gradient, hessian, residual };
+  }
+
+  const PAIR = [0, 1, 2, 1, 3, 4, 2, 4, 5]; // place of (i, j) among the six pairs of a symmetric 3 × 3 matrix
+
+  // --- Newton's method --------------------------------------------------------------------------
+
+  /** Damped Newton descent of D from t; stops at the tolerance, or where no step lowers D. */
+  function newton(task, start, lattice, tolerance) {
+    let t = start, now = dual(task, t, lattice), numSteps = 0;
+    while (now.residual > tolerance && numSteps < MAX_STEPS) {
+      const direction = descent(now.hessian, now.gradient);
+      let slope = 0, largest = 0, size = 0;
+      for (let i = 0; i < t.length; i++) {
+        slope += direction[i] * now.gradient[i];
+        largest = Math.max(largest, Math.abs(direction[i]));
+        size = Math.max(size, Math.abs(t[i]));
+      }
+      let length = Math.min(1, (0.5 * (1 + size)) / largest), next = null, moved = null;
+      for (; length > 1e-8; length /= 2, next = null) {
+        moved = t.map((value, i) => value + length * direction[i]);
+        next = dual(task, moved, lattice);
+        if (next.value <= now.value + 1e-4 * length * slope + 1e-12 * Math.abs(now.value)) break;
+      }
+      if (next === null) break;
+      t = moved; now = next; numSteps++;
+    }
+    return { t, numSteps, residual: now.residual ?? Infinity };
+  }
+
+  /** −H⁻¹ g, by Cholesky; a ridge where H is not positive definite to rounding. */
+  function descent(hessian, gradient) {
+    const n = gradient.length;
+    for (let ridge = 0; ; ridge = Math.max(10 * ridge, 1e-14)) {
+      const matrix = hessian.slice();
+      for (let i = 0; i < n; i++) matrix[n * i + i] *= 1 + ridge;
+      const solution = choleskySolve(matrix, gradient, n);
+      if (solution) return solution.map((x) => -x);
+      if (!(ridge < 1e6)) return gradient.map((x) => -x);
+    }
+  }
+
+  /** Solves a symmetric positive definite system; overwrites the matrix, null where it is not positive definite. */
+  function choleskySolve(matrix, right, n) {
+    for (let j = 0; j < n; j++) {
+      for (let i = j; i < n; i++) {
+        let sum = matrix[n * i + j];
+        for (let k = 0; k < j; k++) sum -= matrix[n * i + k] * matrix[n * j + k];
+        if (i === j) {
+          if (!(sum > 0)) return null;
+          matrix[n * j + j] = Math.sqrt(sum);
+        } else matrix[n * i + j] = sum / matrix[n * j + j];
+      }
+    }
+    const x = Float64Array.from(right);
+    for (let i = 0; i < n; i++) {
+      for (let k = 0; k < i; k++) x[i] -= matrix[n * i + k] * x[k];
+      x[i] /= matrix[n * i + i];
+    }
+    for (let i = n - 1; i >= 0; i--) {
+      for (let k = i + 1; k < n; k++) x[i] -= matrix[n * k + i] * x[k];
+      x[i] /= matrix[n * i + i];
+    }
+    return x;
+  }
+
+  /** The sigmoidal network: the coding scheme at one task and temperature.
+
+      start: a solution of a neighboring task, to go on from; without it, or where that fails, the landscape is
+      sharpened in steps from P = 8. Returns occupancies, readouts (the maxima) and activations per code that
+      occurs, the dual field t (3 × 3), training error Σ_c w_c |T t_c|², effective number of codes, the readouts'
+      marginal densities, residual and converged. Throws RangeError for a task that is not allowed. */
+  function solve(options) {
+    const task = makeTask(options), started = clock();
+    let t = null, numSteps = 0, residual = Infinity;
+    const finish = (from) => {
+      const rough = newton(task, from, COARSE, 1e-5);
+      const done = rough.residual < 1e-2 ? newton(task, rough.t, FINE, TOLERANCE) : rough;
+      numSteps += rough.numSteps + done.numSteps;
+      t = done.t;
+      residual = done.residual;
+    };
+    if (options.start) finish(Float64Array.from(options.start.field.flat()));
+    if (!(residual <= TOLERANCE)) {
+      let from = new Float64Array(9);
+      for (let level = 8; level < task.numInputs; level *= 4) {
+        const rough = { ...task, numInputs: level, temperature: Math.max(task.temperature, 1e-2) };
+        const found = newton(rough, from, COARSE, 1e-2);
+        from = found.t;
+        numSteps += found.numSteps;
+      }
+      finish(from);
+    }
+    const converged = residual <= TOLERANCE;
+    const rows = (flat) => [0, 1, 2].map((c) => Array.from(flat.slice(3 * c, 3 * c + 3)));
+    const found = { field: rows(t), residual, numSteps, converged, counts: task.counts };
+    if (converged) Object.assign(found, describe(task, t), { trainingError: trainingError(task, t) });
+    return Object.assign(found, { milliseconds: clock() - started });
+  }
+
+  const clock = () => (typeof performance === "undefined" ? Date.now() : performance.now());
+
+  function trainingError(task, t) {
+    return t.reduce((sum, value, i) => sum + task.weights[(i / 3) | 0] * (task.temperature * value) ** 2, 0);
+  }
+
+  // --- what the solution looks like -------------------------------------------------------------
+
+  /** Codes with their shares, from the lattice that the last evaluation of the dual left in `points`. */
+  function describe(task, t) {
+    const sigma = 1 / Math.sqrt(task.numInputs), cell = 2 * FINE.spacing * sigma;
+    let highest = -Infinity, total = 0;
+    for (let n = 0; n < points.count; n++) highest = Math.max(highest, points.energy[n]);
+    const cells = new Map(); // neighboring points share their fate: cells of 2 × 2 × 2 lattice points climb together
+    const owner = new Array(points.count), weight = new Float64Array(points.count);
+    for (let n = 0, p = 0; n < points.count; n++, p += 3) {
+      total += weight[n] = Math.exp(points.energy[n] - highest);
+      const [i, j, k] = [points.index[p] >> 1, points.index[p + 1] >> 1, points.index[p + 2] >> 1];
+      const key = i + 4096 * (j + 4096 * k);
+      let found = cells.get(key);
+      if (!found) {
+        found = { a: [(i + 0.5) * cell, (j + 0.5) * cell, (k + 0.5) * cell] };
+        climb(task, t, found.a, 30);
+        cells.set(key, found);
+      }
+      owner[n] = found;
+    }
+    const starts = seeds(task, t, 10);
+    for (const { a } of cells.values())
+      if (!starts.some((b) => distance(a, b) < sigma)) starts.push(a.slice());
+    const peaks = findMaxima(task, t, starts).map((a) => ({ a, mass: 0, mean: [0, 0, 0] }));
+    if (!peaks.length) throw new Error("no maximum of the readout posterior was found");
+    for (const place of cells.values())
+      place.peak = peaks.reduce((best, peak) => (distance(place.a, peak.a) < distance(place.a, best.a) ? peak : best));
+    for (let n = 0, p = 0; n < points.count; n++, p += 3) {
+      const { peak } = owner[n], share = weight[n] / total;
+      peak.mass += share;
+      for (let c = 0; c < 3; c++) peak.mean[c] += share * points.mean[p + c];
+    }
+    return { ...byCode(task, t, peaks), densities: marginals(weight, total, FINE.spacing * sigma) };
+  }
+
+  function byCode(task, t, peaks) {
+    const occupancies = Object.fromEntries(CODES.map((code) => [code, 0])), readouts = {}, activations = {};
+    peaks.sort((one, other) => other.mass - one.mass);
+    for (const { a, mass, mean } of peaks) {
+      if (mass < 1e-6) continue;
+      const code = [0, 1, 2].map((c) => (a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2] > 0 ? 1 : 0)).join("");
+      readouts[code] ??= a;
+      activations[code] = mean.map((sum, c) => ((activations[code]?.[c] ?? 0) * occupancies[code] + sum) / (occupancies[code] + mass));
+      occupancies[code] += mass;
+    }
+    const shares = Object.values(occupancies).filter((p) => p > 0);
+    return {
+      occupancies, readouts, activations,
+      numCodes: peaks.filter(({ mass }) => mass >= 0.01).length,
+      effectiveCodes: Math.exp(-shares.reduce((sum, p) => sum + p * Math.log(p), 0)),
+    };
+  }
+
+  const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
+
+  /** Distinct maxima of E uphill from the starts: Newton steps where they climb, the fixed-point map elsewhere. */
+  function findMaxima(task, t, starts) {
+    const found = [], w = task.weights, sigma = 1 / Math.sqrt(task.numInputs);
+    for (const start of starts) {
+      const a = start.slice();
+      let step = Infinity, stiffness = null;
+      for (let round = 0; round < 200 && step > 1e-11; round++) {
+        const pull = [-a[0], -a[1], -a[2]];
+        stiffness = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1]);
+        for (let c = 0; c < 3; c++) {
+          cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2]);
+          for (let r = 0; r < 3; r++) {
+            pull[r] += w[c] * L[1] * t[3 * c + r];
+            for (let q = 0; q < 3; q++) stiffness[3 * r + q] -= w[c] * L[2] * t[3 * c + r] * t[3 * c + q];
+          }
+        }
+        let move = choleskySolve(stiffness, pull, 3);
+        if (move && Math.hypot(...move) > 1e-6) { // closer in, E is flat to rounding
+          const there = energyAt(task, t, a.map((x, r) => x + move[r]));
+          if (!(there > energyAt(task, t, a.map((x, r) => x + pull[r])))) move = null;
+        }
+        step = Math.hypot(...pull);
+        for (let r = 0; r < 3; r++) a[r] += move ? move[r] : pull[r];
+        if (!move) stiffness = null;
+      }
+      if (step > 1e-8 || !stiffness) continue; // not settled, or no maximum
+      if (!found.some((b) => distance(a, b) < 1e-4 * sigma)) found.push(a);
+    }
+    return found;
+  }
+
+  /** Densities of the three readout components at the lattice's nodes: [{start, step, values}, …]. */
+  function marginals(weight, total, step) {
+    return [0, 1, 2].map((r) => {
+      let low = Infinity, high = -Infinity;
+      for (let n = 0, p = r; n < points.count; n++, p += 3) {
+        low = Math.min(low, points.index[p]); high = Math.max(high, points.index[p]);
+      }
+      const values = new Array(high - low + 1).fill(0);
+      for (let n = 0, p = r; n < points.count; n++, p += 3) values[points.index[p] - low] += weight[n] / total / step;
+      return { start: low * step, step, values };
+    });
+  }
+
+  /** A density of `marginals` at a: cubic in its logarithm, exact for Gaussian peaks. */
+  function densityAt({ start, step, values }, a) {
+    const x = (a - start) / step, i = Math.floor(x), u = x - i;
+    if (x < 0 || x > values.length - 1) return 0;
+    const log = (k) => Math.log(Math.max(values[Math.min(Math.max(k, 0), values.length - 1)], 1e-12));
+    const [before, left, right, after] = [log(i - 1), log(i), log(i + 1), log(i + 2)];
+    const slope = (right - before) / 2, next = (after - left) / 2, rise = right - left;
+    return Math.exp(left + u * (slope + u * (3 * rise - 2 * slope - next + u * (slope + next - 2 * rise))));
+  }
+
+  return { CODES, solve, densityAt, makeTask };
+}
+
+if (typeof module !== "undefined") module.exports = createSolver();
