@@ -9,9 +9,10 @@ function createSolver() {
 
   const CODES = ["000", "001", "010", "011", "100", "101", "110", "111"];
   const TOLERANCE = 1e-7; // on the largest entry of ⟨φ a⟩ + T t − y
+  const RELU_TOLERANCE = 1e-8; // on its conditions, and on what a direction or readout may violate
   const MAX_STEPS = 100; // Newton steps per level
   const COARSE = { spacing: 1.3, cutoff: 18 }; // the lattice on the way, in units of σ_a; four digits
-  const FINE = { spacing: 0.9, cutoff: 24 }; // at the end; quadrature error 2e-10
+  const FINE = { spacing: 0.9, cutoff: 20 }; // at the end; quadrature error 2e-10
   const MAX_CELLS = 4e7; // of the box around the lattice: beyond, the solve diverged
   const MAX_POINTS = 4e5;
 
@@ -139,7 +140,7 @@ function createSolver() {
   }
 
   /** Uphill on E by a ← Σ_c w_c t_c L'(a·t_c), which never lowers it; in place. */
-  function climb(task, t, a, numSteps) {
+  function climb(task, t, a, numSteps, still = 1e-12) {
     for (let step = 0; step < numSteps; step++) {
       let x = 0, y = 0, z = 0;
       for (let c = 0; c < 3; c++) {
@@ -149,7 +150,7 @@ function createSolver() {
       }
       const moved = Math.abs(x - a[0]) + Math.abs(y - a[1]) + Math.abs(z - a[2]);
       a[0] = x; a[1] = y; a[2] = z;
-      if (moved < 1e-12) return;
+      if (moved < still) return;
     }
   }
 
@@ -384,23 +385,23 @@ function createSolver() {
     const sigma = 1 / Math.sqrt(task.numInputs), cell = 2 * FINE.spacing * sigma;
     let highest = -Infinity, total = 0;
     for (let n = 0; n < points.count; n++) highest = Math.max(highest, points.energy[n]);
-    const cells = new Map(); // neighboring points share their fate: cells of 2 × 2 × 2 lattice points climb together
-    const owner = new Array(points.count), weight = new Float64Array(points.count);
+    // Neighboring points share their fate: cells of 2 × 2 × 2 lattice points climb together
+    const cells = new Map(), owner = new Array(points.count), weight = new Float64Array(points.count);
     for (let n = 0, p = 0; n < points.count; n++, p += 3) {
       total += weight[n] = Math.exp(points.energy[n] - highest);
-      const [i, j, k] = [points.index[p] >> 1, points.index[p + 1] >> 1, points.index[p + 2] >> 1];
-      const key = i + 4096 * (j + 4096 * k);
+      const i = points.index[p] >> 1, j = points.index[p + 1] >> 1, k = points.index[p + 2] >> 1;
+      const key = ((i + 512) << 20) | ((j + 512) << 10) | (k + 512);
       let found = cells.get(key);
-      if (!found) {
-        found = { a: [(i + 0.5) * cell, (j + 0.5) * cell, (k + 0.5) * cell] };
-        climb(task, t, found.a, 30);
+      if (found === undefined) {
+        found = { a: [(i + 0.5) * cell, (j + 0.5) * cell, (k + 0.5) * cell], peak: null };
+        climb(task, t, found.a, 30, 1e-3 * sigma);
         cells.set(key, found);
       }
       owner[n] = found;
     }
-    const starts = seeds(task, t, 10);
-    for (const { a } of cells.values())
-      if (!starts.some((b) => distance(a, b) < sigma)) starts.push(a.slice());
+    const starts = [];
+    for (const a of [...seeds(task, t, 10), ...Array.from(cells.values(), (place) => place.a)])
+      if (!starts.some((b) => distance(a, b) < 0.3 * sigma)) starts.push(a);
     const peaks = findMaxima(task, t, starts).map((a) => ({ a, mass: 0, mean: [0, 0, 0] }));
     if (!peaks.length) throw new Error("no maximum of the readout posterior was found");
     for (const place of cells.values())
@@ -431,7 +432,7 @@ function createSolver() {
     };
   }
 
-  const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
+  const distance = (a, b) => Math.sqrt((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 + (a[2] - b[2]) ** 2);
 
   /** Distinct maxima of E uphill from the starts: Newton steps where they climb, the fixed-point map elsewhere. */
   function findMaxima(task, t, starts) {
@@ -487,7 +488,373 @@ function createSolver() {
     return Math.exp(left + u * (slope + u * (3 * rise - 2 * slope - next + u * (slope + next - 2 * rise))));
   }
 
-  return { CODES, solve, densityAt, makeTask };
+  // --- the linear network -----------------------------------------------------------------------
+
+  /** The linear network of the same task: readouts a ~ N(0, U), preactivations z_c | a ~ N(t_c·a, 1).
+
+      Exact in T and P at infinite width: U has the eigenvectors of G = Yᵀ Y / P, and to an eigenvalue γ of G
+      belongs the root u > 1/P of γ/(T + u)² = 1 − 1/(P u). The field is t = Y (T + U)⁻¹. */
+  function solveLinear(options) {
+    const task = makeTask(options), { targets, temperature: T, numInputs: P } = task, gram = new Float64Array(9);
+    for (let i = 0; i < 9; i++)
+      for (let c = 0; c < 3; c++) gram[i] += task.weights[c] * targets[3 * c + ((i / 3) | 0)] * targets[3 * c + (i % 3)];
+    const { values, vectors } = eigen(gram);
+    const spread = values.map((gamma) => {
+      let low = 1 / P, high = 1 / P + Math.sqrt(Math.max(gamma, 0)) + gamma; // excess is ≤ 0 here, ≥ 0 there
+      for (let k = 0; k < 100; k++) {
+        const u = (low + high) / 2;
+        if (1 - 1 / (P * u) < gamma / (T + u) ** 2) low = u; else high = u;
+      }
+      return high;
+    });
+    const from = (f) => [0, 1, 2].map((r) => [0, 1, 2].map((q) =>
+      spread.reduce((sum, u, k) => sum + f(u) * vectors[k][r] * vectors[k][q], 0)));
+    const inverse = from((u) => 1 / (T + u));
+    const field = [0, 1, 2].map((c) => [0, 1, 2].map((r) =>
+      [0, 1, 2].reduce((sum, q) => sum + targets[3 * c + q] * inverse[q][r], 0)));
+    return { readoutCovariance: from((u) => u), spread, vectors, field, trainingError: trainingError(task, field.flat()) };
+  }
+
+  /** Eigenvalues, ascending, and unit eigenvectors of a symmetric 3 × 3 matrix, by Jacobi rotations. */
+  function eigen(matrix) {
+    const a = Float64Array.from(matrix), v = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+    for (let sweep = 0; sweep < 30; sweep++)
+      for (const [p, q] of [[0, 1], [0, 2], [1, 2]]) {
+        if (Math.abs(a[3 * p + q]) < 1e-300) continue;
+        const angle = 0.5 * Math.atan2(2 * a[3 * p + q], a[3 * q + q] - a[3 * p + p]), c = Math.cos(angle), s = Math.sin(angle);
+        for (let k = 0; k < 3; k++) [a[3 * k + p], a[3 * k + q]] = [c * a[3 * k + p] - s * a[3 * k + q], s * a[3 * k + p] + c * a[3 * k + q]];
+        for (let k = 0; k < 3; k++) [a[3 * p + k], a[3 * q + k]] = [c * a[3 * p + k] - s * a[3 * q + k], s * a[3 * p + k] + c * a[3 * q + k]];
+        for (let k = 0; k < 3; k++) [v[p][k], v[q][k]] = [c * v[p][k] - s * v[q][k], s * v[p][k] + c * v[q][k]];
+      }
+    const order = [0, 1, 2].sort((i, j) => a[4 * i] - a[4 * j]);
+    return { values: order.map((i) => a[4 * i]), vectors: order.map((i) => v[i]) };
+  }
+
+  // --- the ReLU network -------------------------------------------------------------------------
+
+  const dot = (a, b) => a.reduce((sum, x, r) => sum + x * b[r], 0);
+  const unit = (a) => { const size = Math.hypot(...a); return size > 1e-300 ? a.map((x) => x / size) : a; };
+
+  /** Directions spread evenly over the sphere, where the constraint h(â) ≤ 1 is first watched. */
+  const SPHERE = Array.from({ length: 120 }, (_, k) => {
+    const z = 1 - (2 * k + 1) / 120, angle = k * Math.PI * (3 - Math.sqrt(5)), radius = Math.sqrt(1 - z * z);
+    return [radius * Math.cos(angle), radius * Math.sin(angle), z];
+  });
+
+  /** log g(s), g'/g and (log g)'' for g(s) = ½ + e^{s²/2} Φ(s). */
+  function reluCumulants(s) {
+    const x = Math.abs(s) / Math.SQRT2, tail = 0.5 * scaledErfc(x); // e^{s²/2} Φ(−|s|)
+    const log = s < 0 ? Math.log(tail) : s * s / 2 + Math.log1p(-tail * Math.exp(-s * s / 2));
+    const logG = Math.max(log, -Math.LN2) + Math.log1p(Math.exp(-Math.abs(log + Math.LN2)));
+    const active = Math.exp(log - logG), mean = s * active + Math.exp(-logG) / Math.sqrt(2 * Math.PI);
+    return [logG, mean, s > 12 ? 1 : active + s * mean - mean * mean];
+  }
+
+  /** e^{x²} erfc x for x ≥ 0. */
+  function scaledErfc(x) {
+    if (x < 2.5) return Math.exp(x * x) * (1 - erf(x));
+    let fraction = x;
+    for (let n = 60; n > 0; n--) fraction = x + n / 2 / fraction;
+    return 1 / Math.sqrt(Math.PI) / fraction;
+  }
+
+  /** The bulk: the maximum of E uphill from a, with everything the dual needs there; null where there is none. */
+  function bulkAt(task, t, from) {
+    const w = task.weights;
+    let a = from;
+    for (let round = 0; round < 300; round++) {
+      const cumulant = [0, 1, 2].map((c) => reluCumulants(dot(a, t.slice(3 * c, 3 * c + 3))));
+      const pull = [-a[0], -a[1], -a[2]], stiffness = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1]);
+      for (let c = 0; c < 3; c++)
+        for (let r = 0; r < 3; r++) {
+          pull[r] += w[c] * cumulant[c][1] * t[3 * c + r];
+          for (let q = 0; q < 3; q++) stiffness[3 * r + q] -= w[c] * cumulant[c][2] * t[3 * c + r] * t[3 * c + q];
+        }
+      const move = choleskySolve(stiffness.slice(), pull, 3);
+      if (Math.hypot(...pull) < 1e-14 || (round > 250 && Math.hypot(...pull) < 1e-12)) {
+        if (!move) return null;
+        const energy = cumulant.reduce((sum, [log], c) => sum + w[c] * log, -0.5 * dot(a, a));
+        return { a, energy, stiffness, mean: cumulant.map((k) => k[1]), variance: cumulant.map((k) => k[2]) };
+      }
+      const step = move && round > 3 && Math.hypot(...move) < 0.5 ? move : pull;
+      a = a.map((x, r) => x + step[r]);
+    }
+    return null;
+  }
+
+  /** The barrier's objective on the way to the dual's optimum: value, gradient, Hessian and the forces that
+      constraints exert, those along given directions first, then those of every class alone, |t_c|² ≤ 1/w_c. */
+  function barrierAt(task, t, directions, weight, start) {
+    const w = task.weights, T = task.temperature, bulk = bulkAt(task, t, start);
+    if (!bulk) return { value: Infinity };
+    let value = bulk.energy;
+    const gradient = new Float64Array(9), hessian = new Float64Array(81), forces = [];
+    const mixed = [0, 1, 2].map((r) => Float64Array.from({ length: 9 }, (_, i) => { // ∂²E/∂a_r ∂t_i
+      const c = (i / 3) | 0;
+      return w[c] * ((i % 3 === r ? bulk.mean[c] : 0) + bulk.variance[c] * bulk.a[i % 3] * t[3 * c + r]);
+    }));
+    const moved = Array.from({ length: 9 }, (_, i) => choleskySolve(bulk.stiffness.slice(), mixed.map((row) => row[i]), 3));
+    for (let i = 0; i < 9; i++) {
+      const c = (i / 3) | 0;
+      value += w[c] * t[i] * (0.5 * T * t[i] - task.targets[i]);
+      gradient[i] = w[c] * (bulk.mean[c] * bulk.a[i % 3] + T * t[i] - task.targets[i]);
+      for (let j = 0; j < 9; j++) {
+        hessian[9 * i + j] = mixed[0][i] * moved[j][0] + mixed[1][i] * moved[j][1] + mixed[2][i] * moved[j][2];
+        if (((j / 3) | 0) === c) hessian[9 * i + j] += w[c] * (bulk.variance[c] * bulk.a[i % 3] * bulk.a[j % 3] + (i === j ? T : 0));
+      }
+    }
+    const slope = new Float64Array(9);
+    const constrain = (load, curvature) => {
+      const slack = 1 - load;
+      if (!(slack > 0)) { value = Infinity; return; }
+      const force = weight / slack;
+      value -= weight * Math.log(slack);
+      forces.push(force);
+      for (let i = 0; i < 9; i++) {
+        gradient[i] += force * slope[i];
+        if (slope[i] !== 0) for (let j = 0; j < 9; j++) hessian[9 * i + j] += (force * force / weight) * slope[i] * slope[j];
+        const c = (i / 3) | 0;
+        for (let j = 3 * c; j < 3 * c + 3; j++) hessian[9 * i + j] += force * curvature(c, i % 3, j % 3);
+      }
+    };
+    for (const d of directions) {
+      const z = [0, 1, 2].map((c) => Math.max(0, d[0] * t[3 * c] + d[1] * t[3 * c + 1] + d[2] * t[3 * c + 2]));
+      for (let i = 0; i < 9; i++) slope[i] = 2 * w[(i / 3) | 0] * z[(i / 3) | 0] * d[i % 3];
+      constrain(w[0] * z[0] ** 2 + w[1] * z[1] ** 2 + w[2] * z[2] ** 2, (c, r, q) => (z[c] > 0 ? 2 * w[c] * d[r] * d[q] : 0));
+    }
+    for (let own = 0; own < 3; own++) {
+      for (let i = 0; i < 9; i++) slope[i] = ((i / 3) | 0) === own ? 2 * w[own] * t[i] : 0;
+      constrain(w[own] * (t[3 * own] ** 2 + t[3 * own + 1] ** 2 + t[3 * own + 2] ** 2),
+        (c, r, q) => (c === own && r === q ? 2 * w[own] : 0));
+    }
+    return { value, gradient, hessian, forces, bulk };
+  }
+
+  /** Local maxima of h(â) = Σ_c w_c [â·t_c]₊², highest first: â ← Σ_c w_c t_c [â·t_c]₊, normalized, never lowers it. */
+  function heaviest(task, t, more) {
+    const found = [], fields = [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3)));
+    for (let a of [...SPHERE, ...more, ...fields.map(unit)]) {
+      for (let round = 0; round < 300; round++) {
+        const pull = [0, 0, 0];
+        fields.forEach((field, c) => {
+          const z = task.weights[c] * Math.max(0, dot(a, field));
+          for (let r = 0; r < 3; r++) pull[r] += z * field[r];
+        });
+        if (Math.hypot(...pull) < 1e-12) break;
+        const next = unit(pull), moved = distance(a, next);
+        a = next;
+        if (moved < 1e-9) break;
+      }
+      const load = fields.reduce((sum, field, c) => sum + task.weights[c] * Math.max(0, dot(a, field)) ** 2, 0);
+      if (!found.some((other) => distance(a, other.a) < 1e-3)) found.push({ a, load });
+    }
+    return found.sort((one, other) => other.load - one.load);
+  }
+
+  /** The ReLU network of the same task, N, P → ∞: outliers, a = √N ā and z = √N z̄, and one bulk.
+
+      The dual is minimized under h(â) ≤ 1 along the barrier's path, directions that come to violate it joining; the
+      active ones are the outliers. Newton's method then solves all conditions at once, and only a point
+      that violates none counts as converged. Where several sets of outliers solve the task alike (`family`), one of
+      the smallest is returned. */
+  function solveRelu(options) {
+    const task = makeTask(options);
+    let t = new Float64Array(9), directions = SPHERE, bulk = [0, 0, 0], now = null, best = null;
+    const weights = [1, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7];
+    for (let round = 0; round < 30; round++) {
+      for (const weight of round < 5 ? weights.slice(0, 4 + Math.min(round, 3)) : weights.slice(3)) {
+        for (let step = 0; step < 60; step++) {
+          now = barrierAt(task, t, directions, weight, bulk);
+          if (!Number.isFinite(now.value)) break;
+          bulk = now.bulk.a;
+          const direction = descent(now.hessian, now.gradient), slope = dot(direction, now.gradient);
+          if (-slope < 1e-3 * weight) break;
+          let length = 1, next = null;
+          for (; length > 1e-10; length /= 2) {
+            next = t.map((x, i) => x + length * direction[i]);
+            if (barrierAt(task, next, directions, weight, bulk).value < now.value + 0.1 * length * slope) break;
+          }
+          if (length <= 1e-10) break;
+          t = next;
+        }
+      }
+      const found = heaviest(task, t, directions.slice(SPHERE.length)), top = found[0].load;
+      if (now.forces && top < 1 + 1e-2) {
+        for (const outliers of candidates(task, t, directions, now.forces)) {
+          const point = polish(task, t, bulk, outliers);
+          if (!best || point.error < best.error) best = point;
+          if (best.error <= RELU_TOLERANCE) return reluSolution(task, fewest(task, best));
+        }
+      }
+      if (top > 1) t = t.map((x) => (0.999 * x) / Math.sqrt(top));
+      directions = [...directions, ...found.filter(({ load }) => load > 0.9999 * Math.min(top, 1)).slice(0, 12).map(({ a }) => a)];
+    }
+    return reluSolution(task, best);
+  }
+
+  /** The same solution with outliers that are parallel, or that can be rotated into fewer, taken together. */
+  function fewest(task, point) {
+    const fields = [0, 1, 2].map((c) => Array.from(point.field.slice(3 * c, 3 * c + 3)));
+    const rotated = rotatedInwards(fields, point.outliers.filter((a) => dot(a, a) > 1e-6), 1e-7);
+    const fewer = rotated && polish(task, point.field, point.a0, rotated);
+    return fewer && fewer.error <= RELU_TOLERANCE ? fewer : point;
+  }
+
+  /** Sets of outliers that the barrier's forces stand for, to start Newton's method from; the smallest first. */
+  function candidates(task, t, directions, forces) {
+    const fields = [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3)));
+    let atoms = [...directions, ...fields.map(unit)].map((a, k) => ({ a, strength: 2 * forces[k] }));
+    const largest = Math.max(...atoms.map(({ strength }) => strength));
+    atoms = atoms.filter(({ strength }) => strength > Math.max(1e-5, 1e-4 * largest));
+    atoms.sort((one, other) => other.strength - one.strength);
+    const clusters = [];
+    for (const { a, strength } of atoms) {
+      const near = clusters.find((cluster) => distance(unit(cluster.sum), a) < 0.1);
+      if (near) { near.sum = near.sum.map((x, r) => x + strength * a[r]); near.strength += strength; }
+      else clusters.push({ sum: a.map((x) => strength * x), strength });
+    }
+    const outliers = clusters.map(({ sum, strength }) => unit(sum).map((x) => x * Math.sqrt(strength)));
+    const rotated = rotatedInwards(fields, outliers);
+    return rotated ? [rotated, outliers.slice(0, 9)] : [outliers.slice(0, 9)];
+  }
+
+  /** Outliers that share classes, as few as their span allows, each answering to all of its group's classes.
+
+      Where Σ_i ā_i z̄_ic = Λ t_c with Λ = Σ_i ā_i ā_iᵀ over a group, every square root of Λ whose rows answer to all
+      the group's classes is a set of outliers too. Of them, the one farthest from silence; null where there is none. */
+  function rotatedInwards(fields, outliers, smallest = 1e-3) {
+    const answers = outliers.map((a) => fields.map((field) => dot(unit(a), field) > 1e-3));
+    const group = outliers.map((_, i) => i); // the smallest index spreads through each group
+    for (let changed = true; changed; ) {
+      changed = false;
+      for (let i = 0; i < group.length; i++)
+        for (let j = 0; j < i; j++)
+          if (group[i] !== group[j] && answers[i].some((on, c) => on && answers[j][c])) {
+            group[i] = group[j] = Math.min(group[i], group[j]);
+            changed = true;
+          }
+    }
+    const found = [];
+    let state = 1;
+    const random = () => (state = (state * 48271) % 2147483647) / 2147483647 - 0.5;
+    for (const label of new Set(group)) {
+      const members = outliers.filter((_, i) => group[i] === label);
+      const classes = fields.filter((_, c) => outliers.some((__, i) => group[i] === label && answers[i][c]));
+      const moment = new Float64Array(9);
+      for (const a of members) for (let i = 0; i < 9; i++) moment[i] += a[(i / 3) | 0] * a[i % 3];
+      const { values, vectors } = eigen(moment);
+      const root = [2, 1, 0].filter((k) => values[k] > smallest * values[2]).map((k) => vectors[k].map((x) => x * Math.sqrt(values[k])));
+      const shown = root.map((row) => classes.map((field) => dot(row, field)));
+      let best = null, margin = -Infinity;
+      for (const width of [1, 0.3, 0.1, 0.03, 0.01]) {
+        const center = best;
+        for (let k = 0; k < 300; k++) {
+          const rotation = [];
+          root.forEach((_, i) => { // Gram–Schmidt on a random change of the best so far
+            let row = root.map((__, j) => (center ? center[i][j] : 0) + width * random());
+            for (const other of rotation) { const p = dot(row, other); row = row.map((x, j) => x - p * other[j]); }
+            rotation.push(unit(row));
+          });
+          let lowest = Infinity;
+          rotation.forEach((row, i) => {
+            let z = classes.map((_, c) => row.reduce((sum, x, j) => sum + x * shown[j][c], 0));
+            if (z.reduce((sum, x) => sum + x, 0) < 0) { rotation[i] = row.map((x) => -x); z = z.map((x) => -x); }
+            lowest = Math.min(lowest, ...z);
+          });
+          if (lowest > margin) { margin = lowest; best = rotation; }
+          if (root.length === 1) break;
+        }
+      }
+      if (!(margin > 0)) return null;
+      for (const row of best) found.push([0, 1, 2].map((r) => row.reduce((sum, x, j) => sum + x * root[j][r], 0)));
+    }
+    return found;
+  }
+
+  /** All conditions at once: w_c (a0 ⟨φ⟩_c + Σ_i ā_i z̄_ic + T t_c − y_c), and E' = 0 for the bulk and each outlier.
+      Their Jacobian is symmetric. */
+  function conditions(task, x) {
+    const w = task.weights, count = x.length / 3 - 3, size = x.length;
+    const error = new Float64Array(size), jacobian = new Float64Array(size * size);
+    for (let i = 0; i < 9; i++) {
+      const c = (i / 3) | 0;
+      error[i] = w[c] * (task.temperature * x[i] - task.targets[i]);
+      jacobian[size * i + i] = w[c] * task.temperature;
+    }
+    for (let k = 0; k < count; k++) { // k = 0: the bulk
+      const at = 9 + 3 * k, a = x.subarray(at, at + 3);
+      for (let r = 0; r < 3; r++) { error[at + r] = -a[r]; jacobian[size * (at + r) + at + r] = -1; }
+      for (let c = 0; c < 3; c++) {
+        const s = a[0] * x[3 * c] + a[1] * x[3 * c + 1] + a[2] * x[3 * c + 2];
+        const [, mean, variance] = k === 0 ? reluCumulants(s) : [0, Math.max(s, 0), s > 0 ? 1 : 0];
+        for (let r = 0; r < 3; r++) {
+          error[3 * c + r] += w[c] * mean * a[r];
+          error[at + r] += w[c] * mean * x[3 * c + r];
+          for (let q = 0; q < 3; q++) {
+            jacobian[size * (3 * c + r) + 3 * c + q] += w[c] * variance * a[r] * a[q];
+            jacobian[size * (at + r) + at + q] += w[c] * variance * x[3 * c + r] * x[3 * c + q];
+            const cross = w[c] * ((r === q ? mean : 0) + variance * a[r] * x[3 * c + q]); // ∂ error_cr / ∂ a_q
+            jacobian[size * (3 * c + r) + at + q] += cross;
+            jacobian[size * (at + q) + 3 * c + r] += cross;
+          }
+        }
+      }
+    }
+    return { error, jacobian };
+  }
+
+  /** Levenberg–Marquardt from a candidate, then the certificate: what is violated, by the equations, by a direction
+      with h(â) > 1, or by a readout higher than the bulk. */
+  function polish(task, t, bulk, outliers) {
+    let x = Float64Array.from([...t, ...bulk, ...outliers.flat()]), now = conditions(task, x), damping = 1e-4;
+    const size = x.length, norm = ({ error }) => Math.sqrt(dot(Array.from(error), error));
+    for (let step = 0; step < 60 && norm(now) > 1e-13; step++) {
+      const { error, jacobian } = now, normal = new Float64Array(size * size), right = new Float64Array(size);
+      for (let i = 0; i < size; i++)
+        for (let k = 0; k < size; k++) {
+          const value = jacobian[size * i + k];
+          if (value === 0) continue;
+          right[i] -= value * error[k];
+          for (let j = 0; j < size; j++) normal[size * i + j] += value * jacobian[size * k + j];
+        }
+      for (let i = 0; i < size; i++) normal[size * i + i] += damping;
+      const move = choleskySolve(normal, right, size);
+      const next = move && x.map((value, i) => value + move[i]), there = next && conditions(task, next);
+      if (there && norm(there) < norm(now)) { x = next; now = there; damping = Math.max(damping / 30, 1e-13); }
+      else { damping *= 10; if (damping > 1e3) break; }
+    }
+    const field = x.slice(0, 9), a0 = Array.from(x.slice(9, 12)), found = [];
+    for (let at = 12; at < size; at += 3) found.push(Array.from(x.slice(at, at + 3)));
+    let residual = 0;
+    now.error.forEach((e, i) => { residual = Math.max(residual, Math.abs(i < 9 ? e / task.weights[(i / 3) | 0] : e)); });
+    const load = heaviest(task, field, found.filter((a) => Math.hypot(...a) > 1e-4).map(unit))[0].load;
+    const own = bulkAt(task, field, a0);
+    let higher = own ? 0 : Infinity;
+    if (load < 1 + 1e-6 && own)
+      for (let c = 0; c < 3; c++)
+        for (const scale of [0.5, 2]) {
+          const other = bulkAt(task, field, Array.from(field.slice(3 * c, 3 * c + 3), (v) => scale * v));
+          if (other) higher = Math.max(higher, other.energy - own.energy);
+        }
+    return { field, a0, outliers: found, bulk: own, residual, error: Math.max(residual, load - 1, higher) };
+  }
+
+  function reluSolution(task, best) {
+    const converged = best !== null && best.error <= RELU_TOLERANCE;
+    if (!converged) return { converged, residual: best?.error ?? Infinity };
+    const fields = [0, 1, 2].map((c) => Array.from(best.field.slice(3 * c, 3 * c + 3)));
+    const outliers = best.outliers.filter((a) => dot(a, a) > 1e-6).sort((a, b) => dot(b, b) - dot(a, a)).map((readout) => ({
+      readout, preactivations: fields.map((field) => { const z = dot(readout, field); return z > 1e-6 ? z : 0; }),
+    }));
+    const shared = (one, other) => one.preactivations.some((z, c) => z > 0 && other.preactivations[c] > 0);
+    return {
+      converged, residual: best.error, field: fields, outliers,
+      family: outliers.some((one, i) => outliers.some((other, j) => i < j && shared(one, other))),
+      bulkReadout: best.a0, bulkActivations: best.bulk.mean, trainingError: trainingError(task, best.field),
+    };
+  }
+
+  return { CODES, solve, solveRelu, solveLinear, densityAt, makeTask };
 }
 
 if (typeof module !== "undefined") module.exports = createSolver();
