@@ -1,7 +1,6 @@
 /* The theory of the toy task, solved where the page is read: three classes, three outputs, one hidden layer.
 
-   In Node, require("./explorer.js") gives the solvers below; in the page explorer-page.js runs the same function,
-   createSolver, in a worker. Formulas and proofs stand in the docstrings of theory.sigmoidal, theory.relu and
+   In Node, require("./explorer.js") gives the solvers below; in the page, explorer-page.js runs createSolver in workers. Formulas and proofs stand in the docstrings of theory.sigmoidal, theory.relu and
    theory.linear, against which the tests hold every number. Arrays over classes c and outputs r are flat: 3 c + r. */
 
 function createSolver() {
@@ -854,7 +853,55 @@ function createSolver() {
     };
   }
 
-  return { CODES, solve, solveRelu, solveLinear, densityAt, makeTask };
+  // --- walking through the phase diagram --------------------------------------------------------
+
+  /** The first change in the number of codes (those with 1 % of the neurons) on the way from a solved task.
+
+      name: "temperature", in steps of a factor, or "yMinus", in steps of a difference; `step` may be negative. Returns
+      {value, before, after}, bisected to a hundredth of the step, or null where the way ends at `end` without one. */
+  function transition(options, solution, name, step, end) {
+    const log = name === "temperature", at = (x) => ({ ...options, [name]: log ? Math.exp(x) : x });
+    const [first, last] = log ? [Math.log(options[name]), Math.log(end)] : [options[name], end];
+    let near = first, start = solution;
+    while ((last - near) * step > 1e-9) {
+      let far = step > 0 ? Math.min(near + step, last) : Math.max(near + step, last);
+      let beyond = solve({ ...at(far), start });
+      if (!beyond.converged) return null;
+      if (beyond.numCodes === start.numCodes) { near = far; start = beyond; continue; }
+      while (Math.abs(far - near) > Math.abs(step) / 100) {
+        const middle = solve({ ...at((near + far) / 2), start });
+        if (!middle.converged) return null;
+        if (middle.numCodes === start.numCodes) { near = (near + far) / 2; start = middle; }
+        else { far = (near + far) / 2; beyond = middle; }
+      }
+      const value = (near + far) / 2;
+      return { value: log ? Math.exp(value) : value, before: start.numCodes, after: beyond.numCodes };
+    }
+    return null;
+  }
+
+  /** One column of the phase diagram: codes at every temperature, from the highest down, and where the last one stands alone.
+
+      Returns {effectiveCodes, numCodes, critical}: per temperature, in the order given (ascending), NaN where a solve failed;
+      critical: above it there is one code at every temperature given, null where there is at all of them or at none. */
+  function column(options, temperatures) {
+    const found = { effectiveCodes: [], numCodes: [], critical: null };
+    let start, above = null;
+    for (const temperature of [...temperatures].reverse()) {
+      const solution = solve({ ...options, temperature, start });
+      found.effectiveCodes.unshift(solution.converged ? solution.effectiveCodes : NaN);
+      found.numCodes.unshift(solution.converged ? solution.numCodes : NaN);
+      if (!solution.converged) { start = undefined; continue; }
+      if (above && above.numCodes === 1 && solution.numCodes > 1 && found.critical === null)
+        found.critical = transition({ ...options, temperature: above.temperature }, above, "temperature",
+          Math.log(temperature / above.temperature), temperature)?.value ?? null;
+      above = { ...solution, temperature };
+      start = solution;
+    }
+    return found;
+  }
+
+  return { CODES, solve, solveRelu, solveLinear, transition, column, densityAt, makeTask };
 }
 
 if (typeof module !== "undefined") module.exports = createSolver();
