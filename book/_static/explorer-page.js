@@ -232,7 +232,7 @@
 
   const VIRIDIS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
   const BLUES = [[247, 251, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
-  const REDS_BLUES = [[33, 102, 172], [146, 197, 222], [247, 247, 247], [244, 165, 130], [178, 24, 43]];
+  const BLUES_REDS = [[33, 102, 172], [146, 197, 222], [247, 247, 247], [244, 165, 130], [178, 24, 43]];
 
   function shade(colors, x) {
     const u = Math.min(Math.max(x, 0), 1) * (colors.length - 1), k = Math.min(Math.floor(u), colors.length - 2);
@@ -247,8 +247,8 @@
     find("csv").disabled = !shown;
     for (const part of ["number", "effective", "error", "time"]) find(part).textContent = "–";
     if (!shown) return;
-    const used = CODES.filter((code) => shown.occupancies[code] >= 0.01).sort((a, b) => shown.occupancies[b] - shown.occupancies[a]);
-    const list = used.map((code) => `${nameOf(code)} ${percent(shown.occupancies[code])}`).join(", ");
+    const used = CODES.filter((code) => shown.occupancies[code] >= 0.01); // in a fixed order: rows that jump are hard to follow
+    const list = [...used].sort((a, b) => shown.occupancies[b] - shown.occupancies[a]).map((code) => `${nameOf(code)} ${percent(shown.occupancies[code])}`).join(", ");
     say(used.length > 1 ? `${used.length} codes coexist: ${list}.` : `One code only: ${list}.`);
     find("number").textContent = used.length > 1 ? `${used.length} coexist` : "one only";
     find("effective").textContent = round(shown.effectiveCodes, 2);
@@ -367,7 +367,7 @@
     map.forEach((found, k) => found?.effectiveCodes.forEach((value, j) => {
       if (!Number.isFinite(value)) return;
       const logT = Math.log10(MAP.temperatures[j]), y = mapY(logT + halfT), x = mapX(MAP.targets[k] - halfY);
-      add("rect", { x, y, width: mapX(MAP.targets[k] + halfY) - x + 0.5, height: mapY(logT - halfT) - y + 0.5, fill: css(shade(VIRIDIS, (value - 1) / (most - 1))) });
+      add("rect", { x, y, width: mapX(MAP.targets[k] + halfY) - x + 0.5, height: mapY(logT - halfT) - y + 0.5, "shape-rendering": "crispEdges", fill: css(shade(VIRIDIS, (value - 1) / (most - 1))) });
     }));
     const boundary = map.map((found, k) => (found?.critical ? [mapX(MAP.targets[k]), mapY(Math.log10(found.critical))] : null));
     const path = boundary.map((point, k) => (point ? `${boundary[k - 1] ? "L" : "M"}${point[0].toFixed(1)},${point[1].toFixed(1)}` : "")).join("");
@@ -457,7 +457,7 @@
       return { order: normal[2], values: field.map((t) => t[0] * a[0] + t[1] * a[1] + t[2] * a[2]), height: 1 / count };
     }).sort((one, other) => one.order - other.order);
     const top = Math.max(...rows.flatMap(({ values }) => values.map(Math.abs)));
-    matrix("scheme-linear", "Sixty neurons of the linear network: their mean activations on the classes", rows, (v) => shade(REDS_BLUES, 0.5 + v / top / 2));
+    matrix("scheme-linear", "Sixty neurons of the linear network: their mean activations on the classes", rows, (v) => shade(BLUES_REDS, 0.5 + v / top / 2));
     const deviations = readoutCovariance.map((row, r) => round(Math.sqrt(row[r]), 2)).join(", ");
     find("text-linear").textContent = `Every neuron answers in its own degree. Readouts are Gaussian, with standard deviations ${deviations}. Training error ${significant(trainingError)}.`;
   }

@@ -51,32 +51,34 @@ function createSolver() {
 
   // --- one sigmoidal preactivation: L(s) = log E exp(s φ(z)), z ~ N(0, 1) -----------------------
 
-  // φ(−z) = 1 − φ(z), so L(s) − s/2 is even: it is tabulated, with four derivatives, for s from 0 to 160
-  const STEP = 0.04;
-  const NODES = 4001;
-  const REACH = (NODES - 1) * STEP;
+  // φ(−z) = 1 − φ(z), so L(s) − s/2 is even: it is tabulated with four derivatives for s ≥ 0, finely to 40, where its
+  // derivatives fall off like powers of 1/s, and at whole numbers to 2000
+  const STEP = 0.04, KNEE = 40, KNEE_NODE = 1000, REACH = 2000;
   const table = makeTable();
 
   function makeTable() {
-    const size = 481, found = new Float64Array(5 * NODES);
-    const psi = new Float64Array(size), factor = new Float64Array(size), weight = new Float64Array(size);
+    const size = 481, numNodes = KNEE_NODE + 1 + REACH - KNEE, found = new Float64Array(5 * numNodes);
+    const psi = new Float64Array(size), prior = new Float64Array(size), weight = new Float64Array(size);
     for (let i = 0; i < size; i++) {
       const z = -12 + 0.05 * i;
       psi[i] = 0.5 * erf(0.5 * Math.sqrt(Math.PI) * z);
-      factor[i] = Math.exp(STEP * psi[i]);
-      weight[i] = (0.05 / Math.sqrt(2 * Math.PI)) * Math.exp(-0.5 * z * z);
+      prior[i] = Math.log(0.05 / Math.sqrt(2 * Math.PI)) - 0.5 * z * z;
     }
-    for (let k = 0; k < NODES; k++) {
+    for (let k = 0; k < numNodes; k++) {
+      const s = k <= KNEE_NODE ? k * STEP : KNEE + k - KNEE_NODE;
       let total = 0, mean = 0, second = 0, third = 0, fourth = 0;
-      for (let i = 0; i < size; i++) { total += weight[i]; mean += weight[i] * psi[i]; }
+      for (let i = 0; i < size; i++) {
+        weight[i] = Math.exp(s * (psi[i] - 0.5) + prior[i]);
+        total += weight[i];
+        mean += weight[i] * psi[i];
+      }
       mean /= total;
       for (let i = 0; i < size; i++) {
         const d = psi[i] - mean, w = weight[i] * d * d;
         second += w; third += w * d; fourth += w * d * d;
-        weight[i] *= factor[i];
       }
       second /= total;
-      found.set([Math.log(total), mean, second, third / total, fourth / total - 3 * second * second], 5 * k);
+      found.set([0.5 * s + Math.log(total), mean, second, third / total, fourth / total - 3 * second * second], 5 * k);
     }
     return found;
   }
@@ -101,7 +103,11 @@ function createSolver() {
   const L = new Float64Array(3); // L, L', L'' at the last s asked for
 
   function cumulants(s) {
-    const x = Math.min(Math.abs(s), REACH), node = (x / STEP + 0.5) | 0, d = x - node * STEP, at = 5 * node;
+    const x = Math.min(Math.abs(s), REACH);
+    let node, d;
+    if (x < KNEE) { node = (x / STEP + 0.5) | 0; d = x - node * STEP; }
+    else { node = (x + 0.5) | 0; d = x - node; node += KNEE_NODE - KNEE; }
+    const at = 5 * node;
     const m1 = table[at + 1], m2 = table[at + 2], m3 = table[at + 3], m4 = table[at + 4];
     const slope = m1 + d * (m2 + (d / 2) * (m3 + (d / 3) * m4));
     L[0] = 0.5 * s + table[at] + d * (m1 + (d / 2) * (m2 + (d / 3) * (m3 + (d / 4) * m4)));

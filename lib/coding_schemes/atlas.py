@@ -2,7 +2,11 @@
 
     python -m coding_schemes.atlas --output data/results/redundant-atlas.npz
 
-makes the stored atlas (some minutes on one core), which the redundant chapter shows with two sliders.
+makes the stored atlas (some minutes on one core), which the redundant chapter shows with two sliders, and
+
+    python -m coding_schemes.atlas --still book/_static/explorer-still.svg
+
+draws it for readers of the explorer without JavaScript.
 """
 
 import argparse
@@ -12,10 +16,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
-from coding_schemes import coding, tasks
-from coding_schemes.plotting import CLASS_COLORS
+from coding_schemes import coding, paths, plotting, tasks
+from coding_schemes.plotting import CLASS_COLORS, CODE_COLORS
 from coding_schemes.theory import sigmoidal
 
 TARGETS = np.linspace(-0.5, 0.7, 13)
@@ -72,6 +79,37 @@ def compute(num_inputs: int, targets: np.ndarray, temperatures: np.ndarray) -> d
         "readouts": READOUTS,
         "codes": codes,
     }
+
+
+def still(atlas: dict[str, np.ndarray], target: float = 0.5) -> Figure:
+    """The atlas on one sheet: effective number of codes over y₋ and T, and the shares over T at one y₋.
+
+    Args:
+        atlas: of `compute`.
+        target: y₋ of the second panel, the nearest one in the atlas is taken.
+
+    Returns:
+        The figure.
+    """
+    shares, temperatures = atlas["occupancies"], atlas["temperatures"]
+    effective = np.exp(-np.sum(shares * np.log(np.maximum(shares, 1e-12)), axis=-1))
+    row = int(np.argmin(np.abs(atlas["targets"] - target)))
+    figure, (above, below) = plt.subplots(2, 1, figsize=(4.8, 6.4))
+    mesh = above.pcolormesh(atlas["targets"], temperatures, effective.T, cmap="viridis", edgecolors="face")
+    above.plot(atlas["targets"], atlas["critical_temperatures"], color="white")
+    above.set(xlabel="target of the other classes $y_-$", ylabel="temperature $T$", yscale="log")
+    figure.colorbar(mesh, label="effective number of codes")
+    names = [coding.code_name(code) for code in atlas["codes"]]
+    shown = [k for k in range(len(names)) if shares[row, :, k].max() >= 0.01]
+    shown.sort(key=lambda k: list(CODE_COLORS).index(names[k]))
+    for style, k in zip(("-", "--", "-", "-.") * 2, shown):  # equal classes have equal shares
+        below.plot(temperatures, shares[row, :, k], style, color=CODE_COLORS[names[k]], label=names[k])
+    title = f"$y_- = {atlas['targets'][row]:g}$"
+    below.set(
+        xlabel="temperature $T$", ylabel="share of the neurons", xscale="log", ylim=(-0.02, 1.02), title=title
+    )
+    below.legend()
+    return figure
 
 
 def page(atlas: dict[str, np.ndarray], library: str = "../_static/plotly.min.js") -> str:
@@ -161,8 +199,17 @@ def main() -> None:
     """Command line: compute the stored atlas."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--num_inputs", type=int, default=100)
-    parser.add_argument("--output", type=Path, required=True)
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument("--output", type=Path, help="solve, and store the atlas here")
+    target.add_argument("--still", type=Path, help="draw the stored atlas as an SVG")
     arguments = parser.parse_args()
+    if arguments.still:
+        root = paths.repository_root() or Path()
+        with np.load(root / "data" / "results" / "redundant-atlas.npz") as stored:
+            leaves = dict(stored)
+        with plotting.theme(), mpl.rc_context({"svg.hashsalt": "atlas"}):
+            still(leaves).savefig(arguments.still, metadata={"Date": None}, transparent=True)
+        return
     found = compute(arguments.num_inputs, TARGETS, TEMPERATURES)
     versions = {name: metadata.version(name) for name in ("jax", "numpy", "scipy")}
     manifest = {"job": "atlas", "num_inputs": arguments.num_inputs, "versions": versions}

@@ -92,6 +92,18 @@ CLASS_COLORS = (
 )
 """Colours of the classes, in the order of their labels."""
 
+CODE_COLORS = {
+    "1-1-0": "#0072B2",
+    "1-0-1": "#E69F00",
+    "0-1-1": "#009E73",
+    "1-1-1": "#CC79A7",
+    "1-0-0": "#56B4E9",
+    "0-1-0": "#B8A500",
+    "0-0-1": "#D55E00",
+    "0-0-0": "#8A8A8A",
+}
+"""One color per code of three classes, the same in every figure and in the explorer."""
+
 
 @contextmanager
 def theme() -> Iterator[None]:
