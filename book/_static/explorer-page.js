@@ -140,6 +140,7 @@
 
   /** Asks for the present state's solution; while one is under way, only the newest wish is kept. */
   function ask() {
+    root.dataset.asked = hashOf(state); // for tests and for whoever embeds the page
     if (busy) { waiting = true; return; }
     busy = true;
     front({ name: "solve", arguments: [{ ...optionsOf(state), start: last }], state: structuredClone(state) });
@@ -152,6 +153,7 @@
     if (waiting) { waiting = false; ask(); }
     shown = good ? { ...result, state: of } : null;
     root.classList.toggle("failed", !good);
+    root.dataset.answered = hashOf(of);
     if (!good) {
       const reason = failure ?? `residual ${significant(result.residual)} after ${result.numSteps} steps`;
       say(`The solve did not converge (${reason}). Nothing is drawn: try a neighboring task.`);

@@ -398,7 +398,7 @@ function createSolver() {
       const key = ((i + 512) << 20) | ((j + 512) << 10) | (k + 512);
       let found = cells.get(key);
       if (found === undefined) {
-        found = { a: [(i + 0.5) * cell, (j + 0.5) * cell, (k + 0.5) * cell], peak: null };
+        found = { a: [(i + 0.5) * cell, (j + 0.5) * cell, (k + 0.5) * cell], peaks: null };
         climb(task, t, found.a, 30, 1e-3 * sigma);
         cells.set(key, found);
       }
@@ -409,14 +409,21 @@ function createSolver() {
       if (!starts.some((b) => distance(a, b) < 0.3 * sigma)) starts.push(a);
     const peaks = findMaxima(task, t, starts).map((a) => ({ a, mass: 0, mean: [0, 0, 0] }));
     if (!peaks.length) throw new Error("no maximum of the readout posterior was found");
-    for (const place of cells.values())
-      place.peak = peaks.reduce((best, peak) => (distance(place.a, peak.a) < distance(place.a, best.a) ? peak : best));
+    for (const place of cells.values()) place.peaks = nearest(peaks, place.a, sigma);
     for (let n = 0, p = 0; n < points.count; n++, p += 3) {
-      const { peak } = owner[n], share = weight[n] / total;
-      peak.mass += share;
-      for (let c = 0; c < 3; c++) peak.mean[c] += share * points.mean[p + c];
+      const of = owner[n].peaks, share = weight[n] / total / of.length;
+      for (const peak of of) {
+        peak.mass += share;
+        for (let c = 0; c < 3; c++) peak.mean[c] += share * points.mean[p + c];
+      }
     }
     return { ...byCode(task, t, peaks), densities: marginals(weight, total, FINE.spacing * sigma) };
+  }
+
+  /** The peaks nearest to a place: one, or both where it lies on the ridge between them. */
+  function nearest(peaks, a, sigma) {
+    const away = peaks.map((peak) => distance(a, peak.a)), least = Math.min(...away);
+    return peaks.filter((_, k) => away[k] < least + 1e-6 * sigma);
   }
 
   function byCode(task, t, peaks) {
