@@ -276,7 +276,10 @@
   function drawDensities() {
     const height = 225, { width, add } = canvas("density", height, "Densities of the readout weights, one line per output");
     const left = 34, right = 8, top = 24, bottom = 36;
-    const ends = shown.densities.map(({ start, step, values }) => [start, start + step * (values.length - 1)]);
+    const ends = shown.densities.map(({ start, step, values }) => { // where it is above a thousandth of its peak
+      const seen = Math.max(...values) / 1000, first = values.findIndex((f) => f > seen), last = values.findLastIndex((f) => f > seen);
+      return [start + step * first, start + step * last];
+    });
     const low = Math.floor(2 * Math.min(...ends.map((e) => e[0]))) / 2, high = Math.ceil(2 * Math.max(...ends.map((e) => e[1]))) / 2;
     const count = Math.max(200, Math.round(width - left - right)), grid = Array.from({ length: count + 1 }, (_, i) => low + (i * (high - low)) / count);
     const curves = shown.densities.map((density) => grid.map((a) => checker.densityAt(density, a)));
@@ -425,14 +428,17 @@
   // --- the same task, three schemes ---------------------------------------------------------------
 
   function drawSchemes() {
-    for (const part of ["scheme-linear", "scheme-sigmoidal", "scheme-relu"]) find(part).replaceChildren();
-    for (const part of ["text-linear", "text-sigmoidal", "text-relu"]) find(part).textContent = "";
+    const failed = "relu" in around && !around.relu?.converged;
+    for (const name of shown ? (failed ? ["relu"] : []) : ["linear", "sigmoidal", "relu"]) {
+      find(`scheme-${name}`).replaceChildren();
+      find(`text-${name}`).textContent = shown ? "The solve did not converge; nothing is drawn." : "";
+    }
     if (!shown) return;
     drawLinear(around.linear);
     drawSigmoidal();
-    if (!("relu" in around)) find("text-relu").textContent = "solving …";
-    else if (!around.relu?.converged) find("text-relu").textContent = "The solve did not converge; nothing is drawn.";
-    else drawRelu(around.relu);
+    find("scheme-relu").classList.toggle("stale", !("relu" in around)); // the last one's, until this one's is there
+    if (around.relu?.converged) drawRelu(around.relu);
+    else if (!failed) find("text-relu").textContent = "solving …";
   }
 
   const SCHEME_HEIGHT = 170;
@@ -475,7 +481,8 @@
     const used = CODES.filter((code) => shown.occupancies[code] > 0.002);
     const rows = used.map((code) => ({ values: shown.activations[code], height: shown.occupancies[code], mark: `var(--code-${code})` }));
     matrix("scheme-sigmoidal", "Neurons of the sigmoidal network, sorted by code: their mean activations on the classes", rows, (v) => shade(BLUES, v));
-    const many = shown.numCodes > 1 ? `Neurons share ${shown.numCodes} codes, many neurons to each` : "All neurons share one code";
+    const count = used.filter((code) => shown.occupancies[code] >= 0.01).length;
+    const many = count > 1 ? `Neurons share ${count} codes, many neurons to each` : "All neurons share one code";
     find("text-sigmoidal").textContent = `${many}. Training error ${significant(shown.trainingError)}.`;
   }
 
