@@ -47,8 +47,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import diagnostics, sample
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
 from companion import claims, figures, presets
-from experiments import atlas
-from IPython.display import HTML, Markdown
+from IPython.display import Markdown
 from myst_nb import glue
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
@@ -878,23 +877,8 @@ claims.record(
 )
 
 # %% [markdown]
-# ### Turn the leaves yourself
-#
-# Codes, occupancies and readout densities of the theory at $P = 100$, for the targets and temperatures
-# you choose. The page carries the numbers.
-
-# %% tags=["hide-input"]
-HTML(atlas.page(leaves))
-
-# %% [markdown]
-# The atlas is data, so it is checked: solved again here, at one place, it gives the stored occupancies.
-
-# %%
-place = len(leaves["targets"]) // 2, len(leaves["temperatures"]) // 2
-y, hot = leaves["targets"][place[0]], leaves["temperatures"][place[1]]
-again = solve(int(leaves["num_inputs"]), float(y), float(hot))
-stored = leaves["occupancies"][place]
-assert np.allclose([again.occupancy(code) for code in leaves["codes"]], stored, atol=1e-4)
+# Codes, shares, densities and transitions for targets, temperatures and class ratios of your own, solved in
+# your browser: [the explorer](../book/explorer.md).
 
 # %% [markdown]
 # ## Three hidden layers
