@@ -31,6 +31,8 @@ def test_codes_are_recovered_and_depend_on_the_threshold():
     activations = population(planted)
     np.testing.assert_array_equal(coding.codes(activations, LABELS), planted)
     assert not coding.codes(activations, LABELS, threshold=1.1).any()
+    near = np.array([[0.505], [0.495]]) * np.ones(12)  # a hundredth above the middle of the range, and below
+    assert coding.codes(near, LABELS).tolist() == [[True] * 3, [False] * 3]
     assert coding.code_name(planted[0]) == "1-1-0"
 
 
@@ -151,6 +153,21 @@ def test_autocorrelation_time_of_an_autoregressive_series():
     assert np.median(times) == pytest.approx((1 + 0.8) / (1 - 0.8), rel=0.15)
     series[..., 0] = 1.0
     assert np.isnan(coding.autocorrelation_time(series)[0])
+
+
+def test_error_of_a_mean_counts_autocorrelation_and_chains_that_disagree():
+    """AR(1): (1 + ρ)/(1 − ρ) times the variance of independent draws, and so the means scatter."""
+    repeats, decay, draws = 60, 0.9, 4 * 1000
+    series = autoregressive(decay, (4, 1000, repeats), seed=8)
+    mean, error = coding.mean_and_error(series)
+    assert mean.shape == error.shape == (repeats,)
+    np.testing.assert_allclose(np.median(error), ((1 + decay) / (1 - decay) / draws) ** 0.5, rtol=0.15)
+    assert np.square(mean / error).mean() == pytest.approx(1, abs=4 * (2 / repeats) ** 0.5)
+    white = coding.mean_and_error(autoregressive(0.0, (4, 1000, repeats), seed=9))[1]
+    np.testing.assert_allclose(np.median(white), draws**-0.5, rtol=0.1)
+    # chains frozen one standard deviation apart know the mean as well as four draws do, not 4,000
+    apart = coding.mean_and_error(series[..., :1] * 0.05 + np.arange(4.0)[:, None, None])[1]
+    assert apart[0] > 0.5 * np.arange(4.0).std(ddof=1) / 2
 
 
 def test_autocorrelation_and_order_parameter_from_restored_to_frozen():

@@ -18,16 +18,24 @@ SMALL = {
 }
 
 
+def test_loss_sums_over_outputs_and_averages_over_inputs():
+    outputs, targets = (
+        np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]]),
+        np.array([[0.0, 2.0, 2.0], [0.0, 0.0, 1.0]]),
+    )
+    assert float(training.loss(outputs, targets)) == pytest.approx(0.5 * (5 + 1) / 2)
+
+
 def loss_of(model, parameters):
     return training.loss(model.forward(parameters, jnp.float32(INPUTS))[0], jnp.float32(TARGETS))
 
 
 @pytest.mark.parametrize("kind", ["dense", "skip", "convolution"])
 def test_factored_gradients_are_the_gradients(kind):
-    model = SMALL[kind]
-    parameters = model.init(jax.random.key(1), 2, 1)
-    factored = model.gradients(parameters, jnp.float32(INPUTS), jnp.float32(TARGETS), jax.random.key(2))
-    exact = jax.grad(lambda p: loss_of(model, p))(parameters)
+    model, targets = SMALL[kind], jnp.float32([[0.6, -0.3], [1.3, 0.2]])
+    parameters = model.init(jax.random.key(1), 2, 2)
+    factored = model.gradients(parameters, jnp.float32(INPUTS), targets, jax.random.key(2))
+    exact = jax.grad(lambda p: training.loss(model.forward(p, jnp.float32(INPUTS))[0], targets))(parameters)
     multiplied = training._multiply_out(factored)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6), multiplied, exact)
 

@@ -273,6 +273,34 @@ def test_same_key_same_samples(small):
     assert not np.array_equal(first.readouts, other.readouts)
 
 
+def test_thinning_keeps_every_third_transition(small):
+    """Transition i draws from fold_in(key, i): a thinned run is every third sample of one that is not."""
+    settings = {
+        "num_warmup": 0,
+        "step_size": 0.2,
+        "langevin_steps": 4,
+        "method": "langevin",
+        "store": ("readouts",),
+    }
+    whole = small_sample(small, num_samples=12, **settings)
+    thinned = small_sample(small, num_samples=4, thinning=3, **settings)
+    np.testing.assert_allclose(thinned.readouts, whole.readouts[:, 2::3], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(thinned.info.num_gradients, 3 * whole.info.num_gradients[:, 2::3])
+    acceptance = whole.info.acceptance.reshape(2, 4, 3).mean(2)
+    np.testing.assert_allclose(thinned.info.acceptance, acceptance, rtol=1e-4)
+
+
+def test_the_step_size_after_warm_up_is_the_averaged_one(small):
+    """Nesterov's average of the steps tried, log ε̄ ← t^{−¾} log ε + (1 − t^{−¾}) log ε̄; the last swings."""
+    samples = small_sample(small, num_warmup=20)
+    average = 0.0
+    tried = samples.warmup_info.step_size[0, 10:]  # the first half anneals
+    for t, log_step in enumerate(np.log(tried), start=1):
+        average = t**-0.75 * log_step + (1 - t**-0.75) * average
+    np.testing.assert_allclose(samples.info.step_size, np.exp(average), rtol=1e-4)
+    assert np.abs(tried[-1] / np.exp(average) - 1) > 0.01
+
+
 def test_a_killed_run_resumes_bitwise(small, tmp_path):
     whole = small_sample(small, num_samples=20, store=("weights", "kernels"))
     arguments = {"num_samples": 20, "store": ("weights", "kernels"), "checkpoint": tmp_path}

@@ -138,6 +138,21 @@ def test_residual_is_temperature_times_dual_field(temperature):
         np.testing.assert_allclose(residual, temperature * solution.dual_field[c], atol=1e-6)
 
 
+def test_energy_is_the_mean_of_u_per_neuron():
+    """½ T Σ n_c t_c² + ½ ⟨a²⟩/σ_a² + ½ Σ_c n_c ⟨z²⟩_c, one output and unequal classes, by sums over grids."""
+    solution = sigmoidal.solve(classes(40, [[1.0], [0.2]], (0.75, 0.25)), 0.05)
+    counts, field = np.array([30.0, 10.0]), solution.dual_field[:, 0]
+    a, z = np.linspace(-4, 4, 2001), np.linspace(-10, 10, 801)
+    phi, prior = 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2)), norm.pdf(z) * (z[1] - z[0])
+    tilted = np.exp(a[:, None, None] * field[:, None] * phi) * prior
+    exponent = -20 * a**2 + np.log(tilted.sum(2)) @ counts
+    weights = np.exp(exponent - exponent.max())
+    weights /= weights.sum()
+    squares = weights @ (tilted @ z**2 / tilted.sum(2))
+    expected = 0.5 * (0.05 * counts @ field**2 + 40 * weights @ a**2 + counts @ squares)
+    assert solution.energy == pytest.approx(expected, rel=1e-5)
+
+
 def test_laplace_approaches_quadrature_as_one_over_p():
     errors = []
     for num_inputs in (200, 800):

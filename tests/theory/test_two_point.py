@@ -161,6 +161,17 @@ def test_loss_curve_is_the_loss_of_the_two_outputs(trajectory):
     assert fitted.error < 1e-8
 
 
+def test_errors_of_a_rate_count_the_residuals_autocorrelation(trajectory):
+    """AR(1) residuals around a loss curve: fitted rates scatter by as much as their standard errors say."""
+    curve, decay, repeats = two_point.loss_curve(trajectory, 0.001, 0.09, 0.5), 0.8, 60
+    noise = 1e-3 * np.random.default_rng(0).standard_normal((repeats, len(TIMES)))
+    for i in range(1, len(TIMES)):
+        noise[:, i] = decay * noise[:, i - 1] + (1 - decay**2) ** 0.5 * noise[:, i]
+    fits = [two_point.fit_loss(curve + one, trajectory, 0.09, 0.5) for one in noise]
+    z = np.array([np.log(f.eta_mean / 0.001) / f.log_standard_error for f in fits])
+    assert 0.7 < np.sqrt(np.mean(z**2)) < 1.4  # independent residuals would make it three
+
+
 def test_measure_by_hand():
     H, Q, w = two_point.measure(25.0, [[1.0], [3.0]], [[0.0], [0.5]])
     assert (H, Q, w) == (25.0, 4.0, 3.0)
