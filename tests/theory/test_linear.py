@@ -108,7 +108,7 @@ def test_predictor_variance_is_the_conditional_gaussian_one(correlated_task):
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_predictor_variance_at_finite_temperature_is_the_conditional_gaussian_one(correlated_task, depth):
-    """Outputs are Gaussian of covariance K0 ⊗ A_1/N, seen through noise T/N: conditioned as one vector of P m."""
+    """Outputs are Gaussian of covariance K0 ⊗ A_1/N, seen through noise T/N, and conditioned all at once."""
     temperature, width = 0.3, 50
     solution = linear.solve(correlated_task, depth, temperature)
     gram = np.linalg.matrix_power(solution.readout_covariance / solution.readout_variance, depth)

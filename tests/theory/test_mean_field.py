@@ -210,7 +210,7 @@ def test_ensemble_repairs_what_the_mean_field_neglects():
 
 
 def test_ensemble_feels_the_pull_of_its_field():
-    """Virial theorem of its density, ⟨|u|² − σ_a² u·∇½|tᵀφ(Ru)|²⟩ = rank: a pull 4 % weak misses it by 5 %."""
+    """Virial theorem of its density, ⟨|u|² − σ_a² u·∇½|tᵀφ(Ru)|²⟩ = rank, to 2 % of the pull."""
     task = tasks.toy(24, y_minus=0.2)
     ensemble = mean_field.neuron_ensemble(
         mean_field.solve(task, "sigmoidal", 0.05, num_starts=24), jax.random.key(0), num_neurons=300,
@@ -218,7 +218,6 @@ def test_ensemble_feels_the_pull_of_its_field():
     )  # fmt: skip
     z, t = ensemble.preactivations, ensemble.dual_field
     pull = np.sum(z * slope(z) * (phi(z) @ t @ t.T), axis=1) / 24
-    print(pull.mean(), np.mean(np.sum(z**2, axis=1) - pull))
     np.testing.assert_allclose(np.mean(np.sum(z**2, axis=1) - pull), 24, atol=0.02 * pull.mean())
 
 

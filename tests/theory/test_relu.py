@@ -286,7 +286,7 @@ def one_output_action(s, f, num_inputs):
 
 
 def test_finite_size_is_stationary_to_second_order():
-    """What is left of the action's slope at its solution falls as 1/N², and so every 1/N correction is right."""
+    """What is left of the action's slope at its solution falls as 1/N²: corrections of order 1/N are right."""
     s = relu.solve(toy([[1.0], [-1.0]], ratios=(0.7, 0.3)), 0.02)
     assert len(s.outlier_readouts) == 2
     slopes = []
