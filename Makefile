@@ -11,15 +11,16 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 py
 JOB := $(PY) -m book_pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED NAME PARAMS PYTHON BROWSER_TESTS
+OWN := PRESET SEED NAME PARAMS PYTHON BROWSER_TESTS ONLY
 TYPED := $(filter-out $(OWN:%=%=%),$(MAKEOVERRIDES))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test test-pages chapter serve bench accept-verdicts lock dag clean known-settings
+.PHONY: help setup book test mutants test-pages chapter serve bench accept-verdicts lock dag clean known-settings
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
 	@echo "make test                        lint, types, and all tests"
+	@echo "make mutants [ONLY=pattern]       plant faults and see that the tests notice (half an hour)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"
 	@echo "make serve [PRESET=quick]        show the built book at http://127.0.0.1:8000/"
@@ -56,6 +57,9 @@ test: setup ## lint, types, tests
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 	@$(PY) -m pytest -n 2 --dist loadgroup tests
+
+mutants: setup ## faults that the tests have to notice
+	@$(PY) tests/mutants/run.py --jobs 2 $(if $(ONLY),--only '$(ONLY)')
 
 test-pages: setup ## page tests on the built book
 	@$(PY) -m pytest tests/pages --book _build/$(PRESET)/html

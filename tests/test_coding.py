@@ -60,6 +60,14 @@ def test_occupancy_of_one_sample_has_binomial_errors_only():
     np.testing.assert_allclose(result.standard_errors, np.sqrt(0.75 * 0.25 / 4))
 
 
+def test_two_chains_scatter_by_half_their_difference():
+    codes = np.array([[[True]] * 3 + [[False]], [[False]] * 3 + [[True]]])[:, None]  # 3 of 4 neurons, then 1
+    result = coding.occupancy(codes)
+    np.testing.assert_allclose(result.fractions, 0.5)
+    np.testing.assert_allclose(result.chain_errors, 0.25)
+    np.testing.assert_allclose(result.standard_errors, 0.25)  # the larger: binomial it would be 0.18
+
+
 def test_sorting():
     planted = np.array([[1, 0, 0], [0, 1, 1], [1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], dtype=bool)
     activations = population(planted)
@@ -114,6 +122,16 @@ def test_outliers_stand_out_of_a_bulk_and_the_prior_has_none(width):
     split = planted.copy()  # the first outlier as five parallel ones, the output unchanged
     split[1, [0, 3, 4, 5, 6]] = planted[1, 0] / 5**0.5
     assert coding.outliers(split, labels).counts.tolist() == [0, 7]
+
+
+def test_outliers_of_a_class_are_told_by_that_class_alone():
+    activations = np.ones((100, 12))
+    activations[0, LABELS == 0], activations[1, LABELS == 2] = (
+        30.0,
+        4.0,
+    )  # 16 of 115 squares: more than a tenth
+    found = coding.outliers(activations, LABELS)
+    assert [coding.code_name(code) for code in found.codes[:3]] == ["1-0-0", "0-0-1", "0-0-0"]
 
 
 def test_switch_rate_of_a_known_rate():
@@ -342,6 +360,8 @@ def test_ks_test_counts_independent_draws():
         agreement = coding.ks_test(values, stats.norm.cdf)
         assert agreement.pvalue > 0.01
         assert 0.7 * independent < agreement.num_independent < 1.3 * independent
+    slow = coding.ks_test(autoregressive(0.8, (2, 400, 100), seed=1), stats.norm.cdf)
+    assert slow.num_independent == pytest.approx(2 * 400 * 100 / 9, rel=0.2)  # (1 + ρ)/(1 − ρ) = 9
     assert coding.ks_test(fresh, stats.norm(0.1).cdf).pvalue < 1e-6
     assert coding.ks_test(frozen, stats.norm(scale=3).cdf).pvalue < 1e-6
     with pytest.raises(ValueError, match="values: got shape"):

@@ -32,6 +32,7 @@ def test_homogeneity(name, degree):
 def test_bounded_nonlinearities():
     bounded = {name for name, phi in networks.NONLINEARITIES.items() if networks.is_bounded(phi)}
     assert bounded == {"sigmoidal", "erf", "tanh"}
+    assert not networks.is_bounded(lambda z: jax.nn.relu(-z))  # on one side only
 
 
 def test_forward_pass_by_hand():

@@ -16,13 +16,18 @@ def book(tmp_path):
         "lib/other/__init__.py": "",
         "lib/other/words.py": "def shout(word):\n    return word.upper()\n",
         "lib/small/style.mplstyle": "",
+        "lib/small/deep/__init__.py": "",
+        "lib/small/deep/inner.py": "from ..sums import add\n",
+        "lib/small/sums.py": "def add(x, y):\n    return x + y\n",
         "data/table.csv": "1\n",
         "benchmarks/results/times.md": "one second",
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     even, loud = root / "notebooks/even.py", root / "notebooks/loud.py"
-    even.write_text(even.read_text().replace("import numbers", "import data, numbers"))
+    even.write_text(
+        even.read_text().replace("import numbers", "import data, numbers\nfrom small.deep import inner")
+    )
     loud.write_text(loud.read_text().replace("from small.words", "from other.words"))
     return root
 
@@ -47,6 +52,7 @@ def names(root):
         ("lib/small/constants.py", "even pages"),
         ("lib/small/__init__.py", "even pages"),
         ("lib/small/style.mplstyle", "even pages"),
+        ("lib/small/sums.py", "even pages"),
         ("lib/small/words.py", "pages"),
         ("lib/other/words.py", "loud pages"),
         ("notebooks/loud.py", "loud pages"),

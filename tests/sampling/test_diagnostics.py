@@ -63,8 +63,8 @@ def test_too_few_independent_samples_are_not_convergence(given):
 def test_two_ends_are_compared_in_standard_errors_of_correlated_chains(given):
     """AR(1) of decay 0.9: errors are √19 times those of independent draws, which would make it 22."""
     first, second = (autoregressive(0.9, 1000, seed=seed) for seed in (2, 3))
-    shifted = second + 0.5 - second.mean() + first.mean()
-    z = sampling.compare_ends(made_up(first), made_up(shifted), given).z_score["energy"]
+    first, second = (10 + x - x.mean(axis=1, keepdims=True) for x in (first, second))  # no scatter of chains
+    z = sampling.compare_ends(made_up(first), made_up(second + 0.5), given).z_score["energy"]
     exact = 0.5 / (2 * 19 / 4000) ** 0.5
     assert 0.5 * exact < z < 1.3 * exact
 
@@ -75,6 +75,14 @@ def test_two_ends_are_compared_by_the_scatter_of_their_chains(given):
     apart = noise + np.array([[10.0], [14.0]])
     z = sampling.compare_ends(made_up(apart), made_up(apart[:, ::-1] + 3.0), given).z_score["energy"]
     assert z == pytest.approx(3 / np.hypot(2, 2), rel=0.05)
+
+
+def test_a_small_difference_counts_as_agreement_however_sure_it_is(given):
+    noise = 10 + 0.01 * np.random.default_rng(5).standard_normal((4, 200))
+    shifted = sampling.compare_ends(made_up(noise), made_up(noise[::-1] + 0.1), given, tolerance=0.05)
+    assert shifted.z_score["energy"] > 50
+    assert shifted.agree
+    assert not sampling.compare_ends(made_up(noise), made_up(noise[::-1] + 0.1), given, tolerance=0.005).agree
 
 
 def test_too_few_samples_are_refused(given):

@@ -375,6 +375,26 @@ def test_divergences_are_reported_with_their_place(small):
         small_sample(small.at_temperature(0.02), num_warmup=0, step_size=3.0)
 
 
+def test_divergences_of_a_thinned_sample_are_added_up(small):
+    with pytest.warns(UserWarning, match="divergent"):
+        info = small_sample(small.at_temperature(1e-5), num_warmup=0, step_size=3.0, thinning=3).info
+    assert info.divergences.max() == 3
+
+
+def test_new_inputs_are_answered_anew_for_every_sample():
+    """What training leaves free of W¹ is drawn each time; here at an input orthogonal to all training inputs."""
+    task = tasks.toy(2, (0.5, 0.5), input_dim=6)
+    given = posterior.Posterior(task, networks.Network(1, 6, "linear"), 0.5)
+    free = np.linalg.svd(task.inputs.T)[2][3:4].T * 6**0.5
+    samples = small_sample(
+        given, num_samples=60, predict_inputs=free, store=("readouts",), num_warmup=0, step_size=1e-4
+    )
+    assert np.ptp(samples.readouts[:, :, 0, 0], axis=1).max() < 0.2  # the network itself hardly moves
+    outputs = samples.predictions.outputs[:, :, 0, 0]
+    expected = np.square(samples.readouts[:, 0, :, 0]).sum(axis=1) ** 0.5 / 6
+    np.testing.assert_allclose(outputs.std(axis=1), expected, rtol=4 / 120**0.5)
+
+
 def test_chains_spread_over_devices():
     script = """
         import jax, numpy as np

@@ -286,10 +286,10 @@ def one_output_action(s, f, num_inputs):
 
 
 def test_finite_size_is_stationary_to_second_order():
-    """What is left of the action's slope at its solution falls as 1/N²: corrections of order 1/N are right."""
+    """What is left of the action's slope at its solution falls as 1/N²: corrections of 1/N are right."""
     s = relu.solve(toy([[1.0], [-1.0]], ratios=(0.7, 0.3)), 0.02)
     assert len(s.outlier_readouts) == 2
-    slopes = []
+    slopes, excess = [], []
     for size in (40, 80):
         f = relu.finite_size(dataclasses.replace(s, num_inputs=size), size)
         action = one_output_action(s, f, size)
@@ -303,8 +303,12 @@ def test_finite_size_is_stationary_to_second_order():
         np.testing.assert_allclose(one.variance[answers], 1, atol=1e-6)
         held = (1 - f.outlier_readouts**2 / noise)[answers]
         np.testing.assert_allclose(f.outlier_preactivation_variances[answers], held, rtol=0.05)
+        bulk = relu._relu_cumulants(f.bulk_readout * f.dual_field[:, 0])
+        stiffness = 1 - (s.class_weights * bulk.variance) @ f.dual_field[:, 0] ** 2
+        excess.append(size * stiffness * f.bulk_readout_covariance[0, 0] - 1)
     assert slopes[1] < 5e-4
     assert slopes[0] / slopes[1] > 3
+    assert excess[0] / excess[1] == pytest.approx(2, rel=0.2)  # bulk readouts: 1/P of Laplace's width
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4, 6])

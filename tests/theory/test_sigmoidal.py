@@ -214,6 +214,12 @@ def test_odd_nonlinearity_has_mirrored_codes():
     np.testing.assert_allclose(custom.dual_field, solution.dual_field)
 
 
+def test_spread_of_the_readouts_counts_every_code_by_its_neurons(four_codes):
+    p, a = four_codes.probabilities, four_codes.readouts
+    pairs = np.sum((a[:, None] - a) ** 2, axis=2)
+    assert four_codes.readout_spread == pytest.approx(0.5 * p @ pairs @ p)
+
+
 # --- restricted schemes -------------------------------------------------------------------------
 
 
@@ -486,6 +492,7 @@ def test_phase_diagram_agrees_with_single_solves():
             alone = sigmoidal.solve(task, temperature, class_targets=target)
             np.testing.assert_allclose(diagram.free_energy[k, j], alone.free_energy, atol=1e-6)
             assert diagram.num_peaks[k, j] == alone.num_peaks()
-            assert diagram.training_error[k, j] > 0
+            error = np.sum(alone.training_residual**2, axis=1) @ [0.5, 0.25, 0.25]
+            assert diagram.training_error[k, j] == pytest.approx(error, rel=1e-4)
     assert np.all(diagram.num_peaks[:, 1] == 1)
     assert np.all(diagram.num_peaks[:, 0] > 1)
