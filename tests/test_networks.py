@@ -70,6 +70,7 @@ def test_degree_of_homogeneity():
 def test_bounded_nonlinearities():
     bounded = {name for name, phi in networks.NONLINEARITIES.items() if networks.is_bounded(phi)}
     assert bounded == {"sigmoidal", "erf", "tanh"}
+    assert not networks.is_bounded(lambda z: jax.nn.relu(-z))  # on one side only
 
 
 def test_forward_pass_by_hand():

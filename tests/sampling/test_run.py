@@ -273,6 +273,34 @@ def test_same_key_same_samples(small):
     assert not np.array_equal(first.readouts, other.readouts)
 
 
+def test_thinning_keeps_every_third_transition(small):
+    """Transition i draws from fold_in(key, i): a thinned run is every third sample of one that is not."""
+    settings = {
+        "num_warmup": 0,
+        "step_size": 0.2,
+        "langevin_steps": 4,
+        "method": "langevin",
+        "store": ("readouts",),
+    }
+    whole = small_sample(small, num_samples=12, **settings)
+    thinned = small_sample(small, num_samples=4, thinning=3, **settings)
+    np.testing.assert_allclose(thinned.readouts, whole.readouts[:, 2::3], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(thinned.info.num_gradients, 3 * whole.info.num_gradients[:, 2::3])
+    acceptance = whole.info.acceptance.reshape(2, 4, 3).mean(2)
+    np.testing.assert_allclose(thinned.info.acceptance, acceptance, rtol=1e-4)
+
+
+def test_the_step_size_after_warm_up_is_the_averaged_one(small):
+    """Nesterov's average of the steps tried, log ε̄ ← t^{−¾} log ε + (1 − t^{−¾}) log ε̄; the last swings."""
+    samples = small_sample(small, num_warmup=20)
+    average = 0.0
+    tried = samples.warmup_info.step_size[0, 10:]  # the first half anneals
+    for t, log_step in enumerate(np.log(tried), start=1):
+        average = t**-0.75 * log_step + (1 - t**-0.75) * average
+    np.testing.assert_allclose(samples.info.step_size, np.exp(average), rtol=1e-4)
+    assert np.abs(tried[-1] / np.exp(average) - 1) > 0.01
+
+
 def test_a_killed_run_resumes_bitwise(small, tmp_path):
     whole = small_sample(small, num_samples=20, store=("weights", "kernels"))
     arguments = {"num_samples": 20, "store": ("weights", "kernels"), "checkpoint": tmp_path}
@@ -345,6 +373,26 @@ def test_error_of_inputs_in_batches(small):
 def test_divergences_are_reported_with_their_place(small):
     with pytest.warns(UserWarning, match=r"in chain \d at transition \d+ to \d+ with step size 3"):
         small_sample(small.at_temperature(0.02), num_warmup=0, step_size=3.0)
+
+
+def test_divergences_of_a_thinned_sample_are_added_up(small):
+    with pytest.warns(UserWarning, match="divergent"):
+        info = small_sample(small.at_temperature(1e-5), num_warmup=0, step_size=3.0, thinning=3).info
+    assert info.divergences.max() == 3
+
+
+def test_new_inputs_are_answered_anew_for_every_sample():
+    """What training leaves free of W¹ is drawn each time; here at an input orthogonal to all others."""
+    task = tasks.toy(2, (0.5, 0.5), input_dim=6)
+    given = posterior.Posterior(task, networks.Network(1, 6, "linear"), 0.5)
+    free = np.linalg.svd(task.inputs.T)[2][3:4].T * 6**0.5
+    samples = small_sample(
+        given, num_samples=60, predict_inputs=free, store=("readouts",), num_warmup=0, step_size=1e-4
+    )
+    assert np.ptp(samples.readouts[:, :, 0, 0], axis=1).max() < 0.2  # the network itself hardly moves
+    outputs = samples.predictions.outputs[:, :, 0, 0]
+    expected = np.square(samples.readouts[:, 0, :, 0]).sum(axis=1) ** 0.5 / 6
+    np.testing.assert_allclose(outputs.std(axis=1), expected, rtol=4 / 120**0.5)
 
 
 def test_chains_spread_over_devices():

@@ -473,7 +473,7 @@ def fit_loss(loss: ArrayLike, solution: Solution, mean_error_sq: float, dy2: flo
     search = optimize.least_squares(residuals, [start])
     return LossFit(
         float(np.exp(search.x[0])),
-        float(_standard_errors(search.jac, search.fun[None])[0]),
+        float(_standard_errors(search.jac / np.sqrt(search.fun.size), search.fun[None])[0]),
         float(np.mean(search.fun**2) / np.var(loss)),
         search.fun + loss,
     )
@@ -639,7 +639,10 @@ def _refine(start, data):
 
 
 def _standard_errors(jacobian: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-    """Curvature errors, with the number of independent residuals from their lag-one correlation."""
+    """Curvature errors, with the number of independent residuals from their lag-one correlation.
+
+    The Jacobian is that of the residuals over the root of their number, so that JᵀJ is a mean.
+    """
     residuals = residuals / np.sqrt(residuals.size)
     lagged = np.sum(residuals[:, 1:] * residuals[:, :-1])
     correlation = np.clip(lagged / max(np.sum(residuals**2), 1e-300), 0, 0.999)
