@@ -1,6 +1,6 @@
 """Coding schemes in neural networks: tasks, networks, posteriors, samplers and theory.
 
-    coding_schemes.diagnose(activations, labels).verdict      # which scheme any network uses
+`diagnose(activations, labels)` tells which scheme a network of any origin uses.
 """
 
 

@@ -143,10 +143,10 @@ def diagnose(
     Source: the schemes are those of paper A; the test and its thresholds are this book's, calibrated on
     sampled networks in `experiments.diagnosis`.
     """
-    activations, labels, readouts = _checked(activations, labels, readouts)
+    phi, classes, readout_weights = _checked(activations, labels, readouts)
     if num_rotations < 99:
         raise ValueError(f"num_rotations: got {num_rotations}, needs at least 99 to speak of 1 %")
-    means = coding.class_means(activations, labels)
+    means = coding.class_means(phi, classes)
     rotation_rng, group_rng = np.random.default_rng(seed).spawn(2)
     size = np.abs(means).max()
     if np.ptp(means, axis=1).max() <= 1e-6 * size:  # rounding; and 0 ≤ 0 for a silent layer
@@ -158,7 +158,7 @@ def diagnose(
     rotated_two_levels, rotated_participation, largest = (np.concatenate(x) for x in zip(*measured))
     outliers = _outliers(means, strength > np.quantile(largest, 1 - SIGNIFICANCE))
     difference = np.square(_differences(means)).sum()
-    groups = np.concatenate(list(_random_groups(activations, labels, num_rotations, group_rng)))
+    groups = np.concatenate(list(_random_groups(phi, classes, num_rotations, group_rng)))
     evidence = Evidence(
         float(two_levels),
         rotated_two_levels,
@@ -180,7 +180,7 @@ def diagnose(
         coding.occupancy(codes),
         outliers,
         evidence.participation,
-        None if readouts is None else _share_in_span(readouts, means),
+        None if readout_weights is None else _share_in_span(readout_weights, means),
         evidence,
     )
 
@@ -208,7 +208,7 @@ def _judge(evidence: Evidence, codes: np.ndarray, outliers: coding.Outliers) -> 
     if two_levels and evidence.two_levels >= TWO_LEVELS and not concentrated:
         _, sizes = np.unique(codes, axis=0, return_counts=True)
         if np.square(sizes).sum() < 2 * num_neurons:
-            return "undecided", f"{explained}, but {len(sizes)} codes are hardly shared by {num_neurons} neurons"
+            return "undecided", f"{explained}, but {num_neurons} neurons hardly share {len(sizes)} codes"
         return "redundant", (
             f"{explained}, at most {evidence.rotated_two_levels.max():.2f} in rotations; "
             f"{len(sizes)} codes, {num_neurons} neurons"
@@ -221,7 +221,7 @@ def _judge(evidence: Evidence, codes: np.ndarray, outliers: coding.Outliers) -> 
     chance = np.quantile(evidence.rotated_two_levels, 1 - SIGNIFICANCE)
     least = np.quantile(evidence.rotated_participation, SIGNIFICANCE)
     if chance >= TWO_LEVELS or least <= OUTLIER_FRACTION + 1 / num_neurons:
-        return "undecided", f"{num_neurons} neurons are too few: rotations look redundant or sparse themselves"
+        return "undecided", f"{num_neurons} neurons are too few: rotations look like other schemes themselves"
     if evidence.common_share > COMMON_SHARE:
         return "undecided", (
             f"all neurons respond alike: {evidence.common_share:.2f} of the differences between classes are "
@@ -327,14 +327,16 @@ def _p_value(as_extreme: np.ndarray) -> float:
     return float((1 + as_extreme.sum()) / (1 + as_extreme.size))
 
 
-def _checked(activations, labels, readouts):
+def _checked(
+    activations: ArrayLike, labels: ArrayLike, readouts: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     activations, labels = np.asarray(activations), np.asarray(labels)
     if activations.ndim != 2 or activations.shape[0] < 2:
         raise ValueError(f"activations: got shape {activations.shape}, needs (N, P) with N ≥ 2 neurons")
     if labels.shape != activations.shape[1:]:
-        turned = "; transpose the activations?" if labels.shape == activations.shape[:1] else ""
+        turned = ": transpose activations?" if labels.shape == activations.shape[:1] else ""
         raise ValueError(
-            f"labels: got shape {labels.shape} for activations (N, P) = {activations.shape}, needs (P,){turned}"
+            f"labels: got shape {labels.shape}, activations {activations.shape}, need (P,) and (N, P){turned}"
         )
     activations = _finite("activations", activations)
     if labels.dtype == bool or np.issubdtype(labels.dtype, np.floating):
