@@ -20,22 +20,34 @@ function createSolver() {
   /** The checked task: inputs per class n_c, weights w_c = n_c / P, targets. Throws RangeError with what is allowed. */
   function makeTask({ ratios, numInputs, yPlus = 1, yMinus, temperature }) {
     if (!(Number.isInteger(numInputs) && numInputs >= 3 && numInputs <= 2000))
-      throw new RangeError(`P: got ${numInputs}; allowed are whole numbers from 3, one input per class, to 2000`);
+      throw new RangeError(
+        `P: got ${numInputs}; allowed are whole numbers from 3, one input per class, to 2000`,
+      );
     if (!(Array.isArray(ratios) && ratios.length === 3 && ratios.every((r) => r > 0 && r < 1)))
       throw new RangeError(`Class ratios: got ${ratios}; allowed are three numbers above 0 that sum to 1`);
     if (Math.abs(ratios[0] + ratios[1] + ratios[2] - 1) > 1e-6)
       throw new RangeError(`Class ratios: got a sum of ${ratios[0] + ratios[1] + ratios[2]}; allowed is 1`);
-    for (const [name, value] of [["y₊", yPlus], ["y₋", yMinus]])
-      if (!(Math.abs(value) <= 2)) throw new RangeError(`${name}: got ${value}; allowed are numbers from −2 to 2`);
+    for (const [name, value] of [
+      ["y₊", yPlus],
+      ["y₋", yMinus],
+    ])
+      if (!(Math.abs(value) <= 2))
+        throw new RangeError(`${name}: got ${value}; allowed are numbers from −2 to 2`);
     if (yPlus === yMinus)
-      throw new RangeError(`y₋: got ${yMinus}, the same as y₊; allowed is any other, or there is nothing to learn`);
+      throw new RangeError(
+        `y₋: got ${yMinus}, the same as y₊; allowed is any other, or there is nothing to learn`,
+      );
     if (!(temperature >= 1e-5 && temperature <= 10))
-      throw new RangeError(`T: got ${temperature}; allowed are numbers from 0.00001 to 10 (T = 0 is a limit)`);
+      throw new RangeError(
+        `T: got ${temperature}; allowed are numbers from 0.00001 to 10 (T = 0 is a limit)`,
+      );
     const counts = apportion(ratios, numInputs);
     const empty = counts.indexOf(0);
     if (empty >= 0)
-      throw new RangeError(`Class ratios: they leave class ${empty} without an input at P = ${numInputs}; ` +
-        "every class needs at least one");
+      throw new RangeError(
+        `Class ratios: they leave class ${empty} without an input at P = ${numInputs}; ` +
+          "every class needs at least one",
+      );
     const targets = Float64Array.from({ length: 9 }, (_, i) => (i % 4 ? yMinus : yPlus));
     return { counts, weights: counts.map((n) => n / numInputs), targets, numInputs, temperature };
   }
@@ -45,7 +57,10 @@ function createSolver() {
     const exact = ratios.map((r) => r * total);
     const counts = exact.map((x) => Math.floor(x + 1e-9));
     const missing = total - counts.reduce((a, b) => a + b);
-    [0, 1, 2].sort((a, b) => counts[a] - exact[a] - (counts[b] - exact[b])).slice(0, missing).forEach((c) => counts[c]++);
+    [0, 1, 2]
+      .sort((a, b) => counts[a] - exact[a] - (counts[b] - exact[b]))
+      .slice(0, missing)
+      .forEach((c) => counts[c]++);
     return counts;
   }
 
@@ -53,12 +68,19 @@ function createSolver() {
 
   // φ(−z) = 1 − φ(z), so L(s) − s/2 is even: it is tabulated with four derivatives for s ≥ 0, finely to 40, where its
   // derivatives fall off like powers of 1/s, and at whole numbers to 2000
-  const STEP = 0.04, KNEE = 40, KNEE_NODE = 1000, REACH = 2000;
+  const STEP = 0.04,
+    KNEE = 40,
+    KNEE_NODE = 1000,
+    REACH = 2000;
   const table = makeTable();
 
   function makeTable() {
-    const size = 481, numNodes = KNEE_NODE + 1 + REACH - KNEE, found = new Float64Array(5 * numNodes);
-    const psi = new Float64Array(size), prior = new Float64Array(size), weight = new Float64Array(size);
+    const size = 481,
+      numNodes = KNEE_NODE + 1 + REACH - KNEE,
+      found = new Float64Array(5 * numNodes);
+    const psi = new Float64Array(size),
+      prior = new Float64Array(size),
+      weight = new Float64Array(size);
     for (let i = 0; i < size; i++) {
       const z = -12 + 0.05 * i;
       psi[i] = 0.5 * erf(0.5 * Math.sqrt(Math.PI) * z);
@@ -66,7 +88,11 @@ function createSolver() {
     }
     for (let k = 0; k < numNodes; k++) {
       const s = k <= KNEE_NODE ? k * STEP : KNEE + k - KNEE_NODE;
-      let total = 0, mean = 0, second = 0, third = 0, fourth = 0;
+      let total = 0,
+        mean = 0,
+        second = 0,
+        third = 0,
+        fourth = 0;
       for (let i = 0; i < size; i++) {
         weight[i] = Math.exp(s * (psi[i] - 0.5) + prior[i]);
         total += weight[i];
@@ -74,11 +100,17 @@ function createSolver() {
       }
       mean /= total;
       for (let i = 0; i < size; i++) {
-        const d = psi[i] - mean, w = weight[i] * d * d;
-        second += w; third += w * d; fourth += w * d * d;
+        const d = psi[i] - mean,
+          w = weight[i] * d * d;
+        second += w;
+        third += w * d;
+        fourth += w * d * d;
       }
       second /= total;
-      found.set([0.5 * s + Math.log(total), mean, second, third / total, fourth / total - 3 * second * second], 5 * k);
+      found.set(
+        [0.5 * s + Math.log(total), mean, second, third / total, fourth / total - 3 * second * second],
+        5 * k,
+      );
     }
     return found;
   }
@@ -89,8 +121,12 @@ function createSolver() {
     if (u > 6) return Math.sign(x);
     let value;
     if (u < 3) {
-      let term = u, sum = u;
-      for (let n = 1; Math.abs(term) > 1e-17 * sum; n++) { term *= (2 * u * u) / (2 * n + 1); sum += term; }
+      let term = u,
+        sum = u;
+      for (let n = 1; Math.abs(term) > 1e-17 * sum; n++) {
+        term *= (2 * u * u) / (2 * n + 1);
+        sum += term;
+      }
       value = (2 / Math.sqrt(Math.PI)) * Math.exp(-u * u) * sum;
     } else {
       let fraction = u;
@@ -105,10 +141,19 @@ function createSolver() {
   function cumulants(s) {
     const x = Math.min(Math.abs(s), REACH);
     let node, d;
-    if (x < KNEE) { node = (x / STEP + 0.5) | 0; d = x - node * STEP; }
-    else { node = (x + 0.5) | 0; d = x - node; node += KNEE_NODE - KNEE; }
+    if (x < KNEE) {
+      node = (x / STEP + 0.5) | 0;
+      d = x - node * STEP;
+    } else {
+      node = (x + 0.5) | 0;
+      d = x - node;
+      node += KNEE_NODE - KNEE;
+    }
     const at = 5 * node;
-    const m1 = table[at + 1], m2 = table[at + 2], m3 = table[at + 3], m4 = table[at + 4];
+    const m1 = table[at + 1],
+      m2 = table[at + 2],
+      m3 = table[at + 3],
+      m4 = table[at + 4];
     const slope = m1 + d * (m2 + (d / 2) * (m3 + (d / 3) * m4));
     L[0] = 0.5 * s + table[at] + d * (m1 + (d / 2) * (m2 + (d / 3) * (m3 + (d / 4) * m4)));
     L[0] += (Math.abs(s) - x) * slope; // beyond the table by its tangent
@@ -118,13 +163,20 @@ function createSolver() {
 
   // --- the integral over readouts: lattice, value, gradient and Hessian of the dual -------------
 
-  let visited = new Uint32Array(1 << 16), visit = 0;
+  let visited = new Uint32Array(1 << 16),
+    visit = 0;
   let stack = new Int32Array(1 << 12);
   const points = { count: 0, energy: null, a: null, index: null, mean: null, variance: null };
   grow(1 << 13);
 
   function grow(size) {
-    for (const [name, width] of [["energy", 1], ["a", 3], ["index", 3], ["mean", 3], ["variance", 3]]) {
+    for (const [name, width] of [
+      ["energy", 1],
+      ["a", 3],
+      ["index", 3],
+      ["mean", 3],
+      ["variance", 3],
+    ]) {
       const wider = new (name === "index" ? Int32Array : Float64Array)(size * width);
       if (points[name]) wider.set(points[name]);
       points[name] = wider;
@@ -137,7 +189,8 @@ function createSolver() {
     for (let pattern = 0; pattern < 27; pattern++) {
       const level = [pattern % 3, ((pattern / 3) | 0) % 3, (pattern / 9) | 0];
       const a = [0, 0, 0];
-      for (let c = 0; c < 3; c++) for (let r = 0; r < 3; r++) a[r] += 0.5 * level[c] * task.weights[c] * t[3 * c + r];
+      for (let c = 0; c < 3; c++)
+        for (let r = 0; r < 3; r++) a[r] += 0.5 * level[c] * task.weights[c] * t[3 * c + r];
       climb(task, t, a, numSteps);
       found.push(a);
     }
@@ -147,14 +200,20 @@ function createSolver() {
   /** Uphill on E by a ← Σ_c w_c t_c L'(a·t_c), which never lowers it; in place. */
   function climb(task, t, a, numSteps, still = 1e-12) {
     for (let step = 0; step < numSteps; step++) {
-      let x = 0, y = 0, z = 0;
+      let x = 0,
+        y = 0,
+        z = 0;
       for (let c = 0; c < 3; c++) {
         cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2]);
         const pull = task.weights[c] * L[1];
-        x += pull * t[3 * c]; y += pull * t[3 * c + 1]; z += pull * t[3 * c + 2];
+        x += pull * t[3 * c];
+        y += pull * t[3 * c + 1];
+        z += pull * t[3 * c + 2];
       }
       const moved = Math.abs(x - a[0]) + Math.abs(y - a[1]) + Math.abs(z - a[2]);
-      a[0] = x; a[1] = y; a[2] = z;
+      a[0] = x;
+      a[1] = y;
+      a[2] = z;
       if (moved < still) return;
     }
   }
@@ -173,105 +232,200 @@ function createSolver() {
       The lattice stands at whole multiples of spacing σ_a, so that it does not move with t.
       Returns the highest P E, or NaN where the readouts ran away. */
   function spread(task, t, { spacing, cutoff }) {
-    const P = task.numInputs, step = spacing / Math.sqrt(P), margin = Math.ceil(Math.sqrt(2 * cutoff) / spacing) + 2;
-    const low = [0, 0, 0], size = [0, 0, 0];
-    for (let r = 0; r < 3; r++) { // readouts lie where P puts ⟨a | z⟩, ± some σ_a
-      let bottom = 0, top = 0;
+    const P = task.numInputs,
+      step = spacing / Math.sqrt(P),
+      margin = Math.ceil(Math.sqrt(2 * cutoff) / spacing) + 2;
+    const low = [0, 0, 0],
+      size = [0, 0, 0];
+    for (let r = 0; r < 3; r++) {
+      // readouts lie where P puts ⟨a | z⟩, ± some σ_a
+      let bottom = 0,
+        top = 0;
       for (let c = 0; c < 3; c++) {
         const end = task.weights[c] * t[3 * c + r];
-        if (end > 0) top += end; else bottom += end;
+        if (end > 0) top += end;
+        else bottom += end;
       }
       low[r] = Math.floor(bottom / step) - margin;
       size[r] = Math.ceil(top / step) + margin - low[r] + 1;
     }
     const [sx, sy, sz] = size;
     if (!(sx * sy * sz < MAX_CELLS)) return NaN;
-    if (visited.length < sx * sy * sz) { visited = new Uint32Array(sx * sy * sz); visit = 0; }
+    if (visited.length < sx * sy * sz) {
+      visited = new Uint32Array(sx * sy * sz);
+      visit = 0;
+    }
     visit++;
-    let depth = 0, highest = -Infinity;
+    let depth = 0,
+      highest = -Infinity;
     for (const a of seeds(task, t, 40)) {
       highest = Math.max(highest, P * energyAt(task, t, a));
-      const at = (Math.round(a[0] / step) - low[0]) + sx * ((Math.round(a[1] / step) - low[1]) + sy * (Math.round(a[2] / step) - low[2]));
-      if (visited[at] !== visit) { visited[at] = visit; stack[depth++] = at; }
+      const at =
+        Math.round(a[0] / step) -
+        low[0] +
+        sx * (Math.round(a[1] / step) - low[1] + sy * (Math.round(a[2] / step) - low[2]));
+      if (visited[at] !== visit) {
+        visited[at] = visit;
+        stack[depth++] = at;
+      }
     }
     points.count = 0;
-    const w0 = P * task.weights[0], w1 = P * task.weights[1], w2 = P * task.weights[2];
+    const w0 = P * task.weights[0],
+      w1 = P * task.weights[1],
+      w2 = P * task.weights[2];
     const [t00, t01, t02, t10, t11, t12, t20, t21, t22] = t;
     while (depth > 0) {
       const at = stack[--depth];
-      const i = at % sx, rest = (at / sx) | 0, j = rest % sy, k = (rest / sy) | 0;
-      const x = (i + low[0]) * step, y = (j + low[1]) * step, z = (k + low[2]) * step;
-      const n = points.count, p = 3 * n;
+      const i = at % sx,
+        rest = (at / sx) | 0,
+        j = rest % sy,
+        k = (rest / sy) | 0;
+      const x = (i + low[0]) * step,
+        y = (j + low[1]) * step,
+        z = (k + low[2]) * step;
+      const n = points.count,
+        p = 3 * n;
       cumulants(x * t00 + y * t01 + z * t02);
       let energy = w0 * L[0] - 0.5 * P * (x * x + y * y + z * z);
-      points.mean[p] = L[1]; points.variance[p] = L[2];
+      points.mean[p] = L[1];
+      points.variance[p] = L[2];
       cumulants(x * t10 + y * t11 + z * t12);
       energy += w1 * L[0];
-      points.mean[p + 1] = L[1]; points.variance[p + 1] = L[2];
+      points.mean[p + 1] = L[1];
+      points.variance[p + 1] = L[2];
       cumulants(x * t20 + y * t21 + z * t22);
       energy += w2 * L[0];
-      points.mean[p + 2] = L[1]; points.variance[p + 2] = L[2];
+      points.mean[p + 2] = L[1];
+      points.variance[p + 2] = L[2];
       if (energy < highest - cutoff) continue;
       if (energy > highest) highest = energy;
       points.energy[n] = energy;
-      points.a[p] = x; points.a[p + 1] = y; points.a[p + 2] = z;
-      points.index[p] = i + low[0]; points.index[p + 1] = j + low[1]; points.index[p + 2] = k + low[2];
+      points.a[p] = x;
+      points.a[p + 1] = y;
+      points.a[p + 2] = z;
+      points.index[p] = i + low[0];
+      points.index[p + 1] = j + low[1];
+      points.index[p + 2] = k + low[2];
       points.count = n + 1;
       if (n + 2 > points.energy.length) {
         if (n > MAX_POINTS) return NaN;
         grow(2 * points.energy.length);
       }
-      if (depth + 6 > stack.length) { const longer = new Int32Array(2 * stack.length); longer.set(stack); stack = longer; }
-      if (i > 0 && visited[at - 1] !== visit) { visited[at - 1] = visit; stack[depth++] = at - 1; }
-      if (i + 1 < sx && visited[at + 1] !== visit) { visited[at + 1] = visit; stack[depth++] = at + 1; }
-      if (j > 0 && visited[at - sx] !== visit) { visited[at - sx] = visit; stack[depth++] = at - sx; }
-      if (j + 1 < sy && visited[at + sx] !== visit) { visited[at + sx] = visit; stack[depth++] = at + sx; }
+      if (depth + 6 > stack.length) {
+        const longer = new Int32Array(2 * stack.length);
+        longer.set(stack);
+        stack = longer;
+      }
+      if (i > 0 && visited[at - 1] !== visit) {
+        visited[at - 1] = visit;
+        stack[depth++] = at - 1;
+      }
+      if (i + 1 < sx && visited[at + 1] !== visit) {
+        visited[at + 1] = visit;
+        stack[depth++] = at + 1;
+      }
+      if (j > 0 && visited[at - sx] !== visit) {
+        visited[at - sx] = visit;
+        stack[depth++] = at - sx;
+      }
+      if (j + 1 < sy && visited[at + sx] !== visit) {
+        visited[at + sx] = visit;
+        stack[depth++] = at + sx;
+      }
       const layer = sx * sy;
-      if (k > 0 && visited[at - layer] !== visit) { visited[at - layer] = visit; stack[depth++] = at - layer; }
-      if (k + 1 < sz && visited[at + layer] !== visit) { visited[at + layer] = visit; stack[depth++] = at + layer; }
+      if (k > 0 && visited[at - layer] !== visit) {
+        visited[at - layer] = visit;
+        stack[depth++] = at - layer;
+      }
+      if (k + 1 < sz && visited[at + layer] !== visit) {
+        visited[at + layer] = visit;
+        stack[depth++] = at + layer;
+      }
     }
     return highest;
   }
 
   /** D(t)/P, its gradient (9) and Hessian (9 × 9), and the largest residual |⟨φ a⟩ + T t − y|. */
   function dual(task, t, lattice) {
-    const P = task.numInputs, T = task.temperature, w = task.weights, highest = spread(task, t, lattice);
+    const P = task.numInputs,
+      T = task.temperature,
+      w = task.weights,
+      highest = spread(task, t, lattice);
     if (!Number.isFinite(highest) || points.count === 0) return { value: Infinity };
     // sums of v_c a_r, of v_c v_c' a_r a_q and of v'_c a_r a_q, where v = L' and v' = L''
     let total = 0;
-    const first = new Float64Array(9), second = new Float64Array(36), within = new Float64Array(18);
+    const first = new Float64Array(9),
+      second = new Float64Array(36),
+      within = new Float64Array(18);
     const { energy, a, mean, variance } = points;
     for (let n = 0, p = 0; n < points.count; n++, p += 3) {
-      const weight = Math.exp(energy[n] - highest), x = a[p], y = a[p + 1], z = a[p + 2];
-      const v0 = mean[p], v1 = mean[p + 1], v2 = mean[p + 2];
-      const wx = weight * x, wy = weight * y, wz = weight * z;
+      const weight = Math.exp(energy[n] - highest),
+        x = a[p],
+        y = a[p + 1],
+        z = a[p + 2];
+      const v0 = mean[p],
+        v1 = mean[p + 1],
+        v2 = mean[p + 2];
+      const wx = weight * x,
+        wy = weight * y,
+        wz = weight * z;
       total += weight;
-      first[0] += v0 * wx; first[1] += v0 * wy; first[2] += v0 * wz;
-      first[3] += v1 * wx; first[4] += v1 * wy; first[5] += v1 * wz;
-      first[6] += v2 * wx; first[7] += v2 * wy; first[8] += v2 * wz;
-      const xx = wx * x, xy = wx * y, xz = wx * z, yy = wy * y, yz = wy * z, zz = wz * z;
+      first[0] += v0 * wx;
+      first[1] += v0 * wy;
+      first[2] += v0 * wz;
+      first[3] += v1 * wx;
+      first[4] += v1 * wy;
+      first[5] += v1 * wz;
+      first[6] += v2 * wx;
+      first[7] += v2 * wy;
+      first[8] += v2 * wz;
+      const xx = wx * x,
+        xy = wx * y,
+        xz = wx * z,
+        yy = wy * y,
+        yz = wy * z,
+        zz = wz * z;
       for (let pair = 0; pair < 6; pair++) {
-        const vv = pair < 3 ? v0 * (pair === 0 ? v0 : pair === 1 ? v1 : v2) : pair < 5 ? v1 * (pair === 3 ? v1 : v2) : v2 * v2;
+        const vv =
+          pair < 3
+            ? v0 * (pair === 0 ? v0 : pair === 1 ? v1 : v2)
+            : pair < 5
+              ? v1 * (pair === 3 ? v1 : v2)
+              : v2 * v2;
         const q = 6 * pair;
-        second[q] += vv * xx; second[q + 1] += vv * xy; second[q + 2] += vv * xz;
-        second[q + 3] += vv * yy; second[q + 4] += vv * yz; second[q + 5] += vv * zz;
+        second[q] += vv * xx;
+        second[q + 1] += vv * xy;
+        second[q + 2] += vv * xz;
+        second[q + 3] += vv * yy;
+        second[q + 4] += vv * yz;
+        second[q + 5] += vv * zz;
       }
       for (let c = 0; c < 3; c++) {
-        const v = variance[p + c], q = 6 * c;
-        within[q] += v * xx; within[q + 1] += v * xy; within[q + 2] += v * xz;
-        within[q + 3] += v * yy; within[q + 4] += v * yz; within[q + 5] += v * zz;
+        const v = variance[p + c],
+          q = 6 * c;
+        within[q] += v * xx;
+        within[q + 1] += v * xy;
+        within[q + 2] += v * xz;
+        within[q + 3] += v * yy;
+        within[q + 4] += v * yz;
+        within[q + 5] += v * zz;
       }
     }
-    let value = (highest + Math.log(total) + 3 * Math.log(lattice.spacing / Math.sqrt(2 * Math.PI))) / P, residual = 0;
-    const gradient = new Float64Array(9), hessian = new Float64Array(81);
+    let value = (highest + Math.log(total) + 3 * Math.log(lattice.spacing / Math.sqrt(2 * Math.PI))) / P,
+      residual = 0;
+    const gradient = new Float64Array(9),
+      hessian = new Float64Array(81);
     for (let i = 0; i < 9; i++) {
-      const c = (i / 3) | 0, error = first[i] / total - task.targets[i] + T * t[i];
+      const c = (i / 3) | 0,
+        error = first[i] / total - task.targets[i] + T * t[i];
       gradient[i] = w[c] * error;
       residual = Math.max(residual, Math.abs(error));
       value += w[c] * t[i] * (0.5 * T * t[i] - task.targets[i]);
       for (let j = 0; j <= i; j++) {
-        const b = (j / 3) | 0, at = PAIR[3 * (i % 3) + (j % 3)];
-        let entry = P * w[c] * w[b] * (second[6 * PAIR[3 * c + b] + at] - (first[i] * first[j]) / total) / total;
+        const b = (j / 3) | 0,
+          at = PAIR[3 * (i % 3) + (j % 3)];
+        let entry =
+          (P * w[c] * w[b] * (second[6 * PAIR[3 * c + b] + at] - (first[i] * first[j]) / total)) / total;
         if (b === c) entry += (w[c] * within[6 * c + at]) / total;
         if (i === j) entry += w[c] * T;
         hessian[9 * i + j] = hessian[9 * j + i] = entry;
@@ -286,23 +440,31 @@ function createSolver() {
 
   /** Damped Newton descent of D from t; stops at the tolerance, or where no step lowers D. */
   function newton(task, start, lattice, tolerance) {
-    let t = start, now = dual(task, t, lattice), numSteps = 0;
+    let t = start,
+      now = dual(task, t, lattice),
+      numSteps = 0;
     while (now.residual > tolerance && numSteps < MAX_STEPS) {
       const direction = descent(now.hessian, now.gradient);
-      let slope = 0, largest = 0, size = 0;
+      let slope = 0,
+        largest = 0,
+        size = 0;
       for (let i = 0; i < t.length; i++) {
         slope += direction[i] * now.gradient[i];
         largest = Math.max(largest, Math.abs(direction[i]));
         size = Math.max(size, Math.abs(t[i]));
       }
-      let length = Math.min(1, (0.5 * (1 + size)) / largest), next = null, moved = null;
+      let length = Math.min(1, (0.5 * (1 + size)) / largest),
+        next = null,
+        moved = null;
       for (; length > 1e-8; length /= 2, next = null) {
         moved = t.map((value, i) => value + length * direction[i]);
         next = dual(task, moved, lattice);
         if (next.value <= now.value + 1e-4 * length * slope + 1e-12 * Math.abs(now.value)) break;
       }
       if (next === null) break;
-      t = moved; now = next; numSteps++;
+      t = moved;
+      now = next;
+      numSteps++;
     }
     return { t, numSteps, residual: now.residual ?? Infinity };
   }
@@ -350,8 +512,11 @@ function createSolver() {
       occurs, the dual field t (3 × 3), training error Σ_c w_c |T t_c|², effective number of codes, the readouts'
       marginal densities, residual and converged. Throws RangeError for a task that is not allowed. */
   function solve(options) {
-    const task = makeTask(options), started = clock();
-    let t = null, numSteps = 0, residual = Infinity;
+    const task = makeTask(options),
+      started = clock();
+    let t = null,
+      numSteps = 0,
+      residual = Infinity;
     const finish = (from) => {
       const rough = newton(task, from, COARSE, 1e-5);
       const done = rough.residual < 1e-2 ? newton(task, rough.t, FINE, TOLERANCE) : rough;
@@ -387,14 +552,20 @@ function createSolver() {
 
   /** Codes with their shares, from the lattice that the last evaluation of the dual left in `points`. */
   function describe(task, t) {
-    const sigma = 1 / Math.sqrt(task.numInputs), cell = 2 * FINE.spacing * sigma;
-    let highest = -Infinity, total = 0;
+    const sigma = 1 / Math.sqrt(task.numInputs),
+      cell = 2 * FINE.spacing * sigma;
+    let highest = -Infinity,
+      total = 0;
     for (let n = 0; n < points.count; n++) highest = Math.max(highest, points.energy[n]);
     // Neighboring points share their fate: cells of 2 × 2 × 2 lattice points climb together
-    const cells = new Map(), owner = new Array(points.count), weight = new Float64Array(points.count);
+    const cells = new Map(),
+      owner = new Array(points.count),
+      weight = new Float64Array(points.count);
     for (let n = 0, p = 0; n < points.count; n++, p += 3) {
       total += weight[n] = Math.exp(points.energy[n] - highest);
-      const i = points.index[p] >> 1, j = points.index[p + 1] >> 1, k = points.index[p + 2] >> 1;
+      const i = points.index[p] >> 1,
+        j = points.index[p + 1] >> 1,
+        k = points.index[p + 2] >> 1;
       const key = ((i + 512) << 20) | ((j + 512) << 10) | (k + 512);
       let found = cells.get(key);
       if (found === undefined) {
@@ -411,7 +582,8 @@ function createSolver() {
     if (!peaks.length) throw new Error("no maximum of the readout posterior was found");
     for (const place of cells.values()) place.peaks = nearest(peaks, place.a, sigma);
     for (let n = 0, p = 0; n < points.count; n++, p += 3) {
-      const of = owner[n].peaks, share = weight[n] / total / of.length;
+      const of = owner[n].peaks,
+        share = weight[n] / total / of.length;
       for (const peak of of) {
         peak.mass += share;
         for (let c = 0; c < 3; c++) peak.mean[c] += share * points.mean[p + c];
@@ -422,23 +594,32 @@ function createSolver() {
 
   /** The peaks nearest to a place: one, or both where it lies on the ridge between them. */
   function nearest(peaks, a, sigma) {
-    const away = peaks.map((peak) => distance(a, peak.a)), least = Math.min(...away);
+    const away = peaks.map((peak) => distance(a, peak.a)),
+      least = Math.min(...away);
     return peaks.filter((_, k) => away[k] < least + 1e-6 * sigma);
   }
 
   function byCode(task, t, peaks) {
-    const occupancies = Object.fromEntries(CODES.map((code) => [code, 0])), readouts = {}, activations = {};
+    const occupancies = Object.fromEntries(CODES.map((code) => [code, 0])),
+      readouts = {},
+      activations = {};
     peaks.sort((one, other) => other.mass - one.mass);
     for (const { a, mass, mean } of peaks) {
       if (mass < 1e-6) continue;
-      const code = [0, 1, 2].map((c) => (a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2] > 0 ? 1 : 0)).join("");
+      const code = [0, 1, 2]
+        .map((c) => (a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2] > 0 ? 1 : 0))
+        .join("");
       readouts[code] ??= a;
-      activations[code] = mean.map((sum, c) => ((activations[code]?.[c] ?? 0) * occupancies[code] + sum) / (occupancies[code] + mass));
+      activations[code] = mean.map(
+        (sum, c) => ((activations[code]?.[c] ?? 0) * occupancies[code] + sum) / (occupancies[code] + mass),
+      );
       occupancies[code] += mass;
     }
     const shares = Object.values(occupancies).filter((p) => p > 0);
     return {
-      occupancies, readouts, activations,
+      occupancies,
+      readouts,
+      activations,
       numCodes: peaks.filter(({ mass }) => mass >= 0.01).length,
       effectiveCodes: Math.exp(-shares.reduce((sum, p) => sum + p * Math.log(p), 0)),
     };
@@ -448,10 +629,13 @@ function createSolver() {
 
   /** Distinct maxima of E uphill from the starts: Newton steps where they climb, the fixed-point map elsewhere. */
   function findMaxima(task, t, starts) {
-    const found = [], w = task.weights, sigma = 1 / Math.sqrt(task.numInputs);
+    const found = [],
+      w = task.weights,
+      sigma = 1 / Math.sqrt(task.numInputs);
     for (const start of starts) {
       const a = start.slice();
-      let step = Infinity, stiffness = null;
+      let step = Infinity,
+        stiffness = null;
       for (let round = 0; round < 200 && step > 1e-11; round++) {
         const pull = [-a[0], -a[1], -a[2]];
         stiffness = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1]);
@@ -463,9 +647,24 @@ function createSolver() {
           }
         }
         let move = choleskySolve(stiffness, pull, 3);
-        if (move && Math.hypot(...move) > 1e-6) { // closer in, E is flat to rounding
-          const there = energyAt(task, t, a.map((x, r) => x + move[r]));
-          if (!(there > energyAt(task, t, a.map((x, r) => x + pull[r])))) move = null;
+        if (move && Math.hypot(...move) > 1e-6) {
+          // closer in, E is flat to rounding
+          const there = energyAt(
+            task,
+            t,
+            a.map((x, r) => x + move[r]),
+          );
+          if (
+            !(
+              there >
+              energyAt(
+                task,
+                t,
+                a.map((x, r) => x + pull[r]),
+              )
+            )
+          )
+            move = null;
         }
         step = Math.hypot(...pull);
         for (let r = 0; r < 3; r++) a[r] += move ? move[r] : pull[r];
@@ -480,23 +679,30 @@ function createSolver() {
   /** Densities of the three readout components at the lattice's nodes: [{start, step, values}, …]. */
   function marginals(weight, total, step) {
     return [0, 1, 2].map((r) => {
-      let low = Infinity, high = -Infinity;
+      let low = Infinity,
+        high = -Infinity;
       for (let n = 0, p = r; n < points.count; n++, p += 3) {
-        low = Math.min(low, points.index[p]); high = Math.max(high, points.index[p]);
+        low = Math.min(low, points.index[p]);
+        high = Math.max(high, points.index[p]);
       }
       const values = new Array(high - low + 1).fill(0);
-      for (let n = 0, p = r; n < points.count; n++, p += 3) values[points.index[p] - low] += weight[n] / total / step;
+      for (let n = 0, p = r; n < points.count; n++, p += 3)
+        values[points.index[p] - low] += weight[n] / total / step;
       return { start: low * step, step, values };
     });
   }
 
   /** A density of `marginals` at a: cubic in its logarithm, exact for Gaussian peaks. */
   function densityAt({ start, step, values }, a) {
-    const x = (a - start) / step, i = Math.floor(x), u = x - i;
+    const x = (a - start) / step,
+      i = Math.floor(x),
+      u = x - i;
     if (x < 0 || x > values.length - 1) return 0;
     const log = (k) => Math.log(Math.max(values[Math.min(Math.max(k, 0), values.length - 1)], 1e-12));
     const [before, left, right, after] = [log(i - 1), log(i), log(i + 1), log(i + 2)];
-    const slope = (right - before) / 2, next = (after - left) / 2, rise = right - left;
+    const slope = (right - before) / 2,
+      next = (after - left) / 2,
+      rise = right - left;
     return Math.exp(left + u * (slope + u * (3 * rise - 2 * slope - next + u * (slope + next - 2 * rise))));
   }
 
@@ -507,36 +713,70 @@ function createSolver() {
       Exact in T and P at infinite width: U has the eigenvectors of G = Yᵀ Y / P, and to an eigenvalue γ of G
       belongs the root u > 1/P of γ/(T + u)² = 1 − 1/(P u). The field is t = Y (T + U)⁻¹. */
   function solveLinear(options) {
-    const task = makeTask(options), { targets, temperature: T, numInputs: P } = task, gram = new Float64Array(9);
+    const task = makeTask(options),
+      { targets, temperature: T, numInputs: P } = task,
+      gram = new Float64Array(9);
     for (let i = 0; i < 9; i++)
-      for (let c = 0; c < 3; c++) gram[i] += task.weights[c] * targets[3 * c + ((i / 3) | 0)] * targets[3 * c + (i % 3)];
+      for (let c = 0; c < 3; c++)
+        gram[i] += task.weights[c] * targets[3 * c + ((i / 3) | 0)] * targets[3 * c + (i % 3)];
     const { values, vectors } = eigen(gram);
     const spread = values.map((gamma) => {
-      let low = 1 / P, high = 1 / P + Math.sqrt(Math.max(gamma, 0)) + gamma; // excess is ≤ 0 here, ≥ 0 there
+      let low = 1 / P,
+        high = 1 / P + Math.sqrt(Math.max(gamma, 0)) + gamma; // excess is ≤ 0 here, ≥ 0 there
       for (let k = 0; k < 100; k++) {
         const u = (low + high) / 2;
-        if (1 - 1 / (P * u) < gamma / (T + u) ** 2) low = u; else high = u;
+        if (1 - 1 / (P * u) < gamma / (T + u) ** 2) low = u;
+        else high = u;
       }
       return high;
     });
-    const from = (f) => [0, 1, 2].map((r) => [0, 1, 2].map((q) =>
-      spread.reduce((sum, u, k) => sum + f(u) * vectors[k][r] * vectors[k][q], 0)));
+    const from = (f) =>
+      [0, 1, 2].map((r) =>
+        [0, 1, 2].map((q) => spread.reduce((sum, u, k) => sum + f(u) * vectors[k][r] * vectors[k][q], 0)),
+      );
     const inverse = from((u) => 1 / (T + u));
-    const field = [0, 1, 2].map((c) => [0, 1, 2].map((r) =>
-      [0, 1, 2].reduce((sum, q) => sum + targets[3 * c + q] * inverse[q][r], 0)));
-    return { readoutCovariance: from((u) => u), spread, vectors, field, trainingError: trainingError(task, field.flat()) };
+    const field = [0, 1, 2].map((c) =>
+      [0, 1, 2].map((r) => [0, 1, 2].reduce((sum, q) => sum + targets[3 * c + q] * inverse[q][r], 0)),
+    );
+    return {
+      readoutCovariance: from((u) => u),
+      spread,
+      vectors,
+      field,
+      trainingError: trainingError(task, field.flat()),
+    };
   }
 
   /** Eigenvalues, ascending, and unit eigenvectors of a symmetric 3 × 3 matrix, by Jacobi rotations. */
   function eigen(matrix) {
-    const a = Float64Array.from(matrix), v = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+    const a = Float64Array.from(matrix),
+      v = [
+        [1, 0, 0],
+        [0, 1, 0],
+        [0, 0, 1],
+      ];
     for (let sweep = 0; sweep < 30; sweep++)
-      for (const [p, q] of [[0, 1], [0, 2], [1, 2]]) {
+      for (const [p, q] of [
+        [0, 1],
+        [0, 2],
+        [1, 2],
+      ]) {
         if (Math.abs(a[3 * p + q]) < 1e-300) continue;
-        const angle = 0.5 * Math.atan2(2 * a[3 * p + q], a[3 * q + q] - a[3 * p + p]), c = Math.cos(angle), s = Math.sin(angle);
-        for (let k = 0; k < 3; k++) [a[3 * k + p], a[3 * k + q]] = [c * a[3 * k + p] - s * a[3 * k + q], s * a[3 * k + p] + c * a[3 * k + q]];
-        for (let k = 0; k < 3; k++) [a[3 * p + k], a[3 * q + k]] = [c * a[3 * p + k] - s * a[3 * q + k], s * a[3 * p + k] + c * a[3 * q + k]];
-        for (let k = 0; k < 3; k++) [v[p][k], v[q][k]] = [c * v[p][k] - s * v[q][k], s * v[p][k] + c * v[q][k]];
+        const angle = 0.5 * Math.atan2(2 * a[3 * p + q], a[3 * q + q] - a[3 * p + p]),
+          c = Math.cos(angle),
+          s = Math.sin(angle);
+        for (let k = 0; k < 3; k++)
+          [a[3 * k + p], a[3 * k + q]] = [
+            c * a[3 * k + p] - s * a[3 * k + q],
+            s * a[3 * k + p] + c * a[3 * k + q],
+          ];
+        for (let k = 0; k < 3; k++)
+          [a[3 * p + k], a[3 * q + k]] = [
+            c * a[3 * p + k] - s * a[3 * q + k],
+            s * a[3 * p + k] + c * a[3 * q + k],
+          ];
+        for (let k = 0; k < 3; k++)
+          [v[p][k], v[q][k]] = [c * v[p][k] - s * v[q][k], s * v[p][k] + c * v[q][k]];
       }
     const order = [0, 1, 2].sort((i, j) => a[4 * i] - a[4 * j]);
     return { values: order.map((i) => a[4 * i]), vectors: order.map((i) => v[i]) };
@@ -545,20 +785,27 @@ function createSolver() {
   // --- the ReLU network -------------------------------------------------------------------------
 
   const dot = (a, b) => a.reduce((sum, x, r) => sum + x * b[r], 0);
-  const unit = (a) => { const size = Math.hypot(...a); return size > 1e-300 ? a.map((x) => x / size) : a; };
+  const unit = (a) => {
+    const size = Math.hypot(...a);
+    return size > 1e-300 ? a.map((x) => x / size) : a;
+  };
 
   /** Directions spread evenly over the sphere, where the constraint h(â) ≤ 1 is first watched. */
   const SPHERE = Array.from({ length: 120 }, (_, k) => {
-    const z = 1 - (2 * k + 1) / 120, angle = k * Math.PI * (3 - Math.sqrt(5)), radius = Math.sqrt(1 - z * z);
+    const z = 1 - (2 * k + 1) / 120,
+      angle = k * Math.PI * (3 - Math.sqrt(5)),
+      radius = Math.sqrt(1 - z * z);
     return [radius * Math.cos(angle), radius * Math.sin(angle), z];
   });
 
   /** log g(s), g'/g and (log g)'' for g(s) = ½ + e^{s²/2} Φ(s). */
   function reluCumulants(s) {
-    const x = Math.abs(s) / Math.SQRT2, tail = 0.5 * scaledErfc(x); // e^{s²/2} Φ(−|s|)
-    const log = s < 0 ? Math.log(tail) : s * s / 2 + Math.log1p(-tail * Math.exp(-s * s / 2));
+    const x = Math.abs(s) / Math.SQRT2,
+      tail = 0.5 * scaledErfc(x); // e^{s²/2} Φ(−|s|)
+    const log = s < 0 ? Math.log(tail) : (s * s) / 2 + Math.log1p(-tail * Math.exp((-s * s) / 2));
     const logG = Math.max(log, -Math.LN2) + Math.log1p(Math.exp(-Math.abs(log + Math.LN2)));
-    const active = Math.exp(log - logG), mean = s * active + Math.exp(-logG) / Math.sqrt(2 * Math.PI);
+    const active = Math.exp(log - logG),
+      mean = s * active + Math.exp(-logG) / Math.sqrt(2 * Math.PI);
     return [logG, mean, s > 12 ? 1 : active + s * mean - mean * mean];
   }
 
@@ -576,11 +823,13 @@ function createSolver() {
     let a = from;
     for (let round = 0; round < 300; round++) {
       const cumulant = [0, 1, 2].map((c) => reluCumulants(dot(a, t.slice(3 * c, 3 * c + 3))));
-      const pull = [-a[0], -a[1], -a[2]], stiffness = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1]);
+      const pull = [-a[0], -a[1], -a[2]],
+        stiffness = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1]);
       for (let c = 0; c < 3; c++)
         for (let r = 0; r < 3; r++) {
           pull[r] += w[c] * cumulant[c][1] * t[3 * c + r];
-          for (let q = 0; q < 3; q++) stiffness[3 * r + q] -= w[c] * cumulant[c][2] * t[3 * c + r] * t[3 * c + q];
+          for (let q = 0; q < 3; q++)
+            stiffness[3 * r + q] -= w[c] * cumulant[c][2] * t[3 * c + r] * t[3 * c + q];
         }
       const move = choleskySolve(stiffness.slice(), pull, 3);
       if (Math.hypot(...pull) < 1e-14 || (round > 250 && Math.hypot(...pull) < 1e-12)) {
@@ -597,54 +846,79 @@ function createSolver() {
   /** The barrier's objective on the way to the dual's optimum: value, gradient, Hessian and the forces that
       constraints exert, those along given directions first, then those of every class alone, |t_c|² ≤ 1/w_c. */
   function barrierAt(task, t, directions, weight, start) {
-    const w = task.weights, T = task.temperature, bulk = bulkAt(task, t, start);
+    const w = task.weights,
+      T = task.temperature,
+      bulk = bulkAt(task, t, start);
     if (!bulk) return { value: Infinity };
     let value = bulk.energy;
-    const gradient = new Float64Array(9), hessian = new Float64Array(81), forces = [];
-    const mixed = [0, 1, 2].map((r) => Float64Array.from({ length: 9 }, (_, i) => { // ∂²E/∂a_r ∂t_i
-      const c = (i / 3) | 0;
-      return w[c] * ((i % 3 === r ? bulk.mean[c] : 0) + bulk.variance[c] * bulk.a[i % 3] * t[3 * c + r]);
-    }));
-    const moved = Array.from({ length: 9 }, (_, i) => choleskySolve(bulk.stiffness.slice(), mixed.map((row) => row[i]), 3));
+    const gradient = new Float64Array(9),
+      hessian = new Float64Array(81),
+      forces = [];
+    const mixed = [0, 1, 2].map((r) =>
+      Float64Array.from({ length: 9 }, (_, i) => {
+        // ∂²E/∂a_r ∂t_i
+        const c = (i / 3) | 0;
+        return w[c] * ((i % 3 === r ? bulk.mean[c] : 0) + bulk.variance[c] * bulk.a[i % 3] * t[3 * c + r]);
+      }),
+    );
+    const moved = Array.from({ length: 9 }, (_, i) =>
+      choleskySolve(
+        bulk.stiffness.slice(),
+        mixed.map((row) => row[i]),
+        3,
+      ),
+    );
     for (let i = 0; i < 9; i++) {
       const c = (i / 3) | 0;
       value += w[c] * t[i] * (0.5 * T * t[i] - task.targets[i]);
       gradient[i] = w[c] * (bulk.mean[c] * bulk.a[i % 3] + T * t[i] - task.targets[i]);
       for (let j = 0; j < 9; j++) {
-        hessian[9 * i + j] = mixed[0][i] * moved[j][0] + mixed[1][i] * moved[j][1] + mixed[2][i] * moved[j][2];
-        if (((j / 3) | 0) === c) hessian[9 * i + j] += w[c] * (bulk.variance[c] * bulk.a[i % 3] * bulk.a[j % 3] + (i === j ? T : 0));
+        hessian[9 * i + j] =
+          mixed[0][i] * moved[j][0] + mixed[1][i] * moved[j][1] + mixed[2][i] * moved[j][2];
+        if (((j / 3) | 0) === c)
+          hessian[9 * i + j] += w[c] * (bulk.variance[c] * bulk.a[i % 3] * bulk.a[j % 3] + (i === j ? T : 0));
       }
     }
     const slope = new Float64Array(9);
     const constrain = (load, curvature) => {
       const slack = 1 - load;
-      if (!(slack > 0)) { value = Infinity; return; }
+      if (!(slack > 0)) {
+        value = Infinity;
+        return;
+      }
       const force = weight / slack;
       value -= weight * Math.log(slack);
       forces.push(force);
       for (let i = 0; i < 9; i++) {
         gradient[i] += force * slope[i];
-        if (slope[i] !== 0) for (let j = 0; j < 9; j++) hessian[9 * i + j] += (force * force / weight) * slope[i] * slope[j];
+        if (slope[i] !== 0)
+          for (let j = 0; j < 9; j++) hessian[9 * i + j] += ((force * force) / weight) * slope[i] * slope[j];
         const c = (i / 3) | 0;
         for (let j = 3 * c; j < 3 * c + 3; j++) hessian[9 * i + j] += force * curvature(c, i % 3, j % 3);
       }
     };
     for (const d of directions) {
-      const z = [0, 1, 2].map((c) => Math.max(0, d[0] * t[3 * c] + d[1] * t[3 * c + 1] + d[2] * t[3 * c + 2]));
+      const z = [0, 1, 2].map((c) =>
+        Math.max(0, d[0] * t[3 * c] + d[1] * t[3 * c + 1] + d[2] * t[3 * c + 2]),
+      );
       for (let i = 0; i < 9; i++) slope[i] = 2 * w[(i / 3) | 0] * z[(i / 3) | 0] * d[i % 3];
-      constrain(w[0] * z[0] ** 2 + w[1] * z[1] ** 2 + w[2] * z[2] ** 2, (c, r, q) => (z[c] > 0 ? 2 * w[c] * d[r] * d[q] : 0));
+      constrain(w[0] * z[0] ** 2 + w[1] * z[1] ** 2 + w[2] * z[2] ** 2, (c, r, q) =>
+        z[c] > 0 ? 2 * w[c] * d[r] * d[q] : 0,
+      );
     }
     for (let own = 0; own < 3; own++) {
       for (let i = 0; i < 9; i++) slope[i] = ((i / 3) | 0) === own ? 2 * w[own] * t[i] : 0;
-      constrain(w[own] * (t[3 * own] ** 2 + t[3 * own + 1] ** 2 + t[3 * own + 2] ** 2),
-        (c, r, q) => (c === own && r === q ? 2 * w[own] : 0));
+      constrain(w[own] * (t[3 * own] ** 2 + t[3 * own + 1] ** 2 + t[3 * own + 2] ** 2), (c, r, q) =>
+        c === own && r === q ? 2 * w[own] : 0,
+      );
     }
     return { value, gradient, hessian, forces, bulk };
   }
 
   /** Local maxima of h(â) = Σ_c w_c [â·t_c]₊², highest first: â ← Σ_c w_c t_c [â·t_c]₊, normalized, never lowers it. */
   function heaviest(task, t, more) {
-    const found = [], fields = [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3)));
+    const found = [],
+      fields = [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3)));
     for (let a of [...SPHERE, ...more, ...fields.map(unit)]) {
       for (let round = 0; round < 300; round++) {
         const pull = [0, 0, 0];
@@ -653,11 +927,15 @@ function createSolver() {
           for (let r = 0; r < 3; r++) pull[r] += z * field[r];
         });
         if (Math.hypot(...pull) < 1e-12) break;
-        const next = unit(pull), moved = distance(a, next);
+        const next = unit(pull),
+          moved = distance(a, next);
         a = next;
         if (moved < 1e-9) break;
       }
-      const load = fields.reduce((sum, field, c) => sum + task.weights[c] * Math.max(0, dot(a, field)) ** 2, 0);
+      const load = fields.reduce(
+        (sum, field, c) => sum + task.weights[c] * Math.max(0, dot(a, field)) ** 2,
+        0,
+      );
       if (!found.some((other) => distance(a, other.a) < 1e-3)) found.push({ a, load });
     }
     return found.sort((one, other) => other.load - one.load);
@@ -671,7 +949,11 @@ function createSolver() {
       the smallest is returned. */
   function solveRelu(options) {
     const task = makeTask(options);
-    let t = new Float64Array(9), directions = SPHERE, bulk = [0, 0, 0], now = null, best = null;
+    let t = new Float64Array(9),
+      directions = SPHERE,
+      bulk = [0, 0, 0],
+      now = null,
+      best = null;
     const weights = [1, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7];
     for (let round = 0; round < 30; round++) {
       for (const weight of round < 5 ? weights.slice(0, 4 + Math.min(round, 3)) : weights.slice(3)) {
@@ -679,18 +961,22 @@ function createSolver() {
           now = barrierAt(task, t, directions, weight, bulk);
           if (!Number.isFinite(now.value)) break;
           bulk = now.bulk.a;
-          const direction = descent(now.hessian, now.gradient), slope = dot(direction, now.gradient);
+          const direction = descent(now.hessian, now.gradient),
+            slope = dot(direction, now.gradient);
           if (-slope < 1e-3 * weight) break;
-          let length = 1, next = null;
+          let length = 1,
+            next = null;
           for (; length > 1e-10; length /= 2) {
             next = t.map((x, i) => x + length * direction[i]);
-            if (barrierAt(task, next, directions, weight, bulk).value < now.value + 0.1 * length * slope) break;
+            if (barrierAt(task, next, directions, weight, bulk).value < now.value + 0.1 * length * slope)
+              break;
           }
           if (length <= 1e-10) break;
           t = next;
         }
       }
-      const found = heaviest(task, t, directions.slice(SPHERE.length)), top = found[0].load;
+      const found = heaviest(task, t, directions.slice(SPHERE.length)),
+        top = found[0].load;
       if (now.forces && top < 1 + 1e-2) {
         for (const outliers of candidates(task, t, directions, now.forces)) {
           const point = polish(task, t, bulk, outliers);
@@ -699,7 +985,13 @@ function createSolver() {
         }
       }
       if (top > 1) t = t.map((x) => (0.999 * x) / Math.sqrt(top));
-      directions = [...directions, ...found.filter(({ load }) => load > 0.9999 * Math.min(top, 1)).slice(0, 12).map(({ a }) => a)];
+      directions = [
+        ...directions,
+        ...found
+          .filter(({ load }) => load > 0.9999 * Math.min(top, 1))
+          .slice(0, 12)
+          .map(({ a }) => a),
+      ];
     }
     return reluSolution(task, best);
   }
@@ -707,7 +999,11 @@ function createSolver() {
   /** The same solution with outliers that are parallel, or that can be rotated into fewer, taken together. */
   function fewest(task, point) {
     const fields = [0, 1, 2].map((c) => Array.from(point.field.slice(3 * c, 3 * c + 3)));
-    const rotated = rotatedInwards(fields, point.outliers.filter((a) => dot(a, a) > 1e-6), 1e-7);
+    const rotated = rotatedInwards(
+      fields,
+      point.outliers.filter((a) => dot(a, a) > 1e-6),
+      1e-7,
+    );
     const fewer = rotated && polish(task, point.field, point.a0, rotated);
     return fewer && fewer.error <= RELU_TOLERANCE ? fewer : point;
   }
@@ -722,8 +1018,10 @@ function createSolver() {
     const clusters = [];
     for (const { a, strength } of atoms) {
       const near = clusters.find((cluster) => distance(unit(cluster.sum), a) < 0.1);
-      if (near) { near.sum = near.sum.map((x, r) => x + strength * a[r]); near.strength += strength; }
-      else clusters.push({ sum: a.map((x) => strength * x), strength });
+      if (near) {
+        near.sum = near.sum.map((x, r) => x + strength * a[r]);
+        near.strength += strength;
+      } else clusters.push({ sum: a.map((x) => strength * x), strength });
     }
     const outliers = clusters.map(({ sum, strength }) => unit(sum).map((x) => x * Math.sqrt(strength)));
     const rotated = rotatedInwards(fields, outliers);
@@ -737,7 +1035,7 @@ function createSolver() {
   function rotatedInwards(fields, outliers, smallest = 1e-3) {
     const answers = outliers.map((a) => fields.map((field) => dot(unit(a), field) > 1e-3));
     const group = outliers.map((_, i) => i); // the smallest index spreads through each group
-    for (let changed = true; changed; ) {
+    for (let changed = true; changed;) {
       changed = false;
       for (let i = 0; i < group.length; i++)
         for (let j = 0; j < i; j++)
@@ -755,30 +1053,44 @@ function createSolver() {
       const moment = new Float64Array(9);
       for (const a of members) for (let i = 0; i < 9; i++) moment[i] += a[(i / 3) | 0] * a[i % 3];
       const { values, vectors } = eigen(moment);
-      const root = [2, 1, 0].filter((k) => values[k] > smallest * values[2]).map((k) => vectors[k].map((x) => x * Math.sqrt(values[k])));
+      const root = [2, 1, 0]
+        .filter((k) => values[k] > smallest * values[2])
+        .map((k) => vectors[k].map((x) => x * Math.sqrt(values[k])));
       const shown = root.map((row) => classes.map((field) => dot(row, field)));
-      let best = null, margin = -Infinity;
+      let best = null,
+        margin = -Infinity;
       for (const width of [1, 0.3, 0.1, 0.03, 0.01]) {
         const center = best;
         for (let k = 0; k < 300; k++) {
           const rotation = [];
-          root.forEach((_, i) => { // Gram–Schmidt on a random change of the best so far
+          root.forEach((_, i) => {
+            // Gram–Schmidt on a random change of the best so far
             let row = root.map((__, j) => (center ? center[i][j] : 0) + width * random());
-            for (const other of rotation) { const p = dot(row, other); row = row.map((x, j) => x - p * other[j]); }
+            for (const other of rotation) {
+              const p = dot(row, other);
+              row = row.map((x, j) => x - p * other[j]);
+            }
             rotation.push(unit(row));
           });
           let lowest = Infinity;
           rotation.forEach((row, i) => {
             let z = classes.map((_, c) => row.reduce((sum, x, j) => sum + x * shown[j][c], 0));
-            if (z.reduce((sum, x) => sum + x, 0) < 0) { rotation[i] = row.map((x) => -x); z = z.map((x) => -x); }
+            if (z.reduce((sum, x) => sum + x, 0) < 0) {
+              rotation[i] = row.map((x) => -x);
+              z = z.map((x) => -x);
+            }
             lowest = Math.min(lowest, ...z);
           });
-          if (lowest > margin) { margin = lowest; best = rotation; }
+          if (lowest > margin) {
+            margin = lowest;
+            best = rotation;
+          }
           if (root.length === 1) break;
         }
       }
       if (!(margin > 0)) return null;
-      for (const row of best) found.push([0, 1, 2].map((r) => row.reduce((sum, x, j) => sum + x * root[j][r], 0)));
+      for (const row of best)
+        found.push([0, 1, 2].map((r) => row.reduce((sum, x, j) => sum + x * root[j][r], 0)));
     }
     return found;
   }
@@ -786,16 +1098,24 @@ function createSolver() {
   /** All conditions at once: w_c (a0 ⟨φ⟩_c + Σ_i ā_i z̄_ic + T t_c − y_c), and E' = 0 for the bulk and each outlier.
       Their Jacobian is symmetric. */
   function conditions(task, x) {
-    const w = task.weights, count = x.length / 3 - 3, size = x.length;
-    const error = new Float64Array(size), jacobian = new Float64Array(size * size);
+    const w = task.weights,
+      count = x.length / 3 - 3,
+      size = x.length;
+    const error = new Float64Array(size),
+      jacobian = new Float64Array(size * size);
     for (let i = 0; i < 9; i++) {
       const c = (i / 3) | 0;
       error[i] = w[c] * (task.temperature * x[i] - task.targets[i]);
       jacobian[size * i + i] = w[c] * task.temperature;
     }
-    for (let k = 0; k < count; k++) { // k = 0: the bulk
-      const at = 9 + 3 * k, a = x.subarray(at, at + 3);
-      for (let r = 0; r < 3; r++) { error[at + r] = -a[r]; jacobian[size * (at + r) + at + r] = -1; }
+    for (let k = 0; k < count; k++) {
+      // k = 0: the bulk
+      const at = 9 + 3 * k,
+        a = x.subarray(at, at + 3);
+      for (let r = 0; r < 3; r++) {
+        error[at + r] = -a[r];
+        jacobian[size * (at + r) + at + r] = -1;
+      }
       for (let c = 0; c < 3; c++) {
         const s = a[0] * x[3 * c] + a[1] * x[3 * c + 1] + a[2] * x[3 * c + 2];
         const [, mean, variance] = k === 0 ? reluCumulants(s) : [0, Math.max(s, 0), s > 0 ? 1 : 0];
@@ -818,10 +1138,15 @@ function createSolver() {
   /** Levenberg–Marquardt from a candidate, then the certificate: what is violated, by the equations, by a direction
       with h(â) > 1, or by a readout higher than the bulk. */
   function polish(task, t, bulk, outliers) {
-    let x = Float64Array.from([...t, ...bulk, ...outliers.flat()]), now = conditions(task, x), damping = 1e-4;
-    const size = x.length, norm = ({ error }) => Math.sqrt(dot(Array.from(error), error));
+    let x = Float64Array.from([...t, ...bulk, ...outliers.flat()]),
+      now = conditions(task, x),
+      damping = 1e-4;
+    const size = x.length,
+      norm = ({ error }) => Math.sqrt(dot(Array.from(error), error));
     for (let step = 0; step < 60 && norm(now) > 1e-13; step++) {
-      const { error, jacobian } = now, normal = new Float64Array(size * size), right = new Float64Array(size);
+      const { error, jacobian } = now,
+        normal = new Float64Array(size * size),
+        right = new Float64Array(size);
       for (let i = 0; i < size; i++)
         for (let k = 0; k < size; k++) {
           const value = jacobian[size * i + k];
@@ -831,21 +1156,36 @@ function createSolver() {
         }
       for (let i = 0; i < size; i++) normal[size * i + i] += damping;
       const move = choleskySolve(normal, right, size);
-      const next = move && x.map((value, i) => value + move[i]), there = next && conditions(task, next);
-      if (there && norm(there) < norm(now)) { x = next; now = there; damping = Math.max(damping / 30, 1e-13); }
-      else { damping *= 10; if (damping > 1e3) break; }
+      const next = move && x.map((value, i) => value + move[i]),
+        there = next && conditions(task, next);
+      if (there && norm(there) < norm(now)) {
+        x = next;
+        now = there;
+        damping = Math.max(damping / 30, 1e-13);
+      } else {
+        damping *= 10;
+        if (damping > 1e3) break;
+      }
     }
-    const field = x.slice(0, 9), a0 = Array.from(x.slice(9, 12)), found = [];
+    const field = x.slice(0, 9),
+      a0 = Array.from(x.slice(9, 12)),
+      found = [];
     for (let at = 12; at < size; at += 3) found.push(Array.from(x.slice(at, at + 3)));
     let residual = 0;
-    now.error.forEach((e, i) => { residual = Math.max(residual, Math.abs(i < 9 ? e / task.weights[(i / 3) | 0] : e)); });
+    now.error.forEach((e, i) => {
+      residual = Math.max(residual, Math.abs(i < 9 ? e / task.weights[(i / 3) | 0] : e));
+    });
     const load = heaviest(task, field, found.filter((a) => Math.hypot(...a) > 1e-4).map(unit))[0].load;
     const own = bulkAt(task, field, a0);
     let higher = own ? 0 : Infinity;
     if (load < 1 + 1e-6 && own)
       for (let c = 0; c < 3; c++)
         for (const scale of [0.5, 2]) {
-          const other = bulkAt(task, field, Array.from(field.slice(3 * c, 3 * c + 3), (v) => scale * v));
+          const other = bulkAt(
+            task,
+            field,
+            Array.from(field.slice(3 * c, 3 * c + 3), (v) => scale * v),
+          );
           if (other) higher = Math.max(higher, other.energy - own.energy);
         }
     return { field, a0, outliers: found, bulk: own, residual, error: Math.max(residual, load - 1, higher) };
@@ -855,14 +1195,26 @@ function createSolver() {
     const converged = best !== null && best.error <= RELU_TOLERANCE;
     if (!converged) return { converged, residual: best?.error ?? Infinity };
     const fields = [0, 1, 2].map((c) => Array.from(best.field.slice(3 * c, 3 * c + 3)));
-    const outliers = best.outliers.filter((a) => dot(a, a) > 1e-6).sort((a, b) => dot(b, b) - dot(a, a)).map((readout) => ({
-      readout, preactivations: fields.map((field) => { const z = dot(readout, field); return z > 1e-6 ? z : 0; }),
-    }));
+    const outliers = best.outliers
+      .filter((a) => dot(a, a) > 1e-6)
+      .sort((a, b) => dot(b, b) - dot(a, a))
+      .map((readout) => ({
+        readout,
+        preactivations: fields.map((field) => {
+          const z = dot(readout, field);
+          return z > 1e-6 ? z : 0;
+        }),
+      }));
     const shared = (one, other) => one.preactivations.some((z, c) => z > 0 && other.preactivations[c] > 0);
     return {
-      converged, residual: best.error, field: fields, outliers,
+      converged,
+      residual: best.error,
+      field: fields,
+      outliers,
       family: outliers.some((one, i) => outliers.some((other, j) => i < j && shared(one, other))),
-      bulkReadout: best.a0, bulkActivations: best.bulk.mean, trainingError: trainingError(task, best.field),
+      bulkReadout: best.a0,
+      bulkActivations: best.bulk.mean,
+      trainingError: trainingError(task, best.field),
     };
   }
 
@@ -873,19 +1225,30 @@ function createSolver() {
       name: "temperature", in steps of a factor, or "yMinus", in steps of a difference; `step` may be negative. Returns
       {value, before, after}, bisected to a hundredth of the step, or null where the way ends at `end` without one. */
   function transition(options, solution, name, step, end) {
-    const log = name === "temperature", at = (x) => ({ ...options, [name]: log ? Math.exp(x) : x });
+    const log = name === "temperature",
+      at = (x) => ({ ...options, [name]: log ? Math.exp(x) : x });
     const [first, last] = log ? [Math.log(options[name]), Math.log(end)] : [options[name], end];
-    let near = first, start = solution;
+    let near = first,
+      start = solution;
     while ((last - near) * step > 1e-9) {
       let far = step > 0 ? Math.min(near + step, last) : Math.max(near + step, last);
       let beyond = solve({ ...at(far), start });
       if (!beyond.converged) return null;
-      if (beyond.numCodes === start.numCodes) { near = far; start = beyond; continue; }
+      if (beyond.numCodes === start.numCodes) {
+        near = far;
+        start = beyond;
+        continue;
+      }
       while (Math.abs(far - near) > Math.abs(step) / 100) {
         const middle = solve({ ...at((near + far) / 2), start });
         if (!middle.converged) return null;
-        if (middle.numCodes === start.numCodes) { near = (near + far) / 2; start = middle; }
-        else { far = (near + far) / 2; beyond = middle; }
+        if (middle.numCodes === start.numCodes) {
+          near = (near + far) / 2;
+          start = middle;
+        } else {
+          far = (near + far) / 2;
+          beyond = middle;
+        }
       }
       const value = (near + far) / 2;
       return { value: log ? Math.exp(value) : value, before: start.numCodes, after: beyond.numCodes };
@@ -899,15 +1262,25 @@ function createSolver() {
       critical: above it there is one code at every temperature given, null where there is at all of them or at none. */
   function column(options, temperatures) {
     const found = { effectiveCodes: [], numCodes: [], critical: null };
-    let start, above = null;
+    let start,
+      above = null;
     for (const temperature of [...temperatures].reverse()) {
       const solution = solve({ ...options, temperature, start });
       found.effectiveCodes.unshift(solution.converged ? solution.effectiveCodes : NaN);
       found.numCodes.unshift(solution.converged ? solution.numCodes : NaN);
-      if (!solution.converged) { start = undefined; continue; }
+      if (!solution.converged) {
+        start = undefined;
+        continue;
+      }
       if (above && above.numCodes === 1 && solution.numCodes > 1 && found.critical === null)
-        found.critical = transition({ ...options, temperature: above.temperature }, above, "temperature",
-          Math.log(temperature / above.temperature), temperature)?.value ?? null;
+        found.critical =
+          transition(
+            { ...options, temperature: above.temperature },
+            above,
+            "temperature",
+            Math.log(temperature / above.temperature),
+            temperature,
+          )?.value ?? null;
       above = { ...solution, temperature };
       start = solution;
     }
