@@ -84,11 +84,15 @@ class OrthogonalKinds:
         """
         check_training_inputs(inputs)
         bulk = self.probabilities[self.num_outliers :]
-        density = self._single_inputs()[0]
-        variances = density @ np.square(self.phi(_Z)) - np.square(density @ self.phi(_Z))
+        means, squares = self._single_moments()
         block = (self.activations.T * self.probabilities) @ self.activations
         labels = self.task.labels
-        return block[np.ix_(labels, labels)] + np.diag((bulk @ variances)[labels])
+        return block[np.ix_(labels, labels)] + np.diag((bulk @ (squares - means**2))[labels])
+
+    def _single_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """⟨φ⟩ and ⟨φ²⟩ per class of the kinds that are no outliers, at the readout a_γ, shape (k, C) each."""
+        density, values = self._single_inputs()[0], self.phi(_Z)
+        return density @ values, density @ values**2
 
     def _single_inputs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Weights of the nodes (k, C, nodes) under the density of the kinds that are no outliers; moments."""

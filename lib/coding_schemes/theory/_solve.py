@@ -133,7 +133,7 @@ class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
         with the training inputs, whose outputs come out exact.
         """
         weighted = self.probabilities[:, None] * self.mean_readouts
-        missed = self.task.class_targets - self.training_residual - self.activations.T @ weighted
+        missed = self.task.class_targets - self.training_residual - self._single_moments()[0].T @ weighted
         extra = overlaps(self.task, inputs) @ missed[self.task.labels]
         return self.activations_on(inputs).T @ weighted + extra
 
