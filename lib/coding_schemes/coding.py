@@ -53,8 +53,8 @@ def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_T
     Args:
         activations: φ, shape (…, N, P).
         labels: classes of the inputs, shape (P,).
-        threshold: a class is in the code if ⟨φ_i⟩_c > threshold; ½ suits the sigmoidal nonlinearity, for
-            ReLU see `outliers`.
+        threshold: a class is in the code if ⟨φ_i⟩_c > threshold; ½ suits the sigmoidal nonlinearity,
+            `coding.threshold` gives that of others; for ReLU see `outliers`.
 
     Returns:
         Booleans, shape (…, N, C).
@@ -62,6 +62,24 @@ def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_T
     Source: paper A, "Coding schemes in sigmoidal networks"; the threshold is this book's.
     """
     return class_means(activations, labels) > threshold
+
+
+def threshold(phi: Callable[..., ArrayLike]) -> float:
+    """The mean activation above which a class is in a neuron's code: the middle of a bounded φ's range.
+
+    Args:
+        phi: a bounded elementwise function, ½ for the sigmoidal one, 0 for tanh and erf.
+
+    Returns:
+        (inf φ + sup φ)/2.
+
+    Raises:
+        ValueError: φ is not bounded; for those see `outliers`.
+    """
+    values = np.asarray(phi(np.concatenate([[-1e6, -1e4], np.linspace(-20, 20, 2001), [1e4, 1e6]])))
+    if not np.max(np.abs(values)) < 1e3:
+        raise ValueError(f"phi: got {phi}, which is not bounded, so it has no middle; see coding.outliers")
+    return 0.5 * float(values.min()) + 0.5 * float(values.max())
 
 
 def code_name(code: ArrayLike) -> str:

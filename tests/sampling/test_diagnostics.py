@@ -106,10 +106,11 @@ def test_two_ends_meet_in_equilibrium_only(given):
     planted = given.prior(jax.random.key(7))
     planted = planted._replace(first=planted.first + 4.0, readout=planted.readout + 4.0)
     arguments = {"num_chains": 4, "num_samples": 40, "num_warmup": 60, "thinning": 10, "progress": False}
+    arguments["moves"] = ()
     meet = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert meet.agree, meet.verdict
     assert "occupancy_0-0" in meet.z_score or "occupancy_1-0" in meet.z_score
-    arguments |= {"num_warmup": 0, "thinning": 1, "step_size": 0.005, "max_num_steps": 2}
+    arguments |= {"num_warmup": 0, "thinning": 1, "method": sampling.HMC(max_num_steps=2, step_size=0.005)}
     apart = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert not apart.agree
     assert "differ" in apart.verdict
