@@ -4,6 +4,7 @@ Activations φ have shape (…, N, P): neurons before inputs, with any leading a
 code is the set of classes that activate a neuron, kept as booleans (…, N, C) and written "1-1-0".
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np

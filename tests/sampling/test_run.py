@@ -362,8 +362,8 @@ def test_divergences_are_reported_with_their_place(small):
 
 
 def test_divergences_of_a_thinned_sample_are_added_up(small):
+    cold, leaping = small.at_temperature(1e-5), HMC(step_size=3.0)
     with pytest.warns(UserWarning, match="divergent"):
-        cold, leaping = small.at_temperature(1e-5), HMC(step_size=3.0)
         info = small_sample(cold, num_warmup=0, method=leaping, thinning=3).info
     assert info.divergences.max() == 3
 
