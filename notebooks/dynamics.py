@@ -567,7 +567,7 @@ def in_order(layer, snapshot, order_from):
 # %% tags=["hide-input"]
 at = np.linspace(0, settings.num_samples - 1, 4).astype(int)
 figures.publish(
-    figures.activation_grid,
+    figures.activation_matrix,
     "drift",
     description="Layer 1 in a fixed order loses its blocks, sorted anew it keeps them; layer 2 stays",
     activations=[
@@ -577,7 +577,7 @@ figures.publish(
     ],
     labels=deep_labels,
     row_names=["layer 1, fixed", "layer 1, sorted", "layer 2, fixed"],
-    column_names=[f"$t = {deep.times[k]:.1f}$" for k in at],
+    titles=[f"$t = {deep.times[k]:.1f}$" for k in at],
 )
 
 # %% [markdown]

@@ -47,8 +47,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import diagnostics, sample
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
 from companion import claims, figures, presets
-from experiments import atlas
-from IPython.display import HTML, Markdown
+from IPython.display import Markdown
 from myst_nb import glue
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
@@ -395,13 +394,15 @@ claims.record(
 
 # %% tags=["hide-input"]
 figures.publish(
-    figures.readout_histogram,
+    figures.densities,
     "readout_posterior",
     description="Sampled readout weights of each output as histograms under the peaks of the theory",
-    readouts=samples.readouts[:, ::10].reshape(-1, 3),
+    samples=samples.readouts[:, ::10].reshape(-1, 3).T,
     grid=grid,
     density=densities,
-    color=figures.COLORS["sigmoidal"],
+    names=[f"class {r}" for r in range(3)],
+    panels=True,
+    colors=[figures.COLORS["sigmoidal"]],
 )
 
 # %% [markdown]
@@ -438,13 +439,14 @@ claims.record(
 # %% tags=["hide-input"]
 grid = np.linspace(-4, 5, 361)
 figures.publish(
-    figures.density_comparison,
+    figures.densities,
     "preactivations",
     description="Preactivations of neurons with code 1-1-0 on class 0, samples under the theory's density",
     samples=values[:20000],
     grid=grid,
     density=sigmoidal.preactivation_density(theory, row, 0, grid),
     colors=[figures.COLORS["sigmoidal"]],
+    xlabel=r"preactivation $z$",
 )
 
 
@@ -505,15 +507,17 @@ measured, bars = np.transpose(on_line, (1, 0, 2))
 # %% tags=["hide-input"]
 drawn = curves.max(0) > 0.01
 figures.publish(
-    figures.occupancy_lines,
+    figures.curves,
     "transitions",
     description="Fractions of neurons with each code over the target of the other classes; points on lines",
-    grid=line,
-    theory=curves.T[drawn],
+    x=line,
+    values=curves.T[drawn],
     names=np.array(NAMES)[drawn],
-    positions=points,
+    sampled_x=points,
     sampled=measured.T[drawn],
-    errors=bars.T[drawn],
+    sampled_errors=bars.T[drawn],
+    xlabel=r"target of the other classes $y_-$",
+    ylabel="fraction of neurons",
 )
 
 # %% tags=["hide-input"]
@@ -570,11 +574,12 @@ fractions = {place: occupancies(run, posterior.task.labels) for place, (posterio
 predicted = {y: shares(solve(S, y)) for y in settings.targets}
 bars = np.array([[*(fractions[w, y].mean((0, 1)) for w in WAYS), predicted[y]] for y in settings.targets])
 figures.publish(
-    figures.occupancy_bars,
+    figures.bars,
     "ways",
     description="Codes of networks reached fast, slowly, planted and with recoding, beside the theory's",
-    fractions=bars,
+    values=bars,
     names=NAMES,
+    stacked=True,
     groups=[*WAYS, "theory"],
     titles=[f"$y_-$ = {y}" for y in settings.targets],
 )
@@ -720,13 +725,14 @@ if small:
     small_size = settings.exchange[0]
     small_theory = {y: shares(solve(small_size, y)) for y in settings.targets}
     figures.publish(
-        figures.occupancy_bars,
+        figures.bars,
         "ways_small",
         description="The same for networks of 16 neurons, with replica exchange: it agrees with recoding",
-        fractions=np.array(
+        values=np.array(
             [[*(found_small[w, y][0] for w in SMALL_WAYS), small_theory[y]] for y in settings.targets]
         ),
         names=NAMES,
+        stacked=True,
         groups=[*SMALL_WAYS, "theory"],
         titles=[f"$y_-$ = {y}" for y in settings.targets],
     )
@@ -871,23 +877,8 @@ claims.record(
 )
 
 # %% [markdown]
-# ### Turn the leaves yourself
-#
-# Codes, occupancies and readout densities of the theory at $P = 100$, for the targets and temperatures
-# you choose. The page carries the numbers.
-
-# %% tags=["hide-input"]
-HTML(atlas.page(leaves))
-
-# %% [markdown]
-# The atlas is data, so it is checked: solved again here, at one place, it gives the stored occupancies.
-
-# %%
-place = len(leaves["targets"]) // 2, len(leaves["temperatures"]) // 2
-y, hot = leaves["targets"][place[0]], leaves["temperatures"][place[1]]
-again = solve(int(leaves["num_inputs"]), float(y), float(hot))
-stored = leaves["occupancies"][place]
-assert np.allclose([again.occupancy(code) for code in leaves["codes"]], stored, atol=1e-4)
+# Codes, shares, densities and transitions for targets, temperatures and class ratios of your own, solved in
+# your browser: [the explorer](../book/explorer.md).
 
 # %% [markdown]
 # ## Three hidden layers

@@ -344,7 +344,7 @@ claims.record(
     control=claims.Control("500 Langevin steps", max(apart.difference.values()), apart.agree),
 )
 figures.publish(
-    figures.plot_two_ended,
+    figures.sampler_traces,
     "two_ends",
     description="Energy, training error, readouts and outliers along the runs from both ends",
     **both.arrays(("energy", "squared_error", "readout_sq_0", "num_outliers")),
@@ -655,14 +655,19 @@ times, numbers = (
     np.stack([np.pad(run[k], (0, longest - len(run[k])), mode="edge") for run in runs]) for k in (1, 2)
 )
 figures.publish(
-    figures.coarsening,
+    figures.curves,
     "coarsening",
     description="Outliers merging over logarithmic time, long after zero loss, and far sooner with moves",
-    times=times,
-    counts=numbers,
-    zero_loss=np.concatenate([zero, moved_zero, wide_zero]),
+    x=times,
+    values=numbers,
+    marks=np.concatenate([zero, moved_zero, wide_zero]),
     names=[name for name, _, _ in runs],
     colors=[figures.COLORS["relu"], figures.COLORS["samples"], figures.COLORS["non-lazy"]],
+    styles=["steps-post"],
+    scales=("log", "log"),
+    levels=[3],
+    xlabel="gradient evaluations",
+    ylabel="number of outliers",
 )
 
 # %% [markdown]
@@ -749,30 +754,32 @@ claims.record(
 # %% tags=["hide-input"]
 sampled_number = np.array([number.mean() for number, *_ in swept])
 figures.publish(
-    figures.parameter_sweep,
+    figures.curves,
     "number_of_outliers",
     description="Number of outliers, classes of each, and free directions over the target of other classes",
-    parameter=y_grid,
-    theory=[fewest, classes_each, free],
-    sampled_parameter=settings.sweep,
+    x=y_grid,
+    values=[fewest, classes_each, free],
+    sampled_x=settings.sweep,
     sampled=[sampled_number, np.full(len(swept), np.nan), np.full(len(swept), np.nan)],
-    errors=[[number.std() for number, *_ in swept], np.zeros(len(swept)), np.zeros(len(swept))],
+    sampled_errors=[[number.std() for number, *_ in swept], np.zeros(len(swept)), np.zeros(len(swept))],
     names=["number of outliers", "most classes of one", "free directions"],
-    linewidths=(4.5, 2.5, 1.2),  # they lie on each other in places
+    widths=(4.5, 2.5, 1.2),  # they lie on each other in places
+    xlabel=r"target of other classes $y_-$",
     ylabel="number",
 )
 
 # %% tags=["hide-input"]
 figures.publish(
-    figures.parameter_sweep,
+    figures.curves,
     "bulk_activations",
     description="Mean activation of the bulk on each class over the target: samples and leading-order theory",
-    parameter=y_grid,
-    theory=np.transpose([s.bulk_activations for s in scan])[:2],
-    sampled_parameter=settings.sweep,
+    x=y_grid,
+    values=np.transpose([s.bulk_activations for s in scan])[:2],
+    sampled_x=settings.sweep,
     sampled=np.transpose([mean for _, mean, _, _ in swept])[:2],
-    errors=np.transpose([error for _, _, error, _ in swept])[:2],
+    sampled_errors=np.transpose([error for _, _, error, _ in swept])[:2],
     names=["class 0", "classes 1 and 2"],
+    xlabel=r"target of other classes $y_-$",
     ylabel="bulk activation",
 )
 
@@ -956,10 +963,14 @@ claims.record(
 
 # %% tags=["hide-input"]
 figures.publish(
-    figures.layer_counts,
+    figures.bars,
     "deep_counts",
     description="Number of outliers in each layer over the seeds",
-    counts=layer_counts,
+    values=[[[np.mean(layer == n) for n in np.unique(layer_counts)] for layer in np.transpose(layer_counts)]],
+    groups=[f"layer {k}" for k in (1, 2, 3)],
+    names=[f"{n} outliers" for n in np.unique(layer_counts)],
+    stacked=True,
+    ylabel="share of the seeds",
 )
 
 # %% tags=["hide-input"]

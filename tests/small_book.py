@@ -41,9 +41,30 @@ object()
 from companion.checks import check, equal
 
 check("A1", "twice two", numbers.double(2), 4, equal(), control=("twice three", numbers.double(3)))
+check("A1", "twice one", numbers.double(1), 2, equal(), control=("twice two", numbers.double(2)))
+
+# %%
+from companion import figures
+from companion.films import publish_animation
+from companion.publish import publish
+
+publish(figures.curves, "line", caption="**Twice** is $2 x$: a line, in `code`.", x=[0, 1], values=[[0, 2]])
+publish(figures.kernel_matrices, "matrix", kernels=[[1, 0], [0, 1]], labels=[0, 1], description="Two by two")
+
+
+# %%
+def growing(frame, heights):
+    figure, axis = plt.subplots(figsize=(2, 1))
+    axis.bar([0, 1], heights[frame])
+    return figure
+
+
+publish_animation(
+    growing, "film", num_frames=2, description="Bars", caption="Bars that grow.", heights=[[1, 2], [2, 2]]
+)
 
 # %% [markdown]
-# Equation {eq}`eq-even` again.
+# Equation {eq}`eq-even` again, and {numref}`fig-even-line`, {numref}`fig-even-film`.
 """,
     "notebooks/loud.py": """\
 # %% [markdown]

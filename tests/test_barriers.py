@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes.barriers import minimum_energy_path
+from coding_schemes.barriers import Path, minimum_energy_path
 
 
 def double_well(state):
@@ -60,6 +60,12 @@ def test_an_unfinished_path_says_so():
     with pytest.warns(UserWarning, match="still moved"):
         path = minimum_energy_path(double_well, [at(-1, 0), at(1, 0)], step_size=1e-3, num_steps=20)
     assert not path.converged
+    assert path.residual > 1
+
+
+def test_barrier_is_the_largest_rise_from_any_image_before():
+    path = Path(None, np.arange(5.0), np.array([0.0, 1.0, -2.0, 2.0, 1.5]), 0.0, 0.0, 1, True)
+    assert path.barrier == 4
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ def test_codes_are_recovered_and_depend_on_the_threshold():
     activations = population(planted)
     np.testing.assert_array_equal(coding.codes(activations, LABELS), planted)
     assert not coding.codes(activations, LABELS, threshold=1.1).any()
+    near = np.array([[0.505], [0.495]]) * np.ones(12)  # a hundredth above the middle of the range, and below
+    assert coding.codes(near, LABELS).tolist() == [[True] * 3, [False] * 3]
     assert coding.code_name(planted[0]) == "1-1-0"
 
 
@@ -56,6 +58,14 @@ def test_occupancy_of_one_sample_has_binomial_errors_only():
     np.testing.assert_allclose(result.fractions, [0.75, 0.25])
     assert np.all(np.isnan(result.chain_errors))
     np.testing.assert_allclose(result.standard_errors, np.sqrt(0.75 * 0.25 / 4))
+
+
+def test_two_chains_scatter_by_half_their_difference():
+    codes = np.array([[[True]] * 3 + [[False]], [[False]] * 3 + [[True]]])[:, None]  # 3 of 4 neurons, then 1
+    result = coding.occupancy(codes)
+    np.testing.assert_allclose(result.fractions, 0.5)
+    np.testing.assert_allclose(result.chain_errors, 0.25)
+    np.testing.assert_allclose(result.standard_errors, 0.25)  # the larger: binomial it would be 0.18
 
 
 def test_sorting():
@@ -114,6 +124,16 @@ def test_outliers_stand_out_of_a_bulk_and_the_prior_has_none(width):
     assert coding.outliers(split, labels).counts.tolist() == [0, 7]
 
 
+def test_outliers_of_a_class_are_told_by_that_class_alone():
+    activations = np.ones((100, 12))
+    activations[0, LABELS == 0], activations[1, LABELS == 2] = (
+        30.0,
+        4.0,
+    )  # 16 of 115 squares: more than a tenth
+    found = coding.outliers(activations, LABELS)
+    assert [coding.code_name(code) for code in found.codes[:3]] == ["1-0-0", "0-0-1", "0-0-0"]
+
+
 def test_switch_rate_of_a_known_rate():
     rng = np.random.default_rng(5)
     flips = rng.random((4, 500, 50, 1)) < 0.02
@@ -151,6 +171,21 @@ def test_autocorrelation_time_of_an_autoregressive_series():
     assert np.median(times) == pytest.approx((1 + 0.8) / (1 - 0.8), rel=0.15)
     series[..., 0] = 1.0
     assert np.isnan(statistics.autocorrelation_time(series)[0])
+
+
+def test_error_of_a_mean_counts_autocorrelation_and_chains_that_disagree():
+    """AR(1): (1 + ρ)/(1 − ρ) times the variance of independent draws, and so the means scatter."""
+    repeats, decay, draws = 60, 0.9, 4 * 1000
+    series = autoregressive(decay, (4, 1000, repeats), seed=8)
+    mean, error = statistics.mean_and_error(series)
+    assert mean.shape == error.shape == (repeats,)
+    np.testing.assert_allclose(np.median(error), ((1 + decay) / (1 - decay) / draws) ** 0.5, rtol=0.15)
+    assert np.square(mean / error).mean() == pytest.approx(1, abs=4 * (2 / repeats) ** 0.5)
+    white = statistics.mean_and_error(autoregressive(0.0, (4, 1000, repeats), seed=9))[1]
+    np.testing.assert_allclose(np.median(white), draws**-0.5, rtol=0.1)
+    # chains frozen one standard deviation apart know the mean as well as four draws do, not 4,000
+    apart = statistics.mean_and_error(series[..., :1] * 0.05 + np.arange(4.0)[:, None, None])[1]
+    assert apart[0] > 0.5 * np.arange(4.0).std(ddof=1) / 2
 
 
 def test_autocorrelation_and_order_parameter_from_restored_to_frozen():
@@ -238,6 +273,17 @@ def test_code_agreement_and_chance():
     assert flipped.entries == pytest.approx(2 / 3)
 
 
+def test_generalization_error_splits_into_mean_and_variance():
+    rng = np.random.default_rng(3)
+    targets = rng.standard_normal((50, 3))
+    samples = targets + 0.5 + rng.standard_normal((40, 50, 3)) * np.array([0.1, 0.2, 0.3])
+    error = coding.generalization_error(samples.mean(0), samples.var(0), targets)
+    np.testing.assert_allclose(error.total, np.square(samples - targets).mean((0, 1)))
+    np.testing.assert_allclose(error.mean_error, np.square(samples.mean(0) - targets).mean(0))
+    shared = coding.generalization_error(targets, np.full(50, 0.2), targets)
+    np.testing.assert_allclose(shared.total, 0.2)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -248,6 +294,9 @@ def test_code_agreement_and_chance():
         (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), interval=0), "interval"),
         (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), confidence=1), "confidence"),
         (lambda: coding.outliers(np.ones((3, 12)), LABELS, share=0), "share"),
+        (lambda: coding.generalization_error(np.ones((3, 2)), 0.0, np.ones((2, 2))), "targets"),
+        (lambda: coding.generalization_error(np.ones((3, 2)), -1.0, np.ones((3, 2))), "variance"),
+        (lambda: coding.generalization_error(np.ones((3, 2)), np.ones(2), np.ones((3, 2))), "variance"),
         (lambda: statistics.autocorrelation(np.ones((2, 5, 3, 1)), 5), "max_lag"),
         (lambda: statistics.permutation_order(np.ones((2, 5, 3))), "chains, samples, N, d"),
         (lambda: coding.neural_collapse(np.ones((3, 4)), np.zeros(4, int)), "two"),
@@ -316,6 +365,8 @@ def test_ks_test_counts_independent_draws():
         agreement = statistics.ks_test(values, stats.norm.cdf)
         assert agreement.pvalue > 0.01
         assert 0.7 * independent < agreement.num_independent < 1.3 * independent
+    slow = statistics.ks_test(autoregressive(0.8, (2, 400, 100), seed=1), stats.norm.cdf)
+    assert slow.num_independent == pytest.approx(2 * 400 * 100 / 9, rel=0.2)  # (1 + ρ)/(1 − ρ) = 9
     assert statistics.ks_test(fresh, stats.norm(0.1).cdf).pvalue < 1e-6
     assert statistics.ks_test(frozen, stats.norm(scale=3).cdf).pvalue < 1e-6
     with pytest.raises(ValueError, match="values: got shape"):

@@ -4,6 +4,7 @@ Activations φ have shape (…, N, P): neurons before inputs, with any leading a
 code is the set of classes that activate a neuron, kept as booleans (…, N, C) and written "1-1-0".
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -53,8 +54,8 @@ def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_T
     Args:
         activations: φ, shape (…, N, P).
         labels: classes of the inputs, shape (P,).
-        threshold: a class is in the code if ⟨φ_i⟩_c > threshold; ½ suits the sigmoidal nonlinearity, for
-            ReLU see `outliers`.
+        threshold: a class is in the code if ⟨φ_i⟩_c > threshold; ½ suits the sigmoidal nonlinearity,
+            `coding.threshold` gives that of others; for ReLU see `outliers`.
 
     Returns:
         Booleans, shape (…, N, C).
@@ -62,6 +63,24 @@ def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_T
     Source: paper A, "Coding schemes in sigmoidal networks"; the threshold is this book's.
     """
     return class_means(activations, labels) > threshold
+
+
+def threshold(phi: Callable[..., ArrayLike]) -> float:
+    """The mean activation above which a class is in a neuron's code: the middle of a bounded φ's range.
+
+    Args:
+        phi: a bounded elementwise function, ½ for the sigmoidal one, 0 for tanh and erf.
+
+    Returns:
+        (inf φ + sup φ)/2.
+
+    Raises:
+        ValueError: φ is not bounded; for those see `outliers`.
+    """
+    values = np.asarray(phi(np.concatenate([[-1e6, -1e4], np.linspace(-20, 20, 2001), [1e4, 1e6]])))
+    if not np.max(np.abs(values)) < 1e3:
+        raise ValueError(f"phi: got {phi}, which is not bounded, so it has no middle; see coding.outliers")
+    return 0.5 * float(values.min()) + 0.5 * float(values.max())
 
 
 def code_name(code: ArrayLike) -> str:
@@ -570,6 +589,57 @@ def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgre
     length = which.max() + 1
     chance = np.bincount(training, minlength=length) @ np.bincount(test, minlength=length) / training.size**2
     return CodeAgreement(float(agree.all(axis=-1).mean()), float(agree.mean()), float(chance))
+
+
+class GeneralizationError(NamedTuple):
+    """Expected squared test error of one network, output by output.
+
+    Attributes:
+        mean_error: squared error of the mean predictor, shape (m,).
+        variance: variance of the predictor, shape (m,).
+        total: their sum ε_r, shape (m,).
+    """
+
+    mean_error: np.ndarray
+    variance: np.ndarray
+    total: np.ndarray
+
+
+def generalization_error(mean: ArrayLike, variance: ArrayLike, targets: ArrayLike) -> GeneralizationError:
+    """Generalization error of every output, averaged over test inputs: the book's one definition.
+
+        ε_r = (1/P*) Σ_μ { [y_μ^r − ⟨f_r(x_μ)⟩]² + Var f_r(x_μ) }
+
+    There is no factor ½. For the error on one class of inputs, pass that class's rows.
+
+    Args:
+        mean: mean predictor ⟨f⟩, shape (P*, m), from a theory or averaged over samples.
+        variance: its variance, shape (P*, m), (P*,) if the same for all outputs, or a number.
+        targets: y, shape (P*, m).
+
+    Returns:
+        A GeneralizationError.
+
+    Raises:
+        ValueError: the shapes do not fit, or a variance is negative.
+
+    Source: paper A, "Generalization", bias–variance decomposition and ε_r.
+    """
+    mean, targets = np.asarray(mean, dtype=float), np.asarray(targets, dtype=float)
+    variances = np.asarray(variance, dtype=float)
+    if mean.ndim != 2 or mean.shape != targets.shape:
+        raise ValueError(f"mean, targets: got shapes {mean.shape} and {targets.shape}, need (P*, m) twice")
+    if variances.shape not in ((), mean.shape[:1], mean.shape):
+        raise ValueError(
+            f"variance: got shape {variances.shape}, needs {mean.shape}, {mean.shape[:1]} or a number"
+        )
+    if np.any(variances < 0):
+        raise ValueError(f"variance: got {variances.min():g}, needs values of at least 0")
+    if variances.ndim == 1:
+        variances = variances[:, None]
+    mean_error = np.square(mean - targets).mean(axis=0)
+    average_variance = np.broadcast_to(variances, mean.shape).mean(axis=0)
+    return GeneralizationError(mean_error, average_variance, mean_error + average_variance)
 
 
 def _doubly_centered(kernel: np.ndarray) -> np.ndarray:

@@ -108,13 +108,12 @@ def sampled(
     assert predictions is not None
     last = jax.tree.map(lambda leaf: leaf[0], samples.final)
     phi = network.phi
-    mean_error = np.square(test_targets - predictions.mean).mean(axis=0)
-    variance = predictions.variance.mean(axis=0)
+    error = coding.generalization_error(predictions.mean, predictions.variance, test_targets)
     response = posterior.predict(jax.random.fold_in(key, 1), last, test_inputs)
     return Sampled(
-        error=mean_error + variance,
-        mean_error=mean_error,
-        variance=variance,
+        error=error.total,
+        mean_error=error.mean_error,
+        variance=error.variance,
         predictor=predictions.mean,
         kernel=np.asarray(predictions.kernel),
         training_activations=np.asarray(phi(posterior.preactivations(last)[-1])),
@@ -185,15 +184,11 @@ def predicted(task: Task, nonlinearity: str, temperature: float) -> Predicted:
     return Predicted(np.square(targets - predictor).mean(axis=0), predictor, kernel, solution)
 
 
-def gaussian_process_error(
-    task: Task, nonlinearity: str, temperature: float
-) -> gaussian_process.GeneralizationError:
+def gaussian_process_error(task: Task, nonlinearity: str, temperature: float) -> coding.GeneralizationError:
     """Error of the infinitely wide lazy network: squared error of its mean, and its variance."""
     inputs, _, targets = held_out(task)
     process = gaussian_process.solve(task, nonlinearity, temperature=temperature)
-    return gaussian_process.generalization_error(
-        process.predict(inputs), process.predictor_variance(inputs), targets
-    )
+    return coding.generalization_error(process.predict(inputs), process.predictor_variance(inputs), targets)
 
 
 def planted(solution: mean_field.Solution, posterior: Posterior) -> Weights:

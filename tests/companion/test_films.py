@@ -6,7 +6,7 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from companion import films
+from companion import films, formats, publish
 
 
 def bars(frame, heights):
@@ -21,7 +21,7 @@ HEIGHTS = np.array([[1.0, 2.0], [2.0, 1.0], [1.5, 1.5]])
 @pytest.fixture
 def shown(monkeypatch):
     bundles = []
-    monkeypatch.setattr(films, "display", lambda bundle, raw: bundles.append(bundle))
+    monkeypatch.setattr(publish, "display", lambda bundle, raw: bundles.append(bundle))
     return bundles
 
 
@@ -29,10 +29,9 @@ def test_page_holds_all_frames_and_a_still(shown):
     films.publish_animation(bars, "bars", num_frames=3, still=1, description="two <bars>", heights=HEIGHTS)
     (bundle,) = shown
     page = bundle["text/html"]
-    frames = re.findall(r'"(iVBOR[^"]*)"', page)
+    frames = re.findall(r'"data:image/png;base64,(iVBOR[^"]*)"', page.partition("const frames")[2])
     assert len(set(frames)) == 3
     assert all(base64.b64decode(frame).startswith(b"\x89PNG") for frame in frames)
-    assert bundle["image/png"] == frames[1]
     assert f"base64,{frames[1]}" in page
     assert 'alt="two &lt;bars&gt;"' in page
     assert "<button" in page
@@ -47,7 +46,22 @@ def test_arrays_and_code_draw_the_still(shown, monkeypatch, tmp_path):
     with np.load(next(tmp_path.rglob("bars.npz"))) as stored:
         assert stored["frame"] == 1
         np.testing.assert_array_equal(stored["heights"], HEIGHTS)
-    assert "bars.npz" in shown[0]["text/html"]
+    frames = sorted(path.name for path in tmp_path.glob("bars-frames/*"))
+    assert frames == ["000.png", "001.png"]
+    assert (tmp_path / "bars.png").read_bytes() == (tmp_path / "bars-frames/001.png").read_bytes()
+
+
+def test_page_of_the_book_takes_the_frames_from_files_beside_it(shown, monkeypatch, tmp_path):
+    monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path))
+    monkeypatch.setenv("CODING_SCHEMES_CHAPTER", "dynamics")
+    films.publish_animation(bars, "bars", num_frames=2, description="", caption="Bars.", heights=HEIGHTS)
+    figure = shown[0][formats.FIGURE_TYPE]
+    assert (figure["file"], figure["caption"]) == ("bars.png", "Bars.")
+    assert (
+        '["../downloads/dynamics/bars-frames/000.png", "../downloads/dynamics/bars-frames/001.png"]'
+        in figure["page"]
+    )
+    assert "base64" not in figure["page"]
 
 
 @pytest.mark.parametrize(("change", "name"), [({"name": "a b"}, "name"), ({"still": 3}, "still")])

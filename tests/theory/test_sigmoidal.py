@@ -138,6 +138,21 @@ def test_residual_is_temperature_times_dual_field(temperature):
         np.testing.assert_allclose(residual, temperature * solution.dual_field[c], atol=1e-6)
 
 
+def test_energy_is_the_mean_of_u_per_neuron():
+    """½ T Σ n_c t_c² + ½ ⟨a²⟩/σ_a² + ½ Σ_c n_c ⟨z²⟩_c, one output and unequal classes, by sums over grids."""
+    solution = sigmoidal.solve(classes(40, [[1.0], [0.2]], (0.75, 0.25)), 0.05)
+    counts, field = np.array([30.0, 10.0]), solution.dual_field[:, 0]
+    a, z = np.linspace(-4, 4, 2001), np.linspace(-10, 10, 801)
+    phi, prior = 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2)), norm.pdf(z) * (z[1] - z[0])
+    tilted = np.exp(a[:, None, None] * field[:, None] * phi) * prior
+    exponent = -20 * a**2 + np.log(tilted.sum(2)) @ counts
+    weights = np.exp(exponent - exponent.max())
+    weights /= weights.sum()
+    squares = weights @ (tilted @ z**2 / tilted.sum(2))
+    expected = 0.5 * (0.05 * counts @ field**2 + 40 * weights @ a**2 + counts @ squares)
+    assert solution.energy == pytest.approx(expected, rel=1e-5)
+
+
 def test_laplace_approaches_quadrature_as_one_over_p():
     errors = []
     for num_inputs in (200, 800):
@@ -197,6 +212,12 @@ def test_odd_nonlinearity_has_mirrored_codes():
     np.testing.assert_allclose(solution.probabilities, 0.5, atol=1e-6)
     custom = sigmoidal.solve(classes(200, [[1.0], [-1.0]], (0.5, 0.5)), 0.01, nonlinearity=jnp.tanh)
     np.testing.assert_allclose(custom.dual_field, solution.dual_field)
+
+
+def test_spread_of_the_readouts_counts_every_code_by_its_neurons(four_codes):
+    p, a = four_codes.probabilities, four_codes.readouts
+    pairs = np.sum((a[:, None] - a) ** 2, axis=2)
+    assert four_codes.readout_spread == pytest.approx(0.5 * p @ pairs @ p)
 
 
 # --- restricted schemes -------------------------------------------------------------------------
@@ -471,6 +492,7 @@ def test_phase_diagram_agrees_with_single_solves():
             alone = sigmoidal.solve(task, temperature, class_targets=target)
             np.testing.assert_allclose(diagram.free_energy[k, j], alone.free_energy, atol=1e-6)
             assert diagram.num_peaks[k, j] == alone.num_peaks()
-            assert diagram.training_error[k, j] > 0
+            error = np.sum(alone.training_residual**2, axis=1) @ [0.5, 0.25, 0.25]
+            assert diagram.training_error[k, j] == pytest.approx(error, rel=1e-4)
     assert np.all(diagram.num_peaks[:, 1] == 1)
     assert np.all(diagram.num_peaks[:, 0] > 1)

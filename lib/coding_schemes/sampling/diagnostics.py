@@ -11,7 +11,8 @@ from jax import Array
 from coding_schemes import coding, statistics
 from coding_schemes.networks import is_bounded
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling.run import FROZEN, Samples, sample
+from coding_schemes.sampling.results import FROZEN, Samples
+from coding_schemes.sampling.run import sample
 
 #: Thresholds of the verdict: R-hat as Vehtari et al. (2021) advise for rank-normalised R-hat, with room
 #: for the few hundred samples of a chapter; ESS so that a mean is known to a tenth of a standard deviation.
@@ -103,7 +104,7 @@ def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]
         return series
     activations = np.asarray(network.phi(jnp.asarray(samples.preactivations[-1])))
     if is_bounded(network.phi):
-        neuron_codes = coding.codes(activations, task.labels)
+        neuron_codes = coding.codes(activations, task.labels, coding.threshold(network.phi))
         for code in np.unique(neuron_codes.reshape(-1, neuron_codes.shape[-1]), axis=0):
             fraction = np.all(neuron_codes == code, axis=-1).mean(-1)
             series[f"occupancy_{coding.code_name(code)}"] = fraction

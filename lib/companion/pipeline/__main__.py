@@ -1,21 +1,27 @@
 """Commands of the pipeline; the Makefile and the Snakefile call them."""
 
 import argparse
+import errno
 import fcntl
 import functools
 import http.server
 import os
+import re
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from companion.pipeline.progress import Display, Progress, duration
+from companion.pipeline.progress import Display, Progress, duration, step_times
 from companion.pipeline.project import BUILD, BuildError, Project
 
 PAGES = "pages"  # name of the job that builds the pages
+_BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
+_OF_MAKE = ("NAME", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS")  # settings of the Makefile itself
 
 
 def main() -> int:
@@ -23,8 +29,8 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         arguments.command(arguments)
-    except BuildError as error:
-        print(f"\n{error}", file=sys.stderr)
+    except (BuildError, OSError) as error:
+        print(f"\n{_message(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ninterrupted; run the same command to go on", file=sys.stderr)
@@ -36,25 +42,46 @@ def build(arguments: argparse.Namespace) -> None:
     """Bring the whole book up to date: run what changed, build the pages."""
     project = Project(Path.cwd(), arguments.preset)
     page = project.html / "index.html"
-    if project.pages_stamp.exists():
-        print(f"Nothing has changed.\n{page}")
-        return
     started = time.time()
     with _only_one(project.build / ".lock", "Another build of this book"):
-        waiting = [chapter.name for chapter in project.chapters if not chapter.notebook.exists()]
+        for finding in project.discard_damaged():
+            print(finding)
+        if project.pages_stamp.exists():
+            print(f"Nothing has changed.\n{page}")
+            return
+        waiting = [chapter.name for chapter in project.chapters if not chapter.finished]
         print(f"Chapters to run: {', '.join(waiting) or 'none'}; then the pages.", flush=True)
         cores = os.cpu_count() or 1
         log = project.build / "snakemake.log"
         command = [sys.executable, "-m", "snakemake", "--profile", "profiles/default", "--cores", str(cores)]
         command += ["--nolock", "--config", f"preset={project.preset}"]  # the lock is taken above
         with log.open("w") as output, Display(project.build, [*waiting, PAGES], cores) as display:
-            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
+            environment = os.environ | {_BUILDER: str(os.getpid())}
+            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        if done.returncode < 0:
+            killed = signal.Signals(-done.returncode).name
+            raise BuildError(
+                f"The scheduler was killed by {killed}. Run it again; finished chapters are kept."
+            )
         if done.returncode:
-            if Project(project.root, project.preset).pages_digest != project.pages_digest:
+            if Project(project.root, project.preset).pages_made_from != project.pages_made_from:
                 raise BuildError("Sources were edited while the book was being built; run it again.")
-            reasons = display.failures() or [log.read_text()[-3000:]]
+            reasons = display.failures() or [f"Snakemake stopped; the end of {log}:", log.read_text()[-3000:]]
             raise BuildError("The build has failed.\n\n" + "\n\n".join(reasons))
     print(f"The book is built, in {duration(time.time() - started)}. Open\n{page}")
+
+
+def plan(arguments: argparse.Namespace) -> None:
+    """Say what a build would make again, and why."""
+    project = Project(Path.cwd(), arguments.preset)
+    reasons = project.plan()
+    width = max(map(len, reasons))
+    for name, reason in reasons.items():
+        times = step_times(project.build / "durations" / f"{name}.json").values()
+        took = f" ({duration(sum(times))} last time)" if reason and times else ""
+        print(f"{name:{width}}  {'again' + took + ': ' + reason if reason else 'up to date'}")
+    if reasons[PAGES] == "" and any(reasons.values()):
+        print(f"{PAGES:{width}}  again, as a chapter is")
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -85,13 +112,15 @@ def chapter(arguments: argparse.Namespace) -> None:
     from companion.pipeline import execution
 
     given = dict(_assignment(text) for text in arguments.parameters)
+    if arguments.typed:
+        given |= _typed(os.environ)
     project = Project(Path.cwd(), given.get("preset", arguments.preset))
     source = project.source(arguments.name)
     parameters = execution.parse_parameters(source, {"preset": project.preset} | given)
     reruns = project.root / BUILD / "reruns"
     run = project.chapter(arguments.name, parameters, reruns)
     with _only_one(reruns / f".{run.folder.name}.lock", f"The chapter {run.name} with these parameters"):
-        if not run.notebook.exists():
+        if not run.finished:
             with Display(reruns, [run.name], 1), _reported(reruns, run.name) as progress:
                 execution.run(project, run, parameters, progress)
     print(f"{run.name} with {', '.join(f'{name}={value!r}' for name, value in parameters.items())}:")
@@ -104,7 +133,7 @@ def accept_verdicts(arguments: argparse.Namespace) -> None:
 
     project = Project(Path.cwd(), arguments.preset)
     for chapter in project.chapters:
-        if not chapter.notebook.exists():
+        if not chapter.finished:
             print(f"{chapter.name} has not run from the present sources at this preset; its verdicts stay.")
     print(f"Written to {scoreboard.accept_verdicts(project)}; look at the change before committing it.")
 
@@ -138,6 +167,7 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     command(build)
+    command(plan)
     command(pages)
     command(accept_verdicts)
     command(execute).add_argument("name")
@@ -146,6 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     rerun = command(chapter)
     rerun.add_argument("name")
     rerun.add_argument("parameters", nargs="*", metavar="name=value")
+    rerun.add_argument("--typed", action="store_true", help="take parameters typed after make, too")
     return parser
 
 
@@ -156,15 +187,58 @@ def _assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _typed(environment: Mapping[str, str]) -> dict[str, str]:
+    """Parameters typed after `make`, which hands them on in MAKEFLAGS, escaped, and through no shell."""
+    words = re.findall(r"(?:\\.|\S)+", environment.get("MAKEFLAGS", ""))
+    pairs = [word.partition("=") for word in words if re.match(r"[A-Za-z_]\w*=", word)]
+    given = {name: re.sub(r"\\(.)", r"\1", value).replace("$$", "$") for name, _, value in pairs}
+    seed = {"seed": environment["SEED"]} if environment.get("SEED") else {}
+    return seed | {name: value for name, value in given.items() if name not in _OF_MAKE}
+
+
+def _message(error: Exception) -> str:
+    """What the reader can do about it."""
+    if not isinstance(error, OSError):
+        return str(error)
+    advice = {
+        errno.ENOSPC: "The disk is full. Nothing that was finished is lost; make room and run it again.",
+        errno.EROFS: "This folder cannot be written to; use a copy of the repository that can.",
+        errno.EACCES: "This may not be written or read by you; use a copy of the repository of your own.",
+        errno.EADDRINUSE: "The port is in use; choose another: make serve PORT=8001",
+    }
+    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}. " + advice.get(
+        error.errno or 0, "Run the same command again once that is mended."
+    )
+
+
 @contextmanager
 def _reported(build: Path, name: str) -> Iterator[Progress]:
     """Progress of a job whose failure is left where the build command finds it."""
+    _end_with_the_build()
     progress = Progress(build, name)
     try:
         yield progress
-    except BuildError as error:
-        progress.fail(str(error))
+    except (BuildError, OSError) as error:
+        with suppress(OSError):
+            progress.fail(f"{name}: {_message(error)}" if isinstance(error, OSError) else str(error))
         raise
+
+
+def _end_with_the_build() -> None:
+    """End this job when the build that started it is gone, killed perhaps: another may take its place."""
+    builder = int(os.environ.get(_BUILDER, 0))
+
+    def watch() -> None:
+        with suppress(ProcessLookupError):
+            while True:
+                os.kill(builder, 0)
+                time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does: takes the kernel down and cleans up
+        time.sleep(20)
+        os._exit(1)
+
+    if builder:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Run one chapter with its parameters and leave its executed notebook, whole or not at all."""
 
 import ast
+import logging
 import os
 import re
 import shutil
@@ -13,14 +14,15 @@ os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # this environment's kernel before 
 
 import jupytext
 import nbformat
+import papermill
 from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
-from papermill.parameterize import parameterize_notebook
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
+from companion.pipeline import manifest
 from companion.pipeline.progress import Progress
-from companion.pipeline.project import BUILD, BuildError, Chapter, Project
+from companion.pipeline.project import BUILD, MANIFEST, BuildError, Chapter, Project
 
 THREADS_PER_CHAPTER = 2  # fixed, whatever the machine: sums over threads must not depend on it
 
@@ -28,6 +30,11 @@ _INJECTED = "injected-parameters"  # papermill's tag of the cell it adds
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _LIB = Path(__file__).parents[2]
+_IGNORED_WARNINGS = (
+    "IProgress not found",  # tqdm would rather have a widget
+    "Error reading persistent compilation cache entry",  # cut short by a kill; it is compiled again
+    "Error writing persistent compilation cache entry",  # a full disk; it will be compiled again
+)
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -62,6 +69,45 @@ def parse_parameters(source: Path, given: dict[str, str]) -> dict[str, Any]:
     return values
 
 
+class Engine(papermill.engines.Engine):
+    """Papermill's engine for chapters: an environment of its own, a kernel on files, progress by cell."""
+
+    @classmethod
+    def execute_managed_notebook(
+        cls,
+        nb_man: papermill.engines.NotebookExecutionManager,
+        kernel_name: str,
+        *,
+        folder: Path,
+        environment: dict[str, str],
+        progress: Progress,
+        numbers: dict[str, int],
+        **_: Any,
+    ) -> None:
+        """Run all cells of `nb_man.nb` with `folder` as the working directory; called by papermill."""
+        # On ports, two kernels may pick the same one
+        with tempfile.TemporaryDirectory(prefix="book-") as sockets:
+            PapermillNotebookClient(
+                nb_man,
+                timeout=None,
+                kernel_name=kernel_name,
+                record_timing=False,
+                coalesce_streams=True,
+                config=Config(KernelManager={"transport": "ipc", "ip": f"{sockets}/kernel"}),
+                resources={"metadata": {"path": str(folder)}},
+                on_cell_execute=lambda cell, cell_index: progress.cell(
+                    numbers.get(cell["id"], progress.current)
+                ),
+                on_cell_executed=lambda cell, cell_index, execute_reply: progress.cell_done(),
+            ).execute(env=environment)
+
+
+papermill.engines.papermill_engines.register("chapters", Engine)
+logging.getLogger("papermill").setLevel(
+    logging.ERROR
+)  # it warns of parameters whose annotation it cannot read
+
+
 def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress: Progress) -> None:
     """Run a chapter in a fresh kernel and move its results into place when all of it has succeeded.
 
@@ -69,34 +115,32 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
         BuildError: If a cell fails; names the chapter and the cell and gives the error.
     """
     notebook = prepare(chapter, parameters)
-    code_cells = [
-        cell for cell in notebook.cells if cell.cell_type == "code" and _INJECTED not in _tags(cell)
-    ]
-    number = {cell["id"]: index for index, cell in enumerate(code_cells)}
+    code_cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     chapter.folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{chapter.folder.name}-", dir=chapter.folder.parent))
     (partial / "artifacts").mkdir()
     progress.begin([cell.source for cell in code_cells])
-    sockets = tempfile.TemporaryDirectory(prefix="book-")  # on ports, two kernels may pick the same one
-    client = NotebookClient(
-        notebook,
-        timeout=None,
-        kernel_name=NATIVE_KERNEL_NAME,
-        record_timing=False,
-        coalesce_streams=True,
-        config=Config(KernelManager={"transport": "ipc", "ip": f"{sockets.name}/kernel"}),
-        resources={"metadata": {"path": str(chapter.source.parent)}},
-        on_cell_execute=lambda cell, cell_index: progress.cell(number.get(cell["id"], progress.current)),
-        on_cell_executed=lambda cell, cell_index, execute_reply: progress.cell_done(),
-    )
     try:
-        with sockets:
-            client.execute(env=_environment(project, chapter, partial / "artifacts"))
-        normalise(notebook, chapter.name, project.root)
-        nbformat.write(notebook, partial / chapter.notebook.name)
+        executed = papermill.execute_notebook(
+            notebook,
+            None,  # written below, once it is normalised
+            parameters,
+            engine_name="chapters",
+            progress_bar=False,
+            folder=chapter.source.parent,
+            environment=_environment(project, chapter, partial / "artifacts"),
+            progress=progress,
+            numbers={cell["id"]: index for index, cell in enumerate(code_cells)},
+        )
+        if any(o.output_type == "error" for cell in executed.cells for o in cell.get("outputs", [])):
+            # papermill takes sys.exit() for an end like any other
+            raise PapermillExecutionError(0, 0, "", "SystemExit", "a chapter runs to its last cell", [])
+        normalise(executed, chapter.name, project.root)
+        nbformat.write(executed, partial / chapter.notebook.name)
+        manifest.seal(partial / MANIFEST, partial, chapter.made_from)
         shutil.rmtree(chapter.folder, ignore_errors=True)
         os.replace(partial, chapter.folder)
-    except (CellExecutionError, RuntimeError) as error:  # the second: the kernel died or did not start
+    except (PapermillExecutionError, RuntimeError) as error:  # the second: the kernel died or did not start
         raise BuildError(_failure(chapter, code_cells, progress.current, error)) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -104,7 +148,7 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
 
 
 def prepare(chapter: Chapter, parameters: dict[str, Any]) -> nbformat.NotebookNode:
-    """The chapter as a notebook, its parameters put in, ready to run."""
+    """The chapter as a notebook, ready for papermill to put the parameters in and run it."""
     notebook = jupytext.read(chapter.source)
     unknown = sorted(set(parameters) - set(_parameters(notebook, chapter.source)))
     if unknown:
@@ -115,20 +159,13 @@ def prepare(chapter: Chapter, parameters: dict[str, Any]) -> nbformat.NotebookNo
         "language": "python",
     }
     notebook.metadata.pop("jupytext", None)
-    notebook.metadata["papermill"] = {}
-    for cell in notebook.cells:
-        cell.metadata.setdefault("tags", [])  # papermill looks for them
-    notebook = parameterize_notebook(notebook, parameters)
-    del notebook.metadata["papermill"]
     for index, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{index:03d}"
-        if _INJECTED in _tags(cell):
-            cell.metadata["tags"].append("remove-cell")
     return notebook
 
 
 def normalise(notebook: nbformat.NotebookNode, name: str, root: Path) -> None:
-    """Take out what differs from run to run or place to place: addresses, random identifiers, the root."""
+    """Take out what differs from run to run or place to place: times, addresses, identifiers, the root."""
     seen: dict[str, str] = {}
 
     def fixed(match: re.Match[str]) -> str:
@@ -138,7 +175,12 @@ def normalise(notebook: nbformat.NotebookNode, name: str, root: Path) -> None:
     def clean(text: str) -> str:
         return _UUID.sub(fixed, _ADDRESS.sub("", text.replace(f"{root}/", "")))
 
-    for cell in notebook.cells:
+    notebook.metadata.pop("papermill")
+    for index, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{index:03d}"
+        del cell.metadata["papermill"]
+        if _INJECTED in _tags(cell):
+            cell.metadata["tags"].append("remove-cell")
         for output in cell.get("outputs", []):
             if output.output_type == "stream":
                 output.text = clean(output.text)
@@ -201,7 +243,7 @@ def _environment(project: Project, chapter: Chapter, artifacts: Path) -> dict[st
         "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(project.root / "lib"), str(_LIB)))),
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
-        "PYTHONWARNINGS": "ignore:IProgress not found",  # tqdm would rather have a widget
+        "PYTHONWARNINGS": ",".join(f"ignore:{message}" for message in _IGNORED_WARNINGS),
         "IPYTHONDIR": str(build / "ipython"),
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "MPLCONFIGDIR": str(build / "matplotlib"),
@@ -210,6 +252,9 @@ def _environment(project: Project, chapter: Chapter, artifacts: Path) -> dict[st
         "NPROC": threads,  # size of XLA's thread pool on a CPU
         "OMP_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
+        # Programs compiled before are read back, whatever seed they were compiled for
+        "JAX_COMPILATION_CACHE_DIR": str(build / "jax-cache" / chapter.name),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # chapters may share a GPU
         "CODING_SCHEMES_CHAPTER": chapter.name,
         "CODING_SCHEMES_ARTIFACTS": str(artifacts),
@@ -223,13 +268,10 @@ def _failure(
     first = next((line for line in source.splitlines() if line.strip()), "")
     lines = chapter.source.read_text(encoding="utf-8").splitlines()
     line = next((number for number, text in enumerate(lines, 1) if text == first), None)
-    if isinstance(error, CellExecutionError):
-        reason = f"{error.ename}: {error.evalue}"
-        outputs = code_cells[current].outputs
-        detail = "\n".join(line for o in outputs if o.output_type == "error" for line in o.traceback)
+    if isinstance(error, PapermillExecutionError):
+        reason, detail = f"{error.ename}: {error.evalue}", "\n".join(error.traceback)
     else:
-        reason = f"the kernel did not start, or was killed (out of memory?): {error}"
-        detail = source
+        reason, detail = f"the kernel did not start, or was killed (out of memory?): {error}", source
     place = f"cell {current + 1} of {len(code_cells)}" + (f" (line {line})" if line else "")
     text = f"{chapter.name}: {place} of {chapter.source.name} failed: {reason}\n\n{detail}"
     return _ANSI.sub("", text).rstrip()

@@ -36,7 +36,7 @@ class Progress:
     def begin(self, sources: Iterable[str]) -> None:
         """Start, with the sources of all steps to come."""
         self._steps = [_key(source) for source in sources]
-        earlier = _load(self._times_path)
+        earlier = step_times(self._times_path)
         self._state = {
             "state": "running",
             "started": time.time(),
@@ -103,8 +103,13 @@ class Display:
             print("\r\x1b[2K", end="", flush=True)
 
     def failures(self) -> list[str]:
-        """Messages of the jobs that failed."""
-        return [state["message"] for state in self._states().values() if state.get("state") == "failed"]
+        """Messages of the jobs that failed, or ended without a word; for when all have ended."""
+        messages = {
+            name: state.get("message") or f"{name}: killed while it ran (out of memory?)"
+            for name, state in self._states().items()
+            if state.get("state") in ("failed", "running")
+        }
+        return list(messages.values())
 
     def _watch(self) -> None:
         while not self._stop.wait(LOOK_EVERY_S):
@@ -145,7 +150,7 @@ class Display:
             elif state:
                 one = 0.0
             else:
-                times = _load(self._build / "durations" / f"{name}.json")
+                times = step_times(self._build / "durations" / f"{name}.json")
                 one = sum(times.values()) if times else None
             if one is None:
                 return None
@@ -185,8 +190,15 @@ def _key(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
+def step_times(path: Path) -> dict[str, float]:
+    """Seconds that each step of a job took; steps whose entry is spoiled are left out."""
+    found = _load(path).items()
+    return {step: seconds for step, seconds in found if isinstance(seconds, int | float) and seconds >= 0}
+
+
 def _load(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}

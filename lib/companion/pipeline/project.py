@@ -9,15 +9,19 @@ import functools
 import hashlib
 import json
 import platform
+import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from companion.pipeline import manifest
 from companion.presets import PRESETS
 
 BUILD = "_build"
+MANIFEST = "manifest.json"
+DIGITS = 12  # of a digest in a folder's name
 _PIPELINE = Path(__file__).parent
 
 
@@ -33,12 +37,14 @@ class Chapter:
         name: File name without its ending.
         source: The py:percent file.
         dependencies: The modules and data files it uses, itself included.
-        folder: Where its results lie, named by the digest of all it is made from.
+        made_from: Digest or value of all it is made from, by name.
+        folder: Where its results lie, named by the digest of all that.
     """
 
     name: str
     source: Path
     dependencies: tuple[Path, ...]
+    made_from: dict[str, str]
     folder: Path
 
     @property
@@ -50,6 +56,22 @@ class Chapter:
     def artifacts(self) -> Path:
         """The arrays and drawing codes that the chapter published."""
         return self.folder / "artifacts"
+
+    @property
+    def manifest(self) -> Path:
+        """What the results were made from, and the digest of each file."""
+        return self.folder / MANIFEST
+
+    @property
+    def finished(self) -> bool:
+        """Whether the results are there, whole."""
+        return not manifest.damage(self.manifest, self.folder)
+
+    @property
+    def damaged(self) -> list[str]:
+        """Files of the results that are missing or altered; none where there are no results at all."""
+        some = self.folder.is_dir() and any(self.folder.iterdir())
+        return manifest.damage(self.manifest, self.folder) if some else []
 
 
 @dataclass(frozen=True)
@@ -98,35 +120,66 @@ class Project:
         """One chapter run with given parameters; its results lie in a folder of `parent`."""
         source = self.source(name)
         dependencies = (source, *self.imported(source))
-        digest = self.digest(
-            dependencies, json.dumps(parameters, sort_keys=True), (_PIPELINE / "execution.py").read_text()
-        )
-        return Chapter(name, source, dependencies, parent / f"{name}-{digest}")
+        values = {f"parameter {key}": repr(value) for key, value in sorted(parameters.items())}
+        made_from = self._ingredients([*dependencies, _PIPELINE / "execution.py"]) | values
+        return Chapter(name, source, dependencies, made_from, parent / f"{name}-{_digest(made_from)}")
 
     @functools.cached_property
-    def pages_digest(self) -> str:
-        """Digest of everything the pages are made from."""
+    def pages_made_from(self) -> dict[str, str]:
+        """Digest of everything the pages are made from, by name."""
         written = [*(self.root / "book").rglob("*"), *(self.root / "benchmarks/results").rglob("*")]
         prose = [path for path in written if path.is_file()]
         config = [self.root / "_config.yml", self.root / "_toc.yml"]
         library = (self.root / "lib").rglob("*.py")
-        notebooks = "".join(chapter.folder.name for chapter in self.chapters)
-        return self.digest(sorted({*prose, *config, *library, *_PIPELINE.glob("*.py")}), notebooks)
+        notebooks = {f"chapter {chapter.name}": chapter.folder.name for chapter in self.chapters}
+        return self._ingredients(sorted({*prose, *config, *library, *_PIPELINE.glob("*.py")})) | notebooks
 
     @property
     def pages_stamp(self) -> Path:
         """Exists when the pages in `html` are made from exactly the present sources."""
-        return self.build / f"html-{self.pages_digest}.done"
+        return self.build / f"html-{_digest(self.pages_made_from)}.json"
 
-    def digest(self, files: Iterable[Path], *texts: str) -> str:
-        """Digest of files (names and contents), texts, the lock and the Python version."""
-        state = hashlib.sha256()
-        interpreter = f"{sys.version_info[:2]} {platform.system()} {platform.machine()}"
-        for text in (interpreter, *texts):
-            state.update(text.encode() + b"\0")
+    def discard_damaged(self) -> list[str]:
+        """Delete results that are not what they were when they were finished, so that they are made anew.
+
+        Returns:
+            What was found, in words.
+        """
+        found = []
+        for chapter in self.chapters:
+            if lost := chapter.damaged:
+                shutil.rmtree(chapter.folder)
+                found.append(f"{chapter.name}: {_few(lost)} damaged; it is run again")
+        if self.pages_stamp.exists():
+            lost = manifest.damage(self.pages_stamp, self.html)
+            if lost or found:
+                self.pages_stamp.unlink()
+            if lost:
+                found.append(f"pages: {_few(lost)} missing or damaged; they are built again")
+        return found
+
+    def plan(self) -> dict[str, str]:
+        """What a build would make again, and why: a reason by name, empty where nothing is to be done."""
+        reasons = {}
+        for chapter in self.chapters:
+            lost = chapter.damaged
+            reasons[chapter.name] = f"{_few(lost)} damaged" if lost else ""
+            if not lost and not chapter.finished:
+                earlier = chapter.folder.parent.glob(f"{chapter.name}-{'[0-9a-f]' * DIGITS}/{MANIFEST}")
+                reasons[chapter.name] = _why(earlier, chapter.made_from)
+        if not self.pages_stamp.exists():
+            reasons["pages"] = _why(self.build.glob("html-*.json"), self.pages_made_from)
+        else:
+            lost = manifest.damage(self.pages_stamp, self.html)
+            reasons["pages"] = f"{_few(lost)} missing or damaged" if lost else ""
+        return reasons
+
+    def _ingredients(self, files: Iterable[Path]) -> dict[str, str]:
+        """Digests of files, of the lock, and the Python version, by name."""
+        found = {"Python": f"{sys.version_info[:2]} {platform.system()} {platform.machine()}"}
         for path in (*files, self.root / "requirements.lock"):
-            state.update(f"{self._relative(path)}\0{self._content(path)}\0".encode())
-        return state.hexdigest()[:12]
+            found[self._relative(path)] = self._content(path)
+        return found
 
     def imported(self, source: Path) -> list[Path]:
         """Library files that a Python file imports, directly or not, and the data they read."""
@@ -169,11 +222,28 @@ class Project:
 
     def _content(self, path: Path) -> str:
         if path not in self._contents:
-            self._contents[path] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+            self._contents[path] = manifest.digest(path)
         return self._contents[path]
 
-    def _relative(self, path: Path) -> Path:
-        return path.relative_to(self.root) if path.is_relative_to(self.root) else Path(path.name)
+    def _relative(self, path: Path) -> str:
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else path.name
+
+
+def _digest(made_from: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:DIGITS]
+
+
+def _why(earlier: Iterable[Path], now: dict[str, str]) -> str:
+    """What changed since the latest of the results made before."""
+    latest = max(earlier, key=lambda path: path.stat().st_mtime, default=None)
+    if latest is None:
+        return "nothing made yet"
+    return _few(manifest.changes(manifest.made_from(latest), now), 5) or "its result is gone"
+
+
+def _few(names: list[str], shown: int = 3) -> str:
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def _parse(path: Path) -> ast.Module:

@@ -72,7 +72,7 @@ def rows(project: Project) -> list[Row]:
     claims = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for chapter in project.chapters:
-        for record in claim_records(chapter.notebook) if chapter.notebook.exists() else ():
+        for record in claim_records(chapter.notebook) if chapter.finished else ():
             found.setdefault(record["id"], []).append((chapter.name, record))
     unknown = sorted(set(found) - {claim["id"] for claim in claims})
     if unknown:
@@ -127,7 +127,7 @@ def accept_verdicts(project: Project) -> Path:
     path = project.root / "book" / "verdicts.yml"
     recorded = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
     before = recorded.get(project.preset) or {}
-    executed = {chapter.name for chapter in project.chapters if chapter.notebook.exists()}
+    executed = {chapter.name for chapter in project.chapters if chapter.finished}
     table = rows(project)
     found = {
         row.claim["id"]: row.verdict if row.chapter in executed else before.get(row.claim["id"], "not yet")

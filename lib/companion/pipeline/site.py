@@ -1,8 +1,10 @@
 """Assemble executed chapters and prose into one tree, and build the pages from it."""
 
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.parse
@@ -10,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import plotly
 import yaml
 
-from companion.formats import CHECK_TYPE
-from companion.pipeline import scoreboard
+from companion.formats import CHECK_TYPE, FIGURE_TYPE
+from companion.pipeline import manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
-_PLOTLY = "plotly.min.js"
 
 
 def build(project: Project) -> Path:
@@ -29,21 +29,25 @@ def build(project: Project) -> Path:
         The page to open.
 
     Raises:
-        BuildError: If a verdict differs from the one on record, or the book has a warning.
+        BuildError: If a chapter's results are damaged, a verdict differs from the one on record, or the book
+            has a warning.
     """
+    for chapter in project.chapters:
+        if not chapter.finished:
+            raise BuildError(f"the results of {chapter.name} are missing or damaged; run make book")
     table = scoreboard.rows(project)
     scoreboard.check_verdicts(project, table)
     site = assemble(project, table)
     fresh = _sphinx(project, site)
     _add_downloads(project, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
-    shutil.rmtree(project.html, ignore_errors=True)
-    for stamp in project.build.glob("html-*.done"):
+    for stamp in project.build.glob("html-*.json"):  # first, so that a death from here on is noticed
         stamp.unlink()
+    shutil.rmtree(project.html, ignore_errors=True)
     fresh.rename(project.html)
     shutil.rmtree(project.build / "pages")
     _forget_old_runs(project)
-    project.pages_stamp.touch()
+    manifest.seal(project.pages_stamp, project.html, project.pages_made_from)
     return project.html / "index.html"
 
 
@@ -60,14 +64,12 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     generated.mkdir()
     (generated / "scoreboard.md").write_text(scoreboard.page(table, project.preset), encoding="utf-8")
     (site / "notebooks").mkdir()
-    needs_plotly = False
     for chapter in project.chapters:
         text = chapter.notebook.read_text(encoding="utf-8")
-        needs_plotly = needs_plotly or _PLOTLY in text
-        notebook = _plain_numbers(_with_links(nbformat.reads(text, as_version=4), chapter.name, project))
+        shutil.copytree(chapter.artifacts, site / "notebooks" / "figures" / chapter.name)
+        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name)
+        notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
-    if needs_plotly:
-        shutil.copy(Path(plotly.__file__).parent / "package_data" / _PLOTLY, site / "book" / "_static")
     return site
 
 
@@ -96,6 +98,47 @@ def repository(project: Project) -> str | None:
     """Address of the repository, set in one place: ``repository: url`` of ``_config.yml``."""
     config = yaml.safe_load((project.root / "_config.yml").read_text(encoding="utf-8"))
     return ((config.get("repository") or {}).get("url") or "").rstrip("/") or None
+
+
+def _with_figures(notebook: Any, chapter: str) -> Any:
+    """The notebook with its published figures as the page's own: numbered, images as files beside it."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if figure := output.get("data", {}).get(FIGURE_TYPE):
+                output.data = nbformat.NotebookNode({"text/markdown": _figure(figure, chapter)})
+    return notebook
+
+
+def _figure(figure: dict[str, Any], chapter: str) -> str:
+    """A published figure in MyST; one without a caption has no number."""
+    name = figure["name"]
+    files = f"../downloads/{chapter}/{name}"
+    links = (
+        f'<p class="figure-downloads">Download: <a href="{files}.npz" download>arrays (npz)</a>, '
+        f'<a href="{files}.py" download>drawing code (py)</a></p>'
+    )
+    caption = " ".join(figure["caption"].split())
+    directive = "figure" if caption else "image"
+    options = {
+        "alt": json.dumps(figure["description"], ensure_ascii=False),
+        "width": f"{figure['width']}px",
+        "loading": "lazy",
+        "class" if directive == "image" else "figclass": "published-figure",
+        **({"name": f"fig-{chapter}-{name}".replace("_", "-")} if caption else {}),
+    }
+    lines = [f":{key}: {value}" for key, value in options.items()]
+    inside, outside = ([caption, "", links], []) if caption else ([], ["", links])
+    fence = "`" * 12  # longer than any in a caption
+    block = [
+        f"{fence}{{{directive}}} figures/{chapter}/{figure['file']}",
+        *lines,
+        "",
+        *inside,
+        fence,
+        *outside,
+    ]
+    player = [f"{fence}{{raw}} html", figure["page"], fence] if figure["page"] else []
+    return "\n".join([*block, "", *player])
 
 
 def _plain_numbers(notebook: Any) -> Any:
@@ -168,6 +211,10 @@ def _sphinx(project: Project, site: Path) -> Path:
     )
     log = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
     (project.build / "pages.log").write_text(log, encoding="utf-8")
+    if done.returncode < 0:
+        raise BuildError(
+            f"the page builder was killed by {signal.Signals(-done.returncode).name} (out of memory?)"
+        )
     if done.returncode:
         lines = [line.replace(f"{site}/", "") for line in log.splitlines()]
         reasons = [line for line in lines if re.search(r"WARNING|ERROR|Error:|CRITICAL", line)] or lines[-30:]
