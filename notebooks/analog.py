@@ -13,11 +13,11 @@
 # %% [markdown]
 # # Analog coding: linear networks
 #
-# **At a glance.** In a linear network every neuron takes part in coding every class; what differs from neuron
-# to neuron is only how strongly and in what mixture. The readout weights are one Gaussian cloud, activations
-# are a linear image of them, and there are no groups, no thresholds, no specialists: the **analog** scheme
-# {cite:p}`vanmeegen2025`. It is the one scheme whose theory closes with pen and paper at every depth, and
-# here also at finite width, so the samplers of this book are held against exact results.
+# **At a glance.** In a linear network every neuron takes part in coding every class; what differs from
+# neuron to neuron is only how strongly and in what mixture. The readout weights are one Gaussian cloud,
+# activations are a linear image of them, and there are no groups, no thresholds, no specialists: the
+# **analog** scheme {cite:p}`vanmeegen2025`. It is the one scheme whose theory closes with pen and paper at
+# every depth, and here also at finite width, so the samplers of this book are held against exact results.
 #
 # *Did not come out:* nothing of what is asked here. *Needs:* the [primer](../book/primer.md). *Reading:* 9
 # minutes.
@@ -42,7 +42,6 @@ from coding_schemes.sampling import convergence, sample
 from coding_schemes.theory import linear
 from companion import figures, presets
 from companion.checks import above, absolute, check, p_value, standard_errors
-from companion.publish import publish
 from experiments import analog
 from experiments.runs import Run, draw
 from myst_nb import glue
@@ -63,8 +62,8 @@ glue("T", T, display=False)
 
 # %% [markdown]
 # The toy task has orthogonal inputs and three classes with a half, a quarter and a quarter of them; targets
-# are 1 for an input's own class and 0 for the others. We draw the weights of a network with one hidden layer
-# from the posterior ([how](../book/samplers.md)), $N = P =$ {glue:text}`N`, $T =$ {glue:text}`T`.
+# are 1 for an input's own class and 0 for the others. We draw the weights of a network with one hidden
+# layer from the posterior ([how](../book/samplers.md)), $N = P =$ {glue:text}`N`, $T =$ {glue:text}`T`.
 
 # %%
 task = tasks.toy(N, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0, y_minus=0.0, seed=seed)
@@ -79,12 +78,12 @@ print(found.verdict)
 # %% tags=["hide-input"]
 readouts, activations = samples.readouts[0, -1], samples.activations()[0, -1]
 order = coding.sort_by_activity(activations)
-publish(
+figures.publish(
     figures.network_sample,
     "one_network",
-    caption="One sampled linear network. Neurons, sorted by their mean squared activity, fade out gradually: "
-    "the three blocks of inputs can be told apart in each row, more clearly the stronger the row, but no line "
-    "parts neurons that code from neurons that do not. Outputs (bottom) sit on the targets. "
+    caption="One sampled linear network. Neurons, sorted by their mean squared activity, fade out "
+    "gradually: the three blocks of inputs can be told apart in each row, more clearly the stronger the row, "
+    "but no line parts neurons that code from neurons that do not. Outputs (bottom) sit on the targets. "
     f"N = P = {N}, T = {T}. Paper A, Fig. 2a.",
     readouts=readouts[order],
     activations=activations[order],
@@ -98,10 +97,11 @@ publish(
 #
 # **Question.** How are readouts and activations distributed, and how do they belong together?
 #
-# In the notation of the [primer](../book/primer.md), readouts $a_i \in \mathbb{R}^m$ have the prior variance
-# $\sigma_a^2 = P^{-1/L}$, preactivations $z_i^\ell \in \mathbb{R}^P$ belong to neuron $i$ of layer $\ell$,
-# outputs are $f = \tfrac1N \sum_i z_i^L a_i^\top$, $K_0$ is the input kernel and $Y \in \mathbb{R}^{P\times
-# m}$ holds the targets. At the saddle point neurons are independent, each with the density
+# In the notation of the [primer](../book/primer.md), readouts $a_i \in \mathbb{R}^m$ have the prior
+# variance $\sigma_a^2 = P^{-1/L}$, preactivations $z_i^\ell \in \mathbb{R}^P$ belong to neuron $i$ of layer
+# $\ell$, outputs are $f = \tfrac1N \sum_i z_i^L a_i^\top$, $K_0$ is the input kernel and $Y \in
+# \mathbb{R}^{P\times m}$ holds the targets. At the saddle point neurons are independent, each with the
+# density
 #
 # $$
 # P(a, z) \;\propto\; \mathcal N(a;\, 0, \sigma_a^2)\; \mathcal N(z;\, 0, K_0)\; e^{a^\top t^\top z},
@@ -115,25 +115,26 @@ publish(
 # z \mid a \;\sim\; \mathcal N\bigl(K_0 t\, a,\; K_0\bigr).
 # $$ (eq-analog-conditional)
 #
-# The mean predictor has to fit, $Y - K_0 t\,U = T\,t$. For $T \to 0$ this gives $t = K_0^{-1} Y U^{-1}$, and
-# with {eq}`eq-analog-conditional` $U/\sigma_a^2 - 1 = U^{-1} Y^\top K_0^{-1} Y$. The overlap $Y^\top K_0^{-1}
-# Y$ grows with $P$ while $U$ should not: that is what $\sigma_a^2 = 1/P$ achieves. The 1 is then negligible,
-# and $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$.
+# The mean predictor has to fit, $Y - K_0 t\,U = T\,t$. For $T \to 0$ this gives $t = K_0^{-1} Y U^{-1}$,
+# and with {eq}`eq-analog-conditional` $U/\sigma_a^2 - 1 = U^{-1} Y^\top K_0^{-1} Y$. The overlap $Y^\top
+# K_0^{-1} Y$ grows with $P$ while $U$ should not: that is what $\sigma_a^2 = 1/P$ achieves. The 1 is then
+# negligible, and $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$.
 #
 # ### The readouts are one Gaussian cloud
 
 # %% tags=["hide-input"]
 U = theory.readout_covariance
 grid = np.linspace(-4, 4, 201) * np.sqrt(U.max())
-publish(
-    figures.readout_histogram,
+figures.publish(
+    figures.densities,
     "readout_posterior",
     caption="Readout weights of each output are Gaussian with the covariance of the theory. Bars: samples; "
     f"lines: theory at the same N = P = {N}, T = {T}. Paper A, Figs 2a and 4a.",
-    readouts=samples.readouts[:, ::20].reshape(-1, 3),
+    samples=samples.readouts[:, ::20].reshape(-1, 3).T,
     grid=grid,
     density=stats.norm.pdf(grid, scale=np.sqrt(np.diag(U))[:, None]),
-    color=figures.COLORS["linear"],
+    names=[f"output {r}" for r in range(3)],
+    panels=True,
 )
 
 
@@ -170,10 +171,10 @@ shallow = Run(posterior, samples, found)
 check_readouts(shallow, theory, theory.readout_variance * np.eye(3), "the prior")
 
 # %% [markdown]
-# Paper A's closed form, $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$, neglects terms of relative order $1/P$: here it
-# gives $U_{00} =$ {glue:text}`closed:.3f`, the exact saddle at our $T$ and $P$ {glue:text}`saddle:.3f`, with its
-# correction for finite width {glue:text}`finite:.4f`; the samples have {glue:text}`sampled:.4f` ±
-# {glue:text}`sampled_error:.4f`.
+# Paper A's closed form, $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$, neglects terms of relative order $1/P$:
+# here it gives $U_{00} =$ {glue:text}`closed:.3f`, the exact saddle at our $T$ and $P$
+# {glue:text}`saddle:.3f`, with its correction for finite width {glue:text}`finite:.4f`; the samples have
+# {glue:text}`sampled:.4f` ± {glue:text}`sampled_error:.4f`.
 
 # %% tags=["hide-input"]
 mean, error = statistics.mean_and_error(analog.readout_gram(shallow)[..., 0])
@@ -187,8 +188,9 @@ glue("sampled_error", float(error), display=False)
 # ### Activations follow the readouts
 #
 # Equation {eq}`eq-analog-conditional` says that the activations of a neuron are a fixed linear map of its
-# readouts plus noise with the *prior's* covariance. At $T\to0$ and large $P$ the map is $Y U^{-1}$: a neuron
-# with a large readout for a class responds to this class. We regress sampled activations on sampled readouts.
+# readouts plus noise with the *prior's* covariance. At $T\to0$ and large $P$ the map is $Y U^{-1}$: a
+# neuron with a large readout for a class responds to this class. We regress sampled activations on sampled
+# readouts.
 
 # %%
 regression = analog.regress(shallow)
@@ -197,18 +199,21 @@ expected = coding.class_means(theory.feature_slopes.T, task.labels).T
 residual, residual_errors = statistics.mean_and_error(regression.residual_covariance)
 
 # %% tags=["hide-input"]
-publish(
-    figures.scatter,
+figures.publish(
+    figures.curves,
     "slopes",
-    caption="Activations follow readouts as the theory says. Each point is the response of all neurons to one "
-    "of the three classes per unit of one of the three readouts: samples with standard errors against theory. "
+    caption="Activations follow readouts as the theory says. Each point is the response to one of the "
+    "three classes per unit of one of the three readouts: samples with standard errors against theory. "
     f"N = P = {N}, T = {T}. Paper A, text after Fig. 2.",
-    x=expected.ravel(),
-    y=slopes.ravel(),
-    y_error=slope_errors.ravel(),
+    x=[expected.min(), expected.max()],
+    values=[[expected.min(), expected.max()]],
+    names=["theory"],
+    colors=[figures.COLORS["linear"]],
+    sampled_x=expected.ravel(),
+    sampled=[slopes.ravel()],
+    sampled_errors=[slope_errors.ravel()],
     xlabel="slope, theory",
     ylabel="slope, samples",
-    color=figures.COLORS["linear"],
 )
 shuffled = np.random.default_rng(seed).permutation(N)
 check(
@@ -257,14 +262,14 @@ norms = {
         seed,
         store=("readouts",),
         **counts,
-    )  # fmt: skip
+    )
     for depth in settings.norms
     for scaled in (True, False)
 }
 
 # %% tags=["hide-input"]
 fits = {pair: each.power_law for pair, each in norms.items()}
-publish(
+figures.publish(
     figures.scaling_plot,
     "readout_norm",
     caption="Squared readout norm per neuron: flat with the prior variance scaled, growing without. Markers: "
@@ -298,11 +303,11 @@ for depth in settings.norms:
 #
 # **Question.** What do the lower layers learn?
 #
-# In deeper networks let $A_\ell$ be the Gram matrix, $m\times m$, of what multiplies layer $\ell$ from above:
-# $A_L = \tfrac1N a^\top a$, and each $A_{\ell-1}$ is a Wishart draw around $A_\ell$, since the weights between
-# are Gaussian. The targets see only the end of this chain, $Y$ has covariance $\tfrac1N (K_0 \otimes A_1 + T)$.
-# Making the chain's posterior stationary forces it to be geometric, $A_\ell = \sigma_a^2 H^{L-\ell+1}$ with one
-# unknown matrix $H$:
+# In deeper networks let $A_\ell$ be the Gram matrix, $m\times m$, of what multiplies layer $\ell$ from
+# above: $A_L = \tfrac1N a^\top a$, and each $A_{\ell-1}$ is a Wishart draw around $A_\ell$, since the
+# weights between are Gaussian. The targets see only the end of this chain, $Y$ has covariance $\tfrac1N
+# (K_0 \otimes A_1 + T)$. Making the chain's posterior stationary forces it to be geometric, $A_\ell =
+# \sigma_a^2 H^{L-\ell+1}$ with one unknown matrix $H$:
 #
 # $$
 # \begin{aligned}
@@ -312,19 +317,19 @@ for depth in settings.norms:
 # \end{aligned}
 # $$ (eq-analog-saddle)
 #
-# with $\lambda_i$ the eigenvalues of $K_0$. Without the sum, which is of relative order $1/P$ at $N = P$, and for
-# $T\to0$ and large $P$, these are the formulas of {cite:t}`vanmeegen2025`,
+# with $\lambda_i$ the eigenvalues of $K_0$. Without the sum, which is of relative order $1/P$ at $N = P$,
+# and for $T\to0$ and large $P$, these are the formulas of {cite:t}`vanmeegen2025`,
 #
 # $$
 # U^{L+1} = \sigma_a^{2L}\, Y^\top K_0^{-1} Y, \qquad
 # K_\ell = K_0 + \sigma_a^{2(L-\ell)}\, Y\, U^{-(L-\ell+1)}\, Y^\top .
 # $$ (eq-analog-closed)
 #
-# The learned part of $K_\ell$ has the rank of $Y$ and the strength $P^{-(1-\ell/L)}$: hardly anything in the
-# first layer, order one in the last. The chain itself has only $L m(m+1)/2$ numbers, so that its averages can
-# also be taken *exactly* at finite $N$, without a saddle point (`theory.wishart_chain`; the papers do not).
-# Deeper networks have a larger gain $\sigma_a^2 H^L$ from field to output, and reach the same residual at a
-# higher temperature: we sample $L = 2$ at $10\,T$ and $L = 3$ at $20\,T$.
+# The learned part of $K_\ell$ has the rank of $Y$ and the strength $P^{-(1-\ell/L)}$: hardly anything in
+# the first layer, order one in the last. The chain itself has only $L m(m+1)/2$ numbers, so that its
+# averages can also be taken *exactly* at finite $N$, without a saddle point (`theory.wishart_chain`; the
+# papers do not). Deeper networks have a larger gain $\sigma_a^2 H^L$ from field to output, and reach the
+# same residual at a higher temperature: we sample $L = 2$ at $10\,T$ and $L = 3$ at $20\,T$.
 
 # %%
 two = draw(jax.random.fold_in(key, 22), task, Network(2, N, "linear"), 10 * T, store=("readouts",), **counts)
@@ -345,7 +350,7 @@ averaged = {
     for run in (three, of_figure)
 }
 predicted = linear.solve(of_figure.posterior.task, 3, 20 * T, width=N)
-publish(
+figures.publish(
     figures.kernel_matrices,
     "kernels_by_layer",
     caption="Class blocks emerge with depth. Kernels of layers 1 to 3, averaged over samples (above) and "
@@ -357,7 +362,7 @@ publish(
 )
 
 # %% tags=["hide-input"]
-publish(
+figures.publish(
     figures.scaling_plot,
     "learned_strengths",
     caption="What one entry of the kernel inside a class learns, layer by layer, approaches the power laws "
@@ -373,7 +378,7 @@ publish(
     ],
     theory=(grown.exact.T - 1) / grown.counts,
     names=[f"layer {layer}" for layer in (1, 2, 3)],
-    colors=figures.LAYER_COLORS[:3],
+    colors=("#9ECAE1", "#4292C6", "#084594"),
     xlabel="training inputs $P = N$",
     ylabel="learned entry",
 )
@@ -412,7 +417,7 @@ for run, name in ((three, "y₋ = 0"), (of_figure, "y₋ = −1/2")):
     rank = np.linalg.matrix_rank(run.posterior.task.targets)
     check(
         "A7",
-        f"eigenvalue {rank} over eigenvalue {rank + 1} of the learned kernel, feature layer, {name} (rank of Y: {rank})",
+        f"eigenvalue {rank} over {rank + 1} of the learned kernel, feature layer, {name}, rank of Y {rank}",
         eigenvalues[rank - 1] / eigenvalues[rank],
         above(5),
         control=(f"eigenvalue {rank + 1} over {rank + 2}", eigenvalues[rank] / eigenvalues[rank + 1]),
@@ -432,5 +437,6 @@ for run, name in ((three, "y₋ = 0"), (of_figure, "y₋ = −1/2")):
 #   differently. What they buy is a smaller variance, which is shown on digits in
 #   [the chapter on generalization](generalization.py).
 #
-# **Limits.** Exact averages need $N > m + 1$ and a Gaussian prior; for $L \ge 2$ and small targets or high $T$
-# the saddle-point equation has a second, unlearned solution, and we follow the one that connects to $T \to 0$.
+# **Limits.** Exact averages need $N > m + 1$ and a Gaussian prior; for $L \ge 2$ and small targets or high
+# $T$ the saddle-point equation has a second, unlearned solution, and we follow the one that connects to $T
+# \to 0$.

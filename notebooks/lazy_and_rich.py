@@ -13,11 +13,11 @@
 # %% [markdown]
 # # Lazy and rich: when features are learned, and what kernels miss
 #
-# **At a glance.** Three networks with different nonlinearities solve the same task. Their kernels, which say
-# how alike any two inputs look to the network, come out alike; their neurons do not. All neurons of the
-# linear network carry the difference between the classes a little, all sigmoidal neurons carry it alike, and
-# of the ReLU neurons two do it alone. Whether a network learns such features at all is decided by one factor
-# in front of its readout.
+# **At a glance.** Three networks with different nonlinearities solve the same task. Their kernels, which
+# say how alike any two inputs look to the network, come out alike; their neurons do not. All neurons of the
+# linear network carry the difference between the classes a little, all sigmoidal neurons carry it alike,
+# and of the ReLU neurons two do it alone. Whether a network learns such features at all is decided by one
+# factor in front of its readout.
 #
 # *Did not come out:* nothing of what is asked here; the limits are at the end. *Needs:* the
 # [primer](../book/primer.md). *Reading:* 10 minutes.
@@ -40,7 +40,6 @@ from coding_schemes.networks import Network
 from coding_schemes.theory import linear
 from companion import figures, presets
 from companion.checks import above, absolute, below, between, check, standard_errors
-from companion.publish import publish
 from experiments import lazy_and_rich
 from experiments.lazy_and_rich import SCALINGS, SCHEMES
 from experiments.runs import draw
@@ -73,7 +72,7 @@ phi = {s: {name: run.samples.activations() for name, run in each.items()} for s,
 rich = phi["non-lazy"]
 
 # %% tags=["hide-input"]
-publish(
+figures.publish(
     figures.kernels_and_neurons,
     "kernels_and_neurons",
     caption=f"The kernels of three networks that learned one task are alike (above); their neurons are not "
@@ -99,9 +98,9 @@ publish(
 # $$ (eq-lazy-output)
 #
 # If the components of both vectors are of order one, their norms are of order $\sqrt N$. The task wants
-# $f_\mu = y_\mu$, of order one. In the lazy case the cosine then has to be of order $1/\sqrt N$: that is what
-# two *random* vectors have, and a slight bias among random features suffices. In the non-lazy case it has to
-# be of order one: features must be *aligned* with the readout, which means that they were learned.
+# $f_\mu = y_\mu$, of order one. In the lazy case the cosine then has to be of order $1/\sqrt N$: that is
+# what two *random* vectors have, and a slight bias among random features suffices. In the non-lazy case it
+# has to be of order one: features must be *aligned* with the readout, which means that they were learned.
 #
 # Everything hinges on "if the components are of order one". With the non-lazy scaling, readout variance
 # $\sigma_a^2$ and temperature $T$, the posterior of the [primer](../book/primer.md) has the energy
@@ -112,18 +111,18 @@ publish(
 # $$ (eq-lazy-energy)
 #
 # Put $a = \sqrt N\, a'$: with $\sigma_a^2 = N$ and the temperature $N T$ this *is* the lazy network with
-# $\sigma_{a'} = 1$ at temperature $T$. A network that may grow its readouts by a factor $\sqrt N$ undoes the
-# non-lazy scaling; the readout variance $\sigma_a^2 = 1/P$ of our non-lazy networks prevents it.
+# $\sigma_{a'} = 1$ at temperature $T$. A network that may grow its readouts by a factor $\sqrt N$ undoes
+# the non-lazy scaling; the readout variance $\sigma_a^2 = 1/P$ of our non-lazy networks prevents it.
 
 # %% [markdown]
 # ## Experiment: one task, two scalings
 #
 # Inputs are orthogonal, labels are drawn at random, targets are $\pm1$: nothing but the labels can be
-# learned. Networks are drawn from the posterior ([how](../book/samplers.md)) in either scaling and at several
-# widths, $N = P$ up to {glue:text}`N`, $T =$ {glue:text}`T`. Of each we keep the mean cosine
-# $\langle y_\mu \cos\theta_\mu\rangle$ between features and readout, and how much the kernel
-# $K_{\mu\nu} = \frac1N \sum_i \phi(z_{i\mu})\phi(z_{i\nu})$ has learned. Before learning it has the mean
-# $K^{\rm prior}$, known in closed form {cite:p}`lee2018deep`; with targets $\pm 1$ the task's trace in it is
+# learned. Networks are drawn from the posterior ([how](../book/samplers.md)) in either scaling and at
+# several widths, $N = P$ up to {glue:text}`N`, $T =$ {glue:text}`T`. Of each we keep the mean cosine
+# $\langle y_\mu \cos\theta_\mu\rangle$ between features and readout, and how much the kernel $K_{\mu\nu} =
+# \frac1N \sum_i \phi(z_{i\mu})\phi(z_{i\nu})$ has learned. Before learning it has the mean $K^{\rm prior}$,
+# known in closed form {cite:p}`lee2018deep`; with targets $\pm 1$ the task's trace in it is
 #
 # $$
 # c = \frac{1}{P(P-1)} \sum_{\mu \ne \nu} y_\mu y_\nu \big(K - K^{\rm prior}\big)_{\mu\nu} ,
@@ -149,9 +148,11 @@ scans = {
 
 # %% tags=["hide-input"]
 figures_of = {"sizes": sizes, "names": [f"{scheme}, {scaling}" for scheme, scaling in scans]}
-figures_of |= {"colors": [figures.shade(*pair) for pair in scans], "xlabel": "width $N = P$"}
+GREYS = dict(zip(SCHEMES, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
+figures_of |= {"colors": [GREYS[s] if how == "lazy" else figures.COLORS[s] for s, how in scans]}
+figures_of |= {"xlabel": "width $N = P$"}
 cosine = {pair: scan.exponent("cosine") for pair, scan in scans.items()}
-publish(
+figures.publish(
     figures.scaling_plot,
     "angles",
     caption="Features and readout stay aligned at any width in non-lazy networks (color), and only as far as "
@@ -194,9 +195,9 @@ compare("A1", "cosine", cosine, {"non-lazy": 0.0, "lazy": -0.5}, 0.1)
 # %% [markdown]
 # ### What the kernel learns
 #
-# The learned entry $c$ stays in non-lazy networks and vanishes as $1/N$ in lazy ones. For linear networks the
-# saddle point of the [next chapter](analog.py) predicts its value at every width, without a free parameter;
-# lazy and non-lazy are two cases of one formula.
+# The learned entry $c$ stays in non-lazy networks and vanishes as $1/N$ in lazy ones. For linear networks
+# the saddle point of the [next chapter](analog.py) predicts its value at every width, without a free
+# parameter; lazy and non-lazy are two cases of one formula.
 
 # %% tags=["hide-input"]
 entry = {pair: scan.exponent("entry") for pair, scan in scans.items()}
@@ -204,7 +205,7 @@ predicted = {
     scaling: np.array([lazy_and_rich.predicted_entry(size, scaling, T, seed) for size in sizes])
     for scaling in SCALINGS
 }
-publish(
+figures.publish(
     figures.scaling_plot,
     "learned_kernel",
     caption="What the kernel learns stays of order one in non-lazy networks (color) and vanishes as 1/N in "
@@ -238,13 +239,13 @@ for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
 # %% [markdown]
 # ## Same kernel, different neurons
 #
-# The rich kernels of {numref}`kernels_and_neurons` differ by a constant, which says nothing about classes.
-# Remove it, subtract the prior, and measure the cosine between what two networks have learned:
-# {glue:text}`alignment_rich:.2f` for the least similar pair, {glue:text}`alignment_lazy:.2f` for lazy
-# networks, whose kernels hold little but noise beyond the prior.
+# The rich kernels of {numref}`fig-lazy-and-rich-kernels-and-neurons` differ by a constant, which says
+# nothing about classes. Remove it, subtract the prior, and measure the cosine between what two networks
+# have learned: {glue:text}`alignment_rich:.2f` for the least similar pair, {glue:text}`alignment_lazy:.2f`
+# for lazy networks, whose kernels hold little but noise beyond the prior.
 #
-# The neurons are another matter. With $d_i$ the difference of a neuron's mean activations on the two classes,
-# the *participation ratio* is the fraction of neurons that carry the difference,
+# The neurons are another matter. With $d_i$ the difference of a neuron's mean activations on the two
+# classes, the *participation ratio* is the fraction of neurons that carry the difference,
 #
 # $$
 # \rho = \frac{\big(\sum_i d_i^2\big)^2}{N \sum_i d_i^4} =
@@ -292,10 +293,10 @@ for k, (scheme, range_) in enumerate(zip(SCHEMES, (between(0.2, 0.5), above(0.6)
 # %% [markdown]
 # ## A kernel does not see the code
 #
-# That the kernels agree is no accident of these three networks. Take the sigmoidal network and rotate neuron
-# space, $\phi \to O\phi$ and $a \to O a$ with a random orthogonal matrix $O$. Kernel and outputs stay what
-# they were, number by number; the code is gone. The rotated activations are no longer values that the
-# nonlinearity could take, and this is the point: *the nonlinearity chooses the axes*, and a theory that
+# That the kernels agree is no accident of these three networks. Take the sigmoidal network and rotate
+# neuron space, $\phi \to O\phi$ and $a \to O a$ with a random orthogonal matrix $O$. Kernel and outputs
+# stay what they were, number by number; the code is gone. The rotated activations are no longer values that
+# the nonlinearity could take, and this is the point: *the nonlinearity chooses the axes*, and a theory that
 # follows kernels alone has averaged the axes out. The symmetry that remains is that of renaming neurons.
 
 # %%
@@ -306,7 +307,7 @@ change = np.abs(rotated.T @ rotated - redundant.T @ redundant).max() / N
 
 # %% tags=["hide-input"]
 share = [coding.participation(phi, task.labels) for phi in (redundant, rotated, renamed)]
-publish(
+figures.publish(
     figures.activation_matrix,
     "rotated",
     caption=f"A rotation of neuron space leaves the kernel as it is (largest change {change:.0e}) and "
@@ -329,12 +330,12 @@ check(
 # ## Neural collapse: what is true of it here
 #
 # Networks trained far beyond zero error often show *neural collapse* {cite:p}`papyan2020prevalence`: all
-# inputs of a class end in one point of feature space (NC1), and the class means, centered, form an equiangular
-# tight frame (NC2), the corners of a regular simplex. For the networks of this book the second holds and the
-# first does not. Class means always contain noise, and with classes of equal size the means of pure noise are
-# equidistant, too: in an *untrained* network they pass for a frame. So we take the means of one half of each
-# class against those of the other half, whose noise is independent: in a frame their cosines are 1 for one
-# class and $-1/(C-1)$ for two; for noise they are 0.
+# inputs of a class end in one point of feature space (NC1), and the class means, centered, form an
+# equiangular tight frame (NC2), the corners of a regular simplex. For the networks of this book the second
+# holds and the first does not. Class means always contain noise, and with classes of equal size the means
+# of pure noise are equidistant, too: in an *untrained* network they pass for a frame. So we take the means
+# of one half of each class against those of the other half, whose noise is independent: in a frame their
+# cosines are 1 for one class and $-1/(C-1)$ for two; for noise they are 0.
 
 # %%
 equal = lazy_and_rich.three_classes(3 * round(N / 3), (1 / 3, 1 / 3, 1 / 3), seed)
@@ -347,7 +348,7 @@ simplex = 1.5 * np.eye(3) - 0.5
 noise = {s: lazy_and_rich.untrained(key, run.posterior, 8) for s, run in classes.items()}
 
 # %% tags=["hide-input"]
-publish(
+figures.publish(
     figures.kernel_matrices,
     "frames",
     caption="The class means of trained networks form a regular simplex; those of untrained networks are "
@@ -373,10 +374,10 @@ for scheme in SCHEMES:
 
 # %% [markdown]
 # Does the variability within classes vanish? A sigmoidal network of half the size tells: the ratio
-# $\mathrm{tr}\,\Sigma_W / \mathrm{tr}\,\Sigma_B$ of the variances within and between classes stays, as every
-# neuron keeps fluctuating across the inputs of a class. (The usual measure,
-# $\mathrm{tr}(\Sigma_W \Sigma_B^+)/C$, looks only along the directions of the means, on which the independent
-# fluctuations of $N$ neurons average out. It falls as $1/N$ although no neuron becomes quieter.)
+# $\mathrm{tr}\,\Sigma_W / \mathrm{tr}\,\Sigma_B$ of the variances within and between classes stays, as
+# every neuron keeps fluctuating across the inputs of a class. (The usual measure, $\mathrm{tr}(\Sigma_W
+# \Sigma_B^+)/C$, looks only along the directions of the means, on which the independent fluctuations of $N$
+# neurons average out. It falls as $1/N$ although no neuron becomes quieter.)
 
 # %% tags=["hide-input"]
 halved = lazy_and_rich.three_classes(3 * round(N / 6), (1 / 3, 1 / 3, 1 / 3), seed)
@@ -400,19 +401,19 @@ glue("unequal_norms", float(means.norm_variation), display=False)
 glue("unequal_angles", float(means.angle_deviation), display=False)
 
 # %% [markdown]
-# For classes of *unequal* size the frame is not exact: with a half, a quarter and a quarter of the inputs, as
-# in the chapters that follow, the linear theory has norms that vary by {glue:text}`unequal_norms:.0%` and
-# cosines that miss $-1/2$ by {glue:text}`unequal_angles:.2f`.
+# For classes of *unequal* size the frame is not exact: with a half, a quarter and a quarter of the inputs,
+# as in the chapters that follow, the linear theory has norms that vary by {glue:text}`unequal_norms:.0%`
+# and cosines that miss $-1/2$ by {glue:text}`unequal_angles:.2f`.
 #
 # ## What to take away
 #
 # - The factor in front of the readout decides whether features are learned, provided that readouts cannot
 #   grow to undo it. The angle between features and readout tells lazy from rich.
-# - Lazy kernels stay at their prior up to $1/N$; rich kernels change by an amount of order one, and to nearly
-#   the same kernel for the three nonlinearities.
-# - Kernels, angles and the frame of the class means are invariant under rotations of neuron space. Codes are
-#   not: they are invariant only under renaming neurons. Who compares representations by kernels will not see
-#   the difference between analog, redundant and sparse.
+# - Lazy kernels stay at their prior up to $1/N$; rich kernels change by an amount of order one, and to
+#   nearly the same kernel for the three nonlinearities.
+# - Kernels, angles and the frame of the class means are invariant under rotations of neuron space. Codes
+#   are not: they are invariant only under renaming neurons. Who compares representations by kernels will
+#   not see the difference between analog, redundant and sparse.
 #
 # **Limits.** One hidden layer, orthogonal inputs, and $N = P$; the temperature is small but finite, so that
 # outputs miss the targets by about a per cent in rich networks, and in lazy ones by $T/(\kappa + T)$,

@@ -20,8 +20,8 @@ from companion.publish import THEME, WIDTH, publish, theme
 
 __all__ = [
     "CLASS_COLORS", "CODE_COLORS", "COLORMAPS", "COLORS", "THEME", "WIDTH", "activation_matrix", "bars",
-    "code_raster", "curves", "densities", "kernel_matrices", "network_sample", "phase_map", "publish",
-    "sampler_traces", "scaling_plot", "sparse_population", "theme", "trace_panels",
+    "code_raster", "curves", "densities", "kernel_matrices", "kernels_and_neurons", "network_sample", "phase_map",
+    "publish", "sampler_traces", "scaling_plot", "sparse_population", "theme", "trace_panels",
 ]  # fmt: skip
 
 COLORS = {
@@ -170,6 +170,35 @@ def kernel_matrices(kernels: ArrayLike, labels: ArrayLike, titles: ArrayLike = (
     for axis in grid[:, 0]:
         axis.set_ylabel("input, by class")
     figure.colorbar(image, ax=grid, label="kernel", fraction=0.04, pad=0.02)
+    return figure
+
+
+def kernels_and_neurons(
+    kernels: ArrayLike, activations: ArrayLike, labels: ArrayLike, titles: ArrayLike
+) -> Figure:
+    """Several networks side by side: kernels above, activations below, inputs sorted by class.
+
+    Args:
+        kernels: Array (K, P, P).
+        activations: Array (K, n, P), neurons in the order to be shown.
+        labels: Class of each input (P,).
+        titles: One per network.
+
+    Returns:
+        The figure; all kernels share a color scale, the activations of each network have one of their own.
+    """
+    order, upper = np.argsort(labels, kind="stable"), np.asarray(kernels, dtype=float)
+    lower = np.asarray(activations, dtype=float)
+    figure, axes = plt.subplots(2, len(upper), figsize=(WIDTH, 4.4), squeeze=False)
+    for kernel, neurons, title, (above, below) in zip(upper, lower, titles, axes.T, strict=True):
+        above.imshow(kernel[np.ix_(order, order)], **_color_scale(upper, "kernels"))
+        below.imshow(neurons[:, order], aspect="auto", **_color_scale(neurons, "activations"))
+        for axis in (above.xaxis, above.yaxis, below.xaxis):
+            _class_ticks(axis, labels)
+        above.set_title(str(title))
+        below.set_xlabel("input, by class")
+    axes[0, 0].set_ylabel("kernel\ninput, by class")
+    axes[1, 0].set_ylabel("activation\nneuron")
     return figure
 
 

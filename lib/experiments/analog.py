@@ -29,8 +29,8 @@ class Regression:
 
     Attributes:
         slopes: averaged over the inputs of a class, shape (chains, samples, C, m).
-        residual_covariance: of the residuals along the classes, e_cᵀ Cov e_c' with e_c the normalized indicator
-            of class c, upper triangle, and last its trace over all other directions, per direction:
+        residual_covariance: of the residuals along the classes, e_cᵀ Cov e_c' with e_c the normalized
+            indicator of class c, upper triangle, and last its trace over all other directions, per direction:
             shape (chains, samples, C(C + 1)/2 + 1).
         raw_covariance: the same of the activations themselves.
     """
@@ -121,7 +121,7 @@ def readout_norms(
 
 
 def strengths(run: Run, label: int = 0) -> np.ndarray:
-    """e_cᵀ K_ℓ e_c of every sample and layer, e_c the normalized indicator of a class: (chains, samples, L)."""
+    """e_cᵀ K_ℓ e_c, e_c the normalized indicator of a class, of every sample: (chains, samples, L)."""
     task = run.posterior.task
     indicator = (task.labels == label) / np.sqrt(task.class_counts[label])
     return np.stack([np.square(z @ indicator).mean(-1) for z in run.samples.preactivations], axis=-1)

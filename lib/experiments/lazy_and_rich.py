@@ -111,7 +111,7 @@ def over_widths(
 
 
 def predicted_entry(size: int, scaling: str, temperature: float, seed: int) -> float:
-    """c of a linear network of N = P = size from the saddle point with its finite-width term.
+    """C of a linear network of N = P = size from the saddle point with its finite-width term.
 
     A lazy network at T is the non-lazy one with σ_a² = N at the temperature N T, so one formula has both.
     """
