@@ -20,8 +20,8 @@ from companion.publish import THEME, WIDTH, publish, theme
 
 __all__ = [
     "CLASS_COLORS", "CODE_COLORS", "COLORMAPS", "COLORS", "THEME", "WIDTH", "activation_matrix", "bars",
-    "code_raster", "curves", "densities", "kernel_matrices", "kernels_and_neurons", "network_sample", "phase_map",
-    "publish", "sampler_traces", "scaling_plot", "sparse_population", "theme", "trace_panels",
+    "code_raster", "curves", "densities", "kernel_matrices", "kernels_and_neurons", "network_sample",
+    "phase_map", "publish", "sampler_traces", "scaling_plot", "sparse_population", "theme", "trace_panels",
 ]  # fmt: skip
 
 COLORS = {
