@@ -9,6 +9,7 @@ from book_pipeline.scoreboard import Row
     [
         ([True, True], None, True, "reproduced"),
         ([True, False], None, True, "partly"),
+        ([False, True], None, True, "partly"),
         ([False, False], None, True, "not reproduced"),
         ([True, False], "full", True, "partly"),
         ([], "full", True, "needs the full preset"),

@@ -382,7 +382,7 @@ def test_divergences_of_a_thinned_sample_are_added_up(small):
 
 
 def test_new_inputs_are_answered_anew_for_every_sample():
-    """What training leaves free of W¹ is drawn each time; here at an input orthogonal to all training inputs."""
+    """What training leaves free of W¹ is drawn each time: at an input orthogonal to all others, all of it."""
     task = tasks.toy(2, (0.5, 0.5), input_dim=6)
     given = posterior.Posterior(task, networks.Network(1, 6, "linear"), 0.5)
     free = np.linalg.svd(task.inputs.T)[2][3:4].T * 6**0.5
