@@ -158,6 +158,7 @@ def draw(task, depth, stream, network=None, **options):
     variance = options.pop("readout_variance", None)
     posterior = Posterior(task, network, options.pop("temperature", T), variance)
     counts = dict(num_samples=settings.num_samples, num_chains=settings.num_chains, num_warmup=150)
+    counts |= dict(moves=())
     return sample(posterior, jax.random.fold_in(key, stream), **(counts | options))
 
 

@@ -42,7 +42,7 @@ import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import HMC, sample
 from coding_schemes.theory import gaussian_process, linear
 from companion import claims, figures, presets
 from myst_nb import glue
@@ -152,8 +152,8 @@ def draw(task, nonlinearity, scaling, stream):
     size = task.num_inputs
     temperature, variance = (size * T, size) if scaling == "lazy" else (T, None)
     posterior = Posterior(task, Network(1, size, nonlinearity), temperature, variance)
-    names = ("num_samples", "num_chains", "num_warmup", "max_num_steps")
-    options = {name: getattr(settings, name) for name in names}
+    options = {name: getattr(settings, name) for name in ("num_samples", "num_chains", "num_warmup")}
+    options["method"] = HMC(max_num_steps=settings.max_num_steps)
     moves = settings.relu_moves if (nonlinearity, scaling) == ("relu", "non-lazy") else ()
     stream_key = jax.random.fold_in(key, stream)
     return sample(posterior, stream_key, anneal_from=100 * temperature, moves=moves, **options)

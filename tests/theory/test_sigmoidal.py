@@ -10,7 +10,7 @@ import pytest
 from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import HMC, sample
 from coding_schemes.theory import sigmoidal
 from coding_schemes.theory._convex_dual import assigned_lattice
 from scipy.special import erf, logsumexp
@@ -365,7 +365,7 @@ def test_occupancies_fluctuate_so_in_sampled_networks():
     given = Posterior(task, Network(1, 16, "sigmoidal"), 0.02)
     samples = sample(
         given, jax.random.key(0), num_samples=120, num_chains=4, num_warmup=60, moves=("recode",), thinning=3,
-        trajectory_length=1.0, max_num_steps=25,
+        method=HMC(1.0, 25),
     )  # fmt: skip
     phi = np.asarray(given.network.phi(jnp.asarray(samples.preactivations[0])))
     found = coding.codes(phi, task.labels)
