@@ -50,17 +50,19 @@ from scipy.special import logsumexp, ndtr
 
 from coding_schemes.tasks import Task
 from coding_schemes.theory._convex_dual import (
-    CUTOFF,
-    PEAKS,
-    SPACING,
+    FINE,
+    Dual,
+    Ensemble,
     Peaks,
     Problem,
-    assigned_lattice,
-    dual,
-    lattice_rule,
-    lattice_statistics,
+    assign,
+    covariance,
+    lattice,
     make_problem,
     newton,
+    peaks,
+    statistics,
+    support,
 )
 from coding_schemes.theory._single_site import NODES, Nonlinearity
 
@@ -234,11 +236,22 @@ def scan(
 
 def _solve(problem, method, restriction, occupancies, start) -> Solution:
     sides = [None] if restriction is None else [np.where(code, 1, -1) for code in restriction]
-    num_steps = 0
-    converged = False
+
+    def descend(problem, field, *stages):
+        """Newton's method, (rough, tolerance) after (rough, tolerance)."""
+        total = 0
+        for rough, tolerance in stages:
+            dual = Dual(problem, method, sides, occupancies, rough)
+            field, residual, num_steps, integrals = newton(dual, field, tolerance)
+            total += num_steps
+        return field, residual, total, integrals
+
+    fine, near = (False, TOLERANCE), (True, 1e-5)
+    last = (near, fine) if method == "quadrature" else (fine,)  # without determinants it is not near
+    residual, num_steps = np.inf, 0
     if start is not None:
-        field, residual, num_steps, converged = newton(problem, method, sides, occupancies, start, TOLERANCE)
-    if not converged:
+        field, residual, num_steps, integrals = descend(problem, start, *last)
+    if not residual <= TOLERANCE:
         field = np.zeros_like(problem.targets)
         factor = min(1.0, FIRST_LEVEL * problem.readout_variance)
         while factor < 1:
@@ -247,18 +260,17 @@ def _solve(problem, method, restriction, occupancies, start) -> Solution:
                 readout_variance=problem.readout_variance / factor,
                 temperature=max(problem.temperature, FIRST_TEMPERATURE),
             )
-            rough = "leading" if method == "laplace" else method
-            field, _, steps, _ = newton(level, rough, sides, occupancies, field, 1e-2)
+            field, _, steps, _ = descend(level, field, (True, 1e-2))
             num_steps += steps
             factor = min(1.0, 4 * factor)
-        field, residual, steps, converged = newton(problem, method, sides, occupancies, field, TOLERANCE)
+        field, residual, steps, integrals = descend(problem, field, *last)
         num_steps += steps
-    if not converged:
+    if not residual <= TOLERANCE:
         warnings.warn(
             f"sigmoidal theory did not converge: residual {residual:.1e} after {num_steps} steps",
             stacklevel=3,
         )
-    return _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, converged)
+    return _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, integrals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,53 +487,53 @@ def critical_temperature(
 # --- what the solution looks like ---------------------------------------------------------------
 
 
-def _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, converged):
+def _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, integrals):
     counts, site = problem.counts, problem.site
-    parts = [PEAKS[method](field, problem, side) for side in sides]
+    parts = [peaks(one.ensemble, method, field, problem, side) for one, side in zip(integrals, sides)]
     if restriction is None:
-        peaks = parts[0]
+        found = parts[0]
     else:  # one row per code, with its highest maximum and averages over all of the code's neurons
-        peaks = Peaks(*(np.array(rows) for rows in zip(*(_merged(part) for part in parts))))
-    log_norm = float(logsumexp(peaks.log_weight))
-    probabilities = np.exp(peaks.log_weight - log_norm) if occupancies is None else np.asarray(occupancies)
+        found = Peaks(*(np.array(rows) for rows in zip(*(_merged(part) for part in parts))))
+    log_norm = float(logsumexp(found.log_weight))
+    probabilities = np.exp(found.log_weight - log_norm) if occupancies is None else np.asarray(occupancies)
     log_evidence = (
         log_norm
         if occupancies is None
-        else float(probabilities @ peaks.log_weight - np.sum(probabilities * np.log(probabilities)))
+        else float(probabilities @ found.log_weight - np.sum(probabilities * np.log(probabilities)))
     )
     log_evidence += float(
         counts @ np.sum(0.5 * problem.temperature * field**2 - field * problem.targets, axis=1)
     )
     energy = (
         0.5 * problem.temperature * counts @ np.sum(field**2, axis=1)
-        + 0.5 * probabilities @ peaks.norm_sq / problem.readout_variance
-        + 0.5 * probabilities @ (peaks.preactivation_sq @ counts)
+        + 0.5 * probabilities @ found.norm_sq / problem.readout_variance
+        + 0.5 * probabilities @ (found.preactivation_sq @ counts)
     )
-    block = np.tensordot(probabilities, peaks.product, axes=1)
-    order = np.lexsort((*-peaks.maximum.T[::-1].round(6), -probabilities.round(9)))
+    block = np.tensordot(probabilities, found.product, axes=1)
+    order = np.lexsort((*-found.maximum.T[::-1].round(6), -probabilities.round(9)))
     shown = order[probabilities[order] >= MIN_PROBABILITY] if restriction is None else order
-    fields = peaks.maximum @ field.T
+    fields = found.maximum @ field.T
     if restriction is None:
         exists = np.ones(len(fields), bool)
     else:
         exists = np.all((fields > site.critical_field) == restriction, axis=1)
     return Solution(
         probabilities=probabilities[shown],
-        readouts=peaks.maximum[shown],
-        mean_readouts=peaks.readout[shown],
-        activations=peaks.activation[shown],
+        readouts=found.maximum[shown],
+        mean_readouts=found.readout[shown],
+        activations=found.activation[shown],
         codes=(fields > site.critical_field)[shown] if restriction is None else restriction[shown],
         exists=exists[shown],
-        log_weights=peaks.log_weight[shown],
+        log_weights=found.log_weight[shown],
         dual_field=field,
         training_residual=problem.temperature * field,
         kernel_block=block,
-        kernel_diagonal=probabilities @ peaks.variance,
+        kernel_diagonal=probabilities @ found.variance,
         free_energy=-log_evidence,
         energy=float(energy),
         residual=residual,
         num_steps=num_steps,
-        converged=converged,
+        converged=residual <= TOLERANCE,
         method=method,
         problem=problem,
         restriction=None if restriction is None else restriction[shown],
@@ -572,8 +584,8 @@ def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
 
     Source: the book's own; paper A assigns codes to peaks.
     """
-    lattice, found = _code_probabilities(solution, codes)
-    return lattice.weights @ found
+    ensemble, found = _code_probabilities(solution, codes)
+    return ensemble.weights @ found
 
 
 def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
@@ -598,11 +610,13 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
 
     Source: the book's own; independent neurons are paper A's picture.
     """
-    lattice, found = _code_probabilities(solution, codes)
-    hessian = dual(solution.dual_field, solution.problem, "quadrature", [None], None)[2]
-    statistics = lattice_statistics(lattice, solution.problem)
-    fractions, weighted = lattice.weights @ found, (found * lattice.weights[:, None]).T
-    mixed = weighted @ statistics - np.outer(fractions, lattice.weights @ statistics)
+    ensemble, found = _code_probabilities(solution, codes)
+    problem = solution.problem
+    hessian = covariance(ensemble, problem)
+    hessian += problem.temperature * np.diag(np.repeat(problem.counts, problem.targets.shape[1]))
+    values, weights = statistics(ensemble, problem), ensemble.weights
+    fractions = weights @ found
+    mixed = (found * weights[:, None]).T @ values - np.outer(fractions, weights @ values)
     free = np.diag(fractions) - np.outer(fractions, fractions)
     return free - mixed @ np.linalg.solve(hessian, mixed.T)
 
@@ -617,11 +631,11 @@ def _code_probabilities(solution, codes):
         raise ValueError("solution: needs one by quadrature, got one by Laplace's formula")
     if solution.restriction is not None:
         raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
-    lattice = lattice_rule(solution.dual_field, problem, None)
+    ensemble = lattice(support(solution.dual_field, problem, None), solution.dual_field, problem, None)
     active = ndtr(
-        (lattice.means - site.threshold) * np.sqrt(problem.counts / np.maximum(lattice.variances, 1e-12))
+        (ensemble.means - site.threshold) * np.sqrt(problem.counts / np.maximum(ensemble.variances, 1e-12))
     )
-    return lattice, np.stack([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes], axis=1)
+    return ensemble, np.stack([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes], axis=1)
 
 
 def readout_density(
