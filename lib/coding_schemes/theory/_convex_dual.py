@@ -4,11 +4,11 @@ The workhorse behind theory.sigmoidal, whose docstring has the formulas and the 
 """
 
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.special import logsumexp
 
 from coding_schemes.theory._single_site import Nonlinearity, SingleSite, single_site
 
@@ -77,14 +77,16 @@ class Rule(NamedTuple):
     Attributes:
         spacing: of the lattice, in units of σ_a: relative error 2m exp(−2π²/spacing²) at most.
         cutoff: lattice points with a density below e^{−cutoff} of the highest are left out.
+        drift: by which E may move with t until the lattice is laid anew.
     """
 
     spacing: float
     cutoff: float
+    drift: float
 
 
-FINE = Rule(1.0, 27.0)  # error 2e-8 if e^E were as narrow as the prior; it is wider, and the error smaller
-COARSE = Rule(1.3, 18.0)  # an eighth of the points, to come near the optimum with
+FINE = Rule(1.0, 25.0, 1.0)  # error 2e-8 if e^E were as narrow as the prior; it is wider, the error smaller
+COARSE = Rule(1.3, 18.0, 3.0)  # a quarter of the points, to come near the optimum with
 
 
 class Ensemble(NamedTuple):
@@ -106,25 +108,36 @@ class Ensemble(NamedTuple):
 
 
 class Integral(NamedTuple):
-    """log ∫ e^E, mean of the statistics n_c L'(s_c) a (flattened, Cm), their covariance, and where from."""
+    """log ∫ e^E over the readouts, and the moments of what t is conjugate to, n_c L'(s_c) a.
+
+    Attributes:
+        log_value: log ∫ e^E.
+        mean: of the statistics, flattened to (Cm,).
+        covariance: function that returns theirs, (Cm, Cm); it takes longer than all the rest.
+        ensemble: readouts the integral was made of.
+    """
 
     log_value: float
     mean: np.ndarray
-    covariance: np.ndarray
+    covariance: Callable[[], np.ndarray]
     ensemble: Ensemble
 
 
 def _cumulants(problem, fields, side, order, num_terms=4):
     """[L, L', …] at every s (n, C), continued by tangents where a class is kept on one side."""
     site = problem.site
-    values = site.cumulants(fields, order, num_terms)
     if side is None:
-        return values
-    beyond = side * (fields - site.critical_field) < 0
-    at_threshold = float(site.cumulants(np.array(site.critical_field), 0)[0])
-    tangent = at_threshold + site.threshold * (fields - site.critical_field)
-    continued = [tangent, np.full_like(fields, site.threshold)] + [np.zeros_like(fields)] * (order - 1)
-    return [np.where(beyond, new, old) for new, old in zip(continued, values)]
+        return site.cumulants(fields, order, num_terms)
+    kept = _kept(fields, side, site)
+    values = site.cumulants(kept, order, num_terms)
+    values[0] += site.threshold * (fields - kept)
+    return values[:2] + [np.where(fields == kept, value, 0.0) for value in values[2:]]
+
+
+def _kept(fields, side, site):
+    """Fields s clipped at the critical one, where a class is kept above (side 1) or below (−1) it."""
+    on, off = np.where(side > 0, site.critical_field, -np.inf), np.where(side < 0, site.critical_field, np.inf)
+    return np.clip(fields, on, off)
 
 
 def _fields(points, field):
@@ -142,7 +155,7 @@ def log_density(points, field, problem, side=None):
     return _exponent(_cumulants(problem, _fields(points, field), side, 0, 1)[0], points, problem)
 
 
-def support(field, problem, side, rule=FINE) -> np.ndarray:
+def support(field, problem, side=None, rule=FINE) -> np.ndarray:
     """Lattice points (n, m) where e^E matters; they lie where P puts ⟨a | z⟩, ± some σ_a."""
     site, variance = problem.site, problem.readout_variance
     ends = variance * problem.counts[:, None, None] * field[:, :, None] * [site.lower, site.upper]
@@ -152,7 +165,8 @@ def support(field, problem, side, rule=FINE) -> np.ndarray:
         ends.min(axis=2).sum(axis=0) - margin,
         ends.max(axis=2).sum(axis=0) + margin,
         np.full(field.shape[1], np.sqrt(variance)),
-        *rule,
+        rule.spacing,
+        rule.cutoff,
     )
 
 
@@ -203,15 +217,18 @@ def _refined(cubes, factor, width):
     return (factor * cubes.T[:, :, None] + offsets[:, None, :]).reshape(cubes.shape[1], -1).T
 
 
-def lattice(points, field, problem, side, spacing=FINE.spacing) -> Ensemble:
+def lattice_integral(points, field, problem, side=None, spacing=FINE.spacing) -> Integral:
     """The trapezoid rule on lattice points."""
     log_g, means, variances = _cumulants(problem, _fields(points, field), side, 2)
     exponent = _exponent(log_g, points, problem)
     shift = exponent.max()
     weights = np.exp(exponent - shift)
     total = weights.sum()
+    weights /= total
     cell = points.shape[1] * np.log(spacing / np.sqrt(2 * np.pi))  # σ_a cancels against the prior's norm
-    return Ensemble(points, weights / total, means, variances, float(shift + np.log(total) + cell))
+    ensemble = Ensemble(points, weights, means, variances, float(shift + np.log(total) + cell))
+    mean = (weights * means.T * problem.counts[:, None]) @ points
+    return Integral(ensemble.log_value, mean.ravel(), lambda: covariance(ensemble, problem), ensemble)
 
 
 def statistics(ensemble: Ensemble, problem) -> np.ndarray:
@@ -225,30 +242,30 @@ def covariance(ensemble: Ensemble, problem) -> np.ndarray:
     values, weights = statistics(ensemble, problem), ensemble.weights[:, None]
     mean = ensemble.weights @ values
     result = (values * weights).T @ values - np.outer(mean, mean)
-    within = weights * ensemble.variances * problem.counts
-    add_blocks(result, np.array([(ensemble.points * column[:, None]).T @ ensemble.points for column in within.T]))
+    _add_blocks(result, weights * ensemble.variances * problem.counts, ensemble.points)
     return result
 
 
-def _quadrature_integral(points, field, problem, side, rule) -> Integral:
-    ensemble = lattice(points, field, problem, side, rule.spacing)
-    mean = ensemble.weights @ statistics(ensemble, problem)
-    return Integral(ensemble.log_value, mean, covariance(ensemble, problem), ensemble)
+def _add_blocks(matrix, weights, points):
+    """Add Σ_n weights_nc a_n a_nᵀ to the c-th diagonal block of a (Cm, Cm) matrix, in place."""
+    m = points.shape[1]
+    for c, column in enumerate(weights.T):
+        matrix[c * m : (c + 1) * m, c * m : (c + 1) * m] += (points * column[:, None]).T @ points
 
 
-def stiffness_at(points, variances, field, problem):
+def stiffness_at(variances, field, problem):
     """−∂²E/∂a², shape (n, m, m)."""
     curvature = np.einsum("kc,cr,cq->krq", variances * problem.counts, field, field)
     return np.eye(field.shape[1]) / problem.readout_variance - curvature
 
 
-def _laplace_integral(field, problem, side, determinants) -> Integral:
+def laplace_integral(field, problem, side=None, determinants=True) -> Integral:
     """Laplace's formula at every maximum; the covariance leaves out relative corrections of O(1/P)."""
-    maxima = find_maxima(field, problem, side)
+    maxima, _ = find_maxima(field, problem, side)
     counts, m = problem.counts, field.shape[1]
     log_g, means, variances, thirds = _cumulants(problem, _fields(maxima, field), side, 3)
     energies = _exponent(log_g, maxima, problem)
-    stiffness = stiffness_at(maxima, variances, field, problem)
+    stiffness = stiffness_at(variances, field, problem)
     inverse = np.linalg.inv(stiffness)
     # ∂²E/∂a∂t: how the maximum moves with the field, shape (k, m, C, m)
     mixed = counts[:, None] * (
@@ -265,29 +282,25 @@ def _laplace_integral(field, problem, side, determinants) -> Integral:
             + variances[:, :, None] * np.einsum("krq,cq->kcr", inverse, field)
         )
         mean = mean + np.einsum("kr,krq,kqcp->kcp", pull, inverse, mixed)
-    mean = mean.reshape(len(maxima), -1)
-    log_value = float(logsumexp(energies))
+    mean, mixed = mean.reshape(len(maxima), -1), mixed.reshape(len(maxima), m, -1)
+    log_value = float(np.logaddexp.reduce(energies))
     weights = np.exp(energies - log_value)
-    mixed = mixed.reshape(len(maxima), m, -1)
-    average = weights @ mean
-    result = np.einsum("k,kri,krq,kqj->ij", weights, mixed, inverse, mixed, optimize=True)
-    result += (weights * (mean - average).T) @ (mean - average)
-    add_blocks(result, np.einsum("kc,kr,kq->crq", weights[:, None] * variances * counts, maxima, maxima))
-    return Integral(log_value, average, result, Ensemble(maxima, weights, means, variances, log_value))
 
+    def covariance():
+        result = np.einsum("k,kri,krq,kqj->ij", weights, mixed, inverse, mixed, optimize=True)
+        result += (weights * (mean - weights @ mean).T) @ (mean - weights @ mean)
+        _add_blocks(result, weights[:, None] * variances * counts, maxima)
+        return result
 
-def add_blocks(matrix, blocks):
-    """Add (C, m, m) blocks on the diagonal of a (Cm, Cm) matrix, in place."""
-    m = blocks.shape[1]
-    for c, block in enumerate(blocks):
-        matrix[c * m : (c + 1) * m, c * m : (c + 1) * m] += block
+    ensemble = Ensemble(maxima, weights, means, variances, log_value)
+    return Integral(log_value, weights @ mean, covariance, ensemble)
 
 
 # --- the dual and its minimum -------------------------------------------------------------------
 
 
 class Dual:
-    """D(t) as a function; the lattice is laid anew where t has moved by more than a nat of E.
+    """D(t) as a function.
 
     Args:
         problem: what is solved.
@@ -308,37 +321,41 @@ class Dual:
         """One Integral per side."""
         problem = self.problem
         if self.method == "laplace":
-            return [_laplace_integral(field, problem, side, not self.rough) for side in self.sides]
+            return [laplace_integral(field, problem, side, not self.rough) for side in self.sides]
         largest = max(abs(problem.site.lower), abs(problem.site.upper))
         moved = [np.abs(points @ (field - self._laid_at).T) @ problem.counts for points in self._supports]
-        if not moved or largest * max(change.max() for change in moved) > 1:
+        if not moved or largest * max(change.max() for change in moved) > self._rule.drift:
             self._supports = [support(field, problem, side, self._rule) for side in self.sides]
             self._laid_at = field
         return [
-            _quadrature_integral(points, field, problem, side, self._rule)
+            lattice_integral(points, field, problem, side, self._rule.spacing)
             for points, side in zip(self._supports, self.sides)
         ]
 
-    def __call__(self, field: np.ndarray):
-        """D(t), its gradient and its Hessian, flattened over (C, m), and the integrals."""
+    def value_and_gradient(self, field: np.ndarray):
+        """D(t) and its gradient, flattened over (C, m), with the weights of the integrals it is made of."""
         problem, integrals = self.problem, self.integrals(field)
         log_values = np.array([integral.log_value for integral in integrals])
-        means = np.array([integral.mean for integral in integrals])
         if self.occupancies is None:
-            value = logsumexp(log_values)
+            value = np.logaddexp.reduce(log_values)
             weights = np.exp(log_values - value)
         else:
             weights = self.occupancies
             value = weights @ log_values - np.sum(weights * np.log(weights))
-        mean = weights @ means
-        hessian = np.einsum("k,kij->ij", weights, [integral.covariance for integral in integrals])
-        if self.occupancies is None:
-            hessian += (weights * (means - mean).T) @ (means - mean)
         scale = np.repeat(problem.counts, field.shape[1])
         flat, targets = field.ravel(), problem.targets.ravel()
         value += scale @ (0.5 * problem.temperature * flat**2 - flat * targets)
-        gradient = mean + scale * (problem.temperature * flat - targets)
-        return value, gradient, hessian + problem.temperature * np.diag(scale), integrals
+        gradient = weights @ np.array([integral.mean for integral in integrals])
+        return value, gradient + scale * (problem.temperature * flat - targets), weights, integrals
+
+    def hessian(self, weights, integrals) -> np.ndarray:
+        """Second derivatives of D, from what `value_and_gradient` returned."""
+        hessian = np.einsum("k,kij->ij", weights, [integral.covariance() for integral in integrals])
+        if self.occupancies is None:
+            means = np.array([integral.mean for integral in integrals])
+            hessian += (weights * (means - weights @ means).T) @ (means - weights @ means)
+        scale = np.repeat(self.problem.counts, self.problem.targets.shape[1])
+        return hessian + self.problem.temperature * np.diag(scale)
 
 
 def newton(dual: Dual, field, tolerance):
@@ -347,26 +364,26 @@ def newton(dual: Dual, field, tolerance):
 
     def evaluate(flat):
         try:
-            return dual(flat.reshape(shape))
+            return dual.value_and_gradient(flat.reshape(shape))
         except FloatingPointError:
-            return np.inf, np.full_like(flat, np.nan), np.full((flat.size, flat.size), np.nan), None
+            return np.inf, np.full_like(flat, np.nan), None, None
 
     flat = field.ravel()
-    value, gradient, hessian, integrals = evaluate(flat)
+    value, gradient, *parts = evaluate(flat)
     residual = float(np.max(np.abs(gradient / scale)))
     num_steps = 0
     while residual > tolerance and num_steps < MAX_STEPS:
-        direction = _descent_direction(hessian, gradient)
+        direction = _descent_direction(dual.hessian(*parts), gradient)
         decrement = -gradient @ direction
         length = min(1.0, 0.5 * (1 + np.abs(flat).max()) / np.abs(direction).max())
         noise = 1e-12 * abs(value) + (1e-6 if dual.rough else 0)
         found = backtrack(evaluate, flat, value, direction, decrement, length, 1e-8, noise)
         if found is None:
             break
-        flat, (value, gradient, hessian, integrals) = found
+        flat, (value, gradient, *parts) = found
         residual = float(np.max(np.abs(gradient / scale)))
         num_steps += 1
-    return flat.reshape(shape), residual, num_steps, integrals
+    return flat.reshape(shape), residual, num_steps, parts[1]
 
 
 def backtrack(evaluate, start, value, direction, decrement, length, shortest, noise):
@@ -406,38 +423,45 @@ def _descent_direction(hessian, gradient):
 # --- maxima of the readout posterior ------------------------------------------------------------
 
 
-def find_maxima(field, problem, side=None, more_starts=None) -> np.ndarray:
-    """All maxima of E found from many starts, shape (k, m), highest first.
+def find_maxima(field, problem, side=None, starts=None):
+    """All maxima of E found from many starts, highest first.
 
-    Starts: the readouts answering to every combination of inactive, half-active and active
-    classes, and those given. Ascent by the fixed-point map a ← σ_a² Σ_c n_c t_c L'(a·t_c), which never
+    Starts, unless given: the readouts answering to every combination of inactive, half-active and active
+    classes. Ascent by the fixed-point map a ← σ_a² Σ_c n_c t_c L'(a·t_c), which never
     decreases E, then by Newton steps in which the curvature is kept positive; stationary points that
     are not maxima are dropped.
+
+    Returns:
+        The maxima, shape (k, m), and for every start the index of the maximum that it climbs to.
     """
     site, variance, counts = problem.site, problem.readout_variance, problem.counts
-    num_classes, m = field.shape
-    levels = (site.lower, site.threshold, site.upper) if num_classes <= 5 else (site.lower, site.upper)
-    patterns = np.array(list(itertools.product(levels, repeat=num_classes)))
-    points = variance * (patterns * counts) @ field
-    for _ in range(10):
-        points = variance * (_cumulants(problem, _fields(points, field), side, 1)[1] * counts) @ field
-    if more_starts is not None:
-        points = np.concatenate([points, more_starts])
-    points = points[np.unique(np.round(points / np.sqrt(variance), 1), axis=0, return_index=True)[1]]
+    patterns = starts is None
+    if patterns:
+        num_classes = len(counts)
+        levels = (site.lower, site.threshold, site.upper) if num_classes <= 5 else (site.lower, site.upper)
+        starts = variance * (np.array(list(itertools.product(levels, repeat=num_classes))) * counts) @ field
+    pull = variance * (counts[:, None] * field).T
+    climbed = starts
+    for _ in range(30):
+        fields = _fields(climbed, field)
+        climbed = (pull @ site.nearest_mean(fields if side is None else _kept(fields, side, site)).T).T
+    cubes = np.round(climbed * (2 / np.sqrt(variance)))  # one start from each will do; π makes a cube a number
+    points = climbed[np.unique(cubes @ np.pi ** np.arange(field.shape[1]), return_index=True)[1]]
     for _ in range(100):
         _, means, curvatures = _cumulants(problem, _fields(points, field), side, 2)
         gradient = (means * counts) @ field - points / variance
-        values, vectors = np.linalg.eigh(stiffness_at(points, curvatures, field, problem))
-        if np.abs(gradient).max() * np.sqrt(variance) < 1e-9:
+        values, vectors = np.linalg.eigh(stiffness_at(curvatures, field, problem))
+        error, convex = np.abs(gradient).max(axis=1) * np.sqrt(variance), values[:, 0] > 0
+        if not np.any((error > 1e-9) & (convex | patterns)):  # cells far from all maxima have no weight
             break
         damped = np.maximum(np.abs(values), 0.01 / variance)
         step = np.einsum("kri,ki,kqi,kq->kr", vectors, 1 / damped, vectors, gradient)
         newton, safe = points + step, points + variance * gradient
-        better = log_density(newton, field, problem, side) > log_density(safe, field, problem, side)
-        close = np.abs(gradient).max(axis=1) * np.sqrt(variance) < 1e-2  # E is flat to its errors here
-        points = np.where((better | (close & (values[:, 0] > 0)))[:, None], newton, safe)
-    settled = np.abs(gradient).max(axis=1) * np.sqrt(variance) < 1e-6
-    points = points[settled & (values[:, 0] * variance > 1e-9)]
+        height = log_density(np.concatenate([newton, safe]), field, problem, side)
+        better = height[: len(points)] > height[len(points) :]
+        close = (error < 1e-2) & convex  # E is flat to its errors here
+        points = np.where((better | close)[:, None], newton, safe)
+    points = points[(error < 1e-6) & (values[:, 0] * variance > 1e-9)]
     points = points[np.argsort(-log_density(points, field, problem, side), kind="stable")]
     distinct: list[np.ndarray] = []
     for point in points:
@@ -445,7 +469,9 @@ def find_maxima(field, problem, side=None, more_starts=None) -> np.ndarray:
             distinct.append(point)
     if not distinct:
         raise FloatingPointError("no maximum of the readout posterior was found")
-    return np.array(distinct)
+    maxima = np.array(distinct)
+    distances = np.sum(maxima**2, axis=1)[:, None] - 2 * maxima @ climbed.T
+    return maxima, np.argmin(distances, axis=0)
 
 
 # --- what the solution looks like ---------------------------------------------------------------
@@ -467,25 +493,28 @@ class Peaks(NamedTuple):
 def peaks(ensemble: Ensemble, method, field, problem, side) -> Peaks:
     """What the neurons at every maximum have in common."""
     points, means, variances = ensemble.points, ensemble.means, ensemble.variances
+    norm_sq = np.square(points).sum(axis=1)
+    products = (means.T[:, None, :] * means.T).reshape(-1, len(means)).T
     squares = problem.site.preactivation_variance(_fields(points, field))
-    columns = [points, means, variances, np.square(points).sum(axis=1)[:, None], squares]
-    columns += [means[:, [c]] * means for c in range(means.shape[1])]
     if method == "laplace":
-        maxima, log_weight, rows = points, ensemble.log_value + np.log(ensemble.weights), columns
-        inverse = np.linalg.inv(stiffness_at(points, variances, field, problem))
-        rows[3] = rows[3] + np.trace(inverse, axis1=1, axis2=2)[:, None]
+        inverse = np.linalg.inv(stiffness_at(variances, field, problem))
+        norm_sq += np.trace(inverse, axis1=1, axis2=2)
+        with np.errstate(divide="ignore"):
+            log_weight = ensemble.log_value + np.log(ensemble.weights)
+        maxima, average = points, np.eye(len(points))
     else:
         maxima, owner = assign(ensemble, field, problem, side)
         membership = np.where(owner == np.arange(len(maxima))[:, None], ensemble.weights, 0.0)
         mass = membership.sum(axis=1)
         occupied = mass > 0
-        membership, mass, maxima = membership[occupied], mass[occupied], maxima[occupied]
-        log_weight = ensemble.log_value + np.log(mass)
-        rows = [membership @ column / mass[:, None] for column in columns]
-    readout, activation, variance, norm_sq, preactivation_sq, *products = rows
-    product = np.stack(products, axis=1)
+        maxima, mass = maxima[occupied], mass[occupied]
+        log_weight, average = ensemble.log_value + np.log(mass), membership[occupied] / mass[:, None]
+    readout, activation, product, variance, preactivation_sq = (
+        average @ values for values in (points, means, products, variances, squares)
+    )
+    product = product.reshape(len(maxima), *[means.shape[1]] * 2)
     return Peaks(
-        log_weight, maxima, readout, activation, product, variance, norm_sq[:, 0], preactivation_sq
+        log_weight, maxima, readout, activation, product, variance, average @ norm_sq, preactivation_sq
     )
 
 
@@ -494,14 +523,20 @@ def assign(ensemble: Ensemble, field, problem, side, spacing=FINE.spacing):
     points, scale = ensemble.points, np.sqrt(problem.readout_variance)
     # Neighboring points share their fate: climb from the cells of a lattice twice as coarse.
     cell = 2 * spacing * scale
-    cells = np.floor(points / cell + 1e-6).astype(int)
-    lowest, shape = cells.min(axis=0), np.ptp(cells, axis=0) + 1
-    index = np.ravel_multi_index(tuple((cells - lowest).T), shape)
+    index, to_point = _cells(points, cell)
     used = np.flatnonzero(np.bincount(index))
-    climbed = (np.stack(np.unravel_index(used, shape)) + (lowest[:, None] + 0.5)).T * cell
-    pull = problem.readout_variance * problem.counts[:, None] * field
-    for _ in range(30):
-        climbed = (pull.T @ _cumulants(problem, _fields(climbed, field), side, 1, 1)[1].T).T
-    maxima = find_maxima(field, problem, side, climbed)
-    distances = np.sum(maxima**2, axis=1)[:, None] - 2 * maxima @ climbed.T
-    return maxima, np.argmin(distances, axis=0)[np.searchsorted(used, index)]
+    maxima, owner = find_maxima(field, problem, side, to_point(used))
+    lookup = np.zeros(used[-1] + 1, int)
+    lookup[used] = owner
+    return maxima, lookup[index]
+
+
+def _cells(points, side):
+    """For points (n, m) the number of the cube of a given side that each is in, and back to cubes' centers."""
+    cells = np.floor(points.T / side + 1e-6).astype(int)
+    lowest, shape = cells.min(axis=1), np.ptp(cells, axis=1) + 1
+
+    def center(index):
+        return (np.stack(np.unravel_index(index, shape)) + (lowest[:, None] + 0.5)).T * side
+
+    return np.ravel_multi_index(tuple(cells - lowest[:, None]), shape), center

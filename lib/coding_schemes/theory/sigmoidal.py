@@ -46,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
 from scipy.interpolate import CubicSpline
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 
 from coding_schemes.tasks import Task
 from coding_schemes.theory._convex_dual import (
@@ -57,7 +57,7 @@ from coding_schemes.theory._convex_dual import (
     Problem,
     assign,
     covariance,
-    lattice,
+    lattice_integral,
     make_problem,
     newton,
     peaks,
@@ -246,7 +246,7 @@ def _solve(problem, method, restriction, occupancies, start) -> Solution:
             total += num_steps
         return field, residual, total, integrals
 
-    fine, near = (False, TOLERANCE), (True, 1e-5)
+    fine, near = (False, TOLERANCE), (True, 3e-6)
     last = (near, fine) if method == "quadrature" else (fine,)  # without determinants it is not near
     residual, num_steps = np.inf, 0
     if start is not None:
@@ -494,7 +494,7 @@ def _describe(problem, method, sides, occupancies, restriction, field, residual,
         found = parts[0]
     else:  # one row per code, with its highest maximum and averages over all of the code's neurons
         found = Peaks(*(np.array(rows) for rows in zip(*(_merged(part) for part in parts))))
-    log_norm = float(logsumexp(found.log_weight))
+    log_norm = float(np.logaddexp.reduce(found.log_weight))
     probabilities = np.exp(found.log_weight - log_norm) if occupancies is None else np.asarray(occupancies)
     log_evidence = (
         log_norm
@@ -542,9 +542,9 @@ def _describe(problem, method, sides, occupancies, restriction, field, residual,
 
 
 def _merged(peaks: Peaks) -> Peaks:
-    weights = np.exp(peaks.log_weight - logsumexp(peaks.log_weight))
+    weights = np.exp(peaks.log_weight - np.logaddexp.reduce(peaks.log_weight))
     averages = (np.tensordot(weights, values, axes=1) for values in peaks[2:])
-    return Peaks(logsumexp(peaks.log_weight), peaks.maximum[np.argmax(weights)], *averages)
+    return Peaks(np.logaddexp.reduce(peaks.log_weight), peaks.maximum[np.argmax(weights)], *averages)
 
 
 def kernel(solution: Solution, labels: np.ndarray) -> np.ndarray:
@@ -631,7 +631,8 @@ def _code_probabilities(solution, codes):
         raise ValueError("solution: needs one by quadrature, got one by Laplace's formula")
     if solution.restriction is not None:
         raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
-    ensemble = lattice(support(solution.dual_field, problem, None), solution.dual_field, problem, None)
+    field = solution.dual_field
+    ensemble = lattice_integral(support(field, problem), field, problem).ensemble
     active = ndtr(
         (ensemble.means - site.threshold) * np.sqrt(problem.counts / np.maximum(ensemble.variances, 1e-12))
     )
