@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from coding_schemes.theory._single_site import Nonlinearity, SingleSite, single_site
 
 MAX_STEPS = 200  # Newton steps per level; a cold solve needs some tens in all
+WIDENED = 1.2  # variance of the Gaussians that are drawn from, over that of Laplace's formula
 MAX_CLASSES = 12  # maxima are searched from all 2^C combinations of classes
 
 
@@ -86,7 +89,7 @@ class Rule(NamedTuple):
 
 
 FINE = Rule(1.0, 25.0, 1.0)  # error 2e-8 if e^E were as narrow as the prior; it is wider, the error smaller
-COARSE = Rule(1.3, 18.0, 3.0)  # a quarter of the points, to come near the optimum with
+COARSE = Rule(1.3, 18.0, 5.0)  # a quarter of the points, to come near the optimum with
 
 
 class Ensemble(NamedTuple):
@@ -136,12 +139,15 @@ def _cumulants(problem, fields, side, order, num_terms=4):
 
 def _kept(fields, side, site):
     """Fields s clipped at the critical one, where a class is kept above (side 1) or below (−1) it."""
-    on, off = np.where(side > 0, site.critical_field, -np.inf), np.where(side < 0, site.critical_field, np.inf)
+    on, off = (
+        np.where(side > 0, site.critical_field, -np.inf),
+        np.where(side < 0, site.critical_field, np.inf),
+    )
     return np.clip(fields, on, off)
 
 
 def _fields(points, field):
-    """s_c = a·t_c, shape (n, C), stored class after class like the points: long loops inside, short outside."""
+    """s_c = a·t_c, shape (n, C), stored class after class, like the points: long loops inside."""
     return (field @ points.T).T
 
 
@@ -212,7 +218,7 @@ def adaptive_lattice(log_density, lower, upper, scale, spacing, cutoff):
 
 
 def _refined(cubes, factor, width):
-    """Lattice points factor · cube + {0 … width − 1}^m, cube after cube, stored coordinate after coordinate."""
+    """Lattice points factor · cube + {0 … width − 1}^m, cube after cube."""
     offsets = np.indices((width,) * cubes.shape[1]).reshape(cubes.shape[1], -1)
     return (factor * cubes.T[:, :, None] + offsets[:, None, :]).reshape(cubes.shape[1], -1).T
 
@@ -445,8 +451,11 @@ def find_maxima(field, problem, side=None, starts=None):
     for _ in range(30):
         fields = _fields(climbed, field)
         climbed = (pull @ site.nearest_mean(fields if side is None else _kept(fields, side, site)).T).T
-    cubes = np.round(climbed * (2 / np.sqrt(variance)))  # one start from each will do; π makes a cube a number
-    points = climbed[np.unique(cubes @ np.pi ** np.arange(field.shape[1]), return_index=True)[1]]
+    cubes = np.round(
+        climbed * (2 / np.sqrt(variance))
+    )  # one start from each will do; π makes a cube a number
+    numbers = cubes @ np.pi ** np.arange(field.shape[1])  # no two cubes have the same
+    points = climbed[np.unique(numbers, return_index=True)[1]]
     for _ in range(100):
         _, means, curvatures = _cumulants(problem, _fields(points, field), side, 2)
         gradient = (means * counts) @ field - points / variance
@@ -532,7 +541,7 @@ def assign(ensemble: Ensemble, field, problem, side, spacing=FINE.spacing):
 
 
 def _cells(points, side):
-    """For points (n, m) the number of the cube of a given side that each is in, and back to cubes' centers."""
+    """For points (n, m) the number of the cube that each is in, and from numbers back to cubes' centers."""
     cells = np.floor(points.T / side + 1e-6).astype(int)
     lowest, shape = cells.min(axis=1), np.ptp(cells, axis=1) + 1
 
@@ -540,3 +549,37 @@ def _cells(points, side):
         return (np.stack(np.unravel_index(index, shape)) + (lowest[:, None] + 0.5)).T * side
 
     return np.ravel_multi_index(tuple(cells - lowest[:, None]), shape), center
+
+
+# --- readouts that stand for the neurons --------------------------------------------------------
+
+
+def neurons(field, problem, method, side=None, spacing=FINE.spacing):
+    """Weighted readouts of neurons, the maxima of E, and for every readout the maximum that it climbs to.
+
+    By quadrature the lattice; by Laplace's formula draws from the Gaussians around the maxima, weighted with
+    e^E over their density, so that averages are those at this P, with a relative error of about 1e-3.
+    """
+    if method == "quadrature":
+        points = support(field, problem, side, FINE._replace(spacing=spacing))
+        result = lattice_integral(points, field, problem, side, spacing).ensemble
+        return result, *assign(result, field, problem, side, spacing)
+    laplace = laplace_integral(field, problem, side).ensemble
+    likely = laplace.weights > 1e-6
+    centers, weights = laplace.points[likely], laplace.weights[likely]
+    stiffness = stiffness_at(laplace.variances[likely], field, problem) / WIDENED
+    draws = qmc.Sobol(field.shape[1], rng=0).random_base2(max(8, 15 - len(weights).bit_length()))
+    roots = np.linalg.inv(np.linalg.cholesky(stiffness))
+    points = np.concatenate([center + ndtri(draws) @ root for center, root in zip(centers, roots)])
+    points = np.asfortranarray(points)
+
+    def log_gaussian(center, inverse):
+        off = points - center
+        return 0.5 * np.linalg.slogdet(inverse)[1] - 0.5 * np.sum(off @ inverse * off, axis=1)
+
+    log_proposal = np.logaddexp.reduce([log_gaussian(c, s) for c, s in zip(centers, stiffness)])
+    log_g, means, variances = _cumulants(problem, _fields(points, field), side, 2)
+    log_ratio = _exponent(log_g, points, problem) - log_proposal  # as many draws from every Gaussian
+    importance = np.exp(log_ratio - log_ratio.max())
+    result = Ensemble(points, importance / importance.sum(), means, variances, laplace.log_value)
+    return result, *find_maxima(field, problem, side, points)

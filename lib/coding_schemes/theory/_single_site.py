@@ -90,7 +90,9 @@ class SingleSite:
     def preactivation_variance(self, s: np.ndarray) -> np.ndarray:
         """E[z²] under the field s, linearly interpolated (error below 1e-5)."""
         tables, nearest, offset = self._nearest(s)
-        here, there = (_take(tables.second_moment, n) for n in (nearest, nearest + np.where(offset < 0, -1, 1)))
+        here, there = (
+            _take(tables.second_moment, n) for n in (nearest, nearest + np.where(offset < 0, -1, 1))
+        )
         return here + np.abs(offset) * (there - here)
 
     def density(self, z: np.ndarray, s: np.ndarray) -> np.ndarray:

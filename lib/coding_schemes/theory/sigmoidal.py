@@ -37,7 +37,6 @@ Source: paper A, "Redundant coding scheme" and supplement B.1. The convex dual, 
 temperature, finite P and restricted schemes, is this book's formulation.
 """
 
-import itertools
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -47,22 +46,20 @@ import numpy as np
 from scipy.integrate import cumulative_trapezoid
 from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
+from scipy.stats import norm
 
 from coding_schemes.tasks import Task
 from coding_schemes.theory._convex_dual import (
     FINE,
     Dual,
-    Ensemble,
     Peaks,
     Problem,
-    assign,
     covariance,
-    lattice_integral,
     make_problem,
+    neurons,
     newton,
     peaks,
     statistics,
-    support,
 )
 from coding_schemes.theory._single_site import NODES, Nonlinearity
 
@@ -136,6 +133,11 @@ class Solution:
         """Σ_γ P_γ |a_γ − ā|², variance of the readouts between codes; 0 without a redundant scheme."""
         centred = self.readouts - self.probabilities @ self.readouts
         return float(self.probabilities @ np.sum(centred**2, axis=1))
+
+    def kernel(self, labels: np.ndarray) -> np.ndarray:
+        """K_μν = ⟨φ(z_μ) φ(z_ν)⟩ of the hidden layer, (P, P), for inputs of the given classes, (P,)."""
+        labels = np.asarray(labels)
+        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
 
     def num_peaks(self, min_probability: float = 0.01) -> int:
         """How many maxima of the readout posterior hold at least this fraction of the neurons."""
@@ -271,76 +273,6 @@ def _solve(problem, method, restriction, occupancies, start) -> Solution:
             stacklevel=3,
         )
     return _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, integrals)
-
-
-@dataclass(frozen=True, eq=False)
-class PhaseDiagram:
-    """Coding schemes over a grid of k class targets and j temperatures.
-
-    Attributes:
-        class_targets: (k, C, m).
-        temperatures: (j,).
-        codes: all 2^C codes, in binary order, shape (2^C, C).
-        occupancies: fraction of neurons with each code, shape (k, j, 2^C).
-        num_peaks: maxima of the readout posterior holding at least 1 % of the neurons, shape (k, j).
-        readout_spread: Σ_γ P_γ |a_γ − ā|², zero without a redundant scheme, shape (k, j).
-        free_energy: per neuron, shape (k, j).
-        training_error: Σ_c (n_c/P) |T t_c|², squared error of the mean predictor per input, shape (k, j).
-        converged: shape (k, j).
-    """
-
-    class_targets: np.ndarray
-    temperatures: np.ndarray
-    codes: np.ndarray
-    occupancies: np.ndarray
-    num_peaks: np.ndarray
-    readout_spread: np.ndarray
-    free_energy: np.ndarray
-    training_error: np.ndarray
-    converged: np.ndarray
-
-
-def phase_diagram(
-    task: Task, class_targets: Iterable[np.ndarray], temperatures: Sequence[float] | np.ndarray, **options
-) -> PhaseDiagram:
-    """Solve on a grid of targets and temperatures, each target's line started from its highest T.
-
-    Args:
-        task: gives the classes' sizes.
-        class_targets: k matrices (C, m).
-        temperatures: (j,).
-        **options: as for `solve`.
-
-    Returns:
-        Occupancies of all codes and order parameters on the grid.
-
-    Raises:
-        ValueError: as `solve`.
-
-    Source: the book's own; paper A leaves finite temperature open.
-    """
-    temperatures = np.asarray(temperatures, float)
-    targets = np.array([np.asarray(y, float) for y in class_targets])
-    downwards = np.argsort(-temperatures)
-    rows = []
-    for target in targets:
-        row = scan(task, temperatures[downwards], [target] * len(temperatures), **options)
-        rows.append([row[i] for i in np.argsort(downwards)])
-    counts = np.asarray(task.class_counts, float)
-    codes = np.array(list(itertools.product((False, True), repeat=len(counts))))
-    return PhaseDiagram(
-        class_targets=targets,
-        temperatures=temperatures,
-        codes=codes,
-        occupancies=np.array([[[s.occupancy(code) for code in codes] for s in row] for row in rows]),
-        num_peaks=np.array([[s.num_peaks() for s in row] for row in rows]),
-        readout_spread=np.array([[s.readout_spread for s in row] for row in rows]),
-        free_energy=np.array([[s.free_energy for s in row] for row in rows]),
-        training_error=np.array(
-            [[counts @ np.sum(s.training_residual**2, 1) / counts.sum() for s in row] for row in rows]
-        ),
-        converged=np.array([[s.converged for s in row] for row in rows]),
-    )
 
 
 class Transition(NamedTuple):
@@ -547,20 +479,6 @@ def _merged(peaks: Peaks) -> Peaks:
     return Peaks(np.logaddexp.reduce(peaks.log_weight), peaks.maximum[np.argmax(weights)], *averages)
 
 
-def kernel(solution: Solution, labels: np.ndarray) -> np.ndarray:
-    """Kernel of the hidden layer, K_μν = ⟨φ(z_μ) φ(z_ν)⟩.
-
-    Args:
-        solution: a solved scheme.
-        labels: class of every input, shape (P,).
-
-    Returns:
-        K of shape (P, P), class block plus class-wise diagonal.
-    """
-    labels = np.asarray(labels)
-    return solution.kernel_block[np.ix_(labels, labels)] + np.diag(solution.kernel_diagonal[labels])
-
-
 def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
     """Fractions of neurons that will be *found* with each code, told from their mean activations.
 
@@ -573,14 +491,15 @@ def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
     two differ only where a class is neither on nor off, as below the critical temperature.
 
     Args:
-        solution: a solved scheme, by quadrature and unrestricted.
+        solution: a solved scheme, unrestricted; one by Laplace's formula is sampled around its maxima, which
+            adds a relative error of some 1e-3.
         codes: rows of C booleans, shape (k, C).
 
     Returns:
         The fractions, shape (k,).
 
     Raises:
-        ValueError: codes of the wrong shape, a solution by Laplace's formula, or a restricted scheme.
+        ValueError: codes of the wrong shape, or a restricted scheme.
 
     Source: the book's own; paper A assigns codes to peaks.
     """
@@ -599,7 +518,8 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
         N Cov(p) = Cov(q) − Cov(q, S) H⁻¹ Cov(S, q),   q: indicators of the codes.
 
     Args:
-        solution: a solved scheme, by quadrature and unrestricted.
+        solution: a solved scheme, unrestricted; one by Laplace's formula is sampled around its maxima, which
+            adds a relative error of some 1e-3.
         codes: rows of C booleans, shape (k, C).
 
     Returns:
@@ -622,17 +542,14 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
 
 
 def _code_probabilities(solution, codes):
-    """The lattice of readouts, and for every point the probability of each code (n, k)."""
+    """Readouts of neurons, and for every one the probability of each code (n, k)."""
     codes = np.asarray(codes, bool)
     problem, site = solution.problem, solution.problem.site
     if codes.ndim != 2 or codes.shape[1] != len(problem.counts):
         raise ValueError(f"codes: got shape {codes.shape}, needs rows of {len(problem.counts)} booleans")
-    if solution.method == "laplace":
-        raise ValueError("solution: needs one by quadrature, got one by Laplace's formula")
     if solution.restriction is not None:
         raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
-    field = solution.dual_field
-    ensemble = lattice_integral(support(field, problem), field, problem).ensemble
+    ensemble, _, _ = neurons(solution.dual_field, problem, solution.method)
     active = ndtr(
         (ensemble.means - site.threshold) * np.sqrt(problem.counts / np.maximum(ensemble.variances, 1e-12))
     )
@@ -657,17 +574,10 @@ def readout_density(
         ValueError: no such component or row.
     """
     nodes, density = _readout_marginal(solution, component, row)
-    spline = CubicSpline(nodes, np.log(np.maximum(density, density.max() * np.exp(-CUTOFF))))
+    spline = CubicSpline(nodes, np.log(np.maximum(density, density.max() * np.exp(-FINE.cutoff))))
     values = np.asarray(values, float)
     inside = (values >= nodes[0]) & (values <= nodes[-1])
     return np.where(inside, np.exp(spline(np.clip(values, nodes[0], nodes[-1]))), 0.0)
-
-
-def readout_cdf(solution: Solution, component: int, values: np.ndarray, row: int | None = None) -> np.ndarray:
-    """Cumulative distribution belonging to `readout_density`; same arguments."""
-    nodes, _ = _readout_marginal(solution, component, row)
-    fine = np.linspace(nodes[0], nodes[-1], 8 * len(nodes))
-    return _cumulative(fine, readout_density(solution, component, fine, row), values)
 
 
 def preactivation_density(
@@ -690,7 +600,7 @@ def preactivation_density(
         ValueError: no such row or class.
     """
     _check_index("class_index", class_index, len(solution.dual_field))
-    points, weights = _readout_ensemble(solution, row, SPACING)
+    points, weights = readout_ensemble(solution, row)
     fields = points @ solution.dual_field[class_index]
     nodes = np.arange(np.floor(fields.min() / 0.02), np.ceil(fields.max() / 0.02) + 2) * 0.02
     below = ((fields - nodes[0]) / 0.02).astype(int)
@@ -721,37 +631,56 @@ def _check_index(name, index, size):
 
 
 def _readout_marginal(solution, component, row):
-    """Lattice nodes of one readout component and the marginal density on them."""
+    """Nodes of one readout component, half a σ_a apart, and the marginal density on them."""
     _check_index("component", component, solution.readouts.shape[1])
-    step = 0.5 * SPACING * np.sqrt(solution.problem.readout_variance)
-    points, weights = _readout_ensemble(solution, row, 0.5 * SPACING)
-    index = np.rint(points[:, component] / step).astype(int)
-    marginal = np.bincount(index - index.min(), weights) / step
-    return (index.min() + np.arange(len(marginal))) * step, marginal
+    problem, step = solution.problem, 0.5 * np.sqrt(solution.problem.readout_variance)
+    points, weights = readout_ensemble(solution, row, 0.5)
+    if solution.method == "quadrature":
+        index = np.rint(points[:, component] / step).astype(int)
+        marginal = np.bincount(index - index.min(), weights) / step
+        return (index.min() + np.arange(len(marginal))) * step, marginal
+    # given the preactivations a readout is Gaussian about σ_a² Σ_c t_c Φ_c, Φ_c = Σ_{μ∈c} φ(z_μ)
+    means, variances = problem.site.cumulants(points @ solution.dual_field.T, 2)[1:]
+    pull = problem.readout_variance * solution.dual_field[:, component]
+    center = means @ (problem.counts * pull)
+    width = np.sqrt(problem.readout_variance + variances @ (problem.counts * pull**2))
+    nodes = np.arange((center - 6 * width).min(), (center + 6 * width).max() + step, step)
+    return nodes, np.array([weights @ norm.pdf(node, center, width) for node in nodes])
 
 
-def _readout_ensemble(solution, row, spacing):
-    """Readouts (k, m) and their weights that stand for the neurons of one row, or of all rows."""
+def readout_ensemble(
+    solution: Solution, row: int | None = None, spacing: float = FINE.spacing
+) -> tuple[np.ndarray, np.ndarray]:
+    """Readouts and their weights that stand for the neurons at this finite P.
+
+    Args:
+        solution: a solved scheme.
+        row: only the neurons of this row of the solution; None: all of them.
+        spacing: of the lattice of readouts, in units of σ_a, where the solution is one by quadrature.
+
+    Returns:
+        Readouts (k, m), and weights (k,) that sum to one.
+
+    Raises:
+        ValueError: no such row.
+    """
     if row is not None:
         _check_index("row", row, len(solution.readouts))
-    problem, field = solution.problem, solution.dual_field
-    if solution.method == "laplace":
-        raise ValueError(
-            "solution: finite-P densities need a solution by quadrature, got one by Laplace's formula"
-        )
+    problem, field, method = solution.problem, solution.dual_field, solution.method
     if solution.restriction is None:
-        lattice, maxima, owner = assigned_lattice(field, problem, None, spacing)
-        if row is None:
-            return lattice.points, lattice.weights
-        peak = np.argmin(np.sum((maxima - solution.readouts[row]) ** 2, axis=1))
-        members = owner == peak
-        return lattice.points[members], lattice.weights[members] / lattice.weights[members].sum()
+        ensemble, maxima, owner = neurons(field, problem, method, None, spacing)
+        weights = ensemble.weights
+        if row is not None:
+            weights = weights * (owner == np.argmin(np.sum((maxima - solution.readouts[row]) ** 2, axis=1)))
+        used = weights > 0
+        return ensemble.points[used], weights[used] / weights.sum()
     rows = range(len(solution.restriction)) if row is None else [row]
-    lattices = [lattice_rule(field, problem, np.where(solution.restriction[r], 1, -1), spacing) for r in rows]
+    sides = [np.where(solution.restriction[r], 1, -1) for r in rows]
+    parts = [neurons(field, problem, method, side, spacing)[0] for side in sides]
     fractions = solution.probabilities[list(rows)] / solution.probabilities[list(rows)].sum()
     return (
-        np.concatenate([lattice.points for lattice in lattices]),
-        np.concatenate([fraction * lattice.weights for fraction, lattice in zip(fractions, lattices)]),
+        np.concatenate([part.points for part in parts]),
+        np.concatenate([fraction * part.weights for fraction, part in zip(fractions, parts)]),
     )
 
 
