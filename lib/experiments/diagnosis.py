@@ -24,7 +24,7 @@ import optax
 from coding_schemes import paths, tasks, training
 from coding_schemes.diagnosis import Diagnosis, diagnose
 from coding_schemes.networks import Network
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import HMC, sample
 from coding_schemes.tasks import Task
 from jax import Array
 from numpy.typing import ArrayLike
@@ -81,7 +81,7 @@ def drawn(
             anneal_from=100 * float(posterior.temperature),
             moves=tuple(moves),
             store=(),
-            max_num_steps=30,
+            method=HMC(max_num_steps=30),
         ).final
     features = jax.vmap(lambda w: network.phi(posterior.preactivations(w)[-1]))(weights)
     return np.asarray(features, dtype=float)
