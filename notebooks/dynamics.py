@@ -44,7 +44,7 @@ import numpy as np
 from coding_schemes import barriers, coding, statistics, tasks
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import HMC, PlainLangevin, sample
 from coding_schemes.theory import linear, relu, sigmoidal
 from companion import claims, figures, films, presets
 from myst_nb import glue
@@ -205,11 +205,11 @@ def planted_start(nonlinearity, labels):
 def equilibrium(posterior, task, stream):
     """A network at rest: annealed from the prior, or drawn from the theory; then Monte Carlo."""
     stream_key, network = jax.random.fold_in(key, stream), posterior.network
-    options = dict(num_warmup=settings.num_warmup, max_num_steps=50, anneal_from=1.0)
+    options = dict(num_warmup=settings.num_warmup, method=HMC(max_num_steps=50), anneal_from=1.0)
     if network.nonlinearity != "linear" and network.depth == 1:
         start = planted_start(network.nonlinearity, task.labels)
         options |= dict(init=posterior.planted(*start), anneal_from=None)
-    counts = dict(num_samples=20, num_chains=1, store=("readouts",))
+    counts = dict(num_samples=20, num_chains=1, moves=(), store=("readouts",))
     if network.depth == 1:
         return sample(posterior, stream_key, **options, **counts)
     options |= dict(num_warmup=60, anneal_from=COLD if network.nonlinearity == "sigmoidal" else 1.0)
@@ -230,7 +230,7 @@ def follow(nonlinearity, size, span, stream, depth=1):
     stiff = depth > 1 and nonlinearity != "sigmoidal"  # their readouts have a larger prior variance
     longest = 2 * float(rest.info.step_size[0, -1]) ** 2 if stiff else temperature / 3
     steps = int(np.ceil(interval / longest))
-    options = dict(method="plain_langevin", step_size=(2 * interval / steps) ** 0.5, langevin_steps=steps)
+    options = dict(method=PlainLangevin((2 * interval / steps) ** 0.5, steps))
     counts = dict(num_samples=settings.num_samples, num_chains=1, num_warmup=0)
     moving = sample(posterior, jax.random.fold_in(key, stream + 1), init=rest.final, **options, **counts)
     layers = tuple(z[0] for z in moving.preactivations)

@@ -44,7 +44,7 @@ import numpy as np
 from coding_schemes import coding, paths, schemes, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import diagnostics, sample
+from coding_schemes.sampling import HMC, diagnostics, sample
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
 from companion import claims, figures, presets
 from IPython.display import Markdown
@@ -185,12 +185,12 @@ task, theory = task_of(N, settings.y_minus), solve(N, settings.y_minus)
 
 # %%
 def draw(size, y_minus, stream, temperature=T, warmup=settings.warmup, **options):
-    """Samples of a sigmoidal network. Prime numbers of transitions keep to one compiled program."""
+    """Samples of a sigmoidal network."""
     posterior = Posterior(task_of(size, y_minus), Network(1, size, "sigmoidal"), temperature)
     planted = "init" in options  # starts at its temperature; others are cooled down for as long again
     counts = dict(num_samples=settings.num_samples, num_chains=2, num_warmup=warmup * (1 if planted else 2))
-    options = counts | dict(trajectory_length=1.0) | options  # short: the moves between codes do the rest
-    return posterior, sample(posterior, jax.random.fold_in(key, stream), **options)
+    counts |= dict(moves=(), method=HMC(1.0))  # short: the moves between codes do the rest
+    return posterior, sample(posterior, jax.random.fold_in(key, stream), **(counts | options))
 
 
 def occupancies(samples, labels):
@@ -218,6 +218,7 @@ def run_deep():
     size, transitions, num_samples = settings.deep
     posterior = Posterior(task_of(size, -0.5), Network(3, size, "sigmoidal"), 0.001)
     counts = dict(num_samples=num_samples, num_chains=2, num_warmup=2 * transitions, anneal_from=0.001)
+    counts |= dict(moves=())
     return sample(posterior, jax.random.fold_in(key, 900), **counts, store=("readouts", "preactivations"))
 
 
@@ -245,7 +246,7 @@ def run_descent():
     return posterior, *(schemes.descend(posterior, stream, num_steps=n, repeats=repeats) for n in (0, steps))
 
 
-SMALL_STEPS = dict(thinning=20, max_num_steps=25)  # of small networks: short trajectories, more moves
+SMALL_STEPS = dict(thinning=20, method=HMC(1.0, 25))  # of small networks: short trajectories, more moves
 
 
 def plant(y_minus, size=S):

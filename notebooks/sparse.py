@@ -43,7 +43,7 @@ import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import compare_ends, sample
+from coding_schemes.sampling import HMC, PlainLangevin, compare_ends, sample
 from coding_schemes.theory import relu, relu_squared
 from companion import claims, figures, presets
 from myst_nb import glue
@@ -184,14 +184,14 @@ print("bulk: readout", leading.bulk_readout.round(4), "  ⟨φ⟩ per class", le
 MOVES = ("rotations", "split_merge")
 
 
-def draw(task, stream, network, init="prior", variance=None, temperature=T, **options):
+def draw(task, stream, network, init="prior", variance=None, temperature=T, step_size=None, **options):
     """A segment of two chains from `init`, and the posterior that was sampled."""
     posterior = Posterior(task, network, temperature, variance)
     if not isinstance(init, str):  # the theory's network: (preactivations, readouts)
         init = posterior.planted(*init) if len(init) == 2 else init
     plan = dict(num_samples=100, thinning=2, num_chains=2, num_warmup=0, moves=MOVES)
-    plan |= dict(step_size=settings.step_size if network.width > SMALL else 0.01)
-    plan |= dict(trajectory_length=0.6, max_num_steps=150)
+    step_size = step_size or (settings.step_size if network.width > SMALL else 0.01)
+    plan |= dict(method=HMC(options.pop("length", 0.6), 150, step_size))
     return sample(posterior, jax.random.fold_in(key, stream), init=init, **(plan | options))
 
 
@@ -233,7 +233,7 @@ def merge_parallel(weights, activations, labels):
 # %%
 def deep_chains(task, network):
     """One chain per seed from the prior, first with short trajectories; then on from merged outliers."""
-    plan = dict(num_chains=settings.num_seeds, num_samples=20, trajectory_length=1.0)
+    plan = dict(num_chains=settings.num_seeds, num_samples=20, length=1.0)
     init = draw(task, 1100, network, step_size=0.002, **plan).final  # long trajectories would be refused
 
     def go_on(init, streams):
@@ -265,9 +265,9 @@ for index, (name, (step, longer)) in enumerate(others.items()):
     pending[name] = pool.submit(from_prior, small_task, 1000 + 10 * index, other, segments, step_size=step)
 pending["moves"] = pool.submit(from_prior, small_task, 700, small, settings.small_segments)
 pending["lazy"] = pool.submit(draw, small_task, 300, small, **lazy_scale)
-plain = dict(method="plain_langevin", step_size=0.06, moves=(), thinning=1)
-early = draw(small_task, 600, small, langevin_steps=5, **plain)  # plain dynamics from the prior
-longer = dict(langevin_steps=1000, num_samples=settings.num_langevin)
+plain = dict(moves=(), thinning=1)
+early = draw(small_task, 600, small, method=PlainLangevin(0.06, 5), **plain)  # plain dynamics from the prior
+longer = dict(method=PlainLangevin(0.06, 1000), num_samples=settings.num_langevin)
 pending["late"] = pool.submit(draw, small_task, 601, small, early.final, **(plain | longer))
 
 # %%

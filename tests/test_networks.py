@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import networks
+from coding_schemes import networks, tasks
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import moves
 from scipy.special import erf
 
 
@@ -44,6 +46,13 @@ def test_a_named_nonlinearity_is_known_however_it_is_written(name):
     for way in (name, networks.NONLINEARITIES[name], written[name]):
         assert networks.canonical(way) == name
         assert networks.Network(nonlinearity=way).nonlinearity == name
+
+
+def test_rescaling_moves_take_a_function_for_its_name():
+    posterior = Posterior(tasks.toy(4), networks.Network(1, 5, jax.nn.relu), 0.1)
+    moves.check("scale", posterior)
+    with pytest.raises(ValueError, match="homogeneous"):
+        moves.check("scale", Posterior(tasks.toy(4), networks.Network(1, 5, jnp.tanh), 0.1))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ import numpy as np
 from coding_schemes import coding, data, paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling import Samples, sample
+from coding_schemes.sampling import HMC, Samples, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear, mean_field
 from jax import Array
@@ -102,7 +102,8 @@ def sampled(
         init=init,
         store=(),
         predict_inputs=test_inputs,
-        max_num_steps=30,
+        method=HMC(max_num_steps=30),
+        moves=(),
     )
     predictions = samples.predictions
     assert predictions is not None
@@ -317,7 +318,8 @@ def features_on(task: Task, network: Network, temperature: float, key: Array, in
         Two arrays of shape (N, number of inputs): learned and random features.
     """
     posterior = Posterior(task, network, temperature)
-    samples = sample(posterior, key, num_samples=1, num_chains=1, store=(), max_num_steps=30, **options)
+    options = {"method": HMC(max_num_steps=30), "moves": (), "store": ()} | options
+    samples = sample(posterior, key, num_samples=1, num_chains=1, **options)
     networks = (
         jax.tree.map(lambda leaf: leaf[0], samples.final),
         posterior.prior(jax.random.fold_in(key, 2)),

@@ -252,9 +252,10 @@ def test_predictions_on_the_training_inputs_are_the_outputs(small):
     samples = small_sample(small, store=("outputs", "kernels"), predict_inputs=small.task.inputs)
     np.testing.assert_allclose(samples.predictions.outputs, samples.outputs, atol=1e-5)
     np.testing.assert_allclose(samples.predictions.kernel, samples.kernels[0].mean(0), atol=1e-4)
-    errors = samples.predictions.class_error(small.task.labels, small.task.targets)
-    expected = 0.5 * np.square(small.task.targets - samples.outputs).sum(-1).mean((0, 1))
-    np.testing.assert_allclose(errors, [expected[small.task.labels == c].mean() for c in range(2)], rtol=1e-4)
+    found = samples.predictions
+    errors = coding.generalization_error(found.mean, found.variance, small.task.targets).total
+    expected = np.square(small.task.targets - samples.outputs).mean((0, 1, 2))
+    np.testing.assert_allclose(errors, expected, rtol=1e-4)
 
 
 def test_unseen_directions_stay_at_the_prior():

@@ -6,7 +6,7 @@ import pytest
 from coding_schemes import sampling, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.theory import adaptive_kernel, gaussian_process, linear, sigmoidal
+from coding_schemes.theory import _sampled, adaptive_kernel, gaussian_process, linear, sigmoidal
 
 K0 = np.array([[1.0, 0.3], [0.3, 0.8]])
 
@@ -226,3 +226,31 @@ def test_kernel_maps_are_the_priors():
         np.testing.assert_allclose(
             found.kernels, gaussian_process.prior_kernels(task.inputs, None, phi, 2)[1:], rtol=1e-9
         )
+
+
+@pytest.mark.slow
+def test_nested_populations_against_quadrature(pair):
+    network = Network(2, 1, "erf")
+    brute = adaptive_kernel.solve(pair, network, 1.0, 0.1, method="quadrature")
+    s = adaptive_kernel.solve(pair, network, 1.0, 0.1, method="nested", num_neurons=512, num_rounds=60)
+    assert s.converged
+    np.testing.assert_allclose(s.kernels, brute.kernels, atol=0.02)
+    np.testing.assert_allclose(s.dual_kernels[0], brute.dual_kernels[0], rtol=0.15, atol=0.05)
+    new = np.array([[1.0], [-0.5]])
+    np.testing.assert_allclose(s.predict(new), brute.predict(new), atol=0.03)
+
+
+@pytest.mark.slow
+def test_sampled_networks_extrapolated_in_width(pair, monkeypatch):
+    monkeypatch.setattr(_sampled, "WIDTHS", (20, 60))
+    monkeypatch.setattr(_sampled, "NUM_WARMUP", 100)
+    monkeypatch.setattr(_sampled, "NUM_SAMPLES", 200)
+    s = adaptive_kernel.solve(pair, Network(2, 1, "linear"), 1.0, 0.2, method="sampling")
+    exact = adaptive_kernel.solve(pair, Network(2, 1, "linear"), 1.0, 0.2)
+    for found, expected in zip(s.kernels, exact.kernels):
+        assert np.linalg.norm(found - expected) < 0.1 * np.linalg.norm(expected)
+    new = np.array([[1.0], [-0.5]])
+    np.testing.assert_allclose(s.predict(new), exact.predict(new), atol=0.05)
+    assert s.method == "sampling"
+    with pytest.raises(ValueError, match="solution"):
+        s.test_kernel(new)

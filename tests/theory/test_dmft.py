@@ -87,7 +87,7 @@ def test_population_is_the_limit_of_networks(task):
     """A network's distance from the population falls as N^-1/2; the training loop takes the same steps."""
     options = {"duration": 4.0, "num_records": 4, "average_steps": 1}
     limit = dmft.population(task, "erf", 1.0, 0.1, num_neurons=4096, **options)
-    assert np.all(limit.outputs[0] == 0)
+    np.testing.assert_allclose(limit.outputs[0], 0, atol=1e-6)  # mirror images cancel
     distances = []
     for width in (100, 1600):
         nets = [

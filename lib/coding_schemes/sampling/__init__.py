@@ -18,8 +18,8 @@
   starts there at the target T. `num_warmup=0` with a step size samples at once.
 - `store=("readouts", "preactivations", "weights", "outputs", "mean_outputs", "kernels")`: take only what is
   needed; preactivations are chains × samples × N × P numbers, mean_outputs and kernels one mean per chain.
-- `predict_inputs=X` gives `samples.predictions`: outputs of every sample, mean, variance, mean test kernel,
-  class_error(labels, targets).
+- `predict_inputs=X` gives `samples.predictions`: outputs of every sample, mean, variance, mean test kernel;
+  `coding.generalization_error` has their error.
 - `found = convergence(samples, posterior)` has `found.verdict`, one line, and arrays for its figure,
   `companion.figures.plot_convergence(**found.arrays())`;
   `two_ended(posterior, key, planted, …)` likewise, `plot_two_ended`;

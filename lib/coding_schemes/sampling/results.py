@@ -59,16 +59,6 @@ class Predictions(NamedTuple):
         """Predictor variance ⟨f*²⟩ − ⟨f*⟩², shape (P*, m)."""
         return self.outputs.var((0, 1), dtype=float)
 
-    def class_error(self, labels: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Generalisation error ⟨‖y − f*‖²⟩/2 = (bias² + variance)/2, averaged per class: shape (C,)."""
-        per_input = 0.5 * (np.square(targets - self.mean) + self.variance).sum(1)
-        return np.array([per_input[labels == c].mean() for c in range(labels.max() + 1)])
-
-    def class_misclassified(self, labels: np.ndarray) -> np.ndarray:
-        """Fraction of each class that the mean predictor's largest output gets wrong: shape (C,)."""
-        wrong = self.mean.argmax(1) != labels
-        return np.array([wrong[labels == c].mean() for c in range(labels.max() + 1)])
-
 
 @dataclass(frozen=True)
 class Samples:

@@ -286,7 +286,7 @@ class _Nest:
         for layer, kernel in enumerate(self.kernels):
             half = _root(kernel)
             slope = half @ self.duals[layer] @ half - moments[layer + 1]
-            slope *= min(1.0, CAP / np.linalg.norm(slope, 2)) * RATE * gain
+            slope *= min(1.0, CAP / float(np.linalg.norm(slope, 2))) * RATE * gain
             values, vectors = np.linalg.eigh(slope)
             self.kernels[layer] = half @ (vectors * np.exp(-values)) @ vectors.T @ half
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from coding_schemes import networks
 from coding_schemes.networks import Network
@@ -104,7 +103,8 @@ def _orders(inputs, targets, network, ridge):
             duals.insert(0, 0.5 * (pulled + pulled.T))
         change, changes = jnp.zeros_like(kernels[0]), []
         for below, dual in zip(kernels, duals):
-            padded = jnp.zeros((total, total)).at[:num, :num].set(dual)
+            padded = np.zeros((total, total))
+            padded[:num, :num] = dual
             change = jax.jvp(layer_map, (below,), (change,))[1] + 0.5 * _covariance(
                 below, padded, network.phi
             )
@@ -113,22 +113,22 @@ def _orders(inputs, targets, network, ridge):
         return *stacked, np.asarray(field)
 
 
-def _covariance(kernel, dual, phi) -> Array:
+def _covariance(kernel, dual, phi) -> np.ndarray:
     """Cov(φφᵀ, φᵀΦ̂φ) for h ~ N(0, kernel)."""
-    values, vectors = jnp.linalg.eigh(kernel)
-    root = vectors * jnp.sqrt(jnp.maximum(values, 0))
-    if len(kernel) <= MAX_LATTICE:
+    values, vectors = np.linalg.eigh(kernel)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    if len(values) <= MAX_LATTICE:
         axis = np.linspace(-6.5, 6.5, 41)
-        points = jnp.asarray(np.array(list(itertools.product(axis, repeat=len(kernel)))))
-        weights = jax.nn.softmax(-0.5 * jnp.sum(points**2, axis=1))
+        points = np.array(list(itertools.product(axis, repeat=len(values))))
+        weights = np.exp(-0.5 * np.sum(points**2, axis=1))
+        weights /= weights.sum()
     else:
-        half = jax.random.normal(jax.random.key(0), (NUM_DRAWS // 2, len(kernel)), jnp.float64)
-        points = jnp.concatenate([half, -half])
-        weights = jnp.full(len(points), 1 / len(points))
-    activations = phi(points @ root.T)
-    tilt = jnp.sum(activations * (activations @ dual), axis=1)
-    weighted = (weights * (tilt - weights @ tilt))[:, None]
-    return (weighted * activations).T @ activations
+        half = np.random.default_rng(0).standard_normal((NUM_DRAWS // 2, len(values)))
+        points = np.concatenate([half, -half])
+        weights = np.full(len(points), 1 / len(points))
+    activations = np.asarray(phi(jnp.asarray(points @ root.T)))
+    tilt = np.sum(activations * (activations @ np.asarray(dual)), axis=1)
+    return (activations * (weights * (tilt - weights @ tilt))[:, None]).T @ activations
 
 
 def _kernel_map(phi):
