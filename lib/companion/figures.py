@@ -16,18 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from numpy.typing import ArrayLike
 
-<<<<<<< HEAD
-from companion.publish import THEME, WIDTH, publish, theme
-
-__all__ = [
-    "CLASS_COLORS", "CODE_COLORS", "COLORMAPS", "COLORS", "THEME", "WIDTH", "activation_matrix", "bars",
-    "code_raster", "curves", "densities", "kernel_matrices", "kernels_and_neurons", "network_sample",
-    "phase_map", "publish", "sampler_traces", "scaling_plot", "sparse_population", "theme", "trace_panels",
-]  # fmt: skip
-=======
 from companion.publish import WIDTH
 from companion.publish import publish as publish  # chapters that know this module alone
->>>>>>> main
 
 COLORS = {
     "linear": "#0072B2",
