@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coding_schemes import coding, plotting, tasks
+from coding_schemes import coding, tasks
 from coding_schemes.theory import linear, relu, sigmoidal
+from companion import figures
 
 REPOSITORY = Path(__file__).parents[2]
 CODES = list(itertools.product((0, 1), repeat=3))
@@ -176,6 +177,6 @@ def test_scripts_parse(node, name):
 def test_codes_have_the_colors_of_the_figures():
     style = (REPOSITORY / "book" / "_static" / "explorer.css").read_text(encoding="utf-8")
     colors = dict(re.findall(r"--code-(\d{3}): (#[0-9a-f]{6})", style))
-    assert colors == {key(code): plotting.CODE_COLORS[coding.code_name(code)].lower() for code in CODES}
+    assert colors == {key(code): figures.CODE_COLORS[coding.code_name(code)].lower() for code in CODES}
     outputs = re.findall(r"--output-\d: (#[0-9a-f]{6})", style)
-    assert outputs[:3] == [color.lower() for color in plotting.CLASS_COLORS[:3]]
+    assert outputs[:3] == [color.lower() for color in figures.CLASS_COLORS[:3]]
