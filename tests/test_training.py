@@ -203,6 +203,7 @@ def test_bad_input_names_the_argument():
         ({"num_steps": 7}, "num_steps"),
         ({"batch_size": 3}, "batch_size"),
         ({"repeats": 0}, "repeats"),
+        ({"weight_decay": -0.1}, "weight_decay"),
     ]:
         with pytest.raises(ValueError, match=argument):
             training.train(model, jax.random.key(0), INPUTS, TARGETS, **(good | change))
@@ -217,5 +218,7 @@ def test_bad_input_names_the_argument():
     ]:
         with pytest.raises(ValueError, match=argument):
             training.Architecture(**change)
+    with pytest.raises(ValueError, match="richness"):
+        training.ScaledNetwork(networks.Network(), richness=0.0)
     with pytest.raises(ValueError, match="width"):
         training.Architecture(width=30, depth=4, kind="convolution")
