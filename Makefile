@@ -8,7 +8,7 @@ override PRESET := $(value PRESET)
 override NAME := $(value NAME)
 override SEED := $(value SEED)
 override PORT := $(value PORT)
-export PRESET NAME SEED PORT
+export PRESET NAME SEED PORT ONLY
 
 VENV := .venv
 BENCH := .venv-bench
@@ -19,17 +19,18 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED NAME PORT PYTHON BROWSER_TESTS
+OWN := PRESET SEED NAME PORT PYTHON BROWSER_TESTS ONLY
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book plan test test-pages chapter serve bench accept-verdicts lock dag clean known-settings
+.PHONY: help setup book plan test mutants test-pages chapter serve bench accept-verdicts lock dag clean known-settings
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
 	@echo "make test                        lint, types, and all tests"
+	@echo "make mutants [ONLY=pattern]       plant faults and see that the tests notice (half an hour)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"
 	@echo "make serve [PRESET=quick] [PORT=8000]  show the built book at http://127.0.0.1:8000/"
@@ -69,6 +70,9 @@ test: setup ## lint, types, tests
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 	@$(PY) -m pytest -n 2 --dist loadgroup tests
+
+mutants: setup ## faults that the tests have to notice
+	@$(PY) tests/mutants/run.py --jobs 2 $(if $(ONLY),--only "$$ONLY")
 
 test-pages: setup ## page tests on the built book
 	@$(PY) -m pytest tests/pages --book "_build/$$PRESET/html"

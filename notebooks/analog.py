@@ -36,7 +36,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from coding_schemes import coding, tasks
+from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
@@ -158,6 +158,7 @@ def draw(task, depth, stream, network=None, **options):
     variance = options.pop("readout_variance", None)
     posterior = Posterior(task, network, options.pop("temperature", T), variance)
     counts = dict(num_samples=settings.num_samples, num_chains=settings.num_chains, num_warmup=150)
+    counts |= dict(moves=())
     return sample(posterior, jax.random.fold_in(key, stream), **(counts | options))
 
 
@@ -221,9 +222,9 @@ def check_covariance(samples, theory, label, wrong):
     """Covariance of the readouts against theory, element by element."""
     upper = np.triu_indices(task.num_targets)
     gram = np.einsum("csim,csik->csmk", samples.readouts, samples.readouts)[..., *upper] / N
-    mean, error = coding.mean_and_error(gram)
+    mean, error = statistics.mean_and_error(gram)
     expected = theory.readout_covariance[upper]
-    passed = claims.within(mean, expected, error)
+    passed = statistics.within(mean, expected, error)
     claims.record(
         "A4",
         f"covariance of the readouts (upper triangle), {label}",
@@ -233,7 +234,7 @@ def check_covariance(samples, theory, label, wrong):
         "3 standard errors",
         passed=passed,
         note="" if passed else "corrections of higher order in 1/N",
-        control=claims.Control("the prior's", wrong[upper], claims.within(mean, wrong[upper], error)),
+        control=claims.Control("the prior's", wrong[upper], statistics.within(mean, wrong[upper], error)),
     )
 
 
@@ -270,7 +271,7 @@ figures.publish(
 # {glue:text}`sampled:.4f` ± {glue:text}`sampled_error:.4f`.
 
 # %% tags=["hide-input"]
-mean, error = coding.mean_and_error(np.square(shallow.readouts[..., 0]).mean(-1))
+mean, error = statistics.mean_and_error(np.square(shallow.readouts[..., 0]).mean(-1))
 glue("closed", linear.solve(task, 1).readout_covariance[0, 0], display=False)
 glue("saddle", linear.solve(task, 1, T).readout_covariance[0, 0], display=False)
 glue("finite", theory.readout_covariance[0, 0], display=False)
@@ -297,13 +298,13 @@ def class_slopes(readouts, activations):
 
 
 slopes, residuals = zip(*map(class_slopes, shallow.readouts, shallow.preactivations[0]), strict=True)
-mean, error = coding.mean_and_error(np.stack(slopes))
+mean, error = statistics.mean_and_error(np.stack(slopes))
 expected = coding.class_means(theory.feature_slopes.T, task.labels).T
 
 # %% tags=["hide-input"]
 shuffled = np.random.default_rng(seed).permutation(task.num_inputs)
 control = coding.class_means(theory.feature_slopes[shuffled].T, task.labels).T
-passed = claims.within(mean, expected, error)
+passed = statistics.within(mean, expected, error)
 claims.record(
     "A5",
     "slopes of activations on readouts, class by output",
@@ -313,13 +314,13 @@ claims.record(
     "3 standard errors",
     passed=passed,
     note="" if passed else "the slope theory has no finite-width correction of its own",
-    control=claims.Control("labels shuffled over inputs", control, claims.within(mean, control, error)),
+    control=claims.Control("labels shuffled over inputs", control, statistics.within(mean, control, error)),
 )
 
 # %% tags=["hide-input"]
 noise = np.square(np.stack(residuals)).sum((2, 3)) / (P * (N - 3))  # three regression slopes per input
-mean, error = coding.mean_and_error(noise)
-passed = claims.within(mean, 1.0, error)
+mean, error = statistics.mean_and_error(noise)
+passed = statistics.within(mean, 1.0, error)
 untied = float(np.square(shallow.preactivations[0]).mean())
 claims.record(
     "A5",
@@ -330,7 +331,9 @@ claims.record(
     "3 standard errors",
     passed=passed,
     note="" if passed else "the residual variance has a correction of order T",
-    control=claims.Control("without conditioning on the readouts", untied, claims.within(untied, 1.0, error)),
+    control=claims.Control(
+        "without conditioning on the readouts", untied, statistics.within(untied, 1.0, error)
+    ),
 )
 
 # %% [markdown]
@@ -351,13 +354,13 @@ def readout_norm(size, readout_variance, stream):
     options = dict(store=("readouts",), readout_variance=readout_variance)
     few = dict(num_samples=50, num_chains=2)
     small = draw(tasks.toy(int(size), seed=seed), 1, stream, network, **options, **few)
-    return coding.mean_and_error(np.square(small.readouts).sum(-1).mean(-1))
+    return statistics.mean_and_error(np.square(small.readouts).sum(-1).mean(-1))
 
 
 norms = np.array(
     [[readout_norm(n, v, 10 + k) for k, n in enumerate(sizes)] for v in (None, 1.0)]
 )  # (scaling, size, [mean, error])
-fits = [claims.fit_power_law(sizes, norms[k, :, 0]) for k in range(2)]
+fits = [statistics.fit_power_law(sizes, norms[k, :, 0]) for k in range(2)]
 
 # %% tags=["hide-input"]
 flat = abs(fits[0].exponent) < 0.1
@@ -426,9 +429,9 @@ def class_strength(preactivations, task):
 
 
 strength, indicators = class_strength(deep[3].preactivations, task)
-mean, error = coding.mean_and_error(strength)  # (class, layer)
+mean, error = statistics.mean_and_error(strength)  # (class, layer)
 expected = np.einsum("pc,lpq,qc->cl", indicators, deep_theory[3].kernels[1:], indicators)
-passed = claims.within(mean, expected, error)
+passed = statistics.within(mean, expected, error)
 claims.record(
     "A7",
     "strength of every class in layers 1 to 3 of a network with L = 3 (rows: classes)",
@@ -440,7 +443,7 @@ claims.record(
     note=""
     if passed
     else "the Gram chain fluctuates around its saddle, which moves cubes of H by a relative O(1/N)",
-    control=claims.Control("kernels without learning", 1.0, claims.within(mean, 1.0, error)),
+    control=claims.Control("kernels without learning", 1.0, statistics.within(mean, 1.0, error)),
 )
 
 
@@ -468,9 +471,9 @@ entries = np.concatenate([entries, largest[None]])  # (size, [samples, saddle], 
 all_sizes = np.array([*smaller, P])
 
 # %% tags=["hide-input"]
-fits = [[claims.fit_power_law(all_sizes, entries[:, k, layer]) for layer in range(3)] for k in range(2)]
+fits = [[statistics.fit_power_law(all_sizes, entries[:, k, layer]) for layer in range(3)] for k in range(2)]
 sampled_exponents, saddle_exponents = (np.array([fit.exponent for fit in row]) for row in fits)
-passed = claims.within(sampled_exponents, saddle_exponents, 0.1, 1)
+passed = statistics.within(sampled_exponents, saddle_exponents, 0.1, 1)
 claims.record(
     "A7",
     "exponents in P of the learned kernel, layers 1 to 3 (asymptotically −2/3, −1/3, 0)",
@@ -481,7 +484,7 @@ claims.record(
     passed=passed,
     note="" if passed else "three sizes do not pin the exponents down to 0.1",
     control=claims.Control(
-        "strength alike in all layers", 0.0, claims.within(sampled_exponents, 0.0, 0.1, 1)
+        "strength alike in all layers", 0.0, statistics.within(sampled_exponents, 0.0, 0.1, 1)
     ),
 )
 
@@ -539,10 +542,10 @@ claims.record(
 
 # %% tags=["hide-input"]
 long = draw(task, 1, 40, thinning=8, num_chains=2, store=("readouts",))
-q = coding.permutation_order(long.readouts)
+q = statistics.permutation_order(long.readouts)
 frozen_task = tasks.toy(60, y_minus=0.5, seed=seed)
 frozen = draw(frozen_task, 1, 41, Network(1, 60, "sigmoidal"), num_chains=2, store=("readouts",))
-q_frozen = coding.permutation_order(frozen.readouts)
+q_frozen = statistics.permutation_order(frozen.readouts)
 restored = q.value < 0.05 + 3 * q.standard_error
 claims.record(
     "A20",
@@ -617,13 +620,13 @@ claims.record(
 
 # %%
 errors = {
-    "sampled": gaussian_process.generalization_error(sampled_mean, sampled_variance, digits.test_targets),
-    "theory": gaussian_process.generalization_error(
+    "sampled": coding.generalization_error(sampled_mean, sampled_variance, digits.test_targets),
+    "theory": coding.generalization_error(
         digit_theory.predict(digits.test_inputs),
         digit_theory.predictor_variance(digits.test_inputs, 100),
         digits.test_targets,
     ),
-    "gp": gaussian_process.generalization_error(
+    "gp": coding.generalization_error(
         gp_mean, gp.predictor_variance(digits.test_inputs), digits.test_targets
     ),
 }
@@ -634,9 +637,9 @@ per_chain = np.square(digits.test_targets - on_digits.predictions.outputs).mean(
 chain_error = per_chain.std(0, ddof=1) / np.sqrt(len(per_chain))
 reduction = total["gp"] - total["sampled"]
 share = (errors["gp"].variance - errors["sampled"].variance) / reduction
-wrong_total = gaussian_process.generalization_error(wrong, 0.0, digits.test_targets).total
+wrong_total = coding.generalization_error(wrong, 0.0, digits.test_targets).total
 wrong_share = (errors["gp"].variance - 0.0) / (total["gp"] - wrong_total)
-passed = bool(np.all(reduction > 0)) and claims.within(share, 1.0, 0.05, 1)
+passed = bool(np.all(reduction > 0)) and statistics.within(share, 1.0, 0.05, 1)
 claims.record(
     "A25",
     "share of the variance in the reduction of the generalisation error, per class",
@@ -649,7 +652,7 @@ claims.record(
     if passed
     else "the ridge T acts on the mean predictors of lazy and non-lazy networks differently",
     control=claims.Control(
-        "trained on shuffled labels", wrong_share, claims.within(wrong_share, 1.0, 0.05, 1)
+        "trained on shuffled labels", wrong_share, statistics.within(wrong_share, 1.0, 0.05, 1)
     ),
 )
 
@@ -701,7 +704,7 @@ predicted = np.array(
         for w in widths
     ]
 )
-fit = claims.fit_power_law(widths, variances)
+fit = statistics.fit_power_law(widths, variances)
 
 # %% tags=["hide-input"]
 passed = abs(fit.exponent + 1) < 0.1
@@ -722,8 +725,8 @@ figures.publish(
     description="Predictor variance against width, samples and theory, falling as 1/N",
     sizes=widths,
     values=np.stack([variances, predicted]),
-    exponents=[fit.exponent, claims.fit_power_law(widths, predicted).exponent],
-    prefactors=[fit.prefactor, claims.fit_power_law(widths, predicted).prefactor],
+    exponents=[fit.exponent, statistics.fit_power_law(widths, predicted).exponent],
+    prefactors=[fit.prefactor, statistics.fit_power_law(widths, predicted).prefactor],
     names=["samples", "theory"],
     colors=[figures.COLORS["linear"], figures.COLORS["theory"]],
     ylabel="predictor variance",

@@ -41,10 +41,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import barriers, coding, tasks
+from coding_schemes import barriers, coding, statistics, tasks
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import HMC, PlainLangevin, sample
 from coding_schemes.theory import linear, relu, sigmoidal
 from companion import claims, figures, films, presets
 from myst_nb import glue
@@ -205,11 +205,11 @@ def planted_start(nonlinearity, labels):
 def equilibrium(posterior, task, stream):
     """A network at rest: annealed from the prior, or drawn from the theory; then Monte Carlo."""
     stream_key, network = jax.random.fold_in(key, stream), posterior.network
-    options = dict(num_warmup=settings.num_warmup, max_num_steps=50, anneal_from=1.0)
+    options = dict(num_warmup=settings.num_warmup, method=HMC(max_num_steps=50), anneal_from=1.0)
     if network.nonlinearity != "linear" and network.depth == 1:
         start = planted_start(network.nonlinearity, task.labels)
         options |= dict(init=posterior.planted(*start), anneal_from=None)
-    counts = dict(num_samples=20, num_chains=1, store=("readouts",))
+    counts = dict(num_samples=20, num_chains=1, moves=(), store=("readouts",))
     if network.depth == 1:
         return sample(posterior, stream_key, **options, **counts)
     options |= dict(num_warmup=60, anneal_from=COLD if network.nonlinearity == "sigmoidal" else 1.0)
@@ -230,7 +230,7 @@ def follow(nonlinearity, size, span, stream, depth=1):
     stiff = depth > 1 and nonlinearity != "sigmoidal"  # their readouts have a larger prior variance
     longest = 2 * float(rest.info.step_size[0, -1]) ** 2 if stiff else temperature / 3
     steps = int(np.ceil(interval / longest))
-    options = dict(method="plain_langevin", step_size=(2 * interval / steps) ** 0.5, langevin_steps=steps)
+    options = dict(method=PlainLangevin((2 * interval / steps) ** 0.5, steps))
     counts = dict(num_samples=settings.num_samples, num_chains=1, num_warmup=0)
     moving = sample(posterior, jax.random.fold_in(key, stream + 1), init=rest.final, **options, **counts)
     layers = tuple(z[0] for z in moving.preactivations)
@@ -351,7 +351,7 @@ def coverage(series):
 
 
 covered = {scheme: coverage(runs[scheme].readouts) for scheme in schemes}
-q = {scheme: coding.permutation_order(runs[scheme].readouts[None]) for scheme in schemes}
+q = {scheme: statistics.permutation_order(runs[scheme].readouts[None]) for scheme in schemes}
 claims.record(
     "A20",
     "share of the readout distribution's deciles that a single linear neuron visits",
@@ -385,7 +385,7 @@ claims.record(
 
 # %% tags=["hide-input"]
 lags = settings.num_samples // 2
-correlation = {s: coding.autocorrelation(runs[s].readouts[None], lags) for s in schemes}
+correlation = {s: statistics.autocorrelation(runs[s].readouts[None], lags) for s in schemes}
 figures.publish(
     figures.curves,
     "autocorrelation",
@@ -416,7 +416,7 @@ figures.publish(
 def correlation_time(run, neurons, num_inputs=10):
     """Integrated autocorrelation time of preactivations, averaged over neurons and inputs, in units of t."""
     z = run.preactivations[0][:, neurons][:, :, :: max(1, run.preactivations[0].shape[2] // num_inputs)]
-    return float(np.nanmean(coding.autocorrelation_time(z[None])) * run.times[0])
+    return float(np.nanmean(statistics.autocorrelation_time(z[None])) * run.times[0])
 
 
 watched = {"linear": np.arange(20), "sigmoidal": np.arange(20), "relu": bulk[:20]}
@@ -752,7 +752,7 @@ kernels = [
     for z in deep.preactivations
 ]
 same_kernel = np.array([coding.kernel_alignment(k, k[:1], centered=True) for k in kernels])
-same_neurons = np.array([coding.autocorrelation(m[None], reference[-1])[reference] for m in deep.means])
+same_neurons = np.array([statistics.autocorrelation(m[None], reference[-1])[reference] for m in deep.means])
 mixed = np.random.default_rng(seed).permutation(N)
 tenth = settings.num_samples // 10
 ends = slice(None, tenth), slice(-tenth, None)
@@ -817,7 +817,7 @@ figures.publish(
 def order_over_length(series, times):
     """q of the first part of a run for eight lengths; returns lengths, values, errors."""
     ends = np.unique(np.geomspace(4, len(times), 8).astype(int))
-    orders = [coding.permutation_order(series[None, :end]) for end in ends]
+    orders = [statistics.permutation_order(series[None, :end]) for end in ends]
     return times[ends - 1], np.array([o.value for o in orders]), np.array([o.standard_error for o in orders])
 
 
@@ -1024,7 +1024,7 @@ with ThreadPoolExecutor(2) as pool:
 
 # %% tags=["hide-input"]
 heights = np.array([swaps[job].barrier for job in growing])
-growth = claims.fit_power_law(settings.barrier_sizes, heights)
+growth = statistics.fit_power_law(settings.barrier_sizes, heights)
 tall, alike, linear_height = (swaps[job].barrier for job in here)
 claims.record(
     "A24",

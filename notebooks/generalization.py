@@ -46,7 +46,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import coding, paths, tasks
+from coding_schemes import coding, paths, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import gaussian_process, mean_field
@@ -617,7 +617,7 @@ glue("neglected_toy", neglected(toy, 302), display=False)
 
 # %%
 variances = later[over_widths].result()
-fits = {scaling: claims.fit_power_law(widths, values) for scaling, values in variances.items()}
+fits = {scaling: statistics.fit_power_law(widths, values) for scaling, values in variances.items()}
 
 # %%
 check(

@@ -41,14 +41,13 @@ from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
-from coding_schemes import coding, paths, schemes, tasks
+from coding_schemes import coding, paths, schemes, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import diagnostics, sample
+from coding_schemes.sampling import HMC, diagnostics, sample
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
 from companion import claims, figures, presets
-from experiments import atlas
-from IPython.display import HTML, Markdown
+from IPython.display import Markdown
 from myst_nb import glue
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
@@ -186,12 +185,12 @@ task, theory = task_of(N, settings.y_minus), solve(N, settings.y_minus)
 
 # %%
 def draw(size, y_minus, stream, temperature=T, warmup=settings.warmup, **options):
-    """Samples of a sigmoidal network. Prime numbers of transitions keep to one compiled program."""
+    """Samples of a sigmoidal network."""
     posterior = Posterior(task_of(size, y_minus), Network(1, size, "sigmoidal"), temperature)
     planted = "init" in options  # starts at its temperature; others are cooled down for as long again
     counts = dict(num_samples=settings.num_samples, num_chains=2, num_warmup=warmup * (1 if planted else 2))
-    options = counts | dict(trajectory_length=1.0) | options  # short: the moves between codes do the rest
-    return posterior, sample(posterior, jax.random.fold_in(key, stream), **options)
+    counts |= dict(moves=(), method=HMC(1.0))  # short: the moves between codes do the rest
+    return posterior, sample(posterior, jax.random.fold_in(key, stream), **(counts | options))
 
 
 def occupancies(samples, labels):
@@ -219,6 +218,7 @@ def run_deep():
     size, transitions, num_samples = settings.deep
     posterior = Posterior(task_of(size, -0.5), Network(3, size, "sigmoidal"), 0.001)
     counts = dict(num_samples=num_samples, num_chains=2, num_warmup=2 * transitions, anneal_from=0.001)
+    counts |= dict(moves=())
     return sample(posterior, jax.random.fold_in(key, 900), **counts, store=("readouts", "preactivations"))
 
 
@@ -246,7 +246,7 @@ def run_descent():
     return posterior, *(schemes.descend(posterior, stream, num_steps=n, repeats=repeats) for n in (0, steps))
 
 
-SMALL_STEPS = dict(thinning=20, max_num_steps=25)  # of small networks: short trajectories, more moves
+SMALL_STEPS = dict(thinning=20, method=HMC(1.0, 25))  # of small networks: short trajectories, more moves
 
 
 def plant(y_minus, size=S):
@@ -322,7 +322,7 @@ used = shares(theory) > 0.005
 mean, expected = occupancies(samples, task.labels).mean((0, 1))[used], shares(theory)[used]
 error = share_errors(theory, N)[used]
 control = shares(solve(N, settings.y_minus + 0.1))[used]
-passed = claims.within(mean, expected, error)
+passed = statistics.within(mean, expected, error)
 glue("whole", N * share_errors(theory, N, 1)[used].mean(), display=False)
 glue("dealt", np.sqrt(N * expected * (1 - expected)).mean(), display=False)
 claims.record(
@@ -334,7 +334,7 @@ claims.record(
     "3 standard errors",
     passed=passed,
     note="" if passed else "correction of order 1/N to the theory, or codes not yet in equilibrium",
-    control=claims.Control("theory at y₋ + 0.1", control, claims.within(mean, control, error)),
+    control=claims.Control("theory at y₋ + 0.1", control, statistics.within(mean, control, error)),
 )
 
 
@@ -376,7 +376,7 @@ grid = np.linspace(-2.6, 2.6, 2081)
 densities = [sigmoidal.readout_density(theory, r, grid) for r in range(3)]
 cumulated = [cumulative_trapezoid(density, grid, initial=0) for density in densities]
 tests, controls = (
-    [coding.ks_test(samples.readouts[..., r], cdf(r)) for r in range(3)]
+    [statistics.ks_test(samples.readouts[..., r], cdf(r)) for r in range(3)]
     for cdf in (
         lambda r: lambda a: np.interp(a, grid, cumulated[r] / cumulated[r][-1]),
         lambda r: stats.norm(scale=N**-0.5).cdf,
@@ -502,7 +502,7 @@ assert all(solution.converged for solution in curve)
 curves = np.array([shares(solution) for solution in curve])
 points = np.array([-0.5, 0.0, *settings.targets, 0.65])
 runs = [draw(S, y, 100 + k, moves=("recode",), warmup=settings.line) for k, y in enumerate(points)]
-on_line = [coding.mean_and_error(occupancies(run, posterior.task.labels)) for posterior, run in runs]
+on_line = [statistics.mean_and_error(occupancies(run, posterior.task.labels)) for posterior, run in runs]
 measured, bars = np.transpose(on_line, (1, 0, 2))
 
 # %% tags=["hide-input"]
@@ -690,7 +690,7 @@ def small_networks(small):
     options = dict(moves=("recode",), num_samples=count, **SMALL_STEPS)
     small |= {("recode", y): draw(size, y, 1500 + k, **options) for k, y in enumerate(settings.targets)}
     series = {place: occupancies(run, given.task.labels) for place, (given, run) in small.items()}
-    return {place: (*coding.mean_and_error(each), each.std((0, 1))) for place, each in series.items()}
+    return {place: (*statistics.mean_and_error(each), each.std((0, 1))) for place, each in series.items()}
 
 
 def compare_small(found, accepted):
@@ -793,7 +793,7 @@ def between_codes(samples, labels):
 
 # %% tags=["hide-input"]
 spread, spread_error = np.transpose(
-    [coding.mean_and_error(between_codes(run, p.task.labels)) for p, run in warm_runs]
+    [statistics.mean_and_error(between_codes(run, p.task.labels)) for p, run in warm_runs]
 )
 slope, intercept = np.polyfit(warm, spread, 1)
 sampled_critical = -intercept / slope
@@ -878,23 +878,8 @@ claims.record(
 )
 
 # %% [markdown]
-# ### Turn the leaves yourself
-#
-# Codes, occupancies and readout densities of the theory at $P = 100$, for the targets and temperatures
-# you choose. The page carries the numbers.
-
-# %% tags=["hide-input"]
-HTML(atlas.page(leaves))
-
-# %% [markdown]
-# The atlas is data, so it is checked: solved again here, at one place, it gives the stored occupancies.
-
-# %%
-place = len(leaves["targets"]) // 2, len(leaves["temperatures"]) // 2
-y, hot = leaves["targets"][place[0]], leaves["temperatures"][place[1]]
-again = solve(int(leaves["num_inputs"]), float(y), float(hot))
-stored = leaves["occupancies"][place]
-assert np.allclose([again.occupancy(code) for code in leaves["codes"]], stored, atol=1e-4)
+# Codes, shares, densities and transitions for targets, temperatures and class ratios of your own, solved in
+# your browser: [the explorer](../book/explorer.md).
 
 # %% [markdown]
 # ## Three hidden layers
@@ -998,7 +983,7 @@ def check_below():
 def check_first_layer(found, expected):
     """Shares of the codes in layer 1, in standard errors of the neurons of one network."""
     errors = np.sqrt(np.maximum(expected, 0.5 / settings.deep[0]) / settings.deep[0])
-    passed, control = (claims.within(found, shares, errors) for shares in (expected, np.full(8, 0.125)))
+    passed, control = (statistics.within(found, shares, errors) for shares in (expected, np.full(8, 0.125)))
     claims.record(
         "A12",
         "fractions of neurons with the codes 0-0-0, 0-0-1, … 1-1-1 in layer 1 below the sampled layer 3",

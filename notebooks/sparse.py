@@ -40,10 +40,10 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from coding_schemes import coding, tasks
+from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import compare_ends, sample
+from coding_schemes.sampling import HMC, PlainLangevin, compare_ends, sample
 from coding_schemes.theory import relu, relu_squared
 from companion import claims, figures, presets
 from myst_nb import glue
@@ -184,14 +184,14 @@ print("bulk: readout", leading.bulk_readout.round(4), "  ⟨φ⟩ per class", le
 MOVES = ("rotations", "split_merge")
 
 
-def draw(task, stream, network, init="prior", variance=None, temperature=T, **options):
+def draw(task, stream, network, init="prior", variance=None, temperature=T, step_size=None, **options):
     """A segment of two chains from `init`, and the posterior that was sampled."""
     posterior = Posterior(task, network, temperature, variance)
     if not isinstance(init, str):  # the theory's network: (preactivations, readouts)
         init = posterior.planted(*init) if len(init) == 2 else init
     plan = dict(num_samples=100, thinning=2, num_chains=2, num_warmup=0, moves=MOVES)
-    plan |= dict(step_size=settings.step_size if network.width > SMALL else 0.01)
-    plan |= dict(trajectory_length=0.6, max_num_steps=150)
+    step_size = step_size or (settings.step_size if network.width > SMALL else 0.01)
+    plan |= dict(method=HMC(options.pop("length", 0.6), 150, step_size))
     return sample(posterior, jax.random.fold_in(key, stream), init=init, **(plan | options))
 
 
@@ -233,7 +233,7 @@ def merge_parallel(weights, activations, labels):
 # %%
 def deep_chains(task, network):
     """One chain per seed from the prior, first with short trajectories; then on from merged outliers."""
-    plan = dict(num_chains=settings.num_seeds, num_samples=20, trajectory_length=1.0)
+    plan = dict(num_chains=settings.num_seeds, num_samples=20, length=1.0)
     init = draw(task, 1100, network, step_size=0.002, **plan).final  # long trajectories would be refused
 
     def go_on(init, streams):
@@ -265,9 +265,9 @@ for index, (name, (step, longer)) in enumerate(others.items()):
     pending[name] = pool.submit(from_prior, small_task, 1000 + 10 * index, other, segments, step_size=step)
 pending["moves"] = pool.submit(from_prior, small_task, 700, small, settings.small_segments)
 pending["lazy"] = pool.submit(draw, small_task, 300, small, **lazy_scale)
-plain = dict(method="plain_langevin", step_size=0.06, moves=(), thinning=1)
-early = draw(small_task, 600, small, langevin_steps=5, **plain)  # plain dynamics from the prior
-longer = dict(langevin_steps=1000, num_samples=settings.num_langevin)
+plain = dict(moves=(), thinning=1)
+early = draw(small_task, 600, small, method=PlainLangevin(0.06, 5), **plain)  # plain dynamics from the prior
+longer = dict(method=PlainLangevin(0.06, 1000), num_samples=settings.num_langevin)
 pending["late"] = pool.submit(draw, small_task, 601, small, early.final, **(plain | longer))
 
 # %%
@@ -396,8 +396,8 @@ for end, description in (("prior", "from the prior"), ("planted", "from the theo
 
 # %% tags=["hide-input"]
 bulk = np.concatenate([measured[end][1].bulk_activations for end in ends])
-mean, error = coding.mean_and_error(bulk)
-passed = claims.within(mean, theory.bulk_activations, error)
+mean, error = statistics.mean_and_error(bulk)
+passed = statistics.within(mean, theory.bulk_activations, error)
 claims.record(
     "A15",
     "mean activation of the bulk on every class",
@@ -408,7 +408,7 @@ claims.record(
     passed=passed,
     note="" if passed else "corrections of second order in 1/N and 1/P, or chains too short",
     control=claims.Control(
-        "theory for y₋ = 0", wrong.bulk_activations, claims.within(mean, wrong.bulk_activations, error)
+        "theory for y₋ = 0", wrong.bulk_activations, statistics.within(mean, wrong.bulk_activations, error)
     ),
 )
 
@@ -461,7 +461,7 @@ figures.publish(
 own = theory.outlier_preactivations.argmax(0)
 spread = np.sqrt(theory.outlier_preactivation_variances[own].diagonal()) / strengths(theory)[1]
 variation = np.concatenate([measured[end][1].variation for end in ends])
-mean, error = coding.mean_and_error(variation)
+mean, error = statistics.mean_and_error(variation)
 limit = 0.02 * np.sqrt(500 / N)  # 2 % at the paper's size
 activations = np.maximum(samples.preactivations[0][:, -1], 0)[is_bulk[:, -1]]
 deviations = coding.class_deviations(activations, task.labels)
@@ -504,11 +504,11 @@ widths = np.array(settings.widths)
 rows = pool.map(at_width, widths, 400 + np.arange(len(widths)))
 table = np.array(list(rows))  # (width, [run, theory], 3)
 glue("width_deviation", float(100 * np.abs(table[:, 0] / table[:, 1] - 1).max()), display=False)
-fits = [claims.fit_power_law(widths, column) for column in table[:, 0].T]
+fits = [statistics.fit_power_law(widths, column) for column in table[:, 0].T]
 exponents = np.array([fit.exponent for fit in fits])
 
 # %% tags=["hide-input"]
-passed = claims.within(exponents[:2], 0.5, 0.03, 1)
+passed = statistics.within(exponents[:2], 0.5, 0.03, 1)
 claims.record(
     "A15",
     "exponents in N of the first outlier's readout and preactivation",
@@ -518,7 +518,9 @@ claims.record(
     0.03,
     passed=passed,
     note="" if passed else "corrections of relative order 1/N bend the power law at the smallest widths",
-    control=claims.Control("activation of the bulk", exponents[2], claims.within(exponents[2], 0.5, 0.03, 1)),
+    control=claims.Control(
+        "activation of the bulk", exponents[2], statistics.within(exponents[2], 0.5, 0.03, 1)
+    ),
 )
 figures.publish(
     figures.scaling_plot,
@@ -565,7 +567,7 @@ for k in copies:
     start = relu.draw_network(finite_small, small_task.labels, rng, copies=int(k))
     run = draw(small_task, 500 + k, small, start, moves=())
     split_counts.append(measure(run, small_task, small)[0].mean())
-    split_energies.append(coding.mean_and_error(run.info.energy[:, 50:] / SMALL**2))
+    split_energies.append(statistics.mean_and_error(run.info.energy[:, 50:] / SMALL**2))
 energy, error = np.transpose(split_energies)
 squared_cost = relu_squared.solve(small_task).energy * (copies ** (1 / 3) - 1) / SMALL ** (1 / 3)
 
@@ -618,7 +620,7 @@ def clock(run, num_samples):
 def two_times(times, counts, errors, equilibrium):
     """Time of zero loss and of the final scheme per chain; the run's length where it is not reached."""
     zero = [times[np.argmax(error < 2 * equilibrium)] for error in errors]
-    lasting = [coding.first_lasting(count == 3) for count in counts]
+    lasting = [statistics.first_lasting(count == 3) for count in counts]
     final = [times[-1] if index is None else times[index] for index in lasting]
     return np.array(zero), np.array(final), all(index is not None for index in lasting)
 
@@ -704,7 +706,7 @@ def sample_at(y_minus, stream, ratios=RATIOS):
     _, _, run = from_prior(other, stream, small, settings.small_segments)
     means = coding.class_means(np.maximum(run.preactivations[0][:, 50:], 0), other.labels)
     bulk = np.median(means, axis=-2)  # over neurons; outliers too weak to be counted do not move it
-    return measure(run, other, small)[0], *coding.mean_and_error(bulk), predict(y_minus, ratios)
+    return measure(run, other, small)[0], *statistics.mean_and_error(bulk), predict(y_minus, ratios)
 
 
 ratio_cases = [(0.34, 0.33, 0.33), (0.6, 0.3, 0.1)]
@@ -840,7 +842,7 @@ for name, (number, m) in other_runs.items():
 
 # %% tags=["hide-input"]
 for name, (_, m) in other_runs.items():
-    mean, error = coding.mean_and_error(m.variation)
+    mean, error = statistics.mean_and_error(m.variation)
     limit = 0.02 * np.sqrt(500 / SMALL)  # as for ReLU
     claims.record(
         "A18",
@@ -935,7 +937,7 @@ for name, value in dict(before=before.mean(), after=after.mean(), merged=merged_
     glue(f"deep_{name}", float(value), display=False)
 
 # %% tags=["hide-input"]
-passed = claims.within(after.mean(), before.mean(), error)
+passed = statistics.within(after.mean(), before.mean(), error)
 claims.record(
     "A17",
     "feature layer: mean number of outliers, 40 to 80 trajectories after a restart with merged ones",
@@ -946,7 +948,7 @@ claims.record(
     passed=passed,
     note="" if passed else "the two ends have not met: one of the runs is too short",
     control=claims.Control(
-        "the merged networks", merged_count, claims.within(merged_count, before.mean(), error)
+        "the merged networks", merged_count, statistics.within(merged_count, before.mean(), error)
     ),
 )
 

@@ -41,7 +41,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import data, tasks, training
+from coding_schemes import data, statistics, tasks, training
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
@@ -243,7 +243,9 @@ def distance_from_closed(gain):
     )
 
 
-slope = claims.fit_power_law([30, 100, 300, 1000], [distance_from_closed(g) for g in (30, 100, 300, 1000)])
+slope = statistics.fit_power_law(
+    [30, 100, 300, 1000], [distance_from_closed(g) for g in (30, 100, 300, 1000)]
+)
 claims.record(
     "C5",
     "identical outputs: deviation of the ODE from the closed solution, in units of H0",
@@ -1265,7 +1267,8 @@ toy = tasks.toy(P, (0.5, 0.25, 0.25), y_plus=1.0, y_minus=0.0, seed=seed)
 def sampled_distances(case):
     """Mean squared distance of same-class and other pairs: posterior by Langevin, then the prior."""
     posterior = Posterior(toy, Network(1, P, *case), temperature=0.01)
-    samples = sample(posterior, jax.random.fold_in(key, 10), num_samples=20, num_chains=1, method="langevin")
+    options = dict(num_samples=20, num_chains=1, method="langevin", moves=())
+    samples = sample(posterior, jax.random.fold_in(key, 10), **options)
     phi = Network(1, P, *case).phi
     same = toy.labels[:, None] == toy.labels[None, :]
     np.fill_diagonal(same, False)

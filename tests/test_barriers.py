@@ -1,9 +1,10 @@
 """Minimum-energy paths on landscapes whose saddles are known."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes.barriers import minimum_energy_path
+from coding_schemes.barriers import Path, minimum_energy_path
 
 
 def double_well(state):
@@ -60,6 +61,17 @@ def test_an_unfinished_path_says_so():
     with pytest.warns(UserWarning, match="still moved"):
         path = minimum_energy_path(double_well, [at(-1, 0), at(1, 0)], step_size=1e-3, num_steps=20)
     assert not path.converged
+    points = jnp.stack([jnp.asarray(path.images[name]) for name in "xy"], axis=1)
+    slopes = jax.vmap(jax.grad(lambda point: double_well({"x": point[0], "y": point[1]})))(points)
+    along = points[2:] - points[:-2]
+    along /= jnp.linalg.norm(along, axis=1, keepdims=True)
+    across = slopes[1:-1] - jnp.sum(slopes[1:-1] * along, axis=1, keepdims=True) * along
+    assert path.residual == pytest.approx(float(jnp.linalg.norm(across, axis=1).max()), rel=1e-4)
+
+
+def test_barrier_is_the_largest_rise_from_any_image_before():
+    path = Path(None, np.arange(5.0), np.array([0.0, 1.0, -2.0, 2.0, 1.5]), 0.0, 0.0, 1, True)
+    assert path.barrier == 4
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,8 @@ def test_default_readout_variance_is_paper_a_s():
     for network, expected in (
         (networks.Network(1, 4, "sigmoidal"), 1 / 5),
         (networks.Network(3, 4, "sigmoidal"), 1 / 5),
+        (networks.Network(1, 4, "relu"), 1 / 5),
+        (networks.Network(2, 4, "linear"), 5 ** (-1 / 2)),
         (networks.Network(3, 4, "relu"), 5 ** (-1 / 3)),
         (networks.Network(3, 4, "relu", "lazy"), 1.0),
     ):

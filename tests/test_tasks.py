@@ -249,5 +249,8 @@ def test_blobs_hold_every_position_in_both_contexts():
     for context in (0, 1):
         asked = task.targets[task.labels == context, 0]
         assert np.corrcoef(asked, centre[context])[0, 1] > 0.99
+    for width in (0.5, 1.0):  # a Gaussian: the ratio of two pixels of one row
+        corner = tasks.blobs(4, 6, width).inputs[:2, 0]
+        np.testing.assert_allclose(corner[1] / corner[0], np.exp(-(0.4**2) / (2 * width**2)))
     with pytest.raises(ValueError, match="blob_width"):
         tasks.blobs(blob_width=0.0)

@@ -18,16 +18,24 @@ SMALL = {
 }
 
 
+def test_loss_sums_over_outputs_and_averages_over_inputs():
+    outputs, targets = (
+        np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]]),
+        np.array([[0.0, 2.0, 2.0], [0.0, 0.0, 1.0]]),
+    )
+    assert float(training.loss(outputs, targets)) == pytest.approx(0.5 * (5 + 1) / 2)
+
+
 def loss_of(model, parameters):
     return training.loss(model.forward(parameters, jnp.float32(INPUTS))[0], jnp.float32(TARGETS))
 
 
 @pytest.mark.parametrize("kind", ["dense", "skip", "convolution"])
 def test_factored_gradients_are_the_gradients(kind):
-    model = SMALL[kind]
-    parameters = model.init(jax.random.key(1), 2, 1)
-    factored = model.gradients(parameters, jnp.float32(INPUTS), jnp.float32(TARGETS), jax.random.key(2))
-    exact = jax.grad(lambda p: loss_of(model, p))(parameters)
+    model, targets = SMALL[kind], jnp.float32([[0.6, -0.3], [1.3, 0.2]])
+    parameters = model.init(jax.random.key(1), 2, 2)
+    factored = model.gradients(parameters, jnp.float32(INPUTS), targets, jax.random.key(2))
+    exact = jax.grad(lambda p: training.loss(model.forward(p, jnp.float32(INPUTS))[0], targets))(parameters)
     multiplied = training._multiply_out(factored)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6), multiplied, exact)
 
@@ -101,6 +109,8 @@ def test_skip_connections_and_dropout_do_what_they_say():
         dropout.gradients(parameters, jnp.float32(INPUTS), jnp.float32(TARGETS), jax.random.key(k))
         for k in range(40)
     ]
+    inputs = np.mean([d.weights[0].activations for d in draws], axis=0)  # what is left is scaled up
+    np.testing.assert_allclose(inputs, INPUTS, atol=4 * np.abs(INPUTS).max() * np.sqrt(0.1 / 0.9 / 40))
     silenced = np.mean([np.mean(np.asarray(d.weights[1].activations[1]) == 0) for d in draws])
     assert silenced == pytest.approx(training.DROPOUT, abs=4 * np.sqrt(0.09 / (40 * 18)))
 
@@ -157,6 +167,18 @@ def test_stopping_holds_the_last_record_and_divergence_is_counted():
     diverged = two_point.measure(run.tracked["H"][0, :, 0], run.tracked["outputs"][0], TARGETS)
     with pytest.raises(ValueError, match="the training run diverged"):
         two_point.fit(run.times, *diverged, 1.0, 0.5)
+
+
+def test_scaled_networks_are_paper_a_s():
+    network = networks.Network(2, 5, "tanh", "lazy")
+    model = training.ScaledNetwork(network)
+    parameters = model.init(jax.random.key(0), 3, 2)
+    first, hidden, readout = (np.asarray(w, float) for w in parameters.weights)
+    inputs = np.random.default_rng(0).standard_normal((3, 4))
+    second = hidden @ np.tanh(first @ inputs / 3**0.5) / 5**0.5
+    outputs, activations = model.forward(parameters, jnp.float32(inputs))
+    np.testing.assert_allclose(outputs, np.tanh(second).T @ readout.T / 5**0.5, atol=1e-5)
+    np.testing.assert_allclose(activations[1], np.tanh(second) / 5**0.5, atol=1e-5)
 
 
 @pytest.mark.parametrize("scaling", ["lazy", "non-lazy"])

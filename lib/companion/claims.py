@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from companion import checks, formats
 from companion.checks import _value as _finite
@@ -22,70 +21,6 @@ class Control(NamedTuple):
     description: str
     computed: ArrayLike
     passed: bool
-
-
-def within(
-    computed: ArrayLike, expected: ArrayLike, uncertainty: ArrayLike, num_standard_errors: float = 3.0
-) -> bool:
-    """Whether every computed value lies within so many standard errors of the expected one.
-
-    Args:
-        computed: Measured values.
-        expected: Values to compare with, of a shape that broadcasts against `computed`.
-        uncertainty: Standard error of the difference, positive.
-        num_standard_errors: Allowed distance in units of `uncertainty`.
-
-    Returns:
-        True if |computed − expected| ≤ num_standard_errors · uncertainty everywhere.
-
-    Raises:
-        ValueError: If a value is not finite or an uncertainty is not positive.
-    """
-    for argument, value in (("computed", computed), ("expected", expected), ("uncertainty", uncertainty)):
-        _finite(argument, value)
-    if not np.all(np.asarray(uncertainty) > 0):
-        raise ValueError(f"uncertainty must be positive; got {uncertainty!r}")
-    distance = np.abs(np.asarray(computed) - np.asarray(expected))
-    return bool(np.all(distance <= num_standard_errors * np.asarray(uncertainty)))
-
-
-class PowerLaw(NamedTuple):
-    """A fitted law value = prefactor · size^exponent.
-
-    Attributes:
-        exponent: The fitted exponent.
-        standard_error: Its standard error.
-        prefactor: The fitted prefactor.
-    """
-
-    exponent: float
-    standard_error: float
-    prefactor: float
-
-
-def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
-    """Fit an exponent, log value = log prefactor + exponent · log size, by least squares.
-
-    Args:
-        sizes: Sizes (S,), at least three different ones, positive.
-        values: Measured values (S,), positive.
-
-    Returns:
-        The fit; its standard error is taken from the scatter around the line.
-
-    Raises:
-        ValueError: If there are fewer than three sizes, or a size or value is not positive and finite.
-    """
-    sizes, values = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    for argument, array in (("sizes", sizes), ("values", values)):
-        if array.shape != sizes.shape or not (np.all(np.isfinite(array)) and np.all(array > 0)):
-            raise ValueError(f"{argument} must be one positive number per size; got {array.tolist()}")
-    if np.unique(sizes).size < 3:
-        raise ValueError(
-            f"sizes must hold at least three different sizes for an error bar; got {sizes.tolist()}"
-        )
-    line = stats.linregress(np.log(sizes), np.log(values))
-    return PowerLaw(float(line.slope), float(line.stderr), float(np.exp(line.intercept)))
 
 
 def record(

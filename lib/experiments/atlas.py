@@ -1,8 +1,12 @@
-"""An atlas of redundant coding schemes over targets and temperatures, and the page to turn its leaves.
+"""An atlas of redundant coding schemes over targets and temperatures.
 
     python -m experiments.atlas --output data/results/redundant-atlas.npz
 
-makes the stored atlas (some minutes on one core), which the redundant chapter shows with two sliders.
+makes the stored atlas (some minutes on one core), the phase diagram of the redundant chapter, and
+
+    python -m experiments.atlas --still book/_static/explorer-still.svg
+
+draws it for readers of the explorer without JavaScript.
 """
 
 import argparse
@@ -10,12 +14,14 @@ import json
 from importlib import metadata
 from itertools import product
 from pathlib import Path
-from typing import Any
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import coding, tasks
+from coding_schemes import coding, paths, tasks
 from coding_schemes.theory import sigmoidal
-from companion.figures import CLASS_COLORS
+from companion.figures import CODE_COLORS, theme
+from matplotlib.figure import Figure
 
 TARGETS = np.linspace(-0.5, 0.7, 13)
 TEMPERATURES = np.geomspace(0.001, 0.3, 11)
@@ -73,95 +79,52 @@ def compute(num_inputs: int, targets: np.ndarray, temperatures: np.ndarray) -> d
     }
 
 
-def page(atlas: dict[str, np.ndarray], library: str = "../_static/plotly.min.js") -> str:
-    """The atlas as HTML with a slider for y₋ and one for T, drawn by Plotly in the reader's browser.
+def still(atlas: dict[str, np.ndarray], target: float = 0.5) -> Figure:
+    """The atlas on one sheet: effective number of codes over y₋ and T, and the shares over T at one y₋.
 
     Args:
         atlas: of `compute`.
-        library: address of plotly.min.js, relative to the page; nothing is fetched from elsewhere.
+        target: y₋ of the second panel, the nearest one in the atlas is taken.
 
     Returns:
-        HTML.
+        The figure.
     """
-    data: dict[str, Any] = {
-        "y": np.round(atlas["targets"], 3).tolist(),
-        "T": [float(f"{value:.3g}") for value in atlas["temperatures"]],
-        "a": np.round(atlas["readouts"], 3).tolist(),
-        "names": [coding.code_name(code) for code in atlas["codes"]],
-        "p": np.rint(1000 * atlas["occupancies"]).astype(int).tolist(),
-        "f": np.rint(100 * atlas["densities"]).astype(int).tolist(),
-        "e": np.rint(1e4 * atlas["training_error"]).astype(int).tolist(),
-        "colors": list(CLASS_COLORS[:3]),
-    }
-    start = int(np.argmin(np.abs(atlas["targets"] - 0.5))), 0
-    text = _PAGE.replace("DATA", json.dumps(data, separators=(",", ":"))).replace("LIBRARY", library)
-    for name, value in {
-        "LAST_Y": len(data["y"]) - 1,
-        "LAST_T": len(data["T"]) - 1,
-        "START_Y": start[0],
-        "START_T": start[1],
-    }.items():
-        text = text.replace(name, str(value))
-    return text
-
-
-_PAGE = """<div class="published-figure" id="scheme-atlas">
-<p><label>target of the other classes, y₋ = <output id="atlas-y-value"></output>
-<input id="atlas-y" type="range" min="0" max="LAST_Y" value="START_Y" style="width:100%"
- aria-label="target of the other classes"></label></p>
-<p><label>temperature, T = <output id="atlas-t-value"></output>
-<input id="atlas-t" type="range" min="0" max="LAST_T" value="START_T" style="width:100%"
- aria-label="temperature"></label></p>
-<p id="atlas-text" role="status"></p>
-<div id="atlas-codes" style="height:260px"></div>
-<div id="atlas-density" style="height:300px"></div>
-</div>
-<script src="LIBRARY"></script>
-<script>
-(function () {
-  const atlas = DATA;
-  const element = (name) => document.getElementById("atlas-" + name);
-  const layout = (title, y, extra) => Object.assign({
-    margin: {l: 55, r: 10, t: 10, b: 45}, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: {color: getComputedStyle(document.body).color},
-    xaxis: {title: {text: title}, fixedrange: true}, yaxis: Object.assign({fixedrange: true}, y)
-  }, extra);
-  function draw() {
-    const i = +element("y").value, j = +element("t").value;
-    element("y-value").textContent = atlas.y[i];
-    element("t-value").textContent = atlas.T[j];
-    const share = atlas.p[i][j].map((p) => p / 1000);
-    const used = atlas.names.filter((_, k) => share[k] >= 0.01);
-    const title = used.length === 1 ? " code: " : " codes: ";
-    element("text").textContent = used.length + title + used.join(", ") +
-      "; squared training error per input " + (atlas.e[i][j] / 1e4).toFixed(4);
-    const quiet = {displayModeBar: false, responsive: true};
-    Plotly.react("atlas-codes", [{type: "bar", x: atlas.names, y: share, marker: {color: "#009E73"}}],
-      layout("code", {title: {text: "fraction of neurons"}, range: [0, 1]},
-        {xaxis: {type: "category", title: {text: "code"}, fixedrange: true}}), quiet);
-    Plotly.react("atlas-density", atlas.f[i][j].map((f, r) => ({
-      type: "scatter", mode: "lines", name: "output " + r, x: atlas.a, y: f.map((v) => v / 100),
-      line: {color: atlas.colors[r], dash: r === 2 ? "dash" : "solid"}})),
-      layout("readout weight a", {title: {text: "probability density"}, rangemode: "tozero"},
-        {legend: {orientation: "h", y: 1.15}}), quiet);
-  }
-  if (window.Plotly) {
-    ["y", "t"].forEach((name) => element(name).addEventListener("input", draw));
-    draw();
-  } else {
-    element("text").textContent = "This figure moves in the built book; a notebook does not carry Plotly.";
-  }
-})();
-</script>
-"""
+    shares, temperatures = atlas["occupancies"], atlas["temperatures"]
+    effective = np.exp(-np.sum(shares * np.log(np.maximum(shares, 1e-12)), axis=-1))
+    row = int(np.argmin(np.abs(atlas["targets"] - target)))
+    figure, (above, below) = plt.subplots(2, 1, figsize=(4.8, 6.4))
+    mesh = above.pcolormesh(atlas["targets"], temperatures, effective.T, cmap="viridis", edgecolors="face")
+    above.plot(atlas["targets"], atlas["critical_temperatures"], color="white")
+    above.set(xlabel="target of the other classes $y_-$", ylabel="temperature $T$", yscale="log")
+    figure.colorbar(mesh, label="effective number of codes")
+    names = [coding.code_name(code) for code in atlas["codes"]]
+    shown = [k for k in range(len(names)) if shares[row, :, k].max() >= 0.01]
+    shown.sort(key=lambda k: list(CODE_COLORS).index(names[k]))
+    for style, k in zip(("-", "--", "-", "-.") * 2, shown):  # equal classes have equal shares
+        below.plot(temperatures, shares[row, :, k], style, color=CODE_COLORS[names[k]], label=names[k])
+    title = f"$y_- = {atlas['targets'][row]:g}$"
+    below.set(
+        xlabel="temperature $T$", ylabel="share of the neurons", xscale="log", ylim=(-0.02, 1.02), title=title
+    )
+    below.legend()
+    return figure
 
 
 def main() -> None:
     """Command line: compute the stored atlas."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--num_inputs", type=int, default=100)
-    parser.add_argument("--output", type=Path, required=True)
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument("--output", type=Path, help="solve, and store the atlas here")
+    target.add_argument("--still", type=Path, help="draw the stored atlas as an SVG")
     arguments = parser.parse_args()
+    if arguments.still:
+        root = paths.repository_root() or Path()
+        with np.load(root / "data" / "results" / "redundant-atlas.npz") as stored:
+            leaves = dict(stored)
+        with theme(), mpl.rc_context({"svg.hashsalt": "atlas"}):
+            still(leaves).savefig(arguments.still, metadata={"Date": None}, transparent=True)
+        return
     found = compute(arguments.num_inputs, TARGETS, TEMPERATURES)
     versions = {name: metadata.version(name) for name in ("jax", "numpy", "scipy")}
     manifest = {"job": "atlas", "num_inputs": arguments.num_inputs, "versions": versions}

@@ -22,7 +22,7 @@ import numpy as np
 from coding_schemes import coding, data, paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling import Samples, sample
+from coding_schemes.sampling import HMC, Samples, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear, mean_field
 from jax import Array
@@ -102,19 +102,19 @@ def sampled(
         init=init,
         store=(),
         predict_inputs=test_inputs,
-        max_num_steps=30,
+        method=HMC(max_num_steps=30),
+        moves=(),
     )
     predictions = samples.predictions
     assert predictions is not None
     last = jax.tree.map(lambda leaf: leaf[0], samples.final)
     phi = network.phi
-    mean_error = np.square(test_targets - predictions.mean).mean(axis=0)
-    variance = predictions.variance.mean(axis=0)
+    error = coding.generalization_error(predictions.mean, predictions.variance, test_targets)
     response = posterior.predict(jax.random.fold_in(key, 1), last, test_inputs)
     return Sampled(
-        error=mean_error + variance,
-        mean_error=mean_error,
-        variance=variance,
+        error=error.total,
+        mean_error=error.mean_error,
+        variance=error.variance,
         predictor=predictions.mean,
         kernel=np.asarray(predictions.kernel),
         training_activations=np.asarray(phi(posterior.preactivations(last)[-1])),
@@ -185,15 +185,11 @@ def predicted(task: Task, nonlinearity: str, temperature: float) -> Predicted:
     return Predicted(np.square(targets - predictor).mean(axis=0), predictor, kernel, solution)
 
 
-def gaussian_process_error(
-    task: Task, nonlinearity: str, temperature: float
-) -> gaussian_process.GeneralizationError:
+def gaussian_process_error(task: Task, nonlinearity: str, temperature: float) -> coding.GeneralizationError:
     """Error of the infinitely wide lazy network: squared error of its mean, and its variance."""
     inputs, _, targets = held_out(task)
     process = gaussian_process.solve(task, nonlinearity, temperature=temperature)
-    return gaussian_process.generalization_error(
-        process.predict(inputs), process.predictor_variance(inputs), targets
-    )
+    return coding.generalization_error(process.predict(inputs), process.predictor_variance(inputs), targets)
 
 
 def planted(solution: mean_field.Solution, posterior: Posterior) -> Weights:
@@ -322,7 +318,8 @@ def features_on(task: Task, network: Network, temperature: float, key: Array, in
         Two arrays of shape (N, number of inputs): learned and random features.
     """
     posterior = Posterior(task, network, temperature)
-    samples = sample(posterior, key, num_samples=1, num_chains=1, store=(), max_num_steps=30, **options)
+    options = {"method": HMC(max_num_steps=30), "moves": (), "store": ()} | options
+    samples = sample(posterior, key, num_samples=1, num_chains=1, **options)
     networks = (
         jax.tree.map(lambda leaf: leaf[0], samples.final),
         posterior.prior(jax.random.fold_in(key, 2)),

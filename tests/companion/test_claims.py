@@ -73,42 +73,6 @@ def test_negative_uncertainty_is_refused(shown):
         claims.record("A4", "slope", 1.0, uncertainty=-0.1, passed=True)
 
 
-def test_within_counts_standard_errors():
-    assert claims.within([1.0, 2.0], [1.29, 2.0], 0.1)
-    assert not claims.within([1.0, 2.0], [1.31, 2.0], 0.1)
-    assert not claims.within(1.0, 1.29, 0.1, num_standard_errors=2)
-
-
-@pytest.mark.parametrize(
-    "arguments", [(math.nan, 1.0, 0.1), (1.0, 1.0, 0.0), (1.0, 1.0, -1.0), (1.0, math.inf, 1.0)]
-)
-def test_within_refuses_what_it_cannot_judge(arguments):
-    with pytest.raises(ValueError, match="must be"):
-        claims.within(*arguments)
-
-
-def test_power_law_is_found_exactly_without_noise():
-    sizes = np.array([50, 100, 200, 400])
-    fit = claims.fit_power_law(sizes, 3.0 * sizes**-0.5)
-    np.testing.assert_allclose([fit.exponent, fit.prefactor], [-0.5, 3.0], rtol=1e-12)
-    assert fit.standard_error < 1e-12
-
-
-def test_power_law_standard_error_covers_the_truth_as_often_as_it_should():
-    rng = np.random.default_rng(0)
-    sizes = np.geomspace(50, 3200, 12)
-    fits = [claims.fit_power_law(sizes, sizes * np.exp(0.1 * rng.standard_normal(12))) for _ in range(400)]
-    share = np.mean([abs(fit.exponent - 1.0) < fit.standard_error for fit in fits])
-    # Student's t with 10 degrees of freedom puts 0.659 within one standard error; 400 trials: ± 0.024
-    assert abs(share - 0.659) < 3 * 0.024
-
-
-@pytest.mark.parametrize(("sizes", "values"), [([1, 2], [1, 2]), ([1, 2, 4], [1, 0, 2]), ([1, 2, 4], [1, 2])])
-def test_power_law_refuses_bad_data(sizes, values):
-    with pytest.raises(ValueError, match=r"(sizes|values) must"):
-        claims.fit_power_law(sizes, values)
-
-
 def test_every_chapter_is_held_to_its_quick_verdicts():
     root = paths.repository_root()
     chapter_of = {row["id"]: row["chapter"] for row in yaml.safe_load((root / "book/claims.yml").read_text())}

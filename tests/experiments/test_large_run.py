@@ -6,9 +6,12 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 from coding_schemes import data, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
 from experiments import large_run
 
 SETTINGS = large_run.Settings(
@@ -45,6 +48,35 @@ def test_a_killed_run_ends_with_the_same_numbers(unbroken, tmp_path):
         np.testing.assert_array_equal(resumed[name], unbroken[name], err_msg=name)
     again = large_run.run(SETTINGS, blobs(), checkpoint)  # a finished run has nothing left to do
     np.testing.assert_array_equal(again["predictor"], unbroken["predictor"])
+
+
+def test_the_predictor_averages_the_last_blocks_alone(tmp_path):
+    """Two of four: the sum over blocks starts with the third network's outputs and ends with the fourth's."""
+    checkpoint, sums = tmp_path / "run.npz", []
+    for _ in range(SETTINGS.num_blocks):
+        results = large_run.run(SETTINGS, blobs(), checkpoint, max_blocks=1)
+        with np.load(checkpoint) as stored:
+            sums.append(
+                (stored["prediction_sum"], stored["history"][-1, large_run.HISTORY.index("test_accuracy")])
+            )
+    assert not sums[0][0].any()
+    assert not sums[1][0].any()
+    labels = blobs().test_labels
+    for outputs, accuracy in ((sums[2][0], sums[2][1]), (sums[3][0] - sums[2][0], sums[3][1])):
+        assert np.mean(outputs.argmax(1) == labels) == accuracy
+    np.testing.assert_allclose(results["predictor"], sums[3][0] / 2, rtol=1e-6)
+
+
+def test_a_minibatch_stands_for_all_inputs():
+    """Every input twice: half of them, each once, have the forces of all, so the same largest frequency."""
+    once = blobs(num_inputs=12)
+    twice = np.repeat(np.arange(12), 2)
+    task = tasks.Task(once.inputs[:, twice], once.labels[twice], once.targets[twice], name="pairs")
+    given = Posterior(task, Network(2, 6, "sigmoidal"), 0.1)
+    key = jax.random.key(0)
+    weights = given.prior(key)
+    whole, half = (large_run._epochs(given, weights, jax.random.key(1), 1, size)[1] for size in (24, 12))
+    assert float(half) == pytest.approx(float(whole), rel=1e-3)
 
 
 @pytest.mark.slow
@@ -122,7 +154,7 @@ def test_it_learns():
 def test_several_devices_give_the_same_network(unbroken, tmp_path):
     """Inputs split over four (simulated) devices; sums are then added in another order."""
     program = (
-        "import sys, numpy as np; sys.path.insert(0, 'tests'); import test_large_run as t;"
+        "import sys, numpy as np; sys.path.insert(0, 'tests/experiments'); import test_large_run as t;"
         "import jax; assert len(jax.devices()) == 4;"
         f"np.save({str(tmp_path / 'f.npy')!r}, t.large_run.run(t.SETTINGS, t.blobs())['predictor'])"
     )

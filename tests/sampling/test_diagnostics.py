@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import networks, posterior, sampling, tasks
+from coding_schemes.sampling import diagnostics
 from companion import figures
 
 
@@ -43,6 +44,48 @@ def test_frozen_chains_fail(given):
     assert max(stuck.rhat.values()) == np.inf
 
 
+def autoregressive(decay, num_samples, seed, num_chains=4):
+    """Stationary AR(1) series of unit variance around 10, shape (chains, samples)."""
+    noise = np.random.default_rng(seed).standard_normal((num_chains, num_samples))
+    for t in range(1, num_samples):
+        noise[:, t] = decay * noise[:, t - 1] + (1 - decay**2) ** 0.5 * noise[:, t]
+    return noise + 10
+
+
+def test_too_few_independent_samples_are_not_convergence(given):
+    """R-hat is in order, but a mean over these samples is known only to a fifth of a standard deviation."""
+    slow = sampling.convergence(made_up(autoregressive(0.95, 500, seed=5)), given)
+    assert max(slow.rhat.values()) < diagnostics.MAX_RHAT
+    assert 10 < min(slow.ess.values()) < diagnostics.MIN_ESS
+    assert not slow.converged
+    assert sampling.convergence(made_up(autoregressive(0.95, 500, seed=5)), given, min_ess=10).converged
+
+
+def test_two_ends_are_compared_in_standard_errors_of_correlated_chains(given):
+    """AR(1) of decay 0.9: errors are √19 times those of independent draws, which would make it 22."""
+    first, second = (autoregressive(0.9, 1000, seed=seed) for seed in (2, 3))
+    first, second = (10 + x - x.mean(axis=1, keepdims=True) for x in (first, second))  # no scatter of chains
+    z = sampling.compare_ends(made_up(first), made_up(second + 0.5), given).z_score["energy"]
+    exact = 0.5 / (2 * 19 / 4000) ** 0.5
+    assert 0.5 * exact < z < 1.3 * exact
+
+
+def test_two_ends_are_compared_by_the_scatter_of_their_chains(given):
+    """Two chains of each end that disagree: the standard error is that of two draws, not of ESS draws."""
+    noise = 0.1 * np.random.default_rng(4).standard_normal((2, 200))
+    apart = noise + np.array([[10.0], [14.0]])
+    z = sampling.compare_ends(made_up(apart), made_up(apart[:, ::-1] + 3.0), given).z_score["energy"]
+    assert z == pytest.approx(3 / np.hypot(2, 2), rel=0.05)
+
+
+def test_a_small_difference_counts_as_agreement_however_sure_it_is(given):
+    noise = 10 + 0.01 * np.random.default_rng(5).standard_normal((4, 200))
+    shifted = sampling.compare_ends(made_up(noise), made_up(noise[::-1] + 0.1), given, tolerance=0.05)
+    assert shifted.z_score["energy"] > 50
+    assert shifted.agree
+    assert not sampling.compare_ends(made_up(noise), made_up(noise[::-1] + 0.1), given, tolerance=0.005).agree
+
+
 def test_too_few_samples_are_refused(given):
     with pytest.raises(ValueError, match="at least 4"):
         sampling.convergence(made_up(np.ones((2, 3))), given)
@@ -63,10 +106,11 @@ def test_two_ends_meet_in_equilibrium_only(given):
     planted = given.prior(jax.random.key(7))
     planted = planted._replace(first=planted.first + 4.0, readout=planted.readout + 4.0)
     arguments = {"num_chains": 4, "num_samples": 40, "num_warmup": 60, "thinning": 10, "progress": False}
+    arguments["moves"] = ()
     meet = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert meet.agree, meet.verdict
     assert "occupancy_0-0" in meet.z_score or "occupancy_1-0" in meet.z_score
-    arguments |= {"num_warmup": 0, "thinning": 1, "step_size": 0.005, "max_num_steps": 2}
+    arguments |= {"num_warmup": 0, "thinning": 1, "method": sampling.HMC(max_num_steps=2, step_size=0.005)}
     apart = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert not apart.agree
     assert "differ" in apart.verdict

@@ -18,9 +18,16 @@ DRAWS = 8_000
 MAX_Z = 4.5
 
 
-def joint_z_scores(move, network, temperature, repeats=3, readout_variance=0.5):
-    """z-scores of known moments of (w, Y − f(w)) after w ~ prior, Y ~ p(Y | w) and the move."""
-    task = tasks.toy(3, (1 / 3, 2 / 3), seed=1)
+TWO_CLASSES = tasks.toy(3, (1 / 3, 2 / 3), seed=1)
+THREE_CLASSES = tasks.toy(4, (0.5, 0.25, 0.25), seed=1)
+
+
+def joint_z_scores(move, network, temperature, repeats=3, readout_variance=0.5, task=TWO_CLASSES):
+    """z-scores of known moments of (w, Y − f(w)) after w ~ prior, Y ~ p(Y | w) and the move.
+
+    Also of what the move changes, on average nothing, in log det (1 + Σ_j ψ_j ψ_jᵀ) of the features, which
+    enters the marginal likelihood to the power −m/2.
+    """
     base = posterior.Posterior(task, network, temperature, readout_variance)
 
     def one(key):
@@ -30,18 +37,27 @@ def joint_z_scores(move, network, temperature, repeats=3, readout_variance=0.5):
         leaves, structure = jax.tree.flatten(base)
         leaves[0] = base.outputs(weights) + noise
         given = jax.tree.unflatten(structure, leaves)
+        before = base.preactivations(weights)[-1]
         for repeat in range(repeats):
             weights, _ = move(jax.random.fold_in(move_key, repeat), weights, given)
         residual = (given.targets - given.outputs(weights)) * base.likelihood_precision**0.5
         flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(weights)])
         energy = jnp.array([jnp.mean(weights.first**2), jnp.mean(weights.readout**2), jnp.mean(residual**2)])
-        return flat, residual.ravel(), energy
+        features = network.phi(jnp.stack([before, base.preactivations(weights)[-1]]))
+        return flat, residual.ravel(), energy, features
 
-    flat, residual, squares = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(3), DRAWS))
-    flat, residual, squares = (np.asarray(part, dtype=float) for part in (flat, residual, squares))
+    drawn = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(3), DRAWS))
+    flat, residual, squares, features = (np.asarray(part, dtype=float) for part in drawn)
     statistics = [flat, flat**2 - 1, residual, residual**2 - 1, squares - 1, squares**2]
-    expected_square = 1 + 2 / np.array([base.rank * network.width, base.targets.shape[1] * network.width, 6])
+    num_outputs = base.targets.shape[1]
+    sizes = [base.rank * network.width, num_outputs * network.width, base.targets.size]
+    expected_square = 1 + 2 / np.array(sizes)
     statistics[-1] = statistics[-1] - expected_square
+    ratio = float(base.likelihood_precision) * network.readout_scale**2 * readout_variance
+    gram = np.eye(base.targets.shape[0]) + ratio * np.swapaxes(features, -1, -2) @ features
+    change = np.diff(np.linalg.slogdet(gram)[1], axis=1)
+    if change.std() > 1e-4:  # not where the move leaves it as it is, up to rounding
+        statistics.append(change)
     columns = np.concatenate(statistics, axis=1)
     return np.abs(columns.mean(0)) / (columns.std(0) / DRAWS**0.5)
 
@@ -56,17 +72,18 @@ CASES = [
     ("rotations", networks.Network(2, 3, "sigmoidal"), 1.0),
     ("split_merge", networks.Network(1, 4, "relu"), 1.0),
     ("split_merge", networks.Network(2, 3, "linear"), 1.0),
-    ("recode", networks.Network(1, 4, "sigmoidal"), 0.01),
-    ("imitate", networks.Network(1, 4, "sigmoidal"), 0.1),
+    ("recode", networks.Network(1, 4, "sigmoidal"), 0.01, THREE_CLASSES),
+    ("imitate", networks.Network(1, 4, "sigmoidal"), 0.1, THREE_CLASSES),
     ("imitate", networks.Network(1, 4, "relu"), 0.1),
     ("imitate", networks.Network(2, 4, "sigmoidal"), 0.1),
 ]
 
 
-@pytest.mark.parametrize(("name", "network", "temperature"), CASES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1].depth}-{case[1].nonlinearity}")
 @pytest.mark.key_reuse
-def test_move_leaves_the_posterior_invariant(name, network, temperature):
-    z = joint_z_scores(moves.MOVES[name], network, temperature)
+def test_move_leaves_the_posterior_invariant(case):
+    name, network, temperature, *task = case
+    z = joint_z_scores(moves.MOVES[name], network, temperature, task=(*task, TWO_CLASSES)[0])
     assert z.max() < MAX_Z
 
 
@@ -131,6 +148,16 @@ def test_imitate_needs_its_proposal_density(monkeypatch):
     monkeypatch.setattr(recoding.jax.nn, "logsumexp", lambda values: jnp.zeros(()))
     z = joint_z_scores(functools.partial(moves.imitate), networks.Network(1, 4, "sigmoidal"), 0.1)
     assert z.max() > 2 * MAX_Z
+
+
+def test_density_of_the_proposed_readouts_is_normalised():
+    """A mixture of Gaussians of two variances over three outputs, summed over a grid."""
+    centres = jnp.array([[0.5, -0.2, 0.1], [1.0, 0.3, -0.4], [-0.6, 0.2, 0.9]])
+    log_share, variance = jnp.log(jnp.array([0.5, 0.3, 0.2])), jnp.array([1.0, 1.0, 2.0])
+    axis = np.linspace(-10, 10, 41)
+    grid = jnp.asarray(np.stack(np.meshgrid(axis, axis, axis), axis=-1).reshape(-1, 3))
+    log_density = jax.vmap(lambda a: recoding._log_mixture(a, centres, log_share, variance))(grid)
+    assert float(jnp.exp(log_density).sum()) * 0.5**3 == pytest.approx((2 * np.pi) ** 1.5, rel=1e-6)
 
 
 @pytest.mark.parametrize("features", [recoding.recode_features, recoding.imitate_features])
@@ -287,12 +314,65 @@ def test_exchange_keeps_both_temperatures():
     assert _exchange_moments(moves.exchange).max() < MAX_Z
 
 
+def test_exchange_swaps_neighbours_with_the_probability_of_its_formula():
+    """Three replicas: what comes out is a permutation of what went in, as often as ½ Δβ Δ‖Y − f‖² says."""
+    given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), networks.Network(1, 3, "sigmoidal"), 0.5)
+    temperatures, draws = jnp.array([0.5, 0.8, 1.5]), 4_000
+    weights = jax.vmap(given.prior)(jax.random.split(jax.random.key(4), 3))
+    order = jnp.argsort(jax.vmap(given.squared_error)(weights))  # so that swaps are sometimes refused
+    weights = jax.tree.map(lambda leaf: leaf[order], weights)
+    error = np.asarray(jax.vmap(given.squared_error)(weights))
+    precision = 3 / np.array([0.5, 0.8, 1.5])  # N/T
+
+    def swap(key, parity):
+        moved, probability = moves.exchange(key, weights, parity, posterior=given, temperatures=temperatures)
+        return moved.first, moved.readout, probability
+
+    for parity, order in ((0, [1, 0, 2]), (1, [0, 2, 1])):
+        k = parity
+        expected = np.exp(0.5 * (precision[k] - precision[k + 1]) * (error[k] - error[k + 1]))
+        keys = jax.random.split(jax.random.key(parity), draws)
+        first, readout, probability = jax.vmap(swap, (0, None))(keys, parity)
+        np.testing.assert_allclose(probability, expected, rtol=1e-4)
+        swapped = np.all(np.asarray(first) == np.asarray(weights.first)[order], axis=(1, 2, 3))
+        kept = np.all(np.asarray(first) == np.asarray(weights.first), axis=(1, 2, 3))
+        assert np.all(swapped ^ kept)  # nothing is lost, nothing is there twice
+        np.testing.assert_array_equal(readout[swapped][0], weights.readout[np.array(order)])
+        assert abs(swapped.mean() - expected) < MAX_Z * (expected * (1 - expected) / draws) ** 0.5
+
+
 @pytest.mark.key_reuse
 def test_exchange_without_its_ratio_is_caught():
     def always(key, weights, parity, *, posterior, temperatures):
         return jax.tree.map(lambda leaf: leaf[::-1], weights), 1.0
 
     assert _exchange_moments(always).min() > 2 * MAX_Z
+
+
+def test_a_pair_is_drawn_as_often_before_its_rotation_as_after():
+    """With probability (‖a_i‖² + ‖a_j‖²)/((N − 1) Σ‖a_k‖²), which the rotation keeps: detailed balance.
+
+    Three neurons, of which one pair is tried; at this temperature every rotation is accepted.
+    """
+    task = tasks.toy(3, (1 / 3, 1 / 3, 1 / 3))
+    given = posterior.Posterior(task, networks.Network(1, 3, "relu"), 1e9)
+    sizes, keys = jnp.array([4.0, 1.0, 0.25], jnp.float32), jax.random.split(jax.random.key(1), 6_000)
+    weights = given.prior(jax.random.key(0))._replace(readout=jnp.diag(sizes))
+
+    def chosen(weights):
+        """Probability of each pair by formula, and by which two rows of readouts moved."""
+        squares = np.square(np.asarray(weights.readout, float)).sum(1)
+        expected = (squares.sum() - squares) / (2 * squares.sum())  # index: the neuron left out
+        readouts = np.asarray(jax.vmap(moves.rotations, (0, None, None))(keys, weights, given)[0].readout)
+        left_out = np.all(readouts == np.asarray(weights.readout), axis=2)
+        assert np.all(left_out.sum(1) == 1)
+        return expected, left_out.mean(0), readouts[left_out[:, 2]][0]
+
+    expected, found, rotated = chosen(weights)
+    assert np.all(np.abs(found - expected) < MAX_Z * np.sqrt(expected * (1 - expected) / len(keys)))
+    again = chosen(weights._replace(readout=jnp.asarray(rotated)))
+    assert again[0][2] == pytest.approx(expected[2], rel=1e-5)
+    assert abs(again[1][2] - expected[2]) < MAX_Z * (expected[2] * (1 - expected[2]) / len(keys)) ** 0.5
 
 
 def test_moves_that_do_not_apply_are_refused():

@@ -106,6 +106,21 @@ def test_predictor_variance_is_the_conditional_gaussian_one(correlated_task):
     np.testing.assert_allclose(solution.predictor_variance(inputs, 100), expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_predictor_variance_at_finite_temperature_is_the_conditional_gaussian_one(correlated_task, depth):
+    """Outputs are Gaussian of covariance K0 ⊗ A_1/N, seen through noise T/N, and conditioned all at once."""
+    temperature, width = 0.3, 50
+    solution = linear.solve(correlated_task, depth, temperature)
+    gram = np.linalg.matrix_power(solution.readout_covariance / solution.readout_variance, depth)
+    gram = solution.readout_variance * gram
+    data = np.kron(correlated_task.input_kernel, gram) + temperature * np.eye(40 * 3)
+    inputs = np.random.default_rng(3).standard_normal((60, 4))
+    for x, variance in zip(inputs.T, solution.predictor_variance(inputs, width)):
+        mixed = np.kron(correlated_task.inputs.T @ x[:, None] / 60, gram)
+        expected = x @ x / 60 * gram - mixed.T @ np.linalg.solve(data, mixed)
+        np.testing.assert_allclose(variance, np.diag(expected) / width, rtol=1e-6)
+
+
 def test_test_kernel_continues_the_training_kernel(correlated_task):
     solution = linear.solve(correlated_task, 2, temperature=0.01)
     for layer in range(3):

@@ -65,6 +65,12 @@ def test_saddle_point_equations_hold(task, bounded):
     np.testing.assert_allclose(z, (slope(z) * (a @ t.T)) @ task.input_kernel, atol=1e-4)
 
 
+def test_the_duality_gap_is_never_negative(bounded, outliers):
+    """Energy less a lower bound: a bound that is too high closes the gap before the minimum is reached."""
+    assert -1e-9 < bounded.residual < 1e-6
+    assert 0 < outliers.residual < 2e-2
+
+
 def test_outliers_solve_their_equations(task, outliers):
     z, a, t = outliers.preactivations, outliers.readouts, outliers.dual_field
     assert outliers.converged
@@ -201,6 +207,18 @@ def test_ensemble_repairs_what_the_mean_field_neglects():
     repaired = ensemble.activations[(ensemble.codes == code).all(1)].mean(axis=0)
     assert np.abs(neglected - wanted).max() > 0.05
     assert np.abs(repaired - wanted).max() < 0.02
+
+
+def test_ensemble_feels_the_pull_of_its_field():
+    """Virial theorem of its density, ⟨|u|² − σ_a² u·∇½|tᵀφ(Ru)|²⟩ = rank, to 2 % of the pull."""
+    task = tasks.toy(24, y_minus=0.2)
+    ensemble = mean_field.neuron_ensemble(
+        mean_field.solve(task, "sigmoidal", 0.05, num_starts=24), jax.random.key(0), num_neurons=300,
+        num_steps=240, num_leapfrog=10, num_kept=40, damping=0.1,
+    )  # fmt: skip
+    z, t = ensemble.preactivations, ensemble.dual_field
+    pull = np.sum(z * slope(z) * (phi(z) @ t @ t.T), axis=1) / 24
+    np.testing.assert_allclose(np.mean(np.sum(z**2, axis=1) - pull), 24, atol=0.02 * pull.mean())
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import relu, relu_squared
+from coding_schemes.theory import _solvers, relu, relu_squared
+from scipy.special import log_ndtr
 
 RATIOS = (0.5, 0.25, 0.25)
 
@@ -164,6 +165,22 @@ def test_energy_is_the_dual_value():
         shifted.append(relu.solve(toy(targets), temperature).energy)
     slope = (shifted[0] - shifted[1]) / (2 * step)
     np.testing.assert_allclose(slope, s.class_weights[1] * s.dual_field[1, 0], rtol=1e-6)
+    # dU/dT = −½ Σ_c w_c |t_c|², its sign turned by U/T: the residual's part of the energy is T/2 |t|²
+    warmer, colder = (relu.solve(task, temperature + sign * step).energy for sign in (1, -1))
+    expected = -0.5 * s.class_weights @ np.sum(s.dual_field**2, axis=1)
+    np.testing.assert_allclose((warmer - colder) / (2 * step), expected, rtol=1e-5)
+
+
+def test_outliers_entropy_cost_is_what_a_second_one_would_have():
+    """E(a0) − E of a parallel outlier of any amplitude: a silent class costs log 2 per input of its own."""
+    s = relu.solve(toy(ratios=(0.5, 0.3, 0.2)), 0.01)
+    directions = s.outlier_readouts / np.linalg.norm(s.outlier_readouts, axis=1, keepdims=True)
+    far = 1e4 * directions @ s.dual_field.T
+    log_g = np.logaddexp(np.log(0.5), far**2 / 2 + log_ndtr(far))
+    energies = -0.5e8 + log_g @ s.class_weights
+    at_bulk = free_energy(s.dual_field, s.class_weights, s.bulk_readouts[:1])[0]
+    np.testing.assert_allclose(s.outlier_entropy_costs, at_bulk - energies, atol=2e-3)
+    assert np.ptp(s.outlier_entropy_costs) > 0.1  # classes differ in size
 
 
 def test_bulk_density():
@@ -199,7 +216,8 @@ def test_cumulants_are_derivatives(cumulants):
         np.testing.assert_allclose(slope, getattr(middle, higher), atol=1e-7)
 
 
-def test_newton_matrix_is_the_derivative():
+def test_differences_are_the_derivative():
+    """The equations' Jacobian against their derivative along one direction, extrapolated to step 0."""
     rng = np.random.default_rng(0)
     point = relu._Point(
         rng.standard_normal((3, 2)),
@@ -207,24 +225,94 @@ def test_newton_matrix_is_the_derivative():
         np.array([0.6, 0.4]),
         rng.standard_normal((2, 2)),
     )
-    weights, targets = np.array(RATIOS), rng.standard_normal((3, 2))
-    x = np.concatenate([part.ravel() for part in point])
+    problem = relu._Problem(np.array(RATIOS), rng.standard_normal((3, 2)), 0.1, relu._relu_cumulants)
+    x = _solvers.pack(point)
+    direction = rng.standard_normal(len(x))
 
-    def equations(x):
-        return relu._equations(relu._unpack(x, point), weights, targets, 0.1, relu._relu_cumulants)
+    def equations(step):
+        return problem.equations(_solvers.unpack(x + step * direction, point))
 
-    numeric = np.array([(equations(x + e) - equations(x - e)) / 2e-6 for e in 1e-6 * np.eye(len(x))]).T
-    np.testing.assert_allclose(relu._jacobian(point, weights, 0.1, relu._relu_cumulants), numeric, atol=1e-7)
+    coarse, fine = ((equations(h) - equations(-h)) / (2 * h) for h in (2e-3, 1e-3))
+    np.testing.assert_allclose(problem.slope(point) @ direction, (4 * fine - coarse) / 3, atol=1e-9)
+    both = problem.equations(_solvers.unpack(np.stack([x, 2 * x]), point))  # points side by side
+    np.testing.assert_allclose(both[1], problem.equations(_solvers.unpack(2 * x, point)), atol=1e-14)
 
 
 def test_finite_size_has_the_right_limit():
-    s = relu.solve(toy(), 0.01)
     gaps = []
     for size in (200, 2000):
-        f = relu.finite_size(dataclasses.replace(s, num_inputs=size), size)
+        s = relu.solve(toy(num_inputs=size), 0.01)
+        f = relu.finite_size(s, size)
         assert f.converged
         gaps.append(np.abs(f.outlier_readouts - s.outlier_readouts).max())
     np.testing.assert_allclose(gaps[0] / gaps[1], 10, rtol=0.1)  # corrections of order 1/N
+
+
+def one_output_action(s, f, num_inputs):
+    """S of `relu.finite_size` for one output as a function of t and the outliers, and H, by sums over a grid.
+
+    Stationary over the bulk's density: ρ ∝ exp(P E − P/(2N) Σ_c w_c V_c a²/H_c), H found with it.
+    """
+    w, temperature, num_neurons, y = s.class_weights, s.temperature, f.num_neurons, s.class_targets[:, 0]
+    a = f.bulk_readout[0] + np.linspace(-8, 8, 801) * f.bulk_readout_covariance[0, 0] ** 0.5
+    z = np.linspace(-12, 12, 1201)
+    phi, prior = np.maximum(z, 0), np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+
+    def bulk(t):  # E(a) (grid,), V_c (grid, C), both by sums over z
+        tilted = np.exp(a[:, None, None] * t[:, None] * phi) * prior
+        total = tilted.sum(2)
+        mean, square = tilted @ phi / total, tilted @ phi**2 / total
+        return -(a**2) / 2 + np.log(total) @ w, square - mean**2
+
+    def action(t, outliers):
+        share = 1 - len(outliers) / num_neurons
+        energy, variance = bulk(t)
+        single = relu._relu_cumulants(np.sqrt(num_neurons) * outliers[:, None] * t)
+        own = outliers**2 @ single.variance  # (1/N) Σ_i V_c(a_i) a_i²
+        density = np.exp(num_inputs * (energy - energy.max()))
+        for _ in range(20):
+            density /= density.sum()
+            noise = temperature + share * (density * a**2) @ variance + own
+            load = num_inputs / (2 * num_neurons) * (a[:, None] ** 2 * variance / noise) @ w
+            log_density = num_inputs * (energy - energy.max()) - load
+            density = np.exp(log_density - log_density.max())
+        density /= density.sum()
+        entropy = -density @ np.log(np.maximum(density, 1e-300)) / num_inputs
+        of_outliers = -num_neurons * outliers**2 / 2 + single.log_normaliser @ w
+        return (
+            w @ (temperature * t**2 / 2 - t * y)
+            + of_outliers.sum() / num_neurons
+            + share * (density @ energy + entropy)
+            - w @ np.log(noise) / (2 * num_neurons)
+        ), noise
+
+    return action
+
+
+def test_finite_size_is_stationary_to_second_order():
+    """What is left of the action's slope at its solution falls as 1/N²: corrections of 1/N are right."""
+    s = relu.solve(toy([[1.0], [-1.0]], ratios=(0.7, 0.3)), 0.02)
+    assert len(s.outlier_readouts) == 2
+    slopes, excess = [], []
+    for size in (40, 80):
+        f = relu.finite_size(dataclasses.replace(s, num_inputs=size), size)
+        action = one_output_action(s, f, size)
+        x, split = np.concatenate([f.dual_field[:, 0], f.outlier_readouts[:, 0]]), len(f.dual_field)
+        steps = 1e-4 * np.eye(len(x))
+        rise = [action(*np.split(x + e, [split]))[0] - action(*np.split(x - e, [split]))[0] for e in steps]
+        slopes.append(np.abs(rise).max() / 2e-4)
+        noise = action(*np.split(x, [split]))[1]
+        one = relu._relu_cumulants(np.sqrt(size) * f.outlier_readouts * f.dual_field[:, 0])
+        answers = f.outlier_preactivations > 0.1  # where an outlier answers, Var z_i = 1 − ā_i²/H_c
+        np.testing.assert_allclose(one.variance[answers], 1, atol=1e-6)
+        held = (1 - f.outlier_readouts**2 / noise)[answers]
+        np.testing.assert_allclose(f.outlier_preactivation_variances[answers], held, rtol=0.05)
+        bulk = relu._relu_cumulants(f.bulk_readout * f.dual_field[:, 0])
+        stiffness = 1 - (s.class_weights * bulk.variance) @ f.dual_field[:, 0] ** 2
+        excess.append(size * stiffness * f.bulk_readout_covariance[0, 0] - 1)
+    assert slopes[1] < 5e-4
+    assert slopes[0] / slopes[1] > 3
+    assert excess[0] / excess[1] == pytest.approx(2, rel=0.2)  # bulk readouts: 1/P of Laplace's width
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4, 6])

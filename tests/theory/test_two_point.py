@@ -88,7 +88,9 @@ def test_rich_and_lazy_limits():
     small = two_point.final_distance(gains * 0.5, gains**2 * 0.2, **RATES, dy2=0.5)
     np.testing.assert_array_less(np.abs(small / rich - 1), 2 * gains)
     large = two_point.final_distance(0.5 / gains, 0.2 / gains**2, **RATES, dy2=0.5)
-    lazy = two_point.lazy_distance(0.5 / gains, 0.2 / gains**2, **RATES)
+    rho = RATES["eta_y"] / RATES["eta_h"]
+    lazy = 0.5 / gains - 0.2 / gains**2 / (rho * 0.5 / gains)  # −C/ρ, positive here
+    np.testing.assert_array_less(0, lazy)
     np.testing.assert_array_less(np.abs(large / lazy - 1), 10 * gains**2)
     assert abs(large[-1] / rich - 1) > 1
 
@@ -144,6 +146,15 @@ def test_fixed_points_and_their_stability():
     assert growth == pytest.approx(max(two_point.fixed_points(**small)[2].growth_rates), rel=1e-3)
 
 
+def test_loss_of_any_two_outputs_follows_from_the_three_quantities():
+    outputs, targets = np.random.default_rng(0).standard_normal((2, 2, 3))
+    H, Q, w = two_point.measure(1.0, outputs, targets)
+    point = two_point.Solution(np.zeros(1), H, Q, w, 0.0, 0, True)
+    mean_error_sq = np.sum((outputs - targets).mean(axis=0) ** 2)
+    curve = two_point.loss_curve(point, 0.1, mean_error_sq, np.sum((targets[1] - targets[0]) ** 2))
+    np.testing.assert_allclose(curve, 0.5 * np.mean(np.sum((outputs - targets) ** 2, axis=1)))
+
+
 def test_loss_curve_is_the_loss_of_the_two_outputs(trajectory):
     targets = np.array([0.6, 0.6 + np.sqrt(0.5)])
     dyh = (trajectory.Q - trajectory.w) / np.sqrt(0.5)  # one output: dŷ·dy / |dy|
@@ -159,6 +170,17 @@ def test_loss_curve_is_the_loss_of_the_two_outputs(trajectory):
     fitted = two_point.fit_loss(curve, trajectory, 0.09, 0.5)
     assert fitted.eta_mean == pytest.approx(0.001, rel=1e-4)
     assert fitted.error < 1e-8
+
+
+def test_errors_of_a_rate_count_the_residuals_autocorrelation(trajectory):
+    """AR(1) residuals around a loss curve: fitted rates scatter by as much as their standard errors say."""
+    curve, decay, repeats = two_point.loss_curve(trajectory, 0.001, 0.09, 0.5), 0.8, 60
+    noise = 1e-3 * np.random.default_rng(0).standard_normal((repeats, len(TIMES)))
+    for i in range(1, len(TIMES)):
+        noise[:, i] = decay * noise[:, i - 1] + (1 - decay**2) ** 0.5 * noise[:, i]
+    fits = [two_point.fit_loss(curve + one, trajectory, 0.09, 0.5) for one in noise]
+    z = np.array([np.log(f.eta_mean / 0.001) / f.log_standard_error for f in fits])
+    assert 0.7 < np.sqrt(np.mean(z**2)) < 1.4  # independent residuals would make it three
 
 
 def test_measure_by_hand():
@@ -191,6 +213,8 @@ def test_exponential_weighting_shrinks_triangle_violations():
     adjusted = two_point.exponential_weighting(d, scale=0.5)
     assert adjusted[0, 2] - adjusted[0, 1] - adjusted[1, 2] < d[0, 2] - d[0, 1] - d[1, 2]
     np.testing.assert_allclose(two_point.exponential_weighting(d, scale=1e-3), d, atol=1e-12)
+    weights = np.exp(-d / 0.5) / np.exp(-d / 0.5).sum(axis=1)[:, None]
+    np.testing.assert_allclose(adjusted, weights @ d @ weights.T)
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,7 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     variance = jnp.where(jnp.arange(len(centres)) < others.shape[0], 1.0, CODE_VARIANCE)
 
     def log_mixture(readout):
-        distance = jnp.sum(jnp.square(readout[None] - centres), axis=1)
-        norm = 0.5 * readout.shape[0] * jnp.log(variance)
-        return jax.nn.logsumexp(component - 0.5 * distance / variance - norm)
+        return _log_mixture(readout, centres, component, variance)
 
     def attempt(carry, step):
         z, inverse, full_field = carry
@@ -256,6 +254,13 @@ def _code_readouts(field, b, targets, mean_activation):
     return jax.lax.fori_loop(
         0, ASCENT_STEPS, lambda _, a: b * mean_activation(b * a @ field.T) @ field, readouts
     )
+
+
+def _log_mixture(readout, centres, log_share, variance):
+    """Log density, up to m/2 log 2π, of a mixture of Gaussians around the rows of `centres` (n, m)."""
+    distance = jnp.sum(jnp.square(readout[None] - centres), axis=1)
+    norm = 0.5 * readout.shape[0] * jnp.log(variance)
+    return jax.nn.logsumexp(log_share - 0.5 * distance / variance - norm)
 
 
 def _log_nodes(phi, tilt):

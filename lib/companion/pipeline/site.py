@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import plotly
 import yaml
 
 from companion.formats import CHECK_TYPE, FIGURE_TYPE
@@ -21,7 +20,6 @@ from companion.pipeline.project import BuildError, Project
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
-_PLOTLY = "plotly.min.js"
 
 
 def build(project: Project) -> Path:
@@ -66,16 +64,12 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     generated.mkdir()
     (generated / "scoreboard.md").write_text(scoreboard.page(table, project.preset), encoding="utf-8")
     (site / "notebooks").mkdir()
-    needs_plotly = False
     for chapter in project.chapters:
         text = chapter.notebook.read_text(encoding="utf-8")
-        needs_plotly = needs_plotly or _PLOTLY in text
         shutil.copytree(chapter.artifacts, site / "notebooks" / "figures" / chapter.name)
         notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name)
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
-    if needs_plotly:
-        shutil.copy(Path(plotly.__file__).parent / "package_data" / _PLOTLY, site / "book" / "_static")
     return site
 
 
