@@ -22,7 +22,7 @@
   `coding.generalization_error` has their error.
 - `found = convergence(samples, posterior)` has `found.verdict`, one line, and arrays for its figure,
   `companion.figures.sampler_traces(**found.arrays())`;
-  `two_ended(posterior, key, planted, …)` likewise, `plot_two_ended`;
+  `two_ended(posterior, key, planted, …)` likewise;
   `compare_ends(prior, planted, posterior)` where both runs are there already.
 """
 
