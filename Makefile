@@ -1,33 +1,43 @@
 # The book's commands; each sets up what it needs. `make help` lists them.
 
+# What is typed reaches the programs by the environment, as it is: it is never part of a command's text,
+# where a shell would run what stands in backquotes.
 PRESET ?= quick
-SEED ?=
+PORT ?= 8000
+override PRESET := $(value PRESET)
+override NAME := $(value NAME)
+override SEED := $(value SEED)
+override PORT := $(value PORT)
+export PRESET NAME SEED PORT ONLY
+
 VENV := .venv
 BENCH := .venv-bench
 PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14,$(if \
   $(shell $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo yes),$(name))))
-JOB := $(PY) -m book_pipeline
+JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED NAME PARAMS PYTHON BROWSER_TESTS ONLY
-TYPED := $(filter-out $(OWN:%=%=%),$(MAKEOVERRIDES))
+OWN := PRESET SEED NAME PORT PYTHON BROWSER_TESTS ONLY
+TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
+unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test mutants test-pages chapter serve bench accept-verdicts lock dag clean known-settings
+.PHONY: help setup book plan test mutants test-pages chapter serve bench accept-verdicts lock dag clean known-settings
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
+	@echo "make plan [PRESET=quick]         what a build would make again, and why"
 	@echo "make test                        lint, types, and all tests"
 	@echo "make mutants [ONLY=pattern]       plant faults and see that the tests notice (half an hour)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"
-	@echo "make serve [PRESET=quick]        show the built book at http://127.0.0.1:8000/"
+	@echo "make serve [PRESET=quick] [PORT=8000]  show the built book at http://127.0.0.1:8000/"
 	@echo "make bench                       side-by-side benchmarks"
 	@echo "make test-pages [PRESET=quick]   page tests on the built book"
 	@echo "make accept-verdicts [PRESET=quick]  put the scoreboard's verdicts on record"
-	@echo "make lock                        resolve requirements.in again"
+	@echo "make lock                        resolve the dependencies in pyproject.toml again"
 	@echo "make clean                       delete everything built (the environment in .venv stays)"
 
 setup:
@@ -43,14 +53,17 @@ setup:
 	fi
 
 known-settings:
-	@test -z "$(TYPED)" || { echo "unknown: $(TYPED); allowed are PRESET and PYTHON (chapters take parameters: make chapter)" >&2; exit 1; }
+	@:$(if $(strip $(TYPED)),$(error unknown: $(TYPED); allowed are PRESET and PYTHON (chapters take parameters: make chapter)))
 
 book: known-settings setup ## the book
-	@$(JOB) build --preset "$(PRESET)"
+	@$(JOB) build --preset "$$PRESET"
+
+plan: setup ## what a build would make again
+	@$(JOB) plan --preset "$$PRESET"
 
 chapter: setup ## one chapter with the reader's own parameters
-	@test -n "$(NAME)" || { echo "NAME is needed: make chapter NAME=analog; chapters: $(patsubst notebooks/%.py,%,$(wildcard notebooks/*.py))" >&2; exit 1; }
-	@$(JOB) chapter --preset "$(PRESET)" "$(NAME)" $(if $(SEED),"seed=$(SEED)") $(PARAMS) $(foreach word,$(TYPED),'$(word)')
+	@test -n "$$NAME" || { echo "NAME is needed: make chapter NAME=analog; chapters: $(patsubst notebooks/%.py,%,$(wildcard notebooks/*.py))" >&2; exit 1; }
+	@$(JOB) chapter --preset "$$PRESET" --typed "$$NAME"
 
 test: setup ## lint, types, tests
 	@$(VENV)/bin/ruff check .
@@ -59,13 +72,13 @@ test: setup ## lint, types, tests
 	@$(PY) -m pytest -n 2 --dist loadgroup tests
 
 mutants: setup ## faults that the tests have to notice
-	@$(PY) tests/mutants/run.py --jobs 2 $(if $(ONLY),--only '$(ONLY)')
+	@$(PY) tests/mutants/run.py --jobs 2 $(if $(ONLY),--only "$$ONLY")
 
 test-pages: setup ## page tests on the built book
-	@$(PY) -m pytest tests/pages --book _build/$(PRESET)/html
+	@$(PY) -m pytest tests/pages --book "_build/$$PRESET/html"
 
 serve: setup ## look at the built book
-	@$(JOB) serve --preset "$(PRESET)"
+	@$(JOB) serve --preset "$$PRESET" --port "$$PORT"
 
 bench: setup ## benchmarks, with the other packages in an environment of their own
 	@cat requirements.lock benchmarks/requirements.txt | cmp -s - $(BENCH)/requirements.txt || { set -e; \
@@ -75,13 +88,13 @@ bench: setup ## benchmarks, with the other packages in an environment of their o
 	@for file in benchmarks/[!_]*.py; do echo "$$file"; PYTHONPATH=lib $(BENCH)/bin/python "$$file" || exit 1; done
 
 accept-verdicts: setup ## record the scoreboard's verdicts
-	@$(JOB) accept-verdicts --preset "$(PRESET)"
+	@$(JOB) accept-verdicts --preset "$$PRESET"
 
-lock: ## resolve requirements.in into requirements.lock and environment.yml
+lock: ## resolve pyproject.toml into requirements.lock and environment.yml
 	@test -x $(UV) || $(MAKE) setup
 	@env -u PIP_FIND_LINKS $(UV) pip compile --quiet --generate-hashes --universal --fork-strategy fewest --python-version 3.11 \
-	  --no-header --no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements.in
-	@$(PY) -m book_pipeline.environment
+	  --no-header --no-emit-index-url --no-emit-find-links --all-extras --output-file requirements.lock pyproject.toml
+	@$(PY) -m companion.pipeline.environment
 
 dag: setup ## picture of the pipeline's jobs, as Graphviz text
 	@$(PY) -m snakemake --profile profiles/default --dag --forceall

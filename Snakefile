@@ -1,17 +1,17 @@
 """The book's DAG: each chapter is executed, then the pages are built from all of them.
 
 `make book` runs it; `snakemake --profile profiles/slurm` runs the same on a cluster. Every output's
-name holds a digest of all it is made from (lib/book_pipeline/project.py), so an output that exists is
+name holds a digest of all it is made from (lib/companion/pipeline/project.py), so an output that exists is
 up to date, and times of files mean nothing: hence `ancient` around the inputs.
 """
 
 import sys
 from pathlib import Path
 
-from book_pipeline.project import Project
+from companion.pipeline.project import Project
 
 project = Project(Path.cwd(), config.get("preset", "quick"))
-command = f"{sys.executable} -m book_pipeline"
+command = f"{sys.executable} -m companion.pipeline"
 
 
 def relative(path):
@@ -71,7 +71,7 @@ rule long_cifar10:
         mem_mb=16000,
         runtime=720,
     shell:
-        sys.executable + " -m coding_schemes.large_run --num_inputs {wildcards.num_inputs} {params.options} "
+        sys.executable + " -m experiments.large_run --num_inputs {wildcards.num_inputs} {params.options} "
         "--checkpoint _build/cifar10-P{wildcards.num_inputs}.checkpoint.npz --output {output}"
 
 
@@ -81,7 +81,7 @@ rule long_three_classes:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m coding_schemes.generalization cifar --output {output}"
+        sys.executable + " -m experiments.generalization cifar --output {output}"
 
 
 rule long_reuse:
@@ -90,7 +90,7 @@ rule long_reuse:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m coding_schemes.generalization reuse --output {output}"
+        sys.executable + " -m experiments.generalization reuse --output {output}"
 
 
 rule long_fashion_mnist:
@@ -99,7 +99,7 @@ rule long_fashion_mnist:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m coding_schemes.generalization fashion --output {output}"
+        sys.executable + " -m experiments.generalization fashion --output {output}"
 
 
 rule long_redundant_atlas:
@@ -108,4 +108,4 @@ rule long_redundant_atlas:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m coding_schemes.atlas --output {output}"
+        sys.executable + " -m experiments.atlas --output {output}"

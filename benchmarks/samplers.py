@@ -20,6 +20,7 @@ bench` installs it beside.
 # ruff: noqa: E402 -- threads and float types are settled before JAX starts
 
 import argparse
+import dataclasses
 import functools
 import importlib.util
 import json
@@ -37,21 +38,21 @@ if os.environ.setdefault("NPROC", "1") == "1":
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[_name] = "1"
 
-import arviz
 import blackjax
 import jax
 import jax.numpy as jnp
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+from arviz_stats.base import array_stats
 
 jax.config.update("jax_enable_x64", True)
 
 from _machine import processor
 from coding_schemes import coding, networks, posterior, sampling, tasks, theory
-from coding_schemes.plotting import COLORS, theme
 from coding_schemes.sampling import moves
 from coding_schemes.sampling.hmc import standard_normal
+from companion.figures import COLORS, theme
 
 RESULTS = Path(__file__).parent / "results"
 RATIOS = (0.5, 0.25, 0.25)
@@ -70,7 +71,7 @@ CASES = {
         lambda: tasks.mnist(100, 0, y_minus=0.5),
         100,
         "sigmoidal",
-        {"moves": ("imitate",), "trajectory_length": 0.8},
+        {"moves": ("imitate",), "method": sampling.HMC(0.8)},
         1000,
     ),
     "linear": ("linear N=P=200", lambda: toy(200, -0.5), 200, "linear", {"moves": ("gibbs",)}, 400),
@@ -79,7 +80,7 @@ CASES = {
         lambda: toy(500, -0.5),
         500,
         "relu",
-        {"moves": ("gibbs",), "max_num_steps": 400, "target_acceptance": 0.65},
+        {"moves": ("gibbs",), "method": sampling.HMC(max_num_steps=400, target_acceptance=0.65)},
         300,
     ),
     "sigmoidal": (
@@ -87,7 +88,7 @@ CASES = {
         lambda: toy(500, 0.5),
         500,
         "sigmoidal",
-        {"moves": ("gibbs",), "trajectory_length": 1.0},
+        {"moves": ("gibbs",), "method": sampling.HMC(1.0)},
         300,
     ),
 }
@@ -99,7 +100,12 @@ OBSERVABLES = ("energy", "training error", "readouts' second moment")
 
 def effective(series):
     """ESS of each observable; series (observables, samples) or with chains in between."""
-    return np.array([float(arviz.ess(np.atleast_2d(np.asarray(s, dtype=float)))) for s in series])
+    return np.array(
+        [
+            float(array_stats.ess(np.atleast_2d(np.asarray(s, dtype=float)), chain_axis=0, draw_axis=1))
+            for s in series
+        ]
+    )
 
 
 def equilibrium(given, more, length):
@@ -115,14 +121,15 @@ def equilibrium(given, more, length):
 
 
 def settings_of(more):
-    return {"num_chains": 1, "store": ("readouts",), "progress": False} | more
+    return {"num_chains": 1, "store": ("readouts",), "progress": False, "moves": ()} | more
 
 
 def ours(given, more, length, seconds):
     """ESS per CPU second in windows and over the whole, a state in equilibrium, and the settings."""
     warm, _ = equilibrium(given, more, length)
     step = float(warm.info.step_size[0, 0])
-    arguments = settings_of(more) | {"num_warmup": 0, "step_size": step, "num_samples": CHUNK}
+    method = dataclasses.replace(more.get("method", sampling.HMC()), step_size=step)
+    arguments = settings_of(more) | {"num_warmup": 0, "method": method, "num_samples": CHUNK}
     final = sampling.sample(given, jax.random.key(1), init=warm.final, **arguments).final  # compiled
     parts, gradients, acceptance, spent = [], [], [], 0.0
     while spent < seconds:
@@ -447,8 +454,9 @@ def profile(results, options, save):
         weights = given.prior(jax.random.key(0))
         found = {}
         for steps in (2, 42):
-            arguments = {"num_samples": 100, "num_chains": 1, "num_warmup": 0, "step_size": 1e-3}
-            arguments |= {"max_num_steps": steps, "store": (), "progress": False}
+            arguments = {"num_samples": 100, "num_chains": 1, "num_warmup": 0, "moves": ()}
+            arguments |= {"method": sampling.HMC(max_num_steps=steps, step_size=1e-3)}
+            arguments |= {"store": (), "progress": False}
             run = functools.partial(sampling.sample, given, jax.random.key(0), **arguments)
             found[steps] = 1e3 * cpu_time(lambda run=run: run().info.energy, repeats=3) / 100
         step = (found[42] - found[2]) / 40
@@ -546,7 +554,7 @@ SCHEMES = (
         {
             "num_warmup": 300,
             "anneal_from": 0.01,
-            "trajectory_length": 0.6,
+            "method": sampling.HMC(0.6),
             "moves": ("rotations", "split_merge"),
         },
         planted_relu,

@@ -36,11 +36,12 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from coding_schemes import claims, coding, plotting, presets, tasks
+from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from coding_schemes.theory import gaussian_process, linear
+from companion import claims, figures, presets
 from myst_nb import glue
 from scipy import stats
 
@@ -157,6 +158,7 @@ def draw(task, depth, stream, network=None, **options):
     variance = options.pop("readout_variance", None)
     posterior = Posterior(task, network, options.pop("temperature", T), variance)
     counts = dict(num_samples=settings.num_samples, num_chains=settings.num_chains, num_warmup=150)
+    counts |= dict(moves=())
     return sample(posterior, jax.random.fold_in(key, stream), **(counts | options))
 
 
@@ -176,8 +178,8 @@ assert theory.converged
 # %% tags=["hide-input"]
 readouts, activations = shallow.readouts[0, -1], shallow.preactivations[0][0, -1]
 order = coding.sort_by_activity(activations)
-plotting.publish(
-    plotting.network_sample,
+figures.publish(
+    figures.network_sample,
     "one_network",
     description="Readouts, activations and outputs of one sampled linear network: a graded, analog code",
     readouts=readouts[order],
@@ -220,9 +222,9 @@ def check_covariance(samples, theory, label, wrong):
     """Covariance of the readouts against theory, element by element."""
     upper = np.triu_indices(task.num_targets)
     gram = np.einsum("csim,csik->csmk", samples.readouts, samples.readouts)[..., *upper] / N
-    mean, error = coding.mean_and_error(gram)
+    mean, error = statistics.mean_and_error(gram)
     expected = theory.readout_covariance[upper]
-    passed = claims.within(mean, expected, error)
+    passed = statistics.within(mean, expected, error)
     claims.record(
         "A4",
         f"covariance of the readouts (upper triangle), {label}",
@@ -232,7 +234,7 @@ def check_covariance(samples, theory, label, wrong):
         "3 standard errors",
         passed=passed,
         note="" if passed else "corrections of higher order in 1/N",
-        control=claims.Control("the prior's", wrong[upper], claims.within(mean, wrong[upper], error)),
+        control=claims.Control("the prior's", wrong[upper], statistics.within(mean, wrong[upper], error)),
     )
 
 
@@ -250,14 +252,16 @@ def normal_density(variances, num_points=201):
 
 
 grid, density = normal_density(np.diag(theory.readout_covariance))
-plotting.publish(
-    plotting.readout_histogram,
+figures.publish(
+    figures.densities,
     "readout_posterior",
     description="Sampled readout weights of each output as histograms under the Gaussian of the theory",
-    readouts=shallow.readouts[:, ::20].reshape(-1, 3),
+    samples=shallow.readouts[:, ::20].reshape(-1, 3).T,
     grid=grid,
     density=density,
-    color=plotting.COLORS["linear"],
+    names=[f"class {r}" for r in range(3)],
+    panels=True,
+    colors=[figures.COLORS["linear"]],
 )
 
 # %% [markdown]
@@ -267,7 +271,7 @@ plotting.publish(
 # {glue:text}`sampled:.4f` ± {glue:text}`sampled_error:.4f`.
 
 # %% tags=["hide-input"]
-mean, error = coding.mean_and_error(np.square(shallow.readouts[..., 0]).mean(-1))
+mean, error = statistics.mean_and_error(np.square(shallow.readouts[..., 0]).mean(-1))
 glue("closed", linear.solve(task, 1).readout_covariance[0, 0], display=False)
 glue("saddle", linear.solve(task, 1, T).readout_covariance[0, 0], display=False)
 glue("finite", theory.readout_covariance[0, 0], display=False)
@@ -294,13 +298,13 @@ def class_slopes(readouts, activations):
 
 
 slopes, residuals = zip(*map(class_slopes, shallow.readouts, shallow.preactivations[0]), strict=True)
-mean, error = coding.mean_and_error(np.stack(slopes))
+mean, error = statistics.mean_and_error(np.stack(slopes))
 expected = coding.class_means(theory.feature_slopes.T, task.labels).T
 
 # %% tags=["hide-input"]
 shuffled = np.random.default_rng(seed).permutation(task.num_inputs)
 control = coding.class_means(theory.feature_slopes[shuffled].T, task.labels).T
-passed = claims.within(mean, expected, error)
+passed = statistics.within(mean, expected, error)
 claims.record(
     "A5",
     "slopes of activations on readouts, class by output",
@@ -310,13 +314,13 @@ claims.record(
     "3 standard errors",
     passed=passed,
     note="" if passed else "the slope theory has no finite-width correction of its own",
-    control=claims.Control("labels shuffled over inputs", control, claims.within(mean, control, error)),
+    control=claims.Control("labels shuffled over inputs", control, statistics.within(mean, control, error)),
 )
 
 # %% tags=["hide-input"]
 noise = np.square(np.stack(residuals)).sum((2, 3)) / (P * (N - 3))  # three regression slopes per input
-mean, error = coding.mean_and_error(noise)
-passed = claims.within(mean, 1.0, error)
+mean, error = statistics.mean_and_error(noise)
+passed = statistics.within(mean, 1.0, error)
 untied = float(np.square(shallow.preactivations[0]).mean())
 claims.record(
     "A5",
@@ -327,7 +331,9 @@ claims.record(
     "3 standard errors",
     passed=passed,
     note="" if passed else "the residual variance has a correction of order T",
-    control=claims.Control("without conditioning on the readouts", untied, claims.within(untied, 1.0, error)),
+    control=claims.Control(
+        "without conditioning on the readouts", untied, statistics.within(untied, 1.0, error)
+    ),
 )
 
 # %% [markdown]
@@ -348,13 +354,13 @@ def readout_norm(size, readout_variance, stream):
     options = dict(store=("readouts",), readout_variance=readout_variance)
     few = dict(num_samples=50, num_chains=2)
     small = draw(tasks.toy(int(size), seed=seed), 1, stream, network, **options, **few)
-    return coding.mean_and_error(np.square(small.readouts).sum(-1).mean(-1))
+    return statistics.mean_and_error(np.square(small.readouts).sum(-1).mean(-1))
 
 
 norms = np.array(
     [[readout_norm(n, v, 10 + k) for k, n in enumerate(sizes)] for v in (None, 1.0)]
 )  # (scaling, size, [mean, error])
-fits = [claims.fit_power_law(sizes, norms[k, :, 0]) for k in range(2)]
+fits = [statistics.fit_power_law(sizes, norms[k, :, 0]) for k in range(2)]
 
 # %% tags=["hide-input"]
 flat = abs(fits[0].exponent) < 0.1
@@ -371,8 +377,8 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.scaling_plot,
+figures.publish(
+    figures.scaling_plot,
     "readout_norm",
     description="Squared readout norm per neuron against P: flat with scaled prior variance, growing without",
     sizes=sizes,
@@ -381,7 +387,7 @@ plotting.publish(
     exponents=[fit.exponent for fit in fits],
     prefactors=[fit.prefactor for fit in fits],
     names=[r"$\sigma_a^2 = 1/P$", r"$\sigma_a^2 = 1$"],
-    colors=[plotting.COLORS["non-lazy"], plotting.COLORS["control"]],
+    colors=[figures.COLORS["non-lazy"], figures.COLORS["control"]],
     xlabel="training inputs $P = N$",
     ylabel=r"$\langle |a_i|^2 \rangle$",
 )
@@ -423,9 +429,9 @@ def class_strength(preactivations, task):
 
 
 strength, indicators = class_strength(deep[3].preactivations, task)
-mean, error = coding.mean_and_error(strength)  # (class, layer)
+mean, error = statistics.mean_and_error(strength)  # (class, layer)
 expected = np.einsum("pc,lpq,qc->cl", indicators, deep_theory[3].kernels[1:], indicators)
-passed = claims.within(mean, expected, error)
+passed = statistics.within(mean, expected, error)
 claims.record(
     "A7",
     "strength of every class in layers 1 to 3 of a network with L = 3 (rows: classes)",
@@ -437,7 +443,7 @@ claims.record(
     note=""
     if passed
     else "the Gram chain fluctuates around its saddle, which moves cubes of H by a relative O(1/N)",
-    control=claims.Control("kernels without learning", 1.0, claims.within(mean, 1.0, error)),
+    control=claims.Control("kernels without learning", 1.0, statistics.within(mean, 1.0, error)),
 )
 
 
@@ -465,9 +471,9 @@ entries = np.concatenate([entries, largest[None]])  # (size, [samples, saddle], 
 all_sizes = np.array([*smaller, P])
 
 # %% tags=["hide-input"]
-fits = [[claims.fit_power_law(all_sizes, entries[:, k, layer]) for layer in range(3)] for k in range(2)]
+fits = [[statistics.fit_power_law(all_sizes, entries[:, k, layer]) for layer in range(3)] for k in range(2)]
 sampled_exponents, saddle_exponents = (np.array([fit.exponent for fit in row]) for row in fits)
-passed = claims.within(sampled_exponents, saddle_exponents, 0.1, 1)
+passed = statistics.within(sampled_exponents, saddle_exponents, 0.1, 1)
 claims.record(
     "A7",
     "exponents in P of the learned kernel, layers 1 to 3 (asymptotically −2/3, −1/3, 0)",
@@ -478,13 +484,13 @@ claims.record(
     passed=passed,
     note="" if passed else "three sizes do not pin the exponents down to 0.1",
     control=claims.Control(
-        "strength alike in all layers", 0.0, claims.within(sampled_exponents, 0.0, 0.1, 1)
+        "strength alike in all layers", 0.0, statistics.within(sampled_exponents, 0.0, 0.1, 1)
     ),
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.kernel_matrices,
+figures.publish(
+    figures.kernel_matrices,
     "kernels_by_layer",
     description="Kernels of layers 1 to 3, sampled above theory: class blocks emerge with depth",
     kernels=np.concatenate([[k.mean(0) for k in deep[3].kernels], deep_theory[3].kernels[1:]]),
@@ -495,8 +501,8 @@ plotting.publish(
 # %% tags=["hide-input"]
 activations = np.stack([z[0, -1] for z in deep[3].preactivations])
 activations = np.stack([z[coding.sort_by_activity(z)] / z.std() for z in activations])
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "activations_by_layer",
     description="Activations in layers 1 to 3 of one sample: the class blocks stand out only in the last",
     activations=activations,
@@ -536,10 +542,10 @@ claims.record(
 
 # %% tags=["hide-input"]
 long = draw(task, 1, 40, thinning=8, num_chains=2, store=("readouts",))
-q = coding.permutation_order(long.readouts)
+q = statistics.permutation_order(long.readouts)
 frozen_task = tasks.toy(60, y_minus=0.5, seed=seed)
 frozen = draw(frozen_task, 1, 41, Network(1, 60, "sigmoidal"), num_chains=2, store=("readouts",))
-q_frozen = coding.permutation_order(frozen.readouts)
+q_frozen = statistics.permutation_order(frozen.readouts)
 restored = q.value < 0.05 + 3 * q.standard_error
 claims.record(
     "A20",
@@ -556,15 +562,16 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.trace_plot,
+figures.publish(
+    figures.curves,
     "readout_paths",
     description="Readouts of three neurons over the run, each wandering through the whole Gaussian",
-    times=np.arange(long.readouts.shape[1]),
+    x=np.arange(long.readouts.shape[1]),
     values=long.readouts[0, :, :3, 0].T,
     names=[f"neuron {i}" for i in range(3)],
     levels=theory.readout_covariance[0, 0] ** 0.5 * np.array([-1.0, 1.0]),
     xlabel="stored sample",
+    ylabel="readout weight $a$",
 )
 
 # %% [markdown]
@@ -613,13 +620,13 @@ claims.record(
 
 # %%
 errors = {
-    "sampled": gaussian_process.generalization_error(sampled_mean, sampled_variance, digits.test_targets),
-    "theory": gaussian_process.generalization_error(
+    "sampled": coding.generalization_error(sampled_mean, sampled_variance, digits.test_targets),
+    "theory": coding.generalization_error(
         digit_theory.predict(digits.test_inputs),
         digit_theory.predictor_variance(digits.test_inputs, 100),
         digits.test_targets,
     ),
-    "gp": gaussian_process.generalization_error(
+    "gp": coding.generalization_error(
         gp_mean, gp.predictor_variance(digits.test_inputs), digits.test_targets
     ),
 }
@@ -630,9 +637,9 @@ per_chain = np.square(digits.test_targets - on_digits.predictions.outputs).mean(
 chain_error = per_chain.std(0, ddof=1) / np.sqrt(len(per_chain))
 reduction = total["gp"] - total["sampled"]
 share = (errors["gp"].variance - errors["sampled"].variance) / reduction
-wrong_total = gaussian_process.generalization_error(wrong, 0.0, digits.test_targets).total
+wrong_total = coding.generalization_error(wrong, 0.0, digits.test_targets).total
 wrong_share = (errors["gp"].variance - 0.0) / (total["gp"] - wrong_total)
-passed = bool(np.all(reduction > 0)) and claims.within(share, 1.0, 0.05, 1)
+passed = bool(np.all(reduction > 0)) and statistics.within(share, 1.0, 0.05, 1)
 claims.record(
     "A25",
     "share of the variance in the reduction of the generalisation error, per class",
@@ -645,30 +652,34 @@ claims.record(
     if passed
     else "the ridge T acts on the mean predictors of lazy and non-lazy networks differently",
     control=claims.Control(
-        "trained on shuffled labels", wrong_share, claims.within(wrong_share, 1.0, 0.05, 1)
+        "trained on shuffled labels", wrong_share, statistics.within(wrong_share, 1.0, 0.05, 1)
     ),
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.class_error_bars,
+figures.publish(
+    figures.bars,
     "generalization_error",
     description="Generalisation error per class: samples and theory agree, the Gaussian process is above",
-    sampled=total["sampled"],
-    sampled_error=chain_error,
-    theory=total["theory"],
-    gaussian_process=total["gp"],
-    names=[f"digit {name}" for name in digits.class_names],
-    color=plotting.COLORS["linear"],
+    values=total["sampled"],
+    errors=chain_error,
+    points=[total["theory"], total["gp"]],
+    groups=[f"digit {name}" for name in digits.class_names],
+    names=["sampling"],
+    colors=[figures.COLORS["linear"]],
+    xlabel="class",
+    ylabel="generalization error",
 )
 
 # %% tags=["hide-input"]
 shown = np.sort(np.random.default_rng(seed).choice(settings.num_test, 100, replace=False))
 shown = shown[np.argsort(digits.test_labels[shown], kind="stable")]
-plotting.publish(
-    plotting.output_traces,
+figures.publish(
+    figures.network_sample,
     "mean_predictor",
     description="Mean predictor on 100 test images: samples on the theory's line",
+    readouts=(),
+    activations=(),
     outputs=sampled_mean[shown],
     targets=digits.test_targets[shown],
     labels=digits.test_labels[shown],
@@ -693,7 +704,7 @@ predicted = np.array(
         for w in widths
     ]
 )
-fit = claims.fit_power_law(widths, variances)
+fit = statistics.fit_power_law(widths, variances)
 
 # %% tags=["hide-input"]
 passed = abs(fit.exponent + 1) < 0.1
@@ -708,16 +719,16 @@ claims.record(
     note="" if passed else "widths too small for the leading order in 1/N",
     control=claims.Control("exponent 0, as of a lazy network", fit.exponent, abs(fit.exponent) < 0.1),
 )
-plotting.publish(
-    plotting.scaling_plot,
+figures.publish(
+    figures.scaling_plot,
     "predictor_variance",
     description="Predictor variance against width, samples and theory, falling as 1/N",
     sizes=widths,
     values=np.stack([variances, predicted]),
-    exponents=[fit.exponent, claims.fit_power_law(widths, predicted).exponent],
-    prefactors=[fit.prefactor, claims.fit_power_law(widths, predicted).prefactor],
+    exponents=[fit.exponent, statistics.fit_power_law(widths, predicted).exponent],
+    prefactors=[fit.prefactor, statistics.fit_power_law(widths, predicted).prefactor],
     names=["samples", "theory"],
-    colors=[plotting.COLORS["linear"], plotting.COLORS["theory"]],
+    colors=[figures.COLORS["linear"], figures.COLORS["theory"]],
     ylabel="predictor variance",
 )
 
@@ -742,8 +753,8 @@ claims.record(
     note="" if alignment > 0.99 else "the averaged kernel is still noisy",
     control=claims.Control("the unlearned kernel K0", unlearned, unlearned > 0.99),
 )
-plotting.publish(
-    plotting.kernel_matrices,
+figures.publish(
+    figures.kernel_matrices,
     "test_kernel",
     description="Feature kernel on 100 test images, sampled and predicted",
     kernels=[test_kernel[np.ix_(shown, shown)], theory_kernel[np.ix_(shown, shown)]],

@@ -41,11 +41,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import animation, barriers, claims, coding, plotting, presets, tasks
+from coding_schemes import barriers, coding, statistics, tasks
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import HMC, PlainLangevin, sample
 from coding_schemes.theory import linear, relu, sigmoidal
+from companion import claims, figures, films, presets
 from myst_nb import glue
 
 settings = presets.choose(
@@ -204,11 +205,11 @@ def planted_start(nonlinearity, labels):
 def equilibrium(posterior, task, stream):
     """A network at rest: annealed from the prior, or drawn from the theory; then Monte Carlo."""
     stream_key, network = jax.random.fold_in(key, stream), posterior.network
-    options = dict(num_warmup=settings.num_warmup, max_num_steps=50, anneal_from=1.0)
+    options = dict(num_warmup=settings.num_warmup, method=HMC(max_num_steps=50), anneal_from=1.0)
     if network.nonlinearity != "linear" and network.depth == 1:
         start = planted_start(network.nonlinearity, task.labels)
         options |= dict(init=posterior.planted(*start), anneal_from=None)
-    counts = dict(num_samples=20, num_chains=1, store=("readouts",))
+    counts = dict(num_samples=20, num_chains=1, moves=(), store=("readouts",))
     if network.depth == 1:
         return sample(posterior, stream_key, **options, **counts)
     options |= dict(num_warmup=60, anneal_from=COLD if network.nonlinearity == "sigmoidal" else 1.0)
@@ -229,7 +230,7 @@ def follow(nonlinearity, size, span, stream, depth=1):
     stiff = depth > 1 and nonlinearity != "sigmoidal"  # their readouts have a larger prior variance
     longest = 2 * float(rest.info.step_size[0, -1]) ** 2 if stiff else temperature / 3
     steps = int(np.ceil(interval / longest))
-    options = dict(method="plain_langevin", step_size=(2 * interval / steps) ** 0.5, langevin_steps=steps)
+    options = dict(method=PlainLangevin((2 * interval / steps) ** 0.5, steps))
     counts = dict(num_samples=settings.num_samples, num_chains=1, num_warmup=0)
     moving = sample(posterior, jax.random.fold_in(key, stream + 1), init=rest.final, **options, **counts)
     layers = tuple(z[0] for z in moving.preactivations)
@@ -303,8 +304,8 @@ levels[0, :2] = gaussian.readout_covariance[0, 0] ** 0.5 * np.array([-1, 1])
 levels[1, : len(branches.readouts[:4])] = branches.readouts[:4, 0]
 levels[2, :1] = sparse.bulk_readout[0]
 levels[2, 1:4] = np.sqrt(N) * np.resize(sparse.outlier_readouts[:3, 0], 3)
-plotting.publish(
-    plotting.trace_panels,
+figures.publish(
+    figures.trace_panels,
     "readouts_in_time",
     description="Readouts of six neurons each: wandering in the linear, standing still in the other networks",
     times=[runs[scheme].times for scheme in schemes],
@@ -322,8 +323,8 @@ plotting.publish(
 # no one to average its fluctuations out, and the training error would feel every one.
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.trace_panels,
+figures.publish(
+    figures.trace_panels,
     "preactivations_in_time",
     description="Preactivations of the same neurons on one input: all fluctuate but those of ReLU outliers",
     times=[runs[scheme].times for scheme in schemes],
@@ -350,7 +351,7 @@ def coverage(series):
 
 
 covered = {scheme: coverage(runs[scheme].readouts) for scheme in schemes}
-q = {scheme: coding.permutation_order(runs[scheme].readouts[None]) for scheme in schemes}
+q = {scheme: statistics.permutation_order(runs[scheme].readouts[None]) for scheme in schemes}
 claims.record(
     "A20",
     "share of the readout distribution's deciles that a single linear neuron visits",
@@ -384,15 +385,15 @@ claims.record(
 
 # %% tags=["hide-input"]
 lags = settings.num_samples // 2
-correlation = {s: coding.autocorrelation(runs[s].readouts[None], lags) for s in schemes}
-plotting.publish(
-    plotting.curves,
+correlation = {s: statistics.autocorrelation(runs[s].readouts[None], lags) for s in schemes}
+figures.publish(
+    figures.curves,
     "autocorrelation",
     description="Autocorrelation of readouts: to zero in the linear, close to one in the other networks",
     x=[runs[s].times[0] * np.arange(lags + 1) for s in schemes],
     values=[correlation[s] for s in schemes],
     names=TITLES,
-    colors=[plotting.COLORS[s] for s in schemes],
+    colors=[figures.COLORS[s] for s in schemes],
     levels=[0.0],
     xlabel="time lag $s$",
     ylabel="autocorrelation of readouts $C(s)$",
@@ -415,7 +416,7 @@ plotting.publish(
 def correlation_time(run, neurons, num_inputs=10):
     """Integrated autocorrelation time of preactivations, averaged over neurons and inputs, in units of t."""
     z = run.preactivations[0][:, neurons][:, :, :: max(1, run.preactivations[0].shape[2] // num_inputs)]
-    return float(np.nanmean(coding.autocorrelation_time(z[None])) * run.times[0])
+    return float(np.nanmean(statistics.autocorrelation_time(z[None])) * run.times[0])
 
 
 watched = {"linear": np.arange(20), "sigmoidal": np.arange(20), "relu": bulk[:20]}
@@ -565,8 +566,8 @@ def in_order(layer, snapshot, order_from):
 
 # %% tags=["hide-input"]
 at = np.linspace(0, settings.num_samples - 1, 4).astype(int)
-plotting.publish(
-    plotting.activation_grid,
+figures.publish(
+    figures.activation_matrix,
     "drift",
     description="Layer 1 in a fixed order loses its blocks, sorted anew it keeps them; layer 2 stays",
     activations=[
@@ -576,7 +577,7 @@ plotting.publish(
     ],
     labels=deep_labels,
     row_names=["layer 1, fixed", "layer 1, sorted", "layer 2, fixed"],
-    column_names=[f"$t = {deep.times[k]:.1f}$" for k in at],
+    titles=[f"$t = {deep.times[k]:.1f}$" for k in at],
 )
 
 # %% [markdown]
@@ -603,7 +604,7 @@ def drift_frame(frame, fixed, sorted_anew, last, edges, times):
 
 film = np.linspace(0, settings.num_samples - 1, settings.num_frames).astype(int)
 every = max(1, N // 125)
-animation.publish_animation(
+films.publish_animation(
     drift_frame,
     "drift_film",
     num_frames=len(film),
@@ -623,8 +624,8 @@ animation.publish_animation(
 both = np.concatenate([s.reshape(-1, s.shape[-1]) for s in settled])
 kinds, which = np.unique(both, axis=0, return_inverse=True)
 per_layer = [w.reshape(s.shape[:2]).T for w, s in zip(np.split(which.ravel(), 2), settled, strict=True)]
-plotting.publish(
-    plotting.code_raster,
+figures.publish(
+    figures.code_raster,
     "all_layers_in_time",
     description="Codes of all neurons over time: colours mix in layer 1, and stay in stripes in layer 2",
     times=deep.times,
@@ -714,8 +715,8 @@ claims.record(
 
 # %% tags=["hide-input"]
 frequent = np.argsort(-np.bincount(per_layer[0].ravel(), minlength=len(kinds)))[:5]
-plotting.publish(
-    plotting.curves,
+figures.publish(
+    figures.curves,
     "occupancies_in_time",
     description="Fractions of first-layer neurons per code over time are level; the first cohort's decays",
     x=deep.times,
@@ -724,7 +725,7 @@ plotting.publish(
         (per_layer[0][favourite] == per_layer[0][favourite][0, 0]).mean(0),
     ],
     names=[*(coding.code_name(kinds[k]) for k in frequent), "first cohort"],
-    colors=[*plotting.CLASS_COLORS[:5], plotting.COLORS["control"]],
+    colors=[*figures.CLASS_COLORS[:5], figures.COLORS["control"]],
     styles=["-"] * len(frequent) + ["--"],
     ylabel="fraction of neurons",
 )
@@ -751,7 +752,7 @@ kernels = [
     for z in deep.preactivations
 ]
 same_kernel = np.array([coding.kernel_alignment(k, k[:1], centered=True) for k in kernels])
-same_neurons = np.array([coding.autocorrelation(m[None], reference[-1])[reference] for m in deep.means])
+same_neurons = np.array([statistics.autocorrelation(m[None], reference[-1])[reference] for m in deep.means])
 mixed = np.random.default_rng(seed).permutation(N)
 tenth = settings.num_samples // 10
 ends = slice(None, tenth), slice(-tenth, None)
@@ -789,14 +790,14 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.curves,
+figures.publish(
+    figures.curves,
     "similarity",
     description="Over time the first layer's kernel stays similar to itself while its neurons do not",
     x=deep.times[reference] - deep.times[0],
     values=[same_kernel[0], same_neurons[0], same_kernel[1], same_neurons[1]],
     names=["layer 1, kernel", "layer 1, neurons", "layer 2, kernel", "layer 2, neurons"],
-    colors=[plotting.COLORS["sigmoidal"]] * 2 + [plotting.COLORS["theory"]] * 2,
+    colors=[figures.COLORS["sigmoidal"]] * 2 + [figures.COLORS["theory"]] * 2,
     styles=["-", "--"],
     xlabel="time lag $s$",
     ylabel="similarity",
@@ -816,7 +817,7 @@ plotting.publish(
 def order_over_length(series, times):
     """q of the first part of a run for eight lengths; returns lengths, values, errors."""
     ends = np.unique(np.geomspace(4, len(times), 8).astype(int))
-    orders = [coding.permutation_order(series[None, :end]) for end in ends]
+    orders = [statistics.permutation_order(series[None, :end]) for end in ends]
     return times[ends - 1], np.array([o.value for o in orders]), np.array([o.standard_error for o in orders])
 
 
@@ -857,15 +858,15 @@ def padded(part):
     return np.stack(rows)
 
 
-plotting.publish(
-    plotting.curves,
+figures.publish(
+    figures.curves,
     "permutation_order",
     description="Permutation order against run length: to zero in linear networks, one in feature layers",
     x=padded(0),
     values=padded(1),
     errors=padded(2),
     names=list(order),
-    colors=[plotting.COLORS[name.split(",")[0]] for name in order],
+    colors=[figures.COLORS[name.split(",")[0]] for name in order],
     styles=["-" if "L = 1" in name else "--" if "layer 2" in name else ":" for name in order],
     scales=("log", "linear"),
     levels=[0.0, 1.0],
@@ -1023,7 +1024,7 @@ with ThreadPoolExecutor(2) as pool:
 
 # %% tags=["hide-input"]
 heights = np.array([swaps[job].barrier for job in growing])
-growth = claims.fit_power_law(settings.barrier_sizes, heights)
+growth = statistics.fit_power_law(settings.barrier_sizes, heights)
 tall, alike, linear_height = (swaps[job].barrier for job in here)
 claims.record(
     "A24",
@@ -1038,9 +1039,9 @@ claims.record(
 
 # %% tags=["hide-input"]
 paths = {name: swaps[job] for name, job in zip(pairs, here, strict=True)}
-pair_colors = [plotting.COLORS[name] for name in ("sigmoidal", "control", "linear")]
-plotting.publish(
-    plotting.curves,
+pair_colors = [figures.COLORS[name] for name in ("sigmoidal", "control", "linear")]
+figures.publish(
+    figures.curves,
     "paths",
     description="Energy along paths that exchange two neurons: hills for different codes, else flat",
     x=np.linspace(0, 1, len(paths["same code"].energies)),
@@ -1060,8 +1061,8 @@ plotting.publish(
 # lowest one between any two codes.)
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.curves,
+figures.publish(
+    figures.curves,
     "barriers_over_temperature",
     description="Barriers fall with temperature and vanish where the redundant scheme ends; controls at zero",
     x=settings.barrier_temperatures,
@@ -1073,7 +1074,7 @@ plotting.publish(
         passes * largest / N,
     ],
     names=[*pairs, f"free energy, theory at P = {N}, × {largest}/{N}"],
-    colors=[*pair_colors, plotting.COLORS["theory"]],
+    colors=[*pair_colors, figures.COLORS["theory"]],
     styles=["-", "-", "--", "--"],
     scales=("log", "linear"),
     xlabel="temperature $T$",

@@ -46,10 +46,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import claims, coding, generalization, large_run, paths, plotting, presets, tasks
+from coding_schemes import coding, paths, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import gaussian_process, mean_field
+from companion import claims, figures, presets
+from experiments import generalization, large_run
 from myst_nb import glue
 
 given = {
@@ -219,7 +221,7 @@ assert all(solution.converged for solution in solutions)
 # %% tags=["hide-input"]
 def test_activations(linear, sigmoidal, relu, labels):
     """Activations of sampled networks on test images, neurons sorted; for ReLU the ten most active."""
-    figure, axes = plt.subplots(1, 3, figsize=(plotting.WIDTH, 3.2))
+    figure, axes = plt.subplots(1, 3, figsize=(figures.WIDTH, 3.2))
     for axis, panel, title in zip(
         axes, (linear, sigmoidal, relu), ("linear", "sigmoidal", "ReLU"), strict=True
     ):
@@ -241,7 +243,7 @@ panels["sigmoidal"] = panels["sigmoidal"][coding.sort_by_code(codes, panels["sig
 for name in ("linear", "relu"):
     panels[name] = panels[name][coding.sort_by_activity(panels[name])]
 panels["relu"] = panels["relu"][:10]
-plotting.publish(test_activations, "test_activations", labels=task.test_labels[shown], **panels)
+figures.publish(test_activations, "test_activations", labels=task.test_labels[shown], **panels)
 
 # %% [markdown]
 # The linear network answers in graded mixtures, the sigmoidal one in codes shared by groups of neurons, the
@@ -313,7 +315,7 @@ for name in NAMES[1:]:
 # %% tags=["hide-input"]
 def test_kernels(sampled, theory, names, labels):
     """Feature-layer kernels on test images: sampled above, theory below."""
-    figure, axes = plt.subplots(2, 3, figsize=(plotting.WIDTH, 4.6), layout="compressed")
+    figure, axes = plt.subplots(2, 3, figsize=(figures.WIDTH, 4.6), layout="compressed")
     for column, name in enumerate(names):
         scale = {"vmin": min(0, sampled[column].min()), "vmax": np.quantile(sampled[column], 0.99)}
         for row, kernels in enumerate((sampled, theory)):
@@ -326,7 +328,7 @@ def test_kernels(sampled, theory, names, labels):
 
 
 kernels = [np.stack([runs[name][0][k].kernel[np.ix_(shown, shown)] for name in NAMES]) for k in (1, 2)]
-plotting.publish(
+figures.publish(
     test_kernels,
     "test_kernels",
     sampled=kernels[0],
@@ -367,7 +369,7 @@ for name in NAMES[1:]:
 # %% tags=["hide-input"]
 def mean_predictors(sampled, theory, names, labels, colors):
     """Mean predictor for digit 0 on test images: samples as dots, theory as a line."""
-    figure, axes = plt.subplots(3, 1, figsize=(plotting.WIDTH, 4.8), sharex=True, sharey=True)
+    figure, axes = plt.subplots(3, 1, figsize=(figures.WIDTH, 4.8), sharex=True, sharey=True)
     position = np.arange(len(labels))
     for axis, one, other, name, color in zip(axes, sampled, theory, names, colors, strict=True):
         axis.plot(position, one, "o", color=color, markersize=3.5, label="sampled")
@@ -379,14 +381,14 @@ def mean_predictors(sampled, theory, names, labels, colors):
     return figure
 
 
-plotting.publish(
+figures.publish(
     mean_predictors,
     "mean_predictor",
     sampled=np.stack([runs[name][0][1].predictor[shown, 0] for name in NAMES]),
     theory=np.stack([runs[name][0][2].predictor[shown, 0] for name in NAMES]),
     names=TITLES,
     labels=task.test_labels[shown],
-    colors=[plotting.COLORS[name] for name in NAMES],
+    colors=[figures.COLORS[name] for name in NAMES],
 )
 
 
@@ -419,7 +421,7 @@ check(
 # %% tags=["hide-input"]
 def class_errors(sampled, theory, process, names, colors, classes):
     """Error of each class, mean and standard error over draws: bars, circles, triangles."""
-    figure, grid = plt.subplots(1, len(names), figsize=(plotting.WIDTH, 3.2), sharey=True, squeeze=False)
+    figure, grid = plt.subplots(1, len(names), figsize=(figures.WIDTH, 3.2), sharey=True, squeeze=False)
     axes, position = grid[0], np.arange(sampled.shape[2])
 
     def mean_and_error(errors):
@@ -449,14 +451,14 @@ def errors(runs):
 
 
 sampled, theory, process = errors(runs)
-plotting.publish(
+figures.publish(
     class_errors,
     "class_errors",
     sampled=sampled,
     theory=theory,
     process=process,
     names=TITLES,
-    colors=[plotting.COLORS[name] for name in NAMES],
+    colors=[figures.COLORS[name] for name in NAMES],
     classes=task.class_names,
 )
 
@@ -615,7 +617,7 @@ glue("neglected_toy", neglected(toy, 302), display=False)
 
 # %%
 variances = later[over_widths].result()
-fits = {scaling: claims.fit_power_law(widths, values) for scaling, values in variances.items()}
+fits = {scaling: statistics.fit_power_law(widths, values) for scaling, values in variances.items()}
 
 # %%
 check(
@@ -634,7 +636,7 @@ check(
 # %% tags=["hide-input"]
 def variance_scaling(widths, learned, lazy, exponents):
     """Predictor variance against the width, for networks that learn features and for lazy ones."""
-    figure, axis = plt.subplots(figsize=(plotting.WIDTH, 3.2))
+    figure, axis = plt.subplots(figsize=(figures.WIDTH, 3.2))
     for values, color, label, exponent in (
         (learned, "#882255", "non-lazy", exponents[0]),
         (lazy, "#999999", "lazy", exponents[1]),
@@ -649,7 +651,7 @@ def variance_scaling(widths, learned, lazy, exponents):
     return figure
 
 
-plotting.publish(
+figures.publish(
     variance_scaling,
     "predictor_variance",
     widths=widths,
@@ -766,7 +768,7 @@ glue("unprojected_variance", 100 * variances_saved[1], display=False)
 # ## Natural images: the code is learned, and lost
 #
 # CIFAR-10 does not come with this book, so this section draws stored results. They are made by `python -m
-# coding_schemes.generalization cifar --output data/results/cifar10-three-classes.npz` from exact CIFAR-10
+# experiments.generalization cifar --output data/results/cifar10-three-classes.npz` from exact CIFAR-10
 # pixels, with the same number of digits beside them: $N = P = 100$, airplanes, automobiles and birds,
 # sigmoidal.
 
@@ -779,7 +781,7 @@ def stored(name):
 
 def digits_and_pictures(digits_train, digits_test, pictures_train, pictures_test):
     """Sigmoidal activations on training and test images, of digits and of natural images."""
-    figure, axes = plt.subplots(2, 2, figsize=(plotting.WIDTH, 4.8), sharey=True)
+    figure, axes = plt.subplots(2, 2, figsize=(figures.WIDTH, 4.8), sharey=True)
     rows = ((digits_train, digits_test), (pictures_train, pictures_test))
     for row, (pair, name) in enumerate(zip(rows, ("MNIST", "CIFAR-10"), strict=True)):
         for axis, panel, split in zip(axes[row], pair, ("training", "test"), strict=True):
@@ -798,7 +800,7 @@ for source, name in (("mnist", "digits"), ("cifar", "pictures")):
     train = pictures[f"{source}_training_activations"].astype(float)
     order = coding.sort_by_code(coding.codes(train, pictures[f"{source}_training_labels"]), train)
     arranged |= {f"{name}_train": train[order], f"{name}_test": pictures[f"{source}_test_activations"][order]}
-plotting.publish(digits_and_pictures, "digits_and_pictures", **arranged)
+figures.publish(digits_and_pictures, "digits_and_pictures", **arranged)
 
 # %%
 kept, lost = pictures["mnist_transfer"], pictures["cifar_transfer"]
@@ -837,7 +839,7 @@ glue("cifar_sampled", as_text(pictures["cifar_error"].mean(axis=0)), display=Fal
 # ## All ten classes
 #
 # Paper A goes on to all 50,000 training images and two hidden layers of 1,000 neurons, where the accuracy
-# reaches 0.45. That run is this chapter's preset `full`, or `python -m coding_schemes.large_run full --output
+# reaches 0.45. That run is this chapter's preset `full`, or `python -m experiments.large_run full --output
 # …`; it writes a checkpoint after every block, resumes from it, refuses one of another configuration, and
 # splits the images among the GPUs it finds. It needs a GPU and the complete data set. What is stored with
 # the book is a scaled version on one core of a processor: width {glue:text}`ten_width`, $P$ up to
@@ -873,7 +875,7 @@ glue("ten_energies", ", ".join(f"{energy:.0f}" for energy in energies), display=
 # %% tags=["hide-input"]
 def all_of_cifar(activations, labels, readouts, predictor, targets, names):
     """Fig. 7: both layers on training and test images; readouts; one output on test images."""
-    figure, grid = plt.subplots(2, 3, figsize=(plotting.WIDTH, 5.4), layout="compressed")
+    figure, grid = plt.subplots(2, 3, figsize=(figures.WIDTH, 5.4), layout="compressed")
     panels = zip(grid[:, :2].ravel(), activations, labels, names, strict=True)
     for axis, panel, classes, name in panels:
         image = axis.imshow(panel, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
@@ -906,7 +908,7 @@ def by_class(result, layer):
 KEPT, largest = ("training", "test"), ten[-1]
 (first, labels, _), (feature, _, order) = (by_class(largest, layer) for layer in (1, 2))
 sorted_test = np.argsort(largest["test_targets"].argmax(axis=1), kind="stable")
-plotting.publish(
+figures.publish(
     all_of_cifar,
     "ten_classes",
     activations=[first[0], feature[0], first[1], feature[1]],
@@ -941,7 +943,7 @@ entries = np.array([[entries_kept(result, layer) for layer in layers] for result
 # %% tags=["hide-input"]
 def trend(sizes, accuracy, error, explained, kept):
     """Against P: test accuracy; training responses explained by the code; entries that test images keep."""
-    figure, axes = plt.subplots(1, 3, figsize=(plotting.WIDTH, 3.2))
+    figure, axes = plt.subplots(1, 3, figsize=(figures.WIDTH, 3.2))
     axes[0].errorbar(sizes, accuracy, error, fmt="o-", color="#CC6677", capsize=3)
     axes[0].axhline(0.1, color="#B0B0B0", linestyle=":", label="chance")
     axes[0].set(title="test accuracy", ylim=(0, None))
@@ -961,7 +963,7 @@ def trend(sizes, accuracy, error, explained, kept):
     return figure
 
 
-plotting.publish(
+figures.publish(
     trend,
     "ten_classes_trend",
     sizes=sizes,
@@ -1029,14 +1031,14 @@ check(
 # Features that do not help the task itself may help another one. Networks that learned the digits 0, 1 and
 # 2 see the digits 3 to 9; a ridge readout is fitted to a few examples of each and tested on the rest.
 # Beside the learned features stand those of a lazy network trained on the same digits, and of a random one.
-# (Stored results, as digits 3 to 9 do not come with the book: `python -m coding_schemes.generalization
+# (Stored results, as digits 3 to 9 do not come with the book: `python -m experiments.generalization
 # reuse --output data/results/reuse-digits.npz`.)
 
 
 # %% tags=["hide-input"]
 def reuse_curves(shots, accuracy, pixels, names, kinds):
     """Few-shot accuracy on seven digits never trained on, against the examples per digit."""
-    figure, axes = plt.subplots(1, len(names), figsize=(plotting.WIDTH, 3.2), sharey=True)
+    figure, axes = plt.subplots(1, len(names), figsize=(figures.WIDTH, 3.2), sharey=True)
     colors = ("#882255", "#999999", "#DDAA33")
     for axis, name, curves in zip(axes, names, accuracy, strict=True):
         for kind, values, color, marker in zip(kinds, curves, colors, "osv", strict=True):
@@ -1055,7 +1057,7 @@ def reuse_curves(shots, accuracy, pixels, names, kinds):
 
 reuse = stored("reuse-digits.npz")
 curves = {k: reuse[k] for k in ("shots", "accuracy", "pixels", "kinds")}
-plotting.publish(reuse_curves, "reuse", names=TITLES, **curves)
+figures.publish(reuse_curves, "reuse", names=TITLES, **curves)
 
 
 # %%
@@ -1087,7 +1089,7 @@ for k, name in enumerate(NAMES):
 #
 # Nothing above is about digits. Trousers, sandals and boots of Fashion-MNIST, {glue:text}`fashion_draws`
 # draws with $N = P = 100$ and 1,000 test images each, go through the same three functions. (Stored results:
-# `python -m coding_schemes.generalization fashion --output data/results/fashion-mnist.npz`; Fashion-MNIST is
+# `python -m experiments.generalization fashion --output data/results/fashion-mnist.npz`; Fashion-MNIST is
 # not bundled.)
 
 # %% tags=["hide-input"]
@@ -1097,13 +1099,13 @@ of_clothes = {
     kind: np.array([clothes[f"{name}_{field}"] for name in CLOTHES])
     for kind, field in (("sampled", "error"), ("theory", "theory_error"), ("process", "process_error"))
 }
-colors = [plotting.COLORS[name] for name in CLOTHES]
+colors = [figures.COLORS[name] for name in CLOTHES]
 of_figure = {"names": TITLES[1:], "colors": colors, "classes": ("trousers", "sandals", "boots")}
-plotting.publish(class_errors, "fashion_errors", **of_clothes, **of_figure)
+figures.publish(class_errors, "fashion_errors", **of_clothes, **of_figure)
 active = [clothes[f"{name}_test_activations"].astype(float) for name in CLOTHES]
 codes = coding.codes(active[0], clothes["sigmoidal_test_labels"])
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "fashion_activations",
     activations=active[0][coding.sort_by_code(codes, active[0])],
     labels=clothes["sigmoidal_test_labels"],
@@ -1145,7 +1147,7 @@ found, own_theory = later[on_own_task].result()
 
 # %% tags=["hide-input"]
 own_name = f"{own.name}, {nonlinearity}"
-plotting.publish(
+figures.publish(
     class_errors,
     "own_task_errors",
     sampled=found.error[None, None],
@@ -1157,8 +1159,8 @@ plotting.publish(
 )
 middle = 0.5 * (found.training_activations.min() + found.training_activations.max())
 own_codes = coding.class_means(found.training_activations, own.labels) > middle
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "own_task_activations",
     activations=found.test_activations[coding.sort_by_code(own_codes, found.test_activations)],
     labels=own.test_labels,

@@ -39,11 +39,12 @@ jax.config.update("jax_enable_x64", True)
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from coding_schemes import claims, coding, plotting, presets, tasks
+from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import HMC, sample
 from coding_schemes.theory import gaussian_process, linear
+from companion import claims, figures, presets
 from myst_nb import glue
 from scipy import stats
 
@@ -151,8 +152,8 @@ def draw(task, nonlinearity, scaling, stream):
     size = task.num_inputs
     temperature, variance = (size * T, size) if scaling == "lazy" else (T, None)
     posterior = Posterior(task, Network(1, size, nonlinearity), temperature, variance)
-    names = ("num_samples", "num_chains", "num_warmup", "max_num_steps")
-    options = {name: getattr(settings, name) for name in names}
+    options = {name: getattr(settings, name) for name in ("num_samples", "num_chains", "num_warmup")}
+    options["method"] = HMC(max_num_steps=settings.max_num_steps)
     moves = settings.relu_moves if (nonlinearity, scaling) == ("relu", "non-lazy") else ()
     stream_key = jax.random.fold_in(key, stream)
     return sample(posterior, stream_key, anneal_from=100 * temperature, moves=moves, **options)
@@ -203,7 +204,7 @@ def both_scalings(job):
     for scaling in scalings:
         samples = draw(small, scheme, scaling, stream=1000 * schemes.index(scheme) + int(size))
         series = np.moveaxis(measure(samples, small, scheme, scaling), 0, -1)
-        results[scaling] = (*coding.mean_and_error(series), samples)
+        results[scaling] = (*statistics.mean_and_error(series), samples)
     return results
 
 
@@ -234,7 +235,7 @@ measured, errors = (
 def fitted(row, scheme, scaling):
     """Power law in N of one measured row, its error from scatter and from the samples together."""
     values, bars = measured[scheme, scaling][row], errors[scheme, scaling][row]
-    fit = claims.fit_power_law(sizes, values)
+    fit = statistics.fit_power_law(sizes, values)
     x = np.log(sizes) - np.log(sizes).mean()
     propagated = np.linalg.norm(x * bars / values) / np.square(x).sum()
     return fit._replace(standard_error=float(np.hypot(fit.standard_error, propagated)))
@@ -260,7 +261,7 @@ for scaling, expected in {"non-lazy": 1.0, "lazy": 0.5}.items():
     values, bars = exponents(0, scaling)
     other = "lazy" if scaling == "non-lazy" else "non-lazy"
     wrong, wrong_bars = exponents(0, other)
-    passed = claims.within(values, expected, bars)
+    passed = statistics.within(values, expected, bars)
     claims.record(
         "A1",
         f"exponent of the overlap in N, {scaling} ({names})",
@@ -270,7 +271,7 @@ for scaling, expected in {"non-lazy": 1.0, "lazy": 0.5}.items():
         "3 standard errors",
         passed=passed,
         note="" if passed else "corrections of relative order 1/P at the smallest width",
-        control=claims.Control(f"{other} networks", wrong, claims.within(wrong, expected, wrong_bars)),
+        control=claims.Control(f"{other} networks", wrong, statistics.within(wrong, expected, wrong_bars)),
     )
 
 # %% tags=["hide-input"]
@@ -296,8 +297,8 @@ shades = dict(zip(schemes, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
 
 def publish_scaling(row, name, description, ylabel, **theory):
     """One measured row against the width with its fitted power laws; lazy networks in grey."""
-    plotting.publish(
-        plotting.scaling_plot,
+    figures.publish(
+        figures.scaling_plot,
         name,
         description=description,
         sizes=sizes,
@@ -306,9 +307,7 @@ def publish_scaling(row, name, description, ylabel, **theory):
         exponents=[fits[row, *pair].exponent for pair in shown],
         prefactors=[fits[row, *pair].prefactor for pair in shown],
         names=[f"{scheme}, {scaling}" for scheme, scaling in shown],
-        colors=[
-            shades[scheme] if scaling == "lazy" else plotting.COLORS[scheme] for scheme, scaling in shown
-        ],
+        colors=[shades[scheme] if scaling == "lazy" else figures.COLORS[scheme] for scheme, scaling in shown],
         xlabel="width $N = P$",
         ylabel=ylabel,
         **theory,
@@ -372,7 +371,7 @@ predicted = {scaling: np.array([predicted_entry(size, scaling) for size in sizes
 for scaling in scalings:
     values, bars = measured["linear", scaling][2], errors["linear", scaling][2]
     expected, wrong = predicted[scaling], predicted[scalings[scaling == "lazy"]]
-    passed = claims.within(values, expected, bars)
+    passed = statistics.within(values, expected, bars)
     claims.record(
         "A2",
         f"learned entry of the linear network at N = {', '.join(map(str, sizes))}, {scaling}",
@@ -382,7 +381,7 @@ for scaling in scalings:
         "3 standard errors",
         passed=passed,
         note="" if passed else "corrections of higher order in 1/N",
-        control=claims.Control("the other scaling's theory", wrong, claims.within(values, wrong, bars)),
+        control=claims.Control("the other scaling's theory", wrong, statistics.within(values, wrong, bars)),
     )
 
 # %% tags=["hide-input"]
@@ -404,8 +403,8 @@ publish_scaling(
 activations = {pair: features(samples, pair[0])[0, -1] for pair, samples in largest.items()}
 kernels = {pair: kernels_of(phi) for pair, phi in activations.items()}
 pairs = [(scheme, scaling) for scaling in scalings for scheme in schemes]
-plotting.publish(
-    plotting.kernel_matrices,
+figures.publish(
+    figures.kernel_matrices,
     "kernels",
     description="Kernels of lazy networks show no classes; those of rich ones show the same two blocks",
     kernels=[kernels[pair] / np.trace(kernels[pair]) * N for pair in pairs],
@@ -466,8 +465,8 @@ def forty(phi, labels):
 
 for scaling in scalings:
     shown_phi = [forty(activations[scheme, scaling], task.labels) for scheme in schemes]
-    plotting.publish(
-        plotting.activation_matrix,
+    figures.publish(
+        figures.activation_matrix,
         f"activations_{scaling}",
         description=f"Activations of forty neurons of each {scaling} network, inputs sorted by class",
         activations=[phi / np.quantile(np.abs(phi), 0.99) for phi in shown_phi],
@@ -497,7 +496,7 @@ for scaling in scalings:
 def participation(scaling):
     """ρ of the three nonlinearities with standard errors over chains and samples."""
     ratios = [coding.participation(features(largest[s, scaling], s), task.labels) for s in schemes]
-    return np.array([coding.mean_and_error(ratio) for ratio in ratios]).T
+    return np.array([statistics.mean_and_error(ratio) for ratio in ratios]).T
 
 
 def three_schemes(ratios):
@@ -558,8 +557,8 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "rotated",
     description="Activations of forty sigmoidal neurons before and after a rotation: the blocks are gone",
     activations=[forty(versions[name], task.labels) for name in ("original", "rotated")],

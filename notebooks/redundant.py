@@ -41,12 +41,13 @@ from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
-from coding_schemes import atlas, claims, coding, paths, plotting, presets, schemes, tasks
+from coding_schemes import coding, paths, schemes, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import diagnostics, sample
+from coding_schemes.sampling import HMC, diagnostics, sample
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
-from IPython.display import HTML, Markdown
+from companion import claims, figures, presets
+from IPython.display import Markdown
 from myst_nb import glue
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
@@ -184,12 +185,12 @@ task, theory = task_of(N, settings.y_minus), solve(N, settings.y_minus)
 
 # %%
 def draw(size, y_minus, stream, temperature=T, warmup=settings.warmup, **options):
-    """Samples of a sigmoidal network. Prime numbers of transitions keep to one compiled program."""
+    """Samples of a sigmoidal network."""
     posterior = Posterior(task_of(size, y_minus), Network(1, size, "sigmoidal"), temperature)
     planted = "init" in options  # starts at its temperature; others are cooled down for as long again
     counts = dict(num_samples=settings.num_samples, num_chains=2, num_warmup=warmup * (1 if planted else 2))
-    options = counts | dict(trajectory_length=1.0) | options  # short: the moves between codes do the rest
-    return posterior, sample(posterior, jax.random.fold_in(key, stream), **options)
+    counts |= dict(moves=(), method=HMC(1.0))  # short: the moves between codes do the rest
+    return posterior, sample(posterior, jax.random.fold_in(key, stream), **(counts | options))
 
 
 def occupancies(samples, labels):
@@ -217,6 +218,7 @@ def run_deep():
     size, transitions, num_samples = settings.deep
     posterior = Posterior(task_of(size, -0.5), Network(3, size, "sigmoidal"), 0.001)
     counts = dict(num_samples=num_samples, num_chains=2, num_warmup=2 * transitions, anneal_from=0.001)
+    counts |= dict(moves=())
     return sample(posterior, jax.random.fold_in(key, 900), **counts, store=("readouts", "preactivations"))
 
 
@@ -244,7 +246,7 @@ def run_descent():
     return posterior, *(schemes.descend(posterior, stream, num_steps=n, repeats=repeats) for n in (0, steps))
 
 
-SMALL_STEPS = dict(thinning=20, max_num_steps=25)  # of small networks: short trajectories, more moves
+SMALL_STEPS = dict(thinning=20, method=HMC(1.0, 25))  # of small networks: short trajectories, more moves
 
 
 def plant(y_minus, size=S):
@@ -289,8 +291,8 @@ glue("verdict", diagnostics.convergence(samples, posterior).verdict, display=Fal
 activations = np.asarray(posterior.network.phi(samples.preactivations[0][0, -1]))
 order = coding.sort_by_code(coding.codes(activations, task.labels), activations)
 last_outputs = posterior.network.readout_scale * activations.T @ samples.readouts[0, -1]
-plotting.publish(
-    plotting.network_sample,
+figures.publish(
+    figures.network_sample,
     "one_network",
     description="Readouts, activations and outputs of one sampled sigmoidal network: a few groups of neurons",
     readouts=samples.readouts[0, -1][order],
@@ -320,7 +322,7 @@ used = shares(theory) > 0.005
 mean, expected = occupancies(samples, task.labels).mean((0, 1))[used], shares(theory)[used]
 error = share_errors(theory, N)[used]
 control = shares(solve(N, settings.y_minus + 0.1))[used]
-passed = claims.within(mean, expected, error)
+passed = statistics.within(mean, expected, error)
 glue("whole", N * share_errors(theory, N, 1)[used].mean(), display=False)
 glue("dealt", np.sqrt(N * expected * (1 - expected)).mean(), display=False)
 claims.record(
@@ -332,7 +334,7 @@ claims.record(
     "3 standard errors",
     passed=passed,
     note="" if passed else "correction of order 1/N to the theory, or codes not yet in equilibrium",
-    control=claims.Control("theory at y₋ + 0.1", control, claims.within(mean, control, error)),
+    control=claims.Control("theory at y₋ + 0.1", control, statistics.within(mean, control, error)),
 )
 
 
@@ -374,7 +376,7 @@ grid = np.linspace(-2.6, 2.6, 2081)
 densities = [sigmoidal.readout_density(theory, r, grid) for r in range(3)]
 cumulated = [cumulative_trapezoid(density, grid, initial=0) for density in densities]
 tests, controls = (
-    [coding.ks_test(samples.readouts[..., r], cdf(r)) for r in range(3)]
+    [statistics.ks_test(samples.readouts[..., r], cdf(r)) for r in range(3)]
     for cdf in (
         lambda r: lambda a: np.interp(a, grid, cumulated[r] / cumulated[r][-1]),
         lambda r: stats.norm(scale=N**-0.5).cdf,
@@ -392,14 +394,16 @@ claims.record(
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.readout_histogram,
+figures.publish(
+    figures.densities,
     "readout_posterior",
     description="Sampled readout weights of each output as histograms under the peaks of the theory",
-    readouts=samples.readouts[:, ::10].reshape(-1, 3),
+    samples=samples.readouts[:, ::10].reshape(-1, 3).T,
     grid=grid,
     density=densities,
-    color=plotting.COLORS["sigmoidal"],
+    names=[f"class {r}" for r in range(3)],
+    panels=True,
+    colors=[figures.COLORS["sigmoidal"]],
 )
 
 # %% [markdown]
@@ -435,14 +439,15 @@ claims.record(
 
 # %% tags=["hide-input"]
 grid = np.linspace(-4, 5, 361)
-plotting.publish(
-    plotting.density_comparison,
+figures.publish(
+    figures.densities,
     "preactivations",
     description="Preactivations of neurons with code 1-1-0 on class 0, samples under the theory's density",
     samples=values[:20000],
     grid=grid,
     density=sigmoidal.preactivation_density(theory, row, 0, grid),
-    colors=[plotting.COLORS["sigmoidal"]],
+    colors=[figures.COLORS["sigmoidal"]],
+    xlabel=r"preactivation $z$",
 )
 
 
@@ -497,21 +502,23 @@ assert all(solution.converged for solution in curve)
 curves = np.array([shares(solution) for solution in curve])
 points = np.array([-0.5, 0.0, *settings.targets, 0.65])
 runs = [draw(S, y, 100 + k, moves=("recode",), warmup=settings.line) for k, y in enumerate(points)]
-on_line = [coding.mean_and_error(occupancies(run, posterior.task.labels)) for posterior, run in runs]
+on_line = [statistics.mean_and_error(occupancies(run, posterior.task.labels)) for posterior, run in runs]
 measured, bars = np.transpose(on_line, (1, 0, 2))
 
 # %% tags=["hide-input"]
 drawn = curves.max(0) > 0.01
-plotting.publish(
-    plotting.occupancy_lines,
+figures.publish(
+    figures.curves,
     "transitions",
     description="Fractions of neurons with each code over the target of the other classes; points on lines",
-    grid=line,
-    theory=curves.T[drawn],
+    x=line,
+    values=curves.T[drawn],
     names=np.array(NAMES)[drawn],
-    positions=points,
+    sampled_x=points,
     sampled=measured.T[drawn],
-    errors=bars.T[drawn],
+    sampled_errors=bars.T[drawn],
+    xlabel=r"target of the other classes $y_-$",
+    ylabel="fraction of neurons",
 )
 
 # %% tags=["hide-input"]
@@ -567,12 +574,13 @@ fractions = {place: occupancies(run, posterior.task.labels) for place, (posterio
 # %% tags=["hide-input"]
 predicted = {y: shares(solve(S, y)) for y in settings.targets}
 bars = np.array([[*(fractions[w, y].mean((0, 1)) for w in WAYS), predicted[y]] for y in settings.targets])
-plotting.publish(
-    plotting.occupancy_bars,
+figures.publish(
+    figures.bars,
     "ways",
     description="Codes of networks reached fast, slowly, planted and with recoding, beside the theory's",
-    fractions=bars,
+    values=bars,
     names=NAMES,
+    stacked=True,
     groups=[*WAYS, "theory"],
     titles=[f"$y_-$ = {y}" for y in settings.targets],
 )
@@ -682,7 +690,7 @@ def small_networks(small):
     options = dict(moves=("recode",), num_samples=count, **SMALL_STEPS)
     small |= {("recode", y): draw(size, y, 1500 + k, **options) for k, y in enumerate(settings.targets)}
     series = {place: occupancies(run, given.task.labels) for place, (given, run) in small.items()}
-    return {place: (*coding.mean_and_error(each), each.std((0, 1))) for place, each in series.items()}
+    return {place: (*statistics.mean_and_error(each), each.std((0, 1))) for place, each in series.items()}
 
 
 def compare_small(found, accepted):
@@ -717,14 +725,15 @@ if small:
 if small:
     small_size = settings.exchange[0]
     small_theory = {y: shares(solve(small_size, y)) for y in settings.targets}
-    plotting.publish(
-        plotting.occupancy_bars,
+    figures.publish(
+        figures.bars,
         "ways_small",
         description="The same for networks of 16 neurons, with replica exchange: it agrees with recoding",
-        fractions=np.array(
+        values=np.array(
             [[*(found_small[w, y][0] for w in SMALL_WAYS), small_theory[y]] for y in settings.targets]
         ),
         names=NAMES,
+        stacked=True,
         groups=[*SMALL_WAYS, "theory"],
         titles=[f"$y_-$ = {y}" for y in settings.targets],
     )
@@ -784,7 +793,7 @@ def between_codes(samples, labels):
 
 # %% tags=["hide-input"]
 spread, spread_error = np.transpose(
-    [coding.mean_and_error(between_codes(run, p.task.labels)) for p, run in warm_runs]
+    [statistics.mean_and_error(between_codes(run, p.task.labels)) for p, run in warm_runs]
 )
 slope, intercept = np.polyfit(warm, spread, 1)
 sampled_critical = -intercept / slope
@@ -805,7 +814,7 @@ claims.record(
 # ### Phase diagram
 #
 # Colour: the theory's effective number of codes, $\exp(-\sum_\gamma P_\gamma\log P_\gamma)$, at $P = 100$
-# (solved beforehand by `python -m coding_schemes.atlas`). Points: sampled networks in the same colours. The
+# (solved beforehand by `python -m experiments.atlas`). Points: sampled networks in the same colours. The
 # check holds each point against the theory at its own $y_-$, $T$ and $P$, solved here. A point just below the
 # critical temperature, the hardest place, is recorded by itself: there a class is neither on nor off for
 # many neurons, and which code a *neuron* shows is another question than which code its *peak* has.
@@ -830,8 +839,8 @@ all_runs = runs + warm_runs + more
 # %% tags=["hide-input"]
 here = np.array([occupancies(run, p.task.labels).mean((0, 1)) for p, run in all_runs])
 there = np.array([shares(solve(S, y, temp)) for y, temp in places])
-plotting.publish(
-    plotting.phase_map,
+figures.publish(
+    figures.phase_map,
     "phase_diagram",
     description="Effective number of codes over y₋ and temperature, theory as colour, samples as points",
     horizontal=leaves["targets"],
@@ -869,23 +878,8 @@ claims.record(
 )
 
 # %% [markdown]
-# ### Turn the leaves yourself
-#
-# Codes, occupancies and readout densities of the theory at $P = 100$, for the targets and temperatures
-# you choose. The page carries the numbers.
-
-# %% tags=["hide-input"]
-HTML(atlas.page(leaves))
-
-# %% [markdown]
-# The atlas is data, so it is checked: solved again here, at one place, it gives the stored occupancies.
-
-# %%
-place = len(leaves["targets"]) // 2, len(leaves["temperatures"]) // 2
-y, hot = leaves["targets"][place[0]], leaves["temperatures"][place[1]]
-again = solve(int(leaves["num_inputs"]), float(y), float(hot))
-stored = leaves["occupancies"][place]
-assert np.allclose([again.occupancy(code) for code in leaves["codes"]], stored, atol=1e-4)
+# Codes, shares, densities and transitions for targets, temperatures and class ratios of your own, solved in
+# your browser: [the explorer](../book/explorer.md).
 
 # %% [markdown]
 # ## Three hidden layers
@@ -989,7 +983,7 @@ def check_below():
 def check_first_layer(found, expected):
     """Shares of the codes in layer 1, in standard errors of the neurons of one network."""
     errors = np.sqrt(np.maximum(expected, 0.5 / settings.deep[0]) / settings.deep[0])
-    passed, control = (claims.within(found, shares, errors) for shares in (expected, np.full(8, 0.125)))
+    passed, control = (statistics.within(found, shares, errors) for shares in (expected, np.full(8, 0.125)))
     claims.record(
         "A12",
         "fractions of neurons with the codes 0-0-0, 0-0-1, … 1-1-1 in layer 1 below the sampled layer 3",
@@ -1008,16 +1002,16 @@ if layered is not None:
 
 # %% tags=["hide-input"]
 sorted_layers = [phi[0][coding.sort_by_code(c[0], phi[0])] for phi, c in zip(layers, deep_codes, strict=True)]
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "deep_activations",
     description="Activations of three hidden layers, neurons sorted by code: sharper groups in later layers",
     activations=sorted_layers,
     labels=deep_task.labels,
     titles=["layer 1", "layer 2", "layer 3"],
 )
-plotting.publish(
-    plotting.kernel_matrices,
+figures.publish(
+    figures.kernel_matrices,
     "deep_kernels",
     description="Kernels of the three layers: the blocks of the classes stand out more and more",
     kernels=[phi[0].T @ phi[0] / len(phi[0]) for phi in layers],

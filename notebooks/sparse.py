@@ -40,11 +40,12 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from coding_schemes import claims, coding, plotting, presets, tasks
+from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import compare_ends, plot_two_ended, sample
+from coding_schemes.sampling import HMC, PlainLangevin, compare_ends, sample
 from coding_schemes.theory import relu, relu_squared
+from companion import claims, figures, presets
 from myst_nb import glue
 
 # runs start at the prior, far from equilibrium, with the step size of equilibrium: the first few diverge
@@ -183,14 +184,14 @@ print("bulk: readout", leading.bulk_readout.round(4), "  ⟨φ⟩ per class", le
 MOVES = ("rotations", "split_merge")
 
 
-def draw(task, stream, network, init="prior", variance=None, temperature=T, **options):
+def draw(task, stream, network, init="prior", variance=None, temperature=T, step_size=None, **options):
     """A segment of two chains from `init`, and the posterior that was sampled."""
     posterior = Posterior(task, network, temperature, variance)
     if not isinstance(init, str):  # the theory's network: (preactivations, readouts)
         init = posterior.planted(*init) if len(init) == 2 else init
     plan = dict(num_samples=100, thinning=2, num_chains=2, num_warmup=0, moves=MOVES)
-    plan |= dict(step_size=settings.step_size if network.width > SMALL else 0.01)
-    plan |= dict(trajectory_length=0.6, max_num_steps=150)
+    step_size = step_size or (settings.step_size if network.width > SMALL else 0.01)
+    plan |= dict(method=HMC(options.pop("length", 0.6), 150, step_size))
     return sample(posterior, jax.random.fold_in(key, stream), init=init, **(plan | options))
 
 
@@ -232,7 +233,7 @@ def merge_parallel(weights, activations, labels):
 # %%
 def deep_chains(task, network):
     """One chain per seed from the prior, first with short trajectories; then on from merged outliers."""
-    plan = dict(num_chains=settings.num_seeds, num_samples=20, trajectory_length=1.0)
+    plan = dict(num_chains=settings.num_seeds, num_samples=20, length=1.0)
     init = draw(task, 1100, network, step_size=0.002, **plan).final  # long trajectories would be refused
 
     def go_on(init, streams):
@@ -264,9 +265,9 @@ for index, (name, (step, longer)) in enumerate(others.items()):
     pending[name] = pool.submit(from_prior, small_task, 1000 + 10 * index, other, segments, step_size=step)
 pending["moves"] = pool.submit(from_prior, small_task, 700, small, settings.small_segments)
 pending["lazy"] = pool.submit(draw, small_task, 300, small, **lazy_scale)
-plain = dict(method="plain_langevin", step_size=0.06, moves=(), thinning=1)
-early = draw(small_task, 600, small, langevin_steps=5, **plain)  # plain dynamics from the prior
-longer = dict(langevin_steps=1000, num_samples=settings.num_langevin)
+plain = dict(moves=(), thinning=1)
+early = draw(small_task, 600, small, method=PlainLangevin(0.06, 5), **plain)  # plain dynamics from the prior
+longer = dict(method=PlainLangevin(0.06, 1000), num_samples=settings.num_langevin)
 pending["late"] = pool.submit(draw, small_task, 601, small, early.final, **(plain | longer))
 
 # %%
@@ -283,8 +284,8 @@ planted = draw(task, 200, network, relu.draw_network(theory, task.labels, rng))
 # %% tags=["hide-input"]
 last = samples.readouts[0, -1], np.maximum(samples.preactivations[0][0, -1], 0)
 order = coding.sort_by_activity(last[1])[:9]
-plotting.publish(
-    plotting.network_sample,
+figures.publish(
+    figures.network_sample,
     "one_network",
     description="Nine most active neurons of a sampled ReLU network: three outliers, one per class",
     readouts=last[0][order],
@@ -342,8 +343,8 @@ claims.record(
     note=both.verdict,
     control=claims.Control("500 Langevin steps", max(apart.difference.values()), apart.agree),
 )
-plotting.publish(
-    plot_two_ended,
+figures.publish(
+    figures.sampler_traces,
     "two_ends",
     description="Energy, training error, readouts and outliers along the runs from both ends",
     **both.arrays(("energy", "squared_error", "readout_sq_0", "num_outliers")),
@@ -395,8 +396,8 @@ for end, description in (("prior", "from the prior"), ("planted", "from the theo
 
 # %% tags=["hide-input"]
 bulk = np.concatenate([measured[end][1].bulk_activations for end in ends])
-mean, error = coding.mean_and_error(bulk)
-passed = claims.within(mean, theory.bulk_activations, error)
+mean, error = statistics.mean_and_error(bulk)
+passed = statistics.within(mean, theory.bulk_activations, error)
 claims.record(
     "A15",
     "mean activation of the bulk on every class",
@@ -407,7 +408,7 @@ claims.record(
     passed=passed,
     note="" if passed else "corrections of second order in 1/N and 1/P, or chains too short",
     control=claims.Control(
-        "theory for y₋ = 0", wrong.bulk_activations, claims.within(mean, wrong.bulk_activations, error)
+        "theory for y₋ = 0", wrong.bulk_activations, statistics.within(mean, wrong.bulk_activations, error)
     ),
 )
 
@@ -422,8 +423,8 @@ half = samples.readouts[:, 50:]
 is_bulk = ~coding.outliers(np.maximum(samples.preactivations[0][:, 50:], 0), task.labels).mask
 width = np.sqrt(theory.bulk_readout_covariance[0, 0])
 grid = theory.bulk_readout[0] + width * np.linspace(-4.5, 4.5, 200)
-plotting.publish(
-    plotting.sparse_population,
+figures.publish(
+    figures.sparse_population,
     "readout_posterior",
     description="Readouts of the first output: a narrow bulk on its density, three outliers on theirs",
     bulk=half[..., 0][is_bulk][:: max(1, is_bulk.sum() // 20_000)],
@@ -436,8 +437,8 @@ plotting.publish(
 # %% tags=["hide-input"]
 first = samples.preactivations[0][:, 50:][..., 0]  # on one input of class 0
 grid = np.linspace(-4, 4, 200)
-plotting.publish(
-    plotting.sparse_population,
+figures.publish(
+    figures.sparse_population,
     "preactivation_posterior",
     description="Preactivations on class 0: the bulk's density, one outlier far beyond it",
     bulk=first[is_bulk][:: max(1, is_bulk.sum() // 20_000)],
@@ -460,7 +461,7 @@ plotting.publish(
 own = theory.outlier_preactivations.argmax(0)
 spread = np.sqrt(theory.outlier_preactivation_variances[own].diagonal()) / strengths(theory)[1]
 variation = np.concatenate([measured[end][1].variation for end in ends])
-mean, error = coding.mean_and_error(variation)
+mean, error = statistics.mean_and_error(variation)
 limit = 0.02 * np.sqrt(500 / N)  # 2 % at the paper's size
 activations = np.maximum(samples.preactivations[0][:, -1], 0)[is_bulk[:, -1]]
 deviations = coding.class_deviations(activations, task.labels)
@@ -503,11 +504,11 @@ widths = np.array(settings.widths)
 rows = pool.map(at_width, widths, 400 + np.arange(len(widths)))
 table = np.array(list(rows))  # (width, [run, theory], 3)
 glue("width_deviation", float(100 * np.abs(table[:, 0] / table[:, 1] - 1).max()), display=False)
-fits = [claims.fit_power_law(widths, column) for column in table[:, 0].T]
+fits = [statistics.fit_power_law(widths, column) for column in table[:, 0].T]
 exponents = np.array([fit.exponent for fit in fits])
 
 # %% tags=["hide-input"]
-passed = claims.within(exponents[:2], 0.5, 0.03, 1)
+passed = statistics.within(exponents[:2], 0.5, 0.03, 1)
 claims.record(
     "A15",
     "exponents in N of the first outlier's readout and preactivation",
@@ -517,10 +518,12 @@ claims.record(
     0.03,
     passed=passed,
     note="" if passed else "corrections of relative order 1/N bend the power law at the smallest widths",
-    control=claims.Control("activation of the bulk", exponents[2], claims.within(exponents[2], 0.5, 0.03, 1)),
+    control=claims.Control(
+        "activation of the bulk", exponents[2], statistics.within(exponents[2], 0.5, 0.03, 1)
+    ),
 )
-plotting.publish(
-    plotting.scaling_plot,
+figures.publish(
+    figures.scaling_plot,
     "outlier_scaling",
     description="Readout and preactivation of an outlier grow as the root of the width, the bulk does not",
     sizes=widths,
@@ -528,7 +531,7 @@ plotting.publish(
     exponents=exponents,
     prefactors=[fit.prefactor for fit in fits],
     names=["outlier readout |a|", "outlier preactivation z", "bulk activation"],
-    colors=[plotting.COLORS["relu"], plotting.COLORS["non-lazy"], plotting.COLORS["prior"]],
+    colors=[figures.COLORS["relu"], figures.COLORS["non-lazy"], figures.COLORS["prior"]],
     theory=table[:, 1].T,
     ylabel="size on class 0",
 )
@@ -564,7 +567,7 @@ for k in copies:
     start = relu.draw_network(finite_small, small_task.labels, rng, copies=int(k))
     run = draw(small_task, 500 + k, small, start, moves=())
     split_counts.append(measure(run, small_task, small)[0].mean())
-    split_energies.append(coding.mean_and_error(run.info.energy[:, 50:] / SMALL**2))
+    split_energies.append(statistics.mean_and_error(run.info.energy[:, 50:] / SMALL**2))
 energy, error = np.transpose(split_energies)
 squared_cost = relu_squared.solve(small_task).energy * (copies ** (1 / 3) - 1) / SMALL ** (1 / 3)
 
@@ -617,7 +620,7 @@ def clock(run, num_samples):
 def two_times(times, counts, errors, equilibrium):
     """Time of zero loss and of the final scheme per chain; the run's length where it is not reached."""
     zero = [times[np.argmax(error < 2 * equilibrium)] for error in errors]
-    lasting = [coding.first_lasting(count == 3) for count in counts]
+    lasting = [statistics.first_lasting(count == 3) for count in counts]
     final = [times[-1] if index is None else times[index] for index in lasting]
     return np.array(zero), np.array(final), all(index is not None for index in lasting)
 
@@ -651,15 +654,20 @@ longest = max(len(times) for _, times, _ in runs)
 times, numbers = (
     np.stack([np.pad(run[k], (0, longest - len(run[k])), mode="edge") for run in runs]) for k in (1, 2)
 )
-plotting.publish(
-    plotting.coarsening,
+figures.publish(
+    figures.curves,
     "coarsening",
     description="Outliers merging over logarithmic time, long after zero loss, and far sooner with moves",
-    times=times,
-    counts=numbers,
-    zero_loss=np.concatenate([zero, moved_zero, wide_zero]),
+    x=times,
+    values=numbers,
+    marks=np.concatenate([zero, moved_zero, wide_zero]),
     names=[name for name, _, _ in runs],
-    colors=[plotting.COLORS["relu"], plotting.COLORS["samples"], plotting.COLORS["non-lazy"]],
+    colors=[figures.COLORS["relu"], figures.COLORS["samples"], figures.COLORS["non-lazy"]],
+    styles=["steps-post"],
+    scales=("log", "log"),
+    levels=[3],
+    xlabel="gradient evaluations",
+    ylabel="number of outliers",
 )
 
 # %% [markdown]
@@ -698,7 +706,7 @@ def sample_at(y_minus, stream, ratios=RATIOS):
     _, _, run = from_prior(other, stream, small, settings.small_segments)
     means = coding.class_means(np.maximum(run.preactivations[0][:, 50:], 0), other.labels)
     bulk = np.median(means, axis=-2)  # over neurons; outliers too weak to be counted do not move it
-    return measure(run, other, small)[0], *coding.mean_and_error(bulk), predict(y_minus, ratios)
+    return measure(run, other, small)[0], *statistics.mean_and_error(bulk), predict(y_minus, ratios)
 
 
 ratio_cases = [(0.34, 0.33, 0.33), (0.6, 0.3, 0.1)]
@@ -745,31 +753,33 @@ claims.record(
 
 # %% tags=["hide-input"]
 sampled_number = np.array([number.mean() for number, *_ in swept])
-plotting.publish(
-    plotting.parameter_sweep,
+figures.publish(
+    figures.curves,
     "number_of_outliers",
     description="Number of outliers, classes of each, and free directions over the target of other classes",
-    parameter=y_grid,
-    theory=[fewest, classes_each, free],
-    sampled_parameter=settings.sweep,
+    x=y_grid,
+    values=[fewest, classes_each, free],
+    sampled_x=settings.sweep,
     sampled=[sampled_number, np.full(len(swept), np.nan), np.full(len(swept), np.nan)],
-    errors=[[number.std() for number, *_ in swept], np.zeros(len(swept)), np.zeros(len(swept))],
+    sampled_errors=[[number.std() for number, *_ in swept], np.zeros(len(swept)), np.zeros(len(swept))],
     names=["number of outliers", "most classes of one", "free directions"],
-    linewidths=(4.5, 2.5, 1.2),  # they lie on each other in places
+    widths=(4.5, 2.5, 1.2),  # they lie on each other in places
+    xlabel=r"target of other classes $y_-$",
     ylabel="number",
 )
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.parameter_sweep,
+figures.publish(
+    figures.curves,
     "bulk_activations",
     description="Mean activation of the bulk on each class over the target: samples and leading-order theory",
-    parameter=y_grid,
-    theory=np.transpose([s.bulk_activations for s in scan])[:2],
-    sampled_parameter=settings.sweep,
+    x=y_grid,
+    values=np.transpose([s.bulk_activations for s in scan])[:2],
+    sampled_x=settings.sweep,
     sampled=np.transpose([mean for _, mean, _, _ in swept])[:2],
-    errors=np.transpose([error for _, _, error, _ in swept])[:2],
+    sampled_errors=np.transpose([error for _, _, error, _ in swept])[:2],
     names=["class 0", "classes 1 and 2"],
+    xlabel=r"target of other classes $y_-$",
     ylabel="bulk activation",
 )
 
@@ -832,7 +842,7 @@ for name, (number, m) in other_runs.items():
 
 # %% tags=["hide-input"]
 for name, (_, m) in other_runs.items():
-    mean, error = coding.mean_and_error(m.variation)
+    mean, error = statistics.mean_and_error(m.variation)
     limit = 0.02 * np.sqrt(500 / SMALL)  # as for ReLU
     claims.record(
         "A18",
@@ -927,7 +937,7 @@ for name, value in dict(before=before.mean(), after=after.mean(), merged=merged_
     glue(f"deep_{name}", float(value), display=False)
 
 # %% tags=["hide-input"]
-passed = claims.within(after.mean(), before.mean(), error)
+passed = statistics.within(after.mean(), before.mean(), error)
 claims.record(
     "A17",
     "feature layer: mean number of outliers, 40 to 80 trajectories after a restart with merged ones",
@@ -938,7 +948,7 @@ claims.record(
     passed=passed,
     note="" if passed else "the two ends have not met: one of the runs is too short",
     control=claims.Control(
-        "the merged networks", merged_count, claims.within(merged_count, before.mean(), error)
+        "the merged networks", merged_count, statistics.within(merged_count, before.mean(), error)
     ),
 )
 
@@ -952,17 +962,21 @@ claims.record(
 # size and by our count; the published network is one sample of many.
 
 # %% tags=["hide-input"]
-plotting.publish(
-    plotting.layer_counts,
+figures.publish(
+    figures.bars,
     "deep_counts",
     description="Number of outliers in each layer over the seeds",
-    counts=layer_counts,
+    values=[[[np.mean(layer == n) for n in np.unique(layer_counts)] for layer in np.transpose(layer_counts)]],
+    groups=[f"layer {k}" for k in (1, 2, 3)],
+    names=[f"{n} outliers" for n in np.unique(layer_counts)],
+    stacked=True,
+    ylabel="share of the seeds",
 )
 
 # %% tags=["hide-input"]
 shown = [activations[0][coding.sort_by_activity(activations[0])[:12]] for activations in layers]
-plotting.publish(
-    plotting.activation_matrix,
+figures.publish(
+    figures.activation_matrix,
     "deep_activations",
     description="Twelve most active neurons of each layer of one network: outliers in all of them",
     activations=np.stack([phi / np.sqrt(np.square(phi).mean()) for phi in shown]),

@@ -41,12 +41,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import claims, data, plotting, presets, tasks, training
+from coding_schemes import data, statistics, tasks, training
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture
+from companion import claims, figures, presets
 from myst_nb import glue
 from scipy import stats
 
@@ -171,7 +172,7 @@ assert all(path.converged for path in paths)
 # %% tags=["hide-input"]
 def plot_theory(times, H, loss, initial, predicted, rich):
     """Theory: distances from small and large initial weights, and the loss with and without a plateau."""
-    figure, axes = plt.subplots(1, 2, figsize=(plotting.WIDTH, 3.0))
+    figure, axes = plt.subplots(1, 2, figsize=(figures.WIDTH, 3.0))
     for row, curve, start, final, color in zip(
         H, loss, initial, predicted, plt.cm.viridis(np.linspace(0, 0.9, len(H)))
     ):
@@ -185,7 +186,7 @@ def plot_theory(times, H, loss, initial, predicted, rich):
     return figure
 
 
-plotting.publish(
+figures.publish(
     plot_theory,
     "theory",
     times=times,
@@ -242,7 +243,9 @@ def distance_from_closed(gain):
     )
 
 
-slope = claims.fit_power_law([30, 100, 300, 1000], [distance_from_closed(g) for g in (30, 100, 300, 1000)])
+slope = statistics.fit_power_law(
+    [30, 100, 300, 1000], [distance_from_closed(g) for g in (30, 100, 300, 1000)]
+)
 claims.record(
     "C5",
     "identical outputs: deviation of the ODE from the closed solution, in units of H0",
@@ -350,7 +353,7 @@ def plot_fits(times, network, theory, names, errors, stop):
     num_columns = 4
     num_rows = -(-len(names) // num_columns)
     figure, axes = plt.subplots(
-        num_rows, num_columns, figsize=(plotting.WIDTH * 1.25, 1.75 * num_rows), squeeze=False
+        num_rows, num_columns, figsize=(figures.WIDTH * 1.25, 1.75 * num_rows), squeeze=False
     )
     for axis in axes.ravel()[len(names) :]:
         axis.set_visible(False)
@@ -370,7 +373,7 @@ def plot_fits(times, network, theory, names, errors, stop):
 
 def publish_fits(names, figure_name):
     """The figure of some rows."""
-    plotting.publish(
+    figures.publish(
         plot_fits,
         figure_name,
         times=runs[names[0]].times,
@@ -516,7 +519,7 @@ def waiting(H, Q, w):
 # %% tags=["hide-input"]
 def plot_gains(times, H, H_theory, loss, loss_theory, gains, stop):
     """Distance and loss from small to large initial weights: plateau, immediate decay, breakdown."""
-    figure, axes = plt.subplots(2, len(gains), figsize=(plotting.WIDTH * 1.25, 3.8), squeeze=False)
+    figure, axes = plt.subplots(2, len(gains), figsize=(figures.WIDTH * 1.25, 3.8), squeeze=False)
     for k, gain in enumerate(gains):
         shown = times <= 1.3 * stop[k]
         marked = np.flatnonzero(shown)[:: max(1, shown.sum() // 18)]
@@ -535,7 +538,7 @@ def plot_gains(times, H, H_theory, loss, loss_theory, gains, stop):
 
 
 names = list(series.values())
-plotting.publish(
+figures.publish(
     plot_gains,
     "gains",
     times=runs[names[0]].times,
@@ -682,7 +685,7 @@ def plot_finals(names, theory, network, ok):
     return figure
 
 
-plotting.publish(
+figures.publish(
     plot_finals,
     "final_distance",
     names=list(finals),
@@ -811,7 +814,7 @@ for name, (start, end, last) in xor_runs.items():
 # %% tags=["hide-input"]
 def plot_xor(names, start, end, losses):
     """Squared distances between the representations of the four inputs, before and after training."""
-    figure, axes = plt.subplots(2, len(names), figsize=(plotting.WIDTH * 1.1, 3.8), squeeze=False)
+    figure, axes = plt.subplots(2, len(names), figsize=(figures.WIDTH * 1.1, 3.8), squeeze=False)
     for k, name in enumerate(names):
         for row, matrix in enumerate((start[k], end[k])):
             axes[row, k].imshow(matrix / matrix.max(), cmap="viridis", vmin=0)
@@ -823,7 +826,7 @@ def plot_xor(names, start, end, losses):
     return figure
 
 
-plotting.publish(
+figures.publish(
     plot_xor,
     "xor",
     names=list(XOR),
@@ -931,7 +934,7 @@ for name, (start, end, last) in blob_runs.items():
 # %% tags=["hide-input"]
 def plot_blobs(names, projections, targets):
     """Representations of both contexts on their two leading principal axes, coloured by the target."""
-    figure, axes = plt.subplots(1, len(names), figsize=(plotting.WIDTH * 1.1, 2.7))
+    figure, axes = plt.subplots(1, len(names), figsize=(figures.WIDTH * 1.1, 2.7))
     for axis, name, points in zip(axes, names, projections):
         for context, marker in ((0, "o"), (1, "s")):
             axis.scatter(*points[context].T, c=targets[context], s=3, marker=marker, cmap="viridis")
@@ -947,7 +950,7 @@ def project(h):
     return (flat @ np.linalg.svd(flat, full_matrices=False)[2][:2].T).reshape(2, n * n, 2)
 
 
-plotting.publish(
+figures.publish(
     plot_blobs,
     "feature_collapse",
     names=list(BLOBS)[:3],
@@ -1092,7 +1095,7 @@ claims.record(
 # %% tags=["hide-input"]
 def plot_mnist(times, network, theory, predicted, measured):
     """Two tracked digits over the fitted theory, and the distances between a hundred images."""
-    figure, axes = plt.subplots(1, 3, figsize=(plotting.WIDTH * 1.25, 2.7), width_ratios=(1.3, 1, 1))
+    figure, axes = plt.subplots(1, 3, figsize=(figures.WIDTH * 1.25, 2.7), width_ratios=(1.3, 1, 1))
     for row, line, color, label in zip(
         network, theory, ("#332288", "#CC6677", "#44AA99"), ("$H$", "$Q$", "$w$")
     ):
@@ -1106,7 +1109,7 @@ def plot_mnist(times, network, theory, predicted, measured):
     return figure
 
 
-plotting.publish(
+figures.publish(
     plot_mnist,
     "mnist",
     times=mnist_run.times,
@@ -1169,7 +1172,7 @@ claims.record(
 # %% tags=["hide-input"]
 def plot_depth(layers, errors, eta_h, eta_y):
     """Fit error and fitted rates at every layer of the default network."""
-    figure, axes = plt.subplots(1, 2, figsize=(plotting.WIDTH, 2.7))
+    figure, axes = plt.subplots(1, 2, figsize=(figures.WIDTH, 2.7))
     axes[0].plot(layers + 1, errors, "o-", color="#882255")
     axes[0].set(xlabel="hidden layer", ylabel="normalised fit error", yscale="log")
     axes[1].plot(layers + 1, eta_h, "o-", color="#332288", label=r"encoder $\eta_h$")
@@ -1179,9 +1182,7 @@ def plot_depth(layers, errors, eta_h, eta_y):
     return figure
 
 
-plotting.publish(
-    plot_depth, "depth", layers=layers, errors=layer_errors, eta_h=layer_eta_h, eta_y=layer_eta_y
-)
+figures.publish(plot_depth, "depth", layers=layers, errors=layer_errors, eta_h=layer_eta_h, eta_y=layer_eta_y)
 
 # %% [markdown]
 # ## Adam
@@ -1266,7 +1267,8 @@ toy = tasks.toy(P, (0.5, 0.25, 0.25), y_plus=1.0, y_minus=0.0, seed=seed)
 def sampled_distances(case):
     """Mean squared distance of same-class and other pairs: posterior by Langevin, then the prior."""
     posterior = Posterior(toy, Network(1, P, *case), temperature=0.01)
-    samples = sample(posterior, jax.random.fold_in(key, 10), num_samples=20, num_chains=1, method="langevin")
+    options = dict(num_samples=20, num_chains=1, method="langevin", moves=())
+    samples = sample(posterior, jax.random.fold_in(key, 10), **options)
     phi = Network(1, P, *case).phi
     same = toy.labels[:, None] == toy.labels[None, :]
     np.fill_diagonal(same, False)

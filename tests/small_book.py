@@ -1,5 +1,6 @@
 """A book of two trivial chapters, for tests of the pipeline and of the pages."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -37,15 +38,33 @@ print(numbers.double(start), preset)
 object()
 
 # %%
-from IPython.display import display
+from companion.checks import check, equal
 
-record = {"id": "A1", "quantity": "twice two", "computed": numbers.double(2.0), "expected": 4.0,
-          "passed": numbers.double(2) == 4, "note": "",
-          "control": {"description": "three", "computed": 6.0, "passed": False}}
-display({"application/vnd.coding-schemes.claim+json": record, "text/plain": "A1"}, raw=True)
+check("A1", "twice two", numbers.double(2), 4, equal(), control=("twice three", numbers.double(3)))
+check("A1", "twice one", numbers.double(1), 2, equal(), control=("twice two", numbers.double(2)))
+
+# %%
+from companion import figures
+from companion.films import publish_animation
+from companion.publish import publish
+
+publish(figures.curves, "line", caption="**Twice** is $2 x$: a line, in `code`.", x=[0, 1], values=[[0, 2]])
+publish(figures.kernel_matrices, "matrix", kernels=[[1, 0], [0, 1]], labels=[0, 1], description="Two by two")
+
+
+# %%
+def growing(frame, heights):
+    figure, axis = plt.subplots(figsize=(2, 1))
+    axis.bar([0, 1], heights[frame])
+    return figure
+
+
+publish_animation(
+    growing, "film", num_frames=2, description="Bars", caption="Bars that grow.", heights=[[1, 2], [2, 2]]
+)
 
 # %% [markdown]
-# Equation {eq}`eq-even` again.
+# Equation {eq}`eq-even` again, and {numref}`fig-even-line`, {numref}`fig-even-film`.
 """,
     "notebooks/loud.py": """\
 # %% [markdown]
@@ -93,9 +112,14 @@ def write(root):
     return root
 
 
+def environment():
+    """The environment in which a book elsewhere is built by this repository's companion."""
+    return os.environ | {"PYTHONPATH": str(REPOSITORY / "lib")}
+
+
 def pipeline(root, *arguments, check=True):
     """Run one command of the pipeline in a book; returns the finished process."""
-    command = [sys.executable, "-m", "book_pipeline", *arguments]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    command = [sys.executable, "-m", "companion.pipeline", *arguments]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=environment())
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from coding_schemes import coding
+from coding_schemes import coding, statistics
 from scipy import stats
 
 LABELS = np.repeat([0, 1, 2], [6, 3, 3])
@@ -166,51 +166,51 @@ def autoregressive(decay, shape, seed):
 
 def test_autocorrelation_time_of_an_autoregressive_series():
     series = autoregressive(0.8, (4, 4000, 6), seed=6)
-    times = coding.autocorrelation_time(series)
+    times = statistics.autocorrelation_time(series)
     assert times.shape == (6,)
     assert np.median(times) == pytest.approx((1 + 0.8) / (1 - 0.8), rel=0.15)
     series[..., 0] = 1.0
-    assert np.isnan(coding.autocorrelation_time(series)[0])
+    assert np.isnan(statistics.autocorrelation_time(series)[0])
 
 
 def test_error_of_a_mean_counts_autocorrelation_and_chains_that_disagree():
     """AR(1): (1 + ρ)/(1 − ρ) times the variance of independent draws, and so the means scatter."""
     repeats, decay, draws = 60, 0.9, 4 * 1000
     series = autoregressive(decay, (4, 1000, repeats), seed=8)
-    mean, error = coding.mean_and_error(series)
+    mean, error = statistics.mean_and_error(series)
     assert mean.shape == error.shape == (repeats,)
     np.testing.assert_allclose(np.median(error), ((1 + decay) / (1 - decay) / draws) ** 0.5, rtol=0.15)
     assert np.square(mean / error).mean() == pytest.approx(1, abs=4 * (2 / repeats) ** 0.5)
-    white = coding.mean_and_error(autoregressive(0.0, (4, 1000, repeats), seed=9))[1]
+    white = statistics.mean_and_error(autoregressive(0.0, (4, 1000, repeats), seed=9))[1]
     np.testing.assert_allclose(np.median(white), draws**-0.5, rtol=0.1)
     # chains frozen one standard deviation apart know the mean as well as four draws do, not 4,000
-    apart = coding.mean_and_error(series[..., :1] * 0.05 + np.arange(4.0)[:, None, None])[1]
+    apart = statistics.mean_and_error(series[..., :1] * 0.05 + np.arange(4.0)[:, None, None])[1]
     assert apart[0] > 0.5 * np.arange(4.0).std(ddof=1) / 2
 
 
 def test_autocorrelation_and_order_parameter_from_restored_to_frozen():
     moving = autoregressive(0.7, (4, 400, 60, 2), seed=7)
-    correlation = coding.autocorrelation(moving, max_lag=5)
+    correlation = statistics.autocorrelation(moving, max_lag=5)
     np.testing.assert_allclose(correlation, 0.7 ** np.arange(6), atol=0.02)
-    restored = coding.permutation_order(moving)
+    restored = statistics.permutation_order(moving)
     assert abs(restored.value) < 4 * restored.standard_error < 0.02
 
     rng = np.random.default_rng(8)
     identity = rng.standard_normal((4, 1, 60, 2))
-    frozen = coding.permutation_order(np.repeat(identity, 10, axis=1))
+    frozen = statistics.permutation_order(np.repeat(identity, 10, axis=1))
     assert frozen.value == pytest.approx(1.0)
-    mixed = coding.permutation_order(moving + identity)  # half of the variance is between neurons
+    mixed = statistics.permutation_order(moving + identity)  # half of the variance is between neurons
     assert abs(mixed.value - 0.5) < 4 * mixed.standard_error
-    assert coding.autocorrelation(moving + identity, max_lag=60)[-1] == pytest.approx(0.5, abs=0.1)
+    assert statistics.autocorrelation(moving + identity, max_lag=60)[-1] == pytest.approx(0.5, abs=0.1)
 
 
 def test_order_parameter_is_invariant_under_permutations_but_not_shuffling_in_time():
     rng = np.random.default_rng(9)
     series = np.repeat(rng.standard_normal((1, 1, 50, 3)), 20, axis=1)
-    permuted = coding.permutation_order(series[:, :, rng.permutation(50)])
-    assert permuted.value == pytest.approx(coding.permutation_order(series).value)
+    permuted = statistics.permutation_order(series[:, :, rng.permutation(50)])
+    assert permuted.value == pytest.approx(statistics.permutation_order(series).value)
     shuffled = np.stack([series[:, t, rng.permutation(50)] for t in range(20)], axis=1)
-    assert abs(coding.permutation_order(shuffled).value) < 0.1
+    assert abs(statistics.permutation_order(shuffled).value) < 0.1
 
 
 def test_participation_tells_the_three_schemes_apart():
@@ -273,13 +273,15 @@ def test_code_agreement_and_chance():
     assert flipped.entries == pytest.approx(2 / 3)
 
 
-def test_input_agreement_finds_the_input_that_breaks_the_code():
-    planted = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=bool)
-    activations = population(planted)
-    activations[:, 4] = 1 - activations[:, 4]
-    agreement = coding.input_agreement(planted, activations, LABELS)
-    assert agreement[4] == 0
-    assert np.all(np.delete(agreement, 4) == 1)
+def test_generalization_error_splits_into_mean_and_variance():
+    rng = np.random.default_rng(3)
+    targets = rng.standard_normal((50, 3))
+    samples = targets + 0.5 + rng.standard_normal((40, 50, 3)) * np.array([0.1, 0.2, 0.3])
+    error = coding.generalization_error(samples.mean(0), samples.var(0), targets)
+    np.testing.assert_allclose(error.total, np.square(samples - targets).mean((0, 1)))
+    np.testing.assert_allclose(error.mean_error, np.square(samples.mean(0) - targets).mean(0))
+    shared = coding.generalization_error(targets, np.full(50, 0.2), targets)
+    np.testing.assert_allclose(shared.total, 0.2)
 
 
 @pytest.mark.parametrize(
@@ -292,12 +294,15 @@ def test_input_agreement_finds_the_input_that_breaks_the_code():
         (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), interval=0), "interval"),
         (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), confidence=1), "confidence"),
         (lambda: coding.outliers(np.ones((3, 12)), LABELS, share=0), "share"),
-        (lambda: coding.autocorrelation(np.ones((2, 5, 3, 1)), 5), "max_lag"),
-        (lambda: coding.permutation_order(np.ones((2, 5, 3))), "chains, samples, N, d"),
+        (lambda: coding.generalization_error(np.ones((3, 2)), 0.0, np.ones((2, 2))), "targets"),
+        (lambda: coding.generalization_error(np.ones((3, 2)), -1.0, np.ones((3, 2))), "variance"),
+        (lambda: coding.generalization_error(np.ones((3, 2)), np.ones(2), np.ones((3, 2))), "variance"),
+        (lambda: statistics.autocorrelation(np.ones((2, 5, 3, 1)), 5), "max_lag"),
+        (lambda: statistics.permutation_order(np.ones((2, 5, 3))), "chains, samples, N, d"),
         (lambda: coding.neural_collapse(np.ones((3, 4)), np.zeros(4, int)), "two"),
         (lambda: coding.code_agreement(np.ones((3, 2), bool), np.ones((3, 3), bool)), "test_codes"),
         (lambda: coding.kernel_alignment(np.ones((3, 3)), np.ones((4, 4))), "kernel"),
-        (lambda: coding.autocorrelation_time(np.ones((2, 3))), "samples"),
+        (lambda: statistics.autocorrelation_time(np.ones((2, 3))), "samples"),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -329,7 +334,7 @@ def test_sparse_measures_of_a_planted_population():
     [([0, 1, 0, 1, 1], 3), ([1, 1], 0), ([1, 0], None), ([0, 0, 1], 2)],
 )
 def test_first_lasting(reached, index):
-    assert coding.first_lasting(reached) == index
+    assert statistics.first_lasting(reached) == index
 
 
 def test_settled_codes_ignore_a_mean_that_hovers_at_the_threshold():
@@ -346,7 +351,7 @@ def test_error_of_the_permutation_order_is_that_of_a_ratio():
     # frozen neurons of very unequal strength: q = 1 whatever the strengths, so its error is small
     strength = np.random.default_rng(0).standard_cauchy((1, 1, 200, 3))
     noise = 0.01 * np.random.default_rng(1).standard_normal((1, 40, 200, 3))
-    order = coding.permutation_order(strength + noise)
+    order = statistics.permutation_order(strength + noise)
     assert order.value == pytest.approx(1, abs=1e-3)
     assert order.standard_error < 1e-3
 
@@ -357,12 +362,24 @@ def test_ks_test_counts_independent_draws():
     frozen = np.repeat(rng.normal(size=(2, 1, 100)), 50, axis=1)
     fresh = rng.normal(size=(2, 50, 100))
     for values, independent in ((frozen, 200), (fresh, 10_000)):
-        agreement = coding.ks_test(values, stats.norm.cdf)
+        agreement = statistics.ks_test(values, stats.norm.cdf)
         assert agreement.pvalue > 0.01
         assert 0.7 * independent < agreement.num_independent < 1.3 * independent
-    slow = coding.ks_test(autoregressive(0.8, (2, 400, 100), seed=1), stats.norm.cdf)
+    slow = statistics.ks_test(autoregressive(0.8, (2, 400, 100), seed=1), stats.norm.cdf)
     assert slow.num_independent == pytest.approx(2 * 400 * 100 / 9, rel=0.2)  # (1 + ρ)/(1 − ρ) = 9
-    assert coding.ks_test(fresh, stats.norm(0.1).cdf).pvalue < 1e-6
-    assert coding.ks_test(frozen, stats.norm(scale=3).cdf).pvalue < 1e-6
+    assert statistics.ks_test(fresh, stats.norm(0.1).cdf).pvalue < 1e-6
+    assert statistics.ks_test(frozen, stats.norm(scale=3).cdf).pvalue < 1e-6
     with pytest.raises(ValueError, match="values: got shape"):
-        coding.ks_test(frozen[0], stats.norm.cdf)
+        statistics.ks_test(frozen[0], stats.norm.cdf)
+
+
+def test_class_frame_is_a_simplex_for_classes_and_nothing_for_noise():
+    rng = np.random.default_rng(5)
+    labels = np.repeat([0, 1, 2], [40, 20, 20])
+    noise = rng.standard_normal((3, 400, 80))
+    frame = rng.standard_normal((400, 3))
+    trained = coding.class_frame(noise + 3 * frame[:, labels], labels)
+    np.testing.assert_allclose(trained, np.broadcast_to(1.5 * np.eye(3) - 0.5, trained.shape), atol=0.15)
+    assert np.abs(coding.class_frame(noise, labels)).max() < 5 / 400**0.5
+    with pytest.raises(ValueError, match="class 1 has no input"):
+        coding.class_frame(noise[..., :41], labels[:41])

@@ -332,3 +332,75 @@ def test_hashes_of_files_and_of_their_content_belong_together():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+PHI = np.array([[0.5, -1.0, 2.0], [1.5, 0.0, 1e-3]])  # two neurons, three inputs
+
+
+def test_activations_from_arrays_and_from_text_are_the_same(tmp_path):
+    np.savez(tmp_path / "a.npz", activations=PHI, labels=["cat", "dog", "cat"], readouts=np.ones((2, 1)))
+    text = "n1, label ,n2\n0.5,cat,1.5\n-1,dog,0\n2,cat,1e-3\n"
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8-sig")
+    binary, text = data.read_activations(tmp_path / "a.npz"), data.read_activations(str(tmp_path / "a.csv"))
+    for found in (binary, text):
+        np.testing.assert_array_equal(found.activations, PHI)
+        np.testing.assert_array_equal(found.labels, [0, 1, 0])
+        assert found.class_names == ("cat", "dog")
+    assert binary.readouts.shape == (2, 1)
+    assert text.readouts is None
+
+
+def test_classes_are_numbered_in_the_order_of_their_numbers(tmp_path):
+    (tmp_path / "a.csv").write_text("label,n\n10,1\n9,2\n-1,3\n")
+    np.savez(tmp_path / "a.npz", activations=PHI[:1], labels=np.array([10.0, 9.0, -1.0]))
+    for name in ("a.csv", "a.npz"):
+        found = data.read_activations(tmp_path / name)
+        np.testing.assert_array_equal(found.labels, [2, 1, 0])
+        assert found.class_names == ("-1", "9", "10")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "first line begins \\[\\]"),
+        ("1.0,2.0\n3.0,4.0\n", "one of them 'label'"),
+        ("label,n1\n", "lines below"),
+        ("label\n0\n", "one of them 'label'"),
+        ("label,n1\n0,1\n1,2,3\n", "line 3: 3 cells"),
+        ("label,n1\n0,one\n", "line 2: could not convert string to float: 'one'"),
+        ("label,n1\n0.5,1\n1,2\n", "not all whole"),
+        ("label,n1\nnan,1\n1,2\n", "not all whole"),
+    ],
+)
+def test_text_that_is_no_table_of_activations(tmp_path, content, message):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        data.read_activations(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"activations": PHI}, "no array labels, only"),
+        ({"activations": PHI.T, "labels": [0, 1, 1]}, "transpose activations"),
+        ({"activations": PHI[0], "labels": [0, 1, 1]}, "have shape"),
+        ({"activations": PHI.astype(str), "labels": [0, 1, 1]}, "real numbers"),
+        ({"activations": PHI, "labels": np.array([0, 1, None])}, "cannot be read"),
+    ],
+)
+def test_arrays_that_are_no_activations(tmp_path, arrays, message):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        data.read_activations(tmp_path / "a.npz")
+
+
+def test_files_that_hold_no_arrays(tmp_path):
+    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04 damaged")
+    (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00label")
+    (tmp_path / "a.mat").write_bytes(b"")
+    messages = {"a.npz": "cannot be read", "a.csv": "cannot be read as text", "a.mat": "npz or .csv"}
+    for name, message in messages.items():
+        with pytest.raises(ValueError, match=message):
+            data.read_activations(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        data.read_activations(tmp_path / "none.npz")

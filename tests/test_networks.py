@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import networks
+from coding_schemes import networks, tasks
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import moves
 from scipy.special import erf
 
 
@@ -27,6 +29,51 @@ def test_homogeneity(name, degree):
     z = jnp.linspace(-2, 2, 9)
     phi = networks.nonlinearity(name)
     np.testing.assert_allclose(phi(3.0 * z), 3.0**degree * phi(z), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", list(networks.NONLINEARITIES))
+def test_a_named_nonlinearity_is_known_however_it_is_written(name):
+    """What one part of the library accepts, all accept: a function stands for its name."""
+    written = {
+        "linear": lambda z: 1.0 * z,
+        "sigmoidal": lambda z: 0.5 + 0.5 * jax.lax.erf(jnp.sqrt(jnp.pi / 4) * z),
+        "relu": lambda z: jnp.maximum(z, 0.0),
+        "softplus": lambda z: jnp.logaddexp(z, 0.0),
+        "relu_squared": lambda z: jnp.where(z > 0, z * z, 0.0),
+        "erf": jax.lax.erf,
+        "tanh": jnp.tanh,
+    }
+    for way in (name, networks.NONLINEARITIES[name], written[name]):
+        assert networks.canonical(way) == name
+        assert networks.Network(nonlinearity=way).nonlinearity == name
+
+
+def test_rescaling_moves_take_a_function_for_its_name():
+    posterior = Posterior(tasks.toy(4), networks.Network(1, 5, jax.nn.relu), 0.1)
+    moves.check("scale", posterior)
+    with pytest.raises(ValueError, match="homogeneous"):
+        moves.check("scale", Posterior(tasks.toy(4), networks.Network(1, 5, jnp.tanh), 0.1))
+
+
+@pytest.mark.parametrize(
+    "other", [jax.nn.leaky_relu, jax.nn.relu6, jax.nn.gelu, lambda z: jnp.tanh(1.001 * z), jnp.sin]
+)
+def test_other_functions_stay_themselves(other):
+    assert networks.canonical(other) is other
+
+
+def test_degree_of_homogeneity():
+    degrees = {name: networks.homogeneity(phi) for name, phi in networks.NONLINEARITIES.items()}
+    assert degrees == {
+        "linear": 1,
+        "relu": 1,
+        "relu_squared": 2,
+        **dict.fromkeys(("sigmoidal", "softplus", "erf", "tanh")),
+    }
+    assert networks.homogeneity(jax.nn.leaky_relu) == 1
+    assert networks.homogeneity(lambda z: jnp.abs(z) ** 1.5) == pytest.approx(1.5)
+    assert networks.homogeneity(lambda z: jax.nn.relu(z) + 1e-3 * z**2) is None
+    assert networks.homogeneity(lambda z: 0 * z) is None
 
 
 def test_bounded_nonlinearities():

@@ -1,13 +1,11 @@
 """Planted schemes, noise-free descent and the atlas."""
 
-import json
-import re
-
 import jax
 import numpy as np
 import pytest
-from coding_schemes import atlas, coding, networks, posterior, schemes, tasks
+from coding_schemes import coding, networks, posterior, schemes, tasks
 from coding_schemes.theory import sigmoidal
+from experiments import atlas
 
 
 def _posterior(size=40, depth=1, **options):
@@ -46,14 +44,10 @@ def test_descent_reaches_a_stationary_point_of_the_energy():
         schemes.descend(given, jax.random.key(0), num_steps=200, learning_rate=1e4)
 
 
-def test_the_atlas_holds_solutions_and_its_page_their_numbers():
+def test_the_atlas_holds_solutions():
     leaf = atlas.compute(20, np.array([0.3]), np.array([0.01, 1.0]))
     assert 0.01 < leaf["critical_temperatures"][0] < 1.0
     assert np.allclose(leaf["occupancies"].sum(-1), 1, atol=1e-4)
     assert leaf["occupancies"][0, 0].max() < 0.5 < leaf["occupancies"][0, 1].max()
     step = leaf["readouts"][1] - leaf["readouts"][0]
     assert np.allclose(leaf["densities"].sum(-1) * step, 1, atol=0.02)
-    page = atlas.page(leaf)
-    stored = json.loads(re.search(r"const atlas = (\{.*?\});\n", page)[1])
-    assert stored["p"][0][0] == np.rint(1000 * leaf["occupancies"][0, 0]).tolist()
-    assert "http" not in page

@@ -1,7 +1,13 @@
-"""Coding schemes in neural networks: tasks, networks, posteriors, samplers and theory."""
+"""Coding schemes in neural networks: tasks, networks, posteriors, samplers and theory.
 
-import sys
+`diagnose(activations, labels)` tells which scheme a network of any origin uses.
+"""
 
-# xarray, behind ArviZ, looks for a package of this name. In a notebook it would find the chapter
-# notebooks/sparse.py and run it, its figures and claims in the midst of another chapter's.
-sys.modules.setdefault("sparse", None)  # type: ignore[arg-type]
+
+def __getattr__(name: str):
+    """`diagnose` on first use, so that importing the package costs nothing."""
+    if name == "diagnose":
+        from coding_schemes.diagnosis import diagnose
+
+        return diagnose
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Coding measures: what a population's activations say about the classes, in one sample and over time.
+"""Coding measures: what a population's activations say about the classes.
 
 Activations φ have shape (…, N, P): neurons before inputs, with any leading axes such as (chains, samples). A
 code is the set of classes that activate a neuron, kept as booleans (…, N, C) and written "1-1-0".
@@ -7,10 +7,9 @@ code is the set of classes that activate a neuron, kept as booleans (…, N, C) 
 from collections.abc import Callable
 from typing import NamedTuple
 
-import arviz
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binomtest, kstest, kstwo
+from scipy.stats import binomtest
 
 ACTIVE_THRESHOLD = 0.5  # half-way up the sigmoidal nonlinearity
 
@@ -55,8 +54,8 @@ def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_T
     Args:
         activations: φ, shape (…, N, P).
         labels: classes of the inputs, shape (P,).
-        threshold: a class is in the code if ⟨φ_i⟩_c > threshold; ½ suits the sigmoidal nonlinearity, for
-            ReLU see `outliers`.
+        threshold: a class is in the code if ⟨φ_i⟩_c > threshold; ½ suits the sigmoidal nonlinearity,
+            `coding.threshold` gives that of others; for ReLU see `outliers`.
 
     Returns:
         Booleans, shape (…, N, C).
@@ -64,6 +63,24 @@ def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_T
     Source: paper A, "Coding schemes in sigmoidal networks"; the threshold is this book's.
     """
     return class_means(activations, labels) > threshold
+
+
+def threshold(phi: Callable[..., ArrayLike]) -> float:
+    """The mean activation above which a class is in a neuron's code: the middle of a bounded φ's range.
+
+    Args:
+        phi: a bounded elementwise function, ½ for the sigmoidal one, 0 for tanh and erf.
+
+    Returns:
+        (inf φ + sup φ)/2.
+
+    Raises:
+        ValueError: φ is not bounded; for those see `outliers`.
+    """
+    values = np.asarray(phi(np.concatenate([[-1e6, -1e4], np.linspace(-20, 20, 2001), [1e4, 1e6]])))
+    if not np.max(np.abs(values)) < 1e3:
+        raise ValueError(f"phi: got {phi}, which is not bounded, so it has no middle; see coding.outliers")
+    return 0.5 * float(values.min()) + 0.5 * float(values.max())
 
 
 def code_name(code: ArrayLike) -> str:
@@ -346,22 +363,6 @@ def sparse_measures(
     )
 
 
-def first_lasting(reached: ArrayLike) -> int | None:
-    """Index from which on a condition holds to the end of a series; None where it fails at the end.
-
-    Args:
-        reached: whether the condition holds, booleans, shape (samples,).
-
-    Returns:
-        The index, or None.
-    """
-    reached = np.asarray(reached, dtype=bool)
-    if not reached[-1]:
-        return None
-    failed = np.flatnonzero(~reached)
-    return int(failed[-1] + 1) if failed.size else 0
-
-
 def settled_codes(means: ArrayLike, lower: float = 0.4, upper: float = 0.6) -> np.ndarray:
     """Codes along a run with a memory, so that a mean near the threshold does not count as many switches.
 
@@ -447,158 +448,6 @@ def switch_rate(neuron_codes: ArrayLike, interval: float = 1.0, confidence: floa
     )
 
 
-def autocorrelation_time(series: ArrayLike) -> np.ndarray:
-    """Integrated autocorrelation time, τ = (number of draws) / (effective number of draws), by ArviZ.
-
-    Args:
-        series: shape (chains, samples, …).
-
-    Returns:
-        τ in units of the sampling interval, shape (…); ArviZ's ESS is bounded, so τ > 0 throughout, and
-        chains that disagree count as slow. NaN for a series that never changes.
-
-    Raises:
-        ValueError: fewer than two axes, or fewer than four samples.
-    """
-    series = np.asarray(series)
-    if series.ndim < 2 or series.shape[1] < 4:
-        raise ValueError(f"series: got shape {series.shape}, needs (chains, 4 or more samples, …)")
-    flat = series.reshape(*series.shape[:2], -1)
-    draws = series.shape[0] * series.shape[1]
-    constant = np.ptp(flat, axis=(0, 1)) == 0
-    ess = arviz.ess(arviz.convert_to_dataset({"x": flat}))["x"].to_numpy()
-    return np.where(constant, np.nan, draws / ess).reshape(series.shape[2:])
-
-
-def mean_and_error(series: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over chains and samples, and its standard error with the autocorrelation accounted for.
-
-    Args:
-        series: shape (chains, samples, …).
-
-    Returns:
-        Mean and standard error √(variance · τ / number of draws), each of shape (…).
-    """
-    series = np.asarray(series, dtype=float)
-    num_draws = series.shape[0] * series.shape[1]
-    return series.mean((0, 1)), np.sqrt(series.var((0, 1)) * autocorrelation_time(series) / num_draws)
-
-
-def autocorrelation(series: ArrayLike, max_lag: int) -> np.ndarray:
-    """Autocorrelation of single neurons around the mean of the whole population.
-
-        C(s) = ⟨δx_i(t) · δx_i(t+s)⟩ / ⟨|δx_i(t)|²⟩,   δx_i = x_i − (mean over chains, time and neurons)
-
-    Neurons that explore the whole posterior lose all memory, C → 0; frozen ones keep C at the part of the
-    variance that lies between neurons.
-
-    Args:
-        series: readouts or other properties of neurons, shape (chains, samples, N, d).
-        max_lag: largest lag s, in samples.
-
-    Returns:
-        C(0) … C(max_lag), shape (max_lag + 1,).
-
-    Raises:
-        ValueError: wrong number of axes, or a lag out of range.
-
-    Source: paper A, Fig. 4b.
-    """
-    deviation, variance = _population_deviation(series)
-    num_samples = deviation.shape[1]
-    if not 0 <= max_lag < num_samples:
-        raise ValueError(f"max_lag: got {max_lag}, needs 0 … {num_samples - 1} for {num_samples} samples")
-    products = [
-        np.sum(deviation[:, : num_samples - lag] * deviation[:, lag:], axis=-1).mean()
-        for lag in range(max_lag + 1)
-    ]
-    return np.array(products) / variance
-
-
-class Agreement(NamedTuple):
-    """Kolmogorov–Smirnov test of correlated draws.
-
-    Attributes:
-        statistic: largest distance D between the two distribution functions.
-        pvalue: of D for `num_independent` independent draws.
-        num_independent: number of draws over their autocorrelation time.
-    """
-
-    statistic: float
-    pvalue: float
-    num_independent: float
-
-
-def ks_test(values: ArrayLike, cdf: Callable[[np.ndarray], np.ndarray]) -> Agreement:
-    """Kolmogorov–Smirnov test of a property of neurons that is correlated in time.
-
-    The autocorrelation time τ is that of the rank cdf(x) of single neurons around the population's mean,
-    summed up to its first zero; neurons that never change their place count once per chain.
-
-    Args:
-        values: property of each neuron, shape (chains, samples, N).
-        cdf: predicted distribution function, elementwise.
-
-    Returns:
-        An Agreement.
-
-    Raises:
-        ValueError: wrong number of axes.
-    """
-    values = np.asarray(values, dtype=float)
-    if values.ndim != 3:
-        raise ValueError(f"values: got shape {values.shape}, needs (chains, samples, N)")
-    ranks = np.asarray(cdf(values))
-    memory = autocorrelation(ranks[..., None], values.shape[1] - 1)
-    positive = memory[: np.argmax(memory <= 0) if np.any(memory <= 0) else len(memory)]
-    time = float(np.clip(2 * positive.sum() - 1, 1, values.shape[1]))
-    statistic = float(kstest(ranks.ravel(), "uniform").statistic)
-    return Agreement(statistic, float(kstwo.sf(statistic, round(values.size / time))), values.size / time)
-
-
-class PermutationOrder(NamedTuple):
-    """Order parameter of permutation symmetry.
-
-    Attributes:
-        value: 0 where it is restored (every neuron explores the whole posterior), 1 where it is frozen.
-        standard_error: of the ratio, from the spread over neurons.
-    """
-
-    value: float
-    standard_error: float
-
-
-def permutation_order(series: ArrayLike) -> PermutationOrder:
-    """Whether neurons keep their identity in time: the part of the variance that lies between neurons.
-
-        q = ⟨δx̄_i¹ · δx̄_i²⟩ / ⟨|δx_i|²⟩
-
-    with x̄¹, x̄² a neuron's averages over the first and the second half of the samples, δ the deviation from
-    the population's mean. With two halves the noise of the averages drops out; what is left where symmetry
-    is restored is the memory across the border, of order (τ/n)² for n samples and autocorrelation time τ.
-
-    Args:
-        series: readouts, class means or other properties of neurons, shape (chains, samples, N, d).
-
-    Returns:
-        A PermutationOrder.
-
-    Raises:
-        ValueError: wrong number of axes, or fewer than two samples.
-
-    Source: paper A, "Permutation symmetry breaking" (in words); the estimator is this book's.
-    """
-    deviation, variance = _population_deviation(series)
-    half = deviation.shape[1] // 2
-    if half < 1:
-        raise ValueError(f"series: got {deviation.shape[1]} sample, needs at least 2")
-    products = np.sum(deviation[:, :half].mean(axis=1) * deviation[:, half:].mean(axis=1), axis=-1)
-    value = products.mean() / variance
-    own = np.square(deviation).sum(axis=-1).mean(axis=1)  # a neuron's share of the denominator
-    spread = np.std(products - value * own) / variance
-    return PermutationOrder(float(value), float(spread / products.size**0.5))
-
-
 class NeuralCollapse(NamedTuple):
     """Measures of neural collapse; all vanish where it is complete.
 
@@ -656,6 +505,37 @@ def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse
     )
 
 
+def class_frame(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Cosines between the centered class means of one half of every class's inputs and of the other half.
+
+        cos(μ_c − μ̄, μ'_c' − μ̄'),   μ from every second input of a class, μ' from the others
+
+    In an equiangular tight frame they are 1 for c = c' and −1/(C − 1) for c ≠ c'. Noise is independent in the
+    two halves: where class means hold nothing else, as in an untrained network, all cosines vanish, while
+    within one set of inputs they would pass for a frame.
+
+    Args:
+        activations: φ, shape (…, N, P).
+        labels: classes of the inputs, shape (P,), at least two inputs in each.
+
+    Returns:
+        Cosines, shape (…, C, C).
+
+    Raises:
+        ValueError: a class has fewer than two inputs.
+    """
+    activations, labels = _checked(activations, labels)
+    first = np.zeros(labels.shape, dtype=bool)
+    for c in range(labels.max() + 1):
+        first[np.flatnonzero(labels == c)[::2]] = True
+    halves = []
+    for half in (first, ~first):
+        means = class_means(activations[..., half], labels[half]).astype(float)
+        means -= means.mean(axis=-1, keepdims=True)
+        halves.append(means / np.linalg.norm(means, axis=-2, keepdims=True))
+    return np.swapaxes(halves[0], -1, -2) @ halves[1]
+
+
 class CodeAgreement(NamedTuple):
     """How far codes on test inputs are those on training inputs.
 
@@ -698,40 +578,60 @@ def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgre
     return CodeAgreement(float(agree.all(axis=-1).mean()), float(agree.mean()), float(chance))
 
 
-def input_agreement(
-    training_codes: ArrayLike,
-    activations: ArrayLike,
-    labels: ArrayLike,
-    threshold: float = ACTIVE_THRESHOLD,
-) -> np.ndarray:
-    """Fraction of the neurons that respond to each input as their training code says for its class.
+class GeneralizationError(NamedTuple):
+    """Expected squared test error of one network, output by output.
+
+    Attributes:
+        mean_error: squared error of the mean predictor, shape (m,).
+        variance: variance of the predictor, shape (m,).
+        total: their sum ε_r, shape (m,).
+    """
+
+    mean_error: np.ndarray
+    variance: np.ndarray
+    total: np.ndarray
+
+
+def generalization_error(mean: ArrayLike, variance: ArrayLike, targets: ArrayLike) -> GeneralizationError:
+    """Generalization error of every output, averaged over test inputs: the book's one definition.
+
+        ε_r = (1/P*) Σ_μ { [y_μ^r − ⟨f_r(x_μ)⟩]² + Var f_r(x_μ) }
+
+    There is no factor ½. For the error on one class of inputs, pass that class's rows.
 
     Args:
-        training_codes: booleans, shape (…, N, C).
-        activations: φ on the test inputs, shape (…, N, P*).
-        labels: classes of the test inputs, shape (P*,).
-        threshold: a neuron is active on an input if φ > threshold.
+        mean: mean predictor ⟨f⟩, shape (P*, m), from a theory or averaged over samples.
+        variance: its variance, shape (P*, m), (P*,) if the same for all outputs, or a number.
+        targets: y, shape (P*, m).
 
     Returns:
-        Fractions, shape (…, P*). Low ones mark the inputs on which the coding scheme is lost.
+        A GeneralizationError.
+
+    Raises:
+        ValueError: the shapes do not fit, or a variance is negative.
+
+    Source: paper A, "Generalization", bias–variance decomposition and ε_r.
     """
-    training_codes = _checked_codes(training_codes)
-    expected = training_codes[..., np.asarray(labels)]
-    return np.mean((np.asarray(activations) > threshold) == expected, axis=-2)
+    mean, targets = np.asarray(mean, dtype=float), np.asarray(targets, dtype=float)
+    variances = np.asarray(variance, dtype=float)
+    if mean.ndim != 2 or mean.shape != targets.shape:
+        raise ValueError(f"mean, targets: got shapes {mean.shape} and {targets.shape}, need (P*, m) twice")
+    if variances.shape not in ((), mean.shape[:1], mean.shape):
+        raise ValueError(
+            f"variance: got shape {variances.shape}, needs {mean.shape}, {mean.shape[:1]} or a number"
+        )
+    if np.any(variances < 0):
+        raise ValueError(f"variance: got {variances.min():g}, needs values of at least 0")
+    if variances.ndim == 1:
+        variances = variances[:, None]
+    mean_error = np.square(mean - targets).mean(axis=0)
+    average_variance = np.broadcast_to(variances, mean.shape).mean(axis=0)
+    return GeneralizationError(mean_error, average_variance, mean_error + average_variance)
 
 
 def _doubly_centered(kernel: np.ndarray) -> np.ndarray:
     rows = kernel.mean(axis=-1, keepdims=True)
     return kernel - rows - kernel.mean(axis=-2, keepdims=True) + rows.mean(axis=-2, keepdims=True)
-
-
-def _population_deviation(series: ArrayLike) -> tuple[np.ndarray, float]:
-    """Deviation from the mean over chains, samples and neurons, and its mean square."""
-    series = np.asarray(series, dtype=float)
-    if series.ndim != 4:
-        raise ValueError(f"series: got shape {series.shape}, needs (chains, samples, N, d)")
-    deviation = series - series.mean(axis=(0, 1, 2))
-    return deviation, float(np.square(deviation).sum(axis=-1).mean())
 
 
 def _checked(activations: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -9,8 +9,12 @@ Every file is looked for, in this order, in
 
 A folder holds mnist/, fashion-mnist/ and cifar10/ with the canonical file names. Which images a set consists
 of never depends on where they were found.
+
+`read_activations` reads a reader's own file.
 """
 
+import contextlib
+import csv
 import gzip
 import hashlib
 import io
@@ -22,6 +26,7 @@ import zlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pooch
@@ -146,6 +151,103 @@ def arrays(path: str | Path, description: str, advice: str) -> dict[str, np.ndar
             f"{path} is damaged or no result file ({type(error).__name__}: {error}); {advice}"
         ) from error
     return found
+
+
+class Activations(NamedTuple):
+    """A layer's responses, as a file has them.
+
+    Attributes:
+        activations: φ, shape (N, P): neurons before inputs.
+        labels: class of every input, 0 … C − 1, shape (P,).
+        readouts: a, shape (N, m), or None.
+        class_names: what the file calls the classes, in sorted order.
+    """
+
+    activations: np.ndarray
+    labels: np.ndarray
+    readouts: np.ndarray | None
+    class_names: tuple[str, ...]
+
+
+def read_activations(path: str | Path) -> Activations:
+    """A reader's activations and labels, from an .npz or a .csv file.
+
+    An .npz file holds `activations` (N, P), `labels` (P,) and perhaps `readouts` (N, m). A .csv file has one
+    line per input and a first line of names: the column `label` and, whatever their names, one column for
+    every neuron. Labels may be any whole numbers or words; classes are numbered in sorted order.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Activations, for `coding_schemes.diagnose`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is of another kind, something in it is missing, or it holds what is no number.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist")
+    readers = {".npz": _read_npz, ".csv": _read_csv}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"path: got {path}, needs a .npz or .csv file")
+    found = readers[path.suffix.lower()](path)
+    activations, labels, readouts = (found.get(name) for name in ("activations", "labels", "readouts"))
+    assert activations is not None
+    assert labels is not None
+    if labels.dtype.kind not in "biuSU" and not (labels.dtype.kind == "f" and np.all(labels % 1 == 0)):
+        raise ValueError(f"{path}: labels are {labels.dtype} and not all whole; needs whole numbers or words")
+    if activations.ndim != 2 or labels.shape != activations.shape[1:]:
+        turned = ": transpose activations?" if labels.shape == activations.shape[:1] else ""
+        raise ValueError(
+            f"{path}: activations have shape {activations.shape}, labels {labels.shape}; "
+            f"needs (N, P) and (P,){turned}"
+        )
+    names, labels = np.unique(labels.astype(int) if labels.dtype.kind == "f" else labels, return_inverse=True)
+    return Activations(activations, labels, readouts, tuple(map(str, names)))
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path) as file:
+            found = {name: file[name] for name in file.files}
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} cannot be read as arrays ({type(error).__name__}: {error})") from error
+    missing = {"activations", "labels"} - set(found)
+    if missing:
+        raise ValueError(f"{path}: has no array {', '.join(sorted(missing))}, only {sorted(found)}")
+    for name in {"activations", "readouts"} & set(found):
+        if found[name].dtype.kind not in "biuf":
+            raise ValueError(f"{path}: {name} are {found[name].dtype}, need real numbers")
+    return found
+
+
+def _read_csv(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte-order mark
+            lines = [row for row in csv.reader(file) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} cannot be read as text: {error}") from error
+    header, rows = (lines or [[]])[0], lines[1:]
+    names = [name.strip() for name in header]
+    if names.count("label") != 1 or len(names) < 2 or not rows:
+        raise ValueError(
+            f"{path}: its first line begins {names[:4]}; needs names, one of them 'label', and lines below"
+        )
+    place = names.index("label")
+    values = []
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(names):
+            raise ValueError(f"{path}, line {number}: {len(row)} cells, the first line has {len(names)}")
+        try:
+            values.append([float(cell) for i, cell in enumerate(row) if i != place])
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from error
+    labels = np.array([row[place].strip() for row in rows])
+    with contextlib.suppress(ValueError):
+        labels = labels.astype(float)  # so that 10 comes after 9
+    return {"activations": np.array(values).T, "labels": labels}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ with s = 1/N (non-lazy) or 1/√N (lazy). Preactivations have shape (N, P): neur
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -67,9 +68,65 @@ def nonlinearity(name_or_function: str | Nonlinearity) -> Nonlinearity:
     return name_or_function
 
 
+# Both signs, from where a kink is still sharp to where a bounded function has saturated
+_PROBE = np.concatenate([[0.0], np.outer([-1, 1], np.logspace(-4, 4, 33)).ravel()])
+
+
+def canonical(name_or_function: str | Nonlinearity) -> str | Nonlinearity:
+    """The name of a nonlinearity that is one of NONLINEARITIES, however it is written.
+
+    `jax.nn.relu` and `lambda z: jnp.maximum(z, 0)` are "relu": functions are compared by their values, in
+    double precision, so that what is known of a named nonlinearity holds for every way to write it.
+
+    Args:
+        name_or_function: a key of NONLINEARITIES, or an elementwise JAX function.
+
+    Returns:
+        The name; a function that is none of them as it came.
+
+    Raises:
+        ValueError: as `nonlinearity`.
+    """
+    nonlinearity(name_or_function)
+    return name_or_function if isinstance(name_or_function, str) else _name(name_or_function)
+
+
+@lru_cache(maxsize=64)
+def _name(phi: Nonlinearity) -> str | Nonlinearity:
+    with jax.enable_x64(True):
+        values = np.asarray(phi(jnp.asarray(_PROBE)))
+        for name, known in NONLINEARITIES.items():
+            if np.allclose(values, known(jnp.asarray(_PROBE)), rtol=1e-9, atol=1e-12):
+                return name
+    return phi
+
+
 def is_bounded(phi: Nonlinearity) -> bool:
     """Whether |φ| stays bounded far from the origin (decides the readout variance's scaling)."""
     return bool(np.all(np.abs(phi(jnp.array([-1e4, 1e4]))) < 1e3))
+
+
+@lru_cache(maxsize=64)
+def homogeneity(phi: Nonlinearity) -> float | None:
+    """Degree k of a positively homogeneous nonlinearity, φ(λz) = λᵏ φ(z) for all λ > 0.
+
+    Args:
+        phi: an elementwise JAX function, as `nonlinearity` returns it.
+
+    Returns:
+        k, a whole number where it is one to rounding; None where φ is not homogeneous.
+    """
+    with jax.enable_x64(True):
+        values, doubled, tripled = (np.asarray(phi(jnp.asarray(_PROBE * f))) for f in (1, 2, 3))
+    largest = np.argmax(np.abs(values))
+    ratio = doubled[largest] / values[largest] if values[largest] != 0 else 0.0
+    if not ratio > 0:
+        return None
+    degree = float(np.log2(ratio))
+    scaled = ((2, doubled), (3, tripled))
+    if not all(np.allclose(other, f**degree * values, rtol=1e-9, atol=1e-12) for f, other in scaled):
+        return None
+    return round(degree) if abs(degree - round(degree)) < 1e-9 else degree
 
 
 @dataclass(frozen=True)
@@ -79,11 +136,18 @@ class Network:
     Args:
         depth: number of hidden layers, L ≥ 1.
         width: neurons per hidden layer, N ≥ 1.
-        nonlinearity: a name from NONLINEARITIES or an elementwise JAX function.
+        nonlinearity: a name from NONLINEARITIES or an elementwise JAX function; one that is a named
+            nonlinearity is kept under its name (see `canonical`).
         scaling: "non-lazy" reads out with 1/N, "lazy" with 1/√N.
 
     Raises:
         ValueError: any of these is out of range.
+
+    >>> Network(depth=2, width=100, nonlinearity=lambda z: jnp.maximum(z, 0))
+    Network(depth=2, width=100, nonlinearity='relu', scaling='non-lazy')
+    >>> Network(nonlinearity="sigmoid")
+    Traceback (most recent call last):
+    ValueError: nonlinearity: got 'sigmoid', allowed are [...] or an elementwise JAX function
     """
 
     depth: int = 1
@@ -98,7 +162,7 @@ class Network:
                 raise ValueError(f"{argument}: got {value}, needs a whole number of at least 1")
         if self.scaling not in ("lazy", "non-lazy"):
             raise ValueError(f"scaling: got {self.scaling!r}, allowed are 'lazy' and 'non-lazy'")
-        nonlinearity(self.nonlinearity)
+        object.__setattr__(self, "nonlinearity", canonical(self.nonlinearity))
 
     @property
     def phi(self) -> Nonlinearity:

@@ -149,6 +149,12 @@ def toy(
             the wrong shape, or no task at all (all classes share one target).
 
     Source: paper A, "Main theoretical result" and "Parameters used in Figures".
+
+    >>> task = toy(num_inputs=8, class_ratios=(0.5, 0.25, 0.25), y_minus=-0.5)
+    >>> task.inputs.shape, task.class_counts.tolist(), task.is_orthogonal
+    ((28, 8), [4, 2, 2], True)
+    >>> task.class_targets.tolist()
+    [[1.0, -0.5, -0.5], [-0.5, 1.0, -0.5], [-0.5, -0.5, 1.0]]
     """
     ratios = np.asarray(class_ratios, dtype=float)
     if num_inputs < 1:

@@ -254,13 +254,24 @@ class ScaledNetwork:
     """One of paper A's networks under gradient descent, for the same training loop.
 
     Weights start from the prior N(0, 1). Gradients are divided by N s² with s the readout's scale (1/N or
-    1/√N), so that lazy and non-lazy outputs move at O(1) per unit of learning rate at any width.
+    1/√N), so that lazy and non-lazy outputs move at O(1) per unit of learning rate at any width. A richness
+    γ0 divides the readout's scale, s = 1/(γ0 N), which is paper B's network: at the learning rate P dt and
+    the weight decay λ/P a step is one of theory.dmft's flow.
 
     Args:
         network: depth, width, nonlinearity and scaling.
+        richness: γ0.
+
+    Raises:
+        ValueError: γ0 ≤ 0.
     """
 
     network: Network
+    richness: float = 1.0
+
+    def __post_init__(self):
+        if not (np.isfinite(self.richness) and self.richness > 0):
+            raise ValueError(f"richness: got {self.richness}, needs a finite number above 0")
 
     @property
     def middle(self) -> int:
@@ -283,14 +294,14 @@ class ScaledNetwork:
         """Outputs (P, m), and per layer φ(z)/√N, shape (N, P), whose squared distances are kernel entries."""
         first, *hidden, readout = parameters.weights
         layers = self.network.preactivations(first @ inputs / inputs.shape[0] ** 0.5, tuple(hidden))
-        outputs = self.network.outputs(layers[-1], readout.T)
+        outputs = self.network.outputs(layers[-1], readout.T) / self.richness
         return outputs, tuple(self.network.phi(z) / self.network.width**0.5 for z in layers)
 
     def gradients(self, parameters: Parameters, inputs: Array, targets: Array, key: Array) -> Any:
-        """Gradient of the loss, divided by N s²."""
+        """Gradient of the loss, divided by N s² (γ0 is part of s)."""
         del key
         gradient = jax.grad(lambda p: loss(self.forward(p, inputs)[0], targets))(parameters)
-        scale = 1 / (self.network.width * self.network.readout_scale**2)
+        scale = self.richness**2 / (self.network.width * self.network.readout_scale**2)
         return jax.tree.map(lambda g: scale * g, gradient)
 
 
@@ -355,6 +366,7 @@ def train(
     learning_rate: float,
     num_steps: int,
     adam: bool = False,
+    weight_decay: float = 0.0,
     batch_size: int | None = None,
     repeats: int = 1,
     record_every: int = 10,
@@ -376,6 +388,8 @@ def train(
         learning_rate: per step, of the loss ½ ⟨|f − y|²⟩.
         num_steps: largest number of steps, a multiple of record_every.
         adam: Adam in place of gradient descent.
+        weight_decay: every step also takes learning_rate × weight_decay of all weights and biases away
+            (decoupled from Adam's preconditioner).
         batch_size: inputs per step, drawn anew in random order every epoch; all of them unless given.
         repeats: number of independent networks.
         record_every: steps between records.
@@ -400,6 +414,8 @@ def train(
         raise ValueError("inputs, targets: hold NaN or infinite values")
     if not (np.isfinite(learning_rate) and learning_rate > 0):
         raise ValueError(f"learning_rate: got {learning_rate}, needs a positive number")
+    if not (np.isfinite(weight_decay) and weight_decay >= 0):
+        raise ValueError(f"weight_decay: got {weight_decay}, needs a finite number of at least 0")
     if record_every < 1 or num_steps < 1 or num_steps % record_every:
         raise ValueError(
             f"num_steps: got {num_steps}, needs a positive multiple of record_every = {record_every}"
@@ -422,10 +438,12 @@ def train(
         tracked_inputs,
         jnp.float32(gain),
         jnp.float32(learning_rate),
+        jnp.float32(weight_decay),
         jnp.float32(stop_loss),
         jnp.int32(record_every),
         num_records=num_steps // record_every,
         adam=adam,
+        decays=weight_decay > 0,
         batch_size=None if batch_size == num_inputs else batch_size,
         repeats=repeats,
         track=track,
@@ -444,12 +462,16 @@ def train(
     return run
 
 
-@partial(jax.jit, static_argnames=("model", "num_records", "adam", "batch_size", "repeats", "track"))
+@partial(
+    jax.jit, static_argnames=("model", "num_records", "adam", "decays", "batch_size", "repeats", "track")
+)
 def _run(
-    model, key, inputs, targets, tracked_inputs, gain, learning_rate, stop_loss, record_every, *,
-    num_records, adam, batch_size, repeats, track,
+    model, key, inputs, targets, tracked_inputs, gain, learning_rate, weight_decay, stop_loss, record_every,
+    *, num_records, adam, decays, batch_size, repeats, track,
 ):  # fmt: skip
-    optimizer = optax.adam(learning_rate) if adam else optax.sgd(learning_rate)
+    rule = optax.scale_by_adam() if adam else optax.identity()
+    decay = optax.add_decayed_weights(weight_decay) if decays else optax.identity()
+    optimizer = optax.chain(rule, decay, optax.scale_by_learning_rate(learning_rate))
     num_inputs = len(targets)
     steps_per_epoch = 1 if batch_size is None else num_inputs // batch_size
 

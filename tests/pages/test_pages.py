@@ -5,6 +5,7 @@ Runs on the small book, or on the pages given with --book (`make test-pages`).
 
 import functools
 import http.server
+import json
 import os
 import re
 import shutil
@@ -204,6 +205,69 @@ def test_every_chapter_offers_its_notebook(pages):
     for chapter in chapters:
         assert f'href="../downloads/{chapter.stem}.ipynb"' in chapter.read_text(encoding="utf-8")
         assert (pages / "downloads" / f"{chapter.stem}.ipynb").is_file()
+
+
+class Texts(HTMLParser):
+    """What a page says, and the images of its published figures."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.said = []
+        self.images = []
+        self._in_figure = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self._in_figure += tag == "figure"
+        attributes = dict(attrs)
+        if tag == "img" and (self._in_figure or "published-figure" in (attributes.get("class") or "")):
+            self.images.append(attributes)
+
+    def handle_endtag(self, tag):
+        self._in_figure -= tag == "figure"
+
+    def handle_data(self, data):
+        self.said.append(data)
+
+
+MACHINE = re.compile(r"/home/|/root/|/tmp/|/Users/|(?:site|dist)-packages|[A-Z]:\\\\")
+WARNING = re.compile(r"\w*Warning: |warnings\.warn\(|Traceback \(most recent")
+
+
+def test_no_page_shows_a_path_of_the_machine_that_built_it(pages, names):
+    root = re.escape(str(pages.parents[2]))
+    found = re.compile(f"{MACHINE.pattern}|{root}")
+    texts = {name: (pages / name).read_text(encoding="utf-8") for name in names}
+    assert {name: hit[0] for name, text in texts.items() if (hit := found.search(text))} == {}
+
+
+def test_no_chapter_shows_a_warning_of_a_package(pages):
+    chapters = {path.stem: path.read_text(encoding="utf-8") for path in (pages / "notebooks").glob("*.html")}
+    assert chapters
+    said = {name: "".join(Texts(text).said) for name, text in chapters.items()}
+    assert {name: hit[0] for name, text in said.items() if (hit := WARNING.search(text))} == {}
+
+
+def test_images_of_figures_are_files_loaded_when_they_are_looked_at(pages):
+    images = [
+        image
+        for path in sorted((pages / "notebooks").glob("*.html"))
+        for image in Texts(path.read_text(encoding="utf-8")).images
+    ]
+    assert images
+    assert [
+        image for image in images if image["src"].startswith("data:") or image.get("loading") != "lazy"
+    ] == []
+
+
+def test_scoreboard_is_also_there_for_programs(pages):
+    board = json.loads((pages / "scoreboard.json").read_text(encoding="utf-8"))
+    page = (pages / "book/scoreboard.html").read_text(encoding="utf-8")
+    assert board["claims"]
+    for claim in board["claims"]:
+        assert f'<tr id="claim-{claim["id"].lower()}">' in page
+        assert claim["verdict"] in page
+    assert any(record["control"] for claim in board["claims"] for record in claim["records"])
 
 
 def test_scoreboard_lists_every_claim(pages, request):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from coding_schemes import networks, posterior, sampling, tasks
 from coding_schemes.sampling import diagnostics
+from companion import figures
 
 
 def made_up(energy, acceptance=0.8):
@@ -25,7 +26,7 @@ def test_white_noise_passes_and_drift_fails(given):
     apart = sampling.convergence(made_up(noise + np.arange(4)[:, None]), given)
     assert not apart.converged
     assert "not shown" in apart.verdict
-    figure = diagnostics.plot_convergence(**apart.arrays())
+    figure = figures.plot_convergence(**apart.arrays())
     assert [axis.get_ylabel() for axis in figure.axes] == ["energy", "squared error"]
     assert len(figure.axes[0].lines) == 4
     assert "not shown" in figure.get_suptitle()
@@ -105,14 +106,15 @@ def test_two_ends_meet_in_equilibrium_only(given):
     planted = given.prior(jax.random.key(7))
     planted = planted._replace(first=planted.first + 4.0, readout=planted.readout + 4.0)
     arguments = {"num_chains": 4, "num_samples": 40, "num_warmup": 60, "thinning": 10, "progress": False}
+    arguments["moves"] = ()
     meet = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert meet.agree, meet.verdict
     assert "occupancy_0-0" in meet.z_score or "occupancy_1-0" in meet.z_score
-    arguments |= {"num_warmup": 0, "thinning": 1, "step_size": 0.005, "max_num_steps": 2}
+    arguments |= {"num_warmup": 0, "thinning": 1, "method": sampling.HMC(max_num_steps=2, step_size=0.005)}
     apart = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert not apart.agree
     assert "differ" in apart.verdict
-    figure = diagnostics.plot_two_ended(**apart.arrays(("energy", "squared_error", "occupancy_0-0")))
+    figure = figures.plot_two_ended(**apart.arrays(("energy", "squared_error", "occupancy_0-0")))
     assert len(figure.axes) == 3
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), apart.prior.info.energy[0])
     assert "differ" in figure.get_suptitle()

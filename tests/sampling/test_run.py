@@ -1,5 +1,6 @@
 """`sample`: exactness against closed forms, planted faults, resume, devices, errors."""
 
+import dataclasses
 import subprocess
 import sys
 import textwrap
@@ -8,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import networks, posterior, sampling, tasks, theory
-from coding_schemes.sampling import moves, run
+from coding_schemes import coding, networks, posterior, sampling, tasks, theory
+from coding_schemes.sampling import HMC, Langevin, PlainLangevin, moves, run
 from scipy import stats
 
 NETWORK = networks.Network(1, 6, "sigmoidal")
@@ -21,7 +22,13 @@ def small():
 
 
 def small_sample(given, key=0, **arguments):
-    settings = {"num_samples": 6, "num_chains": 2, "num_warmup": 8, "progress": False} | arguments
+    settings = {
+        "num_samples": 6,
+        "num_chains": 2,
+        "num_warmup": 8,
+        "moves": (),
+        "progress": False,
+    } | arguments
     return sampling.sample(given, jax.random.key(key), **settings)
 
 
@@ -72,14 +79,11 @@ CHAINS = {"num_chains": 300, "num_samples": 4, "num_warmup": 80, "thinning": 15,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("depth", "method"), [(1, "hmc"), (2, "hmc"), (3, "hmc"), (1, "langevin"), (2, "nuts")]
-)
+@pytest.mark.parametrize(("depth", "method"), [(1, "hmc"), (2, "hmc"), (3, "hmc"), (1, "langevin")])
 @pytest.mark.key_reuse
 def test_linear_networks_follow_the_exact_law(depth, method):
     given = linear_posterior(depth)
-    arguments = CHAINS | ({"num_chains": 100, "max_doublings": 4} if method == "nuts" else {})
-    samples = small_sample(given, method=method, **arguments)
+    samples = small_sample(given, method=method, **CHAINS)
     assert np.all(ks_values(given, samples.weights) > 1e-3)
 
 
@@ -96,7 +100,7 @@ def test_wrong_gradient_is_caught(monkeypatch):
 
         return honest(key, weights, biased, step_size, num_steps)
 
-    arguments = CHAINS | {"method": "plain_langevin", "step_size": 0.11, "num_warmup": 0, "num_samples": 20}
+    arguments = CHAINS | {"method": PlainLangevin(0.11), "num_warmup": 0, "num_samples": 20}
     right = small_sample(given, **arguments).weights
     monkeypatch.setattr(run, "plain_steps", wrong)
     jax.clear_caches()
@@ -121,7 +125,7 @@ def test_wrong_acceptance_is_caught(monkeypatch):
 
         return honest(key, weights, flat, step_size, num_steps)
 
-    arguments = CHAINS | {"num_warmup": 0, "step_size": 0.3, "num_samples": 20, "thinning": 5}
+    arguments = CHAINS | {"num_warmup": 0, "method": HMC(step_size=0.3), "num_samples": 20, "thinning": 5}
     right = small_sample(given, **arguments).weights
     monkeypatch.setattr(run, "hmc_step", careless)
     jax.clear_caches()
@@ -248,9 +252,10 @@ def test_predictions_on_the_training_inputs_are_the_outputs(small):
     samples = small_sample(small, store=("outputs", "kernels"), predict_inputs=small.task.inputs)
     np.testing.assert_allclose(samples.predictions.outputs, samples.outputs, atol=1e-5)
     np.testing.assert_allclose(samples.predictions.kernel, samples.kernels[0].mean(0), atol=1e-4)
-    errors = samples.predictions.class_error(small.task.labels, small.task.targets)
-    expected = 0.5 * np.square(small.task.targets - samples.outputs).sum(-1).mean((0, 1))
-    np.testing.assert_allclose(errors, [expected[small.task.labels == c].mean() for c in range(2)], rtol=1e-4)
+    found = samples.predictions
+    errors = coding.generalization_error(found.mean, found.variance, small.task.targets).total
+    expected = np.square(small.task.targets - samples.outputs).mean((0, 1, 2))
+    np.testing.assert_allclose(errors, expected, rtol=1e-4)
 
 
 def test_unseen_directions_stay_at_the_prior():
@@ -275,13 +280,8 @@ def test_same_key_same_samples(small):
 
 def test_thinning_keeps_every_third_transition(small):
     """Transition i draws from fold_in(key, i): a thinned run is every third sample of one that is not."""
-    settings = {
-        "num_warmup": 0,
-        "step_size": 0.2,
-        "langevin_steps": 4,
-        "method": "langevin",
-        "store": ("readouts",),
-    }
+    method = Langevin(step_size=0.2, num_steps=4)
+    settings = {"num_warmup": 0, "method": method, "moves": (), "store": ("readouts",)}
     whole = small_sample(small, num_samples=12, **settings)
     thinned = small_sample(small, num_samples=4, thinning=3, **settings)
     np.testing.assert_allclose(thinned.readouts, whole.readouts[:, 2::3], rtol=1e-4, atol=1e-5)
@@ -301,36 +301,23 @@ def test_the_step_size_after_warm_up_is_the_averaged_one(small):
     assert np.abs(tried[-1] / np.exp(average) - 1) > 0.01
 
 
-def test_a_killed_run_resumes_bitwise(small, tmp_path):
-    whole = small_sample(small, num_samples=20, store=("weights", "kernels"))
-    arguments = {"num_samples": 20, "store": ("weights", "kernels"), "checkpoint": tmp_path}
-    small_sample(small, **arguments)
-    blocks = sorted(tmp_path.glob("block_*.npz"))
-    for block in blocks[len(blocks) // 2 :]:
-        block.unlink()
-    resumed = small_sample(small, **arguments)
-    for a, b in zip(jax.tree.leaves(whole.weights), jax.tree.leaves(resumed.weights)):
-        np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(whole.kernels[0], resumed.kernels[0])
-    with pytest.raises(ValueError, match="another run"):
-        small_sample(small, key=5, **arguments)
-
-
 def test_one_compilation_serves_all_temperatures(small):
     small_sample(small)
-    before = run._sample_block._cache_size(), run._warmup_block._cache_size()
-    small_sample(small.at_temperature(0.3))
-    assert (run._sample_block._cache_size(), run._warmup_block._cache_size()) == before
+    before = run._advance._cache_size()
+    small_sample(small.at_temperature(0.3), key=3)
+    small_sample(small, num_samples=5, num_warmup=7, thinning=3, method=HMC(1.0, 30, target_acceptance=0.7))
+    small_sample(small, init=small.prior(jax.random.key(1)), num_warmup=0, method=HMC(step_size=0.1))
+    assert run._advance._cache_size() == before
 
 
 def test_nan_is_reported_with_its_step(small):
     with pytest.raises(FloatingPointError, match=r"transition \d+ with step size 50"):
-        small_sample(small, method="plain_langevin", step_size=50.0, num_warmup=0)
+        small_sample(small, method=PlainLangevin(50.0), num_warmup=0)
 
 
 def test_a_frozen_chain_is_reported(small):
     with pytest.warns(UserWarning, match="frozen"):
-        small_sample(small.at_temperature(1e-6), num_warmup=0, step_size=1.0, max_num_steps=5)
+        small_sample(small.at_temperature(1e-6), num_warmup=0, method=HMC(max_num_steps=5, step_size=1.0))
 
 
 def test_replicas_exchange(small):
@@ -351,8 +338,8 @@ def test_minibatch_gradient_is_unbiased(small):
 def test_minibatch_langevin_draws_from_the_posterior():
     """At a small step the training error is HMC's; with a batch's gradient not scaled up to P it is not."""
     given = linear_posterior(1)
-    arguments = {"num_chains": 200, "num_samples": 1, "num_warmup": 0, "langevin_steps": 1500, "store": ()}
-    plain = arguments | {"method": "plain_langevin", "step_size": 0.08, "batch_size": 2}
+    arguments = {"num_chains": 200, "num_samples": 1, "num_warmup": 0, "store": ()}
+    plain = arguments | {"method": PlainLangevin(0.08, 1500, batch_size=2)}
     init = small_sample(given, **CHAINS | {"num_chains": 200, "num_samples": 1}).final
     expected = small_sample(given, **CHAINS | {"num_chains": 200, "num_samples": 10}).info.squared_error
     found = small_sample(given, key=1, init=init, **plain).info.squared_error.ravel()
@@ -372,23 +359,23 @@ def test_error_of_inputs_in_batches(small):
 
 def test_divergences_are_reported_with_their_place(small):
     with pytest.warns(UserWarning, match=r"in chain \d at transition \d+ to \d+ with step size 3"):
-        small_sample(small.at_temperature(0.02), num_warmup=0, step_size=3.0)
+        small_sample(small.at_temperature(0.02), num_warmup=0, method=HMC(step_size=3.0))
 
 
 def test_divergences_of_a_thinned_sample_are_added_up(small):
+    cold, leaping = small.at_temperature(1e-5), HMC(step_size=3.0)
     with pytest.warns(UserWarning, match="divergent"):
-        info = small_sample(small.at_temperature(1e-5), num_warmup=0, step_size=3.0, thinning=3).info
+        info = small_sample(cold, num_warmup=0, method=leaping, thinning=3).info
     assert info.divergences.max() == 3
 
 
 def test_new_inputs_are_answered_anew_for_every_sample():
-    """What training leaves free of W¹ is drawn each time: at an input orthogonal to all others, all of it."""
+    """What training leaves free of W¹ is drawn each time; here at an input orthogonal to all others."""
     task = tasks.toy(2, (0.5, 0.5), input_dim=6)
     given = posterior.Posterior(task, networks.Network(1, 6, "linear"), 0.5)
     free = np.linalg.svd(task.inputs.T)[2][3:4].T * 6**0.5
-    samples = small_sample(
-        given, num_samples=60, predict_inputs=free, store=("readouts",), num_warmup=0, step_size=1e-4
-    )
+    resting = {"num_warmup": 0, "method": HMC(step_size=1e-4), "store": ("readouts",)}
+    samples = small_sample(given, num_samples=60, predict_inputs=free, **resting)
     assert np.ptp(samples.readouts[:, :, 0, 0], axis=1).max() < 0.2  # the network itself hardly moves
     outputs = samples.predictions.outputs[:, :, 0, 0]
     expected = np.square(samples.readouts[:, 0, :, 0]).sum(axis=1) ** 0.5 / 6
@@ -399,12 +386,13 @@ def test_chains_spread_over_devices():
     script = """
         import jax, numpy as np
         jax.config.update("jax_enable_x64", True)
-        from coding_schemes import tasks, networks, posterior, sampling
+        from coding_schemes import networks, posterior, sampling, tasks
         given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), networks.Network(1, 6, "sigmoidal"), 0.1)
         samples = sampling.sample(
-            given, jax.random.key(0), num_samples=6, num_chains=2, num_warmup=8, progress=False
+            given, jax.random.key(0), num_samples=6, num_chains=2, num_warmup=8, progress=False, moves=()
         )
-        state = sampling.run._shard(sampling.run.State(np.zeros((2, 1)), *[np.zeros(1)] * 2, {}, 0), 2)
+        state = sampling.run.State(np.zeros((1, 2)), *[np.zeros(1)] * 2, {}, 0)
+        state = sampling.run._spread(given, state, 2)[1]
         held = 1 if isinstance(state.weights, np.ndarray) else len(state.weights.sharding.device_set)
         print(held, *samples.readouts.ravel()[::7].tolist())
     """
@@ -430,17 +418,123 @@ def test_chains_spread_over_devices():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "gibbs"}, "method: got 'gibbs'"),
+        ({"method": "hcm"}, "method: got 'hcm'.*did you mean 'hmc'"),
+        ({"method": 3}, "method: got 3"),
         ({"moves": ("teleport",)}, "moves: got 'teleport'"),
-        ({"store": ("gradients",)}, "store: got 'gradients'"),
+        ({"moves": ("gibs",)}, "moves: got 'gibs'.*did you mean 'gibbs'"),
+        ({"moves": "gibbs"}, "moves: got 'gibbs'"),
+        ({"store": ("redouts",)}, "store: got 'redouts'.*did you mean 'readouts'"),
         ({"num_samples": 0}, "num_samples: got 0"),
+        ({"num_samples": 10.0}, "num_samples: got 10.0, needs a whole number"),
         ({"num_warmup": 0}, "step_size: got None"),
-        ({"batch_size": 2}, "batch_size: got 2"),
+        ({"method": "plain_langevin"}, "step_size: got None"),
+        ({"method": PlainLangevin(0.1, batch_size=9)}, "batch_size: got 9"),
+        ({"method": Langevin(num_steps=2.5)}, "num_steps: got 2.5"),
+        ({"method": HMC(trajectory_length=np.nan)}, "trajectory_length: got nan"),
+        ({"method": HMC(trajectory_length=0.0)}, "trajectory_length: got 0"),
+        ({"method": HMC(step_size=-1.0)}, "step_size: got -1"),
+        ({"method": HMC(target_acceptance=1.0)}, "target_acceptance: got 1"),
         ({"temperatures": (0.05,)}, "ascending ladder"),
+        ({"temperatures": (np.nan,)}, "ascending ladder"),
+        ({"anneal_from": -1.0}, "anneal_from: got -1"),
+        ({"init": "plantd"}, "init: got 'plantd'"),
         ({"init": posterior.Weights(np.zeros((3, 4)), (), np.zeros((6, 2)))}, "init: got an array of shape"),
+        (
+            {"init": posterior.Weights(np.full((6, 4), np.nan), (), np.zeros((6, 2)))},
+            "init: 24 values are NaN",
+        ),
         ({"predict_inputs": np.zeros((3, 4))}, "inputs: got shape"),
+        ({"predict_inputs": np.full((4, 1), np.nan)}, "predict_inputs: 4 values are NaN"),
     ],
 )
 def test_bad_arguments_are_named(small, arguments, message):
     with pytest.raises(ValueError, match=message):
         small_sample(small, **arguments)
+
+
+def test_a_temperature_that_underflows_is_refused(small):
+    with pytest.raises(ValueError, match=r"temperature: T = 0 in float32"):
+        small_sample(posterior.Posterior(small.task, NETWORK, 1e-300))
+
+
+# ---- what the samples offer -----------------------------------------------------------------
+
+
+def test_codes_are_those_of_the_theory_for_any_bounded_nonlinearity():
+    """The threshold is the middle of φ's range: 0 for tanh, where ½ would miss codes that theory finds."""
+    task = tasks.toy(12, (0.5, 0.5), y_plus=1.0, y_minus=-1.0)
+    for name, middle in (("tanh", 0.0), ("erf", 0.0), ("sigmoidal", 0.5)):
+        solution = theory.sigmoidal.solve(task, 0.05, nonlinearity=name)
+        assert coding.threshold(networks.NONLINEARITIES[name]) == middle
+        made = sampling.Samples(
+            np.zeros(1), None, None, None, None, None, None, None, None, None, 0.1, {},
+            networks.Network(1, len(solution.codes), name), task.labels,
+        )  # fmt: skip
+        z = np.linspace(-6, 6, 4001)
+        phi = np.asarray(made.network.phi(z))
+        rows = np.interp(solution.activations, phi, z)[:, task.labels]
+        made = dataclasses.replace(made, preactivations=(rows[None, None],))
+        np.testing.assert_array_equal(made.codes()[0, 0], solution.codes)
+        assert set(made.occupancies().names) == {coding.code_name(code) for code in solution.codes}
+
+
+def test_samples_need_what_they_are_asked_for(small):
+    samples = small_sample(small)
+    np.testing.assert_array_equal(samples.activations(0), small.network.phi(samples.preactivations[0]))
+    with pytest.raises(ValueError, match="preactivations were not kept"):
+        small_sample(small, store=()).codes()
+    with pytest.raises(ValueError, match="labels"):
+        dataclasses.replace(samples, labels=None).occupancies()
+
+
+def test_relu_codes_are_its_outliers():
+    given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), networks.Network(1, 6, "relu"), 0.1)
+    samples = small_sample(given)
+    expected = coding.outliers(samples.activations(), given.task.labels).codes
+    np.testing.assert_array_equal(samples.codes(), expected)
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        (networks.Network(1, 6, "sigmoidal"), ("recode",)),
+        (networks.Network(2, 6, "tanh"), ("imitate",)),
+        (networks.Network(1, 6, "relu"), ("gibbs", "scale", "rotations", "split_merge")),
+        (networks.Network(1, 6, jax.nn.relu), ("gibbs", "scale", "rotations", "split_merge")),
+        (networks.Network(2, 6, "softplus"), ("gibbs", "rotations", "split_merge")),
+        (networks.Network(3, 6, "linear"), ("gibbs",)),
+        (networks.Network(1, 6, "sigmoidal", "lazy"), ("gibbs",)),
+        (networks.Network(1, 1, "sigmoidal"), ("gibbs",)),
+    ],
+)
+def test_moves_that_a_network_needs(network, expected):
+    given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), network, 0.1)
+    assert moves.auto(given) == expected
+    for name in expected:
+        moves.check(name, given)
+
+
+def test_recode_is_for_orthogonal_inputs_and_few_targets():
+    correlated = posterior.Posterior(tasks.mnist(12), NETWORK, 0.1)
+    many = posterior.Posterior(tasks.toy(10, (0.2,) * 5), NETWORK, 0.1)
+    assert moves.auto(correlated) == moves.auto(many) == ("imitate",)
+
+
+def test_moves_are_made_unless_refused(small):
+    assert set(
+        sampling.sample(small, jax.random.key(0), 6, num_chains=2, num_warmup=8).info.move_acceptance
+    ) == {"recode"}
+    plain = sampling.sample(
+        small, jax.random.key(0), 6, num_chains=2, num_warmup=0, method=PlainLangevin(0.05)
+    )
+    assert not plain.info.move_acceptance
+
+
+def test_importing_the_samplers_is_light():
+    """ArviZ loads SciPy's signal processing, which only diagnostics need."""
+    program = "import sys, coding_schemes.sampling.run; print('scipy.signal' in sys.modules)"
+    environment = {"PYTHONPATH": ":".join(sys.path), "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout.strip() == "False"

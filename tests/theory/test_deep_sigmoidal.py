@@ -188,7 +188,8 @@ def test_sampled_network_of_two_layers():
         num_chains=1,
         num_warmup=300,
         thinning=2,
-        max_num_steps=40,
+        method=sampling.HMC(max_num_steps=40),
+        moves=(),
         progress=False,
     )
     first, second = (phi(np.asarray(z, float))[0] for z in samples.preactivations)

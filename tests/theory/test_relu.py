@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import relu, relu_squared
+from coding_schemes.theory import _solvers, relu, relu_squared
 from scipy.special import log_ndtr
 
 RATIOS = (0.5, 0.25, 0.25)
@@ -216,7 +216,8 @@ def test_cumulants_are_derivatives(cumulants):
         np.testing.assert_allclose(slope, getattr(middle, higher), atol=1e-7)
 
 
-def test_newton_matrix_is_the_derivative():
+def test_differences_are_the_derivative():
+    """The equations' Jacobian against their derivative along one direction, extrapolated to step 0."""
     rng = np.random.default_rng(0)
     point = relu._Point(
         rng.standard_normal((3, 2)),
@@ -224,21 +225,24 @@ def test_newton_matrix_is_the_derivative():
         np.array([0.6, 0.4]),
         rng.standard_normal((2, 2)),
     )
-    weights, targets = np.array(RATIOS), rng.standard_normal((3, 2))
-    x = np.concatenate([part.ravel() for part in point])
+    problem = relu._Problem(np.array(RATIOS), rng.standard_normal((3, 2)), 0.1, relu._relu_cumulants)
+    x = _solvers.pack(point)
+    direction = rng.standard_normal(len(x))
 
-    def equations(x):
-        return relu._equations(relu._unpack(x, point), weights, targets, 0.1, relu._relu_cumulants)
+    def equations(step):
+        return problem.equations(_solvers.unpack(x + step * direction, point))
 
-    numeric = np.array([(equations(x + e) - equations(x - e)) / 2e-6 for e in 1e-6 * np.eye(len(x))]).T
-    np.testing.assert_allclose(relu._jacobian(point, weights, 0.1, relu._relu_cumulants), numeric, atol=1e-7)
+    coarse, fine = ((equations(h) - equations(-h)) / (2 * h) for h in (2e-3, 1e-3))
+    np.testing.assert_allclose(problem.slope(point) @ direction, (4 * fine - coarse) / 3, atol=1e-9)
+    both = problem.equations(_solvers.unpack(np.stack([x, 2 * x]), point))  # points side by side
+    np.testing.assert_allclose(both[1], problem.equations(_solvers.unpack(2 * x, point)), atol=1e-14)
 
 
 def test_finite_size_has_the_right_limit():
-    s = relu.solve(toy(), 0.01)
     gaps = []
     for size in (200, 2000):
-        f = relu.finite_size(dataclasses.replace(s, num_inputs=size), size)
+        s = relu.solve(toy(num_inputs=size), 0.01)
+        f = relu.finite_size(s, size)
         assert f.converged
         gaps.append(np.abs(f.outlier_readouts - s.outlier_readouts).max())
     np.testing.assert_allclose(gaps[0] / gaps[1], 10, rtol=0.1)  # corrections of order 1/N

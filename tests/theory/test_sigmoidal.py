@@ -10,9 +10,8 @@ import pytest
 from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
-from coding_schemes.theory import sigmoidal
-from coding_schemes.theory._convex_dual import assigned_lattice
+from coding_schemes.sampling import HMC, sample
+from coding_schemes.theory import _convex_dual, sigmoidal
 from scipy.special import erf, logsumexp
 from scipy.stats import norm
 
@@ -74,8 +73,6 @@ def test_optimum_and_free_energy_agree_with_brute_force(ratios, targets):
 @pytest.mark.parametrize("method", ["quadrature", "laplace"])
 @pytest.mark.parametrize("temperature", [0.0, 1e-3, 0.05])
 def test_gradient_of_the_dual_is_its_finite_difference(method, temperature):
-    from coding_schemes.theory import _convex_dual
-
     task = classes(100, one_hot(0.5))
     problem = _convex_dual.Problem(task.class_counts, task.class_targets, temperature, 0.01, "sigmoidal")
     field = sigmoidal.solve(task, 0.02).dual_field
@@ -85,12 +82,13 @@ def test_gradient_of_the_dual_is_its_finite_difference(method, temperature):
         ([np.array([1, 1, -1]), np.array([-1, 1, 1])], None),
         ([np.array([1, 1, -1]), np.array([-1, 1, 1])], np.array([0.3, 0.7])),
     ]:
-        _, gradient, hessian = _convex_dual.dual(field, problem, method, sides, occupancies)
+        dual = _convex_dual.Dual(problem, method, sides, occupancies)
+        _, gradient, *parts = dual.value_and_gradient(field)
+        hessian = dual.hessian(*parts)
         direction = rng.standard_normal(field.shape)
         step = 1e-4
-        (up, g_up, _), (down, g_down, _) = (
-            _convex_dual.dual(field + sign * step * direction, problem, method, sides, occupancies)
-            for sign in (1, -1)
+        (up, g_up, *_), (down, g_down, *_) = (
+            dual.value_and_gradient(field + sign * step * direction) for sign in (1, -1)
         )
         np.testing.assert_allclose((up - down) / (2 * step), gradient @ direction.ravel(), rtol=2e-4)
         if method == "quadrature":  # Laplace's Hessian leaves out relative corrections of 1/P
@@ -128,7 +126,7 @@ def test_one_code_at_high_temperature():
 def test_residual_is_temperature_times_dual_field(temperature):
     task = classes(200, one_hot(0.3))
     solution = sigmoidal.solve(task, temperature)
-    points, weights = sigmoidal._readout_ensemble(solution, None, 0.9)
+    points, weights = sigmoidal.readout_ensemble(solution)
     z = np.linspace(-10, 10, 201)
     phi = np.asarray(0.5 * (1 + erf(np.sqrt(np.pi) * z / 2)))
     for c in range(3):
@@ -220,6 +218,55 @@ def test_spread_of_the_readouts_counts_every_code_by_its_neurons(four_codes):
     assert four_codes.readout_spread == pytest.approx(0.5 * p @ pairs @ p)
 
 
+@pytest.mark.parametrize(
+    ("case", "free_energy", "probabilities", "readout", "field"),
+    [
+        (
+            (classes(500, one_hot(0.5)), 1e-4, {}),
+            1874.353824028,
+            [0.330423206504, 0.314758969146, 0.314758969146, 0.040058855204],
+            [-0.335648925965, 1.612216989034, 1.612216989034],
+            [4.819296022371, -0.665775521965, -0.665775521965],
+        ),
+        (
+            (classes(500, one_hot(0.5)), 0.01, {}),
+            1762.428524134,
+            [0.30714884518, 0.30137855997, 0.30137855997, 0.090094034879],
+            [-0.304130176205, 1.514217151714, 1.514217151714],
+            [4.708077985635, -0.647172109081, -0.647172109081],
+        ),
+        (
+            (classes(500, one_hot(0.5)), 0.01, {"method": "laplace"}),
+            1762.435488457,
+            [0.307052826059, 0.301361830274, 0.301361830274, 0.090223513393],
+            [-0.303998478914, 1.514172962465, 1.514172962465],
+            [4.707894512361, -0.647157183751, -0.647157183751],
+        ),
+        (
+            (
+                classes(120, one_hot(0.25, 4), (0.4, 0.3, 0.2, 0.1)),
+                0.01,
+                {"nonlinearity": lambda z: jax.nn.sigmoid(3 * z)},
+            ),
+            589.274578112,
+            [0.175047927354, 0.16186523394, 0.153404117337, 0.134035400044],
+            [-0.95391291611, 1.3554928141, 1.380671593257, 1.405854846555],
+            [5.621117726646, -0.957435972144, -0.91643323201, -0.881078132437],
+        ),
+    ],
+    ids=["low T", "quadrature", "laplace", "four classes"],
+)
+def test_numbers_of_an_independent_implementation(case, free_energy, probabilities, readout, field):
+    """Found by Newton's method alone on a lattice of spacing 0.9 with a cutoff of 33."""
+    task, temperature, options = case
+    solution = sigmoidal.solve(task, temperature, **options)
+    assert solution.residual <= 1e-9
+    np.testing.assert_allclose(solution.free_energy, free_energy, atol=1e-6)
+    np.testing.assert_allclose(solution.probabilities[:4], probabilities, atol=1e-6)
+    np.testing.assert_allclose(solution.readouts[0], readout, atol=1e-6)
+    np.testing.assert_allclose(solution.dual_field[0], field, atol=1e-6)
+
+
 # --- restricted schemes -------------------------------------------------------------------------
 
 
@@ -268,9 +315,6 @@ def test_readout_density_is_normalised_and_has_the_right_moments(four_codes, row
         expected = four_codes.probabilities @ rows if row is None else rows[row]
         assert mass == pytest.approx(1, abs=1e-5)
         assert mean == pytest.approx(expected, abs=2e-3)
-        cdf = sigmoidal.readout_cdf(four_codes, component, grid, row)
-        assert np.all(np.diff(cdf) >= 0)
-        np.testing.assert_allclose(np.gradient(cdf, grid)[::200], density[::200], atol=0.02)
 
 
 def test_readout_density_agrees_with_brute_force_in_one_dimension():
@@ -293,11 +337,32 @@ def test_measured_occupancies_are_the_peaks_where_codes_are_sharp(four_codes):
     assert measured.sum() == pytest.approx(1)
     np.testing.assert_allclose(measured, [four_codes.occupancy(code) for code in codes], atol=2e-3)
     restricted = sigmoidal.solve(classes(60, one_hot(0.5)), 0.01, codes=[[1, 1, 0], [1, 0, 1], [0, 1, 1]])
-    by_laplace = sigmoidal.solve(classes(60, one_hot(0.5)), 0.01, method="laplace")
-    for solution, wrong in ((restricted, "restricted"), (by_laplace, "Laplace"), (four_codes, "codes")):
+    for solution, wrong in ((restricted, "restricted"), (four_codes, "codes")):
         for function in (sigmoidal.measured_occupancies, sigmoidal.occupancy_covariance):
             with pytest.raises(ValueError, match=wrong):
                 function(solution, codes[:, :2] if wrong == "codes" else codes)
+
+
+def test_neurons_of_a_solution_by_laplace_are_sampled(four_codes):
+    """Against quadrature, where both can be had; and for four classes and a nonlinearity of one's own."""
+    codes = np.array(list(product((False, True), repeat=3)))
+    by_laplace = sigmoidal.solve(classes(500, one_hot(0.5)), 0.01, method="laplace")
+    exact, sampled = (sigmoidal.measured_occupancies(s, codes) for s in (four_codes, by_laplace))
+    np.testing.assert_allclose(sampled, exact, atol=2e-3)
+    exact, sampled = (sigmoidal.occupancy_covariance(s, codes) for s in (four_codes, by_laplace))
+    np.testing.assert_allclose(sampled, exact, atol=2e-3)
+    grid = np.linspace(-3, 3, 301)
+    for row in (None, 0):
+        exact, sampled = (sigmoidal.readout_density(s, 1, grid, row) for s in (four_codes, by_laplace))
+        np.testing.assert_allclose(sampled, exact, atol=0.02 * exact.max())
+        z = np.linspace(-4, 4, 81)
+        exact, sampled = (sigmoidal.preactivation_density(s, row, 2, z) for s in (four_codes, by_laplace))
+        np.testing.assert_allclose(sampled, exact, atol=2e-3)
+    task = classes(120, one_hot(0.25, 4), (0.4, 0.3, 0.2, 0.1))
+    own = sigmoidal.solve(task, 0.01, nonlinearity=lambda z: jax.nn.sigmoid(3 * z))
+    measured = sigmoidal.measured_occupancies(own, own.codes)
+    assert measured.sum() == pytest.approx(1, abs=0.01)
+    np.testing.assert_allclose(measured, own.probabilities, atol=0.02)
 
 
 def test_measured_occupancies_are_those_of_single_neurons_below_the_critical_temperature():
@@ -306,8 +371,8 @@ def test_measured_occupancies_are_those_of_single_neurons_below_the_critical_tem
     codes = np.array(list(product((False, True), repeat=3)))
     measured = sigmoidal.measured_occupancies(solution, codes)
     rng = np.random.default_rng(0)
-    lattice, _, _ = assigned_lattice(solution.dual_field, solution.problem, None, 0.9)
-    readouts = lattice.points[rng.choice(len(lattice.points), 4000, p=lattice.weights)]
+    points, weights = sigmoidal.readout_ensemble(solution)
+    readouts = points[rng.choice(len(points), 4000, p=weights)]
     z = np.linspace(-7, 7, 1401)
     phi = 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2))
     means = []
@@ -365,7 +430,7 @@ def test_occupancies_fluctuate_so_in_sampled_networks():
     given = Posterior(task, Network(1, 16, "sigmoidal"), 0.02)
     samples = sample(
         given, jax.random.key(0), num_samples=120, num_chains=4, num_warmup=60, moves=("recode",), thinning=3,
-        trajectory_length=1.0, max_num_steps=25,
+        method=HMC(1.0, 25),
     )  # fmt: skip
     phi = np.asarray(given.network.phi(jnp.asarray(samples.preactivations[0])))
     found = coding.codes(phi, task.labels)
@@ -395,7 +460,7 @@ def test_preactivation_density_carries_the_activation_of_its_code(four_codes):
 
 def test_kernel_is_class_block_plus_diagonal(four_codes):
     labels = np.repeat([0, 1, 2], [4, 2, 2])
-    kernel = sigmoidal.kernel(four_codes, labels)
+    kernel = four_codes.kernel(labels)
     activations, fractions = four_codes.activations, four_codes.probabilities
     np.testing.assert_allclose(kernel[0, 1], fractions @ activations[:, 0] ** 2, atol=2e-3)
     np.testing.assert_allclose(kernel[0, 7], fractions @ (activations[:, 0] * activations[:, 2]), atol=2e-3)
@@ -443,8 +508,6 @@ def test_bad_input_is_refused(change, options, message):
 
 
 def test_failure_to_converge_is_reported(monkeypatch):
-    from coding_schemes.theory import _convex_dual
-
     monkeypatch.setattr(_convex_dual, "MAX_STEPS", 1)
     with pytest.warns(UserWarning, match="did not converge"):
         solution = sigmoidal.solve(classes(500, one_hot(0.5)), 1e-3)
@@ -479,20 +542,3 @@ def test_transition_along_the_targets_agrees_with_a_scan():
     assert 0.46 < y_minus < 0.49
     assert sigmoidal.solve(task, 1e-3, class_targets=one_hot(y_minus - 0.01)).occupancy([1, 1, 1]) < 0.01
     assert sigmoidal.solve(task, 1e-3, class_targets=one_hot(y_minus + 0.01)).occupancy([1, 1, 1]) > 0.01
-
-
-def test_phase_diagram_agrees_with_single_solves():
-    task = classes(60, one_hot(0.0))
-    targets, temperatures = [one_hot(0.0), one_hot(0.5)], np.array([0.02, 0.5, 0.1])
-    diagram = sigmoidal.phase_diagram(task, targets, temperatures)
-    assert diagram.converged.all()
-    np.testing.assert_allclose(diagram.occupancies.sum(-1), 1, atol=1e-4)
-    for k, target in enumerate(targets):
-        for j, temperature in enumerate(temperatures):
-            alone = sigmoidal.solve(task, temperature, class_targets=target)
-            np.testing.assert_allclose(diagram.free_energy[k, j], alone.free_energy, atol=1e-6)
-            assert diagram.num_peaks[k, j] == alone.num_peaks()
-            error = np.sum(alone.training_residual**2, axis=1) @ [0.5, 0.25, 0.25]
-            assert diagram.training_error[k, j] == pytest.approx(error, rel=1e-4)
-    assert np.all(diagram.num_peaks[:, 1] == 1)
-    assert np.all(diagram.num_peaks[:, 0] > 1)

@@ -88,7 +88,9 @@ def test_rich_and_lazy_limits():
     small = two_point.final_distance(gains * 0.5, gains**2 * 0.2, **RATES, dy2=0.5)
     np.testing.assert_array_less(np.abs(small / rich - 1), 2 * gains)
     large = two_point.final_distance(0.5 / gains, 0.2 / gains**2, **RATES, dy2=0.5)
-    lazy = two_point.lazy_distance(0.5 / gains, 0.2 / gains**2, **RATES)
+    rho = RATES["eta_y"] / RATES["eta_h"]
+    lazy = 0.5 / gains - 0.2 / gains**2 / (rho * 0.5 / gains)  # −C/ρ, positive here
+    np.testing.assert_array_less(0, lazy)
     np.testing.assert_array_less(np.abs(large / lazy - 1), 10 * gains**2)
     assert abs(large[-1] / rich - 1) > 1
 

@@ -1,22 +1,18 @@
 """Is it equilibrium? R-hat and ESS of what the book measures, and the two-ended check."""
 
-import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-import arviz
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 from jax import Array
-from matplotlib.figure import Figure
 
-from coding_schemes import coding
+from coding_schemes import coding, statistics
 from coding_schemes.networks import is_bounded
-from coding_schemes.plotting import COLORS
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling.run import FROZEN, Samples, sample
+from coding_schemes.sampling.results import FROZEN, Samples
+from coding_schemes.sampling.run import sample
 
 #: Thresholds of the verdict: R-hat as Vehtari et al. (2021) advise for rank-normalised R-hat, with room
 #: for the few hundred samples of a chapter; ESS so that a mean is known to a tenth of a standard deviation.
@@ -108,7 +104,7 @@ def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]
         return series
     activations = np.asarray(network.phi(jnp.asarray(samples.preactivations[-1])))
     if is_bounded(network.phi):
-        neuron_codes = coding.codes(activations, task.labels)
+        neuron_codes = coding.codes(activations, task.labels, coding.threshold(network.phi))
         for code in np.unique(neuron_codes.reshape(-1, neuron_codes.shape[-1]), axis=0):
             fraction = np.all(neuron_codes == code, axis=-1).mean(-1)
             series[f"occupancy_{coding.code_name(code)}"] = fraction
@@ -138,8 +134,8 @@ def convergence(
     num_chains, num_samples = samples.info.energy.shape
     if num_samples < 4:
         raise ValueError(f"samples: got {num_samples} per chain, R-hat and ESS need at least 4")
-    rhat = {name: _rhat(values) for name, values in series.items()}
-    ess = {name: _ess(values) for name, values in series.items()}
+    rhat = {name: float(statistics.rhat(values)) for name, values in series.items()}
+    ess = {name: float(statistics.effective_sample_size(values, "bulk")) for name, values in series.items()}
     acceptance = samples.info.acceptance.mean(1)
     divergences = int(samples.info.divergences.sum())
     frozen = np.flatnonzero(acceptance < FROZEN)
@@ -211,7 +207,7 @@ def compare_ends(
         gap = abs(a.mean() - b.mean())
         scale = 1.0 if name.startswith("occupancy") else max(abs(a.mean()), abs(b.mean()), 1e-300)
         difference[name] = float(gap / scale)
-        error = np.hypot(_standard_error(a), _standard_error(b))
+        error = np.hypot(statistics.mean_and_error(a)[1], statistics.mean_and_error(b)[1])
         z_score[name] = float(gap / error) if error > 0 else (0.0 if gap == 0 else np.inf)
     failing = [n for n in z_score if z_score[n] > max_z and difference[n] > tolerance]
     worst = max(difference, key=lambda n: difference[n])
@@ -224,91 +220,7 @@ def compare_ends(
     return TwoEnded(prior, planted, first, second, difference, z_score, not failing, verdict)
 
 
-def plot_two_ended(names: np.ndarray, prior: np.ndarray, planted: np.ndarray, verdict: str = "") -> Figure:
-    """Traces of observables from both ends, one panel each; a thin line per chain.
-
-    Args:
-        names: of the observables, (K,).
-        prior: series from the prior, shape (K, chains, samples).
-        planted: series from the planted state, same shape.
-        verdict: title.
-
-    Returns:
-        The figure.
-    """
-    figure, axes = _panels(names, verdict)
-    for axis, first, second in zip(axes, prior, planted):
-        for series, name, label in ((first, "prior", "from the prior"), (second, "theory", "planted")):
-            axis.plot(np.transpose(series), color=COLORS[name], linewidth=0.8, alpha=0.8)
-            axis.plot([], [], color=COLORS[name], label=label)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    return figure
-
-
-def plot_convergence(
-    names: np.ndarray, series: np.ndarray, rhat: np.ndarray, ess: np.ndarray, verdict: str = ""
-) -> Figure:
-    """Traces of observables, one panel each with R-hat and ESS; a thin line per chain.
-
-    Args:
-        names: of the observables, (K,).
-        series: shape (K, chains, samples).
-        rhat: of each observable, (K,).
-        ess: of each observable, (K,).
-        verdict: title.
-
-    Returns:
-        The figure.
-    """
-    figure, axes = _panels(names, verdict)
-    for axis, values, scale_reduction, size in zip(axes, series, rhat, ess):
-        axis.plot(np.transpose(values), linewidth=0.8, alpha=0.8)
-        axis.set_title(f"R-hat {scale_reduction:.3f}, ESS {size:.0f}", fontsize="small")
-    return figure
-
-
-def _panels(names: np.ndarray, title: str) -> tuple[Figure, np.ndarray]:
-    rows = -(-len(names) // 2)
-    figure, axes = plt.subplots(
-        rows, min(len(names), 2), figsize=(6.4, 2.1 * rows + 0.5), squeeze=False, layout="constrained"
-    )
-    for axis, name in zip(axes.flat, names):
-        axis.set(xlabel="sample", ylabel=str(name).replace("_", " "))
-    for axis in axes.flat[len(names) :]:
-        axis.remove()
-    figure.suptitle("\n".join(textwrap.wrap(str(title), 80)), fontsize="small")
-    return figure, axes.flat[: len(names)]
-
-
 def _most(values: dict[str, float], count: int = 4) -> tuple[str, ...]:
     """Names with the largest finite values."""
     finite = [name for name in values if np.isfinite(values[name])]
     return tuple(sorted(finite, key=lambda name: -values[name])[:count])
-
-
-def _constant(values: np.ndarray) -> bool:
-    return bool(np.all(values == values.flat[0]))
-
-
-def _rhat(values: np.ndarray) -> float:
-    if _constant(values) or len(values) < 2:
-        return float("nan")
-    if np.all(values == values[:, :1]):
-        return float("inf")  # every chain frozen at its own value
-    return float(arviz.rhat(np.asarray(values, dtype=float)))
-
-
-def _ess(values: np.ndarray) -> float:
-    if _constant(values):
-        return float("nan")
-    if np.all(values == values[:, :1]):
-        return float(len(values))
-    return float(arviz.ess(np.asarray(values, dtype=float)))
-
-
-def _standard_error(values: np.ndarray) -> float:
-    if _constant(values):
-        return 0.0
-    within = values.std() / np.sqrt(max(1.0, _ess(values)))
-    between = values.mean(1).std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return float(max(within, between))

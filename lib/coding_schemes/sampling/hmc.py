@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo and NUTS: BlackJAX kernels in the posterior's unit-variance coordinates.
+"""Hamiltonian Monte Carlo: BlackJAX's kernel in the posterior's unit-variance coordinates.
 
     H(w, p) = U(w) + ‖p‖²/2,    p ← p − (ε/2) ∇U(w),  w ← w + ε p,  p ← p − (ε/2) ∇U(w)
 
@@ -9,13 +9,16 @@ matrix is the identity and only the step size is adapted. Positions and momenta 
 accept/reject needs ΔH to O(0.1) out of H = O(N·P).
 """
 
+import functools
 import itertools
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from blackjax.mcmc import hmc, nuts
+from blackjax.mcmc import hmc
 from blackjax.mcmc.integrators import IntegratorState
 from blackjax.mcmc.metrics import Metric
 from blackjax.mcmc.proposal import safe_energy_diff, static_binomial_sampling
@@ -25,6 +28,29 @@ from coding_schemes.posterior import sum_of_squares
 
 #: ΔH above which a trajectory counts as divergent (BlackJAX's default).
 DIVERGENCE_THRESHOLD = 1000.0
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["trajectory_length", "max_num_steps", "step_size", "target_acceptance"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class HMC:
+    """Hamiltonian Monte Carlo; numbers are data to the compiled program, which serves them all.
+
+    Attributes:
+        trajectory_length: in units of the prior's standard deviation; each transition's is jittered by a
+            factor uniform in [½, 3/2], shared by the chains.
+        max_num_steps: most leapfrog steps of a trajectory.
+        step_size: leapfrog step ε where adaptation starts, or without a warm-up the step itself.
+        target_acceptance: of the adaptation.
+    """
+
+    trajectory_length: float = math.pi / 2
+    max_num_steps: int = 100
+    step_size: float | None = None
+    target_acceptance: float = 0.8
 
 
 class Info(NamedTuple):
@@ -47,14 +73,7 @@ def unit_metric() -> Metric:
     def sample_momentum(key, position):
         return standard_normal(key, position)
 
-    def check_turning(left, right, total, position_left=None, position_right=None):
-        rho = jax.tree.map(lambda s, a, b: s - (a + b) / 2, total, left, right)
-        return (_dot(left, rho) <= 0) | (_dot(right, rho) <= 0)
-
-    def scale(position, element, *, inv, trans):
-        return element
-
-    return Metric(sample_momentum, _kinetic_energy, check_turning, scale)
+    return Metric(sample_momentum, _kinetic_energy, None, None)  # the rest is for NUTS
 
 
 def standard_normal(key: Array, like: Any) -> Any:
@@ -142,20 +161,3 @@ def leapfrog(start: IntegratorState, value_and_gradient: Callable, step_size, nu
     position = drift(position, momentum)
     value, gradient = value_and_gradient(position)
     return IntegratorState(position, kick(momentum, gradient, 0.5 * step_size), value, gradient)
-
-
-def nuts_step(
-    key: Array, weights: Any, logdensity: Callable, step_size: Array, max_doublings: int
-) -> tuple[Any, Info]:
-    """One NUTS transition (BlackJAX's iterative multinomial NUTS) of at most 2^max_doublings steps."""
-    kernel = nuts.build_kernel(divergence_threshold=DIVERGENCE_THRESHOLD)
-    state, info = kernel(
-        key, hmc.init(weights, logdensity), logdensity, step_size, unit_metric(), max_doublings
-    )
-    return state.position, Info(info.acceptance_rate, info.is_divergent, info.num_integration_steps + 1)
-
-
-def _dot(left, right) -> Array:
-    accumulator = jnp.result_type(float)
-    products = jax.tree.map(lambda a, b: jnp.sum(a * b, dtype=accumulator), left, right)
-    return sum(jax.tree.leaves(products), jnp.zeros((), accumulator))

@@ -5,19 +5,29 @@ e^{−U} invariant; `sample(..., moves=...)` makes them after every transition. 
 and are vmapped over chains.
 """
 
+import difflib
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from coding_schemes.networks import is_bounded
+from coding_schemes.networks import Nonlinearity, is_bounded
 from coding_schemes.posterior import Posterior, Weights, normal
 from coding_schemes.sampling.recoding import imitate_features, recode_features
 
-#: Degree of homogeneity k, φ(λz) = λᵏ φ(z) for λ > 0.
-HOMOGENEOUS = {"linear": 1, "relu": 1, "relu_squared": 2}
+
+def degree(phi: Nonlinearity) -> int | None:
+    """Degree of homogeneity k, φ(λz) = λᵏ φ(z) for all z and λ > 0; None where there is none."""
+    z = np.array([-1.7, -0.6, 0.4, 1.3], np.float32)
+    with jax.ensure_compile_time_eval():
+        at_one, *scaled = np.asarray(phi(jnp.asarray(np.stack([z, 0.5 * z, 3 * z]))))
+    for power in (1, 2, 3):
+        if np.allclose(scaled, np.array([[0.5], [3.0]]) ** power * at_one[None], rtol=1e-4, atol=1e-6):
+            return power
+    return None
 
 
 def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
@@ -63,7 +73,8 @@ def scale(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
 
     log λ ~ N(0, 1/n), symmetric under λ → 1/λ.
     """
-    degree = HOMOGENEOUS[posterior.network.nonlinearity]  # type: ignore[index]
+    power = degree(posterior.network.phi)
+    assert power is not None
     layers = [weights.first, *weights.hidden, weights.readout.T]  # rows: incoming; columns: outgoing
     acceptances = []
     for index in range(len(layers) - 1):
@@ -72,14 +83,14 @@ def scale(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
         size_key, accept_key = jax.random.split(jax.random.fold_in(key, index))
         log_scale = jax.random.normal(size_key, incoming.shape[:1], incoming.dtype) / fan_in**0.5
         log_ratio = (
-            (degree * fan_out - fan_in) * log_scale
+            (power * fan_out - fan_in) * log_scale
             - 0.5 * jnp.expm1(-2 * log_scale) * jnp.square(incoming).sum(1)
-            - 0.5 * jnp.expm1(2 * degree * log_scale) * jnp.square(outgoing).sum(0)
+            - 0.5 * jnp.expm1(2 * power * log_scale) * jnp.square(outgoing).sum(0)
         )
         accept = jnp.log(jax.random.uniform(accept_key, log_ratio.shape)) < log_ratio
         log_scale = jnp.where(accept, log_scale, 0.0)
         layers[index] = incoming * jnp.exp(-log_scale)[:, None]
-        layers[index + 1] = outgoing * jnp.exp(degree * log_scale)[None, :]
+        layers[index + 1] = outgoing * jnp.exp(power * log_scale)[None, :]
         acceptances.append(jnp.exp(jnp.minimum(log_ratio, 0.0)).mean())
     first, *hidden, readout = layers
     return Weights(first, tuple(hidden), readout.T), jnp.stack(acceptances).mean()
@@ -226,21 +237,50 @@ MOVES: dict[str, Callable] = {
 }
 
 
-def check(name: str, posterior: Posterior) -> None:
-    """Raise ValueError where a move does not apply to the network."""
-    if name == "scale" and posterior.network.nonlinearity not in HOMOGENEOUS:
-        raise ValueError(
-            f"moves: 'scale' needs a homogeneous nonlinearity, one of {sorted(HOMOGENEOUS)}; "
-            f"got {posterior.network.nonlinearity!r}"
-        )
+#: Most targets for which `recode` tries all codes, 2^m of them.
+FEW_TARGETS = 4
+
+
+def auto(posterior: Posterior) -> tuple[str, ...]:
+    """The moves with which a network reaches equilibrium; where nothing is slow, only `gibbs`.
+
+    - Lazy and linear networks: gibbs. Nothing but their readouts is slow.
+    - Bounded φ, whose neurons never change code by local dynamics: recode where it applies, so with one
+      layer, orthogonal inputs and up to FEW_TARGETS targets; imitate elsewhere. Both end with gibbs' draw.
+    - Unbounded φ (ReLU, softplus …), whose outliers share their codes out slowly: gibbs, rotations and
+      split_merge, and scale if φ is homogeneous.
+    """
     network = posterior.network
+    power = degree(network.phi)
+    if network.scaling == "lazy" or network.width < 2 or (power == 1 and _is_odd(network.phi)):
+        return ("gibbs",)
+    if is_bounded(network.phi):
+        few = posterior.targets.shape[1] <= FEW_TARGETS
+        return ("recode",) if few and network.depth == 1 and posterior.root is None else ("imitate",)
+    return ("gibbs", *(("scale",) if power else ()), "rotations", "split_merge")
+
+
+def check_choice(argument: str, got: str, allowed: tuple[str, ...]) -> None:
+    """Raise ValueError where a name is not allowed; it says which allowed one is nearest."""
+    if got not in allowed:
+        near = difflib.get_close_matches(str(got), allowed, 1, 0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{argument}: got {got!r}, allowed are {allowed}{hint}")
+
+
+def check(name: str, posterior: Posterior) -> None:
+    """Raise ValueError where a move does not exist or does not apply to the network."""
+    check_choice("moves", name, tuple(MOVES))
+    network = posterior.network
+    if name == "scale" and degree(network.phi) is None:
+        raise ValueError(f"moves: 'scale' needs a homogeneous nonlinearity; got {network.nonlinearity!r}")
     if name == "recode" and not (network.depth == 1 and posterior.root is None and is_bounded(network.phi)):
         raise ValueError(
             "moves: 'recode' needs one hidden layer, a bounded nonlinearity and orthogonal inputs; got depth "
             f"{network.depth}, {network.nonlinearity!r} and {posterior.rank} dimensions of the inputs' span"
         )
-    if name in ("rotations", "split_merge", "recode", "imitate") and posterior.network.width < 2:
-        raise ValueError(f"moves: {name!r} needs at least two neurons, got width {posterior.network.width}")
+    if name in ("rotations", "split_merge", "recode", "imitate") and network.width < 2:
+        raise ValueError(f"moves: {name!r} needs at least two neurons, got width {network.width}")
 
 
 def _pair_sweep(
@@ -299,6 +339,10 @@ def _pair_sweep(
     if network.depth > 1:
         return Weights(weights.first, (*weights.hidden[:-1], incoming), readout), acceptance.mean()
     return Weights(incoming, (), readout), acceptance.mean()
+
+
+def _is_odd(phi: Nonlinearity) -> bool:
+    return bool(phi(jnp.float32(-1.0)) == -phi(jnp.float32(1.0)))
 
 
 def _wrap(angle: Array, period: float) -> Array:

@@ -1,13 +1,28 @@
-"""Theory solvers, one module per kind of network or limit."""
+"""Theory solvers, one module per kind of network or limit, and `solve`, which picks the one that fits.
 
-from coding_schemes.theory import (
-    gaussian_process,
-    linear,
-    mean_field,
-    relu,
-    relu_squared,
-    sigmoidal,
-    two_point,
-)
+Every `solve` takes the task first, then the network or those of its parts that the theory leaves open, then
+the temperature; what follows goes by name. All solutions have the same fields: see `theory.solve`.
+"""
 
-__all__ = ["gaussian_process", "linear", "mean_field", "relu", "relu_squared", "sigmoidal", "two_point"]
+from importlib import import_module
+
+__all__ = [
+    "deep_sigmoidal",
+    "gaussian_process",
+    "linear",
+    "mean_field",
+    "relu",
+    "relu_squared",
+    "sigmoidal",
+    "solve",
+    "two_point",
+]
+
+
+def __getattr__(name: str):
+    """A solver's module, imported when it is first asked for: some bring a sampler or an ODE solver along."""
+    if name == "solve":
+        return import_module(f"{__name__}._solve").solve
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,18 +4,19 @@ The workhorse behind theory.sigmoidal, whose docstring has the formulas and the 
 """
 
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.special import logsumexp
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from coding_schemes.theory._single_site import Nonlinearity, SingleSite, single_site
 
 MAX_STEPS = 200  # Newton steps per level; a cold solve needs some tens in all
-SPACING = 0.9  # of the lattice, in units of σ_a: quadrature error 2m exp(−2π²/0.81) = 2e-10
+WIDENED = 1.2  # variance of the Gaussians that are drawn from, over that of Laplace's formula
 MAX_CLASSES = 12  # maxima are searched from all 2^C combinations of classes
-CUTOFF = 33.0  # lattice points with a density below e^{−33} of the highest are left out
 
 
 class Problem(NamedTuple):
@@ -70,43 +71,325 @@ def make_problem(task, temperature, nonlinearity, readout_variance, class_target
     return Problem(counts, targets, float(temperature), variance, nonlinearity)
 
 
-# --- the dual and its derivatives ---------------------------------------------------------------
+# --- integrals over readouts --------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """How finely e^E is integrated.
+
+    Attributes:
+        spacing: of the lattice, in units of σ_a: relative error 2m exp(−2π²/spacing²) at most.
+        cutoff: lattice points with a density below e^{−cutoff} of the highest are left out.
+        drift: by which E may move with t until the lattice is laid anew.
+    """
+
+    spacing: float
+    cutoff: float
+    drift: float
+
+
+FINE = Rule(1.0, 25.0, 1.0)  # error 2e-8 if e^E were as narrow as the prior; it is wider, the error smaller
+COARSE = Rule(1.3, 18.0, 5.0)  # a quarter of the points, to come near the optimum with
+
+
+class Ensemble(NamedTuple):
+    """Readouts (n, m) that stand for the neurons: lattice points or maxima, with what was computed there.
+
+    Attributes:
+        points: a, shape (n, m).
+        weights: normalized, shape (n,).
+        means: L'(s_c), shape (n, C).
+        variances: L''(s_c), shape (n, C).
+        log_value: log ∫ e^E.
+    """
+
+    points: np.ndarray
+    weights: np.ndarray
+    means: np.ndarray
+    variances: np.ndarray
+    log_value: float
 
 
 class Integral(NamedTuple):
-    """log ∫ e^E, mean of the statistics n_c L'(s_c) a (flattened, Cm) and their covariance (Cm, Cm)."""
+    """log ∫ e^E over the readouts, and the moments of what t is conjugate to, n_c L'(s_c) a.
+
+    Attributes:
+        log_value: log ∫ e^E.
+        mean: of the statistics, flattened to (Cm,).
+        covariance: function that returns theirs, (Cm, Cm); it takes longer than all the rest.
+        ensemble: readouts the integral was made of.
+    """
 
     log_value: float
     mean: np.ndarray
-    covariance: np.ndarray
+    covariance: Callable[[], np.ndarray]
+    ensemble: Ensemble
 
 
-def newton(problem, method, sides, occupancies, field, tolerance):
-    """Damped Newton descent of D; returns (t, residual, steps, converged)."""
-    scale = np.repeat(problem.counts, problem.targets.shape[1])
+def _cumulants(problem, fields, side, order, num_terms=4):
+    """[L, L', …] at every s (n, C), continued by tangents where a class is kept on one side."""
+    site = problem.site
+    if side is None:
+        return site.cumulants(fields, order, num_terms)
+    kept = _kept(fields, side, site)
+    values = site.cumulants(kept, order, num_terms)
+    values[0] += site.threshold * (fields - kept)
+    return values[:2] + [np.where(fields == kept, value, 0.0) for value in values[2:]]
+
+
+def _kept(fields, side, site):
+    """Fields s clipped at the critical one, where a class is kept above (side 1) or below (−1) it."""
+    on, off = (
+        np.where(side > 0, site.critical_field, -np.inf),
+        np.where(side < 0, site.critical_field, np.inf),
+    )
+    return np.clip(fields, on, off)
+
+
+def _fields(points, field):
+    """s_c = a·t_c, shape (n, C), stored class after class, like the points: long loops inside."""
+    return (field @ points.T).T
+
+
+def _exponent(log_g, points, problem):
+    """E(a) without its normalization."""
+    return log_g @ problem.counts - np.square(points).sum(axis=1) * (0.5 / problem.readout_variance)
+
+
+def log_density(points, field, problem, side=None):
+    """E(a) at points (n, m), to 1e-5 per input."""
+    return _exponent(_cumulants(problem, _fields(points, field), side, 0, 1)[0], points, problem)
+
+
+def support(field, problem, side=None, rule=FINE) -> np.ndarray:
+    """Lattice points (n, m) where e^E matters; they lie where P puts ⟨a | z⟩, ± some σ_a."""
+    site, variance = problem.site, problem.readout_variance
+    ends = variance * problem.counts[:, None, None] * field[:, :, None] * [site.lower, site.upper]
+    margin = np.sqrt(2 * rule.cutoff * variance)
+    return adaptive_lattice(
+        lambda points: log_density(points, field, problem, side),
+        ends.min(axis=2).sum(axis=0) - margin,
+        ends.max(axis=2).sum(axis=0) + margin,
+        np.full(field.shape[1], np.sqrt(variance)),
+        rule.spacing,
+        rule.cutoff,
+    )
+
+
+def adaptive_lattice(log_density, lower, upper, scale, spacing, cutoff):
+    """Lattice points with a density above e^{−cutoff} of the highest.
+
+    If log_density + Σ_r u_r²/(2 scale_r²) is convex, then inside a box of sides H_r the log density
+    exceeds its largest corner value by at most Σ_r H_r²/(8 scale_r²), and no cube that holds such a point is
+    given up while cubes are halved down to four spacings.
+
+    Args:
+        log_density: function of points (n, m).
+        lower: lower ends of the region, shape (m,).
+        upper: upper ends, shape (m,).
+        scale: widths, shape (m,).
+        spacing: of the lattice, in units of `scale`.
+        cutoff: see above.
+
+    Returns:
+        Points, shape (n, m), at whole multiples of spacing · scale, stored one coordinate after the other.
+    """
+    m = len(scale)
+    step = spacing * scale
+    level = max(2, int(np.ceil(np.log2(np.max((upper - lower) / (8 * step))))))
+    ends = zip(np.floor(lower / (step * 2**level)), np.ceil(upper / (step * 2**level)))
+    axes = [np.arange(low, max(high, low + 1)) for low, high in ends]
+    cubes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, m)
+    best = -np.inf
+    while level > 2:
+        level -= 1
+        value = log_density(_refined(cubes, 2, 3) * step * 2**level)
+        best = max(best, value.max())
+        bound = value.reshape(-1, *[3] * m)
+        for axis in range(1, m + 1):
+            bound = np.maximum(np.take(bound, (0, 1), axis), np.take(bound, (1, 2), axis))
+        slack = cutoff + m * (spacing * 2**level) ** 2 / 8
+        cubes = _refined(cubes, 2, 2)[bound.ravel() >= best - slack]
+        if len(cubes) > 500_000:
+            raise FloatingPointError("the density spreads over too many lattice points")
+    points = _refined(cubes, 4, 4) * step
+    value = log_density(points)
+    return np.asfortranarray(points[value >= value.max() - cutoff])
+
+
+def _refined(cubes, factor, width):
+    """Lattice points factor · cube + {0 … width − 1}^m, cube after cube."""
+    offsets = np.indices((width,) * cubes.shape[1]).reshape(cubes.shape[1], -1)
+    return (factor * cubes.T[:, :, None] + offsets[:, None, :]).reshape(cubes.shape[1], -1).T
+
+
+def lattice_integral(points, field, problem, side=None, spacing=FINE.spacing) -> Integral:
+    """The trapezoid rule on lattice points."""
+    log_g, means, variances = _cumulants(problem, _fields(points, field), side, 2)
+    exponent = _exponent(log_g, points, problem)
+    shift = exponent.max()
+    weights = np.exp(exponent - shift)
+    total = weights.sum()
+    weights /= total
+    cell = points.shape[1] * np.log(spacing / np.sqrt(2 * np.pi))  # σ_a cancels against the prior's norm
+    ensemble = Ensemble(points, weights, means, variances, float(shift + np.log(total) + cell))
+    mean = (weights * means.T * problem.counts[:, None]) @ points
+    return Integral(ensemble.log_value, mean.ravel(), lambda: covariance(ensemble, problem), ensemble)
+
+
+def statistics(ensemble: Ensemble, problem) -> np.ndarray:
+    """What t is conjugate to, n_c L'(s_c) a, at every point, flattened to (n, Cm)."""
+    products = (ensemble.means * problem.counts).T[:, None, :] * ensemble.points.T
+    return products.reshape(-1, len(ensemble.points)).T
+
+
+def covariance(ensemble: Ensemble, problem) -> np.ndarray:
+    """Of Σ_{μ∈c} φ(z_μ) a under the ensemble, (Cm, Cm): between points, and of φ at fixed readout."""
+    values, weights = statistics(ensemble, problem), ensemble.weights[:, None]
+    mean = ensemble.weights @ values
+    result = (values * weights).T @ values - np.outer(mean, mean)
+    _add_blocks(result, weights * ensemble.variances * problem.counts, ensemble.points)
+    return result
+
+
+def _add_blocks(matrix, weights, points):
+    """Add Σ_n weights_nc a_n a_nᵀ to the c-th diagonal block of a (Cm, Cm) matrix, in place."""
+    m = points.shape[1]
+    for c, column in enumerate(weights.T):
+        matrix[c * m : (c + 1) * m, c * m : (c + 1) * m] += (points * column[:, None]).T @ points
+
+
+def stiffness_at(variances, field, problem):
+    """−∂²E/∂a², shape (n, m, m)."""
+    curvature = np.einsum("kc,cr,cq->krq", variances * problem.counts, field, field)
+    return np.eye(field.shape[1]) / problem.readout_variance - curvature
+
+
+def laplace_integral(field, problem, side=None, determinants=True) -> Integral:
+    """Laplace's formula at every maximum; the covariance leaves out relative corrections of O(1/P)."""
+    maxima, _ = find_maxima(field, problem, side)
+    counts, m = problem.counts, field.shape[1]
+    log_g, means, variances, thirds = _cumulants(problem, _fields(maxima, field), side, 3)
+    energies = _exponent(log_g, maxima, problem)
+    stiffness = stiffness_at(variances, field, problem)
+    inverse = np.linalg.inv(stiffness)
+    # ∂²E/∂a∂t: how the maximum moves with the field, shape (k, m, C, m)
+    mixed = counts[:, None] * (
+        means[:, None, :, None] * np.eye(m)[None, :, None, :]
+        + field.T[None, :, :, None] * (variances[:, :, None] * maxima[:, None, :])[:, None]
+    )
+    mean = counts[:, None] * means[:, :, None] * maxima[:, None, :]
+    if determinants:
+        energies -= 0.5 * np.linalg.slogdet(problem.readout_variance * stiffness)[1]
+        spread = np.einsum("cr,krq,cq->kc", field, inverse, field)
+        pull = 0.5 * (thirds * spread * counts) @ field  # gradient of −½ log det in a
+        mean = mean + counts[:, None] * (
+            0.5 * (thirds * spread)[:, :, None] * maxima[:, None, :]
+            + variances[:, :, None] * np.einsum("krq,cq->kcr", inverse, field)
+        )
+        mean = mean + np.einsum("kr,krq,kqcp->kcp", pull, inverse, mixed)
+    mean, mixed = mean.reshape(len(maxima), -1), mixed.reshape(len(maxima), m, -1)
+    log_value = float(np.logaddexp.reduce(energies))
+    weights = np.exp(energies - log_value)
+
+    def covariance():
+        result = np.einsum("k,kri,krq,kqj->ij", weights, mixed, inverse, mixed, optimize=True)
+        result += (weights * (mean - weights @ mean).T) @ (mean - weights @ mean)
+        _add_blocks(result, weights[:, None] * variances * counts, maxima)
+        return result
+
+    ensemble = Ensemble(maxima, weights, means, variances, log_value)
+    return Integral(log_value, weights @ mean, covariance, ensemble)
+
+
+# --- the dual and its minimum -------------------------------------------------------------------
+
+
+class Dual:
+    """D(t) as a function.
+
+    Args:
+        problem: what is solved.
+        method: "quadrature" or "laplace".
+        sides: per code that neurons are restricted to, −1 or 1 for every class; [None] without restriction.
+        occupancies: fractions of neurons with each code where these are frozen, or None.
+        rough: integrate on a coarse lattice, or without determinants.
+    """
+
+    def __init__(self, problem: Problem, method, sides, occupancies, rough=False):
+        self.problem, self.sides, self.occupancies = problem, sides, occupancies
+        self.method, self.rough = method, rough
+        self._rule = COARSE if rough else FINE
+        self._supports: list[np.ndarray] = []
+        self._laid_at = np.zeros_like(problem.targets)
+
+    def integrals(self, field: np.ndarray) -> list[Integral]:
+        """One Integral per side."""
+        problem = self.problem
+        if self.method == "laplace":
+            return [laplace_integral(field, problem, side, not self.rough) for side in self.sides]
+        largest = max(abs(problem.site.lower), abs(problem.site.upper))
+        moved = [np.abs(points @ (field - self._laid_at).T) @ problem.counts for points in self._supports]
+        if not moved or largest * max(change.max() for change in moved) > self._rule.drift:
+            self._supports = [support(field, problem, side, self._rule) for side in self.sides]
+            self._laid_at = field
+        return [
+            lattice_integral(points, field, problem, side, self._rule.spacing)
+            for points, side in zip(self._supports, self.sides)
+        ]
+
+    def value_and_gradient(self, field: np.ndarray):
+        """D(t) and its gradient, flattened over (C, m), with the weights of the integrals it is made of."""
+        problem, integrals = self.problem, self.integrals(field)
+        log_values = np.array([integral.log_value for integral in integrals])
+        if self.occupancies is None:
+            value = np.logaddexp.reduce(log_values)
+            weights = np.exp(log_values - value)
+        else:
+            weights = self.occupancies
+            value = weights @ log_values - np.sum(weights * np.log(weights))
+        scale = np.repeat(problem.counts, field.shape[1])
+        flat, targets = field.ravel(), problem.targets.ravel()
+        value += scale @ (0.5 * problem.temperature * flat**2 - flat * targets)
+        gradient = weights @ np.array([integral.mean for integral in integrals])
+        return value, gradient + scale * (problem.temperature * flat - targets), weights, integrals
+
+    def hessian(self, weights, integrals) -> np.ndarray:
+        """Second derivatives of D, from what `value_and_gradient` returned."""
+        hessian = np.einsum("k,kij->ij", weights, [integral.covariance() for integral in integrals])
+        if self.occupancies is None:
+            means = np.array([integral.mean for integral in integrals])
+            hessian += (weights * (means - weights @ means).T) @ (means - weights @ means)
+        scale = np.repeat(self.problem.counts, self.problem.targets.shape[1])
+        return hessian + self.problem.temperature * np.diag(scale)
+
+
+def newton(dual: Dual, field, tolerance):
+    """Damped Newton descent of D; returns (t, residual, steps, integrals there)."""
+    shape, scale = field.shape, np.repeat(dual.problem.counts, field.shape[1])
 
     def evaluate(flat):
         try:
-            return dual(flat.reshape(problem.targets.shape), problem, method, sides, occupancies)
+            return dual.value_and_gradient(flat.reshape(shape))
         except FloatingPointError:
-            return np.inf, np.full_like(flat, np.nan), np.full((flat.size, flat.size), np.nan)
+            return np.inf, np.full_like(flat, np.nan), None, None
 
     flat = field.ravel()
-    value, gradient, hessian = evaluate(flat)
+    value, gradient, *parts = evaluate(flat)
     residual = float(np.max(np.abs(gradient / scale)))
     num_steps = 0
     while residual > tolerance and num_steps < MAX_STEPS:
-        direction = _descent_direction(hessian, gradient)
+        direction = _descent_direction(dual.hessian(*parts), gradient)
         decrement = -gradient @ direction
         length = min(1.0, 0.5 * (1 + np.abs(flat).max()) / np.abs(direction).max())
-        noise = 1e-12 * abs(value)
+        noise = 1e-12 * abs(value) + (1e-6 if dual.rough else 0)
         found = backtrack(evaluate, flat, value, direction, decrement, length, 1e-8, noise)
         if found is None:
             break
-        flat, (value, gradient, hessian) = found
+        flat, (value, gradient, *parts) = found
         residual = float(np.max(np.abs(gradient / scale)))
         num_steps += 1
-    return flat.reshape(field.shape), residual, num_steps, residual <= tolerance
+    return flat.reshape(shape), residual, num_steps, parts[1]
 
 
 def backtrack(evaluate, start, value, direction, decrement, length, shortest, noise):
@@ -143,246 +426,61 @@ def _descent_direction(hessian, gradient):
             ridge = max(10 * ridge, 1e-14)
 
 
-def dual(field, problem, method, sides, occupancies):
-    """D(t), its gradient and its Hessian, flattened over (C, m)."""
-    integrals = [INTEGRALS[method](field, problem, side) for side in sides]
-    log_values = np.array([integral.log_value for integral in integrals])
-    means = np.array([integral.mean for integral in integrals])
-    if occupancies is None:
-        value = logsumexp(log_values)
-        weights = np.exp(log_values - value)
-    else:
-        weights = occupancies
-        value = weights @ log_values - np.sum(weights * np.log(weights))
-    mean = weights @ means
-    hessian = np.einsum("k,kij->ij", weights, [integral.covariance for integral in integrals])
-    if occupancies is None:
-        hessian += (weights * (means - mean).T) @ (means - mean)
-    scale = np.repeat(problem.counts, field.shape[1])
-    flat, targets = field.ravel(), problem.targets.ravel()
-    value += scale @ (0.5 * problem.temperature * flat**2 - flat * targets)
-    gradient = mean + scale * (problem.temperature * flat - targets)
-    return value, gradient, hessian + problem.temperature * np.diag(scale)
-
-
-def _cumulants(problem, fields, side, order):
-    """[L, L', …] at every s (n, C), continued by tangents where a class is kept on one side."""
-    site = problem.site
-    values = site.cumulants(fields, order)
-    if side is None:
-        return values
-    beyond = side * (fields - site.critical_field) < 0
-    at_threshold = float(site.cumulants(np.array(site.critical_field), 0)[0])
-    tangent = at_threshold + site.threshold * (fields - site.critical_field)
-    continued = [tangent, np.full_like(fields, site.threshold)] + [np.zeros_like(fields)] * (order - 1)
-    return [np.where(beyond, new, old) for new, old in zip(continued, values)]
-
-
-def _landscape(points, field, problem, side):
-    """E(a) without its normalisation, at points of shape (..., m)."""
-    log_g = _cumulants(problem, points @ field.T, side, 0)[0]
-    return log_g @ problem.counts - 0.5 * np.sum(points**2, axis=-1) / problem.readout_variance
-
-
-class Lattice(NamedTuple):
-    """Lattice points (n, m) where e^E matters, their normalised weights, L' and L'' (n, C), log ∫ e^E."""
-
-    points: np.ndarray
-    weights: np.ndarray
-    means: np.ndarray
-    variances: np.ndarray
-    log_value: float
-
-
-def lattice_rule(field, problem, side, spacing=SPACING) -> Lattice:
-    """Adaptive trapezoid rule on the lattice of the given spacing (in units of σ_a)."""
-    points = _significant_points(field, problem, side, spacing)
-    log_g, means, variances = _cumulants(problem, points @ field.T, side, 2)
-    exponent = log_g @ problem.counts - 0.5 * np.sum(points**2, axis=1) / problem.readout_variance
-    keep = exponent >= exponent.max() - CUTOFF
-    exponent = exponent[keep]
-    shift = exponent.max()
-    weights = np.exp(exponent - shift)
-    total = weights.sum()
-    cell = points.shape[1] * np.log(spacing / np.sqrt(2 * np.pi))  # σ_a cancels against the prior's norm
-    return Lattice(
-        points[keep], weights / total, means[keep], variances[keep], float(shift + np.log(total) + cell)
-    )
-
-
-def _significant_points(field, problem, side, spacing):
-    """Lattice points of `adaptive_lattice` for the readouts; they lie where P puts ⟨a | z⟩, ± some σ_a."""
-    site, variance = problem.site, problem.readout_variance
-    ends = variance * problem.counts[:, None, None] * field[:, :, None] * [site.lower, site.upper]
-    margin = np.sqrt(2 * CUTOFF * variance)
-    return adaptive_lattice(
-        lambda points: _landscape(points, field, problem, side),
-        ends.min(axis=2).sum(axis=0) - margin,
-        ends.max(axis=2).sum(axis=0) + margin,
-        np.full(field.shape[1], np.sqrt(variance)),
-        spacing,
-    )
-
-
-def adaptive_lattice(log_density, lower, upper, scale, spacing=SPACING, cutoff=CUTOFF):
-    """Lattice points of all cubes that may hold a density above e^{−cutoff} of the highest.
-
-    If log_density + Σ_r u_r²/(2 scale_r²) is convex, then inside a box of sides H_r the log density
-    exceeds its largest corner value by at most Σ_r H_r²/(8 scale_r²), and no such point is missed.
-
-    Args:
-        log_density: function of points (..., m).
-        lower: lower ends of the region, shape (m,).
-        upper: upper ends, shape (m,).
-        scale: widths, shape (m,).
-        spacing: of the lattice, in units of `scale`.
-        cutoff: see above.
-
-    Returns:
-        Points, shape (n, m), at whole multiples of spacing · scale.
-    """
-    m = len(scale)
-    step = spacing * scale
-    level = max(1, int(np.ceil(np.log2(np.max((upper - lower) / (8 * step))))))
-    ends = zip(np.floor(lower / (step * 2**level)), np.ceil(upper / (step * 2**level)))
-    axes = [np.arange(low, max(high, low + 1)) for low, high in ends]
-    cubes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, m)
-    corners = np.array(list(itertools.product((0, 1), repeat=m)), float)
-    vertices = np.array(list(itertools.product((0, 1, 2), repeat=m)), float)
-    best = -np.inf
-    while level > 1:
-        level -= 1
-        value = log_density((2 * cubes[:, None, :] + vertices) * step * 2**level)
-        best = max(best, value.max())
-        bound = value.reshape(-1, *[3] * m)
-        for axis in range(1, m + 1):
-            bound = np.maximum(np.take(bound, (0, 1), axis), np.take(bound, (1, 2), axis))
-        slack = cutoff + m * (spacing * 2**level) ** 2 / 8
-        children = 2 * cubes[:, None, :] + corners
-        cubes = children[bound.reshape(len(cubes), -1) >= best - slack]
-        if len(cubes) > 2_000_000:
-            raise FloatingPointError("the density spreads over too many lattice points")
-    return ((2 * cubes[:, None, :] + corners) * step).reshape(-1, m)
-
-
-def lattice_statistics(lattice: Lattice, problem) -> np.ndarray:
-    """What t is conjugate to, n_c L'(s_c) a, at every lattice point, flattened to (n, Cm)."""
-    products = lattice.means[:, :, None] * lattice.points[:, None, :] * problem.counts[:, None]
-    return products.reshape(len(products), -1)
-
-
-def _quadrature_integral(field, problem, side) -> Integral:
-    lattice = lattice_rule(field, problem, side)
-    statistics = lattice_statistics(lattice, problem)
-    mean = lattice.weights @ statistics
-    covariance = (statistics * lattice.weights[:, None]).T @ statistics - np.outer(mean, mean)
-    within = lattice.weights[:, None] * lattice.variances * problem.counts
-    blocks = [(lattice.points * column[:, None]).T @ lattice.points for column in within.T]
-    add_blocks(covariance, np.array(blocks))
-    return Integral(lattice.log_value, mean, covariance)
-
-
-def _laplace_integral(field, problem, side, determinants=True) -> Integral:
-    """Laplace's formula at every maximum; the covariance leaves out relative corrections of O(1/P)."""
-    maxima = find_maxima(field, problem, side)
-    counts, m = problem.counts, field.shape[1]
-    log_g, means, variances, thirds = _cumulants(problem, maxima @ field.T, side, 3)
-    energies = log_g @ counts - 0.5 * np.sum(maxima**2, axis=1) / problem.readout_variance
-    stiffness = np.eye(m) / problem.readout_variance - np.einsum(
-        "kc,cr,cq->krq", variances * counts, field, field
-    )
-    inverse = np.linalg.inv(stiffness)
-    # ∂²E/∂a∂t: how the maximum moves with the field, shape (k, m, C, m)
-    mixed = counts[:, None] * (
-        means[:, None, :, None] * np.eye(m)[None, :, None, :]
-        + field.T[None, :, :, None] * (variances[:, :, None] * maxima[:, None, :])[:, None]
-    )
-    mean = counts[:, None] * means[:, :, None] * maxima[:, None, :]
-    if determinants:
-        energies -= 0.5 * np.linalg.slogdet(problem.readout_variance * stiffness)[1]
-        spread = np.einsum("cr,krq,cq->kc", field, inverse, field)
-        pull = 0.5 * (thirds * spread * counts) @ field  # gradient of −½ log det in a
-        mean = mean + counts[:, None] * (
-            0.5 * (thirds * spread)[:, :, None] * maxima[:, None, :]
-            + variances[:, :, None] * np.einsum("krq,cq->kcr", inverse, field)
-        )
-        mean = mean + np.einsum("kr,krq,kqcp->kcp", pull, inverse, mixed)
-    mean = mean.reshape(len(maxima), -1)
-    log_value = float(logsumexp(energies))
-    weights = np.exp(energies - log_value)
-    mixed = mixed.reshape(len(maxima), m, -1)
-    average = weights @ mean
-    covariance = np.einsum("k,kri,krq,kqj->ij", weights, mixed, inverse, mixed, optimize=True)
-    covariance += (weights * (mean - average).T) @ (mean - average)
-    within = weights[:, None] * variances * counts
-    add_blocks(covariance, np.einsum("kc,kr,kq->crq", within, maxima, maxima))
-    return Integral(log_value, average, covariance)
-
-
-def _leading_integral(field, problem, side) -> Integral:
-    return _laplace_integral(field, problem, side, determinants=False)
-
-
-INTEGRALS = {"quadrature": _quadrature_integral, "laplace": _laplace_integral, "leading": _leading_integral}
-
-
-def add_blocks(matrix, blocks):
-    """Add (C, m, m) blocks on the diagonal of a (Cm, Cm) matrix, in place."""
-    m = blocks.shape[1]
-    for c, block in enumerate(blocks):
-        matrix[c * m : (c + 1) * m, c * m : (c + 1) * m] += block
-
-
 # --- maxima of the readout posterior ------------------------------------------------------------
 
 
-def _ascend(points, field, problem, side, num_steps):
-    """Climb E from every row by a ← σ_a² Σ_c n_c t_c L'(a·t_c), which never decreases it."""
-    weights = problem.readout_variance * problem.counts[:, None] * field
-    for _ in range(num_steps):
-        points = _cumulants(problem, points @ field.T, side, 1)[1] @ weights
-    return points
+def find_maxima(field, problem, side=None, starts=None):
+    """All maxima of E found from many starts, highest first.
 
+    Starts, unless given: the readouts answering to every combination of inactive, half-active and active
+    classes. Ascent by the fixed-point map a ← σ_a² Σ_c n_c t_c L'(a·t_c), which never
+    decreases E, then by Newton steps in which the curvature is kept positive; stationary points that
+    are not maxima are dropped.
 
-def find_maxima(field, problem, side=None, more_starts=None) -> np.ndarray:
-    """All maxima of E found from many starts, shape (k, m), highest first.
-
-    Starts: the readouts answering to every combination of inactive, half-active and active
-    classes, and those given. Ascent by the fixed-point map, then by Newton steps in which the
-    curvature is kept positive; stationary points that are not maxima are dropped.
+    Returns:
+        The maxima, shape (k, m), and for every start the index of the maximum that it climbs to.
     """
     site, variance, counts = problem.site, problem.readout_variance, problem.counts
-    num_classes, m = field.shape
-    levels = (site.lower, site.threshold, site.upper) if num_classes <= 5 else (site.lower, site.upper)
-    patterns = np.array(list(itertools.product(levels, repeat=num_classes)))
-    starts = variance * (patterns * counts) @ field
-    if more_starts is not None:
-        starts = np.concatenate([starts, more_starts])
-    points = _ascend(starts, field, problem, side, 10)
-    points = points[np.unique(np.round(points / np.sqrt(variance), 3), axis=0, return_index=True)[1]]
+    patterns = starts is None
+    if patterns:
+        num_classes = len(counts)
+        levels = (site.lower, site.threshold, site.upper) if num_classes <= 5 else (site.lower, site.upper)
+        starts = variance * (np.array(list(itertools.product(levels, repeat=num_classes))) * counts) @ field
+    pull = variance * (counts[:, None] * field).T
+    climbed = starts
+    for _ in range(30):
+        fields = _fields(climbed, field)
+        climbed = (pull @ site.nearest_mean(fields if side is None else _kept(fields, side, site)).T).T
+    cubes = np.round(
+        climbed * (2 / np.sqrt(variance))
+    )  # one start from each will do; π makes a cube a number
+    numbers = cubes @ np.pi ** np.arange(field.shape[1])  # no two cubes have the same
+    points = climbed[np.unique(numbers, return_index=True)[1]]
     for _ in range(100):
-        _, means, curvatures = _cumulants(problem, points @ field.T, side, 2)
+        _, means, curvatures = _cumulants(problem, _fields(points, field), side, 2)
         gradient = (means * counts) @ field - points / variance
-        stiffness = np.eye(m) / variance - np.einsum("kc,cr,cq->krq", curvatures * counts, field, field)
-        values, vectors = np.linalg.eigh(stiffness)
-        if np.abs(gradient).max() * np.sqrt(variance) < 1e-9:
+        values, vectors = np.linalg.eigh(stiffness_at(curvatures, field, problem))
+        error, convex = np.abs(gradient).max(axis=1) * np.sqrt(variance), values[:, 0] > 0
+        if not np.any((error > 1e-9) & (convex | patterns)):  # cells far from all maxima have no weight
             break
         damped = np.maximum(np.abs(values), 0.01 / variance)
         step = np.einsum("kri,ki,kqi,kq->kr", vectors, 1 / damped, vectors, gradient)
         newton, safe = points + step, points + variance * gradient
-        better = _landscape(newton, field, problem, side) > _landscape(safe, field, problem, side)
-        close = np.abs(gradient).max(axis=1) * np.sqrt(variance) < 1e-4  # E is flat to rounding here
-        points = np.where((better | (close & (values[:, 0] > 0)))[:, None], newton, safe)
-    settled = np.abs(gradient).max(axis=1) * np.sqrt(variance) < 1e-6
-    points = points[settled & (values[:, 0] * variance > 1e-9)]
-    points = points[np.argsort(-_landscape(points, field, problem, side), kind="stable")]
+        height = log_density(np.concatenate([newton, safe]), field, problem, side)
+        better = height[: len(points)] > height[len(points) :]
+        close = (error < 1e-2) & convex  # E is flat to its errors here
+        points = np.where((better | close)[:, None], newton, safe)
+    points = points[(error < 1e-6) & (values[:, 0] * variance > 1e-9)]
+    points = points[np.argsort(-log_density(points, field, problem, side), kind="stable")]
     distinct: list[np.ndarray] = []
     for point in points:
         if all(np.linalg.norm(point - other) > 1e-4 * np.sqrt(variance) for other in distinct):
             distinct.append(point)
     if not distinct:
         raise FloatingPointError("no maximum of the readout posterior was found")
-    return np.array(distinct)
+    maxima = np.array(distinct)
+    distances = np.sum(maxima**2, axis=1)[:, None] - 2 * maxima @ climbed.T
+    return maxima, np.argmin(distances, axis=0)
 
 
 # --- what the solution looks like ---------------------------------------------------------------
@@ -401,65 +499,87 @@ class Peaks(NamedTuple):
     preactivation_sq: np.ndarray
 
 
-def _quadrature_peaks(field, problem, side) -> Peaks:
-    lattice, maxima, owner = assigned_lattice(field, problem, side, SPACING)
-    membership = lattice.weights[:, None] * (owner[:, None] == np.arange(len(maxima)))
-    mass = membership.sum(axis=0)
-    occupied = mass > 0
-    membership, mass, maxima = membership[:, occupied] / mass[occupied], mass[occupied], maxima[occupied]
-
-    def average(values):
-        return np.tensordot(membership, values, axes=(0, 0))
-
-    squares = problem.site.preactivation_variance(lattice.points @ field.T)
+def peaks(ensemble: Ensemble, method, field, problem, side) -> Peaks:
+    """What the neurons at every maximum have in common."""
+    points, means, variances = ensemble.points, ensemble.means, ensemble.variances
+    norm_sq = np.square(points).sum(axis=1)
+    products = (means.T[:, None, :] * means.T).reshape(-1, len(means)).T
+    squares = problem.site.preactivation_variance(_fields(points, field))
+    if method == "laplace":
+        inverse = np.linalg.inv(stiffness_at(variances, field, problem))
+        norm_sq += np.trace(inverse, axis1=1, axis2=2)
+        with np.errstate(divide="ignore"):
+            log_weight = ensemble.log_value + np.log(ensemble.weights)
+        maxima, average = points, np.eye(len(points))
+    else:
+        maxima, owner = assign(ensemble, field, problem, side)
+        membership = np.where(owner == np.arange(len(maxima))[:, None], ensemble.weights, 0.0)
+        mass = membership.sum(axis=1)
+        occupied = mass > 0
+        maxima, mass = maxima[occupied], mass[occupied]
+        log_weight, average = ensemble.log_value + np.log(mass), membership[occupied] / mass[:, None]
+    readout, activation, product, variance, preactivation_sq = (
+        average @ values for values in (points, means, products, variances, squares)
+    )
+    product = product.reshape(len(maxima), *[means.shape[1]] * 2)
     return Peaks(
-        lattice.log_value + np.log(mass),
-        maxima,
-        average(lattice.points),
-        average(lattice.means),
-        average(lattice.means[:, :, None] * lattice.means[:, None, :]),
-        average(lattice.variances),
-        average(np.sum(lattice.points**2, axis=1)),
-        average(squares),
+        log_weight, maxima, readout, activation, product, variance, average @ norm_sq, preactivation_sq
     )
 
 
-def _laplace_peaks(field, problem, side) -> Peaks:
-    maxima = find_maxima(field, problem, side)
-    log_g, means, variances = _cumulants(problem, maxima @ field.T, side, 2)
-    stiffness = np.eye(field.shape[1]) / problem.readout_variance - np.einsum(
-        "kc,cr,cq->krq", variances * problem.counts, field, field
-    )
-    energies = log_g @ problem.counts - 0.5 * np.sum(maxima**2, axis=1) / problem.readout_variance
-    energies -= 0.5 * np.linalg.slogdet(problem.readout_variance * stiffness)[1]
-    return Peaks(
-        energies,
-        maxima,
-        maxima,
-        means,
-        means[:, :, None] * means[:, None, :],
-        variances,
-        np.sum(maxima**2, axis=1) + np.trace(np.linalg.inv(stiffness), axis1=1, axis2=2),
-        problem.site.preactivation_variance(maxima @ field.T),
-    )
+def assign(ensemble: Ensemble, field, problem, side, spacing=FINE.spacing):
+    """The maxima, and for every lattice point the maximum that it climbs to by the fixed-point map."""
+    points, scale = ensemble.points, np.sqrt(problem.readout_variance)
+    # Neighboring points share their fate: climb from the cells of a lattice twice as coarse.
+    cell = 2 * spacing * scale
+    index, to_point = _cells(points, cell)
+    used = np.flatnonzero(np.bincount(index))
+    maxima, owner = find_maxima(field, problem, side, to_point(used))
+    lookup = np.zeros(used[-1] + 1, int)
+    lookup[used] = owner
+    return maxima, lookup[index]
 
 
-def assigned_lattice(field, problem, side, spacing):
-    """The lattice, the maxima, and for every lattice point the maximum it climbs to."""
-    lattice = lattice_rule(field, problem, side, spacing)
-    highest = np.argsort(-lattice.weights)[:: max(1, len(lattice.weights) // 200)]
-    maxima = find_maxima(field, problem, side, lattice.points[highest])
-    if len(maxima) == 1:
-        return lattice, maxima, np.zeros(len(lattice.points), int)
-    # Neighbouring points share their fate: climb from the cells of a lattice twice as coarse.
-    cell = 2 * spacing * np.sqrt(problem.readout_variance)
-    cells = np.floor(lattice.points / cell + 1e-6).astype(int)
-    index = np.ravel_multi_index((cells - cells.min(axis=0)).T, np.ptp(cells, axis=0) + 1)
-    _, first, of_point = np.unique(index, return_index=True, return_inverse=True)
-    cells = cells[first]
-    climbed = _ascend((cells + 0.5) * cell, field, problem, side, 30)
-    nearest = np.argmin(np.sum((climbed[:, None, :] - maxima) ** 2, axis=2), axis=1)
-    return lattice, maxima, nearest[of_point]
+def _cells(points, side):
+    """For points (n, m) the number of the cube that each is in, and from numbers back to cubes' centers."""
+    cells = np.floor(points.T / side + 1e-6).astype(int)
+    lowest, shape = cells.min(axis=1), np.ptp(cells, axis=1) + 1
+
+    def center(index):
+        return (np.stack(np.unravel_index(index, shape)) + (lowest[:, None] + 0.5)).T * side
+
+    return np.ravel_multi_index(tuple(cells - lowest[:, None]), shape), center
 
 
-PEAKS = {"quadrature": _quadrature_peaks, "laplace": _laplace_peaks}
+# --- readouts that stand for the neurons --------------------------------------------------------
+
+
+def neurons(field, problem, method, side=None, spacing=FINE.spacing):
+    """Weighted readouts of neurons, the maxima of E, and for every readout the maximum that it climbs to.
+
+    By quadrature the lattice; by Laplace's formula draws from the Gaussians around the maxima, weighted with
+    e^E over their density, so that averages are those at this P, with a relative error of about 1e-3.
+    """
+    if method == "quadrature":
+        points = support(field, problem, side, FINE._replace(spacing=spacing))
+        result = lattice_integral(points, field, problem, side, spacing).ensemble
+        return result, *assign(result, field, problem, side, spacing)
+    laplace = laplace_integral(field, problem, side).ensemble
+    likely = laplace.weights > 1e-6
+    centers, weights = laplace.points[likely], laplace.weights[likely]
+    stiffness = stiffness_at(laplace.variances[likely], field, problem) / WIDENED
+    draws = qmc.Sobol(field.shape[1], rng=0).random_base2(max(8, 15 - len(weights).bit_length()))
+    roots = np.linalg.inv(np.linalg.cholesky(stiffness))
+    points = np.concatenate([center + ndtri(draws) @ root for center, root in zip(centers, roots)])
+    points = np.asfortranarray(points)
+
+    def log_gaussian(center, inverse):
+        off = points - center
+        return 0.5 * np.linalg.slogdet(inverse)[1] - 0.5 * np.sum(off @ inverse * off, axis=1)
+
+    log_proposal = np.logaddexp.reduce([log_gaussian(c, s) for c, s in zip(centers, stiffness)])
+    log_g, means, variances = _cumulants(problem, _fields(points, field), side, 2)
+    log_ratio = _exponent(log_g, points, problem) - log_proposal  # as many draws from every Gaussian
+    importance = np.exp(log_ratio - log_ratio.max())
+    result = Ensemble(points, importance / importance.sum(), means, variances, laplace.log_value)
+    return result, *find_maxima(field, problem, side, points)

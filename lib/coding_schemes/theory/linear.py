@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import root
 
 from coding_schemes.tasks import Task
+from coding_schemes.theory._solvers import check_depth, check_positive, check_temperature, overlaps
 
 RESIDUAL_TOLERANCE = 1e-9  # relative to the size of H; the solve lands near 1e-13 where it converges
 
@@ -39,7 +40,11 @@ RESIDUAL_TOLERANCE = 1e-9  # relative to the size of H; the solve lands near 1e-
 class Solution:
     """Solution of the linear theory.
 
+    All neurons are of one kind: readouts scatter around 0 with covariance U, and so do preactivations.
+
     Attributes:
+        task: what was learned.
+        depth: L.
         readout_covariance: U, posterior covariance of one neuron's readouts, shape (m, m).
         kernels: K_0 … K_L on the training inputs, shape (L + 1, P, P).
         dual_field: t, shape (P, m); the mean predictor's training residual is T t.
@@ -63,6 +68,28 @@ class Solution:
     num_steps: int
     converged: bool
 
+    num_outliers = 0
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """1, for the one kind of neurons, shape (1,)."""
+        return np.ones(1)
+
+    @property
+    def readouts(self) -> np.ndarray:
+        """Their mean readout, 0, shape (1, m)."""
+        return np.zeros((1, self.task.num_targets))
+
+    @property
+    def activations(self) -> np.ndarray:
+        """Their mean activation per class, 0, shape (1, C)."""
+        return np.zeros((1, self.task.num_classes))
+
+    @property
+    def codes(self) -> np.ndarray:
+        """None: an analog scheme has no codes, shape (1, C)."""
+        return np.zeros((1, self.task.num_classes), dtype=bool)
+
     @property
     def feature_slopes(self) -> np.ndarray:
         """Slope of ⟨z^L | a⟩ = (K_{L−1} t) a, shape (P, m); Y U⁻¹ for T → 0 and large P."""
@@ -83,12 +110,15 @@ class Solution:
         Returns:
             Outputs, shape (P*, m).
         """
-        return self._cross_kernel(inputs) @ self.dual_field @ self._output_gram
+        return overlaps(self.task, inputs) @ self.dual_field @ self._output_gram
 
-    def kernel(self, inputs: np.ndarray, layer: int | None = None) -> np.ndarray:
-        """Posterior-averaged kernel K_ℓ on new inputs, (P*, P*); the feature layer's unless given."""
-        factor = self.learned_factors[self.depth if layer is None else layer]
-        coded = self._cross_kernel(inputs) @ self.dual_field
+    def kernel(self, inputs: np.ndarray | None = None, layer: int | None = None) -> np.ndarray:
+        """K_ℓ, the feature layer's unless given: (P, P) of the training inputs, or (P*, P*) of new ones."""
+        layer = self.depth if layer is None else layer
+        if inputs is None:
+            return self.kernels[layer]
+        factor = self.learned_factors[layer]
+        coded = overlaps(self.task, inputs) @ self.dual_field
         return inputs.T @ inputs / self.task.input_dim + coded @ factor @ coded.T
 
     def predictor_variance(self, inputs: np.ndarray, width: int) -> np.ndarray:
@@ -105,17 +135,10 @@ class Solution:
         """
         gram = self._output_gram
         eigenvalues, basis = np.linalg.eigh(self.task.input_kernel)
-        overlaps_sq = np.square(self._cross_kernel(inputs) @ basis)
+        overlaps_sq = np.square(overlaps(self.task, inputs) @ basis)
         explained = gram @ _ridge_inverses(eigenvalues, gram, self.temperature) @ gram
         prior = np.square(inputs).sum(0)[:, None] / self.task.input_dim * np.diag(gram)
         return (prior - overlaps_sq @ np.einsum("imm->im", explained)) / width
-
-    def _cross_kernel(self, inputs: np.ndarray) -> np.ndarray:
-        if inputs.ndim != 2 or inputs.shape[0] != self.task.input_dim:
-            raise ValueError(
-                f"inputs: got shape {inputs.shape}, needs ({self.task.input_dim}, number of inputs)"
-            )
-        return inputs.T @ self.task.inputs / self.task.input_dim
 
 
 def solve(
@@ -151,15 +174,10 @@ def solve(
 
     Source: paper A, "Analog coding scheme".
     """
-    if int(depth) != depth or depth < 1:
-        raise ValueError(f"depth: got {depth}, needs a whole number of at least 1")
-    if not (np.isfinite(temperature) and temperature >= 0):
-        raise ValueError(f"temperature: got {temperature}, needs a finite T ≥ 0")
-    readout_variance = (
-        task.num_inputs ** (-1 / depth) if readout_variance is None else float(readout_variance)
-    )
-    if not readout_variance > 0:
-        raise ValueError(f"readout_variance: got {readout_variance}, needs σ_a² > 0")
+    check_depth(depth)
+    check_temperature(temperature)
+    check_positive(readout_variance=readout_variance)
+    readout_variance = task.num_inputs ** (-1 / depth) if readout_variance is None else readout_variance
     if width is not None and (width < 1 or temperature == 0):
         raise ValueError(f"width: got {width} at T = {temperature}; needs N ≥ 1 and a temperature above 0")
 

@@ -21,6 +21,9 @@ Nothing is assumed of the outliers: constraints enter as the search over all dir
 violated, and a solution counts as converged only once no direction violates one and no readout has
 a larger E than the bulk. As the dual is convex, such a solution is the global optimum.
 
+Kinds of neurons: the outliers, of which there is one each, and the bulk's populations. In the units of each,
+f = Σ_γ P_γ φ_γ a_γ with P = 1 for an outlier.
+
 `solve` takes the limit N, P → ∞; `finite_size` adds the corrections of relative order 1/N and 1/P.
 max(0, z)² scales otherwise: see `coding_schemes.theory.relu_squared`.
 
@@ -35,10 +38,20 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import least_squares, minimize, nnls
+from scipy.optimize import minimize, nnls
 from scipy.special import log_ndtr
 
+from coding_schemes.networks import Nonlinearity, canonical
 from coding_schemes.tasks import Task
+from coding_schemes.theory._kinds import OrthogonalKinds
+from coding_schemes.theory._solvers import (
+    check_orthogonal,
+    check_temperature,
+    jacobian,
+    pack,
+    solve_equations,
+    unpack,
+)
 
 # z grid on which softplus is averaged. The integrand is analytic for |Im z| < π, so that the trapezoid
 # rule is exact to rounding; beyond s = _LARGE_FIELD, log g(s) = s²/2 is, as log(1 + eᶻ) = z at z ≈ s.
@@ -62,18 +75,71 @@ class Cumulants(NamedTuple):
     preactivation_variance: np.ndarray
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, eq=False)
+class _Kinds(OrthogonalKinds):
+    """What both solutions hold; the outliers come first among the kinds, the largest |ā| first."""
+
+    task: Task
+    nonlinearity: str
+    probabilities: np.ndarray
+    readouts: np.ndarray
+    activations: np.ndarray
+    codes: np.ndarray
+    num_outliers: int
+    dual_field: np.ndarray
+    residual: float
+    num_steps: int
+    converged: bool
+
+    @property
+    def outlier_readouts(self) -> np.ndarray:
+        """ā, shape (n, m), in units of √N."""
+        return self.readouts[: self.num_outliers]
+
+    @property
+    def bulk_readouts(self) -> np.ndarray:
+        """Readouts of the bulk's populations, shape (k, m)."""
+        return self.readouts[self.num_outliers :]
+
+    @property
+    def bulk_probabilities(self) -> np.ndarray:
+        """Their fractions of the bulk, shape (k,)."""
+        fractions = self.probabilities[self.num_outliers :]
+        return fractions / fractions.sum()
+
+    @property
+    def bulk_readout(self) -> np.ndarray:
+        """Readout a0 of the bulk (of its largest population), shape (m,)."""
+        return self.bulk_readouts[np.argmax(self.bulk_probabilities)]
+
+    @property
+    def bulk_activations(self) -> np.ndarray:
+        """⟨φ⟩ per class of the same neurons, shape (C,)."""
+        return self.activations[self.num_outliers + np.argmax(self.bulk_probabilities)]
+
+    @property
+    def class_weights(self) -> np.ndarray:
+        """w_c = n_c/P, shape (C,)."""
+        return self.task.class_counts / self.task.num_inputs
+
+
+@dataclass(frozen=True, eq=False)
+class Solution(_Kinds):
     """Saddle point of the single-neuron posterior at N, P → ∞.
 
     Attributes:
-        outlier_readouts: ā, (n, m), in units of √N; the largest |ā| first.
-        outlier_preactivations: z̄ per class, (n, C), in units of √N; 0 where the outlier is silent.
-        bulk_readout: a0 of the bulk (of its largest population), (m,).
-        bulk_activations: ⟨φ⟩ per class given `bulk_readout`, (C,).
-        bulk_readouts: readouts of all bulk populations, (k, m). One, but for special tasks.
-        bulk_probabilities: their fractions of the bulk, (k,).
+        task: what was learned.
+        nonlinearity: "relu" or "softplus".
+        probabilities: 1 for an outlier, then the fractions of the bulk's populations, shape (n + k,).
+        readouts: ā of the outliers in units of √N, then the bulk's, shape (n + k, m).
+        activations: z̄ per class of the outliers in units of √N, 0 where they are silent, then ⟨φ⟩ of the
+            bulk's populations (one, but for special tasks), shape (n + k, C).
+        codes: the classes an outlier answers to; none in the bulk, shape (n + k, C).
+        num_outliers: n.
         dual_field: t, (C, m). T t is the training residual of every class.
+        residual: largest absolute error of the saddle-point equations.
+        num_steps: iterations of the searches for active constraints and evaluations of the equations.
+        converged: whether residual and constraint violation are below the tolerance.
         outlier_entropy_costs: E(a0) + log 2 Σ_{silent c} w_c, (n,): what turning one bulk neuron into
             a second outlier parallel to this one costs, in nats per input. It is of order P where
             energies are of order N P: parallel outliers split at no leading-order cost, and this
@@ -82,83 +148,64 @@ class Solution:
             0: the outliers are unique. Above: they can be rotated into each other, and the ones
             returned are the fewest, with the fewest silent classes.
         energy: U/(N P) at the saddle: Σ_c w_c t_c·y_c − E(a0) − (T/2) Σ_c w_c |t_c|².
-        residual: largest absolute error of the saddle-point equations.
         constraint_violation: max_â h(â) − 1 and max_a E(a) − E(a0), whichever is larger.
-        num_steps: Newton steps plus the iterations of the search for active constraints.
-        converged: whether both are below `tolerance`.
-        class_weights: w_c = n_c/P, (C,).
-        class_targets: y, (C, m).
-        num_inputs: P.
         temperature: T.
-        nonlinearity: "relu" or "softplus".
     """
 
-    outlier_readouts: np.ndarray
-    outlier_preactivations: np.ndarray
-    bulk_readout: np.ndarray
-    bulk_activations: np.ndarray
-    bulk_readouts: np.ndarray
-    bulk_probabilities: np.ndarray
-    dual_field: np.ndarray
     outlier_entropy_costs: np.ndarray
     num_free_directions: int
     energy: float
-    residual: float
     constraint_violation: float
-    num_steps: int
-    converged: bool
-    class_weights: np.ndarray
-    class_targets: np.ndarray
-    num_inputs: int
     temperature: float
-    nonlinearity: str
+
+    @property
+    def outlier_preactivations(self) -> np.ndarray:
+        """z̄ per class, shape (n, C), in units of √N."""
+        return self.activations[: self.num_outliers]
+
+    @property
+    def class_targets(self) -> np.ndarray:
+        """y, shape (C, m)."""
+        return self.task.class_targets
 
 
-@dataclass(frozen=True)
-class FiniteSize:
+@dataclass(frozen=True, eq=False)
+class FiniteSize(_Kinds):
     """Saddle point with its corrections of relative order 1/N and 1/P.
 
     Attributes:
-        outlier_readouts: mean ā, (n, m), in units of √N, in the order of the Solution.
-        outlier_preactivations: mean preactivation per class, (n, C), in units of √N. Unlike the leading
-            order's it is negative, O(1/√N), on the classes where the outlier is silent.
-        outlier_preactivation_variances: variance over the inputs of a class, (n, C), of z itself.
-        bulk_readout: mean a0 of the bulk (of its largest population), (m,).
-        bulk_readout_covariance: covariance of a over bulk neurons, (m, m), of order 1/P.
-        bulk_activations: ⟨φ⟩ per class, averaged over bulk neurons, (C,).
-        bulk_readouts: a0 of all bulk populations, (k, m).
-        bulk_probabilities: their fractions at this P, (k,).
+        task: what was learned.
+        nonlinearity: "relu" or "softplus".
+        probabilities: 1 for an outlier, then the fractions of all neurons in the bulk's populations,
+            (1 − n/N) p_k, shape (n + k,).
+        readouts: mean readouts of the outliers, in units of √N, and of the bulk's populations at their
+            maximum of E, shape (n + k, m).
+        activations: mean activation per class of each, shape (n + k, C).
+        codes: as the Solution's.
+        num_outliers: n.
         dual_field: mean t, (C, m); T t is the mean training residual.
         residual: largest error of the stationarity equations.
         num_steps: iterations.
         converged: whether the residual is below the tolerance.
+        outlier_preactivations: mean preactivation per class, (n, C), in units of √N. Unlike the leading
+            order's it is negative, O(1/√N), on the classes where the outlier is silent.
+        outlier_preactivation_variances: variance over the inputs of a class, (n, C), of z itself.
+        bulk_readout_covariance: covariance of a over the neurons of the largest population, (m, m), of
+            order 1/P.
         num_neurons: N.
-        class_weights: w_c = n_c/P, (C,).
-        nonlinearity: "relu" or "softplus".
     """
 
-    outlier_readouts: np.ndarray
     outlier_preactivations: np.ndarray
     outlier_preactivation_variances: np.ndarray
-    bulk_readout: np.ndarray
     bulk_readout_covariance: np.ndarray
-    bulk_activations: np.ndarray
-    bulk_readouts: np.ndarray
-    bulk_probabilities: np.ndarray
-    dual_field: np.ndarray
-    residual: float
-    num_steps: int
-    converged: bool
     num_neurons: int
-    class_weights: np.ndarray
-    nonlinearity: str
 
 
 def solve(
     task: Task,
     temperature: float = 0.0,
     *,
-    nonlinearity: str = "relu",
+    nonlinearity: str | Nonlinearity = "relu",
     tolerance: float = 1e-9,
     max_rounds: int = 60,
 ) -> Solution:
@@ -170,8 +217,8 @@ def solve(
     Args:
         task: a task with orthogonal inputs; any number of classes, ratios and targets.
         temperature: T in paper A's scaling (the posterior's energy is N/(2T) times the squared error).
-        nonlinearity: "relu", or "softplus". Softplus outliers obey the same constraint, since
-            log(1 + eᶻ) − z vanishes at z = O(√N); only its bulk averages differ.
+        nonlinearity: "relu" or "softplus", by name or as a function. Softplus outliers obey the same
+            constraint, since log(1 + eᶻ) − z vanishes at z = O(√N); only its bulk averages differ.
         tolerance: largest error allowed in the equations, and in the constraints. Near a point
             where an outlier appears the problem is soft, and 1e-9 there still means 1e-6 in ā.
         max_rounds: exchanges before giving up.
@@ -185,55 +232,36 @@ def solve(
 
     Source: paper A, supplement C (T → 0); the finite-T dual is worked out in the header.
     """
-    cumulants = _cumulants_of(nonlinearity)
-    weights, targets = check_task(task, temperature)
-    search = _Search(weights, targets, temperature, cumulants)
-    state, num_steps, round_tolerance = None, 0, 1e-2
+    check_temperature(temperature)
+    nonlinearity = _checked(nonlinearity)
+    weights, targets = check_orthogonal(task)
+    problem = _Problem(weights, targets, float(temperature), _CUMULANTS[nonlinearity])
+    search, tried, num_steps, round_tolerance = _Search(problem), [], 0, 1e-2
     for _ in range(max_rounds):
         num_steps += search.exchange()
         if search.violation > round_tolerance:
             continue
-        candidate, newton_steps = _newton(
-            search.candidate(), weights, targets, temperature, cumulants, tolerance
-        )
-        num_steps += newton_steps
-        error = _residual(candidate, weights, targets, temperature, cumulants)
-        violation = _violation(candidate, weights, cumulants)
-        if state is None or max(error, violation) < max(state[1:]):
-            state = (candidate, error, violation)
-        if max(error, violation) <= tolerance and _admissible(candidate):
+        candidate, evaluations = _polish(problem, search.candidate())
+        num_steps += evaluations
+        tried.append((candidate, problem.residual(candidate), problem.violation(candidate)))
+        if max(tried[-1][1:]) <= tolerance and _admissible(candidate):
             break
         round_tolerance = max(1e-6, min(round_tolerance, search.violation) / 4)
-    if state is None:
+    if not tried:
         candidate = search.candidate()
-        state = (
-            candidate,
-            _residual(candidate, weights, targets, temperature, cumulants),
-            _violation(candidate, weights, cumulants),
-        )
-    point, error, violation = state
-    converged = max(error, violation) <= tolerance and _admissible(point)
+        tried.append((candidate, problem.residual(candidate), problem.violation(candidate)))
+    best, error, violation = min(tried, key=lambda one: max(one[1:]))
+    converged = max(error, violation) <= tolerance and _admissible(best)
     if converged:
-        point = _fewest_outliers(point, weights, targets, temperature, cumulants)
-        error = _residual(point, weights, targets, temperature, cumulants)
+        best = _fewest_outliers(problem, best)
+        error = problem.residual(best)
     else:
         warnings.warn(
             f"theory.relu.solve did not converge: equations {error:.1e}, constraints {violation:.1e}, "
             f"tolerance {tolerance:.1e}",
             stacklevel=2,
         )
-    return _as_solution(
-        point,
-        weights,
-        targets,
-        task.num_inputs,
-        temperature,
-        nonlinearity,
-        error,
-        violation,
-        num_steps,
-        converged,
-    )
+    return _as_solution(problem, best, task, nonlinearity, error, violation, num_steps, converged)
 
 
 def finite_size(
@@ -274,12 +302,12 @@ def finite_size(
     num_outliers = len(solution.outlier_readouts)
     if num_neurons <= num_outliers:
         raise ValueError(f"num_neurons: got {num_neurons}, needs more than the {num_outliers} outliers")
-    cumulants = _cumulants_of(solution.nonlinearity)
-    weights = solution.class_weights
+    cumulants = _CUMULANTS[solution.nonlinearity]
     point = _Point(
         solution.dual_field, solution.bulk_readouts, solution.bulk_probabilities, solution.outlier_readouts
     )
-    slope = _jacobian(point, weights, solution.temperature, cumulants)  # of the leading order: a chord method
+    problem = _Problem(solution.class_weights, solution.class_targets, solution.temperature, cumulants)
+    slope = problem.slope(point)  # of the leading order: a chord method
     best, error, num_steps = point, np.inf, 0
     while num_steps < max_steps and error > tolerance:
         try:
@@ -288,8 +316,8 @@ def finite_size(
             break
         if np.abs(residual).max() < error:
             best, error = point, float(np.abs(residual).max())
-        x = np.concatenate([part.ravel() for part in point])
-        point = _unpack(x - np.linalg.lstsq(slope, residual, rcond=1e-10)[0], point)
+        step = np.linalg.lstsq(slope, residual, rcond=1e-10)[0]
+        point = unpack(pack(point) - step, point)
         point = point._replace(probabilities=np.maximum(point.probabilities, 1e-12))
         num_steps += 1
     _, activations, covariance, noise = _finite_equations(best, solution, num_neurons)
@@ -299,23 +327,22 @@ def finite_size(
     converged = error <= tolerance
     if not converged:
         warnings.warn(f"theory.relu.finite_size did not converge: residual {error:.1e}", stacklevel=2)
-    largest = int(np.argmax(p))
     return FiniteSize(
-        outlier_readouts=outliers,
-        outlier_preactivations=one.preactivation_mean / np.sqrt(num_neurons),
-        outlier_preactivation_variances=one.preactivation_variance - one.variance**2 * held,
-        bulk_readout=bulk[largest],
-        bulk_readout_covariance=covariance[largest],
-        bulk_activations=activations[largest],
-        bulk_readouts=bulk,
-        bulk_probabilities=p,
+        task=solution.task,
+        nonlinearity=solution.nonlinearity,
+        probabilities=np.append(np.ones(num_outliers), (1 - num_outliers / num_neurons) * p),
+        readouts=np.vstack([outliers, bulk]),
+        activations=np.vstack([one.mean / np.sqrt(num_neurons), activations]),
+        codes=solution.codes,
+        num_outliers=num_outliers,
         dual_field=t,
         residual=error,
         num_steps=num_steps,
         converged=converged,
+        outlier_preactivations=one.preactivation_mean / np.sqrt(num_neurons),
+        outlier_preactivation_variances=one.preactivation_variance - one.variance**2 * held,
+        bulk_readout_covariance=covariance[np.argmax(p)],
         num_neurons=num_neurons,
-        class_weights=weights,
-        nonlinearity=solution.nonlinearity,
     )
 
 
@@ -343,8 +370,8 @@ def bulk_density(
         raise ValueError(f"label: got {label}, needs 0 … {num_classes - 1}")
     z = np.asarray(preactivations, dtype=float)
     field = float(solution.bulk_readouts[population] @ solution.dual_field[label])
-    log_g = _cumulants_of(solution.nonlinearity)(np.array(field)).log_normaliser
-    return np.exp(-(z**2) / 2 + field * _activation(solution.nonlinearity)(z) - log_g) / np.sqrt(2 * np.pi)
+    log_g = _CUMULANTS[solution.nonlinearity](np.array(field)).log_normaliser
+    return np.exp(-(z**2) / 2 + field * solution.phi(z) - log_g) / np.sqrt(2 * np.pi)
 
 
 def draw_network(
@@ -386,18 +413,6 @@ def draw_network(
     return z, a
 
 
-def check_task(task: Task, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-    """Class weights (C,) and targets (C, m) of a toy task, after the checks all toy theories share."""
-    if not np.isfinite(temperature) or temperature < 0:
-        raise ValueError(f"temperature: got {temperature}, needs a finite T ≥ 0")
-    if not task.is_orthogonal:
-        raise ValueError(
-            f"task: the inputs of {task.name!r} are not orthogonal (XᵀX/N0 ≠ 1); "
-            "this theory needs a toy task, theory.mean_field takes general inputs"
-        )
-    return task.class_counts / task.num_inputs, np.asarray(task.class_targets, dtype=float)
-
-
 # --- one neuron ---------------------------------------------------------------------------------
 
 
@@ -432,32 +447,101 @@ def _softplus_cumulants(s: np.ndarray) -> Cumulants:
     return Cumulants(*(np.where(far, np.asarray(b), g) for b, g in zip(beyond, grid, strict=True)))
 
 
-def _cumulants_of(nonlinearity: str) -> Callable[..., Cumulants]:
-    table = {"relu": _relu_cumulants, "softplus": _softplus_cumulants}
-    if nonlinearity == "relu_squared":
+_CUMULANTS: dict[str, Callable[[np.ndarray], Cumulants]] = {
+    "relu": _relu_cumulants,
+    "softplus": _softplus_cumulants,
+}
+
+
+def _checked(nonlinearity: str | Nonlinearity) -> str:
+    known = canonical(nonlinearity)
+    if known == "relu_squared":
         raise ValueError(
             "nonlinearity: max(0, z)² has no finite saddle at a, z = O(√N), as ⟨exp(s φ)⟩ diverges for "
             "s ≥ 1/2; theory.relu_squared solves it at its own scale, N^(1/3)"
         )
-    if nonlinearity not in table:
+    if not isinstance(known, str) or known not in _CUMULANTS:
         raise ValueError(
-            f"nonlinearity: got {nonlinearity!r}, this theory is for {' and '.join(map(repr, table))}"
+            f"nonlinearity: got {nonlinearity!r}, this theory is for {' and '.join(map(repr, _CUMULANTS))}"
         )
-    return table[nonlinearity]
+    return known
 
 
-def _activation(nonlinearity: str) -> Callable[[np.ndarray], np.ndarray]:
-    return {"relu": lambda z: np.maximum(z, 0.0), "softplus": lambda z: np.logaddexp(0.0, z)}[nonlinearity]
+# --- the saddle-point equations -----------------------------------------------------------------
 
 
-def _free_energy(a, t, weights, cumulants):
-    """E(a), shape (...,), of readouts (..., m)."""
-    return -np.sum(a**2, -1) / 2 + cumulants(a @ t.T).log_normaliser @ weights
+class _Point(NamedTuple):
+    """Unknowns of the saddle: fields (C, m), bulk readouts (k, m) and probabilities (k,), outliers (n, m).
+
+    Any number of points may be held side by side along leading axes.
+    """
+
+    t: np.ndarray
+    bulk: np.ndarray
+    probabilities: np.ndarray
+    outliers: np.ndarray
 
 
-def _load(directions, t, weights):
-    """h(â), shape (...,), of unit directions (..., m)."""
-    return np.maximum(directions @ t.T, 0) ** 2 @ weights
+class _Problem(NamedTuple):
+    """One task's dual: class weights w (C,), targets y (C, m), T, and the nonlinearity's cumulants."""
+
+    weights: np.ndarray
+    targets: np.ndarray
+    temperature: float
+    cumulants: Callable[[np.ndarray], Cumulants]
+
+    def free_energy(self, a, t):
+        """E(a), shape (…,), of readouts (…, m)."""
+        return -np.sum(a**2, -1) / 2 + self.cumulants(a @ t.T).log_normaliser @ self.weights
+
+    def load(self, directions, t):
+        """h(â), shape (…,), of unit directions (…, m)."""
+        return np.maximum(directions @ t.T, 0) ** 2 @ self.weights
+
+    def equations(self, point: _Point) -> np.ndarray:
+        """Residuals: fields (times w_c), bulk readouts, equal E of bulk populations, Σ p = 1, outliers."""
+        (t, bulk, p, outliers), w = point, self.weights
+        transposed = np.swapaxes(t, -1, -2)
+        field, z = self.cumulants(bulk @ transposed), np.maximum(outliers @ transposed, 0)
+        output = np.swapaxes(p[..., None] * field.mean, -1, -2) @ bulk + np.swapaxes(z, -1, -2) @ outliers
+        free_energy = -np.sum(bulk**2, -1) / 2 + field.log_normaliser @ w
+        parts = [
+            w[:, None] * (output + self.temperature * t - self.targets),
+            (w * field.mean) @ t - bulk,
+            free_energy[..., 1:] - free_energy[..., :1],
+            p.sum(-1, keepdims=True) - 1,
+            (w * z) @ t - outliers,
+        ]
+        return np.concatenate([part.reshape(*p.shape[:-1], -1) for part in parts], axis=-1)
+
+    def slope(self, point: _Point) -> np.ndarray:
+        """Jacobian of the equations."""
+        return jacobian(lambda x: self.equations(unpack(x, point)), pack(point))
+
+    def residual(self, point: _Point) -> float:
+        """Largest error of the equations, the fields' in units of the targets."""
+        errors = self.equations(point)
+        errors[: self.targets.size] /= np.repeat(self.weights, self.targets.shape[1])
+        return float(np.abs(errors).max())
+
+    def violation(self, point: _Point) -> float:
+        """By how much a direction violates h ≤ 1, or a readout has a larger E than the bulk."""
+        sphere = _sphere(self.targets.shape[1])
+        load = _heaviest_directions(self, point.t, np.vstack([sphere, point.outliers]))[1][0]
+        if not load <= 1 + 1e-6:
+            return float(np.nan_to_num(load - 1, nan=np.inf))  # E is unbounded
+        starts = np.vstack([radius * sphere for radius in (0.5, 2.0, 5.0)] + [point.bulk])
+        highest = _highest_readouts(self, point.t, starts)[1][0]
+        return float(max(load - 1, highest - self.free_energy(point.bulk, point.t).min(), 0.0))
+
+
+def _polish(problem: _Problem, point: _Point) -> tuple[_Point, int]:
+    """All equations at once, also where the outliers form a family."""
+    return solve_equations(lambda x: problem.equations(unpack(x, point)), point)
+
+
+def _admissible(point: _Point) -> bool:
+    return bool(np.all(point.probabilities >= 0))
 
 
 # --- global searches ----------------------------------------------------------------------------
@@ -481,9 +565,9 @@ def _sphere(num_outputs):
     return _distinct(_unit(np.vstack([np.eye(num_outputs), -np.eye(num_outputs), starts])), 1e-3)
 
 
-def _heaviest_directions(t, weights, starts, num_iterations=200):
+def _heaviest_directions(problem, t, starts, num_iterations=200):
     """Local maxima of h: â ← Σ_c w_c t_c [â·t_c]₊, normalised, never lowers the convex h."""
-    num_classes = len(weights)
+    weights, num_classes = problem.weights, len(t)
     if num_classes <= _MAX_ENUMERATED_CLASSES:
         sets = np.array(list(product([0.0, 1.0], repeat=num_classes)))[1:]
         moments = np.einsum("sc,c,cr,cq->srq", sets, weights, t, t)
@@ -493,143 +577,18 @@ def _heaviest_directions(t, weights, starts, num_iterations=200):
     for _ in range(num_iterations):
         pull = (weights * np.maximum(a @ t.T, 0)) @ t
         a = np.where(np.linalg.norm(pull, axis=1, keepdims=True) > 1e-12, _unit(pull), a)
-    load = _load(a, t, weights)
+    load = problem.load(a, t)
     return a[np.argsort(-load, kind="stable")], np.sort(load)[::-1]
 
 
-def _highest_readouts(t, weights, cumulants, starts, num_iterations=60):
+def _highest_readouts(problem, t, starts, num_iterations=60):
     """Readouts of large E: a ← Σ_c w_c t_c ⟨φ⟩_c never lowers E."""
     a = np.vstack([starts, 2 * t, np.zeros((1, t.shape[1]))])
     for _ in range(num_iterations):
-        a = (weights * cumulants(a @ t.T).mean) @ t
-    free_energy = _free_energy(a, t, weights, cumulants)
+        a = (problem.weights * problem.cumulants(a @ t.T).mean) @ t
+    free_energy = problem.free_energy(a, t)
     order = np.argsort(-free_energy, kind="stable")
     return a[order], free_energy[order]
-
-
-# --- the saddle-point equations -----------------------------------------------------------------
-
-
-class _Point(NamedTuple):
-    """Unknowns of the saddle: fields (C, m), bulk readouts (k, m) and probabilities (k,), outliers (n, m)."""
-
-    t: np.ndarray
-    bulk: np.ndarray
-    probabilities: np.ndarray
-    outliers: np.ndarray
-
-
-def _equations(point, weights, targets, temperature, cumulants):
-    """Residuals: fields (times w_c), bulk readouts, equal E of bulk populations, Σ p = 1, outliers."""
-    t, bulk, p, outliers = point
-    field = cumulants(bulk @ t.T)
-    z = np.maximum(outliers @ t.T, 0)
-    output = (p[:, None] * field.mean).T @ bulk + z.T @ outliers
-    free_energy = -np.sum(bulk**2, 1) / 2 + field.log_normaliser @ weights
-    parts = [
-        weights[:, None] * (output + temperature * t - targets),
-        (weights * field.mean) @ t - bulk,
-        free_energy[1:] - free_energy[:1],
-        np.array([p.sum() - 1]),
-        (weights * z) @ t - outliers,
-    ]
-    return np.concatenate([part.ravel() for part in parts])
-
-
-def _jacobian(point, weights, temperature, cumulants):
-    t, bulk, p, outliers = point
-    (num_classes, m), k, n = t.shape, len(bulk), len(outliers)
-    field = cumulants(bulk @ t.T)
-    z, active = np.maximum(outliers @ t.T, 0), (outliers @ t.T > 0).astype(float)
-    w, eye = weights, np.eye(m)
-    d_t = np.zeros((num_classes, m, num_classes, m))
-    d_t[np.arange(num_classes), :, np.arange(num_classes), :] = w[:, None, None] * (
-        temperature * eye
-        + np.einsum("k,kc,kr,kq->crq", p, field.variance, bulk, bulk)
-        + np.einsum("ic,ir,iq->crq", active, outliers, outliers)
-    )
-
-    def mixed(mean, slope, readouts):  # ∂(w_c μ_c a)/∂a, (C, m, n, m)
-        return np.einsum("c,kc,rq->crkq", w, mean, eye) + np.einsum("c,kc,kr,cq->crkq", w, slope, readouts, t)
-
-    def own(slope):  # ∂(Σ_c w_c μ_c t_c − a)/∂a, (n, m, n, m)
-        block = np.einsum("c,kc,cr,cq->krq", w, slope, t, t) - eye
-        return np.einsum("kl,krq->krlq", np.eye(len(slope)), block).reshape(len(slope) * m, len(slope) * m)
-
-    t_bulk, t_outliers = mixed(field.mean, field.variance, bulk), mixed(z, active, outliers)
-    d_p = np.einsum("c,kc,kr->crk", w, field.mean, bulk).reshape(-1, k)
-    bulk_t = t_bulk.reshape(num_classes * m, -1).T
-    gap_t = np.einsum("c,kc,kr->kcr", w, field.mean, bulk).reshape(k, -1)
-    slope = (w * field.mean) @ t - bulk
-    gap_bulk = np.einsum("kl,kr->klr", np.eye(k), slope).reshape(k, -1)
-
-    def zeros(rows, columns):
-        return np.zeros((rows, columns))
-
-    return np.block(
-        [
-            [
-                d_t.reshape(num_classes * m, -1),
-                (p[:, None] * t_bulk).reshape(num_classes * m, -1),
-                d_p,
-                t_outliers.reshape(num_classes * m, n * m),
-            ],
-            [bulk_t, own(field.variance), zeros(k * m, k), zeros(k * m, n * m)],
-            [gap_t[1:] - gap_t[:1], gap_bulk[1:] - gap_bulk[:1], zeros(k - 1, k), zeros(k - 1, n * m)],
-            [zeros(1, num_classes * m), zeros(1, k * m), np.ones((1, k)), zeros(1, n * m)],
-            [t_outliers.reshape(num_classes * m, n * m).T, zeros(n * m, k * m), zeros(n * m, k), own(active)],
-        ]
-    )
-
-
-def _unpack(x, like):
-    sizes = np.cumsum([part.size for part in like])[:-1]
-    return _Point(*(part.reshape(ref.shape) for part, ref in zip(np.split(x, sizes), like, strict=True)))
-
-
-def _newton(point, weights, targets, temperature, cumulants, tolerance, max_steps=40):
-    """Newton with least-squares steps, which also converge where the outliers form a family."""
-    error = np.abs(_equations(point, weights, targets, temperature, cumulants)).max()
-    for step in range(max_steps):
-        if error <= tolerance * 1e-3:
-            return point, step
-        residual = _equations(point, weights, targets, temperature, cumulants)
-        direction = np.linalg.lstsq(
-            _jacobian(point, weights, temperature, cumulants), -residual, rcond=1e-10
-        )[0]
-        x = np.concatenate([part.ravel() for part in point])
-        length = 1.0
-        while length > 1e-3:
-            trial = _unpack(x + length * direction, point)
-            trial_error = np.abs(_equations(trial, weights, targets, temperature, cumulants)).max()
-            if trial_error < error:
-                break
-            length /= 2
-        else:
-            return point, step
-        point, error = trial, trial_error
-    return point, max_steps
-
-
-def _residual(point, weights, targets, temperature, cumulants):
-    """Largest error of the equations, the fields' in units of the targets."""
-    errors = _equations(point, weights, targets, temperature, cumulants)
-    errors[: targets.size] /= np.repeat(weights, targets.shape[1])
-    return float(np.abs(errors).max())
-
-
-def _violation(point, weights, cumulants):
-    sphere = _sphere(point.t.shape[1])
-    load = _heaviest_directions(point.t, weights, np.vstack([sphere, point.outliers]))[1][0]
-    if not load <= 1 + 1e-6:
-        return float(np.nan_to_num(load - 1, nan=np.inf))  # E is unbounded
-    starts = np.vstack([radius * sphere for radius in (0.5, 2.0, 5.0)] + [point.bulk])
-    highest = _highest_readouts(point.t, weights, cumulants, starts)[1][0]
-    return float(max(load - 1, highest - _free_energy(point.bulk, point.t, weights, cumulants).min(), 0.0))
-
-
-def _admissible(point):
-    return bool(np.all(point.probabilities >= 0))
 
 
 # --- active constraints by exchange -------------------------------------------------------------
@@ -638,136 +597,85 @@ def _admissible(point):
 class _Search:
     """The dual on a finite set of directions and bulk readouts, enlarged round by round.
 
-    Each round follows the logarithmic barrier's path to a small barrier weight. t = 0 is strictly
-    feasible, and h is homogeneous, so that shrinking t restores feasibility after every exchange.
+    Each round is one call of SciPy's SLSQP. t = 0 is strictly feasible, and h is homogeneous, so that
+    shrinking t restores feasibility after every exchange.
     """
 
-    def __init__(self, weights, targets, temperature, cumulants):
-        self.weights, self.targets, self.temperature, self.cumulants = (
-            weights,
-            targets,
-            temperature,
-            cumulants,
-        )
-        self.sphere = _sphere(targets.shape[1])
-        self.directions = self.sphere
-        self.readouts = np.zeros((1, targets.shape[1]))
-        self.maxima = np.zeros((0, targets.shape[1]))
-        self.t = np.zeros_like(targets)
-        self.violation = np.inf
-        self.start_weight, self.end_weight = 1.0, 1e-4
+    def __init__(self, problem: _Problem):
+        self.problem, num_outputs = problem, problem.targets.shape[1]
+        self.sphere = self.directions = _sphere(num_outputs)
+        self.readouts = np.zeros((1, num_outputs))
+        self.maxima = np.zeros((0, num_outputs))
+        self.t, self.violation = np.zeros_like(problem.targets), np.inf
 
     def exchange(self) -> int:
         """Minimise the dual under the present constraints, then add those its optimum violates."""
-        w = self.weights
-        heaviest = max(_load(self.directions, self.t, w).max(), (w * np.sum(self.t**2, 1)).max())
-        t = self.t * min(1.0, 0.99 / np.sqrt(max(heaviest, 1e-300)))
-        level = _free_energy(self.readouts, t, w, self.cumulants).max() + 0.1 * self.start_weight
-        x, num_steps, barrier = np.append(t, level), 0, self.start_weight
-        while barrier >= 0.99 * self.end_weight:
-            x, steps = self._centre(x, barrier)
-            num_steps += steps
-            barrier /= 10
-        t = x[:-1].reshape(t.shape)
-        found, load = _heaviest_directions(t, w, self.directions)
+        problem = self.problem
+        t, num_steps = self._optimum()
+        found, load = _heaviest_directions(problem, t, self.directions)
         self.t = t / np.sqrt(max(load[0], 1.0))  # feasible, so that E is bounded
         near = np.vstack([radius * self.sphere for radius in (0.5, 2.0, 5.0)] + [self.readouts])
-        readouts, free_energy = _highest_readouts(self.t, w, self.cumulants, near)
-        level = _free_energy(self.readouts, self.t, w, self.cumulants).max()
-        self.violation = float(max(load[0] - 1, free_energy[0] - level, 10 * self.end_weight))
-        self.maxima = _distinct(found[load > 0.99 - 1000 * self.end_weight], 1e-3)
-        new = _distinct(found[load > 1 - self.end_weight], 1e-5)
-        self.directions = np.vstack([self.directions, new[: 4 * len(w)]])
-        new = _distinct(readouts[free_energy > level - self.end_weight], 1e-5)
-        self.readouts = np.vstack([self.readouts, new[: 2 * len(w)]])
-        if self.violation < 100 * self.end_weight:  # these constraints are settled: look closer
-            self.end_weight = max(self.end_weight / 10, 1e-7)
-        self.start_weight = 100 * self.end_weight
+        readouts, free_energy = _highest_readouts(problem, self.t, near)
+        level = problem.free_energy(self.readouts, self.t).max()
+        self.violation = float(max(load[0] - 1, free_energy[0] - level, 0.0))
+        self.maxima = _distinct(found[load > 0.9], 1e-3)
+        new = _distinct(found[load > 1], 1e-5)
+        self.directions = np.vstack([self.directions, new[: 4 * len(t)]])
+        new = _distinct(readouts[free_energy > level], 1e-5)
+        self.readouts = np.vstack([self.readouts, new[: 2 * len(t)]])
         return num_steps
 
-    def _slacks(self, x):
-        """1 − h for every direction and every class alone, v − E for every readout."""
-        t = x[:-1].reshape(self.targets.shape)
-        bound = x[-1] - _free_energy(self.readouts, t, self.weights, self.cumulants)
-        alone = 1 - self.weights * np.sum(t**2, 1)
-        return np.concatenate([1 - _load(self.directions, t, self.weights), alone, bound])
+    def _optimum(self) -> tuple[np.ndarray, int]:
+        """The dual's minimum over t and the level v: h ≤ 1 for the directions, w|t|² ≤ 1, E ≤ v."""
+        problem, w, shape = self.problem, self.problem.weights[:, None], self.t.shape
 
-    def _barrier(self, x, barrier):
-        """D/P plus the barrier; infinite outside the constraints."""
-        slack = self._slacks(x)
-        if np.any(slack <= 0):
-            return np.inf
-        t, w = x[:-1].reshape(self.targets.shape), self.weights[:, None]
-        return (
-            x[-1] + np.sum(w * t * (self.temperature * t / 2 - self.targets)) - barrier * np.log(slack).sum()
-        )
+        def dual(x):
+            t = x[:-1].reshape(shape)
+            force = problem.temperature * t - problem.targets
+            return x[-1] + np.sum(w * t * (force - problem.targets)) / 2, np.append(w * force, 1.0)
 
-    def _centre(self, x, barrier, max_steps=50):
-        """Newton's method on D/P − barrier · Σ log(slack)."""
-        w, (num_classes, m) = self.weights, self.targets.shape
-        classes, eye = np.arange(num_classes), np.eye(m)
-        value = self._barrier(x, barrier)
-        for step in range(max_steps):
-            t = x[:-1].reshape(num_classes, m)
-            z = np.maximum(self.directions @ t.T, 0)
-            field = self.cumulants(self.readouts @ t.T)
-            force = barrier / self._slacks(x)
-            of_load, of_class, of_bound = np.split(force, [len(z), len(z) + num_classes])
-            slope = np.zeros((len(force), num_classes, m))  # of −slack
-            slope[: len(z)] = 2 * np.einsum("c,kc,kr->kcr", w, z, self.directions)
-            slope[len(z) + classes, classes] = 2 * w[:, None] * t
-            slope[len(z) + num_classes :] = np.einsum("c,kc,kr->kcr", w, field.mean, self.readouts)
-            slope = np.column_stack(
-                [
-                    slope.reshape(len(force), -1),
-                    np.repeat([0.0, -1.0], np.array([len(z) + num_classes, len(of_bound)])),
-                ]
-            )
-            gradient = np.append(w[:, None] * (self.temperature * t - self.targets), 1.0) + force @ slope
-            curvature = slope.T @ ((force**2 / barrier)[:, None] * slope)
-            own = w[:, None, None] * (
-                (self.temperature + 2 * of_class)[:, None, None] * eye
-                + 2
-                * np.einsum(
-                    "k,kc,kr,kq->crq", of_load, z > 0, self.directions, self.directions, optimize=True
-                )
-                + np.einsum(
-                    "k,kc,kr,kq->crq", of_bound, field.variance, self.readouts, self.readouts, optimize=True
-                )
-            )
-            blocks = curvature[:-1, :-1].reshape(num_classes, m, num_classes, m)
-            blocks[classes, :, classes, :] += own
-            direction = np.linalg.lstsq(curvature, -gradient, rcond=1e-14)[0]
-            decrement = -gradient @ direction
-            if decrement < 1e-3 * barrier:
-                return x, step
-            length = 1.0
-            while length > 1e-12:
-                trial = self._barrier(x + length * direction, barrier)
-                if trial < value - 0.1 * length * decrement:
-                    break
-                length /= 2
-            else:
-                return x, step
-            x, value = x + length * direction, trial
-        return x, max_steps
+        def slack(x):
+            t = x[:-1].reshape(shape)
+            bound = x[-1] - problem.free_energy(self.readouts, t)
+            return np.concatenate([1 - problem.load(self.directions, t), 1 - (w * t**2).sum(1), bound])
+
+        def slack_slope(x):
+            t = x[:-1].reshape(shape)
+            z, mean = np.maximum(self.directions @ t.T, 0), problem.cumulants(self.readouts @ t.T).mean
+            rows = [
+                -2 * np.einsum("c,kc,kr->kcr", problem.weights, z, self.directions),
+                -2 * np.einsum("c,cd,cr->cdr", problem.weights, np.eye(len(t)), t),
+                -np.einsum("c,kc,kr->kcr", problem.weights, mean, self.readouts),
+            ]
+            of_level = np.repeat([0.0, 1.0], [len(z) + len(t), len(mean)])
+            return np.column_stack([np.concatenate(rows).reshape(len(of_level), -1), of_level])
+
+        heaviest = max(problem.load(self.directions, self.t).max(), (w * self.t**2).sum(1).max())
+        t = self.t * min(1.0, 0.99 / np.sqrt(max(heaviest, 1e-300)))
+        start = np.append(t, problem.free_energy(self.readouts, t).max())
+        constraints = {"type": "ineq", "fun": slack, "jac": slack_slope}
+        options = {"ftol": 1e-14, "maxiter": 200}
+        fit = minimize(dual, start, jac=True, method="SLSQP", constraints=constraints, options=options)
+        return fit.x[:-1].reshape(shape), fit.nit
 
     def candidate(self) -> _Point:
         """Multipliers by non-negative least squares on the near-active constraints: outliers and bulk."""
-        w, t = self.weights, self.t
+        problem, w, t = self.problem, self.problem.weights, self.t
         bulk = np.array([self._climb(a) for a in self._bulk_starts()])
-        bulk = _distinct(bulk[np.argsort(-_free_energy(bulk, t, w, self.cumulants), kind="stable")], 1e-2)
+        bulk = _distinct(bulk[np.argsort(-problem.free_energy(bulk, t), kind="stable")], 1e-2)
         near = self.maxima
         root = np.sqrt(w)
         columns = [
-            np.einsum("c,kc,kr->kcr", root, self.cumulants(bulk @ t.T).mean, bulk).reshape(len(bulk), t.size),
+            np.einsum("c,kc,kr->kcr", root, problem.cumulants(bulk @ t.T).mean, bulk).reshape(
+                len(bulk), t.size
+            ),
             np.einsum("c,kc,kr->kcr", root, np.maximum(near @ t.T, 0), near).reshape(len(near), t.size),
         ]
         stress = 100.0  # holds Σ p = 1 against the fit
         matrix = np.column_stack(
             [np.vstack(columns), np.append(np.full(len(bulk), stress), np.zeros(len(near)))]
         ).T
-        wanted = root[:, None] * (self.targets - self.temperature * t)
+        wanted = root[:, None] * (problem.targets - problem.temperature * t)
         multipliers = nnls(matrix, np.append(wanted, stress))[0]
         p, strength = multipliers[: len(bulk)], multipliers[len(bulk) :]
         kept = p > _ZERO if np.any(p > _ZERO) else np.arange(len(p)) == 0
@@ -776,17 +684,16 @@ class _Search:
         return _Point(t, bulk[kept], p[kept] / p[kept].sum() if p[kept].sum() else np.ones(1), outliers)
 
     def _bulk_starts(self):
-        level = _free_energy(self.readouts, self.t, self.weights, self.cumulants)
-        near = self.readouts[level > level.max() - 1e-2]
-        order = np.argsort(-_free_energy(near, self.t, self.weights, self.cumulants), kind="stable")
-        return _distinct(near[order], 0.05)[:12]
+        level = self.problem.free_energy(self.readouts, self.t)
+        order = np.argsort(-level, kind="stable")
+        return _distinct(self.readouts[order[level[order] > level.max() - 1e-2]], 0.05)[:12]
 
     def _climb(self, a):
         """The local maximum of E uphill of a."""
 
         def negative(x):
-            field = self.cumulants(x @ self.t.T)
-            return x @ x / 2 - field.log_normaliser @ self.weights, x - (self.weights * field.mean) @ self.t
+            field, w = self.problem.cumulants(x @ self.t.T), self.problem.weights
+            return x @ x / 2 - field.log_normaliser @ w, x - (w * field.mean) @ self.t
 
         return minimize(negative, a, jac=True, method="BFGS", options={"gtol": 1e-9}).x
 
@@ -794,52 +701,45 @@ class _Search:
 # --- which outliers, where several sets solve the task ------------------------------------------
 
 
-def _free_directions(point, weights, temperature, cumulants):
+def _free_directions(problem: _Problem, point: _Point) -> int:
     """Dimension of the family of solutions through this one."""
-    values = np.linalg.svd(_jacobian(point, weights, temperature, cumulants), compute_uv=False)
+    values = np.linalg.svd(problem.slope(point), compute_uv=False)
     return int(np.sum(values < 1e-7 * values[0]))
 
 
-def _fewest_outliers(point, weights, targets, temperature, cumulants, num_starts=24):
+def _fewest_outliers(problem: _Problem, point: _Point, num_starts: int = 24) -> _Point:
     """Of all outliers with this output at the optimal t: fewest, least silent, farthest from silence."""
-    if not len(point.outliers) or not _free_directions(point, weights, temperature, cumulants):
+    if not len(point.outliers) or not _free_directions(problem, point):
         return point
     rotated = _rotated_inwards(point.outliers, point.t)
     if rotated is not None:
-        return _newton(point._replace(outliers=rotated), weights, targets, temperature, cumulants, 1e-9)[0]
-    t, root = point.t, np.sqrt(weights)[:, None]
+        return _polish(problem, point._replace(outliers=rotated))[0]
+    t, weights = point.t, problem.weights
     num_given, m = point.outliers.shape
     output = np.maximum(point.outliers @ t.T, 0).T @ point.outliers
 
     def errors(x):
-        a = x.reshape(-1, m)
+        a = x.reshape(*x.shape[:-1], -1, m)
         z = np.maximum(a @ t.T, 0)
-        return np.concatenate([(root * (z.T @ a - output)).ravel(), ((weights * z) @ t - a).ravel()])
-
-    def gradients(x):
-        a = x.reshape(-1, m)
-        z, active, eye = np.maximum(a @ t.T, 0), (a @ t.T > 0).astype(float), np.eye(m)
-        of_output = np.einsum("ic,rq->criq", z, eye) + np.einsum("ic,ir,cq->criq", active, a, t)
-        own = np.einsum("c,ic,cr,cq->irq", weights, active, t, t) - eye
-        own = np.einsum("ij,irq->irjq", np.eye(len(a)), own)
-        return np.vstack([(root[..., None, None] * of_output).reshape(-1, x.size), own.reshape(x.size, -1)])
+        missed = np.sqrt(weights)[:, None] * (np.swapaxes(z, -1, -2) @ a - output)
+        return np.concatenate(
+            [part.reshape(*x.shape[:-1], -1) for part in (missed, (weights * z) @ t - a)], -1
+        )
 
     rng = np.random.default_rng(0)
     for num_outliers in range(np.linalg.matrix_rank(output, tol=1e-6), num_given):
         best, best_rank = None, (np.inf, 0.0)
         for _ in range(num_starts):
             mixing = np.abs(rng.standard_normal((num_outliers, num_given))) / np.sqrt(num_outliers)
-            fit = least_squares(
-                errors, (mixing @ point.outliers).ravel(), jac=gradients, method="lm", xtol=1e-15
-            )
-            a = fit.x.reshape(-1, m)
+            start = (mixing @ point.outliers).ravel()
+            a = solve_equations(errors, (start,))[0][0].reshape(-1, m)
             z = np.maximum(a @ t.T, 0)
             answers = z > _SILENT
             rank = (float((~answers @ weights).sum().round(9)), -z[answers].min(initial=np.inf))
-            if np.abs(fit.fun).max() < 1e-9 and rank < best_rank:
+            if np.abs(errors(a.ravel())).max() < 1e-9 and rank < best_rank:
                 best, best_rank = point._replace(outliers=a), rank
         if best is not None:
-            return _newton(best, weights, targets, temperature, cumulants, 1e-9)[0]
+            return _polish(problem, best)[0]
     return point
 
 
@@ -881,36 +781,30 @@ def _rotated_inwards(outliers, t, num_rotations=1000):
     return np.vstack(rotated)
 
 
-def _as_solution(
-    point, weights, targets, num_inputs, temperature, nonlinearity, error, violation, steps, converged
-):
-    cumulants = _cumulants_of(nonlinearity)
+def _as_solution(problem, point, task, nonlinearity, error, violation, steps, converged) -> Solution:
     point = point._replace(outliers=point.outliers[np.sum(point.outliers**2, 1) > _ZERO])
     order = np.argsort(-np.sum(point.outliers**2, 1).round(9), kind="stable")
     outliers, by_size = point.outliers[order], np.argsort(-point.probabilities, kind="stable")
-    bulk, t = point.bulk[by_size], point.t
-    fields = outliers @ t.T
-    level = float(_free_energy(bulk, t, weights, cumulants)[0])
+    bulk, t, w = point.bulk[by_size], point.t, problem.weights
+    answers = outliers @ t.T > _SILENT
+    level = float(problem.free_energy(bulk, t)[0])
     return Solution(
-        outlier_readouts=outliers,
-        outlier_preactivations=np.maximum(fields, 0) * (fields > _SILENT),
-        bulk_readout=bulk[0],
-        bulk_activations=cumulants(bulk @ t.T).mean[0],
-        bulk_readouts=bulk,
-        bulk_probabilities=point.probabilities[by_size],
+        task=task,
+        nonlinearity=nonlinearity,
+        probabilities=np.append(np.ones(len(outliers)), point.probabilities[by_size]),
+        readouts=np.vstack([outliers, bulk]),
+        activations=np.vstack([np.where(answers, outliers @ t.T, 0.0), problem.cumulants(bulk @ t.T).mean]),
+        codes=np.vstack([answers, np.zeros((len(bulk), len(w)), dtype=bool)]),
+        num_outliers=len(outliers),
         dual_field=t,
-        outlier_entropy_costs=level + np.log(2) * ((fields <= _SILENT) @ weights),
-        num_free_directions=_free_directions(point, weights, temperature, cumulants),
-        energy=float(np.sum(weights[:, None] * t * (targets - temperature * t / 2)) - level),
         residual=error,
-        constraint_violation=violation,
         num_steps=steps,
         converged=converged,
-        class_weights=weights,
-        class_targets=targets,
-        num_inputs=num_inputs,
-        temperature=float(temperature),
-        nonlinearity=nonlinearity,
+        outlier_entropy_costs=level + np.log(2) * (~answers @ w),
+        num_free_directions=_free_directions(problem, point),
+        energy=float(np.sum(w[:, None] * t * (problem.targets - problem.temperature * t / 2)) - level),
+        constraint_violation=violation,
+        temperature=problem.temperature,
     )
 
 
@@ -918,14 +812,14 @@ def _as_solution(
 
 
 def _finite_equations(point, solution, num_neurons):
-    """Stationarity of S in `finite_size`: residuals in the order of `_equations`, and bulk averages.
+    """Stationarity of S in `finite_size`: residuals in the order of `_Problem.equations`, and bulk averages.
 
     Returns:
         Residuals, ⟨φ⟩ of every bulk population (k, C), its covariance of a (k, m, m), H_c (C, m, m).
     """
     t, bulk, p, outliers = point
-    w, cumulants = solution.class_weights, _cumulants_of(solution.nonlinearity)
-    num_inputs, eye = solution.num_inputs, np.eye(t.shape[1])
+    w, cumulants = solution.class_weights, _CUMULANTS[solution.nonlinearity]
+    num_inputs, eye = solution.task.num_inputs, np.eye(t.shape[1])
     share, root = 1 - len(outliers) / num_neurons, np.sqrt(num_neurons)
     temperature = max(solution.temperature, _FLOOR_TEMPERATURE)
 

@@ -27,22 +27,36 @@ Source: paper A states the sparse scheme for max(0, z)² from sampling only (sup
 
 import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from coding_schemes.tasks import Task
-from coding_schemes.theory.relu import check_task
+from coding_schemes.theory._kinds import OrthogonalKinds
+from coding_schemes.theory._solvers import (
+    check_orthogonal,
+    check_temperature,
+    pack,
+    solve_equations,
+    unpack,
+)
 
 _ZERO = 1e-4  # z̄ and ā below this, relative to the largest, belong to silent classes and unused outliers
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, eq=False)
+class Solution(OrthogonalKinds):
     """Outliers of a network with max(0, z)², and the weak field they leave.
 
     Attributes:
-        outlier_readouts: ā, (n, m), in units of N^(1/3); the most expensive outlier first.
+        task: what was learned.
+        nonlinearity: "relu_squared".
+        probabilities: 1 for every outlier, shape (n,). The bulk answers with the prior's activations.
+        readouts: ā, (n, m), in units of N^(1/3); the most expensive outlier first.
+        activations: z̄² per class, (n, C), in units of N^(2/3).
+        codes: the classes an outlier answers to, shape (n, C).
+        num_outliers: n.
         outlier_preactivations: z̄ per class, (n, C), in units of N^(1/3).
         dual_field: τ, (C, m); the training residual is T N^(−1/3) τ.
         bulk_readout: a0 in units of N^(−1/3), ½ Σ_c w_c τ_c, (m,).
@@ -53,7 +67,13 @@ class Solution:
         converged: whether the residual is below the tolerance and no silent class wants to respond.
     """
 
-    outlier_readouts: np.ndarray
+    task: Task
+    nonlinearity: str
+    probabilities: np.ndarray
+    readouts: np.ndarray
+    activations: np.ndarray
+    codes: np.ndarray
+    num_outliers: int
     outlier_preactivations: np.ndarray
     dual_field: np.ndarray
     bulk_readout: np.ndarray
@@ -62,6 +82,17 @@ class Solution:
     residual: float
     num_steps: int
     converged: bool
+
+    @property
+    def outlier_readouts(self) -> np.ndarray:
+        """The readouts: all kinds are outliers."""
+        return self.readouts
+
+    def _outlier_preactivations(self) -> np.ndarray:
+        return self.outlier_preactivations
+
+    def _of_outliers(self, z: np.ndarray) -> np.ndarray:
+        return np.maximum(z, 0.0) ** 2
 
 
 def solve(
@@ -91,7 +122,8 @@ def solve(
 
     Source: derived in the module's header.
     """
-    weights, targets = check_task(task, temperature)
+    check_temperature(temperature)
+    weights, targets = check_orthogonal(task)
     if num_neurons is not None and num_neurons < 1:
         raise ValueError(f"num_neurons: got {num_neurons}, needs at least 1, or None for N → ∞")
     if num_starts < 1:
@@ -99,150 +131,123 @@ def solve(
     small = 0.0 if num_neurons is None else num_neurons ** (-1 / 3)
     # the output that a field τ costs, besides the outliers': softness[c, d] τ_d
     softness = small * (temperature * np.eye(len(weights)) + 0.25 * weights)
+    problem = _Problem(weights, targets, softness)
     rng = np.random.default_rng(seed)
-    minima, num_steps = [], 0
-    for _ in range(num_starts):
-        point, steps = _search(weights, targets, softness, rng)
-        num_steps += steps
-        if point is not None:
-            minima.append((*point, *_errors(point, weights, targets, softness)))
+    searches = [_search(problem, rng) for _ in range(num_starts)]
+    minima = [(point, *_errors(problem, point), problem.energy(point)) for point, _ in searches if point]
     if not minima:
         raise RuntimeError(f"theory.relu_squared: none of {num_starts} searches satisfied the targets")
-    good = [x for x in minima if x[3] <= tolerance and x[4]] or minima
-    outliers, z, field, residual, stable = min(
-        good, key=lambda x: _energy(x[0], x[1], x[2], weights, softness)
-    )
-    energies = np.array(sorted(_energy(x[0], x[1], x[2], weights, softness) for x in good))
+    good = [one for one in minima if one[1] <= tolerance and one[2]] or minima
+    point, residual, stable, energy = min(good, key=lambda one: one[3])
+    energies = np.sort([one[3] for one in good])
     converged = residual <= tolerance and stable
     if not converged:
         warnings.warn(f"theory.relu_squared.solve did not converge: residual {residual:.1e}", stacklevel=2)
-    order = np.argsort(-np.sum(outliers**2, 1).round(9), kind="stable")
+    order = np.argsort(-np.sum(point.a**2, 1).round(9), kind="stable")
+    z = point.z[order]
     return Solution(
-        outlier_readouts=outliers[order],
-        outlier_preactivations=z[order],
-        dual_field=field,
-        bulk_readout=weights @ field / 2,
-        energy=float(energies[0]),
+        task=task,
+        nonlinearity="relu_squared",
+        probabilities=np.ones(len(order)),
+        readouts=point.a[order],
+        activations=z**2,
+        codes=z > 0,
+        num_outliers=len(order),
+        outlier_preactivations=z,
+        dual_field=point.field,
+        bulk_readout=weights @ point.field / 2,
+        energy=energy,
         local_energies=energies[np.append(True, np.diff(energies) > 1e-6)],
         residual=residual,
-        num_steps=num_steps,
+        num_steps=sum(steps for _, steps in searches),
         converged=bool(converged),
     )
 
 
-def _energy(outliers, z, field, weights, softness):
-    """Outliers' energy plus what the field's output costs, ½ Σ_c w_c τ_c·(softness τ)_c."""
-    return float(
-        (np.sum(outliers**2) + np.sum(weights * z**2) + np.sum(weights @ (field * (softness @ field)))) / 2
-    )
+class _Point(NamedTuple):
+    """Outliers ā (n, m) and z̄ (n, C), and τ (C, m); any number of points along leading axes."""
+
+    a: np.ndarray
+    z: np.ndarray
+    field: np.ndarray
 
 
-def _errors(point, weights, targets, softness):
+class _Problem(NamedTuple):
+    weights: np.ndarray
+    targets: np.ndarray
+    softness: np.ndarray
+
+    def energy(self, point: _Point) -> float:
+        """Outliers' energy plus what the field's output costs, ½ Σ_c w_c τ_c·(softness τ)_c."""
+        a, z, field = point
+        cost = np.sum(a**2) + np.sum(self.weights * z**2)
+        return float(cost + np.sum(self.weights @ (field * (self.softness @ field)))) / 2
+
+    def slope(self, point: _Point) -> np.ndarray:
+        """Gradient of the energy."""
+        a, z, field = point
+        return pack((a, self.weights * z, self.weights[:, None] * (self.softness @ field)))
+
+    def missed(self, point: _Point) -> np.ndarray:
+        """Error of the outputs, shape (…, C, m)."""
+        return np.swapaxes(point.z**2, -1, -2) @ point.a + self.softness @ point.field - self.targets
+
+
+def _errors(problem: _Problem, point: _Point) -> tuple[float, bool]:
     """Largest error of the equations, and whether every silent class prefers to stay silent."""
-    outliers, z, field = point
-    drive = 2 * outliers @ field.T
-    parts = (
-        (z**2).T @ outliers + softness @ field - targets,
-        (weights * z**2) @ field - outliers,
-        z * (drive - 1),
-    )
+    a, z, field = point
+    drive = 2 * a @ field.T
+    parts = problem.missed(point), (problem.weights * z**2) @ field - a, z * (drive - 1)
     return float(max(np.abs(part).max() for part in parts)), bool(np.all(drive[z == 0] <= 1 + 1e-6))
 
 
-def _search(weights, targets, softness, rng, max_steps=500):
-    """One local minimum: SLSQP in (ā, z̄, τ), then Newton on the responding entries."""
-    num_classes, m = targets.shape
+def _search(problem: _Problem, rng, max_steps: int = 500) -> tuple[_Point | None, int]:
+    """One local minimum: SLSQP in (ā, z̄, τ), then all equations at once on the responding entries."""
+    num_classes, m = problem.targets.shape
     n = num_classes + 1
-    sizes = np.cumsum([n * m, n * num_classes])
-    with_field = bool(np.any(softness))
+    start = _Point(
+        rng.standard_normal((n, m)),
+        np.abs(rng.standard_normal((n, num_classes))),
+        np.zeros((num_classes, m)),
+    )
 
-    def split(x):
-        a, z, field = np.split(x, sizes)
-        return (
-            a.reshape(n, m),
-            z.reshape(n, -1),
-            field.reshape(-1, m) if with_field else np.zeros_like(targets),
-        )
+    def missed(x):
+        return problem.missed(unpack(x, start)).ravel()
 
-    def objective(x):
-        a, z, field = split(x)
-        slope = [a.ravel(), (weights * z).ravel()]
-        if with_field:
-            slope.append((weights[:, None] * (softness @ field)).ravel())
-        return _energy(a, z, field, weights, softness), np.concatenate(slope)
+    def missed_slope(x):  # by hand: by differences a solve takes 1.7 times as long
+        a, z, _ = unpack(x, start)
+        by_a = np.einsum("ic,rq->criq", z**2, np.eye(m)).reshape(num_classes * m, -1)
+        by_z = np.einsum("ic,ir,cd->crid", 2 * z, a, np.eye(num_classes)).reshape(num_classes * m, -1)
+        return np.hstack([by_a, by_z, np.kron(problem.softness, np.eye(m))])
 
-    def constraint(x):
-        a, z, field = split(x)
-        return ((z**2).T @ a + softness @ field - targets).ravel()
-
-    def constraint_slope(x):
-        a, z, _ = split(x)
-        by_a = np.einsum("ic,rq->criq", z**2, np.eye(m)).reshape(targets.size, -1)
-        by_z = np.einsum("ic,ir,cd->crid", 2 * z, a, np.eye(num_classes)).reshape(targets.size, -1)
-        return np.hstack([by_a, by_z] + ([np.kron(softness, np.eye(m))] if with_field else []))
-
-    start = [rng.standard_normal(n * m), np.abs(rng.standard_normal(n * num_classes))]
-    start += [np.zeros(targets.size)] if with_field else []
     result = minimize(
-        objective,
-        np.concatenate(start),
-        jac=True,
+        lambda x: problem.energy(unpack(x, start)),
+        pack(start),
+        jac=lambda x: problem.slope(unpack(x, start)),
         method="SLSQP",
-        constraints={"type": "eq", "fun": constraint, "jac": constraint_slope},
+        constraints={"type": "eq", "fun": missed, "jac": missed_slope},
         options={"maxiter": max_steps, "ftol": 1e-12},
     )
-    if not np.all(np.isfinite(result.x)) or np.abs(constraint(result.x)).max() > 1e-3:
+    if not np.all(np.isfinite(result.x)) or np.abs(missed(result.x)).max() > 1e-3:
         return None, result.nit
-    a, z, _ = split(result.x)
-    slope = constraint_slope(result.x)
-    multipliers = np.linalg.lstsq(slope.T, objective(result.x)[1], rcond=None)[0]
-    field = multipliers.reshape(-1, m) / weights[:, None]
-    z = np.abs(z)
+    found = unpack(result.x, start)
+    multipliers = np.linalg.lstsq(missed_slope(result.x).T, problem.slope(found), rcond=None)[0]
+    z = np.abs(found.z)
     responds = z > _ZERO * z.max()
-    used = responds.any(1) & (np.linalg.norm(a, axis=1) > _ZERO)
-    return _polish(a[used], np.where(responds, z, 0.0)[used], field, weights, targets, softness), result.nit
+    used = responds.any(1) & (np.linalg.norm(found.a, axis=1) > _ZERO)
+    field = multipliers.reshape(-1, m) / problem.weights[:, None]
+    return _polish(problem, _Point(found.a[used], (z * responds)[used], field)), result.nit
 
 
-def _polish(a, z, field, weights, targets, softness, num_steps=20):
-    """Newton on ā, the responding z̄ and τ, with least-squares steps."""
-    (n, m), responds, num_classes = a.shape, z > 0, len(weights)
-    eye = np.eye(m)
-    for _ in range(num_steps):
-        errors = np.concatenate(
-            [
-                ((z**2).T @ a + softness @ field - targets).ravel(),
-                ((weights * z**2) @ field - a).ravel(),
-                (2 * a @ field.T - 1)[responds],
-            ]
-        )
-        i, c = np.nonzero(responds)
-        k = np.arange(len(i))
-        of_targets = np.zeros((num_classes, m, len(i)))
-        of_targets[c, :, k] = 2 * z[i, c, None] * a[i]
-        of_readouts = np.zeros((n, m, len(i)))
-        of_readouts[i, :, k] = (2 * weights[c] * z[i, c])[:, None] * field[c]
-        gap_a, gap_field = np.zeros((len(i), n, m)), np.zeros((len(i), num_classes, m))
-        gap_a[k, i], gap_field[k, c] = 2 * field[c], 2 * a[i]
-        jacobian = np.block(
-            [
-                [
-                    np.einsum("ic,rq->criq", z**2, eye).reshape(num_classes * m, -1),
-                    of_targets.reshape(num_classes * m, -1),
-                    np.kron(softness, eye),
-                ],
-                [
-                    -np.eye(n * m),
-                    of_readouts.reshape(n * m, -1),
-                    np.einsum("c,ic,rq->ircq", weights, z**2, eye).reshape(n * m, -1),
-                ],
-                [gap_a.reshape(len(i), -1), np.zeros((len(i), len(i))), gap_field.reshape(len(i), -1)],
-            ]
-        )
-        step = np.linalg.lstsq(jacobian, -errors, rcond=1e-11)[0]
-        of_a, of_z, of_field = np.split(step, [n * m, n * m + len(i)])
-        a, field = a + of_a.reshape(n, m), field + of_field.reshape(num_classes, m)
-        z = z.copy()
-        z[responds] += of_z
-        if np.abs(step).max() < 1e-13 or not np.all(np.isfinite(step)):
-            break
-    return a, z, field
+def _polish(problem: _Problem, point: _Point) -> _Point:
+    """The stationarity equations by Levenberg and Marquardt; silent entries of z̄ stay 0."""
+    responds = point.z > 0
+
+    def equations(x):
+        a, z, field = now = unpack(x, point)
+        drive = 2 * a @ np.swapaxes(field, -1, -2)
+        parts = problem.missed(now), (problem.weights * z**2) @ field - a, np.where(responds, drive - 1, z)
+        return np.concatenate([part.reshape(*x.shape[:-1], -1) for part in parts], axis=-1)
+
+    a, z, field = solve_equations(equations, point)[0]
+    return _Point(a, np.where(responds, z, 0.0), field)

@@ -37,7 +37,6 @@ Source: paper A, "Redundant coding scheme" and supplement B.1. The convex dual, 
 temperature, finite P and restricted schemes, is this book's formulation.
 """
 
-import itertools
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -46,21 +45,21 @@ from typing import NamedTuple
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
 from scipy.interpolate import CubicSpline
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
+from scipy.stats import norm
 
 from coding_schemes.tasks import Task
 from coding_schemes.theory._convex_dual import (
-    CUTOFF,
-    PEAKS,
-    SPACING,
+    FINE,
+    Dual,
     Peaks,
     Problem,
-    assigned_lattice,
-    dual,
-    lattice_rule,
-    lattice_statistics,
+    covariance,
     make_problem,
+    neurons,
     newton,
+    peaks,
+    statistics,
 )
 from coding_schemes.theory._single_site import NODES, Nonlinearity
 
@@ -134,6 +133,11 @@ class Solution:
         """Σ_γ P_γ |a_γ − ā|², variance of the readouts between codes; 0 without a redundant scheme."""
         centred = self.readouts - self.probabilities @ self.readouts
         return float(self.probabilities @ np.sum(centred**2, axis=1))
+
+    def kernel(self, labels: np.ndarray) -> np.ndarray:
+        """K_μν = ⟨φ(z_μ) φ(z_ν)⟩ of the hidden layer, (P, P), for inputs of the given classes, (P,)."""
+        labels = np.asarray(labels)
+        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
 
     def num_peaks(self, min_probability: float = 0.01) -> int:
         """How many maxima of the readout posterior hold at least this fraction of the neurons."""
@@ -234,11 +238,22 @@ def scan(
 
 def _solve(problem, method, restriction, occupancies, start) -> Solution:
     sides = [None] if restriction is None else [np.where(code, 1, -1) for code in restriction]
-    num_steps = 0
-    converged = False
+
+    def descend(problem, field, *stages):
+        """Newton's method, (rough, tolerance) after (rough, tolerance)."""
+        total = 0
+        for rough, tolerance in stages:
+            dual = Dual(problem, method, sides, occupancies, rough)
+            field, residual, num_steps, integrals = newton(dual, field, tolerance)
+            total += num_steps
+        return field, residual, total, integrals
+
+    fine, near = (False, TOLERANCE), (True, 3e-6)
+    last = (near, fine) if method == "quadrature" else (fine,)  # without determinants it is not near
+    residual, num_steps = np.inf, 0
     if start is not None:
-        field, residual, num_steps, converged = newton(problem, method, sides, occupancies, start, TOLERANCE)
-    if not converged:
+        field, residual, num_steps, integrals = descend(problem, start, *last)
+    if not residual <= TOLERANCE:
         field = np.zeros_like(problem.targets)
         factor = min(1.0, FIRST_LEVEL * problem.readout_variance)
         while factor < 1:
@@ -247,88 +262,17 @@ def _solve(problem, method, restriction, occupancies, start) -> Solution:
                 readout_variance=problem.readout_variance / factor,
                 temperature=max(problem.temperature, FIRST_TEMPERATURE),
             )
-            rough = "leading" if method == "laplace" else method
-            field, _, steps, _ = newton(level, rough, sides, occupancies, field, 1e-2)
+            field, _, steps, _ = descend(level, field, (True, 1e-2))
             num_steps += steps
             factor = min(1.0, 4 * factor)
-        field, residual, steps, converged = newton(problem, method, sides, occupancies, field, TOLERANCE)
+        field, residual, steps, integrals = descend(problem, field, *last)
         num_steps += steps
-    if not converged:
+    if not residual <= TOLERANCE:
         warnings.warn(
             f"sigmoidal theory did not converge: residual {residual:.1e} after {num_steps} steps",
             stacklevel=3,
         )
-    return _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, converged)
-
-
-@dataclass(frozen=True, eq=False)
-class PhaseDiagram:
-    """Coding schemes over a grid of k class targets and j temperatures.
-
-    Attributes:
-        class_targets: (k, C, m).
-        temperatures: (j,).
-        codes: all 2^C codes, in binary order, shape (2^C, C).
-        occupancies: fraction of neurons with each code, shape (k, j, 2^C).
-        num_peaks: maxima of the readout posterior holding at least 1 % of the neurons, shape (k, j).
-        readout_spread: Σ_γ P_γ |a_γ − ā|², zero without a redundant scheme, shape (k, j).
-        free_energy: per neuron, shape (k, j).
-        training_error: Σ_c (n_c/P) |T t_c|², squared error of the mean predictor per input, shape (k, j).
-        converged: shape (k, j).
-    """
-
-    class_targets: np.ndarray
-    temperatures: np.ndarray
-    codes: np.ndarray
-    occupancies: np.ndarray
-    num_peaks: np.ndarray
-    readout_spread: np.ndarray
-    free_energy: np.ndarray
-    training_error: np.ndarray
-    converged: np.ndarray
-
-
-def phase_diagram(
-    task: Task, class_targets: Iterable[np.ndarray], temperatures: Sequence[float] | np.ndarray, **options
-) -> PhaseDiagram:
-    """Solve on a grid of targets and temperatures, each target's line started from its highest T.
-
-    Args:
-        task: gives the classes' sizes.
-        class_targets: k matrices (C, m).
-        temperatures: (j,).
-        **options: as for `solve`.
-
-    Returns:
-        Occupancies of all codes and order parameters on the grid.
-
-    Raises:
-        ValueError: as `solve`.
-
-    Source: the book's own; paper A leaves finite temperature open.
-    """
-    temperatures = np.asarray(temperatures, float)
-    targets = np.array([np.asarray(y, float) for y in class_targets])
-    downwards = np.argsort(-temperatures)
-    rows = []
-    for target in targets:
-        row = scan(task, temperatures[downwards], [target] * len(temperatures), **options)
-        rows.append([row[i] for i in np.argsort(downwards)])
-    counts = np.asarray(task.class_counts, float)
-    codes = np.array(list(itertools.product((False, True), repeat=len(counts))))
-    return PhaseDiagram(
-        class_targets=targets,
-        temperatures=temperatures,
-        codes=codes,
-        occupancies=np.array([[[s.occupancy(code) for code in codes] for s in row] for row in rows]),
-        num_peaks=np.array([[s.num_peaks() for s in row] for row in rows]),
-        readout_spread=np.array([[s.readout_spread for s in row] for row in rows]),
-        free_energy=np.array([[s.free_energy for s in row] for row in rows]),
-        training_error=np.array(
-            [[counts @ np.sum(s.training_residual**2, 1) / counts.sum() for s in row] for row in rows]
-        ),
-        converged=np.array([[s.converged for s in row] for row in rows]),
-    )
+    return _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, integrals)
 
 
 class Transition(NamedTuple):
@@ -475,53 +419,53 @@ def critical_temperature(
 # --- what the solution looks like ---------------------------------------------------------------
 
 
-def _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, converged):
+def _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, integrals):
     counts, site = problem.counts, problem.site
-    parts = [PEAKS[method](field, problem, side) for side in sides]
+    parts = [peaks(one.ensemble, method, field, problem, side) for one, side in zip(integrals, sides)]
     if restriction is None:
-        peaks = parts[0]
+        found = parts[0]
     else:  # one row per code, with its highest maximum and averages over all of the code's neurons
-        peaks = Peaks(*(np.array(rows) for rows in zip(*(_merged(part) for part in parts))))
-    log_norm = float(logsumexp(peaks.log_weight))
-    probabilities = np.exp(peaks.log_weight - log_norm) if occupancies is None else np.asarray(occupancies)
+        found = Peaks(*(np.array(rows) for rows in zip(*(_merged(part) for part in parts))))
+    log_norm = float(np.logaddexp.reduce(found.log_weight))
+    probabilities = np.exp(found.log_weight - log_norm) if occupancies is None else np.asarray(occupancies)
     log_evidence = (
         log_norm
         if occupancies is None
-        else float(probabilities @ peaks.log_weight - np.sum(probabilities * np.log(probabilities)))
+        else float(probabilities @ found.log_weight - np.sum(probabilities * np.log(probabilities)))
     )
     log_evidence += float(
         counts @ np.sum(0.5 * problem.temperature * field**2 - field * problem.targets, axis=1)
     )
     energy = (
         0.5 * problem.temperature * counts @ np.sum(field**2, axis=1)
-        + 0.5 * probabilities @ peaks.norm_sq / problem.readout_variance
-        + 0.5 * probabilities @ (peaks.preactivation_sq @ counts)
+        + 0.5 * probabilities @ found.norm_sq / problem.readout_variance
+        + 0.5 * probabilities @ (found.preactivation_sq @ counts)
     )
-    block = np.tensordot(probabilities, peaks.product, axes=1)
-    order = np.lexsort((*-peaks.maximum.T[::-1].round(6), -probabilities.round(9)))
+    block = np.tensordot(probabilities, found.product, axes=1)
+    order = np.lexsort((*-found.maximum.T[::-1].round(6), -probabilities.round(9)))
     shown = order[probabilities[order] >= MIN_PROBABILITY] if restriction is None else order
-    fields = peaks.maximum @ field.T
+    fields = found.maximum @ field.T
     if restriction is None:
         exists = np.ones(len(fields), bool)
     else:
         exists = np.all((fields > site.critical_field) == restriction, axis=1)
     return Solution(
         probabilities=probabilities[shown],
-        readouts=peaks.maximum[shown],
-        mean_readouts=peaks.readout[shown],
-        activations=peaks.activation[shown],
+        readouts=found.maximum[shown],
+        mean_readouts=found.readout[shown],
+        activations=found.activation[shown],
         codes=(fields > site.critical_field)[shown] if restriction is None else restriction[shown],
         exists=exists[shown],
-        log_weights=peaks.log_weight[shown],
+        log_weights=found.log_weight[shown],
         dual_field=field,
         training_residual=problem.temperature * field,
         kernel_block=block,
-        kernel_diagonal=probabilities @ peaks.variance,
+        kernel_diagonal=probabilities @ found.variance,
         free_energy=-log_evidence,
         energy=float(energy),
         residual=residual,
         num_steps=num_steps,
-        converged=converged,
+        converged=residual <= TOLERANCE,
         method=method,
         problem=problem,
         restriction=None if restriction is None else restriction[shown],
@@ -530,23 +474,9 @@ def _describe(problem, method, sides, occupancies, restriction, field, residual,
 
 
 def _merged(peaks: Peaks) -> Peaks:
-    weights = np.exp(peaks.log_weight - logsumexp(peaks.log_weight))
+    weights = np.exp(peaks.log_weight - np.logaddexp.reduce(peaks.log_weight))
     averages = (np.tensordot(weights, values, axes=1) for values in peaks[2:])
-    return Peaks(logsumexp(peaks.log_weight), peaks.maximum[np.argmax(weights)], *averages)
-
-
-def kernel(solution: Solution, labels: np.ndarray) -> np.ndarray:
-    """Kernel of the hidden layer, K_μν = ⟨φ(z_μ) φ(z_ν)⟩.
-
-    Args:
-        solution: a solved scheme.
-        labels: class of every input, shape (P,).
-
-    Returns:
-        K of shape (P, P), class block plus class-wise diagonal.
-    """
-    labels = np.asarray(labels)
-    return solution.kernel_block[np.ix_(labels, labels)] + np.diag(solution.kernel_diagonal[labels])
+    return Peaks(np.logaddexp.reduce(peaks.log_weight), peaks.maximum[np.argmax(weights)], *averages)
 
 
 def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
@@ -561,19 +491,20 @@ def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
     two differ only where a class is neither on nor off, as below the critical temperature.
 
     Args:
-        solution: a solved scheme, by quadrature and unrestricted.
+        solution: a solved scheme, unrestricted; one by Laplace's formula is sampled around its maxima, which
+            adds a relative error of some 1e-3.
         codes: rows of C booleans, shape (k, C).
 
     Returns:
         The fractions, shape (k,).
 
     Raises:
-        ValueError: codes of the wrong shape, a solution by Laplace's formula, or a restricted scheme.
+        ValueError: codes of the wrong shape, or a restricted scheme.
 
     Source: the book's own; paper A assigns codes to peaks.
     """
-    lattice, found = _code_probabilities(solution, codes)
-    return lattice.weights @ found
+    ensemble, found = _code_probabilities(solution, codes)
+    return ensemble.weights @ found
 
 
 def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
@@ -587,7 +518,8 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
         N Cov(p) = Cov(q) − Cov(q, S) H⁻¹ Cov(S, q),   q: indicators of the codes.
 
     Args:
-        solution: a solved scheme, by quadrature and unrestricted.
+        solution: a solved scheme, unrestricted; one by Laplace's formula is sampled around its maxima, which
+            adds a relative error of some 1e-3.
         codes: rows of C booleans, shape (k, C).
 
     Returns:
@@ -598,30 +530,30 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
 
     Source: the book's own; independent neurons are paper A's picture.
     """
-    lattice, found = _code_probabilities(solution, codes)
-    hessian = dual(solution.dual_field, solution.problem, "quadrature", [None], None)[2]
-    statistics = lattice_statistics(lattice, solution.problem)
-    fractions, weighted = lattice.weights @ found, (found * lattice.weights[:, None]).T
-    mixed = weighted @ statistics - np.outer(fractions, lattice.weights @ statistics)
+    ensemble, found = _code_probabilities(solution, codes)
+    problem = solution.problem
+    hessian = covariance(ensemble, problem)
+    hessian += problem.temperature * np.diag(np.repeat(problem.counts, problem.targets.shape[1]))
+    values, weights = statistics(ensemble, problem), ensemble.weights
+    fractions = weights @ found
+    mixed = (found * weights[:, None]).T @ values - np.outer(fractions, weights @ values)
     free = np.diag(fractions) - np.outer(fractions, fractions)
     return free - mixed @ np.linalg.solve(hessian, mixed.T)
 
 
 def _code_probabilities(solution, codes):
-    """The lattice of readouts, and for every point the probability of each code (n, k)."""
+    """Readouts of neurons, and for every one the probability of each code (n, k)."""
     codes = np.asarray(codes, bool)
     problem, site = solution.problem, solution.problem.site
     if codes.ndim != 2 or codes.shape[1] != len(problem.counts):
         raise ValueError(f"codes: got shape {codes.shape}, needs rows of {len(problem.counts)} booleans")
-    if solution.method == "laplace":
-        raise ValueError("solution: needs one by quadrature, got one by Laplace's formula")
     if solution.restriction is not None:
         raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
-    lattice = lattice_rule(solution.dual_field, problem, None)
+    ensemble, _, _ = neurons(solution.dual_field, problem, solution.method)
     active = ndtr(
-        (lattice.means - site.threshold) * np.sqrt(problem.counts / np.maximum(lattice.variances, 1e-12))
+        (ensemble.means - site.threshold) * np.sqrt(problem.counts / np.maximum(ensemble.variances, 1e-12))
     )
-    return lattice, np.stack([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes], axis=1)
+    return ensemble, np.stack([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes], axis=1)
 
 
 def readout_density(
@@ -642,17 +574,10 @@ def readout_density(
         ValueError: no such component or row.
     """
     nodes, density = _readout_marginal(solution, component, row)
-    spline = CubicSpline(nodes, np.log(np.maximum(density, density.max() * np.exp(-CUTOFF))))
+    spline = CubicSpline(nodes, np.log(np.maximum(density, density.max() * np.exp(-FINE.cutoff))))
     values = np.asarray(values, float)
     inside = (values >= nodes[0]) & (values <= nodes[-1])
     return np.where(inside, np.exp(spline(np.clip(values, nodes[0], nodes[-1]))), 0.0)
-
-
-def readout_cdf(solution: Solution, component: int, values: np.ndarray, row: int | None = None) -> np.ndarray:
-    """Cumulative distribution belonging to `readout_density`; same arguments."""
-    nodes, _ = _readout_marginal(solution, component, row)
-    fine = np.linspace(nodes[0], nodes[-1], 8 * len(nodes))
-    return _cumulative(fine, readout_density(solution, component, fine, row), values)
 
 
 def preactivation_density(
@@ -675,7 +600,7 @@ def preactivation_density(
         ValueError: no such row or class.
     """
     _check_index("class_index", class_index, len(solution.dual_field))
-    points, weights = _readout_ensemble(solution, row, SPACING)
+    points, weights = readout_ensemble(solution, row)
     fields = points @ solution.dual_field[class_index]
     nodes = np.arange(np.floor(fields.min() / 0.02), np.ceil(fields.max() / 0.02) + 2) * 0.02
     below = ((fields - nodes[0]) / 0.02).astype(int)
@@ -706,37 +631,56 @@ def _check_index(name, index, size):
 
 
 def _readout_marginal(solution, component, row):
-    """Lattice nodes of one readout component and the marginal density on them."""
+    """Nodes of one readout component, half a σ_a apart, and the marginal density on them."""
     _check_index("component", component, solution.readouts.shape[1])
-    step = 0.5 * SPACING * np.sqrt(solution.problem.readout_variance)
-    points, weights = _readout_ensemble(solution, row, 0.5 * SPACING)
-    index = np.rint(points[:, component] / step).astype(int)
-    marginal = np.bincount(index - index.min(), weights) / step
-    return (index.min() + np.arange(len(marginal))) * step, marginal
+    problem, step = solution.problem, 0.5 * np.sqrt(solution.problem.readout_variance)
+    points, weights = readout_ensemble(solution, row, 0.5)
+    if solution.method == "quadrature":
+        index = np.rint(points[:, component] / step).astype(int)
+        marginal = np.bincount(index - index.min(), weights) / step
+        return (index.min() + np.arange(len(marginal))) * step, marginal
+    # given the preactivations a readout is Gaussian about σ_a² Σ_c t_c Φ_c, Φ_c = Σ_{μ∈c} φ(z_μ)
+    means, variances = problem.site.cumulants(points @ solution.dual_field.T, 2)[1:]
+    pull = problem.readout_variance * solution.dual_field[:, component]
+    center = means @ (problem.counts * pull)
+    width = np.sqrt(problem.readout_variance + variances @ (problem.counts * pull**2))
+    nodes = np.arange((center - 6 * width).min(), (center + 6 * width).max() + step, step)
+    return nodes, np.array([weights @ norm.pdf(node, center, width) for node in nodes])
 
 
-def _readout_ensemble(solution, row, spacing):
-    """Readouts (k, m) and their weights that stand for the neurons of one row, or of all rows."""
+def readout_ensemble(
+    solution: Solution, row: int | None = None, spacing: float = FINE.spacing
+) -> tuple[np.ndarray, np.ndarray]:
+    """Readouts and their weights that stand for the neurons at this finite P.
+
+    Args:
+        solution: a solved scheme.
+        row: only the neurons of this row of the solution; None: all of them.
+        spacing: of the lattice of readouts, in units of σ_a, where the solution is one by quadrature.
+
+    Returns:
+        Readouts (k, m), and weights (k,) that sum to one.
+
+    Raises:
+        ValueError: no such row.
+    """
     if row is not None:
         _check_index("row", row, len(solution.readouts))
-    problem, field = solution.problem, solution.dual_field
-    if solution.method == "laplace":
-        raise ValueError(
-            "solution: finite-P densities need a solution by quadrature, got one by Laplace's formula"
-        )
+    problem, field, method = solution.problem, solution.dual_field, solution.method
     if solution.restriction is None:
-        lattice, maxima, owner = assigned_lattice(field, problem, None, spacing)
-        if row is None:
-            return lattice.points, lattice.weights
-        peak = np.argmin(np.sum((maxima - solution.readouts[row]) ** 2, axis=1))
-        members = owner == peak
-        return lattice.points[members], lattice.weights[members] / lattice.weights[members].sum()
+        ensemble, maxima, owner = neurons(field, problem, method, None, spacing)
+        weights = ensemble.weights
+        if row is not None:
+            weights = weights * (owner == np.argmin(np.sum((maxima - solution.readouts[row]) ** 2, axis=1)))
+        used = weights > 0
+        return ensemble.points[used], weights[used] / weights.sum()
     rows = range(len(solution.restriction)) if row is None else [row]
-    lattices = [lattice_rule(field, problem, np.where(solution.restriction[r], 1, -1), spacing) for r in rows]
+    sides = [np.where(solution.restriction[r], 1, -1) for r in rows]
+    parts = [neurons(field, problem, method, side, spacing)[0] for side in sides]
     fractions = solution.probabilities[list(rows)] / solution.probabilities[list(rows)].sum()
     return (
-        np.concatenate([lattice.points for lattice in lattices]),
-        np.concatenate([fraction * lattice.weights for fraction, lattice in zip(fractions, lattices)]),
+        np.concatenate([part.points for part in parts]),
+        np.concatenate([fraction * part.weights for fraction, part in zip(fractions, parts)]),
     )
 
 

@@ -259,19 +259,12 @@ def final_distance(H0, Q0, eta_h, eta_y, dx2, dy2):
 
 
 def rich_distance(eta_h, eta_y, dx2, dy2):
-    """H* at small initial weights, √(η_h/η_y) |dx| |dy|: set by the data (paper C, Eq. 13)."""
+    """H* at small initial weights, √(η_h/η_y) |dx| |dy|: set by the data (paper C, Eq. 13).
+
+    At large ones it is max(0, −C/ρ) of `final_distance`: set by the initial weights (its Eq. 12).
+    """
     _check(eta_h=eta_h, eta_y=eta_y, dx2=dx2, dy2=dy2)
     return np.sqrt(np.asarray(eta_h) / eta_y * dx2 * dy2)
-
-
-def lazy_distance(H0, Q0, eta_h, eta_y, dx2):
-    """H* at large initial weights, max(0, −C/ρ) = max(0, H0 − Q0/(ρH0)): set by the initial weights.
-
-    Where the outputs start close together as well (Q0 ≪ ρH0²) this is H0 itself, random features
-    (paper C, Eq. 12).
-    """
-    _check(H0=H0, Q0=Q0, eta_h=eta_h, eta_y=eta_y, dx2=dx2)
-    return np.maximum(0.0, H0 - np.asarray(Q0) / H0 * eta_h * dx2 / eta_y)
 
 
 def fixed_points(

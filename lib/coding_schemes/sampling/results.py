@@ -1,0 +1,131 @@
+"""What a run leaves: samples, diagnostics of every sample, response to new inputs."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from coding_schemes import coding
+from coding_schemes.networks import Network, is_bounded
+from coding_schemes.posterior import Weights
+
+#: Mean acceptance below which a chain counts as frozen.
+FROZEN = 0.1
+
+
+class SampleInfo(NamedTuple):
+    """Diagnostics of every stored sample (or, in warm-up, of every transition).
+
+    All have shape (chains, samples); during warm-up the samples are transitions.
+
+    Attributes:
+        acceptance: acceptance probability, averaged over the transitions since the last sample.
+        energy: U at the sample.
+        squared_error: ‖Y − f‖² at the sample, summed over inputs and outputs.
+        step_size: ε.
+        divergences: divergent transitions since the last sample.
+        num_gradients: gradients evaluated since the last sample.
+        move_acceptance: acceptance of each posterior-invariant move, by name.
+    """
+
+    acceptance: np.ndarray
+    energy: np.ndarray
+    squared_error: np.ndarray
+    step_size: np.ndarray
+    divergences: np.ndarray
+    num_gradients: np.ndarray
+    move_acceptance: dict[str, np.ndarray]
+
+
+class Predictions(NamedTuple):
+    """Response to new inputs, averaged over samples as they were drawn.
+
+    Attributes:
+        outputs: f* of every sample, shape (chains, samples, P*, m).
+        kernel: mean test kernel ⟨φ(z*)ᵀφ(z*)⟩/N of the feature layer, shape (P*, P*).
+    """
+
+    outputs: np.ndarray
+    kernel: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean predictor ⟨f*⟩, shape (P*, m)."""
+        return self.outputs.mean((0, 1), dtype=float)
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Predictor variance ⟨f*²⟩ − ⟨f*⟩², shape (P*, m)."""
+        return self.outputs.var((0, 1), dtype=float)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Posterior samples; leading axes (chains, samples).
+
+    Attributes:
+        readouts: a in paper A's units, shape (chains, samples, N, m), or None if not stored.
+        preactivations: z¹ … z^L on the training inputs, each (chains, samples, N, P), or None.
+        weights: the weights themselves in the posterior's coordinates, or None.
+        outputs: f on the training inputs, shape (chains, samples, P, m), or None.
+        mean_outputs: f averaged over each chain's samples, shape (chains, P, m), or None.
+        kernels: K_1 … K_L averaged over each chain's samples, each (chains, P, P), or None.
+        predictions: response to `predict_inputs`, or None.
+        info: diagnostics of every sample.
+        warmup_info: the same for every transition of the warm-up, or None if there was none.
+        final: every chain's last weights, leading axis (chains,); pass as `init` to go on.
+        temperature: T of the samples.
+        seconds: wall-clock seconds of warm-up and of sampling, compilation included.
+        network: what was sampled; None for samples made by hand.
+        labels: classes of the training inputs, shape (P,); None where the posterior had lost its task.
+    """
+
+    readouts: np.ndarray | None
+    preactivations: tuple[np.ndarray, ...] | None
+    weights: Weights | None
+    outputs: np.ndarray | None
+    mean_outputs: np.ndarray | None
+    kernels: tuple[np.ndarray, ...] | None
+    predictions: Predictions | None
+    info: SampleInfo
+    warmup_info: SampleInfo | None
+    final: Weights
+    temperature: float
+    seconds: dict[str, float]
+    network: Network | None = None
+    labels: np.ndarray | None = None
+
+    def activations(self, layer: int = -1) -> np.ndarray:
+        """φ(z) of a layer (0 … L−1, or −1 for the feature layer), shape (chains, samples, N, P).
+
+        Raises:
+            ValueError: the preactivations were not stored.
+        """
+        if self.preactivations is None or self.network is None:
+            raise ValueError(
+                'store: preactivations were not kept; activations need store=("preactivations", …)'
+            )
+        return np.asarray(self.network.phi(jnp.asarray(self.preactivations[layer])))
+
+    def codes(self, layer: int = -1) -> np.ndarray:
+        """The classes that every neuron codes for, booleans, shape (chains, samples, N, C).
+
+        Bounded φ: classes with a mean activation above the middle of φ's range. Others: classes on which a
+        neuron is an outlier, so none for neurons of the bulk.
+
+        Raises:
+            ValueError: the preactivations were not stored, or the samples have no labels.
+        """
+        activations = self.activations(layer)
+        if self.labels is None or self.network is None:
+            raise ValueError(
+                "labels: the posterior came out of a JAX transformation and has no task to tell them"
+            )
+        if is_bounded(self.network.phi):
+            return coding.codes(activations, self.labels, coding.threshold(self.network.phi))
+        return coding.outliers(activations, self.labels).codes
+
+    def occupancies(self, layer: int = -1) -> coding.Occupancy:
+        """How many neurons use which code, with standard errors; raises as `codes`."""
+        return coding.occupancy(self.codes(layer))

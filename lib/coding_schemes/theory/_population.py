@@ -1,0 +1,382 @@
+r"""The single-neuron measure of a hidden layer, carried by a population of neurons.
+
+    p(u) ∝ N(u; 0, 1) exp(½ Σ_a F_a(u)ᵀ Φ̂ F_a(u)),
+
+with F the layer's features and Φ̂ its dual kernel; of the last layer Φ̂ = q qᵀ with q = γ0 v (P, m),
+and q is the minimum of the convex dual
+
+    D(q) = log E_{u ~ N(0, 1)} exp(½ Σ_a |qᵀF_a|²) − γ0 tr qᵀY + |q|²/(2β).
+
+Neurons move by Hamiltonian Monte Carlo; between moves q follows by Newton's method on the dual of the
+*reweighted* population, as far as its effective sample size allows, while γ0 rises from the lazy end. At last
+q is held, many snapshots are taken, and one more Newton solve reweights them: the conditions Y − f = v/β hold
+to rounding on the result, which takes most of the sampling noise out of the predictor.
+"""
+
+import itertools
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from coding_schemes.networks import Nonlinearity
+from coding_schemes.theory import features as _features
+from coding_schemes.theory.features import NewInputs
+
+NUM_LEAPFROG = 12
+ACCEPTANCE = 0.85
+MIN_SHARE = 0.5  # of the neurons that reweighting must leave effective
+MAX_NUMBERS = 3e7  # stored activations, all snapshots together
+CHUNK = 4e6  # activations on new inputs that are held at a time
+
+
+class Neurons(NamedTuple):
+    """Weighted neurons that stand for one layer's measure.
+
+    Attributes:
+        u: shape (n, r).
+        weights: shape (n,), sum 1.
+    """
+
+    u: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class Readout:
+    """The last layer's measure at the dual's optimum.
+
+    Attributes:
+        field: v, shape (P, m).
+        kernel: Φ = Σ_a ⟨F_a F_aᵀ⟩, shape (P, P).
+        neurons: of all populations.
+        disagreement: largest relative distance of a population's own kernel from the pooled one.
+        residual: ‖(Φ + 1/β) v − Y‖/‖Y‖.
+        effective: effective sample size over the number of neurons after the last reweighting.
+        num_steps: Newton steps.
+    """
+
+    field: np.ndarray
+    kernel: np.ndarray
+    neurons: Neurons
+    disagreement: float
+    residual: float
+    effective: float
+    num_steps: int
+
+
+def solve_readout(
+    root: np.ndarray,
+    targets: np.ndarray,
+    phi: Nonlinearity,
+    richness: float,
+    ridge: float,
+    key: jax.Array,
+    num_neurons: int,
+    num_rounds: int,
+    num_populations: int = 2,
+    pooled: bool = False,
+) -> Readout:
+    """Minimise D of the module docstring with independent populations, then pool them.
+
+    Args:
+        root: R, shape (A', P, r).
+        targets: Y, shape (P, m).
+        phi: the nonlinearity.
+        richness: γ0.
+        ridge: 1/β.
+        key: draws neurons and moves.
+        num_neurons: in each population.
+        num_rounds: snapshots of each population at held q, fewer where they would not fit into memory.
+        num_populations: each solved on its own first.
+        pooled: one readout for the mean over positions.
+
+    Returns:
+        The Readout.
+    """
+    kernels, fields, parts, num_steps = [], [], [], 0
+    for k in jax.random.split(key, num_populations):
+        field, dual, snapshots, steps = _one_population(
+            root, targets, (phi, pooled), richness, ridge, k, num_neurons, num_rounds
+        )
+        fields.append(field)
+        kernels.append(dual.kernel(dual.weights(field)))
+        parts.append((dual.activations, dual.log_proposal, snapshots))
+        num_steps += steps
+    activations, log_proposal, u = (np.concatenate(part) for part in zip(*parts))
+    dual = _Dual(activations, log_proposal, targets, richness, ridge)
+    q, effective, steps = dual.newton(np.mean(fields, axis=0), 0.2)
+    weights = dual.weights(q)
+    kernel, field = dual.kernel(weights), q / richness
+    violation = kernel @ field + ridge * field - targets
+    return Readout(
+        field,
+        kernel,
+        Neurons(u, weights),
+        float(max(np.linalg.norm(k - kernel) for k in kernels) / np.linalg.norm(kernel)),
+        float(np.linalg.norm(violation) / np.linalg.norm(targets)),
+        effective,
+        num_steps + steps,
+    )
+
+
+def _one_population(root, targets, kind, richness, ridge, key, num_neurons, num_rounds):
+    """Anneal γ0 upwards, equilibrate, hold q and take snapshots; again where q still moved far."""
+    root, rank = np.asarray(root, np.float32), root.shape[-1]
+    start_key, move_key, resample_key = jax.random.split(key, 3)
+    u = np.asarray(jax.random.normal(start_key, (num_neurons, rank), jnp.float32))
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(resample_key)).tolist())
+    log_step, q, num_steps, calls = np.float32(np.log(0.15)), np.zeros_like(targets), 0, itertools.count()
+
+    def advance(u, log_step, q, num_moves):
+        tilt = (q @ q.T).astype(np.float32)
+        u, log_step = move(move_key, next(calls), u, log_step, tilt, root, num_moves, *kind)
+        return np.asarray(u), log_step
+
+    def dual_of(u, level, q):
+        activations = np.asarray(evaluate(u, root, *kind), float)
+        return _Dual(activations, 0.5 * np.square(activations @ q).sum((1, 2)), targets, level, ridge)
+
+    start = min(richness, 0.5 / np.linalg.norm(targets))
+    levels = richness * 2.0 ** (-0.5 * np.arange(np.ceil(2 * np.log2(richness / start)), -1, -1))
+    for level in [*levels, *[richness] * 8]:
+        dual = dual_of(u, level, q)
+        q, _, steps = dual.newton(q, MIN_SHARE, 6, 1e-4)
+        u = u[systematic(dual.weights(q), rng)]
+        num_steps += steps
+        u, log_step = advance(u, log_step, q, 3)
+    for index in range(30):  # stochastic approximation: no resampling, decreasing gain
+        target, _, steps = dual_of(u, richness, q).newton(q, MIN_SHARE, 1)
+        q, num_steps = q + min(0.5, 10 / (index + 10)) * (target - q), num_steps + steps
+        u, log_step = advance(u, log_step, q, 2)
+    size = num_neurons * root.shape[0] * root.shape[1]
+    num_snapshots = int(min(num_rounds, max(MAX_NUMBERS // (2 * size), 1)))
+    for _ in range(4):
+        snapshots = np.empty((num_snapshots, *u.shape), np.float32)
+        for snapshot in snapshots:
+            u, log_step = advance(u, log_step, q, num_rounds // num_snapshots)
+            snapshot[:] = u
+        snapshots = snapshots.reshape(-1, rank)
+        dual = dual_of(snapshots, richness, q)
+        q, effective, steps = dual.newton(q, MIN_SHARE)
+        num_steps += steps
+        if effective > 0.9:
+            break
+    return q, dual, snapshots, num_steps
+
+
+# --- the dual of a weighted population ------------------------------------------------------------
+
+
+class _Dual:
+    """D(q) as an average over neurons drawn from a known proposal."""
+
+    def __init__(self, activations, log_proposal, targets, richness, ridge):
+        self.activations, self.log_proposal = activations, log_proposal
+        self.targets, self.richness, self.ridge = targets, richness, ridge
+
+    def value(self, q):
+        """D, the neurons' weights and their share that is effective, and F_aᵀq (n, A, m)."""
+        overlaps = self.activations @ q
+        log_weight = 0.5 * np.square(overlaps).sum((1, 2)) - self.log_proposal
+        shift = log_weight.max()
+        weights = np.exp(log_weight - shift)
+        value = np.log(weights.mean()) + shift
+        value += 0.5 * self.ridge * np.sum(q**2) - self.richness * np.sum(q * self.targets)
+        weights /= weights.sum()
+        return value, weights, float(1 / (len(weights) * np.sum(weights**2))), overlaps
+
+    def weights(self, q) -> np.ndarray:
+        return self.value(q)[1]
+
+    def kernel(self, weights) -> np.ndarray:
+        flat = self.activations.reshape(-1, self.activations.shape[-1])
+        return (flat * np.repeat(weights, self.activations.shape[1])[:, None]).T @ flat
+
+    def newton(self, q, min_share, max_steps=30, tolerance=1e-14) -> tuple[np.ndarray, float, int]:
+        """Newton's method, steps cut so that min_share of the neurons stay effective: q, share, steps."""
+        num, m = q.shape
+        value, weights, share, overlaps = self.value(q)
+        least, steps = min(min_share, 0.98 * share), 0
+        for steps in range(1, max_steps + 1):  # noqa: B007 (returned)
+            pulled = np.einsum("nap,nam->npm", self.activations, overlaps, optimize=True)
+            pulled = pulled.reshape(len(weights), -1)  # Σ_a F_a F_aᵀq
+            mean = weights @ pulled
+            gradient = mean - self.richness * self.targets.ravel() + self.ridge * q.ravel()
+            hessian = (pulled * weights[:, None]).T @ pulled - np.outer(mean, mean)
+            hessian += np.kron(self.kernel(weights) + self.ridge * np.eye(num), np.eye(m))
+            step = -np.linalg.solve(hessian, gradient)
+            decrement = -gradient @ step
+            if not decrement > tolerance * max(1.0, abs(value)):
+                break
+            length, found = 1.0, None
+            while length > 1e-3 and found is None:
+                trial = q + length * step.reshape(q.shape)
+                found = self.value(trial)
+                if found[0] > value - 1e-4 * length * decrement + 1e-12 or found[2] < least:
+                    length, found = length / 2, None
+            if found is None:
+                break
+            q, (value, weights, share, overlaps) = trial, found
+        return q, share, steps
+
+
+def hold(key, root, tilt, phi, num_neurons=1024, num_rounds=40, pooled=False) -> Neurons:
+    """Neurons of the measure at a given dual kernel Φ̂ (P, P), tempered from the prior."""
+    start_key, move_key, resample_key = jax.random.split(key, 3)
+    root, tilt = np.asarray(root, np.float32), np.asarray(tilt, np.float32)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(resample_key)).tolist())
+    u = np.asarray(jax.random.normal(start_key, (num_neurons, root.shape[-1]), jnp.float32))
+    log_step, share, calls = np.float32(np.log(0.15)), 0.0, itertools.count()
+    while share < 1:
+        activations = np.asarray(evaluate(u, root, phi, pooled), float)
+        energy = 0.5 * np.sum(activations * (activations @ tilt), axis=(1, 2))
+        more = 1 - share
+        while True:
+            weights = np.exp(more * (energy - energy.max()))
+            weights /= weights.sum()
+            if 1 / np.sum(weights**2) > MIN_SHARE * num_neurons or more < 1e-4:
+                break
+            more /= 2
+        share = share + more if more < 1 - share else 1.0
+        u = u[systematic(weights, rng)]
+        u, log_step = move(move_key, next(calls), u, log_step, share * tilt, root, 3, phi, pooled)
+        u = np.asarray(u)
+    snapshots = []
+    for _ in range(num_rounds):
+        u, log_step = move(move_key, next(calls), u, log_step, tilt, root, 2, phi, pooled)
+        snapshots.append(np.asarray(u))
+    u = np.concatenate(snapshots)
+    return Neurons(u, np.full(len(u), 1 / len(u)))
+
+
+def systematic(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Indices of neurons, resampled systematically."""
+    positions = (rng.random() + np.arange(len(weights))) / len(weights)
+    return np.minimum(np.searchsorted(np.cumsum(weights), positions), len(weights) - 1)
+
+
+# --- moves ----------------------------------------------------------------------------------------
+
+
+@partial(jax.jit, static_argnums=(7, 8))
+def move(key, call, u, log_step, tilt, root, num_moves, phi, pooled=False):
+    """HMC moves of all neurons at once, at the dual kernel `tilt`; the step size adapts to 85 % acceptance.
+
+    One matrix product serves the whole population; a kernel of its own for every neuron would not.
+
+    Returns:
+        u and the log step size.
+    """
+    key = jax.random.fold_in(key, call)
+
+    def log_density(u):
+        activations = _features.responses(u, root, phi, pooled)
+        tilted = jnp.sum(activations * (activations @ tilt), axis=(1, 2))
+        return 0.5 * (tilted - jnp.sum(jnp.square(u), axis=1))
+
+    gradient = jax.grad(lambda u: jnp.sum(log_density(u)))
+
+    def one(index, state):
+        u, log_step = state
+        kick_key, accept_key = jax.random.split(jax.random.fold_in(key, index))
+        size = jnp.exp(log_step)
+        p = jax.random.normal(kick_key, u.shape, u.dtype)
+        energy = log_density(u) - 0.5 * jnp.sum(jnp.square(p), axis=1)
+
+        def leap(_, state):  # the kick that ends a step and the one that begins the next are made as one
+            x, p = state
+            x = x + size * p
+            return x, p + size * gradient(x)
+
+        new, p = jax.lax.fori_loop(0, NUM_LEAPFROG, leap, (u, p + 0.5 * size * gradient(u)))
+        p = p - 0.5 * size * gradient(new)
+        log_ratio = log_density(new) - 0.5 * jnp.sum(jnp.square(p), axis=1) - energy
+        ratio = jnp.where(jnp.isfinite(log_ratio), jnp.minimum(1, jnp.exp(log_ratio)), 0.0)
+        accepted = jax.random.uniform(accept_key, ratio.shape, u.dtype) < ratio
+        u = jnp.where(accepted[:, None], new, u)
+        return u, (log_step + 0.15 * (ratio.mean() - ACCEPTANCE)).astype(log_step.dtype)
+
+    return jax.lax.fori_loop(0, num_moves, one, (u, log_step))
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def evaluate(u, root, phi, pooled=False):
+    """F of neurons u (n, r), shape (n, A, P)."""
+    return _features.responses(u, root, phi, pooled)
+
+
+# --- new inputs -----------------------------------------------------------------------------------
+
+
+class TestMoments(NamedTuple):
+    """Averages over neurons on P* new inputs.
+
+    Attributes:
+        rows: k(x) = Σ_a ⟨F_a(x) F_a⟩, shape (P*, P).
+        diagonal: Σ_a ⟨F_a(x)²⟩, shape (P*,).
+        square: ⟨(Σ_a F_a(x) g_a)²⟩ with g_a = vᵀF_a, shape (P*, m).
+        mixed: ⟨Σ_a F_a(x) g_a (Σ_b F_b g_b)ᵀ⟩, shape (P*, m, P·m).
+    """
+
+    rows: np.ndarray
+    diagonal: np.ndarray
+    square: np.ndarray
+    mixed: np.ndarray
+
+
+def moments_on(
+    neurons: Neurons,
+    root: np.ndarray,
+    new: NewInputs,
+    field: np.ndarray,
+    phi: Nonlinearity,
+    pooled: bool = False,
+) -> TestMoments:
+    """TestMoments of one layer; the scatter of h(x) given u is averaged out, or drawn where it is squared.
+
+    Args:
+        neurons: of the layer.
+        root: R, shape (A', P, r).
+        new: the new inputs.
+        field: v, shape (P, m).
+        phi: the nonlinearity.
+        pooled: one readout for the mean over positions.
+    """
+    per_neuron = len(root) * max(new.projection.shape[1], root.shape[1])
+    size = int(np.clip(CHUNK // per_neuron, 64, max(len(neurons.u), 64)))
+    arrays = [jnp.asarray(a, jnp.float32) for a in (root, *new, field)]
+    total: list[np.ndarray] = []
+    for start in range(0, len(neurons.u), size):
+        u, weights = neurons.u[start : start + size], neurons.weights[start : start + size]
+        short = size - len(u)
+        u, weights = np.pad(u, ((0, short), (0, 0))), np.pad(weights, (0, short))
+        sums = _test_sums(
+            jax.random.key(start), jnp.asarray(u, jnp.float32), jnp.asarray(weights, jnp.float32), *arrays,
+            phi, pooled,
+        )  # fmt: skip
+        part = [np.asarray(array, float) for array in sums]
+        total = [a + b for a, b in zip(total, part)] if total else part
+    return TestMoments(*total)
+
+
+@partial(jax.jit, static_argnums=(7, 8))
+def _test_sums(key, u, weights, root, projection, noise_root, field, phi, pooled):
+    own = _features.responses(u, root, phi, pooled)
+    mean = _features.preactivations(u, projection)
+    std = jnp.sqrt(jnp.sum(jnp.square(noise_root), axis=-1))
+    smooth = _features.gather(_features.averaged(phi, mean, jnp.broadcast_to(std, mean.shape)), pooled)
+    noise = jax.random.normal(key, (len(u), noise_root.shape[-1]), u.dtype)
+    drawn = _features.gather(phi(mean + _features.preactivations(noise, noise_root)), pooled)
+    weighted = smooth * weights[:, None, None]
+    rows = jnp.einsum("nax,nap->xp", weighted, own)
+    diagonal = jnp.einsum("n,nax,nax->x", weights, drawn, drawn)
+    g = own @ field
+    square = jnp.einsum("n,nxm->xm", weights, jnp.square(jnp.einsum("nax,nam->nxm", drawn, g)))
+    here = jnp.einsum("nap,nam->npm", own, g).reshape(len(u), -1)
+    there = jnp.einsum("nax,nam->nxm", weighted, g)
+    mixed = jnp.tensordot(there, here, ((0,), (0,)))
+    return rows, diagonal, square, mixed

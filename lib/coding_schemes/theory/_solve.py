@@ -1,0 +1,199 @@
+"""One call for every theory: the task and the network decide which solver answers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coding_schemes.networks import Network, Nonlinearity, is_bounded
+from coding_schemes.tasks import Task
+from coding_schemes.theory import deep_sigmoidal, gaussian_process, linear, relu, relu_squared, sigmoidal
+from coding_schemes.theory._kinds import OrthogonalKinds
+from coding_schemes.theory._solvers import check_positive, check_training_inputs, overlaps
+
+
+def solve(
+    task: Task,
+    network: Network,
+    temperature: float,
+    *,
+    readout_variance: float | None = None,
+    finite_width: bool = False,
+    **options: Any,
+) -> Any:
+    """The posterior of a network that learned a task, by the theory that fits the two.
+
+        lazy, any φ and depth, any inputs           gaussian_process
+        linear, any depth, any inputs               linear
+        bounded φ, orthogonal inputs                sigmoidal (depth 1), deep_sigmoidal (above)
+        ReLU and softplus, orthogonal inputs        relu (depth 1)
+        max(0, z)², orthogonal inputs               relu_squared (depth 1)
+        bounded φ and ReLU, any other inputs        mean_field (depth 1, T > 0)
+
+    All solutions have the same face. Neurons come in kinds γ, one or more, each with a fraction P_γ of the
+    neurons, a mean readout a_γ and mean activations φ_γ; outliers, kinds of one neuron each, come first, with
+    P_γ = 1 and in units of their own in which f = Σ_γ P_γ φ_γ a_γ holds as for the others.
+
+        probabilities (n,)   readouts (n, m)   activations (n, C) per class   codes (n, C) bool
+        num_outliers   dual_field t, (C, m) where inputs are orthogonal and (P, m) elsewhere
+        predict(inputs) (P*, m) for inputs (N0, P*)   kernel() of the feature layer, (P, P)
+        residual   num_steps   converged
+
+    Args:
+        task: what is learned.
+        network: the architecture; its width counts only if `finite_width` is asked for.
+        temperature: T ≥ 0; where scaling is "non-lazy" the rescaled one of paper A.
+        readout_variance: σ_a²; as in `Posterior` unless given.
+        finite_width: with the corrections in 1/N that linear, relu and relu_squared have (the first and last
+            at any T > 0 and T ≥ 0); N → ∞ otherwise.
+        **options: of the solver's own `solve`, such as `tolerance`.
+
+    Returns:
+        The solver's Solution (relu: FiniteSize, for a finite width).
+
+    Raises:
+        ValueError: no theory fits, or an argument is out of range; the message names what is allowed.
+
+    >>> from coding_schemes import networks, tasks, theory
+    >>> task = tasks.toy(num_inputs=100, y_minus=-0.5)
+    >>> s = theory.solve(task, networks.Network(nonlinearity="relu"), 0.01)
+    >>> s.num_outliers, s.converged
+    (3, True)
+    >>> [int("".join(str(int(c)) for c in code), 2) for code in s.codes]  # one outlier a class, and the bulk
+    [4, 2, 1, 0]
+    >>> bool(abs(task.targets - s.predict(task.inputs) - 0.01 * s.dual_field[task.labels]).max() < 1e-6)
+    True
+    """
+    if not isinstance(network, Network):
+        raise ValueError(
+            f"network: got {network!r}, needs a Network, such as networks.Network(1, 500, 'relu')"
+        )
+    check_positive(readout_variance=readout_variance)
+    phi, depth, width = network.nonlinearity, network.depth, network.width if finite_width else None
+    with_width = ("linear", "relu", "softplus", "relu_squared")
+    if finite_width and (network.scaling == "lazy" or phi not in with_width):
+        raise ValueError(
+            f"finite_width: got True for a {network.scaling} network with {phi!r}; the theories of non-lazy "
+            "linear, ReLU, softplus and relu_squared networks have corrections in 1/N"
+        )
+    if network.scaling == "lazy":
+        variance = 1.0 if readout_variance is None else readout_variance
+        return gaussian_process.solve(task, phi, depth, temperature, variance, **options)
+    if phi == "linear":
+        return linear.solve(task, depth, temperature, readout_variance, width, **options)
+    bounded = is_bounded(network.phi)
+    if task.is_orthogonal and bounded:
+        return _bounded(task, depth, phi, temperature, {"readout_variance": readout_variance, **options})
+    if depth == 1 and task.is_orthogonal and phi in ("relu", "softplus", "relu_squared"):
+        if readout_variance is not None and not np.isclose(readout_variance * task.num_inputs, 1):
+            raise ValueError(
+                f"readout_variance: got {readout_variance}; this theory is for 1/P = {1 / task.num_inputs:g}"
+            )
+        if phi == "relu_squared":
+            return relu_squared.solve(task, temperature, num_neurons=width, **options)
+        solution = relu.solve(task, temperature, nonlinearity=phi, **options)
+        return relu.finite_size(solution, width) if width is not None else solution
+    if depth == 1 and not finite_width and (bounded or phi == "relu"):
+        from coding_schemes.theory import mean_field
+
+        return mean_field.solve(task, phi, temperature, readout_variance=readout_variance, **options)
+    inputs = "orthogonal" if task.is_orthogonal else "general"
+    raise ValueError(
+        f"network: no theory for depth {depth}, {phi!r} (non-lazy) on {inputs} inputs"
+        f"{' at finite width' if finite_width else ''}. There is one for linear and for lazy networks of any "
+        "depth; for bounded nonlinearities on orthogonal inputs at any depth, on others at depth 1; for "
+        "'relu' at depth 1; for 'softplus' and 'relu_squared' at depth 1 on orthogonal inputs. "
+        "sampling.sample draws from the posterior of every network"
+    )
+
+
+def _bounded(task, depth, phi, temperature, options):
+    own = {"task": task, "nonlinearity": phi}
+    if depth == 1:
+        return SigmoidalSolution(
+            **vars(sigmoidal.solve(task, temperature, nonlinearity=phi, **options)), **own
+        )
+    variance = options["readout_variance"] or 1 / task.num_inputs
+    solution = deep_sigmoidal.solve(task, depth, temperature, nonlinearity=phi, **options)
+    return DeepSolution(**vars(solution), **own, temperature=temperature, readout_variance=variance)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
+    """theory.sigmoidal's Solution with the fields that all theories share."""
+
+    task: Task
+    nonlinearity: str | Nonlinearity
+    num_outliers: int = 0
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Mean predictor on new inputs (N0, P*), shape (P*, m).
+
+        What the scatter of readouts within a kind adds, of order 1/P, is taken as linear in the overlaps
+        with the training inputs, whose outputs come out exact.
+        """
+        weighted = self.probabilities[:, None] * self.mean_readouts
+        missed = self.task.class_targets - self.training_residual - self._single_moments()[0].T @ weighted
+        extra = overlaps(self.task, inputs) @ missed[self.task.labels]
+        return self.activations_on(inputs).T @ weighted + extra
+
+    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Feature-layer kernel on the training inputs, shape (P, P)."""
+        check_training_inputs(inputs)
+        return sigmoidal.kernel(self, self.task.labels)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeepSolution(deep_sigmoidal.Solution):
+    """theory.deep_sigmoidal's Solution with the fields that all theories share: the last layer's."""
+
+    task: Task
+    nonlinearity: str | Nonlinearity
+    temperature: float
+    readout_variance: float
+    num_outliers: int = 0
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Fractions of the last layer's neurons with each code in use, shape (n,), descending."""
+        return self.layers[-1].occupancies[self._used]
+
+    @property
+    def codes(self) -> np.ndarray:
+        """These codes, shape (n, C)."""
+        return self.layers[-1].codes[self._used]
+
+    @property
+    def activations(self) -> np.ndarray:
+        """Mean activation per class of the neurons with each, shape (n, C)."""
+        return self.layers[-1].mean_activations[self._used]
+
+    @property
+    def readouts(self) -> np.ndarray:
+        """Their mean readouts σ_a² Σ_c n_c φ_c t_c, shape (n, m)."""
+        return self.readout_variance * (self.task.class_counts * self.activations) @ self.dual_field
+
+    @property
+    def _used(self) -> np.ndarray:
+        occupancies = self.layers[-1].occupancies
+        order = np.argsort(-occupancies, kind="stable")
+        return order[occupancies[order] > 0]
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Mean predictor on training inputs (N0, P*), shape (P*, m).
+
+        Raises:
+            ValueError: an input is none of the training inputs.
+        """
+        overlap = overlaps(self.task, inputs)
+        nearest = np.argmax(overlap, axis=1)
+        if not np.allclose(self.task.inputs[:, nearest], inputs, atol=1e-6):
+            raise ValueError(
+                "inputs: this theory predicts its training inputs only; sampling.sample does new ones"
+            )
+        return (self.task.class_targets - self.training_residual)[self.task.labels[nearest]]
+
+    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Feature-layer kernel on the training inputs, shape (P, P)."""
+        check_training_inputs(inputs)
+        return deep_sigmoidal.kernel(self.layers[-1], self.task.labels)

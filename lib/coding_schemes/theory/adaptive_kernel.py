@@ -1,0 +1,557 @@
+r"""Adaptive kernels (aNBK): what feature learning makes of the kernel of a Bayesian network.
+
+A network f(x) = (1/(γ0 N)) w·φ(h^L) with unit Gaussian priors on all weights, learned with squared loss at
+inverse temperature β (temperature scaled with N γ0²), is at N → ∞ and fixed P the saddle point
+
+    S = (γ0²/2) tr Yᵀ(Φ^L + 1/β)⁻¹Y + Σ_ℓ [½ tr Φ^ℓ Φ̂^ℓ − log Z_ℓ(Φ^{ℓ−1}, Φ̂^ℓ)],
+    Z_ℓ = E_{h ~ N(0, Φ^{ℓ−1})} exp(½ φ(h)ᵀ Φ̂^ℓ φ(h)),      Φ^0 = K0,
+
+minimal over the kernels Φ^ℓ, maximal over their duals Φ̂^ℓ. With v = (Φ^L + 1/β)⁻¹Y,
+
+    Φ^ℓ = ⟨φφᵀ⟩_ℓ,   Φ̂^L = γ0² v vᵀ,   Φ̂^ℓ = 2 ∂log Z_{ℓ+1}/∂Φ^ℓ,   f(x) = k(x)ᵀ v,   Y − f = v/β,
+
+where k_μ(x) = ⟨φ(h(x)) φ(h_μ)⟩_L: nothing pulls at a new input, so h(x) given the training inputs' h is
+Gaussian with the layer's prior. γ0 → 0 is the NNGP kernel. With σ_a² = 1/γ0² and T = 1/(β γ0²) this is paper
+A's saddle point at finite P: `Posterior(task, network, T, readout_variance=σ_a²)` is the network itself, its
+dual field is γ0² v, and γ0² = P is paper A's choice for bounded φ.
+
+`solve` calls the theory that is exact or convergent for the task and network at hand (its `method`):
+
+    linear          φ linear, any inputs and depth: theory.linear
+    sigmoidal       bounded φ, orthogonal inputs, L = 1: theory.sigmoidal
+    deep_sigmoidal  the same, deeper, up to 3 classes: theory.deep_sigmoidal
+    lattice         ReLU, orthogonal inputs, L = 1, one output: an integral over g = γ0 × readout
+    quadrature      smooth φ, P ≤ 3, any depth: the reference of the tests
+    population      L = 1, any inputs (ReLU: not too rich)
+    nested          bounded φ, any inputs, P ≤ 30
+    sampling        everything else: networks sampled at two widths, extrapolated in 1/N
+
+Source: paper B, Eqs. 4–8, 18–33 (the sign of Φ̂ is this book's); the convex dual at L = 1, and that these two
+papers share one saddle point, are this book's.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import lambertw
+
+from coding_schemes import networks
+from coding_schemes.networks import Network, is_bounded
+from coding_schemes.tasks import Task
+from coding_schemes.theory import _deep_population, _population, _relu_lattice, _sampled, linear, sigmoidal
+from coding_schemes.theory import deep_sigmoidal as deep
+from coding_schemes.theory import features as _features
+from coding_schemes.theory._expansion import Expansion, expansion
+from coding_schemes.theory._population import Neurons
+from coding_schemes.theory.features import Features, NewInputs
+
+__all__ = ["Expansion", "Overlaps", "Solution", "expansion", "overlaps", "solve"]
+
+METHODS = (
+    "linear", "sigmoidal", "deep_sigmoidal", "lattice", "quadrature", "population", "nested", "sampling"
+)  # fmt: skip
+MAX_QUADRATURE_INPUTS, MAX_NESTED_INPUTS = 3, 30
+MAX_DISAGREEMENT = 0.1  # of two populations' kernels, relative; sampling alone leaves √(P/n) or so
+MAX_POPULATION_RICHNESS_SQ = 4.0  # γ0²|y|² up to which a population carries the ReLU's tail
+RESIDUAL_TOLERANCE = 1e-6
+SAMPLED_TOLERANCE = 0.05  # where the conditions can only be measured on sampled neurons or networks
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Kernels of all layers at the saddle point.
+
+    Attributes:
+        task: what was learned.
+        network: architecture; its width plays no part.
+        features: of the first layer.
+        richness: γ0.
+        ridge: 1/β.
+        kernels: Φ^0 … Φ^L, shape (L + 1, P, P).
+        dual_kernels: Φ̂^1 … Φ̂^L, shape (L, P, P); positive where they tilt towards larger φ.
+        dual_field: v, shape (P, m); the training residual of the predictor is v/β.
+        residual: relative violation of the conditions that the method solves for.
+        disagreement: relative difference of the kernels of independent populations, 0 where there are none.
+        effective_share: effective sample size over the number of neurons; 1 where there are none.
+        num_steps: of the method's outermost iteration.
+        converged: residual and disagreement are below their tolerances.
+        method: one of METHODS.
+    """
+
+    task: Task
+    network: Network
+    features: Features
+    richness: float
+    ridge: float
+    kernels: np.ndarray
+    dual_kernels: np.ndarray
+    dual_field: np.ndarray
+    residual: float
+    disagreement: float
+    effective_share: float
+    num_steps: int
+    converged: bool
+    method: str
+    _neurons: Callable[[], list[Neurons]] | None = field(default=None, repr=False)
+    _roots: list[np.ndarray] | None = field(default=None, repr=False)
+    _closed: linear.Solution | None = field(default=None, repr=False)
+    _networks: _sampled.Sampled | None = field(default=None, repr=False)
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Predictor f(x) = k(x)ᵀ v on inputs (N0, P*), shape (P*, m)."""
+        if self._closed is not None:
+            return self._closed.predict(np.asarray(inputs, dtype=float))
+        if self._networks is not None:
+            return self._networks.predict(inputs)
+        return self._moments(inputs).rows @ self.dual_field
+
+    def test_kernel(self, inputs: np.ndarray) -> np.ndarray:
+        """k_μ(x) of the feature layer between inputs (N0, P*) and the training inputs, shape (P*, P).
+
+        Raises:
+            ValueError: the method has no neurons to average over.
+        """
+        if self._closed is not None:
+            both = np.concatenate([np.asarray(inputs, dtype=float), self.task.inputs], axis=1)
+            return self._closed.kernel(both)[: np.shape(inputs)[1], np.shape(inputs)[1] :]
+        if self._networks is not None:
+            raise ValueError("solution: sampled networks give predictions and training kernels only")
+        return self._moments(inputs).rows
+
+    def predictor_variance(self, inputs: np.ndarray, width: int) -> np.ndarray:
+        r"""Variance of one network's outputs to leading order in 1/N, one hidden layer.
+
+            N Var f(x) = C_xx − C_xt (C_tt + T)⁻¹ C_tx,   C = Cov(aφ) over neurons,  T = 1/(β γ0²),
+
+        a | h ~ N(vᵀφ, 1/γ0²): independent neurons, less what their common field takes back.
+
+        Args:
+            inputs: shape (N0, P*).
+            width: N.
+
+        Returns:
+            Variances, shape (P*, m).
+
+        Raises:
+            ValueError: more than one hidden layer (sample instead), or sampled networks.
+        """
+        if self._closed is not None:
+            return self._closed.predictor_variance(np.asarray(inputs, dtype=float), width)
+        if self.network.depth > 1 or self._networks is not None:
+            raise ValueError(
+                f"network: has depth {self.network.depth}; the predictor's variance is known for one hidden "
+                "layer and for linear networks, use sampling.sample for others"
+            )
+        train, test = self._moments(self.task.inputs), self._moments(inputs)
+        num, m = self.dual_field.shape
+        free, eye = 1 / self.richness**2, np.eye(m)
+        f_train, f_test = train.rows @ self.dual_field, test.rows @ self.dual_field
+        mixed = test.mixed + free * np.einsum("xp,cd->xcpd", test.rows, eye).reshape(len(f_test), m, -1)
+        mixed -= f_test[:, :, None] * f_train.ravel()
+        own = train.mixed.reshape(num * m, num * m) + free * np.kron(train.rows, eye)
+        own -= np.outer(f_train.ravel(), f_train.ravel())
+        inverse = np.linalg.inv(own + self.ridge * free * np.eye(num * m))
+        total = free * test.diagonal[:, None] + test.square - f_test**2
+        return np.maximum(total - np.einsum("xci,ij,xcj->xc", mixed, inverse, mixed), 0) / width
+
+    def preactivations(self, layer: int = -1) -> tuple[np.ndarray, np.ndarray]:
+        """Neurons of a layer (first: 0): preactivations (n, A', P), and their weights (n,).
+
+        Raises:
+            ValueError: the method keeps no neurons.
+        """
+        neurons, roots = self._layers()
+        u = neurons[layer].u
+        root = roots[layer]
+        return (u @ root.reshape(-1, root.shape[-1]).T).reshape(len(u), *root.shape[:2]), neurons[
+            layer
+        ].weights
+
+    def _layers(self) -> tuple[list[Neurons], list[np.ndarray]]:
+        if self._neurons is None or self._roots is None:
+            raise ValueError(
+                f"solution: the method {self.method!r} keeps no neurons; use 'population' or 'nested'"
+            )
+        return self._neurons(), [self.features.root, *(root[None] for root in self._roots[1:])]
+
+    def _moments(self, inputs: np.ndarray) -> _population.TestMoments:
+        neurons, roots = self._layers()
+        new = self.features.on(inputs)
+        moments = None
+        for layer, (own, root) in enumerate(zip(neurons, roots)):
+            if moments is not None:
+                projection = moments.rows @ np.linalg.solve(self.kernels[layer], root[0])
+                scatter = np.maximum(moments.diagonal - np.sum(projection**2, axis=1), 0)
+                new = NewInputs(projection[None], np.diag(np.sqrt(scatter))[None])
+            phi, pooled = self.features.phi, self.features.pooled
+            moments = _population.moments_on(own, root, new, self.dual_field, phi, pooled and layer == 0)
+        assert moments is not None
+        return moments
+
+
+def solve(
+    task: Task,
+    network: Network,
+    richness: float,
+    ridge: float,
+    *,
+    features: Features | None = None,
+    method: str = "auto",
+    seed: int = 0,
+    num_neurons: int = 1024,
+    num_rounds: int = 300,
+) -> Solution:
+    """Solve the saddle point of the module docstring.
+
+    Args:
+        task: what is learned.
+        network: depth and nonlinearity.
+        richness: γ0 > 0.
+        ridge: 1/β > 0.
+        features: of the first layer where it is not dense, see theory.features; L = 1.
+        method: one of METHODS, or "auto" for the first of them that answers.
+        seed: of the populations, or of the sampled networks.
+        num_neurons: in each of two populations.
+        num_rounds: snapshots, or averaged outer steps, of each.
+
+    Returns:
+        A Solution; `converged` is False, with a warning, where conditions are violated or populations differ.
+
+    Raises:
+        ValueError: γ0 ≤ 0, 1/β ≤ 0, or a method that the task or network is out of reach of; the message
+            names one that is not.
+
+    Source: paper B, Eqs. 18–33 and Algorithm 1.
+    """
+    for argument, value in (("richness", richness), ("ridge", ridge)):
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
+    if features is not None and features.task is not task:
+        raise ValueError("features: belong to another task")
+    is_dense = features is None
+    features = _features.dense(task, network.phi) if features is None else features
+    if not is_dense and (network.depth > 1 or features.phi is not network.phi):
+        raise ValueError("features: need a network of one hidden layer with the same nonlinearity")
+    if method not in ("auto", *METHODS):
+        raise ValueError(f"method: got {method!r}, allowed are 'auto' and {METHODS}")
+    chosen = _choose(task, network, richness, is_dense) if method == "auto" else method
+    _check_reach(chosen, task, network, is_dense)
+    size = (jax.random.key(seed), num_neurons, num_rounds)
+    if chosen == "population":
+        parts = _by_population(task, features, richness, ridge, *size)
+    elif chosen in ("quadrature", "nested"):
+        parts = _by_layers(chosen, task, network, features, richness, ridge, *size)
+    elif chosen == "sampling":
+        parts = _by_sampling(task, network, richness, ridge, seed)
+    else:
+        solver = {"linear": _by_linear, "sigmoidal": _by_sigmoidal, "deep_sigmoidal": _by_deep_sigmoidal}
+        parts = solver.get(chosen, _by_lattice)(task, network, features, richness, ridge, *size)
+    parts = {"disagreement": 0.0, "effective_share": 1.0} | parts
+    tolerance = SAMPLED_TOLERANCE if chosen in ("nested", "sampling") else RESIDUAL_TOLERANCE
+    converged = parts.pop("converged", parts["residual"] < tolerance)
+    converged = bool(
+        converged and parts["disagreement"] < MAX_DISAGREEMENT and parts["effective_share"] > 0.3
+    )
+    if not converged:
+        warnings.warn(
+            f"adaptive kernel ({chosen}) did not converge: residual {parts['residual']:.1e}, populations "
+            f"differ by {parts['disagreement']:.1%}, {parts['effective_share']:.0%} of the neurons effective",
+            stacklevel=2,
+        )
+    base = task.input_kernel if is_dense else _base_kernel(features)
+    kernels = np.concatenate([base[None], np.asarray(parts.pop("kernels"))])
+    return Solution(
+        task, network, features, richness, ridge, kernels=kernels, converged=converged, method=chosen, **parts
+    )
+
+
+def _choose(task, network, richness, is_dense) -> str:
+    phi = network.phi
+    orthogonal = task.is_orthogonal and is_dense and _has_class_targets(task)
+    if phi is networks.linear and is_dense:
+        return "linear"
+    if is_bounded(phi):
+        if orthogonal and network.depth == 1:
+            return "sigmoidal"
+        if orthogonal and task.num_classes <= deep.MAX_CLASSES and task.class_counts.min() > 3:
+            return "deep_sigmoidal"
+        if network.depth == 1:
+            return "population"
+        if task.num_inputs <= MAX_QUADRATURE_INPUTS:
+            return "quadrature"
+        return "nested" if task.num_inputs <= MAX_NESTED_INPUTS else "sampling"
+    if network.depth == 1 and orthogonal and phi is jax.nn.relu and task.num_targets == 1:
+        return "lattice"
+    poor = richness**2 * np.sum(task.targets**2) <= MAX_POPULATION_RICHNESS_SQ
+    return "population" if network.depth == 1 and (poor or not is_dense) else "sampling"
+
+
+def _check_reach(method, task, network, is_dense) -> None:
+    phi, bounded = network.phi, is_bounded(network.phi)
+    orthogonal = task.is_orthogonal and is_dense and _has_class_targets(task)
+    shallow = network.depth == 1
+    reasons = {
+        "linear": (phi is networks.linear and is_dense, "needs φ linear and dense features", "population"),
+        "sigmoidal": (
+            bounded and orthogonal and shallow,
+            "needs bounded φ, orthogonal inputs with one target per class, and L = 1",
+            "population",
+        ),
+        "deep_sigmoidal": (
+            bounded and orthogonal and task.num_classes <= deep.MAX_CLASSES,
+            f"needs bounded φ, orthogonal inputs and at most {deep.MAX_CLASSES} classes",
+            "nested",
+        ),
+        "lattice": (
+            phi is jax.nn.relu and orthogonal and shallow and task.num_targets == 1,
+            "needs the ReLU, orthogonal inputs, L = 1 and one output",
+            "sampling",
+        ),
+        "quadrature": (
+            task.num_inputs <= MAX_QUADRATURE_INPUTS and is_dense,
+            f"needs dense features and at most {MAX_QUADRATURE_INPUTS} inputs, got {task.num_inputs}",
+            "population" if shallow else "nested",
+        ),
+        "population": (shallow, f"needs L = 1, got {network.depth}", "nested' or 'sampling"),
+        "nested": (
+            bounded and is_dense and task.num_inputs <= MAX_NESTED_INPUTS and not shallow,
+            f"needs bounded φ, L ≥ 2 and at most {MAX_NESTED_INPUTS} inputs, got {task.num_inputs}",
+            "population" if shallow else "sampling",
+        ),
+        "sampling": (is_dense, "needs dense features", "population"),
+    }
+    reached, need, instead = reasons[method]
+    if not reached:
+        raise ValueError(f"method: {method!r} {need}; use '{instead}'")
+
+
+def _has_class_targets(task) -> bool:
+    try:
+        return len(task.class_targets) > 0
+    except ValueError:
+        return False
+
+
+def _base_kernel(features) -> np.ndarray:
+    """Mean over positions of the patches' overlaps."""
+    return np.einsum("apr,aqr->pq", features.root, features.root) / len(features.root)
+
+
+# --- methods --------------------------------------------------------------------------------------
+
+
+def _by_linear(task, network, features, richness, ridge, *size) -> dict:
+    found = linear.solve(task, network.depth, ridge / richness**2, readout_variance=1 / richness**2)
+    v = found.dual_field / richness**2
+    inverses = np.linalg.pinv(found.kernels, rcond=1e-10, hermitian=True)
+    return {
+        "kernels": found.kernels[1:],
+        "dual_kernels": np.concatenate([inverses[:-2] - inverses[1:-1], richness**2 * (v @ v.T)[None]]),
+        "dual_field": v,
+        "residual": found.residual,
+        "num_steps": found.num_steps,
+        "_closed": found,
+    }
+
+
+def _by_sigmoidal(task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
+    found = sigmoidal.solve(
+        task, ridge / richness**2, nonlinearity=network.nonlinearity, readout_variance=1 / richness**2
+    )
+    v = found.dual_field[task.labels] / richness**2
+    dual = richness**2 * v @ v.T
+    return {
+        "kernels": sigmoidal.kernel(found, task.labels)[None],
+        "dual_kernels": dual[None],
+        "dual_field": v,
+        "residual": found.residual,
+        "num_steps": found.num_steps,
+        "converged": found.converged,
+        "_neurons": _once(
+            lambda: [_population.hold(key, features.root, dual, features.phi, num_neurons, num_rounds)]
+        ),
+        "_roots": [features.root[0]],
+    }
+
+
+def _by_deep_sigmoidal(task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
+    found = deep.solve(
+        task, network.depth, ridge / richness**2, nonlinearity=network.nonlinearity,
+        readout_variance=1 / richness**2,
+    )  # fmt: skip
+    labels = task.labels
+    pairs = np.ix_(labels, labels)
+    kernels = [layer.kernel_block[pairs] + np.diag(layer.kernel_diagonal[labels]) for layer in found.layers]
+    duals = [layer.dual_block[pairs] + np.diag(layer.dual_diagonal[labels]) for layer in found.layers]
+    roots = [features.root[0], *(_deep_population._root(k) for k in kernels[:-1])]
+
+    def neurons():
+        return [
+            _population.hold(jax.random.fold_in(key, i), r[None], d, features.phi, num_neurons, num_rounds)
+            for i, (r, d) in enumerate(zip(roots, duals))
+        ]
+
+    return {
+        "kernels": kernels,
+        "dual_kernels": np.stack(duals),
+        "dual_field": found.dual_field[labels] / richness**2,
+        "residual": max(found.residual, found.readout_residual),
+        "num_steps": found.num_steps,
+        "converged": found.converged,
+        "_neurons": _once(neurons),
+        "_roots": roots,
+    }
+
+
+def _by_lattice(task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
+    found = _relu_lattice.solve(task.class_counts, task.class_targets[:, 0], richness, ridge)
+    labels = task.labels
+    v, count = found.field[labels, None], num_neurons * num_rounds // 4
+    return {
+        "kernels": (found.block[np.ix_(labels, labels)] + np.diag(found.diagonal[labels]))[None],
+        "dual_kernels": richness**2 * (v @ v.T)[None],
+        "dual_field": v,
+        "residual": found.residual,
+        "num_steps": found.num_steps,
+        "_neurons": _once(lambda: [_relu_lattice.neurons(found, labels, features.root[0], key, count)]),
+        "_roots": [features.root[0]],
+    }
+
+
+def _by_population(task, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
+    found = _population.solve_readout(
+        features.root, task.targets, features.phi, richness, ridge, key, num_neurons, num_rounds,
+        pooled=features.pooled,
+    )  # fmt: skip
+    return {
+        "kernels": found.kernel[None],
+        "dual_kernels": richness**2 * (found.field @ found.field.T)[None],
+        "dual_field": found.field,
+        "residual": found.residual,
+        "disagreement": found.disagreement,
+        "effective_share": found.effective,
+        "num_steps": found.num_steps,
+        "_neurons": _once(lambda: [found.neurons]),
+        "_roots": [features.root[0]],
+    }
+
+
+def _by_layers(method, task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
+    arguments = (features.root[0], task.targets, features.phi, network.depth, richness, ridge)
+    if method == "quadrature":
+        found = _deep_population.quadrature(*arguments)
+    else:
+        found = _deep_population.nested(*arguments, key, num_neurons, num_rounds)
+    return {
+        "kernels": found.kernels,
+        "dual_kernels": found.dual_kernels,
+        "dual_field": found.field,
+        "residual": found.residual,
+        "disagreement": found.disagreement,
+        "effective_share": found.effective,
+        "num_steps": found.num_steps,
+        "_neurons": _once(lambda: found.neurons),
+        "_roots": found.roots,
+    }
+
+
+def _by_sampling(task, network, richness, ridge, seed) -> dict:
+    found = _sampled.solve(task, network, richness, ridge, seed)
+    duals = np.concatenate([found.lower_duals, richness**2 * (found.field @ found.field.T)[None]])
+    return {
+        "kernels": found.kernels,
+        "dual_kernels": duals,
+        "dual_field": found.field,
+        "residual": found.residual,
+        "disagreement": found.disagreement,
+        "num_steps": found.num_steps,
+        "_networks": found,
+    }
+
+
+def _once(make: Callable[[], list[Neurons]]) -> Callable[[], list[Neurons]]:
+    """Call `make` at the first call only: neurons that only predictions need."""
+    made: list[list[Neurons]] = []
+
+    def get():
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return get
+
+
+# --- deep linear networks on white inputs ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Overlaps ŷᵀΦ^ℓŷ of a deep linear network on white inputs.
+
+    Attributes:
+        overlaps: c_0 … c_L, c_ℓ = r^ℓ.
+        duals: ĉ_1 … ĉ_L; c_ℓ ĉ_ℓ = r − 1 in every layer.
+        ratio: r.
+        lazy: 1 + L X, the limit X = γ0²|y|² → 0 of c_L.
+        rich: X^{L/(L+1)}, the limit X → ∞.
+        deep: e^{W(LX)}, the limit L → ∞, W Lambert's function.
+    """
+
+    overlaps: np.ndarray
+    duals: np.ndarray
+    ratio: float
+    lazy: float
+    rich: float
+    deep: float
+
+
+def overlaps(depth: int, richness_sq: float, ridge: float = 0.0) -> Overlaps:
+    """Kernels' overlaps with the targets, layer by layer, in a deep linear network with K0 = 1.
+
+        Φ^ℓ = 1 + (c_ℓ − 1) ŷŷᵀ,   c_ℓ = r^ℓ,   (r − 1) r^{−L} (r^L + 1/β)² = X = γ0²|y|².
+
+    The limits are those of 1/β = 0.
+
+    Args:
+        depth: L ≥ 1.
+        richness_sq: X = γ0²|y|² > 0.
+        ridge: 1/β ≥ 0.
+
+    Returns:
+        Overlaps and their limits.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Source: paper B, Eqs. 15–17 and 36–44.
+    """
+    if int(depth) != depth or depth < 1:
+        raise ValueError(f"depth: got {depth}, needs a whole number of at least 1")
+    if not (np.isfinite(richness_sq) and richness_sq > 0):
+        raise ValueError(f"richness_sq: got {richness_sq}, needs a finite number above 0")
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise ValueError(f"ridge: got {ridge}, needs a finite number of at least 0")
+
+    def excess(log_r):  # the condition's logarithm, in log r
+        last = depth * log_r
+        return np.log(np.expm1(log_r)) - last + 2 * np.logaddexp(last, _log(ridge)) - np.log(richness_sq)
+
+    largest = np.log1p(depth * richness_sq) / depth + 1e-12  # the root at 1/β = 0 lies below
+    log_r = brentq(excess, 1e-300, largest, xtol=1e-16, rtol=1e-14)
+    c = np.exp(log_r * np.arange(depth + 1))
+    return Overlaps(
+        overlaps=c,
+        duals=np.expm1(log_r) / c[1:],
+        ratio=float(np.exp(log_r)),
+        lazy=1 + depth * richness_sq,
+        rich=richness_sq ** (depth / (depth + 1)),
+        deep=float(np.exp(lambertw(depth * richness_sq).real)),
+    )
+
+
+def _log(value: float) -> float:
+    return np.log(value) if value > 0 else -np.inf

@@ -1,0 +1,179 @@
+r"""Linear networks at finite width, exactly: a chain of m × m Wishart matrices.
+
+Let b^ℓ (N, m) be what multiplies z^ℓ from above, b^L = a, b^ℓ = W^{ℓ+1}ᵀ b^{ℓ+1}/√N, so that the outputs are
+f = z^ℓᵀ b^ℓ/N at every layer. Given b^{ℓ+1} the rows of b^ℓ are Gaussian, so the Gram matrices
+A_ℓ = b^ℓᵀ b^ℓ/N form a chain of Wishart draws, A_ℓ | A_{ℓ+1} with N degrees of freedom and mean A_{ℓ+1}, from
+A_{L+1} = σ_a². The targets see its end alone: along eigenvector i of K0, with eigenvalue λ_i,
+
+    f_i ~ N(0, λ_i A_1/N),   y_i − f_i ~ N(0, T/N).
+
+In the layer above z^{ℓ−1} only the directions b^ℓ have learned, and these give f; the others are prior draws:
+
+    ⟨K_ℓ⟩ = (1 − m/N) ⟨K_{ℓ−1}⟩ + ⟨f A_ℓ⁻¹ fᵀ⟩,   K_0 = XᵀX/N0.
+
+All averages over the posterior of a network with any N, P and T are thus integrals over L m(m + 1)/2 numbers.
+They are done by importance sampling around the mode. `linear.solve` is the limit of large N of this.
+
+Source: this book's; the saddle point is paper A's, "Analog coding scheme".
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.optimize import minimize
+
+from coding_schemes.tasks import Task
+
+DEGREES_OF_FREEDOM = 8  # of the proposal, a Student t: its tails are heavier than the posterior's
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Posterior averages of a linear network of finite width.
+
+    Attributes:
+        readout_covariance: ⟨aᵀa⟩/N, shape (m, m).
+        kernels: ⟨K_0⟩ … ⟨K_L⟩ on the training inputs, shape (L + 1, P, P).
+        effective_draws: effective number of importance draws; relative errors are about its inverse root,
+            times the chain's own spread, which is O(1/√N).
+        converged: whether at least a tenth of the draws count.
+    """
+
+    readout_covariance: np.ndarray
+    kernels: np.ndarray
+    effective_draws: float
+    converged: bool
+
+
+def solve(
+    task: Task,
+    depth: int,
+    temperature: float,
+    width: int,
+    readout_variance: float | None = None,
+    num_draws: int = 4_000,
+    seed: int = 0,
+) -> Solution:
+    """Average over the posterior of a linear network at finite width.
+
+    Args:
+        task: any task.
+        depth: L.
+        temperature: T > 0, rescaled by N as in the posterior.
+        width: N > m + 1.
+        readout_variance: σ_a²; 1/P^{1/L} unless given.
+        num_draws: importance draws.
+        seed: of the draws.
+
+    Returns:
+        A Solution.
+
+    Raises:
+        ValueError: depth < 1, T ≤ 0, or N too small for the Wishart density.
+    """
+    num_targets = task.num_targets
+    if int(depth) != depth or depth < 1:
+        raise ValueError(f"depth: got {depth}, needs a whole number of at least 1")
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise ValueError(f"temperature: got {temperature}, needs a finite T > 0")
+    if width <= num_targets + 1:
+        raise ValueError(f"width: got {width}, needs N > m + 1 = {num_targets + 1}")
+    variance = task.num_inputs ** (-1 / depth) if readout_variance is None else float(readout_variance)
+    eigenvalues, basis = np.linalg.eigh(task.input_kernel)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    rotated = basis.T @ task.targets
+    with jax.enable_x64(True):
+        data = tuple(map(jnp.asarray, (eigenvalues, rotated)))
+        size = num_targets * (num_targets + 1) // 2
+
+        def negative(flat: Array) -> Array:
+            return -_logdensity(flat.reshape(depth, size), data, width, temperature, variance)
+
+        start = np.tile(_pack(np.eye(num_targets) * variance**0.5), depth)
+        found = minimize(jax.jit(jax.value_and_grad(negative)), start, jac=True, method="BFGS")
+        hessian = np.asarray(jax.hessian(negative)(jnp.asarray(found.x)))
+        draws, log_proposal = _student_draws(found.x, hessian, num_draws, seed)
+        log_weights = -np.asarray(jax.lax.map(negative, jnp.asarray(draws), batch_size=256)) - log_proposal
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    effective = float(1 / np.square(weights).sum())
+    grams = np.einsum("dlij,dlkj->dlik", *[_unpack(draws.reshape(-1, depth, size))] * 2)
+    kernels = _kernels(grams, weights, eigenvalues, rotated, temperature, width)
+    return Solution(
+        np.einsum("d,dij->ij", weights, grams[:, 0]),
+        np.einsum("pi,lij,qj->lpq", basis, kernels, basis),
+        effective,
+        effective > 0.1 * num_draws,
+    )
+
+
+def _logdensity(packed: Array, data, width: int, temperature: float, variance: float) -> Array:
+    """Log density of the chain A_L … A_1 in logarithmic Cholesky coordinates, one row of `packed` each."""
+    eigenvalues, rotated = data
+    factors = _unpack(packed)
+    m = factors.shape[-1]
+    logs = jnp.log(jnp.diagonal(factors, axis1=-2, axis2=-1))  # (L, m)
+    above = jnp.concatenate([jnp.sqrt(variance) * jnp.eye(m)[None], factors[:-1]])
+    log_above = jnp.concatenate([jnp.full((1, m), 0.5 * jnp.log(variance)), logs[:-1]])
+    whitened = jax.scipy.linalg.solve_triangular(above, factors, lower=True)
+    chain = (width - m - 1) * logs.sum() - width * log_above.sum() - 0.5 * width * jnp.square(whitened).sum()
+    jacobian = logs.sum(0) @ jnp.arange(
+        m + 1.0, 1.0, -1.0
+    )  # of A = C Cᵀ and of the logarithms on C's diagonal
+    gram, ridge = factors[-1] @ factors[-1].T, temperature * jnp.eye(m)
+    covariance = eigenvalues[:, None, None] * gram[None] + ridge[None]
+    root = jnp.linalg.cholesky(covariance)
+    scaled = jax.scipy.linalg.solve_triangular(root, rotated[..., None], lower=True)
+    fit = -0.5 * width * jnp.square(scaled).sum()
+    return chain + jacobian + fit - jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)).sum()
+
+
+def _kernels(grams, weights, eigenvalues, rotated, temperature, width):
+    """⟨K_ℓ⟩ in the eigenbasis of K0, with f integrated out: its mean is a ridge fit, its scatter O(T/N)."""
+    last = grams[:, -1]
+    m = last.shape[-1]
+    values, vectors = np.linalg.eigh(last)
+    scaled = eigenvalues[:, None] * values[:, None, :]  # (draws, P, m)
+    shrunk = scaled / (scaled + temperature)
+    mean = np.einsum("dmk,dik,dnk,in->dim", vectors, shrunk, vectors, rotated, optimize=True)
+    kernels = [np.diag(eigenvalues)]
+    for layer in range(grams.shape[1] - 1, -1, -1):
+        inverse = np.linalg.inv(grams[:, layer])
+        along = np.einsum("dmk,dmn,dnk->dk", vectors, inverse, vectors)  # the scatter's part, on the diagonal
+        scatter = temperature / width * np.einsum("d,dik,dk->i", weights, shrunk, along)
+        learned = np.einsum("d,dim,dmn,djn->ij", weights, mean, inverse, mean, optimize=True)
+        kernels.append((1 - m / width) * kernels[-1] + learned + np.diag(scatter))
+    return np.stack(kernels)
+
+
+def _pack(factor: np.ndarray) -> np.ndarray:
+    """Lower triangle of a Cholesky factor, its diagonal as logarithms."""
+    packed = factor + np.diag(np.log(np.diag(factor)) - np.diag(factor))
+    return packed[np.tril_indices(len(factor))]
+
+
+def _unpack(packed):
+    """Cholesky factors from their packed triangles, shape (…, m, m)."""
+    xp = np if isinstance(packed, np.ndarray) else jnp
+    m = round((np.sqrt(8 * packed.shape[-1] + 1) - 1) / 2)
+    rows, columns = np.tril_indices(m)
+    placed = np.zeros((len(rows), m, m))
+    placed[np.arange(len(rows)), rows, columns] = 1
+    diagonal = (rows == columns)[:, None, None] * placed
+    below = xp.einsum("...k,kij->...ij", packed, placed - diagonal)
+    return below + xp.einsum("...k,kij->...ij", xp.exp(packed), diagonal)
+
+
+def _student_draws(mode, hessian, num_draws: int, seed: int):
+    """Draws of a multivariate t around the mode, and their log density up to a constant."""
+    rng = np.random.default_rng(seed)
+    size = len(mode)
+    root = np.linalg.cholesky(np.linalg.inv(0.5 * (hessian + hessian.T)))
+    normal = rng.standard_normal((num_draws, size))
+    scale = np.sqrt(DEGREES_OF_FREEDOM / rng.chisquare(DEGREES_OF_FREEDOM, (num_draws, 1)))
+    distance_sq = np.square(normal * scale).sum(1)
+    log_density = -0.5 * (DEGREES_OF_FREEDOM + size) * np.log1p(distance_sq / DEGREES_OF_FREEDOM)
+    return mode + (normal * scale) @ root.T, log_density

@@ -1,0 +1,258 @@
+"""Commands of the pipeline; the Makefile and the Snakefile call them."""
+
+import argparse
+import errno
+import fcntl
+import functools
+import http.server
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from companion.pipeline.progress import Display, Progress, duration, step_times
+from companion.pipeline.project import BUILD, BuildError, Project
+
+PAGES = "pages"  # name of the job that builds the pages
+_BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
+_OF_MAKE = ("NAME", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS")  # settings of the Makefile itself
+
+
+def main() -> int:
+    """Run one command; a failure that the reader can act on is shown without a traceback."""
+    arguments = _parser().parse_args()
+    try:
+        arguments.command(arguments)
+    except (BuildError, OSError) as error:
+        print(f"\n{_message(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted; run the same command to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def build(arguments: argparse.Namespace) -> None:
+    """Bring the whole book up to date: run what changed, build the pages."""
+    project = Project(Path.cwd(), arguments.preset)
+    page = project.html / "index.html"
+    started = time.time()
+    with _only_one(project.build / ".lock", "Another build of this book"):
+        for finding in project.discard_damaged():
+            print(finding)
+        if project.pages_stamp.exists():
+            print(f"Nothing has changed.\n{page}")
+            return
+        waiting = [chapter.name for chapter in project.chapters if not chapter.finished]
+        print(f"Chapters to run: {', '.join(waiting) or 'none'}; then the pages.", flush=True)
+        cores = os.cpu_count() or 1
+        log = project.build / "snakemake.log"
+        command = [sys.executable, "-m", "snakemake", "--profile", "profiles/default", "--cores", str(cores)]
+        command += ["--nolock", "--config", f"preset={project.preset}"]  # the lock is taken above
+        with log.open("w") as output, Display(project.build, [*waiting, PAGES], cores) as display:
+            environment = os.environ | {_BUILDER: str(os.getpid())}
+            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        if done.returncode < 0:
+            killed = signal.Signals(-done.returncode).name
+            raise BuildError(
+                f"The scheduler was killed by {killed}. Run it again; finished chapters are kept."
+            )
+        if done.returncode:
+            if Project(project.root, project.preset).pages_made_from != project.pages_made_from:
+                raise BuildError("Sources were edited while the book was being built; run it again.")
+            reasons = display.failures() or [f"Snakemake stopped; the end of {log}:", log.read_text()[-3000:]]
+            raise BuildError("The build has failed.\n\n" + "\n\n".join(reasons))
+    print(f"The book is built, in {duration(time.time() - started)}. Open\n{page}")
+
+
+def plan(arguments: argparse.Namespace) -> None:
+    """Say what a build would make again, and why."""
+    project = Project(Path.cwd(), arguments.preset)
+    reasons = project.plan()
+    width = max(map(len, reasons))
+    for name, reason in reasons.items():
+        times = step_times(project.build / "durations" / f"{name}.json").values()
+        took = f" ({duration(sum(times))} last time)" if reason and times else ""
+        print(f"{name:{width}}  {'again' + took + ': ' + reason if reason else 'up to date'}")
+    if reasons[PAGES] == "" and any(reasons.values()):
+        print(f"{PAGES:{width}}  again, as a chapter is")
+
+
+def execute(arguments: argparse.Namespace) -> None:
+    """Run one chapter of the book."""
+    from companion.pipeline import execution
+
+    project = Project(Path.cwd(), arguments.preset)
+    (chapter,) = [c for c in project.chapters if c.name == arguments.name]
+    with _reported(project.build, chapter.name) as progress:
+        execution.run(project, chapter, {"preset": project.preset}, progress)
+
+
+def pages(arguments: argparse.Namespace) -> None:
+    """Build the pages from executed chapters."""
+    from companion.pipeline import site
+
+    project = Project(Path.cwd(), arguments.preset)
+    with _reported(project.build, PAGES) as progress:
+        progress.begin([PAGES])
+        progress.cell(0)
+        site.build(project)
+        progress.cell_done()
+        progress.end()
+
+
+def chapter(arguments: argparse.Namespace) -> None:
+    """Run one chapter with the reader's own parameters."""
+    from companion.pipeline import execution
+
+    given = dict(_assignment(text) for text in arguments.parameters)
+    if arguments.typed:
+        given |= _typed(os.environ)
+    project = Project(Path.cwd(), given.get("preset", arguments.preset))
+    source = project.source(arguments.name)
+    parameters = execution.parse_parameters(source, {"preset": project.preset} | given)
+    reruns = project.root / BUILD / "reruns"
+    run = project.chapter(arguments.name, parameters, reruns)
+    with _only_one(reruns / f".{run.folder.name}.lock", f"The chapter {run.name} with these parameters"):
+        if not run.finished:
+            with Display(reruns, [run.name], 1), _reported(reruns, run.name) as progress:
+                execution.run(project, run, parameters, progress)
+    print(f"{run.name} with {', '.join(f'{name}={value!r}' for name, value in parameters.items())}:")
+    print(run.notebook)
+
+
+def accept_verdicts(arguments: argparse.Namespace) -> None:
+    """Put the verdicts of the executed chapters on record."""
+    from companion.pipeline import scoreboard
+
+    project = Project(Path.cwd(), arguments.preset)
+    for chapter in project.chapters:
+        if not chapter.finished:
+            print(f"{chapter.name} has not run from the present sources at this preset; its verdicts stay.")
+    print(f"Written to {scoreboard.accept_verdicts(project)}; look at the change before committing it.")
+
+
+def serve(arguments: argparse.Namespace) -> None:
+    """Show the built pages on this machine until interrupted."""
+    project = Project(Path.cwd(), arguments.preset)
+    if not (project.html / "index.html").is_file():
+        raise BuildError(f"no pages built yet; run make book PRESET={project.preset} first")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(project.html))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", arguments.port), handler) as server:
+        print(f"Serving at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
+        server.serve_forever()
+
+
+def launch_tree(arguments: argparse.Namespace) -> None:
+    """Write the tree that Binder and Colab open."""
+    from companion.pipeline import site
+
+    site.write_launch_tree(Project(Path.cwd(), arguments.preset), arguments.target)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m companion.pipeline", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+
+    def command(function: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+        sub = commands.add_parser(function.__name__.replace("_", "-"), help=function.__doc__)
+        sub.add_argument("--preset", default="quick")
+        sub.set_defaults(command=function)
+        return sub
+
+    command(build)
+    command(plan)
+    command(pages)
+    command(accept_verdicts)
+    command(execute).add_argument("name")
+    command(serve).add_argument("--port", type=int, default=8000)
+    command(launch_tree).add_argument("target", type=Path)
+    rerun = command(chapter)
+    rerun.add_argument("name")
+    rerun.add_argument("parameters", nargs="*", metavar="name=value")
+    rerun.add_argument("--typed", action="store_true", help="take parameters typed after make, too")
+    return parser
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BuildError(f"a parameter is given as name=value; got {text!r}")
+    return name, value
+
+
+def _typed(environment: Mapping[str, str]) -> dict[str, str]:
+    """Parameters typed after `make`, which hands them on in MAKEFLAGS, escaped, and through no shell."""
+    words = re.findall(r"(?:\\.|\S)+", environment.get("MAKEFLAGS", ""))
+    pairs = [word.partition("=") for word in words if re.match(r"[A-Za-z_]\w*=", word)]
+    given = {name: re.sub(r"\\(.)", r"\1", value).replace("$$", "$") for name, _, value in pairs}
+    seed = {"seed": environment["SEED"]} if environment.get("SEED") else {}
+    return seed | {name: value for name, value in given.items() if name not in _OF_MAKE}
+
+
+def _message(error: Exception) -> str:
+    """What the reader can do about it."""
+    if not isinstance(error, OSError):
+        return str(error)
+    advice = {
+        errno.ENOSPC: "The disk is full. Nothing that was finished is lost; make room and run it again.",
+        errno.EROFS: "This folder cannot be written to; use a copy of the repository that can.",
+        errno.EACCES: "This may not be written or read by you; use a copy of the repository of your own.",
+        errno.EADDRINUSE: "The port is in use; choose another: make serve PORT=8001",
+    }
+    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}. " + advice.get(
+        error.errno or 0, "Run the same command again once that is mended."
+    )
+
+
+@contextmanager
+def _reported(build: Path, name: str) -> Iterator[Progress]:
+    """Progress of a job whose failure is left where the build command finds it."""
+    _end_with_the_build()
+    progress = Progress(build, name)
+    try:
+        yield progress
+    except (BuildError, OSError) as error:
+        with suppress(OSError):
+            progress.fail(f"{name}: {_message(error)}" if isinstance(error, OSError) else str(error))
+        raise
+
+
+def _end_with_the_build() -> None:
+    """End this job when the build that started it is gone, killed perhaps: another may take its place."""
+    builder = int(os.environ.get(_BUILDER, 0))
+
+    def watch() -> None:
+        with suppress(ProcessLookupError):
+            while True:
+                os.kill(builder, 0)
+                time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does: takes the kernel down and cleans up
+        time.sleep(20)
+        os._exit(1)
+
+    if builder:
+        threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _only_one(path: Path, job: str) -> Iterator[None]:
+    """Wait until nobody else holds the lock file; a killed job leaves no lock behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{job} is running here; waiting for it.", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

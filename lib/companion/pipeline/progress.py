@@ -1,0 +1,204 @@
+"""How far each job has come: jobs write it, the build command shows it."""
+
+import hashlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+LOOK_EVERY_S = 0.5
+LINE_EVERY_S = 10.0  # between two lines where output is not a terminal
+
+
+class Progress:
+    """The state of one job, kept in a small file that another process can read.
+
+    The times its steps took are kept in a second file, by what each step was, so that the next run can say
+    how long is left.
+
+    Attributes:
+        current: Index of the step that runs, −1 before the first.
+    """
+
+    def __init__(self, build: Path, name: str) -> None:
+        """Progress of the job `name` of the build folder `build`."""
+        self.name = name
+        self._path = build / "progress" / f"{name}.json"
+        self._times_path = build / "durations" / f"{name}.json"
+        self.current = -1
+        self._steps: list[str] = []
+        self._times: dict[str, float] = {}
+        self._state: dict[str, Any] = {}
+
+    def begin(self, sources: Iterable[str]) -> None:
+        """Start, with the sources of all steps to come."""
+        self._steps = [_key(source) for source in sources]
+        earlier = step_times(self._times_path)
+        self._state = {
+            "state": "running",
+            "started": time.time(),
+            "steps": [earlier.get(step) for step in self._steps],
+            "current": -1,
+            "step_started": time.time(),
+        }
+        self._write()
+
+    def cell(self, index: int) -> None:
+        """Step `index` starts."""
+        self.current = index
+        self._state |= {"current": index, "step_started": time.time()}
+        self._write()
+
+    def cell_done(self) -> None:
+        """The current step has ended."""
+        self._times[self._steps[self.current]] = round(time.time() - self._state["step_started"], 3)
+
+    def end(self) -> None:
+        """All has succeeded."""
+        self._times_path.parent.mkdir(parents=True, exist_ok=True)
+        self._times_path.write_text(json.dumps(self._times))
+        self._state |= {"state": "done", "ended": time.time()}
+        self._write()
+
+    def fail(self, message: str) -> None:
+        """The job has failed; the message is for the reader."""
+        self._state |= {"state": "failed", "message": message}
+        self._write()
+
+    def _write(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._path.with_suffix(".part")
+        fresh.write_text(json.dumps(self._state))
+        fresh.replace(self._path)
+
+
+class Display:
+    """Shows the jobs of a build while they run: one changing line on a terminal, else a line now and then."""
+
+    def __init__(self, build: Path, names: list[str], concurrent: int) -> None:
+        """Display of the jobs `names`, of which at most `concurrent` run at once."""
+        self._build = build
+        self._names = names
+        self._concurrent = concurrent
+        self._terminal = sys.stdout.isatty()
+        self._finished: set[str] = set()
+        self._shown_at = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        for name in names:
+            (build / "progress" / f"{name}.json").unlink(missing_ok=True)
+
+    def __enter__(self) -> "Display":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._update()
+        if self._terminal:
+            print("\r\x1b[2K", end="", flush=True)
+
+    def failures(self) -> list[str]:
+        """Messages of the jobs that failed, or ended without a word; for when all have ended."""
+        messages = {
+            name: state.get("message") or f"{name}: killed while it ran (out of memory?)"
+            for name, state in self._states().items()
+            if state.get("state") in ("failed", "running")
+        }
+        return list(messages.values())
+
+    def _watch(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_S):
+            self._update()
+
+    def _states(self) -> dict[str, dict[str, Any]]:
+        return {name: _load(self._build / "progress" / f"{name}.json") for name in self._names}
+
+    def _update(self) -> None:
+        states = self._states()
+        for name, state in states.items():
+            if state.get("state") == "done" and name not in self._finished:
+                self._finished.add(name)
+                self._line(f"{name}: done in {duration(state['ended'] - state['started'])}")
+        running = {name: state for name, state in states.items() if state.get("state") == "running"}
+        due = self._terminal or time.time() - self._shown_at >= LINE_EVERY_S
+        if not running or not due:
+            return
+        self._shown_at = time.time()
+        text = "; ".join(_describe(name, state) for name, state in running.items())
+        text += f" [{len(self._finished)} of {len(self._names)} done"
+        left = self._left(states)
+        text += f", {duration(left)} left]" if left is not None else "]"
+        if self._terminal:
+            print(f"\r\x1b[2K{text}", end="", flush=True)
+        else:
+            print(text, flush=True)
+
+    def _line(self, text: str) -> None:
+        print(f"\r\x1b[2K{text}" if self._terminal else text, flush=True)
+
+    def _left(self, states: dict[str, dict[str, Any]]) -> float | None:
+        """Seconds left, from the previous run's times; None where a job has never run."""
+        left = []
+        for name, state in states.items():
+            if state.get("state") == "running":
+                one = _job_left(state)
+            elif state:
+                one = 0.0
+            else:
+                times = step_times(self._build / "durations" / f"{name}.json")
+                one = sum(times.values()) if times else None
+            if one is None:
+                return None
+            left.append(one)
+        return max(*left, sum(left) / self._concurrent) if len(left) > 1 else sum(left)
+
+
+def duration(seconds: float) -> str:
+    """A time as a person writes it."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _describe(name: str, state: dict[str, Any]) -> str:
+    total = len(state["steps"])
+    elapsed = duration(time.time() - state["started"])
+    if total == 1:
+        return f"{name}: {elapsed}"
+    left = _job_left(state)
+    about = f", about {duration(left)} left" if left is not None else ""
+    return f"{name}: cell {max(state['current'], 0) + 1}/{total}, {elapsed}{about}"
+
+
+def _job_left(state: dict[str, Any]) -> float | None:
+    """Seconds left of a running job; steps that have not run before count as the mean of those that have."""
+    known = [seconds for seconds in state["steps"] if seconds is not None]
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    times = [mean if seconds is None else seconds for seconds in state["steps"]]
+    current = max(state["current"], 0)
+    in_step = time.time() - state["step_started"]
+    return max(times[current] - in_step, 0.0) + sum(times[current + 1 :])
+
+
+def _key(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def step_times(path: Path) -> dict[str, float]:
+    """Seconds that each step of a job took; steps whose entry is spoiled are left out."""
+    found = _load(path).items()
+    return {step: seconds for step, seconds in found if isinstance(seconds, int | float) and seconds >= 0}
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

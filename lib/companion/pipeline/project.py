@@ -1,0 +1,253 @@
+"""What the book is made of: its chapters, what each depends on, and where results lie.
+
+Every result lies in a place named by a digest of everything it was made from, so that content alone
+decides what is run again: touching a file changes nothing, undoing an edit finds the old result.
+"""
+
+import ast
+import functools
+import hashlib
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from companion.pipeline import manifest
+from companion.presets import PRESETS
+
+BUILD = "_build"
+MANIFEST = "manifest.json"
+DIGITS = 12  # of a digest in a folder's name
+_PIPELINE = Path(__file__).parent
+
+
+class BuildError(Exception):
+    """A failure that the reader can act on; its text is all that is shown."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter's source and the place of its executed notebook.
+
+    Attributes:
+        name: File name without its ending.
+        source: The py:percent file.
+        dependencies: The modules and data files it uses, itself included.
+        made_from: Digest or value of all it is made from, by name.
+        folder: Where its results lie, named by the digest of all that.
+    """
+
+    name: str
+    source: Path
+    dependencies: tuple[Path, ...]
+    made_from: dict[str, str]
+    folder: Path
+
+    @property
+    def notebook(self) -> Path:
+        """The executed notebook; it appears last, so where it exists the rest does too."""
+        return self.folder / f"{self.name}.ipynb"
+
+    @property
+    def artifacts(self) -> Path:
+        """The arrays and drawing codes that the chapter published."""
+        return self.folder / "artifacts"
+
+    @property
+    def manifest(self) -> Path:
+        """What the results were made from, and the digest of each file."""
+        return self.folder / MANIFEST
+
+    @property
+    def finished(self) -> bool:
+        """Whether the results are there, whole."""
+        return not manifest.damage(self.manifest, self.folder)
+
+    @property
+    def damaged(self) -> list[str]:
+        """Files of the results that are missing or altered; none where there are no results at all."""
+        some = self.folder.is_dir() and any(self.folder.iterdir())
+        return manifest.damage(self.manifest, self.folder) if some else []
+
+
+@dataclass(frozen=True)
+class Project:
+    """The book's repository at one preset.
+
+    Attributes:
+        root: The repository's root.
+        preset: Problem sizes of every chapter.
+    """
+
+    root: Path
+    preset: str = "quick"
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise BuildError(f"PRESET must be one of {', '.join(PRESETS)}; got {self.preset!r}")
+
+    @property
+    def build(self) -> Path:
+        """Folder of everything built at this preset."""
+        return self.root / BUILD / self.preset
+
+    @property
+    def html(self) -> Path:
+        """Folder of the built pages."""
+        return self.build / "html"
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """Names of the chapters present, sorted."""
+        return sorted(path.stem for path in (self.root / "notebooks").glob("*.py"))
+
+    @functools.cached_property
+    def chapters(self) -> list[Chapter]:
+        """Every chapter at this preset, with its default parameters."""
+        return [self.chapter(name, {"preset": self.preset}, self.build / "chapters") for name in self.names]
+
+    def source(self, name: str) -> Path:
+        """A chapter's py:percent file."""
+        if name not in self.names:
+            raise BuildError(f"NAME must be one of the chapters {', '.join(self.names)}; got {name!r}")
+        return self.root / "notebooks" / f"{name}.py"
+
+    def chapter(self, name: str, parameters: dict[str, Any], parent: Path) -> Chapter:
+        """One chapter run with given parameters; its results lie in a folder of `parent`."""
+        source = self.source(name)
+        dependencies = (source, *self.imported(source))
+        values = {f"parameter {key}": repr(value) for key, value in sorted(parameters.items())}
+        made_from = self._ingredients([*dependencies, _PIPELINE / "execution.py"]) | values
+        return Chapter(name, source, dependencies, made_from, parent / f"{name}-{_digest(made_from)}")
+
+    @functools.cached_property
+    def pages_made_from(self) -> dict[str, str]:
+        """Digest of everything the pages are made from, by name."""
+        written = [*(self.root / "book").rglob("*"), *(self.root / "benchmarks/results").rglob("*")]
+        prose = [path for path in written if path.is_file()]
+        config = [self.root / "_config.yml", self.root / "_toc.yml"]
+        library = (self.root / "lib").rglob("*.py")
+        notebooks = {f"chapter {chapter.name}": chapter.folder.name for chapter in self.chapters}
+        return self._ingredients(sorted({*prose, *config, *library, *_PIPELINE.glob("*.py")})) | notebooks
+
+    @property
+    def pages_stamp(self) -> Path:
+        """Exists when the pages in `html` are made from exactly the present sources."""
+        return self.build / f"html-{_digest(self.pages_made_from)}.json"
+
+    def discard_damaged(self) -> list[str]:
+        """Delete results that are not what they were when they were finished, so that they are made anew.
+
+        Returns:
+            What was found, in words.
+        """
+        found = []
+        for chapter in self.chapters:
+            if lost := chapter.damaged:
+                shutil.rmtree(chapter.folder)
+                found.append(f"{chapter.name}: {_few(lost)} damaged; it is run again")
+        if self.pages_stamp.exists():
+            lost = manifest.damage(self.pages_stamp, self.html)
+            if lost or found:
+                self.pages_stamp.unlink()
+            if lost:
+                found.append(f"pages: {_few(lost)} missing or damaged; they are built again")
+        return found
+
+    def plan(self) -> dict[str, str]:
+        """What a build would make again, and why: a reason by name, empty where nothing is to be done."""
+        reasons = {}
+        for chapter in self.chapters:
+            lost = chapter.damaged
+            reasons[chapter.name] = f"{_few(lost)} damaged" if lost else ""
+            if not lost and not chapter.finished:
+                earlier = chapter.folder.parent.glob(f"{chapter.name}-{'[0-9a-f]' * DIGITS}/{MANIFEST}")
+                reasons[chapter.name] = _why(earlier, chapter.made_from)
+        if not self.pages_stamp.exists():
+            reasons["pages"] = _why(self.build.glob("html-*.json"), self.pages_made_from)
+        else:
+            lost = manifest.damage(self.pages_stamp, self.html)
+            reasons["pages"] = f"{_few(lost)} missing or damaged" if lost else ""
+        return reasons
+
+    def _ingredients(self, files: Iterable[Path]) -> dict[str, str]:
+        """Digests of files, of the lock, and the Python version, by name."""
+        found = {"Python": f"{sys.version_info[:2]} {platform.system()} {platform.machine()}"}
+        for path in (*files, self.root / "requirements.lock"):
+            found[self._relative(path)] = self._content(path)
+        return found
+
+    def imported(self, source: Path) -> list[Path]:
+        """Library files that a Python file imports, directly or not, and the data they read."""
+        found: set[Path] = set()
+        waiting = [source]
+        while waiting:
+            for path in self._imports(waiting.pop()) - found:
+                found.add(path)
+                waiting.append(path)
+        packages = {self.root / "lib" / path.relative_to(self.root / "lib").parts[0] for path in found}
+        for package in packages:  # style sheets and other files that a module reads
+            found.update(p for p in package.rglob("*") if p.is_file() and p.suffix not in {".py", ".pyc"})
+            if package / "data.py" in found:
+                found.update(path for path in (self.root / "data").rglob("*") if path.is_file())
+        return sorted(found)
+
+    def _imports(self, path: Path) -> set[Path]:
+        lib = self.root / "lib"
+        names: set[str] = set()
+        for node in ast.walk(_parse(path)):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                base = node.module or ""
+                if node.level:
+                    package = path.relative_to(lib).parts[: -node.level]
+                    base = ".".join((*package, base) if base else package)
+                names.update({base, *(f"{base}.{alias.name}" for alias in node.names)})
+        found: set[Path] = set()
+        for name in names:
+            parts = name.split(".")
+            for depth in range(1, len(parts) + 1):  # importing a.b runs a/__init__.py first
+                place = lib.joinpath(*parts[:depth])
+                found.update(p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file())
+        return found
+
+    @functools.cached_property
+    def _contents(self) -> dict[Path, str]:
+        return {}
+
+    def _content(self, path: Path) -> str:
+        if path not in self._contents:
+            self._contents[path] = manifest.digest(path)
+        return self._contents[path]
+
+    def _relative(self, path: Path) -> str:
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else path.name
+
+
+def _digest(made_from: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:DIGITS]
+
+
+def _why(earlier: Iterable[Path], now: dict[str, str]) -> str:
+    """What changed since the latest of the results made before."""
+    latest = max(earlier, key=lambda path: path.stat().st_mtime, default=None)
+    if latest is None:
+        return "nothing made yet"
+    return _few(manifest.changes(manifest.made_from(latest), now), 5) or "its result is gone"
+
+
+def _few(names: list[str], shown: int = 3) -> str:
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
+def _parse(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except SyntaxError as error:
+        raise BuildError(f"{path}, line {error.lineno}: {error.msg}") from error

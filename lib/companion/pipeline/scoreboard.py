@@ -1,0 +1,221 @@
+"""The scoreboard: every claim of the list, with what the executed chapters of this build computed for it."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from companion import checks
+from companion.formats import CHECK_TYPE, text
+from companion.pipeline.project import BuildError, Project
+
+VERDICTS = ("reproduced", "partly", "not reproduced", "needs the full preset", "not yet")
+_GROUPS = {
+    "A": "Coding schemes",
+    "B": "Adaptive kernels",
+    "C": "Universality of two-point dynamics",
+    "D": "What none of the papers has",
+}
+
+
+class Row(NamedTuple):
+    """One claim with its records.
+
+    Attributes:
+        claim: Its row of ``book/claims.yml``.
+        chapter: Chapter that recorded it, or that will.
+        records: What was recorded, one dict per quantity.
+        written: Whether the chapter exists.
+    """
+
+    claim: dict[str, Any]
+    chapter: str
+    records: list[dict[str, Any]]
+    written: bool
+
+    @property
+    def verdict(self) -> str:
+        """One of `VERDICTS`, from the records' checks."""
+        states = {checks.state(record) for record in self.records}
+        if not states:
+            return (
+                "needs the full preset" if self.written and self.claim.get("needs") == "full" else "not yet"
+            )
+        return (
+            "reproduced" if states == {"passed"} else "not reproduced" if states == {"failed"} else "partly"
+        )
+
+
+def anchor(claim_id: str) -> str:
+    """The place in a chapter's page where a claim is first recorded."""
+    return f"recorded-{claim_id.lower()}"
+
+
+def claim_records(notebook: Path) -> list[dict[str, Any]]:
+    """Claim records in the outputs of an executed notebook, in order."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return [output["data"][CHECK_TYPE] for output in outputs if CHECK_TYPE in output.get("data", {})]
+
+
+def rows(project: Project) -> list[Row]:
+    """Every claim of the list, with the records of the executed chapters of this build.
+
+    Raises:
+        BuildError: If a chapter records a claim that is not in the list, or none of a claim's records
+            has a control.
+    """
+    path = project.root / "book" / "claims.yml"
+    claims = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
+    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for chapter in project.chapters:
+        for record in claim_records(chapter.notebook) if chapter.finished else ():
+            found.setdefault(record["id"], []).append((chapter.name, record))
+    unknown = sorted(set(found) - {claim["id"] for claim in claims})
+    if unknown:
+        raise BuildError(f"claims {', '.join(unknown)} are recorded but not in book/claims.yml")
+    result = []
+    for claim in claims:
+        records = found.get(claim["id"], [])
+        if records and not any(record["control"] for _, record in records):
+            raise BuildError(f"claim {claim['id']} ({records[0][0]}) has no control: a check shown failing")
+        name = records[0][0] if records else claim["chapter"]
+        result.append(Row(claim, name, [record for _, record in records], name in project.names))
+    return result
+
+
+def recorded_verdicts(project: Project) -> dict[str, str]:
+    """Verdicts on record for this preset, by claim; "not yet" is not kept."""
+    path = project.root / "book" / "verdicts.yml"
+    recorded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return ((recorded or {}).get(project.preset)) or {}
+
+
+def check_verdicts(project: Project, table: Iterable[Row]) -> None:
+    """Refuse a build whose verdicts are not the ones on record.
+
+    A chapter with no verdict on record at this preset, such as one of the reader's own, is not held to any.
+
+    Raises:
+        BuildError: If a verdict differs; names each claim with both verdicts.
+    """
+    recorded = recorded_verdicts(project)
+    table = list(table)
+    held = {row.chapter for row in table if row.claim["id"] in recorded}
+    pairs = [(row, recorded.get(row.claim["id"], "not yet")) for row in table if row.chapter in held]
+    changed = [
+        f"  {row.claim['id']} ({row.chapter}): {before} on record, now {row.verdict}"
+        for row, before in pairs
+        if row.verdict != before
+    ]
+    if changed:
+        raise BuildError(
+            f"verdicts differ from book/verdicts.yml (preset {project.preset}):\n"
+            + "\n".join(changed)
+            + f"\nIf that is right, record them: make accept-verdicts PRESET={project.preset}"
+        )
+
+
+def accept_verdicts(project: Project) -> Path:
+    """Write the executed chapters' verdicts to ``book/verdicts.yml``; others, and other presets, stay.
+
+    At the preset paper the records themselves are kept beside them, in ``book/records-paper.json``.
+    """
+    path = project.root / "book" / "verdicts.yml"
+    recorded = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
+    before = recorded.get(project.preset) or {}
+    executed = {chapter.name for chapter in project.chapters if chapter.finished}
+    table = rows(project)
+    found = {
+        row.claim["id"]: row.verdict if row.chapter in executed else before.get(row.claim["id"], "not yet")
+        for row in table
+    }
+    recorded[project.preset] = {id: verdict for id, verdict in found.items() if verdict != "not yet"}
+    head = (
+        "# The scoreboard's verdicts on record, by preset; a build that finds others fails.\n"
+        "# Written by `make accept-verdicts`, after a look at what changed.\n"
+    )
+    path.write_text(head + yaml.safe_dump(recorded, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    if project.preset == "paper":
+        kept = path.with_name("records-paper.json")
+        earlier = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+        records = {
+            row.claim["id"]: row.records if row.chapter in executed else earlier.get(row.claim["id"], [])
+            for row in table
+        }
+        _write_json(kept, {id: found for id, found in records.items() if found})
+    return path
+
+
+def export(project: Project, table: Iterable[Row], path: Path) -> None:
+    """Write the scoreboard as JSON: every claim with its verdict and the records of this build."""
+    claims = [
+        {**row.claim, "chapter": row.chapter, "verdict": row.verdict, "records": row.records} for row in table
+    ]
+    _write_json(path, {"preset": project.preset, "claims": claims})
+
+
+def page(table: list[Row], preset: str) -> str:
+    """The scoreboard's tables, as the Markdown that ``book/scoreboard.md`` includes."""
+    counts = Counter(row.verdict for row in table)
+    summary = "".join(
+        f"<li>{_badge(verdict)} {counts[verdict]}</li>" for verdict in VERDICTS if counts[verdict]
+    )
+    parts = [
+        f"```{{raw}} html\n<p>Preset of this build: <code>{preset}</code>. {len(table)} claims, "
+        'also <a href="../scoreboard.json">as JSON</a>:</p>\n'
+        f'<ul class="scoreboard-summary">{summary}</ul>\n```\n'
+    ]
+    for letter, title in _GROUPS.items():
+        group = [row for row in table if row.claim["id"].startswith(letter)]
+        if group:
+            body = "\n".join(_table_row(row) for row in group)
+            parts.append(
+                f'## {letter}. {title}\n\n```{{raw}} html\n<table class="scoreboard">\n'
+                "<thead><tr><th>Claim</th><th>Published</th>"
+                "<th>Computed in this build</th><th>Verdict</th></tr></thead>\n"
+                f"<tbody>\n{body}\n</tbody></table>\n```\n"
+            )
+    return "\n".join(parts)
+
+
+def _table_row(row: Row) -> str:
+    claim = row.claim
+    id, chapter = text(claim["id"]), text(row.chapter)
+    link = chapter
+    if row.records:
+        link = f'<a href="../notebooks/{chapter}.html#{anchor(id)}">{chapter}</a>'
+    elif row.written:
+        link = f'<a href="../notebooks/{chapter}.html">{chapter}</a>'
+    check = f"<details><summary>How it is checked</summary>{text(claim.get('check'))}</details>"
+    published = text(claim.get("published")) or '<span class="scoreboard-none">in none of the papers</span>'
+    computed = "".join(map(_record, row.records)) or '<span class="scoreboard-none">nothing yet</span>'
+    return (
+        f'<tr id="claim-{id.lower()}">'
+        f'<td data-label="Claim"><b>{id}</b> · {link}<br>{text(claim["claim"])}{check}</td>'
+        f'<td data-label="Published">{published}</td>'
+        f'<td data-label="Computed">{computed}</td>'
+        f'<td data-label="Verdict">{_badge(row.verdict)}</td></tr>'
+    )
+
+
+def _record(record: dict[str, Any]) -> str:
+    found = checks.state(record)
+    stored = ' <span class="scoreboard-none">stored result</span>' if record["stored"] else ""
+    return (
+        f'<details class="check check-{found}"><summary>'
+        f'<span class="check-mark" title="{found}">{checks.MARKS[found]}</span> '
+        f"{text(record['quantity'])}: {checks.headline(record)}{stored}</summary>"
+        f"{checks.details_html(record)}</details>"
+    )
+
+
+def _badge(verdict: str) -> str:
+    return f'<span class="verdict verdict-{verdict.replace(" ", "-")}">{verdict}</span>'
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,241 @@
+"""Assemble executed chapters and prose into one tree, and build the pages from it."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+
+from companion.formats import CHECK_TYPE, FIGURE_TYPE
+from companion.pipeline import manifest, scoreboard
+from companion.pipeline.project import BuildError, Project
+
+_NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
+_LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
+
+
+def build(project: Project) -> Path:
+    """Build the pages from executed chapters; the old pages stay until the new ones are whole.
+
+    Returns:
+        The page to open.
+
+    Raises:
+        BuildError: If a chapter's results are damaged, a verdict differs from the one on record, or the book
+            has a warning.
+    """
+    for chapter in project.chapters:
+        if not chapter.finished:
+            raise BuildError(f"the results of {chapter.name} are missing or damaged; run make book")
+    table = scoreboard.rows(project)
+    scoreboard.check_verdicts(project, table)
+    site = assemble(project, table)
+    fresh = _sphinx(project, site)
+    _add_downloads(project, fresh)
+    scoreboard.export(project, table, fresh / "scoreboard.json")
+    for stamp in project.build.glob("html-*.json"):  # first, so that a death from here on is noticed
+        stamp.unlink()
+    shutil.rmtree(project.html, ignore_errors=True)
+    fresh.rename(project.html)
+    shutil.rmtree(project.build / "pages")
+    _forget_old_runs(project)
+    manifest.seal(project.pages_stamp, project.html, project.pages_made_from)
+    return project.html / "index.html"
+
+
+def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
+    """Lay prose, executed chapters and generated parts where the book's configuration expects them."""
+    site = project.build / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.copytree(project.root / "book", site / "book")
+    if (tables := project.root / "benchmarks" / "results").is_dir():
+        shutil.copytree(tables, site / "benchmarks" / "results")
+    for name in ("_config.yml", "_toc.yml"):
+        shutil.copy(project.root / name, site / name)
+    generated = site / "book" / "_generated"
+    generated.mkdir()
+    (generated / "scoreboard.md").write_text(scoreboard.page(table, project.preset), encoding="utf-8")
+    (site / "notebooks").mkdir()
+    for chapter in project.chapters:
+        text = chapter.notebook.read_text(encoding="utf-8")
+        shutil.copytree(chapter.artifacts, site / "notebooks" / "figures" / chapter.name)
+        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name)
+        notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
+        nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
+    return site
+
+
+def write_launch_tree(project: Project, target: Path) -> None:
+    """Write the repository with its chapters as notebooks, for the branch that Binder and Colab open."""
+    url = repository(project)
+    if url is None:
+        raise BuildError("_config.yml sets no repository: url, so there is nowhere to launch from")
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=project.root, check=True, capture_output=True)
+    target.mkdir(parents=True)
+    subprocess.run(["tar", "x", "-C", str(target)], input=archive.stdout, check=True)
+    for chapter in project.chapters:
+        notebook = nbformat.read(chapter.notebook, as_version=4)
+        install = nbformat.v4.new_code_cell(
+            "# Only where the library is not installed, as on Colab\n"
+            "import importlib.util\n\n"
+            "if importlib.util.find_spec('coding_schemes') is None:\n"
+            f"    %pip install -q git+{url}",
+            id="install",
+        )
+        notebook.cells.insert(1, install)
+        nbformat.write(notebook, target / "notebooks" / f"{chapter.name}.ipynb")
+
+
+def repository(project: Project) -> str | None:
+    """Address of the repository, set in one place: ``repository: url`` of ``_config.yml``."""
+    config = yaml.safe_load((project.root / "_config.yml").read_text(encoding="utf-8"))
+    return ((config.get("repository") or {}).get("url") or "").rstrip("/") or None
+
+
+def _with_figures(notebook: Any, chapter: str) -> Any:
+    """The notebook with its published figures as the page's own: numbered, images as files beside it."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if figure := output.get("data", {}).get(FIGURE_TYPE):
+                output.data = nbformat.NotebookNode({"text/markdown": _figure(figure, chapter)})
+    return notebook
+
+
+def _figure(figure: dict[str, Any], chapter: str) -> str:
+    """A published figure in MyST; one without a caption has no number."""
+    name = figure["name"]
+    files = f"../downloads/{chapter}/{name}"
+    links = (
+        f'<p class="figure-downloads">Download: <a href="{files}.npz" download>arrays (npz)</a>, '
+        f'<a href="{files}.py" download>drawing code (py)</a></p>'
+    )
+    caption = " ".join(figure["caption"].split())
+    directive = "figure" if caption else "image"
+    options = {
+        "alt": json.dumps(figure["description"], ensure_ascii=False),
+        "width": f"{figure['width']}px",
+        "loading": "lazy",
+        "class" if directive == "image" else "figclass": "published-figure",
+        **({"name": f"fig-{chapter}-{name}".replace("_", "-")} if caption else {}),
+    }
+    lines = [f":{key}: {value}" for key, value in options.items()]
+    inside, outside = ([caption, "", links], []) if caption else ([], ["", links])
+    fence = "`" * 12  # longer than any in a caption
+    block = [
+        f"{fence}{{{directive}}} figures/{chapter}/{figure['file']}",
+        *lines,
+        "",
+        *inside,
+        fence,
+        *outside,
+    ]
+    player = [f"{fence}{{raw}} html", figure["page"], fence] if figure["page"] else []
+    return "\n".join([*block, "", *player])
+
+
+def _plain_numbers(notebook: Any) -> Any:
+    """The notebook with NumPy's scalars as bare numbers: the page formats glued values from their text."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            for kind, text in data.items():
+                if kind.endswith("text/plain"):  # with a prefix where glue does not show the value
+                    data[kind] = _NUMPY_SCALAR.sub(r"\1", text)
+    return notebook
+
+
+def _with_links(notebook: Any, name: str, project: Project) -> Any:
+    """The notebook with links under its title, and an anchor before each cell that first records a claim."""
+    title = notebook.cells[0] if notebook.cells else None
+    if title is None or title.cell_type != "markdown" or not title.source.lstrip().startswith("# "):
+        raise BuildError(f"notebooks/{name}.py must begin with a markdown cell whose first line is its title")
+    heading, _, rest = title.source.lstrip().partition("\n")
+    title.source = f"{heading}\n\n{_links(name, project)}\n\n{rest.lstrip()}"
+    seen: set[str] = set()
+    cells = []
+    for cell in notebook.cells:
+        data = [output["data"] for output in cell.get("outputs", []) if "data" in output]
+        records = [bundle.pop(CHECK_TYPE, None) for bundle in data]  # Sphinx cannot show them
+        ids = dict.fromkeys(record["id"] for record in records if record and record["id"] not in seen)
+        seen.update(ids)
+        if ids:
+            anchors = "".join(f'<span id="{scoreboard.anchor(id)}"></span>' for id in ids)
+            cells.append(nbformat.v4.new_markdown_cell(anchors, id="-".join(["anchor", *ids])))
+        cells.append(cell)
+    notebook.cells = cells
+    return notebook
+
+
+def _links(name: str, project: Project) -> str:
+    links = [f'<a href="../downloads/{name}.ipynb" download>Download the executed notebook</a>']
+    url = repository(project)
+    if url is not None:
+        place = urllib.parse.urlparse(url).path.strip("/")
+        path = f"notebooks/{name}.ipynb"
+        binder = (
+            f"https://mybinder.org/v2/gh/{place}/{_LAUNCH_BRANCH}?labpath={urllib.parse.quote(path, safe='')}"
+        )
+        colab = f"https://colab.research.google.com/github/{place}/blob/{_LAUNCH_BRANCH}/{path}"
+        links += [f'<a href="{binder}">Run on Binder</a>', f'<a href="{colab}">Run on Colab</a>']
+    return f'<p class="chapter-links">{" ".join(links)}</p>'
+
+
+def _sphinx(project: Project, site: Path) -> Path:
+    """Run Jupyter Book with warnings as errors; returns the folder of the fresh pages."""
+    output = project.build / "pages"
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    command = [
+        str(Path(sys.executable).with_name("jupyter-book")),
+        "build",
+        str(site),
+        "-W",
+        "-n",
+        "--keep-going",
+    ]
+    done = subprocess.run(
+        [*command, "--path-output", str(output)],
+        cwd=project.root,
+        env=os.environ
+        | {"PYTHONPATH": str(project.root / "lib"), "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+    )
+    log = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    (project.build / "pages.log").write_text(log, encoding="utf-8")
+    if done.returncode < 0:
+        raise BuildError(
+            f"the page builder was killed by {signal.Signals(-done.returncode).name} (out of memory?)"
+        )
+    if done.returncode:
+        lines = [line.replace(f"{site}/", "") for line in log.splitlines()]
+        reasons = [line for line in lines if re.search(r"WARNING|ERROR|Error:|CRITICAL", line)] or lines[-30:]
+        raise BuildError("the pages have warnings or errors:\n" + "\n".join(f"  {line}" for line in reasons))
+    return output / "_build" / "html"
+
+
+def _add_downloads(project: Project, pages: Path) -> None:
+    downloads = pages / "downloads"
+    downloads.mkdir()
+    for chapter in project.chapters:
+        shutil.copy(chapter.notebook, downloads / f"{chapter.name}.ipynb")
+        shutil.copytree(chapter.artifacts, downloads / chapter.name)
+
+
+def _forget_old_runs(project: Project, keep: int = 3) -> None:
+    """Delete what killed runs left, and results of earlier sources but for each chapter's latest few."""
+    for partial in (project.build / "chapters").glob(".*"):
+        shutil.rmtree(partial)
+    current = {chapter.folder for chapter in project.chapters}
+    for chapter in project.chapters:
+        earlier = [path for path in chapter.folder.parent.glob(f"{chapter.name}-*") if path not in current]
+        for path in sorted(earlier, key=lambda p: p.stat().st_mtime, reverse=True)[keep:]:
+            shutil.rmtree(path)

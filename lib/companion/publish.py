@@ -1,0 +1,244 @@
+"""Publish a figure: show it with its caption, offer the arrays it was drawn from and the code that drew it.
+
+The pipeline makes a numbered figure of what lies in the notebook, with its image as a file beside the page.
+The text refers to it by {numref}`fig-chapter-name`, underscores written as hyphens.
+"""
+
+import base64
+import html
+import inspect
+import io
+import os
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from coding_schemes import paths
+from IPython.display import display
+from matplotlib.collections import PathCollection, QuadMesh
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+
+from companion import formats
+
+WIDTH = 6.4
+"""Width of a figure in inches, for the book's text column; still readable on a phone."""
+
+THEME: dict[str, Any] = {
+    "context": "notebook",
+    "style": "ticks",
+    "palette": "colorblind",
+    "rc": {
+        "figure.figsize": (WIDTH, 3.4),
+        "figure.constrained_layout.use": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 12,
+        "axes.titleweight": "normal",
+        "axes.labelsize": 12,
+        "xtick.labelsize": 11.5,
+        "ytick.labelsize": 11.5,
+        "legend.fontsize": 11.5,
+        "legend.frameon": False,
+        "lines.linewidth": 1.6,
+        "lines.markersize": 5,
+        "image.interpolation": "nearest",
+        "savefig.dpi": 200,
+        "savefig.transparent": True,  # the page's ground shows, light or dark
+        "mathtext.fontset": "dejavusans",
+        "svg.hashsalt": "coding-schemes",  # the same figure, the same bytes
+    },
+}
+"""Arguments of `seaborn.set_theme` for every figure of the book."""
+
+PIXELS_PER_INCH = 110  # on the page; a PNG has more, for dense screens
+_MOST_POINTS = 20_000  # of a line plot; from there on an SVG is larger than an image
+
+# What a drawing function of a notebook may take for granted; its downloaded code begins so
+_HEADER = """\
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from companion import figures
+"""
+
+
+@contextmanager
+def theme() -> Iterator[None]:
+    """Draw in the house's theme inside a ``with`` block, and leave the reader's settings as they were."""
+    with mpl.rc_context():
+        sns.set_theme(**THEME)
+        yield
+
+
+def publish(
+    plot_function: Callable[..., Figure],
+    name: str,
+    *,
+    caption: str = "",
+    description: str = "",
+    **arrays: Any,
+) -> None:
+    """Draw a figure, show it, and offer the arrays it was drawn from and the code that drew it.
+
+    Where the pipeline builds the book (``CODING_SCHEMES_ARTIFACTS`` and ``CODING_SCHEMES_CHAPTER`` set),
+    three files are left: the image, an SVG unless it holds pictures or very many points, and for download
+    ``name.npz`` and ``name.py``, which draws the figure again from it. The same arrays give the same bytes.
+
+    Args:
+        plot_function: Takes the arrays by name, returns a Figure. A function of a module, or one defined in
+            the notebook that reads nothing but its arguments, ``figures``, ``np`` and ``plt``.
+        name: The figure's name, unique within the chapter; a file name without its ending.
+        caption: In MyST: the finding first, then what is shown, N, P, T and seeds, then the paper's figure.
+            With one the figure is numbered.
+        description: What is to be seen, for readers who cannot see it (the image's alt text). Default: the
+            first line of the plot function's docstring.
+        **arrays: What is drawn: arrays, numbers, texts, or sequences of them of one shape.
+
+    Raises:
+        ValueError: If the name is no file name, an argument cannot be stored as a plain array, or the plot
+            function is a lambda.
+        NameError: If it reads anything else of the notebook.
+        TypeError: If it returns no Figure.
+    """
+    figure_name(name)
+    stored = {key: as_stored(key, value) for key, value in arrays.items()}
+    function, code = drawing(plot_function)
+    description = description or (inspect.getdoc(plot_function) or name).splitlines()[0]
+    with theme():
+        figure = function(**{key: as_argument(array) for key, array in stored.items()})
+        if not isinstance(figure, Figure):
+            raise TypeError(f"plot_function must return a matplotlib Figure; got {type(figure).__name__}")
+        ending = "png" if _is_picture(figure) else "svg"
+        image = io.BytesIO()
+        unstamped = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
+        figure.savefig(image, format=ending, bbox_inches="tight", pad_inches=0.05, metadata=unstamped)
+        width = round(figure.get_tightbbox().width * PIXELS_PER_INCH)
+        plt.close(figure)
+    store(name, stored, code, function.__name__, {f"{name}.{ending}": image.getvalue()})
+    show(name, f"{name}.{ending}", image.getvalue(), caption, description, width)
+
+
+def figure_name(name: str) -> None:
+    """Refuse a figure's name that is no file name."""
+    if not name.replace("-", "_").isidentifier():
+        raise ValueError(f"name must be letters, digits, '_' or '-', as it becomes a file name; got {name!r}")
+
+
+def as_stored(key: str, value: Any) -> np.ndarray:
+    """An argument of a drawing function as it is stored."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "biufcU":
+        raise ValueError(
+            f"{key} must be an array, a number, a text or a sequence of them of one shape; "
+            f"got {type(value).__name__}"
+        )
+    return array
+
+
+def as_argument(array: np.ndarray) -> Any:
+    """A stored argument as the drawing function takes it."""
+    return array.item() if array.ndim == 0 else array
+
+
+def drawing(plot_function: Callable[..., Figure]) -> tuple[Callable[..., Figure], str]:
+    """The function to draw with, and the code that defines it.
+
+    A function of the notebook is defined anew from its source, so that what is drawn here is what its
+    downloaded code draws.
+
+    Raises:
+        ValueError: If it has no name of its own.
+    """
+    name = getattr(plot_function, "__name__", "<lambda>")
+    if not name.isidentifier():
+        raise ValueError("plot_function must be a function defined with def; got a lambda or an object")
+    if plot_function.__module__ != "__main__":
+        return plot_function, f"{_HEADER}from {plot_function.__module__} import {name}\n"
+    source = textwrap.dedent(inspect.getsource(plot_function)).rstrip()
+    code = f"{_HEADER}\n\n{source}\n"
+    fresh: dict[str, Any] = {}
+    exec(compile(code, f"<{name}, with nothing of the notebook but its arguments>", "exec"), fresh)
+    return fresh[name], code
+
+
+def store(
+    name: str, stored: dict[str, np.ndarray], code: str, function: str, images: dict[str, bytes]
+) -> None:
+    """Leave a figure's images, arrays and drawing code where the pipeline finds them, if it is at work."""
+    folder = paths.artifacts()
+    if folder is None:
+        return
+    np.savez_compressed(folder / f"{name}.npz", **stored)  # type: ignore[arg-type]
+    (folder / f"{name}.py").write_text(
+        f'"""Draw the figure {name} from {name}.npz beside it, with the book\'s lib/ on the path."""\n\n'
+        f"{code}\n\nsns.set_theme(**{THEME!r})\n"
+        f'stored = np.load(Path(__file__).with_name("{name}.npz"))\n'
+        "arrays = {key: array.item() if array.ndim == 0 else array for key, array in stored.items()}\n"
+        f"figure = {function}(**arrays)\n"
+        f'figure.savefig(Path(__file__).with_name("{name}.png"), bbox_inches="tight")\n',
+        encoding="utf-8",
+    )
+    for file, content in images.items():
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_bytes(content)
+
+
+def show(
+    name: str,
+    file: str,
+    image: bytes,
+    caption: str,
+    description: str,
+    width: int,
+    *,
+    inline: str = "",
+    page: str = "",
+) -> None:
+    """Show an image with its caption, and leave beside it what the pipeline makes a figure of.
+
+    Args:
+        name: The figure's name.
+        file: The image's file in the artifacts.
+        image: Its content.
+        caption: In MyST.
+        description: Alternative text.
+        width: On the page, in pixels.
+        inline: HTML to follow it in the notebook.
+        page: HTML to follow it on the book's page.
+    """
+    kind = "svg+xml" if file.endswith("svg") else "png"
+    source = f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
+    figure = {"name": name, "file": file, "caption": caption, "description": description, "width": width}
+    display(
+        {
+            "text/plain": f"Figure {name}: {caption or description}",
+            "text/html": f'<figure class="published-figure" id="figure-{name}"><img src="{source}" '
+            f'alt="{html.escape(description)}" style="width: 100%; max-width: {width}px">{inline}'
+            f"<figcaption>{html.escape(caption)}</figcaption></figure>",
+            formats.FIGURE_TYPE: {**figure, "page": page},
+        },
+        raw=True,
+    )
+
+
+def downloads() -> str:
+    """Where the files of this chapter's figures lie, seen from its page."""
+    return f"../downloads/{os.environ.get('CODING_SCHEMES_CHAPTER', '')}"
+
+
+def _is_picture(figure: Figure) -> bool:
+    """Whether a figure holds images, or more points than an SVG should."""
+    points: int = sum(np.size(line.get_xdata()) for axis in figure.axes for line in axis.lines)
+    points += sum(np.shape(marks.get_offsets())[0] for marks in figure.findobj(PathCollection))
+    return points > _MOST_POINTS or bool(figure.findobj(AxesImage) + figure.findobj(QuadMesh))

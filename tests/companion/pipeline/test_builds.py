@@ -1,0 +1,381 @@
+"""What runs when, what a failure leaves, and whether the same sources give the same bytes."""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from companion.pipeline.progress import Display, Progress, step_times
+from companion.pipeline.project import Project
+from small_book import REPOSITORY, environment, pipeline
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.xdist_group("pipeline")]
+
+CHAPTERS = ("even", "loud")
+
+
+@pytest.fixture
+def book(built_book, tmp_path):
+    return shutil.copytree(built_book, tmp_path / "copy", symlinks=True)
+
+
+def execute(book, *names):
+    """Run the chapters' rules of the DAG, without the pages."""
+    targets = [f"chapter_{name}" for name in names or CHAPTERS]
+    command = [sys.executable, "-m", "snakemake", "--profile", "profiles/default", "--cores", "2", "--nolock"]
+    return subprocess.run([*command, *targets], cwd=book, capture_output=True, text=True, env=environment())
+
+
+def executed(book):
+    """Every executed notebook, with its time."""
+    return {path: path.stat().st_mtime_ns for path in book.glob("_build/quick/chapters/*/*.ipynb")}
+
+
+def new_runs(book, before):
+    return sorted(path.stem for path, when in executed(book).items() if before.get(path) != when)
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_no_change_executes_nothing_and_is_quick(book):
+    before = executed(book)
+    for path in [*book.glob("notebooks/*.py"), *book.glob("lib/**/*.py"), *book.glob("book/*.md")]:
+        path.touch()
+    started = time.monotonic()
+    done = pipeline(book, "build")
+    assert time.monotonic() - started < 5
+    assert "Nothing has changed" in done.stdout
+    assert done.stdout.rstrip().endswith("_build/quick/html/index.html")
+    assert executed(book) == before
+    assert "(100%) done" not in execute(book).stderr  # the DAG on its own agrees
+    assert executed(book) == before
+
+
+def test_edited_chapter_runs_alone_and_undoing_runs_nothing(book):
+    before = executed(book)
+    edit(book / "notebooks/even.py", "All of them", "Each of them")
+    assert execute(book).returncode == 0
+    assert new_runs(book, before) == ["even"]
+    before = executed(book)
+    edit(book / "notebooks/even.py", "Each of them", "All of them")
+    assert execute(book).returncode == 0
+    assert executed(book) == before
+
+
+@pytest.mark.parametrize(
+    ("module", "dependants"), [("constants", ["even"]), ("words", ["loud"]), ("__init__", ["even", "loud"])]
+)
+def test_edited_library_runs_what_imports_it(book, module, dependants):
+    before = executed(book)
+    with (book / f"lib/small/{module}.py").open("a") as file:
+        file.write("\n# edited\n")
+    assert execute(book).returncode == 0
+    assert new_runs(book, before) == dependants
+
+
+def test_failing_cell_is_named_and_leaves_nothing(book):
+    before = executed(book)
+    old_page = (book / "_build/quick/html/notebooks/even.html").read_text()
+    edit(book / "notebooks/even.py", "object()", "partial = 1\nraise ArithmeticError('seven is odd')")
+    done = pipeline(book, "build", check=False)
+    assert done.returncode != 0
+    assert "even: cell 3 of 4 (line " in done.stderr
+    assert "ArithmeticError: seven is odd" in done.stderr
+    assert executed(book) == before
+    assert not list(book.glob("_build/quick/chapters/.*"))
+    assert (book / "_build/quick/html/notebooks/even.html").read_text() == old_page
+
+
+def test_killed_build_resumes(book, tmp_path):
+    hold = tmp_path / "hold"
+    hold.touch()
+    edit(
+        book / "notebooks/loud.py",
+        "print(",
+        f"while os.path.exists({str(hold)!r}): __import__('time').sleep(0.1)\nprint(",
+    )
+    edit(book / "notebooks/even.py", "object()", "object")
+    before = executed(book)
+    build = start_build(book)
+    state = book / "_build/quick/progress/loud.json"
+    wait_for(lambda: new_runs(book, before) == ["even"] and json.loads(state.read_text())["current"] == 1)
+    os.killpg(build.pid, signal.SIGKILL)
+    build.wait()
+    assert new_runs(book, before) == ["even"]
+    hold.unlink()
+    halfway = executed(book)
+    done = pipeline(book, "build")
+    assert new_runs(book, halfway) == ["loud"]
+    assert "loud: done" in done.stdout
+    assert not list(book.glob("_build/quick/chapters/.*"))
+
+
+def start_build(book, **options):
+    command = [sys.executable, "-m", "companion.pipeline", "build"]
+    return subprocess.Popen(command, cwd=book, start_new_session=True, env=environment(), **options)
+
+
+def alive(process):
+    """Whether a process runs; one that has ended and is not yet waited for does not."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see what runs")
+def test_jobs_end_when_only_their_build_is_killed(book, tmp_path):
+    kernel = tmp_path / "kernel"
+    edit(
+        book / "notebooks/loud.py",
+        "print(",
+        f"Path({str(kernel)!r}).write_text(str(os.getpid()))\n__import__('time').sleep(600)\nprint(",
+    )
+    build = start_build(book)
+    wait_for(lambda: int(kernel.read_text()))
+    build.kill()
+    build.wait()
+    wait_for(lambda: not alive(int(kernel.read_text())))
+    wait_for(lambda: not list(book.glob("_build/quick/chapters/.*")))
+
+
+def test_killed_scheduler_is_named(book, tmp_path):
+    edit(book / "notebooks/loud.py", "print(", "__import__('time').sleep(600)\nprint(")
+    state = book / "_build/quick/progress/loud.json"
+    state.unlink()
+    build = start_build(book, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: json.loads(state.read_text())["current"] == 1)
+    (children,) = Path(f"/proc/{build.pid}/task").glob(f"{build.pid}/children")
+    os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+    complaint = build.communicate()[1]
+    assert build.returncode == 1
+    assert "The scheduler was killed by SIGKILL" in complaint
+    assert "Traceback" not in complaint
+
+
+def test_job_that_ended_without_a_word_is_named(tmp_path):
+    (tmp_path / "progress").mkdir()
+    display = Display(tmp_path, ["pages", "even"], 1)
+    (tmp_path / "progress/pages.json").write_text('{"state": "running"}')
+    (tmp_path / "progress/even.json").write_text('{"state": "done"}')
+    assert display.failures() == ["pages: killed while it ran (out of memory?)"]
+
+
+@pytest.mark.parametrize("spoiled", ['["x"]', '{"k": "long", "j": NaN, "i": null}', "{", "\0", ""])
+def test_spoiled_times_are_as_good_as_none(tmp_path, spoiled):
+    times = tmp_path / "durations/even.json"
+    times.parent.mkdir()
+    times.write_text(spoiled)
+    assert step_times(times) == {}
+    progress = Progress(tmp_path, "even")
+    progress.begin(["one cell"])
+    progress.cell(0)
+    progress.cell_done()
+    progress.end()
+    assert list(step_times(times).values()) == [pytest.approx(0, abs=60)]
+
+
+def test_lost_pages_are_built_again(book):
+    shutil.rmtree(book / "_build/quick/html/downloads")
+    assert "downloads/even.ipynb" in pipeline(book, "plan").stdout
+    done = pipeline(book, "build")
+    assert "Nothing has changed" not in done.stdout
+    assert "pages: downloads" in done.stdout
+    assert (book / "_build/quick/html/downloads/even.ipynb").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"), [("loud", "artifacts/curve.py"), ("even", "even.ipynb"), ("even", "manifest.json")]
+)
+def test_damaged_results_are_made_anew(book, built_book, name, lost):
+    (path,) = book.glob(f"_build/quick/chapters/{name}-*/{lost}")
+    if lost == "artifacts/curve.py":
+        path.unlink()
+    else:
+        path.write_text(path.read_text()[:-20])
+    assert f"{name}: {lost} damaged; it is run again" in "; ".join(Project(book).discard_damaged())
+    before = executed(book)
+    assert execute(book).returncode == 0
+    assert new_runs(book, before) == [name]
+    original = built_book / path.relative_to(book)
+    assert path.read_bytes() == original.read_bytes()
+    assert not Project(book).pages_stamp.exists()
+
+
+def test_plan_says_what_runs_and_why(book):
+    assert pipeline(book, "plan").stdout.splitlines() == [
+        "even   up to date",
+        "loud   up to date",
+        "pages  up to date",
+    ]
+    edit(book / "lib/small/constants.py", "2", "2  # two")
+    (book / "lib/small/extra.py").write_text("")
+    edit(book / "notebooks/even.py", "from small import numbers", "from small import extra, numbers")
+    even, loud, pages = pipeline(book, "plan").stdout.splitlines()
+    assert re.fullmatch(
+        r"even   again \(\d+ s last time\): lib/small/extra.py is new, notebooks/even.py changed, "
+        r"lib/small/constants.py changed",
+        even,
+    )
+    assert loud == "loud   up to date"
+    assert "chapter even changed" in pages
+    (never, *_) = pipeline(book, "plan", "--preset", "paper").stdout.splitlines()
+    assert never == "even   again: nothing made yet"
+
+
+def test_chapter_that_leaves_early_fails(book):
+    edit(book / "notebooks/even.py", "object()", "import sys; sys.exit(0)")
+    done = execute(book, "even")
+    assert done.returncode != 0
+    assert "SystemExit: a chapter runs to its last cell" in done.stderr + done.stdout
+
+
+def test_error_of_the_system_is_told_with_advice(book):
+    (book / "_build/reruns").write_text("in the way")
+    done = pipeline(book, "chapter", "even", "start=3", check=False)
+    assert done.returncode == 1
+    assert "_build/reruns" in done.stderr
+    assert "Traceback" not in done.stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = pipeline(book, "serve", "--port", str(taken.getsockname()[1]), check=False)
+    assert done.returncode == 1
+    assert "make serve PORT=" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_what_is_typed_after_make_reaches_no_shell(book):
+    shutil.copy(REPOSITORY / "Makefile", book)
+    (book / ".venv").symlink_to(REPOSITORY / ".venv")
+    hostile = "a b`touch pwned`$(touch pwned)$(shell touch pwned) $$(touch pwned) \"q\" \\x 'y'"
+
+    def make(*typed):
+        return subprocess.run(["make", *typed], cwd=book, capture_output=True, text=True, env=environment())
+
+    done = make("chapter", "NAME=even", "SEED=3", "start=21", f"label={hostile}")
+    assert done.returncode == 0, done.stderr
+    assert f"label={hostile!r}, start=21" in done.stdout
+    assert "seed=3" in done.stdout
+    for typed in (
+        ("chapter", f"NAME={hostile}"),
+        ("chapter", "NAME=even", f"SEED={hostile}"),
+        ("book", f"PRESET={hostile}"),
+        ("book", "strat=`touch pwned`"),
+        ("serve", f"PORT={hostile}"),
+    ):
+        assert make(*typed).returncode != 0, typed
+    assert not (book / "pwned").exists()
+
+
+def wait_for(condition, timeout=60):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        try:
+            if condition():
+                return
+        except (FileNotFoundError, ValueError):
+            pass
+        time.sleep(0.1)
+    raise AssertionError("waited too long")
+
+
+def test_same_sources_give_the_same_bytes(book, built_book):
+    shutil.rmtree(book / "_build")
+    assert execute(book).returncode == 0
+    for path in executed(built_book):
+        assert (book / path.relative_to(built_book)).read_bytes() == path.read_bytes()
+
+
+def test_changed_verdict_fails_until_accepted(book):
+    (book / "book/verdicts.yml").write_text("quick: {A1: not reproduced}\npaper: {A1: reproduced}\n")
+    done = pipeline(book, "build", check=False)
+    assert done.returncode != 0
+    assert "A1 (even): not reproduced on record, now reproduced" in done.stderr
+    assert "make accept-verdicts" in done.stderr
+    pipeline(book, "accept-verdicts")
+    assert "quick:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()
+    assert "paper:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()
+
+
+def test_verdicts_are_accepted_from_the_chapters_that_ran(book):
+    (book / "book/verdicts.yml").write_text("paper: {A1: reproduced}\n")
+    pipeline(book, "build")  # nothing at quick, so no chapter is held to anything
+    for notebook in book.glob("_build/quick/chapters/loud-*/loud.ipynb"):
+        notebook.unlink()
+    assert "loud has not run" in pipeline(book, "accept-verdicts").stdout
+    assert "quick:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()
+
+
+def test_warning_fails_the_build_and_keeps_the_old_pages(book):
+    edit(book / "book/intro.md", "{eq}`eq-even`", "{eq}`eq-odd`")
+    done = pipeline(book, "build", check=False)
+    assert done.returncode != 0
+    assert "book/intro.md" in done.stderr
+    assert "eq-odd" in done.stderr
+    assert "eq-even" in (book / "_build/quick/html/book/intro.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (
+            "strat=3",
+            "strat is not a parameter of the chapter even; allowed are preset, seed, start, scale, label",
+        ),
+        ("start=1.5", "start of the chapter even must be int; got '1.5'"),
+        ("start=True", "start of the chapter even must be int"),
+        ("scale=big", "scale of the chapter even must be float"),
+        ("seed", "name=value"),
+        ("preset=quik", "PRESET must be one of quick, paper, full"),
+    ],
+)
+def test_bad_parameter_is_refused(book, given, complaint):
+    done = pipeline(book, "chapter", "even", given, check=False)
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (book / "_build/reruns").exists()
+
+
+def test_chapter_runs_with_the_readers_parameters(book):
+    done = pipeline(book, "chapter", "even", "start=21", "scale=2", "label=half way", "--preset", "paper")
+    (notebook,) = book.glob("_build/reruns/even-*/even.ipynb")
+    assert done.stdout.rstrip().endswith(str(notebook))
+    assert "42 paper" in notebook.read_text()
+    again = notebook.stat().st_mtime_ns
+    pipeline(book, "chapter", "even", "start=21", "scale=2", "label=half way", "--preset", "paper")
+    assert notebook.stat().st_mtime_ns == again
+
+
+def test_the_same_run_twice_at_once_waits_and_says_so(book):
+    pipeline(book, "chapter", "even", "start=21")
+    (lock,) = book.glob("_build/reruns/.even-*.lock")
+    command = [sys.executable, "-m", "companion.pipeline", "chapter", "even", "start=21"]
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        second = subprocess.Popen(command, cwd=book, stdout=subprocess.PIPE, text=True, env=environment())
+        assert "The chapter even with these parameters is running here; waiting" in second.stdout.readline()
+        assert second.poll() is None
+    assert second.communicate()[0].rstrip().endswith("even.ipynb")
+    assert second.returncode == 0
+
+
+def test_unknown_chapter_and_preset_are_refused(book):
+    assert (
+        "NAME must be one of the chapters even, loud" in pipeline(book, "chapter", "odd", check=False).stderr
+    )
+    assert "PRESET must be one of" in pipeline(book, "build", "--preset", "big", check=False).stderr

@@ -1,0 +1,82 @@
+"""What results are named by: everything that they are made from, and nothing else."""
+
+import pytest
+import small_book
+from companion.pipeline.project import Project
+
+DATA = "import pathlib\n\nHERE = pathlib.Path(__file__)\n"
+
+
+@pytest.fixture
+def book(tmp_path):
+    """The small book's sources; the chapter on even numbers reads data, that on loud words does not."""
+    root = small_book.write(tmp_path / "book")
+    for name, text in {
+        "lib/small/data.py": DATA,
+        "lib/other/__init__.py": "",
+        "lib/other/words.py": "def shout(word):\n    return word.upper()\n",
+        "lib/small/style.mplstyle": "",
+        "lib/small/deep/__init__.py": "",
+        "lib/small/deep/inner.py": "from ..sums import add\n",
+        "lib/small/sums.py": "def add(x, y):\n    return x + y\n",
+        "data/table.csv": "1\n",
+        "benchmarks/results/times.md": "one second",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    even, loud = root / "notebooks/even.py", root / "notebooks/loud.py"
+    even.write_text(
+        even.read_text().replace("import numbers", "import data, numbers\nfrom small.deep import inner")
+    )
+    loud.write_text(loud.read_text().replace("from small.words", "from other.words"))
+    return root
+
+
+def names(root):
+    """Digests of both chapters and of the pages."""
+    project = Project(root)
+    return *(chapter.folder.name for chapter in project.chapters), project.pages_stamp.name
+
+
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [
+        ("_toc.yml", "pages"),
+        ("_config.yml", "pages"),
+        ("book/intro.md", "pages"),
+        ("book/claims.yml", "pages"),
+        ("benchmarks/results/times.md", "pages"),
+        ("requirements.lock", "even loud pages"),
+        ("data/table.csv", "even pages"),
+        ("lib/small/data.py", "even pages"),
+        ("lib/small/constants.py", "even pages"),
+        ("lib/small/__init__.py", "even pages"),
+        ("lib/small/style.mplstyle", "even pages"),
+        ("lib/small/sums.py", "even pages"),
+        ("lib/small/words.py", "pages"),
+        ("lib/other/words.py", "loud pages"),
+        ("notebooks/loud.py", "loud pages"),
+    ],
+)
+def test_an_edit_renames_what_is_made_from_the_file(book, file, changed):
+    before = names(book)
+    with (book / file).open("a") as opened:
+        opened.write("\n")
+    after = names(book)
+    pairs = zip(("even", "loud", "pages"), before, after)
+    assert " ".join(name for name, old, new in pairs if old != new) == changed
+
+
+def test_a_new_data_file_renames_and_a_touched_one_does_not(book):
+    before = names(book)
+    (book / "data/table.csv").touch()
+    assert names(book) == before
+    (book / "data/more.csv").write_text("2")
+    assert names(book)[0] != before[0]
+
+
+def test_parameters_and_preset_are_part_of_the_name(book):
+    project = Project(book)
+    runs = [{"preset": "quick"}, {"preset": "quick", "seed": 3}, {"preset": "paper"}]
+    folders = {project.chapter("even", parameters, book).folder for parameters in runs}
+    assert len(folders) == 3

@@ -1,0 +1,126 @@
+"""Verdicts from records, and what others' text can do to the page."""
+
+import json
+
+import nbformat
+import pytest
+import yaml
+from companion import formats
+from companion.pipeline import manifest, scoreboard
+from companion.pipeline.project import BuildError, Project
+
+RECORD = {
+    "id": "A1",
+    "quantity": "twice two",
+    "computed": 4.0,
+    "expected": 4.0,
+    "uncertainty": None,
+    "predicate": "exactly",
+    "passed": True,
+    "worst": None,
+    "control": {
+        "description": "three",
+        "computed": 6.0,
+        "uncertainty": None,
+        "expected": None,
+        "passed": False,
+    },
+    "sampler": None,
+    "because": "",
+    "note": "",
+    "stored": "",
+    "source": "theory",
+}
+FAILED = RECORD | {"passed": False, "because": "too few"}
+UNSETTLED = RECORD | {"sampler": {"converged": False, "verdict": "R-hat 1.4"}}
+
+
+@pytest.fixture
+def executed(tmp_path):
+    """Make a project whose only chapter has left some records; at a preset."""
+
+    def make(*records, preset="quick", **claim):
+        row = {"id": "A1", "chapter": "even", "claim": "c", "published": "p", "check": "k"} | claim
+        for name, text in (("book/claims.yml", yaml.safe_dump([row])), ("notebooks/even.py", "")):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        project = Project(tmp_path, preset)
+        (chapter,) = project.chapters
+        outputs = [
+            nbformat.v4.new_output("display_data", {formats.CHECK_TYPE: record, "text/plain": ""})
+            for record in records
+        ]
+        chapter.folder.mkdir(parents=True)
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=outputs)])
+        nbformat.write(notebook, chapter.notebook)
+        manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+        return project
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("records", "verdict"),
+    [
+        ([], "not yet"),
+        ([RECORD], "reproduced"),
+        ([RECORD, RECORD], "reproduced"),
+        ([RECORD, FAILED], "partly"),
+        ([FAILED], "not reproduced"),
+        ([UNSETTLED], "partly"),
+        ([RECORD, UNSETTLED], "partly"),
+        ([UNSETTLED, FAILED], "partly"),
+    ],
+)
+def test_verdict_is_that_of_all_checks(executed, records, verdict):
+    (row,) = scoreboard.rows(executed(*records))
+    assert row.verdict == verdict
+
+
+def test_claim_without_a_control_stops_the_build(executed):
+    with pytest.raises(BuildError, match="A1 .* has no control"):
+        scoreboard.rows(executed(RECORD | {"control": None}))
+
+
+def test_text_of_others_stays_in_its_place(executed):
+    hostile = "x\n```\n# out\n<script>`"
+    records = [RECORD | {"quantity": hostile, "note": hostile, "stored": hostile}]
+    records.append(
+        FAILED | {"because": hostile, "computed": hostile, "expected": hostile, "predicate": hostile}
+    )
+    project = executed(*records, claim=hostile, published=hostile, check=hostile)
+    page = scoreboard.page(scoreboard.rows(project), "quick")
+    assert page.count("```") == 4  # of the summary and of the table
+    assert "<script>" not in page
+    (row,) = scoreboard.rows(project)
+    page = scoreboard.page([row._replace(chapter=hostile, records=[])], "quick")
+    assert page.count("```") == 4
+    assert "<script>" not in page
+
+
+def test_export_holds_claims_verdicts_and_records(executed, tmp_path):
+    project = executed(RECORD)
+    scoreboard.export(project, scoreboard.rows(project), tmp_path / "scoreboard.json")
+    found = json.loads((tmp_path / "scoreboard.json").read_text())
+    assert found["preset"] == "quick"
+    (claim,) = found["claims"]
+    assert (claim["id"], claim["published"], claim["verdict"]) == ("A1", "p", "reproduced")
+    assert claim["records"] == [RECORD]
+
+
+@pytest.mark.parametrize(("preset", "kept"), [("quick", False), ("paper", True)])
+def test_records_of_the_paper_preset_are_kept_beside_the_verdicts(executed, preset, kept, tmp_path):
+    scoreboard.accept_verdicts(executed(RECORD, preset=preset))
+    assert yaml.safe_load((tmp_path / "book/verdicts.yml").read_text()) == {preset: {"A1": "reproduced"}}
+    path = tmp_path / "book/records-paper.json"
+    assert path.exists() == kept
+    if kept:
+        assert json.loads(path.read_text()) == {"A1": [RECORD]}
+
+
+def test_kept_records_of_a_chapter_that_has_not_run_stay(executed, tmp_path):
+    project = executed(RECORD, preset="paper")
+    scoreboard.accept_verdicts(project)
+    project.chapters[0].notebook.unlink()
+    scoreboard.accept_verdicts(project)
+    assert json.loads((tmp_path / "book/records-paper.json").read_text()) == {"A1": [RECORD]}

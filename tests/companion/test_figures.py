@@ -1,0 +1,236 @@
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from companion import figures
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+LABELS = np.array([2, 0, 1, 0, 1, 0])
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def texts(figure):
+    """What the legend says."""
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_class_colors_differ_also_without_red_green_vision():
+    # Viénot's projection for deuteranopes, on linear RGB
+    linear = np.array([to_rgb(color) for color in figures.CLASS_COLORS[:4]]) ** 2.2
+    seen = (linear @ np.array([[0.29, 0.71, 0.0], [0.29, 0.71, 0.0], [-0.02, 0.02, 1.0]]).T).clip(0) ** (
+        1 / 2.2
+    )
+    gaps = np.linalg.norm(seen[:, None] - seen[None], axis=-1)[np.triu_indices(4, 1)]
+    assert gaps.min() > 0.15
+
+
+def test_activation_matrix_sorts_inputs_by_class_and_keeps_neurons():
+    activations = LABELS + 10.0 * np.arange(3)[:, None]
+    figure = figures.activation_matrix(activations, LABELS)
+    shown = figure.axes[0].images[0].get_array()
+    np.testing.assert_array_equal(shown, np.sort(LABELS) + 10.0 * np.arange(3)[:, None])
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["0", "1", "2"]
+    np.testing.assert_allclose(figure.axes[0].get_xticks(), [1.0, 3.5, 5.0])
+
+
+@pytest.mark.parametrize(("signs", "lowest"), [((1.0, 1.0), 0.0), ((1.0, -1.0), -1.0)])
+def test_color_scale_is_white_at_zero(signs, lowest):
+    activations = np.outer(signs, np.ones(6))
+    figure = figures.activation_matrix(np.stack([activations, activations]), LABELS, titles=["train", "test"])
+    assert {axis.images[0].get_clim() for axis in figure.axes[:2]} == {(lowest, 1.0)}
+
+
+def test_kernel_matrices_share_one_scale_and_sort_both_axes():
+    kernels = np.stack([np.equal.outer(LABELS, LABELS) * scale for scale in (1.0, 2.0, 3.0, 4.0)])
+    figure = figures.kernel_matrices(kernels, LABELS, titles=["0", "1", "2", "3"])
+    images = [axis.images[0] for axis in figure.axes if axis.images]
+    assert len({image.get_clim() for image in images[:4]}) == 1
+    np.testing.assert_array_equal(
+        images[1].get_array(), 2.0 * np.equal.outer(np.sort(LABELS), np.sort(LABELS))
+    )
+
+
+def test_sparse_population_marks_theory_and_draws_the_bulk():
+    bulk = np.random.default_rng(0).standard_normal(500)
+    figure = figures.sparse_population(
+        bulk, [-1.0, 1.0], [0.2, 0.3], [[7.0, 7.1], [-4.0, -4.1]], [7.05, -4.0]
+    )
+    left, right = figure.axes
+    assert tuple(left.lines[0].get_ydata()) == (0.2, 0.3)
+    assert [line.get_xdata()[0] for line in right.lines] == [7.05, -4.0]
+
+
+def test_trace_panels_draw_series_and_levels():
+    values = np.arange(24.0).reshape(2, 3, 4)
+    figure = figures.trace_panels(np.tile(np.arange(4), (2, 1)), values, ["a", "b"], levels=[[1.0], [2.0]])
+    assert [axis.get_title() for axis in figure.axes] == ["a", "b"]
+    np.testing.assert_array_equal(figure.axes[1].lines[2].get_ydata(), values[1, 2])
+    assert list(figure.axes[1].lines[3].get_ydata()) == [2.0, 2.0]
+
+
+def test_curves_draw_each_with_its_band():
+    figure = figures.curves([1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]], ["a", "b"], [[0.1, 0.1]] * 2, levels=[0.5])
+    axis = figure.axes[0]
+    assert len(axis.collections) == 2
+    assert [tuple(line.get_ydata()) for line in axis.lines[:2]] == [(1.0, 2.0), (3.0, 4.0)]
+
+
+def test_code_raster_names_the_codes():
+    figure = figures.code_raster([0.0, 1.0], [[[0, 1], [1, 1]]], ["1-0", "0-1"], ["layer 1"])
+    assert texts(figure) == ["1-0", "0-1"]
+    np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), [[0, 1], [1, 1]])
+
+
+def test_code_has_one_color_wherever_it_is_drawn():
+    raster = figures.code_raster([0.0, 1.0], [[[0, 1], [1, 1]]], ["1-1-0", "0-1-1"], ["layer 1"])
+    colors = [to_rgb(patch.get_facecolor()) for patch in raster.legends[0].get_patches()]
+    line = figures.curves([0.0, 1.0], [[0.2, 0.6], [0.8, 0.4]], ["0-1-1", "1-1-0"]).axes[0].lines
+    bar = figures.bars([[[0.25, 0.75]]], ["all"], ["0-1-1", "1-1-0"], stacked=True).axes[0].patches
+    expected = [to_rgb(figures.CODE_COLORS[name]) for name in ("0-1-1", "1-1-0")]
+    assert colors == expected[::-1]
+    assert [to_rgb(one.get_color()) for one in line] == expected
+    assert [to_rgb(one.get_facecolor()) for one in bar] == expected
+
+
+def test_codes_of_more_classes_have_colors_of_their_own_and_keep_them():
+    names = ["1-1-0-0", "1-0-1-0", "0-1-1-0", "0-0-1-1", "1-1-1-0"]
+    colors = [figures.CODE_COLORS[name] for name in names]
+    assert len(set(colors)) == len(names)
+    assert colors == [type(figures.CODE_COLORS)()[name] for name in names]
+    with pytest.raises(KeyError):
+        figures.CODE_COLORS["class 0"]
+
+
+def test_densities_have_histogram_and_theory_per_panel():
+    grid = np.linspace(-3, 3, 50)
+    samples = np.random.default_rng(0).standard_normal((2, 1000))
+    density = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi)
+    figure = figures.densities(samples, grid, density, names=["class 0", "class 1"], panels=True)
+    assert [axis.get_title() for axis in figure.axes] == ["class 0", "class 1"]
+    for axis in figure.axes:
+        area = sum(bar.get_width() * bar.get_height() for bar in axis.patches)
+        np.testing.assert_allclose(area, 1.0)
+        np.testing.assert_array_equal(axis.lines[0].get_xdata(), grid)
+
+
+def test_densities_accept_one_quantity_that_never_varies():
+    figure = figures.densities(np.zeros(10), np.linspace(-1, 1, 5), np.ones(5))
+    assert len(figure.axes[0].lines) == 1
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_network_sample_draws_outputs_and_targets_of_each_output(alone):
+    targets = np.eye(3)[LABELS]
+    neurons = ((), ()) if alone else (np.ones((4, 3)), np.ones((4, 6)))
+    figure = figures.network_sample(*neurons, targets + 0.1, targets, LABELS, theory=targets - 0.1)
+    rows = [axis for axis in figure.axes if axis.lines]
+    assert len(rows) == 3
+    for r, axis in enumerate(rows):
+        outputs, target, theory = (line.get_ydata() for line in axis.lines)
+        np.testing.assert_allclose(outputs - target, 0.1)
+        np.testing.assert_allclose(target - theory, 0.1)
+        np.testing.assert_array_equal(target, np.eye(3)[np.sort(LABELS)][:, r])
+
+
+def test_network_sample_shows_neurons_in_their_order_and_inputs_by_class():
+    activations = LABELS + 10.0 * np.arange(3)[:, None]
+    targets = np.eye(3)[LABELS]
+    figure = figures.network_sample(np.arange(9.0).reshape(3, 3), activations, targets, targets, LABELS)
+    readouts, shown = (axis.images[0].get_array() for axis in figure.axes[:2])
+    np.testing.assert_array_equal(readouts, np.arange(9.0).reshape(3, 3))
+    np.testing.assert_array_equal(shown, np.sort(LABELS) + 10.0 * np.arange(3)[:, None])
+
+
+def test_bars_hold_errors_and_other_predictions():
+    figure = figures.bars(
+        [0.1, 0.2], ["a", "b"], errors=[0.01, 0.02], points=[[0.11, 0.19], [0.2, 0.3]], names=["sampling"]
+    )
+    axis = figure.axes[0]
+    assert [bar.get_height() for bar in axis.patches] == [0.1, 0.2]
+    drawn = [tuple(line.get_ydata()) for line in axis.lines]
+    assert (0.11, 0.19) in drawn
+    assert (0.2, 0.3) in drawn
+    assert texts(figure) == ["theory", "Gaussian process", "sampling"]
+    (bars,) = axis.collections
+    np.testing.assert_allclose([piece[:, 1] for piece in bars.get_segments()], [[0.09, 0.11], [0.18, 0.22]])
+
+
+def test_stacked_bars_fill_up_to_one():
+    figure = figures.bars([[[0.25, 0.75], [1.0, 0.0]]], ["fast", "slow"], ["a", "b"], ["task"], stacked=True)
+    assert [bar.get_y() + bar.get_height() for bar in figure.axes[0].patches] == [0.25, 1.0, 1.0, 1.0]
+
+
+def test_scaling_plot_draws_the_power_law_and_states_the_exponent():
+    sizes = np.array([50.0, 100.0, 200.0])
+    figure = figures.scaling_plot(sizes, sizes**-0.5, [-0.5], [1.0], ["lazy"], errors=0.1 * sizes**-0.5)
+    assert texts(figure) == ["lazy, exponent −0.50"]
+    law, markers = figure.axes[0].lines[:2]
+    np.testing.assert_allclose(law.get_ydata(), sizes**-0.5)
+    np.testing.assert_allclose(markers.get_ydata(), sizes**-0.5)
+    figure = figures.scaling_plot(sizes, sizes, [-0.001], [1.0], ["rich"], theory=[2 * sizes])
+    assert texts(figure) == ["rich, exponent 0.00", "theory"]
+    assert any(np.allclose(line.get_ydata(), 2 * sizes) for line in figure.axes[0].lines)
+
+
+def test_curves_draw_samples_in_the_color_of_their_theory():
+    figure = figures.curves(
+        [0.0, 1.0],
+        [[3.0, 2.0], [1.0, 1.0]],
+        ["n", "k"],
+        sampled_x=[0.5],
+        sampled=[[2.5]],
+        sampled_errors=[[0.1]],
+    )
+    first, second, marker = figure.axes[0].lines[:3]
+    assert tuple(first.get_ydata()) == (3.0, 2.0)
+    assert tuple(marker.get_ydata()) == (2.5,)
+    assert first.get_color() == marker.get_color() != second.get_color()
+    (bar,) = figure.axes[0].containers[0][2]
+    np.testing.assert_allclose(bar.get_segments()[0][:, 1], [2.4, 2.6])
+
+
+def test_curves_of_one_name_are_drawn_alike_with_their_marks():
+    times, counts = np.tile(np.arange(1, 5), (3, 1)), np.tile([9, 5, 4, 3], (3, 1))
+    figure = figures.curves(
+        times, counts, ["plain", "plain", "moves"], styles=["steps-post"], marks=[1.0, 2.0, 3.0], levels=[3]
+    )
+    lines = figure.axes[0].lines
+    assert lines[0].get_color() == lines[1].get_color() != lines[2].get_color()
+    assert lines[0].get_drawstyle() == "steps-post"
+    assert [line.get_xdata()[0] for line in lines[4:]] == [1.0, 2.0, 3.0]
+    assert texts(figure) == ["plain", "moves"]
+
+
+def test_grid_of_activations_sorts_the_inputs_of_every_panel_and_names_the_rows():
+    panels = np.broadcast_to(np.asarray(LABELS, dtype=float), (2, 3, 4, len(LABELS)))
+    figure = figures.activation_matrix(panels, LABELS, ["0", "1", "2"], ["layer 1", "layer 2"])
+    images = [axis.images[0].get_array() for axis in figure.axes if axis.images]
+    assert len(images) >= 6
+    for image in images[:6]:
+        np.testing.assert_array_equal(image[0], np.sort(LABELS))
+    assert [figure.axes[k].get_ylabel() for k in (0, 3)] == ["layer 1\nneuron", "layer 2\nneuron"]
+
+
+def test_phase_map_shows_samples_in_the_colors_of_the_theory():
+    figure = figures.phase_map([0, 1], [0.1, 1], [[1, 3], [2, 4]], [0.5, 0.5], [[0.5, 0.3]], [2.0])
+    mesh, points = figure.axes[0].collections
+    assert mesh.get_clim() == points.get_clim() == (1.0, 4.0)
+    assert np.allclose(points.get_offsets(), [[0.5, 0.3]])
+
+
+def test_sampler_traces_show_both_ends_and_the_diagnostics():
+    ends = np.arange(12.0).reshape(2, 2, 3)
+    figure = figures.sampler_traces(
+        ["energy", "readout_sq_0"], prior=ends, planted=ends + 100, verdict="agree"
+    )
+    lines = [line.get_ydata() for line in figure.axes[1].lines if len(line.get_ydata())]
+    np.testing.assert_array_equal(lines, [*ends[1], *(ends[1] + 100)])
+    assert figure.axes[1].get_ylabel() == "readout sq 0"
+    figure = figures.sampler_traces(["energy"], ends[:1], rhat=[1.234], ess=[99.6])
+    assert [axis.get_title() for axis in figure.axes] == ["R-hat 1.234, ESS 100"]
+    assert isinstance(figure, Figure)

@@ -1,0 +1,71 @@
+"""Animations: the page holds every frame and asks for nothing from outside."""
+
+import base64
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from companion import films, formats, publish
+
+
+def bars(frame, heights):
+    figure, axis = plt.subplots(figsize=(2, 1))
+    axis.bar(range(len(heights[frame])), heights[frame])
+    return figure
+
+
+HEIGHTS = np.array([[1.0, 2.0], [2.0, 1.0], [1.5, 1.5]])
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    bundles = []
+    monkeypatch.setattr(publish, "display", lambda bundle, raw: bundles.append(bundle))
+    return bundles
+
+
+def test_page_holds_all_frames_and_a_still(shown):
+    films.publish_animation(bars, "bars", num_frames=3, still=1, description="two <bars>", heights=HEIGHTS)
+    (bundle,) = shown
+    page = bundle["text/html"]
+    frames = re.findall(r'"data:image/png;base64,(iVBOR[^"]*)"', page.partition("const frames")[2])
+    assert len(set(frames)) == 3
+    assert all(base64.b64decode(frame).startswith(b"\x89PNG") for frame in frames)
+    assert f"base64,{frames[1]}" in page
+    assert 'alt="two &lt;bars&gt;"' in page
+    assert "<button" in page
+    assert 'max="2"' in page
+    assert not re.search(r"https?:|src=\"(?!data:)|@import|<link", page)
+
+
+def test_arrays_and_code_draw_the_still(shown, monkeypatch, tmp_path):
+    monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path))
+    monkeypatch.setenv("CODING_SCHEMES_CHAPTER", "dynamics")
+    films.publish_animation(bars, "bars", num_frames=2, still=1, description="bars", heights=HEIGHTS)
+    with np.load(next(tmp_path.rglob("bars.npz"))) as stored:
+        assert stored["frame"] == 1
+        np.testing.assert_array_equal(stored["heights"], HEIGHTS)
+    frames = sorted(path.name for path in tmp_path.glob("bars-frames/*"))
+    assert frames == ["000.png", "001.png"]
+    assert (tmp_path / "bars.png").read_bytes() == (tmp_path / "bars-frames/001.png").read_bytes()
+
+
+def test_page_of_the_book_takes_the_frames_from_files_beside_it(shown, monkeypatch, tmp_path):
+    monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path))
+    monkeypatch.setenv("CODING_SCHEMES_CHAPTER", "dynamics")
+    films.publish_animation(bars, "bars", num_frames=2, description="", caption="Bars.", heights=HEIGHTS)
+    figure = shown[0][formats.FIGURE_TYPE]
+    assert (figure["file"], figure["caption"]) == ("bars.png", "Bars.")
+    assert (
+        '["../downloads/dynamics/bars-frames/000.png", "../downloads/dynamics/bars-frames/001.png"]'
+        in figure["page"]
+    )
+    assert "base64" not in figure["page"]
+
+
+@pytest.mark.parametrize(("change", "name"), [({"name": "a b"}, "name"), ({"still": 3}, "still")])
+def test_refuses(change, name):
+    options = {"name": "bars", "num_frames": 3, "description": "", "heights": HEIGHTS} | change
+    with pytest.raises(ValueError, match=name):
+        films.publish_animation(bars, **options)

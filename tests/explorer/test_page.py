@@ -1,0 +1,331 @@
+"""The explorer in a real browser, from a file and over HTTP: every control, against the library."""
+
+import functools
+import http.server
+import os
+import re
+import shutil
+import threading
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import sigmoidal
+from playwright.sync_api import sync_playwright
+
+pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("explorer"), pytest.mark.slow]
+
+REPOSITORY = Path(__file__).parents[2]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+PATIENCE_MS = 120_000  # a busy machine is slow, not wrong
+SMALL = "#r=0.5,0.25,0.25&yp=1&ym=0.5&T=0.01&P=40"  # solved by the library in a moment
+CONTROLS = ("r0", "r1", "r2", "ym", "yp", "T", "P")
+ANSWERED = """() => {
+    const { asked, answered } = document.getElementById('explorer').dataset;
+    return asked === answered;
+}"""
+SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll('svg text')]
+    .map(text => parseFloat(getComputedStyle(text).fontSize)))"""
+PAGE = """<!DOCTYPE html>
+<html lang="en" data-theme="light">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Explorer</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="../_static/book.css">
+</head>
+<body><main><h1>Explorer</h1>{}</main></body>
+</html>"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The page's own part, as the book's source has it, in a bare page."""
+    root = tmp_path_factory.mktemp("explorer")
+    source = (REPOSITORY / "book" / "explorer.md").read_text(encoding="utf-8")
+    (body,) = re.findall(r"```\{raw\} html\n(.*?)\n```", source, re.DOTALL)
+    (root / "book").mkdir()
+    (root / "book" / "explorer.html").write_text(PAGE.format(body), encoding="utf-8")
+    static = REPOSITORY / "book" / "_static"
+    shutil.copytree(static, root / "_static", ignore=shutil.ignore_patterns("mathjax"))
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_port}/"
+        found.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if executable is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Chromium or Chrome found, and CI may not skip the page tests")
+        pytest.skip("no Chromium or Chrome found: the explorer was not opened in a browser")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=executable, args=FLAGS, timeout=PATIENCE_MS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(params=["file", "http"])
+def address(request, folder, server):
+    return (
+        f"{folder.as_uri()}/book/explorer.html" if request.param == "file" else f"{server}book/explorer.html"
+    )
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens an address; whatever the page complains of or asks for outside fails the test at its end."""
+    contexts, errors = [], []
+
+    def go(address, prepare=lambda page: None, **options):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        base = address.split("book/")[0]
+        page.on(
+            "request", lambda r: None if r.url.startswith((base, "data:", "blob:")) else errors.append(r.url)
+        )
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("requestfailed", lambda request: errors.append(f"failed: {request.url}"))
+        prepare(page)
+        page.goto(address)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def settle(page):
+    """Wait for the answer to what was asked last; returns the state it belongs to."""
+    page.wait_for_function(ANSWERED)
+    return page.locator("#explorer").get_attribute("data-answered")
+
+
+def state_of(text):
+    found = {key: values[0] for key, values in parse_qs(text.lstrip("#")).items()}
+    ratios = tuple(float(part) for part in found["r"].split(","))
+    return ratios, float(found["yp"]), float(found["ym"]), float(found["T"]), int(found["P"])
+
+
+def shown(page):
+    """Numbers of the page's table: code, share, ⟨φ⟩ per class, readouts; NaN where a code does not occur."""
+    rows = page.locator("[data-part=table] tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+    number = {"–": "nan"}
+    return {
+        name: np.array([float(number.get(c, c.replace("−", "-"))) for c in cells]) for name, *cells in rows
+    }
+
+
+def assert_as_library(page, state):
+    ratios, y_plus, y_minus, temperature, num_inputs = state_of(state)
+    found = sigmoidal.solve(tasks.toy(num_inputs, ratios, y_plus, y_minus), temperature)
+    assert found.converged
+    for name, row in shown(page).items():
+        code = np.array([part == "1" for part in name.split("-")])
+        assert row[0] == pytest.approx(found.occupancy(code), abs=1e-3), (state, name)
+        peaks = np.flatnonzero(np.all(found.codes == code, axis=1))
+        if len(peaks) == 1 and found.occupancy(code) > 0.02:
+            np.testing.assert_allclose(
+                row[1:4], found.activations[peaks[0]], atol=2e-3, err_msg=f"{state} {name}"
+            )
+            np.testing.assert_allclose(
+                row[4:], found.readouts[peaks[0]], atol=2e-3, err_msg=f"{state} {name}"
+            )
+    training = np.sum(found.training_residual**2, axis=1) @ found.problem.counts / num_inputs
+    text = page.locator("[data-part=error]").inner_text()
+    assert float(text) == pytest.approx(training, rel=0.01, abs=1e-9)
+    used = int(np.sum([found.occupancy(c) >= 0.01 for c in np.ndindex(2, 2, 2)]))
+    status = page.locator("[role=status]").inner_text()
+    assert status.startswith(f"{used} codes coexist" if used > 1 else "One code only"), status
+
+
+@pytest.mark.parametrize("way", ["keyboard", "mouse", "number"])
+def test_every_control_leads_to_the_librarys_solution(visit, address, way):
+    page = visit(address + SMALL)
+    before = settle(page)
+    for name in CONTROLS:
+        slider, field = (page.locator(f"input[type={kind}][name={name}]") for kind in ("range", "number"))
+        told = slider.get_attribute("aria-valuetext")
+        if way == "keyboard":
+            slider.focus()
+            for _ in range(3):
+                page.keyboard.press("ArrowLeft")
+        elif way == "mouse":
+            box = slider.bounding_box()
+            page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] / 2)
+            page.mouse.down()
+            page.mouse.move(box["x"] + box["width"] * 0.45, box["y"] + box["height"] / 2, steps=3)
+            page.mouse.up()
+        else:
+            field.fill({"T": "0.03", "P": "53", "ym": "0.1", "yp": "1.2"}.get(name, "0.35"))
+            field.press("Enter")
+        after = settle(page)
+        assert after != before, name
+        assert slider.get_attribute("aria-valuetext") != told
+        ratios, _, _, _, _ = state_of(after)
+        assert sum(ratios) == pytest.approx(1, abs=1e-9)
+        if way != "mouse" or name in ("r1", "P"):  # each place once, and the library is not quick
+            assert_as_library(page, after)
+        before = after
+    page.wait_for_function("state => location.hash === state", arg=before)
+
+
+def test_what_is_not_allowed_is_said_and_the_last_state_stays(visit, address):
+    page = visit(address + SMALL)
+    before, numbers = settle(page), shown(page)
+    for name, value, words in [
+        ("T", "0", "T: got 0; allowed are numbers from"),
+        ("P", "2", "allowed are whole numbers from 3"),
+        ("r0", "0.999", "every class needs at least one"),
+        ("r2", "0", "allowed are three numbers above 0"),
+        ("ym", "1", "allowed is any other"),
+    ]:
+        field = page.locator(f"input[type=number][name={name}]")
+        field.fill(value)
+        field.press("Enter")
+        assert words in page.locator("[role=alert]").inner_text()
+        assert field.get_attribute("aria-invalid") == "true"
+        assert settle(page) == before
+        np.testing.assert_equal(shown(page), numbers)
+        field.fill({"T": "0.01", "P": "40", "r0": "0.5", "r2": "0.25", "ym": "0.5"}[name])
+        field.press("Enter")
+        assert settle(page) == before
+        assert page.locator("[role=alert]").inner_text() == ""
+        assert field.get_attribute("aria-invalid") is None
+
+
+def test_an_address_with_a_bad_task_says_so_and_starts_from_the_default(visit, address):
+    page = visit(address + "#T=0&P=40")
+    assert state_of(settle(page)) == ((0.5, 0.25, 0.25), 1, 0.5, 0.01, 500)
+    assert "T: got 0" in page.locator("[role=alert]").inner_text()
+
+
+def test_a_failed_solve_says_so_and_draws_nothing(visit, server):
+    def prepare(page):
+        broken = (REPOSITORY / "book/_static/explorer.js").read_text(encoding="utf-8")
+        broken = broken.replace("const TOLERANCE = 1e-7", "const TOLERANCE = -1")
+        page.route("**/explorer.js", lambda route: route.fulfill(body=broken, content_type="text/javascript"))
+
+    page = visit(server + "book/explorer.html" + SMALL, prepare)
+    settle(page)
+    assert page.locator("[role=status]").inner_text().startswith("The solve did not converge")
+    for part in ("bars", "density", "activations", "scheme-linear", "scheme-sigmoidal", "scheme-relu"):
+        assert page.locator(f"[data-part={part}] svg").count() == 0
+    assert page.locator("[data-part=table] tr").count() == 0
+    assert page.locator("[data-part=csv]").is_disabled()
+
+
+def test_figures_show_the_numbers_of_the_table(visit, address):
+    page = visit(address + SMALL)
+    settle(page)
+    numbers = shown(page)
+    bars = dict(
+        page.locator("[data-part=bars] rect").evaluate_all(
+            "all => all.map(bar => [[...bar.dataset.code].join('-'), Number(bar.getAttribute('width'))])"
+        )
+    )
+    largest = max(numbers, key=lambda name: numbers[name][0])
+    for name, row in numbers.items():
+        expected = max(bars[largest] * row[0] / numbers[largest][0], 1)
+        assert bars[name] == pytest.approx(expected, abs=0.5)
+    assert page.locator("[data-part=density] path.output").count() == 3
+    page.locator("[data-part=scheme-relu] svg").wait_for()
+    assert "outlier" in page.locator("[data-part=text-relu]").inner_text()
+    shares = np.array([row[0] for row in numbers.values()])
+    effective = np.exp(-np.sum(shares * np.log(np.maximum(shares, 1e-12))))
+    assert float(page.locator("[data-part=effective]").inner_text()) == pytest.approx(effective, abs=0.01)
+
+
+def test_phase_diagram_is_walked_on_and_names_the_transitions(visit, address):
+    page = visit(address + SMALL)
+    settle(page)
+    page.wait_for_function(
+        "() => document.querySelector('[data-part=legend]').textContent.includes('bright')"
+    )
+    page.wait_for_function(
+        "() => document.querySelector('[data-part=transitions]').textContent.includes('→')"
+    )
+    critical = page.locator(".critical").get_attribute("d")
+    assert critical.count("L") > 10
+    box = page.locator("[data-part=map] svg").bounding_box()
+    page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
+    state = settle(page)
+    assert_as_library(page, state)
+    cross = page.locator(".cross").evaluate("c => [Number(c.dataset.x), Number(c.dataset.y)]")
+    np.testing.assert_allclose(cross, [0.5 * box["width"], 0.5 * box["height"]], atol=4)  # y₋, T are rounded
+
+
+def test_presets_reset_link_and_csv(visit, address):
+    page = visit(address + SMALL)
+    settle(page)
+    with page.expect_download() as download:
+        page.locator("[data-part=csv]").click()
+    lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert "T 0.01; P 40" in lines[0]
+    for line in lines[3:]:
+        name, share, *_ = line.split(",")
+        assert float(share) == pytest.approx(shown(page)[name][0], abs=1e-4)
+    assert len(lines) == 3 + 8
+    for preset in ("three-codes", "analog", "sparse", "hot", "redundant"):
+        button = page.locator(f"[data-preset={preset}]")
+        button.focus()
+        page.keyboard.press("Enter")
+        settle(page)
+        assert button.get_attribute("aria-pressed") == "true"
+    page.locator("[data-preset=sparse]").click()
+    settle(page)
+    page.locator("[data-part=reset]").click()
+    assert state_of(settle(page)) == ((0.5, 0.25, 0.25), 1, 0.5, 0.01, 500)
+    page.locator("[data-part=link]").click()
+    page.wait_for_function(
+        "() => /copied|address line/.test(document.querySelector('[role=status]').textContent)"
+    )
+
+
+def test_every_control_has_a_name_and_nothing_is_wider_than_a_phone(visit, address):
+    page = visit(address + SMALL)
+    settle(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("() => document.querySelector('[data-part=bars] svg').clientWidth < 390")
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    assert page.evaluate(SMALLEST_TEXT) >= 9
+    for control in page.locator("#explorer input").all():
+        assert control.get_attribute("aria-label")
+    assert all(
+        page.locator("#explorer svg").evaluate_all("all => all.map(svg => svg.getAttribute('aria-label'))")
+    )
+
+
+def test_works_where_workers_are_not_allowed(visit, address):
+    page = visit(address + SMALL, lambda page: page.add_init_script("delete window.Worker"))
+    assert_as_library(page, settle(page))
+
+
+def test_without_javascript_the_stored_figure_stands_there(visit, address):
+    page = visit(address, java_script_enabled=False)
+    assert page.locator("#explorer").is_hidden()
+    image = page.locator("noscript img")
+    assert image.is_visible()
+    assert image.bounding_box()["height"] > 200

@@ -1,0 +1,180 @@
+"""The explorer's solvers, JavaScript in Node, against the library and the stored atlas."""
+
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from coding_schemes import coding, tasks
+from coding_schemes.theory import linear, relu, sigmoidal
+from companion import figures
+
+REPOSITORY = Path(__file__).parents[2]
+CODES = list(itertools.product((0, 1), repeat=3))
+GRID = np.linspace(-3, 3, 61)
+HALF = (0.5, 0.25, 0.25)
+
+# P, class ratios, y₋ and temperatures from high to low; at P = 20, 100 and 500 around T_c, which is
+# 0.0548, 0.0689 and 0.0770 there
+LINES = [
+    (20, HALF, 0.5, (0.0565, 0.0537, 0.0493, 0.001)),
+    (100, HALF, 0.5, (0.0709, 0.0675, 0.062, 0.01)),
+    (500, HALF, 0.5, (0.0793, 0.0755, 0.01, 1e-4)),
+    (1000, (0.4, 0.35, 0.25), 0.1, (0.1, 0.02, 0.001)),
+    (50, (0.3, 0.5, 0.2), -0.3, (0.3, 0.05, 0.002)),
+    (200, (0.6, 0.2, 0.2), 0.8, (0.03, 0.001)),
+    (300, (0.2, 0.73, 0.07), -0.8, (0.1, 0.01, 5e-4)),
+    (500, (0.34, 0.33, 0.33), -0.5, (0.1, 0.01)),
+]
+RELU = [
+    (HALF, -0.5, 1e-4),
+    (HALF, -1.0, 0.1),
+    (HALF, 0.0, 0.01),
+    (HALF, 0.32, 0.01),
+    (HALF, 0.5, 0.01),
+    ((0.6, 0.3, 0.1), 0.9, 0.001),
+    ((0.24, 0.47, 0.29), 0.2, 0.5),
+    ((0.15, 0.51, 0.34), -0.16, 0.53),
+    ((0.3, 0.16, 0.54), 0.76, 0.7),
+    ((0.2, 0.45, 0.35), 0.15, 0.003),
+]
+
+
+def key(code):
+    return "".join(str(int(active)) for active in code)
+
+
+def options(num_inputs, ratios, y_minus, temperature):
+    return {
+        "ratios": list(ratios),
+        "numInputs": num_inputs,
+        "yPlus": 1.0,
+        "yMinus": y_minus,
+        "temperature": temperature,
+    }
+
+
+def of_sigmoidal():
+    for num_inputs, ratios, y_minus, temperatures in LINES:
+        task = tasks.toy(num_inputs, ratios, 1.0, y_minus)
+        line = [tasks.one_hot(3, 1.0, y_minus)] * len(temperatures)
+        for temperature, found in zip(temperatures, sigmoidal.scan(task, temperatures, line)):
+            assert found.converged
+            # codes that stand for one peak only: of two the page shows averages
+            single = [
+                c
+                for c in CODES
+                if np.sum(np.all(found.codes == c, axis=1)) == 1 and found.occupancy(c) > 0.02
+            ]
+            rows = {key(c): int(np.flatnonzero(np.all(found.codes == c, axis=1))[0]) for c in single}
+            yield options(num_inputs, ratios, y_minus, temperature) | {
+                "shares": {key(code): found.occupancy(code) for code in CODES},
+                "field": found.dual_field.tolist(),
+                "trainingError": float(
+                    task.class_counts @ np.sum(found.training_residual**2, axis=1) / num_inputs
+                ),
+                "numPeaks": found.num_peaks(),
+                "readouts": {code: found.readouts[row].tolist() for code, row in rows.items()},
+                "activations": {code: found.activations[row].tolist() for code, row in rows.items()},
+                "grid": GRID.tolist(),
+                "densities": [sigmoidal.readout_density(found, r, GRID).tolist() for r in range(3)],
+            }
+
+
+def of_relu():
+    for ratios, y_minus, temperature in RELU:
+        found = relu.solve(tasks.toy(100, ratios, 1.0, y_minus), temperature)
+        assert found.converged
+        pairs = zip(found.outlier_readouts.tolist(), found.outlier_preactivations.tolist())
+        yield options(100, ratios, y_minus, temperature) | {
+            "field": found.dual_field.tolist(),
+            "bulkReadout": found.bulk_readout.tolist(),
+            "bulkActivations": found.bulk_activations.tolist(),
+            "outliers": [{"readout": a, "preactivations": z} for a, z in pairs],
+            "family": found.num_free_directions > 0,
+        }
+
+
+def of_linear():
+    for num_inputs, ratios, y_minus, temperature in [
+        (20, HALF, 0.0, 0.01),
+        (100, (0.6, 0.3, 0.1), 0.5, 0.3),
+        (60, (0.4, 0.4, 0.2), -0.5, 1e-3),
+    ]:
+        task = tasks.toy(num_inputs, ratios, 1.0, y_minus)
+        found = linear.solve(task, temperature=temperature)
+        first = [int(np.argmax(task.labels == c)) for c in range(3)]
+        yield options(num_inputs, ratios, y_minus, temperature) | {
+            "covariance": found.readout_covariance.tolist(),
+            "field": found.dual_field[first].tolist(),
+        }
+
+
+def of_atlas():
+    with np.load(REPOSITORY / "data" / "results" / "redundant-atlas.npz") as stored:
+        return {
+            "targets": stored["targets"].tolist(),
+            "temperatures": stored["temperatures"].tolist(),
+            "codes": [key(code) for code in stored["codes"]],
+            "occupancies": stored["occupancies"].astype(float).tolist(),
+            "critical": stored["critical_temperatures"].tolist(),
+        }
+
+
+def of_transitions():
+    task, ends = tasks.toy(50, HALF, 1.0, 0.5), (tasks.one_hot(3, 1.0, 0.5), tasks.one_hot(3, 1.0, 0.3))
+    (found,) = sigmoidal.transitions(task, (0.01, 0.01), ends, num_points=3, tolerance=2e-3)
+    peaks = [solution.num_peaks() for solution in (found.before, found.after)]
+    along = {"name": "yMinus", "step": -0.05, "end": -1.0, "value": float(found.class_targets[0, 1])}
+    return [along | {"task": options(50, HALF, 0.5, 0.01), "before": peaks[0], "after": peaks[1]}]
+
+
+@pytest.fixture(scope="module")
+def node():
+    found = shutil.which("node")
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Node found, and CI may not skip the explorer's tests")
+        pytest.skip("no Node found: the explorer's solvers were not tested")
+    return found
+
+
+@pytest.mark.slow
+def test_javascript_agrees_with_the_library(node, tmp_path):
+    oracle = tmp_path / "oracle.json"
+    oracle.write_text(
+        json.dumps(
+            {
+                "sigmoidal": list(of_sigmoidal()),
+                "relu": list(of_relu()),
+                "linear": list(of_linear()),
+                "atlas": of_atlas(),
+                "transitions": of_transitions(),
+            }
+        )
+    )
+    command = [node, "--test", "--test-reporter=tap", str(Path(__file__).with_name("solver.test.js"))]
+    done = subprocess.run(command, env=os.environ | {"ORACLE": str(oracle)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^# pass 11$", done.stdout, re.M), done.stdout
+    assert re.search(r"^# skipped 0$", done.stdout, re.M), done.stdout
+
+
+@pytest.mark.parametrize("name", ["explorer.js", "explorer-page.js"])
+def test_scripts_parse(node, name):
+    script = REPOSITORY / "book" / "_static" / name
+    done = subprocess.run([node, "--check", str(script)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_codes_have_the_colors_of_the_figures():
+    style = (REPOSITORY / "book" / "_static" / "explorer.css").read_text(encoding="utf-8")
+    colors = dict(re.findall(r"--code-(\d{3}): (#[0-9a-f]{6})", style))
+    assert colors == {key(code): figures.CODE_COLORS[coding.code_name(code)].lower() for code in CODES}
+    outputs = re.findall(r"--output-\d: (#[0-9a-f]{6})", style)
+    assert outputs[:3] == [color.lower() for color in figures.CLASS_COLORS[:3]]

@@ -1,0 +1,256 @@
+"""Adaptive kernels: tables, limits, brute force, and small sampled networks."""
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import sampling, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.theory import _sampled, adaptive_kernel, gaussian_process, linear, sigmoidal
+
+K0 = np.array([[1.0, 0.3], [0.3, 0.8]])
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Two inputs with the kernel K0 and opposite targets."""
+    inputs = np.sqrt(2) * np.linalg.cholesky(K0).T
+    return tasks.Task(inputs, np.array([0, 1]), np.array([[1.0], [-1.0]]))
+
+
+@pytest.fixture(scope="module")
+def two_classes():
+    """Twenty orthogonal inputs in two classes with targets ±1."""
+    return tasks.toy(20, (0.5, 0.5), targets=[[1.0], [-1.0]])
+
+
+def random_task(num_inputs, input_dim, num_test=20, seed=0):
+    rng = np.random.default_rng(seed)
+    teacher = rng.standard_normal(input_dim)
+    inputs, test = rng.standard_normal((input_dim, num_inputs)), rng.standard_normal((input_dim, num_test))
+    inputs = inputs[:, np.argsort(-(teacher @ inputs))]
+    splits = []
+    for x in (inputs, test):
+        y = np.sign(teacher @ x)
+        splits += [x, (y < 0).astype(int), y[:, None]]
+    return tasks.Task(*splits)
+
+
+@pytest.mark.parametrize(
+    ("phi", "richness", "expected"),
+    [
+        ("erf", 0.5, (0.59233, 0.06238, -0.06238, 0.48298)),
+        ("erf", 20**0.5, (0.09300, 0.53026, -0.53026, 0.65780)),
+        ("sigmoidal", 2, (0.42473, 0.36495, 0.13505, 0.40044)),
+        ("relu", 0.5, (0.61815, 0.28475, 0.16317, 0.66661)),
+        ("relu", 2, (0.15789, 0.75509, 0.16303, 1.14792)),
+        ("relu", 20**0.5, (0.07067, 1.5357, 0.1621, 1.9302)),
+    ],
+)
+def test_orthogonal_inputs(two_classes, phi, richness, expected):
+    """Values of an independent implementation; sampled networks of width 1,000 agree with them."""
+    s = adaptive_kernel.solve(two_classes, Network(1, 1, phi), richness, 1 / 50)
+    kernel = s.kernels[1]
+    assert s.converged
+    np.testing.assert_allclose(
+        (s.dual_field[0, 0], kernel[0, 1], kernel[0, 11], kernel[0, 0]), expected, rtol=0, atol=6e-5
+    )
+    violation = kernel @ s.dual_field + s.dual_field / 50 - two_classes.targets
+    np.testing.assert_allclose(violation, 0, atol=1e-8)
+
+
+def test_other_theories_where_they_are_the_answer(two_classes):
+    richness, ridge = 1.3, 0.05
+    temperature, variance = ridge / richness**2, 1 / richness**2
+    bounded = adaptive_kernel.solve(two_classes, Network(1, 1, "sigmoidal"), richness, ridge)
+    paper_a = sigmoidal.solve(two_classes, temperature, readout_variance=variance)
+    assert np.array_equal(bounded.kernels[1], sigmoidal.kernel(paper_a, two_classes.labels))
+    assert np.array_equal(bounded.dual_field * richness**2, paper_a.dual_field[two_classes.labels])
+    task = random_task(8, 12)
+    deep = adaptive_kernel.solve(task, Network(3, 1, "linear"), richness, ridge)
+    exact = linear.solve(task, 3, temperature, readout_variance=variance)
+    assert np.array_equal(deep.kernels, exact.kernels)
+    assert np.array_equal(deep.predict(task.test_inputs), exact.predict(task.test_inputs))
+    np.testing.assert_allclose(
+        (deep.kernels[3] + ridge * np.eye(8)) @ deep.dual_field, task.targets, atol=1e-8
+    )
+    for layer, dual in enumerate(deep.dual_kernels[:-1]):  # paper B's Eq. 35
+        above, here = deep.kernels[layer + 2], np.linalg.inv(deep.kernels[layer + 1])
+        np.testing.assert_allclose(dual, here @ above @ here - here, atol=1e-6)
+    three = tasks.toy(24, (1 / 3, 1 / 3, 1 / 3))
+    s = adaptive_kernel.solve(three, Network(2, 1, "sigmoidal"), 1.0, 0.1)
+    assert s.method == "deep_sigmoidal"
+    np.testing.assert_allclose(s.kernels[2] @ s.dual_field + 0.1 * s.dual_field, three.targets, atol=2e-3)
+
+
+def test_overlaps_of_deep_linear_networks():
+    for depth, x, expected in ((3, 0.25, 1.561365), (3, 25, 16.288007), (1, 1, 1.618034), (2, 4, 4.0)):
+        assert adaptive_kernel.overlaps(depth, x).overlaps[-1] == pytest.approx(expected, rel=1e-6)
+    s = adaptive_kernel.overlaps(3, 0.25 * 20, 1 / 50)
+    np.testing.assert_allclose(s.overlaps, [1, 1.82167, 3.31847, 6.04513], rtol=1e-5)
+    np.testing.assert_allclose(s.overlaps[1:] * s.duals, s.ratio - 1, rtol=1e-10)  # conserved
+    task = tasks.toy(20, (0.5, 0.5), targets=[[1.0], [-1.0]])
+    kernels = adaptive_kernel.solve(task, Network(3, 1, "linear"), 0.5, 1 / 50).kernels
+    y = task.targets[:, 0] / 20**0.5
+    np.testing.assert_allclose([y @ k @ y for k in kernels], s.overlaps, rtol=1e-7)
+
+
+def test_limits_of_the_overlaps():
+    lazy = adaptive_kernel.overlaps(4, 1e-5)
+    assert lazy.overlaps[-1] - 1 == pytest.approx(lazy.lazy - 1, rel=1e-3)
+    rich = [adaptive_kernel.overlaps(2, x) for x in (1e6, 1e9)]
+    for s, x in zip(rich, (1e6, 1e9)):
+        assert s.overlaps[-1] / s.rich - 1 == pytest.approx(2 / 3 * x ** (-1 / 3), rel=0.05)
+    deep = [adaptive_kernel.overlaps(depth, 1.0) for depth in (100, 1000)]
+    np.testing.assert_allclose([s.overlaps[-1] for s in deep], [29.15369, 190.0711], rtol=1e-6)
+    np.testing.assert_allclose([s.deep for s in deep], [29.5366, 190.4906], rtol=1e-5)
+
+
+def test_quadrature_satisfies_the_conditions(pair):
+    s = adaptive_kernel.solve(pair, Network(2, 1, "erf"), 0.5, 0.1, method="quadrature")
+    assert s.converged
+    np.testing.assert_allclose(s.dual_kernels[0], [[0.432179, -0.718133], [-0.718133, 0.503104]], atol=2e-6)
+    np.testing.assert_allclose(s.dual_kernels[1], 0.25 * s.dual_field @ s.dual_field.T, atol=1e-12)
+    np.testing.assert_allclose(s.predict(pair.inputs), pair.targets - 0.1 * s.dual_field, atol=1e-5)
+    h, weights = s.preactivations(1)
+    second = np.einsum("n,nap,naq->pq", weights, h, h)
+    inverse = np.linalg.inv(s.kernels[1])
+    np.testing.assert_allclose(s.dual_kernels[0], inverse @ second @ inverse - inverse, atol=1e-6)
+
+
+def test_lazy_limit_is_the_prior_kernel(pair):
+    s = adaptive_kernel.solve(pair, Network(2, 1, "erf"), 1e-3, 0.1, method="quadrature")
+    lazy = gaussian_process.solve(pair, "erf", 2, temperature=0.1)
+    np.testing.assert_allclose(s.kernels, lazy.kernels, atol=2e-5)
+    np.testing.assert_allclose(s.dual_field, lazy.dual_field, atol=5e-4)
+
+
+def test_population_against_quadrature_and_linear_theory(pair):
+    brute = adaptive_kernel.solve(pair, Network(1, 1, "erf"), 2.0, 0.1, method="quadrature")
+    small = {"num_neurons": 512, "num_rounds": 100, "method": "population"}
+    s = adaptive_kernel.solve(pair, Network(1, 1, "erf"), 2.0, 0.1, **small)
+    assert s.converged
+    np.testing.assert_allclose(s.kernels, brute.kernels, atol=0.006)
+    np.testing.assert_allclose(s.predict(pair.inputs), pair.targets - 0.1 * s.dual_field, atol=1e-4)
+    new = np.array([[1.0, -0.5], [0.2, 2.0]])
+    np.testing.assert_allclose(s.predict(new), brute.predict(new), atol=0.006)
+    np.testing.assert_allclose(
+        s.predictor_variance(new, 10), brute.predictor_variance(new, 10), rtol=0.1, atol=1e-4
+    )
+    task = random_task(6, 9)
+    s = adaptive_kernel.solve(task, Network(1, 1, "linear"), 0.7, 0.2, **small)
+    exact = adaptive_kernel.solve(task, Network(1, 1, "linear"), 0.7, 0.2)
+    assert exact.method == "linear"
+    np.testing.assert_allclose(s.kernels, exact.kernels, atol=0.08)
+    np.testing.assert_allclose(s.predict(task.test_inputs), exact.predict(task.test_inputs), atol=0.03)
+    variances = [found.predictor_variance(task.test_inputs, 50) for found in (s, exact)]
+    np.testing.assert_allclose(variances[0], variances[1], rtol=0.1)
+
+
+@pytest.mark.slow
+def test_sampled_networks(pair):
+    """The finite network is the library's own posterior; its corrections are of order 1/N."""
+    richness, ridge, width = 1.0, 0.1, 100
+    posterior = Posterior(pair, Network(2, width, "erf"), ridge / richness**2, 1 / richness**2)
+    samples = sampling.sample(
+        posterior, jax.random.key(0), num_samples=100, num_chains=2, num_warmup=60,
+        store=("kernels", "mean_outputs"), progress=False,
+    )  # fmt: skip
+    theory = adaptive_kernel.solve(pair, Network(2, width, "erf"), richness, ridge, method="quadrature")
+    for layer, kernels in enumerate(samples.kernels, 1):
+        spread = np.abs(kernels[0] - kernels[1]).max()
+        np.testing.assert_allclose(kernels.mean(0), theory.kernels[layer], atol=0.015 + spread)
+    np.testing.assert_allclose(np.mean(samples.mean_outputs, 0), theory.predict(pair.inputs), atol=0.02)
+    lazy = gaussian_process.prior_kernels(pair.inputs, None, "erf", 2)[-1]
+    assert np.abs(lazy - theory.kernels[-1]).max() > 0.15  # the control
+
+
+def test_populations_that_disagree_say_so(pair, monkeypatch):
+    monkeypatch.setattr(adaptive_kernel, "MAX_DISAGREEMENT", 1e-6)
+    with pytest.warns(UserWarning, match="did not converge.*populations differ"):
+        s = adaptive_kernel.solve(
+            pair, Network(1, 1, "erf"), 2.0, 0.1, method="population", num_neurons=512, num_rounds=2
+        )
+    assert not s.converged
+
+
+@pytest.mark.parametrize(
+    ("argument", "change"),
+    [
+        ("richness", {"richness": 0.0}),
+        ("ridge", {"ridge": -1.0}),
+        ("method.*allowed", {"method": "magic"}),
+        ("method.*use 'population'", {"method": "quadrature"}),
+        ("method.*use 'sampling'", {"method": "lattice"}),
+        ("method.*use 'nested' or 'sampling'", {"method": "population", "network": Network(2, 1, "erf")}),
+        ("method.*use 'sampling'", {"method": "nested", "network": Network(2, 1, "relu")}),
+    ],
+)
+def test_bad_arguments(argument, change):
+    good = {"task": random_task(5, 8), "network": Network(1, 1, "erf"), "richness": 1.0, "ridge": 0.1}
+    with pytest.raises(ValueError, match=argument):
+        adaptive_kernel.solve(**(good | change))
+    with pytest.raises(ValueError, match="richness_sq"):
+        adaptive_kernel.overlaps(2, 0.0)
+
+
+def test_expansion_in_the_richness(pair):
+    """Second order in γ0: coefficients, and an error of fourth order against quadrature."""
+    first = adaptive_kernel.expansion(pair, Network(1, 1, "erf"), 0.1)
+    upper = np.triu_indices(2)
+    np.testing.assert_allclose(first.kernels[0][upper], [0.46456, 0.13784, 0.42200], atol=1e-5)
+    np.testing.assert_allclose(first.kernel_changes[0][upper], [0.10688, -0.86314, 0.12012], atol=1e-5)
+    np.testing.assert_allclose(first.dual_field[:, 0], [2.39334, -2.54772], atol=1e-5)
+    np.testing.assert_allclose(first.dual_field_change[:, 0], [-5.83374, 6.08421], atol=1e-5)
+    second = adaptive_kernel.expansion(pair, Network(2, 1, "erf"), 0.1)
+    np.testing.assert_allclose(second.kernel_changes[1][upper], [0.15713, -1.35916, 0.16573], atol=1e-5)
+    np.testing.assert_allclose(second.dual_field_change[:, 0], [-14.9024, 15.2156], rtol=1e-5)
+    errors = []
+    for richness, expected in ((0.05, 5.951), (0.1, 5.699)):
+        s = adaptive_kernel.solve(pair, Network(2, 1, "erf"), richness, 0.1, method="quadrature")
+        missed = s.kernels[2] - second.kernels[1] - richness**2 * second.kernel_changes[1]
+        errors.append(np.abs(missed).max() / richness**4)
+        assert errors[-1] == pytest.approx(expected, rel=1e-3)
+    new = np.array([[0.3], [-1.0]])
+    lazy, moved = second.predict(new, 0.0), second.predict(new, 0.05)
+    exact = adaptive_kernel.solve(pair, Network(2, 1, "erf"), 0.05, 0.1, method="quadrature").predict(new)
+    assert np.abs(moved - exact).max() < 0.1 * np.abs(lazy - exact).max()
+    with pytest.raises(ValueError, match="network"):
+        adaptive_kernel.expansion(pair, Network(1, 1, "tanh"), 0.1)
+
+
+def test_kernel_maps_are_the_priors():
+    task = random_task(5, 7)
+    for phi in ("linear", "erf", "sigmoidal", "relu"):
+        found = adaptive_kernel.expansion(task, Network(2, 1, phi), 0.1)
+        np.testing.assert_allclose(
+            found.kernels, gaussian_process.prior_kernels(task.inputs, None, phi, 2)[1:], rtol=1e-9
+        )
+
+
+@pytest.mark.slow
+def test_nested_populations_against_quadrature(pair):
+    network = Network(2, 1, "erf")
+    brute = adaptive_kernel.solve(pair, network, 1.0, 0.1, method="quadrature")
+    s = adaptive_kernel.solve(pair, network, 1.0, 0.1, method="nested", num_neurons=512, num_rounds=60)
+    assert s.converged
+    np.testing.assert_allclose(s.kernels, brute.kernels, atol=0.02)
+    np.testing.assert_allclose(s.dual_kernels[0], brute.dual_kernels[0], rtol=0.15, atol=0.05)
+    new = np.array([[1.0], [-0.5]])
+    np.testing.assert_allclose(s.predict(new), brute.predict(new), atol=0.03)
+
+
+@pytest.mark.slow
+def test_sampled_networks_extrapolated_in_width(pair, monkeypatch):
+    monkeypatch.setattr(_sampled, "WIDTHS", (20, 60))
+    monkeypatch.setattr(_sampled, "NUM_WARMUP", 100)
+    monkeypatch.setattr(_sampled, "NUM_SAMPLES", 200)
+    s = adaptive_kernel.solve(pair, Network(2, 1, "linear"), 1.0, 0.2, method="sampling")
+    exact = adaptive_kernel.solve(pair, Network(2, 1, "linear"), 1.0, 0.2)
+    for found, expected in zip(s.kernels, exact.kernels):
+        assert np.linalg.norm(found - expected) < 0.1 * np.linalg.norm(expected)
+    new = np.array([[1.0], [-0.5]])
+    np.testing.assert_allclose(s.predict(new), exact.predict(new), atol=0.05)
+    assert s.method == "sampling"
+    with pytest.raises(ValueError, match="solution"):
+        s.test_kernel(new)

@@ -1,0 +1,194 @@
+"""theory.solve: which solver answers, one face for all, and predictions on orthogonal inputs."""
+
+import inspect
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from coding_schemes import tasks, theory
+from coding_schemes.networks import Network
+
+T = 0.01
+TOY = tasks.toy(40, y_minus=-0.5)
+TWO = tasks.toy(20, (0.5, 0.5), y_minus=-0.5)
+
+
+def general():
+    rng = np.random.default_rng(0)
+    labels = np.arange(12) * 3 // 12
+    centres = rng.standard_normal((20, 3))
+    inputs = centres[:, labels] + 0.7 * rng.standard_normal((20, 12))
+    return tasks.Task(inputs, labels, tasks.one_hot(3, 1.0, 0.0)[labels])
+
+
+GENERAL = general()
+
+
+def own(z):
+    return jnp.arctan(z)
+
+
+CASES = [
+    (TOY, Network(1, 50, "linear"), theory.linear.Solution),
+    (TOY, Network(3, 50, "linear"), theory.linear.Solution),
+    (TOY, Network(1, 50, "sigmoidal"), theory.sigmoidal.Solution),
+    (TOY, Network(1, 50, own), theory.sigmoidal.Solution),
+    (TWO, Network(2, 50, "sigmoidal"), theory.deep_sigmoidal.Solution),
+    (TOY, Network(1, 50, jax.nn.relu), theory.relu.Solution),
+    (TOY, Network(1, 50, "softplus"), theory.relu.Solution),
+    (TOY, Network(1, 50, "relu_squared"), theory.relu_squared.Solution),
+    (GENERAL, Network(2, 50, "linear"), theory.linear.Solution),
+    (GENERAL, Network(1, 50, jnp.tanh), theory.mean_field.Solution),
+    (GENERAL, Network(1, 50, lambda z: jnp.maximum(z, 0)), theory.mean_field.Solution),
+    (TOY, Network(2, 50, jax.nn.gelu, "lazy"), theory.gaussian_process.Solution),
+    (GENERAL, Network(1, 50, "relu", "lazy"), theory.gaussian_process.Solution),
+]
+
+
+def name(case):
+    task, network, _ = case
+    phi = network.nonlinearity if isinstance(network.nonlinearity, str) else "own"
+    return f"{'general' if task is GENERAL else 'toy'}-{network.scaling}-{phi}-{network.depth}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_every_network_finds_its_theory_and_all_have_one_face(case):
+    task, network, kind = case
+    s = theory.solve(task, network, T)
+    assert isinstance(s, kind)
+    assert s.converged
+    assert s.residual < 0.02
+    assert s.num_steps >= 0
+    n = len(s.probabilities)
+    assert s.readouts.shape == (n, task.num_targets)
+    assert s.activations.shape == s.codes.shape == (n, task.num_classes)
+    assert s.codes.dtype == bool
+    np.testing.assert_array_equal(s.probabilities[: s.num_outliers], 1)
+    if s.num_outliers < n:
+        np.testing.assert_allclose(s.probabilities[s.num_outliers :].sum(), 1)
+    if task is TOY and network.scaling == "non-lazy":
+        assert s.num_outliers == (3 if network.nonlinearity in ("relu", "softplus", "relu_squared") else 0)
+    # the training residual of the mean predictor is T t
+    dual_field = s.dual_field if len(s.dual_field) == task.num_inputs else s.dual_field[task.labels]
+    residual = 0.0 if kind is theory.relu_squared.Solution else T * dual_field
+    np.testing.assert_allclose(task.targets - s.predict(task.inputs), residual, atol=2e-8)
+    kernel = s.kernel()
+    assert kernel.shape == (task.num_inputs, task.num_inputs)
+    np.testing.assert_allclose(kernel, kernel.T, atol=1e-9 * np.abs(kernel).max())
+    with pytest.raises(ValueError, match="inputs"):
+        s.predict(np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("phi", ["sigmoidal", "relu", "relu_squared"])
+def test_outputs_are_made_of_the_kinds(phi):
+    """f = Σ_γ P_γ φ_γ a_γ, whatever the units of the kinds; of a bounded φ to order 1/P."""
+    s = theory.solve(TOY, Network(1, 50, phi), T)
+    outputs = s.activations.T @ (s.probabilities[:, None] * s.readouts)
+    atol = 0.03 if phi == "sigmoidal" else 1e-7
+    np.testing.assert_allclose(outputs[TOY.labels], s.predict(TOY.inputs), atol=atol)
+
+
+def test_solvers_keep_the_parts_they_need():
+    """What theory.solve returns is what the solver itself returns."""
+    network = Network(1, 60, "relu")
+    through, direct = theory.solve(TOY, network, T), theory.relu.solve(TOY, T)
+    np.testing.assert_array_equal(through.readouts, direct.readouts)
+    finite = theory.solve(TOY, network, T, finite_width=True)
+    np.testing.assert_array_equal(finite.readouts, theory.relu.finite_size(direct, 60).readouts)
+    np.testing.assert_allclose(finite.probabilities.sum(), 3 + 57 / 60)
+    wide = theory.solve(TOY, Network(2, 60, "linear"), T, finite_width=True, readout_variance=0.2)
+    expected = theory.linear.solve(TOY, 2, T, 0.2, 60)
+    np.testing.assert_array_equal(wide.readout_covariance, expected.readout_covariance)
+    squared = theory.solve(TOY, Network(1, 60, "relu_squared"), T, finite_width=True, num_starts=2)
+    assert squared.energy == theory.relu_squared.solve(TOY, T, num_neurons=60, num_starts=2).energy
+    variance = theory.solve(TOY, Network(1, 60, "tanh"), T, readout_variance=0.05)
+    assert variance.problem.readout_variance == 0.05
+
+
+def test_new_inputs_on_an_orthogonal_task():
+    """Averages over a million draws of independent z_μ and of what training leaves free."""
+    task, rng = tasks.toy(20, y_minus=-0.5), np.random.default_rng(0)
+    inputs = task.inputs @ (0.3 * rng.standard_normal((20, 2))) + rng.standard_normal((40, 2))
+    overlap = inputs.T @ task.inputs / 40
+    free = np.sqrt(np.square(inputs).mean(0) - np.square(overlap).sum(1))
+    grid = np.linspace(-8, 8, 3201)
+    for phi, density, act in (
+        ("relu", theory.relu.bulk_density, lambda z: np.maximum(z, 0)),
+        ("sigmoidal", lambda s, z, c: theory.sigmoidal.preactivation_density(s, 0, c, z), None),
+    ):
+        s = theory.solve(task, Network(1, 50, phi), T)
+        z = np.empty((200_000, 20))
+        for c in range(3):
+            cumulative = np.cumsum(density(s, grid, c))
+            members = np.flatnonzero(task.labels == c)
+            z[:, members] = np.interp(rng.random((len(z), len(members))), cumulative / cumulative[-1], grid)
+        z = z @ overlap.T + free * rng.standard_normal((len(z), 2))
+        values = (act or s.phi)(z)
+        kind = s.num_outliers  # the bulk, or the first code
+        error = values.std(0) / len(z) ** 0.5
+        assert np.all(np.abs(s.activations_on(inputs)[kind] - values.mean(0)) < 4.5 * error + 2e-3)
+    outlier = theory.solve(task, Network(1, 50, "relu"), T)
+    z_bar = overlap @ outlier.outlier_preactivations[:, task.labels].T
+    np.testing.assert_allclose(outlier.activations_on(inputs)[:3], np.maximum(z_bar, 0).T)
+
+
+def test_kernel_on_an_orthogonal_task_is_the_networks():
+    """K of networks drawn from the theory at finite width, to relative corrections of order 1/N."""
+    task = tasks.toy(40, y_minus=-0.5)
+    finite = theory.solve(task, Network(1, 400, "relu"), T, finite_width=True)
+    rng, kernels = np.random.default_rng(0), []
+    for _ in range(20):
+        z, _ = theory.relu.draw_network(finite, task.labels, rng)
+        kernels.append(np.maximum(z, 0).T @ np.maximum(z, 0) / 400)
+    error = np.std(kernels, axis=0) / 20**0.5
+    gap = np.abs(np.mean(kernels, axis=0) - finite.kernel())
+    assert np.all(gap < 4.5 * error + 10 / 400)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: theory.solve(TOY, "relu", T), "network: got 'relu', needs a Network"),
+        (lambda: theory.solve(TOY, Network(2, 9, "relu"), T), "depth 2, 'relu'.*orthogonal.*sampling.sample"),
+        (lambda: theory.solve(GENERAL, Network(1, 9, "softplus"), T), "general inputs.*'softplus'"),
+        (lambda: theory.solve(GENERAL, Network(2, 9, "tanh"), T), "depth 2, 'tanh'"),
+        (lambda: theory.solve(TOY, Network(1, 9, jax.nn.leaky_relu), T), "no theory for depth 1"),
+        (lambda: theory.solve(TOY, Network(1, 9, "relu"), -1.0), "temperature: got -1"),
+        (lambda: theory.solve(GENERAL, Network(1, 9, "relu"), 0.0), "temperature: got 0"),
+        (lambda: theory.solve(TOY, Network(1, 9, "relu"), T, readout_variance=2.0), "1/P = 0.025"),
+        (
+            lambda: theory.solve(TOY, Network(1, 9, "relu"), T, readout_variance=-1.0),
+            "readout_variance: got -1",
+        ),
+        (lambda: theory.solve(TOY, Network(1, 9, "tanh"), T, finite_width=True), "finite_width: got True"),
+        (
+            lambda: theory.solve(GENERAL, Network(1, 9, "relu"), T, finite_width=True),
+            "general inputs at finite width",
+        ),
+        (lambda: theory.solve(TOY, Network(1, 9, "relu"), T).kernel(TOY.inputs), "mean_field"),
+        (lambda: theory.solve(TOY, Network(1, 9, "relu"), T, depth=3), "unexpected keyword"),
+    ],
+)
+def test_bad_input_names_what_is_allowed(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
+
+
+def test_all_solvers_are_importable_alike_and_ask_in_one_order():
+    for module in (name for name in theory.__all__ if name not in ("solve", "two_point")):
+        parameters = list(inspect.signature(getattr(theory, module).solve).parameters)
+        assert parameters[0] == "task"
+        parts = parameters[1 : parameters.index("temperature")]
+        assert set(parts) <= {"network", "depth", "width", "nonlinearity"}, module
+    with pytest.raises(AttributeError, match="spline"):
+        _ = theory.spline
+
+
+def test_importing_the_theory_stays_light():
+    heavy = "blackjax", "diffrax", "optimistix", "matplotlib", "pandas", "IPython"
+    code = f"import coding_schemes.theory, sys; print([m for m in {heavy} if m in sys.modules])"
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert seen.stdout.strip() == "[]"
