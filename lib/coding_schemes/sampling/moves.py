@@ -14,20 +14,13 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from coding_schemes.networks import Nonlinearity, is_bounded
+from coding_schemes.networks import Nonlinearity, is_bounded, linear, relu_squared
 from coding_schemes.posterior import Posterior, Weights, normal
 from coding_schemes.sampling.recoding import imitate_features, recode_features
 
 
-def degree(phi: Nonlinearity) -> int | None:
-    """Degree of homogeneity k, φ(λz) = λᵏ φ(z) for all z and λ > 0; None where there is none."""
-    z = np.array([-1.7, -0.6, 0.4, 1.3], np.float32)
-    with jax.ensure_compile_time_eval():
-        at_one, *scaled = np.asarray(phi(jnp.asarray(np.stack([z, 0.5 * z, 3 * z]))))
-    for power in (1, 2, 3):
-        if np.allclose(scaled, np.array([[0.5], [3.0]]) ** power * at_one[None], rtol=1e-4, atol=1e-6):
-            return power
-    return None
+#: Degree of homogeneity k, φ(λz) = λᵏ φ(z) for λ > 0.
+HOMOGENEOUS: dict[Nonlinearity, int] = {linear: 1, jax.nn.relu: 1, jax.nn.leaky_relu: 1, relu_squared: 2}
 
 
 def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
@@ -73,8 +66,7 @@ def scale(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
 
     log λ ~ N(0, 1/n), symmetric under λ → 1/λ.
     """
-    power = degree(posterior.network.phi)
-    assert power is not None
+    power = HOMOGENEOUS[posterior.network.phi]
     layers = [weights.first, *weights.hidden, weights.readout.T]  # rows: incoming; columns: outgoing
     acceptances = []
     for index in range(len(layers) - 1):
@@ -244,13 +236,12 @@ def auto(posterior: Posterior) -> tuple[str, ...]:
       split_merge, and scale if φ is homogeneous.
     """
     network = posterior.network
-    power = degree(network.phi)
-    if network.scaling == "lazy" or network.width < 2 or (power == 1 and _is_odd(network.phi)):
+    if network.scaling == "lazy" or network.width < 2 or network.phi is linear:
         return ("gibbs",)
     if is_bounded(network.phi):
         few = posterior.targets.shape[1] <= FEW_TARGETS
         return ("recode",) if few and network.depth == 1 and posterior.root is None else ("imitate",)
-    return ("gibbs", *(("scale",) if power else ()), "rotations", "split_merge")
+    return ("gibbs", *(("scale",) if network.phi in HOMOGENEOUS else ()), "rotations", "split_merge")
 
 
 def check_choice(argument: str, got: str, allowed: tuple[str, ...]) -> None:
@@ -265,8 +256,11 @@ def check(name: str, posterior: Posterior) -> None:
     """Raise ValueError where a move does not exist or does not apply to the network."""
     check_choice("moves", name, tuple(MOVES))
     network = posterior.network
-    if name == "scale" and degree(network.phi) is None:
-        raise ValueError(f"moves: 'scale' needs a homogeneous nonlinearity; got {network.nonlinearity!r}")
+    if name == "scale" and network.phi not in HOMOGENEOUS:
+        allowed = [phi.__name__ for phi in HOMOGENEOUS]
+        raise ValueError(
+            f"moves: 'scale' needs a homogeneous nonlinearity, one of {allowed}; got {network.nonlinearity!r}"
+        )
     if name == "recode" and not (network.depth == 1 and posterior.root is None and is_bounded(network.phi)):
         raise ValueError(
             "moves: 'recode' needs one hidden layer, a bounded nonlinearity and orthogonal inputs; got depth "
@@ -323,10 +317,6 @@ def _pair_sweep(
     if network.depth > 1:
         return Weights(weights.first, (*weights.hidden[:-1], incoming), readout), acceptance.mean()
     return Weights(incoming, (), readout), acceptance.mean()
-
-
-def _is_odd(phi: Nonlinearity) -> bool:
-    return bool(phi(jnp.float32(-1.0)) == -phi(jnp.float32(1.0)))
 
 
 def _wrap(angle: Array, period: float) -> Array:

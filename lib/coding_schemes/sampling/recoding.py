@@ -243,12 +243,10 @@ def _log_mixture(readout, centres, log_share, variance):
 
 
 def _mean_activation(phi):
-    """L'(s) = ⟨φ⟩ in the field s, from a table that is a constant of the program."""
-    with jax.ensure_compile_time_eval():
-        values = np.asarray(phi(jnp.asarray(NODES)), float)
-    exponent = np.outer(FIELDS, values) - 0.5 * NODES[None] ** 2
-    density = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-    table = jnp.asarray(density @ values / density.sum(axis=1))
+    """L'(s) = ⟨φ⟩ in the field s, from a table."""
+    values = phi(jnp.asarray(NODES))
+    weights = jax.nn.softmax(jnp.outer(FIELDS, values) - 0.5 * jnp.asarray(NODES[None]) ** 2, axis=1)
+    table = weights @ values
 
     def interpolated(s):
         position = jnp.clip((s - FIELDS[0]) / (FIELDS[1] - FIELDS[0]), 0.0, len(FIELDS) - 1.001)
