@@ -10,14 +10,12 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from coding_schemes.networks import Nonlinearity, is_bounded, linear, relu_squared
 from coding_schemes.posterior import Posterior, Weights, normal
 from coding_schemes.sampling.recoding import imitate_features, recode_features
-
 
 #: Degree of homogeneity k, φ(λz) = λᵏ φ(z) for λ > 0.
 HOMOGENEOUS: dict[Nonlinearity, int] = {linear: 1, jax.nn.relu: 1, jax.nn.leaky_relu: 1, relu_squared: 2}
