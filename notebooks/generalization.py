@@ -850,7 +850,7 @@ glue("cifar_sampled", as_text(pictures["cifar_error"].mean(axis=0)), display=Fal
 files = sorted(FOLDER.glob("cifar10-P*.npz"), key=lambda path: int(path.stem.split("-P")[1]))
 ten = [stored(path.name) for path in files]
 if preset == "full":
-    checkpoint = FOLDER.parents[1] / "_build" / "cifar10-full.checkpoint.npz"
+    checkpoint = FOLDER.parents[1] / "_build" / "cifar10-full.checkpoint"
     ten.append(large_run.run(large_run.FULL, checkpoint=checkpoint, verbose=True))
 manifests = [json.loads(str(result["manifest"])) for result in ten]
 sizes = np.array([manifest["settings"]["num_inputs"] for manifest in manifests])

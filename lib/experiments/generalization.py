@@ -318,8 +318,8 @@ def features_on(task: Task, network: Network, temperature: float, key: Array, in
         Two arrays of shape (N, number of inputs): learned and random features.
     """
     posterior = Posterior(task, network, temperature)
-    options = {"method": HMC(max_num_steps=30), "moves": (), "store": ()} | options
-    samples = sample(posterior, key, num_samples=1, num_chains=1, **options)
+    method = HMC(max_num_steps=30)
+    samples = sample(posterior, key, 1, num_chains=1, method=method, moves=(), store=(), **options)
     networks = (
         jax.tree.map(lambda leaf: leaf[0], samples.final),
         posterior.prior(jax.random.fold_in(key, 2)),
