@@ -61,7 +61,7 @@ def scale(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
 
     log λ ~ N(0, 1/n), symmetric under λ → 1/λ.
     """
-    power = homogeneity(posterior.network.phi)
+    power = homogeneity(posterior.network.phi) or 0.0
     layers = [weights.first, *weights.hidden, weights.readout.T]  # rows: incoming; columns: outgoing
     acceptances = []
     for index in range(len(layers) - 1):
@@ -231,7 +231,7 @@ def auto(posterior: Posterior) -> tuple[str, ...]:
       split_merge, and scale if φ is homogeneous.
     """
     network = posterior.network
-    if network.scaling == "lazy" or network.width < 2 or network.phi is linear:
+    if network.scaling == "lazy" or network.width < 2 or network.nonlinearity == "linear":
         return ("gibbs",)
     if is_bounded(network.phi):
         few = posterior.targets.shape[1] <= FEW_TARGETS

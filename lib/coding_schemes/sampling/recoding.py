@@ -266,13 +266,6 @@ def _code_readouts(field, b, targets, mean_activation):
     )
 
 
-def _log_mixture(readout, centres, log_share, variance):
-    """Log density, up to m/2 log 2π, of a mixture of Gaussians around the rows of `centres` (n, m)."""
-    distance = jnp.sum(jnp.square(readout[None] - centres), axis=1)
-    norm = 0.5 * readout.shape[0] * jnp.log(variance)
-    return jax.nn.logsumexp(log_share - 0.5 * distance / variance - norm)
-
-
 def _log_nodes(phi, tilt):
     """Logarithm of h at the nodes, (P, nodes), and the log normaliser of its piecewise linear interpolant."""
     s, slope, curvature, reference = (part[:, None].astype(jnp.float32) for part in tilt)

@@ -140,7 +140,7 @@ class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature-layer kernel on the training inputs, shape (P, P)."""
         check_training_inputs(inputs)
-        return sigmoidal.kernel(self, self.task.labels)
+        return super().kernel(self.task.labels)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -326,7 +326,7 @@ class Antk:
     path: Path
     kernel: np.ndarray
     feature_kernel: np.ndarray
-    degree: int
+    degree: float
     dual_field: np.ndarray
     residual: float
     converged: bool
@@ -372,8 +372,8 @@ def antk(path: Path) -> Antk:
     power = homogeneity(path.features.phi)
     if power is None:
         raise ValueError(
-            f"nonlinearity: {path.features.phi} is not homogeneous, and the aNTK predictor needs that (linear, "
-            "relu, relu_squared); use the path's own outputs"
+            f"nonlinearity: {path.features.phi} is not homogeneous, and the aNTK predictor needs that "
+            "(linear, relu, relu_squared); use the path's own outputs"
         )
     degree = power + 1
     if not path.weight_decay > 0:
