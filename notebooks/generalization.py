@@ -46,7 +46,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import coding, paths, statistics, tasks
+from coding_schemes import coding, paths, planting, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import gaussian_process, mean_field
@@ -554,7 +554,7 @@ for k, name in enumerate(NAMES):
 def from_theory(name, draw):
     """A chain started at the mean-field solution of a draw."""
     task, _, theory, _ = runs[name][draw]
-    start = generalization.planted(theory.solution, Posterior(task, Network(1, N, name), T))
+    start = planting.planted(key, theory.solution, Posterior(task, Network(1, N, name), T))
     stream = jax.random.fold_in(key, 200 + 10 * NAMES.index(name) + draw)
     return generalization.sampled(task, Network(1, N, name), T, stream, init=start, num_warmup=150)
 
