@@ -4,7 +4,7 @@ import numpy as np
 from experiments import atlas
 
 
-def test_the_atlas_holds_solutions_and_its_page_their_numbers():
+def test_the_atlas_holds_solutions():
     leaf = atlas.compute(20, np.array([0.3]), np.array([0.01, 1.0]))
     assert 0.01 < leaf["critical_temperatures"][0] < 1.0
     assert np.allclose(leaf["occupancies"].sum(-1), 1, atol=1e-4)
