@@ -137,7 +137,7 @@ class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
         extra = overlaps(self.task, inputs) @ missed[self.task.labels]
         return self.activations_on(inputs).T @ weighted + extra
 
-    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:  # type: ignore[override]
+    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature-layer kernel on the training inputs, shape (P, P)."""
         check_training_inputs(inputs)
         return sigmoidal.Solution.kernel(self, self.task.labels)
