@@ -25,6 +25,7 @@ def test_toy_is_drawn_by_its_seed():
 def test_toy_counts_sum_to_the_total_where_ratios_do_not_divide_it():
     task = tasks.toy(20, (1 / 3, 1 / 3, 1 / 3))
     assert sorted(task.class_counts.tolist()) == [6, 7, 7]
+    assert tasks.toy(10, (0.57, 0.22, 0.21)).class_counts.tolist() == [6, 2, 2]  # to the largest remainder
     random = tasks.toy(400, (0.5, 0.25, 0.25), random_labels=True)
     assert 0 < abs(random.class_counts[0] - 200) < 4 * 100**0.5  # drawn: not exactly half
 
