@@ -126,8 +126,8 @@ def test_the_command_stores_its_columns_and_how_they_were_made(tmp_path, monkeyp
 
     monkeypatch.setattr(diagnosis, "calibrate", calibrate)
     output = tmp_path / "new" / "found.npz"
-    command = ["", "--widths", "5", "6", "--num_inputs", "7", "--temperatures", "0.1", "--output", str(output)]
-    monkeypatch.setattr("sys.argv", command)
+    command = f"_ --widths 5 6 --num_inputs 7 --temperatures 0.1 --output {output}"
+    monkeypatch.setattr("sys.argv", command.split(" "))
     diagnosis.main()
     assert seen["sizes"] == [(5, 7), (6, 7)]
     assert seen["temperatures"] == [0.1]
