@@ -35,6 +35,23 @@ def sparse(num_neurons=60):
     return means
 
 
+def test_two_levels_against_loops():
+    """The best cut of all class means among all cuts, and what is left of every neuron within its codes."""
+    means = gaussian(7) + np.array([0.5, 0, 0])
+    codes, explained = diagnosis._two_levels(means)
+    values = np.sort(means.ravel())
+    within = [sum(part.var() * part.size for part in np.split(values, [k])) for k in range(1, values.size)]
+    cut = 1 + int(np.argmin(within))
+    np.testing.assert_array_equal(codes, means >= values[cut])
+    rest, varying = np.empty_like(means), means - means.mean(axis=1, keepdims=True)
+    for c in range(3):
+        for i in range(7):
+            rest[i, c] = means[i, c] - np.mean([means[j, c] for j in range(7) if codes[j, c] == codes[i, c]])
+    rest -= rest.mean(axis=1, keepdims=True)
+    varying -= varying.mean(axis=0)
+    assert explained == pytest.approx(1 - np.sum(rest**2) / np.sum(varying**2))
+
+
 def test_rotations_keep_the_kernel_and_the_average_neuron():
     """Frames drawn in their place do what an explicit R with R Rᵀ = 1 and R 1 = 1 does."""
     phi = activations(redundant(12))

@@ -367,24 +367,23 @@ def main() -> None:
     parser.add_argument("--num_networks", type=int, default=8)
     parser.add_argument("--on", choices=("toy", "mnist"), default="toy")
     parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    start = time.perf_counter()
+    manifest = vars(parser.parse_args())
+    output, start = manifest.pop("output"), time.perf_counter()
     with jax.enable_x64(True):
         found = calibrate(
             jax.random.key(0),
-            sizes=list(product(arguments.widths, arguments.num_inputs)),
-            temperatures=arguments.temperatures,
-            num_networks=arguments.num_networks,
-            on=arguments.on,
+            sizes=list(product(manifest["widths"], manifest["num_inputs"])),
+            temperatures=manifest["temperatures"],
+            num_networks=manifest["num_networks"],
+            on=manifest["on"],
         )
-    manifest = vars(arguments) | {
-        "output": None,
+    manifest |= {
         "seconds": round(time.perf_counter() - start, 1),
         "versions": {name: metadata.version(name) for name in ("jax", "blackjax", "numpy")},
         "commit": paths.commit(),
     }
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(arguments.output, manifest=json.dumps(manifest), **found)  # type: ignore[arg-type]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(output, manifest=json.dumps(manifest), **found)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

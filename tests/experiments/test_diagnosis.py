@@ -1,5 +1,7 @@
 """The diagnosis on small networks of known scheme, and on networks that an optimizer trained."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ def test_sampled_networks_are_given_their_scheme_and_no_other():
         nonlinearities=("linear", "sigmoidal"),
         kinds=("non-lazy", "untrained"),
         num_networks=4,
-        num_warmup=100,
+        num_warmup=60,
         num_rotations=199,
     )
     matrix = diagnosis.confusion_matrix(found["truth"], found["scheme"])
@@ -41,7 +43,8 @@ def test_sampled_networks_are_given_their_scheme_and_no_other():
 @pytest.mark.slow
 def test_sampled_rectified_networks_are_sparse():
     task = tasks.toy(24, y_minus=-0.5)
-    phi = diagnosis.drawn(task, Network(1, 40, "relu"), 0.01, jax.random.key(1), num_networks=2)
+    network, moves = Network(1, 40, "relu"), ("rotations", "split_merge")
+    phi = diagnosis.drawn(task, network, 0.01, jax.random.key(1), num_networks=2, moves=moves)
     assert [diagnose(one, task.labels, num_rotations=199).scheme for one in phi] == ["sparse", "sparse"]
 
 
@@ -80,7 +83,7 @@ def test_a_small_convolutional_network_learns_and_is_diagnosed():
     assert trained.accuracy == 1
     assert trained.activations.shape == (20, 30)
     assert diagnose(trained.activations, task.labels, trained.readouts).scheme in diagnosis.SCHEMES
-    with pytest.raises(ValueError, match="square"):
+    with pytest.raises(ValueError, match="side × side"):
         diagnosis.convolutional(tasks.toy(30), jax.random.key(0))
 
 
@@ -112,3 +115,22 @@ def test_a_perceptron_given_by_its_weights():
         diagnosis.perceptron(coefs, intercepts, inputs, "softmax")
     with pytest.raises(ValueError, match="hidden layer"):
         diagnosis.perceptron(coefs[:1], intercepts[:1], inputs, "relu")
+
+
+def test_the_command_stores_its_columns_and_how_they_were_made(tmp_path, monkeypatch):
+    seen = {}
+
+    def calibrate(key, **options):
+        seen.update(options)
+        return {"noise": np.ones(3)}
+
+    monkeypatch.setattr(diagnosis, "calibrate", calibrate)
+    output = tmp_path / "new" / "found.npz"
+    command = f"_ --widths 5 6 --num_inputs 7 --temperatures 0.1 --output {output}"
+    monkeypatch.setattr("sys.argv", command.split(" "))
+    diagnosis.main()
+    assert seen["sizes"] == [(5, 7), (6, 7)]
+    assert seen["temperatures"] == [0.1]
+    with np.load(output) as stored:
+        assert stored["noise"].shape == (3,)
+        assert {"widths", "on", "versions", "commit", "seconds"} <= set(json.loads(str(stored["manifest"])))
