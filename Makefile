@@ -8,6 +8,7 @@ override PRESET := $(value PRESET)
 override NAME := $(value NAME)
 override SEED := $(value SEED)
 override PORT := $(value PORT)
+override ONLY := $(value ONLY)
 export PRESET NAME SEED PORT ONLY
 
 VENV := .venv
@@ -30,7 +31,7 @@ help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
 	@echo "make test                        lint, types, and all tests"
-	@echo "make mutants [ONLY=pattern]       plant faults and see that the tests notice (half an hour)"
+	@echo "make mutants [ONLY=pattern]      plant faults and see that the tests notice (half an hour)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"
 	@echo "make serve [PRESET=quick] [PORT=8000]  show the built book at http://127.0.0.1:8000/"

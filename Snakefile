@@ -72,7 +72,7 @@ rule long_cifar10:
         runtime=720,
     shell:
         sys.executable + " -m experiments.large_run --num_inputs {wildcards.num_inputs} {params.options} "
-        "--checkpoint _build/cifar10-P{wildcards.num_inputs}.checkpoint.npz --output {output}"
+        "--checkpoint _build/cifar10-P{wildcards.num_inputs}.checkpoint --output {output}"
 
 
 rule long_three_classes:

@@ -49,7 +49,7 @@ from arviz_stats.base import array_stats
 jax.config.update("jax_enable_x64", True)
 
 from _machine import processor
-from coding_schemes import coding, networks, posterior, sampling, tasks, theory
+from coding_schemes import coding, networks, planting, posterior, sampling, tasks, theory
 from coding_schemes.sampling import moves
 from coding_schemes.sampling.hmc import standard_normal
 from companion.figures import COLORS, theme
@@ -113,7 +113,7 @@ def equilibrium(given, more, length):
     task, phi = given.task, given.network.nonlinearity
     init = "prior"
     if task.is_orthogonal and phi != "linear":
-        init = {"sigmoidal": planted_sigmoidal, "relu": planted_relu}[phi](given)
+        init = planted_shallow(given)
     warm = sampling.sample(
         given, jax.random.key(0), num_samples=20, num_warmup=length, init=init, **settings_of(more)
     )
@@ -474,38 +474,10 @@ def profile(results, options, save):
 # ---- time to the scheme ---------------------------------------------------------------------
 
 
-def planted_sigmoidal(given):
-    """One network as the theory has it: codes by their probabilities, z about φ⁻¹⟨φ⟩."""
-    scheme = theory.sigmoidal.solve(given.task, temperature=float(given.temperature))
-    rng = np.random.default_rng(0)
-    width = given.network.width
-    which = np.repeat(np.arange(len(scheme.probabilities)), run_counts(scheme.probabilities, width))
-    grid = np.linspace(-4, 4, 4001)
-    levels = np.asarray(networks.sigmoidal(jnp.asarray(grid)))
-    centres = np.interp(scheme.activations, levels, grid)[which][:, given.task.labels]
-    z = centres + 0.6 * rng.standard_normal(centres.shape)
-    return given.planted(z, scheme.readouts[which])
-
-
-def planted_relu(given):
-    """Outliers as the theory has them, the rest of the neurons from the prior about the bulk."""
-    scheme = theory.relu.solve(given.task, temperature=float(given.temperature))
-    rng = np.random.default_rng(0)
-    width, size = given.network.width, given.task.num_inputs
-    z = rng.standard_normal((width, size))
-    a = scheme.bulk_readout + float(given.readout_std) * rng.standard_normal((width, given.task.num_targets))
-    count = len(scheme.outlier_readouts)
-    a[:count] = width**0.5 * scheme.outlier_readouts
-    on = width**0.5 * scheme.outlier_preactivations[:, given.task.labels]
-    z[:count] = np.where(on > 1e-6, on, -np.abs(z[:count]))
-    return given.planted(z, a)
-
-
-def run_counts(probabilities, total):
-    exact = np.asarray(probabilities) / np.sum(probabilities) * total
-    counts = np.floor(exact).astype(int)
-    counts[np.argsort(counts - exact)[: total - counts.sum()]] += 1
-    return counts
+def planted_shallow(given):
+    """One network as the theory of its nonlinearity has it."""
+    solve = {"sigmoidal": theory.sigmoidal.solve, "relu": theory.relu.solve}[given.network.nonlinearity]
+    return planting.planted(jax.random.key(0), solve(given.task, temperature=float(given.temperature)), given)
 
 
 def planted_deep(given):
@@ -541,7 +513,7 @@ SCHEMES = (
         0.5,
         0.01,
         {"num_warmup": 150, "moves": ("imitate",)},
-        planted_sigmoidal,
+        planted_shallow,
         60,
     ),
     (
@@ -557,7 +529,7 @@ SCHEMES = (
             "method": sampling.HMC(0.6),
             "moves": ("rotations", "split_merge"),
         },
-        planted_relu,
+        planted_shallow,
         180,
     ),
     (

@@ -18,7 +18,7 @@ import numpy as np
 from _machine import processor
 from coding_schemes import tasks
 from coding_schemes.theory import deep_sigmoidal, mean_field, relu, sigmoidal
-from coding_schemes.theory._convex_dual import dual, make_problem
+from coding_schemes.theory._convex_dual import Dual, make_problem
 from scipy.optimize import minimize
 
 RATIOS = (0.5, 0.25, 0.25)
@@ -36,16 +36,16 @@ def timed(function):
 def scipy_solve(task, temperature, start):
     """The dual at finite P by SciPy; gives up where a trial point leaves the table of fields."""
     problem = make_problem(task, temperature, "sigmoidal", None, None)
-    shape = problem.targets.shape
+    shape, dual = problem.targets.shape, Dual(problem, "quadrature", [None], None)
 
-    def evaluate(flat):
-        return dual(flat.reshape(shape), problem, "quadrature", [None], None)
+    def value(flat):
+        return dual.value_and_gradient(flat.reshape(shape))
 
     return minimize(
-        lambda flat: evaluate(flat)[0],
+        lambda flat: value(flat)[0],
         start.ravel(),
-        jac=lambda flat: evaluate(flat)[1],
-        hess=lambda flat: evaluate(flat)[2],
+        jac=lambda flat: value(flat)[1],
+        hess=lambda flat: dual.hessian(*value(flat)[2:]),
         method="trust-exact",
         options={"gtol": 1e-7 * task.num_inputs},
     )
@@ -72,10 +72,13 @@ def main():
         raise SystemExit(f"free energies differ by {difference:.1e}: SciPy says {found.message}")
     record("the same, no start given", "1 s", solution.residual, seconds)
     warm, solution = timed(lambda: sigmoidal.solve(task, 0.01, start=start))
-    record("the same from the solution at twice the temperature", "1 s", solution.residual, warm, peer)
+    record("the same from the solution at twice the temperature", "0.02 s", solution.residual, warm, peer)
     targets = [tasks.one_hot(3, 1.0, y) for y in np.linspace(-0.5, 0.7, 100)]
     seconds, line = timed(lambda: sigmoidal.scan(task, 0.01, targets))
-    record("a line of 100 values of y₋", "30 s", max(point.residual for point in line), seconds)
+    record("a line of 100 values of y₋", "2 s", max(point.residual for point in line), seconds)
+    temperatures = np.geomspace(0.3, 0.001, 100)
+    seconds, line = timed(lambda: sigmoidal.scan(task, temperatures, [task.class_targets] * 100))
+    record("a line of 100 temperatures", "2 s", max(point.residual for point in line), seconds)
     seconds, solution = timed(lambda: sigmoidal.solve(task, 0.01, method="laplace"))
     record("by Laplace's formula at every maximum", None, solution.residual, seconds)
     five = tasks.toy(500, (0.2,) * 5, y_minus=0.2)
@@ -96,6 +99,7 @@ def main():
         "machine": processor(),
         "cores": len(os.sched_getaffinity(0)),
         "jax": jax.__version__,
+        "load": round(os.getloadavg()[0], 1),
         "rows": rows,
     }
     RESULTS.mkdir(exist_ok=True)
@@ -108,7 +112,7 @@ def markdown(results):
     """The table of the results."""
     lines = [
         f"Seconds of wall time, compilation included. Measured on {results['date']}: {results['machine']}, "
-        f"{results['cores']} cores, JAX {results['jax']}.",
+        f"{results['cores']} cores, load average {results['load']}, JAX {results['jax']}.",
         "",
         "| solve | asked | seconds | residual | SciPy trust-exact |",
         "| --- | --- | --- | --- | --- |",

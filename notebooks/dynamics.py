@@ -41,7 +41,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import barriers, coding, statistics, tasks
+from coding_schemes import barriers, coding, planting, statistics, tasks, training
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, sample
@@ -188,27 +188,13 @@ assert branches.converged
 assert sparse.converged
 
 
-def on_branches(theory, labels, size):
-    """Preactivations, readouts and codes of sigmoidal neurons, by the theory's occupancies."""
-    code = np.searchsorted(np.cumsum(theory.probabilities), (np.arange(size) + 0.5) / size)
-    return 2.0 * theory.codes[code][:, labels] - 1, theory.readouts[code], code
-
-
-# %%
-def planted_start(nonlinearity, labels):
-    """Preactivations and readouts as the theory has them, one hidden layer of N neurons."""
-    if nonlinearity == "sigmoidal":
-        return on_branches(branches, labels, N)[:2]
-    return relu.draw_network(relu.finite_size(sparse, N), labels, np.random.default_rng(seed))
-
-
 def equilibrium(posterior, task, stream):
     """A network at rest: annealed from the prior, or drawn from the theory; then Monte Carlo."""
     stream_key, network = jax.random.fold_in(key, stream), posterior.network
     options = dict(num_warmup=settings.num_warmup, method=HMC(max_num_steps=50), anneal_from=1.0)
     if network.nonlinearity != "linear" and network.depth == 1:
-        start = planted_start(network.nonlinearity, task.labels)
-        options |= dict(init=posterior.planted(*start), anneal_from=None)
+        theory = branches if network.nonlinearity == "sigmoidal" else sparse
+        options |= dict(init=planting.planted(key, theory, posterior), anneal_from=None)
     counts = dict(num_samples=20, num_chains=1, moves=(), store=("readouts",))
     if network.depth == 1:
         return sample(posterior, stream_key, **options, **counts)
@@ -979,33 +965,20 @@ def planted(nonlinearity, size, temperature):
     """A network with the codes and occupancies of the theory, slid down into its minimum of U."""
     task = toy(nonlinearity, size)
     posterior = Posterior(task, Network(1, size, nonlinearity), temperature, dtype=jnp.float64)
-    if nonlinearity == "linear":
-        theory = linear.solve(task, 1, temperature)
-        root = np.linalg.cholesky(theory.readout_covariance)
-        readouts = np.random.default_rng(seed).standard_normal((size, 3)) @ root.T
-        z = readouts @ theory.feature_slopes.T
-        code = np.zeros(size, int)
-    else:
-        z, readouts, code = on_branches(codes_of_size[size], task.labels, size)
-    return posterior, code, slide(posterior, posterior.planted(z, readouts), 0.4 * temperature)
-
-
-@jax.jit
-def slide(posterior, weights, step_size):
-    """Gradient descent on U for twenty units of time."""
-    gradient = jax.grad(posterior.energy)
-
-    def step(_, weights):
-        return jax.tree.map(lambda w, slope: w - step_size * slope, weights, gradient(weights))
-
-    return jax.lax.fori_loop(0, (20 / step_size).astype(int), step, weights)
+    theory = linear.solve(task, 1, temperature) if nonlinearity == "linear" else codes_of_size[size]
+    start = jax.tree.map(lambda leaf: leaf[None], planting.planted(key, theory, posterior))
+    step = 0.4 * temperature  # for twenty units of time
+    weights, _ = training.descend(posterior, start, num_steps=int(20 / step), learning_rate=0.4 * size)
+    weights = jax.tree.map(lambda leaf: leaf[0], weights)
+    return posterior, coding.codes(posterior.network.phi(weights.first), task.labels), weights
 
 
 # %%
 def barrier(nonlinearity, size, temperature, same_code=False):
     """Path that exchanges two neurons: of different codes, or of the same; any two in linear networks."""
     posterior, code, weights = planted(nonlinearity, size, temperature)
-    second = np.flatnonzero((code == code[0]) == (same_code or nonlinearity == "linear"))
+    alike = np.all(code == code[0], axis=1) | (nonlinearity == "linear")
+    second = np.flatnonzero(alike == (same_code or nonlinearity == "linear"))
     return swap_path(posterior, weights, (0, int(second[second > 0][0])))
 
 

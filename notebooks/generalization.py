@@ -46,7 +46,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import coding, paths, statistics, tasks
+from coding_schemes import coding, paths, planting, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import gaussian_process, mean_field
@@ -554,7 +554,7 @@ for k, name in enumerate(NAMES):
 def from_theory(name, draw):
     """A chain started at the mean-field solution of a draw."""
     task, _, theory, _ = runs[name][draw]
-    start = generalization.planted(theory.solution, Posterior(task, Network(1, N, name), T))
+    start = planting.planted(key, theory.solution, Posterior(task, Network(1, N, name), T))
     stream = jax.random.fold_in(key, 200 + 10 * NAMES.index(name) + draw)
     return generalization.sampled(task, Network(1, N, name), T, stream, init=start, num_warmup=150)
 
@@ -850,7 +850,7 @@ glue("cifar_sampled", as_text(pictures["cifar_error"].mean(axis=0)), display=Fal
 files = sorted(FOLDER.glob("cifar10-P*.npz"), key=lambda path: int(path.stem.split("-P")[1]))
 ten = [stored(path.name) for path in files]
 if preset == "full":
-    checkpoint = FOLDER.parents[1] / "_build" / "cifar10-full.checkpoint.npz"
+    checkpoint = FOLDER.parents[1] / "_build" / "cifar10-full.checkpoint"
     ten.append(large_run.run(large_run.FULL, checkpoint=checkpoint, verbose=True))
 manifests = [json.loads(str(result["manifest"])) for result in ten]
 sizes = np.array([manifest["settings"]["num_inputs"] for manifest in manifests])

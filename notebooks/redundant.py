@@ -41,7 +41,7 @@ from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
-from coding_schemes import coding, paths, schemes, statistics, tasks
+from coding_schemes import coding, paths, planting, statistics, tasks, training
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, diagnostics, sample
@@ -229,8 +229,8 @@ def run_deep_theory():
     last = np.asarray(Network(nonlinearity="sigmoidal").phi(later[run_deep].result().preactivations[-1][0]))
     task = task_of(settings.deep[0], -0.5)
     last = deep_sigmoidal.measure(last, task.labels)
-    held = last.occupancies > 0
-    shares_held = dict(codes=last.codes[held], occupancies=last.occupancies[held])
+    held = last.probabilities > 0
+    shares_held = dict(codes=last.codes[held], occupancies=last.probabilities[held])
     solution = deep_sigmoidal.solve(task, 3, 0.001)
     below = deep_sigmoidal.solve(task, 3, 0.001, **shares_held)
     if not below.converged:
@@ -243,7 +243,8 @@ def run_descent():
     size, repeats, steps = settings.descent
     posterior = Posterior(task_of(size, 0.5), Network(1, size, "sigmoidal"), 0.01, readout_variance=1.0)
     stream = jax.random.fold_in(key, 901)
-    return posterior, *(schemes.descend(posterior, stream, num_steps=n, repeats=repeats) for n in (0, steps))
+    starts = jax.vmap(lambda r: posterior.prior(jax.random.fold_in(stream, r)))(np.arange(repeats))
+    return posterior, *(training.descend(posterior, starts, num_steps=n) for n in (0, steps))
 
 
 SMALL_STEPS = dict(thinning=20, method=HMC(1.0, 25))  # of small networks: short trajectories, more moves
@@ -252,7 +253,7 @@ SMALL_STEPS = dict(thinning=20, method=HMC(1.0, 25))  # of small networks: short
 def plant(y_minus, size=S):
     """A network planted in the theory's scheme."""
     posterior = Posterior(task_of(size, y_minus), Network(1, size, "sigmoidal"), T)
-    return schemes.planted(posterior, solve(size, y_minus), seed)
+    return planting.planted(key, solve(size, y_minus), posterior)
 
 
 def run_small():
@@ -977,7 +978,7 @@ def check_below():
         + ("" if below.converged else f"; the theory stopped at a residual of {below.residual:.1g} nats"),
         control=claims.Control("layer 1 against the theory of layer 2", wrong, wrong < 0.02),
     )
-    return sampled[0].occupancies, below.layers[0].occupancies
+    return sampled[0].probabilities, below.layers[0].probabilities
 
 
 def check_first_layer(found, expected):

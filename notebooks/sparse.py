@@ -38,9 +38,10 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
-from coding_schemes import coding, statistics, tasks
+from coding_schemes import coding, planting, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, compare_ends, sample
@@ -187,8 +188,8 @@ MOVES = ("rotations", "split_merge")
 def draw(task, stream, network, init="prior", variance=None, temperature=T, step_size=None, **options):
     """A segment of two chains from `init`, and the posterior that was sampled."""
     posterior = Posterior(task, network, temperature, variance)
-    if not isinstance(init, str):  # the theory's network: (preactivations, readouts)
-        init = posterior.planted(*init) if len(init) == 2 else init
+    if callable(init):  # a theory's network, planted in this posterior
+        init = init(posterior)
     plan = dict(num_samples=100, thinning=2, num_chains=2, num_warmup=0, moves=MOVES)
     step_size = step_size or (settings.step_size if network.width > SMALL else 0.01)
     plan |= dict(method=HMC(options.pop("length", 0.6), 150, step_size))
@@ -271,9 +272,8 @@ longer = dict(method=PlainLangevin(0.06, 1000), num_samples=settings.num_langevi
 pending["late"] = pool.submit(draw, small_task, 601, small, early.final, **(plain | longer))
 
 # %%
-rng = np.random.default_rng(seed)
 history, errors, samples = pending["prior"].result()
-planted = draw(task, 200, network, relu.draw_network(theory, task.labels, rng))
+planted = draw(task, 200, network, partial(planting.planted, key, theory))
 
 # %% [markdown]
 # ### One network drawn from the posterior
@@ -491,7 +491,7 @@ def at_width(size, stream):
     """Strength of the outliers and of the bulk at N = P = size: |a| and z of class 0, bulk activation."""
     own_task = tasks.toy(int(size), class_ratios=RATIOS, y_minus=-0.5, seed=seed)
     finite = relu.finite_size(relu.solve(own_task, T), int(size))
-    start = relu.draw_network(finite, own_task.labels, np.random.default_rng(size))
+    start = partial(planting.planted, jax.random.key(int(size)), finite)
     wide = Network(1, int(size), "relu")
     _, m = measure(draw(own_task, stream, wide, start, moves=()), own_task, wide)
     values = np.linalg.norm(m.readouts[..., 0, :], axis=-1), m.preactivations[..., 0, 0]
@@ -564,7 +564,7 @@ finite_small = relu.finite_size(relu.solve(small_task, T), SMALL)
 copies = np.array([1, 2, 4])
 split_energies, split_counts = [], []
 for k in copies:
-    start = relu.draw_network(finite_small, small_task.labels, rng, copies=int(k))
+    start = partial(planting.planted, jax.random.fold_in(key, k), finite_small, copies=int(k))
     run = draw(small_task, 500 + k, small, start, moves=())
     split_counts.append(measure(run, small_task, small)[0].mean())
     split_energies.append(statistics.mean_and_error(run.info.energy[:, 50:] / SMALL**2))

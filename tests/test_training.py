@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from coding_schemes import networks, training
+from coding_schemes import networks, posterior, tasks, training
 from coding_schemes.theory import two_point
 
 INPUTS = np.array([[-1.0, 0.0], [0.5, 1.0]])
@@ -203,6 +203,7 @@ def test_bad_input_names_the_argument():
         ({"num_steps": 7}, "num_steps"),
         ({"batch_size": 3}, "batch_size"),
         ({"repeats": 0}, "repeats"),
+        ({"weight_decay": -0.1}, "weight_decay"),
     ]:
         with pytest.raises(ValueError, match=argument):
             training.train(model, jax.random.key(0), INPUTS, TARGETS, **(good | change))
@@ -217,5 +218,21 @@ def test_bad_input_names_the_argument():
     ]:
         with pytest.raises(ValueError, match=argument):
             training.Architecture(**change)
+    with pytest.raises(ValueError, match="richness"):
+        training.ScaledNetwork(networks.Network(), richness=0.0)
     with pytest.raises(ValueError, match="width"):
         training.Architecture(width=30, depth=4, kind="convolution")
+
+
+def test_descent_reaches_a_stationary_point_of_the_energy():
+    task = tasks.toy(12, (0.5, 0.25, 0.25), y_minus=0.2)
+    given = posterior.Posterior(task, networks.Network(1, 12, "sigmoidal"), 0.01, readout_variance=1.0)
+    starts = jax.vmap(given.prior)(jax.random.split(jax.random.key(0), 2))
+    weights, error = training.descend(given, starts, num_steps=8_000)
+    slope = jax.vmap(jax.grad(given.energy))(weights)
+    before = jax.vmap(jax.grad(given.energy))(starts)
+    assert np.abs(slope.readout).max() < 1e-3 * np.abs(before.readout).max()
+    assert error.shape == (2,)
+    assert error.max() < 0.1
+    with pytest.raises(FloatingPointError, match="diverged"):
+        training.descend(given, starts, num_steps=200, learning_rate=1e4)

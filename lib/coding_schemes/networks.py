@@ -93,7 +93,7 @@ def canonical(name_or_function: str | Nonlinearity) -> str | Nonlinearity:
 
 @lru_cache(maxsize=64)
 def _name(phi: Nonlinearity) -> str | Nonlinearity:
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
         values = np.asarray(phi(jnp.asarray(_PROBE)))
         for name, known in NONLINEARITIES.items():
             if np.allclose(values, known(jnp.asarray(_PROBE)), rtol=1e-9, atol=1e-12):
@@ -116,7 +116,7 @@ def homogeneity(phi: Nonlinearity) -> float | None:
     Returns:
         k, a whole number where it is one to rounding; None where φ is not homogeneous.
     """
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
         values, doubled, tripled = (np.asarray(phi(jnp.asarray(_PROBE * f))) for f in (1, 2, 3))
     largest = np.argmax(np.abs(values))
     ratio = doubled[largest] / values[largest] if values[largest] != 0 else 0.0

@@ -27,6 +27,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from coding_schemes.networks import NONLINEARITIES, Network, Nonlinearity, nonlinearity
+from coding_schemes.posterior import Posterior, Weights
 
 KINDS = ("dense", "skip", "dropout", "convolution")
 NUM_CHANNELS, KERNEL_SIZE = 20, 11  # paper C, appendix B.1
@@ -531,6 +532,45 @@ def _run(
         return buffers, state[0], index - 1
 
     return jax.lax.map(one, jax.vmap(lambda r: jax.random.fold_in(key, r))(jnp.arange(repeats)))
+
+
+def descend(
+    posterior: Posterior, starts: Weights, *, num_steps: int, learning_rate: float = 1.5
+) -> tuple[Weights, np.ndarray]:
+    """Noise-free gradient descent on the energy of a posterior, w ← w − η (T/N) ∇U.
+
+    U T/N = ½‖Y − f‖² + (T/2N) Σ(weights)²: the temperature is the strength of the weight decay, and with
+    readout_variance=1 nothing in it depends on P.
+
+    Args:
+        posterior: whose energy is minimized.
+        starts: weights of independent networks, leading axis (r,), as `jax.vmap(posterior.prior)` draws them.
+        num_steps: of descent.
+        learning_rate: η; stable below about 8 N/P at σ_a = 1.
+
+    Returns:
+        The last weights, leading axis (r,), and their ‖Y − f‖², shape (r,).
+
+    Raises:
+        FloatingPointError: the descent diverged.
+    """
+    weights, error = _descend(posterior, starts, learning_rate, num_steps)
+    if not np.all(np.isfinite(error)):
+        raise FloatingPointError(f"descend: diverged at learning rate {learning_rate}; take a smaller one")
+    return jax.tree.map(np.asarray, weights), np.asarray(error)
+
+
+@jax.jit
+def _descend(posterior, starts, learning_rate, num_steps):
+    scale = learning_rate / posterior.likelihood_precision
+
+    def step(_, weights):
+        return jax.tree.map(
+            lambda w, g: (w - scale * g).astype(w.dtype), weights, jax.grad(posterior.energy)(weights)
+        )
+
+    weights = jax.vmap(lambda start: jax.lax.fori_loop(0, num_steps, step, start))(starts)
+    return weights, jax.vmap(posterior.squared_error)(weights)
 
 
 def _drop(h: Array, kept: Array | None) -> Array:

@@ -129,8 +129,7 @@ def activation_matrix(
         axis.set_title(str(title))
     for axis, name in zip(axes[:, 0], [*np.atleast_1d(row_names), *[""] * rows], strict=False):
         axis.set_ylabel(f"{name}\nneuron".strip())
-    for axis in axes[-1]:
-        axis.set_xlabel("input, by class")
+    figure.supxlabel("input, by class", fontsize=mpl.rcParams["axes.labelsize"])
     figure.colorbar(image, ax=axes, label=colorbar_label, fraction=0.05, pad=0.02)
     return figure
 
@@ -326,7 +325,7 @@ def sparse_population(
         right.axvline(level, color=COLORS["theory"], linestyle="--", linewidth=1, zorder=0)
     right.set(xlabel=xlabel, ylabel="count", yscale="log", title="bulk and outliers")
     handles = [handle for axis in (left, right) for handle in axis.get_legend_handles_labels()[0]]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 5))
+    figure.legend(handles=handles, loc="outside upper center", ncols=3)
     return figure
 
 

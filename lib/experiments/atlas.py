@@ -20,7 +20,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from coding_schemes import coding, paths, tasks
 from coding_schemes.theory import sigmoidal
-from companion.figures import CODE_COLORS, theme
+from companion.figures import CODE_COLORS
+from companion.publish import theme
 from matplotlib.figure import Figure
 
 TARGETS = np.linspace(-0.5, 0.7, 13)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from coding_schemes import coding, data, paths, tasks
 from coding_schemes.networks import Network
@@ -192,33 +191,6 @@ def gaussian_process_error(task: Task, nonlinearity: str, temperature: float) ->
     return coding.generalization_error(process.predict(inputs), process.predictor_variance(inputs), targets)
 
 
-def planted(solution: mean_field.Solution, posterior: Posterior) -> Weights:
-    """A network made of the mean-field solution's kinds: P_γ N neurons of each, or one outlier of each.
-
-    A second starting point for chains: far from the prior, and already at the theory's coding scheme.
-
-    Args:
-        solution: of the posterior's task.
-        posterior: gives N and the coordinates.
-
-    Returns:
-        Weights; the neurons that are no outliers are zero.
-    """
-    width = posterior.network.width
-    if solution.outliers:
-        kinds = min(len(solution.readouts), width)
-        preactivations = np.zeros((width, solution.task.num_inputs))
-        readouts = np.zeros((width, solution.task.num_targets))
-        readouts[:kinds] = solution.readouts[:kinds] * width**0.5
-        preactivations[:kinds] = solution.preactivations[:kinds] * width**0.5
-        return posterior.planted(jnp.asarray(preactivations), jnp.asarray(readouts))
-    last = np.floor(np.cumsum(solution.probabilities) * width + 0.5).astype(int)
-    which = np.repeat(np.arange(len(last)), np.diff(np.concatenate([[0], last])))
-    return posterior.planted(
-        jnp.asarray(solution.preactivations[which]), jnp.asarray(solution.readouts[which])
-    )
-
-
 def code_transfer(
     training_activations: ArrayLike,
     training_labels: ArrayLike,
@@ -318,8 +290,8 @@ def features_on(task: Task, network: Network, temperature: float, key: Array, in
         Two arrays of shape (N, number of inputs): learned and random features.
     """
     posterior = Posterior(task, network, temperature)
-    options = {"method": HMC(max_num_steps=30), "moves": (), "store": ()} | options
-    samples = sample(posterior, key, num_samples=1, num_chains=1, **options)
+    method = HMC(max_num_steps=30)
+    samples = sample(posterior, key, 1, num_chains=1, method=method, moves=(), store=(), **options)
     networks = (
         jax.tree.map(lambda leaf: leaf[0], samples.final),
         posterior.prior(jax.random.fold_in(key, 2)),

@@ -17,7 +17,6 @@ not give.
 
 import argparse
 import json
-import os
 import platform
 import time
 from dataclasses import asdict, dataclass, fields, replace
@@ -29,9 +28,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from coding_schemes import data, paths, tasks
+from coding_schemes import paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
+from coding_schemes.sampling.checkpoint import Checkpoint, digest
 from coding_schemes.sampling.hmc import hmc_step, standard_normal
 from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -125,10 +125,6 @@ class Settings:
 FULL = Settings(num_inputs=50_000, num_test=10_000, pool="full", width=1000, num_epochs=10, num_leapfrog=30)
 
 
-class CheckpointMismatchError(ValueError):
-    """The checkpoint belongs to a run with other settings."""
-
-
 class State(NamedTuple):
     """What a run carries from block to block.
 
@@ -136,18 +132,17 @@ class State(NamedTuple):
         weights: the network.
         log_step: logarithm of the leapfrog step.
         prediction_sum: sum of test outputs over the averaged blocks, (P*, m).
-        history: one row per finished block: T, training error, training accuracy, test accuracy of
-            this network, acceptance (NaN without trajectories), energy.
-        seconds: time spent on trajectories.
+        seconds: time spent on trajectories, ().
     """
 
     weights: Weights
     log_step: Array
     prediction_sum: np.ndarray
-    history: np.ndarray
-    seconds: float
+    seconds: np.ndarray
 
 
+#: Of every block: T, training error, training and test accuracy of this network, acceptance (NaN without
+#: trajectories), energy.
 HISTORY = ("temperature", "training_error", "training_accuracy", "test_accuracy", "acceptance", "energy")
 
 
@@ -178,7 +173,7 @@ def run(
     Args:
         settings: what to run.
         task: the images, made from the settings unless given; they must have a test split.
-        checkpoint: file that is read if it exists and rewritten after every block.
+        checkpoint: folder to which every block is written, and from which a killed run goes on.
         max_blocks: stop after so many blocks in this call, as a killed run would.
         verbose: print one line per block.
 
@@ -188,7 +183,7 @@ def run(
     Raises:
         ValueError: the task has no test split.
         CheckpointMismatchError: the checkpoint was written with other settings; the message names them.
-        data.CorruptDataError: the checkpoint is damaged.
+        CorruptDataError: the checkpoint is damaged beyond its newest block.
         FloatingPointError: the chain left the finite numbers.
     """
     task = make_task(settings) if task is None else task
@@ -198,21 +193,21 @@ def run(
     with jax.enable_x64(True):  # energies are accumulated in float64; weights stay float32
         posterior = Posterior(task, network, settings.temperature)
         _spread_over_devices(posterior)
-        state = _load(checkpoint, settings, posterior) if checkpoint and Path(checkpoint).exists() else None
-        if state is None:
-            state = _start(posterior, test_targets, key)
+        images = {"task": digest((task.inputs, task.targets, task.test_inputs, task.test_targets))}
+        saved = Checkpoint(checkpoint, asdict(settings) | images)
+        state, rows = saved.load(_start(posterior, test_targets, key), lambda: np.zeros(len(HISTORY)))
         for _ in range(max_blocks if max_blocks is not None else settings.num_blocks):
-            if len(state.history) == settings.num_blocks:
+            if len(rows) == settings.num_blocks:
                 break
-            state = _advance(settings, posterior, task, state, key)
-            if checkpoint:
-                _save(checkpoint, settings, state)
+            state, row = _advance(settings, posterior, task, state, key, len(rows))
+            saved.save(state, row)
+            rows.append(row)
             if verbose:
-                row = ", ".join(f"{name} {value:.4g}" for name, value in zip(HISTORY, state.history[-1]))
-                print(f"block {len(state.history)}/{settings.num_blocks}: {row}", flush=True)
-        if len(state.history) < settings.num_blocks:
+                listed = ", ".join(f"{name} {value:.4g}" for name, value in zip(HISTORY, row))
+                print(f"block {len(rows)}/{settings.num_blocks}: {listed}", flush=True)
+        if len(rows) < settings.num_blocks:
             return None
-        return _results(settings, posterior, task, state, key)
+        return _results(settings, posterior, task, state, np.stack(rows), key)
 
 
 def num_operations(settings: Settings, rank: int) -> int:
@@ -245,12 +240,14 @@ def _start(posterior: Posterior, test_targets: np.ndarray, key: Array) -> State:
     weights = posterior.prior(jax.random.fold_in(key, 0))
     nothing = np.zeros(test_targets.shape)
     log_step = jnp.log(jnp.asarray(0.03, posterior.dtype))
-    return State(weights, log_step, nothing, np.zeros((0, len(HISTORY))), 0.0)
+    return State(weights, log_step, nothing, np.zeros(()))
 
 
-def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: State, key: Array) -> State:
+def _advance(
+    settings: Settings, posterior: Posterior, task: tasks.Task, state: State, key: Array, block: int
+) -> tuple[State, np.ndarray]:
+    """One block: the state after it, and its row of the history."""
     test_inputs, test_labels, _ = _test_split(task)
-    block = len(state.history)
     temperature = settings.temperature_at(block)
     now = posterior.at_temperature(temperature)
     move_key, test_key = jax.random.split(jax.random.fold_in(key, block + 1))
@@ -278,13 +275,8 @@ def _advance(settings: Settings, posterior: Posterior, task: tasks.Task, state: 
         float(acceptance),
         float(energy),
     )
-    return State(
-        weights,
-        log_step,
-        state.prediction_sum + (0 if adapting else test_outputs),
-        np.concatenate([state.history, [row]]),
-        state.seconds + seconds,
-    )
+    averaged = state.prediction_sum + (0 if adapting else test_outputs)
+    return State(weights, log_step, averaged, state.seconds + seconds), np.array(row)
 
 
 @partial(jax.jit, static_argnames=("num_epochs", "batch_size"))
@@ -391,44 +383,8 @@ def _spread_over_devices(posterior: Posterior) -> None:
     posterior.targets = jax.device_put(posterior.targets, rows)
 
 
-def _save(path: str | Path, settings: Settings, state: State) -> None:
-    """Write the checkpoint beside its place, then move it there: a kill leaves the old one."""
-    arrays = {f"hidden_{i}": np.asarray(w) for i, w in enumerate(state.weights.hidden)}
-    arrays |= {"first": np.asarray(state.weights.first), "readout": np.asarray(state.weights.readout)}
-    arrays |= {"log_step": np.asarray(state.log_step), "prediction_sum": state.prediction_sum}
-    arrays |= {"history": state.history, "seconds": np.asarray(state.seconds)}
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial_file = path.with_suffix(".partial.npz")
-    np.savez(partial_file, settings=json.dumps(asdict(settings)), **arrays)  # type: ignore[arg-type]
-    os.replace(partial_file, path)
-
-
-def _load(path: str | Path, settings: Settings, posterior: Posterior) -> State:
-    stored = data.arrays(path, "settings", "delete it to start anew")
-    there, here = json.loads(str(stored["settings"])), asdict(settings)
-    different = [name for name in here if there.get(name) != here[name]]
-    if different:
-        listed = ", ".join(f"{name} is {there.get(name)} there and {here[name]} here" for name in different)
-        raise CheckpointMismatchError(f"checkpoint {path} belongs to another run: {listed}")
-    hidden = tuple(jnp.asarray(stored[f"hidden_{i}"]) for i in range(settings.depth - 1))
-    weights = Weights(jnp.asarray(stored["first"]), hidden, jnp.asarray(stored["readout"]))
-    wanted = (settings.width, posterior.rank)
-    if weights.first.shape != wanted:
-        raise CheckpointMismatchError(
-            f"checkpoint {path} has first weights {weights.first.shape}, needs {wanted}"
-        )
-    return State(
-        weights,
-        jnp.asarray(stored["log_step"]),
-        stored["prediction_sum"],
-        stored["history"],
-        float(stored["seconds"]),
-    )
-
-
 def _results(
-    settings: Settings, posterior: Posterior, task: tasks.Task, state: State, key: Array
+    settings: Settings, posterior: Posterior, task: tasks.Task, state: State, history: np.ndarray, key: Array
 ) -> dict[str, Any]:
     test_inputs, test_labels, test_targets = _test_split(task)
     test_key = jax.random.fold_in(key, settings.num_blocks + 1)
@@ -458,13 +414,13 @@ def _results(
         "test_targets": np.asarray(test_targets, np.float32),
         "accuracy": _accuracy(predictor, test_labels),
         "error": float(np.mean(np.square(predictor - test_targets))),
-        "history": state.history,
+        "history": history,
         "manifest": json.dumps(
             {
                 "task": task.name,
                 "settings": asdict(settings),
-                "seconds": round(state.seconds, 1),
-                "gradient_rate": operations / state.seconds,
+                "seconds": round(float(state.seconds), 1),
+                "gradient_rate": float(operations / state.seconds),
                 "matrix_product_rate": matrix_product_rate(),
                 "device": f"{len(jax.devices())} x {jax.devices()[0].device_kind}, {platform.machine()}",
                 "versions": {name: metadata.version(name) for name in ("jax", "jaxlib", "blackjax", "numpy")},
@@ -485,11 +441,11 @@ def main() -> None:
         parser.add_argument(f"--{field.name}", default=argparse.SUPPRESS, **options)
     parser.add_argument("--output", type=Path, required=True, help="npz file for the arrays")
     parser.add_argument(
-        "--checkpoint", type=Path, help="checkpoint file; the output's name with .checkpoint.npz"
+        "--checkpoint", type=Path, help="checkpoint folder; the output's name with .checkpoint"
     )
     arguments = vars(parser.parse_args())
     output = arguments.pop("output")
-    checkpoint = arguments.pop("checkpoint") or output.with_suffix(".checkpoint.npz")
+    checkpoint = arguments.pop("checkpoint") or output.with_suffix(".checkpoint")
     settings = replace(FULL if arguments.pop("preset") else Settings(), **arguments)
     results = run(settings, checkpoint=checkpoint, verbose=True)
     assert results is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from coding_schemes import data, tasks
+from coding_schemes import data, planting, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import mean_field
@@ -78,7 +78,7 @@ def test_planted_networks_fit_the_task():
     for name in ("sigmoidal", "relu"):
         solution = mean_field.solve(task, name, 0.01)
         posterior = Posterior(task, Network(1, 400, name), 0.01)
-        outputs = np.asarray(posterior.outputs(generalization.planted(solution, posterior)))
+        outputs = np.asarray(posterior.outputs(planting.planted(jax.random.key(0), solution, posterior)))
         np.testing.assert_allclose(outputs, solution.outputs, atol=0.02)
 
 

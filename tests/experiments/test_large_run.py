@@ -12,6 +12,7 @@ import pytest
 from coding_schemes import data, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
+from coding_schemes.sampling.checkpoint import CheckpointMismatchError
 from experiments import large_run
 
 SETTINGS = large_run.Settings(
@@ -40,7 +41,7 @@ def unbroken():
 
 @pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_numbers(unbroken, tmp_path):
-    checkpoint = tmp_path / "run.npz"
+    checkpoint = tmp_path / "run"
     assert large_run.run(SETTINGS, blobs(), checkpoint, max_blocks=1) is None
     assert large_run.run(SETTINGS, blobs(), checkpoint, max_blocks=2) is None
     resumed = large_run.run(SETTINGS, blobs(), checkpoint)
@@ -85,7 +86,7 @@ def test_minibatches_resume_and_reach_the_same_posterior(tmp_path):
     settings = replace(
         SETTINGS, num_epochs=20, batch_size=8, num_blocks=8, num_averaged=4, num_trajectories=20
     )
-    unbroken, checkpoint = large_run.run(settings, blobs()), tmp_path / "run.npz"
+    unbroken, checkpoint = large_run.run(settings, blobs()), tmp_path / "run"
     assert large_run.run(settings, blobs(), checkpoint, max_blocks=3) is None
     np.testing.assert_array_equal(
         large_run.run(settings, blobs(), checkpoint)["predictor"], unbroken["predictor"]
@@ -107,20 +108,29 @@ def test_operations_are_counted():
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    checkpoint = tmp_path / "run.npz"
+    checkpoint = tmp_path / "run"
     large_run.run(SETTINGS, blobs(), checkpoint, max_blocks=1)
     other = replace(SETTINGS, temperature=0.2, seed=3)
-    with pytest.raises(
-        large_run.CheckpointMismatchError, match="temperature is 0.1 there and 0.2 here.*seed"
-    ):
+    with pytest.raises(CheckpointMismatchError, match=r"seed is 0 .*temperature is 0.1 there and 0.2 here"):
         large_run.run(other, blobs(), checkpoint)
+    with pytest.raises(CheckpointMismatchError, match="task is"):
+        large_run.run(SETTINGS, blobs(seed=1), checkpoint)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path):
-    checkpoint = tmp_path / "run.npz"
-    large_run.run(SETTINGS, blobs(), checkpoint, max_blocks=1)
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-200])
-    with pytest.raises(data.CorruptDataError, match=r"run\.npz is damaged.*delete it to start anew"):
+    """More than the newest block, that is: of two, the older state serves."""
+    checkpoint = tmp_path / "run"
+    large_run.run(SETTINGS, blobs(), checkpoint, max_blocks=2)
+    newest, older = checkpoint / "state_00002.npz", checkpoint / "state_00001.npz"
+    newest.write_bytes(newest.read_bytes()[:-200])
+    with pytest.warns(UserWarning, match=r"state_00002\.npz is missing or damaged.*going back by one block"):
+        large_run.run(SETTINGS, blobs(), checkpoint, max_blocks=1)
+    for state in (newest, older):
+        state.write_bytes(state.read_bytes()[:-200])
+    with (
+        pytest.warns(UserWarning, match="going back by one block"),
+        pytest.raises(data.CorruptDataError, match=r"state_00001\.npz is missing or damaged"),
+    ):
         large_run.run(SETTINGS, blobs(), checkpoint)
 
 

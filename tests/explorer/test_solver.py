@@ -16,7 +16,6 @@ from companion import figures
 
 REPOSITORY = Path(__file__).parents[2]
 CODES = list(itertools.product((0, 1), repeat=3))
-GRID = np.linspace(-3, 3, 61)
 HALF = (0.5, 0.25, 0.25)
 
 # P, class ratios, y₋ and temperatures from high to low; at P = 20, 100 and 500 around T_c, which is
@@ -63,6 +62,9 @@ def of_sigmoidal():
     for num_inputs, ratios, y_minus, temperatures in LINES:
         task = tasks.toy(num_inputs, ratios, 1.0, y_minus)
         line = [tasks.one_hot(3, 1.0, y_minus)] * len(temperatures)
+        # nodes of the page's lattice, between which it interpolates, and places halfway
+        half_step = 0.45 / num_inputs**0.5
+        grid = half_step * np.arange(-round(3 / half_step), round(3 / half_step), 3)
         for temperature, found in zip(temperatures, sigmoidal.scan(task, temperatures, line)):
             assert found.converged
             # codes that stand for one peak only: of two the page shows averages
@@ -81,8 +83,8 @@ def of_sigmoidal():
                 "numPeaks": found.num_peaks(),
                 "readouts": {code: found.readouts[row].tolist() for code, row in rows.items()},
                 "activations": {code: found.activations[row].tolist() for code, row in rows.items()},
-                "grid": GRID.tolist(),
-                "densities": [sigmoidal.readout_density(found, r, GRID).tolist() for r in range(3)],
+                "grid": grid.tolist(),
+                "densities": [sigmoidal.readout_density(found, r, grid).tolist() for r in range(3)],
             }
 
 

@@ -394,7 +394,13 @@ def test_chains_spread_over_devices():
         state = sampling.run.State(np.zeros((1, 2)), *[np.zeros(1)] * 2, {}, 0)
         state = sampling.run._spread(given, state, 2)[1]
         held = 1 if isinstance(state.weights, np.ndarray) else len(state.weights.sharding.device_set)
-        print(held, *samples.readouts.ravel()[::7].tolist())
+        inputs = np.random.default_rng(0).standard_normal((3, 4))
+        task = tasks.Task(inputs, np.array([0, 0, 1, 1]), np.repeat(np.eye(2), 2, 0))
+        single = posterior.Posterior(task, given.network, 0.1)  # one chain: its inputs are split
+        plan = dict(num_samples=6, num_chains=1, num_warmup=8, moves=(), progress=False)
+        one = sampling.sample(single, jax.random.key(0), **plan)
+        rows = sampling.run._spread(single, state, 1)[0].targets.sharding.device_set
+        print(held, len(rows), *samples.readouts.ravel()[::7].tolist(), *one.readouts.ravel()[::7].tolist())
     """
     lines = []
     for count in (1, 4):  # two chains on four devices: two of them are used
@@ -411,8 +417,8 @@ def test_chains_spread_over_devices():
             },
         )
         lines.append(np.array(result.stdout.split(), dtype=float))
-    assert (lines[0][0], lines[1][0]) == (1, 2)  # devices that hold chains
-    np.testing.assert_allclose(lines[0][1:], lines[1][1:], atol=1e-3)
+    assert [lines[0][:2].tolist(), lines[1][:2].tolist()] == [[1, 1], [2, 4]]  # devices of chains, of inputs
+    np.testing.assert_allclose(lines[0][2:], lines[1][2:], atol=1e-3)
 
 
 @pytest.mark.parametrize(

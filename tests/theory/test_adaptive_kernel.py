@@ -243,12 +243,12 @@ def test_nested_populations_against_quadrature(pair):
 @pytest.mark.slow
 def test_sampled_networks_extrapolated_in_width(pair, monkeypatch):
     monkeypatch.setattr(_sampled, "WIDTHS", (20, 60))
-    monkeypatch.setattr(_sampled, "NUM_WARMUP", 100)
-    monkeypatch.setattr(_sampled, "NUM_SAMPLES", 200)
+    monkeypatch.setattr(_sampled, "NUM_WARMUP", 60)
+    monkeypatch.setattr(_sampled, "NUM_SAMPLES", 100)
     s = adaptive_kernel.solve(pair, Network(2, 1, "linear"), 1.0, 0.2, method="sampling")
     exact = adaptive_kernel.solve(pair, Network(2, 1, "linear"), 1.0, 0.2)
     for found, expected in zip(s.kernels, exact.kernels):
-        assert np.linalg.norm(found - expected) < 0.1 * np.linalg.norm(expected)
+        assert np.linalg.norm(found - expected) < 0.15 * np.linalg.norm(expected)
     new = np.array([[1.0], [-0.5]])
     np.testing.assert_allclose(s.predict(new), exact.predict(new), atol=0.05)
     assert s.method == "sampling"

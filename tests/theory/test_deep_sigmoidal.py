@@ -48,7 +48,7 @@ def test_one_layer_is_the_shallow_theory(y_minus):
     np.testing.assert_allclose(layer.kernel_block, shallow.kernel_block, atol=1e-5)
     np.testing.assert_allclose(layer.kernel_diagonal, shallow.kernel_diagonal, atol=1e-5)
     expected = [shallow.occupancy(code) for code in layer.codes]
-    np.testing.assert_allclose(layer.occupancies, expected, atol=1e-3)
+    np.testing.assert_allclose(layer.probabilities, expected, atol=1e-3)
 
 
 def test_first_layer_moments_by_monte_carlo():
@@ -149,7 +149,7 @@ def test_codes_sharpen_with_depth(two_layers):
     first, second = two_layers.layers
     assert np.all(second.within_class_variance < 0.3 * first.within_class_variance)
     assert second.occupancy([1, 0]) > 0.4  # classes are told apart by codes of their own
-    np.testing.assert_allclose(first.occupancies.sum(), 1)
+    np.testing.assert_allclose(first.probabilities.sum(), 1)
     np.testing.assert_allclose(
         first.within_class_variance, first.kernel_diagonal, atol=0.1 * first.kernel_diagonal.max()
     )
@@ -165,14 +165,14 @@ def test_output_is_target_minus_residual(two_layers):
 
 def test_frozen_equilibrium_occupancies_change_nothing(two_layers):
     last = two_layers.layers[-1]
-    used = last.occupancies > 1e-3
-    fractions = last.occupancies[used] / last.occupancies[used].sum()
+    used = last.probabilities > 1e-3
+    fractions = last.probabilities[used] / last.probabilities[used].sum()
     frozen = deep_sigmoidal.solve(two_classes(60), 2, 0.01, codes=last.codes[used], occupancies=fractions)
     assert frozen.free_energy == pytest.approx(two_layers.free_energy, abs=0.02)
     other = deep_sigmoidal.solve(
         two_classes(60), 2, 0.01, codes=[[1, 0], [0, 1], [1, 1]], occupancies=[0.3, 0.3, 0.4]
     )
-    np.testing.assert_allclose(other.layers[-1].occupancies, [0, 0.3, 0.3, 0.4], atol=1e-9)
+    np.testing.assert_allclose(other.layers[-1].probabilities, [0, 0.3, 0.3, 0.4], atol=1e-9)
     assert other.free_energy > two_layers.free_energy
 
 
@@ -194,12 +194,12 @@ def test_sampled_network_of_two_layers():
     )
     first, second = (phi(np.asarray(z, float))[0] for z in samples.preactivations)
     frozen = deep_sigmoidal.measure(second, task.labels)
-    used = frozen.occupancies > 0.01
-    fractions = frozen.occupancies[used] / frozen.occupancies[used].sum()
+    used = frozen.probabilities > 0.01
+    fractions = frozen.probabilities[used] / frozen.probabilities[used].sum()
     theory = deep_sigmoidal.solve(task, 2, 0.05, codes=frozen.codes[used], occupancies=fractions)
     for layer, activations in zip(theory.layers, (first, second)):
         blocks = [deep_sigmoidal.measure(part, task.labels) for part in np.split(activations, 10)]
-        for name in ("kernel_block", "occupancies"):
+        for name in ("kernel_block", "probabilities"):
             values = np.array([getattr(block, name) for block in blocks])
             error = values.std(axis=0, ddof=1) / np.sqrt(10)
             # beyond the standard error: what the theory leaves out, in 1/N and 1/n_c
@@ -213,11 +213,11 @@ def test_measured_quantities_of_a_known_layer():
     labels = np.repeat([0, 1], [4, 2])
     activations = np.array([[1, 1, 0.8, 0.8, 0, 0], [0, 0, 0, 0, 0.5, 0.7]])
     scheme = deep_sigmoidal.measure(activations, labels)
-    np.testing.assert_allclose(scheme.occupancies, [0, 0.5, 0.5, 0])
-    np.testing.assert_allclose(scheme.mean_activations[[1, 2]], [[0, 0.6], [0.9, 0]])
+    np.testing.assert_allclose(scheme.probabilities, [0, 0.5, 0.5, 0])
+    np.testing.assert_allclose(scheme.activations[[1, 2]], [[0, 0.6], [0.9, 0]])
     np.testing.assert_allclose(scheme.within_class_variance, [0.005, 0.005])
     gram = activations.T @ activations / 2
-    kernel = deep_sigmoidal.kernel(scheme, labels)
+    kernel = scheme.kernel(labels)
     np.testing.assert_allclose(np.trace(kernel), np.trace(gram))
     np.testing.assert_allclose(kernel[:4, 4:].sum(), gram[:4, 4:].sum(), atol=1e-12)
     np.testing.assert_allclose(kernel[:4, :4].sum(), gram[:4, :4].sum())

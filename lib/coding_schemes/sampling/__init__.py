@@ -21,8 +21,8 @@
 - `predict_inputs=X` gives `samples.predictions`: outputs of every sample, mean, variance, mean test kernel;
   `coding.generalization_error` has their error.
 - `found = convergence(samples, posterior)` has `found.verdict`, one line, and arrays for its figure,
-  `companion.figures.plot_convergence(**found.arrays())`;
-  `two_ended(posterior, key, planted, …)` likewise, `plot_two_ended`;
+  `companion.figures.sampler_traces(**found.arrays())`;
+  `two_ended(posterior, key, planted, …)` likewise;
   `compare_ends(prior, planted, posterior)` where both runs are there already.
 """
 

@@ -95,28 +95,24 @@ class Checkpoint:
         """
         if self.folder is None:
             return state, []
-        found = sorted((int(path.stem[6:]) for path in self.folder.glob("state_*.npz")), reverse=True)
+        newest = max((int(path.stem[6:]) for path in self.folder.glob("state_*.npz")), default=0)
         blocks = len(list(self.folder.glob("block_*.npz")))
-        for number in [*found, 0]:
+        if blocks > newest + 1:
+            raise CorruptDataError(f"{self._path('state', blocks)} is missing; start anew in an empty folder")
+        for number in (newest, newest - 1):
             try:
-                newest = [self._read("block", number - 1)] if number else []
                 leaves = self._read("state", number) if number else jax.tree.leaves(state)
+                last = [self._read("block", number - 1)] if number else []
+                break
             except CorruptDataError as error:
-                if number - 1 not in [*found, 0]:
+                if number < newest:
                     raise
                 warnings.warn(f"checkpoint: {error}; going back by one block", stacklevel=3)
-                continue
-            if blocks > number + 2:
-                raise CorruptDataError(
-                    f"{self._path('state', blocks)} is missing; start anew in an empty folder"
-                )
-            self.count = number
-            outputs = [self._read("block", index) for index in range(number - 1)] + newest
-            structure = jax.tree.structure(block()) if number else None
-            return jax.tree.unflatten(jax.tree.structure(state), leaves), [
-                jax.tree.unflatten(structure, output) for output in outputs
-            ]
-        raise AssertionError("unreachable")
+        outputs = [self._read("block", index) for index in range(number - 1)] + last
+        structure = jax.tree.structure(block()) if outputs else None
+        self.count = number
+        state = jax.tree.unflatten(jax.tree.structure(state), leaves)
+        return state, [jax.tree.unflatten(structure, output) for output in outputs]
 
     def save(self, state: Any, block: Any) -> None:
         """Keep what one more block gave, and the state after it."""

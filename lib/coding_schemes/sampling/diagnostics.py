@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -99,17 +98,15 @@ def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]
     if samples.readouts is not None:
         moments = np.square(samples.readouts, dtype=float).mean(2)
         series |= {f"readout_sq_{r}": moments[..., r] for r in range(moments.shape[-1])}
-    task, network = posterior.task, posterior.network
-    if samples.preactivations is None or task is None or network.nonlinearity == "linear":
+    if samples.preactivations is None or samples.labels is None or posterior.network.nonlinearity == "linear":
         return series
-    activations = np.asarray(network.phi(jnp.asarray(samples.preactivations[-1])))
-    if is_bounded(network.phi):
-        neuron_codes = coding.codes(activations, task.labels, coding.threshold(network.phi))
+    neuron_codes = samples.codes()
+    if is_bounded(posterior.network.phi):
         for code in np.unique(neuron_codes.reshape(-1, neuron_codes.shape[-1]), axis=0):
             fraction = np.all(neuron_codes == code, axis=-1).mean(-1)
             series[f"occupancy_{coding.code_name(code)}"] = fraction
     else:
-        series["num_outliers"] = np.asarray(coding.outliers(activations, task.labels).counts, dtype=float)
+        series["num_outliers"] = neuron_codes.any(-1).sum(-1, dtype=float)
     return series
 
 

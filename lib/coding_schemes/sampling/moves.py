@@ -10,24 +10,12 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from coding_schemes.networks import Nonlinearity, is_bounded
+from coding_schemes.networks import homogeneity, is_bounded
 from coding_schemes.posterior import Posterior, Weights, normal
 from coding_schemes.sampling.recoding import imitate_features, recode_features
-
-
-def degree(phi: Nonlinearity) -> int | None:
-    """Degree of homogeneity k, φ(λz) = λᵏ φ(z) for all z and λ > 0; None where there is none."""
-    z = np.array([-1.7, -0.6, 0.4, 1.3], np.float32)
-    with jax.ensure_compile_time_eval():
-        at_one, *scaled = np.asarray(phi(jnp.asarray(np.stack([z, 0.5 * z, 3 * z]))))
-    for power in (1, 2, 3):
-        if np.allclose(scaled, np.array([[0.5], [3.0]]) ** power * at_one[None], rtol=1e-4, atol=1e-6):
-            return power
-    return None
 
 
 def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
@@ -73,8 +61,7 @@ def scale(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
 
     log λ ~ N(0, 1/n), symmetric under λ → 1/λ.
     """
-    power = degree(posterior.network.phi)
-    assert power is not None
+    power = homogeneity(posterior.network.phi) or 0.0
     layers = [weights.first, *weights.hidden, weights.readout.T]  # rows: incoming; columns: outgoing
     acceptances = []
     for index in range(len(layers) - 1):
@@ -110,13 +97,9 @@ def rotations(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weigh
     N/2 pairs are tried one after the other.
     """
 
-    def draw(key):
-        kind, sign, size, circle = jax.random.split(key, 4)
-        small = jax.random.choice(sign, jnp.array([-1.0, 1.0])) * 10 ** jax.random.uniform(
-            size, minval=-3.0, maxval=0.0
-        )
-        uniform = jax.random.uniform(circle, minval=-jnp.pi, maxval=jnp.pi)
-        return jnp.where(jax.random.bernoulli(kind), small, uniform)
+    def draw(kind, which, size, _):
+        small = jnp.where(which < 0.5, -1.0, 1.0) * 10 ** (-3 * size)
+        return jnp.where(kind < 0.5, small, jnp.pi * (2 * size - 1))
 
     return _pair_sweep(key, weights, posterior, draw, lambda angle, pair: (angle, 0.0))
 
@@ -148,14 +131,11 @@ def split_merge(key: Array, weights: Weights, posterior: Posterior) -> tuple[Wei
         norm = 2 * MERGE_WIDTH * -jnp.expm1(-(jnp.pi / 4) / MERGE_WIDTH)
         return jnp.log(0.5 * 2 / jnp.pi + 0.5 * jnp.exp(-from_merged / MERGE_WIDTH) / norm)
 
-    def draw(key):
-        kind, uniform_key, laplace_key, which = jax.random.split(key, 4)
-        uniform = jax.random.uniform(uniform_key, minval=-jnp.pi / 4, maxval=jnp.pi / 4)
-        quantile = jax.random.uniform(laplace_key, minval=-1.0, maxval=1.0)
+    def draw(kind, which, size, sign):
         reach = -jnp.expm1(-(jnp.pi / 4) / MERGE_WIDTH)
-        laplace = -jnp.sign(quantile) * MERGE_WIDTH * jnp.log1p(-jnp.abs(quantile) * reach)
-        new = jnp.where(jax.random.bernoulli(kind), laplace, uniform)
-        return new + jnp.pi / 2 * jax.random.bernoulli(which)
+        laplace = -MERGE_WIDTH * jnp.log1p(-size * reach)
+        new = jnp.where(sign < 0.5, -1.0, 1.0) * jnp.where(kind < 0.5, laplace, jnp.pi / 4 * size)
+        return new + jnp.where(which < 0.5, 0.0, jnp.pi / 2)
 
     def propose(new, pair):
         old = angle(pair)
@@ -251,13 +231,12 @@ def auto(posterior: Posterior) -> tuple[str, ...]:
       split_merge, and scale if φ is homogeneous.
     """
     network = posterior.network
-    power = degree(network.phi)
-    if network.scaling == "lazy" or network.width < 2 or (power == 1 and _is_odd(network.phi)):
+    if network.scaling == "lazy" or network.width < 2 or network.nonlinearity == "linear":
         return ("gibbs",)
     if is_bounded(network.phi):
         few = posterior.targets.shape[1] <= FEW_TARGETS
         return ("recode",) if few and network.depth == 1 and posterior.root is None else ("imitate",)
-    return ("gibbs", *(("scale",) if power else ()), "rotations", "split_merge")
+    return ("gibbs", *(("scale",) if homogeneity(network.phi) else ()), "rotations", "split_merge")
 
 
 def check_choice(argument: str, got: str, allowed: tuple[str, ...]) -> None:
@@ -272,8 +251,11 @@ def check(name: str, posterior: Posterior) -> None:
     """Raise ValueError where a move does not exist or does not apply to the network."""
     check_choice("moves", name, tuple(MOVES))
     network = posterior.network
-    if name == "scale" and degree(network.phi) is None:
-        raise ValueError(f"moves: 'scale' needs a homogeneous nonlinearity; got {network.nonlinearity!r}")
+    if name == "scale" and not homogeneity(network.phi):
+        raise ValueError(
+            "moves: 'scale' needs a homogeneous nonlinearity, such as linear, relu or relu_squared; got "
+            f"{network.nonlinearity!r}"
+        )
     if name == "recode" and not (network.depth == 1 and posterior.root is None and is_bounded(network.phi)):
         raise ValueError(
             "moves: 'recode' needs one hidden layer, a bounded nonlinearity and orthogonal inputs; got depth "
@@ -286,7 +268,7 @@ def check(name: str, posterior: Posterior) -> None:
 def _pair_sweep(
     key, weights: Weights, posterior: Posterior, draw: Callable, propose: Callable
 ) -> tuple[Weights, Array]:
-    """N/2 pair rotations in turn; propose(draw(key), ã of the pair (2, m)) gives θ, log q(old)/q(new)."""
+    """N/2 pair rotations; propose(draw(4 uniforms), ã of the pair (2, m)) gives θ, log q(old)/q(new)."""
     network = posterior.network
     width = network.width
     layers = posterior.preactivations(weights)
@@ -295,33 +277,24 @@ def _pair_sweep(
     if shared_rows:
         incoming = incoming[:, :0]  # one array carried twice would be copied at every attempt
     to_output = network.readout_scale * posterior.readout_std
-
-    def chances(step):  # all that is random in an attempt; drawn for all of them at once
-        pick, partner, angle, accept = jax.random.split(jax.random.fold_in(key, step), 4)
-        return (
-            jax.random.gumbel(pick, (width,), weights.readout.dtype),
-            jax.random.randint(partner, (), 1, width),
-            draw(angle),
-            jnp.log(jax.random.uniform(accept)),
-        )
+    accurate = jnp.result_type(float)
 
     def attempt(carry, chance):
         readout, incoming, z, residual = carry
-        gumbel, shift, drawn, log_uniform = chance
-        i = jnp.argmax(jnp.log(jnp.square(readout).sum(1)) + gumbel)
-        pair = jnp.stack([i, (i + shift) % width])
-        theta, log_correction = propose(drawn, readout[pair])
+        pick, partner, accept_at, *angle = chance
+        mass = jnp.cumsum(jnp.square(readout).sum(1, dtype=accurate))
+        i = jnp.minimum(jnp.sum(mass <= pick * mass[-1]), width - 1)
+        pair = jnp.stack([i, (i + 1 + (partner * (width - 1)).astype(int)) % width])
+        theta, log_correction = propose(draw(*angle), readout[pair])
         cos, sin = jnp.cos(theta), jnp.sin(theta)
         turn = jnp.array([[cos, -sin], [sin, cos]]).astype(readout.dtype)
         new_readout, new_z = turn @ readout[pair], turn @ z[pair]
         change = new_readout.T @ network.phi(new_z) - readout[pair].T @ network.phi(z[pair])
         new_residual = residual - to_output * change
         # ‖r'‖² − ‖r‖² as (r' − r)·(r' + r): no cancellation between two large sums
-        error_change = jnp.sum(
-            (new_residual - residual) * (new_residual + residual), dtype=jnp.result_type(float)
-        )
+        error_change = jnp.sum((new_residual - residual) * (new_residual + residual), dtype=accurate)
         log_ratio = log_correction - 0.5 * posterior.likelihood_precision * error_change
-        accept = log_uniform < log_ratio
+        accept = jnp.log(accept_at) < log_ratio
 
         def put(array, rows):
             return array.at[pair].set(jnp.where(accept, rows, array[pair]))
@@ -333,16 +306,12 @@ def _pair_sweep(
 
     residual = (posterior.targets - network.outputs(layers[-1], posterior.readouts(weights))).T
     start = (weights.readout, incoming, layers[-1], residual)
-    tries = jax.vmap(chances)(jnp.arange(max(1, width // 2)))
+    tries = jax.random.uniform(key, (max(1, width // 2), 7), accurate)  # all that is random
     (readout, incoming, z, _), acceptance = jax.lax.scan(attempt, start, tries)
     incoming = z if shared_rows else incoming
     if network.depth > 1:
         return Weights(weights.first, (*weights.hidden[:-1], incoming), readout), acceptance.mean()
     return Weights(incoming, (), readout), acceptance.mean()
-
-
-def _is_odd(phi: Nonlinearity) -> bool:
-    return bool(phi(jnp.float32(-1.0)) == -phi(jnp.float32(1.0)))
 
 
 def _wrap(angle: Array, period: float) -> Array:

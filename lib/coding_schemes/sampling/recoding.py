@@ -49,7 +49,7 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     accurate = jnp.result_type(float)
     phi = posterior.network.phi
     width, count = posterior.network.width, max(1, int(SHARE * posterior.network.width))
-    order_key, steps_key = jax.random.split(key)
+    order_key, normal_key, uniform_key = jax.random.split(key, 3)
     order = jax.random.permutation(order_key, width)
     root = jnp.sqrt(posterior.likelihood_precision).astype(accurate)
     b = root * posterior.network.readout_scale * posterior.readout_std.astype(accurate)
@@ -66,20 +66,20 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     centres = jnp.concatenate([others @ field, _code_readouts(field, b, posterior.targets, mean_activation)])
     num_codes = centres.shape[0] - others.shape[0]
     log_share = jnp.log(jnp.array([COPY / others.shape[0], (1 - COPY) / num_codes], accurate))
-    component = jnp.repeat(
-        log_share, jnp.array([others.shape[0], num_codes]), total_repeat_length=len(centres)
-    )
-    variance = jnp.where(jnp.arange(len(centres)) < others.shape[0], 1.0, CODE_VARIANCE)
+    is_copy = jnp.arange(len(centres)) < others.shape[0]
+    component = jnp.where(is_copy, *log_share)
+    variance = jnp.where(is_copy, 1.0, CODE_VARIANCE)
+    # all that is random, drawn at once: normals for two readouts, uniforms for z, component and acceptance
+    normals = jax.random.normal(normal_key, (count, 2, targets.shape[1]), accurate)
+    uniforms = jax.random.uniform(uniform_key, (count, 2 * len(targets) + 2), accurate)
 
     def log_mixture(readout):
         return _log_mixture(readout, centres, component, variance)
 
-    def attempt(carry, step):
+    def attempt(carry, chance):
         z, inverse, full_field = carry
-        aux_key, pick_key, noise_key, z_key, accept_key = jax.random.split(
-            jax.random.fold_in(steps_key, step), 5
-        )
-        i = order[step]
+        i, normal, uniform = chance
+        pick, accept_at, for_z = uniform[0], uniform[1], uniform[2:].reshape(2, -1).astype(jnp.float32)
         old_z = z[i]
         old = b * phi(old_z).astype(accurate)
         image = inverse @ old
@@ -96,13 +96,14 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
             weight = b**2 * (readout @ readout)
             return s, weight * without(reference), 0.5 * weight * diagonal, reference
 
-        normal = jax.random.normal(aux_key, field.shape[1:], accurate)
-        old_readout = (old @ field) * left + normal * jnp.sqrt(left)
-        k = jax.random.categorical(pick_key, component)
-        new_readout = centres[k] + jnp.sqrt(variance[k]) * jax.random.normal(
-            noise_key, normal.shape, accurate
-        )
-        new_z, new_log = _draw(z_key, phi, tilt(new_readout), z.dtype)
+        old_readout = (old @ field) * left + normal[0] * jnp.sqrt(left)
+        k = jnp.where(
+            pick < COPY,
+            pick / COPY * others.shape[0],
+            others.shape[0] + (pick - COPY) / (1 - COPY) * num_codes,
+        ).astype(int)
+        new_readout = centres[k] + jnp.sqrt(variance[k]) * normal[1]
+        new_z, new_log = _draw(for_z, phi, tilt(new_readout), z.dtype)
         old_log = _log_density(phi, tilt(old_readout), old_z)
         new = b * phi(new_z).astype(accurate)
         new_image = without(new)
@@ -123,7 +124,7 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
             - log_mixture(new_readout)
             - new_log
         )
-        accept = jnp.log(jax.random.uniform(accept_key, (), accurate)) < log_ratio
+        accept = jnp.log(accept_at) < log_ratio
         updated = inverse + jnp.outer(image, image / left) - jnp.outer(new_image, new_image / (1 + new_q))
         inverse = jnp.where(accept, updated, inverse)
         new_field = field - jnp.outer(new_image, new @ field) / (1 + new_q)
@@ -132,7 +133,7 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
         return (z, inverse, full_field), jnp.exp(jnp.minimum(log_ratio, 0.0))
 
     start = (weights.first, inverse, inverse @ targets)
-    (z, _, _), acceptance = jax.lax.scan(attempt, start, jnp.arange(count))
+    (z, _, _), acceptance = jax.lax.scan(attempt, start, (order[:count], normals, uniforms))
     return z, acceptance.mean()
 
 
@@ -154,7 +155,7 @@ def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
     accurate = jnp.result_type(float)
     network = posterior.network
     width, count = network.width, max(1, int(SHARE * network.width))
-    order_key, steps_key = jax.random.split(key)
+    order_key, normal_key, uniform_key = jax.random.split(key, 3)
     order = jax.random.permutation(order_key, width)
     layers = posterior.preactivations(weights)
     if network.depth > 1:
@@ -181,16 +182,18 @@ def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
         pull = feature @ field
         return 0.5 * (pull @ pull) / (1 + q) - 0.5 * targets.shape[1] * jnp.log1p(q) - 0.5 * (v @ v)
 
-    def attempt(carry, step):
+    # all that is random, drawn at once: normals for a proposal, uniforms for whom to imitate and acceptance
+    normals = jax.random.normal(normal_key, (count, means.shape[1]), accurate)
+    uniforms = jax.random.uniform(uniform_key, (count, 2), accurate)
+
+    def attempt(carry, chance):
         inverse, full_field = carry
-        pick_key, noise_key, accept_key = jax.random.split(jax.random.fold_in(steps_key, step), 3)
-        i = order[step]
+        i, normal, (pick, accept_at) = chance
         old, old_v = features[i], means[i]
         image = inverse @ old
         left = 1 - old @ image  # 1/(1 + q)
         field = full_field + jnp.outer(image, (old @ full_field) / left)
-        noise = IMITATION_WIDTH * present * jax.random.normal(noise_key, old_v.shape, accurate)
-        new_v = others[jax.random.randint(pick_key, (), 0, len(others))] + noise
+        new_v = others[(pick * len(others)).astype(int)] + IMITATION_WIDTH * present * normal
         new = b * network.phi(z[i] + (new_v - old_v) @ shift)
         new_image = inverse @ new + image * ((image @ new) / left)
         new_q = new @ new_image
@@ -200,14 +203,14 @@ def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
             + log_mixture(old_v)
             - log_mixture(new_v)
         )
-        accept = jnp.log(jax.random.uniform(accept_key, (), accurate)) < log_ratio
+        accept = jnp.log(accept_at) < log_ratio
         updated = inverse + jnp.outer(image, image / left) - jnp.outer(new_image, new_image / (1 + new_q))
         new_field = field - jnp.outer(new_image, new @ field) / (1 + new_q)
         carry = jnp.where(accept, updated, inverse), jnp.where(accept, new_field, full_field)
         return carry, (jnp.where(accept, new_v - old_v, 0.0), jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
     start = inverse, inverse @ (root * targets)
-    _, (change, acceptance) = jax.lax.scan(attempt, start, jnp.arange(count))
+    _, (change, acceptance) = jax.lax.scan(attempt, start, (order[:count], normals, uniforms))
     return rows.at[order[:count]].add((change @ basis.T).astype(rows.dtype)), acceptance.mean()
 
 
@@ -232,6 +235,13 @@ def _inverse(matrix):
     return jnp.linalg.inv(matrix)
 
 
+def _log_mixture(readout, centres, log_share, variance):
+    """Log density of Gaussians about the centres, without the factors of 2π."""
+    distance = jnp.sum(jnp.square(readout[None] - centres), axis=1)
+    norm = 0.5 * readout.shape[0] * jnp.log(variance)
+    return jax.nn.logsumexp(log_share - 0.5 * distance / variance - norm)
+
+
 def _mean_activation(phi):
     """L'(s) = ⟨φ⟩ in the field s, from a table."""
     values = phi(jnp.asarray(NODES))
@@ -254,13 +264,6 @@ def _code_readouts(field, b, targets, mean_activation):
     return jax.lax.fori_loop(
         0, ASCENT_STEPS, lambda _, a: b * mean_activation(b * a @ field.T) @ field, readouts
     )
-
-
-def _log_mixture(readout, centres, log_share, variance):
-    """Log density, up to m/2 log 2π, of a mixture of Gaussians around the rows of `centres` (n, m)."""
-    distance = jnp.sum(jnp.square(readout[None] - centres), axis=1)
-    norm = 0.5 * readout.shape[0] * jnp.log(variance)
-    return jax.nn.logsumexp(log_share - 0.5 * distance / variance - norm)
 
 
 def _log_nodes(phi, tilt):
@@ -293,17 +296,16 @@ def _log_density(phi, tilt, z):
     return _log_interpolated(log_h, cells, z)
 
 
-def _draw(key, phi, tilt, dtype):
-    """Draw z from the piecewise linear density, and its log density: a cell, then a point in it."""
+def _draw(uniforms, phi, tilt, dtype):
+    """Draw z from the piecewise linear density, and its log density: uniforms (2, P) for cell and place."""
     log_h, cells = _log_nodes(phi, tilt)
-    cell_key, point_key = jax.random.split(key)
     cumulative = jnp.cumsum(jnp.exp(cells - jax.nn.logsumexp(cells, axis=1, keepdims=True)), axis=1)
-    uniform = jax.random.uniform(cell_key, (len(cells), 1), cells.dtype) * cumulative[:, -1:]
-    index = jnp.minimum(jnp.sum(cumulative < uniform, axis=1), cells.shape[1] - 1)
+    in_cumulative = uniforms[0][:, None] * cumulative[:, -1:]
+    index = jnp.minimum(jnp.sum(cumulative < in_cumulative, axis=1), cells.shape[1] - 1)
     rows = jnp.arange(len(cells))
     ratio = jnp.exp(jnp.clip(log_h[rows, index + 1] - log_h[rows, index], -30.0, 30.0))
     # density ∝ 1 + (ratio − 1) x on a cell: invert its cumulative distribution
-    u = jax.random.uniform(point_key, (len(cells),), cells.dtype)
+    u = uniforms[1]
     x = u * (1 + ratio) / (1 + jnp.sqrt(1 + u * (ratio**2 - 1)))
     z = (NODES[0] + (NODES[1] - NODES[0]) * (index + x)).astype(dtype)
     return z, _log_interpolated(log_h, cells, z)

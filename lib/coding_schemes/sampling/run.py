@@ -210,16 +210,12 @@ def sample(
         settings = counts | {"thinning": thinning, "method": repr(method), "block": block}
         record = settings | _record(posterior, key, new, state, static, target, hot)
     saved = Checkpoint(checkpoint, record or {})
-    posterior, state = _spread(posterior, state, num_chains)
-
-    def advance(state, plan):
-        return _advance(posterior, new, method, static, key, state, plan)
-
+    placed, state = _spread(posterior, state, num_chains)
+    advance = functools.partial(_advance, placed, new, method, static, key)
     anneals = not isinstance(method, PlainLangevin) and bool(np.any(hot != target))
     num_anneal = num_warmup // 2 if anneals else 0
     plans = _plans(num_anneal, num_warmup - num_anneal, num_samples, thinning, block, hot, target)
-    state, outputs = saved.load(state, lambda: _advance.eval_shape(
-        posterior, new, method, static, key, state, plans[0])[1])  # fmt: skip
+    state, outputs = saved.load(state, lambda: jax.eval_shape(advance, state, plans[0])[1])
     progress = sys.stderr.isatty() if progress is None else progress
     bar = tqdm(total=num_warmup + num_samples * thinning, disable=not progress, unit="transition")
     seconds = {"warmup": 0.0}

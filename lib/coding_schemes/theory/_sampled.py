@@ -49,8 +49,7 @@ class Sampled:
         for posterior, weights in zip(self.posteriors, self.weights):
             new = posterior.new_inputs(inputs)
             keys = jax.random.split(jax.random.key(0), len(weights.readout))
-            respond = jax.jit(lambda k, w, posterior=posterior, new=new: posterior.respond(k, w, new).outputs)
-            means.append(np.mean([respond(k, _at(weights, i)) for i, k in enumerate(keys)], axis=0))
+            means.append(np.asarray(_mean_response(posterior, new, keys, weights)))
         return _extrapolated(*means)
 
 
@@ -85,7 +84,7 @@ def solve(task: Task, network: Network, richness: float, ridge: float, seed: int
         kept.append(weights)
         kernels.append(np.stack(samples.kernels, axis=1).astype(float))  # (chains, L, P, P)
         outputs.append(np.asarray(samples.mean_outputs, float).mean(0))
-        seconds.append(_second_moments(posterior, weights))
+        seconds.append(np.array(_second_moments(posterior, weights), float))
     means = [k.mean(0) for k in kernels]
     found = _extrapolated(*means)
     field = np.linalg.solve(found[-1] + ridge * np.eye(len(task.targets)), task.targets)
@@ -107,19 +106,20 @@ def solve(task: Task, network: Network, richness: float, ridge: float, seed: int
     )
 
 
-def _second_moments(posterior, weights) -> np.ndarray:
-    """⟨hhᵀ⟩ of layers 2 … L, shape (L − 1, P, P)."""
-
-    @jax.jit
-    def moments(w):
-        layers = posterior.preactivations(w)[1:]
-        return [z.T @ z / len(z) for z in layers]
-
-    return np.mean([moments(_at(weights, i)) for i in range(len(weights.readout))], axis=0)
+@jax.jit
+def _mean_response(posterior, new, keys, weights):
+    """Outputs on new inputs, averaged over samples one after the other: side by side they may not fit."""
+    return jax.lax.map(lambda kw: posterior.respond(*kw, new).outputs, (keys, weights)).mean(0)
 
 
-def _at(weights, index):
-    return jax.tree.map(lambda a: a[index], weights)
+@jax.jit
+def _second_moments(posterior, weights):
+    """⟨hhᵀ⟩ of layers 2 … L, L − 1 arrays (P, P)."""
+
+    def moments(one):
+        return [z.T @ z / len(z) for z in posterior.preactivations(one)[1:]]
+
+    return jax.tree.map(lambda a: a.mean(0), jax.lax.map(moments, weights))
 
 
 def _extrapolated(narrow, wide):

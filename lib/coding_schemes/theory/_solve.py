@@ -140,7 +140,7 @@ class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature-layer kernel on the training inputs, shape (P, P)."""
         check_training_inputs(inputs)
-        return sigmoidal.kernel(self, self.task.labels)
+        return sigmoidal.Solution.kernel(self, self.task.labels)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -152,32 +152,6 @@ class DeepSolution(deep_sigmoidal.Solution):
     temperature: float
     readout_variance: float
     num_outliers: int = 0
-
-    @property
-    def probabilities(self) -> np.ndarray:
-        """Fractions of the last layer's neurons with each code in use, shape (n,), descending."""
-        return self.layers[-1].occupancies[self._used]
-
-    @property
-    def codes(self) -> np.ndarray:
-        """These codes, shape (n, C)."""
-        return self.layers[-1].codes[self._used]
-
-    @property
-    def activations(self) -> np.ndarray:
-        """Mean activation per class of the neurons with each, shape (n, C)."""
-        return self.layers[-1].mean_activations[self._used]
-
-    @property
-    def readouts(self) -> np.ndarray:
-        """Their mean readouts σ_a² Σ_c n_c φ_c t_c, shape (n, m)."""
-        return self.readout_variance * (self.task.class_counts * self.activations) @ self.dual_field
-
-    @property
-    def _used(self) -> np.ndarray:
-        occupancies = self.layers[-1].occupancies
-        order = np.argsort(-occupancies, kind="stable")
-        return order[occupancies[order] > 0]
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
         """Mean predictor on training inputs (N0, P*), shape (P*, m).
@@ -193,7 +167,7 @@ class DeepSolution(deep_sigmoidal.Solution):
             )
         return (self.task.class_targets - self.training_residual)[self.task.labels[nearest]]
 
-    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
+    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:  # type: ignore[override]
         """Feature-layer kernel on the training inputs, shape (P, P)."""
         check_training_inputs(inputs)
-        return deep_sigmoidal.kernel(self.layers[-1], self.task.labels)
+        return deep_sigmoidal.Solution.kernel(self, self.task.labels)

@@ -365,7 +365,7 @@ def _by_sigmoidal(task, network, features, richness, ridge, key, num_neurons, nu
     v = found.dual_field[task.labels] / richness**2
     dual = richness**2 * v @ v.T
     return {
-        "kernels": sigmoidal.kernel(found, task.labels)[None],
+        "kernels": found.kernel(task.labels)[None],
         "dual_kernels": dual[None],
         "dual_field": v,
         "residual": found.residual,

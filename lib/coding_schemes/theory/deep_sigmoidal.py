@@ -487,36 +487,41 @@ class LayerScheme:
 
     Attributes:
         codes: all 2^C codes in binary order, shape (2^C, C).
-        occupancies: fraction of neurons with each code, shape (2^C,).
-        mean_activations: mean activation per class of the neurons with a code; NaN where there are
+        probabilities: fraction of neurons with each code, shape (2^C,).
+        activations: mean activation per class of the neurons with a code; NaN where there are
             none, shape (2^C, C).
         kernel_block: K_μν for μ ≠ ν in classes c, c', shape (C, C).
         kernel_diagonal: what is added on the diagonal, shape (C,).
         within_class_variance: variance of φ over the inputs of a class, mean over neurons, shape (C,).
         dual_block: K̃'s class block κ (for the last layer σ_a² t tᵀ), shape (C, C).
         dual_diagonal: K̃'s diagonal δ, shape (C,).
-        weights: of the points that stand for the layer's neurons, shape (n,).
-        activations: their mean activations per class, shape (n, C).
+        point_weights: of the points that stand for the layer's neurons, shape (n,).
+        point_activations: their mean activations per class, shape (n, C).
     """
 
     codes: np.ndarray
-    occupancies: np.ndarray
-    mean_activations: np.ndarray
+    probabilities: np.ndarray
+    activations: np.ndarray
     kernel_block: np.ndarray
     kernel_diagonal: np.ndarray
     within_class_variance: np.ndarray
     dual_block: np.ndarray
     dual_diagonal: np.ndarray
-    weights: np.ndarray
-    activations: np.ndarray
+    point_weights: np.ndarray
+    point_activations: np.ndarray
 
     def occupancy(self, code: Sequence[int] | np.ndarray) -> float:
         """Fraction of neurons with a code."""
-        return float(self.occupancies[np.all(self.codes == np.asarray(code, bool), axis=1)].sum())
+        return float(self.probabilities[np.all(self.codes == np.asarray(code, bool), axis=1)].sum())
 
     def num_codes(self, min_probability: float = 0.01) -> int:
         """How many codes hold at least this fraction of the neurons."""
-        return int(np.sum(self.occupancies >= min_probability))
+        return int(np.sum(self.probabilities >= min_probability))
+
+    def kernel(self, labels: np.ndarray) -> np.ndarray:
+        """K_μν = ⟨φ(z_μ) φ(z_ν)⟩ of the layer, (P, P), for inputs of the given classes, (P,)."""
+        labels = np.asarray(labels)
+        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
 
 
 @dataclass(frozen=True, eq=False)
@@ -525,6 +530,10 @@ class Solution:
 
     Attributes:
         layers: one LayerScheme per hidden layer, the first layer first.
+        probabilities: fraction of the last layer's neurons with each code in use, shape (n,), most first.
+        codes: these codes, shape (n, C).
+        activations: mean activation per class of the neurons with each, shape (n, C).
+        readouts: mean readout of the neurons with each, shape (n, m).
         dual_field: t, shape (C, m).
         training_residual: y − f of the mean predictor per class, T t, shape (C, m).
         free_energy: −log evidence per neuron, −G; lower is better. With frozen occupancies it
@@ -534,9 +543,14 @@ class Solution:
         readout_residual: largest entry of |σ_a² K_L t + T t − y|.
         num_steps: steps of the ascent.
         converged: whether both residuals are below their tolerances.
+        problem: what was solved.
     """
 
     layers: tuple[LayerScheme, ...]
+    probabilities: np.ndarray
+    codes: np.ndarray
+    activations: np.ndarray
+    readouts: np.ndarray
     dual_field: np.ndarray
     training_residual: np.ndarray
     free_energy: float
@@ -544,6 +558,16 @@ class Solution:
     readout_residual: float
     num_steps: int
     converged: bool
+    problem: Problem
+
+    @property
+    def depth(self) -> int:
+        """L."""
+        return len(self.layers)
+
+    def kernel(self, labels: np.ndarray, layer: int = -1) -> np.ndarray:
+        """K of a layer, (P, P), for inputs of the given classes, (P,); the last layer's unless given."""
+        return self.layers[layer].kernel(labels)
 
 
 def solve(
@@ -643,8 +667,16 @@ def solve(
         )
     last = Tilt(problem.readout_variance * state.field @ state.field.T, np.zeros(num_classes))
     duals = [*(_to_tilt(tilt, num_classes) for tilt in state.tilts), last]
+    layers = tuple(_scheme(problem, layer, dual) for layer, dual in zip(state.layers, duals))
+    order = np.argsort(-layers[-1].probabilities, kind="stable")
+    used = order[layers[-1].probabilities[order] >= sigmoidal.MIN_PROBABILITY]
+    activations = layers[-1].activations[used]
     return Solution(
-        layers=tuple(_scheme(problem, layer, dual) for layer, dual in zip(state.layers, duals)),
+        layers=layers,
+        probabilities=layers[-1].probabilities[used],
+        codes=layers[-1].codes[used],
+        activations=activations,
+        readouts=problem.readout_variance * (activations * counts) @ state.field,
         dual_field=state.field,
         training_residual=problem.temperature * state.field,
         free_energy=-state.value,
@@ -652,34 +684,30 @@ def solve(
         readout_residual=state.violation,
         num_steps=num_steps,
         converged=bool(converged),
+        problem=problem,
     )
 
 
 def _scheme(problem, layer, dual) -> LayerScheme:
-    codes, index = _codes(layer.activations, problem.site.threshold)
-    mass = np.bincount(index, layer.weights, len(codes))
-    sums = np.stack([np.bincount(index, layer.weights * a, len(codes)) for a in layer.activations.T], axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = sums / mass[:, None]
-    return LayerScheme(
-        codes=codes,
-        occupancies=mass,
-        mean_activations=means,
-        kernel_block=layer.kernel.block,
-        kernel_diagonal=layer.kernel.diagonal,
-        within_class_variance=layer.weights @ layer.variances,
-        dual_block=dual.block,
-        dual_diagonal=dual.diagonal,
-        weights=layer.weights,
-        activations=layer.activations,
+    return _tabulated(
+        layer.weights, layer.activations, layer.variances, problem.site.threshold, layer.kernel, dual
     )
 
 
+def _tabulated(weights, activations, variances, threshold, kernel: Kernel, dual: Tilt) -> LayerScheme:
+    """Points of weights (n,) and class-wise activations and variances (n, C), sorted into codes."""
+    codes = np.array(list(itertools.product((False, True), repeat=activations.shape[1])))
+    index = _codes(activations, threshold)
+    mass = np.bincount(index, weights, len(codes))
+    sums = np.stack([np.bincount(index, weights * a, len(codes)) for a in activations.T], axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = sums / mass[:, None]
+    return LayerScheme(codes, mass, means, *kernel, weights @ variances, *dual, weights, activations)
+
+
 def _codes(activations, threshold):
-    """All codes in binary order, and which of them every row of activations (n, C) has."""
-    num_classes = activations.shape[-1]
-    codes = np.array(list(itertools.product((False, True), repeat=num_classes)))
-    return codes, (activations > threshold).astype(int) @ (2 ** np.arange(num_classes)[::-1])
+    """Place in binary order of the code that every row of activations (n, C) has."""
+    return (activations > threshold).astype(int) @ (2 ** np.arange(activations.shape[1])[::-1])
 
 
 def measure(activations: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> LayerScheme:
@@ -711,36 +739,9 @@ def measure(activations: np.ndarray, labels: np.ndarray, threshold: float = 0.5)
     squares = rows**2 @ members.T
     means = sums / counts
     kernel = _to_kernel(_statistics(sums, squares).mean(axis=0), counts)
-    codes, index = _codes(means, threshold)
-    mass = np.bincount(index, minlength=len(codes)) / len(rows)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        per_code = [np.bincount(index, a, len(codes)) / len(rows) / mass for a in means.T]
-    return LayerScheme(
-        codes=codes,
-        occupancies=mass,
-        mean_activations=np.stack(per_code, axis=1),
-        kernel_block=kernel.block,
-        kernel_diagonal=kernel.diagonal,
-        within_class_variance=np.mean(squares / counts - means**2, axis=0),
-        dual_block=np.full_like(kernel.block, np.nan),
-        dual_diagonal=np.full_like(kernel.diagonal, np.nan),
-        weights=np.full(len(rows), 1 / len(rows)),
-        activations=means,
-    )
-
-
-def kernel(layer: LayerScheme, labels: np.ndarray) -> np.ndarray:
-    """Kernel of a layer over all inputs.
-
-    Args:
-        layer: of a Solution, or measured.
-        labels: class of every input, shape (P,).
-
-    Returns:
-        K of shape (P, P), class block plus class-wise diagonal.
-    """
-    labels = np.asarray(labels)
-    return layer.kernel_block[np.ix_(labels, labels)] + np.diag(layer.kernel_diagonal[labels])
+    weights = np.full(len(rows), 1 / len(rows))
+    none = Tilt(np.full_like(kernel.block, np.nan), np.full_like(kernel.diagonal, np.nan))
+    return _tabulated(weights, means, squares / counts - means**2, threshold, kernel, none)
 
 
 def _frozen(codes, occupancies, num_classes) -> _Frozen | None:
@@ -748,13 +749,4 @@ def _frozen(codes, occupancies, num_classes) -> _Frozen | None:
         raise ValueError("codes, occupancies: got only one of them; frozen neurons need both")
     if codes is None:
         return None
-    codes, occupancies = np.asarray(codes), np.asarray(occupancies, float)
-    if codes.ndim != 2 or codes.shape[1] != num_classes or not np.isin(codes, (0, 1)).all():
-        raise ValueError(f"codes: got {codes.tolist()}, needs rows of {num_classes} zeros and ones")
-    if len(np.unique(codes, axis=0)) < len(codes):
-        raise ValueError("codes: a code is listed twice")
-    if occupancies.shape != (len(codes),) or np.any(occupancies <= 0) or not np.isclose(occupancies.sum(), 1):
-        raise ValueError(
-            f"occupancies: got {occupancies}, needs {len(codes)} positive fractions that sum to 1"
-        )
-    return _Frozen(codes.astype(bool), occupancies)
+    return _Frozen(*sigmoidal.restricted(codes, occupancies, num_classes))

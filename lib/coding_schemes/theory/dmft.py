@@ -35,7 +35,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from coding_schemes.networks import Nonlinearity
+from coding_schemes.networks import Nonlinearity, homogeneity
 from coding_schemes.tasks import Task
 from coding_schemes.theory import features as _features
 from coding_schemes.theory import mean_field
@@ -326,7 +326,7 @@ class Antk:
     path: Path
     kernel: np.ndarray
     feature_kernel: np.ndarray
-    degree: int
+    degree: float
     dual_field: np.ndarray
     residual: float
     converged: bool
@@ -369,7 +369,13 @@ def antk(path: Path) -> Antk:
 
     Source: paper B, Eqs. 10–11 and 61–68.
     """
-    degree = homogeneity(path.features.phi) + 1
+    power = homogeneity(path.features.phi)
+    if power is None:
+        raise ValueError(
+            f"nonlinearity: {path.features.phi} is not homogeneous, and the aNTK predictor needs that "
+            "(linear, relu, relu_squared); use the path's own outputs"
+        )
+    degree = power + 1
     if not path.weight_decay > 0:
         raise ValueError("weight_decay: got 0, the aNTK predictor needs λ > 0; use the path's own outputs")
     features, targets = path.features, path.features.task.targets
@@ -413,25 +419,6 @@ def _tangent_kernel(path, responses, gates, coordinates):
 def _wide(path):
     """Shape of the readouts, one per patch: pooled patches share theirs."""
     return len(path.u), len(path.features.root), path.readouts.shape[2]
-
-
-def homogeneity(phi: Nonlinearity) -> int:
-    """Degree k of φ(cz) = c^k φ(z), c > 0.
-
-    Raises:
-        ValueError: φ is not homogeneous.
-    """
-    z = jnp.array([-1.7, -0.4, 0.6, 2.0])
-    for degree in (1, 2, 3):
-        for factor in (0.3, 5.0):
-            if not np.allclose(phi(factor * z), factor**degree * phi(z), rtol=1e-5, atol=1e-6):
-                break
-        else:
-            return degree
-    raise ValueError(
-        f"nonlinearity: {phi} is not homogeneous, and the aNTK predictor needs that (linear, relu, "
-        "relu_squared); use the path's own outputs"
-    )
 
 
 def relu_fixed_point(task: Task, richness: float, weight_decay: float, **options: Any) -> mean_field.Solution:

@@ -40,6 +40,7 @@ temperature, finite P and restricted schemes, is this book's formulation.
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -139,6 +140,10 @@ class Solution:
         labels = np.asarray(labels)
         return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
 
+    @cached_property
+    def _neurons(self):
+        return neurons(self.dual_field, self.problem, self.method)
+
     def num_peaks(self, min_probability: float = 0.01) -> int:
         """How many maxima of the readout posterior hold at least this fraction of the neurons."""
         return int(np.sum(self.probabilities >= min_probability))
@@ -190,7 +195,7 @@ def solve(
     Source: paper A, supplement B.1; the convex dual at finite T and P is this book's.
     """
     problem = make_problem(task, temperature, nonlinearity, readout_variance, class_targets)
-    restriction, occupancies = _restriction(codes, occupancies, len(problem.counts))
+    restriction, occupancies = restricted(codes, occupancies, len(problem.counts))
     method = _method(method, problem)
     if start is not None:
         start = np.asarray(start, float)
@@ -549,7 +554,7 @@ def _code_probabilities(solution, codes):
         raise ValueError(f"codes: got shape {codes.shape}, needs rows of {len(problem.counts)} booleans")
     if solution.restriction is not None:
         raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
-    ensemble, _, _ = neurons(solution.dual_field, problem, solution.method)
+    ensemble, _, _ = solution._neurons
     active = ndtr(
         (ensemble.means - site.threshold) * np.sqrt(problem.counts / np.maximum(ensemble.variances, 1e-12))
     )
@@ -668,7 +673,8 @@ def readout_ensemble(
         _check_index("row", row, len(solution.readouts))
     problem, field, method = solution.problem, solution.dual_field, solution.method
     if solution.restriction is None:
-        ensemble, maxima, owner = neurons(field, problem, method, None, spacing)
+        own = spacing == FINE.spacing
+        ensemble, maxima, owner = solution._neurons if own else neurons(field, problem, method, None, spacing)
         weights = ensemble.weights
         if row is not None:
             weights = weights * (owner == np.argmin(np.sum((maxima - solution.readouts[row]) ** 2, axis=1)))
@@ -687,7 +693,8 @@ def readout_ensemble(
 # --- checking the arguments ---------------------------------------------------------------------
 
 
-def _restriction(codes, occupancies, num_classes):
+def restricted(codes, occupancies, num_classes):
+    """Codes (k, C) that neurons are restricted to and their fractions (k,), checked; None where not given."""
     if codes is None:
         if occupancies is not None:
             raise ValueError("occupancies: given without codes; say which codes the fractions belong to")

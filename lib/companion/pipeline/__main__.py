@@ -80,8 +80,6 @@ def plan(arguments: argparse.Namespace) -> None:
         times = step_times(project.build / "durations" / f"{name}.json").values()
         took = f" ({duration(sum(times))} last time)" if reason and times else ""
         print(f"{name:{width}}  {'again' + took + ': ' + reason if reason else 'up to date'}")
-    if reasons[PAGES] == "" and any(reasons.values()):
-        print(f"{PAGES:{width}}  again, as a chapter is")
 
 
 def execute(arguments: argparse.Namespace) -> None:

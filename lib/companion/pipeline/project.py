@@ -171,7 +171,8 @@ class Project:
             reasons["pages"] = _why(self.build.glob("html-*.json"), self.pages_made_from)
         else:
             lost = manifest.damage(self.pages_stamp, self.html)
-            reasons["pages"] = f"{_few(lost)} missing or damaged" if lost else ""
+            again = "a chapter is run again" if any(reasons.values()) else ""
+            reasons["pages"] = f"{_few(lost)} missing or damaged" if lost else again
         return reasons
 
     def _ingredients(self, files: Iterable[Path]) -> dict[str, str]:

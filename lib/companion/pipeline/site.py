@@ -66,7 +66,8 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     (site / "notebooks").mkdir()
     for chapter in project.chapters:
         text = chapter.notebook.read_text(encoding="utf-8")
-        shutil.copytree(chapter.artifacts, site / "notebooks" / "figures" / chapter.name)
+        images = site / "notebooks" / "figures" / chapter.name
+        shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
         notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name)
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")

@@ -1,0 +1,64 @@
+"""What a reader is told when the machine fails, and what a chapter's environment is."""
+
+import errno
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from companion.pipeline import __main__ as commands
+from companion.pipeline import execution, site
+from companion.pipeline.project import BuildError, Chapter, Project
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "make room and run it again"),
+        (errno.EROFS, "cannot be written to"),
+        (errno.EACCES, "a copy of the repository of your own"),
+        (errno.EADDRINUSE, "make serve PORT=8001"),
+        (errno.EIO, "Run the same command again"),
+    ],
+)
+def test_error_of_the_system_is_told_without_a_traceback(monkeypatch, capsys, number, advice):
+    def fail(*_):
+        raise OSError(number, "something", "_build/x")
+
+    monkeypatch.setattr(commands, "Project", fail)
+    monkeypatch.setattr("sys.argv", ["pipeline", "build"])
+    assert commands.main() == 1
+    told = capsys.readouterr().err
+    assert "something: _build/x. " in told
+    assert advice in told
+
+
+def test_killed_page_builder_is_named(monkeypatch, tmp_path):
+    killed = subprocess.CompletedProcess([], -signal.SIGKILL, "", "")
+    monkeypatch.setattr(site.subprocess, "run", lambda *_, **__: killed)
+    (tmp_path / "_build/quick").mkdir(parents=True)
+    with pytest.raises(BuildError, match="page builder was killed by SIGKILL"):
+        site._sphinx(Project(tmp_path), tmp_path / "site")
+
+
+def test_programs_compiled_once_are_kept_for_every_seed_and_preset(tmp_path):
+    folders = set()
+    for preset, digest in (("quick", "a"), ("paper", "b")):
+        chapter = Chapter("even", tmp_path / "even.py", (), {}, tmp_path / f"even-{digest}")
+        found = execution._environment(Project(tmp_path, preset), chapter, tmp_path / "artifacts")
+        folders.add(found["JAX_COMPILATION_CACHE_DIR"])
+    assert {Path(folder).relative_to(tmp_path) for folder in folders} == {Path("_build/jax-cache/even")}
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        ("", {}),
+        ("w -- NAME=even SEED=3 start=21", {"start": "21"}),
+        (r" -j2 --jobserver-auth=3,4 -- label=a\ b\\c$$(x) PRESET=paper", {"label": r"a b\c$(x)"}),
+        ("NAME=even scale=2", {"scale": "2"}),  # before make 4
+    ],
+)
+def test_typed_parameters_are_read_from_what_make_hands_on(flags, found):
+    assert commands._typed({"MAKEFLAGS": flags}) == found
+    assert commands._typed({"MAKEFLAGS": flags, "SEED": "3"}) == {"seed": "3"} | found

@@ -1,0 +1,95 @@
+"""Networks planted in a theory's solution have its scheme and fit the task."""
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import coding, networks, planting, posterior, tasks
+from coding_schemes.theory import deep_sigmoidal, linear, relu, sigmoidal
+
+KEY = jax.random.key(0)
+
+
+def _posterior(size=40, depth=1, nonlinearity="sigmoidal", width=None, **options):
+    options = {"y_minus": 0.2, "class_ratios": (0.5, 0.25, 0.25)} | options
+    task = tasks.toy(size, **options)
+    return posterior.Posterior(task, networks.Network(depth, width or size, nonlinearity), 0.01)
+
+
+def _used(given, weights):
+    activations = np.asarray(given.network.phi(given.preactivations(weights)[-1]))
+    return coding.occupancy(coding.codes(activations, given.task.labels))
+
+
+def test_redundant_schemes_have_their_codes_and_outputs():
+    given = _posterior(200)
+    solution = sigmoidal.solve(given.task, 0.01)
+    weights = planting.planted(KEY, solution, given)
+    used = _used(given, weights)
+    assert all(abs(used.fraction(c) - solution.occupancy(c)) < 0.02 for c in solution.codes)
+    outputs = np.asarray(given.outputs(weights))
+    fluctuation = np.abs(outputs - given.task.targets + solution.training_residual[given.task.labels])
+    assert fluctuation.mean() < 0.1  # of order |a| sd(φ)/√N = 0.04, from drawing neurons independently
+    other = planting.planted(jax.random.key(1), solution, given)
+    assert not np.allclose(other.first, weights.first)
+
+
+def test_four_classes_and_a_nonlinearity_of_ones_own():
+    """The task of the page "Rerun it yourself": what `solve` accepts, planting does."""
+    options = {"class_ratios": (0.4, 0.3, 0.2, 0.1), "y_minus": 0.25}
+    given = _posterior(120, 1, lambda z: jax.nn.sigmoid(3 * z), 400, **options)
+    solution = sigmoidal.solve(given.task, 0.01, nonlinearity=given.network.nonlinearity)
+    weights = planting.planted(KEY, solution, given)
+    outputs = np.asarray(given.outputs(weights))
+    wanted = given.task.targets - solution.training_residual[given.task.labels]
+    assert np.abs(outputs - wanted).mean() < 0.1
+    used = _used(given, weights)
+    assert all(abs(used.fraction(c) - solution.occupancy(c)) < 0.03 for c in solution.codes[:6])
+
+
+def test_deep_schemes_have_the_kernels_of_every_layer():
+    given = _posterior(60, 2, width=600, class_ratios=(0.5, 0.5), y_minus=0.0)
+    solution = deep_sigmoidal.solve(given.task, 2, 0.01)
+    weights = planting.planted(KEY, solution, given)
+    for layer, z in zip(solution.layers, given.preactivations(weights), strict=True):
+        found = deep_sigmoidal.measure(given.network.phi(z), given.task.labels)
+        np.testing.assert_allclose(found.kernel_block, layer.kernel_block, atol=0.03)
+        np.testing.assert_allclose(found.kernel_diagonal, layer.kernel_diagonal, atol=0.2 * 0.05)
+        np.testing.assert_allclose(found.probabilities, layer.probabilities, atol=0.08)
+    outputs = np.asarray(given.outputs(weights))
+    assert np.abs(outputs - given.task.targets).mean() < 0.15
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_linear_networks_have_the_kernels_of_theory(depth):
+    given = _posterior(20, depth, "linear", 2000, y_minus=-0.5)
+    solution = linear.solve(given.task, depth, 0.01)
+    weights = planting.planted(KEY, solution, given)
+    readouts = np.asarray(given.readouts(weights))
+    np.testing.assert_allclose(readouts.T @ readouts / 2000, solution.readout_covariance, atol=0.1)
+    for z, kernel in zip(given.preactivations(weights), solution.kernels[1:], strict=True):
+        np.testing.assert_allclose(z.T @ z / 2000, kernel, atol=0.2)
+    outputs = np.asarray(given.outputs(weights))
+    np.testing.assert_allclose(outputs, solution.predict(given.task.inputs), atol=0.25)
+
+
+def test_sparse_networks_have_their_outliers():
+    given = _posterior(60, 1, "relu", y_minus=-0.5)
+    solution = relu.solve(given.task, 0.01)
+    weights = planting.planted(KEY, solution, given, copies=2)
+    activations = given.network.phi(weights.first)
+    assert coding.outliers(activations, given.task.labels).counts == 2 * len(solution.outlier_readouts)
+    with pytest.raises(ValueError, match=r"N = 70, .* has 60"):
+        planting.planted(KEY, relu.finite_size(solution, 70), given)
+
+
+def test_what_does_not_fit_is_refused():
+    given = _posterior(8, depth=2)
+    solution = sigmoidal.solve(given.task, 0.01)
+    with pytest.raises(ValueError, match="2 hidden layers, the solution is for 1"):
+        planting.planted(KEY, solution, given)
+    with pytest.raises(ValueError, match="can plant those of"):
+        planting.planted(KEY, 3, given)
+    with pytest.raises(ValueError, match="3 rows, the posterior's task 2 classes and 8 inputs"):
+        planting.planted(KEY, solution, _posterior(8, class_ratios=(0.5, 0.5)))
+    with pytest.raises(ValueError, match="has no task"):
+        planting.planted(KEY, solution, jax.tree.map(lambda leaf: leaf, given))
