@@ -186,6 +186,11 @@ def test_error_of_a_mean_counts_autocorrelation_and_chains_that_disagree():
     # chains frozen one standard deviation apart know the mean as well as four draws do, not 4,000
     apart = statistics.mean_and_error(series[..., :1] * 0.05 + np.arange(4.0)[:, None, None])[1]
     assert apart[0] > 0.5 * np.arange(4.0).std(ddof=1) / 2
+    # each of the two alone: chains whose means agree, and two chains that do not
+    centred = statistics.mean_and_error(series - series.mean(axis=1, keepdims=True))[1]
+    np.testing.assert_allclose(np.median(centred), ((1 + decay) / (1 - decay) / draws) ** 0.5, rtol=0.2)
+    pair = statistics.mean_and_error(0.05 * series[:2, :, 0] + np.array([[0.0], [4.0]]))[1]
+    assert pair == pytest.approx(2, rel=0.05)
 
 
 def test_autocorrelation_and_order_parameter_from_restored_to_frozen():

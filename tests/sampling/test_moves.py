@@ -356,23 +356,24 @@ def test_a_pair_is_drawn_as_often_before_its_rotation_as_after():
     """
     task = tasks.toy(3, (1 / 3, 1 / 3, 1 / 3))
     given = posterior.Posterior(task, networks.Network(1, 3, "relu"), 1e9)
-    sizes, keys = jnp.array([4.0, 1.0, 0.25], jnp.float32), jax.random.split(jax.random.key(1), 6_000)
+    sizes, draws = jnp.array([4.0, 1.0, 0.25], jnp.float32), 6_000
     weights = given.prior(jax.random.key(0))._replace(readout=jnp.diag(sizes))
 
-    def chosen(weights):
+    def chosen(seed, weights):
         """Probability of each pair by formula, and by which two rows of readouts moved."""
         squares = np.square(np.asarray(weights.readout, float)).sum(1)
         expected = (squares.sum() - squares) / (2 * squares.sum())  # index: the neuron left out
+        keys = jax.random.split(jax.random.key(seed), draws)
         readouts = np.asarray(jax.vmap(moves.rotations, (0, None, None))(keys, weights, given)[0].readout)
         left_out = np.all(readouts == np.asarray(weights.readout), axis=2)
         assert np.all(left_out.sum(1) == 1)
         return expected, left_out.mean(0), readouts[left_out[:, 2]][0]
 
-    expected, found, rotated = chosen(weights)
-    assert np.all(np.abs(found - expected) < MAX_Z * np.sqrt(expected * (1 - expected) / len(keys)))
-    again = chosen(weights._replace(readout=jnp.asarray(rotated)))
+    expected, found, rotated = chosen(1, weights)
+    assert np.all(np.abs(found - expected) < MAX_Z * np.sqrt(expected * (1 - expected) / draws))
+    again = chosen(2, weights._replace(readout=jnp.asarray(rotated)))
     assert again[0][2] == pytest.approx(expected[2], rel=1e-5)
-    assert abs(again[1][2] - expected[2]) < MAX_Z * (expected[2] * (1 - expected[2]) / len(keys)) ** 0.5
+    assert abs(again[1][2] - expected[2]) < MAX_Z * (expected[2] * (1 - expected[2]) / draws) ** 0.5
 
 
 def test_moves_that_do_not_apply_are_refused():
