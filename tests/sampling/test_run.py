@@ -544,3 +544,22 @@ def test_importing_the_samplers_is_light():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
     )
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("phi", "method", "num_warmup", "energies"),
+    [
+        ("sigmoidal", HMC(step_size=0.05), 20, [[238.044276, 232.845748], [231.840876, 241.931366]]),
+        ("linear", Langevin(5, 0.05), 20, [[145.652064, 143.131461], [147.258897, 140.468837]]),
+        ("erf", PlainLangevin(0.05, 5), 0, [[698.618195, 538.207985], [716.736451, 474.826434]]),
+    ],
+)
+def test_parity_with_the_sampler_of_several_programs(phi, method, num_warmup, energies):
+    """Energies of its first and tenth sample, from when warm-up and sampling were compiled apart."""
+    given = posterior.Posterior(
+        tasks.toy(8, (0.5, 0.25, 0.25), y_minus=0.2), networks.Network(1, 8, phi), 0.05
+    )
+    init = given.prior(jax.random.key(3))
+    arguments = {"num_samples": 20, "thinning": 2, "num_warmup": num_warmup, "method": method, "store": ()}
+    found = small_sample(given, key=1, init=init, **arguments)
+    np.testing.assert_allclose(found.info.energy[:, [0, 9]], energies, rtol=1e-4)
