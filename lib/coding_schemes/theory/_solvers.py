@@ -104,10 +104,12 @@ def pack(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 def unpack(x: np.ndarray, like: Parts) -> Parts:
     """Points from vectors (…, size): a tuple of arrays with the shapes of `like` after the leading axes."""
-    ends = np.cumsum([part.size for part in like])[:-1]
-    pieces = zip(np.split(x, ends, axis=-1), like, strict=True)
+    pieces, start = [], 0
+    for part in like:
+        pieces.append(x[..., start : start + part.size].reshape(x.shape[:-1] + part.shape))
+        start += part.size
     make: Callable = getattr(type(like), "_make", tuple)
-    return make(piece.reshape(*x.shape[:-1], *part.shape) for piece, part in pieces)
+    return make(pieces)
 
 
 def jacobian(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: float = 1e-5) -> np.ndarray:

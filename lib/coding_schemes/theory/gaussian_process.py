@@ -36,7 +36,7 @@ methods for deep learning" (2009); the sigmoidal one follows from erf by φ(z) =
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -197,7 +197,6 @@ class Solution:
         depth: L.
         probabilities: 1, as all neurons of the feature layer are of one kind, shape (1,).
         readouts: their mean readout, 0 at infinite width, shape (1, m).
-        activations: their mean activation per class, the prior's, shape (1, C).
         codes: none, shape (1, C).
         kernels: K_0 … K_L on the training inputs, shape (L + 1, P, P); learning does not change them.
         dual_field: t, shape (P, m); the mean predictor's training residual is T t.
@@ -213,7 +212,6 @@ class Solution:
     depth: int
     probabilities: np.ndarray
     readouts: np.ndarray
-    activations: np.ndarray
     codes: np.ndarray
     kernels: np.ndarray
     dual_field: np.ndarray
@@ -224,6 +222,12 @@ class Solution:
     converged: bool
 
     num_outliers = 0
+
+    @cached_property
+    def activations(self) -> np.ndarray:
+        """Mean activation of the neurons per class, the prior's, shape (1, C)."""
+        mean = _series(resolve(self.nonlinearity), np.diag(self.kernels[-2]))[0][:, 0]
+        return class_means(mean[None], self.task)
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
         """Mean predictor ⟨f(x)⟩ on inputs of shape (N0, P*); shape (P*, m)."""
@@ -294,14 +298,12 @@ def solve(
     converged = residual < RESIDUAL_TOLERANCE
     if not converged:
         warnings.warn(f"Gaussian process: relative residual {residual:.1e} of the linear solve", stacklevel=2)
-    mean = _series(resolve(nonlinearity), np.diag(kernels[-2]))[0][:, 0]
     return Solution(
         task=task,
         nonlinearity=canonical(nonlinearity),
         depth=depth,
         probabilities=np.ones(1),
         readouts=np.zeros((1, task.num_targets)),
-        activations=class_means(mean[None], task),
         codes=np.zeros((1, task.num_classes), dtype=bool),
         kernels=kernels,
         dual_field=dual_field,
