@@ -19,8 +19,8 @@
 # and of the ReLU neurons two do it alone. Whether a network learns such features at all is decided by one
 # factor in front of its readout.
 #
-# *Did not come out:* nothing of what is asked here; the limits are at the end. *Needs:* the
-# [primer](../book/primer.md). *Reading:* 10 minutes.
+# *Did not come out:* for the sigmoidal network of the last section the sampler does not show that the shares
+# of its codes are in equilibrium. *Needs:* the [primer](../book/primer.md). *Reading:* 10 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
