@@ -11,7 +11,7 @@ function createSolver() {
   const RELU_TOLERANCE = 1e-8; // on its conditions, and on what a direction or readout may violate
   const MAX_STEPS = 100; // Newton steps per level
   const COARSE = { spacing: 1.3, cutoff: 18 }; // the lattice on the way, in units of σ_a; four digits
-  const FINE = { spacing: 0.9, cutoff: 20 }; // at the end; quadrature error 2e-10
+  const FINE = { spacing: 1, cutoff: 20 }; // at the end; quadrature error 2e-8 at most
   const MAX_CELLS = 4e7; // of the box around the lattice: beyond, the solve diverged
   const MAX_POINTS = 4e5;
 
@@ -229,9 +229,9 @@ function createSolver() {
 
   /** Fills `points` with the lattice points where e^{P E} matters, spreading outwards from the maxima.
 
-      The lattice stands at whole multiples of spacing σ_a, so that it does not move with t.
+      The lattice stands at whole multiples of spacing σ_a (plus an offset), so that it does not move with t.
       Returns the highest P E, or NaN where the readouts ran away. */
-  function spread(task, t, { spacing, cutoff }) {
+  function spread(task, t, { spacing, cutoff, offset = 0 }) {
     const P = task.numInputs,
       step = spacing / Math.sqrt(P),
       margin = Math.ceil(Math.sqrt(2 * cutoff) / spacing) + 2;
@@ -261,9 +261,9 @@ function createSolver() {
     for (const a of seeds(task, t, 40)) {
       highest = Math.max(highest, P * energyAt(task, t, a));
       const at =
-        Math.round(a[0] / step) -
+        Math.round(a[0] / step - offset) -
         low[0] +
-        sx * (Math.round(a[1] / step) - low[1] + sy * (Math.round(a[2] / step) - low[2]));
+        sx * (Math.round(a[1] / step - offset) - low[1] + sy * (Math.round(a[2] / step - offset) - low[2]));
       if (visited[at] !== visit) {
         visited[at] = visit;
         stack[depth++] = at;
@@ -280,9 +280,9 @@ function createSolver() {
         rest = (at / sx) | 0,
         j = rest % sy,
         k = (rest / sy) | 0;
-      const x = (i + low[0]) * step,
-        y = (j + low[1]) * step,
-        z = (k + low[2]) * step;
+      const x = (i + low[0] + offset) * step,
+        y = (j + low[1] + offset) * step,
+        z = (k + low[2] + offset) * step;
       const n = points.count,
         p = 3 * n;
       cumulants(x * t00 + y * t01 + z * t02);
@@ -589,7 +589,7 @@ function createSolver() {
         for (let c = 0; c < 3; c++) peak.mean[c] += share * points.mean[p + c];
       }
     }
-    return { ...byCode(task, t, peaks), densities: marginals(weight, total, FINE.spacing * sigma) };
+    return { ...byCode(task, t, peaks), densities: marginals(task, t) };
   }
 
   /** The peaks nearest to a place: one, or both where it lies on the ridge between them. */
@@ -676,20 +676,30 @@ function createSolver() {
     return found;
   }
 
-  /** Densities of the three readout components at the lattice's nodes: [{start, step, values}, …]. */
-  function marginals(weight, total, step) {
-    return [0, 1, 2].map((r) => {
-      let low = Infinity,
-        high = -Infinity;
-      for (let n = 0, p = r; n < points.count; n++, p += 3) {
-        low = Math.min(low, points.index[p]);
-        high = Math.max(high, points.index[p]);
-      }
-      const values = new Array(high - low + 1).fill(0);
-      for (let n = 0, p = r; n < points.count; n++, p += 3)
-        values[points.index[p] - low] += weight[n] / total / step;
-      return { start: low * step, step, values };
-    });
+  /** Densities of the three readout components, half a σ_a apart: [{start, step, values}, …].
+
+      From the lattice in `points` and, halfway between its nodes, from the same lattice moved by half its spacing
+      along all three axes, which then stands in `points`. */
+  function marginals(task, t) {
+    const step = (0.5 * FINE.spacing) / Math.sqrt(task.numInputs),
+      low = [Infinity, Infinity, Infinity],
+      high = [-Infinity, -Infinity, -Infinity];
+    for (let n = 0; n < 3 * points.count; n++) {
+      low[n % 3] = Math.min(low[n % 3], 2 * points.index[n] - 2);
+      high[n % 3] = Math.max(high[n % 3], 2 * points.index[n] + 2);
+    }
+    const found = low.map((first, r) => new Float64Array(high[r] - first + 1));
+    for (const half of [0, 1]) {
+      if (half) spread(task, t, { ...FINE, offset: 0.5 });
+      let total = 0;
+      const weight = new Float64Array(points.count),
+        highest = points.energy.subarray(0, points.count).reduce((a, b) => Math.max(a, b));
+      for (let n = 0; n < points.count; n++) total += weight[n] = Math.exp(points.energy[n] - highest);
+      for (let n = 0; n < 3 * points.count; n++)
+        // beyond the ends, where the moved lattice may reach, nothing is kept
+        found[n % 3][2 * points.index[n] + half - low[n % 3]] += weight[(n / 3) | 0] / total / (2 * step);
+    }
+    return found.map((values, r) => ({ start: low[r] * step, step, values: Array.from(values) }));
   }
 
   /** A density of `marginals` at a: cubic in its logarithm, exact for Gaussian peaks. */

@@ -21,7 +21,7 @@ HALF = (0.5, 0.25, 0.25)
 # P, class ratios, y₋ and temperatures from high to low; at P = 20, 100 and 500 around T_c, which is
 # 0.0548, 0.0689 and 0.0770 there
 LINES = [
-    (20, HALF, 0.5, (0.0565, 0.0537, 0.0493, 0.001)),
+    (20, HALF, 0.5, (0.0565, 0.0537, 0.0493, 0.002)),
     (100, HALF, 0.5, (0.0709, 0.0675, 0.062, 0.01)),
     (500, HALF, 0.5, (0.0793, 0.0755, 0.01, 1e-4)),
     (1000, (0.4, 0.35, 0.25), 0.1, (0.1, 0.02, 0.001)),
@@ -63,8 +63,8 @@ def of_sigmoidal():
         task = tasks.toy(num_inputs, ratios, 1.0, y_minus)
         line = [tasks.one_hot(3, 1.0, y_minus)] * len(temperatures)
         # nodes of the page's lattice, between which it interpolates, and places halfway
-        half_step = 0.45 / num_inputs**0.5
-        grid = half_step * np.arange(-round(3 / half_step), round(3 / half_step), 3)
+        half_step = 0.25 / num_inputs**0.5
+        grid = half_step * np.arange(-round(3 / half_step), round(3 / half_step), 5)
         for temperature, found in zip(temperatures, sigmoidal.scan(task, temperatures, line)):
             assert found.converged
             # codes that stand for one peak only: of two the page shows averages
