@@ -248,7 +248,7 @@ def test_finite_size_has_the_right_limit():
 
 
 def one_output_action(s, f, num_inputs):
-    """S of `relu.finite_size` for one output, of t and the outliers; H and Var a of the bulk, by sums.
+    """S of `relu.finite_size` for one output, of t and the outliers; H and Var a; by sums over a grid.
 
     Stationary over the bulk's density: ρ ∝ exp(P E − P/(2N) Σ_c w_c V_c a²/H_c), H found with it.
     """
