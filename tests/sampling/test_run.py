@@ -217,8 +217,7 @@ def test_plain_langevin_bias_shrinks_with_the_step(small):
     for step in (0.4, 0.8):
         samples = small_sample(
             given,
-            method="plain_langevin",
-            step_size=step,
+            method=PlainLangevin(step),
             num_warmup=0,
             num_chains=400,
             num_samples=2,
