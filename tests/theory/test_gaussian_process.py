@@ -66,6 +66,8 @@ def test_kernels_of_other_nonlinearities(inputs):
     step = gaussian_process.prior_kernels(inputs, None, jnp.sign)[1]
     arcsine = 2 / np.pi * np.arcsin(np.clip(k0 / np.sqrt(np.outer(q, q)), -1, 1))
     np.testing.assert_allclose(step, arcsine, atol=1e-2)
+    opposite = gaussian_process.prior_kernels(inputs, -inputs, jnp.sign)[1]
+    np.testing.assert_allclose(np.diag(opposite), -1, atol=1e-12)
     hard = gaussian_process.prior_kernels(inputs, None, lambda z: jnp.clip(z, -1, 1))[1]
     z = np.random.default_rng(0).multivariate_normal(np.zeros(5), k0, 400_000, method="eigh")
     phi = np.clip(z, -1, 1)
