@@ -210,7 +210,7 @@ def adaptive_lattice(log_density, lower, upper, scale, spacing, cutoff):
             bound = np.maximum(np.take(bound, (0, 1), axis), np.take(bound, (1, 2), axis))
         slack = cutoff + m * (spacing * 2**level) ** 2 / 8
         cubes = _refined(cubes, 2, 2)[bound.ravel() >= best - slack]
-        if len(cubes) > 500_000:
+        if len(cubes) > 50_000:  # three million points
             raise FloatingPointError("the density spreads over too many lattice points")
     points = _refined(cubes, 4, 4) * step
     value = log_density(points)
@@ -365,7 +365,12 @@ class Dual:
 
 
 def newton(dual: Dual, field, tolerance):
-    """Damped Newton descent of D; returns (t, residual, steps, integrals there)."""
+    """Damped Newton descent of D; returns (t, residual, steps, integrals there).
+
+    SciPy's trust-exact on the same functions takes 1.3 times as long (26 ms for 20 at P = 500, m = 3), but
+    stops where D no longer falls by more than its rounding: at residuals of 2e-8 in three of thirteen
+    problems. Its hybr takes twice as long, Optimistix's Dogleg through callbacks five times.
+    """
     shape, scale = field.shape, np.repeat(dual.problem.counts, field.shape[1])
 
     def evaluate(flat):

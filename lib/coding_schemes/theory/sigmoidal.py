@@ -236,8 +236,8 @@ def scan(
     for index, temperature in enumerate(np.broadcast_to(temperatures, count)):
         point = None if targets is None else targets[index]
         solution = solve(task, float(temperature), class_targets=point, start=start, **options)
-        start = solution.dual_field if solution.converged else None
         solutions.append(solution)
+        start = solution.dual_field if solution.converged else None
     return solutions
 
 
