@@ -47,7 +47,7 @@ from experiments.runs import Run, draw
 from myst_nb import glue
 from scipy import stats
 
-quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
+quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 200, "num_chains": 4}
 quick |= {"norms": (1,), "sizes": (0.4, 0.6, 0.8, 1.0), "depth_sizes": (0.5, 0.7, 1.0)}
 paper = quick | {"num_neurons": 200, "num_samples": 200, "norms": (1, 2, 3)}
 paper |= {"depth_sizes": (0.25, 0.35, 0.5, 0.7, 1.0)}
