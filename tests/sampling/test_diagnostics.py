@@ -26,7 +26,7 @@ def test_white_noise_passes_and_drift_fails(given):
     apart = sampling.convergence(made_up(noise + np.arange(4)[:, None]), given)
     assert not apart.converged
     assert "not shown" in apart.verdict
-    figure = figures.plot_convergence(**apart.arrays())
+    figure = figures.sampler_traces(**apart.arrays())
     assert [axis.get_ylabel() for axis in figure.axes] == ["energy", "squared error"]
     assert len(figure.axes[0].lines) == 4
     assert "not shown" in figure.get_suptitle()
@@ -114,7 +114,7 @@ def test_two_ends_meet_in_equilibrium_only(given):
     apart = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert not apart.agree
     assert "differ" in apart.verdict
-    figure = figures.plot_two_ended(**apart.arrays(("energy", "squared_error", "occupancy_0-0")))
+    figure = figures.sampler_traces(**apart.arrays(("energy", "squared_error", "occupancy_0-0")))
     assert len(figure.axes) == 3
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), apart.prior.info.energy[0])
     assert "differ" in figure.get_suptitle()

@@ -42,7 +42,7 @@ class Convergence:
     verdict: str
 
     def arrays(self, names: tuple[str, ...] | None = None) -> dict[str, Any]:
-        """What `plot_convergence` draws: of the named observables, or of the four with the largest R-hat."""
+        """For `companion.figures.sampler_traces`: of the named observables, or the four of largest R-hat."""
         names = names or _most(self.rhat)
         return {
             "names": np.array(names),
@@ -76,7 +76,7 @@ class TwoEnded:
     verdict: str
 
     def arrays(self, names: tuple[str, ...] | None = None) -> dict[str, Any]:
-        """What `plot_two_ended` draws: of the named observables, or of the four that differ most."""
+        """For `companion.figures.sampler_traces`: of the named observables, or the four that differ most."""
         names = names or _most(self.difference)
         zeros = np.zeros_like(self.prior.info.energy)
         return {
