@@ -29,7 +29,6 @@ THREADS_PER_CHAPTER = 2  # fixed, whatever the machine: sums over threads must n
 _INJECTED = "injected-parameters"  # papermill's tag of the cell it adds
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-_LIB = Path(__file__).parents[2]
 _IGNORED_WARNINGS = (
     "IProgress not found",  # tqdm would rather have a widget
     "Error reading persistent compilation cache entry",  # cut short by a kill; it is compiled again
@@ -240,7 +239,7 @@ def _environment(project: Project, chapter: Chapter, artifacts: Path) -> dict[st
     fast_compilation = " --xla_cpu_use_fusion_emitters=false" if project.preset == "quick" else ""
     return os.environ | {
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + fast_compilation,
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(project.root / "lib"), str(_LIB)))),
+        "PYTHONPATH": project.python_path,
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
         "PYTHONWARNINGS": ",".join(f"ignore:{message}" for message in _IGNORED_WARNINGS),

@@ -8,6 +8,7 @@ import ast
 import functools
 import hashlib
 import json
+import os
 import platform
 import shutil
 import sys
@@ -99,6 +100,11 @@ class Project:
     def html(self) -> Path:
         """Folder of the built pages."""
         return self.build / "html"
+
+    @property
+    def python_path(self) -> str:
+        """Where its programs find the library: its own, and the companion that builds it."""
+        return os.pathsep.join(dict.fromkeys((str(self.root / "lib"), str(_PIPELINE.parents[1]))))
 
     @functools.cached_property
     def names(self) -> list[str]:

@@ -206,7 +206,7 @@ def _sphinx(project: Project, site: Path) -> Path:
         [*command, "--path-output", str(output)],
         cwd=project.root,
         env=os.environ
-        | {"PYTHONPATH": str(project.root / "lib"), "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"},
+        | {"PYTHONPATH": project.python_path, "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
     )
