@@ -977,9 +977,11 @@ def planted(nonlinearity, size, temperature):
 def barrier(nonlinearity, size, temperature, same_code=False):
     """Path that exchanges two neurons: of different codes, or of the same; any two in linear networks."""
     posterior, code, weights = planted(nonlinearity, size, temperature)
-    alike = np.all(code == code[0], axis=1) | (nonlinearity == "linear")
-    second = np.flatnonzero(alike == (same_code or nonlinearity == "linear"))
-    return swap_path(posterior, weights, (0, int(second[second > 0][0])))
+    _, which, counts = np.unique(code, axis=0, return_inverse=True, return_counts=True)
+    common = (which.ravel() == counts.argmax()) | (nonlinearity == "linear")  # the code of most neurons
+    first, *others = np.flatnonzero(common)
+    second = others[0] if same_code or nonlinearity == "linear" else np.flatnonzero(~common)[0]
+    return swap_path(posterior, weights, (int(first), int(second)))
 
 
 largest = settings.barrier_sizes[-1]
