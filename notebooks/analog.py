@@ -345,20 +345,21 @@ figure_three = analog.learned_strengths(jax.random.fold_in(key, 40), 3, [N], y_m
 check_readouts(two, two_theory, U, "theory of L = 1")
 
 # %% tags=["hide-input"]
-three, of_figure = grown.runs[-1], figure_three.runs[-1]
+deepest = {"y₋ = 0": grown.runs[-1], "y₋ = −1/2": figure_three.runs[-1]}
 averaged = {
-    run: [coding.kernels(run.samples.activations(layer)).mean((0, 1)) for layer in range(3)]
-    for run in (three, of_figure)
+    name: [coding.kernels(run.samples.activations(layer)).mean((0, 1)) for layer in range(3)]
+    for name, run in deepest.items()
 }
-predicted = linear.solve(of_figure.posterior.task, 3, 20 * T, width=N)
+of_figure = deepest["y₋ = −1/2"].posterior.task
+predicted = linear.solve(of_figure, 3, 20 * T, width=N)
 figures.publish(
     figures.kernel_matrices,
     "kernels_by_layer",
     caption="Class blocks emerge with depth. Kernels of layers 1 to 3, averaged over samples (above) and "
     f"predicted (below), of a network with three hidden layers on the task of paper A's Fig. 3 (y₋ = −1/2); "
     f"N = P = {N}, T = {20 * T:g}. Paper A, Fig. 3d.",
-    kernels=[*averaged[of_figure], *predicted.kernels[1:]],
-    labels=of_figure.posterior.task.labels,
+    kernels=[*averaged["y₋ = −1/2"], *predicted.kernels[1:]],
+    labels=of_figure.labels,
     titles=[f"{kind}, layer {layer}" for kind in ("samples", "theory") for layer in (1, 2, 3)],
 )
 
@@ -412,8 +413,8 @@ check(
 # task of paper A's Fig. 3, where the three columns of $Y$ sum to zero.
 
 # %% tags=["hide-input"]
-for run, name in ((three, "y₋ = 0"), (of_figure, "y₋ = −1/2")):
-    learned = averaged[run][2] - run.posterior.task.input_kernel
+for name, run in deepest.items():
+    learned = averaged[name][2] - run.posterior.task.input_kernel
     eigenvalues = np.linalg.eigvalsh(learned)[::-1]
     rank = np.linalg.matrix_rank(run.posterior.task.targets)
     check(

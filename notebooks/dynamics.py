@@ -962,15 +962,16 @@ codes_of_size = {size: sigmoidal.solve(toy("sigmoidal", size), T) for size in se
 
 
 def planted(nonlinearity, size, temperature):
-    """A network with the codes and occupancies of the theory, slid down into its minimum of U."""
+    """A network with the theory's scheme, slid down into its minimum of U, and the codes it started with."""
     task = toy(nonlinearity, size)
     posterior = Posterior(task, Network(1, size, nonlinearity), temperature, dtype=jnp.float64)
     theory = linear.solve(task, 1, temperature) if nonlinearity == "linear" else codes_of_size[size]
-    start = jax.tree.map(lambda leaf: leaf[None], planting.planted(key, theory, posterior))
+    drawn = planting.planted(key, theory, posterior)
+    start = jax.tree.map(lambda leaf: leaf[None], drawn)
     step = 0.4 * temperature  # for twenty units of time
     weights, _ = training.descend(posterior, start, num_steps=int(20 / step), learning_rate=0.4 * size)
     weights = jax.tree.map(lambda leaf: leaf[0], weights)
-    return posterior, coding.codes(posterior.network.phi(weights.first), task.labels), weights
+    return posterior, coding.codes(posterior.network.phi(drawn.first), task.labels), weights
 
 
 # %%
