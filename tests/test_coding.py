@@ -386,5 +386,5 @@ def test_class_frame_is_a_simplex_for_classes_and_nothing_for_noise():
     trained = coding.class_frame(noise + 3 * frame[:, labels], labels)
     np.testing.assert_allclose(trained, np.broadcast_to(1.5 * np.eye(3) - 0.5, trained.shape), atol=0.15)
     assert np.abs(coding.class_frame(noise, labels)).max() < 5 / 400**0.5
-    with pytest.raises(ValueError, match="class 1 has no input"):
+    with pytest.raises(ValueError, match="class 1 has 1 input"):
         coding.class_frame(noise[..., :41], labels[:41])

@@ -538,6 +538,9 @@ def class_frame(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
         ValueError: a class has fewer than two inputs.
     """
     activations, labels = _checked(activations, labels)
+    counts = np.bincount(labels)
+    if counts.min() < 2:
+        raise ValueError(f"labels: class {counts.argmin()} has {counts.min()} input; its halves need two")
     first = np.zeros(labels.shape, dtype=bool)
     for c in range(labels.max() + 1):
         first[np.flatnonzero(labels == c)[::2]] = True

@@ -1,13 +1,18 @@
 """Theory solvers, one module per kind of network or limit, and `solve`, which picks the one that fits.
 
 Every `solve` takes the task first, then the network or those of its parts that the theory leaves open, then
-the temperature; what follows goes by name. All solutions have the same fields: see `theory.solve`.
+the temperature; what follows goes by name. Adaptive kernels and their gradient flow (`adaptive_kernel`,
+`dmft`, on the inputs' `features`) have a richness and a ridge in the temperature's place. The solutions of
+`theory.solve` all have the same fields.
 """
 
 from importlib import import_module
 
 __all__ = [
+    "adaptive_kernel",
     "deep_sigmoidal",
+    "dmft",
+    "features",
     "gaussian_process",
     "linear",
     "mean_field",
@@ -16,6 +21,7 @@ __all__ = [
     "sigmoidal",
     "solve",
     "two_point",
+    "wishart_chain",
 ]
 
 

@@ -23,7 +23,7 @@ FIELD_STEP = 0.01  # spacing of the table in s: the first neglected Taylor term 
 NODES = np.linspace(
     -12.0, 12.0, 801
 )  # e^{-72} of the prior lies outside; the trapezoid rule is spectral here
-LARGEST_FIELD = 1000.0  # |a·t_c| stays below 100 for targets of order one; beyond lies a diverging solve
+LARGEST_FIELD = 400.0  # |a·t_c| stays below 100 for targets of order one; beyond lies a diverging solve
 
 
 class _Tables(NamedTuple):
