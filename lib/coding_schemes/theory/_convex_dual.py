@@ -470,6 +470,8 @@ def find_maxima(field, problem, side=None, starts=None):
             break
         damped = np.maximum(np.abs(values), 0.01 / variance)
         step = np.einsum("kri,ki,kqi,kq->kr", vectors, 1 / damped, vectors, gradient)
+        length, reach = np.linalg.norm(step, axis=1), np.linalg.norm(points, axis=1).max()
+        step *= np.minimum(1, reach / np.maximum(length, 1e-30))[:, None]  # not out of the tables
         newton, safe = points + step, points + variance * gradient
         height = log_density(np.concatenate([newton, safe]), field, problem, side)
         better = height[: len(points)] > height[len(points) :]

@@ -23,7 +23,7 @@ FIELD_STEP = 0.01  # spacing of the table in s: the first neglected Taylor term 
 NODES = np.linspace(
     -12.0, 12.0, 801
 )  # e^{-72} of the prior lies outside; the trapezoid rule is spectral here
-LARGEST_FIELD = 400.0  # |a·t_c| stays below 100 for targets of order one; beyond lies a diverging solve
+LARGEST_FIELD = 1000.0  # |a·t_c| stays below 100 for targets of order one; beyond lies a diverging solve
 
 
 class _Tables(NamedTuple):
@@ -127,19 +127,23 @@ class SingleSite:
         return _Tables((count + 1) * FIELD_STEP, derivatives, second_moment)
 
     def _tabulate(self, s):
-        exponent = s[:, None] * self.values + self._log_prior
+        exponent = s[:, None] * self.values
+        exponent += self._log_prior
         shift = exponent.max(axis=1, keepdims=True)
-        weights = np.exp(exponent - shift)
-        norm = weights.sum(axis=1)
-        weights /= norm[:, None]
-        mean = weights @ self.values
-        centered = self.values - mean[:, None]
-        square = centered * centered
-        weighted = weights * square
-        second = weighted.sum(1)
-        third, fourth = (np.einsum("sz,sz->s", weighted, power) for power in (centered, square))
-        table = np.stack([shift[:, 0] + np.log(norm), mean, second, third, fourth - 3 * second**2])
-        return table, weights @ NODES**2
+        exponent -= shift
+        weights = np.exp(exponent, out=exponent)
+        centered = self.values - self.threshold
+        columns = np.stack([*(centered**k for k in range(5)), NODES**2], axis=1)
+        norm, *moments = (weights @ columns).T
+        first, second, third, fourth, square = (moment / norm for moment in moments)
+        cumulants = [
+            shift[:, 0] + np.log(norm),
+            self.threshold + first,
+            second - first**2,
+            third - 3 * first * second + 2 * first**3,
+            fourth - 4 * first * third - 3 * second**2 + 12 * first**2 * second - 6 * first**4,
+        ]
+        return np.stack(cumulants), square
 
     def _critical_field(self) -> float:
         tables = self._tables

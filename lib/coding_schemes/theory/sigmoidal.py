@@ -274,6 +274,8 @@ def _solve(problem, method, restriction, occupancies, start) -> Solution:
             factor = min(1.0, 4 * factor)
         field, residual, steps, integrals = descend(problem, field, *last)
         num_steps += steps
+    if integrals is None:
+        raise FloatingPointError(f"sigmoidal theory: the solve diverged after {num_steps} steps")
     if not residual <= TOLERANCE:
         warnings.warn(
             f"sigmoidal theory did not converge: residual {residual:.1e} after {num_steps} steps",
