@@ -437,7 +437,7 @@ for name, run in deepest.items():
 # - The mean predictor is that of a Gaussian process with the *unlearned* kernel, $f(x) = Y^\top K_0^{-1}
 #   k_0(x)$ at every depth: a linear network learns strong features and does not use them to predict
 #   differently. What they buy is a smaller variance, which is shown on digits in
-#   [the chapter on generalization](generalization.py).
+#   [the chapter on generalization](generalization.ipynb).
 #
 # **Limits.** Exact averages need $N > m + 1$ and a Gaussian prior; for $L \ge 2$ and small targets or high
 # $T$ the saddle-point equation has a second, unlearned solution, and we follow the one that connects to $T

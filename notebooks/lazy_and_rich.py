@@ -196,7 +196,7 @@ compare("A1", "cosine", cosine, {"non-lazy": 0.0, "lazy": -0.5}, 0.1)
 # ### What the kernel learns
 #
 # The learned entry $c$ stays in non-lazy networks and vanishes as $1/N$ in lazy ones. For linear networks
-# the saddle point of the [next chapter](analog.py) predicts its value at every width, without a free
+# the saddle point of the [next chapter](analog.ipynb) predicts its value at every width, without a free
 # parameter; lazy and non-lazy are two cases of one formula.
 
 # %% tags=["hide-input"]

@@ -184,7 +184,9 @@ def kernels_and_neurons(
     order, upper = np.argsort(labels, kind="stable"), np.asarray(kernels, dtype=float)
     lower = np.asarray(activations, dtype=float)
     figure, axes = plt.subplots(2, len(upper), figsize=(WIDTH, 4.4), squeeze=False)
-    for kernel, neurons, title, (above, below) in zip(upper, lower, titles, axes.T, strict=True):
+    for kernel, neurons, title, (above, below) in zip(
+        upper, lower, np.atleast_1d(titles), axes.T, strict=True
+    ):
         above.imshow(kernel[np.ix_(order, order)], **_color_scale(upper, "kernels"))
         below.imshow(neurons[:, order], aspect="auto", **_color_scale(neurons, "activations"))
         for axis in (above.xaxis, above.yaxis, below.xaxis):

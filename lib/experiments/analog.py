@@ -18,7 +18,7 @@ DEEPER_IS_WARMER = {1: 1.0, 2: 10.0, 3: 20.0}  # the gain σ_a² Hᴸ from field
 
 def readout_gram(run: Run) -> np.ndarray:
     """aᵀa/N of every sample, its upper triangle: shape (chains, samples, m(m + 1)/2)."""
-    readouts = run.samples.readouts.astype(float)
+    readouts = run.readouts
     gram = np.swapaxes(readouts, -1, -2) @ readouts / readouts.shape[-2]
     return gram[..., *np.triu_indices(gram.shape[-1])]
 
@@ -50,9 +50,9 @@ def regress(run: Run, layer: int = 0) -> Regression:
     Returns:
         A Regression.
     """
-    readouts = run.samples.readouts.astype(float)
-    z = run.samples.preactivations[layer].astype(float)
-    task = run.posterior.task
+    readouts = run.readouts
+    z = run.preactivations[layer].astype(float)
+    task = run.task
     gram = np.swapaxes(readouts, -1, -2) @ readouts
     slopes = np.linalg.solve(gram, np.swapaxes(readouts, -1, -2) @ z)
     free = z.shape[-2] - readouts.shape[-1]  # degrees of freedom that the regression leaves
@@ -116,15 +116,16 @@ def readout_norms(
         task = tasks.toy(size, seed=seed)
         run = draw(jax.random.fold_in(key, k), task, network, temperature, variance, **options)
         runs.append(run)
-        rows.append(statistics.mean_and_error(np.square(run.samples.readouts).sum(-1).mean(-1)))
-    return Norms(np.asarray(sizes), *np.transpose(rows), runs)
+        rows.append(statistics.mean_and_error(np.square(run.readouts).sum(-1).mean(-1)))
+    mean, error = np.transpose(rows)
+    return Norms(np.asarray(sizes), mean, error, runs)
 
 
 def strengths(run: Run, label: int = 0) -> np.ndarray:
     """e_cᵀ K_ℓ e_c, e_c the normalized indicator of a class, of every sample: (chains, samples, L)."""
-    task = run.posterior.task
+    task = run.task
     indicator = (task.labels == label) / np.sqrt(task.class_counts[label])
-    return np.stack([np.square(z @ indicator).mean(-1) for z in run.samples.preactivations], axis=-1)
+    return np.stack([np.square(z @ indicator).mean(-1) for z in run.preactivations], axis=-1)
 
 
 @dataclass(frozen=True)

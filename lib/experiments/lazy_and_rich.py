@@ -102,12 +102,13 @@ def over_widths(
         network = Network(1, int(size), nonlinearity, scaling)
         run = draw(jax.random.fold_in(key, k), task, network, temperature, **options)
         activations = run.samples.activations()
-        cosine = coding.readout_cosine(activations, run.samples.readouts)[..., 0] @ task.targets[:, 0]
+        cosine = coding.readout_cosine(activations, run.readouts)[..., 0] @ task.targets[:, 0]
         entry = learned_entry(coding.kernels(activations), task, nonlinearity)
         rows.append([*statistics.mean_and_error(cosine / size), *statistics.mean_and_error(entry)])
         runs.append(run)
-    columns = np.transpose(rows)
-    return Widths(np.asarray(sizes), *columns, runs[-1], all(run.convergence.converged for run in runs))
+    cosine, cosine_error, entry, entry_error = np.transpose(rows)
+    converged = all(run.convergence.converged for run in runs)
+    return Widths(np.asarray(sizes), cosine, cosine_error, entry, entry_error, runs[-1], converged)
 
 
 def predicted_entry(size: int, scaling: str, temperature: float, seed: int) -> float:
@@ -132,7 +133,7 @@ def smallest_alignment(runs: dict[str, Run]) -> np.ndarray:
     """
     learned = [
         coding.kernels(run.samples.activations())
-        - gaussian_process.prior_kernels(run.posterior.task.inputs, None, name)[1]
+        - gaussian_process.prior_kernels(run.task.inputs, None, name)[1]
         for name, run in runs.items()
     ]
     pairs = [(i, j) for i in range(len(learned)) for j in range(i)]

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import Convergence, Samples, convergence, sample
@@ -20,6 +21,21 @@ class Run(NamedTuple):
     posterior: Posterior
     samples: Samples
     convergence: Convergence
+
+    @property
+    def task(self) -> Task:
+        """What was learned."""
+        return _there("task", self.posterior.task)
+
+    @property
+    def readouts(self) -> np.ndarray:
+        """Readouts a of every sample, shape (chains, samples, N, m)."""
+        return _there("readouts", self.samples.readouts).astype(float)
+
+    @property
+    def preactivations(self) -> tuple[np.ndarray, ...]:
+        """Preactivations of every layer, each of shape (chains, samples, N, P)."""
+        return _there("preactivations", self.samples.preactivations)
 
 
 def draw(
@@ -46,3 +62,9 @@ def draw(
     posterior = Posterior(task, network, temperature, readout_variance)
     samples = sample(posterior, key, **options)
     return Run(posterior, samples, convergence(samples, posterior))
+
+
+def _there(name: str, value: Any) -> Any:
+    if value is None:
+        raise ValueError(f"{name}: the run does not hold it; ask for it by `store`")
+    return value

@@ -49,7 +49,7 @@ def solve(
         **options: of the solver's own `solve`, such as `tolerance`.
 
     Returns:
-        The solver's Solution (relu: FiniteSize, for a finite width).
+        A Solution of the solver that fits; relu's FiniteSize for a finite width.
 
     Raises:
         ValueError: no theory fits, or an argument is out of range; the message names what is allowed.

@@ -85,7 +85,7 @@ class Solution(OrthogonalKinds):
 
     @property
     def outlier_readouts(self) -> np.ndarray:
-        """The readouts: all kinds are outliers."""
+        """As `readouts`, since all kinds are outliers."""
         return self.readouts
 
     def _outlier_preactivations(self) -> np.ndarray:
