@@ -225,10 +225,18 @@ def test_an_address_with_a_bad_task_says_so_and_starts_from_the_default(visit, a
 def test_a_failed_solve_says_so_and_draws_nothing(visit, server):
     def prepare(page):
         broken = (REPOSITORY / "book/_static/explorer.js").read_text(encoding="utf-8")
-        broken = broken.replace("const TOLERANCE = 1e-7", "const TOLERANCE = -1")
+        assert broken.count("const converged = residual <= TOLERANCE;") == 1
+        broken = broken.replace(
+            "residual <= TOLERANCE;", "residual <= TOLERANCE && task.temperature !== 0.02;"
+        )
         page.route("**/explorer.js", lambda route: route.fulfill(body=broken, content_type="text/javascript"))
 
     page = visit(server + "book/explorer.html" + SMALL, prepare)
+    settle(page)
+    page.locator("[data-part=scheme-relu] svg").wait_for()
+    field = page.locator("input[type=number][name=T]")
+    field.fill("0.02")
+    field.press("Enter")
     settle(page)
     assert page.locator("[role=status]").inner_text().startswith("The solve did not converge")
     for part in ("bars", "density", "activations", "scheme-linear", "scheme-sigmoidal", "scheme-relu"):
