@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from coding_schemes import coding
 
 SIGNIFICANCE = 0.01
-"""Largest p-value that counts: analog networks pass for undecided about once in fifty times."""
+"""Largest p-value that counts. Analog networks pass for undecided about once in fifty times."""
 
 TWO_LEVELS = 0.9
 """Least share that codes explain in a redundant scheme. Half-normal, uniform and U-shaped laws, as those of

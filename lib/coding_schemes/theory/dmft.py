@@ -362,7 +362,7 @@ def antk(path: Path) -> Antk:
         path: with λ > 0, at its fixed point, of a homogeneous φ.
 
     Returns:
-        The Antk; converged=False, with a warning, where predictor and flow differ: the path is too short.
+        An Antk. Where predictor and flow differ the path is too short; it says converged=False then, and warns.
 
     Raises:
         ValueError: φ is not homogeneous, or λ = 0, where the flow is no regression with its final kernel.
