@@ -48,8 +48,8 @@ def rhat(series: ArrayLike) -> np.ndarray:
         series: shape (chains, samples, …), at least four samples.
 
     Returns:
-        R-hat, of shape (…). It is 1 where chains agree, infinite where each is frozen at a value of its own, and
-        NaN for a series that never changes and for a single chain.
+        R-hat, of shape (…). It is 1 where chains agree, infinite where each is frozen at a value of its own,
+        and NaN for a series that never changes and for a single chain.
 
     Source: Vehtari et al. (2021), by ArviZ.
     """

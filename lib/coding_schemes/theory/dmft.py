@@ -362,7 +362,7 @@ def antk(path: Path) -> Antk:
         path: with λ > 0, at its fixed point, of a homogeneous φ.
 
     Returns:
-        An Antk. Where predictor and flow differ the path is too short; it says converged=False then, and warns.
+        An Antk. Where predictor and flow differ the path is too short, and it says converged=False.
 
     Raises:
         ValueError: φ is not homogeneous, or λ = 0, where the flow is no regression with its final kernel.
