@@ -391,7 +391,7 @@ for each, name in ((grown, "y₋ = 0"), (figure_three, "y₋ = −1/2, the task 
         each.mean,
         each.exact,
         each.error,
-        standard_errors(3.5 if each is grown else 3),
+        standard_errors(3),
         control=("without learning", None, None, np.ones_like(each.exact)),
         sampler=[run.convergence for run in each.runs],
         because="the sampler is slow along the strengths of lower layers",
@@ -403,7 +403,7 @@ check(
     grown.exponents("mean"),
     grown.exponents("exact"),
     absolute(0.05),
-    control=("strength alike in all layers", grown.exponents("mean")[::-1]),
+    control=("theory with σ_a = 1", None, None, analog.saddle_exponents(grown.runs, 20 * T, 1.0)),
     sampler=[run.convergence for run in grown.runs],
     because="the errors of the smallest sizes",
 )

@@ -175,3 +175,15 @@ def learned_strengths(
         runs.append(run)
     mean, error, exact, saddle, counts = np.moveaxis(np.array(rows, dtype=float), 1, 0)
     return Strengths(np.asarray(sizes), mean, error, exact, saddle, counts[:, 0], runs)
+
+
+def saddle_exponents(runs: list[Run], temperature: float, readout_variance: float) -> np.ndarray:
+    """Exponents as `Strengths.exponents` has them, of the saddle point at another readout variance."""
+    entries = []
+    for run in runs:
+        task, network = run.task, run.posterior.network
+        solution = linear.solve(task, network.depth, temperature, readout_variance, width=network.width)
+        first, second = np.flatnonzero(task.labels == 0)[:2]
+        entries.append(solution.kernels[1:, first, second])
+    sizes = [run.task.num_inputs for run in runs]
+    return np.array([statistics.fit_power_law(sizes, column).exponent for column in np.transpose(entries)])
