@@ -76,6 +76,16 @@ def test_degree_of_homogeneity():
     assert networks.homogeneity(lambda z: 0 * z) is None
 
 
+def test_functions_are_told_apart_inside_a_transformation():
+    def degree(x):
+        assert networks.canonical(lambda z: jnp.maximum(z, 0)) == "relu"  # new each time: nothing is cached
+        assert networks.is_bounded(lambda z: jnp.sin(z))
+        return x * networks.homogeneity(lambda z: z * jnp.abs(z))
+
+    np.testing.assert_array_equal(jax.vmap(degree)(jnp.ones(3)), 2.0)
+    assert jax.jit(degree)(1.0) == 2.0
+
+
 def test_bounded_nonlinearities():
     bounded = {name for name, phi in networks.NONLINEARITIES.items() if networks.is_bounded(phi)}
     assert bounded == {"sigmoidal", "erf", "tanh"}
