@@ -84,7 +84,7 @@ figures.publish(
     caption="One sampled linear network. Neurons, sorted by their mean squared activity, fade out "
     "gradually: the three blocks of inputs can be told apart in each row, more clearly the stronger the row, "
     "but no line parts neurons that code from neurons that do not. Outputs (bottom) sit on the targets. "
-    f"N = P = {N}, T = {T}. Paper A, Fig. 2a.",
+    f"N = P = {N}, T = {T}. Paper A, Fig. 2.",
     readouts=readouts[order],
     activations=activations[order],
     outputs=samples.outputs[0, -1],
@@ -205,7 +205,7 @@ figures.publish(
     "slopes",
     caption="Activations follow readouts as the theory says. Each point is the response to one of the "
     "three classes per unit of one of the three readouts: samples with standard errors against theory. "
-    f"N = P = {N}, T = {T}. Paper A, text after Fig. 2.",
+    f"N = P = {N}, T = {T}. Paper A, text.",
     x=[expected.min(), expected.max()],
     values=[[expected.min(), expected.max()]],
     names=["theory"],

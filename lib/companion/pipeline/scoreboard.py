@@ -1,8 +1,9 @@
 """The scoreboard: every claim of the list, with what the executed chapters of this build computed for it."""
 
 import json
+import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from companion.formats import CHECK_TYPE, text
 from companion.pipeline.project import BuildError, Project
 
 VERDICTS = ("reproduced", "partly", "not reproduced", "needs the full preset", "not yet")
+LANDING_CHAPTER, LANDING_FIGURE = "lazy_and_rich", "kernels_and_neurons"
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -147,7 +149,16 @@ def accept_verdicts(project: Project) -> Path:
             for row in table
         }
         _write_json(kept, {id: found for id, found in records.items() if found})
+        _keep_figures(project)
     return path
+
+
+def _keep_figures(project: Project) -> None:
+    """Keep the landing page's figure of the preset paper, whatever preset the book is built at."""
+    for chapter in project.chapters:
+        for image in chapter.artifacts.glob(f"{LANDING_FIGURE}.*") if chapter.name == LANDING_CHAPTER else ():
+            if image.suffix in {".png", ".svg"}:
+                shutil.copy(image, project.root / "book" / "_static" / f"{LANDING_FIGURE}{image.suffix}")
 
 
 def export(project: Project, table: Iterable[Row], path: Path) -> None:
@@ -158,31 +169,74 @@ def export(project: Project, table: Iterable[Row], path: Path) -> None:
     _write_json(path, {"preset": project.preset, "claims": claims})
 
 
-def page(table: list[Row], preset: str) -> str:
-    """The scoreboard's tables, as the Markdown that ``book/scoreboard.md`` includes."""
+def page(table: list[Row], preset: str, at_paper: Mapping[str, str] | None = None) -> str:
+    """The scoreboard, as the Markdown that ``book/scoreboard.md`` includes.
+
+    Args:
+        table: All claims.
+        preset: Of this build.
+        at_paper: Verdicts on record for the preset paper, by claim.
+    """
     counts = Counter(row.verdict for row in table)
     summary = "".join(
         f"<li>{_badge(verdict)} {counts[verdict]}</li>" for verdict in VERDICTS if counts[verdict]
     )
     parts = [
         f"```{{raw}} html\n<p>Preset of this build: <code>{preset}</code>. {len(table)} claims, "
-        'also <a href="../scoreboard.json">as JSON</a>:</p>\n'
-        f'<ul class="scoreboard-summary">{summary}</ul>\n```\n'
+        'also <a href="../scoreboard.json">as JSON</a> and as a <a href="../codecheck.yml">CODECHECK '
+        f'manifest</a>:</p>\n<ul class="scoreboard-summary">{summary}</ul>\n{_tiles(table)}{_FILTER}```\n'
     ]
+    at_paper = {} if preset == "paper" or at_paper is None else at_paper
     for letter, title in _GROUPS.items():
         group = [row for row in table if row.claim["id"].startswith(letter)]
         if group:
-            body = "\n".join(_table_row(row) for row in group)
+            body = "\n".join(_table_row(row, at_paper.get(row.claim["id"], "")) for row in group)
             parts.append(
                 f'## {letter}. {title}\n\n```{{raw}} html\n<table class="scoreboard">\n'
                 "<thead><tr><th>Claim</th><th>Published</th>"
-                "<th>Computed in this build</th><th>Verdict</th></tr></thead>\n"
+                "<th>Found in this build</th><th>Difference</th><th>Verdict</th></tr></thead>\n"
                 f"<tbody>\n{body}\n</tbody></table>\n```\n"
             )
     return "\n".join(parts)
 
 
-def _table_row(row: Row) -> str:
+def _tiles(table: list[Row]) -> str:
+    """A tile for every claim, one line per paper."""
+    lines = []
+    for letter in _GROUPS:
+        tiles = [
+            f'<a class="verdict verdict-{row.verdict.replace(" ", "-")}" href="#claim-{text(id).lower()}" '
+            f'title="{text(row.claim["claim"])}: {row.verdict}">{text(id)}</a>'
+            for row in table
+            if (id := row.claim["id"]).startswith(letter)
+        ]
+        if tiles:
+            lines.append(f'<div class="tiles"><b>{letter}</b>{"".join(tiles)}</div>\n')
+    return "".join(lines)
+
+
+# Filled and shown by scoreboard.js; without it every row stands
+_FILTER = (
+    '<form class="scoreboard-filter" hidden><label>Paper <select name="paper"></select></label>'
+    '<label>Chapter <select name="chapter"></select></label>'
+    '<label>Verdict <select name="verdict"></select></label><output></output></form>\n'
+    '<script src="../_static/scoreboard.js" defer></script>\n'
+)
+
+
+def difference(row: Row) -> float | None:
+    """The largest distance between found and expected, in standard errors, over the checks that have both."""
+    worst = [
+        abs(near["computed"] - near["expected"]) / near["uncertainty"]
+        for record in row.records
+        if (near := record.get("worst") or record)
+        and all(isinstance(near.get(key), int | float) for key in ("computed", "expected", "uncertainty"))
+        and near["uncertainty"] > 0
+    ]
+    return max(worst, default=None)
+
+
+def _table_row(row: Row, at_paper: str = "") -> str:
     claim = row.claim
     id, chapter = text(claim["id"]), text(row.chapter)
     link = chapter
@@ -193,12 +247,16 @@ def _table_row(row: Row) -> str:
     check = f"<details><summary>How it is checked</summary>{text(claim.get('check'))}</details>"
     published = text(claim.get("published")) or '<span class="scoreboard-none">in none of the papers</span>'
     computed = "".join(map(_record, row.records)) or '<span class="scoreboard-none">nothing yet</span>'
+    apart = difference(row)
+    data = f'data-paper="{id[:1]}" data-chapter="{chapter}" data-verdict="{row.verdict}"'
+    paper = f'<span class="verdict-paper">preset paper: {text(at_paper)}</span>' if at_paper else ""
     return (
-        f'<tr id="claim-{id.lower()}">'
+        f'<tr id="claim-{id.lower()}" {data}>'
         f'<td data-label="Claim"><b>{id}</b> · {link}<br>{text(claim["claim"])}{check}</td>'
         f'<td data-label="Published">{published}</td>'
-        f'<td data-label="Computed">{computed}</td>'
-        f'<td data-label="Verdict">{_badge(row.verdict)}</td></tr>'
+        f'<td data-label="Found">{computed}</td>'
+        f'<td data-label="Difference">{"–" if apart is None else f"{apart:.2g} s.e."}</td>'
+        f'<td data-label="Verdict">{_badge(row.verdict)}{paper}</td></tr>'
     )
 
 

@@ -15,7 +15,7 @@ import nbformat
 import yaml
 
 from companion.formats import CHECK_TYPE, FIGURE_TYPE
-from companion.pipeline import manifest, scoreboard
+from companion.pipeline import front, manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
@@ -41,6 +41,9 @@ def build(project: Project) -> Path:
     fresh = _sphinx(project, site)
     _add_downloads(project, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
+    (fresh / "codecheck.yml").write_text(
+        yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True), encoding="utf-8"
+    )
     for stamp in project.build.glob("html-*.json"):  # first, so that a death from here on is noticed
         stamp.unlink()
     shutil.rmtree(project.html, ignore_errors=True)
@@ -62,7 +65,10 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         shutil.copy(project.root / name, site / name)
     generated = site / "book" / "_generated"
     generated.mkdir()
-    (generated / "scoreboard.md").write_text(scoreboard.page(table, project.preset), encoding="utf-8")
+    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
+    page = scoreboard.page(table, project.preset, at_paper)
+    (generated / "scoreboard.md").write_text(page, encoding="utf-8")
+    front.write(project, table, site)
     (site / "notebooks").mkdir()
     for chapter in project.chapters:
         text = chapter.notebook.read_text(encoding="utf-8")

@@ -124,3 +124,21 @@ def test_kept_records_of_a_chapter_that_has_not_run_stay(executed, tmp_path):
     project.chapters[0].notebook.unlink()
     scoreboard.accept_verdicts(project)
     assert json.loads((tmp_path / "book/records-paper.json").read_text()) == {"A1": [RECORD]}
+
+
+def test_every_claim_has_a_tile_and_its_verdict_at_paper(executed):
+    table = scoreboard.rows(executed(RECORD))
+    page = scoreboard.page(table, "quick", {"A1": "partly"})
+    assert '<a class="verdict verdict-reproduced" href="#claim-a1" title="c: reproduced">A1</a>' in page
+    assert 'data-paper="A" data-chapter="even" data-verdict="reproduced"' in page
+    assert "preset paper: partly" in page
+    assert "preset paper" not in scoreboard.page(table, "paper", {"A1": "partly"})
+
+
+def test_difference_is_the_worst_in_standard_errors(executed):
+    off = RECORD | {"computed": 4.5, "uncertainty": 0.25}
+    many = RECORD | {"computed": [4.0, 4.3], "expected": [4.0, 4.0], "uncertainty": [0.1, 0.1]}
+    many["worst"] = {"of": 2, "computed": 4.3, "expected": 4.0, "uncertainty": 0.1}
+    (row,) = scoreboard.rows(executed(off, many, RECORD))
+    assert scoreboard.difference(row) == pytest.approx(3)
+    assert scoreboard.difference(row._replace(records=[RECORD])) is None

@@ -1,0 +1,249 @@
+"""The front of the book: a card for every chapter, and every panel of the papers beside its counterpart."""
+
+import html
+import json
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from PIL import Image
+
+from companion.formats import FIGURE_TYPE, text
+from companion.pipeline import scoreboard
+from companion.pipeline.project import BuildError, Chapter, Project
+
+THUMBNAIL = 480  # pixels across, for dense screens
+PAPERS = {
+    "A": "A. Coding schemes",
+    "A′": "A′. Coding schemes, first version",
+    "B": "B. Adaptive kernels",
+    "C": "C. Universality of two-point dynamics",
+}
+_ITEM = r"\b(?:\d+(?:[a-zA-Z](?:[–-][a-zA-Z])?)?|[a-zA-Z](?:[–-][a-zA-Z])?)\b"
+_CITATION = re.compile(rf"[Pp]aper (A′|[ABC]), [Ff]igs?\.? ({_ITEM}(?:(?:, and |, | and ){_ITEM})*)")
+_PLACE = re.compile(r"(\d*)(?:([a-z])(?:[–-]([a-z]))?)?")
+
+
+class Figure(NamedTuple):
+    """A published figure of an executed chapter.
+
+    Attributes:
+        chapter: The chapter's name.
+        name: Its own.
+        file: Its image in the chapter's artifacts.
+        caption: As published, in MyST.
+    """
+
+    chapter: str
+    name: str
+    file: Path
+    caption: str
+
+    @property
+    def panels(self) -> set[str]:
+        """Panels of the papers that the caption names: "A 2a", or "C 9" where a figure has no letters."""
+        return cited(self.caption)
+
+    @property
+    def link(self) -> str:
+        """Where it stands, seen from a page of ``book/``."""
+        anchor = f"fig-{self.chapter}-{self.name}" if self.caption else self.name
+        return f"../notebooks/{self.chapter}.html#{anchor.replace('_', '-')}"
+
+
+def cited(caption: str) -> set[str]:
+    """Panels that a caption names.
+
+    >>> sorted(cited("Flat. Paper A, Figs 2a and 3d–f; paper C, Fig. 9."))
+    ['A 2a', 'A 3d', 'A 3e', 'A 3f', 'C 9']
+    """
+    found: set[str] = set()
+    for paper, listed in _CITATION.findall(" ".join(caption.split())):
+        number = ""
+        for item in re.findall(_ITEM, listed):
+            digits, first, last = _PLACE.fullmatch(item.lower()).groups()  # type: ignore[union-attr]
+            number = digits or number
+            letters = map(chr, range(ord(first), ord(last or first) + 1)) if first else ("",)
+            found.update(f"{paper} {number}{letter}" for letter in letters)
+    return found
+
+
+def figures(project: Project) -> list[Figure]:
+    """Every figure of the executed chapters, in their order."""
+    return [figure for chapter in _in_order(project) for figure in _published(chapter)]
+
+
+def _published(chapter: Chapter) -> list[Figure]:
+    cells = json.loads(chapter.notebook.read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    shown = [output["data"][FIGURE_TYPE] for output in outputs if FIGURE_TYPE in output.get("data", {})]
+    return [
+        Figure(chapter.name, each["name"], chapter.artifacts / each["file"], each["caption"])
+        for each in shown
+    ]
+
+
+def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
+    """Write the parts that ``book/intro.md`` and ``book/panels.md`` include, and their thumbnails.
+
+    Nothing is written where the book has no ``book/chapters.yml`` or ``book/panels.yml``.
+
+    Raises:
+        BuildError: If one of them names a chapter, figure or claim that does not exist.
+    """
+    shown = figures(project)
+    wanted: set[Figure] = set()
+    generated = site / "book" / "_generated"
+    for name, page in (("chapters", _cards), ("panels", _panels)):
+        path = project.root / "book" / f"{name}.yml"
+        if path.is_file():
+            listed = yaml.safe_load(path.read_text(encoding="utf-8"))
+            content, used = page(project, listed, shown, table)
+            (generated / f"{name}.md").write_text(content, encoding="utf-8")
+            wanted |= used
+    folder = site / "book" / "_static" / "thumbnails"
+    for figure in sorted(wanted):
+        _thumbnail(figure, folder)
+
+
+def _cards(
+    project: Project, listed: dict[str, Any], shown: list[Figure], table: list[scoreboard.Row]
+) -> tuple[str, set[Figure]]:
+    """A card for every chapter, in the order of the table of contents."""
+    if unknown := sorted(set(listed) - set(project.names)):
+        raise BuildError(f"book/chapters.yml speaks of {', '.join(unknown)}, which are no chapters")
+    cards, used = [], set()
+    for chapter in _in_order(project):
+        about = listed.get(chapter.name) or {}
+        own = [figure for figure in shown if figure.chapter == chapter.name]
+        chosen = [figure for figure in own if figure.name == about.get("figure", figure.name)]
+        if about.get("figure") and not chosen:
+            raise BuildError(f"book/chapters.yml: {chapter.name} publishes no figure {about['figure']!r}")
+        used.update(chosen[:1])
+        source = chapter.source.read_text(encoding="utf-8")
+        title = re.search(r"^# # (.+)$", source, re.MULTILINE)
+        minutes = re.search(r"\*Reading:\*\s*(?:#\s*)?(\d+)", source)
+        counts = Counter(row.verdict for row in table if row.chapter == chapter.name and row.records)
+        notes = [f"{minutes[1]} min"] if minutes else []
+        if counts:
+            notes.append(f"{counts['reproduced']} of {counts.total()} claims reproduced")
+        picture = _picture(chosen[0]) if chosen else ""
+        cards.append(
+            f'<a class="chapter-card" href="../notebooks/{chapter.name}.html">{picture}'
+            f"<b>{text(title[1] if title else chapter.name)}</b>"
+            f"<span>{text(about.get('finding', ''))}</span><small>{' · '.join(notes)}</small></a>"
+        )
+    return _raw('<div class="chapter-cards">' + "\n".join(cards) + "</div>"), used
+
+
+def _panels(
+    project: Project, listed: list[dict[str, Any]], shown: list[Figure], table: list[scoreboard.Row]
+) -> tuple[str, set[Figure]]:
+    """Every panel of the papers, with the figures whose captions name it, or the reason why there is none."""
+    verdicts = {row.claim["id"]: row.verdict for row in table}
+    by_panel: dict[str, list[Figure]] = {}
+    for figure in shown:
+        for panel in figure.panels:
+            by_panel.setdefault(panel, []).append(figure)
+    twice = [panel for panel, count in Counter(row["panel"] for row in listed).items() if count > 1]
+    unknown = sorted({id for row in listed for id in row.get("claims", ())} - set(verdicts))
+    if twice or unknown:
+        raise BuildError(f"book/panels.yml: panels listed twice {twice}, claims unknown {unknown}")
+    parts: list[str] = []
+    used: set[Figure] = set()
+    for paper, title in PAPERS.items():
+        rows = [row for row in listed if row["panel"].split()[0] == paper]
+        found = [_counterparts(row, by_panel, shown) for row in rows]
+        used.update(figure for counterparts in found for figure in counterparts)
+        if rows:
+            count = sum(map(bool, found))
+            body = "\n".join(_panel(*pair, verdicts) for pair in zip(rows, found, strict=True))
+            parts.append(f"## {title}\n\n{count} of {len(rows)} panels have a counterpart.\n\n")
+            parts.append(_raw(f'<div class="panels">{body}</div>'))
+    return "".join(parts), used
+
+
+def _counterparts(
+    row: dict[str, Any], by_panel: dict[str, list[Figure]], shown: list[Figure]
+) -> list[Figure]:
+    """Figures that name a panel in their captions, and those that its row names itself."""
+    named = {f"{figure.chapter}/{figure.name}": figure for figure in shown}
+    if missing := [name for name in row.get("figures", ()) if name not in named]:
+        raise BuildError(f"book/panels.yml: {row['panel']} names {missing}, which no chapter publishes")
+    whole = re.sub(r"(\d)[a-z]$", r"\1", row["panel"])  # a caption may name the figure, all panels at once
+    citing = [figure for place in dict.fromkeys((row["panel"], whole)) for figure in by_panel.get(place, ())]
+    return [*citing, *(named[name] for name in row.get("figures", ()))]
+
+
+def _panel(row: dict[str, Any], counterparts: list[Figure], verdicts: dict[str, str]) -> str:
+    pictures = "".join(
+        f'<a href="{figure.link}" title="{html.escape(figure.chapter)}">{_picture(figure)}</a>'
+        for figure in counterparts
+    )
+    paper, _, place = row["panel"].partition(" ")
+    name = f"Fig. {place}" if place[:1].isdigit() else place
+    badges = " ".join(
+        f'<a class="verdict verdict-{verdicts[id].replace(" ", "-")}" '
+        f'href="scoreboard.html#claim-{id.lower()}">{id} {verdicts[id]}</a>'
+        for id in row.get("claims", ())
+    )
+    reason = "" if counterparts else f"<em>No counterpart: {text(row.get('why', 'not yet'))}</em>"
+    anchor = re.sub(r"\W+", "-", row["panel"].replace("′", "1")).lower()
+    return (
+        f'<div class="panel-row" id="panel-{anchor}"><div><b>{paper}, {text(name)}</b> {text(row["shows"])}'
+        f" {reason} {badges}</div><div>{pictures}</div></div>"
+    )
+
+
+def codecheck(project: Project) -> dict[str, Any]:
+    """The build as a CODECHECK manifest: the papers, and every figure that a chapter made, as a file."""
+    return {
+        "version": "https://codecheck.org.uk/spec/config/1.0/",
+        "source": "Every chapter run by `make book`; verdicts in scoreboard.json",
+        "paper": {
+            "title": "Coding schemes in neural networks learning classification tasks",
+            "authors": [{"name": "Alexander van Meegen"}, {"name": "Haim Sompolinsky"}],
+        },
+        "manifest": [
+            {
+                "file": f"downloads/{figure.chapter}/{figure.file.name}",
+                "comment": ", ".join(sorted(figure.panels)) or figure.name,
+            }
+            for figure in figures(project)
+        ],
+        "summary": f"preset {project.preset}; verdicts by claim in scoreboard.json",
+    }
+
+
+def _in_order(project: Project) -> list[Chapter]:
+    """Executed chapters in the order of ``_toc.yml``; those not in it last."""
+    path = project.root / "_toc.yml"
+    contents = path.read_text(encoding="utf-8") if path.is_file() else ""
+    listed = re.findall(r"notebooks/(\w+)", contents)
+    chapters = [chapter for chapter in project.chapters if chapter.finished]
+    return sorted(chapters, key=lambda c: listed.index(c.name) if c.name in listed else len(listed))
+
+
+def _picture(figure: Figure) -> str:
+    return (
+        f'<img class="published-figure" loading="lazy" alt="" '
+        f'src="../_static/thumbnails/{figure.chapter}-{figure.file.name}">'
+    )
+
+
+def _thumbnail(figure: Figure, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    place = folder / f"{figure.chapter}-{figure.file.name}"
+    if figure.file.suffix != ".png":
+        shutil.copy(figure.file, place)
+        return
+    with Image.open(figure.file) as image:
+        image.thumbnail((THUMBNAIL, THUMBNAIL))
+        image.save(place, optimize=True)
+
+
+def _raw(content: str) -> str:
+    return f"```{{raw}} html\n{content}\n```\n\n"

@@ -1,0 +1,120 @@
+"""The cards of the landing page, and the papers' panels beside their counterparts."""
+
+import matplotlib.image
+import nbformat
+import numpy as np
+import pytest
+import yaml
+from companion import formats
+from companion.pipeline import front, manifest, scoreboard
+from companion.pipeline.project import BuildError, Project
+
+ROW = {"panel": "A 2b", "shows": "activations", "claims": ["A1"]}
+
+
+@pytest.fixture
+def book(tmp_path):
+    """Make a project with one executed chapter and one figure, whose caption is given."""
+
+    def make(caption="Paper A, Fig. 2b.", chapters=None, panels=(ROW,)):
+        claim = {"id": "A1", "chapter": "even", "claim": "c", "published": "p", "check": "k"}
+        texts = {
+            "book/claims.yml": yaml.safe_dump([claim]),
+            "book/chapters.yml": yaml.safe_dump(chapters or {}),
+            "book/panels.yml": yaml.safe_dump(list(panels), allow_unicode=True),
+            "notebooks/even.py": "# %% [markdown]\n# # Even <numbers>\n#\n# *Reading:* 9\n# minutes.\n",
+        }
+        for name, content in texts.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(content, encoding="utf-8")
+        project = Project(tmp_path)
+        (chapter,) = project.chapters
+        chapter.artifacts.mkdir(parents=True)
+        matplotlib.image.imsave(chapter.artifacts / "wide_one.png", np.zeros((100, 2 * front.THUMBNAIL)))
+        shown = {"name": "wide_one", "file": "wide_one.png", "caption": caption}
+        output = nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: shown, "text/plain": ""})
+        cell = nbformat.v4.new_code_cell(outputs=[output])
+        nbformat.write(nbformat.v4.new_notebook(cells=[cell]), chapter.notebook)
+        manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+        return project
+
+    return make
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write the front of a project; returns its cards, its panels, and the folder of pictures."""
+
+    def write(project):
+        site = tmp_path / "site"
+        for folder in ("_generated", "_static"):
+            (site / "book" / folder).mkdir(parents=True)
+        front.write(project, scoreboard.rows(project), site)
+        pages = [
+            (site / f"book/_generated/{name}.md").read_text(encoding="utf-8")
+            for name in ("chapters", "panels")
+        ]
+        return *pages, site / "book/_static/thumbnails"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("caption", "panels"),
+    [
+        ("Paper A, Fig. 2.", {"A 2"}),
+        ("On the task of paper A's Fig. 3, N = P = 80, L = 3. Paper A, text.", set()),
+        ("Paper A′, Figs 5a–d and 4F.", {"A′ 5a", "A′ 5b", "A′ 5c", "A′ 5d", "A′ 4f"}),
+        ("Paper C, Figs 9, 13 and\n14b, c.", {"C 9", "C 13", "C 14b", "C 14c"}),
+    ],
+)
+def test_panels_named_in_a_caption(caption, panels):
+    assert front.cited(caption) == panels
+
+
+def test_a_card_has_title_finding_time_and_picture(book, written):
+    cards, _, pictures = written(book(chapters={"even": {"finding": "Half of <all>."}}))
+    assert "Even &lt;numbers&gt;" in cards
+    assert "Half of &lt;all&gt;." in cards
+    assert "9 min" in cards
+    (thumbnail,) = pictures.iterdir()
+    assert thumbnail.name in cards
+    assert matplotlib.image.imread(thumbnail).shape[:2] == (50, front.THUMBNAIL)
+
+
+@pytest.mark.parametrize("caption", ["Paper A, Fig. 2b.", "Paper A, Fig. 2."])
+def test_a_panel_stands_beside_the_figure_that_names_it(book, written, caption):
+    _, panels, _ = written(book(caption))
+    assert 'href="../notebooks/even.html#fig-even-wide-one"' in panels
+    assert "1 of 1 panels" in panels
+    assert "A1 not yet" in panels
+
+
+def test_a_panel_without_counterpart_gives_its_reason(book, written):
+    _, panels, _ = written(book("Paper A, Fig. 2c.", panels=[ROW | {"why": "a <sketch>"}]))
+    assert "No counterpart: a &lt;sketch&gt;" in panels
+    assert "0 of 1 panels" in panels
+
+
+def test_places_without_a_number_name_their_figures_themselves(book, written):
+    row = {"panel": "A supplement E, heat", "shows": "s", "figures": ["even/wide_one"]}
+    assert "fig-even-wide-one" in written(book("Nothing.", panels=[row]))[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"chapters": {"odd": {}}}, "odd"),
+        ({"chapters": {"even": {"figure": "lost"}}}, "no figure 'lost'"),
+        ({"panels": [ROW, ROW]}, "listed twice"),
+        ({"panels": [ROW | {"claims": ["A9"]}]}, "A9"),
+        ({"panels": [ROW | {"figures": ["even/lost"]}]}, "even/lost"),
+    ],
+)
+def test_what_does_not_exist_stops_the_build(book, written, given, message):
+    with pytest.raises(BuildError, match=message):
+        written(book(**given))
+
+
+def test_codecheck_lists_every_figure(book):
+    assert front.codecheck(book())["manifest"] == [{"file": "downloads/even/wide_one.png", "comment": "A 2b"}]
