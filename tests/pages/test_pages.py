@@ -46,6 +46,7 @@ class Visit:
     equations: int = 0
     bad_equations: list[str] = field(default_factory=list)
     images: int = 0
+    icons: list[str] = field(default_factory=list)
     broken_images: list[str] = field(default_factory=list)
     overflow: dict[str, int] = field(default_factory=dict)
 
@@ -88,18 +89,22 @@ def address(pages) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def visits(names, address) -> dict[str, Visit]:
-    """Every page, seen once by a browser."""
+def browser():
     executable = next(filter(None, map(shutil.which, BROWSERS)), None)
     if executable is None:
         if os.environ.get("CI"):
             pytest.fail("no Chromium or Chrome found, and CI may not skip the page tests")
         pytest.skip("no Chromium or Chrome found: the pages were not opened in a browser")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS, timeout=PATIENCE_MS)
-        seen = {name: _visit(browser, address, name) for name in names}
-        browser.close()
-    return seen
+        found = playwright.chromium.launch(executable_path=executable, args=FLAGS, timeout=PATIENCE_MS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def visits(browser, names, address) -> dict[str, Visit]:
+    """Every page, seen once by a browser."""
+    return {name: _visit(browser, address, name) for name in names}
 
 
 def _visit(browser, address, name) -> Visit:
@@ -129,6 +134,9 @@ def _visit(browser, address, name) -> Visit:
     visit.equations = page.locator("mjx-container").count()
     visit.bad_equations = page.locator("mjx-merror").all_inner_texts()
     visit.images = page.locator("article img").count()
+    visit.icons = page.locator("svg[data-icon]").evaluate_all(
+        "found => found.map(svg => svg.querySelector('path') ? svg.dataset.icon : '')"
+    )
     visit.broken_images = page.evaluate(BROKEN_IMAGES)
     for label, size in (("desktop", DESKTOP), ("phone", PHONE)):
         page.set_viewport_size(size)
@@ -157,6 +165,27 @@ def test_equations_are_typeset(visits):
 def test_figures_are_shown(visits):
     assert faults(visits, "broken_images") == {}
     assert any(visit.images for name, visit in visits.items() if name.startswith("notebooks/"))
+
+
+def test_icons_are_drawn_from_the_few_that_the_pages_name(visits, pages):
+    assert [name for name, visit in visits.items() if "magnifying-glass" not in visit.icons] == []
+    assert [name for name, visit in visits.items() if "" in visit.icons] == []
+    (script,) = pages.rglob("fontawesome.js")
+    assert script.stat().st_size < 200_000
+
+
+def test_scoreboard_shows_only_what_is_asked_for(pages, address, browser):
+    claims = json.loads((pages / "scoreboard.json").read_text(encoding="utf-8"))["claims"]
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(f"{address}book/scoreboard.html?verdict=reproduced")
+    shown = page.locator("table.scoreboard tbody tr:visible")
+    reproduced = [claim for claim in claims if claim["verdict"] == "reproduced"]
+    assert 0 < shown.count() == len(reproduced)
+    page.select_option("select[name=verdict]", "")
+    assert shown.count() == len(claims)
+    page.locator(".tiles a").last.click()
+    assert page.url.endswith(f"#claim-{claims[-1]['id'].lower()}")
+    page.close()
 
 
 @pytest.mark.parametrize("screen", ["desktop", "phone"])
@@ -265,7 +294,7 @@ def test_scoreboard_is_also_there_for_programs(pages):
     page = (pages / "book/scoreboard.html").read_text(encoding="utf-8")
     assert board["claims"]
     for claim in board["claims"]:
-        assert f'<tr id="claim-{claim["id"].lower()}">' in page
+        assert f'<tr id="claim-{claim["id"].lower()}" ' in page
         assert claim["verdict"] in page
     assert any(record["control"] for claim in board["claims"] for record in claim["records"])
 
@@ -276,4 +305,4 @@ def test_scoreboard_lists_every_claim(pages, request):
     root = pages.parents[2]
     claims = yaml.safe_load((root / "book/claims.yml").read_text(encoding="utf-8"))
     board = (pages / "book/scoreboard.html").read_text(encoding="utf-8")
-    assert [claim["id"] for claim in claims if f'<tr id="claim-{claim["id"].lower()}">' not in board] == []
+    assert [claim["id"] for claim in claims if f'<tr id="claim-{claim["id"].lower()}" ' not in board] == []

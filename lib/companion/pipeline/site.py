@@ -19,6 +19,10 @@ from companion.pipeline import front, manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
+_ICON = re.compile(
+    r'(?:"(?P<quoted>[\w-]+)"|\b(?P<bare>\w+)):'  # its name
+    r'\[\d+,\d+,\[(?P<aliases>[^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\["[^]]*"\])\],?'  # size, aliases, code, path
+)
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 
 
@@ -39,6 +43,7 @@ def build(project: Project) -> Path:
     scoreboard.check_verdicts(project, table)
     site = assemble(project, table)
     fresh = _sphinx(project, site)
+    prune_icons(fresh)
     _add_downloads(project, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
     (fresh / "codecheck.yml").write_text(
@@ -227,6 +232,22 @@ def _sphinx(project: Project, site: Path) -> Path:
         reasons = [line for line in lines if re.search(r"WARNING|ERROR|Error:|CRITICAL", line)] or lines[-30:]
         raise BuildError("the pages have warnings or errors:\n" + "\n".join(f"  {line}" for line in reasons))
     return output / "_build" / "html"
+
+
+def prune_icons(pages: Path) -> None:
+    """Leave of the theme's icons, 1.5 MB on every page, those that some page or script names."""
+    scripts = list(pages.rglob("fontawesome.js"))
+    files = [path for ending in ("html", "js") for path in pages.rglob(f"*.{ending}") if path not in scripts]
+    named = {
+        name for path in files for name in re.findall(r"\bfa-([\w-]+)", path.read_text(encoding="utf-8"))
+    }
+
+    def keep(icon: re.Match[str]) -> str:
+        names = {icon["quoted"] or icon["bare"], *re.findall(r"[\w-]+", icon["aliases"])}
+        return icon[0] if names & named else ""
+
+    for script in scripts:
+        script.write_text(_ICON.sub(keep, script.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _add_downloads(project: Project, pages: Path) -> None:

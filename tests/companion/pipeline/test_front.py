@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 from companion import formats
-from companion.pipeline import front, manifest, scoreboard
+from companion.pipeline import front, manifest, scoreboard, site
 from companion.pipeline.project import BuildError, Project
 
 ROW = {"panel": "A 2b", "shows": "activations", "claims": ["A1"]}
@@ -118,3 +118,22 @@ def test_what_does_not_exist_stops_the_build(book, written, given, message):
 
 def test_codecheck_lists_every_figure(book):
     assert front.codecheck(book())["manifest"] == [{"file": "downloads/even/wide_one.png", "comment": "A 2b"}]
+
+
+def test_icons_that_no_page_names_are_left_out(tmp_path):
+    icon = '[512,512,[{}],"f002","M1 2"]'
+    script = (
+        '{"list-ul":'
+        + icon.format('"list-dots"')
+        + ",sun:"
+        + icon.format("")
+        + ",xmark:"
+        + icon.format("")
+        + "}"
+    )
+    (tmp_path / "fontawesome.js").write_text(script)
+    (tmp_path / "page.html").write_text('<i class="fa-solid fa-list-dots"></i>')
+    (tmp_path / "theme.js").write_text("show('fa-xmark')")
+    site.prune_icons(tmp_path)
+    left = (tmp_path / "fontawesome.js").read_text()
+    assert left == script.replace("sun:" + icon.format("") + ",", "")
