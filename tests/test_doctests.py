@@ -1,7 +1,10 @@
 """The examples in the docstrings of the public face."""
 
 import doctest
+import re
+from pathlib import Path
 
+import jax
 import pytest
 from coding_schemes import networks, tasks
 from coding_schemes.theory import _solve
@@ -13,3 +16,27 @@ def test_examples(module):
     result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@pytest.mark.slow
+def test_the_library_in_five_minutes():
+    page = Path(__file__).parents[1] / "book" / "five_minutes.md"
+    with jax.enable_x64(True):  # the page sets it for good
+        result = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert result.attempted > 10
+    assert result.failed == 0
+
+
+def test_every_public_module_has_a_page():
+    root = Path(__file__).parents[1]
+    pages = "".join(path.read_text(encoding="utf-8") for path in (root / "book" / "api").glob("*.md"))
+    documented = set(re.findall(r"auto(?:module|class|function):: ([\w.]+)", pages))
+    modules = {
+        ".".join(path.relative_to(root / "lib").with_suffix("").parts)
+        for path in (root / "lib" / "coding_schemes").rglob("[!_]*.py")
+    }
+    inside = {"coding_schemes.sampling.checkpoint", "coding_schemes.sampling.recoding"}
+    inside |= {
+        f"coding_schemes.sampling.{name}" for name in ("hmc", "langevin")
+    }  # their settings have a page
+    assert modules - documented == inside
