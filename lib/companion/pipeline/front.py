@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import re
 import shutil
 from collections import Counter
@@ -13,6 +14,7 @@ from PIL import Image
 
 from companion.formats import FIGURE_TYPE, text
 from companion.pipeline import scoreboard
+from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
 
 THUMBNAIL = 480  # pixels across, for dense screens
@@ -87,9 +89,9 @@ def _published(chapter: Chapter) -> list[Figure]:
 
 
 def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
-    """Write the parts that ``book/intro.md`` and ``book/panels.md`` include, and their thumbnails.
+    """Write the parts that prose pages include (cards, panels, costs), and the thumbnails in them.
 
-    Nothing is written where the book has no ``book/chapters.yml`` or ``book/panels.yml``.
+    Cards and panels need ``book/chapters.yml`` and ``book/panels.yml``.
 
     Raises:
         BuildError: If one of them names a chapter, figure or claim that does not exist.
@@ -104,9 +106,26 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
             content, used = page(project, listed, shown, table)
             (generated / f"{name}.md").write_text(content, encoding="utf-8")
             wanted |= used
+    (generated / "costs.md").write_text(_costs(project), encoding="utf-8")
     folder = site / "book" / "_static" / "thumbnails"
     for figure in sorted(wanted):
         _thumbnail(figure, folder)
+
+
+def _costs(project: Project) -> str:
+    """What each chapter took where this book was built."""
+    rows = [(chapter.name, cost(project.build, chapter.name)) for chapter in _in_order(project)]
+    body = "".join(
+        f"<tr><td>{name}</td><td>{took.seconds:.0f} s</td><td>{took.peak_bytes / 2**30:.1f} GiB</td></tr>"
+        for name, took in rows
+        if took
+    )
+    if not body:
+        return "The chapters of this book were taken over from an earlier build.\n"
+    head = "<thead><tr><th>chapter</th><th>time</th><th>memory</th></tr></thead>"
+    table = _raw(f'<table class="table">{head}<tbody>{body}</tbody></table>')
+    where = f"on the machine that built this book ({os.cpu_count()} cores), other chapters running beside"
+    return f"At preset `{project.preset}`, {where}:\n\n{table}"
 
 
 def _cards(

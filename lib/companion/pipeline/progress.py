@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+import resource
 import sys
 import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0  # between two lines where output is not a terminal
@@ -60,7 +61,8 @@ class Progress:
         """All has succeeded."""
         self._times_path.parent.mkdir(parents=True, exist_ok=True)
         self._times_path.write_text(json.dumps(self._times))
-        self._state |= {"state": "done", "ended": time.time()}
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024  # the kernel, which has ended
+        self._state |= {"state": "done", "ended": time.time(), "peak_bytes": peak}
         self._write()
 
     def fail(self, message: str) -> None:
@@ -188,6 +190,22 @@ def _job_left(state: dict[str, Any]) -> float | None:
 
 def _key(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+class Cost(NamedTuple):
+    """What a finished job took: seconds of wall time, and the most memory at once, in bytes."""
+
+    seconds: float
+    peak_bytes: int
+
+
+def cost(build: Path, name: str) -> Cost | None:
+    """What the latest run of a job took; None where it was not run here to its end."""
+    try:
+        state = json.loads((build / "progress" / f"{name}.json").read_text(encoding="utf-8"))
+        return Cost(state["ended"] - state["started"], state["peak_bytes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def step_times(path: Path) -> dict[str, float]:

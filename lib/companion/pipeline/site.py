@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,8 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     shutil.copytree(project.root / "book", site / "book")
     if (tables := project.root / "benchmarks" / "results").is_dir():
         shutil.copytree(tables, site / "benchmarks" / "results")
-    for name in ("_config.yml", "_toc.yml"):
-        shutil.copy(project.root / name, site / name)
+    shutil.copy(project.root / "_toc.yml", site / "_toc.yml")
+    _write_config(project, site)
     generated = site / "book" / "_generated"
     generated.mkdir()
     at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
@@ -83,6 +84,27 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
     return site
+
+
+def _write_config(project: Project, site: Path) -> None:
+    """The book's configuration, its footer with the version and commit that the pages are made from."""
+    config = yaml.safe_load((project.root / "_config.yml").read_text(encoding="utf-8")) or {}
+    about = project.root / "pyproject.toml"
+    version = (
+        tomllib.loads(about.read_text(encoding="utf-8"))["project"]["version"] if about.is_file() else ""
+    )
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    found = subprocess.run(command, cwd=project.root, capture_output=True, text=True)
+    made = [f"version {version}"] * bool(version) + [f"commit {found.stdout.strip()}"] * (
+        not found.returncode
+    )
+    html = config.setdefault("html", {})
+    html["extra_footer"] = " ".join(
+        filter(None, [html.get("extra_footer", ""), f"Made from {', '.join(made)}."])
+    )
+    (site / "_config.yml").write_text(
+        yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8"
+    )
 
 
 def write_launch_tree(project: Project, target: Path) -> None:

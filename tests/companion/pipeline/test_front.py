@@ -7,6 +7,7 @@ import pytest
 import yaml
 from companion import formats
 from companion.pipeline import front, manifest, scoreboard, site
+from companion.pipeline.progress import Progress, cost
 from companion.pipeline.project import BuildError, Project
 
 ROW = {"panel": "A 2b", "shows": "activations", "claims": ["A1"]}
@@ -137,3 +138,21 @@ def test_icons_that_no_page_names_are_left_out(tmp_path):
     site.prune_icons(tmp_path)
     left = (tmp_path / "fontawesome.js").read_text()
     assert left == script.replace("sun:" + icon.format("") + ",", "")
+
+
+def test_costs_are_those_of_the_latest_run(book, written, tmp_path):
+    project = book()
+    progress = Progress(project.build, "even")
+    progress.begin([])
+    progress.end()
+    written(project)
+    page = (tmp_path / "site/book/_generated/costs.md").read_text(encoding="utf-8")
+    assert "<td>even</td><td>0 s</td>" in page
+
+
+@pytest.mark.parametrize("state", [None, "{", '{"state": "running", "started": 1}'])
+def test_a_run_that_did_not_end_here_has_no_cost(tmp_path, state):
+    if state:
+        (tmp_path / "progress").mkdir()
+        (tmp_path / "progress/even.json").write_text(state)
+    assert cost(tmp_path, "even") is None
