@@ -491,6 +491,7 @@ def trace_panels(
     levels: ArrayLike | None = None,
     xlabel: str = r"time $t$",
     ylabel: str = r"readout weight $a$",
+    scales: ArrayLike = ("linear", "linear"),
 ) -> Figure:
     """Time series of a few neurons for several networks, one panel each with axes of its own.
 
@@ -502,6 +503,7 @@ def trace_panels(
         levels: Values to mark by dashed lines, (K, l); NaN for none.
         xlabel: Label of the horizontal axes.
         ylabel: Label of the first vertical axis.
+        scales: Scales of the horizontal and the vertical axes, "linear" or "log".
 
     Returns:
         The figure.
@@ -509,6 +511,7 @@ def trace_panels(
     panels = np.asarray(values, dtype=float)
     figure, axes = plt.subplots(1, len(panels), figsize=(WIDTH, 2.9), squeeze=False)
     palette = np.resize(np.atleast_1d(colors), panels.shape[1])
+    across, up = np.asarray(scales)
     for k, (axis, time, rows, title) in enumerate(
         zip(axes[0], np.asarray(times), panels, np.atleast_1d(titles), strict=True)
     ):
@@ -516,7 +519,7 @@ def trace_panels(
             axis.plot(time, row, color=color, linewidth=0.8)
         for level in [] if levels is None else np.asarray(levels)[k]:
             axis.axhline(level, color=COLORS["theory"], linestyle="--", linewidth=0.8)
-        axis.set(xlabel=xlabel, title=title)
+        axis.set(xlabel=xlabel, title=title, xscale=str(across), yscale=str(up))
     axes[0, 0].set_ylabel(ylabel)
     return figure
 
