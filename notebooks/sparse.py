@@ -132,7 +132,7 @@ figures.publish(**sparse_checks.bulk_and_outliers(ends, "preactivation"))
 small_options = {"num_samples": 32, "num_chains": 4, "thinning": 2, "moves": ("split_merge",)}
 small_options |= {"method": HMC(0.6, max_num_steps=150, step_size=0.01)}
 lazy = Posterior(sparse.toy(SMALL, seed=seed), Network(1, SMALL, "relu"), T * SMALL, float(SMALL))
-lazy = sparse.follow(jax.random.fold_in(key, 2), lazy, 1, **small_options)
+lazy = sparse.follow(jax.random.fold_in(key, 2), lazy, 1, **(small_options | {"moves": settings.moves}))
 neighbor = relu.finite_size(relu.solve(sparse.toy(N, 0.0, seed=seed), T), N)
 sparse_checks.check_scheme(ends, neighbor, lazy)
 
@@ -206,10 +206,10 @@ cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.target
 cases |= {f"class ratios {r}": sparse.toy(SMALL, -0.5, r, seed=seed) for r in settings.ratios}
 cases |= {f"y₋ = 0.6, N = P = {size}": sparse.toy(size, 0.6, seed=seed) for size in settings.larger}
 cases["background"] = sparse.background_task(SMALL, seed=seed)
-sampled = {}
+sampled, both_moves = {}, small_options | {"moves": settings.moves}
 for k, (name, each) in enumerate(cases.items()):
     own, width = jax.random.fold_in(key, 50 + k), Network(1, each.num_inputs, "relu")
-    sampled[name] = sparse.both_ends(own, each, width, T, 3, **small_options)
+    sampled[name] = sparse.both_ends(own, each, width, T, settings.target_segments, **both_moves)
 
 # %% tags=["hide-input"]
 by_target = {y: sampled[f"y₋ = {y}"] for y in settings.targets}
@@ -243,7 +243,10 @@ square, sigmoidal = (
     sparse.follow(
         jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **(other | own)
     )
-    for stream, name, count, own in ((5, "relu_squared", 4, {}), (6, "sigmoidal", 2, {"moves": ()}))
+    for stream, name, count, own in (
+        (5, "relu_squared", 4, {"num_chains": 8}),
+        (6, "sigmoidal", 2, {"moves": ()}),
+    )
 )
 
 # %% tags=["hide-input"]

@@ -21,15 +21,16 @@ RATIOS = (0.5, 0.25, 0.25)
 QUICK: dict[str, Any] = {
     "num_neurons": 100,
     "temperature": 0.01,
-    "num_samples": 32,  # per chain and segment; these four for the first network alone
+    "num_samples": 32,  # per chain and segment
     "num_chains": 4,
     "num_segments": 4,
     "step_size": 0.01,
-    "moves": ("split_merge",),
+    "moves": ("rotations", "split_merge"),
     "widths": (40, 60),  # besides num_neurons
     "targets": (0.1, 0.3, 0.6),  # y₋
     "ratios": ((0.6, 0.3, 0.1),),
     "larger": (),  # sizes for y₋ = 0.6
+    "target_segments": 5,
     "coarsening_size": 40,
     "coarsening_chains": 2,
     "max_steps": 200_000,
@@ -43,11 +44,11 @@ PAPER = QUICK | {
     "num_chains": 2,
     "num_segments": 5,
     "step_size": 0.006,
-    "moves": ("rotations", "split_merge"),
     "widths": (60, 100, 200),
     "targets": (-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
     "ratios": ((0.34, 0.33, 0.33), (0.6, 0.3, 0.1)),
     "larger": (200,),
+    "target_segments": 12,
     "coarsening_size": 100,
     "coarsening_chains": 1,
     "max_steps": 800_000,
@@ -268,10 +269,10 @@ class Coarsening(NamedTuple):
         counts: number of outliers, shape (chains, S).
         losses: squared error, shape (chains, S).
         energies: U/P, shape (chains, S).
-        codes: whether every class has an outlier of its own, shape (chains, S).
+        coded: whether every class has an outlier, shape (chains, S).
         zero: first time at which the loss is within twice its later mean, shape (chains,).
         final: when the number of outliers becomes that of the classes for good, or the run's end, (chains,).
-        first_codes: first time at which every class has an outlier of its own, shape (chains,).
+        first_coded: first time at which every class has an outlier, shape (chains,).
         reached: whether all chains reached the final scheme.
     """
 
@@ -279,10 +280,10 @@ class Coarsening(NamedTuple):
     counts: np.ndarray
     losses: np.ndarray
     energies: np.ndarray
-    codes: np.ndarray
+    coded: np.ndarray
     zero: np.ndarray
     final: np.ndarray
-    first_codes: np.ndarray
+    first_coded: np.ndarray
     reached: bool
 
 
@@ -317,12 +318,11 @@ def coarsen(
             posterior, own, 32, num_chains=num_chains, num_warmup=0, method=method, moves=(), init=init
         )
         init, found = samples.final, samples.codes()
-        alone = (found & (found.sum(-1, keepdims=True) == 1)).any(-2).all(-1)
         loss, energy = samples.info.squared_error, samples.info.energy / task.num_inputs
-        rows.append([found.any(-1).sum(-1), loss, energy, alone])
+        rows.append([found.any(-1).sum(-1), loss, energy, found.any(-2).all(-1)])
         times += [times[-1] + interval * k for k in range(1, 33)]
         interval = min(2 * interval, rarest)
-        counts, losses, energies, codes = (np.concatenate(part, 1) for part in zip(*rows, strict=True))
+        counts, losses, energies, coded = (np.concatenate(part, 1) for part in zip(*rows, strict=True))
         lasting = [statistics.first_lasting(row == task.num_classes) for row in counts]
         at = np.array(times[1:])
         final = np.array([at[-1] if index is None else at[index] for index in lasting])
@@ -334,10 +334,10 @@ def coarsen(
         counts,
         losses,
         energies,
-        codes,
+        coded,
         at[(losses < 2 * late).argmax(1)],
         final,
-        at[codes.argmax(1)],
+        at[coded.argmax(1)],
         None not in lasting,
     )
 
