@@ -63,7 +63,7 @@ glue("T", T, display=False)
 task = tasks.toy(N, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0, y_minus=-0.5, seed=seed)
 network = Network(depth=1, width=N, nonlinearity="relu")
 options = {name: getattr(settings, name) for name in ("num_samples", "num_chains", "moves")}
-options |= {"thinning": 2, "method": HMC(0.6, max_num_steps=150, step_size=settings.step_size)}
+options |= {"thinning": 2, "method": HMC(settings.length, 150, step_size=settings.step_size)}
 ends = sparse.both_ends(jax.random.fold_in(key, 1), task, network, T, settings.num_segments, **options)
 print(ends.meeting.verdict)
 
@@ -174,8 +174,7 @@ sparse_checks.check_widths(found, warmer)
 glue("cost", float(N * ends.theory.outlier_entropy_costs[0]), display=False)
 M = settings.coarsening_size
 posterior = Posterior(sparse.toy(M, seed=seed), Network(1, M, "relu"), T)
-chains = settings.coarsening_chains
-coarse = sparse.coarsen(jax.random.fold_in(key, 3), posterior, settings.max_steps, num_chains=chains)
+coarse = sparse.coarsen(jax.random.fold_in(key, 3), posterior, settings.max_steps)
 
 # %% tags=["hide-input"]
 figures.publish(**sparse_checks.coarsening(coarse, M, T))
@@ -204,7 +203,6 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 # %%
 cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.targets}
 cases |= {f"class ratios {r}": sparse.toy(SMALL, -0.5, r, seed=seed) for r in settings.ratios}
-cases |= {f"y₋ = 0.6, N = P = {size}": sparse.toy(size, 0.6, seed=seed) for size in settings.larger}
 cases["background"] = sparse.background_task(SMALL, seed=seed)
 sampled, both_moves = {}, small_options | {"moves": settings.moves}
 for k, (name, each) in enumerate(cases.items()):
@@ -238,13 +236,13 @@ sparse_checks.check_targets(sampled, background, lazy)
 # %%
 M = settings.other_size
 other_task, other = sparse.toy(M, seed=seed), small_options
-softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, Network(1, M, "softplus"), T, 3, **other)
+softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, Network(1, M, "softplus"), T, 6, **other)
 square, sigmoidal = (
     sparse.follow(
         jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **(other | own)
     )
     for stream, name, count, own in (
-        (5, "relu_squared", 4, {"num_chains": 8}),
+        (5, "relu_squared", 4, {"num_samples": 64, "num_chains": 8}),
         (6, "sigmoidal", 2, {"moves": ()}),
     )
 )

@@ -24,15 +24,14 @@ QUICK: dict[str, Any] = {
     "num_samples": 32,  # per chain and segment
     "num_chains": 4,
     "num_segments": 4,
+    "length": 0.6,  # of a trajectory
     "step_size": 0.01,
     "moves": ("rotations", "split_merge"),
     "widths": (40, 60),  # besides num_neurons
     "targets": (0.1, 0.3, 0.6),  # y₋
     "ratios": ((0.6, 0.3, 0.1),),
-    "larger": (),  # sizes for y₋ = 0.6
     "target_segments": 5,
     "coarsening_size": 40,
-    "coarsening_chains": 2,
     "max_steps": 200_000,
     "other_size": 60,  # softplus, squared ReLU, sigmoidal
     "deep": {40: (1, 10, 0.1)},  # size: temperatures, in units of T
@@ -42,18 +41,17 @@ PAPER = QUICK | {
     "num_neurons": 500,
     "num_samples": 50,
     "num_chains": 2,
-    "num_segments": 5,
+    "num_segments": 6,
+    "length": 0.4,
     "step_size": 0.006,
-    "widths": (60, 100, 200),
+    "widths": (60, 200),
     "targets": (-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
     "ratios": ((0.34, 0.33, 0.33), (0.6, 0.3, 0.1)),
-    "larger": (200,),
-    "target_segments": 12,
-    "coarsening_size": 100,
-    "coarsening_chains": 1,
-    "max_steps": 800_000,
-    "other_size": 200,
-    "deep": {100: (1, 0.1), 60: (1,), 40: (1, 10, 0.1)},
+    "target_segments": 6,
+    "coarsening_size": 60,
+    "max_steps": 1_000_000,
+    "other_size": 100,
+    "deep": {100: (1,), 40: (1, 10, 0.1)},
     "deep_segments": 3,
 }
 
@@ -113,7 +111,7 @@ def follow(key: Any, posterior: Posterior, num_segments: int, init: Any = "prior
         for segment in range(num_segments):
             own = jax.random.fold_in(key, segment)
             samples = sample(posterior, own, init=init, num_warmup=0, **options)
-            counts.append(samples.codes().any(-1).sum(-1))
+            counts.append(coding.outliers(samples.activations(), samples.labels).counts)
             errors.append(samples.info.squared_error)
             gradients.append(samples.info.num_gradients.mean(0))
             init = samples.final
