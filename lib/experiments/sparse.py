@@ -105,13 +105,15 @@ def follow(key: Any, posterior: Posterior, num_segments: int, init: Any = "prior
     Returns:
         A Path.
     """
+    assert posterior.task is not None
+    labels = posterior.task.labels
     counts, errors, gradients = [], [], []
     with warnings.catch_warnings():  # far from equilibrium the first trajectories diverge
         warnings.filterwarnings("ignore", "sampling: ")
         for segment in range(num_segments):
             own = jax.random.fold_in(key, segment)
             samples = sample(posterior, own, init=init, num_warmup=0, **options)
-            counts.append(coding.outliers(samples.activations(), samples.labels).counts)
+            counts.append(coding.outliers(samples.activations(), labels).counts)
             errors.append(samples.info.squared_error)
             gradients.append(samples.info.num_gradients.mean(0))
             init = samples.final
