@@ -182,8 +182,9 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
     glue(name, float(value), display=False)
 
 # %% [markdown]
-# The data are fitted after {glue:text}`zero:.0f` steps, the final scheme takes {glue:text}`final:.0f`; what
-# one sees in between is a set of outliers with the right codes, but more of them.
+# The data are fitted after {glue:text}`zero:.0f` steps, the final scheme takes {glue:text}`final:.0f`. What
+# one sees in between are outliers of the right classes, but more of them or shared ones: also where there
+# are just three early on, they are not yet one for each class.
 #
 # ## What decides their number
 #
@@ -198,7 +199,8 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 # n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a \Big/ \int_{\rm bulk} e^{P E(a)}\,{\rm d}a .
 # $$ (eq-sparse-room)
 #
-# Where this is far below one, the number is the theory's. Where it is not, it depends on the sample.
+# Where this is far below one, the number is the theory's. Where it is not, it depends on the sample, and the
+# two ends need not meet within our runs: these rows show how far the theory's number is from what one finds.
 
 # %%
 cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.targets}
@@ -285,8 +287,9 @@ untrained = sparse.untrained(jax.random.fold_in(key, 9), run.posterior, 8)
 sparse_checks.check_depth(run, after, merged_counts, untrained)
 
 # %% [markdown]
-# In the feature layer the *codes* are fixed, one for each class; how many neurons share each is not. Rotated
-# into a single outlier per code, they split again within a few dozen trajectories, so this is no lack of
+# The sampler does not show that these networks are in equilibrium: a few dozen trajectories are too few for
+# its diagnostics. In the feature layer the *codes* are fixed, one for each class; how many neurons share each
+# is not. Rotated into a single outlier per code, they split again at once, so this is no lack of
 # patience. With one hidden layer a copy has to be silent on each of the $P - n_c$ inputs of other classes,
 # which costs entropy of order $P$. In the feature layer of a deep network preactivations follow the few
 # outliers of the layer below, so a copy is silent on a class as a whole; and readouts have the variance

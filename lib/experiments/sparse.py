@@ -34,7 +34,7 @@ QUICK: dict[str, Any] = {
     "coarsening_size": 40,
     "max_steps": 200_000,
     "other_size": 60,  # softplus, squared ReLU, sigmoidal
-    "deep": {40: (1, 10, 0.1)},  # size: temperatures, in units of T
+    "deep": {40: (1, 10)},  # size: temperatures, in units of T
     "deep_segments": 2,
 }
 PAPER = QUICK | {

@@ -154,13 +154,14 @@ def scaling(found: dict[int, Ends]) -> dict[str, Any]:
     return {
         "plot_function": figures.scaling_plot,
         "name": "outlier_scaling",
-        "caption": "An outlier's readout and preactivation grow as the root of the width, its variation "
-        "within the class falls as its inverse; the bulk does not change. Markers: samples from both ends; "
-        f"solid: fitted power laws; dashed: theory at each N = P. T = {temperature:g}. Paper A, text.",
+        "caption": "An outlier's readout |a| and preactivation z grow as the root of the width, the "
+        "variation of its activity within the class falls; the bulk's activation does not change. On class "
+        "0; markers: samples from both ends; solid: fitted power laws; dashed: theory at each N = P. "
+        f"T = {temperature:g}. Paper A, text.",
         "sizes": sizes,
         "exponents": [fit.exponent for fit in fits],
         "prefactors": [fit.prefactor for fit in fits],
-        "names": ["readout |a|", "preactivation z", "variation of φ", "bulk activation"],
+        "names": ["|a|", "z", "variation", "bulk"],
         "colors": [figures.COLORS[name] for name in ("relu", "non-lazy", "samples", "prior")],
         "ylabel": "value on class 0",
         **rows,
@@ -258,12 +259,12 @@ def coarsening(run: Coarsening, size: int, temperature: float) -> dict[str, Any]
         "trajectories of plain Langevin dynamics from the prior; dashed: three. Right: their squared error; "
         f"dashed: its later mean. N = P = {size}, T = {temperature:g}. Paper A, Discussion.",
         "times": np.stack([run.times, run.times]),
-        "values": np.stack([np.maximum(run.counts, 0.5), run.losses]),
+        "values": np.stack([run.counts, run.losses]),
         "titles": ["number of outliers", "squared error"],
         "levels": [[3.0], [run.losses[:, -len(run.times) // 4 :].mean()]],
         "xlabel": "Langevin steps",
         "ylabel": "",
-        "scales": ("log", "log"),
+        "scales": (("log", "linear"), ("log", "log")),
     }
 
 
@@ -353,7 +354,7 @@ def numbers(size: int, temperature: float, found: dict[float, Ends]) -> dict[str
 
 def room(temperature: float, targets: Any) -> dict[str, Any]:
     """Figure: room for further outliers over N = P."""
-    sizes = np.geomspace(30, 600, 7).round()
+    sizes = np.linspace(30, 450, 8).round()
     theories = [relu.solve(sparse.toy(100, y), temperature) for y in targets]
     values = np.array([[sparse.spare_outliers(s, int(size), 500) for size in sizes] for s in theories])
     return {
@@ -365,7 +366,7 @@ def room(temperature: float, targets: Any) -> dict[str, Any]:
         "x": sizes,
         "values": np.where(values > 1e-4, values, np.nan),
         "names": [f"$y_- = {y:g}$" for y in targets],
-        "scales": ("log", "log"),
+        "scales": ("linear", "log"),
         "levels": [1.0],
         "xlabel": "size $N = P$",
         "ylabel": "further outliers",
@@ -380,8 +381,9 @@ def bulk_activations(size: int, temperature: float, found: dict[float, Ends]) ->
     return {
         "plot_function": figures.curves,
         "name": "bulk_activations",
-        "caption": "The bulk codes for no class once outliers answer to all. Mean activation of the bulk: "
-        "leading-order theory (lines), samples from both ends with standard errors (markers). "
+        "caption": "The bulk tells classes apart ever less as their targets become alike. Mean activation "
+        "of all neurons not counted as outliers: leading-order theory (lines), samples from both ends with "
+        "standard errors (markers). Where outliers form families, weak ones are counted here and lift it. "
         f"N = P = {size}, T = {temperature:g}. Not in the papers.",
         "x": grid,
         "values": np.transpose([s.bulk_activations for s in scan])[:2],
