@@ -116,8 +116,9 @@ for a, z in zip(theory.outlier_readouts, theory.outlier_preactivations, strict=T
 print("bulk: readout", theory.bulk_readout.round(3), "  ⟨φ⟩ per class", theory.bulk_activations.round(3))
 
 # %% [markdown]
-# Three outliers, one for each class: readout positive for their own class, negative for the others. What
-# the bulk adds to the outputs, $a_0\langle\phi\rangle_c$, is a few per cent of the targets.
+# Three outliers, one for each class ({numref}`fig-sparse-readout-posterior`): readout positive for their
+# own class, negative for the others. What the bulk adds to the outputs, $a_0\langle\phi\rangle_c$, is a
+# few per cent of the targets.
 
 # %% tags=["hide-input"]
 figures.publish(**sparse_checks.bulk_and_outliers(ends, "readout"))
@@ -166,9 +167,9 @@ sparse_checks.check_widths(found, warmer)
 # silent} w_c$ per input, here {glue:text}`cost:.0f` nats for class 0. That is of order $P$, where energies
 # are of order $NP$. So copies must disappear in equilibrium, but no force drives them together.
 #
-# We follow plain Langevin dynamics from the prior, the dynamics of {cite:t}`vanmeegen2025`. **Zero loss**
-# is the first time at which the squared error is within twice its later mean; the **final scheme** is there
-# when the number of outliers has become three for good.
+# {numref}`fig-sparse-coarsening` follows plain Langevin dynamics from the prior, the dynamics of
+# {cite:t}`vanmeegen2025`. **Zero loss** is the first time at which the squared error is within twice its
+# later mean; the **final scheme** is there when the number of outliers has become three for good.
 
 # %%
 glue("cost", float(N * ends.theory.outlier_entropy_costs[0]), display=False)
@@ -199,8 +200,9 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 # n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a \Big/ \int_{\rm bulk} e^{P E(a)}\,{\rm d}a .
 # $$ (eq-sparse-room)
 #
-# Where this is far below one, the number is the theory's. Where it is not, it depends on the sample, and the
-# two ends need not meet within our runs: these rows show how far the theory's number is from what one finds.
+# Where this is far below one ({numref}`fig-sparse-room`), the number is the theory's. Where it is not, it
+# depends on the sample, and the two ends need not meet within our runs: these rows show how far the
+# theory's number is from what one finds.
 
 # %%
 cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.targets}

@@ -130,7 +130,8 @@ def over_widths(found: dict[int, Ends]) -> dict[str, np.ndarray]:
     """Size of class 0's outlier, its variation, and the bulk's activation over widths.
 
     Returns:
-        "values", "errors" and "theory", each of shape (4, widths): |a|, z, coefficient of variation, bulk.
+        A dict of the arrays values, errors and theory, of shape (4, widths), for |a|, z, coefficient of
+        variation and bulk.
     """
     rows = []
     for size, ends in found.items():
@@ -524,6 +525,7 @@ def check_depth(run: Run, after: Run, merged: np.ndarray, untrained: list[np.nda
         error,
         standard_errors(3),
         control=("the merged networks", merged.mean()),
+        sampler=after.convergence,
         note="expected: the number before the restart",
         because="the two ends have not met: one of the runs is too short",
     )
