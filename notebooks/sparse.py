@@ -216,7 +216,7 @@ for k, (name, each) in enumerate(cases.items()):
 # %% tags=["hide-input"]
 by_target = {y: sampled[f"y₋ = {y}"] for y in settings.targets}
 figures.publish(**sparse_checks.numbers(SMALL, T, by_target))
-figures.publish(**sparse_checks.room(T, (-0.2, 0.2, 0.3, 0.6)))
+figures.publish(**sparse_checks.room(SMALL, T))
 figures.publish(**sparse_checks.bulk_activations(SMALL, T, by_target))
 background = sampled.pop("background")
 sparse_checks.check_targets(sampled, background, lazy)
@@ -246,7 +246,7 @@ square, sigmoidal = (
         jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **(other | own)
     )
     for stream, name, count, own in (
-        (5, "relu_squared", 4, {"num_samples": 64, "num_chains": 8}),
+        (5, "relu_squared", 3, {"num_samples": 64, "num_chains": 8}),
         (6, "sigmoidal", 2, {"moves": ()}),
     )
 )

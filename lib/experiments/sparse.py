@@ -174,7 +174,7 @@ def both_ends(
     with warnings.catch_warnings():  # families of outliers have no finite-size theory: see `converged`
         warnings.filterwarnings("ignore", "theory.relu.finite_size")
         theory = relu.solve(task, temperature, nonlinearity=network.nonlinearity)
-        finite = relu.finite_size(theory, network.width)
+        finite = relu.finite_size(theory, network.width, max_steps=30)
     posterior = Posterior(task, network, temperature)
     prior_key, plant_key, planted_key = jax.random.split(key, 3)
     prior = follow(prior_key, posterior, num_segments, **options)

@@ -324,7 +324,7 @@ def check_targets(found: dict[str, Ends], background: Ends, lazy: Path) -> None:
 @cache
 def over_targets(size: int, temperature: float) -> tuple[np.ndarray, list[relu.Solution]]:
     """Leading-order theory on a grid of y₋."""
-    grid = np.array([-0.5, -0.2, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 0.9])
+    grid = np.array([-0.5, -0.2, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.6, 0.9])
     return grid, [relu.solve(sparse.toy(size, y), temperature) for y in grid]
 
 
@@ -353,10 +353,12 @@ def numbers(size: int, temperature: float, found: dict[float, Ends]) -> dict[str
     }
 
 
-def room(temperature: float, targets: Any) -> dict[str, Any]:
-    """Figure: room for further outliers over N = P."""
+def room(size: int, temperature: float) -> dict[str, Any]:
+    """Figure: room for further outliers over N = P, the theory's fields taken from one size."""
+    grid, scan = over_targets(size, temperature)
+    targets = (-0.2, 0.2, 0.3, 0.6)
     sizes = np.linspace(30, 450, 8).round()
-    theories = [relu.solve(sparse.toy(100, y), temperature) for y in targets]
+    theories = [scan[np.flatnonzero(grid == y)[0]] for y in targets]
     values = np.array([[sparse.spare_outliers(s, int(size), 500) for size in sizes] for s in theories])
     return {
         "plot_function": figures.curves,
