@@ -496,7 +496,7 @@ def check_depth(run: Run, after: Run, merged: np.ndarray, untrained: list[np.nda
         f"feature layer: number of outliers, mean of {len(holds)} networks",
         feature.mean(),
         3.0,
-        feature.std(ddof=1) / np.sqrt(len(holds)),
+        max(feature.std(ddof=1), 0.5) / np.sqrt(len(holds)),  # counts, of eight networks
         standard_errors(3),
         control=("networks drawn from the prior", sparse.layers_of(untrained, labels)[2].counts.mean()),
         sampler=run.convergence,
