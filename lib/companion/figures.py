@@ -13,7 +13,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from companion.publish import WIDTH
@@ -189,6 +189,7 @@ def kernels_and_neurons(
     ):
         above.imshow(kernel[np.ix_(order, order)], **_color_scale(upper, "kernels"))
         below.imshow(neurons[:, order], aspect="auto", **_color_scale(neurons, "activations"))
+        below.yaxis.set_major_locator(MaxNLocator(integer=True))
         for axis in (above.xaxis, above.yaxis, below.xaxis):
             _class_ticks(axis, labels)
         above.set_title(str(title))
@@ -491,6 +492,7 @@ def trace_panels(
     levels: ArrayLike | None = None,
     xlabel: str = r"time $t$",
     ylabel: str = r"readout weight $a$",
+    scales: ArrayLike = ("linear", "linear"),
 ) -> Figure:
     """Time series of a few neurons for several networks, one panel each with axes of its own.
 
@@ -502,6 +504,7 @@ def trace_panels(
         levels: Values to mark by dashed lines, (K, l); NaN for none.
         xlabel: Label of the horizontal axes.
         ylabel: Label of the first vertical axis.
+        scales: Scales of the horizontal and the vertical axes, "linear" or "log"; or one such pair per panel.
 
     Returns:
         The figure.
@@ -509,6 +512,7 @@ def trace_panels(
     panels = np.asarray(values, dtype=float)
     figure, axes = plt.subplots(1, len(panels), figsize=(WIDTH, 2.9), squeeze=False)
     palette = np.resize(np.atleast_1d(colors), panels.shape[1])
+    scale = np.broadcast_to(scales, (len(panels), 2))
     for k, (axis, time, rows, title) in enumerate(
         zip(axes[0], np.asarray(times), panels, np.atleast_1d(titles), strict=True)
     ):
@@ -516,7 +520,7 @@ def trace_panels(
             axis.plot(time, row, color=color, linewidth=0.8)
         for level in [] if levels is None else np.asarray(levels)[k]:
             axis.axhline(level, color=COLORS["theory"], linestyle="--", linewidth=0.8)
-        axis.set(xlabel=xlabel, title=title)
+        axis.set(xlabel=xlabel, title=title, xscale=str(scale[k, 0]), yscale=str(scale[k, 1]))
     axes[0, 0].set_ylabel(ylabel)
     return figure
 

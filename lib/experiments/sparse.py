@@ -1,0 +1,451 @@
+"""ReLU networks: outliers from two ends, over targets and widths, their coarsening, other φ, depth."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from coding_schemes import coding, statistics, tasks
+from coding_schemes.networks import Network
+from coding_schemes.planting import planted
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import HMC, PlainLangevin, TwoEnded, compare_ends, convergence, sample
+from coding_schemes.tasks import Task
+from coding_schemes.theory import relu, relu_squared
+from scipy.special import log_ndtr
+
+from experiments.runs import Run
+
+RATIOS = (0.5, 0.25, 0.25)
+
+QUICK: dict[str, Any] = {
+    "num_neurons": 100,
+    "temperature": 0.01,
+    "num_samples": 32,  # per chain and segment
+    "num_chains": 4,
+    "num_segments": 4,
+    "length": 0.6,  # of a trajectory
+    "step_size": 0.01,
+    "moves": ("rotations", "split_merge"),
+    "widths": (40, 60),  # besides num_neurons
+    "targets": (0.1, 0.3, 0.6),  # y₋
+    "ratios": ((0.6, 0.3, 0.1),),
+    "target_segments": 5,
+    "coarsening_size": 40,
+    "max_steps": 200_000,
+    "other_size": 60,  # softplus, squared ReLU, sigmoidal
+    "deep": {40: (1, 10)},  # size: temperatures, in units of T
+    "deep_segments": 2,
+}
+PAPER = QUICK | {
+    "num_neurons": 500,
+    "num_samples": 50,
+    "num_chains": 2,
+    "num_segments": 6,
+    "length": 0.4,
+    "step_size": 0.006,
+    "widths": (60, 200),
+    "targets": (-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
+    "ratios": ((0.34, 0.33, 0.33), (0.6, 0.3, 0.1)),
+    "target_segments": 6,
+    "coarsening_size": 60,
+    "max_steps": 1_000_000,
+    "other_size": 100,
+    "deep": {100: (1,), 40: (1, 10, 0.1)},
+    "deep_segments": 3,
+}
+
+
+def toy(size: int, y_minus: float = -0.5, ratios: tuple[float, ...] = RATIOS, seed: int = 0) -> Task:
+    """The chapter's task: targets 1 for an input's own class, y₋ for the others."""
+    return tasks.toy(size, ratios, y_minus=float(y_minus), seed=seed)
+
+
+def background_task(size: int, fraction: float = 0.05, seed: int = 0) -> Task:
+    """The same with the largest class's targets made smaller: the bulk alone produces them."""
+    targets = 1.5 * np.eye(3) - 0.5
+    targets[0] *= fraction
+    return tasks.toy(size, RATIOS, targets=targets.tolist(), seed=seed)
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+class Path(NamedTuple):
+    """A run from one start, segment after segment; the last one is what is measured.
+
+    Attributes:
+        run: the last segment.
+        counts: number of outliers of the feature layer in every sample, shape (chains, samples of all).
+        errors: squared error, of the same shape.
+        gradients: gradient evaluations up to every sample, shape (samples of all,).
+    """
+
+    run: Run
+    counts: np.ndarray
+    errors: np.ndarray
+    gradients: np.ndarray
+
+    @property
+    def settled(self) -> np.ndarray:
+        """Number of outliers in the last segment, shape (chains, samples)."""
+        return self.counts[:, -self.run.samples.info.energy.shape[1] :]
+
+
+def follow(key: Any, posterior: Posterior, num_segments: int, init: Any = "prior", **options: Any) -> Path:
+    """Sample in segments, each from where the last one ended.
+
+    Args:
+        key: random key; segment k uses fold_in(key, k).
+        posterior: what to sample.
+        num_segments: how many.
+        init: where the first one starts.
+        **options: passed to `sample`.
+
+    Returns:
+        A Path.
+    """
+    assert posterior.task is not None
+    labels = posterior.task.labels
+    counts, errors, gradients = [], [], []
+    with warnings.catch_warnings():  # far from equilibrium the first trajectories diverge
+        warnings.filterwarnings("ignore", "sampling: ")
+        for segment in range(num_segments):
+            own = jax.random.fold_in(key, segment)
+            samples = sample(posterior, own, init=init, num_warmup=0, **options)
+            counts.append(coding.outliers(samples.activations(), labels).counts)
+            errors.append(samples.info.squared_error)
+            gradients.append(samples.info.num_gradients.mean(0))
+            init = samples.final
+    run = Run(posterior, samples, convergence(samples, posterior))
+    series = np.concatenate(counts, 1), np.concatenate(errors, 1)
+    return Path(run, *series, np.cumsum(np.concatenate(gradients)))
+
+
+class Ends(NamedTuple):
+    """One posterior sampled from the prior and from the theory's network.
+
+    Attributes:
+        theory: for N, P → ∞.
+        finite: with its corrections of order 1/N and 1/P.
+        prior: from the prior.
+        planted: from the theory's network.
+        meeting: whether their last segments agree.
+    """
+
+    theory: relu.Solution
+    finite: relu.FiniteSize
+    prior: Path
+    planted: Path
+    meeting: TwoEnded
+
+    @property
+    def task(self) -> Task:
+        """What was learned."""
+        return self.prior.run.task
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of outliers in the last segments of both ends, shape (chains of both, samples)."""
+        return np.concatenate([self.prior.settled, self.planted.settled])
+
+    def measures(self) -> coding.SparseMeasures:
+        """Outliers and bulk in the last segments of both ends."""
+        pair = [measures(path.run) for path in (self.prior, self.planted)]
+        return coding.SparseMeasures(*map(np.concatenate, zip(*pair, strict=True)))
+
+
+def measures(run: Run) -> coding.SparseMeasures:
+    """The strongest neuron of every class, and the bulk, in every sample."""
+    return coding.sparse_measures(
+        run.readouts, run.preactivations[-1], run.samples.activations(), run.task.labels
+    )
+
+
+def both_ends(
+    key: Any,
+    task: Task,
+    network: Network,
+    temperature: float,
+    num_segments: int,
+    **options: Any,
+) -> Ends:
+    """Sample from the prior, `num_segments` long, and from the theory's network, two segments long."""
+    with warnings.catch_warnings():  # families of outliers have no finite-size theory: see `converged`
+        warnings.filterwarnings("ignore", "theory.relu.finite_size")
+        theory = relu.solve(task, temperature, nonlinearity=network.nonlinearity)
+        finite = relu.finite_size(theory, network.width, max_steps=30)
+    posterior = Posterior(task, network, temperature)
+    prior_key, plant_key, planted_key = jax.random.split(key, 3)
+    prior = follow(prior_key, posterior, num_segments, **options)
+    start = planted(plant_key, finite, posterior)
+    other = follow(planted_key, posterior, 2, start, **options)
+    meeting = compare_ends(prior.run.samples, other.run.samples, posterior)
+    return Ends(theory, finite, prior, other, meeting)
+
+
+# --- theory's numbers, and the same ones measured ------------------------------------------------
+
+
+def strengths(theory: Any, num_neurons: int, exponent: float = 0.5) -> np.ndarray:
+    """Readouts and own preactivation of every class's outlier, shape (C, m + 1)."""
+    own = theory.outlier_preactivations.argmax(0)
+    own_z = theory.outlier_preactivations[own].diagonal()
+    return num_neurons**exponent * np.column_stack([theory.outlier_readouts[own], own_z])
+
+
+def measured_strengths(found: coding.SparseMeasures) -> np.ndarray:
+    """The same of every sample, shape (chains, samples, C, m + 1)."""
+    own_z = np.diagonal(found.preactivations, axis1=-2, axis2=-1)
+    return np.concatenate([found.readouts, own_z[..., None]], axis=-1)
+
+
+def variation(finite: relu.FiniteSize) -> np.ndarray:
+    """Coefficient of variation of each class's outlier about its class mean in the sample, shape (C,)."""
+    own = finite.outlier_preactivations.argmax(0)
+    variances = finite.outlier_preactivation_variances[own].diagonal() * (1 - 1 / finite.task.class_counts)
+    return np.sqrt(variances) / strengths(finite, finite.num_neurons)[:, -1]
+
+
+def variation_squared_relu(solution: relu_squared.Solution, num_neurons: int, temperature: float) -> Any:
+    r"""The same for max(0, z)² at leading order, from the stiffness of the likelihood alone.
+
+        CV_c = 1 / (√N z̄_c² √(ā_cᵀ H⁻¹ ā_c)),    H = T + (5/4) (1/P + a0 a0ᵀ)
+
+    H is the noise that temperature and bulk leave in the outputs; 5/4 is the variance of max(0, z)².
+    """
+    own = solution.outlier_preactivations.argmax(0)
+    a, z = solution.outlier_readouts[own], solution.outlier_preactivations[own].diagonal()
+    bulk = solution.bulk_readout * num_neurons ** (-1 / 3)
+    noise = temperature * np.eye(len(bulk)) + 1.25 * np.outer(bulk, bulk)
+    noise += 1.25 / solution.task.num_inputs * np.eye(len(bulk))
+    held = np.sqrt(num_neurons * np.einsum("cr,rq,cq->c", a, np.linalg.inv(noise), a))
+    return np.sqrt(1 - 1 / solution.task.class_counts) / (held * z**2)
+
+
+def measured_variation(found: coding.SparseMeasures) -> tuple[np.ndarray, np.ndarray]:
+    """Root mean square over samples of each outlier's coefficient of variation, with its error."""
+    mean, error = statistics.mean_and_error(np.square(found.variation))
+    return np.sqrt(mean), error / (2 * np.sqrt(mean))
+
+
+def spare_outliers(theory: relu.Solution, size: int, num_directions: int = 1000) -> float:
+    r"""How many further outliers the single-neuron posterior holds at N = P = size, at leading order.
+
+        N ∫_{outliers} da e^{P E(a)} / ∫_{bulk} da e^{P E(a)}
+
+    over readouts up to the largest outlier's, where a neuron of this readout is counted as an outlier. Far
+    below 1 their number is the theory's; otherwise it is not fixed at this size. The fields are the theory's,
+    so that large values say only that: many.
+    """
+    t, w = theory.dual_field, theory.class_weights
+    directions = np.random.default_rng(0).standard_normal((num_directions, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    radii = np.linspace(0, np.sqrt(size) * np.linalg.norm(theory.outlier_readouts, axis=1).max(), 150)[1:]
+
+    def free_energy(a: np.ndarray) -> Any:  # E(a), with log g of a ReLU
+        s = a @ t.T
+        return np.logaddexp(-np.log(2), s**2 / 2 + log_ndtr(s)) @ w - np.square(a).sum(-1) / 2
+
+    s0, mean = t @ theory.bulk_readout, theory.bulk_activations
+    second = s0 * mean + 1 - 0.5 * np.exp(-np.logaddexp(-np.log(2), s0**2 / 2 + log_ndtr(s0)))  # ⟨φ²⟩
+    squares = np.square(theory.outlier_preactivations).sum(0) + second
+    a = radii[:, None, None] * directions
+    counted = (np.square(np.maximum(a @ t.T, 0)) > np.sqrt(size) * squares).any(-1)
+    weight = np.where(counted, np.exp(size * (free_energy(a) - free_energy(theory.bulk_readout))), 0).mean(1)
+    mass = 4 * np.pi * (weight @ radii**2) * (radii[1] - radii[0])
+    stiffness = np.eye(3) - np.einsum("c,cr,cq->rq", w * (second - mean**2), t, t)
+    return float(size * mass * np.sqrt(np.linalg.det(stiffness) * (size / (2 * np.pi)) ** 3))
+
+
+# --- coarsening ---------------------------------------------------------------------------------
+
+
+class Coarsening(NamedTuple):
+    """Plain Langevin dynamics from the prior, sampled ever more rarely.
+
+    Attributes:
+        times: in steps, shape (S,).
+        counts: number of outliers, shape (chains, S).
+        losses: squared error, shape (chains, S).
+        energies: U/P, shape (chains, S).
+        coded: whether every class has an outlier, shape (chains, S).
+        zero: first time at which the loss is within twice its later mean, shape (chains,).
+        final: when the number of outliers becomes that of the classes for good, or the run's end, (chains,).
+        first_coded: first time at which every class has an outlier, shape (chains,).
+        reached: whether all chains reached the final scheme.
+    """
+
+    times: np.ndarray
+    counts: np.ndarray
+    losses: np.ndarray
+    energies: np.ndarray
+    coded: np.ndarray
+    zero: np.ndarray
+    final: np.ndarray
+    first_coded: np.ndarray
+    reached: bool
+
+
+def coarsen(
+    key: Any,
+    posterior: Posterior,
+    max_steps: int,
+    step_size: float = 0.06,
+    num_chains: int = 2,
+    rarest: int = 1280,
+) -> Coarsening:
+    """Follow the number of outliers until it has been that of the classes for a fifth of the time.
+
+    Args:
+        key: random key.
+        posterior: of a ReLU network.
+        max_steps: where to give up.
+        step_size: ε = √(2 dt).
+        num_chains: independent networks.
+        rarest: most steps between two samples; there are 5 to begin with.
+
+    Returns:
+        A Coarsening.
+    """
+    task, rows, times, interval = posterior.task, [], [0], 5
+    init: Any = "prior"
+    assert task is not None
+    while times[-1] < max_steps:
+        method = PlainLangevin(step_size, interval)
+        own = jax.random.fold_in(key, times[-1])
+        samples = sample(
+            posterior, own, 32, num_chains=num_chains, num_warmup=0, method=method, moves=(), init=init
+        )
+        init, found = samples.final, samples.codes()
+        loss, energy = samples.info.squared_error, samples.info.energy / task.num_inputs
+        rows.append([found.any(-1).sum(-1), loss, energy, found.any(-2).all(-1)])
+        times += [times[-1] + interval * k for k in range(1, 33)]
+        interval = min(2 * interval, rarest)
+        counts, losses, energies, coded = (np.concatenate(part, 1) for part in zip(*rows, strict=True))
+        lasting = [statistics.first_lasting(row == task.num_classes) for row in counts]
+        at = np.array(times[1:])
+        final = np.array([at[-1] if index is None else at[index] for index in lasting])
+        if np.all(final < 0.8 * at[-1]):
+            break
+    late = losses[:, -len(at) // 4 :].mean()
+    return Coarsening(
+        at,
+        counts,
+        losses,
+        energies,
+        coded,
+        at[(losses < 2 * late).argmax(1)],
+        final,
+        at[coded.argmax(1)],
+        None not in lasting,
+    )
+
+
+def price_of_splitting(run: Coarsening) -> tuple[float, float]:
+    """Energy per input of one further outlier after the loss has long been zero: slope and its error."""
+    later = run.times > 10 * run.zero.max()
+    x, y = run.counts[:, later], run.energies[:, later]
+    slopes = [np.polyfit(one, other, 1)[0] for one, other in zip(x, y, strict=True) if np.ptp(one)]
+    return float(np.mean(slopes)), float(np.std(slopes) / max(1, len(slopes) - 1) ** 0.5)
+
+
+# --- depth --------------------------------------------------------------------------------------
+
+
+def layers_of(activations: Any, labels: np.ndarray, share: float | None = None) -> list[coding.Outliers]:
+    """Outliers of every layer."""
+    return [coding.outliers(each, labels, share) for each in activations]
+
+
+def last_activations(run: Run) -> list[np.ndarray]:
+    """Every layer's activations in the last sample of every chain, shape (chains, N, P) each."""
+    return [run.samples.activations(layer)[:, -1] for layer in range(run.posterior.network.depth)]
+
+
+def untrained(key: Any, posterior: Posterior, count: int) -> list[np.ndarray]:
+    """The same of networks drawn from the prior."""
+    weights = [posterior.prior(jax.random.fold_in(key, k)) for k in range(count)]
+    layers = zip(*(posterior.preactivations(w) for w in weights), strict=True)
+    return [np.maximum(np.stack(z), 0) for z in layers]
+
+
+STATEMENTS = (
+    "layer 1: exactly two outliers, one for each of the small classes",
+    "layer 2: outliers that share a class",
+    "feature layer: exactly three outliers, one for each class",
+    "feature layer: three codes, one for each class",
+    "kernels: what tells classes apart grows from layer to layer",
+)
+
+
+def statements(activations: list[np.ndarray], labels: np.ndarray) -> np.ndarray:
+    """Which of the STATEMENTS hold in each network, shape (networks, 5)."""
+    first, second, feature = layers_of(activations, labels)
+    classes = np.eye(labels.max() + 1, dtype=bool)
+    grown = np.diff([contrast(phi, labels) for phi in activations], axis=0)
+    rows = []
+    for k in range(len(first.counts)):
+        codes = {name: np.unique(o.codes[k][o.mask[k]], axis=0) for name, o in (("1", first), ("L", feature))}
+        small = np.array_equal(codes["1"], classes[:0:-1]) and first.counts[k] == 2
+        three = np.array_equal(codes["L"], classes[::-1])
+        shared = second.codes[k].sum(0).max() > 1
+        rows.append([small, shared, three and feature.counts[k] == 3, three, np.all(grown[:, k] > 0)])
+    return np.array(rows)
+
+
+def contrast(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Kernel within classes less between them, off the diagonal, as a fraction of the diagonal."""
+    kernel = coding.kernels(activations)
+    same = labels[:, None] == labels
+    off = same & ~np.eye(len(labels), dtype=bool)
+    diagonal = np.trace(kernel, axis1=-2, axis2=-1) / len(labels)
+    return (kernel[..., off].mean(-1) - kernel[..., ~same].mean(-1)) / diagonal
+
+
+def merged(run: Run) -> tuple[Any, np.ndarray]:
+    """Last weights, the feature layer's outliers of one code rotated into one; the number there is then."""
+    weights: Any = run.samples.final
+    readout, incoming = np.array(weights.readout), np.array(weights.hidden[-1])
+    for chain, codes in enumerate(run.samples.codes()[:, -1]):
+        for code in np.unique(codes[codes.any(1)], axis=0):
+            group = np.flatnonzero((codes == code).all(1))
+            turn = np.linalg.svd(readout[chain, group])[0].T  # orthogonal, so the prior does not see it
+            turn[0] *= np.sign(turn[0].sum())
+            readout[chain, group] = turn @ readout[chain, group]
+            incoming[chain, group] = turn @ incoming[chain, group]
+    weights = weights._replace(readout=readout, hidden=(*weights.hidden[:-1], incoming))
+    z = np.asarray(jax.vmap(run.posterior.preactivations)(weights)[-1])
+    return weights, coding.outliers(np.maximum(z, 0), run.task.labels).counts
+
+
+def deep_runs(
+    key: Any, size: int, temperatures: Any, num_segments: int, seed: int, **options: Any
+) -> dict[float, Run]:
+    """Networks of three layers at several temperatures, each going on from the one before.
+
+    Args:
+        key: random key.
+        size: N = P.
+        temperatures: T; the first is reached from the prior, at first in small steps.
+        num_segments: segments at the first temperature; half of them at the others.
+        seed: of the task.
+        **options: passed to `sample`.
+
+    Returns:
+        The last segment at every temperature.
+    """
+    init: Any = "prior"
+    runs = {}
+    for k, T in enumerate(temperatures):
+        posterior = Posterior(toy(size, seed=seed), Network(3, size, "relu"), T)
+        step = 0.07 * np.sqrt(T)
+        own = jax.random.fold_in(key, k)
+        if k == 0:
+            init = follow(own, posterior, 1, method=HMC(1.0, 150, step / 3), **options).run.samples.final
+        count = num_segments if k == 0 else -(-num_segments // 2)
+        path = follow(
+            jax.random.fold_in(own, 1), posterior, count, init, method=HMC(1.0, 150, step), **options
+        )
+        runs[T], init = path.run, path.run.samples.final
+    return runs

@@ -1,0 +1,573 @@
+"""The sparse chapter's checks, and the arrays of its figures."""
+
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from coding_schemes import coding, statistics
+from coding_schemes.theory import relu, relu_squared
+from companion import figures
+from companion.checks import above, absolute, below, check, equal, relative, standard_errors
+
+from experiments import sparse
+from experiments.runs import Run
+from experiments.sparse import Coarsening, Ends, Path
+
+BULK = 20_000  # neurons of a histogram
+CLASSES = ("class 0", "class 1", "class 2")
+
+
+def extremes(counts: np.ndarray) -> np.ndarray:
+    """Fewest and most."""
+    return np.array([counts.min(), counts.max()])
+
+
+def where(run: Run, size: str = "N = P = ") -> str:
+    """Size and temperature, as captions say them."""
+    return f"{size}{run.posterior.network.width}, T = {run.samples.temperature:g}."
+
+
+# --- one hidden layer ---------------------------------------------------------------------------
+
+
+def bulk_and_outliers(ends: Ends, quantity: str) -> dict[str, Any]:
+    """Figure: bulk and outliers, "readout" of output 0, or "preactivation" on class 0."""
+    run, finite, found = ends.prior.run, ends.finite, sparse.measures(ends.prior.run)
+    in_bulk = ~run.samples.codes().any(-1)
+    if quantity == "readout":
+        values, outliers, column = run.readouts[..., 0], found.readouts[..., 0], 0
+        width = np.sqrt(finite.bulk_readout_covariance[0, 0])
+        grid = finite.bulk_readout[0] + width * np.linspace(-4.5, 4.5, 200)
+        density = np.exp(-(((grid - finite.bulk_readout[0]) / width) ** 2) / 2) / (np.sqrt(2 * np.pi) * width)
+        levels = finite.outlier_readouts
+    else:
+        values, outliers, column = run.preactivations[0][..., 0], found.preactivations[..., 0], 0
+        grid = np.linspace(-4, 4, 200)
+        density, levels = relu.bulk_density(finite, grid, 0), finite.outlier_preactivations
+    by_class = finite.outlier_preactivations.argmax(0)
+    caption = {
+        "readout": "Readouts of the first output: a narrow bulk (left) and, far from it, three outliers "
+        "(right, logarithmic). Bars: samples; line: the bulk's density in theory; dashed: its outliers. {} "
+        "Paper A, Fig. 4a.",
+        "preactivation": "Preactivations on class 0: the bulk's density is not Gaussian, one outlier stands "
+        "far beyond. Bars: samples; lines: theory. {} Paper A, Fig. 4c.",
+    }[quantity].format(where(run))
+    return {
+        "plot_function": figures.sparse_population,
+        "name": f"{quantity}_posterior",
+        "caption": caption,
+        "xlabel": "readout weight $a$" if quantity == "readout" else "preactivation $z$ on class 0",
+        "bulk": values[in_bulk][:: max(1, in_bulk.sum() // BULK)],
+        "grid": grid,
+        "density": density,
+        "outliers": outliers.reshape(-1, len(by_class)).T,
+        "levels": np.sqrt(finite.num_neurons) * levels[by_class, column],
+    }
+
+
+def one_network(run: Run, count: int = 9) -> dict[str, Any]:
+    """Figure: the most active neurons of the last sample."""
+    readouts, activations = run.readouts[0, -1], run.samples.activations()[0, -1]
+    order = coding.sort_by_activity(activations)[:count]
+    return {
+        "plot_function": figures.network_sample,
+        "name": "one_network",
+        "caption": "Three neurons do everything. The nine most active neurons of one sampled ReLU network: "
+        "three are active on one class each, evenly, and silent on the others; below them the bulk begins. "
+        f"Outputs (bottom) sit on the targets. {where(run)} Paper A, Fig. 2.",
+        "readouts": readouts[order],
+        "activations": activations[order],
+        "outputs": activations.T @ readouts / len(readouts),
+        "targets": run.task.targets,
+        "labels": run.task.labels,
+    }
+
+
+def check_scheme(ends: Ends, other: relu.FiniteSize, lazy: Path) -> None:
+    """Three outliers of the theory's sizes above the theory's bulk; `other` is a neighboring task's."""
+    finite, found = ends.finite, ends.measures()
+    check(
+        "A15",
+        "fewest and most outliers in any sample of any chain, from the prior and from the theory's network",
+        extremes(ends.counts),
+        np.full(2, finite.num_outliers),
+        equal(),
+        control=("lazy networks", extremes(lazy.settled)),
+        sampler=ends.meeting,
+        because="chains from the prior have not merged all parallel outliers yet",
+    )
+    mean, error = statistics.mean_and_error(sparse.measured_strengths(found))
+    check(
+        "A15",
+        "readouts and preactivation of each class's outlier",
+        mean,
+        sparse.strengths(finite, finite.num_neurons),
+        error,
+        relative(0.02),
+        control=("theory for y₋ = 0", None, None, sparse.strengths(other, finite.num_neurons)),
+        sampler=ends.meeting,
+        because="corrections of second order in 1/N",
+    )
+    mean, error = statistics.mean_and_error(found.bulk_activations)
+    check(
+        "A15",
+        "mean activation of the bulk on every class",
+        mean,
+        finite.bulk_activations,
+        error,
+        standard_errors(3),
+        control=("theory for y₋ = 0", None, None, other.bulk_activations),
+        sampler=ends.meeting,
+        because="corrections of second order in 1/N and 1/P",
+    )
+
+
+# --- widths -------------------------------------------------------------------------------------
+
+
+def over_widths(found: dict[int, Ends]) -> dict[str, np.ndarray]:
+    """Size of class 0's outlier, its variation, and the bulk's activation over widths.
+
+    Returns:
+        A dict of the arrays values, errors and theory, of shape (4, widths), for |a|, z, coefficient of
+        variation and bulk.
+    """
+    rows = []
+    for size, ends in found.items():
+        m = ends.measures()
+        strength = sparse.strengths(ends.finite, size)[0]
+        series = np.linalg.norm(m.readouts[..., 0, :], axis=-1), m.preactivations[..., 0, 0]
+        pairs = [statistics.mean_and_error(each) for each in series]
+        pairs.append(tuple(part[0] for part in sparse.measured_variation(m)))
+        pairs.append(statistics.mean_and_error(m.bulk_activations[..., 0]))
+        theory = (np.linalg.norm(strength[:-1]), strength[-1], sparse.variation(ends.finite)[0])
+        rows.append([*zip(*pairs, strict=True), (*theory, ends.finite.bulk_activations[0])])
+    values, errors, theory = np.transpose(rows, (1, 2, 0))
+    return {"values": values, "errors": errors, "theory": theory}
+
+
+def scaling(found: dict[int, Ends]) -> dict[str, Any]:
+    """Figure: an outlier's size and variation over widths."""
+    rows, sizes = over_widths(found), np.array(list(found))
+    fits = [statistics.fit_power_law(sizes, row) for row in rows["values"]]
+    temperature = found[max(found)].theory.temperature
+    return {
+        "plot_function": figures.scaling_plot,
+        "name": "outlier_scaling",
+        "caption": "An outlier's readout |a| and preactivation z grow as the root of the width, the "
+        "variation of its activity within the class falls; the bulk's activation does not change. On class "
+        "0; markers: samples from both ends; solid: fitted power laws; dashed: theory at each N = P. "
+        f"T = {temperature:g}. Paper A, text.",
+        "sizes": sizes,
+        "exponents": [fit.exponent for fit in fits],
+        "prefactors": [fit.prefactor for fit in fits],
+        "names": ["|a|", "z", "variation", "bulk"],
+        "colors": [figures.COLORS[name] for name in ("relu", "non-lazy", "samples", "prior")],
+        "ylabel": "value on class 0",
+        **rows,
+    }
+
+
+def check_widths(found: dict[int, Ends], warmer: relu.FiniteSize) -> None:
+    """Exponents of outliers, and their variation within a class.
+
+    `warmer` is the theory at twice the temperature, at the largest width.
+    """
+    rows, sizes = over_widths(found), np.array(list(found))
+    fits = [statistics.fit_power_law(sizes, row) for row in rows["values"]]
+    exponents = np.array([fit.exponent for fit in fits])
+    errors = np.array([fit.standard_error for fit in fits])
+    sampler = [ends.meeting for ends in found.values()]
+    check(
+        "A15",
+        "exponents in N of an outlier's readout and preactivation",
+        exponents[:2],
+        np.full(2, 0.5),
+        errors[:2],
+        absolute(0.03),
+        control=("activation of the bulk", exponents[3:]),
+        sampler=sampler,
+        because="corrections of relative order 1/N bend the power law at the smallest widths",
+    )
+    check(
+        "A16",
+        "exponent in N of an outlier's coefficient of variation within its class",
+        exponents[2],
+        statistics.fit_power_law(sizes, rows["theory"][2]).exponent,
+        errors[2],
+        absolute(0.1),
+        control=("activation of the bulk", exponents[3]),
+        sampler=sampler,
+        note="theory fitted at the same widths; −1/2 for N → ∞",
+        because="corrections of relative order 1/N at the smallest widths",
+    )
+    largest = max(found)
+    mean, error = sparse.measured_variation(found[largest].measures())
+    theory = sparse.variation(found[largest].finite)
+    check(
+        "A16",
+        f"coefficient of variation of each outlier within its class, N = P = {largest}",
+        mean,
+        theory,
+        error,
+        standard_errors(3),
+        control=("theory at twice the temperature", None, None, sparse.variation(warmer)),
+        sampler=found[largest].meeting,
+        because=f"{np.max(np.abs(mean / theory - 1)):.1%} off: for the theory the outliers of other classes, "
+        "active on rare inputs only, are Gaussian noise; a correction of relative order 1/N",
+    )
+
+
+# --- coarsening ---------------------------------------------------------------------------------
+
+
+def check_coarsening(run: Coarsening, size: int) -> dict[str, float]:
+    """Both times of one trajectory, and that splitting is free; numbers for the text."""
+    ratio, coded = (run.final / run.zero).min(), (run.first_coded / run.zero).max()
+    steps = [", ".join(f"{t:,}" for t in times) for times in (run.zero, run.final)]
+    verdict = "the final scheme is reached in every chain" if run.reached else "the run ends before: a bound"
+    check(
+        "A19",
+        "time of the final scheme over time of zero loss, plain Langevin dynamics, smallest of the chains",
+        ratio,
+        above(100),
+        control=("time at which every class has an outlier", coded),
+        sampler=SimpleNamespace(converged=run.reached, verdict=verdict),
+        note=f"N = P = {size}; zero loss after {steps[0]} steps, the final scheme after {steps[1]}",
+        because="at this size outliers merge sooner",
+    )
+    price, error = sparse.price_of_splitting(run)
+    square = relu_squared.solve(sparse.toy(size)).energy * size ** (2 / 3) * (2 ** (1 / 3) - 1) / 3
+    check(
+        "A19",
+        "energy of one further outlier after zero loss, in nats per input",
+        np.abs(price),
+        below(1.0),
+        control=("max(0, z)², where splitting costs at leading order (theory)", np.float64(square)),
+        note=f"slope {price:.3f} ± {error:.3f} of the energy over the number of outliers, same trajectory",
+        because="splitting costs energy",
+    )
+    return {"zero": run.zero.mean(), "final": run.final.mean(), "ratio": ratio, "price": price}
+
+
+def coarsening(run: Coarsening, size: int, temperature: float) -> dict[str, Any]:
+    """Figure: number of outliers and loss along the same trajectories."""
+    return {
+        "plot_function": figures.trace_panels,
+        "name": "coarsening",
+        "caption": "Outliers go on merging long after the loss is zero. Left: number of outliers along "
+        "trajectories of plain Langevin dynamics from the prior; dashed: three. Right: their squared error; "
+        f"dashed: its later mean. N = P = {size}, T = {temperature:g}. Paper A, Discussion.",
+        "times": np.stack([run.times, run.times]),
+        "values": np.stack([run.counts, run.losses]),
+        "titles": ["number of outliers", "squared error"],
+        "levels": [[3.0], [run.losses[:, -len(run.times) // 4 :].mean()]],
+        "xlabel": "Langevin steps",
+        "ylabel": "",
+        "scales": (("log", "linear"), ("log", "log")),
+    }
+
+
+# --- targets ------------------------------------------------------------------------------------
+
+
+def check_targets(found: dict[str, Ends], background: Ends, lazy: Path) -> None:
+    """The number of outliers of every sampled task, and the bulk's activation where they are unique."""
+    unique = [ends for ends in found.values() if ends.theory.num_free_directions == 0]
+    for name, ends in found.items():
+        size = ends.finite.num_neurons
+        spare = sparse.spare_outliers(ends.theory, size)
+        check(
+            "A15",
+            f"fewest and most outliers, {name}",
+            extremes(ends.counts),
+            np.full(2, ends.theory.num_outliers),
+            equal(),
+            control=("lazy networks", extremes(lazy.settled)),
+            sampler=ends.meeting,
+            note=f"theory: {ends.theory.num_free_directions} free directions, room for {spare:.1g} more",
+            because=(
+                f"the single-neuron posterior has room for {spare:.1g} further outliers at this size, which "
+                "answer to several classes at once and cost hardly anything: their number is not fixed"
+                if spare > 0.1
+                else "chains from the prior have not merged all parallel outliers yet"
+            ),
+        )
+    check(
+        "A15",
+        "fewest and most outliers where the bulk alone codes for class 0, a task with m − 1 outliers",
+        extremes(background.counts),
+        np.full(2, background.theory.num_outliers),
+        equal(),
+        control=("theory for class 0's full targets", None, None, np.full(2, 3)),
+        sampler=background.meeting,
+        because="not all parallel outliers have merged",
+    )
+    unique.append(background)
+    pairs = [statistics.mean_and_error(ends.measures().bulk_activations) for ends in unique]
+    mean, error = np.swapaxes(pairs, 0, 1)
+    expected = np.array([ends.finite.bulk_activations for ends in unique])
+    check(
+        "A15",
+        "the bulk's activation on every class, all tasks with unique outliers",
+        mean,
+        expected,
+        error,
+        standard_errors(3),
+        control=("theory of the first task", None, None, np.broadcast_to(expected[0], expected.shape)),
+        sampler=[ends.meeting for ends in unique],
+        because="corrections of second order in 1/N and 1/P",
+    )
+
+
+@cache
+def over_targets(size: int, temperature: float) -> tuple[np.ndarray, list[relu.Solution]]:
+    """Leading-order theory on a grid of y₋."""
+    grid = np.array([-0.5, -0.2, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.6, 0.9])
+    return grid, [relu.solve(sparse.toy(size, y), temperature) for y in grid]
+
+
+def numbers(size: int, temperature: float, found: dict[float, Ends]) -> dict[str, Any]:
+    """Figure: outliers of theory and of samples, and free directions, over y₋."""
+    grid, scan = over_targets(size, temperature)
+    fewest = [s.num_outliers for s in scan]
+    ends = [[e.prior.settled for e in found.values()], [e.planted.settled for e in found.values()]]
+    return {
+        "plot_function": figures.curves,
+        "name": "number_of_outliers",
+        "caption": "The number of outliers is the theory's where they are unique, and is not fixed where "
+        "they form families. Lines: fewest outliers and dimension of the family in theory; markers: mean and "
+        f"standard deviation over samples from two ends. N = P = {size}, T = {temperature:g}. Paper A, text, "
+        "has y₋ = −1/2.",
+        "x": grid,
+        "values": [fewest, np.full(len(grid), np.nan), [s.num_free_directions for s in scan]],
+        "names": ["theory; from the prior", "from the theory's network", "free directions"],
+        "colors": [figures.COLORS[name] for name in ("relu", "non-lazy", "control")],
+        "widths": (3.5, 1.6, 1.6),
+        "sampled_x": list(found),
+        "sampled": [[counts.mean() for counts in end] for end in ends],
+        "sampled_errors": [[counts.std() for counts in end] for end in ends],
+        "xlabel": r"target of other classes $y_-$",
+        "ylabel": "number",
+    }
+
+
+def room(size: int, temperature: float) -> dict[str, Any]:
+    """Figure: room for further outliers over N = P, the theory's fields taken from one size."""
+    grid, scan = over_targets(size, temperature)
+    targets = (-0.2, 0.2, 0.3, 0.6)
+    sizes = np.linspace(30, 450, 8).round()
+    theories = [scan[np.flatnonzero(grid == y)[0]] for y in targets]
+    values = np.array([[sparse.spare_outliers(s, int(size), 500) for size in sizes] for s in theories])
+    return {
+        "plot_function": figures.curves,
+        "name": "room",
+        "caption": "Room for further outliers in the posterior of one neuron. At the sizes sampled here it "
+        "is large where outliers share classes, and it vanishes exponentially with the size. Lines: "
+        f"leading-order theory at N = P; dashed: one. T = {temperature:g}. Not in the papers.",
+        "x": sizes,
+        "values": np.where(values > 1e-4, values, np.nan),
+        "names": [f"$y_- = {y:g}$" for y in targets],
+        "scales": ("linear", "log"),
+        "levels": [1.0],
+        "xlabel": "size $N = P$",
+        "ylabel": "further outliers",
+    }
+
+
+def bulk_activations(size: int, temperature: float, found: dict[float, Ends]) -> dict[str, Any]:
+    """Figure: the bulk's activation over y₋, leading order and samples."""
+    grid, scan = over_targets(size, temperature)
+    medians = [statistics.mean_and_error(e.measures().bulk_activations) for e in found.values()]
+    mean, error = np.swapaxes(medians, 0, 1)
+    return {
+        "plot_function": figures.curves,
+        "name": "bulk_activations",
+        "caption": "The bulk tells classes apart ever less as their targets become alike. Mean activation "
+        "of all neurons not counted as outliers: leading-order theory (lines), samples from both ends with "
+        "standard errors (markers). Where outliers form families, weak ones are counted here and lift it. "
+        f"N = P = {size}, T = {temperature:g}. Not in the papers.",
+        "x": grid,
+        "values": np.transpose([s.bulk_activations for s in scan])[:2],
+        "names": ["class 0", "classes 1 and 2"],
+        "sampled_x": list(found),
+        "sampled": mean.T[:2],
+        "sampled_errors": error.T[:2],
+        "xlabel": r"target of other classes $y_-$",
+        "ylabel": "bulk activation",
+    }
+
+
+# --- other nonlinearities -----------------------------------------------------------------------
+
+
+def check_nonlinearities(softplus: Ends, square: Path, sigmoidal: Path, temperature: float) -> None:
+    """Number, sizes and variation of the outliers; a sigmoidal network by the same measures must fail."""
+    size = softplus.finite.num_neurons
+    theory = relu_squared.solve(square.run.task, temperature, num_neurons=size)
+    control = sparse.measures(sigmoidal.run)
+    name_control = "sigmoidal network"
+    for name, counts, found, strengths, variation, sampler in (
+        (
+            "softplus",
+            softplus.counts,
+            softplus.measures(),
+            sparse.strengths(softplus.finite, size),
+            sparse.variation(softplus.finite),
+            softplus.meeting,
+        ),
+        (
+            "max(0, z)²",
+            square.settled,
+            sparse.measures(square.run),
+            sparse.strengths(theory, size, 1 / 3),
+            sparse.variation_squared_relu(theory, size, temperature),
+            square.run.convergence,
+        ),
+    ):
+        check(
+            "A18",
+            f"{name}: fewest and most outliers",
+            extremes(counts),
+            np.full(2, 3),
+            equal(),
+            control=(name_control, extremes(sigmoidal.settled)),
+            sampler=sampler,
+            because="not all parallel outliers have merged",
+        )
+        mean, error = statistics.mean_and_error(sparse.measured_strengths(found))
+        check(
+            "A18",
+            f"{name}: readouts and preactivation of each class's outlier",
+            mean,
+            strengths,
+            error,
+            relative(0.04),
+            control=(name_control, sparse.measured_strengths(control).mean((0, 1))),
+            sampler=sampler,
+            because="corrections of higher order",
+        )
+        mean, error = sparse.measured_variation(found)
+        check(
+            "A18",
+            f"{name}: coefficient of variation of each outlier within its class",
+            mean,
+            variation,
+            error,
+            relative(0.1),
+            control=(name_control, sparse.measured_variation(control)[0]),
+            sampler=sampler,
+            because="corrections of higher order",
+        )
+
+
+def nonlinearities(runs: list[Run], count: int = 10) -> dict[str, Any]:
+    """Figure: the most active neurons of softplus, squared ReLU and sigmoidal networks."""
+    shown = []
+    for run in runs:
+        phi = run.samples.activations()[0, -1]
+        phi = phi[coding.sort_by_activity(phi)[:count]]
+        shown.append(phi / np.sqrt(np.square(phi).mean()))
+    return {
+        "plot_function": figures.activation_matrix,
+        "name": "nonlinearities",
+        "caption": "Softplus and squared ReLU make three outliers, too; a sigmoidal network does not. The "
+        f"ten most active neurons of one sample each, over their root mean square. {where(runs[0])} Paper A, "
+        "supplement E.",
+        "activations": np.stack(shown),
+        "labels": runs[0].task.labels,
+        "titles": ("softplus", "squared ReLU", "sigmoidal"),
+        "colorbar_label": "activation / its root mean square",
+    }
+
+
+# --- depth --------------------------------------------------------------------------------------
+
+
+def check_depth(run: Run, after: Run, merged: np.ndarray, untrained: list[np.ndarray]) -> None:
+    """Each statement's share of the networks, and that merged outliers split again."""
+    labels, activations = run.task.labels, sparse.last_activations(run)
+    holds, controls = sparse.statements(activations, labels), sparse.statements(untrained, labels)
+    numbers = np.transpose([o.counts for o in sparse.layers_of(activations, labels)]).tolist()
+    feature = np.transpose(numbers)[2]
+    check(
+        "A17",
+        f"feature layer: number of outliers, mean of {len(holds)} networks",
+        feature.mean(),
+        3.0,
+        max(feature.std(ddof=1), 0.5) / np.sqrt(len(holds)),  # counts, of eight networks
+        standard_errors(3),
+        control=("networks drawn from the prior", sparse.layers_of(untrained, labels)[2].counts.mean()),
+        sampler=run.convergence,
+        source="published",
+        note=f"exactly three, one for each class, in {holds[:, 2].mean():.0%} of the networks",
+        because="several outliers share a class; how many are counted depends on the threshold, hardly on N "
+        "and T",
+    )
+    for k in (0, 1, 3, 4):
+        name = sparse.STATEMENTS[k]
+        check(
+            "A17",
+            f"{name}: share of {len(holds)} networks",
+            holds[:, k].mean(),
+            above(0.5),
+            control=("networks drawn from the prior", controls[:, k].mean()),
+            sampler=run.convergence,
+            note=f"outliers in layers 1 to 3, network by network: {numbers}",
+            because="the networks differ",
+        )
+    series = [each.samples.codes().any(-1).sum(-1).mean(1) for each in (run, after)]
+    error = np.hypot(*(one.std(ddof=1) for one in series)) / np.sqrt(len(holds))
+    check(
+        "A17",
+        "feature layer: mean number of outliers, after a restart with merged ones",
+        series[1].mean(),
+        series[0].mean(),
+        error,
+        standard_errors(3),
+        control=("the merged networks", merged.mean()),
+        sampler=after.convergence,
+        note="expected: the number before the restart",
+        because="the two ends have not met: one of the runs is too short",
+    )
+
+
+def deep_layers(run: Run) -> dict[str, Any]:
+    """Figure: kernels of all layers, averaged over the networks, and the most active neurons of one."""
+    layers, size = sparse.last_activations(run), run.task.num_inputs
+    return {
+        "plot_function": figures.kernels_and_neurons,
+        "name": "deep_layers",
+        "caption": "Outliers in all layers, and class blocks that grow with depth. Above: kernels over their "
+        "mean diagonal, averaged over eight networks; below: the twelve most active neurons of one of them. "
+        f"L = 3, {where(run)} Paper A, Fig. 3.",
+        "kernels": [K / np.trace(K) * size for K in (coding.kernels(phi).mean(0) for phi in layers)],
+        "activations": [phi[0][coding.sort_by_activity(phi[0])[:12]] for phi in layers],
+        "labels": run.task.labels,
+        "titles": [f"layer {k}" for k in (1, 2, 3)],
+    }
+
+
+def thresholds(runs: dict[tuple[int, float], Run]) -> dict[str, Any]:
+    """Figure: outliers of the feature layer over the share that makes one."""
+    shares = np.array([0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5])
+    numbers = []
+    for run in runs.values():
+        phi, labels = run.samples.activations(), run.task.labels
+        numbers.append([coding.outliers(phi, labels, share).counts.mean(1) for share in shares])
+    series = np.array(numbers)
+    return {
+        "plot_function": figures.curves,
+        "name": "threshold",
+        "caption": "How many outliers the feature layer has is a matter of where one draws the line. Mean "
+        "number of neurons above a share, with standard errors over eight networks; dashed: three; the "
+        "book's count uses 1/√N. L = 3, N = P. Not in the papers.",
+        "x": shares,
+        "values": series.mean(-1),
+        "errors": series.std(-1, ddof=1) / np.sqrt(series.shape[-1]),
+        "names": [f"N = {size}, T = {temperature:g}" for size, temperature in runs],
+        "levels": [3],
+        "xlabel": "share of a class's squared activity that makes an outlier",
+        "ylabel": "outliers, feature layer",
+    }
