@@ -1,0 +1,386 @@
+"""Independent sigmoidal networks with one hidden layer, in equilibrium, against theory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from coding_schemes import coding, planting, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior, Weights
+from coding_schemes.sampling import HMC, TwoEnded, compare_ends, sample
+from coding_schemes.theory import sigmoidal
+from companion import figures
+from companion.checks import check, p_value, standard_errors
+from scipy import stats
+from scipy.integrate import cumulative_trapezoid
+
+from experiments import finite_width
+
+CODES = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # in equilibrium at y₋ = ½
+NAMES = tuple(coding.code_name(code) for code in CODES)
+LEVEL = 0.01 / 12  # of one test in twelve
+NEIGHBOR = 0.1  # distance in y₋ of the task whose theory is the control
+
+
+@lru_cache
+def solve(size: int, y_minus: float, temperature: float, y_plus: float = 1.0) -> sigmoidal.Solution:
+    """Theory of the toy task at P = size."""
+    return sigmoidal.solve(tasks.toy(size, y_plus=y_plus, y_minus=y_minus), temperature)
+
+
+# --- independent networks -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Independent networks of one posterior, half of them annealed from the prior, half planted in theory.
+
+    Attributes:
+        posterior: what was sampled.
+        theory: at N → ∞ and the same P and T.
+        ends: both halves, held against each other.
+    """
+
+    posterior: Posterior
+    theory: sigmoidal.Solution
+    ends: TwoEnded
+
+    @property
+    def width(self) -> int:
+        """N."""
+        return self.posterior.network.width
+
+    @cached_property
+    def readouts(self) -> np.ndarray:
+        """Readouts, shape (networks, samples, N, m)."""
+        return np.concatenate([self.ends.prior.readouts, self.ends.planted.readouts])
+
+    @cached_property
+    def activations(self) -> np.ndarray:
+        """Activations in the last sample of each network, shape (networks, N, P)."""
+        return np.concatenate([end.activations()[:, -1] for end in (self.ends.prior, self.ends.planted)])
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """Codes of the neurons, shape (networks, samples, N, C)."""
+        return np.concatenate([self.ends.prior.codes(), self.ends.planted.codes()])
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """Number of neurons with each of the codes in use, shape (networks, samples, 4)."""
+        return np.stack([np.all(self.codes == code, axis=-1).sum(-1) for code in CODES], axis=-1)
+
+    def preactivations(self, code: int, class_index: int) -> list[np.ndarray]:
+        """Preactivations of a code's neurons on a class, in the last sample of each network."""
+        ends = (self.ends.prior.preactivations, self.ends.planted.preactivations)
+        layers = [z[0][:, -1] for z in ends if z is not None]
+        member = np.all(self.codes[:, -1] == CODES[code], axis=-1)
+        inputs = np.asarray(self.ends.prior.labels) == class_index
+        return [z[own][:, inputs].ravel() for z, own in zip(np.concatenate(layers), member, strict=True)]
+
+
+def stacked(plants: Sequence[Weights]) -> Weights:
+    """Several networks' weights as one tree, networks first."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *plants)
+
+
+def networks(
+    key: Any, size: int, y_minus: float, temperature: float, count: int, num_samples: int, num_warmup: int
+) -> Networks:
+    """Draw independent networks, N = P = size, from two starts.
+
+    Args:
+        key: random key.
+        size: N = P.
+        y_minus: target of the other classes.
+        temperature: T.
+        count: of networks; half start from the prior and are cooled for 2 num_warmup transitions, half from
+            `planting.planted`, each with neurons of its own.
+        num_samples: per network, one after every second transition.
+        num_warmup: transitions of the planted ones before.
+
+    Returns:
+        Networks.
+    """
+    theory = solve(size, y_minus, temperature)
+    posterior = Posterior(tasks.toy(size, y_minus=y_minus), Network(1, size, "sigmoidal"), temperature)
+    from_prior, from_theory, *keys = jax.random.split(key, 2 + count // 2)
+    plants = [planting.planted(one, theory, posterior) for one in keys]
+    start = stacked(plants)
+    options: dict[str, Any] = {"num_chains": count // 2, "thinning": 2, "method": HMC(1.0)}
+    prior = sample(posterior, from_prior, num_samples, num_warmup=2 * num_warmup, **options)
+    planted = sample(posterior, from_theory, num_samples, num_warmup=num_warmup, init=start, **options)
+    return Networks(posterior, theory, compare_ends(prior, planted, posterior, tolerance=0.5 / size))
+
+
+def neighbor(networks: Networks, y_minus: float = 0.0, y_plus: float = 0.0) -> sigmoidal.Solution:
+    """Theory of the same network with targets shifted by so much."""
+    targets = networks.theory.problem.targets
+    shifted = round(float(targets.min()) + y_minus, 6), round(float(targets.max()) + y_plus, 6)
+    return solve(networks.width, shifted[0], networks.theory.temperature, shifted[1])
+
+
+def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over networks, the first axis, and its standard error from their spread."""
+    return values.mean(0), values.std(0, ddof=1) / len(values) ** 0.5
+
+
+def scatter(networks: Networks) -> tuple[np.ndarray, np.ndarray]:
+    """Variance of the number of neurons with each code in one network, and its jackknife error."""
+    numbers = networks.numbers.astype(float)
+
+    def variance(kept: np.ndarray) -> np.ndarray:
+        return kept.var(1).mean(0) + kept.mean(1).var(0, ddof=1)  # within networks and between: unbiased
+
+    without = np.array([variance(np.delete(numbers, k, axis=0)) for k in range(len(numbers))])
+    return variance(numbers), np.sqrt((len(numbers) - 1) * without.var(0))
+
+
+def predicted_scatter(networks: Networks) -> np.ndarray:
+    """The same variance in theory."""
+    return networks.width * np.diag(sigmoidal.occupancy_covariance(networks.theory, CODES))
+
+
+def independent_scatter(networks: Networks) -> np.ndarray:
+    """The same variance of neurons that choose their codes independently."""
+    shares = sigmoidal.measured_occupancies(networks.theory, CODES)
+    return networks.width * shares * (1 - shares)
+
+
+def one_network(networks: Networks) -> dict[str, Any]:
+    """For `figures.network_sample`: the last sample of the first network, neurons sorted by code."""
+    phi, readouts, task = networks.activations[0], networks.readouts[0, -1], networks.posterior.task
+    assert task is not None
+    order = coding.sort_by_code(networks.codes[0, -1], phi)
+    return {
+        "readouts": readouts[order],
+        "activations": phi[order],
+        "outputs": phi.T @ readouts / networks.width,
+        "targets": task.targets,
+        "labels": task.labels,
+    }
+
+
+def predicted_numbers(networks: Networks, theory: sigmoidal.Solution) -> np.ndarray:
+    """Number of neurons with each code, with its 1/N."""
+    return finite_width.numbers(theory, CODES, networks.width)
+
+
+def shift(networks: Networks) -> str:
+    """What finite width adds to these numbers, as text."""
+    shares = sigmoidal.measured_occupancies(networks.theory, CODES)
+    changes = predicted_numbers(networks, networks.theory) - networks.width * shares
+    terms = [f"{c:+.2f}".replace("-", "−") + f" for {name}" for c, name in zip(changes, NAMES, strict=True)]
+    return ", ".join(terms)
+
+
+def check_numbers(networks: Networks) -> None:
+    """A8: how many neurons have each code."""
+    mean, error = mean_and_spread(networks.numbers.mean(1))
+    check(
+        "A8",
+        f"number of neurons with codes {', '.join(NAMES)}, N = P = {networks.width}",
+        mean,
+        predicted_numbers(networks, networks.theory),
+        error,
+        standard_errors(3),
+        control=(
+            f"theory at y₋ + {NEIGHBOR}",
+            None,
+            None,
+            predicted_numbers(networks, neighbor(networks, NEIGHBOR)),
+        ),
+        sampler=networks.ends,
+        because="corrections of second order in 1/N",
+    )
+
+
+def check_scatter(networks: Networks) -> None:
+    """D8: how far these numbers fluctuate from network to network."""
+    variance, error = scatter(networks)
+    check(
+        "D8",
+        f"variance of the number of neurons with codes {', '.join(NAMES)}, N = P = {networks.width}",
+        variance,
+        predicted_scatter(networks),
+        error,
+        standard_errors(3),
+        control=("independent neurons", None, None, independent_scatter(networks)),
+        sampler=networks.ends,
+        because="whole neurons, and corrections of higher order in 1/N",
+    )
+
+
+def number_bars(networks: Networks) -> dict[str, Any]:
+    """For `figures.bars`: numbers of neurons over the codes."""
+    mean, error = mean_and_spread(networks.numbers.mean(1))
+    return {
+        "values": mean,
+        "errors": error,
+        "groups": NAMES,
+        "points": [predicted_numbers(networks, networks.theory)],
+        "point_names": ["theory"],
+        "colors": [figures.COLORS["sigmoidal"]],
+        "ylabel": "number of neurons",
+    }
+
+
+def scatter_bars(over_sizes: Sequence[Networks]) -> dict[str, Any]:
+    """For `figures.bars`: standard deviations of these numbers over codes and sizes."""
+    found, errors = np.swapaxes([scatter(networks) for networks in over_sizes], 0, 1)
+    return {
+        "values": np.sqrt(found).ravel(),
+        "errors": (0.5 * errors / np.sqrt(found)).ravel(),
+        "groups": [f"{name}, {n.width}" for n in over_sizes for name in NAMES],
+        "points": np.sqrt(
+            [
+                np.concatenate([predict(n) for n in over_sizes])
+                for predict in (predicted_scatter, independent_scatter)
+            ]
+        ),
+        "point_names": ["theory", "independent neurons"],
+        "colors": [figures.COLORS["sigmoidal"]],
+        "ylabel": "s.d. of the number of neurons",
+    }
+
+
+# --- densities ----------------------------------------------------------------------------------
+
+
+def readout_memory(networks: Networks) -> float:
+    """Autocorrelation time of a neuron's readouts about the mean of its code, in samples."""
+    codes, readouts = networks.codes, networks.readouts.astype(float)
+    same = np.all(codes == codes[:, :1], axis=(1, 3))
+    for code in CODES:
+        member = np.broadcast_to(np.all(codes[:, :1] == code, axis=-1), codes.shape[:3])
+        readouts[member] -= readouts[member].mean(0)
+    kept = np.swapaxes(readouts, 1, 2)[same]  # (neurons, samples, m)
+    length = kept.shape[1]
+    memory = np.array([np.mean(kept[:, : length - k] * kept[:, k:]) for k in range(length // 2)])
+    memory /= memory[0]
+    return float(1 + 2 * memory[1 : np.argmax(np.append(memory, 0) < 0.05)].sum())
+
+
+def readout_pvalues(networks: Networks, theory: sigmoidal.Solution) -> np.ndarray:
+    """Kolmogorov–Smirnov tests of readouts, by code and output; codes that the theory lacks are left out."""
+    grid, found, memory = np.linspace(-3, 3, 4001), [], readout_memory(networks)
+    for code in filter(theory.occupancy, CODES):
+        draws, row = networks.readouts[np.all(networks.codes == code, axis=-1)], _row(theory, code)
+        for r in range(3):
+            density = sigmoidal.readout_density(theory, r, grid, row)
+            cumulative = cumulative_trapezoid(density, grid, initial=0)
+            distance = stats.kstest(draws[:, r], lambda a, c=cumulative: np.interp(a, grid, c)).statistic
+            found.append(stats.kstwo.sf(distance, round(len(draws) / memory)))
+    return np.reshape(found, (-1, 3))
+
+
+def _row(solution, code):
+    return int(np.flatnonzero(np.all(solution.codes == code, axis=1))[0])
+
+
+def check_readouts(networks: Networks) -> None:
+    """A9: readouts code by code and output by output; theory at y₋ ± 0.1 must fail each time."""
+    draws, memory = (
+        np.all(networks.codes[..., None, :] == CODES, axis=-1).sum((0, 1, 2)),
+        readout_memory(networks),
+    )
+    right = readout_pvalues(networks, networks.theory)
+    for sign, shift in (("+", NEIGHBOR), ("−", -NEIGHBOR)):
+        wrong = readout_pvalues(networks, neighbor(networks, shift))
+        check(
+            "A9",
+            f"p-values of the readouts, 4 codes × 3 outputs, N = P = {networks.width}, to tell y₋ {sign} 0.1",
+            right,
+            p_value(LEVEL),
+            control=(f"theory at y₋ {sign} {NEIGHBOR}", wrong),
+            sampler=networks.ends,
+            note=f"{draws.min()} to {draws.max()} draws, autocorrelation time {memory:.1f} samples; "
+            f"the control fails in {np.sum(wrong < LEVEL)} of {wrong.size}",
+            because="peaks are displaced by a correction of order 1/N",
+        )
+
+
+def readout_densities(networks: Networks) -> dict[str, Any]:
+    """For `figures.densities`: readouts of every fourth sample under the density of theory."""
+    grid = np.linspace(-2.6, 2.6, 1041)
+    return {
+        "samples": networks.readouts[:, ::4].reshape(-1, 3).T,
+        "grid": grid,
+        "density": [sigmoidal.readout_density(networks.theory, r, grid) for r in range(3)],
+        "names": [f"output {r}" for r in range(3)],
+    }
+
+
+def preactivation_density(networks: Networks) -> dict[str, Any]:
+    """For `figures.densities`: preactivations of code 1-1-0 on class 0 under the density of theory."""
+    grid = np.linspace(-3, 5, 321)
+    return {
+        "samples": np.concatenate(networks.preactivations(0, 0))[:20000],
+        "grid": grid,
+        "density": sigmoidal.preactivation_density(networks.theory, _row(networks.theory, CODES[0]), 0, grid),
+        "colors": [figures.COLORS["sigmoidal"]],
+        "xlabel": "preactivation $z$",
+    }
+
+
+def check_preactivations(networks: Networks) -> None:
+    """A10: the density of preactivations of code 1-1-0 on class 0."""
+    draws = np.concatenate(networks.preactivations(0, 0))
+
+    def pvalue(theory: sigmoidal.Solution) -> np.float64:
+        row = _row(theory, CODES[0])
+        return np.float64(
+            stats.kstest(draws, lambda z: sigmoidal.preactivation_cdf(theory, row, 0, z)).pvalue
+        )
+
+    check(
+        "A10",
+        f"p-value of the preactivations, code 1-1-0 on class 0, {draws.size} draws, N = P = {networks.width}",
+        pvalue(networks.theory),
+        p_value(0.01),
+        control=("theory at y₊ = 1.2", pvalue(neighbor(networks, y_plus=0.2))),
+        sampler=networks.ends,
+        because="the fields are displaced by a correction of order 1/N",
+    )
+
+
+def _variance(networks, width):
+    """Theory's variance of these preactivations at width N."""
+    return finite_width.preactivation_moments(networks.theory, CODES[0], 0, width)[1]
+
+
+def check_variances(over_sizes: Sequence[Networks]) -> dict[str, Any]:
+    """A10: the variance of preactivations over sizes; returns arrays for `figures.curves`."""
+    sizes = np.array([networks.width for networks in over_sizes])
+    limit, corrected = np.transpose(
+        [[_variance(networks, width) for width in (np.inf, networks.width)] for networks in over_sizes]
+    )
+    each = [np.array([z.var() for z in networks.preactivations(0, 0)]) for networks in over_sizes]
+    variance, error = np.transpose([mean_and_spread(values) for values in each])
+    check(
+        "A10",
+        f"variance of preactivations, code 1-1-0 on class 0, N = P = {', '.join(map(str, sizes))}",
+        variance,
+        corrected,
+        error,
+        standard_errors(3),
+        control=("a variance that falls as 1/N", None, None, corrected[0] * sizes[0] / sizes),
+        sampler=[networks.ends for networks in over_sizes],
+        because="at the smallest size the correction of second order in 1/N",
+        note=f"without the 1/N: {', '.join(f'{v:.4f}' for v in limit)}",
+    )
+    return {
+        "x": 1 / sizes,
+        "values": [limit, corrected],
+        "names": ["N → ∞ at this P", "with the 1/N"],
+        "styles": ["--", "-"],
+        "colors": [figures.COLORS["sigmoidal"], figures.COLORS["theory"]],
+        "sampled_x": 1 / sizes,
+        "sampled": [variance],
+        "sampled_errors": [error],
+        "xlabel": "$1/N$",
+        "ylabel": "variance of $z$",
+    }
