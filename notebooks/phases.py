@@ -243,7 +243,7 @@ figures.publish(
     xlabel=r"target of the other classes $y_-$",
     ylabel=r"free energy lost, $N \Delta F$",
 )
-phase_checks.check_frozen(reached, lost)
+phase_checks.check_frozen(reached, lost, scan[0.5, settings.warm[-1]].quenched)
 
 # %% [markdown]
 # ### Another cure: replica exchange

@@ -55,9 +55,8 @@ def transitions(line: np.ndarray, curves: np.ndarray, scan: Scan, temperature: f
     """Shares over y₋, theory as lines and samples as markers: for `figures.curves`."""
     on_line = {y: ends.run for (y, t), ends in scan.items() if t == temperature}
     mean, error = share_series([*on_line.values()])
-    return _code_curves(line, curves, [*on_line], mean, error) | {
-        "xlabel": r"target of the other classes $y_-$"
-    }
+    label = {"xlabel": r"target of the other classes $y_-$"}
+    return _code_curves(line, curves, [*on_line], mean, error) | label
 
 
 def cooling(steps: np.ndarray, cooled: np.ndarray, size: int, y_minus: float) -> dict[str, Any]:
@@ -133,19 +132,11 @@ def check_shares(claim: str, quantity: str, scan: Scan) -> None:
     chosen = [*scan.items()]
     size = chosen[0][1].run.task.num_inputs
     mean, error = share_series([ends.run for _, ends in chosen])
-    predicted, wrong, fluctuation = (
-        np.array(rows)
-        for rows in zip(
-            *(
-                (
-                    shares(solve(size, y, t)),
-                    shares(solve(size, y + 0.1, t)),
-                    share_errors(solve(size, y, t), size, len(ends.run.readouts)),
-                )
-                for (y, t), ends in chosen
-            )
-        )
-    )
+    theory = [solve(size, y, t) for (y, t), _ in chosen]
+    predicted = np.array([shares(solution) for solution in theory])
+    wrong = np.array([shares(solve(size, y + 0.1, t)) for (y, t), _ in chosen])
+    networks = len(chosen[0][1].run.readouts)
+    fluctuation = np.array([share_errors(solution, size, networks) for solution in theory])
     kept = np.maximum(mean, predicted) > 0.005
     check(
         claim,
@@ -185,8 +176,14 @@ def check_relaxed(wide: dict[float, Ends]) -> None:
     )
 
 
-def check_frozen(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarray]) -> None:
-    """That quenched networks are frozen, lose free energy, and have the energy of their frozen shares."""
+def check_frozen(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarray], warm: Run) -> None:
+    """That quenched networks are frozen, lose free energy, and have the energy of their frozen shares.
+
+    Args:
+        reached: runs by y₋ and way.
+        lost: free energies by way.
+        warm: local dynamics just below the critical temperature, where neurons do change their codes.
+    """
     quenched, free = ([runs[way] for runs in reached.values()] for way in ("quenched", "recode"))
     where = f"y₋ = {_listed(reached)}, N = P = {quenched[0].task.num_inputs}"
     check(
@@ -194,7 +191,7 @@ def check_frozen(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarra
         f"code changes per neuron and trajectory in quenched networks, {where}",
         np.array([switches(run) for run in quenched]),
         below(0.005),
-        control=("with moves between codes", np.array([switches(run) for run in free])),
+        control=(f"local dynamics at T = {place(warm)[1]:g}", np.array([switches(warm)])),
         because="at this N and T some neurons still cross",
     )
     check(

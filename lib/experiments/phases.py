@@ -214,13 +214,11 @@ class Frozen(NamedTuple):
 def frozen(run: Run) -> Frozen:
     """What it costs to be held to the shares that the networks of a run ended with, on average."""
     size, (y_minus, temperature) = run.task.num_inputs, place(run)
-    free, found = solve(size, y_minus, temperature), []
-    for held in np.unique(occupancies(run.samples)[:, -1], axis=0):
-        some = held > 0
-        restriction = {"codes": CODES[some].astype(int), "occupancies": held[some] / held[some].sum()}
-        theory = sigmoidal.solve(run.task, temperature, **restriction)
-        found.append([size * (theory.free_energy - free.free_energy), theory.energy - free.energy])
-    return Frozen(*(float(value) for value in np.mean(found, axis=0)))
+    free, held = solve(size, y_minus, temperature), occupancies(run.samples)[:, -1].mean(0)
+    some = held > 0
+    restriction = {"codes": CODES[some].astype(int), "occupancies": held[some] / held[some].sum()}
+    theory = sigmoidal.solve(run.task, temperature, **restriction)
+    return Frozen(size * (theory.free_energy - free.free_energy), theory.energy - free.energy)
 
 
 def switches(run: Run) -> float:
@@ -307,6 +305,7 @@ def _zeros(temperatures: Any, values: np.ndarray) -> tuple[float, float]:
     return float(line), float(min(beyond) if beyond else parabola.deriv().roots()[0])
 
 
+@cache
 def critical_temperatures(size: int, y_minus: float) -> np.ndarray:
     """T_c of the theory by three conventions: the second peak holds 0.2, 1 or 5 % of the neurons."""
     task = task_of(size, y_minus)
