@@ -2,7 +2,7 @@
 
     python -m experiments.atlas --output data/results/redundant-atlas.npz
 
-makes the stored atlas (some minutes on one core), the phase diagram of the redundant chapter, and
+makes the stored atlas (some minutes on one core), the map of the chapter on the phase diagram, and
 
     python -m experiments.atlas --still book/_static/explorer-still.svg
 

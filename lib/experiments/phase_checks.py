@@ -1,0 +1,326 @@
+"""What the chapter on the phase diagram shows and checks."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from coding_schemes import paths, statistics
+from coding_schemes.theory import sigmoidal
+from companion import figures
+from companion.checks import above, absolute, below, check, relative, standard_errors
+from matplotlib.figure import Figure
+
+from experiments.phases import (
+    CODES,
+    NAMES,
+    SMALL_WAYS,
+    Ends,
+    Scan,
+    Zero,
+    ambiguity,
+    critical_temperatures,
+    effective_number,
+    frozen,
+    mean_shares,
+    occupancies,
+    peak_shares,
+    place,
+    predicted_variance,
+    readout_variance,
+    share_errors,
+    share_series,
+    shares,
+    solve,
+    sorted_by_code,
+    switches,
+)
+from experiments.runs import Run
+
+
+def phase_map(scan: Scan) -> dict[str, Any]:
+    """The stored atlas as colors, sampled networks as points: for `figures.phase_map`."""
+    with np.load((paths.repository_root() or Path()) / "data" / "results" / "redundant-atlas.npz") as stored:
+        atlas = dict(stored)
+    return {
+        "horizontal": atlas["targets"],
+        "vertical": atlas["temperatures"],
+        "values": effective_number(atlas["occupancies"]),
+        "boundary": atlas["critical_temperatures"],
+        "points": [*scan],
+        "point_values": effective_number(share_series([ends.run for ends in scan.values()])[0]),
+    }
+
+
+def transitions(line: np.ndarray, curves: np.ndarray, scan: Scan, temperature: float) -> dict[str, Any]:
+    """Shares over y₋, theory as lines and samples as markers: for `figures.curves`."""
+    on_line = {y: ends.run for (y, t), ends in scan.items() if t == temperature}
+    mean, error = share_series([*on_line.values()])
+    label = {"xlabel": r"target of the other classes $y_-$"}
+    return _code_curves(line, curves, [*on_line], mean, error) | label
+
+
+def cooling(steps: np.ndarray, cooled: np.ndarray, size: int, y_minus: float) -> dict[str, Any]:
+    """Shares over T, equilibrium as lines and cooled networks as markers: for `figures.curves`."""
+    fine = np.geomspace(steps.max(), steps.min(), 31)
+    theory = np.array([shares(solve(size, y_minus, float(t))) for t in fine])
+    spread = cooled.std(1, ddof=1)
+    labels = {"xlabel": "temperature $T$", "scales": ("log", "linear")}
+    return _code_curves(fine, theory, steps, cooled.mean(1), spread) | labels
+
+
+def _code_curves(x: Any, theory: Any, sampled_x: Any, mean: Any, error: Any) -> dict[str, Any]:
+    drawn = np.maximum(theory.max(0), mean.max(0)) > 0.015
+    return {
+        "x": x,
+        "values": theory.T[drawn],
+        "names": np.array(NAMES)[drawn],
+        "sampled_x": sampled_x,
+        "sampled": mean.T[drawn],
+        "sampled_errors": error.T[drawn],
+        "ylabel": "fraction of neurons",
+    }
+
+
+def panels(wide: dict[float, Ends]) -> dict[str, Any]:
+    """Activations as quenched and in equilibrium, over y₋: for `figures.activation_matrix`."""
+    return {
+        "activations": [
+            [sorted_by_code(run) for run in runs]
+            for runs in zip(*((ends.quenched, ends.run) for ends in wide.values()), strict=True)
+        ],
+        "labels": next(iter(wide.values())).run.task.labels,
+        "titles": [f"$y_-$ = {y:g}" for y in wide],
+        "row_names": ("quenched", "in equilibrium"),
+    }
+
+
+def ways_bars(reached: dict[float, dict[str, Run]]) -> dict[str, Any]:
+    """Shares by ways and targets, beside theory: for `figures.bars`."""
+    values = [
+        [*map(mean_shares, runs.values()), shares(solve(run.task.num_inputs, *place(run)))]
+        for runs in reached.values()
+        for run in [next(iter(runs.values()))]
+    ]
+    groups = [*next(iter(reached.values())), "theory"]
+    titles = [f"$y_-$ = {y:g}" for y in reached]
+    return {"values": values, "names": NAMES, "stacked": True, "groups": groups, "titles": titles}
+
+
+def variances(scan: Scan, sampled: Zero, y_minus: float, sizes: tuple[int, int]) -> dict[str, Any]:
+    """Variance of the readouts over T by theory at two sizes and by samples: for `critical_plot`."""
+    at = {t: ends.run for (y, t), ends in scan.items() if y == y_minus and t >= 0.03}
+    mean, error = np.transpose([statistics.mean_and_error(readout_variance(run)) for run in at.values()])
+    fine = np.linspace(0.02, 0.11, 19)
+    return {
+        "x": fine,
+        "values": [[predicted_variance(size, y_minus, float(t)) for t in fine] for size in sizes],
+        "names": [f"theory, P = {size}" for size in sizes],
+        "colors": [figures.COLORS["sigmoidal"], figures.COLORS["lazy"]],
+        "marks": [critical_temperatures(size, y_minus)[1] for size in sizes],
+        "sampled_x": [*at],
+        "sampled": [mean],
+        "sampled_errors": [error],
+        "extrapolated": [sampled.temperature, sampled.error],
+    }
+
+
+def check_shares(claim: str, quantity: str, scan: Scan) -> None:
+    """Shares in equilibrium against theory at every place; theory for y₋ + 0.1 must fail.
+
+    The error is the larger of the scatter over networks and of what theory lets shares scatter.
+    """
+    chosen = [*scan.items()]
+    size = chosen[0][1].run.task.num_inputs
+    mean, error = share_series([ends.run for _, ends in chosen])
+    theory = [solve(size, y, t) for (y, t), _ in chosen]
+    predicted = np.array([shares(solution) for solution in theory])
+    wrong = np.array([shares(solve(size, y + 0.1, t)) for (y, t), _ in chosen])
+    networks = len(chosen[0][1].run.readouts)
+    fluctuation = np.array([share_errors(solution, size, networks) for solution in theory])
+    kept = np.maximum(mean, predicted) > 0.005
+    check(
+        claim,
+        f"{quantity}, {len(chosen)} places, N = P = {size}",
+        mean[kept],
+        predicted[kept],
+        np.maximum(error, fluctuation)[kept],
+        standard_errors(3),
+        control=("theory at y₋ + 0.1", None, None, wrong[kept]),
+        sampler=[ends.ends for _, ends in chosen],
+        because="corrections of order 1/N: theory takes N to infinity",
+        note=f"largest deviation {size * np.abs(mean - predicted).max():.1f} neurons",
+    )
+
+
+def check_relaxed(wide: dict[float, Ends]) -> None:
+    """Networks that were quenched, then free to change codes, against theory; as quenched they must fail."""
+    rows = []
+    for ends in wide.values():
+        half, size = len(ends.run.readouts) // 2, ends.run.task.num_inputs
+        theory = solve(size, *place(ends.run))
+        after, before = (occupancies(run.samples)[:half] for run in (ends.run, ends.quenched))
+        error = np.maximum(statistics.mean_and_error(after)[1], share_errors(theory, size, half))
+        rows.append([after.mean((0, 1)), before[:, -1].mean(0), shares(theory), error])
+    found, quenched, predicted, error = np.moveaxis(rows, 1, 0)
+    kept = np.maximum(predicted, found) > 0.002
+    check(
+        "D6",
+        f"shares of quenched networks once neurons may change codes, y₋ = {_listed(wide)}, N = P = {size}",
+        found[kept],
+        predicted[kept],
+        error[kept],
+        standard_errors(4),
+        control=("the same networks as quenched", quenched[kept]),
+        sampler=[ends.ends for ends in wide.values()],
+        because="some neurons had no time to change, or corrections of order 1/N",
+    )
+
+
+def check_frozen(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarray], warm: Run) -> None:
+    """That quenched networks are frozen, lose free energy, and have the energy of their frozen shares.
+
+    Args:
+        reached: runs by y₋ and way.
+        lost: free energies by way.
+        warm: local dynamics just below the critical temperature, where neurons do change their codes.
+    """
+    quenched, free = ([runs[way] for runs in reached.values()] for way in ("quenched", "recode"))
+    where = f"y₋ = {_listed(reached)}, N = P = {quenched[0].task.num_inputs}"
+    check(
+        "D6",
+        f"code changes per neuron and trajectory in quenched networks, {where}",
+        np.array([switches(run) for run in quenched]),
+        below(0.005),
+        control=(f"local dynamics at T = {place(warm)[1]:g}", np.array([switches(warm)])),
+        because="at this N and T some neurons still cross",
+    )
+    check(
+        "D6",
+        f"free energy lost by a quenched network, {where}",
+        lost["quenched"],
+        above(5.0),
+        control=("planted", lost["planted"]),
+        because="a small network has few neurons to lose it with",
+    )
+    planted = [runs["planted"] for runs in reached.values()]
+    energies = [[_energy(run) for run in runs] for runs in (quenched, free, planted)]
+    (hot, hot_error), (cold, cold_error), (stays, _) = (np.transpose(each) for each in energies)
+    check(
+        "D6",
+        f"energy per neuron of quenched networks above equilibrium, {where}",
+        hot - cold,
+        np.array([frozen(run).excess for run in quenched]),
+        np.hypot(hot_error, cold_error),
+        standard_errors(3),
+        control=("planted networks", stays - cold),
+        because="corrections of order 1/N: theory takes N to infinity",
+    )
+
+
+def _energy(run: Run) -> tuple[float, float]:
+    """U per neuron, averaged over networks and samples, and its standard error."""
+    mean, error = statistics.mean_and_error(run.samples.info.energy / run.task.num_inputs)
+    return float(mean), float(error)
+
+
+def check_small(runs: dict[tuple[str, float], Run], targets: Any) -> None:
+    """Replica exchange against moves between codes, and the scatter of shares against theory."""
+    size = runs["recode", targets[0]].task.num_inputs
+    mean, error = _by_way(runs, targets)
+    seen = np.maximum(mean["exchange"], mean["recode"]) > 0.005  # a code never seen has no error
+    errors = np.hypot(error["exchange"], error["recode"])[seen]
+    check(
+        "D6",
+        f"shares by replica exchange against moves between codes, y₋ = {_listed(targets)}, N = P = {size}",
+        mean["exchange"][seen],
+        mean["recode"][seen],
+        errors,
+        standard_errors(3),
+        control=("cooled at once", mean["fast"][seen]),
+        sampler=[runs["recode", y].convergence for y in targets],
+        source="moves",
+        because="chance, or a ladder that mixes slowly",
+    )
+    y, temperature = place(runs["recode", targets[-1]])
+    solution = solve(size, y, temperature)
+    variance = np.diag(sigmoidal.occupancy_covariance(solution, CODES)) * size
+    moving, alone = variance > 0.25, shares(solution) * (1 - shares(solution)) * size
+    check(
+        "D6",
+        f"scatter of the neurons with codes {', '.join(np.array(NAMES)[moving])}, y₋ = {y:g}, N = P = {size}",
+        size * occupancies(runs["recode", y].samples).std((0, 1))[moving],
+        np.sqrt(variance[moving]),
+        relative(0.25),
+        control=("independent neurons", None, None, np.sqrt(alone[moving])),
+        sampler=runs["recode", y].convergence,
+        because="whole neurons, or corrections of higher order in 1/N",
+    )
+
+
+def _by_way(runs: dict[tuple[str, float], Run], targets: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    series = {way: share_series([runs[way, y] for y in targets]) for way in SMALL_WAYS}
+    return {way: each[0] for way, each in series.items()}, {way: each[1] for way, each in series.items()}
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def check_critical(scan: Scan, warm: Any, sampled: Zero, critical: np.ndarray) -> None:
+    """The readouts' variance below and the extrapolated T_c; theory at another y₋ must fail both."""
+    places = [(0.5, float(t)) for t in warm]
+    size = scan[places[0]].run.task.num_inputs
+    rows = [statistics.mean_and_error(readout_variance(scan[one].run)) for one in places]
+    mean, error = np.transpose(rows)
+    predicted, wrong = (np.array([predicted_variance(size, y, t) for _, t in places]) for y in (0.5, 0.4))
+    check(
+        "A13",
+        f"variance of the readouts at y₋ = 1/2, T = {_listed(warm)}, N = P = {size}",
+        mean,
+        predicted,
+        error,
+        relative(3 / size),
+        control=("theory at y₋ = 0.4", None, None, wrong),
+        sampler=[scan[one].ends for one in places],
+        note="the limit, 3/N, is that of corrections of order 1/N",
+        because="corrections of order 1/N are larger",
+    )
+    check(
+        "A13",
+        "critical temperature at y₋ = 1/2, extrapolated from samples",
+        sampled.temperature,
+        critical[1],
+        float(np.hypot(sampled.error, np.ptp(critical) / 2)),
+        standard_errors(2),
+        control=("theory at y₋ = 0.3", None, None, critical_temperatures(size, 0.3)[1]),
+        sampler=[scan[one].ends for one in places],
+        note=f"error: networks {sampled.network_error:.2g}, extrapolation {sampled.extrapolation_error:.2g}, "
+        f"convention of theory {np.ptp(critical) / 2:.2g}",
+        because="the variance bends more than a parabola does",
+    )
+
+
+def critical_plot(extrapolated: Any, **arrays: Any) -> Figure:
+    """Variance of the readouts over temperature, theory and samples, and where it would vanish."""
+    figure = figures.curves(**arrays, xlabel="temperature $T$", ylabel=r"variance of readouts, tr Cov$(a)$")
+    axis, (place, error) = figure.axes[0], np.asarray(extrapolated)
+    axis.errorbar(place, 0, xerr=error, fmt="D", color=figures.COLORS["theory"], capsize=4, clip_on=False)
+    axis.set(ylim=(0, None), xlim=(float(np.min(arrays["x"])), float(np.max(arrays["x"]))))
+    return figure
+
+
+def check_edge(ends: Ends) -> None:
+    """Just below T_c: codes of neurons agree with theory's codes of neurons, not with those of its peaks."""
+    size, (y_minus, temperature) = ends.run.task.num_inputs, place(ends.run)
+    solution = solve(size, y_minus, temperature)
+    check(
+        "D1",
+        f"shares just below the critical temperature, y₋ = {y_minus:g}, T = {temperature:g}, N = P = {size}",
+        mean_shares(ends.run),
+        shares(solution),
+        absolute(0.03),
+        control=("codes of theory's peaks", None, None, peak_shares(solution, 1.0)),
+        sampler=ends.ends,
+        note=f"the share of a peak is defined to {ambiguity(solution):.2f} there",
+        because="activations near one half put neurons on either side by chance",
+    )
