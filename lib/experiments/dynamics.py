@@ -1,0 +1,420 @@
+"""Networks in time: plain Langevin runs, what single neurons remember, and how representations drift."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from coding_schemes import coding, statistics, tasks
+from coding_schemes.networks import Network, is_bounded
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import HMC, PlainLangevin, Samples, convergence, sample
+from coding_schemes.tasks import Task
+from coding_schemes.theory import linear, relu, sigmoidal
+from matplotlib.figure import Figure
+from scipy.optimize import brentq
+
+from experiments.runs import Run
+
+TARGETS = {"linear": 0.0, "sigmoidal": 0.5, "relu": -0.5}  # y₋, as in paper A's Fig. 4
+COLD = 0.001  # where deep networks begin: cooled to T only, they may stop at half of the task
+EXACT: dict[str, Any] = {"moves": (), "method": HMC(max_num_steps=50)}
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
+
+
+def toy(nonlinearity: str, size: int, seed: int = 0) -> Task:
+    """The task of three classes with the targets that paper A uses for this nonlinearity."""
+    return tasks.toy(size, (0.5, 0.25, 0.25), y_minus=TARGETS[nonlinearity], seed=seed)
+
+
+def solve(nonlinearity: str, size: int, temperature: float, seed: int = 0) -> Any:
+    """Theory of one hidden layer at N = P = size: linear, sigmoidal or relu (with its finite-size terms)."""
+    task = toy(nonlinearity, size, seed)
+    if nonlinearity == "linear":
+        return linear.solve(task, 1, temperature, width=size)
+    if nonlinearity == "sigmoidal":
+        return sigmoidal.solve(task, temperature)
+    return relu.finite_size(relu.solve(task, temperature), size)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A network left to its noise, by one or more chains from one start.
+
+    Attributes:
+        run: the snapshots with their diagnostics.
+        interval: time between two of them.
+        rest_error: mean ‖Y − f‖² of the exact sampler that the chains started from.
+    """
+
+    run: Run
+    interval: float
+    rest_error: float
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times of the snapshots, shape (S,)."""
+        return self.interval * np.arange(1, self.run.samples.info.energy.shape[1] + 1)
+
+    @property
+    def squared_error(self) -> float:
+        """Mean ‖Y − f‖² along the run."""
+        return float(self.run.samples.info.squared_error.mean())
+
+    @cached_property
+    def means(self) -> tuple[np.ndarray, ...]:
+        """Mean activation of every neuron on every class, (chains, S, N, C) for each layer."""
+        task, samples = self.run.task, self.run.samples
+        layers = range(len(self.run.preactivations))
+        return tuple(coding.class_means(samples.activations(layer), task.labels) for layer in layers)
+
+    @cached_property
+    def codes(self) -> tuple[np.ndarray, ...]:
+        """Codes of every layer, (chains, S, N, C): active classes, outlier's classes, signs if linear."""
+        network, samples = self.run.posterior.network, self.run.samples
+        if is_bounded(network.phi):
+            return tuple(coding.settled_codes(means) for means in self.means)
+        if network.nonlinearity == "linear":
+            return tuple(means > 0 for means in self.means)
+        layers, labels = range(network.depth), self.run.task.labels
+        return tuple(coding.outliers(samples.activations(layer), labels).codes for layer in layers)
+
+    def switches(self, layer: int = -1) -> coding.SwitchRate:
+        """Rate at which neurons of a layer change their code."""
+        return coding.switch_rate(self.codes[layer], self.interval)
+
+    def correlation_time(self, neurons: int = 20, inputs: int = 10) -> float:
+        """Integrated autocorrelation time of the feature layer's preactivations, in units of t."""
+        z = self.run.preactivations[-1]
+        stride = max(1, z.shape[-2] // neurons), max(1, z.shape[-1] // inputs)
+        return float(
+            np.nanmean(statistics.autocorrelation_time(z[..., :: stride[0], :: stride[1]])) * self.interval
+        )
+
+
+def settle_deep(key: Any, posterior: Posterior) -> Samples:
+    """A network of two layers at rest: cooled to COLD from the prior, warmed to its temperature in steps."""
+    start: dict[str, Any] = {"anneal_from": COLD if is_bounded(posterior.network.phi) else 1.0}
+    for stage, temperature in enumerate(np.geomspace(COLD, float(posterior.temperature), 3)):
+        options: dict[str, Any] = {"num_chains": 1, "num_warmup": 30 if stage else 60, "store": ("readouts",)}
+        warmer = posterior.at_temperature(temperature)
+        rest = sample(warmer, jax.random.fold_in(key, stage), 4, **start, **options, **EXACT)
+        start = {"init": jax.tree.map(lambda leaf: leaf[0], rest.final)}
+    return rest
+
+
+def follow(
+    key: Any,
+    posterior: Posterior,
+    rest: Samples,
+    span: float,
+    *,
+    dt: float,
+    num_samples: int,
+    num_chains: int,
+) -> Motion:
+    """Plain Langevin dynamics from a state at rest.
+
+    Args:
+        key: random key.
+        posterior: whose energy drives it.
+        rest: samples of the exact sampler; their last weights are the start, of all chains if it has but one.
+        span: length of the run, in units of t.
+        dt: longest step.
+        num_samples: snapshots.
+        num_chains: chains, of independent noise.
+
+    Returns:
+        A Motion.
+    """
+    start, interval = rest.final, span / num_samples
+    if len(rest.info.energy) == 1:
+        start = jax.tree.map(lambda leaf: leaf[0], start)
+    steps = int(np.ceil(interval / dt - 1e-9))
+    method = PlainLangevin((2 * interval / steps) ** 0.5, steps)
+    counts: dict[str, Any] = {"num_samples": num_samples, "num_chains": num_chains, "num_warmup": 0}
+    samples = sample(posterior, jax.random.fold_in(key, 1), init=start, method=method, moves=(), **counts)
+    run = Run(posterior, samples, convergence(samples, posterior))
+    return Motion(run, interval, float(rest.info.squared_error.mean()))
+
+
+def two_layers(
+    key: Any, nonlinearity: str, size: int, temperature: float, span: float, num_samples: int, num_chains: int
+) -> Motion:
+    """A network of two layers, N = P = size, brought to rest and followed."""
+    posterior = Posterior(toy(nonlinearity, size), Network(2, size, nonlinearity), temperature)
+    rest = settle_deep(jax.random.fold_in(key, 0), posterior)
+    stiff = nonlinearity != "sigmoidal"  # their readouts have a larger prior variance
+    dt = 2 * float(rest.info.step_size[0, -1]) ** 2 if stiff else temperature / 2
+    counts = {"num_samples": num_samples, "num_chains": num_chains}
+    return follow(jax.random.fold_in(key, 1), posterior, rest, span, dt=dt, **counts)
+
+
+# ---- single neurons -------------------------------------------------------------------------
+
+
+def coverage(series: np.ndarray) -> tuple[float, float]:
+    """Share of the population's deciles that single neurons visit, (chains, S, N, m): mean and error."""
+    edges = np.quantile(series, np.linspace(0.1, 0.9, 9), axis=(0, 1, 2))
+    deciles = np.stack(
+        [np.searchsorted(e, x) for e, x in zip(edges.T, np.moveaxis(series, -1, 0), strict=True)]
+    )
+    visited = np.stack([(deciles == k).any(2) for k in range(10)]).mean((0, 1))  # (chains, N)
+    return float(visited.mean()), float(visited.std() / visited.size**0.5)
+
+
+def autocorrelations(series: np.ndarray, max_lag: int) -> tuple[np.ndarray, np.ndarray]:
+    """Autocorrelation of single neurons around the population, and its error from the chains' scatter."""
+    pooled = statistics.autocorrelation(series, max_lag)
+    each = np.stack([statistics.autocorrelation(chain[None], max_lag) for chain in series])
+    return pooled, each.std(0, ddof=1) / len(each) ** 0.5
+
+
+def linear_memory(theory: linear.Solution, lags: np.ndarray) -> np.ndarray:
+    """Autocorrelation of a linear neuron's readouts in the mean field of the others.
+
+    Readout and activation of one neuron are driven by −∇ of |ã|²/2 + |u|²/2 − ãᵀκu, with U = σ_a²/(1 − κ²)
+    along each eigenvector: two modes of rates 1 ∓ κ, of which the slow one holds (1 + κ)/2 of the variance.
+    """
+    variances = np.linalg.eigvalsh(theory.readout_covariance)
+    kappa = np.sqrt(1 - theory.readout_variance / variances)
+    decay = [(1 + s * kappa) / 2 * np.exp(-np.outer(lags, 1 - s * kappa)) for s in (1, -1)]
+    return sum(decay) @ variances / variances.sum()
+
+
+def order_over_length(
+    motion: Motion, layer: int, count: int = 8
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Permutation order q of a layer's class means for the first part of a run: lengths, values, errors."""
+    series, times = motion.means[layer], motion.times
+    ends = np.unique(np.geomspace(4, len(times), count).astype(int))
+    orders = [statistics.permutation_order(series[:, :end]) for end in ends]
+    return times[ends - 1], np.array([o.value for o in orders]), np.array([o.standard_error for o in orders])
+
+
+def variance_ratio(series: np.ndarray) -> np.ndarray:
+    """Variance in time over that of the neurons' time averages, (chains, S, N, m) → one number per chain."""
+    return series.var(1).mean(1).sum(-1) / series.mean(1).var(1).sum(-1)
+
+
+# ---- variances in time ----------------------------------------------------------------------
+
+
+def variance_in_time(z: np.ndarray) -> np.ndarray:
+    """½⟨(z(t + S/2) − z(t))²⟩ over all axes but (chains, t): free of the bias of a short window's mean."""
+    half = z.shape[1] // 2
+    change = np.square(z[:, half : 2 * half].astype(float) - z[:, :half])
+    return 0.5 * change.reshape(*change.shape[:2], -1).mean(-1)
+
+
+class _Tilted(NamedTuple):
+    """Moments under N(z; 0, 1) exp(sφ(z) − gφ(z)²/2): mean and variance of φ, variance of z, covariance."""
+
+    mean: float
+    spread: float
+    variance: float
+    covariance: float
+
+
+def _tilted(s: float, g: float = 0.0) -> _Tilted:
+    phi = np.asarray(Network(1, 1, "sigmoidal").phi(jnp.asarray(NODES)))
+    density = NODE_WEIGHTS * np.exp(s * phi - g * phi**2 / 2)
+    moments = np.cov(phi, NODES, aweights=density, ddof=0)
+    return _Tilted(float(np.average(phi, weights=density)), moments[0, 0], moments[1, 1], moments[0, 1])
+
+
+def branch_variance(theory: sigmoidal.Solution, row: int, c: int, mean: float) -> float:
+    """Variance in time of the preactivations on a branch, for a class on which φ has this mean.
+
+    To order 1/N: the others answer to one neuron's φ, by exp(−½ g φ²) with g = aᵀ H⁻¹ a/N and H the
+    covariance of the outputs of all others, T included; and readouts vary on their branch, by 1/P.
+    """
+    kept = theory.probabilities > 0.01
+    readouts, t, counts = theory.mean_readouts, theory.dual_field, theory.problem.counts
+    size, outer = counts.sum(), np.einsum("gi,gj->gij", readouts, readouts)
+    spreads = np.array([[_tilted(a @ field).spread for field in t] for a in readouts[kept]])
+    noise = theory.temperature * np.eye(t.shape[1])
+    noise += np.einsum("g,g,gij->ij", theory.probabilities[kept], spreads[:, c], outer[kept])
+    g = readouts[row] @ np.linalg.solve(noise, readouts[row]) / size
+    stiffness = size * np.eye(t.shape[1]) - np.einsum("c,ci,cj->ij", counts * spreads[row], t, t)
+    found = _tilted(brentq(lambda s: _tilted(s, g).mean - mean, -60, 60), g)
+    return found.variance + found.covariance**2 * float(t[c] @ np.linalg.solve(stiffness, t[c]))
+
+
+def sigmoidal_variances(
+    motion: Motion, theory: sigmoidal.Solution
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Variance in time of the preactivations by code and class, of neurons that keep their code.
+
+    Returns:
+        Sampled values, their errors, and theory's at the sampled mean activation, each of shape (codes, C).
+    """
+    codes, z, labels = motion.codes[-1], motion.run.preactivations[-1], motion.run.task.labels
+    keeps = np.all(codes == codes[:1, :1], axis=(0, 1, 3))
+    rows = []
+    for row, code in enumerate(theory.codes[theory.probabilities > 0.01]):
+        members = keeps & np.all(codes[0, 0] == code, axis=-1)
+        for c in range(len(code)):
+            series = variance_in_time(z[:, :, members][..., labels == c])
+            mean = float(motion.means[-1][:, :, members, c].mean())
+            rows.append([*statistics.mean_and_error(series), branch_variance(theory, row, c, mean)])
+    sampled, errors, expected = np.array(rows).T.reshape(3, -1, len(theory.dual_field))
+    return sampled, errors, expected
+
+
+def _noise(readout: np.ndarray, bulk: np.ndarray, spread: float, temperature: float, step: float) -> float:
+    """Variance of an outlier's z around its class mean, given ⟨b bᵀ⟩ of the bulk and its variance of φ.
+
+    The training error holds ā z + (the bulk's φ a) to within T: with x = (z, the bulk's part in units of its
+    own spread) the energy is ½ xᵀΛx, Λ = 1 + GᵀG/T. Euler steps Δt turn Λ⁻¹ into (Λ − ½Δt Λ²)⁻¹.
+    """
+    values, vectors = np.linalg.eigh(bulk * spread)
+    root = np.column_stack([readout, vectors * np.sqrt(np.maximum(values, 0))])
+    stiffness = np.eye(root.shape[1]) + root.T @ root / temperature
+    return float(np.linalg.inv(stiffness - 0.5 * step * stiffness @ stiffness)[0, 0])
+
+
+def _activation_variance(tilt: float) -> float:
+    """Variance of max(z, 0) under N(z; 0, 1) exp(tilt max(z, 0))."""
+    grid = np.linspace(-9, 9, 3601)
+    density = np.exp(-(grid**2) / 2 + tilt * np.maximum(grid, 0))
+    return float(np.cov(np.maximum(grid, 0), aweights=density, ddof=0))
+
+
+class OutlierVariances(NamedTuple):
+    """Theory of an outlier's variance in time on the class it answers to, one value per outlier.
+
+    Attributes:
+        infinite: at N → ∞, where only noise around the class mean is left.
+        noise: the same at finite N, where the bulk's readouts scatter.
+        total: and with the exchange of strength between readout and preactivation, 1/(4 n_c).
+        stepped: the total as Euler steps of length Δt make it.
+    """
+
+    infinite: np.ndarray
+    noise: np.ndarray
+    total: np.ndarray
+    stepped: np.ndarray
+
+
+def outlier_variances(size: int, temperature: float, step: float) -> OutlierVariances:
+    """What theory has for ReLU outliers at N = P = size.
+
+    The output of an outlier does not change when its readout grows by e^ε and its preactivations shrink by
+    e^−ε. The priors hold ε with the energy 2 n_c N z̄² ε², so that the class mean breathes with 1/(4 n_c).
+    """
+    task = toy("relu", size)
+    limit = relu.solve(task, temperature)
+    finite = relu.finite_size(limit, size)
+    rows = []
+    for i, c in np.argwhere(finite.codes[: finite.num_outliers]):
+        values = []
+        for theory, scatter in ((limit, 0.0), (finite, finite.bulk_readout_covariance)):
+            b, t = theory.bulk_readout, theory.dual_field[c]
+            moment, spread = np.outer(b, b) + scatter, _activation_variance(t @ b)
+            values.append(
+                [_noise(theory.outlier_readouts[i], moment, spread, temperature, at) for at in (0.0, step)]
+            )
+        noise = finite.outlier_preactivation_variances[i, c]
+        breathing = 1 / (4 * task.class_counts[c])
+        stepped = noise * values[1][1] / values[1][0] + breathing
+        rows.append([values[0][0], noise, noise + breathing, stepped])
+    return OutlierVariances(*np.transpose(rows))
+
+
+def sampled_outlier_variances(run: Run, num_outliers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Variance in time of the outliers of a network that was planted, each on its class: mean and error."""
+    z, labels = run.preactivations[0][:, :, :num_outliers], run.task.labels
+    strength = coding.class_means(z, labels).mean((0, 1))
+    series = [variance_in_time(z[:, :, i][..., labels == c]) for i, c in enumerate(strength.argmax(-1))]
+    mean, error = np.transpose([statistics.mean_and_error(one) for one in series])
+    return mean, error
+
+
+# ---- drift ----------------------------------------------------------------------------------
+
+
+def in_order(motion: Motion, layer: int, snapshot: int, order_from: int, neurons: np.ndarray) -> np.ndarray:
+    """Activations of some neurons in a snapshot, sorted by the codes they have in another."""
+    means, code = (x[layer][0, order_from][neurons] for x in (motion.means, motion.codes))
+    order = np.lexsort((means[:, 0], -(code @ [4, 2, 1])))
+    z = motion.run.preactivations[layer][0, snapshot][neurons[order]]
+    return np.asarray(motion.run.posterior.network.phi(jnp.asarray(z)))
+
+
+def drift_rows(motion: Motion, snapshots: Any, neurons: np.ndarray) -> list[list[np.ndarray]]:
+    """Layer 1 in a fixed order, layer 1 sorted anew, layer 2 in a fixed order, at the snapshots."""
+    ways = ((0, False), (0, True), (1, False))
+    return [[in_order(motion, l, k, k if anew else 0, neurons) for k in snapshots] for l, anew in ways]
+
+
+def drift_frame(
+    frame: int,
+    fixed: np.ndarray,
+    sorted_anew: np.ndarray,
+    last: np.ndarray,
+    edges: np.ndarray,
+    times: np.ndarray,
+) -> Figure:
+    """Layer 1 in a fixed order and sorted anew, and layer 2, in one snapshot."""
+    figure, axes = plt.subplots(1, 3, figsize=(6.4, 3.2), sharey=True)
+    titles = "layer 1, fixed order", "layer 1, sorted anew", "layer 2, fixed"
+    for axis, values, title in zip(axes, (fixed, sorted_anew, last), titles, strict=True):
+        axis.imshow(values[frame], aspect="auto", cmap="Blues", vmin=0, vmax=1)
+        axis.vlines(edges, -0.5, values.shape[1] - 0.5, color="black", linewidth=0.7)
+        axis.set(xlabel="input, by class", xticks=[])
+        axis.set_title(title, fontsize="medium")
+    axes[0].set_ylabel("neuron")
+    figure.suptitle(f"t = {times[frame]:.1f}")
+    return figure
+
+
+class CodeHistory(NamedTuple):
+    """Which code every neuron has when: index into `kinds`, (chains, S, N) for each layer."""
+
+    kinds: np.ndarray
+    layers: tuple[np.ndarray, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The codes by name."""
+        return [coding.code_name(kind) for kind in self.kinds]
+
+
+def code_history(motion: Motion) -> CodeHistory:
+    """Codes of all layers as indices into one list."""
+    stacked = np.concatenate([codes.reshape(-1, codes.shape[-1]) for codes in motion.codes])
+    kinds, which = np.unique(stacked, axis=0, return_inverse=True)
+    parts = np.split(which.ravel(), len(motion.codes))
+    return CodeHistory(
+        kinds, tuple(p.reshape(c.shape[:-1]) for p, c in zip(parts, motion.codes, strict=True))
+    )
+
+
+def net_flux(before: np.ndarray, after: np.ndarray, num_kinds: int) -> np.ndarray:
+    """Net number of neurons that entered each code, in standard errors √(entered + left)."""
+    moved = before != after
+    entered, left = (np.bincount(one[moved], minlength=num_kinds) for one in (after, before))
+    return (entered - left) / np.sqrt(np.maximum(entered + left, 1))
+
+
+def kept(motion: Motion, layer: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How alike the first and the last tenth of the run are, by chain.
+
+    Returns:
+        Cosine of the centered kernels, the same with the inputs of the last shuffled, and the cosine of the
+        neurons' class means (deviations from the population's).
+    """
+    tenth = max(1, motion.means[layer].shape[1] // 10)
+    phi = motion.run.samples.activations(layer)
+    ends = [coding.kernels(phi[:, part]).mean(1) for part in (slice(None, tenth), slice(-tenth, None))]
+    mixed = rng.permutation(phi.shape[-1])
+    kernel = coding.kernel_alignment(ends[0], ends[1], centered=True)
+    shuffled = coding.kernel_alignment(ends[0], ends[1][:, mixed][:, :, mixed], centered=True)
+    first, last = (motion.means[layer][:, part].mean(1) for part in (slice(None, tenth), slice(-tenth, None)))
+    first, last = first - first.mean(1, keepdims=True), last - last.mean(1, keepdims=True)
+    norms = np.linalg.norm(first, axis=(1, 2)) * np.linalg.norm(last, axis=(1, 2))
+    return kernel, shuffled, np.sum(first * last, axis=(1, 2)) / norms

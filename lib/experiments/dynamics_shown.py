@@ -1,0 +1,349 @@
+"""What the chapter on dynamics shows: arrays of its figures, and its checks."""
+
+from typing import Any
+
+import numpy as np
+from coding_schemes import coding, statistics
+from coding_schemes.theory import linear
+from companion import figures
+from companion.checks import above, absolute, below, check, equal, standard_errors
+
+from experiments import dynamics
+from experiments.dynamics import Motion, OutlierVariances
+from experiments.runs import Run
+
+SMALL_P = "at this P the barrier is low enough to be crossed now and then, as the last section computes"
+
+
+def _title(scheme: str) -> str:
+    return scheme.replace("relu", "ReLU")
+
+
+def traces(
+    motions: dict[str, Motion], theories: dict[str, Any], preactivations: bool = False
+) -> dict[str, Any]:
+    """Readouts, or preactivations on one input, of six neurons of each network in its first chain."""
+    chosen = {}
+    for scheme, motion in motions.items():
+        first = motion.codes[-1][0, 0]
+        if scheme == "sigmoidal":
+            chosen[scheme] = coding.sort_by_code(first, motion.means[-1][0, 0])[
+                np.linspace(0, len(first) - 1, 6).astype(int)
+            ]
+        else:  # planted: outliers come first in ReLU networks
+            chosen[scheme] = np.arange(6)
+    levels = np.full((3, 4), np.nan)
+    if not preactivations:
+        analog, branches, sparse = theories.values()
+        levels[0, :2] = analog.readout_covariance[0, 0] ** 0.5 * np.array([-1, 1])
+        levels[1, : len(branches.readouts[:4])] = branches.readouts[:4, 0]
+        levels[2] = [sparse.bulk_readout[0], *sparse.num_neurons**0.5 * sparse.outlier_readouts[:3, 0]]
+    return {
+        "times": [motion.times for motion in motions.values()],
+        "values": [
+            motion.run.preactivations[0][0][:, chosen[scheme], 0].T
+            if preactivations
+            else motion.run.readouts[0][:, chosen[scheme], 0].T
+            for scheme, motion in motions.items()
+        ],
+        "titles": [_title(scheme) for scheme in motions],
+        "levels": levels,
+        "ylabel": r"preactivation $z_{i\mu}$" if preactivations else "readout weight $a_i^0$",
+    }
+
+
+def memory(motions: dict[str, Motion], theory: linear.Solution) -> dict[str, Any]:
+    """Autocorrelation of readouts of all networks, and of the linear one the mean field's."""
+    rows, times = [], []
+    for motion in motions.values():
+        lags = np.arange(len(motion.times) // 2)
+        rows.append(dynamics.autocorrelations(motion.run.readouts, lags[-1]))
+        times.append(motion.interval * lags)
+    values, errors = np.swapaxes(np.array(rows), 0, 1)
+    return {
+        "x": [times[0], *times],
+        "values": [dynamics.linear_memory(theory, times[0]), *values],
+        "errors": [np.zeros(len(times[0])), *errors],
+        "names": ["theory, linear", *map(_title, motions)],
+        "colors": [figures.COLORS[name] for name in ("theory", *motions)],
+        "styles": ["--", "-", "-", "-"],
+        "scales": ("log", "linear"),
+        "xlabel": "time lag $s$",
+        "ylabel": "autocorrelation of readouts $C(s)$",
+    }
+
+
+def orders(networks: dict[str, tuple[Motion, int]]) -> dict[str, Any]:
+    """Permutation order of layers against the length of the run."""
+    found = [dynamics.order_over_length(motion, layer) for motion, layer in networks.values()]
+    length = max(len(times) for times, _, _ in found)
+    pad = [[np.pad(part, (0, length - len(part)), constant_values=np.nan) for part in one] for one in found]
+    x, values, errors = np.swapaxes(np.array(pad), 0, 1)
+    return {
+        "x": x,
+        "values": values,
+        "errors": errors,
+        "names": list(networks),
+        "colors": [figures.COLORS[name.split(",")[0].lower()] for name in networks],
+        "styles": ["-" if "L = 1" in name else "--" if "layer 2" in name else ":" for name in networks],
+        "scales": ("log", "linear"),
+        "levels": [0.0, 1.0],
+        "xlabel": "length of the run $t$",
+        "ylabel": "permutation order $q$",
+    }
+
+
+def check_exploration(motions: dict[str, Motion], theory: linear.Solution, half: linear.Solution) -> None:
+    """A20: linear neurons cover the distribution, forget, and forget as the mean field says."""
+    motion, still = motions["linear"], motions["sigmoidal"]
+    series, sampler = motion.run.readouts, motion.run.convergence
+    short = "the run is short against the readouts' autocorrelation time"
+    share, error = dynamics.coverage(series)
+    other = np.array(dynamics.coverage(still.run.readouts)[0])
+    question = "share of the readout distribution's deciles that a single linear neuron visits"
+    control = ("sigmoidal network", other)
+    check("A20", question, share, 1.0, error, above(0.95), control=control, sampler=sampler, because=short)
+    q, frozen = (statistics.permutation_order(one.run.readouts) for one in (motion, still))
+    control = ("sigmoidal network", np.array(frozen.value))
+    question = "permutation order of the readouts, linear network"
+    against = (0.0, q.standard_error, absolute(0.1))
+    check("A20", question, q.value, *against, control=control, sampler=sampler, because=short)
+    expected = dynamics.linear_memory(theory, motion.times)
+    lags = [int(np.argmin(np.abs(expected - level))) + 1 for level in (0.8, 0.5, 0.3)]
+    found, errors = (part[lags] for part in dynamics.autocorrelations(series, lags[-1]))
+    at = motion.interval * np.array(lags)
+    check(
+        "A20",
+        f"autocorrelation of linear readouts at the lags {', '.join(f'{one:.0f}' for one in at)}",
+        found,
+        dynamics.linear_memory(theory, at),
+        errors,
+        absolute(2 / series.shape[2]),
+        control=("theory at half the size", None, None, dynamics.linear_memory(half, at)),
+        sampler=sampler,
+        note="within 2/N: the mean field that drives a neuron fluctuates, to order 1/N",
+        because="corrections of order 1/N are larger than 2/N",
+    )
+
+
+def check_codes(motions: dict[str, Motion]) -> None:
+    """A21: no neuron changes its code, and the readouts stay on their branch."""
+    moving = motions["linear"]
+    for scheme in ("sigmoidal", "relu"):
+        motion, name = motions[scheme], _title(scheme)
+        found, tau = motion.switches(), motion.correlation_time()
+        length = motion.times[-1] * len(motion.means[0]) / tau
+        check(
+            "A21",
+            f"code switches of all neurons, {name}",
+            found.num_switches,
+            0,
+            equal(),
+            control=("linear network, signs of the class means", moving.switches().num_switches),
+            sampler=motion.run.convergence,
+            note=f"rate below {found.upper:.2g} per neuron and unit of time (95 %), from {length:.0f} "
+            f"autocorrelation times of the preactivations (τ = {tau:.2f}), all chains together",
+            because=SMALL_P,
+        )
+        check(
+            "A21",
+            f"variance of the readouts in time over that across neurons, {name}",
+            dynamics.variance_ratio(motion.run.readouts).mean(),
+            below(0.1),
+            control=("linear network", dynamics.variance_ratio(moving.run.readouts).mean()),
+            sampler=motion.run.convergence,
+            because="fluctuations of order 1/P are not yet small",
+        )
+
+
+def check_order(networks: dict[str, tuple[Motion, int]], frozen: list[str]) -> None:
+    """A21: permutation symmetry stays broken in the feature layers of nonlinear networks."""
+    q = {
+        name: statistics.permutation_order(motion.means[layer]) for name, (motion, layer) in networks.items()
+    }
+    check(
+        "A21",
+        f"permutation order of {'; '.join(frozen)}",
+        np.array([q[name].value for name in frozen]),
+        above(0.9),
+        control=("linear, L = 1", np.array(q["linear, L = 1"].value)),
+        note="; ".join(f"{name}: {one.value:.2f} ± {one.standard_error:.2f}" for name, one in q.items()),
+        sampler=[networks[name][0].run.convergence for name in frozen],
+        because=SMALL_P,
+    )
+
+
+def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], step: float) -> None:
+    """A22: variances of preactivations in time, of sigmoidal neurons and of ReLU outliers."""
+    motion = motions["sigmoidal"]
+    sampled, errors, expected = dynamics.sigmoidal_variances(motion, theories["sigmoidal"])
+    sparse = motions["relu"]
+    size = sparse.run.posterior.network.width
+    count = theories["relu"].num_outliers
+    outliers, outlier_errors = dynamics.sampled_outlier_variances(sparse.run, count)
+    theory = dynamics.outlier_variances(size, float(sparse.run.posterior.temperature), step)
+    check(
+        "A22",
+        "variance of preactivations in time by code and class, given their mean, sigmoidal (prior: 1)",
+        sampled,
+        expected,
+        errors,
+        standard_errors(3),
+        control=("theory of another code", None, None, np.roll(expected, 1, axis=0)),
+        sampler=motion.run.convergence,
+        note=f"smallest {sampled.min():.2f}: neurons fluctuate on every class",
+        because="corrections of order 1/N²",
+    )
+    check(
+        "A22",
+        f"variance of outliers' preactivations in time, ReLU, N = P = {size}, by Langevin steps (prior: 1)",
+        outliers,
+        theory.stepped,
+        outlier_errors,
+        standard_errors(3),
+        control=("theory at N → ∞", None, None, theory.infinite),
+        sampler=sparse.run.convergence,
+        because="corrections of higher order in 1/N",
+    )
+    bulk = dynamics.variance_in_time(sparse.run.preactivations[0][:, :, count:]).mean()
+    check(
+        "A22",
+        "the largest of them: outliers freeze",
+        outliers.max(),
+        below(0.1),
+        control=("the bulk", bulk),
+        sampler=sparse.run.convergence,
+        because="the variance falls with T and 1/N only",
+    )
+
+
+def check_sizes(runs: dict[int, Run], temperature: float) -> dict[str, Any]:
+    """A22: outliers' variances by the exact sampler at several sizes; the arrays of their figure."""
+    theories: list[OutlierVariances] = [dynamics.outlier_variances(n, temperature, 0.0) for n in runs]
+    found = [dynamics.sampled_outlier_variances(run, 3) for run in runs.values()]
+    sampled, errors = np.swapaxes(np.array(found), 0, 1)
+    check(
+        "A22",
+        f"the same by exact sampling without moves, N = P = {', '.join(map(str, runs))}",
+        sampled,
+        np.array([one.total for one in theories]),
+        errors,
+        standard_errors(3),
+        control=("theory at N → ∞", None, None, np.array([one.infinite for one in theories])),
+        sampler=[run.convergence for run in runs.values()],
+        because="corrections of higher order in 1/N",
+    )
+    parts = [np.array([getattr(one, name) for one in theories]).T for name in ("total", "noise", "infinite")]
+    return {
+        "x": list(runs),
+        "values": [parts[k][i] for k in range(3) for i in (0, 1)],
+        "names": [
+            f"class {i}, {kind}" for kind in ("all", "bulk's spread", "N → ∞") for i in ("0", "1 or 2")
+        ],
+        "colors": list(figures.CLASS_COLORS[:2]) * 3,
+        "styles": ["-", "-", "--", "--", ":", ":"],
+        "scales": ("log", "log"),
+        "sampled_x": list(runs),
+        "sampled": [sampled[:, 0], sampled[:, 1:].mean(1)],
+        "sampled_errors": [errors[:, 0], np.linalg.norm(errors[:, 1:], axis=1) / 2],
+        "xlabel": "size $N = P$",
+        "ylabel": "variance in time of $z$",
+    }
+
+
+def check_drift(deep: Motion, seed: int) -> None:
+    """A23: first-layer neurons change codes in balance, the feature layer's do not, the kernel stays."""
+    history, sampler = dynamics.code_history(deep), deep.run.convergence
+    first, last = (deep.switches(layer) for layer in (0, 1))
+    moved = np.any(deep.codes[0][:, 1:] != deep.codes[0][:, :-1], axis=-1).mean(1) / deep.interval
+    error = moved.std(ddof=1) / moved.size**0.5
+    check(
+        "A23",
+        "rate of code switches per neuron and unit of time, first layer, in its standard errors",
+        first.rate / error,
+        above(5),
+        control=("feature layer", np.array(last.rate / error)),
+        note=f"rate {first.rate:.3g} ± {error:.2g}; {first.fraction_moved:.0%} of neurons end on another one",
+        sampler=sampler,
+        because="at this size few neurons cross within the run",
+    )
+    check(
+        "A23",
+        "code switches in the feature layer",
+        last.num_switches,
+        0,
+        equal(),
+        control=("first layer", first.num_switches),
+        note=f"rate below {last.upper:.2g} per neuron and unit of time (95 %)",
+        sampler=sampler,
+        because=SMALL_P,
+    )
+    before, after = history.layers[0][:, 0].ravel(), history.layers[0][:, -1].ravel()
+    kinds = range(len(history.kinds))
+    cohorts = [before == kind for kind in kinds]
+    fluxes = [dynamics.net_flux(before[one], after[one], len(kinds)) for one in cohorts]
+    check(
+        "A23",
+        "net flux of first-layer neurons into each code, in standard errors",
+        np.abs(dynamics.net_flux(before, after, len(kinds))).max(),
+        below(3),
+        control=("neurons that began with one code", np.abs(fluxes).max()),
+        sampler=sampler,
+        because="the first layer had not reached equilibrium when the run began",
+    )
+    kernel, shuffled, neurons = dynamics.kept(deep, 0, np.random.default_rng(seed))
+    check(
+        "A23",
+        "similarity of the first layer's kernels in the first and the last tenth of the run",
+        kernel,
+        above(0.9),
+        control=("inputs shuffled", shuffled),
+        note=f"of its neurons: {neurons.mean():.2f}",
+        sampler=sampler,
+        because="the kernel of one network carries noise of order 1/√N",
+    )
+
+
+def _some(deep: Motion, count: int) -> np.ndarray:
+    return np.linspace(0, deep.means[0].shape[2] - 1, count).astype(int)
+
+
+def drift(deep: Motion, num_times: int, num_neurons: int) -> dict[str, Any]:
+    """A few neurons of both layers at a few times."""
+    at = np.linspace(0, len(deep.times) - 1, num_times).astype(int)
+    return {
+        "activations": dynamics.drift_rows(deep, at, _some(deep, num_neurons)),
+        "labels": deep.run.task.labels,
+        "row_names": ["layer 1, fixed", "layer 1, sorted", "layer 2, fixed"],
+        "titles": [f"$t = {deep.times[k]:.1f}$" for k in at],
+    }
+
+
+def film(deep: Motion, num_frames: int, num_neurons: int) -> dict[str, Any]:
+    """Frames of `dynamics.drift_frame`."""
+    labels, snapshots = deep.run.task.labels, np.linspace(0, len(deep.times) - 1, num_frames).astype(int)
+    every = max(1, len(labels) // 125)
+    rows = [
+        np.stack(row)[..., ::every] for row in dynamics.drift_rows(deep, snapshots, _some(deep, num_neurons))
+    ]
+    names = ("fixed", "sorted_anew", "last")
+    arrays = {name: row.astype(np.float32) for name, row in zip(names, rows, strict=True)}
+    return arrays | {
+        "edges": np.cumsum(np.bincount(labels[::every]))[:-1] - 0.5,
+        "times": deep.times[snapshots],
+        "num_frames": num_frames,
+        "still": num_frames - 1,
+        "description": "First-layer neurons change their codes one by one; sorted anew, the scheme stays",
+    }
+
+
+def raster(deep: Motion) -> dict[str, Any]:
+    """Codes of all neurons of the first chain over time."""
+    history = dynamics.code_history(deep)
+    which = [layer[0].T for layer in history.layers]
+    return {
+        "times": deep.times,
+        "which": [w[np.argsort(w[:, 0], kind="stable")].astype(np.int16) for w in which],
+        "names": history.names,
+        "titles": ["layer 1", "layer 2 (feature layer)"],
+    }
