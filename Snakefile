@@ -81,7 +81,7 @@ rule long_three_classes:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.generalization cifar --output {output}"
+        sys.executable + " -m experiments.images cifar --output {output}"
 
 
 rule long_reuse:
@@ -90,7 +90,7 @@ rule long_reuse:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.generalization reuse --output {output}"
+        sys.executable + " -m experiments.images reuse --output {output}"
 
 
 rule long_fashion_mnist:
@@ -99,7 +99,7 @@ rule long_fashion_mnist:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.generalization fashion --output {output}"
+        sys.executable + " -m experiments.images fashion --output {output}"
 
 
 rule long_redundant_atlas:
