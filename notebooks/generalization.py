@@ -41,7 +41,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from companion import figures, presets
 from companion.checks import above, absolute, check
-from experiments import generalization
+from experiments import digits, generalization
 from experiments.generalization import Draw
 from myst_nb import glue
 
@@ -95,7 +95,7 @@ figures.publish(
     "over the posterior, in units of their largest entries. Below: activations of one network; linear "
     "neurons by activity, sigmoidal ones by code (30 of each), and the 30 most active ReLU neurons. "
     f"{sizes}. Paper A, Fig. 6a, b.",
-    **generalization.answers(first),
+    **digits.answers(first),
 )
 
 # %% [markdown]
@@ -114,10 +114,10 @@ figures.publish(
 lazy = generalization.experiment(
     task, Network(1, N, "sigmoidal", "lazy"), T, jax.random.fold_in(key, 50), theory=False, **counts
 )
-outliers = [generalization.count_outliers(draw) for draw in runs["relu"]]
+outliers = [digits.count_outliers(draw) for draw in runs["relu"]]
 
 # %% tags=["hide-input"]
-generalization.check_codes(runs, lazy)
+digits.check_codes(runs, lazy)
 check(
     "A28",
     "outliers among the ReLU neurons on test images, every draw",
@@ -191,7 +191,7 @@ figures.publish(
     "samples; below: theory; in units of the largest entries. For balanced classes, code 1-0-0 with readout "
     "$a$ does the work of 0-1-1 with $-a$; such swaps change the kernel by constants along rows and columns, "
     f"which the checks leave out. {sizes}, 90 shown. Paper A, Fig. 6b.",
-    **generalization.kernel_panels(first),
+    **digits.kernel_panels(first),
 )
 
 # %% [markdown]
@@ -218,16 +218,16 @@ figures.publish(
     colors=[figures.COLORS["samples"]],
     xlabel="digit",
     ylabel=r"generalization error $\varepsilon_r$",
-    **generalization.error_bars(runs),
+    **digits.error_bars(runs),
 )
-generalization.check_predictions(runs, lazy)
+digits.check_predictions(runs, lazy)
 
 # %% [markdown]
 # For linear networks the story is simple. Their mean predictor *is* the Gaussian process's, and what they
 # save is its variance.
 
 # %% tags=["hide-input"]
-generalization.check_linear(runs["linear"], runs["sigmoidal"])
+digits.check_linear(runs["linear"], runs["sigmoidal"])
 
 # %% [markdown]
 # Are these networks in equilibrium? Half of them were annealed from the prior, half started at the theory's
@@ -244,7 +244,7 @@ generalization.check_linear(runs["linear"], runs["sigmoidal"])
 
 # %%
 widths = (N * np.array(settings.width_factors)).astype(int)
-variances = generalization.over_widths(first["sigmoidal"], widths, T, jax.random.fold_in(key, 70), **counts)
+variances = digits.over_widths(first["sigmoidal"], widths, T, jax.random.fold_in(key, 70), **counts)
 learned_fit, lazy_fit = variances.fit("learned"), variances.fit("lazy")
 
 # %% tags=["hide-input"]
@@ -286,9 +286,9 @@ ratios = {
     name: np.array(
         [
             [
-                generalization.mean_ratio(d),
-                generalization.mean_ratio(d, generalization.training_like(d.task)),
-                generalization.mean_ratio(d, variance=True),
+                digits.mean_ratio(d),
+                digits.mean_ratio(d, digits.training_like(d.task)),
+                digits.mean_ratio(d, variance=True),
             ]
             for d in draws
         ]
@@ -358,9 +358,9 @@ figures.publish(
     titles=["training images", "test images"],
     **generalization.training_and_test(squeezed[0]),
 )
-generalization.check_scaled(scaled, lazy)
-generalization.check_codes({"sigmoidal": squeezed}, squeezed_lazy, "A29")
-generalization.check_projected(squeezed, squeezed_lazy)
+digits.check_scaled(scaled, lazy)
+digits.check_codes({"sigmoidal": squeezed}, squeezed_lazy, "A29")
+digits.check_projected(squeezed, squeezed_lazy)
 for name, draws in (("projected", squeezed), ("unprojected", runs["sigmoidal"])):
     part = np.mean([d.process.error.variance.mean() / d.process.error.total.mean() for d in draws])
     glue(f"{name}_variance", float(part), display=False)

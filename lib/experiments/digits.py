@@ -1,0 +1,367 @@
+"""What the chapter on generalization draws and checks of networks that learned digits."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from coding_schemes import coding, statistics
+from coding_schemes.networks import Network
+from coding_schemes.tasks import Task
+from coding_schemes.theory import mean_field
+from companion.checks import above, absolute, below, check
+from jax import Array
+
+from experiments.generalization import CLOSE, Draw, Equilibrium, codes, distance, held_out, learn, transfer
+
+
+def training_like(task: Task) -> np.ndarray:
+    """Which test images the training images span best: half of them, by the share of |x|² left over."""
+    inputs = held_out(task)[0]
+    overlap = task.inputs.T @ inputs / task.input_dim
+    own = np.square(inputs).mean(axis=0)
+    spanned = np.sum(overlap * np.linalg.lstsq(task.input_kernel, overlap, rcond=None)[0], axis=0)
+    left = 1 - spanned / own
+    return left <= np.median(left)
+
+
+def mean_ratio(draw: Draw, images: np.ndarray | slice = slice(None), variance: bool = False) -> float:
+    """Error of the mean predictor over that of the Gaussian process's mean, on some of the test images.
+
+    Args:
+        draw: networks and Gaussian process.
+        images: which test images.
+        variance: whether to count the variances in.
+    """
+    targets = held_out(draw.task)[2][images]
+    ours, theirs = draw.learned.predictor[images], draw.process.predictor[images]
+    errors = [np.square(mean - targets).mean() for mean in (ours, theirs)]
+    if variance:
+        errors[0] += draw.learned.variance[images].mean()
+        errors[1] += draw.process.error.variance.mean()
+    return float(errors[0] / errors[1])
+
+
+class Outliers(NamedTuple):
+    """Outliers of ReLU networks on test images, by one criterion.
+
+    Attributes:
+        sampled: mean over networks.
+        error: its standard error.
+        theory: of the predicted outliers in front of a bulk drawn from the prior.
+        untrained: mean over networks from the prior.
+    """
+
+    sampled: float
+    error: float
+    theory: float
+    untrained: float
+
+
+def count_outliers(draw: Draw, seed: int = 0, num_networks: int = 20) -> Outliers:
+    """Neurons that carry more than 1/√N of a class's squared activity on test images."""
+    inputs, labels, _ = held_out(draw.task)
+    phi = draw.learned.test_activations
+    counts, width = coding.outliers(phi, labels).counts, phi.shape[1]
+    solution, rng = draw.theory.solution, np.random.default_rng(seed)
+    assert isinstance(solution, mean_field.Solution)
+    weights = rng.standard_normal((num_networks, width, len(inputs)))
+    untrained = np.maximum(weights @ inputs / len(inputs) ** 0.5, 0)
+    planted = untrained.copy()
+    planted[:, : len(solution.readouts)] = np.maximum(solution.preactivations_on(inputs), 0) * width**0.5
+    return Outliers(
+        float(counts.mean()),
+        float(counts.std(ddof=1) / len(counts) ** 0.5),
+        *(float(coding.outliers(one, labels).counts.mean()) for one in (planted, untrained)),
+    )
+
+
+class Variances(NamedTuple):
+    """Predictor variance over widths.
+
+    Attributes:
+        widths: N, shape (W,).
+        learned: of networks that learn features, shape (W,).
+        lazy: of lazy networks, shape (W,).
+        equilibrium: of the networks that learn features.
+    """
+
+    widths: np.ndarray
+    learned: np.ndarray
+    lazy: np.ndarray
+    equilibrium: list[Equilibrium]
+
+    def fit(self, scaling: str) -> statistics.PowerLaw:
+        """Power law of "learned" or "lazy"."""
+        return statistics.fit_power_law(self.widths, getattr(self, scaling))
+
+
+def over_widths(draw: Draw, widths: Any, temperature: float, key: Array, **options: Any) -> Variances:
+    """Variance of the outputs of sigmoidal networks on the test images, over samples and networks."""
+    learned, lazy = (
+        [
+            learn(
+                draw.task,
+                Network(1, int(width), "sigmoidal", scaling),
+                temperature,
+                jax.random.fold_in(key, int(width)),
+                draw.theory.solution if scaling == "non-lazy" else None,
+                **options,
+            )
+            for width in widths
+        ]
+        for scaling in ("non-lazy", "lazy")
+    )
+    values = [np.array([one.error.variance.mean() for one in ones]) for ones in (learned, lazy)]
+    return Variances(np.asarray(widths), values[0], values[1], [one.equilibrium for one in learned])
+
+
+def answers(draws: dict[str, Draw], num_neurons: int = 30, num_images: int = 90) -> dict[str, Any]:
+    """Kernels and activations on test images of one network of each kind, for `figures.kernels_and_neurons`.
+
+    Linear neurons by activity and sigmoidal ones by code, evenly taken; of the ReLU the most active.
+    """
+    kernels, rows, titles = [], [], {"linear": "linear", "sigmoidal": "sigmoidal", "relu": "ReLU"}
+    labels = held_out(next(iter(draws.values())).task)[1]
+    images = np.linspace(0, len(labels) - 1, num_images).astype(int)
+    for name, draw in draws.items():
+        phi = draw.learned.test_activations[0]
+        order = coding.sort_by_activity(phi)
+        if name == "sigmoidal":
+            order = coding.sort_by_code(codes(draw)[0][0], phi)
+        taken = np.arange(num_neurons) if name == "relu" else np.linspace(0, len(phi) - 1, num_neurons)
+        rows.append(phi[order[taken.astype(int)]][:, images])
+        kernels.append(_unit(draw.learned.kernel)[np.ix_(images, images)])
+    return {
+        "kernels": kernels,
+        "activations": rows,
+        "labels": labels[images],
+        "titles": [titles[name] for name in draws],
+    }
+
+
+def kernel_panels(draws: dict[str, Draw], num_images: int = 90) -> dict[str, Any]:
+    """Sampled and predicted kernels on test images, for `figures.kernel_matrices`."""
+    labels = held_out(next(iter(draws.values())).task)[1]
+    images = np.linspace(0, len(labels) - 1, num_images).astype(int)
+    shown = np.ix_(images, images)
+    kinds = {"samples": [d.learned.kernel for d in draws.values()]}
+    kinds["theory"] = [d.theory.kernel for d in draws.values()]
+    return {
+        "kernels": [_unit(kernel)[shown] for ones in kinds.values() for kernel in ones],
+        "labels": labels[images],
+        "titles": [f"{name}, {kind}" for kind in kinds for name in ("linear", "sigmoidal", "ReLU")],
+    }
+
+
+def _unit(kernel: np.ndarray) -> np.ndarray:
+    """In units of its largest entries, so that kernels of several nonlinearities share a color scale."""
+    return kernel / np.quantile(np.abs(kernel), 0.99)
+
+
+def error_bars(runs: dict[str, list[Draw]]) -> dict[str, Any]:
+    """Class errors, mean and standard error over draws, beside theory and process, for `figures.bars`."""
+    errors = {
+        kind: np.array([[getattr(d, kind).error.total for d in draws] for draws in runs.values()])
+        for kind in ("learned", "theory", "process")
+    }
+    number = errors["learned"].shape[1]
+    return {
+        "values": errors["learned"].mean(axis=1)[..., None],
+        "errors": errors["learned"].std(axis=1, ddof=min(1, number - 1))[..., None] / number**0.5,
+        "points": np.stack([errors["theory"].mean(axis=1), errors["process"].mean(axis=1)], axis=1),
+    }
+
+
+def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
+    """Claim A26: class errors, mean predictors and kernels of every draw against theory and process."""
+    for name, draws in runs.items():
+        ours, theory, rival = (
+            np.array([getattr(d, kind).error.total for d in draws])
+            for kind in ("learned", "theory", "process")
+        )
+        errors = np.array([d.learned.spread for d in draws])
+        sampler = [d.learned.equilibrium for d in draws]
+        check(
+            "A26",
+            f"class errors of every draw, {name}",
+            ours,
+            theory,
+            errors,
+            CLOSE,
+            control=("the Gaussian process in place of samples", rival),
+            sampler=sampler,
+            because="single preactivations fluctuate, which the theory neglects",
+        )
+        if name != "linear":
+            check(
+                "A26",
+                f"distance of mean predictors from theory, every draw, {name}",
+                np.array([distance(d.learned.predictor, d.theory.predictor) for d in draws]),
+                below(0.05),
+                control=(
+                    "the Gaussian process's mean",
+                    np.array([distance(d.process.predictor, d.theory.predictor) for d in draws]),
+                ),
+                sampler=sampler,
+                because="single preactivations fluctuate, which the theory neglects",
+            )
+            check(
+                "A26",
+                f"alignment of centered test kernels with theory, every draw, {name}",
+                np.array([_aligned(d.learned.kernel, d.theory.kernel) for d in draws]),
+                above(0.95),
+                control=(
+                    "the kernel before learning",
+                    np.array([_aligned(d.process.kernel, d.theory.kernel) for d in draws]),
+                ),
+                sampler=sampler,
+                because="the theory's shares of the codes are not those of the networks",
+            )
+        check(
+            "A26",
+            f"class errors over the Gaussian process's, every draw, {name}",
+            ours / rival,
+            below(0.95),
+            control=("lazy sigmoidal networks", lazy.learned.error.total / lazy.process.error.total),
+            sampler=sampler,
+            because="one class of one draw is no better than the Gaussian process",
+        )
+
+
+def _aligned(one: np.ndarray, other: np.ndarray) -> float:
+    return float(coding.kernel_alignment(one, other, centered=True))
+
+
+def check_codes(runs: dict[str, list[Draw]], lazy: Draw, claim: str = "A28") -> None:
+    """Claims A28 and A29: the code of the training images on test images, draw by draw."""
+    for name, draws in runs.items():
+        found = np.array([transfer(d) for d in draws])
+        sampler = [d.learned.equilibrium for d in draws]
+        check(
+            claim,
+            f"variance of test responses that the training code explains, every draw, {name}",
+            found[:, 1],
+            above(0.4),
+            control=("lazy sigmoidal networks", transfer(lazy)[1:]),
+            sampler=sampler,
+            note=f"of training responses {found[:, 0].min():.2f} or more",
+            because="the code of single neurons blurs on unseen images at this number of images",
+        )
+        if name != "sigmoidal":
+            continue
+        pairs = [codes(d) for d in draws]
+        others = [(first, np.roll(second, 1, axis=1)) for first, second in pairs]
+        agree, chance = (
+            np.array([coding.code_agreement(*pair).neurons for pair in which]) for which in (pairs, others)
+        )
+        check(
+            claim,
+            f"fraction of neurons with one code on training and test images, every draw, {name}",
+            agree,
+            above(0.9),
+            control=("codes of another neuron", chance),
+            sampler=sampler,
+            because="codes of some neurons change",
+        )
+
+
+def check_linear(draws: list[Draw], sigmoidal: list[Draw]) -> None:
+    """Claim A25: mean predictors equal the Gaussian process's, errors are lower by its variance."""
+    sampler = [d.learned.equilibrium for d in draws]
+    means, others = (
+        np.array([distance(d.learned.predictor, d.process.predictor) for d in ones])
+        for ones in (draws, sigmoidal)
+    )
+    check(
+        "A25",
+        "distance of linear mean predictors from the Gaussian process's, every draw",
+        means,
+        below(0.02),
+        control=("sigmoidal networks and their process", others),
+        sampler=sampler,
+        because="both are at finite T, which enters the two predictors differently",
+    )
+    saved, others = (
+        np.array(
+            [
+                (d.process.error.total - d.learned.error.total).mean() / d.process.error.variance.mean()
+                for d in ones
+            ]
+        )
+        for ones in (draws, sigmoidal)
+    )
+    check(
+        "A25",
+        "error saved by linear networks, over the variance of the Gaussian process, every draw",
+        saved,
+        1.0,
+        absolute(0.05),
+        control=("sigmoidal networks and their process", others),
+        sampler=sampler,
+        because="the networks' own variance at this width",
+    )
+
+
+def check_scaled(runs: dict[str, list[Draw]], lazy: Draw) -> None:
+    """Claim A26 on images scaled to unit norm: class errors against theory and process."""
+    for name, draws in runs.items():
+        ours, theory, rival = (
+            np.array([getattr(d, kind).error.total for d in draws])
+            for kind in ("learned", "theory", "process")
+        )
+        check(
+            "A26",
+            f"class errors, images of unit norm, {name}",
+            ours,
+            theory,
+            CLOSE,
+            control=("the Gaussian process in place of samples", rival),
+            note=f"at most {np.max(ours / rival):.2f} of the Gaussian process's",
+            sampler=[d.learned.equilibrium for d in draws],
+            because="single preactivations fluctuate, which the theory neglects",
+        )
+
+
+def check_projected(draws: list[Draw], lazy: Draw) -> None:
+    """Claim A29: projected images, class errors against theory and process, and images classified."""
+    sampler = [d.learned.equilibrium for d in draws]
+    ours, theory, rival = (
+        np.array([getattr(d, kind).error.total for d in draws]) for kind in ("learned", "theory", "process")
+    )
+    check(
+        "A29",
+        "class errors with more images than dimensions, every draw",
+        ours,
+        theory,
+        CLOSE,
+        control=("the Gaussian process in place of samples", rival),
+        sampler=sampler,
+        because="single preactivations fluctuate, which the theory neglects",
+    )
+    check(
+        "A29",
+        "class errors over the Gaussian process's, every draw",
+        ours / rival,
+        below(0.95),
+        control=("lazy sigmoidal networks", lazy.learned.error.total / lazy.process.error.total),
+        sampler=sampler,
+        because="there is little variance to save: new images lie in the span of the training images",
+    )
+    right, guessed = (
+        np.array(
+            [np.mean(one.argmax(axis=1) == held_out(d.task)[1]) for d, one in zip(draws, ones, strict=True)]
+        )
+        for ones in (
+            [d.learned.predictor for d in draws],
+            [np.roll(d.learned.predictor, 1, axis=0) for d in draws],
+        )
+    )
+    check(
+        "A29",
+        "fraction of test images in the right class, every draw",
+        right,
+        above(0.8),
+        control=("the outputs on another image", guessed),
+        sampler=sampler,
+        because="the projection removes half of what is known of an image",
+    )
