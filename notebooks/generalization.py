@@ -215,6 +215,7 @@ figures.publish(
     f"{sizes}. Paper A, Fig. 6d.",
     groups=task.class_names,
     titles=TITLES,
+    names=("samples",),
     colors=[figures.COLORS["samples"]],
     xlabel="digit",
     ylabel=r"generalization error $\varepsilon_r$",
@@ -358,9 +359,9 @@ figures.publish(
     titles=["training images", "test images"],
     **generalization.training_and_test(squeezed[0]),
 )
-digits.check_scaled(scaled, lazy)
+digits.check_scaled(scaled)
 digits.check_codes({"sigmoidal": squeezed}, squeezed_lazy, "A29")
-digits.check_projected(squeezed, squeezed_lazy)
+digits.check_projected(squeezed, T)
 for name, draws in (("projected", squeezed), ("unprojected", runs["sigmoidal"])):
     part = np.mean([d.process.error.variance.mean() / d.process.error.total.mean() for d in draws])
     glue(f"{name}_variance", float(part), display=False)

@@ -378,6 +378,7 @@ def curves(
     sampled_x: ArrayLike = (),
     sampled: ArrayLike = (),
     sampled_errors: ArrayLike = (),
+    xticks: ArrayLike = (),
     xlabel: str = r"time $t$",
     ylabel: str = "value",
 ) -> Figure:
@@ -397,6 +398,7 @@ def curves(
         sampled_x: Where was sampled (S',).
         sampled: Sampled values (k, S') of the first k curves; NaN for none.
         sampled_errors: Their standard errors (k, S').
+        xticks: Ticks of the horizontal axis, in place of chosen ones.
         xlabel: Label of the horizontal axis.
         ylabel: Label of the vertical axis.
 
@@ -430,6 +432,9 @@ def curves(
         axis.axvline(mark, color=color, linestyle=":", linewidth=1.2)
     across, up = np.asarray(scales)
     axis.set(xlabel=xlabel, ylabel=ylabel, xscale=str(across), yscale=str(up))
+    if np.size(xticks):
+        axis.set_xticks(np.asarray(xticks), [f"{tick:,}" for tick in np.asarray(xticks).tolist()])
+        axis.xaxis.set_minor_locator(NullLocator())
     _legend_above(figure, axis)
     return figure
 

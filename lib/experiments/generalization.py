@@ -1,6 +1,6 @@
 """Learned networks on new inputs: sampled, predicted by theory, and by a Gaussian process, draw by draw."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -24,7 +24,8 @@ SCHEMES = ("linear", "sigmoidal", "relu")
 CLOSE = relative(0.1)
 
 
-class Equilibrium(NamedTuple):
+@dataclass(frozen=True)
+class Equilibrium:
     """Whether what a chapter measures on test images is in equilibrium.
 
     Attributes:
