@@ -40,20 +40,21 @@ from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from companion import figures, presets
-from companion.checks import above, absolute, check
 from experiments import digits, generalization
 from experiments.generalization import Draw
 from myst_nb import glue
 
-quick = {"num_inputs": 60, "width": 60, "num_draws": 2, "num_test": 300, "temperature": 0.01}
-quick |= {"num_projected": 1, "width_factors": (0.5, 1, 2), "scaled": ("linear", "sigmoidal")}
+quick = {"num_inputs": 50, "width": 50, "num_draws": 2, "num_test": 300, "temperature": 0.01}
+quick |= {"num_projected": 1, "width_factors": (0.5, 1, 2), "scaled": ("sigmoidal",)}
+quick |= {"num_warmup": 120, "num_samples": 30}
 paper = {"num_inputs": 100, "width": 100, "num_draws": 3, "num_test": 1000, "temperature": 0.01}
-paper |= {"num_projected": 2, "width_factors": (0.5, 1, 1.5, 2), "scaled": generalization.SCHEMES}
+paper |= {"num_projected": 2, "width_factors": (0.4, 0.6, 1, 1.6), "scaled": generalization.SCHEMES}
+paper |= {"num_warmup": 200, "num_samples": 40}
 given = {"num_inputs": num_inputs, "width": width, "num_draws": num_draws, "num_test": num_test}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given | {"temperature": temperature})
 P, N, T = settings.num_inputs, settings.width, settings.temperature
-counts = {"num_chains": 2, "num_samples": 40, "num_warmup": 200, "thinning": 2}
-counts |= {"store": generalization.STORE, "method": generalization.METHOD}
+counts = {"num_chains": 2, "num_samples": settings.num_samples, "num_warmup": settings.num_warmup}
+counts |= {"thinning": 2, "store": generalization.STORE, "method": generalization.METHOD}
 key = jax.random.key(seed)
 SCHEMES, TITLES = generalization.SCHEMES, ("linear", "sigmoidal", "ReLU")
 sizes = f"N = P = {N}, T = {T}, {settings.num_test} test images"
@@ -114,21 +115,10 @@ figures.publish(
 lazy = generalization.experiment(
     task, Network(1, N, "sigmoidal", "lazy"), T, jax.random.fold_in(key, 50), theory=False, **counts
 )
-outliers = [digits.count_outliers(draw) for draw in runs["relu"]]
 
 # %% tags=["hide-input"]
 digits.check_codes(runs, lazy)
-check(
-    "A28",
-    "outliers among the ReLU neurons on test images, every draw",
-    np.array([found.sampled for found in outliers]),
-    np.array([found.theory for found in outliers]),
-    np.array([found.error for found in outliers]),
-    absolute(1),
-    control=("untrained networks", np.array([found.untrained for found in outliers])),
-    sampler=[draw.learned.equilibrium for draw in runs["relu"]],
-    because="parallel outliers of one class share its activity in the theory and merge in the networks",
-)
+digits.check_outliers(runs["relu"])
 
 # %% [markdown]
 # ## What theory predicts
@@ -165,21 +155,14 @@ check(
 
 # %% tags=["hide-input"]
 for name in ("sigmoidal", "relu"):
-    gap = max(draw.theory.solution.residual for draw in runs[name])
-    glue(f"worst_gap_{name}", gap, display=False)
-rows = np.linspace(0, settings.num_test - 1, 100).astype(int)
+    glue(f"worst_gap_{name}", max(draw.theory.solution.residual for draw in runs[name]), display=False)
 figures.publish(
     figures.network_sample,
     "mean_predictor",
     caption="Theory predicts the mean output image by image, its mistakes included. Mean predictor for digit "
     "0 on 100 test images by their digit: dots, samples; thin line, theory; steps, targets. "
     f"{sizes}, first draw. Paper A, Fig. 6c.",
-    readouts=(),
-    activations=(),
-    outputs=np.stack([draw.learned.predictor[rows, 0] for draw in first.values()], axis=1),
-    theory=np.stack([draw.theory.predictor[rows, 0] for draw in first.values()], axis=1),
-    targets=np.repeat(task.test_targets[rows, :1], 3, axis=1),
-    labels=task.test_labels[rows],
+    **digits.mean_predictors(first),
     names=[rf"$\langle f_0 \rangle$, {title}" for title in TITLES],
 )
 
@@ -246,7 +229,6 @@ digits.check_linear(runs["linear"], runs["sigmoidal"])
 # %%
 widths = (N * np.array(settings.width_factors)).astype(int)
 variances = digits.over_widths(first["sigmoidal"], widths, T, jax.random.fold_in(key, 70), **counts)
-learned_fit, lazy_fit = variances.fit("learned"), variances.fit("lazy")
 
 # %% tags=["hide-input"]
 figures.publish(
@@ -255,25 +237,9 @@ figures.publish(
     caption="The predictor's variance falls as 1/N where features are learned. Markers: sigmoidal networks, "
     f"variance over samples and networks, averaged over outputs and test images; lines: power laws. P = {P}, "
     f"T = {T}, first draw. Paper A, text.",
-    sizes=widths,
-    values=[variances.learned, variances.lazy],
-    exponents=[learned_fit.exponent, lazy_fit.exponent],
-    prefactors=[learned_fit.prefactor, lazy_fit.prefactor],
-    names=["non-lazy", "lazy"],
-    colors=[figures.COLORS["non-lazy"], figures.COLORS["lazy"]],
-    ylabel="variance of $f$ on test images",
+    **digits.variance_scaling(variances),
 )
-check(
-    "A27",
-    f"exponent of the predictor's variance in the width, sigmoidal, N = {', '.join(map(str, widths))}",
-    learned_fit.exponent,
-    -1.0,
-    learned_fit.standard_error,
-    absolute(0.3),
-    control=("lazy networks", np.float64(lazy_fit.exponent)),
-    sampler=variances.equilibrium,
-    because="corrections of higher order at small widths",
-)
+digits.check_variance(variances)
 
 # %% [markdown]
 # ## And the mean?
@@ -283,19 +249,6 @@ check(
 # span best. There we compare the means alone, network against Gaussian process.
 
 # %% tags=["hide-input"]
-ratios = {
-    name: np.array(
-        [
-            [
-                digits.mean_ratio(d),
-                digits.mean_ratio(d, digits.training_like(d.task)),
-                digits.mean_ratio(d, variance=True),
-            ]
-            for d in draws
-        ]
-    )
-    for name, draws in runs.items()
-}
 figures.publish(
     figures.bars,
     "means",
@@ -303,25 +256,10 @@ figures.publish(
     "over the Gaussian process's: of the mean predictors, on all test images and on the half that training "
     "images span best, and with the variances counted in. Bars: means over "
     f"{settings.num_draws} draws with standard errors. {sizes}. Paper A, Discussion.",
-    values=[[each.mean(0) for each in ratios.values()]],
-    errors=[[each.std(0, ddof=1) / len(each) ** 0.5 for each in ratios.values()]],
     groups=TITLES,
-    names=["mean", "mean, training-like images", "mean and variance"],
-    colors=[figures.COLORS[name] for name in ("test", "train", "gaussian_process")],
-    ylabel="error / Gaussian process's",
+    **digits.mean_bars(runs),
 )
-for name in SCHEMES:
-    check(
-        "A33",
-        f"error of the mean over that of the process's mean, training-like images, every draw, {name}",
-        ratios[name][:, 1],
-        above(0.75),
-        control=("with the variances, all images", ratios[name][:, 2]),
-        sampler=[draw.learned.equilibrium for draw in runs[name]],
-        note=f"on all test images {ratios[name][:, 0].mean():.2f} on average",
-        because="saturated codes pull images towards the prototypes of their classes, which helps the mean "
-        "where images are few; the paper finds it slightly better too",
-    )
+digits.check_means(runs)
 
 # %% [markdown]
 # ## Other inputs
@@ -345,7 +283,7 @@ squeezed = [
     generalization.experiment(one, Network(1, N, "sigmoidal"), T, jax.random.fold_in(key, 80 + k), **counts)
     for k, one in enumerate(projected)
 ]
-squeezed_lazy = generalization.experiment(
+narrow_lazy = generalization.experiment(
     projected[0], Network(1, N, "sigmoidal", "lazy"), T, jax.random.fold_in(key, 90), theory=False, **counts
 )
 
@@ -360,11 +298,10 @@ figures.publish(
     **generalization.training_and_test(squeezed[0]),
 )
 digits.check_scaled(scaled)
-digits.check_codes({"sigmoidal": squeezed}, squeezed_lazy, "A29")
+digits.check_codes({"sigmoidal": squeezed}, narrow_lazy, "A29")
 digits.check_projected(squeezed, T)
-for name, draws in (("projected", squeezed), ("unprojected", runs["sigmoidal"])):
-    part = np.mean([d.process.error.variance.mean() / d.process.error.total.mean() for d in draws])
-    glue(f"{name}_variance", float(part), display=False)
+glue("projected_variance", digits.variance_share(squeezed), display=False)
+glue("unprojected_variance", digits.variance_share(runs["sigmoidal"]), display=False)
 
 # %% [markdown]
 # ## What to take away

@@ -43,11 +43,10 @@ jax.config.update("jax_enable_x64", True)
 from coding_schemes import paths, tasks
 from coding_schemes.networks import Network
 from companion import figures, presets
-from companion.checks import check
 from experiments import generalization, images, large_run
 from myst_nb import glue
 
-quick = {"num_inputs": 60, "width": 60, "num_test": 300, "temperature": 0.01}
+quick = {"num_inputs": 50, "width": 50, "num_test": 300, "temperature": 0.01}
 paper = {"num_inputs": 100, "width": 100, "num_test": 1000, "temperature": 0.01}
 given = {"num_inputs": num_inputs, "width": width, "num_test": num_test, "temperature": temperature}
 settings = presets.choose(preset, quick=quick, paper=paper, full={}, given=given)
@@ -108,9 +107,8 @@ if preset == "full":
     stored_runs.append(large_run.run(large_run.FULL, checkpoint=checkpoint, verbose=True))
 ten = images.over_sizes(stored_runs)
 largest = stored_runs[-1]
-glue("ten_width", ten.width, display=False)
-glue("ten_largest", int(ten.sizes[-1]), display=False)
-glue("ten_temperature", ten.temperature, display=False)
+for name, value in ten.summary().items():
+    glue(f"ten_{name}", value, display=False)
 
 # %% tags=["hide-input"]
 of_run = f"N = {ten.width}, P = {ten.sizes[-1]}, T = {ten.temperature}, two hidden layers, stored"
@@ -157,16 +155,9 @@ figures.publish(
 )
 images.check_ten_classes(ten)
 
-# %% tags=["hide-input"]
-glue("ten_energies", ", ".join(f"{energy:.0f}" for energy in ten.energies), display=False)
-glue("accuracy_first", float(ten.accuracy[0]), display=False)
-glue("accuracy_last", float(ten.accuracy[-1]), display=False)
-glue("size_first", int(ten.sizes[0]), display=False)
-glue("ten_training", float(ten.training.min()), display=False)
-
 # %% [markdown]
-# The accuracy is {glue:text}`accuracy_first:.2f` with {glue:text}`size_first` images and
-# {glue:text}`accuracy_last:.2f` with {glue:text}`ten_largest`. The training set is fitted at every size
+# The accuracy is {glue:text}`ten_lowest:.2f` with {glue:text}`ten_smallest` images and
+# {glue:text}`ten_accuracy:.2f` with {glue:text}`ten_largest`. The training set is fitted at every size
 # (training accuracy {glue:text}`ten_training:.3f` or more). What these runs do *not* show is equilibrium:
 # each is one chain, annealed, without moves of codes, and the energies per neuron and image at their ends,
 # {glue:text}`ten_energies`, agree for the two smallest only. Above $P = 1000$ the temperature was lowered
@@ -254,18 +245,7 @@ figures.publish(
     titles=["training images", "test images"],
     **generalization.training_and_test(found),
 )
-check(
-    "D5",
-    f"class errors, {own_name}",
-    found.learned.error.total,
-    found.theory.error.total,
-    found.learned.spread,
-    generalization.CLOSE,
-    control=("the Gaussian process in place of samples", found.process.error.total),
-    sampler=found.learned.equilibrium,
-    note=f"the training code explains {generalization.transfer(found)[1]:.2f} of test responses",
-    because="single preactivations fluctuate, which the theory neglects",
-)
+images.check_own_task(found, own_name)
 
 # %% [markdown]
 # ## What to take away

@@ -8,6 +8,7 @@ from coding_schemes import coding, statistics
 from coding_schemes.networks import Network
 from coding_schemes.tasks import Task
 from coding_schemes.theory import mean_field
+from companion import figures
 from companion.checks import above, absolute, below, check
 from jax import Array
 
@@ -378,3 +379,105 @@ def check_projected(draws: list[Draw], temperature: float) -> None:
         sampler=sampler,
         because="the projection removes half of what is known of an image",
     )
+
+
+def check_outliers(draws: list[Draw]) -> None:
+    """Claim A28: as many outliers among ReLU neurons on test images as the theory has."""
+    found = [count_outliers(draw) for draw in draws]
+    check(
+        "A28",
+        "outliers among the ReLU neurons on test images, every draw",
+        np.array([one.sampled for one in found]),
+        np.array([one.theory for one in found]),
+        np.array([one.error for one in found]),
+        absolute(1),
+        control=("untrained networks", np.array([one.untrained for one in found])),
+        sampler=[draw.learned.equilibrium for draw in draws],
+        because="parallel outliers of one class share its activity in the theory and merge in the networks",
+    )
+
+
+def mean_predictors(draws: dict[str, Draw], num_images: int = 100) -> dict[str, Any]:
+    """Mean predictor for the first class on test images, a row for each network."""
+    task = next(iter(draws.values())).task
+    _, labels, targets = held_out(task)
+    images = np.linspace(0, len(labels) - 1, num_images).astype(int)
+    return {
+        "readouts": (),
+        "activations": (),
+        "outputs": np.stack([draw.learned.predictor[images, 0] for draw in draws.values()], axis=1),
+        "theory": np.stack([draw.theory.predictor[images, 0] for draw in draws.values()], axis=1),
+        "targets": np.repeat(targets[images, :1], len(draws), axis=1),
+        "labels": labels[images],
+    }
+
+
+def variance_scaling(found: Variances) -> dict[str, Any]:
+    """Variances over widths with their power laws, for `figures.scaling_plot`."""
+    fits = [found.fit("learned"), found.fit("lazy")]
+    return {
+        "sizes": found.widths,
+        "values": [found.learned, found.lazy],
+        "exponents": [fit.exponent for fit in fits],
+        "prefactors": [fit.prefactor for fit in fits],
+        "names": ["non-lazy", "lazy"],
+        "colors": [figures.COLORS["non-lazy"], figures.COLORS["lazy"]],
+        "ylabel": "variance of $f$ on test images",
+    }
+
+
+def check_variance(found: Variances) -> None:
+    """Claim A27: the predictor's variance falls as 1/N where features are learned."""
+    fit = found.fit("learned")
+    check(
+        "A27",
+        f"exponent of the predictor's variance in the width, N = {', '.join(map(str, found.widths))}",
+        fit.exponent,
+        -1.0,
+        fit.standard_error,
+        absolute(0.3),
+        control=("lazy networks", np.float64(found.fit("lazy").exponent)),
+        sampler=found.equilibrium,
+        because="corrections of higher order at small widths",
+    )
+
+
+def _mean_ratios(draws: list[Draw]) -> np.ndarray:
+    """Error over the process's: mean, mean on training-like images, mean and variance; a row per draw."""
+    return np.array(
+        [[mean_ratio(d), mean_ratio(d, training_like(d.task)), mean_ratio(d, variance=True)] for d in draws]
+    )
+
+
+def mean_bars(runs: dict[str, list[Draw]]) -> dict[str, Any]:
+    """Errors of the means over the Gaussian process's, for `figures.bars`."""
+    ratios = [_mean_ratios(draws) for draws in runs.values()]
+    return {
+        "values": [[each.mean(0) for each in ratios]],
+        "errors": [[each.std(0, ddof=min(1, len(each) - 1)) / len(each) ** 0.5 for each in ratios]],
+        "names": ["mean", "mean, training-like images", "mean and variance"],
+        "colors": [figures.COLORS[name] for name in ("test", "train", "gaussian_process")],
+        "ylabel": "error / Gaussian process's",
+    }
+
+
+def check_means(runs: dict[str, list[Draw]]) -> None:
+    """Claim A33: the mean alone gains little, on the test images nearest to the training images."""
+    for name, draws in runs.items():
+        ratios = _mean_ratios(draws)
+        check(
+            "A33",
+            f"error of the mean over that of the process's mean, training-like images, every draw, {name}",
+            ratios[:, 1],
+            above(0.75),
+            control=("with the variances, all images", ratios[:, 2]),
+            sampler=[draw.learned.equilibrium for draw in draws],
+            note=f"on all test images {ratios[:, 0].mean():.2f} on average",
+            because="saturated codes pull images towards the prototypes of their classes, which helps the "
+            "mean where images are few; the paper finds it slightly better too",
+        )
+
+
+def variance_share(draws: list[Draw]) -> float:
+    """Part of the Gaussian process's error that is its variance."""
+    return float(np.mean([d.process.error.variance.mean() / d.process.error.total.mean() for d in draws]))

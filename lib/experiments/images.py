@@ -10,7 +10,7 @@ from coding_schemes import coding, data
 from companion import figures
 from companion.checks import above, absolute, below, between, check
 
-from experiments.generalization import CLOSE, SCHEMES, Equilibrium, code_transfer
+from experiments.generalization import CLOSE, SCHEMES, Draw, Equilibrium, code_transfer, transfer
 from experiments.image_jobs import COUNTS as COUNTS
 
 Arrays = dict[str, np.ndarray]
@@ -150,6 +150,19 @@ class Sizes:
     def error(self) -> np.ndarray:
         """Binomial standard error of the accuracy."""
         return np.sqrt(self.accuracy * (1 - self.accuracy) / self.num_test)
+
+    def summary(self) -> dict[str, Any]:
+        """Numbers of the text."""
+        return {
+            "width": self.width,
+            "temperature": self.temperature,
+            "smallest": int(self.sizes[0]),
+            "largest": int(self.sizes[-1]),
+            "lowest": float(self.accuracy[0]),
+            "accuracy": float(self.accuracy[-1]),
+            "training": float(self.training.min()),
+            "energies": ", ".join(f"{energy:.0f}" for energy in self.energies),
+        }
 
 
 def over_sizes(results: list[Arrays]) -> Sizes:
@@ -401,3 +414,19 @@ def check_clothes(result: Arrays) -> None:
             because="chains from the prior freeze in other shares of the codes: trousers, whose error is a "
             "hundredth, are off most",
         )
+
+
+def check_own_task(draw: Draw, name: str) -> None:
+    """Claim D5: class errors of a task of the reader's choice against theory."""
+    check(
+        "D5",
+        f"class errors, {name}",
+        draw.learned.error.total,
+        draw.theory.error.total,
+        draw.learned.spread,
+        CLOSE,
+        control=("the Gaussian process in place of samples", draw.process.error.total),
+        sampler=draw.learned.equilibrium,
+        note=f"the training code explains {transfer(draw)[1]:.2f} of test responses",
+        because="single preactivations fluctuate, which the theory neglects",
+    )
