@@ -74,13 +74,10 @@ def learn(name, draw, **image_options):
     posterior = Posterior(task, Network(1, N, name), T)
     stream = jax.random.fold_in(jax.random.fold_in(key, SCHEMES.index(name)), draw)
     theory, process = generalization.predicted(task, name, T), generalization.process(task, name, T)
-    starts = "prior", planting.planted(stream, theory.solution, posterior)
-    ends = [
-        sample(
-            posterior, jax.random.fold_in(stream, k), init=start, predict_inputs=task.test_inputs, **counts
-        )
-        for k, start in enumerate(starts)
-    ]
+    options = counts | {"predict_inputs": task.test_inputs}
+    planted = planting.planted(stream, theory.solution, posterior)
+    starts = zip(jax.random.split(stream), ("prior", planted), strict=True)
+    ends = [sample(posterior, one, init=start, **options) for one, start in starts]
     return Draw(task, generalization.measure(posterior, *ends), theory, process)
 
 
