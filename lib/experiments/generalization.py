@@ -31,10 +31,12 @@ class Equilibrium:
     Attributes:
         agree: the test errors of networks from the two ends, prior and theory, meet.
         verdict: one line, on the test errors and on all other observables.
+        apart: largest relative difference of the two ends' test errors.
     """
 
     agree: bool
     verdict: str
+    apart: float = 0.0
 
 
 class Learned(NamedTuple):
@@ -136,7 +138,8 @@ def _two_ended(posterior: Posterior, ends: tuple[Samples, ...], errors: list[np.
     worst = int(fraction.argmax())
     verdict = f"test errors from the prior and from the theory's solution {'meet' if agree else 'differ'}: "
     verdict += f"at most {fraction[worst]:.1%} apart ({scores[worst]:.1f} standard errors)"
-    return Equilibrium(agree, f"{verdict}; all else: {compare_ends(ends[0], ends[1], posterior).verdict}")
+    others = compare_ends(ends[0], ends[1], posterior).verdict
+    return Equilibrium(agree, f"{verdict}; all else: {others}", float(fraction[worst]))
 
 
 def learn(
