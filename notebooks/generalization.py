@@ -18,8 +18,8 @@
 # answers image by image {cite:p}`vanmeegen2025`. Their errors are well below those of the Gaussian process
 # with the same kernel, for one main reason: learned features leave the predictor almost no *variance*.
 #
-# *Did not come out:* that the mean predictor gains nothing. For sigmoidal networks it gains clearly, if less
-# than the variance does. *Needs:* the [primer](../book/primer.md). *Reading:* 8 minutes.
+# *Did not come out:* that the mean predictor gains little. For sigmoidal networks it gains clearly, most on
+# images that resemble the training images. *Needs:* the [primer](../book/primer.md). *Reading:* 8 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
@@ -247,17 +247,17 @@ digits.check_variance(variances)
 # %% [markdown]
 # ## And the mean?
 #
-# The paper's discussion says that the mean predictor is hardly better than one on random features. The
-# fairest place to look is where the network knows most: the half of the test images that the training images
-# span best. There we compare the means alone, network against Gaussian process.
+# The paper's discussion says that the mean predictor is hardly better than one on random features. We compare
+# the means alone, network against Gaussian process: on all test images, and on the half of them that the
+# training images span best, where the network knows most.
 
 # %% tags=["hide-input"]
 figures.publish(
     figures.bars,
     "means",
-    caption="The mean gains little, and most where the network is sigmoidal; the variance gains much. Errors "
-    "over the Gaussian process's: of the mean predictors, on all test images and on the half that training "
-    "images span best, and with the variances counted in. Bars: means over "
+    caption="On all test images the mean gains little, sigmoidal networks excepted; on the half that the "
+    "training images span best it gains more. Errors over the Gaussian process's: of the mean predictors, "
+    "and, on all images, with the variances counted in. Bars: means over "
     f"{settings.num_draws} draws with standard errors. {sizes}. Paper A, Discussion.",
     groups=TITLES,
     **digits.mean_bars(runs),
@@ -312,7 +312,8 @@ glue("unprojected_variance", digits.variance_share(runs["sigmoidal"]), display=F
 # - Analog, redundant and sparse codes carry over to unseen digits; the test kernel has their blocks.
 # - A theory that neglects the fluctuations of single preactivations predicts the mean predictor of sigmoidal
 #   and ReLU networks, image by image. Linear networks predict what the Gaussian process does.
-# - The lower error is mostly the absent variance, which falls as $1/N$.
+# - The lower error is mostly the absent variance, which falls as $1/N$. Nonlinear networks also have a better
+#   mean on images that resemble the training images.
 # - Where codes cease to carry over, and what the features are good for beyond their task, is the subject of
 #   [the next chapter](images.ipynb).
 #
