@@ -16,6 +16,7 @@ from experiments.generalization import (
     CLOSE,
     Draw,
     Equilibrium,
+    Learned,
     codes,
     distance,
     held_out,
@@ -106,24 +107,32 @@ class Variances(NamedTuple):
         return statistics.fit_power_law(self.widths, getattr(self, scaling))
 
 
-def over_widths(draw: Draw, widths: Any, temperature: float, key: Array, **options: Any) -> Variances:
-    """Variance of the outputs of sigmoidal networks on the test images, over samples and networks."""
-    learned, lazy = (
-        [
-            learn(
-                draw.task,
-                Network(1, int(width), "sigmoidal", scaling),
-                temperature,
-                jax.random.fold_in(key, int(width)),
-                draw.theory.solution if scaling == "non-lazy" else None,
-                **options,
-            )
-            for width in widths
-        ]
-        for scaling in ("non-lazy", "lazy")
-    )
-    values = [np.array([one.error.variance.mean() for one in ones]) for ones in (learned, lazy)]
-    return Variances(np.asarray(widths), values[0], values[1], [one.equilibrium for one in learned])
+def over_widths(
+    draw: Draw, lazy: Draw, widths: Any, temperature: float, key: Array, **options: Any
+) -> Variances:
+    """Variance of the outputs of sigmoidal networks on the test images, over samples and networks.
+
+    Args:
+        draw: networks that learn features, at one of the widths.
+        lazy: lazy networks on the same images, at the same width.
+        widths: N.
+        temperature: T.
+        key: of the chains.
+        **options: of `sampling.sample`.
+    """
+
+    def at(width: int, known: Draw, scaling: str) -> Learned:
+        if width == known.learned.network.width:
+            return known.learned
+        solution = None if scaling == "lazy" else draw.theory.solution
+        network, stream = Network(1, width, "sigmoidal", scaling), jax.random.fold_in(key, width)
+        return learn(draw.task, network, temperature, stream, solution, **options)
+
+    learned = [at(int(width), draw, "non-lazy") for width in widths]
+    values = [one.error.variance.mean() for one in learned]
+    of_lazy = [at(int(width), lazy, "lazy").error.variance.mean() for width in widths]
+    equilibrium = [one.equilibrium for one in learned]
+    return Variances(np.asarray(widths), np.array(values), np.array(of_lazy), equilibrium)
 
 
 def answers(draws: dict[str, Draw], num_neurons: int = 30, num_images: int = 90) -> dict[str, Any]:
