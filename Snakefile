@@ -60,13 +60,24 @@ rule pages:
 # Long jobs: asked for by name (`snakemake data/results/cifar10-P2000.npz`), never by `make book`. They need images
 # that do not come with the book; each goes on from its own checkpoint if it was killed.
 
+# Options with which the stored files were made. (P = 2000 was made before minibatches ended with the annealing.)
+MINIBATCHES = "--start_temperature 0.3 --num_trajectories 2 --num_averaged 4"
+LARGE_RUNS = {
+    "500": "--num_trajectories 10",
+    "2000": MINIBATCHES + " --num_epochs 10 --batch_size 100",
+    "7500": MINIBATCHES + " --num_epochs 30 --batch_size 250",
+}
+
+
 rule long_cifar10:
     output:
         "data/results/cifar10-P{num_inputs}.npz",
     wildcard_constraints:
         num_inputs=r"\d+",
     params:
-        options=lambda wildcards: config.get("large_run", "--num_trajectories 5"),
+        options=lambda wildcards: config.get(
+            "large_run", LARGE_RUNS.get(wildcards.num_inputs, "--num_trajectories 5")
+        ),
     resources:
         mem_mb=16000,
         runtime=720,
@@ -81,7 +92,7 @@ rule long_three_classes:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.generalization cifar --output {output}"
+        sys.executable + " -m experiments.image_jobs cifar --output {output}"
 
 
 rule long_reuse:
@@ -90,7 +101,7 @@ rule long_reuse:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.generalization reuse --output {output}"
+        sys.executable + " -m experiments.image_jobs reuse --output {output}"
 
 
 rule long_fashion_mnist:
@@ -99,7 +110,7 @@ rule long_fashion_mnist:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.generalization fashion --output {output}"
+        sys.executable + " -m experiments.image_jobs fashion --output {output}"
 
 
 rule long_redundant_atlas:

@@ -235,6 +235,7 @@ def network_sample(
     targets: ArrayLike,
     labels: ArrayLike,
     theory: ArrayLike = (),
+    names: ArrayLike = (),
 ) -> Figure:
     """One network: readouts and activations of its neurons, and its outputs against the targets.
 
@@ -245,6 +246,7 @@ def network_sample(
         targets: Targets (P, m).
         labels: Class of each input (P,); inputs are sorted by it.
         theory: Predicted outputs (P, m), a thin line.
+        names: Of the outputs (m,), where they are shown alone; $f_r$ unless given.
 
     Returns:
         A figure with readouts beside activations, and below them the outputs on the same inputs.
@@ -255,6 +257,8 @@ def network_sample(
         size = (WIDTH, 1.0 + 1.15 * rows)
         figure, axes = plt.subplots(rows, 1, figsize=size, sharex=True, sharey=True, squeeze=False)
         _draw_outputs(figure, axes[:, 0], outputs, targets, labels, theory)
+        for axis, name in zip(axes[:, 0], np.asarray(names), strict=False):
+            axis.set_ylabel(str(name))
         return figure
     figure, axes = plt.subplots(
         1 + rows,
@@ -375,6 +379,7 @@ def curves(
     sampled_x: ArrayLike = (),
     sampled: ArrayLike = (),
     sampled_errors: ArrayLike = (),
+    xticks: ArrayLike = (),
     xlabel: str = r"time $t$",
     ylabel: str = "value",
 ) -> Figure:
@@ -394,6 +399,7 @@ def curves(
         sampled_x: Where was sampled (S',).
         sampled: Sampled values (k, S') of the first k curves; NaN for none.
         sampled_errors: Their standard errors (k, S').
+        xticks: Ticks of the horizontal axis, in place of chosen ones.
         xlabel: Label of the horizontal axis.
         ylabel: Label of the vertical axis.
 
@@ -427,6 +433,9 @@ def curves(
         axis.axvline(mark, color=color, linestyle=":", linewidth=1.2)
     across, up = np.asarray(scales)
     axis.set(xlabel=xlabel, ylabel=ylabel, xscale=str(across), yscale=str(up))
+    if np.size(xticks):
+        axis.set_xticks(np.asarray(xticks), [f"{tick:,}" for tick in np.asarray(xticks).tolist()])
+        axis.xaxis.set_minor_locator(NullLocator())
     _legend_above(figure, axis)
     return figure
 
@@ -596,7 +605,7 @@ def bars(
         names: Names of the bars of a group (K,).
         titles: Titles of the panels (T,).
         errors: Standard errors of the heights, of their shape.
-        points: Predictions (L, G), drawn as circles, triangles and squares.
+        points: Predictions (L, G), or (T, L, G) for each panel its own: circles, triangles and squares.
         point_names: Their names (L,).
         colors: One color per bar of a group; by default the codes' own, or those of the classes.
         stacked: Whether the bars of a group stand on each other.
@@ -621,9 +630,8 @@ def bars(
             look = {"color": color, "alpha": 0.85, "capsize": 3, "label": labels[k] or None}
             axis.bar(place + shift, heights[t, :, k], width, bottom=base, yerr=error, **look)
         shades = (COLORS["theory"], COLORS["gaussian_process"], COLORS["control"])
-        for row, name, marker, color in zip(
-            np.asarray(points), np.atleast_1d(point_names), "o^s", shades, strict=False
-        ):
+        rows = np.asarray(points)[t] if np.ndim(points) == 3 else np.asarray(points)
+        for row, name, marker, color in zip(rows, np.atleast_1d(point_names), "o^s", shades, strict=False):
             axis.plot(place, row, marker, color=color, markersize=7, label=str(name))
         axis.set_xticks(place, ticks, rotation=90 if sum(map(len, ticks)) * len(heights) > 40 else 0)
         axis.set(title=str(title), xlabel=xlabel, ylim=(0, None))

@@ -1,0 +1,492 @@
+"""What the chapter on generalization draws and checks of networks that learned digits."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from coding_schemes import coding, statistics
+from coding_schemes.networks import Network
+from coding_schemes.tasks import Task
+from coding_schemes.theory import mean_field
+from companion import figures
+from companion.checks import above, absolute, below, check
+from jax import Array
+
+from experiments.generalization import (
+    CLOSE,
+    Draw,
+    Equilibrium,
+    Learned,
+    codes,
+    distance,
+    held_out,
+    learn,
+    process,
+    transfer,
+)
+
+
+def training_like(task: Task) -> np.ndarray:
+    """Which test images the training images span best: half of them, by the share of |x|² left over."""
+    inputs = held_out(task)[0]
+    overlap = task.inputs.T @ inputs / task.input_dim
+    own = np.square(inputs).mean(axis=0)
+    spanned = np.sum(overlap * np.linalg.lstsq(task.input_kernel, overlap, rcond=None)[0], axis=0)
+    left = 1 - spanned / own
+    return left <= np.median(left)
+
+
+def mean_ratio(draw: Draw, images: np.ndarray | slice = slice(None), variance: bool = False) -> float:
+    """Error of the mean predictor over that of the Gaussian process's mean, on some of the test images.
+
+    Args:
+        draw: networks and Gaussian process.
+        images: which test images.
+        variance: whether to count the variances in.
+    """
+    targets = held_out(draw.task)[2][images]
+    ours, theirs = draw.learned.predictor[images], draw.process.predictor[images]
+    errors = [np.square(mean - targets).mean() for mean in (ours, theirs)]
+    if variance:
+        errors[0] += draw.learned.variance[images].mean()
+        errors[1] += draw.process.error.variance.mean()
+    return float(errors[0] / errors[1])
+
+
+class Outliers(NamedTuple):
+    """Outliers of ReLU networks on test images, by one criterion.
+
+    Attributes:
+        sampled: mean over networks.
+        error: its standard error.
+        theory: of the predicted outliers in front of a bulk drawn from the prior.
+        untrained: mean over networks from the prior.
+    """
+
+    sampled: float
+    error: float
+    theory: float
+    untrained: float
+
+
+def count_outliers(draw: Draw, seed: int = 0, num_networks: int = 20) -> Outliers:
+    """Neurons that carry more than 1/√N of a class's squared activity on test images."""
+    inputs, labels, _ = held_out(draw.task)
+    phi = draw.learned.test_activations
+    counts, width = coding.outliers(phi, labels).counts, phi.shape[1]
+    solution, rng = draw.theory.solution, np.random.default_rng(seed)
+    assert isinstance(solution, mean_field.Solution)
+    weights = rng.standard_normal((num_networks, width, len(inputs)))
+    untrained = np.maximum(weights @ inputs / len(inputs) ** 0.5, 0)
+    planted = untrained.copy()
+    planted[:, : len(solution.readouts)] = np.maximum(solution.preactivations_on(inputs), 0) * width**0.5
+    return Outliers(
+        float(counts.mean()),
+        float(counts.std(ddof=1) / len(counts) ** 0.5),
+        *(float(coding.outliers(one, labels).counts.mean()) for one in (planted, untrained)),
+    )
+
+
+class Variances(NamedTuple):
+    """Predictor variance over widths.
+
+    Attributes:
+        widths: N, shape (W,).
+        learned: of networks that learn features, shape (W,).
+        lazy: of lazy networks, shape (W,).
+        equilibrium: of the networks that learn features.
+    """
+
+    widths: np.ndarray
+    learned: np.ndarray
+    lazy: np.ndarray
+    equilibrium: list[Equilibrium]
+
+    def fit(self, scaling: str) -> statistics.PowerLaw:
+        """Power law of "learned" or "lazy"."""
+        return statistics.fit_power_law(self.widths, getattr(self, scaling))
+
+
+def over_widths(
+    draw: Draw, lazy: Draw, widths: Any, temperature: float, key: Array, **options: Any
+) -> Variances:
+    """Variance of the outputs of sigmoidal networks on the test images, over samples and networks.
+
+    Args:
+        draw: networks that learn features, at one of the widths.
+        lazy: lazy networks on the same images, at the same width.
+        widths: N.
+        temperature: T.
+        key: of the chains.
+        **options: of `sampling.sample`.
+    """
+
+    def at(width: int, known: Draw, scaling: str) -> Learned:
+        if width == known.learned.network.width:
+            return known.learned
+        solution = None if scaling == "lazy" else draw.theory.solution
+        network, stream = Network(1, width, "sigmoidal", scaling), jax.random.fold_in(key, width)
+        return learn(draw.task, network, temperature, stream, solution, **options)
+
+    learned = [at(int(width), draw, "non-lazy") for width in widths]
+    values = [one.error.variance.mean() for one in learned]
+    of_lazy = [at(int(width), lazy, "lazy").error.variance.mean() for width in widths]
+    equilibrium = [one.equilibrium for one in learned]
+    return Variances(np.asarray(widths), np.array(values), np.array(of_lazy), equilibrium)
+
+
+def answers(draws: dict[str, Draw], num_neurons: int = 30, num_images: int = 90) -> dict[str, Any]:
+    """Kernels and activations on test images of one network of each kind, for `figures.kernels_and_neurons`.
+
+    Linear neurons by activity and sigmoidal ones by code, evenly taken; of the ReLU the most active.
+    """
+    kernels, rows, titles = [], [], {"linear": "linear", "sigmoidal": "sigmoidal", "relu": "ReLU"}
+    labels = held_out(next(iter(draws.values())).task)[1]
+    images = np.linspace(0, len(labels) - 1, num_images).astype(int)
+    for name, draw in draws.items():
+        phi = draw.learned.test_activations[0]
+        order = coding.sort_by_activity(phi)
+        if name == "sigmoidal":
+            order = coding.sort_by_code(codes(draw)[0][0], phi)
+        taken = np.arange(num_neurons) if name == "relu" else np.linspace(0, len(phi) - 1, num_neurons)
+        rows.append(phi[order[taken.astype(int)]][:, images])
+        kernels.append(_unit(draw.learned.kernel)[np.ix_(images, images)])
+    return {
+        "kernels": kernels,
+        "activations": rows,
+        "labels": labels[images],
+        "titles": [titles[name] for name in draws],
+    }
+
+
+def kernel_panels(draws: dict[str, Draw], num_images: int = 90) -> dict[str, Any]:
+    """Sampled and predicted kernels on test images, for `figures.kernel_matrices`."""
+    labels = held_out(next(iter(draws.values())).task)[1]
+    images = np.linspace(0, len(labels) - 1, num_images).astype(int)
+    shown = np.ix_(images, images)
+    kinds = {"samples": [d.learned.kernel for d in draws.values()]}
+    kinds["theory"] = [d.theory.kernel for d in draws.values()]
+    return {
+        "kernels": [_unit(kernel)[shown] for ones in kinds.values() for kernel in ones],
+        "labels": labels[images],
+        "titles": [f"{name}, {kind}" for kind in kinds for name in ("linear", "sigmoidal", "ReLU")],
+    }
+
+
+def _unit(kernel: np.ndarray) -> np.ndarray:
+    """In units of its largest entries, so that kernels of several nonlinearities share a color scale."""
+    return kernel / np.quantile(np.abs(kernel), 0.99)
+
+
+def error_bars(runs: dict[str, list[Draw]]) -> dict[str, Any]:
+    """Class errors, mean and standard error over draws, beside theory and process, for `figures.bars`."""
+    errors = {
+        kind: np.array([[getattr(d, kind).error.total for d in draws] for draws in runs.values()])
+        for kind in ("learned", "theory", "process")
+    }
+    number = errors["learned"].shape[1]
+    return {
+        "values": errors["learned"].mean(axis=1)[..., None],
+        "errors": errors["learned"].std(axis=1, ddof=min(1, number - 1))[..., None] / number**0.5,
+        "points": np.stack([errors["theory"].mean(axis=1), errors["process"].mean(axis=1)], axis=1),
+    }
+
+
+def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
+    """Claim A26: class errors, mean predictors and kernels of every draw against theory and process."""
+    for name, draws in runs.items():
+        ours, theory, rival = (
+            np.array([getattr(d, kind).error.total for d in draws])
+            for kind in ("learned", "theory", "process")
+        )
+        errors = np.array([d.learned.spread for d in draws])
+        sampler = [d.learned.equilibrium for d in draws]
+        check(
+            "A26",
+            f"class errors of every draw, {name}",
+            ours,
+            theory,
+            errors,
+            CLOSE,
+            control=("the Gaussian process in place of samples", rival),
+            sampler=sampler,
+            because="single preactivations fluctuate, which the theory neglects",
+        )
+        if name != "linear":
+            check(
+                "A26",
+                f"distance of mean predictors from theory, every draw, {name}",
+                np.array([distance(d.learned.predictor, d.theory.predictor) for d in draws]),
+                below(0.05),
+                control=(
+                    "the Gaussian process's mean",
+                    np.array([distance(d.process.predictor, d.theory.predictor) for d in draws]),
+                ),
+                sampler=sampler,
+                because="single preactivations fluctuate, which the theory neglects",
+            )
+            check(
+                "A26",
+                f"alignment of centered test kernels with theory, every draw, {name}",
+                np.array([_aligned(d.learned.kernel, d.theory.kernel) for d in draws]),
+                above(0.95),
+                control=(
+                    "the kernel before learning",
+                    np.array([_aligned(d.process.kernel, d.theory.kernel) for d in draws]),
+                ),
+                sampler=sampler,
+                because="the theory's shares of the codes are not those of the networks",
+            )
+        check(
+            "A26",
+            f"class errors over the Gaussian process's, every draw, {name}",
+            ours / rival,
+            below(0.95),
+            control=("lazy sigmoidal networks", lazy.learned.error.total / lazy.process.error.total),
+            sampler=sampler,
+            because="one class of one draw is no better than the Gaussian process",
+        )
+
+
+def _aligned(one: np.ndarray, other: np.ndarray) -> float:
+    return float(coding.kernel_alignment(one, other, centered=True))
+
+
+def check_codes(runs: dict[str, list[Draw]], lazy: Draw, claim: str = "A28") -> None:
+    """Claims A28 and A29: the code of the training images on test images, draw by draw."""
+    for name, draws in runs.items():
+        found = np.array([transfer(d) for d in draws])
+        sampler = [d.learned.equilibrium for d in draws]
+        check(
+            claim,
+            f"variance of test responses that the training code explains, every draw, {name}",
+            found[:, 1],
+            above(0.4),
+            control=("lazy sigmoidal networks", transfer(lazy)[1:]),
+            sampler=sampler,
+            note=f"of training responses {found[:, 0].min():.2f} or more",
+            because="the code of single neurons blurs on unseen images at this number of images",
+        )
+        if name != "sigmoidal":
+            continue
+        pairs = [codes(d) for d in draws]
+        others = [(first, np.roll(second, 1, axis=1)) for first, second in pairs]
+        agree, chance = (
+            np.array([coding.code_agreement(*pair).neurons for pair in which]) for which in (pairs, others)
+        )
+        check(
+            claim,
+            f"fraction of neurons with one code on training and test images, every draw, {name}",
+            agree,
+            above(0.9),
+            control=("codes of another neuron", chance),
+            sampler=sampler,
+            because="codes of some neurons change",
+        )
+
+
+def check_linear(draws: list[Draw], sigmoidal: list[Draw]) -> None:
+    """Claim A25: mean predictors equal the Gaussian process's, errors are lower by its variance."""
+    sampler = [d.learned.equilibrium for d in draws]
+    means, others = (
+        np.array([distance(d.learned.predictor, d.process.predictor) for d in ones])
+        for ones in (draws, sigmoidal)
+    )
+    check(
+        "A25",
+        "distance of linear mean predictors from the Gaussian process's, every draw",
+        means,
+        below(0.02),
+        control=("sigmoidal networks and their process", others),
+        sampler=sampler,
+        because="both are at finite T, which enters the two predictors differently",
+    )
+    saved, others = (
+        np.array(
+            [
+                (d.process.error.total - d.learned.error.total).mean() / d.process.error.variance.mean()
+                for d in ones
+            ]
+        )
+        for ones in (draws, sigmoidal)
+    )
+    check(
+        "A25",
+        "error saved by linear networks, over the variance of the Gaussian process, every draw",
+        saved,
+        1.0,
+        absolute(0.05),
+        control=("sigmoidal networks and their process", others),
+        sampler=sampler,
+        because="the networks' own variance at this width",
+    )
+
+
+def check_scaled(runs: dict[str, list[Draw]]) -> None:
+    """Claim A26 on images scaled to unit norm: class errors against theory and process."""
+    for name, draws in runs.items():
+        ours, theory, rival = (
+            np.array([getattr(d, kind).error.total for d in draws])
+            for kind in ("learned", "theory", "process")
+        )
+        check(
+            "A26",
+            f"class errors, images of unit norm, {name}",
+            ours,
+            theory,
+            CLOSE,
+            control=("the Gaussian process in place of samples", rival),
+            note=f"at most {np.max(ours / rival):.2f} of the Gaussian process's",
+            sampler=[d.learned.equilibrium for d in draws],
+            because="single preactivations fluctuate, which the theory neglects",
+        )
+
+
+def check_projected(draws: list[Draw], temperature: float) -> None:
+    """Claim A29: projected images, class errors against theory and process, and images classified."""
+    sampler = [d.learned.equilibrium for d in draws]
+    ours, theory, rival = (
+        np.array([getattr(d, kind).error.total for d in draws]) for kind in ("learned", "theory", "process")
+    )
+    check(
+        "A29",
+        "class errors with more images than dimensions, every draw",
+        ours,
+        theory,
+        CLOSE,
+        control=("the Gaussian process in place of samples", rival),
+        sampler=sampler,
+        because="single preactivations fluctuate, which the theory neglects",
+    )
+    check(
+        "A29",
+        "class errors over the Gaussian process's, every draw",
+        ours / rival,
+        below(0.95),
+        control=(
+            "the Gaussian process of linear networks",
+            np.array([process(d.task, "linear", temperature).error.total for d in draws]) / rival,
+        ),
+        sampler=sampler,
+        because="there is little variance to save: new images lie in the span of the training images",
+    )
+    right, guessed = (
+        np.array(
+            [np.mean(one.argmax(axis=1) == held_out(d.task)[1]) for d, one in zip(draws, ones, strict=True)]
+        )
+        for ones in (
+            [d.learned.predictor for d in draws],
+            [np.random.default_rng(0).permutation(d.learned.predictor) for d in draws],
+        )
+    )
+    check(
+        "A29",
+        "fraction of test images in the right class, every draw",
+        right,
+        above(0.8),
+        control=("the outputs on another image", guessed),
+        sampler=sampler,
+        because="the projection removes half of what is known of an image",
+    )
+
+
+def check_outliers(draws: list[Draw]) -> None:
+    """Claim A28: as many outliers among ReLU neurons on test images as the theory has."""
+    found = [count_outliers(draw) for draw in draws]
+    check(
+        "A28",
+        "outliers among the ReLU neurons on test images, every draw",
+        np.array([one.sampled for one in found]),
+        np.array([one.theory for one in found]),
+        np.array([one.error for one in found]),
+        absolute(1),
+        control=("untrained networks", np.array([one.untrained for one in found])),
+        sampler=[draw.learned.equilibrium for draw in draws],
+        because="parallel outliers of one class share its activity in the theory and merge in the networks",
+    )
+
+
+def mean_predictors(draws: dict[str, Draw], num_images: int = 100) -> dict[str, Any]:
+    """Mean predictor for the first class on test images, a row for each network."""
+    task = next(iter(draws.values())).task
+    _, labels, targets = held_out(task)
+    images = np.linspace(0, len(labels) - 1, num_images).astype(int)
+    return {
+        "readouts": (),
+        "activations": (),
+        "outputs": np.stack([draw.learned.predictor[images, 0] for draw in draws.values()], axis=1),
+        "theory": np.stack([draw.theory.predictor[images, 0] for draw in draws.values()], axis=1),
+        "targets": np.repeat(targets[images, :1], len(draws), axis=1),
+        "labels": labels[images],
+    }
+
+
+def variance_scaling(found: Variances) -> dict[str, Any]:
+    """Variances over widths with their power laws, for `figures.scaling_plot`."""
+    fits = [found.fit("learned"), found.fit("lazy")]
+    return {
+        "sizes": found.widths,
+        "values": [found.learned, found.lazy],
+        "exponents": [fit.exponent for fit in fits],
+        "prefactors": [fit.prefactor for fit in fits],
+        "names": ["non-lazy", "lazy"],
+        "colors": [figures.COLORS["non-lazy"], figures.COLORS["lazy"]],
+        "ylabel": "variance of $f$ on test images",
+    }
+
+
+def check_variance(found: Variances) -> None:
+    """Claim A27: the predictor's variance falls as 1/N where features are learned."""
+    fit = found.fit("learned")
+    check(
+        "A27",
+        f"exponent of the predictor's variance in the width, N = {', '.join(map(str, found.widths))}",
+        fit.exponent,
+        -1.0,
+        fit.standard_error,
+        absolute(0.3),
+        control=("lazy networks", np.float64(found.fit("lazy").exponent)),
+        sampler=found.equilibrium,
+        because="corrections of higher order at small widths",
+    )
+
+
+def _mean_ratios(draws: list[Draw]) -> np.ndarray:
+    """Error over the process's: mean, mean on training-like images, mean and variance; a row per draw."""
+    return np.array(
+        [[mean_ratio(d), mean_ratio(d, training_like(d.task)), mean_ratio(d, variance=True)] for d in draws]
+    )
+
+
+def mean_bars(runs: dict[str, list[Draw]]) -> dict[str, Any]:
+    """Errors of the means over the Gaussian process's, for `figures.bars`."""
+    ratios = [_mean_ratios(draws) for draws in runs.values()]
+    return {
+        "values": [[each.mean(0) for each in ratios]],
+        "errors": [[each.std(0, ddof=min(1, len(each) - 1)) / len(each) ** 0.5 for each in ratios]],
+        "names": ["mean", "mean, training-like images", "mean and variance"],
+        "colors": [figures.COLORS[name] for name in ("test", "train", "gaussian_process")],
+        "ylabel": "error / Gaussian process's",
+    }
+
+
+def check_means(runs: dict[str, list[Draw]]) -> None:
+    """Claim A33: the mean alone gains little, on all test images and on those like the training images."""
+    for column, images in enumerate(("all test images", "training-like images")):
+        for name, draws in runs.items():
+            ratios = _mean_ratios(draws)
+            check(
+                "A33",
+                f"error of the mean over that of the process's mean, {images}, every draw, {name}",
+                ratios[:, column],
+                above(0.75),
+                control=("with the variances, all images", ratios[:, 2]),
+                sampler=[draw.learned.equilibrium for draw in draws],
+                because="learned codes pull images that resemble the training images to the prototypes of "
+                "their classes, which the mean on random features does not",
+            )
+
+
+def variance_share(draws: list[Draw]) -> float:
+    """Part of the Gaussian process's error that is its variance."""
+    return float(np.mean([d.process.error.variance.mean() / d.process.error.total.mean() for d in draws]))
