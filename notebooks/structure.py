@@ -54,10 +54,7 @@ leaky = jax.nn.leaky_relu
 # %%
 blobs = tasks.blobs(settings.num_positions)
 collapsed = {
-    name: {
-        size: networks.learn_blobs(jax.random.fold_in(key, 5), size, phi, blobs, settings.faster)
-        for size in networks.BLOBS
-    }
+    name: {size: networks.learn_blobs(key, size, phi, blobs, settings.faster) for size in networks.BLOBS}
     for name, phi in {"tanh": "tanh", "leaky ReLU": leaky}.items()
 }
 
@@ -70,10 +67,7 @@ figures.publish(
     "Representations halfway through 4 × 100 units on two principal axes, colored by the target; circles: "
     f"x asked for, squares: y. {blobs.num_inputs} images. Paper C, Figs 8 and 12, whose text names tanh and "
     "whose program trains leaky ReLU.",
-    points=[[found[size].projection for size in networks.BLOBS] for found in collapsed.values()],
-    targets=blobs.targets[:, 0].reshape(2, -1),
-    titles=[f"{size} weights" for size in networks.BLOBS],
-    row_names=list(collapsed),
+    **structure.collapse_arrays(collapsed, blobs),
 )
 
 # %% [markdown]
@@ -88,12 +82,10 @@ figures.publish(
 # training; it knows nothing of the other points, nor of the gain.
 
 # %%
-default = learn(jax.random.fold_in(key, 0), table(settings.width)["default"])
+default = learn(key, table(settings.width)["default"])
 rates = default.fit()
-xor = {
-    name: networks.learn_xor(jax.random.fold_in(key, 4), name, settings.width, rates) for name in networks.XOR
-}
-xor_adam = networks.learn_xor(jax.random.fold_in(key, 4), "small", settings.width, rates, adam=True)
+xor = {name: networks.learn_xor(key, name, settings.width, rates) for name in networks.XOR}
+xor_adam = networks.learn_xor(key, "small", settings.width, rates, adam=True)
 
 # %% tags=["hide-input"]
 figures.publish(
@@ -124,7 +116,7 @@ structure.check_xor(xor, xor_adam)
 # the squared distance of partners over the spread of a context.
 
 # %%
-blobs_adam = networks.learn_blobs(jax.random.fold_in(key, 5), "low", leaky, blobs, settings.faster, adam=True)
+blobs_adam = networks.learn_blobs(key, "low", leaky, blobs, settings.faster, adam=True)
 
 # %% tags=["hide-input"]
 glue("faster", settings.faster, display=False)
@@ -148,10 +140,8 @@ structure.check_blobs(collapsed, blobs_adam)
 
 # %%
 images = data.mnist("train") if settings.digits == "ten" else data.mnist_subset()
-digits = networks.learn_digits(jax.random.fold_in(key, 6), images, settings.num_steps, settings.records)
-digits_adam = networks.learn_digits(
-    jax.random.fold_in(key, 6), images, settings.num_steps // 6, settings.records // 6, adam=True
-)
+digits = networks.learn_digits(key, images, settings.num_steps, settings.records)
+digits_adam = networks.learn_digits(key, images, settings.num_steps // 6, settings.records // 6, adam=True)
 
 # %% tags=["hide-input"]
 glue("num_images", len(images), display=False)
@@ -187,9 +177,7 @@ structure.check_digits(digits, digits_adam, seed)
 # descent.
 
 # %%
-adam = learn(
-    jax.random.fold_in(key, 8), (table(settings.width)["default"][0], 1e-3 / settings.width), adam=True
-)
+adam = learn(key, (table(settings.width)["default"][0], 1e-3 / settings.width), adam=True)
 
 # %% tags=["hide-input"]
 both = {"gradient descent": default, "Adam": adam}
@@ -215,7 +203,7 @@ structure.check_adam(adam, default)
 
 # %%
 cases = [(phi, scaling) for phi in ("linear", "sigmoidal", "relu") for scaling in ("non-lazy", "lazy")]
-descents = {case: networks.descend(jax.random.fold_in(key, 9), *case, settings.width, seed) for case in cases}
+descents = {case: networks.descend(key, *case, settings.width, seed) for case in cases}
 
 # %% tags=["hide-input"]
 named = {f"{phi}, {scaling}": network for (phi, scaling), network in descents.items()}
@@ -236,12 +224,10 @@ structure.check_descents(descents)
 # the rates. Inputs of a class should stay as far apart as in the prior.
 
 # %%
-options = {"num_samples": settings.num_samples, "num_chains": 8, "num_warmup": 100}
+options = {"num_samples": settings.num_samples, "num_chains": 8, "num_warmup": 100, "seed": seed}
 sampled = {
-    scheme: networks.sampled_distances(
-        jax.random.fold_in(key, 10 + k), scheme, settings.num_inputs, 0.01, seed, **options
-    )
-    for k, scheme in enumerate(settings.schemes)
+    scheme: networks.sampled_distances(key, scheme, settings.num_inputs, temperature=0.01, **options)
+    for scheme in settings.schemes
 }
 
 # %% tags=["hide-input"]

@@ -55,11 +55,13 @@ given = {"width": width, "num_networks": num_networks, "num_repeats": num_repeat
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 key = jax.random.key(seed)
 table = experiment.table(settings.width)
+units = {name: min(most, settings.width) for name, most in settings.pairs.items()}
 
 # %%
 networks = {
     name: learn(jax.random.fold_in(key, k), table[name])
     for k, name in enumerate((*settings.rows, "gain 0.9"))
+    if name in table
 }
 fits = {name: network.fit() for name, network in networks.items()}
 
@@ -193,8 +195,7 @@ universality.check_altered(altered)
 # which is fitted to the loss after the other two were fitted to the distances.
 
 # %% tags=["hide-input"]
-known = {0.9: networks["gain 0.9"], 1.0: networks["default"]}
-series = [known.get(g) or learn(jax.random.fold_in(key, 30), table[f"gain {g}"]) for g in settings.gains]
+series = [learn(key, table[f"gain {gain}"]) for gain in settings.gains]
 series_fits = [network.fit() for network in series]
 figures.publish(
     fit_panels,
@@ -241,10 +242,8 @@ universality.check_layers(layers, gain=1.0)
 
 # %%
 pairs = {
-    name: experiment.final_distances(
-        jax.random.fold_in(key, 60 + k), experiment.table(units)[name], settings.num_networks
-    )
-    for k, (name, units) in enumerate(settings.pairs.items())
+    name: experiment.final_distances(key, experiment.table(number)[name], settings.num_networks)
+    for name, number in units.items()
 }
 
 # %% tags=["hide-input"]
@@ -253,7 +252,7 @@ figures.publish(
     "final_distance",
     caption="Rates fitted at one pair predict the final distance at 25 others. Markers: mean over "
     f"{settings.num_networks} networks per pair with standard errors; line: equality. Units per layer: "
-    + ", ".join(f"{name} {units}" for name, units in settings.pairs.items())
+    + ", ".join(f"{name} {number}" for name, number in units.items())
     + ". Paper C, Fig. 5, which has one network per pair.",
     **universality.pair_arrays(pairs),
 )
@@ -268,9 +267,7 @@ universality.check_pairs(pairs, settings.num_networks, seed)
 # distances the networks reach. What the theory leaves out is a matter of width.
 
 # %%
-spreads = experiment.spreads(
-    jax.random.fold_in(key, 70), settings.widths, settings.narrow_gains, settings.num_repeats
-)
+spreads = experiment.spreads(key, settings.widths, settings.narrow_gains, settings.num_repeats)
 
 # %% tags=["hide-input"]
 figures.publish(

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point
 from companion.checks import above, absolute, below, between, check
 
@@ -271,4 +272,15 @@ def posterior_arrays(found: dict[str, Sampled]) -> dict[str, Any]:
         "points": np.ones((1, len(found))),
         "point_names": ["theory, one class"],
         "ylabel": "squared distance over the prior's",
+    }
+
+
+def collapse_arrays(found: dict[str, dict[str, Collapse]], task: Task) -> dict[str, Any]:
+    """Arrays for `projections`: nonlinearities in rows, initial weights in columns."""
+    sizes = list(next(iter(found.values())))
+    return {
+        "points": [[each[size].projection for size in sizes] for each in found.values()],
+        "targets": task.targets[:, 0].reshape(2, -1),
+        "titles": [f"{size} weights" for size in sizes],
+        "row_names": list(found),
     }
