@@ -122,7 +122,9 @@ figures.publish(
 rates = {"eta_h": 0.002, "eta_y": 0.006, "dx2": 1.0}
 times = np.linspace(0, 4000, 401)
 initial_H = np.geomspace(1e-3, 3, 7)
-paths = [two_point.solve(H, 0.3 * H**2, -0.1 * H, **rates, dy2=0.5, times=times) for H in initial_H]
+paths = [
+    two_point.solve(H, 0.3 * H**2, 0.3 * H**2 - 0.1 * H, **rates, dy2=0.5, times=times) for H in initial_H
+]
 H_star = two_point.final_distance(initial_H, 0.3 * initial_H**2, **rates, dy2=0.5)
 
 # %% tags=["hide-input"]
@@ -167,8 +169,8 @@ altered = universality.altered_errors(seeds)
 figures.publish(
     fit_errors,
     "errors",
-    caption="Most architectures are described to a few per cent (left). On the default network altered "
-    "equations fit worse, but for a factor in the first (right; theory in blue, a marker per network). "
+    caption="Most architectures are described to a few per cent (above). On the default network altered "
+    "equations fit worse, but for a factor in the first (below; theory in blue, a marker per network). "
     "Dashed: 5 %. Paper C, Fig. 2 and its authors' alternative equations.",
     names=list(fits),
     errors=[fit.error for fit in fits.values()],
@@ -276,7 +278,7 @@ figures.publish(
     caption="Smaller initial weights make final distances less random (right to left), down to a floor that "
     "falls with the width: the spread of the effective rates. Standard deviation over mean of squared "
     f"distances, 20 layers, {settings.num_repeats} networks per width and gain; bands: its standard error; "
-    f"dotted and black at N = {max(settings.widths)}. Claim of paper C's appendix A.6 (Eq. 48).",
+    f"initial distances and theory at N = {max(settings.widths)}. Claim of paper C's appendix A.6 (Eq. 48).",
     **universality.spread_curves(spreads),
 )
 universality.check_spreads(spreads)

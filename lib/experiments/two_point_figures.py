@@ -65,21 +65,24 @@ def fit_errors(names: ArrayLike, errors: ArrayLike, altered: ArrayLike, altered_
     Returns:
         The figure, the threshold as a dashed line.
     """
-    size = (WIDTH, 0.9 + 0.24 * max(np.size(names), 6))
-    figure, (left, right) = plt.subplots(1, 2, figsize=size, sharex=True, layout="constrained")
-    left.plot(np.asarray(errors), np.arange(np.size(names)), "o", color=CURVES[0])
+    rows = np.size(names), np.size(altered)
+    figure, (upper, lower) = plt.subplots(
+        2, 1, figsize=(WIDTH, 1.5 + 0.25 * sum(rows)), sharex=True, height_ratios=rows
+    )
+    upper.plot(np.asarray(errors), np.arange(np.size(names)), "o", color=CURVES[0])
     for k, row in enumerate(np.asarray(altered_errors)):
-        right.plot(row, np.full(row.shape, k), "o", color=CURVES[0] if k == 0 else CURVES[1], alpha=0.6)
+        lower.plot(row, np.full(row.shape, k), "o", color=CURVES[0] if k == 0 else CURVES[1], alpha=0.6)
     for axis, labels, title in (
-        (left, names, "architectures"),
-        (right, altered, "default, equations altered"),
+        (upper, names, "architectures"),
+        (lower, altered, "default, equations altered"),
     ):
         axis.set_yticks(
             np.arange(np.size(labels)), [str(name) for name in np.asarray(labels)], fontsize="small"
         )
         axis.axvline(DESCRIBED, color="0.4", linestyle="--", linewidth=0.8)
-        axis.set(xscale="log", xlabel="fit error", ylim=(np.size(labels) - 0.5, -0.5))
+        axis.set(xscale="log", ylim=(np.size(labels) - 0.5, -0.5))
         axis.set_title(title, fontsize="small")
+    lower.set_xlabel("fit error")
     return figure
 
 

@@ -22,7 +22,9 @@ PRINTED_LOSSES = (
 def check_closed_forms(rates: dict[str, Any], times: np.ndarray) -> None:
     """The differential equation against the final distance (C4) and both closed solutions (C5)."""
     H0, dy2 = np.geomspace(1e-3, 3, 7), 0.5
-    paths = [two_point.solve(H, 0.3 * H**2, -0.1 * H, **rates, dy2=dy2, times=[0, 1e5]) for H in H0]
+    paths = [
+        two_point.solve(H, 0.3 * H**2, 0.3 * H**2 - 0.1 * H, **rates, dy2=dy2, times=[0, 1e5]) for H in H0
+    ]
     end = np.array([path.H[-1] for path in paths])
     check(
         "C4",
@@ -303,7 +305,7 @@ def check_spreads(found: Spreads) -> None:
 def spread_curves(found: Spreads) -> dict[str, Any]:
     """Arrays for `figures.curves`: spreads of initial and final distances and of the theory over the gain."""
     widest = int(np.argmax(found.widths))
-    names = ["initial distances", "theory, one ratio of rates", *(f"networks, N = {n}" for n in found.widths)]
+    names = ["initial distances", "theory", *(f"$N$ = {n}" for n in found.widths)]
     return {
         "x": found.gains,
         "values": [found.start[widest], found.theory[widest], *found.final],
