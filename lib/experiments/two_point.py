@@ -1,0 +1,260 @@
+"""Two points in deep networks: paper C's architectures trained on them, and fits over layers and pairs."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from coding_schemes import tasks, training
+from coding_schemes.tasks import Task
+from coding_schemes.theory import two_point
+from coding_schemes.training import Architecture, ScaledNetwork
+
+Row = tuple[Architecture | ScaledNetwork, float]  # and its learning rate
+
+RECORDS = 600  # of a run, whatever its length: one compiled program per architecture
+GAIN_RATES = {0.9: 0.015, 1.0: 0.005, 1.1: 0.0025, 1.3: 0.00075, 1.4: 0.00025}
+DESCRIBED = 0.05  # fit error below which a network counts as described
+NARROW_RATES = {0.9: 0.015, 1.05: 0.005, 1.3: 0.0015}
+
+
+def table(width: int) -> dict[str, Row]:
+    """Paper C's Table 1: architecture and learning rate by name, at another width if need be."""
+    leaky = jax.nn.leaky_relu
+    rows: dict[str, Row] = {
+        "default": (Architecture(leaky, 1.0, width, 20), 0.005),
+        "skip": (Architecture(leaky, 0.1, width, 20, "skip"), 0.01),
+        "shallow": (Architecture(leaky, 0.35, width, 2), 0.01),
+        "narrow": (Architecture(leaky, 1.05, 50, 20), 0.005),
+        "dropout": (Architecture(leaky, 1.0, width, 10, "dropout"), 0.005),
+        "linear": (Architecture("linear", 0.85, width, 20), 0.00125),
+        "relu": (Architecture("relu", 1.0, width, 20), 0.005),
+        "elu": (Architecture(jax.nn.elu, 0.95, width, 20), 0.00045),
+        "tanh": (Architecture("tanh", 0.85, width, 20), 0.00125),
+        "swish": (Architecture(jax.nn.swish, 1.7, width, 20), 0.0025),
+    }
+    if width > 110:  # eleven convolutions without padding need as much
+        rows["convolution"] = Architecture(leaky, 0.95, width, 10, "convolution"), 0.002
+    rows |= {f"gain {g}": (Architecture(leaky, g, width, 20), rate) for g, rate in GAIN_RATES.items()}
+    return rows
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Networks that were trained on two points.
+
+    Attributes:
+        model: their architecture.
+        task: the two points.
+        run: what training left.
+    """
+
+    model: Architecture | ScaledNetwork
+    task: Task
+    run: training.Run
+
+    @property
+    def done(self) -> list[int]:
+        """Which of the networks were trained to the end."""
+        return [int(r) for r in np.flatnonzero(self.run.converged)]
+
+    @property
+    def dx2(self) -> float:
+        """Squared distance of the inputs."""
+        return float(np.square(np.diff(self.task.inputs)).sum())
+
+    @property
+    def dy2(self) -> float:
+        """Squared distance of the targets."""
+        return float(np.square(np.diff(self.task.targets, axis=0)).sum())
+
+    def trajectory(self, repeat: int = 0, layer: int | None = None) -> np.ndarray:
+        """H, Q and w of one network at a layer, halfway through unless given: shape (3, n)."""
+        H = self.run.tracked["H"][repeat, :, self.model.middle if layer is None else layer]
+        return np.array(two_point.measure(H, self.run.tracked["outputs"][repeat], self.task.targets))
+
+    def fit(self, repeat: int = 0, layer: int | None = None, **options: Any) -> two_point.Fit:
+        """Both rates fitted to that trajectory."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit's error says it
+            H, Q, w = self.trajectory(repeat, layer)
+            return two_point.fit(self.run.times, H, Q, w, self.dx2, self.dy2, **options)
+
+    def fit_loss(self, fit: two_point.Fit) -> two_point.LossFit:
+        """The third rate, fitted to the loss of the first network."""
+        mean_error = np.mean(self.run.tracked["outputs"][0, 0] - self.task.targets, axis=0)
+        return two_point.fit_loss(self.run.loss[0], fit.solution, float(mean_error @ mean_error), self.dy2)
+
+
+def learn(key: Any, row: Row, task: Task | None = None, *, steps: int = 6000, **options: Any) -> Trained:
+    """Train a row of the table on two points, until its loss is below 1e-6.
+
+    Args:
+        key: random key.
+        row: architecture and learning rate.
+        task: the points; |dx|² = 1 and |dy|² = 1/2 unless given.
+        steps: at most, a multiple of 600.
+        **options: passed to `training.train`.
+
+    Returns:
+        Trained.
+    """
+    task, (model, rate) = task or tasks.two_points(), row
+    given = {"stop_loss": 1e-6, "record_every": steps // RECORDS} | options
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # unconverged runs are counted by the caller
+        run = training.train(
+            model, key, task.inputs, task.targets, learning_rate=rate, num_steps=steps, **given
+        )
+    return Trained(model, task, run)
+
+
+def carried_over(network: Trained, rates: two_point.Fit) -> tuple[float, float]:
+    """Fit error with the rates of another network: of the three curves together, and the mean of theirs."""
+    observed = network.trajectory()
+    H0, Q0, w0 = observed[:, 0]
+    s = two_point.solve(
+        H0, Q0, w0, rates.eta_h, rates.eta_y, network.dx2, network.dy2, network.run.times,
+        relative_tolerance=1e-6,
+    )  # fmt: skip
+    squares, variances = np.square([s.H, s.Q, s.w] - observed).mean(axis=1), observed.var(axis=1)
+    return float(squares.sum() / variances.sum()), float(np.mean(squares / variances))
+
+
+def exchanged(network: Trained, fit: two_point.Fit) -> float:
+    """Fit error with a network's own two rates exchanged: what has to be worse."""
+    return carried_over(network, replace(fit, eta_h=fit.eta_y, eta_y=fit.eta_h))[0]
+
+
+def fit_arrays(networks: dict[str, Trained], fits: dict[str, two_point.Fit]) -> dict[str, Any]:
+    """Arrays of a figure of trajectories, a panel per network with its fit error above."""
+    return {
+        "times": next(iter(networks.values())).run.times,
+        "network": [network.trajectory() for network in networks.values()],
+        "theory": [[fit.solution.H, fit.solution.Q, fit.solution.w] for fit in fits.values()],
+        "titles": [f"{name}: {fit.error:.1%}" for name, fit in fits.items()],
+        "stops": [network.run.num_steps[0] for network in networks.values()],
+    }
+
+
+def waiting(H: np.ndarray, Q: np.ndarray, w: np.ndarray, dy2: float = 0.5) -> float:
+    """Time for the difference's loss to fall to 9/10 over that to 1/10; 0.046 if it is exponential."""
+    left = (2 * w - Q + dy2) / (2 * w[0] - Q[0] + dy2)
+    return float(np.argmax(left < 0.9) / np.argmax(left < 0.1))
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Fits at every layer of several networks.
+
+    Attributes:
+        loss: what the fit minimizes, Σ (ΔH)² + (ΔQ)² + (Δw)² over the records, shape (networks, layers).
+        eta_h: encoder rate, of the same shape.
+        eta_y: decoder rate.
+        start: H at the start.
+    """
+
+    loss: np.ndarray
+    eta_h: np.ndarray
+    eta_y: np.ndarray
+    start: np.ndarray
+
+
+def over_layers(networks: Sequence[Trained]) -> Layers:
+    """Both rates fitted at every hidden layer."""
+    rows = []
+    for network in networks:
+        for layer in range(network.run.tracked["H"].shape[-1]):
+            fit, observed = network.fit(layer=layer), network.trajectory(layer=layer)
+            loss = fit.error * observed.var(axis=1).sum() * observed.shape[1]
+            rows.append([loss, fit.eta_h, fit.eta_y, observed[0, 0]])
+    return Layers(*np.transpose(rows).reshape(4, len(networks), -1))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Final squared distances of 25 pairs of points, and their prediction.
+
+    Attributes:
+        network: mean over networks, shape (25,).
+        error: its standard error.
+        theory: the closed form at the networks' own initial distances, mean over networks.
+        left_out: networks that were not trained to the end, of 25 × networks.
+        rate_spread: standard deviation of log η_h/η_y over networks.
+    """
+
+    network: np.ndarray
+    error: np.ndarray
+    theory: np.ndarray
+    left_out: int
+    rate_spread: float
+
+
+def final_distances(key: Any, row: Row, networks: int, steps: int = 12_000) -> Pairs:
+    """Train networks on 25 pairs, |dx| from 0.5 to 1.5 and |dy| from 0 to 1; one ratio of rates for all.
+
+    Args:
+        key: random key.
+        row: architecture and learning rate.
+        networks: independent networks per pair, and as many again for the rates.
+        steps: at most.
+
+    Returns:
+        Pairs.
+    """
+    trials = learn(jax.random.fold_in(key, 99), row, repeats=networks)
+    fits = [trials.fit(r) for r in trials.done]
+    logs = np.log([f.eta_h / f.eta_y for f in fits])
+    grid = [(dx, dy) for dx in np.linspace(0.5, 1.5, 5) for dy in np.linspace(0, 1, 5)]
+    rows, left_out = [], 0
+    for k, (dx, dy) in enumerate(grid):
+        points, place = tasks.two_points(dx**2, dy**2), jax.random.fold_in(key, k)
+        options = {"repeats": networks, "stop_loss": 1e-4, "converged_loss": 1e-3}
+        trained = learn(place, row, points, steps=steps, **options)
+        left_out += networks - len(trained.done)
+        H, Q, _ = np.transpose([trained.trajectory(r) for r in trained.done], (1, 2, 0))
+        theory = two_point.final_distance(H[0], Q[0], np.exp(logs.mean()), 1.0, dx**2, dy**2)
+        rows.append([H[-1].mean(), H[-1].std(ddof=1) / len(trained.done) ** 0.5, np.mean(theory)])
+    network, error, predicted = np.transpose(rows)
+    return Pairs(network, error, predicted, left_out, float(logs.std(ddof=1)))
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """Relative spread of squared distances over networks of 20 layers, by width and gain.
+
+    Attributes:
+        widths: shape (W,).
+        gains: of the initial weights, ascending, shape (G,).
+        start: of the initial distances, shape (W, G).
+        theory: of the closed form with one ratio of rates for all networks.
+        final: of the networks' final distances.
+        mean: mean final distance.
+        networks: how many were trained to the end.
+    """
+
+    widths: np.ndarray
+    gains: np.ndarray
+    start: np.ndarray
+    theory: np.ndarray
+    final: np.ndarray
+    mean: np.ndarray
+    networks: np.ndarray
+
+
+def spreads(key: Any, widths: Sequence[int], gains: Sequence[float], networks: int) -> Spreads:
+    """Train networks that differ in nothing but their draw of the weights."""
+    rows = []
+    for width in widths:
+        for gain in gains:
+            row = Architecture(jax.nn.leaky_relu, gain, width, 20), NARROW_RATES[gain]
+            trained = learn(jax.random.fold_in(key, width), row, stop_loss=1e-6, repeats=networks)
+            H, Q, _ = np.transpose([trained.trajectory(r) for r in trained.done], (1, 2, 0))
+            ratio = np.median(H[-1]) ** 2 / trained.dy2
+            theory = two_point.final_distance(H[0], Q[0], ratio, 1.0, 1.0, trained.dy2)
+            relative = [np.std(x, ddof=1) / np.mean(x) for x in (H[0], theory, H[-1])]
+            rows.append([*relative, H[-1].mean(), len(trained.done)])
+    start, theory, final, mean, count = np.transpose(rows).reshape(5, len(widths), -1)
+    return Spreads(np.asarray(widths), np.array(gains), start, theory, final, mean, count)

@@ -1,0 +1,190 @@
+"""Drawing functions of the chapters on two points."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from companion.publish import WIDTH
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from experiments.two_point import DESCRIBED
+
+CURVES = ("#332288", "#CC6677", "#44AA99")
+
+
+def fit_panels(
+    times: ArrayLike, network: ArrayLike, theory: ArrayLike, titles: ArrayLike, stops: ArrayLike,
+    names: ArrayLike = ("$H$", "$Q$", "$w$"), columns: int = 3, xlabel: str = "steps $t$",
+) -> Figure:  # fmt: skip
+    """Networks (markers) over the fitted theory (lines), a panel each.
+
+    Args:
+        times: (S,).
+        network: Curves of K panels (K, q, S).
+        theory: The same.
+        titles: (K,).
+        stops: Where training ended (K,); a little more is shown.
+        names: Of the curves (q,).
+        columns: Panels per row.
+        xlabel: Label of the lowest horizontal axes.
+
+    Returns:
+        The figure.
+    """
+    t, dots, lines = np.asarray(times), np.asarray(network), np.asarray(theory)
+    rows = -(-len(dots) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.6 + 1.55 * rows), squeeze=False)
+    for axis in axes.flat[len(dots) :]:
+        axis.set_visible(False)
+    for k, (axis, title, stop) in enumerate(
+        zip(axes.flat, np.asarray(titles), np.asarray(stops), strict=False)
+    ):
+        shown = np.flatnonzero(t <= 1.3 * stop)
+        marked = shown[:: max(1, len(shown) // 16)]
+        for dot, line, color, name in zip(dots[k], lines[k], CURVES, np.asarray(names), strict=False):
+            axis.plot(t[shown], line[shown], color=color, linewidth=1.2)
+            axis.plot(t[marked], dot[marked], ".", color=color, label=str(name))
+        axis.set_title(str(title), fontsize="small")
+        axis.tick_params(labelsize="small")
+        axis.locator_params(axis="x", nbins=3)
+        axis.set_xlabel(xlabel if k + columns >= len(dots) else "")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    if len(labels) > 1:
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return figure
+
+
+def fit_errors(names: ArrayLike, errors: ArrayLike, altered: ArrayLike, altered_errors: ArrayLike) -> Figure:
+    """Fit errors of architectures, and of altered equations on one of them.
+
+    Args:
+        names: Architectures (K,).
+        errors: Their fit errors (K,).
+        altered: Equations (E,).
+        altered_errors: Fit errors of several networks (E, n).
+
+    Returns:
+        The figure, the threshold as a dashed line.
+    """
+    rows = np.size(names), np.size(altered)
+    figure, (upper, lower) = plt.subplots(
+        2, 1, figsize=(WIDTH, 1.5 + 0.25 * sum(rows)), sharex=True, height_ratios=rows
+    )
+    upper.plot(np.asarray(errors), np.arange(np.size(names)), "o", color=CURVES[0])
+    for k, row in enumerate(np.asarray(altered_errors)):
+        lower.plot(row, np.full(row.shape, k), "o", color=CURVES[0] if k == 0 else CURVES[1], alpha=0.6)
+    for axis, labels, title in (
+        (upper, names, "architectures"),
+        (lower, altered, "default, equations altered"),
+    ):
+        axis.set_yticks(
+            np.arange(np.size(labels)), [str(name) for name in np.asarray(labels)], fontsize="small"
+        )
+        axis.axvline(DESCRIBED, color="0.4", linestyle="--", linewidth=0.8)
+        axis.set(xscale="log", ylim=(np.size(labels) - 0.5, -0.5))
+        axis.set_title(title, fontsize="small")
+    lower.set_xlabel("fit error")
+    return figure
+
+
+def depth_panels(
+    loss: ArrayLike, printed: ArrayLike, eta_h: ArrayLike, eta_y: ArrayLike, start: ArrayLike, law: ArrayLike
+) -> Figure:
+    """Fit loss, fitted rates and initial distance over the layers of several networks, (networks, layers)."""
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.9), layout="constrained")
+    layers = np.arange(1, np.shape(loss)[1] + 1)
+    panels = (
+        (axes[0], ((loss, CURVES[0], "networks"),)),
+        (axes[1], ((eta_h, CURVES[0], r"encoder $\eta_h$"), (eta_y, CURVES[1], r"decoder $\eta_y$"))),
+        (axes[2], ((start, CURVES[0], "networks"),)),
+    )
+    for axis, rows in panels:
+        for values, color, name in rows:
+            axis.plot(layers, np.transpose(values), ".", color=color, markersize=3, alpha=0.5)
+            axis.plot(layers, np.exp(np.log(values).mean(axis=0)), "o", color=color, label=name, markersize=4)
+    axes[0].plot(layers, np.asarray(printed), "--", color="0.4", label="published")
+    axes[2].plot(layers, np.asarray(law), color="0.1", label="theory")
+    titles = ("fit loss", "rate per step", "initial distance $H_0$")
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set(xlabel="hidden layer", yscale="log")
+        axis.set_title(title, fontsize="small")
+        axis.tick_params(labelsize="small")
+        axis.legend(fontsize="x-small")
+    return figure
+
+
+def scatter_panels(theory: ArrayLike, network: ArrayLike, errors: ArrayLike, titles: ArrayLike) -> Figure:
+    """Final squared distances of networks against theory's, with standard errors: (K, pairs) in K panels."""
+    rows = np.asarray(theory)
+    figure, axes = plt.subplots(1, len(rows), figsize=(max(3.4, 2.15 * len(rows)), 2.7), squeeze=False)
+    for axis, x, y, bar, title in zip(
+        axes[0], rows, np.asarray(network), np.asarray(errors), np.atleast_1d(titles), strict=True
+    ):
+        axis.errorbar(x, y, bar, fmt="o", color=CURVES[0], markersize=4, alpha=0.8)
+        top = 1.08 * max(x.max(), y.max())
+        axis.plot([0, top], [0, top], color="0.1", linewidth=1)
+        axis.set(xlabel="$H^*$, theory")
+        axis.set_title(str(title), fontsize="small")
+    axes[0, 0].set_ylabel(r"$H(\infty)$, networks")
+    return figure
+
+
+def square_matrices(
+    matrices: ArrayLike, titles: ArrayLike, row_names: ArrayLike, ticks: ArrayLike, edges: ArrayLike = ()
+) -> Figure:
+    """Matrices of distances, each on its own scale from zero.
+
+    Args:
+        matrices: Rows and columns of panels, (R, K, n, n).
+        titles: Of the columns (K,).
+        row_names: Of the rows (R,).
+        ticks: Names of the points (n,), or of the groups between edges.
+        edges: Where groups of points begin; none where every point has a name.
+
+    Returns:
+        The figure.
+    """
+    panels, begin = np.asarray(matrices, dtype=float), np.asarray(edges, dtype=float)
+    rows, columns, count = panels.shape[:3]
+    place = (begin + np.append(begin[1:], count) - 1) / 2 if begin.size else np.arange(count)
+    side = WIDTH / columns
+    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.3 + rows * side), squeeze=False)
+    for k, axis in enumerate(axes.flat):
+        panel = panels[k // columns, k % columns]
+        axis.imshow(panel / max(panel.max(), 1e-30), cmap="Greens", vmin=0, vmax=1)
+        axis.set_xticks(place, [str(t) for t in np.asarray(ticks)], fontsize="small")
+        axis.set_yticks(place, [str(t) for t in np.asarray(ticks)], fontsize="small")
+        axis.tick_params(length=0)
+    for axis, title in zip(axes[0], np.asarray(titles), strict=True):
+        axis.set_title(str(title), fontsize="small")
+    for axis, name in zip(axes[:, 0], np.asarray(row_names), strict=True):
+        axis.set_ylabel(str(name))
+    return figure
+
+
+def projections(points: ArrayLike, targets: ArrayLike, titles: ArrayLike, row_names: ArrayLike) -> Figure:
+    """Representations of two contexts on two principal axes, colored by target.
+
+    Args:
+        points: Rows and columns of panels, (R, K, contexts, n, 2).
+        targets: (contexts, n).
+        titles: Of the columns (K,).
+        row_names: Of the rows (R,).
+
+    Returns:
+        The figure; circles and squares are the two contexts.
+    """
+    panels = np.asarray(points)
+    rows, columns = panels.shape[:2]
+    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.4 + 2.0 * rows), squeeze=False)
+    for k, axis in enumerate(axes.flat):
+        for context, marker in enumerate("os"):
+            xy, colors = panels[k // columns, k % columns, context], np.asarray(targets)[context]
+            dots = axis.scatter(xy[:, 0], xy[:, 1], c=colors, s=4, marker=marker, cmap="viridis")
+        axis.set_aspect("equal", adjustable="datalim")
+        axis.set(xticks=[], yticks=[])
+    for axis, title in zip(axes[0], np.asarray(titles), strict=True):
+        axis.set_title(str(title), fontsize="small")
+    for axis, name in zip(axes[:, 0], np.asarray(row_names), strict=True):
+        axis.set_ylabel(str(name))
+    figure.colorbar(dots, ax=axes, label="target", fraction=0.04, pad=0.02)
+    return figure

@@ -1,0 +1,49 @@
+"""Two points: measures of trained networks, on cases whose answer is known."""
+
+import numpy as np
+import pytest
+from experiments import representations, two_point
+
+
+def test_exponential_decay_does_not_wait():
+    t = np.linspace(0, 40, 4001)
+    H, Q, w = np.ones_like(t), np.full_like(t, 0.5), 0.5 * np.exp(-t)  # dy² = ½: all of the loss is in w
+    assert two_point.waiting(H, Q, w) == pytest.approx(np.log(10 / 9) / np.log(10), abs=0.01)
+
+
+def test_collapse_is_that_of_the_irrelevant_coordinate():
+    x, y = np.meshgrid(np.linspace(-1, 1, 7), np.linspace(-1, 1, 7), indexing="ij")
+    both = np.stack([np.stack([x, 0.1 * y], -1), np.stack([y, 0.1 * x], -1)])
+    found = representations.Collapse(both, 0.0)
+    assert found.irrelevant == pytest.approx(0.01)
+    assert found.contexts == pytest.approx(0, abs=1e-12)  # a point and its partner coincide
+    assert representations.Collapse(both + np.array([0, 3]).reshape(2, 1, 1, 1), 0.0).contexts > 1
+
+
+def test_pairs_of_one_target_against_the_others():
+    d = np.array([[0, 1, 4, 4], [1, 0, 4, 4], [4, 4, 0, 2], [4, 4, 2, 0]])
+    assert representations.Square(d, d, d, 0.0).merged() == pytest.approx([0.25, 0.5])
+
+
+def test_weighting_leaves_one_number_per_pair_of_digits():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [3, 4, 5])
+    inputs = 30 * rng.standard_normal((3, 50))[labels] + rng.standard_normal((12, 50))
+    found = representations.weighted_distances(inputs, labels)
+    for a in range(3):
+        for b in range(3):
+            block = found[np.ix_(labels == a, labels == b)]
+            assert np.ptp(block) <= 1e-9 * found.max()
+            assert (block.max() < 1e-9) == (a == b)
+
+
+def test_exchanged_digits_keep_what_labels_say():
+    labels = np.repeat([0, 1, 4], 2)
+    theory = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]])[
+        np.ix_(np.repeat(range(3), 2), np.repeat(range(3), 2))
+    ]
+    found = representations.Digits(None, theory, theory, labels, 0.0)
+    exchanged = found.exchanged(np.random.default_rng(1))
+    assert np.array_equal(exchanged > 0, found.labels_alone > 0)
+    assert sorted(np.unique(exchanged)) == [0, 1, 2, 3]
+    assert found.rank_correlation() == pytest.approx(1)
