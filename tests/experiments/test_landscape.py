@@ -1,0 +1,38 @@
+"""The primer's landscape: its peaks are the theories' readouts."""
+
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import sigmoidal
+from experiments import landscape
+
+
+@pytest.fixture(scope="module")
+def found():
+    return landscape.exponents(200, 0.05, np.linspace(-12, 12, 481))
+
+
+def test_linear_is_the_gaussian_of_the_theory(found):
+    """Curvature 1/(P U), U of the primer's worked example."""
+    tau = 1.0
+    for _ in range(200):
+        tau = (np.sqrt(1 + 4 * (200 * (1 - 0.05 * tau)) ** 2) - 1) / (2 * 200 * (1 - 0.05 * tau))
+    curvature = -np.diff(found["linear"], 2)[239] / 0.05**2
+    assert curvature == pytest.approx(1 - tau**2, rel=1e-3)
+
+
+def test_sigmoidal_peaks_are_the_codes(found):
+    task = tasks.toy(200, (0.5, 0.5), targets=[[1.0], [-1.0]])
+    codes = np.sort(sigmoidal.solve(task, 0.05).readouts.ravel())
+    a = np.linspace(-12, 12, 481)
+    inner = found["sigmoidal"][1:-1]
+    peaks = a[1:-1][(inner > found["sigmoidal"][:-2]) & (inner > found["sigmoidal"][2:])]
+    np.testing.assert_allclose(peaks, codes, atol=0.06)
+
+
+def test_relu_is_level_far_out(found):
+    """|a| costs nothing beyond the bulk; silence on the other class costs log 2 on half of the inputs."""
+    energy = found["relu"]
+    assert energy.argmax() == 240
+    far = energy[[0, 60, -61, -1]]
+    np.testing.assert_allclose(far, far[0], atol=0.03)
