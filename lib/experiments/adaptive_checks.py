@@ -1,0 +1,397 @@
+"""The adaptive kernels' chapter: its checks, and the arrays of its figures."""
+
+from typing import Any
+
+import numpy as np
+from coding_schemes import statistics
+from coding_schemes.networks import Network
+from coding_schemes.tasks import Task
+from coding_schemes.theory import adaptive_kernel, gaussian_process, wishart_chain
+from coding_schemes.theory.adaptive_kernel import Overlaps, Solution
+from companion import figures
+from companion.checks import above, absolute, below, between, check, relative, standard_errors
+
+from experiments import adaptive_kernels as runs
+from experiments.adaptive_kernels import Collapse, Ends, Flows, Widths
+from experiments.runs import Run
+
+BLUES = ("#9ECAE1", "#4292C6", "#084594")
+
+
+def two_ends(ends: dict[str, Ends], width: int, num_inputs: int) -> dict[str, Any]:
+    """Figure: kernel entries over γ0²."""
+    rows = [(found, column) for column in (0, 1) for found in ends.values()]
+    first = next(iter(ends.values()))
+    return {
+        "plot_function": figures.curves,
+        "name": "two_ends",
+        "caption": "From the lazy kernel to paper A. Kernel between two inputs of one class (solid) and "
+        "of two "
+        "classes (dashed), over the squared richness. Lines: the adaptive kernel; markers: sampled "
+        "networks with "
+        f"standard errors, N = {width}. On the left stand the kernels of random features; the dotted line "
+        f"is paper "
+        f"A's choice for bounded nonlinearities, γ₀² = P. One hidden layer, P = {num_inputs}, β = 50. No "
+        f"paper has it.",
+        "x": first.richness**2,
+        "values": [found.theory[:, column] for found, column in rows],
+        "names": [*ends] * 2,
+        "styles": ["-"] * len(ends) + ["--"] * len(ends),
+        "sampled_x": first.sampled_richness**2,
+        "sampled": [found.mean[:, column] for found, column in rows],
+        "sampled_errors": [found.error[:, column] for found, column in rows],
+        "colors": [figures.COLORS[name] for name in ends],
+        "marks": [num_inputs],
+        "scales": ("log", "linear"),
+        "xlabel": r"richness $\gamma_0^2$",
+        "ylabel": r"kernel entry $\Phi_{\mu\nu}$",
+    }
+
+
+def check_ends(ends: dict[str, Ends], task: Task, ridge: float) -> None:
+    """Sampled entries against theory at the same γ0, and theory's lazy end against random features."""
+    poor, rich, features = [], [], []
+    for phi, found in ends.items():
+        network = Network(1, 1, phi)
+        lazy = runs.entries(gaussian_process.solve(task, phi, 1, temperature=ridge).kernels[-1], task.labels)
+        check(
+            "B1",
+            f"kernel entries of sampled networks at γ0² = 0.25, 4 and P, {phi}",
+            found.mean,
+            runs.expected_entries(task, network, found.sampled_richness, ridge),
+            found.error,
+            standard_errors(3) | absolute(0.01),
+            control=("lazy kernel", None, None, np.tile(lazy, (len(found.mean), 1))),
+            sampler=[run.convergence for run in found.runs],
+            because="the kernel of a finite network is off by order 1/N",
+        )
+        features.append(lazy)
+        poor.append(runs.expected_entries(task, network, [0.01], ridge)[0])
+        rich.append(runs.expected_entries(task, network, [0.5], ridge)[0])
+    check(
+        "B2",
+        f"kernel entries at γ0 = 0.01 against random features, {', '.join(ends)}",
+        np.array(poor),
+        np.array(features),
+        absolute(1e-3),
+        control=("γ0 = 0.5", np.array(rich)),
+        because="order γ0² is not small enough",
+    )
+
+
+def check_one_saddle_point(codes: np.ndarray, kernels: Solution, half: np.ndarray) -> None:
+    """Paper A's kernel from its lattice of readouts, against paper B's from a population of neurons."""
+    labels = kernels.task.labels
+    check(
+        "D2",
+        "kernel entries at γ0² = P, population of neurons against paper A's lattice of readouts",
+        runs.entries(kernels.kernels[1], labels),
+        runs.entries(codes, labels),
+        absolute(0.01),
+        control=("γ0² = P/2", runs.entries(half, labels)),
+        because="two populations of neurons differ by some per cent",
+        note=f"independent populations differ by {kernels.disagreement:.1%}",
+    )
+
+
+def variance(over: dict[float, Widths]) -> dict[str, Any]:
+    """Figure: the predictor's variance over widths."""
+    laws = [statistics.fit_power_law(each.widths, each.variance) for each in over.values()]
+    first = next(iter(over.values()))
+    return {
+        "plot_function": figures.scaling_plot,
+        "name": "variance",
+        "caption": "A finite width adds variance, less of it to rich networks. Variance of the output on "
+        "new inputs, "
+        "mean over 50 of them: samples with standard errors, fitted power laws, and theory (dashed). erf, "
+        "one hidden "
+        f"layer, P = {first.theory.task.num_inputs} random inputs, 1/β = 0.05. Paper B, Fig. 7.",
+        "sizes": first.widths,
+        "values": [each.variance for each in over.values()],
+        "errors": [each.variance_error for each in over.values()],
+        "theory": [each.predicted_variance for each in over.values()],
+        "exponents": [law.exponent for law in laws],
+        "prefactors": [law.prefactor for law in laws],
+        "names": [f"γ₀ = {richness}" for richness in over],
+        "colors": BLUES[::2],
+        "xlabel": "width $N$",
+        "ylabel": "variance of the output",
+    }
+
+
+def check_widths(over: dict[float, Widths]) -> None:
+    """Mean outputs and kernels at the largest width, and variances at all, against theory."""
+    for richness, each in over.items():
+        outputs, kernel = each.lazy_errors
+        sampler, width = [run.convergence for run in each.runs], each.widths[-1]
+        for quantity, found, limit, lazy in (
+            ("rms difference of the mean output on new inputs", each.output_error[-1], 0.02, outputs),
+            ("relative difference of the kernel", each.kernel_error[-1], 0.03, kernel),
+        ):
+            check(
+                "B1",
+                f"{quantity} from theory, N = {width}, γ0 = {richness}",
+                np.float64(found),
+                below(limit),
+                control=("lazy kernel against the adaptive one", np.float64(lazy)),
+                sampler=sampler,
+                because="the mean of few samples at a finite width",
+            )
+        check(
+            "B11",
+            f"variance of the output on new inputs, N = {', '.join(map(str, each.widths))}, γ0 = {richness}",
+            each.variance,
+            each.predicted_variance,
+            each.variance_error,
+            standard_errors(3) | relative(0.1),
+            control=("predicted for twice the width", None, None, each.predicted_variance / 2),
+            sampler=sampler,
+            because="corrections of order 1/N²",
+        )
+
+
+def densities(pairs: dict[str, tuple[Run, Solution]]) -> dict[str, Any]:
+    """Figure: preactivations of rich networks."""
+    grids, values, heights = zip(*(runs.density(*pair) for pair in pairs.values()), strict=True)
+    run = next(iter(pairs.values()))[0]
+    return {
+        "plot_function": figures.densities,
+        "name": "densities",
+        "caption": "Preactivations of rich networks are not Gaussian: two camps in the sigmoidal one, a "
+        "long side for the ReLU. Bars: neurons of the sampled networks on inputs of class 0; lines: theory. "
+        "γ₀² = P = "
+        f"{run.task.num_inputs}, N = {run.posterior.network.width}. Paper B, Figs 3b and 6.",
+        "samples": values,
+        "grid": grids,
+        "density": heights,
+        "names": [*pairs],
+        "panels": True,
+        "xlabel": r"preactivation $h$",
+    }
+
+
+def check_densities(pairs: dict[str, tuple[Run, Solution]]) -> None:
+    """Second and fourth moments of the preactivations against theory."""
+    for phi, (run, solution) in pairs.items():
+        moments, errors = runs.kurtosis(run)
+        check(
+            "B5",
+            f"⟨h²⟩ and ⟨h⁴⟩/⟨h²⟩² of the preactivations, γ0² = P, {phi}",
+            moments,
+            runs.predicted_kurtosis(solution),
+            errors,
+            standard_errors(3) | relative(0.03),
+            control=("Gaussian of the same variance", None, None, np.array([moments[0], 3.0])),
+            sampler=run.convergence,
+            because="few samples of a long tail",
+        )
+
+
+def overlaps(depths: dict[int, Overlaps], run: Run) -> dict[str, Any]:
+    """Figure: overlaps of the kernels with the targets, layer by layer."""
+    shown = [
+        run.posterior.network.depth,
+        *(depth for depth in depths if depth != run.posterior.network.depth),
+    ]
+    rows = np.full((len(shown), max(shown) + 1), np.nan)
+    for row, depth in zip(rows, shown, strict=True):
+        row[: depth + 1] = depths[depth].overlaps
+    mean, error = statistics.mean_and_error(runs.overlaps(runs.layer_kernels(run), run.task))
+    return {
+        "plot_function": figures.curves,
+        "name": "overlaps",
+        "caption": "Deep linear networks learn by the same factor from layer to layer. Lines: overlap of "
+        "each layer's "
+        f"kernel with the targets at N → ∞; markers: sampled networks of {shown[0]} hidden layers, N = "
+        f"{run.posterior.network.width}. γ₀ = 0.5, P = {run.task.num_inputs}, β = 50. Paper B, Fig. 2a.",
+        "x": np.arange(rows.shape[1]),
+        "values": rows,
+        "names": [f"L = {depth}" for depth in shown],
+        "sampled_x": np.arange(1, shown[0] + 1),
+        "sampled": [mean],
+        "sampled_errors": [error],
+        "scales": ("linear", "log"),
+        "xlabel": r"layer $\ell$",
+        "ylabel": r"overlap $c_\ell$",
+    }
+
+
+def check_overlaps(depths: dict[int, Overlaps], run: Run, richness: float, ridge: float) -> None:
+    """The scalar recursion against the full saddle point, and samples against the exact finite average."""
+    task, network = run.task, run.posterior.network
+    kernels = adaptive_kernel.solve(task, network, richness, ridge).kernels
+    richer = adaptive_kernel.overlaps(network.depth, (1.2 * richness) ** 2 * task.num_inputs, ridge).overlaps
+    check(
+        "B3",
+        f"overlaps of all layers, scalar recursion against the full saddle point, L = {network.depth}",
+        depths[network.depth].overlaps,
+        runs.overlaps(kernels, task),
+        relative(1e-6),
+        control=("γ0 larger by a fifth", richer),
+    )
+    exact = wishart_chain.solve(
+        task, network.depth, ridge / richness**2, network.width, readout_variance=1 / richness**2
+    )
+    mean, error = statistics.mean_and_error(runs.overlaps(runs.layer_kernels(run), task))
+    check(
+        "B3",
+        f"overlaps of sampled networks against the exact average at N = {network.width}",
+        mean,
+        runs.overlaps(exact.kernels[1:], task),
+        error,
+        standard_errors(3) | relative(0.01),
+        control=("γ0 larger by a fifth", None, None, richer[1:]),
+        sampler=run.convergence,
+        because="the sampler is slow along the strengths of lower layers",
+    )
+
+
+def _gains(found: dict[float, Run], targets: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Alignment of the lazy kernels, layer by layer, and what each run's kernels have beyond it."""
+    run = next(iter(found.values()))
+    network = run.posterior.network
+    kernels = gaussian_process.solve(run.task, network.nonlinearity, network.depth, temperature=1.0).kernels
+    lazy = runs.alignment(kernels, targets)
+    return lazy, [runs.alignment(runs.layer_kernels(each), targets) - lazy[1:] for each in found.values()]
+
+
+def alignments(found: dict[float, Run]) -> dict[str, Any]:
+    """Figure: alignment of the kernels with the targets, layer by layer."""
+    task = next(iter(found.values())).task
+    lazy, gains = _gains(found, task.targets)
+    rows = [statistics.mean_and_error(gain + lazy[1:]) for gain in gains]
+    return {
+        "plot_function": figures.curves,
+        "name": "alignment",
+        "caption": "Kernels align with the targets, the last layer first, and more so in richer networks. "
+        "Sampled ReLU networks with standard errors as bands, three hidden layers, N = 100, "
+        f"P = {task.num_inputs} random inputs; black: random features, exactly. Layer 0 is the input "
+        f"kernel. Rich "
+        "networks have no line of theory here: no solver for deep ReLU networks is not itself a sampler. "
+        "Paper B, Fig. 4a.",
+        "x": np.arange(len(lazy)),
+        "values": [lazy, *(np.append(lazy[0], mean) for mean, _ in rows)],
+        "errors": [np.zeros_like(lazy), *(np.append(0, error) for _, error in rows)],
+        "names": ["lazy", *(f"γ₀ = {richness}" for richness in found)],
+        "colors": [figures.COLORS["theory"], *BLUES[::2]],
+        "xlabel": r"layer $\ell$",
+        "ylabel": "alignment with the targets",
+    }
+
+
+def check_alignments(found: dict[float, Run], seed: int) -> None:
+    """The gain over random features grows from layer to layer and with γ0; for other targets it does not."""
+    targets = next(iter(found.values())).task.targets
+    shuffled = np.random.default_rng(seed).permutation(targets)
+    quantities = [*(f"from layer to layer, γ0 = {richness}" for richness in found), "with γ0, layers 1 to 3"]
+    for quantity, rise, control in zip(
+        quantities, _rises(found, targets), _rises(found, shuffled), strict=True
+    ):
+        check(
+            "B6",
+            f"growth of the alignment's gain over random features {quantity}, in standard errors",
+            rise,
+            above(3),
+            control=("shuffled targets", control),
+            sampler=[run.convergence for run in found.values()],
+            because="few samples",
+        )
+
+
+def _rises(found: dict[float, Run], targets: np.ndarray) -> list[np.ndarray]:
+    """Growth of the gain from layer to layer of each run, and from the first run to the last, in errors."""
+    _, gains = _gains(found, targets)
+    steps = [statistics.mean_and_error(np.diff(gain, axis=-1)) for gain in gains]
+    (poor, poor_error), *_, (rich, rich_error) = (statistics.mean_and_error(gain) for gain in gains)
+    return [*(mean / error for mean, error in steps), (rich - poor) / np.hypot(poor_error, rich_error)]
+
+
+def losses(flows: Flows, num_inputs: int) -> dict[str, Any]:
+    """Figure: loss over time."""
+    paths = [flows.limit, *(each[0] for each in flows.networks)]
+    return {
+        "plot_function": figures.curves,
+        "name": "losses",
+        "caption": "Loss on the training inputs (solid) and on new ones (dashed) over time: networks of "
+        "growing width "
+        "approach the population (black). One network of each width; ReLU, γ₀ = 1, λ = 0.1, P = "
+        f"{num_inputs} random inputs. Paper B, Fig. 8.",
+        "x": flows.limit.times,
+        "values": [loss for path in paths for loss in (path.train_loss, path.test_loss)],
+        "names": np.repeat(["N → ∞", *(f"N = {width}" for width in flows.widths)], 2),
+        "colors": [figures.COLORS["theory"], *BLUES],
+        "styles": ["-", "--"],
+        "xlabel": r"time $t$",
+        "ylabel": r"loss $\frac{1}{2} \langle |y - f|^2 \rangle$",
+    }
+
+
+def check_flows(flows: Flows, regression: dict[float, float]) -> None:
+    """Networks approach the population as N^(-1/2); with weight decay they are a regression of their own."""
+    slopes = [
+        statistics.fit_power_law(flows.widths, flows.distances(path)).exponent
+        for path in (flows.limit, flows.lazy)
+    ]
+    check(
+        "B9",
+        "exponent in N of the distance of networks' outputs from the population, all times and new inputs",
+        np.float64(slopes[0]),
+        between(-0.6, -0.4),
+        control=("distance from the lazy population, γ0 = 0.05", np.float64(slopes[1])),
+        because="few networks at each width",
+    )
+    decay, none = sorted(regression, reverse=True)
+    check(
+        "B8",
+        f"rms distance on new inputs of a trained network from regression with its own final kernel, λ = "
+        f"{decay}",
+        np.float64(regression[decay]),
+        below(0.005),
+        control=(f"λ = {none:g}", np.float64(regression[none])),
+        because="the network has not come to rest",
+    )
+
+
+def collapsing(found: Collapse) -> dict[str, Any]:
+    """Figure: what is left of one input's preactivations, over weight decay."""
+    line = np.linspace(0, 1.4, 141)
+    return {
+        "plot_function": figures.curves,
+        "name": "collapse",
+        "caption": "Beyond a threshold of weight decay nothing is learned. Mean squared preactivation at "
+        "the end of "
+        "training on one input with the target 1: populations of neurons (markers) and the closed form. "
+        "ReLU, γ₀ = 1. "
+        "Paper B, Fig. 10.",
+        "x": line,
+        "values": [np.maximum(1 - line, 0)],
+        "names": ["theory"],
+        "colors": [figures.COLORS["relu"]],
+        "sampled_x": found.decays,
+        "sampled": [found.moments],
+        "xlabel": r"weight decay $\lambda$",
+        "ylabel": r"$\langle h^2 \rangle$",
+    }
+
+
+def check_fixed_points(found: Collapse, laplace: tuple[float, float], gaussian: tuple[float, float]) -> None:
+    """The collapse against its closed form, and the shape that a Laplace start leaves behind."""
+    check(
+        "B12",
+        f"⟨h²⟩ at the end of training, λ = {', '.join(map(str, found.decays))}",
+        found.moments,
+        found.expected,
+        absolute(0.01),
+        control=("weight decay left out of the formula", None, None, np.ones_like(found.expected)),
+        because="slow relaxation near the threshold",
+    )
+    check(
+        "B13",
+        "excess kurtosis of the final h, Laplace start, against that of h + w at its start",
+        np.float64(laplace[0]),
+        np.float64(laplace[1]),
+        absolute(0.01),
+        control=("Gaussian start", np.float64(gaussian[0])),
+        because="the flow has not come to rest",
+        note="1.5 for infinitely many neurons",
+    )

@@ -1,0 +1,351 @@
+"""Adaptive kernels: sampled and trained networks at any richness γ0, beside the theory of paper B."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from coding_schemes import coding, statistics, tasks
+from coding_schemes.networks import Network
+from coding_schemes.tasks import Task
+from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process
+from coding_schemes.theory.adaptive_kernel import Solution
+
+from experiments.runs import Run, draw
+
+
+def two_classes(num_inputs: int) -> Task:
+    """Orthogonal inputs, half of them with the target 1 and half with −1."""
+    return tasks.toy(num_inputs, (0.5, 0.5), targets=[[1.0], [-1.0]])
+
+
+def teacher_task(num_inputs: int, input_dim: int, num_test: int, seed: int) -> Task:
+    """Gaussian inputs with the sign of a random linear teacher as target."""
+    rng = np.random.default_rng(seed)
+    teacher = rng.standard_normal(input_dim)
+    splits: list[Any] = []
+    for number in (num_inputs, num_test):
+        x = rng.standard_normal((input_dim, number))
+        x = x[:, np.argsort(-np.sign(teacher @ x), kind="stable")]
+        y = np.sign(teacher @ x)
+        splits += [x, (y < 0).astype(int), y[:, None]]
+    return tasks.Task(*splits)
+
+
+def sampled(key: Any, task: Task, network: Network, richness: float, ridge: float, **options: Any) -> Run:
+    """Networks of richness γ0 at inverse temperature β: paper A's with σ_a² = 1/γ0² and T = 1/(β γ0²)."""
+    return draw(key, task, network, ridge / richness**2, 1 / richness**2, **options)
+
+
+def entries(kernel: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Mean entry of a kernel between different inputs of one class, and of two classes.
+
+    Args:
+        kernel: shape (..., P, P).
+        labels: shape (P,).
+
+    Returns:
+        Shape (..., 2).
+    """
+    same = labels[:, None] == labels
+    other = ~same
+    np.fill_diagonal(same, False)
+    return np.stack([kernel[..., same].mean(-1), kernel[..., other].mean(-1)], axis=-1)
+
+
+def alignment(kernel: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """yᵀΦy / (|y|² ‖Φ‖_F) of kernels (..., P, P) with one target, shape (...)."""
+    y = targets[:, 0]
+    return np.einsum("...pq,p,q->...", kernel, y, y) / (y @ y) / np.linalg.norm(kernel, axis=(-2, -1))
+
+
+def overlaps(kernels: np.ndarray, task: Task) -> np.ndarray:
+    """ŷᵀΦŷ of kernels (..., P, P) with the normalized targets of a task with one output, shape (...)."""
+    y = task.targets[:, 0] / np.linalg.norm(task.targets)
+    return np.einsum("...pq,p,q->...", kernels, y, y)
+
+
+def layer_kernels(run: Run) -> np.ndarray:
+    """Kernels of all layers of every sample, shape (chains, samples, L, P, P)."""
+    depth = run.posterior.network.depth
+    return np.stack([coding.kernels(run.samples.activations(layer)) for layer in range(depth)], axis=2)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Kernel entries from lazy to rich, by theory and by sampled networks.
+
+    Attributes:
+        richness: γ0 of the theory, shape (S,).
+        theory: entries inside a class and between classes, shape (S, 2).
+        sampled_richness: γ0 of the networks, shape (s,).
+        mean: sampled entries, shape (s, 2).
+        error: their standard errors.
+        runs: the networks.
+    """
+
+    richness: np.ndarray
+    theory: np.ndarray
+    sampled_richness: np.ndarray
+    mean: np.ndarray
+    error: np.ndarray
+    runs: list[Run]
+
+
+def ends(
+    key: Any, task: Task, network: Network, ridge: float, richness: Any, sampled_richness: Any, **options: Any
+) -> Ends:
+    """Kernel entries of one nonlinearity over γ0."""
+    runs = [
+        sampled(
+            jax.random.fold_in(key, k), task, network, float(g), ridge, store=("preactivations",), **options
+        )
+        for k, g in enumerate(sampled_richness)
+    ]
+    measured = [statistics.mean_and_error(entries(layer_kernels(run)[:, :, 0], task.labels)) for run in runs]
+    return Ends(
+        np.asarray(richness),
+        expected_entries(task, network, richness, ridge),
+        np.asarray(sampled_richness),
+        np.array([mean for mean, _ in measured]),
+        np.array([error for _, error in measured]),
+        runs,
+    )
+
+
+def expected_entries(task: Task, network: Network, richness: Any, ridge: float) -> np.ndarray:
+    """Theory's kernel entries over γ0, shape (S, 2)."""
+    kernels = [adaptive_kernel.solve(task, network, float(g), ridge).kernels[1] for g in richness]
+    return np.array([entries(kernel, task.labels) for kernel in kernels])
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Networks of one richness over widths, beside the limit of infinite width.
+
+    Attributes:
+        theory: the limit.
+        lazy: the Gaussian process with the same ridge.
+        widths: N, shape (n,).
+        output_error: rms difference of the mean predictor on test inputs from theory, shape (n,).
+        kernel_error: relative difference of the kernels, Frobenius norm, shape (n,).
+        variance: predictor's variance, mean over test inputs, shape (n,).
+        variance_error: its standard error, from the chains, shape (n,).
+        predicted_variance: theory's, shape (n,).
+        runs: the networks.
+    """
+
+    theory: Solution
+    lazy: gaussian_process.Solution
+    widths: np.ndarray
+    output_error: np.ndarray
+    kernel_error: np.ndarray
+    variance: np.ndarray
+    variance_error: np.ndarray
+    predicted_variance: np.ndarray
+    runs: list[Run]
+
+    @property
+    def lazy_errors(self) -> tuple[float, float]:
+        """`output_error` and `kernel_error` of the lazy theory, held against the adaptive one."""
+        inputs: Any = self.theory.task.test_inputs
+        outputs = _rms(self.lazy.predict(inputs) - self.theory.predict(inputs))
+        kernel = self.theory.kernels[-1]
+        return outputs, float(np.linalg.norm(self.lazy.kernels[-1] - kernel) / np.linalg.norm(kernel))
+
+
+def over_widths(
+    key: Any,
+    task: Task,
+    nonlinearity: str,
+    richness: float,
+    ridge: float,
+    widths: Any,
+    solver: Any,
+    **options: Any,
+) -> Widths:
+    """Predictors, kernels and variances of sampled networks over widths, beside theory."""
+    theory = adaptive_kernel.solve(task, Network(1, 1, nonlinearity), richness, ridge, **solver)
+    lazy = gaussian_process.solve(task, nonlinearity, 1, temperature=ridge)
+    inputs: Any = task.test_inputs
+    expected, kernel = theory.predict(inputs), theory.kernels[1]
+    runs, rows = [], []
+    for k, width in enumerate(map(int, widths)):
+        run = sampled(
+            jax.random.fold_in(key, k), task, Network(1, width, nonlinearity), richness, ridge,
+            store=("preactivations",), predict_inputs=inputs, **options,
+        )  # fmt: skip
+        predictions: Any = run.samples.predictions
+        mean_kernel = layer_kernels(run)[:, :, 0].mean((0, 1))
+        squares = np.square(predictions.outputs - predictions.mean)[..., 0].mean(-1)
+        rows.append(
+            [
+                _rms(predictions.mean - expected),
+                np.linalg.norm(mean_kernel - kernel) / np.linalg.norm(kernel),
+                *statistics.mean_and_error(squares),
+                theory.predictor_variance(inputs, width).mean(),
+            ]
+        )
+        runs.append(run)
+    outputs, kernels, variance, error, predicted = np.array(rows).T
+    return Widths(theory, lazy, np.asarray(widths), outputs, kernels, variance, error, predicted, runs)
+
+
+def kurtosis(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """⟨h²⟩ and ⟨h⁴⟩/⟨h²⟩² of the preactivations, with standard errors."""
+    h = run.preactivations[0].astype(float)
+    second, fourth = np.square(h).mean((2, 3)), (h**4).mean((2, 3))
+    return statistics.mean_and_error(np.stack([second, fourth / second**2], axis=-1))
+
+
+def predicted_kurtosis(solution: Solution) -> np.ndarray:
+    """The same from theory's neurons."""
+    h, weights = solution.preactivations()
+    weights = weights / weights.sum()
+    second, fourth = (np.einsum("n,nap->", weights, h**k) / h[0].size for k in (2, 4))
+    return np.array([second, fourth / second**2])
+
+
+def density(run: Run, solution: Solution, num_bins: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Preactivations on inputs of class 0, sampled, and their density by theory's neurons.
+
+    Returns:
+        Grid (num_bins,), 20,000 sampled values, density on the grid (num_bins,).
+    """
+    inside = run.task.labels == 0
+    values = run.preactivations[0][..., inside].ravel()
+    h, weights = solution.preactivations()
+    low, high = np.quantile(values, [1e-4, 1 - 1e-4])
+    edges = np.linspace(low, high, num_bins + 1)
+    pairs = np.broadcast_to(weights[:, None, None], h[..., inside].shape)
+    heights, _ = np.histogram(h[..., inside].ravel(), edges, weights=pairs.ravel(), density=True)
+    picked = np.random.default_rng(0).choice(values, 20_000)
+    return (edges[1:] + edges[:-1]) / 2, picked, heights
+
+
+def expansion_errors(task: Task, network: Network, ridge: float, richness: Any) -> np.ndarray:
+    """Distance of the exact feature kernel from its expansion in γ0², to orders zero and one: (S, 2)."""
+    series = adaptive_kernel.expansion(task, network, ridge)
+    rows = []
+    for g in richness:
+        exact = adaptive_kernel.solve(task, network, float(g), ridge, method="quadrature").kernels[-1]
+        orders = (series.kernels[-1], series.kernels[-1] + g**2 * series.kernel_changes[-1])
+        rows.append([np.linalg.norm(exact - each) for each in orders])
+    return np.array(rows)
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Loss over time of the population at N → ∞ and of networks of several widths.
+
+    Attributes:
+        limit: the population.
+        lazy: a population with hardly any richness.
+        networks: paths by width, a list for each.
+        widths: N, shape (n,).
+    """
+
+    limit: dmft.Path
+    lazy: dmft.Path
+    networks: list[list[dmft.Path]]
+    widths: np.ndarray
+
+    def distances(self, path: dmft.Path) -> np.ndarray:
+        """Rms over time and test inputs of the networks' outputs around a path's, shape (n,)."""
+
+        def outputs(one: dmft.Path) -> Any:
+            return one.test_outputs
+
+        squares = [[np.square(outputs(n) - outputs(path)) for n in each] for each in self.networks]
+        return np.sqrt(np.mean(squares, axis=(1, 2, 3, 4)))
+
+
+def flows(
+    task: Task,
+    nonlinearity: str,
+    richness: float,
+    weight_decay: float,
+    widths: Any,
+    repeats: int,
+    **options: Any,
+) -> Flows:
+    """Gradient flow of networks over widths, and their limit."""
+    common = {"average_steps": 1} | options
+    limit = dmft.population(task, nonlinearity, richness, weight_decay, **common)
+    common |= {"step": limit.step}
+    lazy = dmft.population(task, nonlinearity, 0.05, weight_decay, **common)
+    networks = [
+        [
+            dmft.population(
+                task, nonlinearity, richness, weight_decay, num_neurons=int(width), network=True, seed=seed,
+                **{k: v for k, v in common.items() if k != "num_neurons"},
+            )
+            for seed in range(repeats)
+        ]
+        for width in widths
+    ]  # fmt: skip
+    return Flows(limit, lazy, networks, np.asarray(widths))
+
+
+def kernel_regression_error(
+    task: Task, nonlinearity: str, weight_decay: float, duration: float, width: int
+) -> float:
+    """Rms distance on test inputs of a trained network from regression with its own final tangent kernel."""
+    path = dmft.population(
+        task, nonlinearity, 1.0, weight_decay, duration=duration, num_neurons=width, network=True
+    )
+    # without weight decay the ridge of the regression vanishes; the kernel is that of the path all the same
+    kernel = dmft.antk(path if weight_decay else replace(path, weight_decay=1e-6))
+    outputs: Any = path.test_outputs
+    return _rms(kernel.predict() - outputs[-1])
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """Second moment of one input's preactivations at the end of training, over weight decay.
+
+    Attributes:
+        decays: λ, shape (n,).
+        moments: ⟨h²⟩ of trained networks, shape (n,).
+        expected: max(0, γ0|y| − λ), shape (n,).
+    """
+
+    decays: np.ndarray
+    moments: np.ndarray
+    expected: np.ndarray
+
+
+def collapse(decays: Any, num_neurons: int) -> Collapse:
+    """One input, ReLU, γ0 = 1: what is left of its preactivations at the end."""
+    one = tasks.Task(np.ones((1, 1)), np.array([0]), np.ones((1, 1)))
+    moments = [
+        np.mean(
+            dmft.population(
+                one, "relu", 1.0, float(decay), duration=25 / abs(1 - decay), num_neurons=num_neurons,
+                average_steps=1,
+            ).preactivations ** 2
+        )
+        for decay in decays
+    ]  # fmt: skip
+    expected = [dmft.collapse(one.targets, 1.0, float(decay)).second_moments[0] for decay in decays]
+    return Collapse(np.asarray(decays), np.array(moments), np.array(expected))
+
+
+def final_kurtosis(start: str, num_neurons: int, weight_decay: float = 0.3) -> tuple[float, float]:
+    """Excess kurtosis of h after training a linear network on one input, and of h + w at its start."""
+    one = tasks.Task(np.ones((1, 1)), np.array([0]), np.ones((1, 1)))
+    path = dmft.population(
+        one, "linear", 1.0, weight_decay, duration=60, num_neurons=num_neurons, start=start, average_steps=1,
+        dtype=np.float64,
+    )  # fmt: skip
+    start_sum = path.initial[0].ravel() + path.initial[1].ravel() * path.features.root.ravel()
+    return _excess(path.preactivations.ravel()), _excess(start_sum)
+
+
+def _excess(values: np.ndarray) -> float:
+    centered = values - values.mean()
+    return float(np.mean(centered**4) / np.mean(centered**2) ** 2 - 3)
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))

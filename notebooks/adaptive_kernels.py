@@ -1,0 +1,287 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Adaptive kernels: one saddle point, two papers
+#
+# **At a glance.** Paper B {cite:p}`lauditi2025` describes feature learning by kernels that adapt to the
+# task, paper A by codes of single neurons. Both are the same saddle point, read from two sides: a single
+# number, the *richness* $\gamma_0$, leads from the fixed kernel of a lazy network to paper A's coding
+# schemes. The adapted kernel predicts what sampled networks put out, and its counterpart for gradient flow
+# what trained ones do.
+#
+# *Did not come out, or is not asked:* test losses over many data sizes (B7) and convolutional networks
+# (B10) are in the library, but not yet in this chapter. *Needs:* the [primer](../book/primer.md).
+# *Reading:* 10 minutes.
+
+# %% tags=["parameters", "hide-input"]
+preset = "quick"  # quick or paper
+seed = 0
+num_inputs: int | None = None  # P of the orthogonal and of the random task; None: the preset's
+widths: tuple | None = None  # N of the sampled networks
+num_samples: int | None = None  # posterior samples per chain
+
+# %% tags=["hide-input"]
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from coding_schemes import statistics
+from coding_schemes.networks import Network
+from coding_schemes.theory import adaptive_kernel, sigmoidal
+from companion import figures, presets
+from companion.checks import between, check
+from experiments import adaptive_checks, adaptive_kernels
+from myst_nb import glue
+
+quick = {"num_inputs": 20, "widths": (50, 100), "num_samples": 100, "rounds": 150, "neurons": 512}
+quick |= {"flow_widths": (50, 200, 800), "repeats": 3, "decays": (0.1, 0.5, 0.9, 1.2)}
+paper = quick | {"num_inputs": 30, "widths": (100, 200, 400, 800), "num_samples": 200, "rounds": 300}
+paper |= {"neurons": 1024, "repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3)}
+given = {"num_inputs": num_inputs, "widths": widths, "num_samples": num_samples}
+settings = presets.choose(preset, quick=quick, paper=paper, given=given)
+P, N = settings.num_inputs, settings.widths[-1]
+counts = {"num_samples": settings.num_samples, "num_chains": 4, "num_warmup": 150, "thinning": 3}
+solver = {"num_neurons": settings.neurons, "num_rounds": settings.rounds}
+key = jax.random.key(seed)
+glue("P", P, display=False)
+glue("N", N, display=False)
+
+# %% [markdown]
+# We take $P =$ {glue:text}`P` orthogonal inputs, half of them with the target $1$ and half with $-1$, and
+# follow two numbers: the kernel between two inputs of one class, and between two of different classes.
+
+# %%
+task = adaptive_kernels.two_classes(P)
+ridge = 1 / 50  # 1/β, the inverse temperature of paper B
+rich = np.geomspace(0.1, 10, 13)  # γ0
+chosen = np.array([0.5, 2.0, P**0.5])
+ends = {
+    phi: adaptive_kernels.ends(
+        jax.random.fold_in(key, k), task, Network(1, N, phi), ridge, rich, chosen, **counts
+    )
+    for k, phi in enumerate(("sigmoidal", "relu"))
+}
+
+# %% tags=["hide-input"]
+figures.publish(**adaptive_checks.two_ends(ends, N, P))
+
+# %% [markdown]
+# ## One saddle point
+#
+# **Question.** What do the two theories have to do with each other?
+#
+# Paper B writes the output of a network with unit Gaussian priors as $f = \tfrac{1}{\gamma_0 N}\,
+# w\cdot\phi(h)$ and takes $N\to\infty$ at fixed $P$. Rename $a = w/\gamma_0$: the readout variance is
+# $\sigma_a^2 = 1/\gamma_0^2$, the temperature $T = 1/(\beta\gamma_0^2)$, and this *is* paper A's network.
+# With one hidden layer the posterior is found by minimizing a convex function of one vector $q$ per output,
+#
+# $$
+# D(q) = \log\, \mathbb E_{h\sim \mathcal N(0, K_0)}\; e^{\frac12 |q^\top \phi(h)|^2} - \gamma_0\, q\cdot y +
+# \frac{|q|^2}{2\beta},
+# $$ (eq-adaptive-dual)
+#
+# whose minimum gives the kernel $\Phi$, the average of $\phi\phi^\top$ under the tilted density, and the
+# predictor
+#
+# $$
+# f(x) = k(x)^\top \bigl(\Phi + \tfrac1\beta\bigr)^{-1} y, \qquad
+# k_\mu(x) = \langle \phi(h(x))\,\phi(h_\mu)\rangle .
+# $$ (eq-adaptive-predictor)
+#
+# It looks like regression with a kernel. But the tilt pulls on $\phi\phi^\top$ along $q$, so the kernel has
+# seen the targets. For $\gamma_0 \to 0$ the tilt vanishes and $\Phi$ is the kernel of random features; at
+# $\gamma_0^2 = P$ it is paper A's, codes and all. Seen through the kernel alone nothing dramatic happens on
+# the way ({numref}`fig-adaptive-kernels-two-ends`).
+
+# %%
+codes = sigmoidal.solve(task, ridge / P, readout_variance=1 / P)  # paper A: a lattice of readouts
+features = adaptive_kernel.solve(  # paper B: a population of neurons, any inputs
+    task, Network(1, N, "sigmoidal"), P**0.5, ridge, method="population", **solver
+)
+half = adaptive_kernel.solve(task, Network(1, N, "sigmoidal"), (P / 2) ** 0.5, ridge)
+
+# %% tags=["hide-input"]
+adaptive_checks.check_one_saddle_point(codes.kernel(task.labels), features, half.kernels[1])
+adaptive_checks.check_ends(ends, task, ridge)
+
+# %% [markdown]
+# ## Predictions, and what a finite width adds
+#
+# **Question.** Does the adapted kernel predict new inputs, and how wide is wide enough?
+#
+# Now random inputs, labeled by the sign of a linear teacher. Nothing pulls at a new input: given the
+# training inputs its preactivation is Gaussian with the prior's covariance, and {eq}`eq-adaptive-predictor`
+# needs one average more. At finite $N$ the predictor varies from network to network by $c/N$. Theory gives
+# $c$ too: the variance of a neuron's contribution, less what the common field takes back.
+
+# %%
+random = adaptive_kernels.teacher_task(P, 3 * P // 2, 50, seed)
+over = {
+    g: adaptive_kernels.over_widths(
+        jax.random.fold_in(key, 10 + k), random, "erf", g, 0.05, settings.widths, solver, **counts
+    )
+    for k, g in enumerate((0.3, 1.0))
+}
+
+# %% tags=["hide-input"]
+figures.publish(**adaptive_checks.variance(over))
+adaptive_checks.check_widths(over)
+
+# %% [markdown]
+# ## Neurons stop being Gaussian
+#
+# **Question.** What does the tilt do to single neurons?
+#
+# It weighs each neuron by $e^{|q^\top\phi|^2/2}$. For a bounded nonlinearity that favors neurons far out on
+# either side, for the ReLU it draws a long tail. The kernel sees only second moments; the fourth tells.
+
+# %%
+pairs = {
+    phi: (ends[phi].runs[-1], adaptive_kernel.solve(task, Network(1, N, phi), P**0.5, ridge)) for phi in ends
+}
+
+# %% tags=["hide-input"]
+figures.publish(**adaptive_checks.densities(pairs))
+adaptive_checks.check_densities(pairs)
+
+# %% [markdown]
+# ## Depth
+#
+# **Question.** Which layers learn?
+#
+# For deep linear networks on white inputs the saddle point reduces to one number per layer, the overlap
+# $c_\ell = \hat y^\top \Phi^\ell \hat y$ of the kernel with the normalized targets. The duals of two layers
+# are tied by a conserved quantity, so the overlaps grow geometrically, $c_\ell = r^\ell$, with
+#
+# $$
+# (r - 1)\, r^{-L}\, (r^L + 1/\beta)^2 = \gamma_0^2\, |y|^2 .
+# $$ (eq-adaptive-overlaps)
+
+# %%
+depths = {L: adaptive_kernel.overlaps(L, 0.25 * P, ridge) for L in (1, 2, 3, 5)}
+deep = adaptive_kernels.sampled(
+    jax.random.fold_in(key, 20),
+    task,
+    Network(3, N, "linear"),
+    0.5,
+    ridge,
+    store=("preactivations",),
+    **counts,
+)
+relus = {
+    g: adaptive_kernels.sampled(
+        jax.random.fold_in(key, 21),
+        random,
+        Network(3, 100, "relu"),
+        g,
+        0.05,
+        store=("preactivations",),
+        **counts,
+    )
+    for g in (0.3, 1.0)
+}
+
+# %% tags=["hide-input"]
+figures.publish(**adaptive_checks.overlaps(depths, deep))
+adaptive_checks.check_overlaps(depths, deep, 0.5, ridge)
+
+# %% [markdown]
+# ReLU networks have no such closed form. Sampled on the random task, their kernels gain alignment with the
+# targets over those of random features: more from layer to layer, and more the richer the network.
+
+# %% tags=["hide-input"]
+figures.publish(**adaptive_checks.alignments(relus))
+adaptive_checks.check_alignments(relus, seed)
+
+# %% [markdown]
+# ## Little richness
+#
+# **Question.** Where does feature learning begin?
+#
+# At small $\gamma_0$ the kernel moves in proportion to $\gamma_0^2$, with a coefficient that needs only
+# fourth moments of random features. Against the exact kernel (by quadrature, two inputs, two hidden layers
+# of erf) what is left falls as $\gamma_0^4$.
+
+# %%
+small = np.geomspace(0.04, 0.16, 4)
+left = adaptive_kernels.expansion_errors(adaptive_kernels.two_classes(2), Network(2, 1, "erf"), 0.1, small)
+orders = np.array([statistics.fit_power_law(small**2, column).exponent for column in left.T])
+
+# %% tags=["hide-input"]
+check(
+    "B4",
+    "exponent in γ0² of what the first order leaves of the feature kernel",
+    orders[1],
+    between(1.8, 2.2),
+    control=("what order zero leaves", orders[0]),
+    because="higher orders at the largest γ0",
+)
+
+# %% [markdown]
+# ## Gradient flow
+#
+# **Question.** Networks are trained, not sampled. What is left of the theory?
+#
+# Under gradient flow from random weights neurons meet only through the residuals $\Delta(t) = y - f(t)$: as
+# $N\to\infty$ a two-layer network is a population of independent neurons driven by their common $\Delta$.
+# That is the dynamical mean-field theory, and it gives losses over time. With weight decay $\lambda$ and a
+# nonlinearity of degree one, every fixed point satisfies
+#
+# $$
+# f(x) = k(x)^\top (K + 2\lambda)^{-1} y,
+# $$ (eq-adaptive-antk)
+#
+# a regression with the network's own *final* tangent kernel $K$, at any width: multiply the stationary
+# gradient by the weights themselves. Without weight decay nothing enforces this.
+
+# %%
+flows = adaptive_kernels.flows(
+    random, "relu", 1.0, 0.1, settings.flow_widths, settings.repeats, duration=6.0, num_records=24
+)
+regression = {
+    decay: adaptive_kernels.kernel_regression_error(random, "relu", decay, 200.0 if decay else 60.0, 50)
+    for decay in (0.1, 0.0)
+}
+
+# %% tags=["hide-input"]
+figures.publish(**adaptive_checks.losses(flows, P))
+adaptive_checks.check_flows(flows, regression)
+
+# %% [markdown]
+# The simplest fixed point is that of one input. There $\langle h^2\rangle = \gamma_0 |y| - \lambda$, and
+# beyond $\lambda = \gamma_0|y|$ the network collapses: nothing is learned. In the linear case the flow only
+# *rescales* $h_0 + w_0$, so that a start with Laplace weights stays non-Gaussian for good, weight decay or
+# not.
+
+# %%
+collapse = adaptive_kernels.collapse(settings.decays, 512)
+laplace, gaussian = (adaptive_kernels.final_kurtosis(start, 4096) for start in ("laplace", "gaussian"))
+
+# %% tags=["hide-input"]
+figures.publish(**adaptive_checks.collapsing(collapse))
+adaptive_checks.check_fixed_points(collapse, laplace, gaussian)
+
+# %% [markdown]
+# ## What to take away
+#
+# - Papers A and B solve one saddle point. At $\gamma_0^2 = P$ the adaptive kernel is that of paper A's
+#   coding schemes; at $\gamma_0\to0$ that of random features. The kernel changes smoothly in between, which
+#   is why it does not show which code its neurons use.
+# - It predicts outputs, kernels and variances of sampled networks of a few hundred neurons. Richer networks
+#   vary less.
+# - Trained with weight decay, a network is a regression with the kernel it ends up with, at any width.
+#
+# **Limits.** $P$ is small here: populations of neurons carry some tens of general inputs. Rich ReLU
+# networks on general inputs are out of reach of a population, and the library samples them instead.
+# Formulas of paper B were derived anew for this book; where its conventions could not be read off, ours are
+# stated in the [glossary](../book/glossary.md).
