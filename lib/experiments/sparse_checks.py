@@ -156,7 +156,7 @@ def scaling(found: dict[int, Ends]) -> dict[str, Any]:
         "plot_function": figures.scaling_plot,
         "name": "outlier_scaling",
         "caption": "An outlier's readout |a| and preactivation z grow as the root of the width, the "
-        "coefficient of variation (CV) of its activity falls; the bulk's activation does not change. On class "
+        "coefficient of variation (CV) of its activity falls; the bulk does not change. On class "
         "0; markers: samples from both ends; solid: fitted power laws; dashed: theory at each N = P. "
         f"T = {temperature:g}. Paper A, text.",
         "sizes": sizes,
