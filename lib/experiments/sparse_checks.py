@@ -156,13 +156,13 @@ def scaling(found: dict[int, Ends]) -> dict[str, Any]:
         "plot_function": figures.scaling_plot,
         "name": "outlier_scaling",
         "caption": "An outlier's readout |a| and preactivation z grow as the root of the width, the "
-        "variation of its activity within the class falls; the bulk's activation does not change. On class "
+        "coefficient of variation (CV) of its activity falls; the bulk does not change. On class "
         "0; markers: samples from both ends; solid: fitted power laws; dashed: theory at each N = P. "
         f"T = {temperature:g}. Paper A, text.",
         "sizes": sizes,
         "exponents": [fit.exponent for fit in fits],
         "prefactors": [fit.prefactor for fit in fits],
-        "names": ["|a|", "z", "variation", "bulk"],
+        "names": ["|a|", "z", "CV", "bulk"],
         "colors": [figures.COLORS[name] for name in ("relu", "non-lazy", "samples", "prior")],
         "ylabel": "value on class 0",
         **rows,
