@@ -125,8 +125,16 @@ figures.publish(
 # networks.
 #
 # At this precision $N \to \infty$ is not enough. Theory is the saddle point of an integral over fields, and
-# the fluctuations about it add a fraction of one neuron to each code, whatever $N$: {glue:text}`shift`
-# (`experiments.finite_width`). The sampled numbers contain it.
+# the fluctuations of the fields shift the number $n_\gamma$ of neurons with a code by a fraction of one
+# neuron, whatever $N$. With a source $h$ that favors the code,
+#
+# $$
+# \langle n_\gamma \rangle = N P_\gamma - \tfrac12 \frac{d}{dh} \Big[ \log\det H + \sum_c (n_c - 1)
+# \log\det M_c \Big]_{h=0} ,
+# $$ (eq-redundant-finite)
+#
+# $H$ and $M_c = \langle a\,a^\top\, \mathrm{Var}\,\phi_c\rangle + T$ being the stiffness of fields that are
+# alike on a class, and of those that are not: here {glue:text}`shift`.
 
 # %% tags=["hide-input"]
 words = {"verdict": convergence(cooled, posterior).verdict, "ends": main.ends.verdict}
@@ -146,14 +154,14 @@ redundant.check_numbers(main)
 # How far may these numbers fluctuate from network to network? Neurons that choose their codes independently
 # would scatter by the square root of the number. But they have to fit the targets *together*: with $S_c =
 # a\sum_{\mu\in c} \phi(z_\mu)$, $q_\gamma$ the indicator of a code, and $H = \mathrm{Cov}(S) + T\,
-# \mathrm{diag}(n)$, the common field takes back most of it,
+# \mathrm{diag}(n_c)$, the common field takes back most of it,
 #
 # $$
 # N\, \mathrm{Cov}(P_\gamma, P_\delta) = \mathrm{Cov}(q_\gamma, q_\delta)
 # - \mathrm{Cov}(q_\gamma, S)\, H^{-1}\, \mathrm{Cov}(S, q_\delta) ,
 # $$ (eq-redundant-covariance)
 #
-# and leaves about one neuron, in networks of 30 and of 500 alike.
+# and leaves about one neuron, in small and in large networks alike.
 
 # %% tags=["hide-input"]
 others = [
@@ -165,7 +173,8 @@ figures.publish(
     "scatter",
     caption="The number of neurons with a code fluctuates by one neuron, not by the square root of the "
     "number. Bars: standard deviation over networks and samples, with jackknife errors; dots: theory, "
-    f"triangles: independent neurons. T = {T}, y₋ = ½, {R} networks of each size. Not in the paper.",
+    f"triangles: independent neurons, both at N = P = {N}. T = {T}, y₋ = ½, {R} networks of each size. Not "
+    "in the paper.",
     **redundant.scatter_bars(over_sizes),
 )
 for networks in over_sizes:
@@ -197,28 +206,30 @@ redundant.check_readouts(main)
 # ## Preactivations keep fluctuating
 #
 # Given its code, a neuron's preactivation on an input of class $c$ has a density in proportion to
-# $\mathcal N(z;0,1)\, e^{a_\gamma\cdot t_c\,\phi(z)}$: shifted, but about as wide as the prior, independent
-# from input to input, and the wider networks become the closer to it. Here for code 1-1-0 on class 0.
+# $\mathcal N(z;0,1)\, e^{a_\gamma\cdot t_c\,\phi(z)}$: shifted against the prior, somewhat
+# narrower, and independent from input to input. Here for code 1-1-0 on class 0.
 
 # %% tags=["hide-input"]
 figures.publish(
     figures.densities,
     "preactivations",
-    caption="Preactivations of neurons with code 1-1-0 on inputs of class 0 keep nearly the prior's width. "
+    caption="Preactivations of neurons with code 1-1-0 on inputs of class 0: a width of order one. "
     f"Histogram: last samples of {R} networks; line: theory. N = P = {N}, T = {T}, y₋ = ½. Paper A, Fig. 4c.",
     **redundant.preactivation_density(main),
 )
 redundant.check_preactivations(main)
 
 # %% tags=["hide-input"]
+curves = redundant.variance_curves(over_sizes)
 figures.publish(
-    figures.curves,
+    redundant.over_width,
     "variance_over_sizes",
     caption="These fluctuations survive in wide networks: their variance tends to that of the theory as 1/N. "
     f"Markers: {R} networks of each size, with the standard error from their spread; dashed: theory for "
     f"N → ∞ at the same P; line: with its 1/N. N = P, T = {T}, y₋ = ½. Paper A, text.",
-    **redundant.check_variances(over_sizes),
+    **curves,
 )
+redundant.check_variances(over_sizes, curves)
 
 # %% [markdown]
 # How the scheme changes with the targets and with $T$, what is frozen after fast cooling, and at which
@@ -233,10 +244,11 @@ figures.publish(
 # N(z; 0, K_{\ell-1})\, e^{\frac12 \phi(z)^\top \tilde K_\ell\, \phi(z)}$, with $\tilde K_\ell$ what the
 # layers above ask of it. All kernels have the classes' block structure, so that this, too, is solved without
 # assuming codes (`theory.deep_sigmoidal`, at preset `paper`). We sample the task of paper A's Fig. 3, $y_- =
-# -\tfrac12$, at $T = 0.001$, half of the networks cooled in steps and half started at $T$ at once. Neurons of
-# the last layer can take over each other's class means (`moves="imitate"`), which lowers the energy far
-# below what local dynamics reach; neurons of the lower layers have no such moves, but change their codes by
-# themselves. The shares of the last layer's codes do not move once a network is cold: {glue:text}`deep`.
+# -\tfrac12$, at $T = 0.001$. Neurons of the last layer can take over each other's class means
+# (`moves="imitate"`), without which networks stop at higher energies; for the codes of lower layers there are
+# no such moves, but neurons change them by themselves. Once cold, a network keeps the shares of its last
+# layer's codes, and no run of it can show equilibrium there. So half of the networks are cooled in steps
+# and half start at $T$ at once: {glue:text}`deep`.
 
 # %%
 deep = redundant_layers.deep_networks(jax.random.fold_in(key, 900), *settings.deep, temperature=0.001)
@@ -259,7 +271,7 @@ figures.publish(
 
 # %% tags=["hide-input"]
 figures.publish(
-    figures.curves,
+    redundant_layers.over_layers,
     "sharpness",
     caption="Depth sharpens the codes of trained networks only. Variance of the activations within over "
     f"between classes, one line per network. L = 3, N = P = {settings.deep[0]}, T = 0.001, y₋ = −½. Paper A, "

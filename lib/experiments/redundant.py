@@ -14,6 +14,7 @@ from coding_schemes.sampling import HMC, TwoEnded, compare_ends, sample
 from coding_schemes.theory import sigmoidal
 from companion import figures
 from companion.checks import check, p_value, standard_errors
+from matplotlib.figure import Figure
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
 
@@ -21,6 +22,7 @@ from experiments import finite_width
 
 CODES = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # in equilibrium at y₋ = ½
 NAMES = tuple(coding.code_name(code) for code in CODES)
+GREENS = ("#A5DAC6", "#55BC97", figures.COLORS["sigmoidal"])  # of sizes
 LEVEL = 0.01 / 12  # of one test in twelve
 NEIGHBOR = 0.1  # distance in y₋ of the task whose theory is the control
 
@@ -229,20 +231,17 @@ def number_bars(networks: Networks) -> dict[str, Any]:
 
 
 def scatter_bars(over_sizes: Sequence[Networks]) -> dict[str, Any]:
-    """For `figures.bars`: standard deviations of these numbers over codes and sizes."""
+    """For `figures.bars`: standard deviation of these numbers by code and size; theory at the largest."""
     found, errors = np.swapaxes([scatter(networks) for networks in over_sizes], 0, 1)
+    largest = over_sizes[-1]
     return {
-        "values": np.sqrt(found).ravel(),
-        "errors": (0.5 * errors / np.sqrt(found)).ravel(),
-        "groups": [f"{name}, {n.width}" for n in over_sizes for name in NAMES],
-        "points": np.sqrt(
-            [
-                np.concatenate([predict(n) for n in over_sizes])
-                for predict in (predicted_scatter, independent_scatter)
-            ]
-        ),
+        "values": np.sqrt(found).T[None],
+        "errors": (0.5 * errors / np.sqrt(found)).T[None],
+        "groups": NAMES,
+        "names": [f"N = {networks.width}" for networks in over_sizes],
+        "points": np.sqrt([predicted_scatter(largest), independent_scatter(largest)]),
         "point_names": ["theory", "independent neurons"],
-        "colors": [figures.COLORS["sigmoidal"]],
+        "colors": GREENS[-len(over_sizes) :],
         "ylabel": "s.d. of the number of neurons",
     }
 
@@ -352,35 +351,49 @@ def _variance(networks, width):
     return finite_width.preactivation_moments(networks.theory, CODES[0], 0, width)[1]
 
 
-def check_variances(over_sizes: Sequence[Networks]) -> dict[str, Any]:
-    """A10: the variance of preactivations over sizes; returns arrays for `figures.curves`."""
+def over_width(**arrays: Any) -> Figure:
+    """Sampled quantities over 1/N under lines of theory, the axis labeled by N."""
+    figure = figures.curves(**arrays)
+    axis = figure.axes[0]
+    axis.set_xticks(np.asarray(arrays["x"]), [f"{1 / x:.0f}" for x in np.asarray(arrays["x"])])
+    return figure
+
+
+def variance_curves(over_sizes: Sequence[Networks]) -> dict[str, Any]:
+    """For `over_width`: variance of these preactivations, sampled and in theory without and with its 1/N."""
     sizes = np.array([networks.width for networks in over_sizes])
-    limit, corrected = np.transpose(
-        [[_variance(networks, width) for width in (np.inf, networks.width)] for networks in over_sizes]
-    )
     each = [np.array([z.var() for z in networks.preactivations(0, 0)]) for networks in over_sizes]
     variance, error = np.transpose([mean_and_spread(values) for values in each])
-    check(
-        "A10",
-        f"variance of preactivations, code 1-1-0 on class 0, N = P = {', '.join(map(str, sizes))}",
-        variance,
-        corrected,
-        error,
-        standard_errors(3),
-        control=("a variance that falls as 1/N", None, None, corrected[0] * sizes[0] / sizes),
-        sampler=[networks.ends for networks in over_sizes],
-        because="at the smallest size the correction of second order in 1/N",
-        note=f"without the 1/N: {', '.join(f'{v:.4f}' for v in limit)}",
-    )
     return {
         "x": 1 / sizes,
-        "values": [limit, corrected],
+        "values": [
+            [_variance(networks, np.inf) for networks in over_sizes],
+            [_variance(networks, networks.width) for networks in over_sizes],
+        ],
         "names": ["N → ∞ at this P", "with the 1/N"],
         "styles": ["--", "-"],
         "colors": [figures.COLORS["sigmoidal"], figures.COLORS["theory"]],
         "sampled_x": 1 / sizes,
         "sampled": [variance],
         "sampled_errors": [error],
-        "xlabel": "$1/N$",
+        "xlabel": "width $N$, in steps of $1/N$",
         "ylabel": "variance of $z$",
     }
+
+
+def check_variances(over_sizes: Sequence[Networks], curves: dict[str, Any]) -> None:
+    """A10: the variance of preactivations at every size, as `variance_curves` has it."""
+    limit, corrected = np.array(curves["values"])
+    check(
+        "A10",
+        "variance of preactivations, code 1-1-0 on class 0, N = P = "
+        + ", ".join(str(networks.width) for networks in over_sizes),
+        curves["sampled"][0],
+        corrected,
+        curves["sampled_errors"][0],
+        standard_errors(3),
+        control=("a variance that falls as 1/N", None, None, corrected[0] * curves["x"] / curves["x"][0]),
+        sampler=[networks.ends for networks in over_sizes],
+        because="at the smallest size the correction of second order in 1/N",
+        note=f"without the 1/N: {', '.join(f'{v:.4f}' for v in limit)}",
+    )

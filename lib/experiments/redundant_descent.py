@@ -121,7 +121,7 @@ def noise_bars(least_norm: Descended, strong: Networks, weak: Run) -> dict[str, 
     return {
         "values": [levels.mean() for levels, _ in found],
         "errors": [mean_and_spread(levels)[1] for levels, _ in found],
-        "groups": ["no noise, σₐ = 1", "noise, σₐ² = 1/P", "noise, σₐ = 1"],
+        "groups": ["no noise", "noise, σₐ² = 1/P", "noise, σₐ = 1"],
         "points": [[rotated.mean() for _, rotated in found]],
         "point_names": ["rotated neurons"],
         "colors": [figures.COLORS["sigmoidal"]],

@@ -13,6 +13,7 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal
 from companion import figures
 from companion.checks import absolute, below, check, equal, relative
+from matplotlib.figure import Figure
 
 from experiments.redundant import mean_and_spread
 
@@ -101,8 +102,15 @@ def one_network(deep: Deep) -> dict[str, Any]:
     }
 
 
+def over_layers(**arrays: Any) -> Figure:
+    """A quantity over the layers, a line per network."""
+    figure = figures.curves(**arrays)
+    figure.axes[0].set_xticks([1, 2, 3])
+    return figure
+
+
 def sharpness_curves(deep: Deep) -> dict[str, Any]:
-    """For `figures.curves`: `Deep.sharpness` over the layers, a line per network."""
+    """For `over_layers`: `Deep.sharpness` over the layers, a line per network."""
     trained, noise = deep.sharpness
     names = ["trained"] * len(trained) + ["untrained"] * len(noise)
     return {
@@ -187,7 +195,7 @@ def check_layers(deep: Deep, solution: deep_sigmoidal.Solution) -> None:
         control=("untrained networks", wrong.mean(0)[:2]),
         sampler=deep.ends,
         note=f"layer 3, where hardly any is left: {mean[2]:.1e}, theory {expected[2]:.1e}",
-        because="theory takes the scatter within a class to be that of the prior",
+        because="corrections of order 1/N; and theory takes the scatter within a class to be the prior's",
     )
 
 
