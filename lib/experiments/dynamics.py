@@ -285,7 +285,7 @@ def _activation_variance(tilt: float) -> float:
 
 
 class OutlierVariances(NamedTuple):
-    """Theory of an outlier's variance in time on the class it answers to, one value per outlier.
+    """Theory of an outlier's variance in time on its class: of class 0, and of a small class, each (2,).
 
     Attributes:
         infinite: at N → ∞, where only noise around the class mean is left.
@@ -310,7 +310,7 @@ def outlier_variances(size: int, temperature: float, step: float) -> OutlierVari
     limit = relu.solve(task, temperature)
     finite = relu.finite_size(limit, size)
     rows = []
-    for i, c in np.argwhere(finite.codes[: finite.num_outliers]):
+    for i, c in np.argwhere(finite.codes[:2]):
         values = []
         for theory, scatter in ((limit, 0.0), (finite, finite.bulk_readout_covariance)):
             b, t = theory.bulk_readout, theory.dual_field[c]
@@ -325,12 +325,17 @@ def outlier_variances(size: int, temperature: float, step: float) -> OutlierVari
     return OutlierVariances(*np.transpose(rows))
 
 
-def sampled_outlier_variances(run: Run, num_outliers: int) -> tuple[np.ndarray, np.ndarray]:
-    """Variance in time of the outliers of a network that was planted, each on its class: mean and error."""
-    z, labels = run.preactivations[0][:, :, :num_outliers], run.task.labels
-    strength = coding.class_means(z, labels).mean((0, 1))
-    series = [variance_in_time(z[:, :, i][..., labels == c]) for i, c in enumerate(strength.argmax(-1))]
-    mean, error = np.transpose([statistics.mean_and_error(one) for one in series])
+def sampled_outlier_variances(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """Variance in time of planted outliers on their class: of class 0, and mean of the two small classes.
+
+    Returns:
+        Means and standard errors, each of shape (2,).
+    """
+    z, labels = run.preactivations[0], run.task.labels
+    loudest = coding.class_means(z, labels).mean((0, 1)).argmax(0)
+    own = [variance_in_time(z[:, :, i][..., labels == c]) for c, i in enumerate(loudest)]
+    pairs = [statistics.mean_and_error(one) for one in (own[0], (own[1] + own[2]) / 2)]
+    mean, error = np.transpose(pairs)
     return mean, error
 
 

@@ -56,8 +56,9 @@ def memory(motions: dict[str, Motion], theory: linear.Solution) -> dict[str, Any
     """Autocorrelation of readouts of all networks, and of the linear one the mean field's."""
     rows, times = [], []
     for motion in motions.values():
-        lags = np.arange(len(motion.times) // 2)
-        rows.append(dynamics.autocorrelations(motion.run.readouts, lags[-1]))
+        lags = np.arange(1, len(motion.times) // 2)
+        found = dynamics.autocorrelations(motion.run.readouts, lags[-1])
+        rows.append([part[lags] for part in found])
         times.append(motion.interval * lags)
     values, errors = np.swapaxes(np.array(rows), 0, 1)
     return {
@@ -67,6 +68,7 @@ def memory(motions: dict[str, Motion], theory: linear.Solution) -> dict[str, Any
         "names": ["theory, linear", *map(_title, motions)],
         "colors": [figures.COLORS[name] for name in ("theory", *motions)],
         "styles": ["--", "-", "-", "-"],
+        "widths": [1.2, 1.6, 4.0, 1.4],
         "scales": ("log", "linear"),
         "xlabel": "time lag $s$",
         "ylabel": "autocorrelation of readouts $C(s)$",
@@ -83,9 +85,9 @@ def orders(networks: dict[str, tuple[Motion, int]]) -> dict[str, Any]:
         "x": x,
         "values": values,
         "errors": errors,
-        "names": list(networks),
-        "colors": [figures.COLORS[name.split(",")[0].lower()] for name in networks],
-        "styles": ["-" if "L = 1" in name else "--" if "layer 2" in name else ":" for name in networks],
+        "names": [_title(name) for name in networks],
+        "colors": [figures.COLORS[name.split()[0]] for name in networks],
+        "styles": ["-" if "1/1" in name else "--" if "2/2" in name else ":" for name in networks],
         "scales": ("log", "linear"),
         "levels": [0.0, 1.0],
         "xlabel": "length of the run $t$",
@@ -163,10 +165,10 @@ def check_order(networks: dict[str, tuple[Motion, int]], frozen: list[str]) -> N
     }
     check(
         "A21",
-        f"permutation order of {'; '.join(frozen)}",
+        f"permutation order of layers {', '.join(map(_title, frozen))}",
         np.array([q[name].value for name in frozen]),
         above(0.9),
-        control=("linear, L = 1", np.array(q["linear, L = 1"].value)),
+        control=("linear 1/1", np.array(q["linear 1/1"].value)),
         note="; ".join(f"{name}: {one.value:.2f} ± {one.standard_error:.2f}" for name, one in q.items()),
         sampler=[networks[name][0].run.convergence for name in frozen],
         because=SMALL_P,
@@ -180,7 +182,7 @@ def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], ste
     sparse = motions["relu"]
     size = sparse.run.posterior.network.width
     count = theories["relu"].num_outliers
-    outliers, outlier_errors = dynamics.sampled_outlier_variances(sparse.run, count)
+    outliers, outlier_errors = dynamics.sampled_outlier_variances(sparse.run)
     theory = dynamics.outlier_variances(size, float(sparse.run.posterior.temperature), step)
     check(
         "A22",
@@ -192,7 +194,7 @@ def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], ste
         control=("theory of another code", None, None, np.roll(expected, 1, axis=0)),
         sampler=motion.run.convergence,
         note=f"smallest {sampled.min():.2f}: neurons fluctuate on every class",
-        because="corrections of order 1/N²",
+        because="at small P readouts run up towards the passes, farther than their Gaussian width",
     )
     check(
         "A22",
@@ -220,7 +222,7 @@ def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], ste
 def check_sizes(runs: dict[int, Run], temperature: float) -> dict[str, Any]:
     """A22: outliers' variances by the exact sampler at several sizes; the arrays of their figure."""
     theories: list[OutlierVariances] = [dynamics.outlier_variances(n, temperature, 0.0) for n in runs]
-    found = [dynamics.sampled_outlier_variances(run, 3) for run in runs.values()]
+    found = [dynamics.sampled_outlier_variances(run) for run in runs.values()]
     sampled, errors = np.swapaxes(np.array(found), 0, 1)
     check(
         "A22",
@@ -237,15 +239,12 @@ def check_sizes(runs: dict[int, Run], temperature: float) -> dict[str, Any]:
     return {
         "x": list(runs),
         "values": [parts[k][i] for k in range(3) for i in (0, 1)],
-        "names": [
-            f"class {i}, {kind}" for kind in ("all", "bulk's spread", "N → ∞") for i in ("0", "1 or 2")
-        ],
-        "colors": list(figures.CLASS_COLORS[:2]) * 3,
+        "names": ["class 0", "class 1 or 2"] * 3,
+        "colors": figures.CLASS_COLORS[:2],
         "styles": ["-", "-", "--", "--", ":", ":"],
-        "scales": ("log", "log"),
         "sampled_x": list(runs),
-        "sampled": [sampled[:, 0], sampled[:, 1:].mean(1)],
-        "sampled_errors": [errors[:, 0], np.linalg.norm(errors[:, 1:], axis=1) / 2],
+        "sampled": sampled.T,
+        "sampled_errors": errors.T,
         "xlabel": "size $N = P$",
         "ylabel": "variance in time of $z$",
     }

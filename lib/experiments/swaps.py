@@ -1,6 +1,7 @@
 """Paths that exchange two neurons, the passes on the way, and how often neurons cross them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -10,13 +11,13 @@ import numpy as np
 from coding_schemes import barriers, coding, planting, statistics, training
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import Convergence, convergence, sample
 from coding_schemes.theory import relu
 from companion import figures
 from companion.checks import above, absolute, check, standard_errors
 from scipy.special import log_ndtr
 
-from experiments.dynamics import EXACT, NODE_WEIGHTS, NODES, Motion, follow, solve, toy
+from experiments.dynamics import EXACT, NODE_WEIGHTS, NODES, follow, solve, toy
 
 
 def _exchanged(weights: Weights, i: int, j: int) -> Weights:
@@ -137,14 +138,14 @@ class Crossings(NamedTuple):
         heights: theory's passes, each of shape (ways,).
         counts: changes seen, each of shape (ways,).
         exposures: time that neurons spent in the code which the way leaves, each of shape (ways,).
-        motions: the runs.
+        local: diagnostics by energy and training error: rates ask for equilibrium within the codes.
     """
 
     temperatures: np.ndarray
     heights: list[np.ndarray]
     counts: list[np.ndarray]
     exposures: list[np.ndarray]
-    motions: list[Motion]
+    local: list[Convergence]
 
     def slope(self) -> tuple[float, float]:
         """β of the rates ∝ e^{−βΔF} and its error, by maximum likelihood over all ways.
@@ -167,7 +168,7 @@ def crossings(
     key: Any, size: int, temperatures: Sequence[float], span: float, num_samples: int, num_chains: int
 ) -> Crossings:
     """Sigmoidal networks small enough for neurons to cross, planted and followed at several temperatures."""
-    rows, motions = [], []
+    rows, local = [], []
     for k, temperature in enumerate(temperatures):
         posterior = Posterior(toy("sigmoidal", size), Network(1, size, "sigmoidal"), temperature)
         stream = jax.random.fold_in(key, k)
@@ -182,9 +183,10 @@ def crossings(
         time = np.repeat(motion.interval * inside.sum((1, 2, 3))[:, None], len(inside), axis=1)
         ways = ~np.eye(len(inside), dtype=bool)
         rows.append((theory.heights[ways], seen[ways], time[ways]))
-        motions.append(motion)
+        bare = replace(motion.run.samples, readouts=None, preactivations=None)
+        local.append(convergence(bare, posterior))
     heights, seen, exposures = (list(part) for part in zip(*rows, strict=True))
-    return Crossings(np.asarray(temperatures), heights, seen, exposures, motions)
+    return Crossings(np.asarray(temperatures), heights, seen, exposures, local)
 
 
 class Swaps(NamedTuple):
@@ -192,40 +194,44 @@ class Swaps(NamedTuple):
 
     Attributes:
         sizes: N = P, shape (S,).
-        climbs: largest single climb for each pair of a sigmoidal network's three main codes, shape (S, 3).
-        outliers: path at the largest size that exchanges two ReLU outliers directly.
-        paths: paths at the largest size by name: other code, same code, linear, ReLU (outlier and bulk).
+        climbs: largest single climb for two sigmoidal neurons, of 1-1-0 and of 1-0-1, shape (S,).
+        shown: the size of the following.
+        outliers: path that exchanges two ReLU outliers directly.
+        paths: paths by name: other code, same code, linear, ReLU (outlier and bulk).
     """
 
     sizes: np.ndarray
     climbs: np.ndarray
+    shown: int
     outliers: barriers.Path
     paths: dict[str, barriers.Path]
 
 
-def swap_paths(sizes: Sequence[int], temperature: float) -> Swaps:
-    """Paths of sigmoidal networks at all sizes, and of a ReLU and a linear network at the largest."""
+def swap_paths(sizes: Sequence[int], shown: int, temperature: float) -> Swaps:
+    """Paths of sigmoidal networks at all sizes, and of the others at the size to be shown, one of them."""
     climbs = []
+    paths: dict[str, barriers.Path] = {}
     for size in sizes:
         posterior, codes, weights = minimum("sigmoidal", size, temperature)
         names = [coding.code_name(code) for code in codes]
-        first = [names.index(code) for code in ("1-1-0", "1-0-1", "0-1-1")]
-        ways = [swap_path(posterior, weights, i, j) for i, j in combinations(first, 2)]
-        climbs.append([way.barrier for way in ways])
-    paths = {"other code": ways[0]}
-    paths["same code"] = swap_path(posterior, weights, first[2], names.index("0-1-1", first[2] + 1))
-    posterior, _, weights = minimum("linear", sizes[-1], temperature)
+        first = names.index("1-1-0")
+        path = swap_path(posterior, weights, first, names.index("1-0-1"))
+        climbs.append(path.barrier)
+        if size == shown:
+            same = swap_path(posterior, weights, first, names.index("1-1-0", first + 1))
+            paths |= {"other code": path, "same code": same}
+    posterior, _, weights = minimum("linear", shown, temperature)
     paths["linear"] = swap_path(posterior, weights, 0, 1)
-    posterior, _, weights = minimum("relu", sizes[-1], temperature)  # planted: outliers come first
-    paths["ReLU"] = swap_path(posterior, weights, 1, sizes[-1] - 1)
+    posterior, _, weights = minimum("relu", shown, temperature)  # planted: outliers come first
+    paths["ReLU"] = swap_path(posterior, weights, 1, shown - 1)
     outliers = swap_path(posterior, weights, 1, 2, tolerance=20)  # of hundreds
-    return Swaps(np.asarray(sizes), np.array(climbs), outliers, paths)
+    return Swaps(np.asarray(sizes), np.array(climbs), shown, outliers, paths)
 
 
 def path_curves(swaps: Swaps, temperature: float) -> dict[str, Any]:
-    """Energies along the paths at the largest size, and the free energy of the ReLU's."""
+    """Energies along the paths, and the free energy of the ReLU's."""
     fraction = np.linspace(0, 1, len(swaps.paths["linear"].energies))
-    free = split_free_energy(int(swaps.sizes[-1]), temperature, 0, fraction * np.pi / 2)
+    free = split_free_energy(swaps.shown, temperature, 0, fraction * np.pi / 2)
     rows = {name: path.energies - path.energies[0] for name, path in swaps.paths.items()}
     return {
         "x": fraction,
@@ -252,8 +258,9 @@ def check_crossings(found: Crossings) -> dict[str, Any]:
         error,
         standard_errors(3),
         control=("passes dealt to the ways at random", np.array(dealt.slope()[0])),
-        sampler=[motion.run.convergence for motion in found.motions],
-        note="; ".join(
+        sampler=found.local,
+        note="diagnosed by energy and training error, within the codes; "
+        + "; ".join(
             f"T = {t:g}: lowest pass {height.min():.1f}, {count.sum()} switches"
             for t, height, count in zip(found.temperatures, found.heights, found.counts, strict=True)
         ),
@@ -287,12 +294,11 @@ def check_crossings(found: Crossings) -> dict[str, Any]:
 
 def check_paths(found: Swaps, size: int, temperature: float, hot: float = 0.16) -> None:
     """A24: barriers of energy and of free energy, and how they grow with N = P."""
-    tall, paths = found.climbs[-1].mean(), found.paths
-    end = f"N = P = {found.sizes[-1]}, T = {temperature}"
+    paths, end = found.paths, f"N = P = {found.shown}, T = {temperature}"
     check(
         "A24",
         f"energy to exchange two sigmoidal neurons of different codes, {end} (thermal energy: 1)",
-        tall,
+        np.array(paths["other code"].barrier),
         above(5),
         control=("two neurons of the same code", np.array(paths["same code"].barrier)),
         note=f"two neurons of a linear network: {paths['linear'].barrier:.1g}",
@@ -315,7 +321,7 @@ def check_paths(found: Swaps, size: int, temperature: float, hot: float = 0.16) 
         "temperature not rescaled": [passes(n, temperature * n / sizes[1]).lowest for n in sizes],
     }
     fits = {name: statistics.fit_power_law(sizes, values) for name, values in heights.items()}
-    energy = statistics.fit_power_law(found.sizes, found.climbs.mean(1))
+    energy = statistics.fit_power_law(found.sizes, found.climbs)
     control = ("temperature that grows with N", np.float64(fits.pop("temperature not rescaled").exponent))
     for name, fit in fits.items():
         each = ", ".join(f"{n}: {height:.1f}" for n, height in zip(sizes, heights[name], strict=True))
@@ -346,6 +352,6 @@ def check_paths(found: Swaps, size: int, temperature: float, hot: float = 0.16) 
         energy.standard_error,
         absolute(0.25),
         control=control,
-        note=f"barriers {', '.join(f'{climb:.1f}' for climb in found.climbs.mean(1))}: a straight line",
+        note=f"barriers {', '.join(f'{climb:.1f}' for climb in found.climbs)}: a line with an offset",
         because="a constant adds to the part that is proportional to N",
     )
