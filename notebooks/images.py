@@ -148,9 +148,10 @@ figures.publish(
 figures.publish(
     figures.curves,
     "code_kept",
-    caption="With more images the code becomes sharper, and test images keep more of it. Of the code, "
-    "class by class and neuron by neuron: fraction of entries that class means on test images keep; and "
-    f"variance of training responses that it explains. N = {ten.width}, stored. Not in the papers.",
+    caption="With more images, test images keep more of the code; the feature layer's code stays sharp, the "
+    "first layer's dissolves. Kept: fraction of the code, class by class and neuron by neuron, that class "
+    "means on test images keep. Explained: variance of training responses that the code explains. "
+    f"N = {ten.width}, stored. Not in the papers.",
     **images.code_curves(ten),
 )
 images.check_ten_classes(ten)

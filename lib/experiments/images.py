@@ -265,7 +265,7 @@ def code_curves(ten: Sizes) -> dict[str, Any]:
     return {
         "x": ten.sizes,
         "values": rows,
-        "names": [f"{kind}, layer {k}" for kind in ("entries kept", "explained") for k in (1, 2)],
+        "names": [f"{kind}, layer {k}" for kind in ("kept", "explained") for k in (1, 2)],
         "colors": ["#E8A0AB", figures.COLORS["test"], "#A9A0D6", figures.COLORS["train"]],
         "scales": ("log", "linear"),
         "sampled_x": ten.sizes,
@@ -349,7 +349,10 @@ def reuse_curves(reuse: Arrays) -> dict[str, Any]:
 
 def check_reuse(reuse: Arrays) -> None:
     """Claim D7: learned features against lazy ones and against pixels, paired draw by draw."""
-    options = {"stored": source(reuse, "reuse-digits.npz")}
+    sampler = Equilibrium(
+        False, "equilibrium not shown: one sample of one chain per draw, without moves of codes"
+    )
+    options: dict[str, Any] = {"stored": source(reuse, "reuse-digits.npz"), "sampler": sampler}
     shots, lazy = reuse["shots"], reuse["accuracy"][:, 1]
     gains = {kind: _in_errors(reuse["accuracy"][:, k] - lazy) for kind, k in (("learned", 0), ("random", 2))}
     for which, rows, name in (
