@@ -43,9 +43,9 @@ from experiments.two_point_figures import fit_panels, projections, square_matric
 from myst_nb import glue
 
 quick = {"width": 100, "num_positions": 15, "faster": 4, "digits": "three", "num_steps": 6000}
-quick |= {"records": 300, "num_inputs": 40, "schemes": ("sigmoidal", "relu"), "num_samples": 30}
+quick |= {"records": 300, "num_inputs": 40, "schemes": ("sigmoidal", "relu"), "num_samples": 60}
 paper = {"width": 500, "num_positions": 30, "faster": 1, "digits": "ten", "num_steps": 23_400}
-paper |= {"records": 60, "num_inputs": 100, "schemes": ("linear", "sigmoidal", "relu"), "num_samples": 40}
+paper |= {"records": 60, "num_inputs": 100, "schemes": ("linear", "sigmoidal", "relu"), "num_samples": 60}
 given = {"width": width, "num_positions": num_positions, "num_steps": num_steps}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 key = jax.random.key(seed)
@@ -120,7 +120,7 @@ blobs_adam = networks.learn_blobs(key, "low", leaky, blobs, settings.faster, ada
 
 # %% tags=["hide-input"]
 glue("faster", settings.faster, display=False)
-structure.check_blobs(collapsed, blobs_adam)
+structure.check_blobs(collapsed, blobs_adam, blobs.targets.var())
 
 # %% [markdown]
 # Small weights start on a plateau, where the network knows neither coordinate, and how long it takes to

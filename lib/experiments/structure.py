@@ -64,8 +64,14 @@ def check_xor(found: dict[str, Square], adam: Square) -> None:
     )
 
 
-def check_blobs(found: dict[str, dict[str, Collapse]], adam: Collapse) -> None:
-    """Collapse along the irrelevant coordinate and onto a line (C8), and the same under Adam (C11)."""
+def check_blobs(found: dict[str, dict[str, Collapse]], adam: Collapse, spread: float) -> None:
+    """Collapse along the irrelevant coordinate and onto a line (C8), and the same under Adam (C11).
+
+    Args:
+        found: networks by nonlinearity and size of the initial weights.
+        adam: leaky ReLU at low weights under Adam.
+        spread: variance of the targets.
+    """
     names = " and ".join(found)
     ratios = {size: np.array([each[size].irrelevant for each in found.values()]) for size in ("low", "high")}
     losses = {size: [f"{each[size].loss:.0e}" for each in found.values()] for size in ("low", "very low")}
@@ -88,6 +94,14 @@ def check_blobs(found: dict[str, dict[str, Collapse]], adam: Collapse) -> None:
         control=("high weights", wide),
         note=f"low weights {apart['low'].round(2).tolist()}; last losses {losses['very low']}",
         because="one of the networks stays on its plateau for most of the run",
+    )
+    check(
+        "C8",
+        f"last loss at low and very low weights, {names}",
+        np.array([[each[size].loss for size in losses] for each in found.values()]),
+        below(0.01),
+        control=("half the targets' variance, where the plateau lies", spread / 2),
+        because="a network is still on its plateau: how long it stays there depends on the draw",
     )
     check(
         "C11",
