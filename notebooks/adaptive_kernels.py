@@ -43,7 +43,7 @@ from companion.checks import between, check
 from experiments import adaptive_checks, adaptive_kernels
 from myst_nb import glue
 
-quick = {"num_inputs": 20, "widths": (50, 100), "num_samples": 100, "rounds": 150, "neurons": 512}
+quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 100, "rounds": 150, "neurons": 512}
 quick |= {"flow_widths": (50, 200, 800), "repeats": 3, "decays": (0.1, 0.5, 0.9, 1.2)}
 paper = quick | {"num_inputs": 30, "widths": (100, 200, 400, 800), "num_samples": 200, "rounds": 300}
 paper |= {"neurons": 1024, "repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3)}
