@@ -35,17 +35,15 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from coding_schemes import coding, statistics, tasks
+from coding_schemes import statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import convergence, sample
 from coding_schemes.theory import linear
 from companion import figures, presets
-from companion.checks import above, absolute, check, p_value, standard_errors
-from experiments import analog
+from experiments import analog, analog_checks
 from experiments.runs import Run, draw
 from myst_nb import glue
-from scipy import stats
 
 quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 200, "num_chains": 4}
 quick |= {"norms": (1,), "sizes": (0.4, 0.6, 0.8, 1.0), "depth_sizes": (0.5, 0.7, 1.0)}
@@ -76,21 +74,8 @@ theory = linear.solve(task, depth=1, temperature=T, width=N)
 print(found.verdict)
 
 # %% tags=["hide-input"]
-readouts, activations = samples.readouts[0, -1], samples.activations()[0, -1]
-order = coding.sort_by_activity(activations)
-figures.publish(
-    figures.network_sample,
-    "one_network",
-    caption="One sampled linear network. Neurons, sorted by their mean squared activity, fade out "
-    "gradually: the three blocks of inputs can be told apart in each row, more clearly the stronger the row, "
-    "but no line parts neurons that code from neurons that do not. Outputs (bottom) sit on the targets. "
-    f"N = P = {N}, T = {T}. Paper A, Fig. 2.",
-    readouts=readouts[order],
-    activations=activations[order],
-    outputs=samples.outputs[0, -1],
-    targets=task.targets,
-    labels=task.labels,
-)
+shallow = Run(posterior, samples, found)
+figures.publish(**analog_checks.one_network(shallow))
 
 # %% [markdown]
 # ## One hidden layer
@@ -123,53 +108,8 @@ figures.publish(
 # ### The readouts are one Gaussian cloud
 
 # %% tags=["hide-input"]
-U = theory.readout_covariance
-grid = np.linspace(-4, 4, 201) * np.sqrt(U.max())
-figures.publish(
-    figures.densities,
-    "readout_posterior",
-    caption="Readout weights of each output are Gaussian with the covariance of the theory. Bars: samples; "
-    f"lines: theory at the same N = P = {N}, T = {T}. Paper A, Figs 2a and 4a.",
-    samples=samples.readouts[:, ::20].reshape(-1, 3).T,
-    grid=grid,
-    density=stats.norm.pdf(grid, scale=np.sqrt(np.diag(U))[:, None]),
-    names=[f"output {r}" for r in range(3)],
-    panels=True,
-)
-
-
-# %% tags=["hide-input"]
-def check_readouts(run, theory, wrong, wrong_name):
-    """Distribution and covariance of the readouts; the prior, and the covariance `wrong`, must fail."""
-    U, label, upper = theory.readout_covariance, f"L = {theory.depth}", np.triu_indices(3)
-    last = np.concatenate(run.samples.readouts[:, -1])
-    spreads = np.sqrt([np.diag(U), np.full(3, theory.readout_variance)])
-    tests = [stats.kstest(last / spread, "norm", axis=0).pvalue.min() for spread in spreads]
-    check(
-        "A4",
-        f"smallest p-value over outputs, Kolmogorov–Smirnov test against N(0, U), {label}",
-        tests[0],
-        p_value(0.01),
-        control=("the prior", tests[1]),
-        sampler=run.convergence,
-        because="readouts of one sample are not independent at this N",
-    )
-    mean, error = statistics.mean_and_error(analog.readout_gram(run))
-    check(
-        "A4",
-        f"covariance of the readouts, {label}",
-        mean,
-        U[upper],
-        error,
-        standard_errors(3),
-        control=(wrong_name, None, None, wrong[upper]),
-        sampler=run.convergence,
-        because="corrections of higher order in 1/N",
-    )
-
-
-shallow = Run(posterior, samples, found)
-check_readouts(shallow, theory, theory.readout_variance * np.eye(3), "the prior")
+figures.publish(**analog_checks.readout_posterior(shallow, theory))
+analog_checks.check_readouts(shallow, theory, theory.readout_variance * np.eye(3), "the prior")
 
 # %% [markdown]
 # Paper A's closed form, $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$, neglects terms of relative order $1/P$:
@@ -181,7 +121,7 @@ check_readouts(shallow, theory, theory.readout_variance * np.eye(3), "the prior"
 mean, error = statistics.mean_and_error(analog.readout_gram(shallow)[..., 0])
 glue("closed", linear.solve(task, 1).readout_covariance[0, 0], display=False)
 glue("saddle", linear.solve(task, 1, T).readout_covariance[0, 0], display=False)
-glue("finite", U[0, 0], display=False)
+glue("finite", theory.readout_covariance[0, 0], display=False)
 glue("sampled", float(mean), display=False)
 glue("sampled_error", float(error), display=False)
 
@@ -195,56 +135,10 @@ glue("sampled_error", float(error), display=False)
 
 # %%
 regression = analog.regress(shallow)
-slopes, slope_errors = statistics.mean_and_error(regression.slopes)
-expected = coding.class_means(theory.feature_slopes.T, task.labels).T
-residual, residual_errors = statistics.mean_and_error(regression.residual_covariance)
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.curves,
-    "slopes",
-    caption="Activations follow readouts as the theory says. Each point is the response to one of the "
-    "three classes per unit of one of the three readouts: samples with standard errors against theory. "
-    f"N = P = {N}, T = {T}. Paper A, text.",
-    x=[expected.min(), expected.max()],
-    values=[[expected.min(), expected.max()]],
-    names=["theory"],
-    colors=[figures.COLORS["linear"]],
-    sampled_x=expected.ravel(),
-    sampled=[slopes.ravel()],
-    sampled_errors=[slope_errors.ravel()],
-    xlabel="slope, theory",
-    ylabel="slope, samples",
-)
-shuffled = np.random.default_rng(seed).permutation(N)
-check(
-    "A5",
-    "slopes of activations on readouts, class by output",
-    slopes,
-    expected,
-    slope_errors,
-    standard_errors(3),
-    control=(
-        "labels shuffled over inputs",
-        None,
-        None,
-        coding.class_means(theory.feature_slopes[shuffled].T, task.labels).T,
-    ),
-    sampler=found,
-    because="the slope theory has no finite-width correction of its own",
-)
-identity = np.append(np.eye(3)[np.triu_indices(3)], 1.0)
-check(
-    "A5",
-    "covariance of activations given readouts: between classes, and in all other directions",
-    residual,
-    identity,
-    residual_errors,
-    standard_errors(3),
-    control=("without the readouts given", *statistics.mean_and_error(regression.raw_covariance)),
-    sampler=found,
-    because="the residual covariance has a correction of order T",
-)
+figures.publish(**analog_checks.slopes(shallow, regression, theory))
+analog_checks.check_slopes(shallow, regression, theory, seed)
 
 # %% [markdown]
 # ### Why the readout variance shrinks with P
@@ -269,35 +163,8 @@ norms = {
 }
 
 # %% tags=["hide-input"]
-fits = {pair: each.power_law for pair, each in norms.items()}
-figures.publish(
-    figures.scaling_plot,
-    "readout_norm",
-    caption="Squared readout norm per neuron: flat with the prior variance scaled, growing without. Markers: "
-    f"samples with standard errors, N = P; lines: fitted power laws. T = {T} times 1, 10, 20 at L = 1, 2, 3. "
-    "Paper A, text.",
-    sizes=norms[1, True].sizes,
-    values=[each.mean for each in norms.values()],
-    errors=[each.error for each in norms.values()],
-    exponents=[fit.exponent for fit in fits.values()],
-    prefactors=[fit.prefactor for fit in fits.values()],
-    names=[f"L = {depth}, " + ("scaled" if scaled else r"$\sigma_a = 1$") for depth, scaled in norms],
-    colors=[figures.COLORS["non-lazy" if scaled else "control"] for _, scaled in norms],
-    xlabel="training inputs $P = N$",
-    ylabel=r"$\langle |a_i|^2 \rangle$",
-)
-for depth in settings.norms:
-    check(
-        "A6",
-        f"exponent of the squared readout norm in P, L = {depth}",
-        fits[depth, True].exponent,
-        0.0,
-        fits[depth, True].standard_error,
-        absolute(0.1),
-        control=("σ_a = 1", np.float64(fits[depth, False].exponent)),
-        sampler=[run.convergence for run in norms[depth, True].runs],
-        because="finite-P corrections of relative order P^(-1/L)",
-    )
+figures.publish(**analog_checks.readout_norm(norms, T))
+analog_checks.check_norms(norms)
 
 # %% [markdown]
 # ## Depth
@@ -342,90 +209,14 @@ grown = analog.learned_strengths(
 figure_three = analog.learned_strengths(jax.random.fold_in(key, 40), 3, [N], y_minus=-0.5, **options)
 
 # %% tags=["hide-input"]
-check_readouts(two, two_theory, U, "theory of L = 1")
-
-# %% tags=["hide-input"]
-deepest = {"y₋ = 0": grown.runs[-1], "y₋ = −1/2": figure_three.runs[-1]}
-averaged = {
-    name: [coding.kernels(run.samples.activations(layer)).mean((0, 1)) for layer in range(3)]
-    for name, run in deepest.items()
-}
-of_figure = deepest["y₋ = −1/2"].posterior.task
-predicted = linear.solve(of_figure, 3, 20 * T, width=N)
-figures.publish(
-    figures.kernel_matrices,
-    "kernels_by_layer",
-    caption="Class blocks emerge with depth. Kernels of layers 1 to 3, averaged over samples (above) and "
-    f"predicted (below), of a network with three hidden layers on the task of paper A's Fig. 3 (y₋ = −1/2); "
-    f"N = P = {N}, T = {20 * T:g}. Paper A, Fig. 3d.",
-    kernels=[*averaged["y₋ = −1/2"], *predicted.kernels[1:]],
-    labels=of_figure.labels,
-    titles=[f"{kind}, layer {layer}" for kind in ("samples", "theory") for layer in (1, 2, 3)],
-)
-
-# %% tags=["hide-input"]
-figures.publish(
-    figures.scaling_plot,
-    "learned_strengths",
-    caption="What one entry of the kernel inside a class learns, layer by layer, approaches the power laws "
-    "$P^{-(1-\\ell/L)}$. Markers: samples with standard errors; dashed: exact averages at the same N = P; "
-    f"thin lines: power laws fitted to the samples. L = 3, T = {20 * T:g}, y₋ = 0. Paper A, Fig. 3e, f.",
-    sizes=grown.sizes,
-    values=(grown.mean.T - 1) / grown.counts,
-    errors=grown.error.T / grown.counts,
-    exponents=grown.exponents("mean"),
-    prefactors=[
-        statistics.fit_power_law(grown.sizes, (column - 1) / grown.counts).prefactor
-        for column in grown.mean.T
-    ],
-    theory=(grown.exact.T - 1) / grown.counts,
-    names=[f"layer {layer}" for layer in (1, 2, 3)],
-    colors=("#9ECAE1", "#4292C6", "#084594"),
-    xlabel="training inputs $P = N$",
-    ylabel="learned entry",
-)
-for each, name in ((grown, "y₋ = 0"), (figure_three, "y₋ = −1/2, the task of Fig. 3")):
-    check(
-        "A7",
-        f"strength of class 0 in layers 1 to 3, {name}, N = P = {', '.join(map(str, each.sizes))}",
-        each.mean,
-        each.exact,
-        each.error,
-        standard_errors(3),
-        control=("without learning", None, None, np.ones_like(each.exact)),
-        sampler=[run.convergence for run in each.runs],
-        because="the sampler is slow along the strengths of lower layers",
-        note=f"the saddle point is {np.max(np.abs(each.saddle / each.exact - 1)):.1%} off at most",
-    )
-check(
-    "A7",
-    "exponents in P of the learned entry, layers 1 to 3 (asymptotically −2/3, −1/3, 0)",
-    grown.exponents("mean"),
-    grown.exponents("exact"),
-    absolute(0.05),
-    control=("theory with σ_a = 1", None, None, analog.saddle_exponents(grown.runs, 20 * T, 1.0)),
-    sampler=[run.convergence for run in grown.runs],
-    because="the errors of the smallest sizes",
-)
+analog_checks.check_readouts(two, two_theory, theory.readout_covariance, "theory of L = 1")
+figures.publish(**analog_checks.kernels_by_layer(figure_three.runs[-1]))
+figures.publish(**analog_checks.learned_strengths(grown))
+analog_checks.check_strengths({"y₋ = 0": grown, "y₋ = −1/2, the task of Fig. 3": figure_three}, 20 * T)
 
 # %% [markdown]
 # The learned part has as many dimensions as the targets: the rank of $Y$ is 3 for $y_- = 0$, and 2 on the
 # task of paper A's Fig. 3, where the three columns of $Y$ sum to zero.
-
-# %% tags=["hide-input"]
-for name, run in deepest.items():
-    learned = averaged[name][2] - run.posterior.task.input_kernel
-    eigenvalues = np.linalg.eigvalsh(learned)[::-1]
-    rank = np.linalg.matrix_rank(run.posterior.task.targets)
-    check(
-        "A7",
-        f"eigenvalue {rank} over {rank + 1} of the learned kernel, feature layer, {name}, rank of Y {rank}",
-        eigenvalues[rank - 1] / eigenvalues[rank],
-        above(5),
-        control=(f"eigenvalue {rank + 1} over {rank + 2}", eigenvalues[rank] / eigenvalues[rank + 1]),
-        sampler=run.convergence,
-        because="few samples: the noise of the averaged kernel reaches the learned part",
-    )
 
 # %% [markdown]
 # ## What to take away

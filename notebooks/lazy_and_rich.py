@@ -35,12 +35,11 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from coding_schemes import coding, statistics
+from coding_schemes import coding
 from coding_schemes.networks import Network
 from coding_schemes.theory import linear
 from companion import figures, presets
-from companion.checks import above, absolute, below, between, check, standard_errors
-from experiments import lazy_and_rich
+from experiments import lazy_and_rich, lazy_checks
 from experiments.lazy_and_rich import SCALINGS, SCHEMES
 from experiments.runs import draw
 from myst_nb import glue
@@ -68,21 +67,10 @@ runs = {
     }
     for i, scaling in enumerate(SCALINGS)
 }
-phi = {s: {name: run.samples.activations() for name, run in each.items()} for s, each in runs.items()}
-rich = phi["non-lazy"]
+rich = runs["non-lazy"]
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.kernels_and_neurons,
-    "kernels_and_neurons",
-    caption=f"The kernels of three networks that learned one task are alike (above); their neurons are not "
-    f"(below, forty of each, ordered by what they say about the classes). One sample of each, inputs sorted "
-    f"by class, N = P = {N}, T = {T}. Paper A, Fig. 1e.",
-    kernels=[K / np.trace(K) * N for K in (coding.kernels(each[0, -1]) for each in rich.values())],
-    activations=[lazy_and_rich.telling_neurons(each[0, -1], task.labels, 40) for each in rich.values()],
-    labels=task.labels,
-    titles=SCHEMES,
-)
+figures.publish(**lazy_checks.kernels_and_neurons(rich))
 
 # %% [markdown]
 # ## Two ways to make an output of order one
@@ -147,50 +135,8 @@ scans = {
 # the *angle*: the cosine stays where it is in non-lazy networks and falls as $N^{-1/2}$ in lazy ones.
 
 # %% tags=["hide-input"]
-figures_of = {"sizes": sizes, "names": [f"{scheme}, {scaling}" for scheme, scaling in scans]}
-GREYS = dict(zip(SCHEMES, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
-figures_of |= {"colors": [GREYS[s] if how == "lazy" else figures.COLORS[s] for s, how in scans]}
-figures_of |= {"xlabel": "width $N = P$"}
-cosine = {pair: scan.exponent("cosine") for pair, scan in scans.items()}
-figures.publish(
-    figures.scaling_plot,
-    "angles",
-    caption="Features and readout stay aligned at any width in non-lazy networks (color), and only as far as "
-    "chance goes in lazy ones (grey). Markers: samples with standard errors; lines: fitted power laws. "
-    "Paper A, Fig. 1b, d.",
-    values=[scan.cosine for scan in scans.values()],
-    errors=[scan.cosine_error for scan in scans.values()],
-    exponents=[fit.exponent for fit in cosine.values()],
-    prefactors=[fit.prefactor for fit in cosine.values()],
-    ylabel=r"cosine $\langle y_\mu \cos\theta_\mu \rangle$",
-    **figures_of,
-)
-
-
-# %% tags=["hide-input"]
-def exponents(fits, scaling):
-    """Fitted exponents of one scaling and their errors, over the nonlinearities."""
-    chosen = [fit for (_, other), fit in fits.items() if other == scaling]
-    return np.array([f.exponent for f in chosen]), np.array([f.standard_error for f in chosen])
-
-
-def compare(claim, quantity, fits, expected, tolerance):
-    """Both scalings' exponents; each is the control of the other."""
-    for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
-        check(
-            claim,
-            f"exponent of the {quantity} in N, {scaling}",
-            exponents(fits, scaling)[0],
-            expected[scaling],
-            exponents(fits, scaling)[1],
-            absolute(tolerance),
-            control=(f"{other} networks", *exponents(fits, other)),
-            sampler=[scan.largest.convergence for (_, each), scan in scans.items() if each == scaling],
-            because="corrections of relative order 1/P bend the power law at the smallest width",
-        )
-
-
-compare("A1", "cosine", cosine, {"non-lazy": 0.0, "lazy": -0.5}, 0.1)
+figures.publish(**lazy_checks.angles(scans))
+lazy_checks.check_angles(scans)
 
 # %% [markdown]
 # ### What the kernel learns
@@ -200,41 +146,8 @@ compare("A1", "cosine", cosine, {"non-lazy": 0.0, "lazy": -0.5}, 0.1)
 # parameter; lazy and non-lazy are two cases of one formula.
 
 # %% tags=["hide-input"]
-entry = {pair: scan.exponent("entry") for pair, scan in scans.items()}
-predicted = {
-    scaling: np.array([lazy_and_rich.predicted_entry(size, scaling, T, seed) for size in sizes])
-    for scaling in SCALINGS
-}
-figures.publish(
-    figures.scaling_plot,
-    "learned_kernel",
-    caption="What the kernel learns stays of order one in non-lazy networks (color) and vanishes as 1/N in "
-    "lazy ones (grey). Markers: samples with standard errors; dashed: theory of the linear network at finite "
-    "width; thin lines: fitted power laws. Paper A, Fig. 1c, e.",
-    values=[scan.entry for scan in scans.values()],
-    errors=[scan.entry_error for scan in scans.values()],
-    exponents=[fit.exponent for fit in entry.values()],
-    prefactors=[fit.prefactor for fit in entry.values()],
-    theory=[predicted[s] if name == "linear" else np.full(len(sizes), np.nan) for name, s in scans],
-    ylabel="learned entry $c$",
-    **figures_of,
-)
-
-# %% tags=["hide-input"]
-compare("A2", "learned entry of the kernel", entry, {"non-lazy": 0.0, "lazy": -1.0}, 0.2)
-for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
-    scan = scans["linear", scaling]
-    check(
-        "A2",
-        f"learned entry of the linear network at N = {', '.join(map(str, sizes))}, {scaling}",
-        scan.entry,
-        predicted[scaling],
-        scan.entry_error,
-        standard_errors(3),
-        control=("theory of the other scaling", None, None, predicted[other]),
-        sampler=scan.largest.convergence,
-        because="corrections of higher order in 1/N",
-    )
+figures.publish(**lazy_checks.learned_kernel(scans, T, seed))
+lazy_checks.check_learned_kernel(scans, T, seed)
 
 # %% [markdown]
 # ## Same kernel, different neurons
@@ -256,39 +169,12 @@ for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
 # In lazy networks it is 1/3 whatever the nonlinearity: their differences are those of random features.
 
 # %%
-participation = {
-    scaling: [coding.participation(each, task.labels) for each in phi[scaling].values()]
-    for scaling in SCALINGS
-}
 alignment = {scaling: lazy_and_rich.smallest_alignment(runs[scaling]) for scaling in SCALINGS}
 
 # %% tags=["hide-input"]
 glue("alignment_rich", alignment["non-lazy"].mean(), display=False)
 glue("alignment_lazy", alignment["lazy"].mean(), display=False)
-sampler = [run.convergence for run in runs["non-lazy"].values()]
-check(
-    "A3",
-    "smallest alignment of learned kernels between linear, sigmoidal and ReLU",
-    alignment["non-lazy"].mean(),
-    above(0.85),
-    control=("lazy networks", alignment["lazy"].mean()),
-    sampler=sampler,
-    because="the noise of a single network's kernel at this N",
-)
-ratios = {
-    name: np.array([statistics.mean_and_error(r) for r in rows]) for name, rows in participation.items()
-}
-for k, (scheme, range_) in enumerate(zip(SCHEMES, (between(0.2, 0.5), above(0.6), below(0.2)), strict=True)):
-    check(
-        "A3",
-        f"fraction of neurons that carry the difference between the classes, {scheme}",
-        *ratios["non-lazy"][k, :1],
-        range_,
-        control=("another nonlinearity", ratios["non-lazy"][k - 1, 0]),
-        note=f"lazy network: {ratios['lazy'][k, 0]:.2f}",
-        sampler=sampler[k],
-        because="at this N and T the scheme is not complete",
-    )
+lazy_checks.check_alike(runs, alignment)
 
 # %% [markdown]
 # ## A kernel does not see the code
@@ -300,33 +186,14 @@ for k, (scheme, range_) in enumerate(zip(SCHEMES, (between(0.2, 0.5), above(0.6)
 # follows kernels alone has averaged the axes out. The symmetry that remains is that of renaming neurons.
 
 # %%
-redundant = rich["sigmoidal"][0, -1]
 rotation = stats.ortho_group.rvs(N, random_state=seed)
-rotated, linear_one = rotation @ redundant, rich["linear"][0, -1]
+linear_one, redundant = (rich[name].samples.activations()[0, -1] for name in ("linear", "sigmoidal"))
+rotated = rotation @ redundant
 change = np.abs(rotated.T @ rotated - redundant.T @ redundant).max() / N
 
 # %% tags=["hide-input"]
-share = [
-    coding.participation(phi, task.labels) for phi in (redundant, rotated, linear_one, rotation @ linear_one)
-]
-figures.publish(
-    figures.activation_matrix,
-    "rotated",
-    caption=f"A rotation of neuron space leaves the kernel as it is (largest change {change:.0e}) and "
-    f"dissolves the code. Forty sigmoidal neurons, as in the first figure; N = P = {N}, T = {T}.",
-    activations=[lazy_and_rich.telling_neurons(phi, task.labels, 40) for phi in (redundant, rotated)],
-    labels=task.labels,
-    titles=["as sampled", "rotated, same kernel"],
-)
-check(
-    "A3",
-    "change of the fraction of neurons that carry the difference, under a rotation",
-    np.abs(share[1] - share[0]),
-    above(0.2),
-    control=("the linear network, rotated alike", np.abs(share[3] - share[2])),
-    note=f"largest change of the kernel: {change:.0e}",
-    because="at this N and T the code is not sharp",
-)
+figures.publish(**lazy_checks.rotated(rich["sigmoidal"], (redundant, rotated), change))
+lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotation @ linear_one), change)
 
 # %% [markdown]
 # ## Neural collapse: what is true of it here
@@ -345,34 +212,11 @@ classes = {
     scheme: draw(jax.random.fold_in(key, 50 + k), equal, Network(1, N, scheme), T, **options)
     for k, scheme in enumerate(SCHEMES)
 }
-frames = {s: coding.class_frame(run.samples.activations(), equal.labels) for s, run in classes.items()}
-simplex = 1.5 * np.eye(3) - 0.5
 noise = {s: lazy_and_rich.untrained(key, run.posterior, 8) for s, run in classes.items()}
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.kernel_matrices,
-    "frames",
-    caption="The class means of trained networks form a regular simplex; those of untrained networks are "
-    "noise. Cosines between the centered class means of two halves of the inputs, averaged over samples; "
-    f"three equal classes, N = {N}, P = {equal.num_inputs}, T = {T}. Not in the papers; claim of paper A's "
-    "Discussion.",
-    kernels=[*(f.mean((0, 1)) for f in frames.values())]
-    + [coding.class_frame(phi, equal.labels).mean(0) for phi in noise.values()],
-    labels=np.arange(3),
-    titles=[f"{s}, {kind}" for kind in ("trained", "untrained") for s in SCHEMES],
-)
-for scheme in SCHEMES:
-    check(
-        "A32",
-        f"cosines between class means of two halves of the inputs, {scheme}",
-        frames[scheme].mean((0, 1)),
-        simplex,
-        absolute(0.15),
-        control=("untrained networks", coding.class_frame(noise[scheme], equal.labels).mean(0)),
-        sampler=classes[scheme].convergence,
-        because="noise of the class means at this P",
-    )
+figures.publish(**lazy_checks.frames(classes, noise))
+lazy_checks.check_frames(classes, noise)
 
 # %% [markdown]
 # Does the variability within classes vanish? A sigmoidal network of half the size tells: the ratio
@@ -384,18 +228,7 @@ for scheme in SCHEMES:
 # %% tags=["hide-input"]
 halved = lazy_and_rich.three_classes(3 * round(N / 6), (1 / 3, 1 / 3, 1 / 3), seed)
 smaller = draw(jax.random.fold_in(key, 60), halved, Network(1, N // 2, "sigmoidal"), T, **options)
-large = coding.neural_collapse(classes["sigmoidal"].samples.activations(), equal.labels)
-small = coding.neural_collapse(smaller.samples.activations(), halved.labels)
-check(
-    "A32",
-    "sigmoidal: within-class over between-class variance at N, as a multiple of that at N/2",
-    large.variability.mean() / small.variability.mean(),
-    above(0.75),
-    control=("NC1, the usual measure", large.within_class.mean() / small.within_class.mean()),
-    note=f"the ratio itself is {large.variability.mean():.3f}",
-    sampler=[classes["sigmoidal"].convergence, smaller.convergence],
-    because="fluctuations of single networks at this N",
-)
+lazy_checks.check_variability(classes["sigmoidal"], smaller)
 unequal = linear.solve(lazy_and_rich.three_classes(N, (0.5, 0.25, 0.25), seed), 1, T)
 root = np.linalg.cholesky(unequal.readout_covariance)
 means = coding.neural_collapse((unequal.feature_slopes @ root).T, unequal.task.labels)

@@ -1,0 +1,290 @@
+"""The analog chapter's checks, and the arrays of its figures."""
+
+from typing import Any
+
+import numpy as np
+from coding_schemes import coding, statistics
+from coding_schemes.theory import linear
+from companion import figures
+from companion.checks import above, absolute, check, p_value, standard_errors
+from scipy import stats
+
+from experiments import analog
+from experiments.analog import Norms, Regression, Strengths
+from experiments.runs import Run
+
+
+def where(run: Run) -> str:
+    """Size and temperature, as captions say them."""
+    return f"N = P = {run.posterior.network.width}, T = {run.samples.temperature:g}."
+
+
+# --- one hidden layer ---------------------------------------------------------------------------
+
+
+def one_network(run: Run) -> dict[str, Any]:
+    """Figure: the last sample of the first chain."""
+    readouts, activations, outputs = (
+        run.readouts[0, -1],
+        run.samples.activations()[0, -1],
+        run.samples.outputs,
+    )
+    assert outputs is not None
+    order = coding.sort_by_activity(activations)
+    return {
+        "plot_function": figures.network_sample,
+        "name": "one_network",
+        "caption": "One sampled linear network. Neurons, sorted by their mean squared activity, fade out "
+        "gradually: the "
+        "three blocks of inputs can be told apart in each row, more clearly the stronger the row, but no "
+        "line parts "
+        f"neurons that code from neurons that do not. Outputs (bottom) sit on the targets. {where(run)} "
+        f"Paper A, Fig. 2.",
+        "readouts": readouts[order],
+        "activations": activations[order],
+        "outputs": outputs[0, -1],
+        "targets": run.task.targets,
+        "labels": run.task.labels,
+    }
+
+
+def readout_posterior(run: Run, theory: linear.Solution) -> dict[str, Any]:
+    """Figure: readouts of each output against their Gaussian."""
+    U = theory.readout_covariance
+    grid = np.linspace(-4, 4, 201) * np.sqrt(U.max())
+    return {
+        "plot_function": figures.densities,
+        "name": "readout_posterior",
+        "caption": "Readout weights of each output are Gaussian with the covariance of the theory. Bars: "
+        "samples; lines: "
+        f"theory at the same N, P and T. {where(run)} Paper A, Figs 2a and 4a.",
+        "samples": run.readouts[:, ::20].reshape(-1, len(U)).T,
+        "grid": grid,
+        "density": stats.norm.pdf(grid, scale=np.sqrt(np.diag(U))[:, None]),
+        "names": [f"output {r}" for r in range(len(U))],
+        "panels": True,
+    }
+
+
+def check_readouts(run: Run, theory: linear.Solution, wrong: np.ndarray, wrong_name: str) -> None:
+    """Distribution and covariance of the readouts; the prior, and the covariance `wrong`, must fail."""
+    U, label = theory.readout_covariance, f"L = {theory.depth}"
+    upper = np.triu_indices(len(U))
+    last = np.concatenate(run.readouts[:, -1])
+    spreads = np.sqrt([np.diag(U), np.full(len(U), theory.readout_variance)])
+    tests = [stats.kstest(last / spread, "norm", axis=0).pvalue.min() for spread in spreads]
+    check(
+        "A4",
+        f"smallest p-value over outputs, Kolmogorov–Smirnov test against N(0, U), {label}",
+        tests[0],
+        p_value(0.01),
+        control=("the prior", tests[1]),
+        sampler=run.convergence,
+        because="readouts of one sample are not independent at this N",
+    )
+    mean, error = statistics.mean_and_error(analog.readout_gram(run))
+    check(
+        "A4",
+        f"covariance of the readouts, {label}",
+        mean,
+        U[upper],
+        error,
+        standard_errors(3),
+        control=(wrong_name, None, None, wrong[upper]),
+        sampler=run.convergence,
+        because="corrections of higher order in 1/N",
+    )
+
+
+def _slopes(theory: linear.Solution, labels: np.ndarray) -> np.ndarray:
+    """Theory's slopes of activations on readouts, class by output."""
+    return coding.class_means(theory.feature_slopes.T, labels).T
+
+
+def slopes(run: Run, regression: Regression, theory: linear.Solution) -> dict[str, Any]:
+    """Figure: sampled slopes against theory's."""
+    expected = _slopes(theory, run.task.labels)
+    mean, error = statistics.mean_and_error(regression.slopes)
+    return {
+        "plot_function": figures.curves,
+        "name": "slopes",
+        "caption": "Activations follow readouts as the theory says. Each point is the response to one of "
+        "the three "
+        f"classes per unit of one of the three readouts: samples with standard errors against theory. "
+        f"{where(run)} "
+        "Paper A, text.",
+        "x": [expected.min(), expected.max()],
+        "values": [[expected.min(), expected.max()]],
+        "names": ["theory"],
+        "colors": [figures.COLORS["linear"]],
+        "sampled_x": expected.ravel(),
+        "sampled": [mean.ravel()],
+        "sampled_errors": [error.ravel()],
+        "xlabel": "slope, theory",
+        "ylabel": "slope, samples",
+    }
+
+
+def check_slopes(run: Run, regression: Regression, theory: linear.Solution, seed: int) -> None:
+    """Slopes of activations on readouts, and the covariance of what they leave."""
+    labels = run.task.labels
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    mean, error = statistics.mean_and_error(regression.slopes)
+    wrong = coding.class_means(theory.feature_slopes[shuffled].T, labels).T
+    check(
+        "A5",
+        "slopes of activations on readouts, class by output",
+        mean,
+        _slopes(theory, labels),
+        error,
+        standard_errors(3),
+        control=("labels shuffled over inputs", None, None, wrong),
+        sampler=run.convergence,
+        because="the slope theory has no finite-width correction of its own",
+    )
+    classes = run.task.num_classes
+    mean, error = statistics.mean_and_error(regression.residual_covariance)
+    check(
+        "A5",
+        "covariance of activations given readouts: between classes, and in all other directions",
+        mean,
+        np.append(np.eye(classes)[np.triu_indices(classes)], 1.0),
+        error,
+        standard_errors(3),
+        control=("without the readouts given", *statistics.mean_and_error(regression.raw_covariance)),
+        sampler=run.convergence,
+        because="the residual covariance has a correction of order T",
+    )
+
+
+def readout_norm(norms: dict[tuple[int, bool], Norms], temperature: float) -> dict[str, Any]:
+    """Figure: squared readout norms over sizes."""
+    fits = [each.power_law for each in norms.values()]
+    return {
+        "plot_function": figures.scaling_plot,
+        "name": "readout_norm",
+        "caption": "Squared readout norm per neuron: flat with the prior variance scaled, growing "
+        "without. Markers: samples "
+        f"with standard errors, N = P; lines: fitted power laws. T = {temperature} times 1, 10, 20 at L = "
+        f"1, 2, 3. Paper "
+        "A, text.",
+        "sizes": next(iter(norms.values())).sizes,
+        "values": [each.mean for each in norms.values()],
+        "errors": [each.error for each in norms.values()],
+        "exponents": [fit.exponent for fit in fits],
+        "prefactors": [fit.prefactor for fit in fits],
+        "names": [f"L = {depth}, " + ("scaled" if scaled else r"$\sigma_a = 1$") for depth, scaled in norms],
+        "colors": [figures.COLORS["non-lazy" if scaled else "control"] for _, scaled in norms],
+        "xlabel": "training inputs $P = N$",
+        "ylabel": r"$\langle |a_i|^2 \rangle$",
+    }
+
+
+def check_norms(norms: dict[tuple[int, bool], Norms]) -> None:
+    """Exponents of the squared readout norm at every depth."""
+    for depth in {depth for depth, _ in norms}:
+        found = norms[depth, True]
+        check(
+            "A6",
+            f"exponent of the squared readout norm in P, L = {depth}",
+            found.power_law.exponent,
+            0.0,
+            found.power_law.standard_error,
+            absolute(0.1),
+            control=("σ_a = 1", np.float64(norms[depth, False].power_law.exponent)),
+            sampler=[run.convergence for run in found.runs],
+            because="finite-P corrections of relative order P^(-1/L)",
+        )
+
+
+# --- depth ----------------------------------------------------------------------------------------
+
+
+def _average_kernels(run: Run) -> list[np.ndarray]:
+    """Kernels of all layers, averaged over samples."""
+    depth = run.posterior.network.depth
+    return [coding.kernels(run.samples.activations(layer)).mean((0, 1)) for layer in range(depth)]
+
+
+def kernels_by_layer(run: Run) -> dict[str, Any]:
+    """Figure: sampled and predicted kernels of all layers."""
+    network = run.posterior.network
+    theory = linear.solve(run.task, network.depth, run.samples.temperature, width=network.width)
+    return {
+        "plot_function": figures.kernel_matrices,
+        "name": "kernels_by_layer",
+        "caption": "Class blocks emerge with depth. Kernels of layers 1 to 3, averaged over samples "
+        "(above) and predicted "
+        f"(below), of a network with three hidden layers, y₋ = −1/2. {where(run)} Paper A, Fig. 3d–f.",
+        "kernels": [*_average_kernels(run), *theory.kernels[1:]],
+        "labels": run.task.labels,
+        "titles": [f"{kind}, layer {layer}" for kind in ("samples", "theory") for layer in (1, 2, 3)],
+    }
+
+
+def learned_strengths(grown: Strengths) -> dict[str, Any]:
+    """Figure: what one entry of the kernel learns, layer by layer, over sizes."""
+    entries = [(column - 1) / grown.counts for column in grown.mean.T]
+    return {
+        "plot_function": figures.scaling_plot,
+        "name": "learned_strengths",
+        "caption": "What one entry of the kernel inside a class learns, layer by layer, approaches the "
+        "power laws "
+        "$P^{-(1-\\ell/L)}$. Markers: samples with standard errors; dashed: exact averages at the same N "
+        "= P; thin lines: "
+        f"power laws fitted to the samples. L = 3, y₋ = 0, T = {grown.runs[0].samples.temperature:g}. "
+        f"Paper A, Fig. 3d–f.",
+        "sizes": grown.sizes,
+        "values": entries,
+        "errors": grown.error.T / grown.counts,
+        "exponents": grown.exponents("mean"),
+        "prefactors": [statistics.fit_power_law(grown.sizes, each).prefactor for each in entries],
+        "theory": (grown.exact.T - 1) / grown.counts,
+        "names": [f"layer {layer}" for layer in (1, 2, 3)],
+        "colors": ("#9ECAE1", "#4292C6", "#084594"),
+        "xlabel": "training inputs $P = N$",
+        "ylabel": "learned entry",
+    }
+
+
+def check_strengths(named: dict[str, Strengths], temperature: float) -> None:
+    """Strengths of all layers at every size, exponents of the first, and the rank of the learned part."""
+    for name, each in named.items():
+        check(
+            "A7",
+            f"strength of class 0 in layers 1 to 3, {name}, N = P = {', '.join(map(str, each.sizes))}",
+            each.mean,
+            each.exact,
+            each.error,
+            standard_errors(3),
+            control=("without learning", None, None, np.ones_like(each.exact)),
+            sampler=[run.convergence for run in each.runs],
+            because="the sampler is slow along the strengths of lower layers",
+            note=f"the saddle point is {np.max(np.abs(each.saddle / each.exact - 1)):.1%} off at most",
+        )
+    grown = next(iter(named.values()))
+    check(
+        "A7",
+        "exponents in P of the learned entry, layers 1 to 3 (asymptotically −2/3, −1/3, 0)",
+        grown.exponents("mean"),
+        grown.exponents("exact"),
+        absolute(0.05),
+        control=("theory with σ_a = 1", None, None, analog.saddle_exponents(grown.runs, temperature, 1.0)),
+        sampler=[run.convergence for run in grown.runs],
+        because="the errors of the smallest sizes",
+    )
+    for name, each in named.items():
+        run = each.runs[-1]
+        learned = _average_kernels(run)[-1] - run.task.input_kernel
+        eigenvalues = np.linalg.eigvalsh(learned)[::-1]
+        rank = int(np.linalg.matrix_rank(run.task.targets))
+        check(
+            "A7",
+            f"eigenvalue {rank} over {rank + 1} of the learned kernel, feature layer, {name}, rank of Y "
+            f"{rank}",
+            eigenvalues[rank - 1] / eigenvalues[rank],
+            above(5),
+            control=(f"eigenvalue {rank + 1} over {rank + 2}", eigenvalues[rank] / eigenvalues[rank + 1]),
+            sampler=run.convergence,
+            because="few samples: the noise of the averaged kernel reaches the learned part",
+        )

@@ -1,0 +1,272 @@
+"""The checks of the chapter on lazy and rich networks, and the arrays of its figures."""
+
+from typing import Any
+
+import numpy as np
+from coding_schemes import coding, statistics
+from coding_schemes.statistics import PowerLaw
+from companion import figures
+from companion.checks import above, absolute, below, between, check, standard_errors
+
+from experiments import lazy_and_rich
+from experiments.lazy_and_rich import SCALINGS, SCHEMES, Widths
+from experiments.runs import Run
+
+Scans = dict[tuple[str, str], Widths]
+GREYS = dict(zip(SCHEMES, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
+SIMPLEX = 1.5 * np.eye(3) - 0.5
+
+
+def where(run: Run) -> str:
+    """Size and temperature, as captions say them."""
+    return f"N = P = {run.posterior.network.width}, T = {run.samples.temperature:g}."
+
+
+def kernels_and_neurons(runs: dict[str, Run]) -> dict[str, Any]:
+    """Figure: kernels of three networks above their activations."""
+    first = next(iter(runs.values()))
+    activations = [run.samples.activations()[0, -1] for run in runs.values()]
+    kernels = [coding.kernels(each) for each in activations]
+    labels = first.task.labels
+    return {
+        "plot_function": figures.kernels_and_neurons,
+        "name": "kernels_and_neurons",
+        "caption": "The kernels of three networks that learned one task are alike (above); their neurons "
+        "are not "
+        "(below, forty of each, ordered by what they say about the classes). One sample of each, inputs "
+        "sorted by "
+        f"class, {where(first)} Paper A, Fig. 1e.",
+        "kernels": [K / np.trace(K) * len(labels) for K in kernels],
+        "activations": [lazy_and_rich.telling_neurons(each, labels, 40) for each in activations],
+        "labels": labels,
+        "titles": [*runs],
+    }
+
+
+# --- over widths ------------------------------------------------------------------------------------
+
+
+def _over_widths(scans: Scans, quantity: str) -> dict[str, Any]:
+    fits = [scan.exponent(quantity) for scan in scans.values()]
+    return {
+        "plot_function": figures.scaling_plot,
+        "sizes": next(iter(scans.values())).sizes,
+        "names": [f"{scheme}, {scaling}" for scheme, scaling in scans],
+        "colors": [GREYS[scheme] if how == "lazy" else figures.COLORS[scheme] for scheme, how in scans],
+        "values": [getattr(scan, quantity) for scan in scans.values()],
+        "errors": [getattr(scan, f"{quantity}_error") for scan in scans.values()],
+        "exponents": [fit.exponent for fit in fits],
+        "prefactors": [fit.prefactor for fit in fits],
+        "xlabel": "width $N = P$",
+    }
+
+
+def angles(scans: Scans) -> dict[str, Any]:
+    """Figure: cosines between features and readout over widths."""
+    return _over_widths(scans, "cosine") | {
+        "name": "angles",
+        "caption": "Features and readout stay aligned at any width in non-lazy networks (color), and only "
+        "as far as "
+        "chance goes in lazy ones (grey). Markers: samples with standard errors; lines: fitted power "
+        "laws. Paper A, "
+        "Fig. 1b, d.",
+        "ylabel": r"cosine $\langle y_\mu \cos\theta_\mu \rangle$",
+    }
+
+
+def _predicted(scans: Scans, temperature: float, seed: int) -> dict[str, np.ndarray]:
+    sizes = next(iter(scans.values())).sizes
+    return {
+        scaling: np.array([lazy_and_rich.predicted_entry(size, scaling, temperature, seed) for size in sizes])
+        for scaling in SCALINGS
+    }
+
+
+def learned_kernel(scans: Scans, temperature: float, seed: int) -> dict[str, Any]:
+    """Figure: learned entries of the kernel over widths, with theory of the linear network."""
+    predicted = _predicted(scans, temperature, seed)
+    none = np.full(len(predicted["lazy"]), np.nan)
+    return _over_widths(scans, "entry") | {
+        "name": "learned_kernel",
+        "caption": "What the kernel learns stays of order one in non-lazy networks (color) and vanishes "
+        "as 1/N in lazy "
+        "ones (grey). Markers: samples with standard errors; dashed: theory of the linear network at "
+        "finite width; "
+        "thin lines: fitted power laws. Paper A, Fig. 1c, e.",
+        "theory": [predicted[scaling] if name == "linear" else none for name, scaling in scans],
+        "ylabel": "learned entry $c$",
+    }
+
+
+def _exponents(scans: Scans, name: str, scaling: str) -> tuple[np.ndarray, np.ndarray]:
+    """Fitted exponents of one scaling and their errors, over the nonlinearities."""
+    fits: list[PowerLaw] = [scan.exponent(name) for (_, how), scan in scans.items() if how == scaling]
+    return np.array([fit.exponent for fit in fits]), np.array([fit.standard_error for fit in fits])
+
+
+def _check_exponents(
+    claim: str, quantity: str, scans: Scans, name: str, expected: dict[str, float], tolerance: float
+) -> None:
+    """Both scalings' exponents; each is the control of the other."""
+    for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
+        found, error = _exponents(scans, name, scaling)
+        check(
+            claim,
+            f"exponent of the {quantity} in N, {scaling}",
+            found,
+            expected[scaling],
+            error,
+            absolute(tolerance),
+            control=(f"{other} networks", *_exponents(scans, name, other)),
+            sampler=[scan.largest.convergence for (_, how), scan in scans.items() if how == scaling],
+            because="corrections of relative order 1/P bend the power law at the smallest width",
+        )
+
+
+def check_angles(scans: Scans) -> None:
+    """Exponents of the cosine."""
+    _check_exponents("A1", "cosine", scans, "cosine", {"non-lazy": 0.0, "lazy": -0.5}, 0.1)
+
+
+def check_learned_kernel(scans: Scans, temperature: float, seed: int) -> None:
+    """Exponents of the learned entry, and its value in linear networks."""
+    expected = {"non-lazy": 0.0, "lazy": -1.0}
+    _check_exponents("A2", "learned entry of the kernel", scans, "entry", expected, 0.2)
+    predicted = _predicted(scans, temperature, seed)
+    for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
+        scan = scans["linear", scaling]
+        check(
+            "A2",
+            f"learned entry of the linear network at N = {', '.join(map(str, scan.sizes))}, {scaling}",
+            scan.entry,
+            predicted[scaling],
+            scan.entry_error,
+            standard_errors(3),
+            control=("theory of the other scaling", None, None, predicted[other]),
+            sampler=scan.largest.convergence,
+            because="corrections of higher order in 1/N",
+        )
+
+
+# --- kernels and neurons --------------------------------------------------------------------------
+
+
+def check_alike(runs: dict[str, dict[str, Run]], alignment: dict[str, np.ndarray]) -> None:
+    """Kernels of three nonlinearities are alike, the fractions of neurons behind them are not."""
+    sampler = [run.convergence for run in runs["non-lazy"].values()]
+    check(
+        "A3",
+        "smallest alignment of learned kernels between linear, sigmoidal and ReLU",
+        alignment["non-lazy"].mean(),
+        above(0.85),
+        control=("lazy networks", alignment["lazy"].mean()),
+        sampler=sampler,
+        because="the noise of a single network's kernel at this N",
+    )
+    ratios = {
+        scaling: [
+            statistics.mean_and_error(coding.participation(run.samples.activations(), run.task.labels))[0]
+            for run in each.values()
+        ]
+        for scaling, each in runs.items()
+    }
+    ranges = (between(0.2, 0.5), above(0.6), below(0.2))
+    for k, (scheme, range_) in enumerate(zip(SCHEMES, ranges, strict=True)):
+        check(
+            "A3",
+            f"fraction of neurons that carry the difference between the classes, {scheme}",
+            ratios["non-lazy"][k],
+            range_,
+            control=("another nonlinearity", ratios["non-lazy"][k - 1]),
+            note=f"lazy network: {ratios['lazy'][k]:.2f}",
+            sampler=sampler[k],
+            because="at this N and T the scheme is not complete",
+        )
+
+
+def rotated(run: Run, pair: tuple[np.ndarray, np.ndarray], change: float) -> dict[str, Any]:
+    """Figure: neurons before and after a rotation, activations (N, P) each."""
+    labels = run.task.labels
+    return {
+        "plot_function": figures.activation_matrix,
+        "name": "rotated",
+        "caption": f"A rotation of neuron space leaves the kernel as it is (largest change {change:.0e}) "
+        "and dissolves "
+        f"the code. Forty sigmoidal neurons, as in the first figure; {where(run)} No paper shows it.",
+        "activations": [lazy_and_rich.telling_neurons(phi, labels, 40) for phi in pair],
+        "labels": labels,
+        "titles": ["as sampled", "rotated, same kernel"],
+    }
+
+
+def check_rotation(labels: np.ndarray, code: Any, control: Any, change: float) -> None:
+    """Participation changes under a rotation; for the linear network, the pair `control`, it does not."""
+    before, after, linear_before, linear_after = (
+        coding.participation(phi, labels) for phi in (*code, *control)
+    )
+    check(
+        "A3",
+        "change of the fraction of neurons that carry the difference, under a rotation",
+        np.abs(after - before),
+        above(0.2),
+        control=("the linear network, rotated alike", np.abs(linear_after - linear_before)),
+        note=f"largest change of the kernel: {change:.0e}",
+        because="at this N and T the code is not sharp",
+    )
+
+
+# --- neural collapse ------------------------------------------------------------------------------
+
+
+def frames(runs: dict[str, Run], noise: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Figure: cosines between class means, trained and untrained."""
+    first = next(iter(runs.values()))
+    labels = first.task.labels
+    trained = [coding.class_frame(run.samples.activations(), labels).mean((0, 1)) for run in runs.values()]
+    return {
+        "plot_function": figures.kernel_matrices,
+        "name": "frames",
+        "caption": "The class means of trained networks form a regular simplex; those of untrained "
+        "networks are noise. "
+        "Cosines between the centered class means of two halves of the inputs, averaged over samples; "
+        "three equal "
+        f"classes, N = {first.posterior.network.width}, P = {len(labels)}, T = "
+        f"{first.samples.temperature:g}. No paper "
+        "shows it; a claim of paper A's Discussion.",
+        "kernels": [*trained, *(coding.class_frame(phi, labels).mean(0) for phi in noise.values())],
+        "labels": np.arange(3),
+        "titles": [f"{scheme}, {kind}" for kind in ("trained", "untrained") for scheme in runs],
+    }
+
+
+def check_frames(runs: dict[str, Run], noise: dict[str, np.ndarray]) -> None:
+    """Class means of two halves of the inputs form a simplex."""
+    for scheme, run in runs.items():
+        labels = run.task.labels
+        check(
+            "A32",
+            f"cosines between class means of two halves of the inputs, {scheme}",
+            coding.class_frame(run.samples.activations(), labels).mean((0, 1)),
+            SIMPLEX,
+            absolute(0.15),
+            control=("untrained networks", coding.class_frame(noise[scheme], labels).mean(0)),
+            sampler=run.convergence,
+            because="noise of the class means at this P",
+        )
+
+
+def check_variability(run: Run, smaller: Run) -> None:
+    """Within-class variability of a sigmoidal network does not fall with its size."""
+    large, small = (
+        coding.neural_collapse(each.samples.activations(), each.task.labels) for each in (run, smaller)
+    )
+    check(
+        "A32",
+        "sigmoidal: within-class over between-class variance at N, as a multiple of that at N/2",
+        large.variability.mean() / small.variability.mean(),
+        above(0.75),
+        control=("NC1, the usual measure", large.within_class.mean() / small.within_class.mean()),
+        note=f"the ratio itself is {large.variability.mean():.3f}",
+        sampler=[run.convergence, smaller.convergence],
+        because="fluctuations of single networks at this N",
+    )
