@@ -367,8 +367,8 @@ def numbers(size: int, temperature: float, found: dict[float, Ends]) -> dict[str
 def room(size: int, temperature: float) -> dict[str, Any]:
     """Figure: room for further outliers over N = P, the theory's fields taken from one size."""
     grid, scan = over_targets(size, temperature)
-    targets = (-0.2, 0.2, 0.3, 0.6)
-    sizes = np.linspace(30, 450, 8).round()
+    targets = (0.2, 0.3, 0.35, 0.6)
+    sizes = np.array([30, 45, 60, 80, 100, 130, 170, 220, 300, 400])
     theories = [scan[np.flatnonzero(grid == y)[0]] for y in targets]
     values = np.array([[sparse.spare_outliers(s, int(size), 500) for size in sizes] for s in theories])
     return {
