@@ -270,7 +270,7 @@ def check_codes(runs: dict[str, list[Draw]], lazy: Draw, claim: str = "A28") -> 
         if name != "sigmoidal":
             continue
         pairs = [codes(d) for d in draws]
-        others = [(first, np.roll(second, 1, axis=1)) for first, second in pairs]
+        others = [(first, np.roll(second, second.shape[1] // 2, axis=1)) for first, second in pairs]
         agree, chance = (
             np.array([coding.code_agreement(*pair).neurons for pair in which]) for which in (pairs, others)
         )
