@@ -233,8 +233,8 @@ figures.publish(
     figures.curves,
     "free_energy",
     caption="What frozen shares cost: free energy of one network above that of equilibrium, by theory held "
-    f"to the shares that were found. A loss of ten means odds of $e^{{10}}$ against. N = P = {S}, T = {T}. "
-    "Not in the papers.",
+    f"to the shares that were found. A loss of ten means odds of $e^{{10}}$ against; below one, "
+    f"the construction's own error shows. N = P = {S}, T = {T}. Not in the papers.",
     x=targets,
     values=list(lost.values()),
     names=list(lost),
