@@ -18,7 +18,7 @@ from experiments.phases import (
     Scan,
     Zero,
     ambiguity,
-    critical_temperatures,
+    critical_temperature,
     effective_number,
     frozen,
     mean_shares,
@@ -33,6 +33,7 @@ from experiments.phases import (
     solve,
     sorted_by_code,
     switches,
+    zero,
 )
 from experiments.runs import Run
 
@@ -116,7 +117,7 @@ def variances(scan: Scan, sampled: Zero, y_minus: float, sizes: tuple[int, int])
         "values": [[predicted_variance(size, y_minus, float(t)) for t in fine] for size in sizes],
         "names": [f"theory, P = {size}" for size in sizes],
         "colors": [figures.COLORS["sigmoidal"], figures.COLORS["lazy"]],
-        "marks": [critical_temperatures(size, y_minus)[1] for size in sizes],
+        "marks": [critical_temperature(size, y_minus) for size in sizes],
         "sampled_x": [*at],
         "sampled": [mean],
         "sampled_errors": [error],
@@ -266,7 +267,7 @@ def _listed(values: Any) -> str:
     return ", ".join(f"{value:g}" for value in values)
 
 
-def check_critical(scan: Scan, warm: Any, sampled: Zero, critical: np.ndarray) -> None:
+def check_critical(scan: Scan, warm: Any, sampled: Zero, theory: Zero) -> None:
     """The readouts' variance below and the extrapolated T_c; theory at another y₋ must fail both."""
     places = [(0.5, float(t)) for t in warm]
     size = scan[places[0]].run.task.num_inputs
@@ -287,15 +288,27 @@ def check_critical(scan: Scan, warm: Any, sampled: Zero, critical: np.ndarray) -
     )
     check(
         "A13",
-        "critical temperature at y₋ = 1/2, extrapolated from samples",
+        f"zero of the extrapolated variance, samples and theory alike, N = P = {size}",
         sampled.temperature,
-        critical[1],
-        float(np.hypot(sampled.error, np.ptp(critical) / 2)),
+        theory.temperature,
+        sampled.network_error,
+        standard_errors(3),
+        control=("theory at y₋ = 0.4", None, None, np.float64(zero(warm, wrong[:, None]).temperature)),
+        sampler=[scan[one].ends for one in places],
+        because="corrections of order 1/N",
+    )
+    critical, convention = critical_temperature(500, 0.5), critical_temperature(500, 0.5, 0.05)
+    check(
+        "A13",
+        "critical temperature at y₋ = 1/2, extrapolated from samples, against that of theory at P = 500",
+        sampled.temperature,
+        critical,
+        float(np.hypot(sampled.error, critical - convention)),
         standard_errors(2),
-        control=("theory at y₋ = 0.3", None, None, critical_temperatures(size, 0.3)[1]),
+        control=("theory at y₋ = 0.3", None, None, np.float64(critical_temperature(size, 0.3))),
         sampler=[scan[one].ends for one in places],
         note=f"error: networks {sampled.network_error:.2g}, extrapolation {sampled.extrapolation_error:.2g}, "
-        f"convention of theory {np.ptp(critical) / 2:.2g}",
+        f"what counts as a peak, 1 or 5 % of the neurons, {critical - convention:.2g}",
         because="the variance bends more than a parabola does",
     )
 
