@@ -28,7 +28,7 @@ def test_outliers_freeze_as_networks_grow():
         assert np.all((one.infinite < one.noise) & (one.noise < one.total) & (one.total < one.stepped))
     # both corrections are of order 1/N
     ratio = (small.total - small.infinite) / (large.total - large.infinite)
-    assert ratio == pytest.approx(4 * np.ones(3), rel=0.15)
+    assert ratio == pytest.approx(4 * np.ones(2), rel=0.15)
 
 
 def test_variance_in_time_is_that_of_independent_draws():
