@@ -25,7 +25,7 @@ PAPERS = {
     "C": "C. Universality of two-point dynamics",
 }
 _ITEM = r"\b(?:\d+(?:[a-zA-Z](?:[–-][a-zA-Z])?)?|[a-zA-Z](?:[–-][a-zA-Z])?)\b"
-_CITATION = re.compile(rf"[Pp]aper (A′|[ABC]), [Ff]igs?\.? ({_ITEM}(?:(?:, and |, | and ){_ITEM})*)")
+_CITATION = re.compile(rf"[Pp]aper (A[′']|[ABC]), [Ff]igs?\.? ({_ITEM}(?:(?:, and |, | and ){_ITEM})*)")
 _PLACE = re.compile(r"(\d*)(?:([a-z])(?:[–-]([a-z]))?)?")
 
 
@@ -69,7 +69,7 @@ def cited(caption: str) -> set[str]:
             digits, first, last = _PLACE.fullmatch(item.lower()).groups()  # type: ignore[union-attr]
             number = digits or number
             letters = map(chr, range(ord(first), ord(last or first) + 1)) if first else ("",)
-            found.update(f"{paper} {number}{letter}" for letter in letters)
+            found.update(f"{paper.replace("'", '′')} {number}{letter}" for letter in letters)
     return found
 
 
