@@ -64,12 +64,12 @@ def cited(caption: str) -> set[str]:
     """
     found: set[str] = set()
     for paper, listed in _CITATION.findall(" ".join(caption.split())):
-        number = ""
+        number, paper = "", paper.replace("'", "′")
         for item in re.findall(_ITEM, listed):
             digits, first, last = _PLACE.fullmatch(item.lower()).groups()  # type: ignore[union-attr]
             number = digits or number
             letters = map(chr, range(ord(first), ord(last or first) + 1)) if first else ("",)
-            found.update(f"{paper.replace("'", '′')} {number}{letter}" for letter in letters)
+            found.update(f"{paper} {number}{letter}" for letter in letters)
     return found
 
 
