@@ -25,7 +25,7 @@ PAPERS = {
     "C": "C. Universality of two-point dynamics",
 }
 _ITEM = r"\b(?:\d+(?:[a-zA-Z](?:[–-][a-zA-Z])?)?|[a-zA-Z](?:[–-][a-zA-Z])?)\b"
-_CITATION = re.compile(rf"[Pp]aper (A′|[ABC]), [Ff]igs?\.? ({_ITEM}(?:(?:, and |, | and ){_ITEM})*)")
+_CITATION = re.compile(rf"[Pp]aper (A[′']|[ABC]), [Ff]igs?\.? ({_ITEM}(?:(?:, and |, | and ){_ITEM})*)")
 _PLACE = re.compile(r"(\d*)(?:([a-z])(?:[–-]([a-z]))?)?")
 
 
@@ -64,7 +64,7 @@ def cited(caption: str) -> set[str]:
     """
     found: set[str] = set()
     for paper, listed in _CITATION.findall(" ".join(caption.split())):
-        number = ""
+        number, paper = "", paper.replace("'", "′")
         for item in re.findall(_ITEM, listed):
             digits, first, last = _PLACE.fullmatch(item.lower()).groups()  # type: ignore[union-attr]
             number = digits or number
