@@ -162,7 +162,7 @@ def check_relaxed(wide: dict[float, Ends]) -> None:
         after, before = (occupancies(run.samples)[:half] for run in (ends.run, ends.quenched))
         error = np.maximum(statistics.mean_and_error(after)[1], share_errors(theory, size, half))
         rows.append([after.mean((0, 1)), before[:, -1].mean(0), shares(theory), error])
-    found, quenched, predicted, error = np.moveaxis(rows, 1, 0)
+    found, quenched, predicted, error = np.moveaxis(np.array(rows), 1, 0)
     kept = np.maximum(predicted, found) > 0.002
     check(
         "D6",

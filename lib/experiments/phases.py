@@ -104,7 +104,8 @@ def mean_shares(run: Run) -> np.ndarray:
 
 def share_series(runs: list[Run]) -> tuple[np.ndarray, np.ndarray]:
     """Mean shares of several runs and their standard errors, each of shape (runs, 8)."""
-    mean, error = np.moveaxis([statistics.mean_and_error(occupancies(r.samples)) for r in runs], 1, 0)
+    rows = [statistics.mean_and_error(occupancies(run.samples)) for run in runs]
+    mean, error = np.moveaxis(np.array(rows), 1, 0)
     return mean, error
 
 
@@ -150,15 +151,17 @@ def equilibrate(
     """
     quench, warmup, num_samples = counts
     warmup *= 1 if y_minus >= 0 else 4  # six codes coexist there, and their shares move slowly
-    options = {"num_chains": chains, "num_samples": num_samples}
-    problem = task_of(size, y_minus), Network(1, size, "sigmoidal"), temperature
-    quenched = draw(jax.random.fold_in(key, 0), *problem, num_warmup=quench, **LOCAL, **options)
+    options: dict[str, Any] = {"num_chains": chains, "num_samples": num_samples}
+    task, network = task_of(size, y_minus), Network(1, size, "sigmoidal")
+    streams = [jax.random.fold_in(key, k) for k in range(3)]
+    quenched = draw(streams[0], task, network, temperature, num_warmup=quench, **LOCAL, **options)
     start = jax.tree.map(
         lambda one, other: np.concatenate([one[: chains // 2], other]),
         quenched.samples.final,
-        planted(jax.random.fold_in(key, 1), quenched.posterior, chains // 2, temperature),
+        planted(streams[1], quenched.posterior, chains // 2, temperature),
     )
-    run = draw(jax.random.fold_in(key, 2), *problem, num_warmup=warmup, init=start, **RECODE, **options)
+    options |= {"num_warmup": warmup, "init": start}
+    run = draw(streams[2], task, network, temperature, **RECODE, **options)
     halves = _chains(run.samples, slice(chains // 2)), _chains(run.samples, slice(chains // 2, None))
     return Ends(quenched, run, compare_ends(*halves, run.posterior))
 
@@ -173,7 +176,8 @@ def planted(key: Any, posterior: Any, count: int, temperature: float) -> Weights
 def _chains(samples: Samples, which: slice) -> Samples:
     info = jax.tree.map(lambda leaf: leaf[which], samples.info)
     layers = tuple(layer[which] for layer in samples.preactivations or ())
-    return replace(samples, readouts=samples.readouts[which], preactivations=layers, info=info)
+    readouts = None if samples.readouts is None else samples.readouts[which]
+    return replace(samples, readouts=readouts, preactivations=layers, info=info)
 
 
 def cool(key: Any, size: int, y_minus: float, temperatures: Any, chains: int, transitions: int) -> np.ndarray:
@@ -190,8 +194,13 @@ def cool(key: Any, size: int, y_minus: float, temperatures: Any, chains: int, tr
     Returns:
         Shares of the codes at the end of each step, shape (temperatures, chains, 8).
     """
-    task, network, init, reached = task_of(size, y_minus), Network(1, size, "sigmoidal"), "prior", []
-    counts = {"num_chains": chains, "num_warmup": transitions // 2, "num_samples": transitions // 2}
+    task, network, reached = task_of(size, y_minus), Network(1, size, "sigmoidal"), []
+    init: Weights | str = "prior"
+    counts: dict[str, Any] = {
+        "num_chains": chains,
+        "num_warmup": transitions // 2,
+        "num_samples": transitions // 2,
+    }
     for k, temperature in enumerate(temperatures):
         posterior = Posterior(task, network, float(temperature))
         samples = sample(posterior, jax.random.fold_in(key, k), init=init, **counts, **LOCAL)
@@ -217,7 +226,10 @@ def frozen(run: Run) -> Frozen:
     size, (y_minus, temperature) = run.task.num_inputs, place(run)
     free, held = solve(size, y_minus, temperature), occupancies(run.samples)[:, -1].mean(0)
     some = held > 0
-    restriction = {"codes": CODES[some].astype(int), "occupancies": held[some] / held[some].sum()}
+    restriction: dict[str, Any] = {
+        "codes": CODES[some].astype(int),
+        "occupancies": held[some] / held[some].sum(),
+    }
     theory = sigmoidal.solve(run.task, temperature, **restriction)
     return Frozen(size * (theory.free_energy - free.free_energy), theory.energy - free.energy)
 
@@ -231,11 +243,11 @@ def ways(key: Any, ends: Ends, slow: int) -> dict[str, Run]:
     """The networks of `ends`, and as many by local dynamics after slow cooling, and from planted starts."""
     posterior, chains = ends.run.posterior, len(ends.run.readouts)
     y_minus, temperature = place(ends.run)
-    counts = {"num_chains": chains, "num_samples": ends.run.readouts.shape[1]}
+    counts: dict[str, Any] = {"num_chains": chains, "num_samples": ends.run.readouts.shape[1]}
     start = planted(key, posterior, chains, temperature)
     task, network = ends.run.task, posterior.network
     slowly = draw(jax.random.fold_in(key, 1), task, network, temperature, num_warmup=slow, **LOCAL, **counts)
-    options = {"num_warmup": 32, "init": start} | LOCAL | counts
+    options: dict[str, Any] = {"num_warmup": 32, "init": start} | LOCAL | counts
     stays = draw(jax.random.fold_in(key, 2), task, network, temperature, **options)
     return {"quenched": ends.quenched, "slow": slowly, "planted": stays, "recode": ends.run}
 
@@ -302,7 +314,7 @@ def _zeros(temperatures: Any, values: np.ndarray) -> tuple[float, float]:
     line = np.polynomial.Polynomial.fit(temperatures, values, 1).roots()[0]
     parabola = np.polynomial.Polynomial.fit(temperatures, values, 2)
     roots = parabola.roots()
-    beyond = [root.real for root in roots if abs(root.imag) < 1e-12 and root.real > max(temperatures)]
+    beyond = [float(root.real) for root in roots if abs(root.imag) < 1e-12 and root.real > max(temperatures)]
     return float(line), float(min(beyond) if beyond else parabola.deriv().roots()[0])
 
 
@@ -335,7 +347,7 @@ def small_networks(
     Returns:
         Runs by way ("fast", "planted", "recode", "exchange") and y₋.
     """
-    counts = {"num_chains": 2, "num_samples": num_samples, "num_warmup": 200, "thinning": 20}
+    counts: dict[str, Any] = {"num_chains": 2, "num_samples": num_samples, "num_warmup": 200, "thinning": 20}
     runs, network = {}, Network(1, size, "sigmoidal")
     for j, y in enumerate(targets):
         task = task_of(size, y)
