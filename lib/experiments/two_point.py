@@ -215,7 +215,7 @@ def final_distances(key: Any, row: Row, networks: int, steps: int = 12_000) -> P
         trained = learn(place, row, points, steps=steps, **options)
         left_out += networks - len(trained.done)
         if len(trained.done) < 2:
-            rows.append([np.nan] * 3)
+            rows.append([np.nan, np.nan, np.nan])
             continue
         H, Q, _ = np.transpose([trained.trajectory(r) for r in trained.done], (1, 2, 0))
         theory = two_point.final_distance(H[0], Q[0], np.exp(logs.mean()), 1.0, dx**2, dy**2)
