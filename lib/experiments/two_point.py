@@ -178,7 +178,7 @@ class Pairs:
     """Final squared distances of 25 pairs of points, and their prediction.
 
     Attributes:
-        network: mean over networks, shape (25,).
+        network: mean over networks, shape (25,); NaN for a pair at which fewer than two converged.
         error: its standard error.
         theory: the closed form at the networks' own initial distances, mean over networks.
         left_out: networks that were not trained to the end, of 25 × networks.
@@ -214,6 +214,9 @@ def final_distances(key: Any, row: Row, networks: int, steps: int = 12_000) -> P
         options = {"repeats": networks, "stop_loss": 1e-4, "converged_loss": 1e-3}
         trained = learn(place, row, points, steps=steps, **options)
         left_out += networks - len(trained.done)
+        if len(trained.done) < 2:
+            rows.append([np.nan, np.nan, np.nan])
+            continue
         H, Q, _ = np.transpose([trained.trajectory(r) for r in trained.done], (1, 2, 0))
         theory = two_point.final_distance(H[0], Q[0], np.exp(logs.mean()), 1.0, dx**2, dy**2)
         rows.append([H[-1].mean(), H[-1].std(ddof=1) / len(trained.done) ** 0.5, np.mean(theory)])

@@ -120,7 +120,7 @@ def scatter_panels(theory: ArrayLike, network: ArrayLike, errors: ArrayLike, tit
         axes[0], rows, np.asarray(network), np.asarray(errors), np.atleast_1d(titles), strict=True
     ):
         axis.errorbar(x, y, bar, fmt="o", color=CURVES[0], markersize=4, alpha=0.8)
-        top = 1.08 * max(x.max(), y.max())
+        top = 1.08 * max(np.nanmax(x), np.nanmax(y))
         axis.plot([0, top], [0, top], color="0.1", linewidth=1)
         axis.set(xlabel="$H^*$, theory")
         axis.set_title(str(title), fontsize="small")
