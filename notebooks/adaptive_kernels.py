@@ -143,7 +143,7 @@ adaptive_checks.check_widths(over)
 # **Question.** What does the tilt do to single neurons?
 #
 # It weighs each neuron by $e^{|q^\top\phi|^2/2}$. For a bounded nonlinearity that favors neurons far out on
-# either side, for the ReLU it draws a long tail. The kernel sees only second moments; the fourth tells.
+# either side, for the ReLU it draws a long tail. The kernel sees only second moments.
 
 # %%
 pairs = {

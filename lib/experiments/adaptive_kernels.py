@@ -145,6 +145,14 @@ class Widths:
     predicted_variance: np.ndarray
     runs: list[Run]
 
+    def slope(self) -> tuple[float, float]:
+        """N Var f for N → ∞ with its standard error, from a line in 1/N."""
+        weights = 1 / (self.widths * self.variance_error)
+        fit, covariance = np.polyfit(
+            1 / self.widths, self.widths * self.variance, 1, w=weights, cov="unscaled"
+        )
+        return fit[1], np.sqrt(covariance[1, 1])
+
     @property
     def lazy_errors(self) -> tuple[float, float]:
         """`output_error` and `kernel_error` of the lazy theory, held against the adaptive one."""
@@ -191,19 +199,22 @@ def over_widths(
     return Widths(theory, lazy, np.asarray(widths), outputs, kernels, variance, error, predicted, runs)
 
 
-def kurtosis(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """⟨h²⟩ and ⟨h⁴⟩/⟨h²⟩² of the preactivations, with standard errors."""
+def shape(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """⟨h²⟩ and ⟨|h|⟩/⟨h²⟩^½ of the preactivations, with standard errors; the second is √(2/π) for a Gaussian.
+
+    A fourth moment would hang on neurons that networks of this width do not have.
+    """
     h = run.preactivations[0].astype(float)
-    second, fourth = np.square(h).mean((2, 3)), (h**4).mean((2, 3))
-    return statistics.mean_and_error(np.stack([second, fourth / second**2], axis=-1))
+    second, first = np.square(h).mean((2, 3)), np.abs(h).mean((2, 3))
+    return statistics.mean_and_error(np.stack([second, first / np.sqrt(second)], axis=-1))
 
 
-def predicted_kurtosis(solution: Solution) -> np.ndarray:
+def predicted_shape(solution: Solution) -> np.ndarray:
     """The same from theory's neurons."""
     h, weights = solution.preactivations()
-    weights = weights / weights.sum()
-    second, fourth = (np.einsum("n,nap->", weights, h**k) / h[0].size for k in (2, 4))
-    return np.array([second, fourth / second**2])
+    share = weights / weights.sum() / h[0].size
+    first, second = np.einsum("n,nap->", share, np.abs(h)), np.einsum("n,nap->", share, h**2)
+    return np.array([second, first / np.sqrt(second)])
 
 
 def density(run: Run, solution: Solution, num_bins: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
