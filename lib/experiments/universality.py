@@ -253,7 +253,7 @@ def check_pairs(found: dict[str, Pairs], networks: int, seed: int) -> None:
         )
         check(
             "C4",
-            f"{name}: predicted share of the variance of H(∞), and rank correlation, {done.sum()} of 25 pairs",
+            f"{name}: share of the variance of H(∞) predicted, rank correlation, {done.sum()} of 25 pairs",
             explained,
             above([0.8, 0.9]),
             control=("predictions of other pairs", shuffled),
