@@ -1,6 +1,7 @@
 """Means with errors, power laws, and what they refuse."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -21,6 +22,10 @@ def test_series_that_never_change_have_no_error_and_frozen_chains_count_once_eac
     frozen = np.repeat(np.array([[1.0], [2.0], [4.0]]), 10, axis=1)
     assert statistics.effective_sample_size(frozen) == 3
     assert statistics.rhat(frozen) == np.inf
+    halves = np.repeat([[0.0, 1.0], [2.0, 3.0]], 4, axis=1)  # each chain jumps once, between its halves
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert statistics.rhat(halves) == np.inf
     mean, error = statistics.mean_and_error(np.stack([frozen, np.ones((3, 10))], axis=-1))
     assert error[1] == 0
     assert error[0] == pytest.approx(np.std([1, 2, 4], ddof=1) / 3**0.5)

@@ -62,7 +62,8 @@ def rhat(series: ArrayLike) -> np.ndarray:
     if len(flat) > 1:
         found[frozen & (np.ptp(flat, axis=(0, 1)) > 0)] = np.inf
         if not frozen.all():
-            found[~frozen] = array_stats.rhat(flat[..., ~frozen], chain_axis=0, draw_axis=1)
+            with np.errstate(divide="ignore", invalid="ignore"):  # halves of chains, each frozen: infinite
+                found[~frozen] = array_stats.rhat(flat[..., ~frozen], chain_axis=0, draw_axis=1)
     return found.reshape(series.shape[2:])
 
 

@@ -81,7 +81,7 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
         notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name)
-        notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
+        notebook = _plain_numbers(_with_links(with_prompts(notebook), chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
     return site
 
@@ -173,6 +173,30 @@ def _figure(figure: dict[str, Any], chapter: str) -> str:
     ]
     player = [f"{fence}{{raw}} html", figure["page"], fence] if figure["page"] else []
     return "\n".join([*block, "", *player])
+
+
+def with_prompts(notebook: Any) -> Any:
+    """The notebook whose folded cells say on their toggle what they hold."""
+    for cell in notebook.cells:
+        if "hide-input" not in cell.metadata.get("tags", ()):
+            continue
+        what = [
+            name
+            for name, found in (
+                ("parameters", "parameters" in cell.metadata.tags),
+                (
+                    "imports and sizes of the presets",
+                    re.search(r"^(import|from) ", cell.source, re.MULTILINE),
+                ),
+                ("figure", "figures.publish" in cell.source or "publish_animation" in cell.source),
+                ("checks", re.search(r"\bcheck\w*\(|_checks\.check", cell.source)),
+                ("numbers in the text", re.search(r"^\s*glue\(", cell.source, re.MULTILINE)),
+            )
+            if found
+        ]
+        title = f"Code: {', '.join(what)}" if what else "Code"
+        cell.metadata["mystnb"] = {"code_prompt_show": title, "code_prompt_hide": title}
+    return notebook
 
 
 def _plain_numbers(notebook: Any) -> Any:

@@ -156,3 +156,23 @@ def test_a_run_that_did_not_end_here_has_no_cost(tmp_path, state):
         (tmp_path / "progress").mkdir()
         (tmp_path / "progress/even.json").write_text(state)
     assert cost(tmp_path, "even") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "tags", "prompt"),
+    [
+        ("preset = 'quick'", ["parameters", "hide-input"], "Code: parameters"),
+        (
+            "import jax\nN = 3\nglue('N', N)",
+            ["hide-input"],
+            "Code: imports and sizes of the presets, numbers in the text",
+        ),
+        ("figures.publish(**one())\nsparse_checks.check_scheme(x)", ["hide-input"], "Code: figure, checks"),
+        ("x = 1", ["hide-input"], "Code"),
+        ("import jax", [], None),
+    ],
+)
+def test_toggles_say_what_they_hold(source, tags, prompt):
+    cell = nbformat.v4.new_code_cell(source, metadata={"tags": tags})
+    site.with_prompts(nbformat.v4.new_notebook(cells=[cell]))
+    assert cell.metadata.get("mystnb", {}).get("code_prompt_show") == prompt
