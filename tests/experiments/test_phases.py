@@ -1,6 +1,7 @@
 """Shares, extrapolations and frozen schemes of the phase diagram."""
 
 import numpy as np
+import pytest
 from experiments import phases
 
 
@@ -33,4 +34,5 @@ def test_shares_of_peaks_and_of_neurons_agree_far_from_the_critical_temperature(
 
 def test_the_variance_of_the_readouts_falls_with_temperature():
     cold, warm, hot = (phases.predicted_variance(20, 0.5, t) for t in (0.01, 0.04, 0.5))
-    assert cold > warm > 10 * hot
+    assert cold > warm > 5 * hot
+    assert hot == pytest.approx(3 / 20, rel=0.15)  # the prior's: three outputs of variance 1/P

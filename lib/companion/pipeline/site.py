@@ -98,10 +98,10 @@ def _write_config(project: Project, site: Path) -> None:
     made = [f"version {version}"] * bool(version) + [f"commit {found.stdout.strip()}"] * (
         not found.returncode
     )
-    html = config.setdefault("html", {})
-    html["extra_footer"] = " ".join(
-        filter(None, [html.get("extra_footer", ""), f"Made from {', '.join(made)}."])
-    )
+    if made:
+        html = config.setdefault("html", {})
+        note = f"Made from {', '.join(made)}."
+        html["extra_footer"] = " ".join(filter(None, [html.get("extra_footer", ""), note]))
     (site / "_config.yml").write_text(
         yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
