@@ -64,7 +64,7 @@ if data is None:  # one sampled sigmoidal network that learned three classes
         None,
     )
 else:
-    activations, labels, readouts, names = read_activations(data)
+    activations, labels, readouts, names = read_activations(your_own.located(data))
 found = coding_schemes.diagnose(activations, labels, readouts)
 print(found.verdict)
 for name, share in zip(found.occupancies.names[:8], found.occupancies.fractions, strict=False):
@@ -76,11 +76,9 @@ figures.publish(
     your_own.evidence,
     "evidence",
     caption=f"What speaks for the verdict, {found.scheme}. Left: the layer, neurons sorted by their code. "
-    f"Middle: "
-    "how much of the differences between classes two levels per neuron explain; right: what fraction of the "
-    "neurons carries them. Orange: this layer; gray: the same neurons after random rotations, which "
-    "change neither "
-    "kernel nor outputs. No paper has it.",
+    "Middle: how much of the differences between classes two levels per neuron explain; right: what "
+    "fraction of the neurons carries them. Orange: this layer; gray: the same neurons after random "
+    "rotations, which change neither kernel nor outputs. No paper has it.",
     **your_own.shown(activations, labels, found),
 )
 

@@ -62,7 +62,7 @@ N, T = settings.width, temperature
 if data is None:
     task = tasks.mnist(settings.num_inputs, 0, y_minus=-0.5, seed=seed)
 else:
-    task = your_own.read_task(data)
+    task = your_own.read_task(your_own.located(data))
 network = Network(depth, N, your_own.elementwise(nonlinearity))
 print(task.num_inputs, "inputs of dimension", task.input_dim, "in classes of", task.class_counts.tolist())
 
@@ -100,10 +100,9 @@ means = coding.class_means(activations, task.labels).round(2)
 figures.publish(
     figures.activation_matrix,
     "layer",
-    caption=f"One sampled network that learned the task: activations of its last hidden layer, neurons "
-    f"sorted by their code, "
-    f"inputs by class. Diagnosis: {found.scheme}. N = {N}, P = {task.num_inputs}, T = {T:g}. Not in the "
-    f"papers.",
+    caption="One sampled network that learned the task: activations of its last hidden layer, neurons "
+    f"sorted by their code, inputs by class. Diagnosis: {found.scheme}. N = {N}, P = {task.num_inputs}, T "
+    f"= {T:g}. Not in the papers.",
     activations=your_own.shown(activations, task.labels, found)["activations"],
     labels=task.labels,
 )

@@ -7,16 +7,27 @@ from typing import Any, NamedTuple
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import coding, data, tasks, theory
+from coding_schemes import coding, data, paths, tasks, theory
 from coding_schemes.diagnosis import Diagnosis, diagnose
-from coding_schemes.networks import Network
+from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.tasks import Task
 from companion.publish import WIDTH
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+from scipy.linalg import block_diag
+from scipy.stats import ortho_group
 
 from experiments import diagnosis
 from experiments.diagnosis import KNOWN
+
+
+def located(path: str | Path) -> Path:
+    """A reader's file: as given, or relative to the repository, as `make chapter` is typed there.
+
+    Chapters run in the folder of notebooks, which is not where a reader names the file from.
+    """
+    root = paths.repository_root()
+    return Path(path) if root is None or Path(path).is_file() else root / path
 
 
 def read_task(path: str | Path, y_plus: float = 1.0, y_minus: float = -0.5) -> Task:
@@ -73,8 +84,6 @@ def elementwise(name: str) -> Any:
     Raises:
         ValueError: none has that name.
     """
-    from coding_schemes.networks import NONLINEARITIES
-
     if name in NONLINEARITIES:
         return name
     for module in (jax.nn, jax.numpy):
@@ -203,7 +212,5 @@ def trained(key: Any, num_inputs: int, seed: int) -> dict[str, tuple[diagnosis.T
 def _rotation(size: int, rng: np.random.Generator) -> np.ndarray:
     """A random rotation that keeps the average neuron, as those that `diagnose` compares with."""
     basis, _ = np.linalg.qr(np.column_stack([np.ones(size), rng.standard_normal((size, size - 1))]))
-    turn, _ = np.linalg.qr(rng.standard_normal((size - 1, size - 1)))
-    full = np.eye(size)
-    full[1:, 1:] = turn
-    return basis @ full @ basis.T
+    turn = block_diag(1.0, ortho_group.rvs(size - 1, random_state=rng))
+    return basis @ turn @ basis.T

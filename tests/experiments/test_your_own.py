@@ -1,5 +1,7 @@
 """Readers' files: what is read, and what is refused."""
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -28,6 +30,16 @@ def test_a_file_becomes_a_task(tmp_path):
     same = your_own.read_task(tmp_path / "my.csv")
     np.testing.assert_allclose(same.inputs, task.inputs)
     np.testing.assert_array_equal(same.labels, task.labels)
+
+
+def test_a_relative_file_is_found_from_the_folder_of_notebooks(tmp_path, monkeypatch):
+    for name in ("book/claims.yml", "notebooks/some.py", "my.npz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    monkeypatch.chdir(tmp_path / "notebooks")
+    assert your_own.located("my.npz") == tmp_path / "my.npz"
+    assert your_own.located("some.py") == Path("some.py")
+    assert your_own.located(tmp_path / "my.npz") == tmp_path / "my.npz"
 
 
 @pytest.mark.parametrize(
