@@ -26,13 +26,10 @@ def two_ends(ends: dict[str, Ends], width: int, num_inputs: int) -> dict[str, An
         "plot_function": figures.curves,
         "name": "two_ends",
         "caption": "From the lazy kernel to paper A. Kernel between two inputs of one class (solid) and "
-        "of two "
-        "classes (dashed), over the squared richness. Lines: the adaptive kernel; markers: sampled "
-        "networks with "
-        f"standard errors, N = {width}. On the left stand the kernels of random features; the dotted line "
-        f"is paper "
-        f"A's choice for bounded nonlinearities, γ₀² = P. One hidden layer, P = {num_inputs}, β = 50. No "
-        f"paper has it.",
+        "of two classes (dashed), over the squared richness. Lines: the adaptive kernel; markers: sampled "
+        f"networks with standard errors, N = {width}. On the left stand the kernels of random features; "
+        "the dotted line is paper A's choice for bounded nonlinearities, γ₀² = P. One hidden layer, P = "
+        f"{num_inputs}, β = 50. No paper has it.",
         "x": first.richness**2,
         "values": [found.theory[:, column] for found, column in rows],
         "names": [*ends] * 2,
@@ -102,10 +99,9 @@ def variance(over: dict[float, Widths]) -> dict[str, Any]:
         "plot_function": figures.scaling_plot,
         "name": "variance",
         "caption": "A finite width adds variance, less of it to rich networks. Variance of the output on "
-        "new inputs, "
-        "mean over 50 of them: samples with standard errors, fitted power laws, and theory (dashed). erf, "
-        "one hidden "
-        f"layer, P = {first.theory.task.num_inputs} random inputs, 1/β = 0.05. Paper B, Fig. 7.",
+        "new inputs, mean over 50 of them: samples with standard errors, fitted power laws, and theory "
+        f"(dashed). erf, one hidden layer, P = {first.theory.task.num_inputs} random inputs, 1/β = 0.05. "
+        "Paper B, Fig. 7.",
         "sizes": first.widths,
         "values": [each.variance for each in over.values()],
         "errors": [each.variance_error for each in over.values()],
@@ -142,8 +138,7 @@ def check_widths(over: dict[float, Widths]) -> None:
         check(
             "B11",
             f"N times the variance of the output on new inputs, N = {', '.join(map(str, each.widths))} "
-            f"extrapolated "
-            f"in 1/N, γ0 = {richness}",
+            f"extrapolated in 1/N, γ0 = {richness}",
             np.float64(found),
             expected,
             error,
@@ -163,9 +158,9 @@ def densities(pairs: dict[str, tuple[Run, Solution]]) -> dict[str, Any]:
         "plot_function": figures.densities,
         "name": "densities",
         "caption": "Preactivations of rich networks are not Gaussian: two camps in the sigmoidal one, a "
-        "long side for the ReLU. Bars: neurons of the sampled networks on inputs of class 0; lines: theory. "
-        "γ₀² = P = "
-        f"{run.task.num_inputs}, N = {run.posterior.network.width}. Paper B, Figs 3b and 6.",
+        "long side for the ReLU. Bars: neurons of the sampled networks on inputs of class 0; lines: "
+        f"theory. γ₀² = P = {run.task.num_inputs}, N = {run.posterior.network.width}. Paper B, Figs 3b and "
+        "6.",
         "samples": values,
         "grid": grids,
         "density": heights,
@@ -206,9 +201,9 @@ def overlaps(depths: dict[int, Overlaps], run: Run) -> dict[str, Any]:
         "plot_function": figures.curves,
         "name": "overlaps",
         "caption": "Deep linear networks learn by the same factor from layer to layer. Lines: overlap of "
-        "each layer's "
-        f"kernel with the targets at N → ∞; markers: sampled networks of {shown[0]} hidden layers, N = "
-        f"{run.posterior.network.width}. γ₀ = 0.5, P = {run.task.num_inputs}, β = 50. Paper B, Fig. 2a.",
+        f"each layer's kernel with the targets at N → ∞; markers: sampled networks of {shown[0]} hidden "
+        f"layers, N = {run.posterior.network.width}. γ₀ = 0.5, P = {run.task.num_inputs}, β = 50. Paper B, "
+        "Fig. 2a.",
         "x": np.arange(rows.shape[1]),
         "values": rows,
         "names": [f"L = {depth}" for depth in shown],
@@ -269,11 +264,10 @@ def alignments(found: dict[float, Run]) -> dict[str, Any]:
         "plot_function": figures.curves,
         "name": "alignment",
         "caption": "Kernels align with the targets, the last layer first, and more so in richer networks. "
-        "Sampled ReLU networks with standard errors as bands, three hidden layers, N = 100, "
-        f"P = {task.num_inputs} random inputs; black: random features, exactly. Layer 0 is the input "
-        f"kernel. Rich "
-        "networks have no line of theory here: no solver for deep ReLU networks is not itself a sampler. "
-        "Paper B, Fig. 4a.",
+        "Sampled ReLU networks with standard errors as bands, three hidden layers, N = 100, P = "
+        f"{task.num_inputs} random inputs; black: random features, exactly. Layer 0 is the input kernel. "
+        "Rich networks have no line of theory here: no solver for deep ReLU networks is not itself a "
+        "sampler. Paper B, Fig. 4a.",
         "x": np.arange(len(lazy)),
         "values": [lazy, *(np.append(lazy[0], mean) for mean, _ in rows)],
         "errors": [np.zeros_like(lazy), *(np.append(0, error) for _, error in rows)],
@@ -317,9 +311,8 @@ def losses(flows: Flows, num_inputs: int) -> dict[str, Any]:
         "plot_function": figures.curves,
         "name": "losses",
         "caption": "Loss on the training inputs (solid) and on new ones (dashed) over time: networks of "
-        "growing width "
-        "approach the population (black). One network of each width; ReLU, γ₀ = 1, λ = 0.1, P = "
-        f"{num_inputs} random inputs. Paper B, Fig. 8.",
+        "growing width approach the population (black). One network of each width; ReLU, γ₀ = 1, λ = 0.1, "
+        f"P = {num_inputs} random inputs. Paper B, Fig. 8.",
         "x": flows.limit.times,
         "values": [loss for path in paths for loss in (path.train_loss, path.test_loss)],
         "names": np.repeat(["N → ∞", *(f"N = {width}" for width in flows.widths)], 2),
@@ -347,7 +340,7 @@ def check_flows(flows: Flows, regression: dict[float, float]) -> None:
     decay, none = sorted(regression, reverse=True)
     check(
         "B8",
-        f"rms distance on new inputs of a trained network from regression with its own final kernel, λ = "
+        "rms distance on new inputs of a trained network from regression with its own final kernel, λ = "
         f"{decay}",
         np.float64(regression[decay]),
         below(0.005),
@@ -363,10 +356,8 @@ def collapsing(found: Collapse) -> dict[str, Any]:
         "plot_function": figures.curves,
         "name": "collapse",
         "caption": "Beyond a threshold of weight decay nothing is learned. Mean squared preactivation at "
-        "the end of "
-        "training on one input with the target 1: populations of neurons (markers) and the closed form. "
-        "ReLU, γ₀ = 1. "
-        "Paper B, Fig. 10.",
+        "the end of training on one input with the target 1: populations of neurons (markers) and the "
+        "closed form. ReLU, γ₀ = 1. Paper B, Fig. 10.",
         "x": line,
         "values": [np.maximum(1 - line, 0)],
         "names": ["theory"],

@@ -10,6 +10,7 @@ from coding_schemes.networks import Network
 from coding_schemes.tasks import Task
 from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process
 from coding_schemes.theory.adaptive_kernel import Solution
+from scipy.stats import kurtosis
 
 from experiments.runs import Run, draw
 
@@ -350,12 +351,7 @@ def final_kurtosis(start: str, num_neurons: int, weight_decay: float = 0.3) -> t
         dtype=np.float64,
     )  # fmt: skip
     start_sum = path.initial[0].ravel() + path.initial[1].ravel() * path.features.root.ravel()
-    return _excess(path.preactivations.ravel()), _excess(start_sum)
-
-
-def _excess(values: np.ndarray) -> float:
-    centered = values - values.mean()
-    return float(np.mean(centered**4) / np.mean(centered**2) ** 2 - 3)
+    return float(kurtosis(path.preactivations.ravel())), float(kurtosis(start_sum))
 
 
 def _rms(values: np.ndarray) -> float:

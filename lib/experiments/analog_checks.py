@@ -11,13 +11,7 @@ from scipy import stats
 
 from experiments import analog
 from experiments.analog import Norms, Regression, Strengths
-from experiments.runs import Run
-
-
-def where(run: Run) -> str:
-    """Size and temperature, as captions say them."""
-    return f"N = P = {run.posterior.network.width}, T = {run.samples.temperature:g}."
-
+from experiments.runs import Run, where
 
 # --- one hidden layer ---------------------------------------------------------------------------
 
@@ -35,11 +29,9 @@ def one_network(run: Run) -> dict[str, Any]:
         "plot_function": figures.network_sample,
         "name": "one_network",
         "caption": "One sampled linear network. Neurons, sorted by their mean squared activity, fade out "
-        "gradually: the "
-        "three blocks of inputs can be told apart in each row, more clearly the stronger the row, but no "
-        "line parts "
-        f"neurons that code from neurons that do not. Outputs (bottom) sit on the targets. {where(run)} "
-        f"Paper A, Fig. 2.",
+        "gradually: the three blocks of inputs can be told apart in each row, more clearly the stronger "
+        "the row, but no line parts neurons that code from neurons that do not. Outputs (bottom) sit on "
+        f"the targets. {where(run)} Paper A, Fig. 2.",
         "readouts": readouts[order],
         "activations": activations[order],
         "outputs": outputs[0, -1],
@@ -56,8 +48,7 @@ def readout_posterior(run: Run, theory: linear.Solution) -> dict[str, Any]:
         "plot_function": figures.densities,
         "name": "readout_posterior",
         "caption": "Readout weights of each output are Gaussian with the covariance of the theory. Bars: "
-        "samples; lines: "
-        f"theory at the same N, P and T. {where(run)} Paper A, Figs 2a and 4a.",
+        f"samples; lines: theory at the same N, P and T. {where(run)} Paper A, Figs 2a and 4a.",
         "samples": run.readouts[:, ::20].reshape(-1, len(U)).T,
         "grid": grid,
         "density": stats.norm.pdf(grid, scale=np.sqrt(np.diag(U))[:, None]),
@@ -109,10 +100,8 @@ def slopes(run: Run, regression: Regression, theory: linear.Solution) -> dict[st
         "plot_function": figures.curves,
         "name": "slopes",
         "caption": "Activations follow readouts as the theory says. Each point is the response to one of "
-        "the three "
-        f"classes per unit of one of the three readouts: samples with standard errors against theory. "
-        f"{where(run)} "
-        "Paper A, text.",
+        "the three classes per unit of one of the three readouts: samples with standard errors against "
+        f"theory. {where(run)} Paper A, text.",
         "x": [expected.min(), expected.max()],
         "values": [[expected.min(), expected.max()]],
         "names": ["theory"],
@@ -164,10 +153,8 @@ def readout_norm(norms: dict[tuple[int, bool], Norms], temperature: float) -> di
         "plot_function": figures.scaling_plot,
         "name": "readout_norm",
         "caption": "Squared readout norm per neuron: flat with the prior variance scaled, growing "
-        "without. Markers: samples "
-        f"with standard errors, N = P; lines: fitted power laws. T = {temperature} times 1, 10, 20 at L = "
-        f"1, 2, 3. Paper "
-        "A, text.",
+        "without. Markers: samples with standard errors, N = P; lines: fitted power laws. T = "
+        f"{temperature} times 1, 10, 20 at L = 1, 2, 3. Paper A, text.",
         "sizes": next(iter(norms.values())).sizes,
         "values": [each.mean for each in norms.values()],
         "errors": [each.error for each in norms.values()],
@@ -214,8 +201,8 @@ def kernels_by_layer(run: Run) -> dict[str, Any]:
         "plot_function": figures.kernel_matrices,
         "name": "kernels_by_layer",
         "caption": "Class blocks emerge with depth. Kernels of layers 1 to 3, averaged over samples "
-        "(above) and predicted "
-        f"(below), of a network with three hidden layers, y₋ = −1/2. {where(run)} Paper A, Fig. 3d–f.",
+        f"(above) and predicted (below), of a network with three hidden layers, y₋ = −1/2. {where(run)} "
+        "Paper A, Fig. 3d–f.",
         "kernels": [*_average_kernels(run), *theory.kernels[1:]],
         "labels": run.task.labels,
         "titles": [f"{kind}, layer {layer}" for kind in ("samples", "theory") for layer in (1, 2, 3)],
@@ -229,11 +216,9 @@ def learned_strengths(grown: Strengths) -> dict[str, Any]:
         "plot_function": figures.scaling_plot,
         "name": "learned_strengths",
         "caption": "What one entry of the kernel inside a class learns, layer by layer, approaches the "
-        "power laws "
-        "$P^{-(1-\\ell/L)}$. Markers: samples with standard errors; dashed: exact averages at the same N "
-        "= P; thin lines: "
-        f"power laws fitted to the samples. L = 3, y₋ = 0, T = {grown.runs[0].samples.temperature:g}. "
-        f"Paper A, Fig. 3d–f.",
+        "power laws $P^{-(1-\\ell/L)}$. Markers: samples with standard errors; dashed: exact averages at "
+        "the same N = P; thin lines: power laws fitted to the samples. L = 3, y₋ = 0, T = "
+        f"{grown.runs[0].samples.temperature:g}. Paper A, Fig. 3d–f.",
         "sizes": grown.sizes,
         "values": entries,
         "errors": grown.error.T / grown.counts,

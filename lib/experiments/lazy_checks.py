@@ -10,16 +10,11 @@ from companion.checks import above, absolute, below, between, check, standard_er
 
 from experiments import lazy_and_rich
 from experiments.lazy_and_rich import SCALINGS, SCHEMES, Widths
-from experiments.runs import Run
+from experiments.runs import Run, where
 
 Scans = dict[tuple[str, str], Widths]
 GREYS = dict(zip(SCHEMES, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
 SIMPLEX = 1.5 * np.eye(3) - 0.5
-
-
-def where(run: Run) -> str:
-    """Size and temperature, as captions say them."""
-    return f"N = P = {run.posterior.network.width}, T = {run.samples.temperature:g}."
 
 
 def kernels_and_neurons(runs: dict[str, Run]) -> dict[str, Any]:
@@ -32,10 +27,8 @@ def kernels_and_neurons(runs: dict[str, Run]) -> dict[str, Any]:
         "plot_function": figures.kernels_and_neurons,
         "name": "kernels_and_neurons",
         "caption": "The kernels of three networks that learned one task are alike (above); their neurons "
-        "are not "
-        "(below, forty of each, ordered by what they say about the classes). One sample of each, inputs "
-        "sorted by "
-        f"class, {where(first)} Paper A, Fig. 1e.",
+        "are not (below, forty of each, ordered by what they say about the classes). One sample of each, "
+        f"inputs sorted by class, {where(first)} Paper A, Fig. 1e.",
         "kernels": [K / np.trace(K) * len(labels) for K in kernels],
         "activations": [lazy_and_rich.telling_neurons(each, labels, 40) for each in activations],
         "labels": labels,
@@ -66,10 +59,8 @@ def angles(scans: Scans) -> dict[str, Any]:
     return _over_widths(scans, "cosine") | {
         "name": "angles",
         "caption": "Features and readout stay aligned at any width in non-lazy networks (color), and only "
-        "as far as "
-        "chance goes in lazy ones (grey). Markers: samples with standard errors; lines: fitted power "
-        "laws. Paper A, "
-        "Fig. 1b, d.",
+        "as far as chance goes in lazy ones (grey). Markers: samples with standard errors; lines: fitted "
+        "power laws. Paper A, Fig. 1b, d.",
         "ylabel": r"cosine $\langle y_\mu \cos\theta_\mu \rangle$",
     }
 
@@ -89,10 +80,8 @@ def learned_kernel(scans: Scans, temperature: float, seed: int) -> dict[str, Any
     return _over_widths(scans, "entry") | {
         "name": "learned_kernel",
         "caption": "What the kernel learns stays of order one in non-lazy networks (color) and vanishes "
-        "as 1/N in lazy "
-        "ones (grey). Markers: samples with standard errors; dashed: theory of the linear network at "
-        "finite width; "
-        "thin lines: fitted power laws. Paper A, Fig. 1c, e.",
+        "as 1/N in lazy ones (grey). Markers: samples with standard errors; dashed: theory of the linear "
+        "network at finite width; thin lines: fitted power laws. Paper A, Fig. 1c, e.",
         "theory": [predicted[scaling] if name == "linear" else none for name, scaling in scans],
         "ylabel": "learned entry $c$",
     }
@@ -191,8 +180,8 @@ def rotated(run: Run, pair: tuple[np.ndarray, np.ndarray], change: float) -> dic
         "plot_function": figures.activation_matrix,
         "name": "rotated",
         "caption": f"A rotation of neuron space leaves the kernel as it is (largest change {change:.0e}) "
-        "and dissolves "
-        f"the code. Forty sigmoidal neurons, as in the first figure; {where(run)} No paper shows it.",
+        f"and dissolves the code. Forty sigmoidal neurons, as in the first figure; {where(run)} No paper "
+        "shows it.",
         "activations": [lazy_and_rich.telling_neurons(phi, labels, 40) for phi in pair],
         "labels": labels,
         "titles": ["as sampled", "rotated, same kernel"],
@@ -227,12 +216,10 @@ def frames(runs: dict[str, Run], noise: dict[str, np.ndarray]) -> dict[str, Any]
         "plot_function": figures.kernel_matrices,
         "name": "frames",
         "caption": "The class means of trained networks form a regular simplex; those of untrained "
-        "networks are noise. "
-        "Cosines between the centered class means of two halves of the inputs, averaged over samples; "
-        "three equal "
-        f"classes, N = {first.posterior.network.width}, P = {len(labels)}, T = "
-        f"{first.samples.temperature:g}. No paper "
-        "shows it; a claim of paper A's Discussion.",
+        "networks are noise. Cosines between the centered class means of two halves of the inputs, "
+        f"averaged over samples; three equal classes, N = {first.posterior.network.width}, P = "
+        f"{len(labels)}, T = {first.samples.temperature:g}. No paper shows it; a claim of paper A's "
+        "Discussion.",
         "kernels": [*trained, *(coding.class_frame(phi, labels).mean(0) for phi in noise.values())],
         "labels": np.arange(3),
         "titles": [f"{scheme}, {kind}" for kind in ("trained", "untrained") for scheme in runs],

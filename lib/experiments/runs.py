@@ -64,6 +64,11 @@ def draw(
     return Run(posterior, samples, convergence(samples, posterior))
 
 
+def where(run: Run, size: str = "N = P = ") -> str:
+    """Size and temperature of a run, as captions say them."""
+    return f"{size}{run.posterior.network.width}, T = {run.samples.temperature:g}."
+
+
 def _there(name: str, value: Any) -> Any:
     if value is None:
         raise ValueError(f"{name}: the run does not hold it; ask for it by `store`")

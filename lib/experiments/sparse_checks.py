@@ -11,7 +11,7 @@ from companion import figures
 from companion.checks import above, absolute, below, check, equal, relative, standard_errors
 
 from experiments import sparse
-from experiments.runs import Run
+from experiments.runs import Run, where
 from experiments.sparse import Coarsening, Ends, Path
 
 BULK = 20_000  # neurons of a histogram
@@ -21,11 +21,6 @@ CLASSES = ("class 0", "class 1", "class 2")
 def extremes(counts: np.ndarray) -> np.ndarray:
     """Fewest and most."""
     return np.array([counts.min(), counts.max()])
-
-
-def where(run: Run, size: str = "N = P = ") -> str:
-    """Size and temperature, as captions say them."""
-    return f"{size}{run.posterior.network.width}, T = {run.samples.temperature:g}."
 
 
 # --- one hidden layer ---------------------------------------------------------------------------

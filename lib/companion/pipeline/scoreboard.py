@@ -14,7 +14,7 @@ from companion.formats import CHECK_TYPE, text
 from companion.pipeline.project import BuildError, Project
 
 VERDICTS = ("reproduced", "partly", "not reproduced", "needs the full preset", "not yet")
-LANDING_CHAPTER, LANDING_FIGURE = "lazy_and_rich", "kernels_and_neurons"
+LANDING_CHAPTER, LANDING_FIGURE = "lazy_and_rich", "kernels_and_neurons.png"
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -156,9 +156,10 @@ def accept_verdicts(project: Project) -> Path:
 def _keep_figures(project: Project) -> None:
     """Keep the landing page's figure of the preset paper, whatever preset the book is built at."""
     for chapter in project.chapters:
-        for image in chapter.artifacts.glob(f"{LANDING_FIGURE}.*") if chapter.name == LANDING_CHAPTER else ():
-            if image.suffix in {".png", ".svg"}:
-                shutil.copy(image, project.root / "book" / "_static" / f"{LANDING_FIGURE}{image.suffix}")
+        if chapter.name == LANDING_CHAPTER and chapter.finished:
+            shutil.copy(
+                chapter.artifacts / LANDING_FIGURE, project.root / "book" / "_static" / LANDING_FIGURE
+            )
 
 
 def export(project: Project, table: Iterable[Row], path: Path) -> None:
