@@ -1,7 +1,6 @@
 """The front of the book: a card for every chapter, and every panel of the papers beside its counterpart."""
 
 import html
-import json
 import os
 import re
 import shutil
@@ -75,16 +74,10 @@ def cited(caption: str) -> set[str]:
 
 def figures(project: Project) -> list[Figure]:
     """Every figure of the executed chapters, in their order."""
-    return [figure for chapter in _in_order(project) for figure in _published(chapter)]
-
-
-def _published(chapter: Chapter) -> list[Figure]:
-    cells = json.loads(chapter.notebook.read_text(encoding="utf-8"))["cells"]
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    shown = [output["data"][FIGURE_TYPE] for output in outputs if FIGURE_TYPE in output.get("data", {})]
     return [
-        Figure(chapter.name, each["name"], chapter.artifacts / each["file"], each["caption"])
-        for each in shown
+        Figure(chapter.name, shown["name"], chapter.artifacts / shown["file"], shown["caption"])
+        for chapter in _in_order(project)
+        for shown in scoreboard.left_behind(chapter.notebook, FIGURE_TYPE)
     ]
 
 

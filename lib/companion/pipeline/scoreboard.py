@@ -56,11 +56,11 @@ def anchor(claim_id: str) -> str:
     return f"recorded-{claim_id.lower()}"
 
 
-def claim_records(notebook: Path) -> list[dict[str, Any]]:
-    """Claim records in the outputs of an executed notebook, in order."""
+def left_behind(notebook: Path, kind: str) -> list[dict[str, Any]]:
+    """What the cells of an executed notebook left of a kind (`CHECK_TYPE`, `FIGURE_TYPE`), in order."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    return [output["data"][CHECK_TYPE] for output in outputs if CHECK_TYPE in output.get("data", {})]
+    return [output["data"][kind] for output in outputs if kind in output.get("data", {})]
 
 
 def rows(project: Project) -> list[Row]:
@@ -74,7 +74,7 @@ def rows(project: Project) -> list[Row]:
     claims = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for chapter in project.chapters:
-        for record in claim_records(chapter.notebook) if chapter.finished else ():
+        for record in left_behind(chapter.notebook, CHECK_TYPE) if chapter.finished else ():
             found.setdefault(record["id"], []).append((chapter.name, record))
     unknown = sorted(set(found) - {claim["id"] for claim in claims})
     if unknown:
