@@ -65,11 +65,11 @@ task = tasks.toy(N, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0, y_minus=0.5)
 theory = sigmoidal.solve(task, T)
 posterior = Posterior(task, Network(depth=1, width=N, nonlinearity="sigmoidal"), T)
 first, second, *keys = jax.random.split(jax.random.fold_in(key, 1), 2 + R // 2)
-plants = [planting.planted(one, theory, posterior) for one in keys]
+start = planting.planted(jax.numpy.stack(keys), theory, posterior)
 
 options = {"num_chains": R // 2, "num_samples": settings.num_samples, "thinning": 2, "method": HMC(1.0)}
 cooled = sample(posterior, first, num_warmup=2 * settings.num_warmup, **options)
-planted = sample(posterior, second, init=redundant.stacked(plants), num_warmup=settings.num_warmup, **options)
+planted = sample(posterior, second, init=start, num_warmup=settings.num_warmup, **options)
 main = redundant.Networks(posterior, theory, compare_ends(cooled, planted, posterior, tolerance=0.5 / N))
 
 # %% tags=["hide-input"]

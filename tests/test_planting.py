@@ -29,8 +29,11 @@ def test_redundant_schemes_have_their_codes_and_outputs():
     outputs = np.asarray(given.outputs(weights))
     fluctuation = np.abs(outputs - given.task.targets + solution.training_residual[given.task.labels])
     assert fluctuation.mean() < 0.1  # of order |a| sd(φ)/√N = 0.04, from drawing neurons independently
-    other = planting.planted(jax.random.key(1), solution, given)
-    assert not np.allclose(other.first, weights.first)
+    keys = jax.random.split(KEY)
+    several = planting.planted(keys, solution, given)
+    assert not np.allclose(*several.first)
+    for one, key in zip(several.first, keys, strict=True):
+        np.testing.assert_array_equal(one, planting.planted(key, solution, given).first)
 
 
 def test_four_classes_and_a_nonlinearity_of_ones_own():

@@ -6,6 +6,7 @@ tie these together; a few trajectories of Hamiltonian Monte Carlo repair that.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -31,18 +32,21 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
     kind, without fluctuations, or one outlier of each and all other neurons zero.
 
     Args:
-        key: of the draws.
+        key: of the draws; an array of keys draws as many networks.
         solution: of theory.sigmoidal, deep_sigmoidal, relu (`solve` or `finite_size`), linear or mean_field.
         posterior: of the task that was solved; gives N, the depth and the coordinates.
         copies: parallel neurons that share every outlier of a theory.relu solution.
 
     Returns:
-        One network's weights.
+        One network's weights, or those of several with a leading axis.
 
     Raises:
         ValueError: the solution is of none of these kinds or of another depth, class or size than the
             posterior's network and task; or the posterior has lost its task in a transformation.
     """
+    if key.ndim:
+        networks = [planted(one, solution, posterior, copies=copies) for one in key]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *networks)
     plant = _PLANTS.get(type(solution))
     if plant is None:
         raise ValueError(
@@ -79,9 +83,14 @@ def _redundant(rng, solution, posterior):
     for row in np.unique(rows):
         for c in range(labels.max() + 1):
             where = np.ix_(rows == row, labels == c)
-            cumulative = sigmoidal.preactivation_cdf(solution, int(row), c, GRID)
-            z[where] = np.interp(rng.random(z[where].shape), cumulative, GRID)
+            z[where] = np.interp(rng.random(z[where].shape), _cumulative(solution, int(row), c), GRID)
     return posterior.planted(z, solution.readouts[rows])
+
+
+@lru_cache(maxsize=64)
+def _cumulative(solution, row, class_index):
+    """Distribution of preactivations on the grid, once for all networks planted from a solution."""
+    return sigmoidal.preactivation_cdf(solution, row, class_index, GRID)
 
 
 def _redundant_layers(rng, solution, posterior):

@@ -7,7 +7,7 @@ structure shows as blocks in every figure.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -180,7 +180,7 @@ def toy(
         )
 
     rng = np.random.default_rng(seed)
-    directions, _ = np.linalg.qr(rng.standard_normal((input_dim, num_inputs)))
+    directions, rng.bit_generator.state = _orthonormal(input_dim, num_inputs, seed)
     if random_labels:
         labels = np.sort(rng.choice(len(ratios), size=num_inputs, p=ratios))
     else:
@@ -539,6 +539,14 @@ def _class_targets(num_classes: int, y_plus: float, y_minus: float, targets: Arr
             f"targets: all classes share the target {class_targets[0]}, so there is no task to learn"
         )
     return class_targets
+
+
+@lru_cache(maxsize=4)
+def _orthonormal(input_dim: int, num_inputs: int, seed: int) -> tuple[np.ndarray, dict]:
+    """Random orthonormal columns, made once for all tasks on them, and where they left the generator."""
+    rng = np.random.default_rng(seed)
+    directions, _ = np.linalg.qr(rng.standard_normal((input_dim, num_inputs)))
+    return directions, rng.bit_generator.state
 
 
 def _apportion(ratios: np.ndarray, total: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from coding_schemes import coding, planting, statistics, tasks
 from coding_schemes.networks import Network
@@ -169,8 +170,8 @@ def equilibrate(
 def planted(key: Any, posterior: Any, count: int, temperature: float) -> Weights:
     """Networks drawn from the theory's scheme, with a leading axis (count,)."""
     solution = solve(posterior.task.num_inputs, float(posterior.task.class_targets[0, 1]), temperature)
-    networks = [planting.planted(jax.random.fold_in(key, k), solution, posterior) for k in range(count)]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *networks)
+    keys = jnp.stack([jax.random.fold_in(key, k) for k in range(count)])
+    return planting.planted(keys, solution, posterior)
 
 
 def _chains(samples: Samples, which: slice) -> Samples:

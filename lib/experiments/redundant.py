@@ -6,10 +6,11 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from coding_schemes import coding, planting, tasks
 from coding_schemes.networks import Network
-from coding_schemes.posterior import Posterior, Weights
+from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, TwoEnded, compare_ends, sample
 from coding_schemes.theory import sigmoidal
 from companion import figures
@@ -84,11 +85,6 @@ class Networks:
         return [z[own][:, inputs].ravel() for z, own in zip(np.concatenate(layers), member, strict=True)]
 
 
-def stacked(plants: Sequence[Weights]) -> Weights:
-    """Several networks' weights as one tree, networks first."""
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *plants)
-
-
 def networks(
     key: Any, size: int, y_minus: float, temperature: float, count: int, num_samples: int, num_warmup: int
 ) -> Networks:
@@ -110,8 +106,7 @@ def networks(
     theory = solve(size, y_minus, temperature)
     posterior = Posterior(tasks.toy(size, y_minus=y_minus), Network(1, size, "sigmoidal"), temperature)
     from_prior, from_theory, *keys = jax.random.split(key, 2 + count // 2)
-    plants = [planting.planted(one, theory, posterior) for one in keys]
-    start = stacked(plants)
+    start = planting.planted(jnp.stack(keys), theory, posterior)
     options: dict[str, Any] = {"num_chains": count // 2, "thinning": 2, "method": HMC(1.0)}
     prior = sample(posterior, from_prior, num_samples, num_warmup=2 * num_warmup, **options)
     planted = sample(posterior, from_theory, num_samples, num_warmup=num_warmup, init=start, **options)
