@@ -46,9 +46,9 @@ from myst_nb import glue
 from scipy import stats
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
-quick |= {"num_warmup": 160, "fractions": (0.25, 0.4, 0.625, 1.0), "over_widths": ("linear",)}
+quick |= {"num_warmup": 160, "fractions": (0.25, 0.4, 0.625), "over_widths": ("linear",)}
 paper = quick | {"num_neurons": 500, "num_samples": 40, "num_warmup": 200}
-paper |= {"fractions": (0.1, 0.2, 0.4, 1.0), "over_widths": SCHEMES}
+paper |= {"fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
@@ -122,7 +122,7 @@ figures.publish(**lazy_checks.kernels_and_neurons(rich))
 sizes = [round(N * fraction) for fraction in settings.fractions]
 scans = {
     (scheme, scaling): lazy_and_rich.over_widths(
-        jax.random.fold_in(key, 100 + k), scheme, scaling, sizes, T, seed, **options
+        jax.random.fold_in(key, 100 + k), runs[scaling][scheme], sizes, seed, **options
     )
     for k, scheme in enumerate(settings.over_widths)
     for scaling in SCALINGS

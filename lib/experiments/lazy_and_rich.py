@@ -1,12 +1,11 @@
 """Lazy and non-lazy networks side by side: over widths, over nonlinearities, over class sizes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 from coding_schemes import coding, statistics, tasks
-from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
@@ -79,36 +78,34 @@ class Widths:
         return fit._replace(standard_error=float(np.hypot(fit.standard_error, propagated)))
 
 
-def over_widths(
-    key: Any, nonlinearity: str, scaling: str, sizes: Any, temperature: float, seed: int, **options: Any
-) -> Widths:
+def over_widths(key: Any, largest: Run, smaller: Any, seed: int, **options: Any) -> Widths:
     """One kind of network at several widths, N = P, each on its own random labels.
 
     Args:
         key: random key; width k uses fold_in(key, k).
-        nonlinearity: φ.
-        scaling: "lazy" or "non-lazy".
-        sizes: widths, ascending.
-        temperature: T.
+        largest: a run at the largest width; the others have its network's kind and its temperature.
+        smaller: the other widths, ascending.
         seed: of the labels.
         **options: passed to `sample`.
 
     Returns:
         Widths.
     """
-    rows, runs = [], []
-    for k, size in enumerate(sizes):
+    runs, like, temperature = [], largest.posterior.network, largest.samples.temperature
+    for k, size in enumerate(smaller):
+        network = replace(like, width=int(size))
         task = binary_task(int(size), seed)
-        network = Network(1, int(size), nonlinearity, scaling)
-        run = draw(jax.random.fold_in(key, k), task, network, temperature, **options)
-        activations = run.samples.activations()
-        cosine = coding.readout_cosine(activations, run.readouts)[..., 0] @ task.targets[:, 0]
-        entry = learned_entry(coding.kernels(activations), task, nonlinearity)
+        runs.append(draw(jax.random.fold_in(key, k), task, network, temperature, **options))
+    rows, runs = [], [*runs, largest]
+    for run in runs:
+        activations, size = run.samples.activations(), run.posterior.network.width
+        cosine = coding.readout_cosine(activations, run.readouts)[..., 0] @ run.task.targets[:, 0]
+        entry = learned_entry(coding.kernels(activations), run.task, like.nonlinearity)
         rows.append([*statistics.mean_and_error(cosine / size), *statistics.mean_and_error(entry)])
-        runs.append(run)
     cosine, cosine_error, entry, entry_error = np.transpose(rows)
     converged = all(run.convergence.converged for run in runs)
-    return Widths(np.asarray(sizes), cosine, cosine_error, entry, entry_error, runs[-1], converged)
+    sizes = np.array([*smaller, like.width])
+    return Widths(sizes, cosine, cosine_error, entry, entry_error, largest, converged)
 
 
 def predicted_entry(size: int, scaling: str, temperature: float, seed: int) -> float:
