@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from coding_schemes import coding, statistics
-from scipy import stats
 
 LABELS = np.repeat([0, 1, 2], [6, 3, 3])
 
@@ -359,23 +358,6 @@ def test_error_of_the_permutation_order_is_that_of_a_ratio():
     order = statistics.permutation_order(strength + noise)
     assert order.value == pytest.approx(1, abs=1e-3)
     assert order.standard_error < 1e-3
-
-
-def test_ks_test_counts_independent_draws():
-    """Neurons that keep their value count once, and a wrong distribution is still told."""
-    rng = np.random.default_rng(0)
-    frozen = np.repeat(rng.normal(size=(2, 1, 100)), 50, axis=1)
-    fresh = rng.normal(size=(2, 50, 100))
-    for values, independent in ((frozen, 200), (fresh, 10_000)):
-        agreement = statistics.ks_test(values, stats.norm.cdf)
-        assert agreement.pvalue > 0.01
-        assert 0.7 * independent < agreement.num_independent < 1.3 * independent
-    slow = statistics.ks_test(autoregressive(0.8, (2, 400, 100), seed=1), stats.norm.cdf)
-    assert slow.num_independent == pytest.approx(2 * 400 * 100 / 9, rel=0.2)  # (1 + ρ)/(1 − ρ) = 9
-    assert statistics.ks_test(fresh, stats.norm(0.1).cdf).pvalue < 1e-6
-    assert statistics.ks_test(frozen, stats.norm(scale=3).cdf).pvalue < 1e-6
-    with pytest.raises(ValueError, match="values: got shape"):
-        statistics.ks_test(frozen[0], stats.norm.cdf)
 
 
 def test_class_frame_is_a_simplex_for_classes_and_nothing_for_noise():

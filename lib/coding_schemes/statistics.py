@@ -4,12 +4,11 @@ Series have shape (chains, samples, …). The effective number of samples and R-
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import kstest, kstwo, linregress
+from scipy.stats import linregress
 
 
 def effective_sample_size(series: ArrayLike, method: str = "mean") -> np.ndarray:
@@ -135,47 +134,6 @@ def autocorrelation(series: ArrayLike, max_lag: int) -> np.ndarray:
         for lag in range(max_lag + 1)
     ]
     return np.array(products) / variance
-
-
-class Agreement(NamedTuple):
-    """Kolmogorov–Smirnov test of correlated draws.
-
-    Attributes:
-        statistic: largest distance D between the two distribution functions.
-        pvalue: of D for `num_independent` independent draws.
-        num_independent: number of draws over their autocorrelation time.
-    """
-
-    statistic: float
-    pvalue: float
-    num_independent: float
-
-
-def ks_test(values: ArrayLike, cdf: Callable[[np.ndarray], np.ndarray]) -> Agreement:
-    """Kolmogorov–Smirnov test of a property of neurons that is correlated in time.
-
-    The autocorrelation time τ is that of the rank cdf(x) of single neurons around the population's mean,
-    summed up to its first zero; neurons that never change their place count once per chain.
-
-    Args:
-        values: property of each neuron, shape (chains, samples, N).
-        cdf: predicted distribution function, elementwise.
-
-    Returns:
-        An Agreement.
-
-    Raises:
-        ValueError: wrong number of axes.
-    """
-    values = np.asarray(values, dtype=float)
-    if values.ndim != 3:
-        raise ValueError(f"values: got shape {values.shape}, needs (chains, samples, N)")
-    ranks = np.asarray(cdf(values))
-    memory = autocorrelation(ranks[..., None], values.shape[1] - 1)
-    positive = memory[: np.argmax(memory <= 0) if np.any(memory <= 0) else len(memory)]
-    time = float(np.clip(2 * positive.sum() - 1, 1, values.shape[1]))
-    statistic = float(kstest(ranks.ravel(), "uniform").statistic)
-    return Agreement(statistic, float(kstwo.sf(statistic, round(values.size / time))), values.size / time)
 
 
 class PermutationOrder(NamedTuple):

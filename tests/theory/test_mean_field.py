@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import mean_field, sigmoidal
+from coding_schemes.theory import mean_field
 from scipy.optimize import rosen, rosen_der
 from scipy.special import erf
 
@@ -195,33 +195,6 @@ def test_float64_whatever_the_global_setting(task, bounded):
 
 
 @pytest.mark.slow
-def test_ensemble_repairs_what_the_mean_field_neglects():
-    """Orthogonal inputs, where z fluctuates most, and the exact single-site theory is the judge."""
-    task = tasks.toy(100, y_minus=0.5)
-    exact, mean = sigmoidal.solve(task, temperature=T), mean_field.solve(task, "sigmoidal", T)
-    ensemble = mean_field.neuron_ensemble(mean, jax.random.key(0), num_neurons=200, num_steps=160)
-    assert ensemble.converged
-    code = np.array([False, True, True])
-    wanted = exact.activations[np.flatnonzero((exact.codes == code).all(1))[0]]
-    neglected = mean.activations[np.flatnonzero((mean.codes == code).all(1))[0]]
-    repaired = ensemble.activations[(ensemble.codes == code).all(1)].mean(axis=0)
-    assert np.abs(neglected - wanted).max() > 0.05
-    assert np.abs(repaired - wanted).max() < 0.02
-
-
-def test_ensemble_feels_the_pull_of_its_field():
-    """Virial theorem of its density, ⟨|u|² − σ_a² u·∇½|tᵀφ(Ru)|²⟩ = rank, to 2 % of the pull."""
-    task = tasks.toy(24, y_minus=0.2)
-    ensemble = mean_field.neuron_ensemble(
-        mean_field.solve(task, "sigmoidal", 0.05, num_starts=24), jax.random.key(0), num_neurons=300,
-        num_steps=240, num_leapfrog=10, num_kept=40, damping=0.1,
-    )  # fmt: skip
-    z, t = ensemble.preactivations, ensemble.dual_field
-    pull = np.sum(z * slope(z) * (phi(z) @ t @ t.T), axis=1) / 24
-    np.testing.assert_allclose(np.mean(np.sum(z**2, axis=1) - pull), 24, atol=0.02 * pull.mean())
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("nonlinearity", ["sigmoidal", "relu"])
 def test_converges_on_digits(nonlinearity):
     task = tasks.mnist()
@@ -238,7 +211,6 @@ def test_bad_arguments(task, outliers):
         ("temperature", lambda: mean_field.solve(task, "sigmoidal", 0.0)),
         ("readout_variance", lambda: mean_field.solve(task, "sigmoidal", T, readout_variance=-1.0)),
         ("inputs", lambda: outliers.predict(np.zeros((3, 2)))),
-        ("solution", lambda: mean_field.neuron_ensemble(outliers, jax.random.key(0))),
     ):
         with pytest.raises(ValueError, match=argument):
             call()

@@ -208,15 +208,6 @@ def test_fit_recovers_rates_with_honest_errors_and_rejects_altered_equations(tra
         assert altered.error > 1e-4
 
 
-def test_exponential_weighting_shrinks_triangle_violations():
-    d = np.array([[0.0, 0.1, 5.0], [0.1, 0.0, 0.1], [5.0, 0.1, 0.0]])
-    adjusted = two_point.exponential_weighting(d, scale=0.5)
-    assert adjusted[0, 2] - adjusted[0, 1] - adjusted[1, 2] < d[0, 2] - d[0, 1] - d[1, 2]
-    np.testing.assert_allclose(two_point.exponential_weighting(d, scale=1e-3), d, atol=1e-12)
-    weights = np.exp(-d / 0.5) / np.exp(-d / 0.5).sum(axis=1)[:, None]
-    np.testing.assert_allclose(adjusted, weights @ d @ weights.T)
-
-
 @pytest.mark.parametrize(
     ("change", "argument"),
     [({"dx2": 0.0}, "dx2"), ({"eta_h": -1.0}, "eta_h"), ({"H0": 0.0}, "H0"), ({"dy2": -0.1}, "dy2")],

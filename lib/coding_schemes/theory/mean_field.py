@@ -35,15 +35,12 @@ and the certificate are this book's.
 import warnings
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax, logsumexp, softmax
@@ -239,132 +236,6 @@ def solve(
             stacklevel=2,
         )
     return solution
-
-
-def neuron_ensemble(
-    solution: Solution,
-    key: Array,
-    *,
-    num_neurons: int = 240,
-    num_steps: int = 200,
-    num_leapfrog: int = 20,
-    num_kept: int = 10,
-    damping: float = 0.2,
-) -> Solution:
-    """The same saddle point with the fluctuations kept: an ensemble of neurons in a common field t.
-
-    Every neuron samples its own posterior, readout integrated out,
-
-        P(u) ∝ N(u; 0, 1) exp(½ σ_a² |tᵀ φ(R u)|²) ,
-
-    by Hamiltonian Monte Carlo, while t moves towards its self-consistent value (K + T)⁻¹ Y with K the
-    ensemble's own kernel. Neurons start on the kinds of the mean-field solution and rarely change code, so
-    occupancies are the mean-field ones: the comparison shows what fluctuations *within* a code do.
-
-    Args:
-        solution: a converged solution for a bounded nonlinearity.
-        key: drives the chains.
-        num_neurons: neurons in the ensemble.
-        num_steps: trajectories of every neuron; the first half is discarded.
-        num_leapfrog: leapfrog steps of a trajectory; their size is adapted to 80 % acceptance.
-        num_kept: snapshots kept from the second half.
-        damping: fraction of the way t moves to its target per trajectory in the first half; in the
-            second half t is averaged.
-
-    Returns:
-        A Solution whose kinds are the snapshots' neurons, each with its conditional mean readout.
-        `residual` is ‖Y − f − T t‖/‖Y‖ over all snapshots, of which a part of order
-        (num_neurons · num_kept)^-1/2 is sampling error; converged says that it is below 5 %.
-        energy is NaN: there is no such bound here.
-
-    Raises:
-        ValueError: the solution holds outliers, whose fluctuations vanish at large N.
-
-    Source: theory.md section 3 (the saddle point with the readout integrated out).
-    """
-    if solution.outliers:
-        raise ValueError("solution: its kinds are outliers; the ensemble is for bounded nonlinearities")
-    task = solution.task
-    counts = np.floor(np.cumsum(solution.probabilities) * num_neurons + 0.5).astype(int)
-    counts = np.diff(np.concatenate([[0], counts]))
-    with jax.enable_x64(True):
-        snapshots, dual_field = _run_ensemble(
-            jnp.asarray(np.repeat(solution._coordinates, counts, axis=0)),
-            jnp.asarray(solution.dual_field),
-            key,
-            (jnp.asarray(solution._root), jnp.asarray(task.targets, jnp.float64)),
-            (solution.temperature, solution.readout_variance, damping),
-            phi=solution.phi,
-            sizes=(num_steps, num_leapfrog, max(num_steps // (2 * num_kept), 1)),
-        )
-    preactivations = np.asarray(snapshots).reshape(-1, solution._root.shape[1]) @ solution._root.T
-    dual_field = np.asarray(dual_field)
-    activations = evaluate(solution.phi, preactivations)
-    readouts = solution.readout_variance * activations @ dual_field
-    outputs = activations.T @ readouts / len(activations)
-    missed = task.targets - outputs - solution.temperature * dual_field
-    residual = float(np.linalg.norm(missed) / np.linalg.norm(task.targets))
-    if residual > 0.05:
-        warnings.warn(
-            f"neuron ensemble is not self-consistent: relative residual {residual:.1e}", stacklevel=2
-        )
-    per_class = class_means(activations, task)
-    return replace(
-        solution,
-        probabilities=np.full(len(activations), 1 / len(activations)),
-        readouts=readouts,
-        preactivations=preactivations,
-        activations=per_class,
-        codes=per_class > _middle(solution.phi),
-        dual_field=dual_field,
-        energy=float("nan"),
-        residual=residual,
-        num_steps=num_steps,
-        converged=residual <= 0.05,
-    )
-
-
-@partial(jax.jit, static_argnames=("phi", "sizes"))
-def _run_ensemble(u, dual_field, key, data, settings, *, phi, sizes):
-    import blackjax  # a second of importing that no other theory needs
-
-    root, targets = data
-    temperature, readout_variance, damping = settings
-    num_steps, num_leapfrog, thinning = sizes
-    kernel = blackjax.hmc.build_kernel()
-    ridge = temperature * jnp.eye(len(targets))
-
-    def self_consistent(u):
-        activations = phi(u @ root.T)
-        matrix = readout_variance * activations.T @ activations / len(u)
-        return jax.scipy.linalg.solve(matrix + ridge, targets, assume_a="pos")
-
-    def step(carry, i):
-        u, dual_field, log_step = carry
-
-        def logdensity(u):
-            return -0.5 * u @ u + 0.5 * readout_variance * jnp.sum((phi(root @ u) @ dual_field) ** 2)
-
-        def move(key, u):
-            state = blackjax.hmc.init(u, logdensity)
-            return kernel(key, state, logdensity, jnp.exp(log_step), jnp.ones(len(u)), num_leapfrog)
-
-        states, info = jax.vmap(move)(jax.random.split(jax.random.fold_in(key, i), len(u)), u)
-        first_half = i < num_steps // 2
-        log_step += jnp.where(first_half, 0.1 * (info.acceptance_rate.mean() - 0.8), 0.0)
-        rate = jnp.where(first_half, damping, 1 / (i - num_steps // 2 + 1 / damping))
-        dual_field += rate * (self_consistent(states.position) - dual_field)
-        return (states.position, dual_field, log_step), None
-
-    def block(carry, start):
-        carry, _ = jax.lax.scan(step, carry, start + jnp.arange(thinning))
-        return carry, carry[0]
-
-    start = (u, dual_field, jnp.log(0.1))
-    burnt_in, _ = jax.lax.scan(step, start, jnp.arange(num_steps // 2))
-    starts = jnp.arange(num_steps // 2, num_steps - thinning + 1, thinning)
-    (_, dual_field, _), snapshots = jax.lax.scan(block, burnt_in, starts)
-    return snapshots, dual_field
 
 
 @dataclass(frozen=True)

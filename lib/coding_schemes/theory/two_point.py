@@ -479,32 +479,6 @@ def fit_loss(loss: ArrayLike, solution: Solution, mean_error_sq: float, dy2: flo
     )
 
 
-def exponential_weighting(distances: ArrayLike, scale: float = 1.0) -> np.ndarray:
-    """Pairwise predictions smoothed over near pairs, so that they respect the triangle inequality better.
-
-    d̃ = E d E with E_ab = exp(−d_ab/scale), rows of E normalised to one.
-
-    Args:
-        distances: predicted distances of all pairs, shape (P, P).
-        scale: distance over which points count as near.
-
-    Returns:
-        Adjusted distances, shape (P, P).
-
-    Raises:
-        ValueError: not a square matrix, or scale not positive.
-
-    Source: paper C, Eq. 50; the normalisation is ours, so that a distance keeps its unit.
-    """
-    distances = np.asarray(distances, dtype=float)
-    if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
-        raise ValueError(f"distances: got shape {distances.shape}, needs (P, P)")
-    _check(scale=scale)
-    weights = np.exp(-distances / scale)
-    weights /= weights.sum(axis=1, keepdims=True)
-    return weights @ distances @ weights.T
-
-
 _POSITIVE = ("H0", "eta_h", "eta_y", "dx2", "scale", "eta_mean")
 
 
