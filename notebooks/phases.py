@@ -68,15 +68,7 @@ scan = {
 }
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.phase_map,
-    "phase_diagram",
-    caption="Above the critical temperature (white line) one code is left. Color: effective number of codes, "
-    "$\\exp(-\\sum_\\gamma P_\\gamma \\log P_\\gamma)$, theory at P = 100 (a stored result of `python -m "
-    f"experiments.atlas`); points, in the same colors: {networks} networks each in equilibrium, N = P = {S}. "
-    "Paper A, supplement E, has a critical temperature; the map is the book's own.",
-    **phase_checks.phase_map(scan),
-)
+figures.publish(**phase_checks.phase_map(scan))
 
 # %% [markdown]
 # ## What theory says
@@ -109,14 +101,7 @@ line = np.linspace(-0.5, 0.7, 49)
 curves = np.array([phases.shares(solution) for solution in phases.over_targets(S, line, T)])
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.curves,
-    "transitions",
-    caption="Codes join and leave one after the other as the target of the wrong classes rises, each by a "
-    f"share that grows from zero. Lines: theory; markers: {networks} networks in equilibrium, with standard "
-    f"errors; N = P = {S}, T = {T}. Paper A, text after Fig. 2 and supplement E.",
-    **phase_checks.transitions(line, curves, scan, T),
-)
+figures.publish(**phase_checks.transitions(line, curves, scan, T))
 phase_checks.check_shares("A11", "shares over y₋", {p: e for p, e in scan.items() if p[1] == T and p[0] >= 0})
 
 # %% [markdown]
@@ -162,15 +147,7 @@ wide = {
 quenched = np.array([phases.mean_shares(each.quenched) for each in wide.values()])
 seen = phases.schemes(quenched)
 glue("num_quenched", len(set(seen)), display=False)
-figures.publish(
-    figures.activation_matrix,
-    "panels",
-    caption="A quenched network has codes that equilibrium does not have, such as 1-0-0 (rows on for class 0 "
-    "alone). Activations of all neurons, sorted by code, as quenched from the prior (above) and after moves "
-    f"between codes (below). N = P = {N}, T = {T}. Paper A', Fig. 5A–D (its values of y₋ between 0.1 and 0.5 "
-    "are not known to us).",
-    **phase_checks.panels(wide),
-)
+figures.publish(**phase_checks.panels(wide))
 check(
     "A11",
     f"schemes of quenched networks at y₋ = {', '.join(map(str, targets))}, N = P = {N}",
@@ -198,15 +175,7 @@ cooling = np.geomspace(0.3, T, steps)
 cooled = phases.cool(jax.random.fold_in(key, 200), N, 0.1, cooling, wide_networks, transitions)
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.curves,
-    "cooling",
-    caption="Frozen codes are codes of a higher temperature. Networks cooled step by step (markers, from "
-    f"right to left, {transitions} trajectories at each T; mean and scatter of {wide_networks} networks) "
-    "follow the equilibrium shares (lines) near the critical temperature, and then keep 1-0-0, which "
-    f"equilibrium gives up. y₋ = 0.1, N = P = {N}. Not in the papers.",
-    **phase_checks.cooling(cooling, cooled, N, 0.1),
-)
+figures.publish(**phase_checks.cooling(cooling, cooled, N, 0.1, transitions))
 
 # %% [markdown]
 # ### Four ways down, and what they cost
@@ -222,26 +191,8 @@ lost = {
 }
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.bars,
-    "ways",
-    caption="Quenched and slowly cooled networks differ from theory, planted and recoded ones do not. Shares "
-    f"of the codes, mean over {networks} networks, N = P = {S}, T = {T}. Not in the papers.",
-    **phase_checks.ways_bars(reached),
-)
-figures.publish(
-    figures.curves,
-    "free_energy",
-    caption="What frozen shares cost: free energy of one network above that of equilibrium, by theory held "
-    f"to the shares that were found. A loss of ten means odds of $e^{{10}}$ against; below one, "
-    f"the construction's own error shows. N = P = {S}, T = {T}. Not in the papers.",
-    x=targets,
-    values=list(lost.values()),
-    names=list(lost),
-    scales=("linear", "symlog"),
-    xlabel=r"target of the other classes $y_-$",
-    ylabel=r"free energy lost, $N \Delta F$",
-)
+figures.publish(**phase_checks.ways_bars(reached))
+figures.publish(**phase_checks.free_energies(reached, lost))
 phase_checks.check_frozen(reached, lost, scan[0.5, settings.warm[-1]].quenched)
 
 # %% [markdown]
@@ -260,13 +211,7 @@ if settings.exchange:
     ladder = tuple(np.linspace(T**0.2, hottest**0.2, rungs)[1:] ** 5)  # about equal rates of exchange
     ends = targets[0], targets[-1]
     small = phases.small_networks(jax.random.fold_in(key, 400), size, ends, T, ladder, count)
-    figures.publish(
-        figures.bars,
-        "ways_small",
-        caption="Replica exchange agrees with moves between codes. Shares of the codes in networks of "
-        f"N = P = {size}, T = {T}, {rungs} temperatures up to {hottest}. Not in the papers.",
-        **phase_checks.ways_bars({y: {way: small[way, y] for way in phases.SMALL_WAYS} for y in ends}),
-    )
+    figures.publish(**phase_checks.small_bars(small, rungs, hottest))
     phase_checks.check_small(small, ends)
 
 # %% [markdown]
@@ -295,15 +240,7 @@ for name, value in {
     "extrapolated": theory.temperature,
 }.items():
     glue(name, float(value), display=False)
-figures.publish(
-    phase_checks.critical_plot,
-    "critical_temperature",
-    caption="The variance of the readouts vanishes at the critical temperature. Lines: theory at two sizes, "
-    f"with the T_c at which its second peak goes (dotted); markers: {networks} networks, N = P = {S}, with "
-    "standard errors; diamond: T_c extrapolated from the four colder markers, with its error over networks "
-    "and extrapolation. y₋ = 1/2. Paper A, supplement E.",
-    **phase_checks.variances(scan, sampled, 0.5, (S, 500)),
-)
+figures.publish(**phase_checks.variances(scan, sampled, 0.5, (S, 500)))
 phase_checks.check_critical(scan, warm, sampled, theory)
 
 # %% [markdown]

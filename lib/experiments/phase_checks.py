@@ -35,14 +35,26 @@ from experiments.phases import (
     switches,
     zero,
 )
-from experiments.runs import Run
+from experiments.runs import Run, where
+
+
+def _sizes(run: Run) -> str:
+    """How many networks, and how large, as captions say it."""
+    return f"{len(run.readouts)} networks, N = P = {run.task.num_inputs}"
 
 
 def phase_map(scan: Scan) -> dict[str, Any]:
-    """The stored atlas as colors, sampled networks as points: for `figures.phase_map`."""
+    """Figure: the stored atlas as colors, sampled networks as points."""
     with np.load((paths.repository_root() or Path()) / "data" / "results" / "redundant-atlas.npz") as stored:
         atlas = dict(stored)
+    networks = _sizes(next(iter(scan.values())).run)
     return {
+        "plot_function": figures.phase_map,
+        "name": "phase_diagram",
+        "caption": "Above the critical temperature (white line) one code is left. Color: effective number of "
+        "codes, $\\exp(-\\sum_\\gamma P_\\gamma \\log P_\\gamma)$, theory at P = 100 (a stored result of "
+        f"`python -m experiments.atlas`); points, in the same colors: {networks}, each in equilibrium. "
+        "Paper A, supplement E, has a critical temperature; the map is the book's own.",
         "horizontal": atlas["targets"],
         "vertical": atlas["temperatures"],
         "values": effective_number(atlas["occupancies"]),
@@ -53,25 +65,41 @@ def phase_map(scan: Scan) -> dict[str, Any]:
 
 
 def transitions(line: np.ndarray, curves: np.ndarray, scan: Scan, temperature: float) -> dict[str, Any]:
-    """Shares over y₋, theory as lines and samples as markers: for `figures.curves`."""
+    """Figure: shares over y₋, theory as lines and samples as markers."""
     on_line = {y: ends.run for (y, t), ends in scan.items() if t == temperature}
     mean, error = share_series([*on_line.values()])
-    label = {"xlabel": r"target of the other classes $y_-$"}
-    return _code_curves(line, curves, [*on_line], mean, error) | label
+    return _code_curves(line, curves, [*on_line], mean, error) | {
+        "name": "transitions",
+        "caption": "Codes join and leave one after the other as the target of the wrong classes rises, each "
+        "by a share that grows from zero. Lines: theory; markers: equilibrium, with standard errors; "
+        f"{_sizes(next(iter(on_line.values())))}, T = {temperature}. Paper A, text after Fig. 2 and "
+        "supplement E.",
+        "xlabel": r"target of the other classes $y_-$",
+    }
 
 
-def cooling(steps: np.ndarray, cooled: np.ndarray, size: int, y_minus: float) -> dict[str, Any]:
-    """Shares over T, equilibrium as lines and cooled networks as markers: for `figures.curves`."""
+def cooling(
+    steps: np.ndarray, cooled: np.ndarray, size: int, y_minus: float, transitions: int
+) -> dict[str, Any]:
+    """Figure: shares over T, equilibrium as lines and cooled networks as markers."""
     fine = np.geomspace(steps.max(), steps.min(), 31)
     theory = np.array([shares(solve(size, y_minus, float(t))) for t in fine])
     spread = cooled.std(1, ddof=1)
-    labels = {"xlabel": "temperature $T$", "scales": ("log", "linear")}
-    return _code_curves(fine, theory, steps, cooled.mean(1), spread) | labels
+    return _code_curves(fine, theory, steps, cooled.mean(1), spread) | {
+        "name": "cooling",
+        "caption": "Frozen codes are codes of a higher temperature. Networks cooled step by step (markers, "
+        f"from right to left, {transitions} trajectories at each T; mean and scatter of {cooled.shape[1]} "
+        "networks) follow the equilibrium shares (lines) near the critical temperature, and then keep "
+        f"1-0-0, which equilibrium gives up. y₋ = {y_minus}, N = P = {size}. Not in the papers.",
+        "xlabel": "temperature $T$",
+        "scales": ("log", "linear"),
+    }
 
 
 def _code_curves(x: Any, theory: Any, sampled_x: Any, mean: Any, error: Any) -> dict[str, Any]:
     drawn = np.maximum(theory.max(0), mean.max(0)) > 0.015
     return {
+        "plot_function": figures.curves,
         "x": x,
         "values": theory.T[drawn],
         "names": np.array(NAMES)[drawn],
@@ -83,20 +111,27 @@ def _code_curves(x: Any, theory: Any, sampled_x: Any, mean: Any, error: Any) -> 
 
 
 def panels(wide: dict[float, Ends]) -> dict[str, Any]:
-    """Activations as quenched and in equilibrium, over y₋: for `figures.activation_matrix`."""
+    """Figure: activations as quenched and in equilibrium, over y₋."""
+    run = next(iter(wide.values())).run
     return {
+        "plot_function": figures.activation_matrix,
+        "name": "panels",
+        "caption": "A quenched network has codes that equilibrium does not have, such as 1-0-0 (rows on for "
+        "class 0 alone). Activations of all neurons, sorted by code, as quenched from the prior (above) and "
+        f"after moves between codes (below). {where(run)} Paper A', Fig. 5A–D (its values of y₋ between 0.1 "
+        "and 0.5 are not known to us).",
         "activations": [
             [sorted_by_code(run) for run in runs]
             for runs in zip(*((ends.quenched, ends.run) for ends in wide.values()), strict=True)
         ],
-        "labels": next(iter(wide.values())).run.task.labels,
+        "labels": run.task.labels,
         "titles": [f"$y_-$ = {y:g}" for y in wide],
         "row_names": ("quenched", "in equilibrium"),
     }
 
 
-def ways_bars(reached: dict[float, dict[str, Run]]) -> dict[str, Any]:
-    """Shares by ways and targets, beside theory: for `figures.bars`."""
+def _bars(reached: dict[float, dict[str, Run]]) -> dict[str, Any]:
+    """Shares by ways and targets, beside theory."""
     values = [
         [*map(mean_shares, runs.values()), shares(solve(run.task.num_inputs, *place(run)))]
         for runs in reached.values()
@@ -104,15 +139,60 @@ def ways_bars(reached: dict[float, dict[str, Run]]) -> dict[str, Any]:
     ]
     groups = [*next(iter(reached.values())), "theory"]
     titles = [f"$y_-$ = {y:g}" for y in reached]
-    return {"values": values, "names": NAMES, "stacked": True, "groups": groups, "titles": titles}
+    drawn = {"values": values, "names": NAMES, "stacked": True, "groups": groups, "titles": titles}
+    return {"plot_function": figures.bars} | drawn
+
+
+def ways_bars(reached: dict[float, dict[str, Run]]) -> dict[str, Any]:
+    """Figure: shares that four ways down lead to."""
+    run = next(iter(reached.values()))["recode"]
+    return _bars(reached) | {
+        "name": "ways",
+        "caption": "Quenched and slowly cooled networks differ from theory, planted and recoded ones do not. "
+        f"Shares of the codes, mean over {_sizes(run)}, T = {place(run)[1]:g}. Not in the papers.",
+    }
+
+
+def small_bars(small: dict[tuple[str, float], Run], rungs: int, hottest: float) -> dict[str, Any]:
+    """Figure: shares in small networks, replica exchange among the ways."""
+    targets = dict.fromkeys(y for _, y in small)
+    return _bars({y: {way: small[way, y] for way in SMALL_WAYS} for y in targets}) | {
+        "name": "ways_small",
+        "caption": "Replica exchange agrees with moves between codes. Shares of the codes in networks of "
+        f"{where(next(iter(small.values())))[:-1]}, {rungs} temperatures up to {hottest}. Not in the papers.",
+    }
+
+
+def free_energies(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Figure: what the shares reached cost in free energy."""
+    return {
+        "plot_function": figures.curves,
+        "name": "free_energy",
+        "caption": "What frozen shares cost: free energy of one network above that of equilibrium, by theory "
+        "held to the shares that were found. A loss of ten means odds of $e^{10}$ against; below one, the "
+        f"construction's own error shows. {where(next(iter(reached.values()))['recode'])} Not in the papers.",
+        "x": [*reached],
+        "values": [*lost.values()],
+        "names": [*lost],
+        "scales": ("linear", "symlog"),
+        "xlabel": r"target of the other classes $y_-$",
+        "ylabel": r"free energy lost, $N \Delta F$",
+    }
 
 
 def variances(scan: Scan, sampled: Zero, y_minus: float, sizes: tuple[int, int]) -> dict[str, Any]:
-    """Variance of the readouts over T by theory at two sizes and by samples: for `critical_plot`."""
+    """Figure: variance of the readouts over T by theory at two sizes and by samples."""
     at = {t: ends.run for (y, t), ends in scan.items() if y == y_minus and t >= 0.03}
     mean, error = np.transpose([statistics.mean_and_error(readout_variance(run)) for run in at.values()])
     fine = np.linspace(0.02, 0.11, 19)
     return {
+        "plot_function": critical_plot,
+        "name": "critical_temperature",
+        "caption": "The variance of the readouts vanishes at the critical temperature. Lines: theory at two "
+        "sizes, with the T_c at which its second peak goes (dotted); markers: "
+        f"{_sizes(next(iter(at.values())))}, with standard errors; diamond: T_c extrapolated from the four "
+        f"colder markers, with its error over networks and extrapolation. y₋ = {y_minus}. Paper A, "
+        "supplement E.",
         "x": fine,
         "values": [[predicted_variance(size, y_minus, float(t)) for t in fine] for size in sizes],
         "names": [f"theory, P = {size}" for size in sizes],
@@ -186,10 +266,10 @@ def check_frozen(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarra
         warm: local dynamics just below the critical temperature, where neurons do change their codes.
     """
     quenched, free = ([runs[way] for runs in reached.values()] for way in ("quenched", "recode"))
-    where = f"y₋ = {_listed(reached)}, N = P = {quenched[0].task.num_inputs}"
+    at = f"y₋ = {_listed(reached)}, N = P = {quenched[0].task.num_inputs}"
     check(
         "D6",
-        f"code changes per neuron and trajectory in quenched networks, {where}",
+        f"code changes per neuron and trajectory in quenched networks, {at}",
         np.array([switches(run) for run in quenched]),
         below(0.005),
         control=(f"local dynamics at T = {place(warm)[1]:g}", np.array([switches(warm)])),
@@ -197,7 +277,7 @@ def check_frozen(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarra
     )
     check(
         "D6",
-        f"free energy lost by a quenched network, {where}",
+        f"free energy lost by a quenched network, {at}",
         lost["quenched"],
         above(5.0),
         control=("planted", lost["planted"]),
@@ -208,7 +288,7 @@ def check_frozen(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarra
     (hot, hot_error), (cold, cold_error), (stays, _) = (np.transpose(each) for each in energies)
     check(
         "D6",
-        f"energy per neuron of quenched networks above equilibrium, {where}",
+        f"energy per neuron of quenched networks above equilibrium, {at}",
         hot - cold,
         np.array([frozen(run).excess for run in quenched]),
         np.hypot(hot_error, cold_error),
