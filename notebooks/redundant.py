@@ -73,15 +73,7 @@ planted = sample(posterior, second, init=start, num_warmup=settings.num_warmup, 
 main = redundant.Networks(posterior, theory, compare_ends(cooled, planted, posterior, tolerance=0.5 / N))
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.network_sample,
-    "one_network",
-    caption="One sampled sigmoidal network: a few groups of neurons with one code each, plain to see in the "
-    "activations and in the readouts. Neurons sorted by code; within a class activations keep fluctuating "
-    f"from input to input. Outputs (bottom) sit on the targets. N = P = {N}, T = {T}, y₋ = ½. Paper A, "
-    "Fig. 2b.",
-    **redundant.one_network(main),
-)
+figures.publish(**redundant.one_network(main))
 
 # %% [markdown]
 # ## Why groups
@@ -140,14 +132,7 @@ figures.publish(
 words = {"verdict": convergence(cooled, posterior).verdict, "ends": main.ends.verdict}
 for name, value in (words | {"shift": redundant.shift(main)}).items():
     glue(name, value, display=False)
-figures.publish(
-    figures.bars,
-    "numbers",
-    caption="Three large groups and a rare fourth, in the numbers that theory predicts. Bars: number of "
-    f"neurons with each code, averaged over {R} networks, with the standard error from their spread; dots: "
-    f"theory with its 1/N. N = P = {N}, T = {T}, y₋ = ½. Paper A, Fig. 4a.",
-    **redundant.number_bars(main),
-)
+figures.publish(**redundant.number_bars(main))
 redundant.check_numbers(main)
 
 # %% [markdown]
@@ -168,15 +153,7 @@ others = [
     redundant.networks(jax.random.fold_in(key, size), size, 0.5, T, R, 16, 32) for size in settings.sizes
 ]
 over_sizes = [*others, main]
-figures.publish(
-    figures.bars,
-    "scatter",
-    caption="The number of neurons with a code fluctuates by one neuron, not by the square root of the "
-    "number. Bars: standard deviation over networks and samples, with jackknife errors; dots: theory, "
-    f"triangles: independent neurons, both at N = P = {N}. T = {T}, y₋ = ½, {R} networks of each size. Not "
-    "in the paper.",
-    **redundant.scatter_bars(over_sizes),
-)
+figures.publish(**redundant.scatter_bars(over_sizes))
 for networks in over_sizes:
     redundant.check_scatter(networks)
 
@@ -190,16 +167,7 @@ for networks in over_sizes:
 # $y_- \pm 0.1$ all the same.
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.densities,
-    "readout_posterior",
-    caption="Readout weights are found at the peaks of the theory and nowhere else. "
-    f"Histograms: every fourth sample of {R} networks; lines: theory at the same P. N = P = {N}, T = {T}, "
-    "y₋ = ½. Paper A, Fig. 4a.",
-    panels=True,
-    colors=[figures.COLORS["sigmoidal"]],
-    **redundant.readout_densities(main),
-)
+figures.publish(**redundant.readout_densities(main))
 redundant.check_readouts(main)
 
 # %% [markdown]

@@ -83,7 +83,7 @@ figures.publish(
 # **Question.** What can be said about learning if nothing is said about the network?
 #
 # Split a network at a hidden layer into an encoder $x \to h$ and a decoder $h \to \hat y$. Around the mean
-# of two nearby inputs both are linear, $dh = D_h\,dx$ and $d\hat y = D_y\,dh$. The modelling assumption is
+# of two nearby inputs both are linear, $dh = D_h\,dx$ and $d\hat y = D_y\,dh$. The modeling assumption is
 # that training does gradient descent on $D_h$ and $D_y$ themselves, at effective rates $\eta_h$ and
 # $\eta_y$ that hold all that is left of the architecture. If the representations move together or apart
 # without rotating, three *squared* quantities close,

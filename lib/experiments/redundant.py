@@ -147,12 +147,25 @@ def independent_scatter(networks: Networks) -> np.ndarray:
     return networks.width * shares * (1 - shares)
 
 
+def _size(networks: Networks) -> str:
+    """N, T and the task, as captions say them."""
+    theory = networks.theory
+    y_minus = float(theory.problem.targets.min())
+    return f"N = P = {networks.width}, T = {theory.temperature:g}, y₋ = {y_minus:g}."
+
+
 def one_network(networks: Networks) -> dict[str, Any]:
-    """For `figures.network_sample`: the last sample of the first network, neurons sorted by code."""
+    """Figure: the last sample of the first network, neurons sorted by code."""
     phi, readouts, task = networks.activations[0], networks.readouts[0, -1], networks.posterior.task
     assert task is not None
     order = coding.sort_by_code(networks.codes[0, -1], phi)
     return {
+        "plot_function": figures.network_sample,
+        "name": "one_network",
+        "caption": "One sampled sigmoidal network: a few groups of neurons with one code each, plain to see "
+        "in the activations and in the readouts. Neurons sorted by code; within a class activations keep "
+        "fluctuating from input to input. Outputs (bottom) sit on the targets. "
+        f"{_size(networks)} Paper A, Fig. 2b.",
         "readouts": readouts[order],
         "activations": phi[order],
         "outputs": phi.T @ readouts / networks.width,
@@ -212,9 +225,14 @@ def check_scatter(networks: Networks) -> None:
 
 
 def number_bars(networks: Networks) -> dict[str, Any]:
-    """For `figures.bars`: numbers of neurons over the codes."""
+    """Figure: numbers of neurons over the codes."""
     mean, error = mean_and_spread(networks.numbers.mean(1))
     return {
+        "plot_function": figures.bars,
+        "name": "numbers",
+        "caption": "Three large groups and a rare fourth, in the numbers that theory predicts. Bars: number "
+        f"of neurons with each code, averaged over {len(networks.readouts)} networks, with the standard error "
+        f"from their spread; dots: theory with its 1/N. {_size(networks)} Paper A, Fig. 4a.",
         "values": mean,
         "errors": error,
         "groups": NAMES,
@@ -226,10 +244,16 @@ def number_bars(networks: Networks) -> dict[str, Any]:
 
 
 def scatter_bars(over_sizes: Sequence[Networks]) -> dict[str, Any]:
-    """For `figures.bars`: standard deviation of these numbers by code and size; theory at the largest."""
+    """Figure: standard deviation of these numbers by code and size; theory at the largest."""
     found, errors = np.swapaxes([scatter(networks) for networks in over_sizes], 0, 1)
     largest = over_sizes[-1]
     return {
+        "plot_function": figures.bars,
+        "name": "scatter",
+        "caption": "The number of neurons with a code fluctuates by one neuron, not by the square root of "
+        "the number. Bars: standard deviation over networks and samples, with jackknife errors, "
+        f"{len(largest.readouts)} networks of each size; dots: theory, triangles: independent neurons, both "
+        f"at the largest, {_size(largest)} Not in the paper.",
         "values": np.sqrt(found).T[None],
         "errors": (0.5 * errors / np.sqrt(found)).T[None],
         "groups": NAMES,
@@ -298,9 +322,16 @@ def check_readouts(networks: Networks) -> None:
 
 
 def readout_densities(networks: Networks) -> dict[str, Any]:
-    """For `figures.densities`: readouts of every fourth sample under the density of theory."""
+    """Figure: readouts of every fourth sample under the density of theory."""
     grid = np.linspace(-2.6, 2.6, 1041)
     return {
+        "plot_function": figures.densities,
+        "name": "readout_posterior",
+        "caption": "Readout weights are found at the peaks of the theory and nowhere else. Histograms: every "
+        f"fourth sample of {len(networks.readouts)} networks; lines: theory at the same P. {_size(networks)} "
+        "Paper A, Fig. 4a.",
+        "panels": True,
+        "colors": [figures.COLORS["sigmoidal"]],
         "samples": networks.readouts[:, ::4].reshape(-1, 3).T,
         "grid": grid,
         "density": [sigmoidal.readout_density(networks.theory, r, grid) for r in range(3)],
