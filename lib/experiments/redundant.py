@@ -231,8 +231,8 @@ def number_bars(networks: Networks) -> dict[str, Any]:
         "plot_function": figures.bars,
         "name": "numbers",
         "caption": "Three large groups and a rare fourth, in the numbers that theory predicts. Bars: number "
-        f"of neurons with each code, averaged over {len(networks.readouts)} networks, with the standard error "
-        f"from their spread; dots: theory with its 1/N. {_size(networks)} Paper A, Fig. 4a.",
+        f"of neurons with each code, averaged over {len(networks.readouts)} networks, with the standard "
+        f"error from their spread; dots: theory with its 1/N. {_size(networks)} Paper A, Fig. 4a.",
         "values": mean,
         "errors": error,
         "groups": NAMES,
