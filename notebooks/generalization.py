@@ -56,8 +56,8 @@ P, N, T = settings.num_inputs, settings.width, settings.temperature
 counts = {"num_chains": 2, "num_samples": settings.num_samples, "num_warmup": settings.num_warmup}
 counts |= {"thinning": 2, "store": generalization.STORE, "method": generalization.METHOD}
 key = jax.random.key(seed)
-SCHEMES, TITLES = generalization.SCHEMES, ("linear", "sigmoidal", "ReLU")
-sizes = f"N = P = {N}, T = {T}, {settings.num_test} test images"
+SCHEMES = generalization.SCHEMES
+sizes = f"N = {N}, P = {P}, T = {T}, {settings.num_test} test images"
 for name, value in vars(settings).items():
     glue(name, value, display=False)
 
@@ -86,15 +86,7 @@ first = {name: draws[0] for name, draws in runs.items()}
 task = first["linear"].task
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.kernels_and_neurons,
-    "answers",
-    caption="Digits never seen activate the code of their class. Above: kernels on 90 test images, averaged "
-    "over the posterior, in units of their largest entries. Below: activations of one network; linear "
-    "neurons by activity, sigmoidal ones by code (30 of each), and the 30 most active ReLU neurons. "
-    f"{sizes}. Paper A, Fig. 6a, b.",
-    **digits.answers(first),
-)
+figures.publish(**digits.answers(first, sizes))
 
 # %% [markdown]
 # ## Codes on training images, codes on test images
@@ -153,15 +145,7 @@ digits.check_outliers(runs["relu"])
 # %% tags=["hide-input"]
 for name in ("sigmoidal", "relu"):
     glue(f"worst_gap_{name}", max(draw.theory.solution.residual for draw in runs[name]), display=False)
-figures.publish(
-    figures.network_sample,
-    "mean_predictor",
-    caption="Theory predicts the mean output image by image, its mistakes included. Mean predictor for digit "
-    "0 on 100 test images by their digit: dots, samples; thin line, theory; steps, targets. "
-    f"{sizes}, first draw. Paper A, Fig. 6c.",
-    **digits.mean_predictors(first),
-    names=[rf"$\langle f_0 \rangle$, {title}" for title in TITLES],
-)
+figures.publish(**digits.mean_predictors(first, sizes))
 
 # %% tags=["hide-input"]
 figures.publish(
@@ -187,20 +171,7 @@ figures.publish(
 # whether learned or lazy. All comparisons below hold draw by draw, not only on average.
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.bars,
-    "class_errors",
-    caption="Networks that learn features err less than the Gaussian process, as much less as the theory "
-    f"says. Bars: samples, means over {settings.num_draws} draws of the images with standard errors. "
-    f"{sizes}. Paper A, Fig. 6d.",
-    groups=task.class_names,
-    titles=TITLES,
-    names=("samples",),
-    colors=[figures.COLORS["samples"]],
-    xlabel="digit",
-    ylabel=r"generalization error $\varepsilon_r$",
-    **digits.error_bars(runs),
-)
+figures.publish(**digits.error_bars(runs, sizes))
 digits.check_predictions(runs, lazy)
 
 # %% [markdown]
@@ -259,7 +230,7 @@ figures.publish(
     "training images span best it gains more. Errors over the Gaussian process's: of the mean predictors, "
     "and, on all images, with the variances counted in. Bars: means over "
     f"{settings.num_draws} draws with standard errors. {sizes}. Paper A, Discussion.",
-    groups=TITLES,
+    groups=digits.TITLES,
     **digits.mean_bars(runs),
 )
 digits.check_means(runs)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -542,7 +543,7 @@ def _class_targets(num_classes: int, y_plus: float, y_minus: float, targets: Arr
 
 
 @lru_cache(maxsize=4)
-def _orthonormal(input_dim: int, num_inputs: int, seed: int) -> tuple[np.ndarray, dict]:
+def _orthonormal(input_dim: int, num_inputs: int, seed: int) -> tuple[np.ndarray, Any]:
     """Random orthonormal columns, made once for all tasks on them, and where they left the generator."""
     rng = np.random.default_rng(seed)
     directions, _ = np.linalg.qr(rng.standard_normal((input_dim, num_inputs)))

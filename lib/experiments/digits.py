@@ -25,6 +25,8 @@ from experiments.generalization import (
     transfer,
 )
 
+TITLES = ("linear", "sigmoidal", "ReLU")
+
 
 def training_like(task: Task) -> np.ndarray:
     """Which test images the training images span best: half of them, by the share of |x|² left over."""
@@ -135,12 +137,14 @@ def over_widths(
     return Variances(np.asarray(widths), np.array(values), np.array(of_lazy), equilibrium)
 
 
-def answers(draws: dict[str, Draw], num_neurons: int = 30, num_images: int = 90) -> dict[str, Any]:
-    """Kernels and activations on test images of one network of each kind, for `figures.kernels_and_neurons`.
+def answers(
+    draws: dict[str, Draw], sizes: str, num_neurons: int = 30, num_images: int = 90
+) -> dict[str, Any]:
+    """Figure: kernels and activations on test images of one network of each kind.
 
     Linear neurons by activity and sigmoidal ones by code, evenly taken; of the ReLU the most active.
     """
-    kernels, rows, titles = [], [], {"linear": "linear", "sigmoidal": "sigmoidal", "relu": "ReLU"}
+    kernels, rows = [], []
     labels = held_out(next(iter(draws.values())).task)[1]
     images = np.linspace(0, len(labels) - 1, num_images).astype(int)
     for name, draw in draws.items():
@@ -152,10 +156,16 @@ def answers(draws: dict[str, Draw], num_neurons: int = 30, num_images: int = 90)
         rows.append(phi[order[taken.astype(int)]][:, images])
         kernels.append(_unit(draw.learned.kernel)[np.ix_(images, images)])
     return {
+        "plot_function": figures.kernels_and_neurons,
+        "name": "answers",
+        "caption": f"Digits never seen activate the code of their class. Above: kernels on {num_images} test "
+        "images, averaged over the posterior, in units of their largest entries. Below: activations of one "
+        f"network; linear neurons by activity, sigmoidal ones by code ({num_neurons} of each), and the "
+        f"{num_neurons} most active ReLU neurons. {sizes}. Paper A, Fig. 6a, b.",
         "kernels": kernels,
         "activations": rows,
         "labels": labels[images],
-        "titles": [titles[name] for name in draws],
+        "titles": TITLES,
     }
 
 
@@ -178,14 +188,25 @@ def _unit(kernel: np.ndarray) -> np.ndarray:
     return kernel / np.quantile(np.abs(kernel), 0.99)
 
 
-def error_bars(runs: dict[str, list[Draw]]) -> dict[str, Any]:
-    """Class errors, mean and standard error over draws, beside theory and process, for `figures.bars`."""
+def error_bars(runs: dict[str, list[Draw]], sizes: str) -> dict[str, Any]:
+    """Figure: class errors, mean and standard error over draws, beside theory and process."""
     errors = {
         kind: np.array([[getattr(d, kind).error.total for d in draws] for draws in runs.values()])
         for kind in ("learned", "theory", "process")
     }
     number = errors["learned"].shape[1]
     return {
+        "plot_function": figures.bars,
+        "name": "class_errors",
+        "caption": "Networks that learn features err less than the Gaussian process, as much less as the "
+        f"theory says. Bars: samples, means over {number} draws of the images with standard errors. {sizes}. "
+        "Paper A, Fig. 6d.",
+        "groups": runs["linear"][0].task.class_names,
+        "titles": TITLES,
+        "names": ("samples",),
+        "colors": [figures.COLORS["samples"]],
+        "xlabel": "digit",
+        "ylabel": r"generalization error $\varepsilon_r$",
         "values": errors["learned"].mean(axis=1)[..., None],
         "errors": errors["learned"].std(axis=1, ddof=min(1, number - 1))[..., None] / number**0.5,
         "points": np.stack([errors["theory"].mean(axis=1), errors["process"].mean(axis=1)], axis=1),
@@ -406,12 +427,18 @@ def check_outliers(draws: list[Draw]) -> None:
     )
 
 
-def mean_predictors(draws: dict[str, Draw], num_images: int = 100) -> dict[str, Any]:
-    """Mean predictor for the first class on test images, a row for each network."""
+def mean_predictors(draws: dict[str, Draw], sizes: str, num_images: int = 100) -> dict[str, Any]:
+    """Figure: mean predictor for the first class on test images, a row for each network."""
     task = next(iter(draws.values())).task
     _, labels, targets = held_out(task)
     images = np.linspace(0, len(labels) - 1, num_images).astype(int)
     return {
+        "plot_function": figures.network_sample,
+        "name": "mean_predictor",
+        "caption": "Theory predicts the mean output image by image, its mistakes included. Mean predictor "
+        f"for digit 0 on {num_images} test images by their digit: dots, samples; thin line, theory; steps, "
+        f"targets. {sizes}, first draw. Paper A, Fig. 6c.",
+        "names": [rf"$\langle f_0 \rangle$, {title}" for title in TITLES],
         "readouts": (),
         "activations": (),
         "outputs": np.stack([draw.learned.predictor[images, 0] for draw in draws.values()], axis=1),

@@ -28,7 +28,7 @@ def three_classes(size: int, class_ratios: tuple[float, ...], seed: int) -> Task
     return tasks.toy(size, class_ratios, y_minus=-0.5, seed=seed)
 
 
-def learned_entry(kernels: np.ndarray, task: Task, nonlinearity: str) -> np.ndarray:
+def learned_entry(kernels: np.ndarray, task: Task, nonlinearity: Any) -> np.ndarray:
     """Trace of the task in what learning changed in the kernel, off the diagonal.
 
         c = Σ_{μ≠ν} y_μ y_ν (K − K_prior)_μν / P(P − 1)
