@@ -47,7 +47,7 @@ from scipy import stats
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
 quick |= {"num_warmup": 160, "fractions": (0.25, 0.4, 0.625), "over_widths": ("linear",)}
-paper = quick | {"num_neurons": 500, "num_samples": 40, "num_warmup": 200}
+paper = quick | {"num_neurons": 500, "num_samples": 80, "num_warmup": 240}
 paper |= {"fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
