@@ -205,9 +205,9 @@ dynamics_shown.check_fluctuations(motions, theories, dt)
 # **Question.** Does a frozen feature layer freeze the layer below?
 #
 # In a sigmoidal network with two hidden layers the posterior factorizes: the first layer sees the second
-# only through its kernel, not through the names of its neurons {cite:p}`vanmeegen2025`. We cool a network
-# of $N = P =$ {glue:text}`N` from the prior, $y_- = 1/2$, warm it to $T =$ {glue:text}`T_deep` in steps,
-# and follow it in several chains from one start.
+# only through its kernel, not through the names of its neurons {cite:p}`vanmeegen2025`. A network
+# of $N = P =$ {glue:text}`N`, $y_- = 1/2$, starts from the scheme of the layered theory at $T =$
+# {glue:text}`T_deep`, comes to rest by exact sampling, and is followed in several chains.
 
 # %%
 jobs = ("sigmoidal", N, *settings.deep), *settings.small

@@ -8,19 +8,19 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import coding, statistics, tasks
+from coding_schemes import coding, planting, statistics, tasks
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, Samples, convergence, sample
 from coding_schemes.tasks import Task
-from coding_schemes.theory import linear, relu, sigmoidal
+from coding_schemes.theory import deep_sigmoidal, linear, relu, sigmoidal
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
 from experiments.runs import Run
 
 TARGETS = {"linear": 0.0, "sigmoidal": 0.5, "relu": -0.5}  # y₋, as in paper A's Fig. 4
-COLD = 0.001  # where deep networks begin: cooled to T only, they may stop at half of the task
+COLD = 0.001  # where deep ReLU networks begin: cooled to T only, they may stop at half of the task
 EXACT: dict[str, Any] = {"moves": (), "method": HMC(max_num_steps=50)}
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
@@ -96,10 +96,20 @@ class Motion:
 
 
 def settle_deep(key: Any, posterior: Posterior) -> Samples:
-    """A network of two layers at rest: cooled to COLD from the prior, warmed to its temperature in steps."""
-    start: dict[str, Any] = {"anneal_from": COLD if is_bounded(posterior.network.phi) else 1.0}
+    """A network of two layers at rest: in the theory's scheme if it is redundant; else warmed up from COLD.
+
+    A quench leaves redundant networks with a third of the neurons at work, and some of them between codes.
+    """
+    assert posterior.task is not None
+    start: dict[str, Any]
+    options: dict[str, Any] = {"num_chains": 1, "num_warmup": 60, "store": ("readouts",)}
+    if is_bounded(posterior.network.phi):
+        scheme = deep_sigmoidal.solve(posterior.task, 2, float(posterior.temperature))
+        start = {"init": planting.planted(jax.random.fold_in(key, 0), scheme, posterior)}
+        return sample(posterior, jax.random.fold_in(key, 1), 4, **start, **options, **EXACT)
+    start = {"anneal_from": 1.0}
     for stage, temperature in enumerate(np.geomspace(COLD, float(posterior.temperature), 3)):
-        options: dict[str, Any] = {"num_chains": 1, "num_warmup": 30 if stage else 60, "store": ("readouts",)}
+        options["num_warmup"] = 30 if stage else 60
         warmer = posterior.at_temperature(temperature)
         rest = sample(warmer, jax.random.fold_in(key, stage), 4, **start, **options, **EXACT)
         start = {"init": jax.tree.map(lambda leaf: leaf[0], rest.final)}
