@@ -205,19 +205,7 @@ glue("dimension_lazy", float(reuse["dimension"][1, 1].mean()), display=False)
 
 # %% tags=["hide-input"]
 clothes = images.stored(results / "fashion-mnist.npz")
-figures.publish(
-    figures.bars,
-    "clothes",
-    caption="On clothes, too, networks that learn features err less than the Gaussian process, and as theory "
-    f"says. Bars: samples, means over {len(clothes['relu_error'])} draws with standard errors. N = P = 100, "
-    "T = 0.01, 1,000 test images, stored. Not in the papers.",
-    groups=("trousers", "sandals", "boots"),
-    titles=("sigmoidal", "ReLU"),
-    names=("samples",),
-    colors=[figures.COLORS["samples"]],
-    ylabel=r"generalization error $\varepsilon_r$",
-    **images.error_bars(clothes, ("sigmoidal", "relu")),
-)
+figures.publish(**images.clothes_errors(clothes))
 images.check_clothes(clothes)
 
 # %% [markdown]

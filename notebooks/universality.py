@@ -41,7 +41,7 @@ from companion import figures, presets
 from experiments import two_point as experiment
 from experiments import universality
 from experiments.two_point import learn
-from experiments.two_point_figures import depth_panels, fit_errors, fit_panels, scatter_panels
+from experiments.two_point_figures import depth_panels, fit_panels, scatter_panels
 from myst_nb import glue
 
 quick = {"width": 100, "rows": ("default", "shallow", "tanh"), "gains": (0.9, 1.0, 1.3), "num_seeds": 2}
@@ -166,17 +166,7 @@ seeds = [networks["default"]]
 seeds += [learn(jax.random.fold_in(key, 50 + k), table["default"]) for k in range(1, settings.num_seeds)]
 glue("num_seeds", len(seeds), display=False)
 altered = universality.altered_errors(seeds)
-figures.publish(
-    fit_errors,
-    "errors",
-    caption="Most architectures are described to a few per cent (above). On the default network altered "
-    "equations fit worse, but for a factor in the first (below; theory in blue, a marker per network). "
-    "Dashed: 5 %. Paper C, Fig. 2 and its authors' alternative equations.",
-    names=list(fits),
-    errors=[fit.error for fit in fits.values()],
-    altered=["theory", *two_point.ALTERED],
-    altered_errors=altered,
-)
+figures.publish(**universality.fit_error_figure(fits, altered))
 universality.check_architectures(networks, fits)
 universality.check_altered(altered)
 
