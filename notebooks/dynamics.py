@@ -74,15 +74,7 @@ for k, (scheme, size) in enumerate(sizes.items()):
 # %% tags=["hide-input"]
 excess = [100 * (each.squared_error / each.rest_error - 1) for each in motions.values()]
 glue("excess", max(excess), display=False)
-figures.publish(
-    figures.trace_panels,
-    "readouts_in_time",
-    caption="Linear neurons wander through the whole distribution of readouts; sigmoidal and ReLU neurons "
-    "stay where they are. Readout weight for class 0 of six neurons each. Dashed: one standard deviation "
-    "(linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory. Linear N = "
-    f"P = {sizes['linear']}, others {N}; T = {T}. Paper A, Fig. 4b.",
-    **dynamics_shown.traces(motions, theories),
-)
+figures.publish(**dynamics_shown.traces(motions, theories))
 
 # %% [markdown]
 # ## One hidden layer
@@ -156,13 +148,7 @@ dynamics_shown.check_codes(motions)
 # feel every one of them.
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.trace_panels,
-    "preactivations_in_time",
-    caption="Preactivations of the neurons above on one input of class 0: all fluctuate but the ReLU "
-    f"outlier that answers to it. Sizes as above, T = {T}. Paper A, Fig. 4d.",
-    **dynamics_shown.traces(motions, theories, preactivations=True),
-)
+figures.publish(**dynamics_shown.traces(motions, theories, preactivations=True))
 
 # %% [markdown]
 # How much does an outlier still move? With its readout $\sqrt N \bar a$, and with readouts $b$ and
@@ -219,30 +205,11 @@ deep = layers[0]
 
 # %% tags=["hide-input"]
 glue("T_deep", settings.deep[0], display=False)
-setting = f"N = P = {N}, T = {settings.deep[0]}, y₋ = 1/2. Paper A, Fig. 5."
-figures.publish(
-    figures.activation_matrix,
-    "drift",
-    caption="Neurons of the first layer change their codes, the scheme stays. Above: forty neurons at four "
-    "times, ordered by their codes at the start; middle: the same, ordered anew each time; below: forty "
-    f"neurons of the feature layer in a fixed order. {setting}",
-    **dynamics_shown.drift(deep, num_times=4, num_neurons=40),
-)
-films.publish_animation(
-    dynamics.drift_frame,
-    "drift_film",
-    caption=f"The same as a film: play it, or move the slider. {setting}",
-    **dynamics_shown.film(deep, settings.num_frames, num_neurons=40),
-)
+figures.publish(**dynamics_shown.drift(deep))
+films.publish_animation(**dynamics_shown.film(deep, settings.num_frames))
 
 # %% tags=["hide-input"]
-figures.publish(
-    figures.code_raster,
-    "all_layers_in_time",
-    caption="Codes mix in the first layer and stay in the feature layer. All neurons of one chain, sorted "
-    f"by their code at the start; a color per code. {setting}",
-    **dynamics_shown.raster(deep),
-)
+figures.publish(**dynamics_shown.raster(deep))
 dynamics_shown.check_drift(deep, seed)
 
 # %% [markdown]

@@ -10,7 +10,7 @@ from companion.checks import above, absolute, below, check, equal, standard_erro
 
 from experiments import dynamics
 from experiments.dynamics import Motion, OutlierVariances
-from experiments.runs import Run
+from experiments.runs import Run, where
 
 SMALL_P = "at this P the barrier is low enough to be crossed now and then, as the last section computes"
 
@@ -22,7 +22,10 @@ def _title(scheme: str) -> str:
 def traces(
     motions: dict[str, Motion], theories: dict[str, Any], preactivations: bool = False
 ) -> dict[str, Any]:
-    """Readouts, or preactivations on one input, of six neurons of each network in its first chain."""
+    """Figure: readouts, or preactivations on one input, of six neurons of each network in its first chain."""
+    linear_size, size = (motions[name].run.task.num_inputs for name in ("linear", "sigmoidal"))
+    temperature = motions["sigmoidal"].run.samples.temperature
+    sizes = f"Linear N = P = {linear_size}, others {size}; T = {temperature:g}. Paper A, Fig. 4"
     chosen = {}
     for scheme, motion in motions.items():
         first = motion.codes[-1][0, 0]
@@ -39,6 +42,15 @@ def traces(
         levels[1, : len(branches.readouts[:4])] = branches.readouts[:4, 0]
         levels[2] = [sparse.bulk_readout[0], *sparse.num_neurons**0.5 * sparse.outlier_readouts[:3, 0]]
     return {
+        "plot_function": figures.trace_panels,
+        "name": "preactivations_in_time" if preactivations else "readouts_in_time",
+        "caption": "Preactivations of the neurons above on one input of class 0: all fluctuate but the ReLU "
+        f"outlier that answers to it. {sizes}d."
+        if preactivations
+        else "Linear neurons wander through the whole distribution of readouts; sigmoidal and ReLU neurons "
+        "stay where they are. Readout weight for class 0 of six neurons each. Dashed: one standard deviation "
+        f"(linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory. "
+        f"{sizes}b.",
         "times": [motion.times for motion in motions.values()],
         "values": [
             motion.run.preactivations[0][0][:, chosen[scheme], 0].T
@@ -307,10 +319,20 @@ def _some(deep: Motion, count: int) -> np.ndarray:
     return np.linspace(0, deep.means[0].shape[2] - 1, count).astype(int)
 
 
-def drift(deep: Motion, num_times: int, num_neurons: int) -> dict[str, Any]:
-    """A few neurons of both layers at a few times."""
+def _setting(deep: Motion) -> str:
+    return f"{where(deep.run)[:-1]}, y₋ = 1/2. Paper A, Fig. 5."
+
+
+def drift(deep: Motion, num_times: int = 4, num_neurons: int = 40) -> dict[str, Any]:
+    """Figure: a few neurons of both layers at a few times."""
     at = np.linspace(0, len(deep.times) - 1, num_times).astype(int)
     return {
+        "plot_function": figures.activation_matrix,
+        "name": "drift",
+        "caption": "Neurons of the first layer change their codes, the scheme stays. Above: "
+        f"{num_neurons} neurons at {num_times} times, ordered by their codes at the start; middle: the same, "
+        f"ordered anew each time; below: {num_neurons} neurons of the feature layer in a fixed order. "
+        f"{_setting(deep)}",
         "activations": dynamics.drift_rows(deep, at, _some(deep, num_neurons)),
         "labels": deep.run.task.labels,
         "row_names": ["layer 1, fixed", "layer 1, sorted", "layer 2, fixed"],
@@ -318,8 +340,8 @@ def drift(deep: Motion, num_times: int, num_neurons: int) -> dict[str, Any]:
     }
 
 
-def film(deep: Motion, num_frames: int, num_neurons: int) -> dict[str, Any]:
-    """Frames of `dynamics.drift_frame`."""
+def film(deep: Motion, num_frames: int, num_neurons: int = 40) -> dict[str, Any]:
+    """Film: frames of `dynamics.drift_frame`."""
     labels, snapshots = deep.run.task.labels, np.linspace(0, len(deep.times) - 1, num_frames).astype(int)
     every = max(1, len(labels) // 125)
     rows = [
@@ -328,6 +350,9 @@ def film(deep: Motion, num_frames: int, num_neurons: int) -> dict[str, Any]:
     names = ("fixed", "sorted_anew", "last")
     arrays = {name: row.astype(np.float32) for name, row in zip(names, rows, strict=True)}
     return arrays | {
+        "plot_function": dynamics.drift_frame,
+        "name": "drift_film",
+        "caption": f"The same as a film: play it, or move the slider. {_setting(deep)}",
         "edges": np.cumsum(np.bincount(labels[::every]))[:-1] - 0.5,
         "times": deep.times[snapshots],
         "num_frames": num_frames,
@@ -337,10 +362,14 @@ def film(deep: Motion, num_frames: int, num_neurons: int) -> dict[str, Any]:
 
 
 def raster(deep: Motion) -> dict[str, Any]:
-    """Codes of all neurons of the first chain over time."""
+    """Figure: codes of all neurons of the first chain over time."""
     history = dynamics.code_history(deep)
     which = [layer[0].T for layer in history.layers]
     return {
+        "plot_function": figures.code_raster,
+        "name": "all_layers_in_time",
+        "caption": "Codes mix in the first layer and stay in the feature layer. All neurons of one chain, "
+        f"sorted by their code at the start; a color per code. {_setting(deep)}",
         "times": deep.times,
         "which": [w[np.argsort(w[:, 0], kind="stable")].astype(np.int16) for w in which],
         "names": history.names,
