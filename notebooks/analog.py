@@ -156,7 +156,7 @@ norms = {
         analog.DEEPER_IS_WARMER[depth] * T,
         seed,
         store=("readouts",),
-        **counts,
+        **counts | ({} if scaled else {"num_samples": settings.num_samples // 4}),
     )
     for depth in settings.norms
     for scaled in (True, False)

@@ -174,7 +174,7 @@ def learned_strengths(
         rows.append([*statistics.mean_and_error(strengths(run)), *predicted, [task.class_counts[0]] * depth])
         runs.append(run)
     mean, error, exact, saddle, counts = np.moveaxis(np.array(rows, dtype=float), 1, 0)
-    return Strengths(np.asarray(sizes), mean, error, exact, saddle, counts[:, 0], runs)
+    return Strengths(np.asarray(sizes, int), mean, error, exact, saddle, counts[:, 0], runs)
 
 
 def saddle_exponents(runs: list[Run], temperature: float, readout_variance: float) -> np.ndarray:
