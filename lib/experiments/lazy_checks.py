@@ -32,7 +32,7 @@ def kernels_and_neurons(runs: dict[str, Run]) -> dict[str, Any]:
         "kernels": [K / np.trace(K) * len(labels) for K in kernels],
         "activations": [lazy_and_rich.telling_neurons(each, labels, 40) for each in activations],
         "labels": labels,
-        "titles": [*runs],
+        "titles": [name.replace("relu", "ReLU") for name in runs],
     }
 
 
@@ -44,7 +44,7 @@ def _over_widths(scans: Scans, quantity: str) -> dict[str, Any]:
     return {
         "plot_function": figures.scaling_plot,
         "sizes": next(iter(scans.values())).sizes,
-        "names": [f"{scheme}, {scaling}" for scheme, scaling in scans],
+        "names": [f"{scheme}, {scaling}".replace("relu", "ReLU") for scheme, scaling in scans],
         "colors": [GREYS[scheme] if how == "lazy" else figures.COLORS[scheme] for scheme, how in scans],
         "values": [getattr(scan, quantity) for scan in scans.values()],
         "errors": [getattr(scan, f"{quantity}_error") for scan in scans.values()],
