@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlparse
 
 import pytest
-from playwright.sync_api import TimeoutError, sync_playwright
+from playwright.sync_api import Response, TimeoutError, sync_playwright
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("pipeline")]
 
@@ -26,6 +26,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dis
 FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 PATIENCE_MS = 60_000  # a busy machine is slow, not wrong
 DESKTOP = {"width": 1280, "height": 900}
+HEAVIEST = 1_500_000  # bytes of a page with all that it shows
 PHONE = {"width": 390, "height": 844}
 TYPESET = """() => [...document.querySelectorAll('span.math, div.math')]
     .every(element => element.querySelector('mjx-container'))"""
@@ -49,6 +50,7 @@ class Visit:
     icons: list[str] = field(default_factory=list)
     broken_images: list[str] = field(default_factory=list)
     overflow: dict[str, int] = field(default_factory=dict)
+    weights: dict[str, int] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="session")
@@ -125,6 +127,8 @@ def _visit(browser, address, name) -> Visit:
     page.on("pageerror", lambda error: visit.errors.append(str(error)))
     page.on("requestfailed", lambda request: visit.errors.append(f"failed: {request.url}"))
     page.on("response", lambda r: visit.errors.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+    loaded: list[Response] = []
+    page.on("requestfinished", lambda request: loaded.append(request.response()))
     page.goto(address + name, wait_until="load")
     try:
         page.wait_for_function(TYPESET)
@@ -138,6 +142,7 @@ def _visit(browser, address, name) -> Visit:
         "found => found.map(svg => svg.querySelector('path') ? svg.dataset.icon : '')"
     )
     visit.broken_images = page.evaluate(BROKEN_IMAGES)
+    visit.weights = {found.url: len(found.body()) for found in loaded if found.ok}
     for label, size in (("desktop", DESKTOP), ("phone", PHONE)):
         page.set_viewport_size(size)
         visit.overflow[label] = page.evaluate(OVERFLOW)
@@ -165,6 +170,14 @@ def test_equations_are_typeset(visits):
 def test_figures_are_shown(visits):
     assert faults(visits, "broken_images") == {}
     assert any(visit.images for name, visit in visits.items() if name.startswith("notebooks/"))
+
+
+def test_no_page_is_heavy(visits):
+    heavy = {name: visit.weights for name, visit in visits.items() if sum(visit.weights.values()) > HEAVIEST}
+    assert {
+        name: dict(sorted(found.items(), key=lambda one: -one[1])[:8]) for name, found in heavy.items()
+    } == {}
+    assert all(any(url.endswith(name) for url in visit.weights) for name, visit in visits.items())
 
 
 def test_icons_are_drawn_from_the_few_that_the_pages_name(visits, pages):
