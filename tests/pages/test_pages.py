@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlparse
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Response, TimeoutError, sync_playwright
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("pipeline")]
@@ -198,6 +199,48 @@ def test_scoreboard_shows_only_what_is_asked_for(pages, address, browser):
     assert shown.count() == len(claims)
     page.locator(".tiles a").last.click()
     assert page.url.endswith(f"#claim-{claims[-1]['id'].lower()}")
+    page.close()
+
+
+def test_rotated_neurons_change_and_kernel_and_outputs_stay(pages, address, browser):
+    names = [path for path in (pages / "notebooks").glob("*.html") if 'class="rotation"' in path.read_text()]
+    assert len(names) == 1
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(f"{address}notebooks/{names[0].name}")
+    neurons, kernel, outputs = (page.locator(".rotation canvas").nth(k) for k in range(3))
+    before = [canvas.evaluate("canvas => canvas.toDataURL()") for canvas in (neurons, kernel, outputs)]
+    page.locator(".rotation input").focus()
+    for _ in range(30):
+        page.keyboard.press("ArrowRight")
+    assert "θ = 30°" in page.locator(".rotation-status").inner_text()
+    after = [canvas.evaluate("canvas => canvas.toDataURL()") for canvas in (neurons, kernel, outputs)]
+    assert [one == other for one, other in zip(before, after)] == [False, True, True]
+    found = page.locator(".rotation").evaluate("place => ({...place.dataset})")
+    assert max(float(found["kernel"]), float(found["outputs"])) < 1e-5
+    assert page.locator("figure:has(.rotation) img").is_hidden()
+    page.close()
+
+
+def test_a_film_plays_and_stops(pages, address, browser):
+    names = [path for path in (pages / "notebooks").glob("*.html") if 'class="player"' in path.read_text()]
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(f"{address}notebooks/{names[0].name}")
+    player = page.locator(".player").first
+    slider, button = player.locator("input"), player.locator("button")
+    shown = "player => player.previousElementSibling.querySelector('img').src"
+    first = player.evaluate(shown)
+    slider.focus()
+    page.keyboard.press("ArrowLeft" if int(slider.input_value()) else "ArrowRight")
+    assert player.evaluate(shown) != first
+    button.click()
+    assert button.inner_text() == "Pause"
+    before = slider.input_value()
+    page.wait_for_function("before => document.querySelector('.player input').value !== before", arg=before)
+    button.click()
+    assert button.inner_text() == "Play"
+    film = page.locator("a", has_text="film (webp)").first.get_attribute("href")
+    with Image.open(pages / "notebooks" / film) as image:
+        assert image.n_frames == int(slider.get_attribute("max")) + 1
     page.close()
 
 

@@ -152,7 +152,9 @@ def _figure(figure: dict[str, Any], chapter: str) -> str:
     files = f"../downloads/{chapter}/{name}"
     links = (
         f'<p class="figure-downloads">Download: <a href="{files}.npz" download>arrays (npz)</a>, '
-        f'<a href="{files}.py" download>drawing code (py)</a></p>'
+        f'<a href="{files}.py" download>drawing code (py)</a>'
+        + (f', <a href="{files}.webp" download>film (webp)</a>' if figure.get("film") else "")
+        + "</p>"
     )
     caption = " ".join(figure["caption"].split())
     directive = "figure" if caption else "image"
