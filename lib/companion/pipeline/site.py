@@ -16,7 +16,7 @@ import nbformat
 import yaml
 
 from companion.formats import CHECK_TYPE, FIGURE_TYPE
-from companion.pipeline import front, manifest, scoreboard
+from companion.pipeline import front, hovers, manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
@@ -46,6 +46,7 @@ def build(project: Project) -> Path:
     scoreboard.check_verdicts(project, table)
     site = assemble(project, table)
     fresh = _sphinx(project, site)
+    hovers.write(fresh)
     prune_icons(fresh)
     prune_styles(fresh)
     _add_downloads(project, fresh)
