@@ -16,6 +16,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlparse
 
+import axe_playwright_python
 import pytest
 from PIL import Image
 from playwright.sync_api import Response, TimeoutError, sync_playwright
@@ -36,6 +37,13 @@ BROKEN_IMAGES = """() => Promise.all([...document.images].map(async image => {
     try { await image.decode() } catch { }
     return image.naturalWidth > 0 ? '' : image.src.slice(0, 100)
 })).then(found => found.filter(Boolean))"""
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+BARRIERS = """async () => {
+    const { violations } = await axe.run(document, { resultTypes: ['violations'], preload: false });
+    return violations.flatMap(({ id, nodes }) =>
+        nodes.slice(0, 3).map(({ target, html }) => `${id}: ${target.at(-1)} ${html.slice(0, 150)}`));
+}"""
+STILL = "* { transition: none !important }"  # colors on their way from light to dark are neither
 OVERFLOW = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
 
 
@@ -52,6 +60,7 @@ class Visit:
     broken_images: list[str] = field(default_factory=list)
     overflow: dict[str, int] = field(default_factory=dict)
     weights: dict[str, int] = field(default_factory=dict)
+    barriers: list[str] = field(default_factory=list)
 
 
 @pytest.fixture(scope="session")
@@ -144,6 +153,11 @@ def _visit(browser, address, name) -> Visit:
     )
     visit.broken_images = page.evaluate(BROKEN_IMAGES)
     visit.weights = {found.url: len(found.body()) for found in loaded if found.ok}
+    page.evaluate(AXE)
+    page.add_style_tag(content=STILL)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        visit.barriers += [f"{scheme} {found}" for found in page.evaluate(BARRIERS)]
     for label, size in (("desktop", DESKTOP), ("phone", PHONE)):
         page.set_viewport_size(size)
         visit.overflow[label] = page.evaluate(OVERFLOW)
@@ -171,6 +185,11 @@ def test_equations_are_typeset(visits):
 def test_figures_are_shown(visits):
     assert faults(visits, "broken_images") == {}
     assert any(visit.images for name, visit in visits.items() if name.startswith("notebooks/"))
+
+
+def test_no_page_has_a_barrier(visits):
+    """No violation of axe's rules, in light or dark mode."""
+    assert faults(visits, "barriers") == {}
 
 
 def test_no_page_is_heavy(visits):

@@ -26,6 +26,13 @@ _ICON = re.compile(
 )
 _CSS_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*.*?\*/|[{};]', re.DOTALL)
 _CSS_CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
+_NAMELESS = (
+    ('<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="region" aria-label="Contents"'),
+    (
+        '<summary><span class="toctree-toggle"',
+        '<summary aria-label="pages below"><span class="toctree-toggle"',
+    ),
+)
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 
 
@@ -46,6 +53,7 @@ def build(project: Project) -> Path:
     scoreboard.check_verdicts(project, table)
     site = assemble(project, table)
     fresh = _sphinx(project, site)
+    _name_parts(fresh)
     hovers.write(fresh)
     prune_icons(fresh)
     prune_styles(fresh)
@@ -300,6 +308,15 @@ def prune_icons(pages: Path) -> None:
 
     for script in scripts:
         script.write_text(_ICON.sub(keep, script.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _name_parts(pages: Path) -> None:
+    """Name what the theme leaves without a name for screen readers."""
+    for page in pages.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        for found, named in _NAMELESS:
+            text = text.replace(found, named)
+        page.write_text(text, encoding="utf-8")
 
 
 def prune_styles(pages: Path) -> None:
