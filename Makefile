@@ -25,7 +25,7 @@ TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findst
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book plan test mutants test-pages chapter serve bench accept-verdicts lock dag clean known-settings
+.PHONY: help setup book plan test mutants test-pages chapter serve bench accept-verdicts lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
@@ -35,6 +35,7 @@ help: ## this list
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"
 	@echo "make serve [PRESET=quick] [PORT=8000]  show the built book at http://127.0.0.1:8000/"
+	@echo "make pdf [PRESET=quick]          the built book as one PDF; needs Chromium or Chrome"
 	@echo "make bench                       side-by-side benchmarks"
 	@echo "make test-pages [PRESET=quick]   page tests on the built book"
 	@echo "make accept-verdicts [PRESET=quick]  put the scoreboard's verdicts on record"
@@ -80,6 +81,9 @@ test-pages: setup ## page tests on the built book
 
 serve: setup ## look at the built book
 	@$(JOB) serve --preset "$$PRESET" --port "$$PORT"
+
+pdf: setup ## the built book in one file
+	@$(JOB) pdf --preset "$$PRESET"
 
 bench: setup ## benchmarks, with the other packages in an environment of their own
 	@cat requirements.lock benchmarks/requirements.txt | cmp -s - $(BENCH)/requirements.txt || { set -e; \

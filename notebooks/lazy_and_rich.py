@@ -43,7 +43,6 @@ from experiments import lazy_and_rich, lazy_checks
 from experiments.lazy_and_rich import SCALINGS, SCHEMES
 from experiments.runs import draw
 from myst_nb import glue
-from scipy import stats
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
 quick |= {"num_warmup": 160, "fractions": (0.25, 0.4, 0.625), "over_widths": ("linear",)}
@@ -180,20 +179,25 @@ lazy_checks.check_alike(runs, alignment)
 # ## A kernel does not see the code
 #
 # That the kernels agree is no accident of these three networks. Take the sigmoidal network and rotate
-# neuron space, $\phi \to O\phi$ and $a \to O a$ with a random orthogonal matrix $O$. Kernel and outputs
-# stay what they were, number by number; the code is gone. The rotated activations are no longer values that
-# the nonlinearity could take, and this is the point: *the nonlinearity chooses the axes*, and a theory that
-# follows kernels alone has averaged the axes out. The symmetry that remains is that of renaming neurons.
+# neuron space, $\phi \to O_\theta\,\phi$ and $a \to O_\theta\, a$, by an angle $\theta$: with a random
+# orthogonal matrix $J$ whose square is $-1$, every $O_\theta = \cos\theta + J \sin\theta$ is a rotation.
+# Kernel and outputs stay what they were, number by number; the code is gone. The rotated activations are no
+# longer values that the nonlinearity could take, and this is the point: *the nonlinearity chooses the axes*,
+# and a theory that follows kernels alone has averaged the axes out. The symmetry that remains is that of
+# renaming neurons.
 
 # %%
-rotation = stats.ortho_group.rvs(N, random_state=seed)
-linear_one, redundant = (rich[name].samples.activations()[0, -1] for name in ("linear", "sigmoidal"))
-rotated = rotation @ redundant
+linear_one, redundant = (lazy_and_rich.even(rich[name].samples.activations()[0, -1]) for name in SCHEMES[:2])
+readouts = lazy_and_rich.even(rich["sigmoidal"].readouts[0, -1])
+rotated, rotated_readouts, rotated_linear = (
+    lazy_and_rich.quarter_turn(each, seed) for each in (redundant, readouts, linear_one)
+)
 change = np.abs(rotated.T @ rotated - redundant.T @ redundant).max() / N
 
 # %% tags=["hide-input"]
-figures.publish(**lazy_checks.rotated(rich["sigmoidal"], (redundant, rotated), change))
-lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotation @ linear_one), change)
+both = (redundant, rotated), (readouts, rotated_readouts)
+figures.publish(**lazy_checks.rotated(rich["sigmoidal"], *both, change))
+lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotated_linear), change)
 
 # %% [markdown]
 # ## Neural collapse: what is true of it here

@@ -39,7 +39,7 @@ from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC
 from coding_schemes.theory import relu
-from companion import figures, presets
+from companion import figures, films, presets
 from experiments import sparse, sparse_checks
 from myst_nb import glue
 
@@ -179,6 +179,7 @@ coarse = sparse.coarsen(jax.random.fold_in(key, 3), posterior, settings.max_step
 
 # %% tags=["hide-input"]
 figures.publish(**sparse_checks.coarsening(coarse, M, T))
+films.publish_animation(**sparse_checks.film(coarse, M, T, num_frames=60))
 for name, value in sparse_checks.check_coarsening(coarse, M).items():
     glue(name, float(value), display=False)
 

@@ -45,11 +45,19 @@ check("A1", "twice one", numbers.double(1), 2, equal(), control=("twice two", nu
 
 # %%
 from companion import figures
-from companion.films import publish_animation
+from companion.films import publish_animation, rotation
 from companion.publish import publish
 
 publish(figures.curves, "line", caption="**Twice** is $2 x$: a line, in `code`.", x=[0, 1], values=[[0, 2]])
-publish(figures.kernel_matrices, "matrix", kernels=[[1, 0], [0, 1]], labels=[0, 1], description="Two by two")
+publish(
+    figures.kernel_matrices,
+    "matrix",
+    kernels=[[1, 0], [0, 1]],
+    labels=[0, 1],
+    description="Two by two",
+    caption="Two neurons, and their rotation.",
+    page=rotation([[[1, 0], [0, 1]], [[0, -1], [1, 0]]], [[1, -1], [1, 1]], [0, 1], [0, 1]),
+)
 
 
 # %%

@@ -303,14 +303,16 @@ def _rows(path: Path) -> dict[str, dict[str, Any]]:
 
 def _strip_line(record: dict[str, Any]) -> str:
     found, id = state(record), html.escape(record["id"])
+    claim = f"<b>{id}</b>"
     if os.environ.get("CODING_SCHEMES_CHAPTER"):  # a page of the book, beside the scoreboard
-        id = f'<a href="../book/scoreboard.html#claim-{id.lower()}">{id}</a>'
+        claim = f'<a href="../book/scoreboard.html#claim-{id.lower()}">{id}</a>'
     parts = (headline(record), formats.text(record["predicate"]), "stored result" if record["stored"] else "")
     shown = " · ".join(filter(None, parts))
     return (
+        f'<div class="check-line">{claim}'
         f'<details class="check check-{found}"{" open" * (found != "passed")}><summary>'
-        f'<span class="check-mark" title="{found}">{MARKS[found]}</span> {id} '
-        f"{formats.text(record['quantity'])} {shown}</summary>{details_html(record)}</details>"
+        f'<span class="check-mark" title="{found}">{MARKS[found]}</span> '
+        f"{formats.text(record['quantity'])} {shown}</summary>{details_html(record)}</details></div>"
     )
 
 

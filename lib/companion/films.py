@@ -1,12 +1,15 @@
-"""Animations that play in the page itself: frames and a player of a few lines, nothing from outside."""
+"""Pictures that move in the page itself: films with a player of a few lines, neurons turned by a slider."""
 
 import base64
+import html
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -15,26 +18,12 @@ from companion import publish
 DOTS_PER_INCH = 120
 PALETTE_SIZE = 96  # colors per frame; a third of the bytes of a full-color image, and no visible steps
 
-_PLAYER = """<div class="player" id="{id}"><button type="button">Play</button>
+_SCRIPT = Path(__file__).with_name("player.js")
+_PLAYER = """<div class="player" data-frames="{frames}" data-interval="{interval}">
+<button type="button">Play</button>
 <input type="range" min="0" max="{last}" value="{still}" aria-label="frame"></div>
 <script>
-(() => {{
-  const player = document.getElementById({id_text});
-  const image = (player.closest("figure") || player.previousElementSibling).querySelector("img");
-  const button = player.querySelector("button"), slider = player.querySelector("input");
-  const frames = {frames};
-  let timer = null;
-  const show = k => {{ slider.value = k; image.src = frames[k]; }};
-  const pause = () => {{ clearInterval(timer); timer = null; button.textContent = "Play"; }};
-  const play = () => {{
-    frames.forEach(source => {{ new Image().src = source; }});
-    timer = setInterval(() => show((+slider.value + 1) % frames.length), {interval});
-    button.textContent = "Pause";
-  }};
-  button.addEventListener("click", () => timer === null ? play() : pause());
-  slider.addEventListener("input", () => {{ pause(); show(+slider.value); }});
-}})();
-</script>"""
+{script}</script>"""
 
 
 def publish_animation(
@@ -52,7 +41,7 @@ def publish_animation(
 
     The frames lie beside the page, or in the notebook, so it plays without a connection. It does not start by
     itself. On paper, and where scripts are off, the still is shown. Arrays and drawing code are offered as
-    `publish.publish` offers them; the code draws the still.
+    `publish.publish` offers them, and the film as an animated WebP; the code draws the still.
 
     Args:
         plot_function: takes ``frame`` and the arrays by name, returns a Figure; all frames of one size.
@@ -73,18 +62,19 @@ def publish_animation(
     stored = {key: publish.as_stored(key, value) for key, value in (arrays | {"frame": still}).items()}
     function, code = publish.drawing(plot_function)
     given = {key: publish.as_argument(array) for key, array in stored.items() if key != "frame"}
-    frames = [_png(function, frame, given) for frame in range(num_frames)]
+    with publish.theme():
+        frames = [_png(function, frame, given) for frame in range(num_frames)]
     files = {f"{name}-frames/{frame:03d}.png": content for frame, content in enumerate(frames)}
-    publish.store(name, stored, code, function.__name__, {f"{name}.png": frames[still], **files})
+    film = {f"{name}.webp": _film(frames, interval_ms)}
+    publish.store(name, stored, code, function.__name__, {f"{name}.png": frames[still], **files, **film})
 
     def player(sources: list[str]) -> str:
         return _PLAYER.format(
-            id=f"player-{name}",
-            id_text=json.dumps(f"player-{name}"),
             last=num_frames - 1,
             still=still,
-            frames=json.dumps(sources),
+            frames=html.escape(json.dumps(sources)),
             interval=int(interval_ms),
+            script=_SCRIPT.read_text(encoding="utf-8"),
         )
 
     inline = [f"data:image/png;base64,{base64.b64encode(frame).decode('ascii')}" for frame in frames]
@@ -98,19 +88,67 @@ def publish_animation(
         width,
         inline=player(inline),
         page=player([f"{publish.downloads()}/{file}" for file in files]),
+        film=True,
+    )
+
+
+def rotation(
+    activations: Sequence[np.ndarray],
+    readouts: Sequence[np.ndarray],
+    labels: np.ndarray,
+    neurons: np.ndarray,
+) -> str:
+    """A slider that rotates neurons, for a book's page: `book/_static/rotation.js` draws what it asks for.
+
+    At the angle θ the activations are φ cos θ + Jφ sin θ, readouts alike; the kernel and the outputs are
+    computed from them anew.
+
+    Args:
+        activations: φ and Jφ, shape (N, P) each.
+        readouts: a and Ja, with the output's scale in them, shape (N,) each.
+        labels: class of each input, 0 or 1, in the order to be shown.
+        neurons: those to be shown, in their order.
+
+    Returns:
+        HTML.
+    """
+    packed = {
+        name: base64.b64encode(np.asarray(pair, dtype="<f4").tobytes()).decode("ascii")
+        for name, pair in (("activations", activations), ("readouts", readouts))
+    }
+    data = packed | {"labels": np.asarray(labels).tolist(), "neurons": np.asarray(neurons).tolist()}
+    return (
+        f'<div class="rotation" data-rotation="{html.escape(json.dumps(data))}" hidden></div>'
+        '<script src="../_static/rotation.js"></script>'
     )
 
 
 def _png(plot_function: Callable[..., Figure], frame: int, arrays: dict[str, Any]) -> bytes:
     """One frame as a PNG with a small palette."""
-    with publish.theme():
-        figure = plot_function(frame=frame, **arrays)
-        buffer = io.BytesIO()
-        figure.savefig(
-            buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None}, transparent=False
-        )
-        plt.close(figure)
+    figure = plot_function(frame=frame, **arrays)
+    buffer = io.BytesIO()
+    figure.savefig(
+        buffer, format="png", dpi=DOTS_PER_INCH, transparent=False, pil_kwargs={"compress_level": 0}
+    )
+    plt.close(figure)
     small = Image.open(buffer).convert("RGB").quantize(PALETTE_SIZE, dither=Image.Dither.NONE)
     packed = io.BytesIO()
-    small.save(packed, format="png", optimize=True)
+    small.save(packed, format="png", compress_level=7)
     return packed.getvalue()
+
+
+def _film(frames: list[bytes], interval_ms: int) -> bytes:
+    """All frames in one file."""
+    first, *rest = (Image.open(io.BytesIO(frame)).convert("RGB") for frame in frames)
+    film = io.BytesIO()
+    first.save(
+        film,
+        format="webp",
+        save_all=True,
+        append_images=rest,
+        duration=interval_ms,
+        loop=0,
+        lossless=True,
+        method=0,
+    )
+    return film.getvalue()

@@ -84,6 +84,7 @@ def publish(
     *,
     caption: str = "",
     description: str = "",
+    page: str = "",
     **arrays: Any,
 ) -> None:
     """Draw a figure, show it, and offer the arrays it was drawn from and the code that drew it.
@@ -100,6 +101,7 @@ def publish(
             With one the figure is numbered.
         description: What is to be seen, for readers who cannot see it (the image's alt text). Default: the
             first line of the plot function's docstring.
+        page: HTML to follow it on the book's page.
         **arrays: What is drawn: arrays, numbers, texts, or sequences of them of one shape.
 
     Raises:
@@ -123,7 +125,7 @@ def publish(
         width = round(figure.get_tightbbox().width * PIXELS_PER_INCH)
         plt.close(figure)
     store(name, stored, code, function.__name__, {f"{name}.{ending}": image.getvalue()})
-    show(name, f"{name}.{ending}", image.getvalue(), caption, description, width)
+    show(name, f"{name}.{ending}", image.getvalue(), caption, description, width, page=page)
 
 
 def figure_name(name: str) -> None:
@@ -204,6 +206,7 @@ def show(
     *,
     inline: str = "",
     page: str = "",
+    film: bool = False,
 ) -> None:
     """Show an image with its caption, and leave beside it what the pipeline makes a figure of.
 
@@ -216,10 +219,12 @@ def show(
         width: On the page, in pixels.
         inline: HTML to follow it in the notebook.
         page: HTML to follow it on the book's page.
+        film: whether the artifacts hold it as a film, too.
     """
     kind = "svg+xml" if file.endswith("svg") else "png"
     source = f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
     figure = {"name": name, "file": file, "caption": caption, "description": description, "width": width}
+    figure |= {"film": True} if film else {}
     display(
         {
             "text/plain": f"Figure {name}: {caption or description}",

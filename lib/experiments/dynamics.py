@@ -14,6 +14,8 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, Samples, convergence, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal, linear, relu, sigmoidal
+from companion.figures import CODE_COLORS
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
@@ -374,11 +376,17 @@ def drift_frame(
     edges: np.ndarray,
     times: np.ndarray,
 ) -> Figure:
-    """Layer 1 in a fixed order and sorted anew, and layer 2, in one snapshot."""
-    figure, axes = plt.subplots(1, 3, figsize=(6.4, 3.2), sharey=True)
+    """Layer 1 in a fixed order and sorted anew, and layer 2, in one snapshot; a color per code."""
+    figure, axes = plt.subplots(1, 3, figsize=(6.4, 3.2), sharey=True, layout="none")
+    figure.subplots_adjust(left=0.09, right=0.99, top=0.83, bottom=0.09, wspace=0.06)
     titles = "layer 1, fixed order", "layer 1, sorted anew", "layer 2, fixed"
     for axis, values, title in zip(axes, (fixed, sorted_anew, last), titles, strict=True):
-        axis.imshow(values[frame], aspect="auto", cmap="Blues", vmin=0, vmax=1)
+        means = np.stack(
+            [part.mean(1) for part in np.split(values[frame], np.ceil(edges).astype(int), axis=1)], 1
+        )
+        inks = [to_rgb(CODE_COLORS[coding.code_name(code)]) for code in means > 0.5]
+        shades = 1 - np.clip(values[frame], 0, 1)[..., None] * (1 - np.array(inks))[:, None]
+        axis.imshow(shades, aspect="auto")
         axis.vlines(edges, -0.5, values.shape[1] - 0.5, color="black", linewidth=0.7)
         axis.set(xlabel="input, by class", xticks=[])
         axis.set_title(title, fontsize="medium")

@@ -10,6 +10,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear
+from scipy.stats import ortho_group
 
 from experiments.runs import Run, draw
 
@@ -145,6 +146,33 @@ def untrained(key: Any, posterior: Posterior, count: int) -> np.ndarray:
     return np.asarray(posterior.network.phi(layers[-1]), dtype=float)
 
 
+def even(vectors: np.ndarray) -> np.ndarray:
+    """The same with a silent neuron more where their number is odd: shape (N or N + 1, ...)."""
+    return np.concatenate([vectors, np.zeros_like(vectors[: len(vectors) % 2])])
+
+
+def quarter_turn(vectors: np.ndarray, seed: int) -> np.ndarray:
+    """J v of vectors in neuron space, J a random orthogonal matrix with J² = −1 and so antisymmetric.
+
+    Every cos θ + J sin θ is then a rotation: a path from the identity, at θ = 0, to J.
+
+    Args:
+        vectors: v, shape (N, ...), N even.
+        seed: of J.
+
+    Returns:
+        Vectors of the same shape.
+
+    Raises:
+        ValueError: N is odd.
+    """
+    if len(vectors) % 2:
+        raise ValueError(f"vectors: got {len(vectors)} neurons; allowed are even numbers")
+    axes = ortho_group.rvs(len(vectors), random_state=seed)
+    first, second = np.split(axes @ vectors, 2)
+    return axes.T @ np.concatenate([-second, first])
+
+
 def telling_neurons(activations: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
     """A quarter of `count` neurons that tell two classes apart best, the rest drawn from all others.
 
@@ -154,11 +182,11 @@ def telling_neurons(activations: np.ndarray, labels: np.ndarray, count: int) -> 
         count: how many.
 
     Returns:
-        Their activations, ordered by the difference between the classes: shape (count, P).
+        Their indices, ordered by the difference between the classes: shape (count,).
     """
     means = coding.class_means(activations, labels)
     difference = means[:, 0] - means[:, 1]
     best = np.argsort(-np.abs(difference))
     others = np.random.default_rng(0).choice(best[count // 4 :], count - count // 4, replace=False)
     chosen = np.concatenate([best[: count // 4], others])
-    return activations[chosen[np.argsort(-difference[chosen])]]
+    return chosen[np.argsort(-difference[chosen])]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from coding_schemes import coding, statistics
 from coding_schemes.statistics import PowerLaw
-from companion import figures
+from companion import figures, films
 from companion.checks import above, absolute, below, between, check, standard_errors
 
 from experiments import lazy_and_rich
@@ -30,7 +30,7 @@ def kernels_and_neurons(runs: dict[str, Run]) -> dict[str, Any]:
         "are not (below, forty of each, ordered by what they say about the classes). One sample of each, "
         f"inputs sorted by class, {where(first)} Paper A, Fig. 1e.",
         "kernels": [K / np.trace(K) * len(labels) for K in kernels],
-        "activations": [lazy_and_rich.telling_neurons(each, labels, 40) for each in activations],
+        "activations": [each[lazy_and_rich.telling_neurons(each, labels, 40)] for each in activations],
         "labels": labels,
         "titles": [name.replace("relu", "ReLU") for name in runs],
     }
@@ -173,18 +173,30 @@ def check_alike(runs: dict[str, dict[str, Run]], alignment: dict[str, np.ndarray
         )
 
 
-def rotated(run: Run, pair: tuple[np.ndarray, np.ndarray], change: float) -> dict[str, Any]:
-    """Figure: neurons before and after a rotation, activations (N, P) each."""
-    labels = run.task.labels
+def rotated(
+    run: Run, pair: tuple[np.ndarray, np.ndarray], readouts: tuple[np.ndarray, np.ndarray], change: float
+) -> dict[str, Any]:
+    """Figure: neurons before and after a rotation, activations (N, P) and readouts (N, 1) each."""
+    labels, network = run.task.labels, run.posterior.network
+    neurons = lazy_and_rich.telling_neurons(pair[0], labels, 40)
+    # as many inputs of either class as a page can hold
+    each = max(1, 8192 // network.width)
+    inputs = np.concatenate([np.flatnonzero(labels == c)[:each] for c in np.unique(labels)])
     return {
         "plot_function": figures.activation_matrix,
         "name": "rotated",
         "caption": f"A rotation of neuron space leaves the kernel as it is (largest change {change:.0e}) "
-        f"and dissolves the code. Forty sigmoidal neurons, as in the first figure; {where(run)} No paper "
-        "shows it.",
-        "activations": [lazy_and_rich.telling_neurons(phi, labels, 40) for phi in pair],
+        f"and dissolves the code. Forty sigmoidal neurons, as in the first figure, the same ones after a "
+        f"quarter turn, and with JavaScript all angles between; {where(run)} No paper shows it.",
+        "activations": [phi[neurons] for phi in pair],
         "labels": labels,
         "titles": ["as sampled", "rotated, same kernel"],
+        "page": films.rotation(
+            [phi[:, inputs] for phi in pair],
+            [network.readout_scale * a[:, 0] for a in readouts],
+            labels[inputs],
+            neurons,
+        ),
     }
 
 

@@ -270,6 +270,8 @@ class Coarsening(NamedTuple):
         losses: squared error, shape (chains, S).
         energies: U/P, shape (chains, S).
         coded: whether every class has an outlier, shape (chains, S).
+        codes: of every neuron of the first chain, shape (S, N, C).
+        activations: their means on the classes, shape (S, N, C).
         zero: first time at which the loss is within twice its later mean, shape (chains,).
         final: when the number of outliers becomes that of the classes for good, or the run's end, (chains,).
         first_coded: first time at which every class has an outlier, shape (chains,).
@@ -281,6 +283,8 @@ class Coarsening(NamedTuple):
     losses: np.ndarray
     energies: np.ndarray
     coded: np.ndarray
+    codes: np.ndarray
+    activations: np.ndarray
     zero: np.ndarray
     final: np.ndarray
     first_coded: np.ndarray
@@ -319,10 +323,13 @@ def coarsen(
         )
         init, found = samples.final, samples.codes()
         loss, energy = samples.info.squared_error, samples.info.energy / task.num_inputs
-        rows.append([found.any(-1).sum(-1), loss, energy, found.any(-2).all(-1)])
+        means = coding.class_means(samples.activations()[:1], task.labels)
+        rows.append([found.any(-1).sum(-1), loss, energy, found.any(-2).all(-1), found[:1], means])
         times += [times[-1] + interval * k for k in range(1, 33)]
         interval = min(2 * interval, rarest)
-        counts, losses, energies, coded = (np.concatenate(part, 1) for part in zip(*rows, strict=True))
+        counts, losses, energies, coded, codes, activations = (
+            np.concatenate(part, 1) for part in zip(*rows, strict=True)
+        )
         lasting = [statistics.first_lasting(row == task.num_classes) for row in counts]
         at = np.array(times[1:])
         final = np.array([at[-1] if index is None else at[index] for index in lasting])
@@ -335,6 +342,8 @@ def coarsen(
         losses,
         energies,
         coded,
+        codes[0],
+        activations[0],
         at[(losses < 2 * late).argmax(1)],
         final,
         at[coded.argmax(1)],

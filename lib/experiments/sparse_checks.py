@@ -4,11 +4,13 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from coding_schemes import coding, statistics
 from coding_schemes.theory import relu, relu_squared
 from companion import figures
 from companion.checks import above, absolute, below, check, equal, relative, standard_errors
+from matplotlib.figure import Figure
 
 from experiments import sparse
 from experiments.runs import Run, where
@@ -262,6 +264,60 @@ def coarsening(run: Coarsening, size: int, temperature: float) -> dict[str, Any]
         "ylabel": "",
         "scales": (("log", "linear"), ("log", "log")),
     }
+
+
+def film(run: Coarsening, size: int, temperature: float, num_frames: int) -> dict[str, Any]:
+    """Film: every neuron of the first chain while outliers merge."""
+    at = np.searchsorted(run.times, np.geomspace(run.times[0], run.times[-1], num_frames))
+    at = np.unique(np.minimum(at, len(run.times) - 1))
+    return {
+        "plot_function": coarsening_frame,
+        "name": "coarsening_film",
+        "caption": "Outliers merge until each class has its own. Left: every neuron of one of these "
+        "networks, at the sum of three arrows, one for each class, as long as its mean activation on the "
+        "class; colors: classes on which it is an outlier; gray: bulk. Right: number of outliers; dashed: "
+        f"three. N = P = {size}, T = {temperature:g}. No paper shows it.",
+        "description": "Dots of several colors drift outwards, and merge into one on each of three rays",
+        "activations": run.activations[at].astype(np.float32),
+        "codes": run.codes[at],
+        "times": run.times,
+        "counts": run.counts[0],
+        "now": run.times[at],
+        "num_frames": len(at),
+        "still": len(at) - 1,
+    }
+
+
+def coarsening_frame(
+    frame: int,
+    activations: np.ndarray,
+    codes: np.ndarray,
+    times: np.ndarray,
+    counts: np.ndarray,
+    now: np.ndarray,
+) -> Figure:
+    """Neurons in the plane of three classes, and the number of outliers so far, in one snapshot."""
+    figure, (plane, line) = plt.subplots(1, 2, figsize=(6.4, 3.2), width_ratios=(6, 5), layout="none")
+    figure.subplots_adjust(left=0.01, right=0.98, top=0.9, bottom=0.17, wspace=0.16)
+    angles = np.pi / 2 + 2 * np.pi / 3 * np.arange(3)
+    rays = np.stack([np.cos(angles), np.sin(angles)], 1)
+    reach = activations.max()
+    for c, (x, y) in enumerate(reach * rays):
+        plane.plot([0, x], [0, y], color="0.8", zorder=0)
+        plane.annotate(f"class {c}", (1.12 * x, 1.12 * y), ha="center", va="center", fontsize="small")
+    colors = [figures.CODE_COLORS[coding.code_name(code)] for code in codes[frame]]
+    size = np.where(codes[frame].any(-1), 60, 14)
+    plane.scatter(*(activations[frame] @ rays).T, s=size, c=colors, linewidths=0.5, edgecolors="white")
+    plane.set(xlim=(-1.25 * reach, 1.25 * reach), ylim=(-0.8 * reach, 1.3 * reach), aspect="equal")
+    plane.axis("off")
+    line.plot(times, counts, color="0.85")
+    seen = times <= now[frame]
+    line.plot(times[seen], counts[seen], color=figures.COLORS["relu"])
+    line.axhline(3, color=figures.COLORS["theory"], linestyle="--", linewidth=1)
+    line.set(xscale="log", xlabel="Langevin steps", title="number of outliers", ylim=(0, counts.max() + 1))
+    line.set(xticks=[1e1, 1e3, 1e5], yticks=[0, 3, counts.max()])
+    line.minorticks_off()
+    return figure
 
 
 # --- targets ------------------------------------------------------------------------------------

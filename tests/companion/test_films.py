@@ -1,12 +1,14 @@
 """Animations: the page holds every frame and asks for nothing from outside."""
 
 import base64
+import html
 import re
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from companion import films, formats, publish
+from PIL import Image
 
 
 def bars(frame, heights):
@@ -28,12 +30,12 @@ def shown(monkeypatch):
 def test_page_holds_all_frames_and_a_still(shown):
     films.publish_animation(bars, "bars", num_frames=3, still=1, description="two <bars>", heights=HEIGHTS)
     (bundle,) = shown
-    page = bundle["text/html"]
-    frames = re.findall(r'"data:image/png;base64,(iVBOR[^"]*)"', page.partition("const frames")[2])
+    page = html.unescape(bundle["text/html"])
+    frames = re.findall(r'"data:image/png;base64,(iVBOR[^"]*)"', page.partition("data-frames")[2])
     assert len(set(frames)) == 3
     assert all(base64.b64decode(frame).startswith(b"\x89PNG") for frame in frames)
     assert f"base64,{frames[1]}" in page
-    assert 'alt="two &lt;bars&gt;"' in page
+    assert 'alt="two <bars>"' in page
     assert "<button" in page
     assert 'max="2"' in page
     assert not re.search(r"https?:|src=\"(?!data:)|@import|<link", page)
@@ -48,6 +50,8 @@ def test_arrays_and_code_draw_the_still(shown, monkeypatch, tmp_path):
         np.testing.assert_array_equal(stored["heights"], HEIGHTS)
     frames = sorted(path.name for path in tmp_path.glob("bars-frames/*"))
     assert frames == ["000.png", "001.png"]
+    with Image.open(tmp_path / "bars.webp") as film:
+        assert film.n_frames == 2
     assert (tmp_path / "bars.png").read_bytes() == (tmp_path / "bars-frames/001.png").read_bytes()
 
 
@@ -59,7 +63,7 @@ def test_page_of_the_book_takes_the_frames_from_files_beside_it(shown, monkeypat
     assert (figure["file"], figure["caption"]) == ("bars.png", "Bars.")
     assert (
         '["../downloads/dynamics/bars-frames/000.png", "../downloads/dynamics/bars-frames/001.png"]'
-        in figure["page"]
+        in html.unescape(figure["page"])
     )
     assert "base64" not in figure["page"]
 

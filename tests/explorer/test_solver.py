@@ -168,10 +168,14 @@ def test_javascript_agrees_with_the_library(node, tmp_path):
     assert re.search(r"^# skipped 0$", done.stdout, re.M), done.stdout
 
 
-@pytest.mark.parametrize("name", ["explorer.js", "explorer-page.js"])
-def test_scripts_parse(node, name):
-    script = REPOSITORY / "book" / "_static" / name
-    done = subprocess.run([node, "--check", str(script)], capture_output=True, text=True)
+SCRIPTS = [*(REPOSITORY / "book" / "_static").glob("*.js"), REPOSITORY / "lib" / "companion" / "player.js"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_scripts_parse_in_strict_mode(node, script, tmp_path):
+    strict = tmp_path / script.name
+    strict.write_text(f'"use strict"; {script.read_text(encoding="utf-8")}', encoding="utf-8")
+    done = subprocess.run([node, "--check", str(strict)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -16,8 +16,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlparse
 
+import axe_playwright_python
 import pytest
-from playwright.sync_api import TimeoutError, sync_playwright
+from PIL import Image
+from playwright.sync_api import Response, TimeoutError, sync_playwright
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("pipeline")]
 
@@ -26,6 +28,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dis
 FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 PATIENCE_MS = 60_000  # a busy machine is slow, not wrong
 DESKTOP = {"width": 1280, "height": 900}
+HEAVIEST = 1_500_000  # bytes of a page with all that it shows
 PHONE = {"width": 390, "height": 844}
 TYPESET = """() => [...document.querySelectorAll('span.math, div.math')]
     .every(element => element.querySelector('mjx-container'))"""
@@ -34,6 +37,13 @@ BROKEN_IMAGES = """() => Promise.all([...document.images].map(async image => {
     try { await image.decode() } catch { }
     return image.naturalWidth > 0 ? '' : image.src.slice(0, 100)
 })).then(found => found.filter(Boolean))"""
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+BARRIERS = """async () => {
+    const { violations } = await axe.run(document, { resultTypes: ['violations'], preload: false });
+    return violations.flatMap(({ id, nodes }) =>
+        nodes.slice(0, 3).map(({ target, html }) => `${id}: ${target.at(-1)} ${html.slice(0, 150)}`));
+}"""
+STILL = "* { transition: none !important }"  # colors on their way from light to dark are neither
 OVERFLOW = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
 
 
@@ -49,6 +59,8 @@ class Visit:
     icons: list[str] = field(default_factory=list)
     broken_images: list[str] = field(default_factory=list)
     overflow: dict[str, int] = field(default_factory=dict)
+    weights: dict[str, int] = field(default_factory=dict)
+    barriers: list[str] = field(default_factory=list)
 
 
 @pytest.fixture(scope="session")
@@ -125,6 +137,8 @@ def _visit(browser, address, name) -> Visit:
     page.on("pageerror", lambda error: visit.errors.append(str(error)))
     page.on("requestfailed", lambda request: visit.errors.append(f"failed: {request.url}"))
     page.on("response", lambda r: visit.errors.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+    loaded: list[Response] = []
+    page.on("requestfinished", lambda request: loaded.append(request.response()))
     page.goto(address + name, wait_until="load")
     try:
         page.wait_for_function(TYPESET)
@@ -138,6 +152,12 @@ def _visit(browser, address, name) -> Visit:
         "found => found.map(svg => svg.querySelector('path') ? svg.dataset.icon : '')"
     )
     visit.broken_images = page.evaluate(BROKEN_IMAGES)
+    visit.weights = {found.url: len(found.body()) for found in loaded if found.ok}
+    page.evaluate(AXE)
+    page.add_style_tag(content=STILL)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        visit.barriers += [f"{scheme} {found}" for found in page.evaluate(BARRIERS)]
     for label, size in (("desktop", DESKTOP), ("phone", PHONE)):
         page.set_viewport_size(size)
         visit.overflow[label] = page.evaluate(OVERFLOW)
@@ -167,6 +187,19 @@ def test_figures_are_shown(visits):
     assert any(visit.images for name, visit in visits.items() if name.startswith("notebooks/"))
 
 
+def test_no_page_has_a_barrier(visits):
+    """No violation of axe's rules, in light or dark mode."""
+    assert faults(visits, "barriers") == {}
+
+
+def test_no_page_is_heavy(visits):
+    heavy = {name: visit.weights for name, visit in visits.items() if sum(visit.weights.values()) > HEAVIEST}
+    assert {
+        name: dict(sorted(found.items(), key=lambda one: -one[1])[:8]) for name, found in heavy.items()
+    } == {}
+    assert all(any(url.endswith(name) for url in visit.weights) for name, visit in visits.items())
+
+
 def test_icons_are_drawn_from_the_few_that_the_pages_name(visits, pages):
     assert [name for name, visit in visits.items() if "magnifying-glass" not in visit.icons] == []
     assert [name for name, visit in visits.items() if "" in visit.icons] == []
@@ -185,6 +218,48 @@ def test_scoreboard_shows_only_what_is_asked_for(pages, address, browser):
     assert shown.count() == len(claims)
     page.locator(".tiles a").last.click()
     assert page.url.endswith(f"#claim-{claims[-1]['id'].lower()}")
+    page.close()
+
+
+def test_rotated_neurons_change_and_kernel_and_outputs_stay(pages, address, browser):
+    names = [path for path in (pages / "notebooks").glob("*.html") if 'class="rotation"' in path.read_text()]
+    assert len(names) == 1
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(f"{address}notebooks/{names[0].name}")
+    neurons, kernel, outputs = (page.locator(".rotation canvas").nth(k) for k in range(3))
+    before = [canvas.evaluate("canvas => canvas.toDataURL()") for canvas in (neurons, kernel, outputs)]
+    page.locator(".rotation input").focus()
+    for _ in range(30):
+        page.keyboard.press("ArrowRight")
+    assert "θ = 30°" in page.locator(".rotation-status").inner_text()
+    after = [canvas.evaluate("canvas => canvas.toDataURL()") for canvas in (neurons, kernel, outputs)]
+    assert [one == other for one, other in zip(before, after)] == [False, True, True]
+    found = page.locator(".rotation").evaluate("place => ({...place.dataset})")
+    assert max(float(found["kernel"]), float(found["outputs"])) < 1e-5
+    assert page.locator("figure:has(.rotation) img").is_hidden()
+    page.close()
+
+
+def test_a_film_plays_and_stops(pages, address, browser):
+    names = [path for path in (pages / "notebooks").glob("*.html") if 'class="player"' in path.read_text()]
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(f"{address}notebooks/{names[0].name}")
+    player = page.locator(".player").first
+    slider, button = player.locator("input"), player.locator("button")
+    shown = "player => player.previousElementSibling.querySelector('img').src"
+    first = player.evaluate(shown)
+    slider.focus()
+    page.keyboard.press("ArrowLeft" if int(slider.input_value()) else "ArrowRight")
+    assert player.evaluate(shown) != first
+    button.click()
+    assert button.inner_text() == "Pause"
+    before = slider.input_value()
+    page.wait_for_function("before => document.querySelector('.player input').value !== before", arg=before)
+    button.click()
+    assert button.inner_text() == "Play"
+    film = page.locator("a", has_text="film (webp)").first.get_attribute("href")
+    with Image.open(pages / "notebooks" / film) as image:
+        assert image.n_frames == int(slider.get_attribute("max")) + 1
     page.close()
 
 

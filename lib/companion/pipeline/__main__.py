@@ -147,6 +147,13 @@ def serve(arguments: argparse.Namespace) -> None:
         server.serve_forever()
 
 
+def pdf(arguments: argparse.Namespace) -> None:
+    """Print the built pages into one PDF."""
+    from companion.pipeline import pdf as printer
+
+    print(printer.build(Project(Path.cwd(), arguments.preset)))
+
+
 def launch_tree(arguments: argparse.Namespace) -> None:
     """Write the tree that Binder and Colab open."""
     from companion.pipeline import site
@@ -169,6 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     command(pages)
     command(accept_verdicts)
     command(execute).add_argument("name")
+    command(pdf)
     command(serve).add_argument("--port", type=int, default=8000)
     command(launch_tree).add_argument("target", type=Path)
     rerun = command(chapter)

@@ -16,13 +16,22 @@ import nbformat
 import yaml
 
 from companion.formats import CHECK_TYPE, FIGURE_TYPE
-from companion.pipeline import front, manifest, scoreboard
+from companion.pipeline import front, hovers, manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
 _ICON = re.compile(
     r'(?:"(?P<quoted>[\w-]+)"|\b(?P<bare>\w+)):'  # its name
     r'\[\d+,\d+,\[(?P<aliases>[^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\["[^]]*"\])\],?'  # size, aliases, code, path
+)
+_CSS_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*.*?\*/|[{};]', re.DOTALL)
+_CSS_CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
+_NAMELESS = (
+    ('<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="region" aria-label="Contents"'),
+    (
+        '<summary><span class="toctree-toggle"',
+        '<summary aria-label="pages below"><span class="toctree-toggle"',
+    ),
 )
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 
@@ -44,7 +53,10 @@ def build(project: Project) -> Path:
     scoreboard.check_verdicts(project, table)
     site = assemble(project, table)
     fresh = _sphinx(project, site)
+    _name_parts(fresh)
+    hovers.write(fresh)
     prune_icons(fresh)
+    prune_styles(fresh)
     _add_downloads(project, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
     (fresh / "codecheck.yml").write_text(
@@ -149,7 +161,9 @@ def _figure(figure: dict[str, Any], chapter: str) -> str:
     files = f"../downloads/{chapter}/{name}"
     links = (
         f'<p class="figure-downloads">Download: <a href="{files}.npz" download>arrays (npz)</a>, '
-        f'<a href="{files}.py" download>drawing code (py)</a></p>'
+        f'<a href="{files}.py" download>drawing code (py)</a>'
+        + (f', <a href="{files}.webp" download>film (webp)</a>' if figure.get("film") else "")
+        + "</p>"
     )
     caption = " ".join(figure["caption"].split())
     directive = "figure" if caption else "image"
@@ -294,6 +308,62 @@ def prune_icons(pages: Path) -> None:
 
     for script in scripts:
         script.write_text(_ICON.sub(keep, script.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _name_parts(pages: Path) -> None:
+    """Name what the theme leaves without a name for screen readers."""
+    for page in pages.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        for found, named in _NAMELESS:
+            text = text.replace(found, named)
+        page.write_text(text, encoding="utf-8")
+
+
+def prune_styles(pages: Path) -> None:
+    """Leave of the style sheets, half a megabyte, the rules whose classes some page or script names."""
+    files = [path for ending in ("html", "js") for path in pages.rglob(f"*.{ending}")]
+    named = {
+        name
+        for path in files
+        if path.name not in ("fontawesome.js", "mathjax.js")
+        for name in re.findall(r"[\w-]+", path.read_text(encoding="utf-8"))
+        if not name.startswith("fa-")  # a font of icons, which are drawn by a script
+    }
+    for sheet in pages.rglob("*.css"):
+        sheet.write_text(_pruned(sheet.read_text(encoding="utf-8"), named), encoding="utf-8")
+
+
+def _pruned(css: str, named: set[str]) -> str:
+    """A style sheet without comments, and without the selectors that need a class that is not named."""
+    kept, depth, start, head = [], 0, 0, ""
+    css = _CSS_TOKEN.sub(lambda token: "" if token[0].startswith("/*") else token[0], css)
+    for token in _CSS_TOKEN.finditer(css):
+        if token[0] == ";" and depth == 0:
+            kept.append(css[start : token.end()])
+            start = token.end()
+        elif token[0] == "{":
+            if depth == 0:
+                head, start = css[start : token.start()].strip(), token.end()
+            depth += 1
+        elif token[0] == "}":
+            depth -= 1
+            if depth == 0:
+                body, start = css[start : token.start()], token.end()
+                if re.match(r"@(media|supports|container)", head):
+                    body = _pruned(body, named)
+                elif not head.startswith("@"):
+                    parts = re.split(r",(?![^()]*\))", head)
+                    head = ",".join(part for part in parts if _classes(part) <= named)
+                if head and body:
+                    kept.append(f"{head}{{{body}}}\n")
+    return "".join(kept)
+
+
+def _classes(selector: str) -> set[str]:
+    """Classes that an element must have, or one around it: those outside of parentheses."""
+    while (simpler := re.sub(r"\([^()]*\)", "", selector)) != selector:
+        selector = simpler
+    return set(_CSS_CLASS.findall(selector))
 
 
 def _add_downloads(project: Project, pages: Path) -> None:

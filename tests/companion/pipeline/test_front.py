@@ -140,6 +140,25 @@ def test_icons_that_no_page_names_are_left_out(tmp_path):
     assert left == script.replace("sun:" + icon.format("") + ",", "")
 
 
+def test_styles_of_what_no_page_names_are_left_out(tmp_path):
+    (tmp_path / "page.html").write_text('<p class="kept alone"></p>')
+    (tmp_path / "page.js").write_text("element.classList.add('later')")
+    (tmp_path / "theme.css").write_text(
+        '@import "a.css"; /* } */ p, .kept:not(.no), .gone { color: red } .gone { content: "}" } '
+        "@media print { .later { left: 0 } .gone { left: 0 } } @media screen { .gone b { left: 0 } } "
+        "@font-face { src: url(x) } :is(.kept, .gone) p { top: 0 }"
+    )
+    site.prune_styles(tmp_path)
+    assert (tmp_path / "theme.css").read_text().split("\n") == [
+        '@import "a.css";p, .kept:not(.no){ color: red }',
+        "@media print{.later{ left: 0 }",
+        "}",
+        "@font-face{ src: url(x) }",
+        ":is(.kept, .gone) p{ top: 0 }",
+        "",
+    ]
+
+
 def test_costs_are_those_of_the_latest_run(book, written, tmp_path):
     project = book()
     progress = Progress(project.build, "even")
