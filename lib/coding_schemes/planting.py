@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from coding_schemes import coding
+from coding_schemes import coding, validation
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.theory import deep_sigmoidal, linear, mean_field, relu, sigmoidal
 
@@ -43,6 +43,9 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
         ValueError: the solution is of none of these kinds or of another depth, class or size than the
             posterior's network and task; or the posterior has lost its task in a transformation.
     """
+    validation.key(key)
+    validation.instance("posterior", posterior, Posterior)
+    validation.counts(copies=copies)
     plant = _PLANTS.get(type(solution))
     if plant is None:
         raise ValueError(

@@ -48,11 +48,11 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax, logsumexp, softmax
 
+from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical, is_bounded
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory._solvers import (
-    check_positive,
     class_means,
     evaluate,
     evaluate_with_slope,
@@ -217,7 +217,10 @@ def solve(
         raise ValueError(
             f"nonlinearity: got {nonlinearity!r}; needs 'relu' or a bounded function (linear: theory.linear)"
         )
-    check_positive(temperature=temperature, readout_variance=readout_variance)
+    validation.instance("task", task, Task)
+    validation.positive(temperature=temperature, readout_variance=readout_variance, tolerance=tolerance)
+    validation.counts(num_starts=num_starts, max_rounds=max_rounds)
+    validation.count("seed", seed, 0)
     readout_variance = 1 / task.num_inputs if readout_variance is None else readout_variance
     tolerance = (2e-2 if outliers else 1e-6) if tolerance is None else tolerance
     num_starts = (48 if outliers else 120) if num_starts is None else num_starts
@@ -282,6 +285,11 @@ def neuron_ensemble(
 
     Source: theory.md section 3 (the saddle point with the readout integrated out).
     """
+    validation.instance("solution", solution, Solution)
+    validation.key(key)
+    validation.counts(num_neurons=num_neurons, num_steps=num_steps, num_leapfrog=num_leapfrog)
+    validation.count("num_kept", num_kept, most=num_steps)
+    validation.number("damping", damping, above=0, most=1)
     if solution.outliers:
         raise ValueError("solution: its kinds are outliers; the ensemble is for bounded nonlinearities")
     task = solution.task
