@@ -42,7 +42,7 @@ help: ## this list
 	@echo "make clean                       delete everything built (the environment in .venv stays)"
 
 setup:
-	@if ! cmp -s requirements.lock $(VENV)/requirements.lock; then \
+	@if ! test -x $(PY) || ! cmp -s requirements.lock $(VENV)/requirements.lock; then \
 	  set -e; \
 	  test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found (or set PYTHON=...)" >&2; exit 1; }; \
 	  test -x $(PY) && $(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV); \

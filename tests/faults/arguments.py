@@ -1,4 +1,4 @@
-"""Bad arguments for the public functions of coding_schemes: one row for each argument, and all that was tried.
+"""Bad arguments of the public functions of coding_schemes: a row for each argument, with all that was tried.
 
 What must come is a ValueError that names the argument, before anything is computed.
 """
@@ -692,3 +692,17 @@ def _of_training():
         lambda: {"energy": lambda x: (x**2).sum(), "waypoints": points, "step_size": 0.1, "num_steps": 5},
         path,
     )
+
+
+def shown(value: Any) -> str:
+    """A value as the table shows it: what is wrong with an array rather than its numbers."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        if value.dtype.kind in "cUO":
+            return {"c": "complex", "U": "texts", "O": "objects"}[value.dtype.kind]
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            return "with NaN" if np.isnan(value).any() else "with ∞"
+        return f"shape {value.shape}"
+    if callable(value):
+        return getattr(value, "__name__", str(value)).replace("<lambda>", "a function")
+    text = " ".join(repr(value).split())
+    return text if len(text) < 40 else f"{type(value).__name__} …"

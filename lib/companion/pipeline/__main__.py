@@ -32,6 +32,9 @@ def main() -> int:
     except (BuildError, OSError) as error:
         print(f"\n{_message(error)}", file=sys.stderr)
         return 1
+    except ImportError as error:
+        print(f"\n{error}: the environment is damaged; delete .venv, and run it again", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ninterrupted; run the same command to go on", file=sys.stderr)
         return 130
@@ -141,6 +144,8 @@ def serve(arguments: argparse.Namespace) -> None:
     project = Project(Path.cwd(), arguments.preset)
     if not (project.html / "index.html").is_file():
         raise BuildError(f"no pages built yet; run make book PRESET={project.preset} first")
+    if not 0 <= arguments.port < 2**16:
+        raise BuildError(f"PORT must be 0 … {2**16 - 1}; got {arguments.port}")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(project.html))
     with http.server.ThreadingHTTPServer(("127.0.0.1", arguments.port), handler) as server:
         print(f"Serving at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
