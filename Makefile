@@ -9,7 +9,8 @@ override NAME := $(value NAME)
 override SEED := $(value SEED)
 override PORT := $(value PORT)
 override ONLY := $(value ONLY)
-export PRESET NAME SEED PORT ONLY
+override FROM := $(value FROM)
+export PRESET NAME SEED PORT ONLY FROM
 
 VENV := .venv
 BENCH := .venv-bench
@@ -20,18 +21,20 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED NAME PORT PYTHON BROWSER_TESTS ONLY
+OWN := PRESET SEED NAME PORT PYTHON BROWSER_TESTS ONLY FROM
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book plan test mutants test-pages chapter serve bench accept-verdicts lock dag clean known-settings pdf
+.PHONY: help setup book plan fetch-results test mutants faults test-pages chapter serve bench accept-verdicts lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
+	@echo "make fetch-results FROM=folder [PRESET=paper]  take over what a cluster, or others, ran from these sources"
 	@echo "make test                        lint, types, and all tests"
 	@echo "make mutants [ONLY=pattern]      plant faults and see that the tests notice (half an hour)"
+	@echo "make faults [ONLY=pattern]       bad arguments, damaged files, kills: what comes (ten minutes)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"
 	@echo "make serve [PRESET=quick] [PORT=8000]  show the built book at http://127.0.0.1:8000/"
@@ -43,7 +46,7 @@ help: ## this list
 	@echo "make clean                       delete everything built (the environment in .venv stays)"
 
 setup:
-	@if ! cmp -s requirements.lock $(VENV)/requirements.lock; then \
+	@if ! test -x $(PY) || ! cmp -s requirements.lock $(VENV)/requirements.lock; then \
 	  set -e; \
 	  test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found (or set PYTHON=...)" >&2; exit 1; }; \
 	  test -x $(PY) && $(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV); \
@@ -67,6 +70,9 @@ chapter: setup ## one chapter with the reader's own parameters
 	@test -n "$$NAME" || { echo "NAME is needed: make chapter NAME=analog; chapters: $(patsubst notebooks/%.py,%,$(wildcard notebooks/*.py))" >&2; exit 1; }
 	@$(JOB) chapter --preset "$$PRESET" --typed "$$NAME"
 
+fetch-results: setup ## results of others, by digest
+	@$(JOB) fetch-results --preset "$$PRESET" -- "$$FROM"
+
 test: setup ## lint, types, tests
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
@@ -75,6 +81,9 @@ test: setup ## lint, types, tests
 
 mutants: setup ## faults that the tests have to notice
 	@$(PY) tests/mutants/run.py --jobs 2 $(if $(ONLY),--only "$$ONLY")
+
+faults: setup ## bad arguments, damaged files, kills
+	@$(PY) tests/faults/run.py --jobs 2 $(if $(ONLY),--only "$$ONLY")
 
 test-pages: setup ## page tests on the built book
 	@$(PY) -m pytest tests/pages --book "_build/$$PRESET/html"

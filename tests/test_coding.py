@@ -305,7 +305,7 @@ def test_generalization_error_splits_into_mean_and_variance():
         (lambda: statistics.permutation_order(np.ones((2, 5, 3))), "chains, samples, N, d"),
         (lambda: coding.neural_collapse(np.ones((3, 4)), np.zeros(4, int)), "two"),
         (lambda: coding.code_agreement(np.ones((3, 2), bool), np.ones((3, 3), bool)), "test_codes"),
-        (lambda: coding.kernel_alignment(np.ones((3, 3)), np.ones((4, 4))), "kernel"),
+        (lambda: coding.kernel_alignment(np.ones((3, 3)), np.ones((4, 4))), "other: got shape"),
         (lambda: statistics.autocorrelation_time(np.ones((2, 3))), "samples"),
     ],
 )

@@ -24,6 +24,8 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from coding_schemes import validation
+
 
 class Path(NamedTuple):
     """A relaxed path.
@@ -80,12 +82,11 @@ def minimum_energy_path(
         ValueError: fewer than two waypoints or three images, or a step size that is not positive.
         FloatingPointError: the descent diverged.
     """
-    if len(waypoints) < 2 or num_images < 3:
-        raise ValueError(
-            f"waypoints, num_images: got {len(waypoints)} and {num_images}, need at least 2 and 3"
-        )
-    if not step_size > 0:
-        raise ValueError(f"step_size: got {step_size}, needs a positive number")
+    if not isinstance(waypoints, Sequence) or len(waypoints) < 2:
+        raise ValueError(f"waypoints: got {validation.shown(waypoints)}, needs two or more states")
+    validation.count("num_images", num_images, 3)
+    validation.positive(step_size=step_size, tolerance=tolerance)
+    validation.counts(num_steps=num_steps)
     unravel = ravel_pytree(waypoints[0])[1]
     corners = jnp.stack([ravel_pytree(state)[0] for state in waypoints])
     string = _spread(corners, num_images)

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binomtest
 
+from coding_schemes import validation
+
 ACTIVE_THRESHOLD = 0.5  # half-way up the sigmoidal nonlinearity
 
 
@@ -62,7 +64,7 @@ def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_T
 
     Source: paper A, "Coding schemes in sigmoidal networks"; the threshold is this book's.
     """
-    return class_means(activations, labels) > threshold
+    return class_means(activations, labels) > validation.number("threshold", threshold)
 
 
 def threshold(phi: Callable[..., ArrayLike]) -> float:
@@ -85,7 +87,7 @@ def threshold(phi: Callable[..., ArrayLike]) -> float:
 
 def code_name(code: ArrayLike) -> str:
     """A code as the paper writes it, "1-1-0"."""
-    return "-".join(str(int(active)) for active in np.asarray(code))
+    return "-".join(str(int(active)) for active in validation.array("code", code, "C"))
 
 
 class Occupancy(NamedTuple):
@@ -181,7 +183,8 @@ def sort_by_activity(activations: ArrayLike) -> np.ndarray:
     Returns:
         Neuron indices, shape (…, N).
     """
-    return np.argsort(-np.square(np.asarray(activations)).mean(axis=-1), axis=-1, kind="stable")
+    activations = validation.array("activations", activations, "…, N, P", dtype=None)
+    return np.argsort(-np.square(activations).mean(axis=-1), axis=-1, kind="stable")
 
 
 def sort_by_code(neuron_codes: ArrayLike, activations: ArrayLike) -> np.ndarray:
@@ -199,7 +202,8 @@ def sort_by_code(neuron_codes: ArrayLike, activations: ArrayLike) -> np.ndarray:
         raise ValueError(f"neuron_codes: got shape {neuron_codes.shape}, needs (N, C): one sample")
     _, which, counts = np.unique(neuron_codes, axis=0, return_inverse=True, return_counts=True)
     which = which.reshape(-1)
-    activity = np.square(np.asarray(activations)).mean(axis=-1)
+    activations = validation.array("activations", activations, "N, P", N=len(neuron_codes))
+    activity = np.square(activations).mean(axis=-1)
     return np.lexsort((-activity, which, -counts[which]))
 
 
@@ -217,7 +221,9 @@ def readout_overlap(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
 
     Source: paper A, "Non-lazy networks" and Fig. 1b,d.
     """
-    return np.swapaxes(np.asarray(activations), -1, -2) @ np.asarray(readouts)
+    activations = validation.array("activations", activations, "…, N, P", dtype=None)
+    readouts = validation.array("readouts", readouts, "…, N, m", N=activations.shape[-2], dtype=None)
+    return np.swapaxes(activations, -1, -2) @ readouts
 
 
 def readout_cosine(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
@@ -230,9 +236,10 @@ def readout_cosine(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
     Returns:
         Cosines, shape (…, P, m).
     """
+    overlap = readout_overlap(activations, readouts)
     feature_norms = np.linalg.norm(np.asarray(activations), axis=-2)[..., :, None]
     readout_norms = np.linalg.norm(np.asarray(readouts), axis=-2)[..., None, :]
-    return readout_overlap(activations, readouts) / (feature_norms * readout_norms)
+    return overlap / (feature_norms * readout_norms)
 
 
 def kernels(activations: ArrayLike) -> np.ndarray:
@@ -244,7 +251,7 @@ def kernels(activations: ArrayLike) -> np.ndarray:
     Returns:
         Kernels, shape (…, P, P).
     """
-    activations = np.asarray(activations)
+    activations = validation.array("activations", activations, "…, N, P", dtype=None)
     return np.swapaxes(activations, -1, -2) @ activations / activations.shape[-2]
 
 
@@ -262,10 +269,8 @@ def kernel_alignment(kernel: ArrayLike, other: ArrayLike, centered: bool = False
     Raises:
         ValueError: the shapes do not fit.
     """
-    kernel = np.asarray(kernel)
-    other = np.asarray(other)
-    if kernel.shape[-2:] != other.shape[-2:] or kernel.ndim < 2 or kernel.shape[-1] != kernel.shape[-2]:
-        raise ValueError(f"kernel, other: got shapes {kernel.shape} and {other.shape}, need (…, P, P) twice")
+    kernel = validation.array("kernel", kernel, "…, P, P", dtype=None)
+    other = validation.array("other", other, "…, P, P", dtype=None, P=kernel.shape[-1])
     if centered:
         kernel, other = _doubly_centered(kernel), _doubly_centered(other)
     return np.sum(kernel * other, axis=(-2, -1)) / (
@@ -309,11 +314,11 @@ def outliers(activations: ArrayLike, labels: ArrayLike, share: float | None = No
 
     Source: paper A, "Coding schemes in ReLU networks"; the criterion is this book's.
     """
-    per_class = class_means(np.square(np.asarray(activations)), labels)
+    activations, labels = _checked(activations, labels)
+    per_class = class_means(np.square(activations), labels)
     if share is None:
         share = per_class.shape[-2] ** -0.5
-    if not 0 < share < 1:
-        raise ValueError(f"share: got {share}, needs a fraction between 0 and 1")
+    validation.number("share", share, above=0, below=1)
     standing_out = per_class > share * per_class.sum(axis=-2, keepdims=True)
     mask = standing_out.any(axis=-1)
     return Outliers(standing_out, mask, mask.sum(axis=-1))
@@ -358,7 +363,8 @@ def sparse_measures(
 
     Source: paper A, "Coding schemes in ReLU networks" and Fig. 4a,c.
     """
-    readouts, means = np.asarray(readouts), class_means(activations, labels)
+    means = class_means(activations, labels)
+    readouts = validation.array("readouts", readouts, "…, N, m", N=means.shape[-2], dtype=None)
     num_classes = means.shape[-1]
     neurons = class_means(np.square(np.asarray(activations)), labels).argmax(axis=-2)
     rows = neurons[..., None]
@@ -393,12 +399,8 @@ def settled_codes(means: ArrayLike, lower: float = 0.4, upper: float = 0.6) -> n
     Raises:
         ValueError: fewer than three axes, or lower above upper.
     """
-    means = np.asarray(means)
-    if means.ndim < 3 or lower > upper:
-        raise ValueError(
-            f"means, lower, upper: got shape {means.shape}, {lower} and {upper}; need (…, samples, N, C) and "
-            "lower ≤ upper"
-        )
+    means = validation.array("means", means, "…, samples, N, C", dtype=None)
+    validation.number("lower", lower, most=validation.number("upper", upper))
     settled = means > upper
     settled[..., 0, :, :] = means[..., 0, :, :] > 0.5 * (lower + upper)
     for step in range(1, means.shape[-3]):
@@ -444,10 +446,8 @@ def switch_rate(neuron_codes: ArrayLike, interval: float = 1.0, confidence: floa
     neuron_codes = _checked_codes(neuron_codes)
     if neuron_codes.ndim < 3 or neuron_codes.shape[-3] < 2:
         raise ValueError(f"neuron_codes: got shape {neuron_codes.shape}, needs (…, 2 or more samples, N, C)")
-    if not interval > 0:
-        raise ValueError(f"interval: got {interval}, needs a positive time")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence: got {confidence}, needs a probability between 0 and 1")
+    validation.positive(interval=interval)
+    validation.number("confidence", confidence, above=0, below=1)
     switched = np.any(neuron_codes[..., 1:, :, :] != neuron_codes[..., :-1, :, :], axis=-1)
     moved = np.any(neuron_codes[..., -1, :, :] != neuron_codes[..., 0, :, :], axis=-1)
     bounds = binomtest(int(switched.sum()), switched.size).proportion_ci(confidence, method="exact")
@@ -498,7 +498,8 @@ def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse
     Source: paper A, Discussion, "Neural collapse"; measures of Papyan, Han & Donoho, PNAS 117 (2020).
     """
     # Double precision tells the centred means' null direction from small differences between classes
-    activations, labels = _checked(np.asarray(activations, dtype=float), labels)
+    activations, labels = _checked(activations, labels)
+    activations = activations.astype(float)
     num_classes = labels.max() + 1
     if num_classes < 2:
         raise ValueError("labels: got one class, neural collapse needs at least two")
@@ -579,7 +580,8 @@ def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgre
     Raises:
         ValueError: the shapes differ.
     """
-    training_codes, test_codes = _checked_codes(training_codes), _checked_codes(test_codes)
+    training_codes = _checked_codes(training_codes, "training_codes")
+    test_codes = _checked_codes(test_codes, "test_codes")
     if training_codes.shape != test_codes.shape:
         raise ValueError(
             f"test_codes: got shape {test_codes.shape}, the training codes have {training_codes.shape}"
@@ -628,10 +630,9 @@ def generalization_error(mean: ArrayLike, variance: ArrayLike, targets: ArrayLik
 
     Source: paper A, "Generalization", bias–variance decomposition and ε_r.
     """
-    mean, targets = np.asarray(mean, dtype=float), np.asarray(targets, dtype=float)
-    variances = np.asarray(variance, dtype=float)
-    if mean.ndim != 2 or mean.shape != targets.shape:
-        raise ValueError(f"mean, targets: got shapes {mean.shape} and {targets.shape}, need (P*, m) twice")
+    mean = validation.array("mean", mean, "P*, m")
+    targets = validation.array("targets", targets, "{}, {}".format(*mean.shape))
+    variances = validation.array("variance", variance, "…")
     if variances.shape not in ((), mean.shape[:1], mean.shape):
         raise ValueError(
             f"variance: got shape {variances.shape}, needs {mean.shape}, {mean.shape[:1]} or a number"
@@ -651,21 +652,14 @@ def _doubly_centered(kernel: np.ndarray) -> np.ndarray:
 
 
 def _checked(activations: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    activations, labels = np.asarray(activations), np.asarray(labels)
-    if activations.ndim < 2 or labels.shape != activations.shape[-1:]:
-        raise ValueError(
-            f"labels: got shape {labels.shape}, activations {activations.shape}; need (P,) and (…, N, P)"
-        )
-    empty = np.setdiff1d(np.arange(labels.max() + 1), labels)
-    if empty.size:
-        raise ValueError(f"labels: class {empty[0]} has no input; a mean over it does not exist")
-    return activations, labels
+    activations = validation.array("activations", activations, "…, N, P", dtype=None)
+    return activations, validation.labels("labels", labels, activations.shape[-1])
 
 
-def _checked_codes(neuron_codes: ArrayLike) -> np.ndarray:
+def _checked_codes(neuron_codes: ArrayLike, argument: str = "neuron_codes") -> np.ndarray:
     neuron_codes = np.asarray(neuron_codes)
-    if neuron_codes.dtype != bool or neuron_codes.ndim < 2:
+    if neuron_codes.dtype != bool or neuron_codes.ndim < 2 or neuron_codes.size == 0:
         raise ValueError(
-            f"neuron_codes: got shape {neuron_codes.shape} of {neuron_codes.dtype}; needs booleans (…, N, C)"
+            f"{argument}: got shape {neuron_codes.shape} of {neuron_codes.dtype}; needs booleans (…, N, C)"
         )
     return neuron_codes

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coding_schemes import coding
+from coding_schemes import coding, validation
 
 SIGNIFICANCE = 0.01
 """Largest p-value that counts. Analog networks pass for undecided about once in fifty times."""
@@ -144,8 +144,8 @@ def diagnose(
     sampled networks in `experiments.diagnosis`.
     """
     phi, classes, readout_weights = _checked(activations, labels, readouts)
-    if num_rotations < 99:
-        raise ValueError(f"num_rotations: got {num_rotations}, needs at least 99 to speak of 1 %")
+    validation.count("num_rotations", num_rotations, 99)  # to speak of 1 %
+    validation.count("seed", seed, 0)
     means = coding.class_means(phi, classes)
     rotation_rng, group_rng = np.random.default_rng(seed).spawn(2)
     size = np.abs(means).max()
@@ -330,40 +330,16 @@ def _p_value(as_extreme: np.ndarray) -> float:
 def _checked(
     activations: ArrayLike, labels: ArrayLike, readouts: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    activations, labels = np.asarray(activations), np.asarray(labels)
-    if activations.ndim != 2 or activations.shape[0] < 2:
-        raise ValueError(f"activations: got shape {activations.shape}, needs (N, P) with N ≥ 2 neurons")
-    if labels.shape != activations.shape[1:]:
-        turned = ": transpose activations?" if labels.shape == activations.shape[:1] else ""
-        raise ValueError(
-            f"labels: got shape {labels.shape}, activations {activations.shape}, need (P,) and (N, P){turned}"
-        )
-    activations = _finite("activations", activations)
-    if labels.dtype == bool or np.issubdtype(labels.dtype, np.floating):
-        labels = np.where(np.isfinite(labels), labels, -1.0)
-    elif not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(f"labels: got {labels.dtype}, needs whole numbers 0 … C − 1")
-    whole = labels.astype(int)
-    if np.any(whole != labels) or np.any(whole < 0):
-        raise ValueError("labels: hold NaN, negative or broken numbers, need whole numbers 0 … C − 1")
-    counts = np.bincount(whole)
-    if len(counts) < 2:
+    phi = validation.array("activations", activations, "N, P")
+    if len(phi) < 2:
+        raise ValueError("activations: got one neuron, a coding scheme needs at least two")
+    if np.shape(labels) == phi.shape[:1] != phi.shape[1:]:
+        raise ValueError(f"labels: got one for each of {len(phi)} rows of (N, P): transpose activations?")
+    classes = validation.labels("labels", labels, phi.shape[1])
+    if not classes.any():
         raise ValueError("labels: got one class, a coding scheme needs at least two")
-    if not counts.all():
-        raise ValueError(f"labels: class {int(np.argmin(counts))} has no input; number classes 0 … C − 1")
     if readouts is not None:
-        readouts = _finite("readouts", np.asarray(readouts))
-        if readouts.ndim != 2 or len(readouts) != len(activations) or not readouts.any():
-            raise ValueError(
-                f"readouts: got shape {readouts.shape}, needs ({len(activations)}, m), not all zero"
-            )
-    return activations, whole, readouts
-
-
-def _finite(argument: str, array: np.ndarray) -> np.ndarray:
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool) or np.iscomplexobj(array):
-        raise ValueError(f"{argument}: got {array.dtype}, needs real numbers")
-    array = array.astype(float)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{argument}: {np.count_nonzero(~np.isfinite(array))} values are NaN or infinite")
-    return array
+        readouts = validation.array("readouts", readouts, "N, m", N=len(phi))
+        if not readouts.any():
+            raise ValueError("readouts: are all zero")
+    return phi, classes, readouts

@@ -16,6 +16,8 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import erf
 
+from coding_schemes import validation
+
 Nonlinearity = Callable[[Array], Array]
 
 
@@ -157,12 +159,8 @@ class Network:
     scaling: str = "non-lazy"
 
     def __post_init__(self):
-        for argument in ("depth", "width"):
-            value = getattr(self, argument)
-            if int(value) != value or value < 1:
-                raise ValueError(f"{argument}: got {value}, needs a whole number of at least 1")
-        if self.scaling not in ("lazy", "non-lazy"):
-            raise ValueError(f"scaling: got {self.scaling!r}, allowed are 'lazy' and 'non-lazy'")
+        validation.counts(depth=self.depth, width=self.width)
+        validation.choice("scaling", self.scaling, ("lazy", "non-lazy"))
         object.__setattr__(self, "nonlinearity", canonical(self.nonlinearity))
 
     @property

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from coding_schemes import coding
+from coding_schemes import coding, validation
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.theory import deep_sigmoidal, linear, mean_field, relu, sigmoidal
 
@@ -44,9 +44,12 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
         ValueError: the solution is of none of these kinds or of another depth, class or size than the
             posterior's network and task; or the posterior has lost its task in a transformation.
     """
-    if key.ndim:
+    if getattr(key, "shape", ()) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
         networks = [planted(one, solution, posterior, copies=copies) for one in key]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *networks)
+    validation.key(key)
+    validation.instance("posterior", posterior, Posterior)
+    validation.counts(copies=copies)
     plant = _PLANTS.get(type(solution))
     if plant is None:
         raise ValueError(

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from coding_schemes import validation
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.tasks import Task
 
@@ -92,12 +93,12 @@ class Posterior:
         readout_variance: float | None = None,
         dtype: Any = jnp.float32,
     ):
-        if not (np.isfinite(temperature) and temperature > 0):
-            raise ValueError(f"temperature: got {temperature}; sampling needs a finite T > 0")
+        validation.instance("task", task, Task)
+        validation.instance("network", network, Network)
+        validation.positive(temperature=temperature)
         if readout_variance is None:
             readout_variance = default_readout_variance(task, network)
-        if not (np.isfinite(readout_variance) and readout_variance > 0):
-            raise ValueError(f"readout_variance: got {readout_variance}, needs a finite σ_a² > 0")
+        validation.positive(readout_variance=readout_variance)
         if not jnp.issubdtype(dtype, jnp.floating):
             raise ValueError(f"dtype: got {dtype}, needs a floating-point type")
         self.task: Task | None = task
@@ -108,6 +109,11 @@ class Posterior:
         self.targets = jnp.asarray(task.targets, dtype)
         self.temperature = jnp.asarray(temperature, dtype)
         self.readout_std = jnp.asarray(readout_variance**0.5, dtype)
+        if not np.isfinite(self.likelihood_precision):
+            raise ValueError(
+                f"temperature: T = {temperature:g} in {self.dtype} makes the likelihood infinitely precise; "
+                "take a higher T, or dtype=float64"
+            )
 
     def tree_flatten(self):
         """Leaves: the arrays R, Y, T and σ_a; static: the network."""
@@ -294,12 +300,9 @@ class Posterior:
         Raises:
             ValueError: the inputs have another dimension than the task's.
         """
-        inputs = jnp.asarray(inputs, self.dtype)
         first_layer = self.first_layer(key, weights)
-        if inputs.ndim != 2 or inputs.shape[0] != first_layer.shape[1]:
-            raise ValueError(
-                f"inputs: got shape {inputs.shape}, needs ({first_layer.shape[1]}, number of inputs)"
-            )
+        inputs = validation.array("inputs", inputs, "N0, P*", N0=first_layer.shape[1])
+        inputs = jnp.asarray(inputs, self.dtype)
         first = first_layer @ inputs / inputs.shape[0] ** 0.5
         layers = self.network.preactivations(first, weights.hidden)
         return Prediction(layers, self.network.outputs(layers[-1], self.readouts(weights)))
@@ -320,11 +323,7 @@ class Posterior:
             raise ValueError(
                 "posterior: this copy came out of a JAX transformation and has no task; use the original"
             )
-        inputs = np.asarray(inputs, dtype=float)
-        if inputs.ndim != 2 or inputs.shape[0] != self.task.input_dim:
-            raise ValueError(
-                f"inputs: got shape {inputs.shape}, needs ({self.task.input_dim}, number of inputs)"
-            )
+        inputs = validation.array("inputs", inputs, "N0, P*", N0=self.task.input_dim)
         scaled = inputs / np.sqrt(self.task.input_dim)
         if self._basis is None:
             return NewInputs(jnp.asarray(scaled, self.dtype), jnp.zeros((0, inputs.shape[1]), self.dtype))

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import linregress
 
+from coding_schemes import validation
+
 
 def effective_sample_size(series: ArrayLike, method: str = "mean") -> np.ndarray:
     """Number of independent draws that know the mean as well as all chains together.
@@ -29,9 +31,8 @@ def effective_sample_size(series: ArrayLike, method: str = "mean") -> np.ndarray
     """
     from arviz_stats.base import array_stats  # here, because it loads scipy.signal: half a second
 
-    series = np.asarray(series, dtype=float)
-    if series.ndim < 2 or series.shape[1] < 4:
-        raise ValueError(f"series: got shape {series.shape}, needs (chains, 4 or more samples, …)")
+    series = _series(series)
+    validation.choice("method", method, ("mean", "bulk"))
     flat = series.reshape(*series.shape[:2], -1)
     frozen = np.all(flat == flat[:, :1], axis=(0, 1))
     ess = np.full(flat.shape[-1], float(len(flat)))
@@ -54,7 +55,7 @@ def rhat(series: ArrayLike) -> np.ndarray:
     """
     from arviz_stats.base import array_stats
 
-    series = np.asarray(series, dtype=float)
+    series = _series(series)
     flat = series.reshape(*series.shape[:2], -1)
     found = np.full(flat.shape[-1], np.nan)
     frozen = np.all(flat == flat[:, :1], axis=(0, 1))
@@ -78,7 +79,7 @@ def autocorrelation_time(series: ArrayLike) -> np.ndarray:
     Raises:
         ValueError: fewer than two axes, or fewer than four samples.
     """
-    series = np.asarray(series)
+    series = _series(series)
     return math.prod(series.shape[:2]) / effective_sample_size(series)
 
 
@@ -97,7 +98,7 @@ def mean_and_error(series: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     Raises:
         ValueError: fewer than two axes, or fewer than four samples.
     """
-    series = np.asarray(series, dtype=float)
+    series = _series(series)
     ess = effective_sample_size(series)
     error = np.where(np.isnan(ess), 0.0, np.sqrt(series.var((0, 1)) / np.fmax(ess, 1.0)))
     if len(series) > 1:
@@ -127,8 +128,7 @@ def autocorrelation(series: ArrayLike, max_lag: int) -> np.ndarray:
     """
     deviation, variance = _population_deviation(series)
     num_samples = deviation.shape[1]
-    if not 0 <= max_lag < num_samples:
-        raise ValueError(f"max_lag: got {max_lag}, needs 0 … {num_samples - 1} for {num_samples} samples")
+    validation.count("max_lag", max_lag, 0, num_samples - 1)
     products = [
         np.sum(deviation[:, : num_samples - lag] * deviation[:, lag:], axis=-1).mean()
         for lag in range(max_lag + 1)
@@ -196,10 +196,12 @@ def within(
     Raises:
         ValueError: If a value is not finite or an uncertainty is not positive.
     """
-    computed, expected = _finite("computed", computed), _finite("expected", expected)
-    uncertainty = _finite("uncertainty", uncertainty)
-    if not np.all(uncertainty > 0):
-        raise ValueError(f"uncertainty: got {uncertainty!r}, needs positive numbers")
+    computed, expected = (
+        validation.array(name, value, "…") for name, value in (("computed", computed), ("expected", expected))
+    )
+    uncertainty = validation.array("uncertainty", uncertainty, "…")
+    validation.number("uncertainty", uncertainty.min(), above=0)
+    validation.positive(num_standard_errors=num_standard_errors)
     return bool(np.all(np.abs(computed - expected) <= num_standard_errors * uncertainty))
 
 
@@ -230,10 +232,10 @@ def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
     Raises:
         ValueError: If there are fewer than three sizes, or a size or value is not positive and finite.
     """
-    sizes, values = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    for argument, array in (("sizes", sizes), ("values", values)):
-        if array.shape != sizes.shape or not (np.all(np.isfinite(array)) and np.all(array > 0)):
-            raise ValueError(f"{argument}: got {array.tolist()}, needs one positive number per size")
+    sizes = validation.array("sizes", sizes, "S")
+    values = validation.array("values", values, "S", S=len(sizes))
+    validation.number("sizes", sizes.min(), above=0)
+    validation.number("values", values.min(), above=0)
     if np.unique(sizes).size < 3:
         raise ValueError(f"sizes: got {sizes.tolist()}, needs at least three different ones for an error")
     line = linregress(np.log(sizes), np.log(values))
@@ -249,7 +251,7 @@ def first_lasting(reached: ArrayLike) -> int | None:
     Returns:
         The index, or None.
     """
-    reached = np.asarray(reached, dtype=bool)
+    reached = validation.array("reached", reached, "samples").astype(bool)
     if not reached[-1]:
         return None
     failed = np.flatnonzero(~reached)
@@ -258,15 +260,15 @@ def first_lasting(reached: ArrayLike) -> int | None:
 
 def _population_deviation(series: ArrayLike) -> tuple[np.ndarray, float]:
     """Deviation from the mean over chains, samples and neurons, and its mean square."""
-    series = np.asarray(series, dtype=float)
-    if series.ndim != 4:
-        raise ValueError(f"series: got shape {series.shape}, needs (chains, samples, N, d)")
+    series = validation.array("series", series, "chains, samples, N, d")
     deviation = series - series.mean(axis=(0, 1, 2))
     return deviation, float(np.square(deviation).sum(axis=-1).mean())
 
 
-def _finite(argument: str, value: ArrayLike) -> np.ndarray:
-    array = np.asarray(value, dtype=float)
-    if array.size == 0 or not np.all(np.isfinite(array)):
-        raise ValueError(f"{argument}: got {value!r}, needs finite numbers")
-    return array
+def _series(series: ArrayLike) -> np.ndarray:
+    series = np.asarray(series)  # NaN is allowed: a series may not exist everywhere
+    if series.ndim < 2 or series.shape[1] < 4 or not np.can_cast(series.dtype, float, "same_kind"):
+        raise ValueError(
+            f"series: got shape {series.shape} of {series.dtype}, needs (chains, 4 or more samples, …), real"
+        )
+    return series.astype(float)

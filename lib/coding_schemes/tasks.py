@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coding_schemes import data
+from coding_schemes import data, validation
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,24 +45,25 @@ class Task:
     class_names: tuple[str, ...] = ()
 
     def __post_init__(self):
-        _check_split("", self.inputs, self.labels, self.targets)
-        counts = np.bincount(self.labels)
-        if np.any(counts == 0):
-            raise ValueError(
-                f"labels: class {int(np.argmin(counts))} has no training input; "
-                f"every class 0 … {len(counts) - 1} needs at least one"
-            )
-        if self.test_inputs is not None and self.test_labels is not None and self.test_targets is not None:
-            _check_split("test_", self.test_inputs, self.test_labels, self.test_targets)
-            if self.test_inputs.shape[0] != self.input_dim:
-                raise ValueError(
-                    f"test_inputs: dimension {self.test_inputs.shape[0]} but the training inputs "
-                    f"have {self.input_dim}"
-                )
-        elif any(part is not None for part in (self.test_inputs, self.test_labels, self.test_targets)):
+        self._check_split("")
+        test = (self.test_inputs, self.test_labels, self.test_targets)
+        if all(part is not None for part in test):
+            self._check_split("test_", N0=self.input_dim, m=self.num_targets)
+        elif any(part is not None for part in test):
             raise ValueError("test split: give test_inputs, test_labels and test_targets together, or none")
         if not self.class_names:
             object.__setattr__(self, "class_names", tuple(str(c) for c in range(self.num_classes)))
+        if len(self.class_names) != self.num_classes:
+            raise ValueError(f"class_names: got {self.class_names}, needs one for each of {self.num_classes}")
+
+    def _check_split(self, prefix: str, **sizes: int) -> None:
+        inputs, labels, targets = (f"{prefix}{part}" for part in ("inputs", "labels", "targets"))
+        checked = validation.array(inputs, getattr(self, inputs), "N0, P", dtype=None, **sizes)
+        size = checked.shape[1]
+        classes = validation.labels(labels, getattr(self, labels), size, self.num_classes if prefix else None)
+        values = validation.array(targets, getattr(self, targets), "P, m", dtype=None, P=size, **sizes)
+        for name, value in ((inputs, checked), (labels, classes), (targets, values)):
+            object.__setattr__(self, name, value)
 
     @property
     def num_inputs(self) -> int:
@@ -157,30 +158,17 @@ def toy(
     >>> task.class_targets.tolist()
     [[1.0, -0.5, -0.5], [-0.5, 1.0, -0.5], [-0.5, -0.5, 1.0]]
     """
-    ratios = np.asarray(class_ratios, dtype=float)
-    if num_inputs < 1:
-        raise ValueError(f"num_inputs: got {num_inputs}, needs at least 1")
-    if ratios.ndim != 1 or np.any(ratios <= 0) or not np.isclose(ratios.sum(), 1.0):
+    validation.counts(num_inputs=num_inputs)
+    ratios = validation.array("class_ratios", class_ratios, "C")
+    if np.any(ratios <= 0) or not np.isclose(ratios.sum(), 1.0):
         raise ValueError(
             f"class_ratios: got {class_ratios} with sum {ratios.sum():g}; "
             "needs positive numbers that sum to 1"
         )
     input_dim = num_inputs + 20 if input_dim is None else input_dim
-    if input_dim < num_inputs:
-        raise ValueError(f"input_dim: got N0 = {input_dim} < P = {num_inputs}; orthogonal inputs need N0 ≥ P")
-    class_targets = (
-        one_hot(len(ratios), y_plus, y_minus) if targets is None else np.asarray(targets, dtype=float)
-    )
-    if class_targets.ndim != 2 or len(class_targets) != len(ratios):
-        raise ValueError(
-            f"targets: got shape {class_targets.shape}, needs (number of classes {len(ratios)}, m)"
-        )
-    if len(ratios) > 1 and np.all(class_targets == class_targets[0]):
-        raise ValueError(
-            f"targets: all classes share the target {class_targets[0]}, so there is no task to learn"
-        )
-
-    rng = np.random.default_rng(seed)
+    validation.count("input_dim", input_dim, num_inputs)  # orthogonal inputs need N0 ≥ P
+    class_targets = _class_targets(len(ratios), y_plus, y_minus, targets)
+    rng = _generator(seed)
     directions, rng.bit_generator.state = _orthonormal(input_dim, num_inputs, seed)
     if random_labels:
         labels = np.sort(rng.choice(len(ratios), size=num_inputs, p=ratios))
@@ -241,7 +229,7 @@ def mnist(
 
     Source: paper A, Fig. 6 and its parameters in Methods.
     """
-    _check_choice("pool", pool, ("subset", "full"))
+    validation.choice("pool", pool, ("subset", "full"))
 
     def load():
         if pool == "subset":
@@ -319,7 +307,7 @@ def cifar10(
 
     Source: paper A, Fig. 7 and supplement E.
     """
-    _check_choice("pool", pool, ("subset", "full"))
+    validation.choice("pool", pool, ("subset", "full"))
 
     def load():
         read = data.cifar10 if pool == "full" else data.cifar10_subset
@@ -344,10 +332,8 @@ def two_points(dx2: float = 1.0, dy2: float = 0.5) -> Task:
 
     Source: paper C, appendix B.1; its text gives the distances, its authors' code the two offsets.
     """
-    if not (np.isfinite(dx2) and dx2 > 0):
-        raise ValueError(f"dx2: got {dx2}, needs a positive number")
-    if not (np.isfinite(dy2) and dy2 >= 0):
-        raise ValueError(f"dy2: got {dy2}, needs zero or a positive number")
+    validation.positive(dx2=dx2)
+    validation.number("dy2", dy2, least=0)
     inputs = np.array([[-1.0, -1.0 + np.sqrt(dx2)]])
     targets = np.array([[0.6], [0.6 + np.sqrt(dy2)]])
     return Task(inputs, np.arange(2), targets, name="two points")
@@ -379,12 +365,9 @@ def blobs(num_positions: int = 30, num_pixels: int = 5, blob_width: float = 1.0)
 
     Source: paper C, appendix B.3; the blobs' width is its authors' code's.
     """
-    if num_positions < 2 or num_pixels < 2:
-        raise ValueError(
-            f"num_positions, num_pixels: got {num_positions}, {num_pixels}; each needs at least 2"
-        )
-    if not blob_width > 0:
-        raise ValueError(f"blob_width: got {blob_width}, needs a positive number")
+    validation.count("num_positions", num_positions, 2)
+    validation.count("num_pixels", num_pixels, 2)
+    validation.positive(blob_width=blob_width)
     x, y = (axis.ravel() for axis in np.meshgrid(*2 * [np.linspace(-1, 1, num_positions)], indexing="ij"))
     columns, rows = np.meshgrid(*2 * [np.linspace(-1, 1, num_pixels)])
     squares = (columns.reshape(-1, 1) - x) ** 2 + (rows.reshape(-1, 1) - y) ** 2
@@ -400,7 +383,9 @@ def blobs(num_positions: int = 30, num_pixels: int = 5, blob_width: float = 1.0)
 
 def one_hot(num_classes: int, y_plus: float, y_minus: float) -> np.ndarray:
     """Class targets with y₊ on the diagonal and y₋ elsewhere, shape (C, C)."""
-    return np.full((num_classes, num_classes), float(y_minus)) + (y_plus - y_minus) * np.eye(num_classes)
+    validation.counts(num_classes=num_classes)
+    y_plus, y_minus = validation.number("y_plus", y_plus), validation.number("y_minus", y_minus)
+    return np.full((num_classes, num_classes), y_minus) + (y_plus - y_minus) * np.eye(num_classes)
 
 
 def projected(task: Task, input_dim: int, seed: int = 0) -> Task:
@@ -419,9 +404,9 @@ def projected(task: Task, input_dim: int, seed: int = 0) -> Task:
     Raises:
         ValueError: input_dim < 1.
     """
-    if input_dim < 1:
-        raise ValueError(f"input_dim: got {input_dim}, needs at least 1")
-    rng = np.random.default_rng(seed)
+    validation.instance("task", task, Task)
+    validation.counts(input_dim=input_dim)
+    rng = _generator(seed)
     projection = rng.standard_normal((input_dim, task.input_dim)) / np.sqrt(task.input_dim)
     return Task(
         projection @ task.inputs,
@@ -451,13 +436,12 @@ def _image_task(
     """Draw both splits; from a common set, training images from the front of a shuffle, test from its end."""
     if len(set(classes)) != len(classes) or not set(classes) <= set(range(10)):
         raise ValueError(f"classes: got {tuple(classes)}, needs different numbers among 0 … 9")
-    for argument, value, smallest in (("num_inputs", num_inputs, 1), ("num_test", num_test, 0)):
-        if value < smallest:
-            raise ValueError(f"{argument}: got {value}, needs at least {smallest}")
-    _check_choice("normalization", normalization, NORMALIZATIONS)
+    validation.counts(num_inputs=num_inputs)
+    validation.count("num_test", num_test, 0)
+    validation.choice("normalization", normalization, NORMALIZATIONS)
 
+    train_rng, test_rng, train_order, test_order = _generator(seed).spawn(4)
     train, test = load()
-    train_rng, test_rng, train_order, test_order = np.random.default_rng(seed).spawn(4)
     labels = _draw_labels(train_rng, len(classes), num_inputs, balanced)
     test_labels = _draw_labels(test_rng, len(classes), num_test, balanced)
     chosen, test_chosen = [], []
@@ -522,19 +506,14 @@ def _normalize(
     return (pixels - mean) * inverse, (test_pixels - mean) * inverse
 
 
-def _check_choice(argument: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{argument}: got {value!r}, allowed are {', '.join(map(repr, allowed))}")
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(validation.count("seed", seed, 0))
 
 
 def _class_targets(num_classes: int, y_plus: float, y_minus: float, targets: ArrayLike | None) -> np.ndarray:
-    class_targets = (
-        one_hot(num_classes, y_plus, y_minus) if targets is None else np.asarray(targets, dtype=float)
-    )
-    if class_targets.ndim != 2 or len(class_targets) != num_classes:
-        raise ValueError(
-            f"targets: got shape {class_targets.shape}, needs (number of classes {num_classes}, m)"
-        )
+    if targets is None:
+        targets = one_hot(num_classes, y_plus, y_minus)
+    class_targets = validation.array("targets", targets, "C, m", C=num_classes)
     if num_classes > 1 and np.all(class_targets == class_targets[0]):
         raise ValueError(
             f"targets: all classes share the target {class_targets[0]}, so there is no task to learn"
@@ -557,21 +536,3 @@ def _apportion(ratios: np.ndarray, total: int) -> np.ndarray:
     most_missing = np.argsort(counts - exact, kind="stable")[: total - counts.sum()]
     counts[most_missing] += 1
     return counts
-
-
-def _check_split(prefix: str, inputs: np.ndarray, labels: np.ndarray, targets: np.ndarray) -> None:
-    if inputs.ndim != 2:
-        raise ValueError(f"{prefix}inputs: got shape {inputs.shape}, needs (N0, P)")
-    num_inputs = inputs.shape[1]
-    if labels.shape != (num_inputs,) or not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(
-            f"{prefix}labels: got shape {labels.shape} and dtype {labels.dtype}, "
-            f"needs one whole number for each of the {num_inputs} inputs"
-        )
-    if targets.ndim != 2 or targets.shape[0] != num_inputs:
-        raise ValueError(f"{prefix}targets: got shape {targets.shape}, needs ({num_inputs}, m)")
-    for argument, array in ((f"{prefix}inputs", inputs), (f"{prefix}targets", targets)):
-        if not np.all(np.isfinite(array)):
-            raise ValueError(
-                f"{argument}: {np.count_nonzero(~np.isfinite(array))} values are NaN or infinite"
-            )

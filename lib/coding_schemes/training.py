@@ -26,6 +26,7 @@ import optax
 from jax import Array
 from numpy.typing import ArrayLike
 
+from coding_schemes import validation
 from coding_schemes.networks import NONLINEARITIES, Network, Nonlinearity, nonlinearity
 from coding_schemes.posterior import Posterior, Weights
 
@@ -87,14 +88,9 @@ class Architecture:
 
     def __post_init__(self):
         nonlinearity(self.nonlinearity)
-        if not self.gain > 0:
-            raise ValueError(f"gain: got {self.gain}, needs a positive number")
-        for argument in ("width", "depth"):
-            value = getattr(self, argument)
-            if int(value) != value or value < 1:
-                raise ValueError(f"{argument}: got {value}, needs a whole number of at least 1")
-        if self.kind not in KINDS:
-            raise ValueError(f"kind: got {self.kind!r}, allowed are {KINDS}")
+        validation.positive(gain=self.gain)
+        validation.counts(width=self.width, depth=self.depth)
+        validation.choice("kind", self.kind, KINDS)
         if self.kind == "convolution" and self._flat_width < 1:
             raise ValueError(
                 f"width: got {self.width}, needs more than {(KERNEL_SIZE - 1) * (self.depth + 1)} "
@@ -271,8 +267,8 @@ class ScaledNetwork:
     richness: float = 1.0
 
     def __post_init__(self):
-        if not (np.isfinite(self.richness) and self.richness > 0):
-            raise ValueError(f"richness: got {self.richness}, needs a finite number above 0")
+        validation.instance("network", self.network, Network)
+        validation.positive(richness=self.richness)
 
     @property
     def middle(self) -> int:
@@ -406,27 +402,24 @@ def train(
     Raises:
         ValueError: shapes disagree, or a number is out of range.
     """
-    inputs, targets = jnp.asarray(inputs, jnp.float32), jnp.asarray(targets, jnp.float32)
-    if inputs.ndim != 2 or targets.ndim != 2 or len(targets) != inputs.shape[1]:
-        raise ValueError(
-            f"inputs, targets: got shapes {inputs.shape}, {targets.shape}; needs (N0, P), (P, m)"
-        )
-    if not (bool(jnp.all(jnp.isfinite(inputs))) and bool(jnp.all(jnp.isfinite(targets)))):
-        raise ValueError("inputs, targets: hold NaN or infinite values")
-    if not (np.isfinite(learning_rate) and learning_rate > 0):
-        raise ValueError(f"learning_rate: got {learning_rate}, needs a positive number")
-    if not (np.isfinite(weight_decay) and weight_decay >= 0):
-        raise ValueError(f"weight_decay: got {weight_decay}, needs a finite number of at least 0")
-    if record_every < 1 or num_steps < 1 or num_steps % record_every:
-        raise ValueError(
-            f"num_steps: got {num_steps}, needs a positive multiple of record_every = {record_every}"
-        )
-    if repeats < 1:
-        raise ValueError(f"repeats: got {repeats}, needs at least 1")
-    num_inputs = len(targets)
-    if batch_size is not None and not 1 <= batch_size <= num_inputs:
-        raise ValueError(f"batch_size: got {batch_size}, needs 1 to {num_inputs}")
-    tracked_inputs = inputs if tracked_inputs is None else jnp.asarray(tracked_inputs, jnp.float32)
+    validation.instance("model", model, Architecture, ScaledNetwork)
+    validation.key(key)
+    inputs = validation.array("inputs", inputs, "N0, P", dtype=np.float32)
+    num_inputs = inputs.shape[1]
+    targets = validation.array("targets", targets, "P, m", P=num_inputs, dtype=np.float32)
+    if tracked_inputs is None:
+        tracked_inputs = inputs
+    tracked_inputs = validation.array(
+        "tracked_inputs", tracked_inputs, "N0, n", N0=len(inputs), dtype=np.float32
+    )
+    validation.positive(learning_rate=learning_rate, converged_loss=converged_loss)
+    validation.number("weight_decay", weight_decay, least=0)
+    validation.number("stop_loss", stop_loss, least=0)
+    validation.counts(num_steps=num_steps, record_every=record_every, repeats=repeats)
+    if num_steps % record_every:
+        raise ValueError(f"num_steps: got {num_steps}, needs a multiple of record_every = {record_every}")
+    if batch_size is not None:
+        validation.count("batch_size", batch_size, most=num_inputs)
 
     gain = 1.0
     if isinstance(model, Architecture):  # traced, so that a series of gains compiles once
@@ -554,6 +547,9 @@ def descend(
     Raises:
         FloatingPointError: the descent diverged.
     """
+    validation.instance("posterior", posterior, Posterior)
+    validation.counts(num_steps=num_steps)
+    validation.positive(learning_rate=learning_rate)
     weights, error = _descend(posterior, starts, learning_rate, num_steps)
     if not np.all(np.isfinite(error)):
         raise FloatingPointError(f"descend: diverged at learning rate {learning_rate}; take a smaller one")

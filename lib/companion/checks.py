@@ -95,17 +95,18 @@ def below(x: ArrayLike) -> Predicate:
 
 def between(a: float, b: float) -> Predicate:
     """From a to b, both included."""
+    text = f"between {_shown('a', a)} and {_shown('b', b)}"
     if not a < b:
         raise ValueError(f"a must be smaller than b; got {a} and {b}")
     return Predicate(
-        f"between {_shown('a', a)} and {_shown('b', b)}",
+        text,
         lambda c, e, s: np.minimum(np.subtract(c, a), np.subtract(b, c)),
     )
 
 
 def p_value(p: float) -> Predicate:
     """A test that does not reject: every computed p-value is larger than p."""
-    if not 0 < p < 1:
+    if not 0 < _limit("p", p) < 1:
         raise ValueError(f"p must lie between 0 and 1; got {p!r}")
     return Predicate(f"p > {formats.number(p)}", lambda c, e, s: _strictly(np.subtract(_probabilities(c), p)))
 
@@ -429,12 +430,14 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _limit(name: str, value: float) -> float:
-    if not (np.isfinite(value) and value > 0):
+    if np.asarray(value).dtype.kind not in "iuf" or not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive number; got {value!r}")
     return float(value)
 
 
 def _shown(name: str, value: ArrayLike) -> str:
+    if np.asarray(value).dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be a number; got {value!r}")
     return formats.values(_value(name, value))
 
 

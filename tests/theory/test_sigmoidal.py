@@ -1,7 +1,6 @@
 """The sigmoidal theory against brute force, known values, limits and a sampled network."""
 
 from itertools import product
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +24,10 @@ def one_hot(y_minus, m=3):
 def classes(num_inputs, targets, ratios=RATIOS):
     """What the solver reads of a task, without drawing its inputs."""
     counts = np.array(ratios) * num_inputs
-    return SimpleNamespace(class_counts=counts, class_targets=np.asarray(targets, float), is_orthogonal=True)
+    task = object.__new__(tasks.Task)
+    given = {"class_counts": counts, "class_targets": np.asarray(targets, float), "is_orthogonal": True}
+    vars(task).update(given, name="classes")
+    return task
 
 
 def brute_force_dual(field, task, temperature):
@@ -484,7 +486,6 @@ def test_kernel_is_class_block_plus_diagonal(four_codes):
         ({}, {"nonlinearity": lambda z: jnp.tanh(z - z.mean())}, "not elementwise"),
         ({}, {"nonlinearity": lambda z: jnp.where(z > 5, jnp.nan, jnp.tanh(z))}, "NaN"),
         ({}, {"nonlinearity": lambda z: 0 * z + 1.0}, "constant"),
-        ({"class_counts": np.array([10.0, 0.0, 5.0])}, {}, "class 1 has no input"),
         ({"class_targets": np.ones((3, 3))}, {}, "no task"),
         ({"is_orthogonal": False}, {}, "orthogonal"),
         ({}, {"method": "quadrature", "class_targets": one_hot(0.0, 4)[:3]}, "out of reach"),
@@ -500,8 +501,7 @@ def test_kernel_is_class_block_plus_diagonal(four_codes):
 )
 def test_bad_input_is_refused(change, options, message):
     task = classes(20, one_hot(0.0))
-    for name, value in change.items():
-        setattr(task, name, value)
+    vars(task).update(change)
     options = {"temperature": 0.1} | options
     with pytest.raises(ValueError, match=message):
         sigmoidal.solve(task, **options)

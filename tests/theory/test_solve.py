@@ -151,7 +151,7 @@ def test_kernel_on_an_orthogonal_task_is_the_networks():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: theory.solve(TOY, "relu", T), "network: got 'relu', needs a Network"),
+        (lambda: theory.solve(TOY, "relu", T), "network: got 'relu', needs coding_schemes.networks.Network"),
         (lambda: theory.solve(TOY, Network(2, 9, "relu"), T), "depth 2, 'relu'.*orthogonal.*sampling.sample"),
         (lambda: theory.solve(GENERAL, Network(1, 9, "softplus"), T), "general inputs.*'softplus'"),
         (lambda: theory.solve(GENERAL, Network(2, 9, "tanh"), T), "depth 2, 'tanh'"),

@@ -5,7 +5,6 @@ e^{−U} invariant; `sample(..., moves=...)` makes them after every transition. 
 and are vmapped over chains.
 """
 
-import difflib
 from collections.abc import Callable
 
 import jax
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from coding_schemes import validation
 from coding_schemes.networks import homogeneity, is_bounded
 from coding_schemes.posterior import Posterior, Weights, normal
 from coding_schemes.sampling.recoding import imitate_features, recode_features
@@ -239,17 +239,9 @@ def auto(posterior: Posterior) -> tuple[str, ...]:
     return ("gibbs", *(("scale",) if homogeneity(network.phi) else ()), "rotations", "split_merge")
 
 
-def check_choice(argument: str, got: str, allowed: tuple[str, ...]) -> None:
-    """Raise ValueError where a name is not allowed; it says which allowed one is nearest."""
-    if got not in allowed:
-        near = difflib.get_close_matches(str(got), allowed, 1, 0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{argument}: got {got!r}, allowed are {allowed}{hint}")
-
-
 def check(name: str, posterior: Posterior) -> None:
     """Raise ValueError where a move does not exist or does not apply to the network."""
-    check_choice("moves", name, tuple(MOVES))
+    validation.choice("moves", name, MOVES)
     network = posterior.network
     if name == "scale" and not homogeneity(network.phi):
         raise ValueError(

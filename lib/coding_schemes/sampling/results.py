@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from coding_schemes import coding
+from coding_schemes import coding, validation
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Weights
 
@@ -106,6 +106,8 @@ class Samples:
             raise ValueError(
                 'store: preactivations were not kept; activations need store=("preactivations", …)'
             )
+        depth = len(self.preactivations)
+        validation.count("layer", layer, -depth, depth - 1)
         return np.asarray(self.network.phi(jnp.asarray(self.preactivations[layer])))
 
     def codes(self, layer: int = -1) -> np.ndarray:

@@ -22,6 +22,7 @@ from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tqdm.auto import tqdm
 
+from coding_schemes import validation
 from coding_schemes.posterior import NewInputs, Posterior, Weights
 from coding_schemes.sampling import moves as _moves
 from coding_schemes.sampling.checkpoint import Checkpoint, digest
@@ -191,16 +192,22 @@ def sample(
         FloatingPointError: a chain's energy is not finite; the message names step and step size.
     """
     started = time.perf_counter()
+    validation.instance("posterior", posterior, Posterior)
+    validation.key(key)
+    validation.counts(num_samples=num_samples, num_chains=num_chains, thinning=thinning)
+    validation.count("num_warmup", num_warmup, 0)
     counts = {"num_samples": num_samples, "num_chains": num_chains, "num_warmup": num_warmup}
-    _check_counts(counts | {"thinning": thinning})
     if isinstance(init, str):
-        _moves.check_choice("init", init, ("prior",))
+        validation.choice("init", init, ("prior",))
     method = _checked_method(method, posterior, num_warmup, isinstance(init, str))
     moves = _checked_moves(moves, posterior, method)
     target, hot = _checked_ladder(posterior, temperatures, anneal_from, isinstance(init, str))
-    for name in store:
-        _moves.check_choice("store", name, STORABLE)
-    new = None if predict_inputs is None else posterior.new_inputs(_finite("predict_inputs", predict_inputs))
+    for name in validation.several("store", store):
+        validation.choice("store", name, STORABLE)
+    new = None
+    if predict_inputs is not None:
+        sizes = {} if posterior.task is None else {"N0": posterior.task.input_dim}
+        new = posterior.new_inputs(validation.array("predict_inputs", predict_inputs, "N0, P*", **sizes))
     longest = max(num_samples, num_warmup)
     block = min(BLOCK, 1 << (longest - 1).bit_length())
     static = Static(num_chains, len(target), block, moves, tuple(store))
@@ -504,7 +511,7 @@ def _start(posterior, key, init, static: Static, step_size, new) -> State:
             raise ValueError(f"init: got {jax.tree.structure(init)}, needs {structure}")
 
         def spread(want, got):
-            got = np.asarray(_finite("init", got), posterior.dtype)
+            got = validation.array("init", got, "…", dtype=posterior.dtype)
             if got.shape not in (want.shape, (static.chains, *want.shape)):
                 raise ValueError(
                     f"init: got an array of shape {got.shape}, needs {want.shape}, or with a leading axis of "
@@ -617,34 +624,20 @@ def _warn_of_trouble(info: SampleInfo, thinning: int) -> None:
         warnings.warn(f"sampling: {'; '.join(trouble)}", stacklevel=4)
 
 
-def _check_counts(counts: dict[str, Any]) -> None:
-    for name, value in counts.items():
-        least = 0 if name == "num_warmup" else 1
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name}: got {value!r}, needs a whole number of at least {least}")
-
-
 def _checked_method(method, posterior, num_warmup: int, from_prior: bool) -> Method:
     """The method with its settings, all of them in range and with a step size."""
     if isinstance(method, str):
-        _moves.check_choice("method", method, tuple(METHODS))
+        validation.choice("method", method, METHODS)
         method = METHODS[method]()
     if not isinstance(method, Method):
         raise ValueError(
             f"method: got {method!r}, needs one of {tuple(METHODS)}, HMC(…), Langevin(…) or PlainLangevin(…)"
         )
-    counts = {name: getattr(method, name) for name in ("max_num_steps", "num_steps") if hasattr(method, name)}
+    validation.counts(**{n: getattr(method, n, None) for n in ("max_num_steps", "num_steps")})
     if isinstance(method, PlainLangevin) and method.batch_size is not None:
-        counts["batch_size"] = method.batch_size
-        if method.batch_size > len(posterior.targets):
-            raise ValueError(f"batch_size: got {method.batch_size}, needs 1 … P = {len(posterior.targets)}")
-    _check_counts(counts)
-    for name in ("trajectory_length", "step_size"):
-        value = getattr(method, name, None)
-        if value is not None and not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name}: got {value}, needs a finite number above 0")
-    if not 0 < (target := getattr(method, "target_acceptance", 0.5)) < 1:
-        raise ValueError(f"target_acceptance: got {target}, needs a probability between 0 and 1")
+        validation.count("batch_size", method.batch_size, most=len(posterior.targets))
+    validation.positive(**{n: getattr(method, n, None) for n in ("trajectory_length", "step_size")})
+    validation.number("target_acceptance", getattr(method, "target_acceptance", 0.5), above=0, below=1)
     if method.step_size is not None:
         return method
     if num_warmup == 0 or isinstance(method, PlainLangevin):
@@ -656,35 +649,20 @@ def _checked_method(method, posterior, num_warmup: int, from_prior: bool) -> Met
 
 def _checked_moves(moves, posterior, method) -> tuple[str, ...]:
     if isinstance(moves, str):
-        _moves.check_choice("moves", moves, ("auto",))
+        validation.choice("moves", moves, ("auto",))
         return () if isinstance(method, PlainLangevin) else _moves.auto(posterior)
-    for name in moves:
+    for name in validation.several("moves", moves):
         _moves.check(name, posterior)
     return tuple(moves)
 
 
 def _checked_ladder(posterior, temperatures, anneal_from, from_prior: bool) -> tuple[np.ndarray, np.ndarray]:
     """Temperatures of all replicas, and those where annealing starts."""
-    ladder = np.array([float(posterior.temperature), *temperatures])
-    if not (np.isfinite(ladder).all() and np.all(np.diff(ladder) > 0)):
-        raise ValueError(
-            f"temperatures: got {temperatures}, needs an ascending ladder above T = {ladder[0]:g}"
-        )
-    if not np.isfinite(posterior.likelihood_precision):
-        raise ValueError(
-            f"temperature: T = {ladder[0]:g} in {posterior.dtype} makes the likelihood infinitely "
-            "precise; take a higher T, or dtype=float64"
-        )
+    ladder = [float(posterior.temperature)]
+    for temperature in validation.several("temperatures", temperatures):
+        ladder.append(validation.number("temperatures", temperature, above=ladder[-1]))
     if anneal_from is None:
         anneal_from = 1.0 if from_prior else 0.0
-    if not (np.isfinite(anneal_from) and anneal_from >= 0):
-        raise ValueError(f"anneal_from: got {anneal_from}, needs a finite temperature")
+    validation.number("anneal_from", anneal_from, least=0)
     hot = np.maximum(ladder, anneal_from if from_prior else 0.0)
-    return ladder.astype(posterior.dtype), hot.astype(posterior.dtype)
-
-
-def _finite(name: str, array) -> np.ndarray:
-    array = np.asarray(array)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name}: {np.count_nonzero(~np.isfinite(array))} values are NaN or infinite")
-    return array
+    return np.asarray(ladder, posterior.dtype), hot.astype(posterior.dtype)

@@ -12,6 +12,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from coding_schemes import validation
+from coding_schemes.tasks import Task
 from coding_schemes.theory._single_site import Nonlinearity, SingleSite, single_site
 
 MAX_STEPS = 200  # Newton steps per level; a cold solve needs some tens in all
@@ -44,17 +46,13 @@ class Problem(NamedTuple):
 
 def make_problem(task, temperature, nonlinearity, readout_variance, class_targets) -> Problem:
     """The checked problem behind a task; ValueError names what does not fit."""
+    validation.instance("task", task, Task)
     counts = np.asarray(task.class_counts, float)
-    targets = np.asarray(task.class_targets if class_targets is None else class_targets, float)
+    class_targets = task.class_targets if class_targets is None else class_targets
+    targets = validation.array("class_targets", class_targets, "C, m", C=len(counts))
     if not task.is_orthogonal:
         raise ValueError(
             "task: its inputs are not orthogonal (K0 ≠ 1); theory.mean_field treats general inputs"
-        )
-    if np.any(counts <= 0):
-        raise ValueError(f"task: class {int(np.argmin(counts))} has no input; every class needs at least one")
-    if targets.ndim != 2 or len(targets) != len(counts) or not np.all(np.isfinite(targets)):
-        raise ValueError(
-            f"class_targets: got shape {targets.shape}, needs finite numbers of shape ({len(counts)}, m)"
         )
     if len(targets) > 1 and np.all(targets == targets[0]):
         raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
@@ -62,11 +60,9 @@ def make_problem(task, temperature, nonlinearity, readout_variance, class_target
         raise ValueError(
             f"task: got {len(counts)} classes; at most {MAX_CLASSES} can be searched for all codes"
         )
-    if not (np.isfinite(temperature) and temperature >= 0):
-        raise ValueError(f"temperature: got {temperature}, needs a finite T ≥ 0")
+    validation.number("temperature", temperature, least=0)
+    validation.positive(readout_variance=readout_variance)
     variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
-    if not (np.isfinite(variance) and variance > 0):
-        raise ValueError(f"readout_variance: got {readout_variance}, needs a finite σ_a² > 0")
     single_site(nonlinearity)
     return Problem(counts, targets, float(temperature), variance, nonlinearity)
 

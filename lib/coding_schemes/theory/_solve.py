@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from coding_schemes import validation
 from coding_schemes.networks import Network, Nonlinearity, is_bounded
 from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal, gaussian_process, linear, relu, relu_squared, sigmoidal
 from coding_schemes.theory._kinds import OrthogonalKinds
-from coding_schemes.theory._solvers import check_positive, check_training_inputs, overlaps
+from coding_schemes.theory._solvers import check_training_inputs, overlaps
 
 
 def solve(
@@ -64,11 +65,9 @@ def solve(
     >>> bool(abs(task.targets - s.predict(task.inputs) - 0.01 * s.dual_field[task.labels]).max() < 1e-6)
     True
     """
-    if not isinstance(network, Network):
-        raise ValueError(
-            f"network: got {network!r}, needs a Network, such as networks.Network(1, 500, 'relu')"
-        )
-    check_positive(readout_variance=readout_variance)
+    validation.instance("task", task, Task)
+    validation.instance("network", network, Network)
+    validation.positive(readout_variance=readout_variance)
     phi, depth, width = network.nonlinearity, network.depth, network.width if finite_width else None
     with_width = ("linear", "relu", "softplus", "relu_squared")
     if finite_width and (network.scaling == "lazy" or phi not in with_width):

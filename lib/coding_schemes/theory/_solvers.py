@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import least_squares
 
+from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.tasks import Task
 
@@ -42,27 +43,9 @@ def _values_and_slopes(z, phi):
     return jax.jvp(phi, (z,), (jnp.ones_like(z),))
 
 
-def check_positive(**values: float | None) -> None:
-    """Raise ValueError for a number that is not finite and above 0; None stands for a default."""
-    for argument, value in values.items():
-        if value is not None and not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
-
-
-def check_temperature(temperature: float) -> None:
-    """Raise ValueError unless T ≥ 0 is finite."""
-    if not (np.isfinite(temperature) and temperature >= 0):
-        raise ValueError(f"temperature: got {temperature}, needs a finite T ≥ 0")
-
-
-def check_depth(depth: int) -> None:
-    """Raise ValueError unless the number of hidden layers is a whole number of at least 1."""
-    if int(depth) != depth or depth < 1:
-        raise ValueError(f"depth: got {depth}, needs a whole number of at least 1")
-
-
 def check_orthogonal(task: Task) -> tuple[np.ndarray, np.ndarray]:
     """Class weights n_c/P (C,) and targets (C, m) of a task; ValueError unless its inputs are orthogonal."""
+    validation.instance("task", task, Task)
     if not task.is_orthogonal:
         raise ValueError(
             f"task: the inputs of {task.name!r} are not orthogonal (XᵀX/N0 ≠ 1); "
@@ -82,9 +65,7 @@ def check_training_inputs(inputs: np.ndarray | None) -> None:
 
 def overlaps(task: Task, inputs: np.ndarray) -> np.ndarray:
     """Kernel k0 between new inputs (N0, P*) and a task's training inputs, shape (P*, P)."""
-    inputs = np.asarray(inputs, dtype=float)
-    if inputs.ndim != 2 or len(inputs) != task.input_dim:
-        raise ValueError(f"inputs: got shape {inputs.shape}, needs ({task.input_dim}, number of inputs)")
+    inputs = validation.array("inputs", inputs, "N0, P*", N0=task.input_dim)
     return inputs.T @ task.inputs / task.input_dim
 
 

@@ -41,6 +41,7 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.special import logsumexp
 
+from coding_schemes import validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory import sigmoidal
 from coding_schemes.theory._convex_dual import Problem, backtrack, make_problem
@@ -621,10 +622,8 @@ def solve(
     counts, num_classes = problem.counts, len(problem.counts)
     if num_classes > MAX_CLASSES:
         raise ValueError(f"task: got {num_classes} classes; the deep theory takes at most {MAX_CLASSES}")
-    if depth < 1:
-        raise ValueError(f"depth: got {depth}, needs at least 1 hidden layer")
-    if temperature == 0:
-        raise ValueError("temperature: got 0, the deep theory needs T > 0")
+    validation.counts(depth=depth, max_steps=max_steps)
+    validation.positive(temperature=temperature, tolerance=tolerance, spacing=spacing)
     frozen = _frozen(codes, occupancies, num_classes)
     size = num_classes * (num_classes + 3) // 2
     if isinstance(start, Solution):
@@ -635,8 +634,7 @@ def solve(
         first = _layer(problem, None, _to_tilt([*tilts, np.zeros(size)][0], num_classes), spacing)
         means = [_from_kernel(first.kernel, counts)]
     else:
-        if not 0 <= start <= 1:
-            raise ValueError(f"start: got {start}, needs a Solution or a weight from 0 to 1")
+        validation.number("start", start, least=0, most=1)
         shallow = sigmoidal.solve(
             task,
             temperature,
@@ -725,11 +723,8 @@ def measure(activations: np.ndarray, labels: np.ndarray, threshold: float = 0.5)
     Raises:
         ValueError: a class with fewer than two inputs, or labels that do not fit.
     """
-    activations, labels = np.asarray(activations, float), np.asarray(labels)
-    if activations.shape[-1] != len(labels):
-        raise ValueError(
-            f"labels: got {len(labels)} for activations of shape {activations.shape}, needs one per input"
-        )
+    activations = validation.array("activations", activations, "…, N, P")
+    labels = validation.labels("labels", labels, activations.shape[-1])
     rows = activations.reshape(-1, len(labels))
     members = labels == np.arange(labels.max() + 1)[:, None]
     counts = members.sum(axis=1)

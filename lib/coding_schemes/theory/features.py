@@ -24,7 +24,7 @@ from jax import Array
 from jax.scipy.special import erf
 from jax.scipy.stats import norm
 
-from coding_schemes import networks
+from coding_schemes import networks, validation
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.tasks import Task
 
@@ -78,11 +78,7 @@ class Features:
         Raises:
             ValueError: they have another dimension than the task's.
         """
-        inputs = np.asarray(inputs, dtype=float)
-        if inputs.ndim != 2 or len(inputs) != self.task.input_dim:
-            raise ValueError(
-                f"inputs: got shape {inputs.shape}, needs ({self.task.input_dim}, number of inputs)"
-            )
+        inputs = validation.array("inputs", inputs, "N0, P*", N0=self.task.input_dim)
         patches = self.patches(inputs)
         projection = patches @ self.basis.T
         rest = patches - projection @ self.basis
@@ -102,6 +98,7 @@ def dense(task: Task, nonlinearity: str | Nonlinearity) -> Features:
     Returns:
         Features.
     """
+    validation.instance("task", task, Task)
 
     def patches(inputs):
         return inputs.T[None] / math.sqrt(len(inputs))
@@ -133,13 +130,12 @@ def convolution(
     Raises:
         ValueError: the image's shape does not fit the inputs, or no patch fits into it.
     """
-    height, width, colors = image_shape
+    validation.instance("task", task, Task)
+    height, width, colors = validation.array("image_shape", image_shape, "3").astype(int).tolist()
     if height * width * colors != task.input_dim:
         raise ValueError(f"image_shape: got {image_shape}, but the inputs have dimension {task.input_dim}")
-    if not 1 <= kernel_size <= min(height, width) or stride < 1:
-        raise ValueError(
-            f"kernel_size, stride: got {kernel_size}, {stride}; needs 1 … {min(height, width)} and at least 1"
-        )
+    validation.count("kernel_size", kernel_size, most=min(height, width))
+    validation.counts(stride=stride)
 
     def patches(inputs):
         images = inputs.T.reshape(-1, height, width, colors)

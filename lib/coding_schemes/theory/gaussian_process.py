@@ -40,13 +40,11 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory._solvers import (
-    check_depth,
-    check_positive,
-    check_temperature,
     class_means,
     evaluate,
     overlaps,
@@ -172,13 +170,10 @@ def prior_kernels(
             differ.
     """
     layer = _layer(nonlinearity)
-    check_depth(depth)
-    inputs = np.asarray(inputs, dtype=float)
-    others = inputs if other_inputs is None else np.asarray(other_inputs, dtype=float)
-    if inputs.ndim != 2 or others.ndim != 2 or inputs.shape[0] != others.shape[0]:
-        raise ValueError(
-            f"inputs, other_inputs: got shapes {inputs.shape} and {others.shape}, need (N0, P) and (N0, P')"
-        )
+    validation.counts(depth=depth)
+    inputs = validation.array("inputs", inputs, "N0, P")
+    others = inputs if other_inputs is None else other_inputs
+    others = validation.array("other_inputs", others, "N0, P'", N0=len(inputs))
     kernels = [inputs.T @ others / inputs.shape[0]]
     variance, other_variance = (np.square(x).mean(axis=0) for x in (inputs, others))
     for _ in range(depth):
@@ -282,8 +277,9 @@ def solve(
 
     Source: paper A, Fig. 6d and "GP theory" there (Lee et al. 2018, Matthews et al. 2018).
     """
-    check_temperature(temperature)
-    check_positive(readout_variance=readout_variance)
+    validation.instance("task", task, Task)
+    validation.number("temperature", temperature, least=0)
+    validation.positive(readout_variance=readout_variance)
     kernels = prior_kernels(task.inputs, None, nonlinearity, depth)
     eigenvalues, basis = _spectrum(kernels[-1])
     inverse = _inverse(readout_variance * eigenvalues + temperature)

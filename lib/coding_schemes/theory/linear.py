@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import root
 
+from coding_schemes import validation
 from coding_schemes.tasks import Task
-from coding_schemes.theory._solvers import check_depth, check_positive, check_temperature, overlaps
+from coding_schemes.theory._solvers import overlaps
 
 RESIDUAL_TOLERANCE = 1e-9  # relative to the size of H; the solve lands near 1e-13 where it converges
 
@@ -174,12 +175,13 @@ def solve(
 
     Source: paper A, "Analog coding scheme".
     """
-    check_depth(depth)
-    check_temperature(temperature)
-    check_positive(readout_variance=readout_variance)
+    validation.instance("task", task, Task)
+    validation.counts(depth=depth, width=width)
+    validation.number("temperature", temperature, least=0)
+    validation.positive(readout_variance=readout_variance)
     readout_variance = task.num_inputs ** (-1 / depth) if readout_variance is None else readout_variance
-    if width is not None and (width < 1 or temperature == 0):
-        raise ValueError(f"width: got {width} at T = {temperature}; needs N ≥ 1 and a temperature above 0")
+    if width is not None and temperature == 0:
+        raise ValueError(f"width: got {width} at T = 0; its corrections need a temperature above 0")
 
     eigenvalues, basis = np.linalg.eigh(task.input_kernel)
     eigenvalues = np.where(eigenvalues > eigenvalues[-1] * 1e-12, eigenvalues, 0.0)
@@ -245,7 +247,9 @@ def gram_logdensity(
     """
     if task.num_targets != 1:
         raise ValueError(f"task: has m = {task.num_targets} outputs, the exact density is for m = 1")
-    grams = np.asarray(grams, dtype=float)
+    grams = validation.array("grams", grams, "…, L")
+    validation.positive(grams=grams.min(), temperature=temperature, readout_variance=readout_variance)
+    validation.counts(width=width)
     eigenvalues, basis = np.linalg.eigh(task.input_kernel)
     targets_sq = np.square(basis.T @ task.targets)[:, 0]
     above = np.concatenate([np.full((*grams.shape[:-1], 1), readout_variance), grams[..., :-1]], axis=-1)

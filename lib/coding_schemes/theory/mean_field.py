@@ -26,7 +26,6 @@ The minimum is found by column generation: minimise (*) over the kinds at hand, 
 a better balance from many starting points, add what is found, until the duality gap is closed.
 
 Without its last term (*) is weight decay's loss in an infinitely wide network: what is neglected is entropy.
-`neuron_ensemble` keeps the fluctuations and shows what that costs.
 
 Source: paper A, "Generalization" and supplement C (restated); theory.md section 2.4. The kernel form (*)
 and the certificate are this book's.
@@ -45,11 +44,11 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax, logsumexp, softmax
 
+from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical, is_bounded
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory._solvers import (
-    check_positive,
     class_means,
     evaluate,
     evaluate_with_slope,
@@ -214,7 +213,10 @@ def solve(
         raise ValueError(
             f"nonlinearity: got {nonlinearity!r}; needs 'relu' or a bounded function (linear: theory.linear)"
         )
-    check_positive(temperature=temperature, readout_variance=readout_variance)
+    validation.instance("task", task, Task)
+    validation.positive(temperature=temperature, readout_variance=readout_variance, tolerance=tolerance)
+    validation.counts(num_starts=num_starts, max_rounds=max_rounds)
+    validation.count("seed", seed, 0)
     readout_variance = 1 / task.num_inputs if readout_variance is None else readout_variance
     tolerance = (2e-2 if outliers else 1e-6) if tolerance is None else tolerance
     num_starts = (48 if outliers else 120) if num_starts is None else num_starts

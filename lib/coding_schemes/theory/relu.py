@@ -41,12 +41,12 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 from scipy.special import log_ndtr
 
+from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical
 from coding_schemes.tasks import Task
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solvers import (
     check_orthogonal,
-    check_temperature,
     jacobian,
     pack,
     solve_equations,
@@ -232,7 +232,9 @@ def solve(
 
     Source: paper A, supplement C (T → 0); the finite-T dual is worked out in the header.
     """
-    check_temperature(temperature)
+    validation.number("temperature", temperature, least=0)
+    validation.positive(tolerance=tolerance)
+    validation.counts(max_rounds=max_rounds)
     nonlinearity = _checked(nonlinearity)
     weights, targets = check_orthogonal(task)
     problem = _Problem(weights, targets, float(temperature), _CUMULANTS[nonlinearity])
@@ -299,9 +301,11 @@ def finite_size(
 
     Source: not in paper A, whose theory of ReLU networks is for N, P → ∞ and T → 0.
     """
+    validation.instance("solution", solution, Solution)
     num_outliers = len(solution.outlier_readouts)
-    if num_neurons <= num_outliers:
-        raise ValueError(f"num_neurons: got {num_neurons}, needs more than the {num_outliers} outliers")
+    validation.count("num_neurons", num_neurons, num_outliers + 1)
+    validation.positive(tolerance=tolerance)
+    validation.counts(max_steps=max_steps)
     cumulants = _CUMULANTS[solution.nonlinearity]
     point = _Point(
         solution.dual_field, solution.bulk_readouts, solution.bulk_probabilities, solution.outlier_readouts
@@ -365,10 +369,10 @@ def bulk_density(
 
     Source: paper A, "Sparse coding scheme", the non-Gaussian bulk posterior of Fig. 4c.
     """
-    num_classes = len(solution.class_weights)
-    if not 0 <= label < num_classes:
-        raise ValueError(f"label: got {label}, needs 0 … {num_classes - 1}")
-    z = np.asarray(preactivations, dtype=float)
+    validation.instance("solution", solution, Solution, FiniteSize)
+    validation.count("label", label, 0, len(solution.class_weights) - 1)
+    validation.count("population", population, 0, len(solution.bulk_readouts) - 1)
+    z = validation.array("preactivations", preactivations, "…")
     field = float(solution.bulk_readouts[population] @ solution.dual_field[label])
     log_g = _CUMULANTS[solution.nonlinearity](np.array(field)).log_normaliser
     return np.exp(-(z**2) / 2 + field * solution.phi(z) - log_g) / np.sqrt(2 * np.pi)
@@ -395,9 +399,13 @@ def draw_network(
     Raises:
         ValueError: fewer than one copy, or more outliers than neurons.
     """
+    validation.instance("finite", finite, FiniteSize)
+    validation.counts(copies=copies)
+    labels = validation.array("labels", labels, "P")
+    validation.labels("labels", labels, len(labels), len(finite.class_weights))
     size, outliers = finite.num_neurons, np.repeat(finite.outlier_readouts, copies, axis=0)
-    if copies < 1 or len(outliers) >= size:
-        raise ValueError(f"copies: got {copies}, needs at least 1 and fewer outliers than N = {size}")
+    if len(outliers) >= size:
+        raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {size}")
     grid = np.linspace(-8.0, 8.0, 1601)
     z = np.empty((size, len(labels)))
     for c in range(len(finite.class_weights)):

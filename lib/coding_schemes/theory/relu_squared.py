@@ -32,11 +32,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from coding_schemes import validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solvers import (
     check_orthogonal,
-    check_temperature,
     pack,
     solve_equations,
     unpack,
@@ -122,12 +122,11 @@ def solve(
 
     Source: derived in the module's header.
     """
-    check_temperature(temperature)
+    validation.number("temperature", temperature, least=0)
     weights, targets = check_orthogonal(task)
-    if num_neurons is not None and num_neurons < 1:
-        raise ValueError(f"num_neurons: got {num_neurons}, needs at least 1, or None for N → ∞")
-    if num_starts < 1:
-        raise ValueError(f"num_starts: got {num_starts}, needs at least 1")
+    validation.counts(num_neurons=num_neurons, num_starts=num_starts)
+    validation.count("seed", seed, 0)
+    validation.positive(tolerance=tolerance)
     small = 0.0 if num_neurons is None else num_neurons ** (-1 / 3)
     # the output that a field τ costs, besides the outliers': softness[c, d] τ_d
     softness = small * (temperature * np.eye(len(weights)) + 0.25 * weights)

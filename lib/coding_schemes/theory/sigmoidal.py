@@ -49,6 +49,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
 from scipy.stats import norm
 
+from coding_schemes import validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory._convex_dual import (
     FINE,
@@ -198,11 +199,7 @@ def solve(
     restriction, occupancies = restricted(codes, occupancies, len(problem.counts))
     method = _method(method, problem)
     if start is not None:
-        start = np.asarray(start, float)
-        if start.shape != problem.targets.shape or not np.all(np.isfinite(start)):
-            raise ValueError(
-                f"start: got shape {start.shape}, needs finite numbers of shape {problem.targets.shape}"
-            )
+        start = validation.array("start", start, "{}, {}".format(*problem.targets.shape))
     return _solve(problem, method, restriction, occupancies, start)
 
 
@@ -227,7 +224,7 @@ def scan(
         ValueError: as `solve`; or the two lines have different lengths.
     """
     targets = None if class_targets is None else [np.asarray(y, float) for y in class_targets]
-    temperatures = np.asarray(temperatures, float)
+    temperatures = validation.array("temperatures", temperatures, "…")
     count = len(targets) if targets is not None else temperatures.size
     if temperatures.ndim > 1 or (temperatures.ndim == 1 and len(temperatures) != count):
         raise ValueError(f"temperatures: got shape {temperatures.shape}, needs one number or {count} of them")
@@ -336,6 +333,11 @@ def transitions(
     Raises:
         ValueError: as `solve`.
     """
+    validation.instance("task", task, Task)
+    validation.array("temperatures", temperatures, "2")
+    validation.count("num_points", num_points, 2)
+    validation.number("min_probability", min_probability, above=0, below=1)
+    validation.number("tolerance", tolerance, above=0, below=1)
     ends = (task.class_targets,) * 2 if class_targets is None else class_targets
     first, last = (np.asarray(end, float) for end in ends)
 
@@ -401,6 +403,7 @@ def critical_temperature(
         ValueError: the scheme is not redundant at `low`, or still is at `high`; or as `solve`.
     """
     min_probability = options.pop("min_probability", 0.01)
+    validation.number("low", low, above=0, below=validation.number("high", high))
     before, after = (solve(task, temperature, **options) for temperature in (low, high))
     if before.num_peaks(min_probability) < 2 or after.num_peaks(min_probability) > 1:
         raise ValueError(
@@ -552,10 +555,9 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
 
 def _code_probabilities(solution, codes):
     """Readouts of neurons, and for every one the probability of each code (n, k)."""
-    codes = np.asarray(codes, bool)
+    validation.instance("solution", solution, Solution)
     problem, site = solution.problem, solution.problem.site
-    if codes.ndim != 2 or codes.shape[1] != len(problem.counts):
-        raise ValueError(f"codes: got shape {codes.shape}, needs rows of {len(problem.counts)} booleans")
+    codes = validation.array("codes", codes, "k, C", C=len(problem.counts)).astype(bool)
     if solution.restriction is not None:
         raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
     ensemble, _, _ = solution._neurons
@@ -584,7 +586,7 @@ def readout_density(
     """
     nodes, density = _readout_marginal(solution, component, row)
     spline = CubicSpline(nodes, np.log(np.maximum(density, density.max() * np.exp(-FINE.cutoff))))
-    values = np.asarray(values, float)
+    values = validation.array("values", values, "…")
     inside = (values >= nodes[0]) & (values <= nodes[-1])
     return np.where(inside, np.exp(spline(np.clip(values, nodes[0], nodes[-1]))), 0.0)
 
@@ -608,7 +610,8 @@ def preactivation_density(
     Raises:
         ValueError: no such row or class.
     """
-    _check_index("class_index", class_index, len(solution.dual_field))
+    validation.instance("solution", solution, Solution)
+    validation.count("class_index", class_index, 0, len(solution.dual_field) - 1)
     points, weights = readout_ensemble(solution, row)
     fields = points @ solution.dual_field[class_index]
     nodes = np.arange(np.floor(fields.min() / 0.02), np.ceil(fields.max() / 0.02) + 2) * 0.02
@@ -617,7 +620,7 @@ def preactivation_density(
     binned = np.bincount(below, weights * (1 - above), len(nodes))
     binned += np.bincount(below + 1, weights * above, len(nodes))
     kept = binned > 1e-9
-    values = np.asarray(values, float)
+    values = validation.array("values", values, "…")
     density = solution.problem.site.density(values.reshape(-1, 1), nodes[kept])
     return (density @ binned[kept] / binned[kept].sum()).reshape(values.shape)
 
@@ -634,14 +637,10 @@ def _cumulative(nodes, density, values):
     return np.interp(np.asarray(values, float), nodes, cumulated / cumulated[-1])
 
 
-def _check_index(name, index, size):
-    if not 0 <= index < size:
-        raise ValueError(f"{name}: got {index}, needs 0 … {size - 1}")
-
-
 def _readout_marginal(solution, component, row):
     """Nodes of one readout component, half a σ_a apart, and the marginal density on them."""
-    _check_index("component", component, solution.readouts.shape[1])
+    validation.instance("solution", solution, Solution)
+    validation.count("component", component, 0, solution.readouts.shape[1] - 1)
     problem, step = solution.problem, 0.5 * np.sqrt(solution.problem.readout_variance)
     points, weights = readout_ensemble(solution, row, 0.5)
     if solution.method == "quadrature":
@@ -674,7 +673,8 @@ def readout_ensemble(
         ValueError: no such row.
     """
     if row is not None:
-        _check_index("row", row, len(solution.readouts))
+        validation.count("row", row, 0, len(solution.readouts) - 1)
+    validation.positive(spacing=spacing)
     problem, field, method = solution.problem, solution.dual_field, solution.method
     if solution.restriction is None:
         own = spacing == FINE.spacing
@@ -703,21 +703,16 @@ def restricted(codes, occupancies, num_classes):
         if occupancies is not None:
             raise ValueError("occupancies: given without codes; say which codes the fractions belong to")
         return None, None
-    codes = np.asarray(codes)
-    if (
-        codes.ndim != 2
-        or codes.shape[1] != num_classes
-        or len(codes) == 0
-        or not np.isin(codes, (0, 1)).all()
-    ):
+    codes = validation.array("codes", codes, "k, C", C=num_classes)
+    if not np.isin(codes, (0, 1)).all():
         raise ValueError(f"codes: got {codes.tolist()}, needs rows of {num_classes} zeros and ones")
     codes = codes.astype(bool)
     if len(np.unique(codes, axis=0)) < len(codes):
         raise ValueError("codes: a code is listed twice")
     if occupancies is None:
         return codes, None
-    occupancies = np.asarray(occupancies, float)
-    if occupancies.shape != (len(codes),) or np.any(occupancies <= 0) or not np.isclose(occupancies.sum(), 1):
+    occupancies = validation.array("occupancies", occupancies, "k", k=len(codes))
+    if np.any(occupancies <= 0) or not np.isclose(occupancies.sum(), 1):
         raise ValueError(
             f"occupancies: got {occupancies}, needs {len(codes)} positive fractions that sum to 1"
         )
@@ -726,8 +721,7 @@ def restricted(codes, occupancies, num_classes):
 
 def _method(method, problem):
     m = problem.targets.shape[1]
-    if method not in ("auto", "quadrature", "laplace"):
-        raise ValueError(f"method: got {method!r}, allowed are 'auto', 'quadrature' and 'laplace'")
+    validation.choice("method", method, ("auto", "quadrature", "laplace"))
     if method == "quadrature" and m > MAX_QUADRATURE_OUTPUTS:
         raise ValueError(
             f"method: quadrature over {m} outputs is out of reach "

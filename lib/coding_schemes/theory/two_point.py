@@ -29,6 +29,8 @@ from jax import Array
 from numpy.typing import ArrayLike
 from scipy import optimize
 
+from coding_schemes import validation
+
 UNALTERED = (1.0, 1.0, 1.0, 1.0, 1.0)
 """The theory itself, as factors of the five terms in the order they stand in the equations."""
 
@@ -147,12 +149,9 @@ def measure(
     Raises:
         ValueError: there are not exactly two points, or shapes disagree.
     """
-    H, outputs, targets = (np.asarray(x, dtype=float) for x in (H, outputs, targets))
-    if outputs.shape[-2:] != targets.shape or len(targets) != 2 or H.shape != outputs.shape[:-2]:
-        raise ValueError(
-            f"H, outputs, targets: got shapes {H.shape}, {outputs.shape}, {targets.shape}; "
-            "needs (...), (..., 2, m), (2, m)"
-        )
+    targets = validation.array("targets", targets, "2, m")
+    outputs = validation.array("outputs", outputs, "…, 2, m", m=targets.shape[1])
+    H = validation.array("H", H, ", ".join(map(str, outputs.shape[:-2])))
     output_difference = outputs[..., 1, :] - outputs[..., 0, :]
     Q = np.sum(np.square(output_difference), axis=-1)
     return H, Q, Q - output_difference @ (targets[1] - targets[0])
@@ -199,9 +198,11 @@ def solve(
     Source: paper C, Eqs. 7-8 (derived again in A.1); the change of variables is ours.
     """
     _check(H0=H0, Q0=Q0, w0=w0, eta_h=eta_h, eta_y=eta_y, dx2=dx2, dy2=dy2)
-    times = np.asarray(times, dtype=float)
-    if times.ndim != 1 or len(times) < 2 or np.any(np.diff(times) <= 0) or not np.all(np.isfinite(times)):
-        raise ValueError(f"times: got shape {times.shape}, needs at least two finite, increasing numbers")
+    times = validation.array("times", times, "n")
+    if len(times) < 2 or np.any(np.diff(times) <= 0):
+        raise ValueError(f"times: got {validation.shown(times)}, needs at least two, increasing")
+    factors = tuple(validation.array("factors", factors, "5"))
+    validation.positive(relative_tolerance=relative_tolerance)
     with jax.enable_x64(True):
         H, Q, w, num_steps, success = _trajectory(
             *_float64(np.log([eta_h, eta_y]), [H0, Q0, w0], dx2, dy2, times, factors, relative_tolerance)
@@ -337,7 +338,7 @@ def identical_outputs(
     Source: paper C, Eqs. 38-40 and A.5.
     """
     _check(H0=H0, Q0=Q0, eta_h=eta_h, eta_y=eta_y, dx2=dx2)
-    times = np.asarray(times, dtype=float)
+    times = validation.array("times", times, "n")
     C = invariant(H0, Q0, eta_h, eta_y, dx2)
     k = eta_h * dx2 * C
     exponent = np.minimum(k * times, 700.0)
@@ -403,14 +404,13 @@ def fit(
 
     Source: paper C, Eq. 49.
     """
-    times = np.asarray(times, dtype=float)
-    observed = np.stack([np.asarray(x, dtype=float) for x in (H, Q, w)])
-    if observed.shape != (3, len(times)):
-        raise ValueError(
-            f"H, Q, w: got shape {observed.shape[1:]}, needs one value for each of {len(times)} times"
-        )
-    if not np.all(np.isfinite(observed)):
+    times = validation.array("times", times, "n")
+    if not all(np.all(np.isfinite(np.asarray(x, dtype=float))) for x in (H, Q, w)):
         raise ValueError("H, Q, w: hold NaN or infinite values; the training run diverged")
+    observed = np.stack(
+        [validation.array(name, x, "n", n=len(times)) for name, x in (("H", H), ("Q", Q), ("w", w))]
+    )
+    validation.counts(num_starts=num_starts)
     variances = np.var(observed, axis=1)
     if np.any(variances <= 0):
         raise ValueError("H, Q, w: one of them never changes, so there is nothing to fit")
@@ -460,9 +460,8 @@ def fit_loss(loss: ArrayLike, solution: Solution, mean_error_sq: float, dy2: flo
 
     Source: paper C, appendix B.1, "Fitting procedure".
     """
-    loss = np.asarray(loss, dtype=float)
-    if loss.shape != solution.times.shape or not np.all(np.isfinite(loss)):
-        raise ValueError(f"loss: got shape {loss.shape}, needs {solution.times.shape} finite values")
+    validation.instance("solution", solution, Solution)
+    loss = validation.array("loss", loss, "n", n=len(solution.times))
     span = solution.times[-1] - solution.times[0]
 
     def residuals(log_rate):
@@ -488,13 +487,11 @@ def _check(**values) -> None:
         "H0": " (representations of zero distance at the start stay together)",
     }
     for argument, value in values.items():
-        value = np.asarray(value, dtype=float)
+        value = validation.array(argument, value, "…")
         positive = argument in _POSITIVE
-        wrong = ~np.isfinite(value) | ((value <= 0) if positive else (value < 0) & (argument != "w0"))
+        wrong = (value <= 0) if positive else (value < 0) & (argument != "w0")
         if np.any(wrong):
-            needed = (
-                "a positive number" if positive else "a finite number" if argument == "w0" else "zero or more"
-            )
+            needed = "a positive number" if positive else "zero or more"
             raise ValueError(
                 f"{argument}: got {value[wrong].flat[0]:g}, needs {needed}{meaning.get(argument, '')}"
             )

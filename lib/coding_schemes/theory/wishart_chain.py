@@ -25,6 +25,7 @@ import numpy as np
 from jax import Array
 from scipy.optimize import minimize
 
+from coding_schemes import validation
 from coding_schemes.tasks import Task
 
 DEGREES_OF_FREEDOM = 8  # of the proposal, a Student t: its tails are heavier than the posterior's
@@ -74,13 +75,12 @@ def solve(
     Raises:
         ValueError: depth < 1, T ≤ 0, or N too small for the Wishart density.
     """
+    validation.instance("task", task, Task)
     num_targets = task.num_targets
-    if int(depth) != depth or depth < 1:
-        raise ValueError(f"depth: got {depth}, needs a whole number of at least 1")
-    if not (np.isfinite(temperature) and temperature > 0):
-        raise ValueError(f"temperature: got {temperature}, needs a finite T > 0")
-    if width <= num_targets + 1:
-        raise ValueError(f"width: got {width}, needs N > m + 1 = {num_targets + 1}")
+    validation.counts(depth=depth, num_draws=num_draws)
+    validation.positive(temperature=temperature, readout_variance=readout_variance)
+    validation.count("width", width, num_targets + 2)  # the Wishart density needs N > m + 1
+    validation.count("seed", seed, 0)
     variance = task.num_inputs ** (-1 / depth) if readout_variance is None else float(readout_variance)
     eigenvalues, basis = np.linalg.eigh(task.input_kernel)
     eigenvalues = np.maximum(eigenvalues, 0.0)

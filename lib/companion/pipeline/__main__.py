@@ -21,7 +21,15 @@ from companion.pipeline.project import BUILD, BuildError, Project
 
 PAGES = "pages"  # name of the job that builds the pages
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
-_OF_MAKE = ("NAME", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS")  # settings of the Makefile itself
+_OF_MAKE = (
+    "NAME",
+    "PRESET",
+    "SEED",
+    "PYTHON",
+    "PORT",
+    "BROWSER_TESTS",
+    "FROM",
+)  # settings of the Makefile itself
 
 
 def main() -> int:
@@ -31,6 +39,9 @@ def main() -> int:
         arguments.command(arguments)
     except (BuildError, OSError) as error:
         print(f"\n{_message(error)}", file=sys.stderr)
+        return 1
+    except ImportError as error:
+        print(f"\n{error}: the environment is damaged; delete .venv, and run it again", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ninterrupted; run the same command to go on", file=sys.stderr)
@@ -80,6 +91,19 @@ def plan(arguments: argparse.Namespace) -> None:
         times = step_times(project.build / "durations" / f"{name}.json").values()
         took = f" ({duration(sum(times))} last time)" if reason and times else ""
         print(f"{name:{width}}  {'again' + took + ': ' + reason if reason else 'up to date'}")
+
+
+def fetch_results(arguments: argparse.Namespace) -> None:
+    """Take over the chapters that others have run from the same sources, a cluster for instance."""
+    project, shared = Project(Path.cwd(), arguments.preset), Path(arguments.shared)
+    if not arguments.shared or not shared.is_dir():
+        raise BuildError(
+            f"FROM must be a folder of results, such as another checkout's _build; got {arguments.shared!r}"
+        )
+    with _only_one(project.build / ".lock", "A build of this book"):
+        (project.build / "chapters").mkdir(exist_ok=True)
+        for chapter in project.chapters:
+            print(f"{chapter.name}: {project.fetch(chapter, shared)}")
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -141,6 +165,8 @@ def serve(arguments: argparse.Namespace) -> None:
     project = Project(Path.cwd(), arguments.preset)
     if not (project.html / "index.html").is_file():
         raise BuildError(f"no pages built yet; run make book PRESET={project.preset} first")
+    if not 0 <= arguments.port < 2**16:
+        raise BuildError(f"PORT must be 0 … {2**16 - 1}; got {arguments.port}")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(project.html))
     with http.server.ThreadingHTTPServer(("127.0.0.1", arguments.port), handler) as server:
         print(f"Serving at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
@@ -178,6 +204,7 @@ def _parser() -> argparse.ArgumentParser:
     command(execute).add_argument("name")
     command(pdf)
     command(serve).add_argument("--port", type=int, default=8000)
+    command(fetch_results).add_argument("shared")
     command(launch_tree).add_argument("target", type=Path)
     rerun = command(chapter)
     rerun.add_argument("name")

@@ -2,6 +2,7 @@
 
 import ast
 import logging
+import math
 import os
 import re
 import shutil
@@ -64,6 +65,8 @@ def parse_parameters(source: Path, given: dict[str, str]) -> dict[str, Any]:
         if kinds is not None and not _fits(value, kinds):
             expected = " or ".join(sorted(kinds))
             raise BuildError(f"{name} of the chapter {source.stem} must be {expected}; got {text!r}")
+        if not all(map(math.isfinite, (v for v in _each(value) if isinstance(v, float)))):
+            raise BuildError(f"{name} of the chapter {source.stem} must be finite; got {text!r}")
         values[name] = list(value) if isinstance(value, tuple) else value
     return values
 
@@ -224,6 +227,11 @@ def _read(text: str, kinds: set[str] | None) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+def _each(value: Any) -> list[Any]:
+    """A value, or the values that it holds."""
+    return [one for part in value for one in _each(part)] if isinstance(value, list | tuple) else [value]
 
 
 def _fits(value: Any, kinds: set[str]) -> bool:

@@ -164,6 +164,36 @@ class Project:
                 found.append(f"pages: {_few(lost)} missing or damaged; they are built again")
         return found
 
+    def fetch(self, chapter: Chapter, shared: Path) -> str:
+        """Take a chapter's results over from a folder that others built in, if they are these, and whole.
+
+        Args:
+            chapter: One whose results may be missing here.
+            shared: Folder below which its results may lie, in a folder of the same digest.
+
+        Returns:
+            What came of it, in words.
+        """
+        if chapter.finished:
+            return "there already"
+        lost = []
+        for found in sorted(shared.glob(f"**/{chapter.folder.name}")):
+            if lost := manifest.damage(found / MANIFEST, found):
+                continue
+            partial = chapter.folder.with_name(f".{chapter.folder.name}-{os.getpid()}")
+            try:
+                shutil.copytree(found, partial)
+                if not manifest.damage(partial / MANIFEST, partial):
+                    shutil.rmtree(chapter.folder, ignore_errors=True)
+                    partial.replace(chapter.folder)
+                    return f"restored from {found}"
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+        if lost:
+            return f"damaged there ({_few(lost)}); to be run here"
+        earlier = shared.glob(f"**/{chapter.name}-{'[0-9a-f]' * DIGITS}/{MANIFEST}")
+        return f"not there ({_why(earlier, chapter.made_from)}); to be run here"
+
     def plan(self) -> dict[str, str]:
         """What a build would make again, and why: a reason by name, empty where nothing is to be done."""
         reasons = {}

@@ -1,0 +1,699 @@
+"""Bad arguments of the public functions of coding_schemes: a row for each argument, with all that was tried.
+
+What must come is a ValueError that names the argument, before anything is computed.
+"""
+
+import signal
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from coding_schemes import (
+    barriers,
+    coding,
+    diagnose,
+    networks,
+    planting,
+    posterior,
+    sampling,
+    statistics,
+    tasks,
+    theory,
+    training,
+)
+from coding_schemes.theory import features, wishart_chain
+
+SECONDS = 10  # after which an argument counts as accepted
+
+nan, inf = float("nan"), float("inf")
+COUNT = (0, -1, 2.0, 1.5, True, "3", nan)
+INDEX = (-1, 99, 1.0, "0")
+POSITIVE = (0.0, -1.0, nan, inf, "1", 1j, True)
+AT_LEAST_0 = (-1.0, nan, inf, "1", 1j)
+FRACTION = (-0.5, 2.0, nan, "0.5")
+FINITE = (nan, inf, "1", 1j)
+NAME = ("plantd", "", 3, None)
+OBJECT = (None, 3, "toy")
+SEED = (-1, 1.5, "1")
+KEY = (0, None, "key", 1.5)
+RAGGED = [[1.0], [1.0, 2.0]]
+
+
+def arrays(good: Any) -> tuple[Any, ...]:
+    """An array spoiled in every way that keeps it an array, or nearly one."""
+    good = np.asarray(good)
+    return (
+        np.where(np.arange(good.size).reshape(good.shape) == 0, nan, good),
+        np.where(np.arange(good.size).reshape(good.shape) == 0, inf, good),
+        good + 1j,
+        good.astype(str),
+        good[..., None, None, None, None, None],  # the fifth: fine where leading axes are free
+        np.zeros((0, *good.shape[1:])),
+        RAGGED,
+        None,
+    )
+
+
+def leading(good: Any) -> tuple[Any, ...]:
+    """As `arrays`, for an argument with any leading axes."""
+    values = arrays(good)
+    return values[:4] + values[5:]
+
+
+class Row(NamedTuple):
+    """One argument of one function, and what was tried for it."""
+
+    function: str
+    argument: str
+    call: Callable[..., Any]
+    values: tuple[Any, ...]
+
+
+@cache
+def toy(m: int = 3) -> tasks.Task:
+    return tasks.toy(num_inputs=12, class_ratios=(0.5, 0.25, 0.25) if m == 3 else (0.5, 0.5), y_minus=-0.5)
+
+
+@cache
+def redundant() -> Any:
+    return theory.sigmoidal.solve(toy(2), 0.01)
+
+
+@cache
+def sparse() -> Any:
+    return theory.relu.solve(toy(), 0.01)
+
+
+@cache
+def finite() -> Any:
+    return theory.relu.finite_size(sparse(), 50)
+
+
+LABELS = np.repeat(np.arange(3), 4)
+PHI = np.random.default_rng(0).random((2, 5, 6, 12))  # chains, samples, N, P
+READOUTS = np.random.default_rng(1).standard_normal((2, 5, 6, 3))
+CODES = PHI[..., ::4] > 0.5
+LABELS_BAD = (
+    LABELS - 1,
+    LABELS + 0.5,
+    LABELS + 1j,
+    LABELS[1:],
+    2 * LABELS,
+    LABELS * 10**12,
+    LABELS.astype(str),
+    np.where(LABELS == 2, nan, LABELS),
+    LABELS[None],
+    None,
+)
+CODES_BAD = (CODES.astype(float), CODES[0, 0, 0], CODES[:0], "1-1-0", None)
+
+
+def rows() -> Iterator[Row]:
+    """The table."""
+    for name, function, good, bad in _table():
+        for argument, values in bad.items():
+            call = partial(_call, function, good, argument)
+            yield Row(name, argument, call, values)
+
+
+def _call(function: Callable[..., Any], good: Callable[[], dict[str, Any]], argument: str, value: Any) -> Any:
+    return function(**{**good(), argument: value})
+
+
+def attempt(row: Row, value: Any) -> tuple[str, str]:
+    """What came of one value, and "survived", "obscure" or "silent"."""
+
+    def stop(*_):
+        raise TimeoutError(f"still running after {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        row.call(value)
+    except ValueError as error:
+        text = " ".join(str(error).split())
+        named = text.partition(":")[0].replace(",", " ").split()
+        return text, "survived" if row.argument in named else "obscure"
+    except TimeoutError as error:
+        return str(error), "silent"
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:100]}", "obscure"
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return "accepted", "silent"
+
+
+def _table() -> Iterator[tuple[str, Callable[..., Any], Callable[[], dict[str, Any]], dict[str, tuple]]]:
+    yield from _of_tasks()
+    yield from _of_networks()
+    yield from _of_sampling()
+    yield from _of_codes()
+    yield from _of_statistics()
+    yield from _of_theory()
+    yield from _of_training()
+
+
+def _of_tasks():
+    ratios = (nan, (0.5, 0.6), (-0.5, 1.5), (), "half", (0.5, nan), (1, 1j))
+    targets = arrays(np.eye(3))
+    number = {"y_plus": FINITE, "y_minus": FINITE, "seed": SEED}
+    yield (
+        "tasks.toy",
+        tasks.toy,
+        lambda: {"num_inputs": 12},
+        {"num_inputs": COUNT, "class_ratios": ratios, "input_dim": (3, 2.5, "40"), **number},
+    )
+    yield "tasks.toy", tasks.toy, lambda: {"num_inputs": 12}, {"targets": (*targets[:-1], np.ones((3, 2)))}
+    images = {
+        "num_inputs": COUNT,
+        "num_test": (-1, 1.5, "3"),
+        "classes": ((0, 0), (0, 11), (-1, 1), (0.5, 1), "01"),
+        "normalization": NAME,
+        "targets": targets[:-1],
+        **number,
+    }
+    yield "tasks.mnist", tasks.mnist, lambda: {"num_inputs": 9, "num_test": 3}, {**images, "pool": NAME}
+    yield "tasks.cifar10", tasks.cifar10, lambda: {"num_inputs": 9}, {**images, "pool": NAME}
+    yield "tasks.fashion_mnist", tasks.fashion_mnist, dict, {"num_inputs": COUNT, "normalization": NAME}
+    yield "tasks.two_points", tasks.two_points, dict, {"dx2": POSITIVE, "dy2": AT_LEAST_0}
+    yield (
+        "tasks.blobs",
+        tasks.blobs,
+        lambda: {"num_positions": 3},
+        {"num_positions": (1, *COUNT), "num_pixels": (1, *COUNT), "blob_width": POSITIVE},
+    )
+    one_hot = {"num_classes": COUNT, "y_plus": FINITE, "y_minus": FINITE}
+    yield "tasks.one_hot", tasks.one_hot, lambda: {"num_classes": 3, "y_plus": 1, "y_minus": 0}, one_hot
+    projected = {"task": OBJECT, "input_dim": COUNT, "seed": SEED}
+    yield "tasks.projected", tasks.projected, lambda: {"task": toy(), "input_dim": 4}, projected
+    X, Y = np.random.default_rng(0).random((4, 12)), np.eye(3)[LABELS]
+    split = {"test_inputs": X, "test_labels": LABELS, "test_targets": Y}
+    yield (
+        "tasks.Task",
+        tasks.Task,
+        lambda: {"inputs": X, "labels": LABELS, "targets": Y, **split},
+        {
+            "inputs": arrays(X),
+            "labels": LABELS_BAD,
+            "targets": (*arrays(Y), Y[1:]),
+            "test_inputs": (*arrays(X)[:-1], X[1:]),
+            "test_labels": (LABELS - 1, LABELS + 1, LABELS + 0.5, LABELS[1:], LABELS.astype(str)),
+            "test_targets": (*arrays(Y)[:-1], Y[:, 1:]),
+            "class_names": (("a",), "ab"),
+        },
+    )
+
+
+def _of_networks():
+    yield (
+        "networks.Network",
+        networks.Network,
+        dict,
+        {
+            "depth": COUNT,
+            "width": COUNT,
+            "nonlinearity": ("sigmoid", 3, None, np.sum, lambda z: z / 0, lambda z: z[::-1]),
+            "scaling": NAME,
+        },
+    )
+    yield (
+        "posterior.Posterior",
+        posterior.Posterior,
+        lambda: {"task": toy(), "network": networks.Network(1, 8, "relu"), "temperature": 0.1},
+        {
+            "task": OBJECT,
+            "network": OBJECT,
+            "temperature": (*POSITIVE, 1e-300, 1e-45),
+            "readout_variance": POSITIVE,
+            "dtype": (int, "int32", complex),
+        },
+    )
+
+
+@cache
+def small() -> posterior.Posterior:
+    return posterior.Posterior(toy(), networks.Network(1, 8, "relu"), temperature=0.1)
+
+
+def _of_sampling():
+    key = jax.random.key(0)
+    weights = posterior.Weights(np.zeros((8, 12)), (), np.zeros((8, 3)))
+    bad_weights = (
+        weights._replace(first=np.full((8, 12), nan)),
+        weights._replace(first=np.zeros((7, 12))),
+        weights._replace(readout=np.zeros((8, 3)) + 1j),
+        weights._replace(hidden=(np.zeros((8, 8)),)),
+        None,
+        "plantd",
+    )
+    yield (
+        "sampling.sample",
+        sampling.sample,
+        lambda: {"posterior": small(), "key": key, "num_samples": 2, "num_chains": 1, "num_warmup": 2},
+        {
+            "posterior": OBJECT,
+            "key": KEY,
+            "num_samples": COUNT,
+            "num_chains": COUNT,
+            "num_warmup": (-1, 1.5, True, "3"),
+            "thinning": COUNT,
+            "method": ("hcm", 3, None),
+            "moves": ("gibs", ("gibs",), 3, None, ("recode",)),
+            "init": bad_weights,
+            "anneal_from": AT_LEAST_0,
+            "temperatures": ((0.05,), (0.3, 0.2), (nan,), (inf,), ("hot",), 0.5),
+            "store": (("weight",), (3,), "weights", None),
+            "predict_inputs": (*arrays(toy().inputs)[:-1], toy().inputs[1:]),
+        },
+    )
+
+    def settings(kind, name, value):
+        given = {"step_size": 0.1} if kind is sampling.PlainLangevin else {}
+        method = kind(**{**given, name: value})
+        return sampling.sample(small(), key, 2, num_chains=1, num_warmup=2, method=method)
+
+    for kind, bad in (
+        (sampling.HMC, {"trajectory_length": POSITIVE, "max_num_steps": COUNT, "step_size": POSITIVE}),
+        (sampling.HMC, {"target_acceptance": (0, 1, *FRACTION)}),
+        (sampling.Langevin, {"num_steps": COUNT, "step_size": POSITIVE, "target_acceptance": FRACTION}),
+        (sampling.PlainLangevin, {"num_steps": COUNT, "step_size": POSITIVE, "batch_size": (99, *COUNT)}),
+    ):
+        for name, values in bad.items():
+            call = partial(settings, kind, name)
+            yield f"sampling.{kind.__name__}", lambda call=call, **a: call(*a.values()), dict, {name: values}
+    yield (
+        "Posterior.new_inputs",
+        small().new_inputs,
+        lambda: {"inputs": toy().inputs},
+        {"inputs": (*arrays(toy().inputs), toy().inputs[1:])},
+    )
+
+
+def _of_codes():
+    with_labels = {"activations": (*leading(PHI[0, 0]), PHI[0, 0, 0]), "labels": LABELS_BAD}
+    good = {"activations": PHI[0, 0], "labels": LABELS}
+    for function in (
+        coding.class_means,
+        coding.class_deviations,
+        coding.codes,
+        coding.participation,
+        coding.outliers,
+        coding.neural_collapse,
+        coding.class_frame,
+    ):
+        extra = {"threshold": FINITE} if function is coding.codes else {}
+        extra |= {"share": (0, 1, *FRACTION)} if function is coding.outliers else {}
+        yield f"coding.{function.__name__}", function, lambda: good, with_labels | extra
+    activations = {"activations": (*leading(PHI[0, 0]), PHI[0, 0, 0])}
+    for function in (coding.sort_by_activity, coding.kernels):
+        yield f"coding.{function.__name__}", function, dict, activations
+    for function in (coding.occupancy, coding.switch_rate):
+        yield f"coding.{function.__name__}", function, dict, {"neuron_codes": CODES_BAD}
+    rate = {"interval": POSITIVE, "confidence": (0, 1, *FRACTION)}
+    yield "coding.switch_rate", coding.switch_rate, lambda: {"neuron_codes": CODES}, rate
+    read = {**activations, "readouts": (*leading(READOUTS[0, 0]), READOUTS[0, 0, 1:])}
+    for function in (coding.readout_overlap, coding.readout_cosine):
+        pair = {"activations": PHI[0, 0], "readouts": READOUTS[0, 0]}
+        yield f"coding.{function.__name__}", function, lambda pair=pair: pair, read
+    kernel = np.eye(4)
+    bad = {"kernel": (*leading(kernel), np.ones((3, 4))), "other": (*leading(kernel), np.eye(3))}
+    align = lambda: {"kernel": kernel, "other": kernel}  # noqa: E731
+    yield "coding.kernel_alignment", coding.kernel_alignment, align, bad
+    means = PHI[0, :, :, :3]
+    bad = {"means": (*arrays(means)[:4], RAGGED, None, means[0, 0]), "lower": (0.9, nan), "upper": (nan, "1")}
+    yield "coding.settled_codes", coding.settled_codes, lambda: {"means": means}, bad
+    codes = {"training_codes": CODES_BAD, "test_codes": (*CODES_BAD, CODES[:1])}
+    yield (
+        "coding.code_agreement",
+        coding.code_agreement,
+        lambda: {"training_codes": CODES, "test_codes": CODES},
+        codes,
+    )
+    f = np.ones((4, 2))
+    yield (
+        "coding.generalization_error",
+        coding.generalization_error,
+        lambda: {"mean": f, "variance": 1.0, "targets": f},
+        {
+            "mean": arrays(f),
+            "variance": (-1.0, nan, 1j, "1", np.ones(3), np.ones((2, 4))),
+            "targets": (*arrays(f), f.T),
+        },
+    )
+    yield (
+        "diagnose",
+        diagnose,
+        lambda: {**good, "readouts": READOUTS[0, 0], "num_rotations": 99},
+        {
+            **with_labels,
+            "readouts": (*arrays(READOUTS[0, 0])[:-1], READOUTS[0, 0, 1:], 0 * READOUTS[0, 0]),
+            "num_rotations": (98, *COUNT),
+            "seed": SEED,
+        },
+    )
+
+
+def _of_statistics():
+    series = PHI[..., 0]
+    bad = (series + 1j, series.astype(str), series[:, :3], 1.0, None)
+    for function in (
+        statistics.effective_sample_size,
+        statistics.rhat,
+        statistics.autocorrelation_time,
+        statistics.mean_and_error,
+    ):
+        yield f"statistics.{function.__name__}", function, dict, {"series": bad}
+    deep = {"series": (*arrays(PHI), PHI[0])}
+    lag = {**deep, "max_lag": (-1, 5, 1.5, "2")}
+    yield "statistics.autocorrelation", statistics.autocorrelation, lambda: {"series": PHI, "max_lag": 2}, lag
+    yield "statistics.permutation_order", statistics.permutation_order, dict, deep
+    within = lambda: {"computed": 1.0, "expected": 1.0, "uncertainty": 0.1}  # noqa: E731
+    numbers = (nan, inf, 1j, "1", None, [], [1, nan])
+    bad = {
+        "computed": numbers,
+        "expected": numbers,
+        "uncertainty": (0.0, -0.1, *numbers),
+        "num_standard_errors": POSITIVE,
+    }
+    yield "statistics.within", statistics.within, within, bad
+    sizes = np.array([1.0, 2, 4])
+    bad = (*arrays(sizes), -sizes, sizes[1:], 0 * sizes)
+    law = lambda: {"sizes": sizes, "values": sizes}  # noqa: E731
+    yield (
+        "statistics.fit_power_law",
+        statistics.fit_power_law,
+        law,
+        {"sizes": (*bad[:-2], 0 * sizes), "values": bad},
+    )
+
+
+def _of_theory():
+    relu = networks.Network(1, 50, "relu")
+    common = {"task": OBJECT, "temperature": AT_LEAST_0, "readout_variance": POSITIVE}
+    solve = lambda **more: lambda: {"task": toy(), "temperature": 0.1, **more}  # noqa: E731
+    bad = {**common, "network": (None, "relu", 3), "readout_variance": POSITIVE}
+    yield "theory.solve", theory.solve, solve(network=relu), bad
+    bad = {**common, "depth": COUNT, "width": COUNT}
+    yield "theory.linear.solve", theory.linear.solve, solve(depth=1), bad
+    grams = np.ones((5, 2))
+    yield (
+        "theory.linear.gram_logdensity",
+        theory.linear.gram_logdensity,
+        lambda: {
+            "task": tasks.toy(4, (0.5, 0.5), targets=[[1], [-1]]),
+            "grams": grams,
+            "width": 9,
+            "temperature": 0.1,
+            "readout_variance": 1.0,
+        },
+        {
+            "task": (toy(),),
+            "grams": (*arrays(grams)[:4], -grams, 0 * grams),
+            "width": COUNT,
+            "temperature": POSITIVE,
+            "readout_variance": POSITIVE,
+        },
+    )
+    bad = {
+        **common,
+        "temperature": POSITIVE,
+        "depth": COUNT,
+        "width": (4, *COUNT),
+        "num_draws": COUNT,
+        "seed": SEED,
+    }
+    yield "theory.wishart_chain.solve", wishart_chain.solve, solve(depth=1, width=20), bad
+    bad = {**common, "depth": COUNT, "nonlinearity": ("sigmoid", 3, np.sum)}
+    yield "theory.gaussian_process.solve", theory.gaussian_process.solve, solve(), bad
+    X = toy().inputs
+    bad = {"inputs": arrays(X), "other_inputs": (*arrays(X)[:-1], X[1:]), "depth": COUNT}
+    yield (
+        "theory.gaussian_process.prior_kernels",
+        theory.gaussian_process.prior_kernels,
+        lambda: {"inputs": X},
+        bad,
+    )
+    bad = {"task": OBJECT, "temperature": AT_LEAST_0, "tolerance": POSITIVE, "max_rounds": COUNT}
+    yield "theory.relu.solve", theory.relu.solve, solve(), bad | {"nonlinearity": ("relu_squared", "tanh", 3)}
+    bad = {"solution": OBJECT, "num_neurons": (3, *COUNT), "tolerance": POSITIVE, "max_steps": COUNT}
+    yield (
+        "theory.relu.finite_size",
+        theory.relu.finite_size,
+        lambda: {"solution": sparse(), "num_neurons": 50},
+        bad,
+    )
+    z = np.linspace(-1, 1, 3)
+    bad = {"solution": OBJECT, "preactivations": arrays(z)[:4], "label": INDEX, "population": INDEX}
+    yield (
+        "theory.relu.bulk_density",
+        theory.relu.bulk_density,
+        lambda: {"solution": sparse(), "preactivations": z, "label": 0},
+        bad,
+    )
+    rng = np.random.default_rng(0)
+    bad = {"finite": OBJECT, "labels": (LABELS - 1, LABELS + 9, LABELS + 0.5, LABELS[None]), "copies": COUNT}
+    draw = lambda: {"finite": finite(), "labels": LABELS, "rng": rng}  # noqa: E731
+    yield "theory.relu.draw_network", theory.relu.draw_network, draw, bad
+    bad = {
+        "task": OBJECT,
+        "temperature": AT_LEAST_0,
+        "num_neurons": COUNT,
+        "num_starts": COUNT,
+        "seed": SEED,
+        "tolerance": POSITIVE,
+    }
+    yield "theory.relu_squared.solve", theory.relu_squared.solve, solve(), bad
+    bad = {
+        **common,
+        "temperature": POSITIVE,
+        "tolerance": POSITIVE,
+        "num_starts": COUNT,
+        "max_rounds": COUNT,
+        "seed": SEED,
+        "nonlinearity": ("softplus", "sigmoid", 3),
+    }
+    yield "theory.mean_field.solve", theory.mean_field.solve, solve(), bad
+    two = lambda **more: lambda: {"task": toy(2), "temperature": 0.01, **more}  # noqa: E731
+    bad = {
+        **common,
+        "nonlinearity": ("relu", "sigmoid", 3),
+        "method": ("laplac", "", 3, None),
+        "codes": ([[0, 2]], [[1]], [], "11", [[0, nan]], [[1, 0], [1, 0]]),
+        "occupancies": ([1.0],),
+        "start": (*arrays(np.eye(2))[:-1], np.eye(3)),
+        "class_targets": (*arrays(np.eye(2))[:-1], np.eye(3)),
+    }
+    yield "theory.sigmoidal.solve", theory.sigmoidal.solve, two(), bad
+    bad = {"occupancies": ([1.0], [0.5, 0.6], [-0.5, 1.5], [nan, 1], [1, 1j], "half")}
+    yield "theory.sigmoidal.solve", theory.sigmoidal.solve, two(codes=[[1, 0], [0, 1]]), bad
+    bad = {"task": OBJECT, "temperatures": ((0.01, nan), (0.1,), "hot", 0.1, (0.1, 1j)), "num_points": COUNT}
+    line = lambda: {"task": toy(2), "temperatures": (0.01, 1.0)}  # noqa: E731
+    bad |= {"min_probability": (0, *FRACTION), "tolerance": (0, *FRACTION)}
+    yield "theory.sigmoidal.transitions", theory.sigmoidal.transitions, line, bad
+    bad = {"low": (0.0, 2.0, nan, "1"), "high": (nan, "1")}
+    yield (
+        "theory.sigmoidal.critical_temperature",
+        theory.sigmoidal.critical_temperature,
+        lambda: {"task": toy(2)},
+        bad,
+    )
+    one = lambda **more: lambda: {"solution": redundant(), **more}  # noqa: E731
+    values = arrays(z)[:4]
+    bad = {"solution": OBJECT, "component": INDEX, "values": values, "row": INDEX}
+    yield (
+        "theory.sigmoidal.readout_density",
+        theory.sigmoidal.readout_density,
+        one(component=0, values=z),
+        bad,
+    )
+    bad = {"solution": OBJECT, "row": INDEX, "class_index": INDEX, "values": values}
+    yield (
+        "theory.sigmoidal.preactivation_density",
+        theory.sigmoidal.preactivation_density,
+        one(row=0, class_index=0, values=z),
+        bad,
+    )
+    bad = {"solution": OBJECT, "codes": ([[1]], [1, 0], [[nan, 1]], "10", [])}
+    for function in (theory.sigmoidal.measured_occupancies, theory.sigmoidal.occupancy_covariance):
+        yield f"theory.sigmoidal.{function.__name__}", function, one(codes=[[1, 0]]), bad
+    bad = {
+        **common,
+        "temperature": POSITIVE,
+        "depth": COUNT,
+        "start": (-0.1, 1.1, nan, "1", None),
+        "tolerance": POSITIVE,
+        "max_steps": COUNT,
+        "spacing": POSITIVE,
+    }
+    yield "theory.deep_sigmoidal.solve", theory.deep_sigmoidal.solve, two(depth=2), bad
+    bad = {"activations": arrays(PHI[0])[:4], "labels": LABELS_BAD}
+    yield (
+        "theory.deep_sigmoidal.measure",
+        theory.deep_sigmoidal.measure,
+        lambda: {"activations": PHI[0], "labels": LABELS},
+        bad,
+    )
+    yield from _of_two_points()
+    bad = {"task": OBJECT, "nonlinearity": ("sigmoid", 3)}
+    yield "theory.features.dense", features.dense, lambda: {"task": toy(), "nonlinearity": "relu"}, bad
+    image = lambda: {  # noqa: E731
+        "task": toy(),
+        "nonlinearity": "relu",
+        "image_shape": (8, 4, 1),
+        "kernel_size": 2,
+        "stride": 2,
+    }
+    bad = {"image_shape": ((8, 4), (8, 4, 2), "8", (8, 4, nan)), "kernel_size": (5, *COUNT), "stride": COUNT}
+    yield "theory.features.convolution", features.convolution, image, bad
+    bad = {"solution": OBJECT, "posterior": OBJECT, "key": KEY}
+    yield (
+        "planting.planted",
+        planting.planted,
+        lambda: {"key": jax.random.key(0), "solution": sparse(), "posterior": small()},
+        bad,
+    )
+
+
+def _of_two_points():
+    times = np.linspace(0, 10, 5)
+    H = np.linspace(1, 2, 5)
+    good = {"H0": 1.0, "Q0": 0.5, "eta_h": 1.0, "eta_y": 1.0, "dx2": 1.0, "dy2": 0.5}
+    bad = {
+        "H0": POSITIVE[:-1],
+        "Q0": AT_LEAST_0,
+        "eta_h": POSITIVE[:-1],
+        "eta_y": POSITIVE[:-1],
+        "dx2": POSITIVE[:-1],
+        "dy2": AT_LEAST_0,
+    }
+    line = {"times": (*arrays(times)[:6], times[::-1], times[:1])}
+    two = theory.two_point
+    more = {"w0": FINITE, "factors": ((1.0,), (1, 1, 1, 1, nan), "11111"), "relative_tolerance": POSITIVE}
+    yield (
+        "theory.two_point.solve",
+        two.solve,
+        lambda: {**good, "w0": 0.1, "times": times},
+        {**bad, **line, **more},
+    )
+    yield "theory.two_point.final_distance", two.final_distance, lambda: good, bad
+    yield "theory.two_point.fixed_points", two.fixed_points, lambda: good, {**bad, "dy2": (0, *AT_LEAST_0)}
+    rates = ("eta_h", "eta_y", "dx2", "dy2")
+    rich = {name: bad[name] for name in rates}
+    yield (
+        "theory.two_point.rich_distance",
+        two.rich_distance,
+        lambda: {name: good[name] for name in rates},
+        rich,
+    )
+    no_dy2 = {name: value for name, value in good.items() if name != "dy2"}
+    closed = {name: values for name, values in bad.items() if name != "dy2"}
+    yield (
+        "theory.two_point.identical_outputs",
+        two.identical_outputs,
+        lambda: {**no_dy2, "times": times},
+        {**closed, "times": arrays(times)[:4]},
+    )
+    curve = {"H": H, "Q": H, "w": H}
+    spoiled = {name: (*arrays(H)[:6], H[1:], 0 * H) for name in curve}
+    yield (
+        "theory.two_point.fit",
+        two.fit,
+        lambda: {"times": times, **curve, "dx2": 1.0, "dy2": 0.5},
+        {**spoiled, "times": arrays(times)[:4], "num_starts": COUNT, "dx2": POSITIVE[:-1], "dy2": AT_LEAST_0},
+    )
+    outputs, targets = np.ones((5, 2, 1)), np.ones((2, 1))
+    yield (
+        "theory.two_point.measure",
+        two.measure,
+        lambda: {"H": H, "outputs": outputs, "targets": targets},
+        {
+            "H": (*arrays(H)[:4], H[1:]),
+            "outputs": (*arrays(outputs)[:4], outputs[:, :1]),
+            "targets": (*arrays(targets)[:4], np.ones((3, 1))),
+        },
+    )
+
+
+def _of_training():
+    X, Y = np.random.default_rng(0).random((4, 6)), np.eye(2)[[0, 0, 0, 1, 1, 1]]
+    model = training.Architecture(width=8, depth=2)
+    yield (
+        "training.train",
+        training.train,
+        lambda: {
+            "model": model,
+            "key": jax.random.key(0),
+            "inputs": X,
+            "targets": Y,
+            "learning_rate": 0.1,
+            "num_steps": 10,
+        },
+        {
+            "model": OBJECT,
+            "key": KEY,
+            "inputs": arrays(X),
+            "targets": (*arrays(Y), Y[1:]),
+            "learning_rate": POSITIVE,
+            "num_steps": (7, *COUNT),
+            "weight_decay": AT_LEAST_0,
+            "batch_size": (99, *COUNT),
+            "repeats": COUNT,
+            "record_every": COUNT,
+            "stop_loss": AT_LEAST_0,
+            "converged_loss": POSITIVE,
+            "tracked_inputs": (*arrays(X)[:-1], X[1:]),
+        },
+    )
+    yield (
+        "training.Architecture",
+        training.Architecture,
+        dict,
+        {
+            "nonlinearity": ("sigmoid", 3),
+            "gain": POSITIVE,
+            "width": COUNT,
+            "depth": COUNT,
+            "kind": NAME,
+        },
+    )
+    scaled = {"network": OBJECT, "richness": POSITIVE}
+    yield (
+        "training.ScaledNetwork",
+        training.ScaledNetwork,
+        lambda: {"network": networks.Network(1, 8, "relu")},
+        scaled,
+    )
+    starts = posterior.Weights(np.zeros((1, 8, 12)), (), np.zeros((1, 8, 3)))
+    descend = {"posterior": OBJECT, "num_steps": COUNT, "learning_rate": POSITIVE}
+    yield (
+        "training.descend",
+        training.descend,
+        lambda: {"posterior": small(), "starts": starts, "num_steps": 2},
+        descend,
+    )
+    points = [np.zeros(2), np.ones(2)]
+    path = {"waypoints": (points[:1], [], None), "step_size": POSITIVE, "num_images": (2, *COUNT)}
+    path |= {"num_steps": COUNT, "tolerance": POSITIVE}
+    yield (
+        "barriers.minimum_energy_path",
+        barriers.minimum_energy_path,
+        lambda: {"energy": lambda x: (x**2).sum(), "waypoints": points, "step_size": 0.1, "num_steps": 5},
+        path,
+    )
+
+
+def shown(value: Any) -> str:
+    """A value as the table shows it: what is wrong with an array rather than its numbers."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        if value.dtype.kind in "cUO":
+            return {"c": "complex", "U": "texts", "O": "objects"}[value.dtype.kind]
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            return "with NaN" if np.isnan(value).any() else "with ∞"
+        return f"shape {value.shape}"
+    if callable(value):
+        return getattr(value, "__name__", str(value)).replace("<lambda>", "a function")
+    text = " ".join(repr(value).split())
+    return text if len(text) < 40 else f"{type(value).__name__} …"

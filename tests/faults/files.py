@@ -1,0 +1,562 @@
+"""Damaged, swapped, foreign and missing files; checks and parameters that cannot be judged."""
+
+import dataclasses
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+from coding_schemes import data, diagnose, networks, posterior, sampling, tasks
+from coding_schemes.sampling.checkpoint import Checkpoint, CheckpointMismatchError
+from companion import checks
+from companion.pipeline import execution
+from companion.pipeline.project import BuildError
+from experiments import images, large_run
+from faults.trials import FaultError, refused, trial
+
+Damage = Callable[[Path], Any]
+
+# ---- checkpoints of sample ------------------------------------------------------------------
+
+TASK = tasks.toy(4, (0.5, 0.5), seed=1)
+GIVEN = posterior.Posterior(TASK, networks.Network(1, 6, "sigmoidal"), 0.1)
+ARGUMENTS = {
+    "num_samples": 40,
+    "num_chains": 2,
+    "num_warmup": 20,
+    "moves": (),
+    "store": ("weights",),
+    "progress": False,
+}
+
+
+def sampled(folder: Path | None, given: posterior.Posterior = GIVEN, key: int = 0, **arguments: Any) -> Any:
+    """A small run, with a checkpoint."""
+    found = sampling.sample(given, jax.random.key(key), **(ARGUMENTS | {"checkpoint": folder} | arguments))
+    return found.weights, found.info, found.warmup_info, found.final
+
+
+@cache
+def whole() -> Any:
+    """What the run gives that nobody disturbs."""
+    return sampled(None)
+
+
+def stopped(folder: Path, blocks: int = 4) -> Path:
+    """The folder of a run that ended after some of its five blocks."""
+    save = Checkpoint.save
+
+    def die(self, state, block):
+        save(self, state, block)
+        if self.count == blocks:
+            raise KeyboardInterrupt
+
+    Checkpoint.save = die  # type: ignore[method-assign]
+    try:
+        sampled(folder)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        Checkpoint.save = save  # type: ignore[method-assign]
+    return folder
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Bitwise equality of two trees of arrays."""
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+
+def cut(path: Path) -> None:
+    """The end is missing."""
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def half(path: Path) -> None:
+    """One half is missing."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    """One bit in the middle is another."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def empty(path: Path) -> None:
+    """Nothing is in it."""
+    path.write_bytes(b"")
+
+
+def noise(path: Path) -> None:
+    """Something else is in it."""
+    path.write_bytes(b"PK\x03\x04" + np.random.default_rng(0).bytes(5000))
+
+
+def earlier(path: Path) -> None:
+    """The one before stands in its place."""
+    shutil.copy(path.with_name(f"{path.stem[:-1]}{int(path.stem[-1]) - 1}.npz"), path)
+
+
+DAMAGES: dict[str, Damage] = {
+    "cut short": cut,
+    "half gone": half,
+    "one bit changed": flip,
+    "empty": empty,
+    "of other bytes": noise,
+    "the one before in its place": earlier,
+    "gone": Path.unlink,
+}
+NEWEST = ("block_00003.npz", "state_00004.npz")
+
+
+@trial(
+    "Files",
+    "the run goes on from the block before, and ends with bitwise the same numbers",
+    cases={
+        f"sample(checkpoint): newest {name.split('_')[0]} {how}": (name, damage)
+        for name in NEWEST
+        for how, damage in DAMAGES.items()
+    },
+    fast="sample(checkpoint): newest state cut short",
+)
+def newest_block(folder, case):
+    import warnings
+
+    name, damage = case
+    damage(stopped(folder / "run") / name)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = sampled(folder / "run")
+    if not same(found, whole()):
+        raise FaultError("lost", "other numbers")
+    told = [str(w.message) for w in told if "checkpoint" in str(w.message)]
+    return f"the same numbers; {told[0].replace(str(folder), '')}" if told else "the same numbers"
+
+
+@trial(
+    "Files",
+    "an error that names the file",
+    cases={
+        f"sample(checkpoint): oldest block {how}": damage
+        for how, damage in DAMAGES.items()
+        if how[:3] != "the"
+    }
+    | {"sample(checkpoint): two blocks exchanged": None},
+)
+def oldest_block(folder, damage):
+    first, second = (stopped(folder / "run") / f"block_0000{n}.npz" for n in (0, 1))
+    if damage is None:
+        content = first.read_bytes()
+        shutil.copy(second, first)
+        second.write_bytes(content)
+    else:
+        damage(first)
+    return refused(lambda: sampled(folder / "run"), "block_00000.npz", data.CorruptDataError).replace(
+        str(folder), ""
+    )
+
+
+@trial(
+    "Files",
+    "an error that names the file",
+    cases={
+        "sample(checkpoint): record cut short": lambda p: p.write_text(p.read_text()[:50]),
+        "sample(checkpoint): record empty": empty,
+        "sample(checkpoint): record of other bytes": noise,
+        "sample(checkpoint): record is a list": lambda p: p.write_text("[1, 2]"),
+        "sample(checkpoint): record gone": Path.unlink,
+    },
+)
+def record(folder, damage):
+    damage(stopped(folder / "run") / "record.json")
+    return refused(lambda: sampled(folder / "run"), "record.json", data.CorruptDataError).replace(
+        str(folder), ""
+    )
+
+
+@trial(
+    "Files",
+    "an error that names the file",
+    cases={"sample(checkpoint): every state gone": None},
+)
+def states_gone(folder, _):
+    for path in stopped(folder / "run").glob("state_*"):
+        path.unlink()
+    return refused(lambda: sampled(folder / "run"), "state_00004.npz", data.CorruptDataError).replace(
+        str(folder), ""
+    )
+
+
+class _Payload:
+    ran = False
+
+    def __reduce__(self):
+        return (setattr, (_Payload, "ran", True))
+
+
+@trial("Files", "no code of the file runs", cases={"sample(checkpoint): a block that holds a pickle": None})
+def pickled(folder, _):
+    path = stopped(folder / "run") / "block_00000.npz"
+    np.savez(path, np.array([_Payload()], dtype=object), seal="x")
+    assert pickle  # NumPy's, which pickles the object above
+    message = refused(lambda: sampled(folder / "run"), "block_00000.npz", data.CorruptDataError)
+    if _Payload.ran:
+        raise FaultError("lost", "the code ran")
+    return message.replace(str(folder), "")
+
+
+def _with(**changes: Any) -> posterior.Posterior:
+    task = changes.pop("task", TASK)
+    network = changes.pop("network", GIVEN.network)
+    return posterior.Posterior(task, network, **({"temperature": 0.1} | changes))
+
+
+_IMAGES = dataclasses.replace(TASK, inputs=TASK.inputs + TASK.inputs[:, :1])
+_LABELS = dataclasses.replace(TASK, targets=TASK.targets[::-1].copy())
+_START = jax.tree.map(np.asarray, GIVEN.prior(jax.random.key(9)))
+
+
+@trial(
+    "Files",
+    "an error that says what differs",
+    cases={
+        "sample(checkpoint) of other inputs": ({"given": _with(task=_IMAGES)}, {}),
+        "sample(checkpoint) of permuted targets": ({"given": _with(task=_LABELS)}, {}),
+        "sample(checkpoint) at another temperature": ({"given": _with(temperature=0.2)}, {}),
+        "sample(checkpoint) with another readout variance": ({"given": _with(readout_variance=0.5)}, {}),
+        "sample(checkpoint) of another width": (
+            {"given": _with(network=networks.Network(1, 7, "sigmoidal"))},
+            {},
+        ),
+        "sample(checkpoint) of another φ": ({"given": _with(network=networks.Network(1, 6, "tanh"))}, {}),
+        "sample(checkpoint) with another key": ({"key": 1}, {}),
+        "sample(checkpoint) with another step size": ({}, {"method": sampling.HMC(step_size=0.1)}),
+        "sample(checkpoint) with another method": ({}, {"method": "langevin"}),
+        "sample(checkpoint) from another start": ({}, {"init": _START}),
+        "sample(checkpoint) annealed from elsewhere": ({}, {"anneal_from": 5.0}),
+        "sample(checkpoint) with other moves": ({}, {"moves": ("gibbs",)}),
+        "sample(checkpoint) with another store": ({}, {"store": ("readouts",)}),
+        "sample(checkpoint) with more samples": ({}, {"num_samples": 41}),
+        "sample(checkpoint) with a ladder of temperatures": ({}, {"temperatures": (0.2,)}),
+        "sample(checkpoint) with new inputs": ({}, {"predict_inputs": TASK.inputs}),
+    },
+    fast="sample(checkpoint) of permuted targets",
+)
+def another_run(folder, case):
+    others, arguments = case
+    stopped(folder / "run", 1)
+    message = refused(
+        lambda: sampled(folder / "run", **others, **arguments), "another run", CheckpointMismatchError
+    )
+    return message.replace(str(folder), "").partition("; give")[0][:200]
+
+
+# ---- the long run ---------------------------------------------------------------------------
+
+SETTINGS = large_run.Settings(
+    num_inputs=24,
+    num_test=10,
+    num_classes=3,
+    width=12,
+    num_annealing=2,
+    num_blocks=4,
+    num_averaged=2,
+    num_trajectories=3,
+    num_leapfrog=4,
+    temperature=0.1,
+)
+
+
+def blobs(seed: int = 0) -> tasks.Task:
+    """Three clusters, more inputs than dimensions."""
+    rng = np.random.default_rng(seed)
+    labels, test_labels, targets = np.arange(24) % 3, np.arange(10) % 3, tasks.one_hot(3, 1.0, -0.1)
+    inputs, test_inputs = rng.standard_normal((16, 24)), rng.standard_normal((16, 10))
+    return tasks.Task(
+        inputs, labels, targets[labels], test_inputs, test_labels, targets[test_labels], name="blobs"
+    )
+
+
+@trial(
+    "Files",
+    "an error that says what differs",
+    cases={
+        "large_run's checkpoint of other images": {"task": blobs(1)},
+        "large_run's checkpoint at another temperature": {"temperature": 0.2},
+        "large_run's checkpoint with another seed": {"seed": 3},
+        "large_run's checkpoint with longer trajectories": {"num_leapfrog": 5},
+    },
+)
+def another_large_run(folder, change):
+    large_run.run(SETTINGS, blobs(), folder / "run", max_blocks=1)
+    task, settings = change.get("task", blobs()), {k: v for k, v in change.items() if k != "task"}
+    other = dataclasses.replace(SETTINGS, **settings)
+    message = refused(
+        lambda: large_run.run(other, task, folder / "run"), "another run", CheckpointMismatchError
+    )
+    return message.replace(str(folder), "").partition("; give")[0][:200]
+
+
+@trial("Files", "an error that names the file", cases={"large_run's checkpoint: both states cut short": None})
+def large_states(folder, _):
+    large_run.run(SETTINGS, blobs(), folder / "run", max_blocks=2)
+    for number in (1, 2):
+        cut(folder / f"run/state_0000{number}.npz")
+    call = lambda: large_run.run(SETTINGS, blobs(), folder / "run")  # noqa: E731
+    return refused(call, "state_00001.npz", data.CorruptDataError).replace(str(folder), "")
+
+
+# ---- readers' files -------------------------------------------------------------------------
+
+PHI = np.array([[0.5, -1.0, 2.0], [1.5, 0.0, 1e-3]])  # two neurons, three inputs
+
+
+@trial(
+    "Files",
+    "an error that names the file and says what is wrong",
+    cases={
+        "activations.csv: empty": ("", "first line"),
+        "activations.csv: no column `label`": ("1.0,2.0\n3.0,4.0\n", "label"),
+        "activations.csv: two columns `label`": ("label,label\n0,1\n", "label"),
+        "activations.csv: names alone": ("label,n1\n", "lines below"),
+        "activations.csv: labels alone": ("label\n0\n", "label"),
+        "activations.csv: a line too long": ("label,n1\n0,1\n1,2,3\n", "line 3"),
+        "activations.csv: a line too short": ("label,n1\n0,1\n1\n", "line 3"),
+        "activations.csv: a word among numbers": ("label,n1\n0,one\n", "line 2"),
+        "activations.csv: an empty cell": ("label,n1\n0,\n", "line 2"),
+        "activations.csv: half a class": ("label,n1\n0.5,1\n1,2\n", "whole"),
+        "activations.csv: label nan": ("label,n1\nnan,1\n1,2\n", "whole"),
+        "activations.csv: decimal commas": ("label;n1\n0;0,5\n", "label"),
+        "activations.csv: bytes that are no text": (b"\xff\xfe\x00label", "text"),
+    },
+    fast="activations.csv: a line too long",
+)
+def csv_file(folder, case):
+    content, says = case
+    path = folder / "activations.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    message = refused(lambda: data.read_activations(path), says)
+    if "activations.csv" not in message:
+        raise FaultError("obscure", message)
+    return message.replace(f"{folder}/", "")
+
+
+@trial(
+    "Files",
+    "an error that names the file and says what is wrong",
+    cases={
+        "activations.npz: no labels": ({"activations": PHI}, "labels"),
+        "activations.npz: no activations": ({"labels": [0, 1, 1]}, "activations"),
+        "activations.npz: transposed": ({"activations": PHI.T, "labels": [0, 1, 1]}, "transpose"),
+        "activations.npz: one axis": ({"activations": PHI[0], "labels": [0, 1, 1]}, "shape"),
+        "activations.npz: texts": ({"activations": PHI.astype(str), "labels": [0, 1, 1]}, "real numbers"),
+        "activations.npz: complex": ({"activations": PHI + 1j, "labels": [0, 1, 1]}, "real numbers"),
+        "activations.npz: labels are objects": (
+            {"activations": PHI, "labels": [0, 1, None]},
+            "cannot be read",
+        ),
+        "activations.npz: labels are broken": ({"activations": PHI, "labels": [0, 1, 0.5]}, "whole"),
+        "activations.npz: cut short": (cut, "cannot be read"),
+        "activations.npz: empty": (empty, "cannot be read"),
+        "activations.npz: of other bytes": (noise, "cannot be read"),
+        "activations.npz: one bit changed": (flip, "cannot be read"),
+    },
+)
+def npz_file(folder, case):
+    content, says = case
+    path = folder / "activations.npz"
+    if callable(content):
+        np.savez(path, activations=np.ones((50, 40)), labels=np.arange(40) % 2)
+        content(path)
+    else:
+        np.savez(path, **content)
+    message = refused(lambda: data.read_activations(path), says)
+    if "activations.npz" not in message:
+        raise FaultError("obscure", message)
+    return message.replace(f"{folder}/", "")
+
+
+@trial(
+    "Files",
+    "an error that names the file",
+    cases={"activations.mat": ".mat", "activations without a suffix": "", "a folder": "/"},
+)
+def other_file(folder, suffix):
+    path = folder / f"activations{suffix}"
+    path.mkdir() if suffix == "/" else path.write_bytes(b"1 2 3")
+    return refused(lambda: data.read_activations(path), "activations", ValueError, FileNotFoundError).replace(
+        f"{folder}/", ""
+    )
+
+
+@trial("Files", "an error that says how many", cases={"activations.csv with NaN, diagnosed": None})
+def nan_file(folder, _):
+    (folder / "a.csv").write_text("label,n1,n2\n0,nan,1\n1,2,3\n")
+    found = data.read_activations(folder / "a.csv")
+    return refused(lambda: diagnose(found.activations, found.labels), "NaN")
+
+
+@trial(
+    "Files",
+    "an error that names the file and how to get it back",
+    cases={f"bundled digits: {how}": d for how, d in DAMAGES.items() if how[:3] != "the"},
+)
+def bundled(folder, damage):
+    found, environment = data._bundled, os.environ.pop(data.ENVIRONMENT_VARIABLE, None)
+    path = found()
+    kept = Path(shutil.copy(path, folder / path.name))
+    damage(kept)
+    data._bundled = lambda: kept  # type: ignore[assignment]
+    try:
+        message = refused(lambda: tasks.mnist(9, 3), kept.name, data.CorruptDataError, FileNotFoundError)
+    finally:
+        data._bundled = found
+        if environment is not None:
+            os.environ[data.ENVIRONMENT_VARIABLE] = environment
+    return message.replace(f"{folder}/", "")[:220]
+
+
+STORED = "fashion-mnist.npz"
+
+
+@trial(
+    "Files",
+    "an error that names the file and how to get it back",
+    cases={f"stored result: {how}": d for how, d in DAMAGES.items() if how[:3] != "the"}
+    | {"stored result: another npz file": lambda path: np.savez(path, x=1)},
+)
+def stored(folder, damage):
+    path = folder / STORED
+    np.savez(path, manifest=json.dumps({}), values=np.ones((50, 40)))
+    damage(path)
+    call = lambda: data.arrays(path, "manifest", "restore it (git checkout)")  # noqa: E731
+    message = refused(call, STORED, data.CorruptDataError, FileNotFoundError)
+    if "restore" not in message:
+        raise FaultError("obscure", message)
+    assert images  # whose stored files are read in this way
+    return message.replace(f"{folder}/", "")
+
+
+# ---- checks ---------------------------------------------------------------------------------
+
+nan, inf = float("nan"), float("inf")
+CONTROL = ("shuffled", np.float64(5.0))
+NEAR = checks.absolute(0.1)
+
+
+@trial(
+    "Checks",
+    "an error that says what a check needs",
+    cases={
+        "computed is NaN": ({"computed": nan}, "computed"),
+        "computed is infinite": ({"computed": inf}, "computed"),
+        "computed is empty": ({"computed": []}, "computed"),
+        "computed is the text “no”": ({"computed": "no"}, "computed"),
+        "computed is complex": ({"computed": 1j}, "computed"),
+        "computed holds one NaN": ({"computed": [1.0, nan]}, "computed"),
+        "expected is NaN": ({"against": (nan, NEAR)}, "expected"),
+        "expected is missing": ({"against": (NEAR,)}, "expected"),
+        "the error is negative": ({"against": (1.0, -0.1, checks.standard_errors(3))}, "error"),
+        "the error is zero": ({"against": (1.0, 0.0, checks.standard_errors(3))}, "error"),
+        "the error is NaN": ({"against": (1.0, nan, checks.standard_errors(3))}, "error"),
+        "the error is missing": ({"against": (1.0, checks.standard_errors(3))}, "error"),
+        "a boolean in place of a predicate": ({"against": (1.0, True)}, "predicate"),
+        "“passed” in place of a predicate": ({"against": (1.0, "passed")}, "predicate"),
+        "no predicate at all": ({"against": ()}, "predicate"),
+        "the control passes": ({"control": ("nothing", np.float64(1.05))}, "control"),
+        "the control is what was computed": ({"control": ("nothing", np.float64(1.0))}, "control"),
+        "the control is a constant": ({"control": ("typed", 5.0)}, "control"),
+        "the control is NaN": ({"control": ("broken", np.float64(nan))}, "control"),
+        "the control has no name": ({"control": ("", np.float64(5.0))}, "control"),
+        "an unknown claim": ({"id": "A99"}, "A99"),
+        "nothing is said to be computed": ({"quantity": "  "}, "quantity"),
+        "it fails without a reason": ({"computed": 3.0}, "because"),
+        "the sampler is a text": ({"sampler": "converged"}, "sampler"),
+        "the sampler's verdict is NaN": ({"sampler": SimpleNamespace(converged=nan)}, "sampler"),
+    },
+    fast="the error is negative",
+)
+def bad_check(folder, case):
+    change, says = case
+    given = {"id": "A5", "quantity": "a slope", "computed": 1.0, "against": (1.0, NEAR), "control": CONTROL}
+    given |= change
+    against = given.pop("against")
+    call = lambda: checks.check(  # noqa: E731
+        given.pop("id"), given.pop("quantity"), given.pop("computed"), *against, **given
+    )
+    return refused(call, says, ValueError, AssertionError)
+
+
+@trial(
+    "Checks",
+    "an error that names the limit",
+    cases={
+        "standard_errors(−1)": lambda: checks.standard_errors(-1),
+        "standard_errors(nan)": lambda: checks.standard_errors(nan),
+        'standard_errors("3")': lambda: checks.standard_errors("3"),  # type: ignore[arg-type]
+        "relative(0)": lambda: checks.relative(0),
+        "absolute(inf)": lambda: checks.absolute(inf),
+        "above(nan)": lambda: checks.above(nan),
+        "below(1j)": lambda: checks.below(1j),
+        "between(2, 1)": lambda: checks.between(2, 1),
+        "between(nan, 1)": lambda: checks.between(nan, 1),
+        'between("a", "b")': lambda: checks.between("a", "b"),  # type: ignore[arg-type]
+        "p_value(0)": lambda: checks.p_value(0),
+        "p_value(nan)": lambda: checks.p_value(nan),
+    },
+)
+def bad_limit(folder, call):
+    return refused(call, "must")
+
+
+# ---- parameters of chapters -----------------------------------------------------------------
+
+CHAPTER = """\
+# %% tags=["parameters"]
+preset = "quick"
+seed = 0
+scale = 1.0
+label: str | None = None
+sizes: tuple[int, ...] = (1, 2)
+"""
+
+
+TYPED = (
+    "strat=3",
+    "seed=1.5",
+    "seed=True",
+    "seed=",
+    "seed=one",
+    "seed=[1]",
+    "scale=big",
+    "scale=1e400",
+    "scale=-1e400",
+    "scale=nan",
+    "scale=1j",
+    "scale=(1e400,)",
+    "sizes=3",
+    "sizes=(1, 1e400)",
+    "scale=__import__('os').getcwd()",
+    "__class__=1",
+)
+
+
+@trial(
+    "Parameters",
+    "an error that names the parameter",
+    cases={text: text for text in TYPED},
+    fast="scale=1e400",
+)
+def parameter(folder, text):
+    source, (name, _, value) = folder / "one.py", text.partition("=")
+    source.write_text(CHAPTER)
+    return refused(lambda: execution.parse_parameters(source, {name: value}), name, BuildError)
