@@ -120,6 +120,7 @@ def _networks(width: int, kept: list[np.ndarray]) -> Networks:
 def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
     """A record after every `thinning` transitions; the step size adapts with the gain of each record."""
     (root, targets), (richness, ridge, width) = arrays, scalars
+    start_key, key = jax.random.split(key)
     seen = (jnp.arange(shape[1]) < width).astype(root.dtype)[:, None, None]
 
     def posterior(u):
@@ -164,6 +165,6 @@ def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
         u, log_step, rate = transitions(move_key, state[0], state[1], gain)
         return (u, log_step), (*jax.vmap(observe)(jnp.stack(keys), u), jnp.full(shape[0], rate))
 
-    start = jax.random.normal(key, shape, root.dtype), jnp.asarray(math.log(0.1), root.dtype)
+    start = jax.random.normal(start_key, shape, root.dtype), jnp.asarray(math.log(0.1), root.dtype)
     _, kept = jax.lax.scan(record, start, (jnp.arange(1, len(gains) + 1), gains))
     return jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), kept)

@@ -174,7 +174,7 @@ def _kernel_map(phi):
     }
     if phi not in known:
         raise ValueError(
-            f"network: got φ = {networks.canonical(phi)}, needs linear, erf, sigmoidal or relu, whose kernels "
-            "are known in closed form; use adaptive_kernel.solve at small γ0"
+            f"network: got φ = {networks.canonical(phi)}, needs linear, erf, sigmoidal or relu, whose kernel "
+            "is known in closed form; use adaptive_kernel.solve at small γ0"
         )
     return known[phi]
