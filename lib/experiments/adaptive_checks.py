@@ -119,7 +119,7 @@ def check_widths(over: dict[float, Widths]) -> None:
     """Mean outputs and kernels at the largest width, and variances at all, against theory."""
     for richness, each in over.items():
         outputs, kernel = each.lazy_errors
-        sampler, width = [run.convergence for run in each.runs], each.widths[-1]
+        sampler, width = each.runs, each.widths[-1]
         for quantity, found, limit, lazy in (
             ("rms difference of the mean output on new inputs", each.output_error[-1], 0.02, outputs),
             ("relative difference of the kernel", each.kernel_error[-1], 0.03, kernel),
@@ -257,15 +257,17 @@ def _gains(found: dict[float, Run], targets: np.ndarray) -> tuple[np.ndarray, li
 
 def alignments(found: dict[float, Run]) -> dict[str, Any]:
     """Figure: alignment of the kernels with the targets, layer by layer."""
-    task = next(iter(found.values())).task
+    run = next(iter(found.values()))
+    task, width = run.task, run.posterior.network.width
     lazy, gains = _gains(found, task.targets)
     rows = [statistics.mean_and_error(gain + lazy[1:]) for gain in gains]
     return {
         "plot_function": figures.curves,
         "name": "alignment",
         "caption": "Kernels align with the targets, the last layer first, and more so in richer networks. "
-        "Sampled ReLU networks with standard errors as bands, three hidden layers, N = 100, P = "
-        f"{task.num_inputs} random inputs; black: random features, exactly. Layer 0 is the input kernel. "
+        "Sampled ReLU networks with standard errors as bands, three hidden layers, N = "
+        f"{width}, P = {task.num_inputs} random inputs; black: random features, exactly. Layer 0 is the "
+        "input kernel. "
         "Rich networks have no line of theory here: no solver for deep ReLU networks is not itself a "
         "sampler. Paper B, Fig. 4a.",
         "x": np.arange(len(lazy)),

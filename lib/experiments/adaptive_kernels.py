@@ -12,6 +12,7 @@ from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process
 from coding_schemes.theory.adaptive_kernel import Solution
 from scipy.stats import kurtosis
 
+from experiments import integrated
 from experiments.runs import Run, draw
 
 
@@ -144,7 +145,7 @@ class Widths:
     variance: np.ndarray
     variance_error: np.ndarray
     predicted_variance: np.ndarray
-    runs: list[Run]
+    runs: list[integrated.Networks]
 
     def slope(self) -> tuple[float, float]:
         """N Var f for N → ∞ with its standard error, from a line in 1/N."""
@@ -173,29 +174,21 @@ def over_widths(
     solver: Any,
     **options: Any,
 ) -> Widths:
-    """Predictors, kernels and variances of sampled networks over widths, beside theory."""
+    """Predictors, kernels and variances of networks, readouts integrated out, over widths, beside theory."""
     theory = adaptive_kernel.solve(task, Network(1, 1, nonlinearity), richness, ridge, **solver)
     lazy = gaussian_process.solve(task, nonlinearity, 1, temperature=ridge)
     inputs: Any = task.test_inputs
     expected, kernel = theory.predict(inputs), theory.kernels[1]
-    runs, rows = [], []
-    for k, width in enumerate(map(int, widths)):
-        run = sampled(
-            jax.random.fold_in(key, k), task, Network(1, width, nonlinearity), richness, ridge,
-            store=("preactivations",), predict_inputs=inputs, **options,
-        )  # fmt: skip
-        predictions: Any = run.samples.predictions
-        mean_kernel = layer_kernels(run)[:, :, 0].mean((0, 1))
-        squares = np.square(predictions.outputs - predictions.mean)[..., 0].mean(-1)
-        rows.append(
-            [
-                _rms(predictions.mean - expected),
-                np.linalg.norm(mean_kernel - kernel) / np.linalg.norm(kernel),
-                *statistics.mean_and_error(squares),
-                theory.predictor_variance(inputs, width).mean(),
-            ]
-        )
-        runs.append(run)
+    runs = integrated.sample(key, theory.features, inputs, richness, ridge, widths, **options)
+    rows = [
+        [
+            _rms(run.means.mean((0, 1)) - expected),
+            np.linalg.norm(run.kernels.mean((0, 1)) - kernel) / np.linalg.norm(kernel),
+            *run.variance(),
+            theory.predictor_variance(inputs, run.width).mean(),
+        ]
+        for run in runs
+    ]
     outputs, kernels, variance, error, predicted = np.array(rows).T
     return Widths(theory, lazy, np.asarray(widths), outputs, kernels, variance, error, predicted, runs)
 

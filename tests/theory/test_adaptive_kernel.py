@@ -180,7 +180,11 @@ def test_populations_that_disagree_say_so(pair, monkeypatch):
         ("richness", {"richness": 0.0}),
         ("ridge", {"ridge": -1.0}),
         ("method.*allowed", {"method": "magic"}),
-        ("method.*use 'population'", {"method": "quadrature"}),
+        ("method.*at most 3 inputs; got 5 general inputs.*use 'population'", {"method": "quadrature"}),
+        (
+            "method.*one output; got 4 orthogonal inputs, 2 outputs, φ = relu, L = 1; use 'sampling'",
+            {"method": "lattice", "task": tasks.toy(4, (0.5, 0.5)), "network": Network(1, 1, "relu")},
+        ),
         ("method.*use 'sampling'", {"method": "lattice"}),
         ("method.*use 'nested' or 'sampling'", {"method": "population", "network": Network(2, 1, "erf")}),
         ("method.*use 'sampling'", {"method": "nested", "network": Network(2, 1, "relu")}),

@@ -83,6 +83,28 @@ def test_convex_problem_of_the_relu(task):
     assert np.sqrt(np.mean((convex.predict(task.test_inputs) - path.test_outputs[-1]) ** 2)) < 0.1
 
 
+@pytest.mark.parametrize(("phi", "tolerance"), [("relu", 2e-3), ("relu_squared", 1e-4)])
+def test_fixed_point_is_where_the_flow_ends(task, phi, tolerance):
+    """L-BFGS ends in a rest point of the flow, which the regression with its final kernel says again."""
+    rest = dmft.fixed_point(task, phi, 1.0, 0.3, num_neurons=50)
+    assert rest.residual < 2e-3
+    antk = dmft.antk(rest)
+    assert antk.converged
+    np.testing.assert_allclose(antk.predict(), rest.test_outputs[-1], atol=tolerance)
+    np.testing.assert_allclose(antk.predict(task.test_inputs + 0.0), antk.predict(), atol=1e-9)
+    other = dmft.antk(dmft.fixed_point(task, phi, 2.0, 0.3, num_neurons=50))
+    assert np.abs(other.predict() - rest.test_outputs[-1]).max() > 0.02  # the control: another richness
+
+
+def test_fixed_point_of_the_relu_is_the_convex_problems(task):
+    rest = dmft.fixed_point(task, "relu", 1.0, 0.3, num_neurons=256, average_steps=0)
+    convex = dmft.relu_fixed_point(task, 1.0, 0.3)
+    assert np.sqrt(np.mean((convex.predict(task.test_inputs) - rest.test_outputs[-1]) ** 2)) < 0.1
+    assert 12 * rest.train_loss[-1] == pytest.approx(
+        0.5 * np.sum((task.targets - convex.outputs) ** 2), rel=0.05
+    )
+
+
 def test_population_is_the_limit_of_networks(task):
     """A network's distance from the population falls as N^-1/2; the training loop takes the same steps."""
     options = {"duration": 4.0, "num_records": 4, "average_steps": 1}
@@ -180,12 +202,19 @@ def test_bad_arguments(task):
     ):
         with pytest.raises(ValueError, match=argument):
             dmft.population(**(good | change))
+    for change, argument in (({"weight_decay": 0.0}, "dmft.population"), ({"richness": -1.0}, "richness")):
+        arguments = good | change
+        arguments.pop("duration")
+        with pytest.raises(ValueError, match=argument):
+            dmft.fixed_point(**arguments)
     with pytest.raises(FloatingPointError, match="step"):
         dmft.population(**(good | {"step": 5.0, "duration": 2000.0, "num_neurons": 8, "average_steps": 1}))
     short = {"duration": 0.5, "num_neurons": 8, "average_steps": 1}
     with pytest.raises(ValueError, match="weight_decay"):
         dmft.antk(dmft.population(task, "relu", 1.0, 0.0, **short))
-    with pytest.raises(ValueError, match="not homogeneous"):
+    with pytest.raises(
+        ValueError, match="nonlinearity: got erf, which is not homogeneous.*path's own outputs"
+    ):
         dmft.antk(dmft.population(task, "erf", 1.0, 0.1, **short))
     with pytest.warns(UserWarning, match="differ"):
         assert not dmft.antk(dmft.population(task, "relu", 1.0, 0.1, **short)).converged

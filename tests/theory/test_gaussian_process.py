@@ -35,6 +35,25 @@ def test_every_layer_is_the_average_over_the_one_below(name, depth, inputs):
         assert np.all(np.abs(products.mean(axis=0) - here[i]) < 4.5 * error + 1e-7)
 
 
+@pytest.mark.parametrize(("name", "depth"), [*((name, 1) for name in NAMES), ("relu", 2), ("tanh", 2)])
+def test_tangent_kernels_add_the_average_slopes(name, depth, inputs):
+    """Θ_ℓ = K_ℓ + Θ_{ℓ−1} ∘ E φ'(z)φ'(z)ᵀ, by 400,000 draws: within 4.5 standard errors."""
+    kernels = gaussian_process.prior_kernels(inputs, None, name, depth)
+    tangent = gaussian_process.tangent_kernels(inputs, None, name, depth)
+    assert np.array_equal(tangent[0], kernels[0])
+    values, vectors = np.linalg.eigh(kernels[-2])
+    z = np.random.default_rng(depth).standard_normal((400_000, 5)) @ (vectors * np.sqrt(abs(values))).T
+    phi = networks.NONLINEARITIES[name]
+    slopes = np.asarray(jax.jvp(phi, (jnp.asarray(z),), (jnp.ones(z.shape),))[1], dtype=float)
+    for i in range(5):
+        products = slopes[:, i, None] * slopes
+        error = np.abs(tangent[-2][i]) * products.std(axis=0) / len(z) ** 0.5
+        expected = kernels[-1][i] + tangent[-2][i] * products.mean(axis=0)
+        assert np.all(np.abs(expected - tangent[-1][i]) < 4.5 * error + 1e-7)
+    block = gaussian_process.tangent_kernels(inputs[:, :2], inputs[:, 2:], name, depth)
+    np.testing.assert_allclose(block, tangent[:, :2, 2:], rtol=1e-6, atol=1e-7)
+
+
 @pytest.mark.parametrize(
     ("name", "accuracy"),
     [("linear", 1e-12), ("erf", 1e-10), ("sigmoidal", 1e-10), ("relu", 1e-5), ("relu_squared", 1e-7)],

@@ -148,6 +148,7 @@ def _conditions(x, first_root, targets, richness, ridge, phi, depth):
 _jacobian = jax.jit(jax.jacfwd(_conditions), static_argnums=(5, 6))
 
 
+@partial(jax.jit, static_argnums=(2, 3))
 def _prior_start(first_root, targets, phi, depth, ridge):
     num = len(targets)
     root, parts = first_root, []
@@ -156,23 +157,24 @@ def _prior_start(first_root, targets, phi, depth, ridge):
         parts += [kernel[jnp.tril_indices(num)], jnp.zeros(num * (num + 1) // 2)]
         root = jnp.linalg.cholesky(kernel)
     field = jnp.linalg.solve(kernel + ridge * jnp.eye(num), targets)
-    return np.concatenate([*parts[:-2], field.ravel()])
+    return jnp.concatenate([*parts[:-2], field.ravel()])
 
 
+@partial(jax.jit, static_argnums=(4, 5))
 def _describe(x, first_root, targets, richness, phi, depth):
     num, m = targets.shape
     kernels, duals, field = _unpack(x, num, m, depth)
     duals = [*duals, richness**2 * field @ field.T]
     roots = [first_root, *(jnp.linalg.cholesky(k) for k in kernels)]
-    measured, points, edge = [], [], 0.0
+    measured, points, edge = [], [], jnp.zeros(())
     for root, dual in zip(roots, duals):
         kernel, _, weights = _measure(root, dual, phi)
         lattice, _ = _lattice(root.shape[1])
         outermost = jnp.max(jnp.abs(lattice), axis=1) > REACH - 1e-9
-        edge = max(edge, float(jnp.sum(weights * outermost)))
-        measured.append(np.asarray(kernel))
+        edge = jnp.maximum(edge, jnp.sum(weights * outermost))
+        measured.append(kernel)
         points.append((lattice, weights))
-    return measured, [np.asarray(d) for d in duals], field, roots, points, edge
+    return measured, duals, field, roots, points, edge
 
 
 # --- nested populations ---------------------------------------------------------------------------

@@ -14,6 +14,7 @@ Source: paper B, Eqs. 45–53.
 import itertools
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -90,27 +91,39 @@ def expansion(task: Task, network: Network, ridge: float) -> Expansion:
 def _orders(inputs, targets, network, ridge):
     """Φ0, Φ1 on all inputs, Φ̂1 and v0 on the first P of them, which are those with targets."""
     with jax.enable_x64(True):
-        layer_map = _kernel_map(network.phi)
+        data = (jnp.asarray(inputs, jnp.float64), jnp.asarray(targets, jnp.float64), jnp.float64(ridge))
+        kernels, duals, field = _lazy_order(*data, network.phi, network.depth)
         num, total = len(targets), inputs.shape[1]
-        kernels = [jnp.asarray(inputs.T @ inputs / len(inputs), jnp.float64)]
-        for _ in range(network.depth):
-            kernels.append(layer_map(kernels[-1]))
-        train = [k[:num, :num] for k in kernels]
-        field = jnp.linalg.solve(train[-1] + ridge * jnp.eye(num), jnp.asarray(targets, jnp.float64))
-        duals = [field @ field.T]
-        for below in train[-2:0:-1]:
-            pulled = jax.vjp(layer_map, below)[1](duals[0])[0]
-            duals.insert(0, 0.5 * (pulled + pulled.T))
         change, changes = jnp.zeros_like(kernels[0]), []
         for below, dual in zip(kernels, duals):
             padded = np.zeros((total, total))
             padded[:num, :num] = dual
-            change = jax.jvp(layer_map, (below,), (change,))[1] + 0.5 * _covariance(
-                below, padded, network.phi
-            )
+            change = _pushed(below, change, network.phi) + 0.5 * _covariance(below, padded, network.phi)
             changes.append(change)
         stacked = (np.stack([np.asarray(a) for a in part]) for part in (kernels[1:], changes, duals))
         return *stacked, np.asarray(field)
+
+
+@partial(jax.jit, static_argnums=(3, 4))
+def _lazy_order(inputs, targets, ridge, phi, depth):
+    """Φ0^0 … Φ0^L on all inputs, Φ̂1 and v0 on those with targets."""
+    layer_map, num = _kernel_map(phi), len(targets)
+    kernels = [inputs.T @ inputs / len(inputs)]
+    for _ in range(depth):
+        kernels.append(layer_map(kernels[-1]))
+    train = [k[:num, :num] for k in kernels]
+    field = jnp.linalg.solve(train[-1] + ridge * jnp.eye(num), targets)
+    duals = [field @ field.T]
+    for below in train[-2:0:-1]:
+        pulled = jax.vjp(layer_map, below)[1](duals[0])[0]
+        duals.insert(0, 0.5 * (pulled + pulled.T))
+    return kernels, duals, field
+
+
+@partial(jax.jit, static_argnums=2)
+def _pushed(below, change, phi):
+    """J[change], by jvp."""
+    return jax.jvp(_kernel_map(phi), (below,), (change,))[1]
 
 
 def _covariance(kernel, dual, phi) -> np.ndarray:
@@ -161,6 +174,7 @@ def _kernel_map(phi):
     }
     if phi not in known:
         raise ValueError(
-            f"network: no closed kernel map is known for {phi}; needs linear, erf, sigmoidal or relu"
+            f"network: got φ = {networks.canonical(phi)}, needs linear, erf, sigmoidal or relu, whose kernel "
+            "is known in closed form; use adaptive_kernel.solve at small γ0"
         )
     return known[phi]

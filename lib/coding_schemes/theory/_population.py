@@ -335,6 +335,7 @@ def moments_on(
     field: np.ndarray,
     phi: Nonlinearity,
     pooled: bool = False,
+    rows_only: bool = False,
 ) -> TestMoments:
     """TestMoments of one layer; the scatter of h(x) given u is averaged out, or drawn where it is squared.
 
@@ -345,6 +346,7 @@ def moments_on(
         field: v, shape (P, m).
         phi: the nonlinearity.
         pooled: one readout for the mean over positions.
+        rows_only: leave out all but k(x), for a mean predictor: the others are 0.
     """
     per_neuron = len(root) * max(new.projection.shape[1], root.shape[1])
     size = int(np.clip(CHUNK // per_neuron, 64, max(len(neurons.u), 64)))
@@ -356,23 +358,26 @@ def moments_on(
         u, weights = np.pad(u, ((0, short), (0, 0))), np.pad(weights, (0, short))
         sums = _test_sums(
             jax.random.key(start), jnp.asarray(u, jnp.float32), jnp.asarray(weights, jnp.float32), *arrays,
-            phi, pooled,
+            phi, pooled, rows_only,
         )  # fmt: skip
         part = [np.asarray(array, float) for array in sums]
         total = [a + b for a, b in zip(total, part)] if total else part
     return TestMoments(*total)
 
 
-@partial(jax.jit, static_argnums=(7, 8))
-def _test_sums(key, u, weights, root, projection, noise_root, field, phi, pooled):
+@partial(jax.jit, static_argnums=(7, 8, 9))
+def _test_sums(key, u, weights, root, projection, noise_root, field, phi, pooled, rows_only):
     own = _features.responses(u, root, phi, pooled)
     mean = _features.preactivations(u, projection)
     std = jnp.sqrt(jnp.sum(jnp.square(noise_root), axis=-1))
     smooth = _features.gather(_features.averaged(phi, mean, jnp.broadcast_to(std, mean.shape)), pooled)
-    noise = jax.random.normal(key, (len(u), noise_root.shape[-1]), u.dtype)
-    drawn = _features.gather(phi(mean + _features.preactivations(noise, noise_root)), pooled)
     weighted = smooth * weights[:, None, None]
     rows = jnp.einsum("nax,nap->xp", weighted, own)
+    if rows_only:
+        zero = jnp.zeros(1, u.dtype)
+        return rows, zero, zero, zero
+    noise = jax.random.normal(key, (len(u), noise_root.shape[-1]), u.dtype)
+    drawn = _features.gather(phi(mean + _features.preactivations(noise, noise_root)), pooled)
     diagonal = jnp.einsum("n,nax,nax->x", weights, drawn, drawn)
     g = own @ field
     square = jnp.einsum("n,nxm->xm", weights, jnp.square(jnp.einsum("nax,nam->nxm", drawn, g)))

@@ -107,7 +107,7 @@ class Solution:
             return self._closed.predict(np.asarray(inputs, dtype=float))
         if self._networks is not None:
             return self._networks.predict(inputs)
-        return self._moments(inputs).rows @ self.dual_field
+        return self._moments(inputs, rows_only=True).rows @ self.dual_field
 
     def test_kernel(self, inputs: np.ndarray) -> np.ndarray:
         """k_μ(x) of the feature layer between inputs (N0, P*) and the training inputs, shape (P*, P).
@@ -120,7 +120,7 @@ class Solution:
             return self._closed.kernel(both)[: np.shape(inputs)[1], np.shape(inputs)[1] :]
         if self._networks is not None:
             raise ValueError("solution: sampled networks give predictions and training kernels only")
-        return self._moments(inputs).rows
+        return self._moments(inputs, rows_only=True).rows
 
     def predictor_variance(self, inputs: np.ndarray, width: int) -> np.ndarray:
         r"""Variance of one network's outputs to leading order in 1/N, one hidden layer.
@@ -178,7 +178,7 @@ class Solution:
             )
         return self._neurons(), [self.features.root, *(root[None] for root in self._roots[1:])]
 
-    def _moments(self, inputs: np.ndarray) -> _population.TestMoments:
+    def _moments(self, inputs: np.ndarray, rows_only: bool = False) -> _population.TestMoments:
         neurons, roots = self._layers()
         new = self.features.on(inputs)
         moments = None
@@ -187,8 +187,9 @@ class Solution:
                 projection = moments.rows @ np.linalg.solve(self.kernels[layer], root[0])
                 scatter = np.maximum(moments.diagonal - np.sum(projection**2, axis=1), 0)
                 new = NewInputs(projection[None], np.diag(np.sqrt(scatter))[None])
-            phi, pooled = self.features.phi, self.features.pooled
-            moments = _population.moments_on(own, root, new, self.dual_field, phi, pooled and layer == 0)
+            kind = (self.features.phi, self.features.pooled and layer == 0)
+            last = layer == self.network.depth - 1
+            moments = _population.moments_on(own, root, new, self.dual_field, *kind, rows_only and last)
         assert moments is not None
         return moments
 
@@ -313,20 +314,22 @@ def _check_reach(method, task, network, is_dense) -> None:
         ),
         "quadrature": (
             task.num_inputs <= MAX_QUADRATURE_INPUTS and is_dense,
-            f"needs dense features and at most {MAX_QUADRATURE_INPUTS} inputs, got {task.num_inputs}",
+            f"needs dense features and at most {MAX_QUADRATURE_INPUTS} inputs",
             "population" if shallow else "nested",
         ),
-        "population": (shallow, f"needs L = 1, got {network.depth}", "nested' or 'sampling"),
+        "population": (shallow, "needs L = 1", "nested' or 'sampling"),
         "nested": (
             bounded and is_dense and task.num_inputs <= MAX_NESTED_INPUTS and not shallow,
-            f"needs bounded φ, L ≥ 2 and at most {MAX_NESTED_INPUTS} inputs, got {task.num_inputs}",
+            f"needs bounded φ, dense features, L ≥ 2 and at most {MAX_NESTED_INPUTS} inputs",
             "population" if shallow else "sampling",
         ),
         "sampling": (is_dense, "needs dense features", "population"),
     }
     reached, need, instead = reasons[method]
     if not reached:
-        raise ValueError(f"method: {method!r} {need}; use '{instead}'")
+        came = f"{task.num_inputs} {'orthogonal' if task.is_orthogonal else 'general'} inputs, "
+        came += f"{task.num_targets} outputs, φ = {network.nonlinearity}, L = {network.depth}"
+        raise ValueError(f"method: {method!r} {need}; got {came}; use '{instead}'")
 
 
 def _has_class_targets(task) -> bool:

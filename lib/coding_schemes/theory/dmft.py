@@ -25,17 +25,18 @@ this book's.
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from coding_schemes.networks import Nonlinearity, homogeneity
+from coding_schemes.networks import Nonlinearity, canonical, homogeneity
 from coding_schemes.tasks import Task
 from coding_schemes.theory import features as _features
 from coding_schemes.theory import mean_field
@@ -163,11 +164,9 @@ def population(
     _check(task, richness, weight_decay, duration, step, num_records, num_neurons, network, start, features)
     inputs = task.test_inputs if test_inputs is None else test_inputs
     new = None if inputs is None else features.on(inputs)
-    num_positions = 1 if features.pooled else len(features.root)
     num_free = 0 if new is None else new.noise_root.shape[-1]
-    shape = (num_positions * task.num_targets, features.rank, num_free)
-    w, u, free = (jnp.asarray(a, dtype) for a in _draw(num_neurons, shape, network, start, seed))
-    w = w.reshape(num_neurons, num_positions, task.num_targets)
+    drawn = _start(features, num_neurons, num_free, network, start, seed)
+    w, u, free = (jnp.asarray(a, dtype) for a in drawn)
     if step is None:
         step = _stable_step(features, task, richness)
     per_record = max(1, math.ceil(duration / (num_records * step)))
@@ -182,7 +181,7 @@ def population(
     outputs = np.asarray(outputs, float)
     if not np.all(np.isfinite(outputs)):
         raise FloatingPointError(f"step: outputs are not finite with dt = {step:.2g}; give a shorter one")
-    gates = _averaged_gates(final, *arrays, scalars, jnp.int32(max(average_steps, 1)), *kind)
+    gates, _ = _averaged_gates(final, *arrays, scalars, jnp.int32(max(average_steps, 1)), *kind)
     late = outputs[-1] - outputs[-1 - max(1, num_records // 10)]
     return Path(
         features,
@@ -204,6 +203,109 @@ def population(
     )
 
 
+def fixed_point(
+    task: Task,
+    nonlinearity: str | Nonlinearity,
+    richness: float,
+    weight_decay: float,
+    *,
+    num_neurons: int = 64,
+    features: Features | None = None,
+    test_inputs: np.ndarray | None = None,
+    average_steps: int = 2000,
+    max_steps: int = 2000,
+    tolerance: float = 1e-7,
+    seed: int = 0,
+) -> Path:
+    """Where the flow (*) of a network comes to rest, by L-BFGS on the loss whose gradient it follows.
+
+        E(w, u) = (γ0²/2) |y − f|² + (λ/2N) Σ_i (|w_i|² + |u_i|²)
+
+    It starts from the network's own draw, and gates are averaged over explicit steps from the minimum. Rest
+    points of narrow networks depend on the start; the ReLU's function at N → ∞ does not.
+
+    Args:
+        task: what is learned.
+        nonlinearity: as for networks.Network.
+        richness: γ0 > 0.
+        weight_decay: λ > 0.
+        num_neurons: N.
+        features: of the neurons where these are not dense, see theory.features.
+        test_inputs: inputs to predict, shape (N0, P*); the task's test inputs unless given.
+        average_steps: steps over which gates are averaged; 0 where no kernel is asked for.
+        max_steps: of L-BFGS.
+        tolerance: relative decrease of E in one step at which L-BFGS stops.
+        seed: of the draw.
+
+    Returns:
+        A Path with one record, at t = ∞; its residual is the rms change of the training outputs over these
+        steps, over the rms of y.
+
+    Raises:
+        ValueError: γ0 ≤ 0 or λ ≤ 0 (follow `population`), or a number out of range.
+
+    Source: this book's.
+    """
+    features = _features.dense(task, nonlinearity) if features is None else features
+    _check(task, richness, weight_decay, 1.0, None, max_steps, num_neurons, True, "gaussian", features)
+    if not weight_decay > 0:
+        raise ValueError("weight_decay: got 0, the flow rests at λ > 0 only; follow it by dmft.population")
+    inputs = task.test_inputs if test_inputs is None else test_inputs
+    new = None if inputs is None else features.on(inputs)
+    w, u, _ = _start(features, num_neurons, 0, True, "gaussian", seed)
+    kind = (features.phi, features.pooled)
+    with jax.enable_x64(True):
+        root, targets = (jnp.asarray(a, jnp.float64) for a in (features.root, task.targets))
+        split, shapes = w.size, (w.shape, u.shape)
+
+        def energy(flat):
+            w, u = jnp.asarray(flat[:split]).reshape(shapes[0]), jnp.asarray(flat[split:]).reshape(shapes[1])
+            value, gradient = _energy((w, u), root, targets, richness, weight_decay, *kind)
+            return float(value), np.concatenate([np.ravel(part) for part in gradient])
+
+        found = minimize(
+            energy, np.concatenate([w.ravel(), u.ravel()]), jac=True, method="L-BFGS-B",
+            options={"maxiter": max_steps, "maxfun": 2 * max_steps, "ftol": tolerance, "gtol": 0.0},
+        )  # fmt: skip
+        w, u = found.x[:split].reshape(shapes[0]), found.x[split:].reshape(shapes[1])
+
+        def outputs(u, w, projection):
+            responses = _features.responses(jnp.asarray(u), jnp.asarray(projection), *kind)
+            return np.einsum("nap,nam->pm", responses, w) / (richness * num_neurons)
+
+        here = outputs(u, w, features.root)
+        slopes = np.asarray(_slope(features.phi, _features.preactivations(jnp.asarray(u), root)))
+        path = Path(
+            features, richness, weight_decay, np.array([np.inf]), here[None],
+            None if new is None else outputs(u, w, new.projection)[None], inputs, (w, u), w, u, slopes, 0.0,
+            0.0, int(found.nit), new, np.zeros((num_neurons, 0 if new is None else new.noise_root.shape[-1])),
+        )  # fmt: skip
+        if not average_steps:
+            return path
+        kernel, _ = _tangent_kernel(path, np.asarray(features(jnp.asarray(u))), slopes, features.root)
+        step = 0.5 / (np.linalg.eigvalsh(kernel)[-1] + weight_decay)
+        scalars = tuple(jnp.asarray(a, jnp.float64) for a in (richness, weight_decay, step))
+        arguments = (root, targets, scalars, jnp.int32(average_steps), *kind)
+        gates, (late_w, late_u) = _averaged_gates((jnp.asarray(w), jnp.asarray(u)), *arguments)
+        moved = np.linalg.norm(outputs(late_u, late_w, features.root) - here)
+        residual = float(moved / np.linalg.norm(task.targets))
+        return replace(path, gates=np.asarray(gates), step=float(step), residual=residual)
+
+
+@partial(jax.jit, static_argnums=(5, 6))
+def _energy(state, root, targets, richness, weight_decay, phi, pooled):
+    """E of `fixed_point` and its gradient."""
+
+    def value(state):
+        w, u = state
+        summed = jnp.einsum("nap,nam->pm", _features.responses(u, root, phi, pooled), w)
+        outputs = summed / (richness * len(u))
+        decay = weight_decay / len(u) * (jnp.sum(w**2) + jnp.sum(u**2))
+        return 0.5 * (richness**2 * jnp.sum((targets - outputs) ** 2) + decay)
+
+    return jax.value_and_grad(value)(state)
+
+
 def _check(task, richness, weight_decay, duration, step, num_records, num_neurons, network, start, features):
     if not (np.isfinite(richness) and richness > 0):
         raise ValueError(f"richness: got {richness}, needs a finite number above 0")
@@ -220,6 +322,14 @@ def _check(task, richness, weight_decay, duration, step, num_records, num_neuron
         raise ValueError(f"start: got {start!r}, allowed are {STARTS}")
     if features.task is not task:
         raise ValueError("features: belong to another task")
+
+
+def _start(features, num_neurons, num_free, network, start, seed):
+    """Readouts (neurons, A, m), u (neurons, r) and the free part (neurons, q)."""
+    num_positions, num_targets = 1 if features.pooled else len(features.root), features.task.num_targets
+    shape = (num_positions * num_targets, features.rank, num_free)
+    w, u, free = _draw(num_neurons, shape, network, start, seed)
+    return w.reshape(num_neurons, num_positions, num_targets), u, free
 
 
 def _draw(num_neurons, shape, network, start, seed):
@@ -299,7 +409,8 @@ def _averaged_gates(state, root, targets, scalars, num_steps, phi, pooled):
         return jax.tree.map(lambda x, v: x + step * v, state, velocity), total + _slope(phi, h)
 
     zero = jnp.zeros((len(state[1]), *root.shape[:2]), root.dtype)
-    return jax.lax.fori_loop(0, num_steps, advance, (state, zero))[1] / num_steps
+    state, total = jax.lax.fori_loop(0, num_steps, advance, (state, zero))
+    return total / num_steps, state
 
 
 def _slope(phi, h):
@@ -345,7 +456,8 @@ class Antk:
         else:
             new = features.on(inputs)
             free = np.random.default_rng(0).standard_normal((len(path.u), new.noise_root.shape[-1]))
-        left = (1 - path.weight_decay * path.step) ** path.num_steps
+        at_rest = np.isinf(path.times[-1])
+        left = 0.0 if at_rest else (1 - path.weight_decay * path.step) ** path.num_steps
         u, drawn = jnp.asarray(path.u), jnp.asarray(free, path.u.dtype)
         projection, noise_root = (jnp.asarray(a, path.u.dtype) for a in new)
         h = _features.preactivations(u, projection) + left * _features.preactivations(drawn, noise_root)
@@ -372,8 +484,8 @@ def antk(path: Path) -> Antk:
     power = homogeneity(path.features.phi)
     if power is None:
         raise ValueError(
-            f"nonlinearity: {path.features.phi} is not homogeneous, and the aNTK predictor needs that "
-            "(linear, relu, relu_squared); use the path's own outputs"
+            f"nonlinearity: got {canonical(path.features.phi)}, which is not homogeneous; the aNTK predictor "
+            "needs linear, relu, relu_squared or another homogeneous one; use the path's own outputs"
         )
     degree = power + 1
     if not path.weight_decay > 0:

@@ -33,11 +33,14 @@ methods for deep learning" (2009); the sigmoidal one follows from erf by φ(z) =
 ⟨erf⟩ = 0. The use as the lazy reference is paper A's, Fig. 6d.
 """
 
+import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from coding_schemes import validation
@@ -180,6 +183,53 @@ def prior_kernels(
         kernels.append(layer(kernels[-1], variance[:, None], other_variance[None, :]))
         variance, other_variance = (layer(v, v, v) for v in (variance, other_variance))
     return np.stack(kernels)
+
+
+_SLOPES: dict[str, _Layer] = {  # E φ'(u) φ'(v), which is the closed form's derivative in k
+    "linear": lambda k, q, r: np.ones_like(k * q * r),
+    "erf": lambda k, q, r: 4 / np.pi / np.sqrt((1 + 2 * q) * (1 + 2 * r) - 4 * k**2),
+    "sigmoidal": lambda k, q, r: 0.5 / np.sqrt((2 + np.pi * q) * (2 + np.pi * r) - (np.pi * k) ** 2),
+    "relu": lambda k, q, r: 0.5 - np.arccos(_angle(k, q, r)[1]) / (2 * np.pi),
+    "relu_squared": lambda k, q, r: 4 * _relu(k, q, r),
+}
+
+
+def tangent_kernels(
+    inputs: np.ndarray,
+    other_inputs: np.ndarray | None = None,
+    nonlinearity: str | Nonlinearity = "relu",
+    depth: int = 1,
+) -> np.ndarray:
+    """Neural tangent kernels Θ_0 … Θ_L of random features, all weights trained.
+
+        Θ_0 = K_0,    Θ_ℓ = K_ℓ + Θ_{ℓ−1} ∘ E φ'(u) φ'(v),  (u, v) ~ N(0, K_{ℓ−1} on {x, x'}).
+
+    Args:
+        inputs: shape (N0, P).
+        other_inputs: shape (N0, P'); the same inputs again unless given.
+        nonlinearity: a name from networks.NONLINEARITIES or an elementwise JAX function; one without a closed
+            form must be smooth.
+        depth: number of hidden layers, L.
+
+    Returns:
+        Kernels, shape (L + 1, P, P'); the last one is that of the network.
+
+    Raises:
+        ValueError: as `prior_kernels`.
+
+    Source: A. Jacot, F. Gabriel and C. Hongler, "Neural tangent kernel" (2018).
+    """
+    kernels = prior_kernels(inputs, other_inputs, nonlinearity, depth)
+    layer, known, phi = _layer(nonlinearity), canonical(nonlinearity), resolve(nonlinearity)
+    slopes = _SLOPES.get(known) if isinstance(known, str) else None
+    slopes = slopes or _by_quadrature(lambda z: jax.jvp(phi, (z,), (jnp.ones_like(z),))[1])
+    others = inputs if other_inputs is None else other_inputs
+    variance, other_variance = (np.square(np.asarray(x, dtype=float)).mean(axis=0) for x in (inputs, others))
+    tangent = [kernels[0]]
+    for below, here in itertools.pairwise(kernels):
+        tangent.append(here + tangent[-1] * slopes(below, variance[:, None], other_variance[None, :]))
+        variance, other_variance = (layer(v, v, v) for v in (variance, other_variance))
+    return np.stack(tangent)
 
 
 @dataclass(frozen=True, eq=False)

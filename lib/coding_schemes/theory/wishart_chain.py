@@ -94,9 +94,10 @@ def solve(
 
         start = np.tile(_pack(np.eye(num_targets) * variance**0.5), depth)
         found = minimize(jax.jit(jax.value_and_grad(negative)), start, jac=True, method="BFGS")
-        hessian = np.asarray(jax.hessian(negative)(jnp.asarray(found.x)))
+        hessian = np.asarray(jax.jit(jax.hessian(negative))(jnp.asarray(found.x)))
         draws, log_proposal = _student_draws(found.x, hessian, num_draws, seed)
-        log_weights = -np.asarray(jax.lax.map(negative, jnp.asarray(draws), batch_size=256)) - log_proposal
+        values = jax.jit(lambda rows: jax.lax.map(negative, rows, batch_size=256))(jnp.asarray(draws))
+        log_weights = -np.asarray(values) - log_proposal
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     effective = float(1 / np.square(weights).sum())

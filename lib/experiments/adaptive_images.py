@@ -1,0 +1,336 @@
+"""Digits: when does learning features help? Adaptive kernels against lazy ones, dense and convolutional."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from coding_schemes import tasks
+from coding_schemes.networks import Network
+from coding_schemes.tasks import Task
+from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process
+from coding_schemes.theory import features as _features
+from coding_schemes.theory.features import Features
+from companion import figures
+from companion.checks import above, below, check
+
+from experiments import integrated
+
+DIGITS = (0, 2)
+IMAGE, PATCH, STRIDE = (28, 28, 1), 20, 8  # four overlapping patches of 20 × 20 pixels
+NUM_VALIDATION, NUM_TEST = 200, 400
+RIDGES = np.geomspace(1e-3, 10, 9)  # of the lazy kernels
+COLORS = {"random features": "#9ECAE1", "aNBK": "#084594", "NTK": "#FDAE6B", "aNTK": "#A63603"}
+
+
+def digits(num_inputs: int, seed: int) -> Task:
+    """Two digits with the targets ±1; the test split begins with the images that choose ridges."""
+    task = tasks.mnist(
+        num_inputs, NUM_VALIDATION + NUM_TEST, DIGITS, targets=[[1.0], [-1.0]], seed=seed, balanced=True
+    )
+    order = np.random.default_rng(seed).permutation(NUM_VALIDATION + NUM_TEST)
+    images: Any = task.test_inputs
+    labels: Any = task.test_labels
+    targets: Any = task.test_targets
+    return Task(task.inputs, task.labels, task.targets, images[:, order], labels[order], targets[order])
+
+
+def permuted(task: Task, seed: int) -> Task:
+    """The same images with their pixels in another order, one for all: dense networks see no difference."""
+    order = np.random.default_rng(seed).permutation(task.input_dim)
+    images: Any = task.test_inputs
+    return Task(
+        task.inputs[order], task.labels, task.targets, images[order], task.test_labels, task.test_targets
+    )
+
+
+def lazily_labeled(task: Task, nonlinearity: str, tangent: bool, seed: int) -> Task:
+    """The same images with targets drawn from the lazy kernel's own Gaussian process, of unit variance."""
+    images: Any = np.concatenate([task.inputs, task.test_inputs], axis=1)
+    kernel = lazy_kernels(_features.dense(task, nonlinearity), images, images, nonlinearity, tangent)
+    values, vectors = np.linalg.eigh(kernel)
+    drawn = vectors @ (
+        np.sqrt(np.maximum(values, 0)) * np.random.default_rng(seed).standard_normal(len(values))
+    )
+    drawn = (drawn / drawn.std())[:, None]
+    P = task.num_inputs
+    return Task(task.inputs, task.labels, drawn[:P], task.test_inputs, task.test_labels, drawn[P:])
+
+
+def lazy_kernels(
+    features: Features, inputs: np.ndarray, others: np.ndarray, nonlinearity: str, tangent: bool
+) -> np.ndarray:
+    """Kernel of random features, or the tangent kernel: the mean over positions of that of the patches."""
+    kernel = gaussian_process.tangent_kernels if tangent else gaussian_process.prior_kernels
+    patches, other_patches = (features.patches(np.asarray(x, float)) for x in (inputs, others))
+    scale = patches.shape[-1] ** 0.5
+    pairs = zip(patches, other_patches, strict=True)
+    return np.mean([kernel(scale * x.T, scale * z.T, nonlinearity, 1)[1] for x, z in pairs], axis=0)
+
+
+def chosen(task: Task, outputs: Any) -> float:
+    """Test loss ⟨(y − f)²⟩ of the setting that does best on the validation images.
+
+    Args:
+        task: of `digits`.
+        outputs: f on all test images for every setting, shape (settings, P*, m).
+    """
+    errors = np.square(np.asarray(outputs) - task.test_targets).mean(2)
+    best = errors[:, :NUM_VALIDATION].mean(1).argmin()
+    return float(errors[best, NUM_VALIDATION:].mean())
+
+
+def lazy_loss(task: Task, nonlinearity: str, tangent: bool, features: Features | None = None) -> float:
+    """Test loss of a lazy kernel, its ridge chosen on the validation images."""
+    features = _features.dense(task, nonlinearity) if features is None else features
+    images: Any = task.test_inputs
+    kernel, rows = (
+        lazy_kernels(features, x, task.inputs, nonlinearity, tangent) for x in (task.inputs, images)
+    )
+    fits = [rows @ np.linalg.solve(kernel + r * np.eye(len(kernel)), task.targets) for r in RIDGES]
+    return chosen(task, fits)
+
+
+def antk_loss(task: Task, decays: Any, num_neurons: int, features: Features | None = None) -> float:
+    """Test loss of ReLU networks at rest, γ0 = 1, their weight decay chosen on the validation images."""
+    ends = [
+        dmft.fixed_point(
+            task, "relu", 1.0, decay, num_neurons=num_neurons, features=features, average_steps=0
+        )
+        for decay in decays
+    ]
+    return chosen(task, [end.test_outputs[-1] for end in ends])  # type: ignore[index]
+
+
+def anbk_loss(task: Task, richness: float, ridges: Any, **solver: Any) -> float:
+    """Test loss of the adaptive kernel of erf networks, its ridge chosen on the validation images."""
+    images: Any = task.test_inputs
+    network = Network(1, 1, "erf")
+    found = [adaptive_kernel.solve(task, network, richness, r, method="population", **solver) for r in ridges]
+    return chosen(task, [each.predict(images) for each in found])
+
+
+def convolution(task: Task, nonlinearity: str) -> Features:
+    """Overlapping patches, a readout for each position."""
+    return _features.convolution(task, nonlinearity, IMAGE, PATCH, STRIDE)
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Test losses over the number of images and over draws of the images.
+
+    Attributes:
+        sizes: P, shape (S,).
+        losses: by predictor, each of shape (S, draws).
+        lazily_labeled: at the largest P with targets from the lazy process, each of shape (draws,).
+        permuted: convolutional networks at the largest P with permuted pixels, shape (draws,).
+    """
+
+    sizes: tuple[int, ...]
+    losses: dict[str, np.ndarray]
+    lazily_labeled: dict[str, np.ndarray]
+    permuted: np.ndarray
+
+    def gains(self, worse: str, better: str) -> np.ndarray:
+        """By how many standard errors over draws the one loses more than the other, for every P."""
+        return gain(self.losses[worse], self.losses[better])
+
+
+def gain(worse: np.ndarray, better: np.ndarray) -> np.ndarray:
+    """Mean paired difference over its standard error, over draws on the last axis."""
+    difference = worse - better
+    return difference.mean(-1) / (difference.std(-1, ddof=1) / difference.shape[-1] ** 0.5)
+
+
+def losses(seed: int, settings: SimpleNamespace) -> Losses:
+    """All predictors on every draw of every size.
+
+    Args:
+        seed: of the first draw.
+        settings: with image_sizes, draws, image_neurons, image_rounds, rest_neurons, image_decays and
+            image_ridges.
+    """
+    decays, ridges = settings.image_decays, settings.image_ridges
+    solver = {"num_neurons": settings.image_neurons, "num_rounds": settings.image_rounds}
+    seeds = range(seed, seed + settings.draws)
+    rows: dict[str, list[list[float]]] = {}
+    for size in settings.image_sizes:
+        drawn = [digits(size, s) for s in seeds]
+        found = {
+            "random features": [lazy_loss(t, "erf", False) for t in drawn],
+            "aNBK": [anbk_loss(t, 1.0, ridges, **solver) for t in drawn],
+            "NTK": [lazy_loss(t, "relu", True) for t in drawn],
+            "aNTK": [antk_loss(t, decays, settings.rest_neurons) for t in drawn],
+            "NTK of patches": [lazy_loss(t, "relu", True, convolution(t, "relu")) for t in drawn],
+            "aNTK of patches": [
+                antk_loss(t, decays, settings.rest_neurons, convolution(t, "relu")) for t in drawn
+            ],
+        }
+        for name, values in found.items():
+            rows.setdefault(name, []).append(values)
+    bayes, flow = (
+        [lazily_labeled(t, phi, phi == "relu", s) for t, s in zip(drawn, seeds, strict=True)]
+        for phi in ("erf", "relu")
+    )
+    controls = {
+        "random features": [lazy_loss(t, "erf", False) for t in bayes],
+        "aNBK": [anbk_loss(t, 1.0, ridges, **solver) for t in bayes],
+        "NTK": [lazy_loss(t, "relu", True) for t in flow],
+        "aNTK": [antk_loss(t, decays, settings.rest_neurons) for t in flow],
+    }
+    mixed = [permuted(t, s) for t, s in zip(drawn, seeds, strict=True)]
+    shuffled = [antk_loss(t, decays, settings.rest_neurons, convolution(t, "relu")) for t in mixed]
+    return Losses(
+        tuple(settings.image_sizes),
+        {name: np.array(values) for name, values in rows.items()},
+        {name: np.array(values) for name, values in controls.items()},
+        np.array(shuffled),
+    )
+
+
+def over_images(found: Losses) -> dict[str, Any]:
+    """Figure: test losses of lazy and adaptive kernels over P."""
+    return _curves(found, [*COLORS], [*COLORS.values()]) | {
+        "name": "images",
+        "caption": f"Features learned from digits {DIGITS[0]} and {DIGITS[1]} lower the test loss. Mean "
+        f"squared error on {NUM_TEST} new images over the number of training images: kernels of random "
+        "features (light) and the adaptive ones that they become (dark), erf with γ₀ = 1 (blue) and ReLU "
+        "with weight decay (brown). Lazy ridges are chosen on other images; bands: standard errors over "
+        f"{found.permuted.size} draws. Paper B, Fig. 3a.",
+    }
+
+
+def over_patches(found: Losses) -> dict[str, Any]:
+    """Figure: test losses of dense and convolutional networks over P."""
+    names = ["NTK", "aNTK", "NTK of patches", "aNTK of patches"]
+    return _curves(found, names, [COLORS["NTK"], COLORS["aNTK"], "#A1D99B", "#006D2C"]) | {
+        "name": "patches",
+        "caption": "Neurons that see patches need fewer images. Test loss of dense (brown) and convolutional "
+        f"(green) ReLU networks, lazy (light) and at rest under weight decay (dark), which is the aNTK's "
+        f"prediction. Digits {DIGITS[0]} and {DIGITS[1]}; four overlapping patches of {PATCH} × {PATCH} "
+        f"pixels, a readout for each; bands: standard errors over {found.permuted.size} draws. Paper B, "
+        "Fig. 5.",
+    }
+
+
+def _curves(found: Losses, names: list[str], colors: list[str]) -> dict[str, Any]:
+    values = [found.losses[name] for name in names]
+    return {
+        "plot_function": figures.curves,
+        "x": found.sizes,
+        "values": [each.mean(1) for each in values],
+        "errors": [each.std(1, ddof=1) / each.shape[1] ** 0.5 for each in values],
+        "names": names,
+        "colors": colors,
+        "scales": ("log", "log"),
+        "xticks": found.sizes,
+        "xlabel": "training images $P$",
+        "ylabel": "test loss",
+    }
+
+
+def check_images(found: Losses) -> None:
+    """Adaptive kernels against the lazy ones that they start from, at the largest and the smallest P."""
+    small, large = found.sizes[0], found.sizes[-1]
+    for lazy, adaptive in (("random features", "aNBK"), ("NTK", "aNTK")):
+        gains, control = found.gains(lazy, adaptive), found.lazily_labeled
+        check(
+            "B7",
+            f"test loss of {lazy} above that of {adaptive}, P = {large}, in standard errors over draws",
+            gains[-1],
+            above(3),
+            control=("targets drawn from the lazy process", gain(control[lazy], control[adaptive])),
+            because="the draws differ by more than the predictors",
+        )
+        check(
+            "B7",
+            f"test loss of {adaptive} above that of {lazy}, P = {small}, in standard errors over draws",
+            -gains[0],
+            above(3),
+            control=(f"P = {large}", -gains[-1]),
+            because="for these digits learned features help from the smallest P on; paper B finds its "
+            "window with natural images",
+        )
+
+
+@dataclass(frozen=True)
+class Convolutions:
+    """Both predictors for convolutional networks.
+
+    Attributes:
+        outputs: of a network at rest on new images, shape (P*, m).
+        regression: with its own final kernel.
+        dense: with the final kernel of a dense network.
+        sampled: networks, their readouts integrated out.
+        theory: outputs of the adaptive kernel.
+        lazy: outputs of the kernel of random features with the same ridge.
+    """
+
+    outputs: np.ndarray
+    regression: np.ndarray
+    dense: np.ndarray
+    sampled: integrated.Networks
+    theory: np.ndarray
+    lazy: np.ndarray
+
+
+def convolutions(
+    key: Any, num_inputs: int, width: int, seed: int, solver: Any, **counts: Any
+) -> Convolutions:
+    """One draw of the digits: gradient flow at rest, and the posterior at γ0 = 2, 1/β = 0.1."""
+    task, richness, ridge = digits(num_inputs, seed), 2.0, 0.1
+    images: Any = task.test_inputs
+    ends = [
+        dmft.fixed_point(task, "relu", 1.0, 0.1, num_neurons=32, features=f)
+        for f in (convolution(task, "relu"), _features.dense(task, "relu"))
+    ]
+    patches = convolution(task, "erf")
+    theory = adaptive_kernel.solve(task, Network(1, 1, "erf"), richness, ridge, features=patches, **solver)
+    kernel, rows = (
+        lazy_kernels(patches, x, task.inputs, "erf", tangent=False) for x in (task.inputs, images)
+    )
+    return Convolutions(
+        ends[0].test_outputs[-1],  # type: ignore[index]
+        dmft.antk(ends[0]).predict(),
+        dmft.antk(ends[1]).predict(),
+        integrated.sample(key, patches, images, richness, ridge, (width,), **counts)[0],
+        theory.predict(images),
+        rows @ np.linalg.solve(kernel + ridge * np.eye(num_inputs), task.targets),
+    )
+
+
+def check_convolutions(conv: Convolutions, found: Losses) -> None:
+    """Identity and adaptive kernel of convolutional networks, and their test loss against dense ones."""
+    check(
+        "B10",
+        "rms distance on new images of a convolutional network at rest from regression with its own kernel",
+        _rms(conv.outputs - conv.regression),
+        below(0.01),
+        control=("kernel of a dense network at rest", _rms(conv.outputs - conv.dense)),
+        because="gates are averages over a finite time",
+    )
+    mean = conv.sampled.means.mean((0, 1))
+    check(
+        "B10",
+        "rms difference of sampled convolutional networks' mean output from the adaptive kernel's, N = "
+        f"{conv.sampled.width}",
+        _rms(mean - conv.theory),
+        below(0.03),
+        control=("lazy kernel", _rms(mean - conv.lazy)),
+        sampler=conv.sampled,
+        because="the mean of few samples at a finite width",
+    )
+    dense = found.losses["aNTK"][-1]
+    check(
+        "B10",
+        "test loss of dense networks above that of convolutional ones, both at rest, P = "
+        f"{found.sizes[-1]}, in standard errors over draws",
+        found.gains("aNTK", "aNTK of patches")[-1],
+        above(3),
+        control=("pixels in another order", gain(dense, found.permuted)),
+        because="the draws differ by more than the networks",
+    )
+
+
+def _rms(values: np.ndarray) -> np.floating:
+    return np.sqrt(np.mean(np.square(values)))

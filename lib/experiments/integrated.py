@@ -1,0 +1,170 @@
+r"""Networks with one hidden layer, sampled with their readouts integrated out.
+
+Given the neurons' u the readouts are Gaussian, so that the posterior of the neurons alone is
+
+    −log p(u) = ½ |u|² + (N γ0²/2) tr Yᵀ(Φ_N + 1/β)⁻¹Y + (m/2) log |Φ_N + 1/β|,   Φ_N = (1/N) Σ_i F_iᵀ F_i,
+
+with the features F of theory.features: dense, convolutional or pooled. Mean and variance of the outputs over
+the readouts are exact, and no readout holds a neuron to its code.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from coding_schemes import statistics
+from coding_schemes.sampling import diagnostics
+from coding_schemes.sampling.hmc import hmc_step
+from coding_schemes.theory import features as _features
+from coding_schemes.theory.features import Features, NewInputs
+
+ACCEPTANCE, MAX_STEPS = 0.8, 40
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Sampled networks.
+
+    Attributes:
+        width: N.
+        means: f on new inputs given u, shape (chains, samples, P*, m).
+        variances: its variance over the readouts, shape (chains, samples, P*).
+        kernels: Φ_N, shape (chains, samples, P, P).
+        energy: −log p, shape (chains, samples).
+        converged: R-hat and effective sample sizes of energy, kernel and outputs pass.
+        verdict: one line that says so.
+    """
+
+    width: int
+    means: np.ndarray
+    variances: np.ndarray
+    kernels: np.ndarray
+    energy: np.ndarray
+    converged: bool
+    verdict: str
+
+    def variance(self) -> tuple[np.ndarray, np.ndarray]:
+        """Variance of one network's output, mean over new inputs, with its standard error."""
+        scatter = np.square(self.means - self.means.mean((0, 1))).mean((2, 3))
+        return statistics.mean_and_error(scatter + self.variances.mean(2))
+
+
+def sample(
+    key: Any,
+    features: Features,
+    inputs: np.ndarray,
+    richness: float,
+    ridge: float,
+    widths: Sequence[int],
+    *,
+    num_samples: int = 100,
+    num_chains: int = 4,
+    num_warmup: int = 150,
+    thinning: int = 3,
+) -> list[Networks]:
+    """Sample networks of several widths by Hamiltonian Monte Carlo, from the prior.
+
+    One compiled program serves all widths: neurons beyond the width are there, but unseen.
+
+    Args:
+        key: random key.
+        features: of the neurons.
+        inputs: new ones, shape (N0, P*).
+        richness: γ0.
+        ridge: 1/β.
+        widths: N of every run.
+        num_samples: kept of each chain.
+        num_chains: independent chains.
+        num_warmup: transitions before the first sample, with a step size that adapts.
+        thinning: transitions per sample.
+
+    Returns:
+        Networks of every width.
+    """
+    new = NewInputs(*(np.asarray(a, np.float32) for a in features.on(inputs)))
+    arrays = [jnp.asarray(a, jnp.float32) for a in (features.root, features.task.targets)]
+    early = -(-num_warmup // thinning)
+    gains = jnp.asarray(np.repeat([0.2, 0.0], [early, num_samples]), jnp.float32)
+    shape = (num_chains, max(widths), features.rank)
+    found = []
+    for index, width in enumerate(widths):
+        scalars = [jnp.float32(a) for a in (richness, ridge, width)]
+        own = jax.random.fold_in(key, index)
+        kind = (features.phi, features.pooled)
+        kept = _run(own, shape, arrays, scalars, new, gains, jnp.int32(thinning), *kind)
+        found.append(_networks(int(width), [np.asarray(a, float)[:, early:] for a in kept]))
+    return found
+
+
+def _networks(width: int, kept: list[np.ndarray]) -> Networks:
+    energy, means, variances, kernels, rate = kept
+    series = {"energy": energy, "kernel": kernels.sum((2, 3)), "outputs": np.square(means).mean((2, 3))}
+    rhat = {name: float(statistics.rhat(values)) for name, values in series.items()}
+    ess = {name: float(statistics.effective_sample_size(values)) for name, values in series.items()}
+    worst, fewest = max(rhat, key=lambda n: rhat[n]), min(ess, key=lambda n: ess[n])
+    converged = rhat[worst] <= diagnostics.MAX_RHAT and ess[fewest] >= diagnostics.MIN_ESS
+    verdict = (
+        f"{'consistent with equilibrium' if converged else 'equilibrium not shown'}: R-hat ≤ "
+        f"{rhat[worst]:.3f} ({worst}), ESS ≥ {ess[fewest]:.0f} ({fewest}), acceptance {rate.mean():.2f}, "
+        f"{energy.shape[0]} chains × {energy.shape[1]} samples"
+    )
+    return Networks(width, means, variances, kernels, energy, bool(converged), verdict)
+
+
+@partial(jax.jit, static_argnames=("shape", "phi", "pooled"))
+def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
+    """A record after every `thinning` transitions; the step size adapts with the gain of each record."""
+    (root, targets), (richness, ridge, width) = arrays, scalars
+    start_key, key = jax.random.split(key)
+    seen = (jnp.arange(shape[1]) < width).astype(root.dtype)[:, None, None]
+
+    def posterior(u):
+        """Energy, Φ_N, (Φ_N + 1/β)⁻¹Y, F, and the Cholesky factor of Φ_N + 1/β."""
+        responses = seen * _features.responses(u, root, phi, pooled)
+        kernel = jnp.einsum("nap,naq->pq", responses, responses) / width
+        factor = jnp.linalg.cholesky(kernel + ridge * jnp.eye(len(targets), dtype=u.dtype))
+        field = jax.scipy.linalg.cho_solve((factor, True), targets)
+        energy = 0.5 * jnp.sum(u**2) + 0.5 * width * richness**2 * jnp.sum(targets * field)
+        energy += targets.shape[1] * jnp.sum(jnp.log(jnp.diagonal(factor)))
+        return energy, (kernel, field, responses, factor)
+
+    log_density = jax.value_and_grad(lambda u: -posterior(u)[0])
+
+    def transitions(key, u, log_step, gain):
+        def one(index, carry):
+            u, log_step, total = carry
+            length_key, *keys = jax.random.split(jax.random.fold_in(key, index), shape[0] + 1)
+            length = math.pi / 2 * jax.random.uniform(length_key, (), u.dtype, 0.5, 1.5)
+            num_steps = jnp.clip(jnp.int32(length / jnp.exp(log_step)), 1, MAX_STEPS)
+            size = jnp.exp(log_step)
+            u, info = jax.vmap(lambda k, x: hmc_step(k, x, log_density, size, num_steps))(jnp.stack(keys), u)
+            rate = info.acceptance.mean().astype(u.dtype)
+            return u, log_step + gain * (rate - ACCEPTANCE), total + rate
+
+        u, log_step, total = jax.lax.fori_loop(0, thinning, one, (u, log_step, jnp.zeros((), u.dtype)))
+        return u, log_step, total / thinning
+
+    def observe(key, u):
+        energy, (kernel, field, responses, factor) = posterior(u)
+        noise = jax.random.normal(key, (shape[1], new.noise_root.shape[-1]), u.dtype)
+        h = _features.preactivations(u, new.projection) + _features.preactivations(noise, new.noise_root)
+        there = seen * _features.gather(phi(h), pooled)
+        rows = jnp.einsum("nax,nap->xp", there, responses) / width
+        left = jax.scipy.linalg.solve_triangular(factor, rows.T, lower=True)
+        own = jnp.sum(there**2, axis=(0, 1)) / width - jnp.sum(left**2, axis=0)
+        return energy, rows @ field, own / (richness**2 * width), kernel
+
+    def record(state, inputs):
+        index, gain = inputs
+        move_key, *keys = jax.random.split(jax.random.fold_in(key, index), shape[0] + 1)
+        u, log_step, rate = transitions(move_key, state[0], state[1], gain)
+        return (u, log_step), (*jax.vmap(observe)(jnp.stack(keys), u), jnp.full(shape[0], rate))
+
+    start = jax.random.normal(start_key, shape, root.dtype), jnp.asarray(math.log(0.1), root.dtype)
+    _, kept = jax.lax.scan(record, start, (jnp.arange(1, len(gains) + 1), gains))
+    return jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), kept)

@@ -1,0 +1,77 @@
+"""Digits and patches of the adaptive kernels' chapter: kernels, choices and controls."""
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes.tasks import Task
+from coding_schemes.theory import features, gaussian_process, wishart_chain
+from experiments import adaptive_images, adaptive_kernels, integrated
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Ten images of two digits."""
+    return adaptive_images.digits(10, 0)
+
+
+def test_lazy_kernels_of_patches(digits):
+    """One patch is the whole image; several are a mean over positions."""
+    dense = features.dense(digits, "relu")
+    whole = features.convolution(digits, "relu", adaptive_images.IMAGE, 28, 1)
+    for tangent, exact in ((False, gaussian_process.prior_kernels), (True, gaussian_process.tangent_kernels)):
+        expected = exact(digits.inputs, None, "relu", 1)[1]
+        for each in (dense, whole):
+            found = adaptive_images.lazy_kernels(each, digits.inputs, digits.inputs, "relu", tangent)
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+    patches = adaptive_images.convolution(digits, "linear")
+    found = adaptive_images.lazy_kernels(patches, digits.inputs, digits.inputs, "linear", False)
+    np.testing.assert_allclose(
+        found, np.einsum("apr,aqr->pq", patches.root, patches.root) / len(patches.root), rtol=1e-9
+    )
+
+
+def test_settings_are_chosen_on_validation_images_and_judged_on_others(digits):
+    targets = digits.test_targets
+    good, bad = targets.copy(), targets + 1.0
+    good[adaptive_images.NUM_VALIDATION :] += 2.0  # best where it is chosen, worst where it is judged
+    assert adaptive_images.chosen(digits, [good, bad]) == pytest.approx(4.0)
+
+
+def test_dense_kernels_do_not_see_the_order_of_pixels(digits):
+    other = adaptive_images.permuted(digits, 1)
+    loss, same = (adaptive_images.lazy_loss(each, "relu", True) for each in (digits, other))
+    assert same == pytest.approx(loss)
+    patches, mixed = (
+        adaptive_images.lazy_loss(each, "relu", True, adaptive_images.convolution(each, "relu"))
+        for each in (digits, other)
+    )
+    assert abs(patches - mixed) > 0.01
+
+
+def test_lazy_targets_have_the_kernels_covariance(digits):
+    drawn = [adaptive_images.lazily_labeled(digits, "erf", False, seed).targets[:, 0] for seed in range(400)]
+    kernel = gaussian_process.prior_kernels(digits.inputs, None, "erf", 1)[1]
+    assert np.corrcoef(np.cov(np.transpose(drawn)).ravel(), kernel.ravel())[0, 1] > 0.9
+
+
+def test_gain_in_standard_errors():
+    assert adaptive_images.gain(np.array([1.0, 3.0]), np.zeros(2)) == pytest.approx(2.0)
+
+
+def test_networks_without_readouts_have_the_exact_kernel():
+    """Linear networks of two widths against the exact average at finite width."""
+    task: Task = adaptive_kernels.teacher_task(6, 9, 10, 0)
+    richness, ridge, widths = 1.0, 0.1, (12, 30)
+    dense = features.dense(task, "linear")
+    found = integrated.sample(
+        jax.random.key(0), dense, task.test_inputs, richness, ridge, widths, num_samples=300, thinning=2
+    )
+    for width, networks in zip(widths, found, strict=True):
+        exact = wishart_chain.solve(task, 1, ridge / richness**2, width, readout_variance=1 / richness**2)
+        sampled = adaptive_kernels.alignment(networks.kernels, task.targets)
+        assert networks.converged, networks.verdict
+        difference = networks.kernels.mean((0, 1)) - exact.kernels[1]
+        assert np.linalg.norm(difference) < 0.1 * np.linalg.norm(exact.kernels[1])
+        lazy = task.input_kernel  # the control
+        assert np.linalg.norm(lazy - exact.kernels[1]) > 0.3 * np.linalg.norm(exact.kernels[1])
+        assert sampled.shape == (4, 300)
