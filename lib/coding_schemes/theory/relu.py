@@ -401,8 +401,7 @@ def draw_network(
     """
     validation.instance("finite", finite, FiniteSize)
     validation.counts(copies=copies)
-    labels = validation.array("labels", labels, "P")
-    validation.labels("labels", labels, len(labels), len(finite.class_weights))
+    labels = validation.labels("labels", labels, np.size(labels), len(finite.class_weights))
     size, outliers = finite.num_neurons, np.repeat(finite.outlier_readouts, copies, axis=0)
     if len(outliers) >= size:
         raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {size}")
