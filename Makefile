@@ -42,7 +42,7 @@ help: ## this list
 	@echo "make bench                       side-by-side benchmarks"
 	@echo "make test-pages [PRESET=quick]   page tests on the built book"
 	@echo "make accept-verdicts [PRESET=quick]  put the scoreboard's verdicts on record"
-	@echo "make lock                        resolve the dependencies in pyproject.toml again"
+	@echo "make lock [UPGRADE=1]            resolve the dependencies in pyproject.toml again, to the newest versions"
 	@echo "make clean                       delete everything built (the environment in .venv stays)"
 
 setup:
@@ -95,19 +95,22 @@ pdf: setup ## the built book in one file
 	@$(JOB) pdf --preset "$$PRESET"
 
 bench: setup ## benchmarks, with the other packages in an environment of their own
-	@cat requirements.lock benchmarks/requirements.txt | cmp -s - $(BENCH)/requirements.txt || { set -e; \
+	@cat requirements.lock benchmarks/requirements.lock | cmp -s - $(BENCH)/requirements.lock || { set -e; \
 	  $(PY) -m venv --clear $(BENCH); \
-	  $(UV) pip install --quiet --python $(BENCH)/bin/python -r requirements.lock -r benchmarks/requirements.txt; \
-	  cat requirements.lock benchmarks/requirements.txt > $(BENCH)/requirements.txt; }
+	  $(UV) pip install --quiet --python $(BENCH)/bin/python --require-hashes -r requirements.lock -r benchmarks/requirements.lock; \
+	  cat requirements.lock benchmarks/requirements.lock > $(BENCH)/requirements.lock; }
 	@for file in benchmarks/[!_]*.py; do echo "$$file"; PYTHONPATH=lib $(BENCH)/bin/python "$$file" || exit 1; done
 
 accept-verdicts: setup ## record the scoreboard's verdicts
 	@$(JOB) accept-verdicts --preset "$$PRESET"
 
-lock: ## resolve pyproject.toml into requirements.lock and environment.yml
+COMPILE = env -u PIP_FIND_LINKS $(UV) pip compile --quiet --generate-hashes --universal --python-version 3.11 \
+  $(if $(UPGRADE),--upgrade) --no-header --no-emit-index-url --no-emit-find-links
+
+lock: ## resolve pyproject.toml into requirements.lock and environment.yml; UPGRADE=1 for the newest versions
 	@test -x $(UV) || $(MAKE) setup
-	@env -u PIP_FIND_LINKS $(UV) pip compile --quiet --generate-hashes --universal --fork-strategy fewest --python-version 3.11 \
-	  --no-header --no-emit-index-url --no-emit-find-links --all-extras --output-file requirements.lock pyproject.toml
+	@$(COMPILE) --fork-strategy fewest --all-extras --output-file requirements.lock pyproject.toml
+	@$(COMPILE) --no-annotate --constraints requirements.lock --output-file benchmarks/requirements.lock benchmarks/requirements.in
 	@$(PY) -m companion.pipeline.environment
 
 dag: setup ## picture of the pipeline's jobs, as Graphviz text

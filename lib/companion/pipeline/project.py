@@ -156,6 +156,8 @@ class Project:
             if lost := chapter.damaged:
                 shutil.rmtree(chapter.folder)
                 found.append(f"{chapter.name}: {_few(lost)} damaged; it is run again")
+            elif self.pages_stamp.exists() and not chapter.finished:
+                found.append(f"{chapter.name}: its results are gone; it is run again")
         if self.pages_stamp.exists():
             lost = manifest.damage(self.pages_stamp, self.html)
             if lost or found:

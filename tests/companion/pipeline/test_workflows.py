@@ -29,3 +29,8 @@ def test_job_that_may_write_runs_nothing_of_the_book(file, name):
     commands = "".join(step.get("run", "") for step in job.get("steps", []))
     checked_out = "checkout" in str(job.get("steps"))
     assert "write" not in rights.values() or not (checked_out or re.search(r"make|python", commands))
+
+
+def test_newest_versions_are_tried_and_block_nothing():
+    assert JOBS["weekly", "newest"]["continue-on-error"] is True
+    assert "UPGRADE=1" in str(JOBS["weekly", "newest"]["steps"])
