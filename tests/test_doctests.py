@@ -36,6 +36,7 @@ def test_every_public_module_has_a_page():
         for path in (root / "lib" / "coding_schemes").rglob("[!_]*.py")
     }
     inside = {"coding_schemes.sampling.checkpoint", "coding_schemes.sampling.recoding"}
+    inside |= {"coding_schemes.validation"}
     inside |= {
         f"coding_schemes.sampling.{name}" for name in ("hmc", "langevin")
     }  # their settings have a page
