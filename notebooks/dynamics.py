@@ -312,7 +312,8 @@ swaps.check_paths(paths, N, T)
 # - In the layer below, sigmoidal neurons change codes; the scheme and the kernel stay.
 #
 # **Limits.** A run of finite length bounds rates, it does not prove them zero. The first layer's rate
-# falls as the network grows, too: barriers stand there as well, only much lower ones. Which codes the
-# deep feature layer uses depends on how it was cooled, as no neuron can correct it; its chains share one
+# falls as the network grows, too: barriers stand there as well, only much lower ones. The
+# deep network starts from the theory's scheme: quenched from the prior, as many of its neurons as the
+# cooling left there sit in other codes, and those between two codes keep crossing. Its chains share one
 # start, and their diagnostics say that they agree on this branch, not that there is no other. Paths are
 # the best in the valley of the first guess, two neurons moving one after the other.

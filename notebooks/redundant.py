@@ -150,7 +150,10 @@ redundant.check_numbers(main)
 
 # %% tags=["hide-input"]
 others = [
-    redundant.networks(jax.random.fold_in(key, size), size, 0.5, T, R, 16, 32) for size in settings.sizes
+    redundant.networks(
+        jax.random.fold_in(key, size), size, 0.5, T, R, settings.num_samples, settings.num_warmup
+    )
+    for size in settings.sizes
 ]
 over_sizes = [*others, main]
 figures.publish(**redundant.scatter_bars(over_sizes))
