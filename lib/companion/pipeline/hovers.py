@@ -85,8 +85,12 @@ def explained(page: str, known: dict[str, Entry]) -> str:
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})(?=s?\b)", re.IGNORECASE) if words else None
 
     def link(entry: Entry, shown: str) -> str:
+        spoken = ""
+        if shown.startswith("<"):  # an equation, which is no name for a link
+            plain = re.sub(r"<[^>]*>|\\[()]", "", f"{entry.name}: {entry.meaning}").replace('"', "&quot;")
+            spoken = f' aria-label="{plain}"'
         return (
-            f'<a class="term" href="../{GLOSSARY}#{entry.section}">{shown}'
+            f'<a class="term" href="../{GLOSSARY}#{entry.section}"{spoken}>{shown}'
             f'<span class="term-meaning">{entry.meaning}</span></a>'
         )
 
