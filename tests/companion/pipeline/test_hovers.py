@@ -36,6 +36,7 @@ def test_first_use_in_the_text_is_explained(tmp_path):
     (tmp_path / "book/glossary.html").write_text(GLOSSARY)
     page = (
         f"<nav>{N}</nav><article><h1>Lazy {N}</h1><p><a href='#'>lazy {N}</a> <code>lazy</code> "
+        f'<div class="math notranslate"><span class="eqno">(1)</span>\\[{N} lazy\\]</div> '
         f"Non-lazy {N} and {N}, lazy, {T}<br/> lazyness</p></article>{T}"
     )
     for name in ("analog", "dynamics"):
