@@ -261,6 +261,7 @@ below_zero = {p: e for p, e in scan.items() if p[0] < 0}
 if below_zero:
     phase_checks.check_shares("D1", "shares at negative y₋", below_zero)
 phase_checks.check_edge(scan[0.25, 0.1])
+phase_checks.check_explorer()
 
 # %% [markdown]
 # Codes, shares, densities and transitions for targets, temperatures and class ratios of your own, solved in

@@ -678,6 +678,19 @@
     drawCross();
   }
 
+  // y₋ and log T by a step of the arrow keys; the place is kept inside of the map
+  const STEPS = { ArrowLeft: [-0.02, 0], ArrowRight: [0.02, 0], ArrowUp: [0, 0.05], ArrowDown: [0, -0.05] };
+  find("map").addEventListener("keydown", (event) => {
+    const step = STEPS[event.key];
+    if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const size = event.shiftKey ? 5 : 1,
+      within = (v, low, high) => Math.min(Math.max(v, low), high);
+    const ym = within(state.ym + size * step[0], bounds.low, bounds.high),
+      logT = within(Math.log10(state.T) + size * step[1], bounds.cold, bounds.hot);
+    change({ ...state, ym: Number(ym.toFixed(2)), T: Number((10 ** logT).toPrecision(3)) });
+  });
+
   function drawCross() {
     const cross = root.querySelector(".cross");
     if (!cross) return;

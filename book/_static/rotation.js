@@ -119,7 +119,7 @@
   slider.addEventListener("input", show);
   show();
   place.hidden = false;
-  const image = place.previousElementSibling.querySelector("img");
-  image.classList.add("print-only");
-  image.before(place);
+  const figure = place.previousElementSibling;
+  figure.querySelector("img").classList.add("print-only");
+  figure.prepend(place);
 })();

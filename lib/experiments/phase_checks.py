@@ -1,10 +1,11 @@
 """What the chapter on the phase diagram shows and checks."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from coding_schemes import paths, statistics
+from coding_schemes import paths, statistics, tasks
 from coding_schemes.theory import sigmoidal
 from companion import figures
 from companion.checks import above, absolute, below, check, relative, standard_errors
@@ -416,4 +417,53 @@ def check_edge(ends: Ends) -> None:
         sampler=ends.ends,
         note=f"the share of a peak is defined to {ambiguity(solution):.2f} there",
         because="activations near one half put neurons on either side by chance",
+    )
+
+
+def check_explorer() -> None:
+    """D4: what the explorer's solver found, stored, against the stored atlas and theory off its grid."""
+    folder = (paths.repository_root() or Path()) / "data" / "results"
+    found = json.loads((folder / "explorer.json").read_text(encoding="utf-8"))
+    codes = np.array([[digit == "1" for digit in code] for code in found["codes"]])
+    # classes 1 and 2 are alike: a tie between mirrored codes may go to either
+    mirror = [found["codes"].index(code[0] + code[2] + code[1]) for code in found["codes"]]
+    with np.load(folder / "redundant-atlas.npz") as atlas:
+        order = [int(np.flatnonzero((atlas["codes"] == code).all(1))[0]) for code in codes]
+        shares = atlas["occupancies"][..., order]
+    expected = (shares + shares[..., mirror]) / 2
+    computed = np.reshape(found["grid"], shares.shape)
+    computed = (computed + computed[..., mirror]) / 2
+    off, next_off = (np.abs(computed - each).max(-1) for each in (expected, np.roll(expected, 1, axis=1)))
+    stored = "data/results/explorer.json"
+    check(
+        "D4",
+        f"largest difference of a share between the explorer and the stored atlas, {off.size} tasks",
+        off.max(),
+        below(0.01),
+        control=("the atlas at the next temperature", next_off.max()),
+        note=f"in {np.sum(off < 1e-3)} of them below 0.001; elsewhere a border of two peaks divides a cell",
+        because="the page's lattice is too coarse",
+        stored=stored,
+    )
+    others = found["elsewhere"]
+    solved = {
+        factor: [
+            sigmoidal.solve(tasks.toy(each["numInputs"], each["ratios"], 1.0, each["yMinus"]), T * factor)
+            for each in others
+            for T in [each["temperature"]]
+        ]
+        for factor in (1, 2)
+    }
+    theory, warmer = (
+        np.array([[one.occupancy(c) for c in codes] for one in each]) for each in solved.values()
+    )
+    check(
+        "D4",
+        f"the same for {len(others)} tasks off the grid, other class ratios at P = 40",
+        np.array([each["shares"] for each in others]),
+        theory,
+        absolute(1e-3),
+        control=("theory at twice the temperature", None, None, warmer),
+        because="the page's lattice is too coarse",
+        stored=stored,
     )

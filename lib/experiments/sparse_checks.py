@@ -268,8 +268,9 @@ def coarsening(run: Coarsening, size: int, temperature: float) -> dict[str, Any]
 
 def film(run: Coarsening, size: int, temperature: float, num_frames: int) -> dict[str, Any]:
     """Film: every neuron of the first chain while outliers merge."""
-    at = np.searchsorted(run.times, np.geomspace(run.times[0], run.times[-1], num_frames))
-    at = np.unique(np.minimum(at, len(run.times) - 1))
+    spread = np.searchsorted(run.times, np.geomspace(run.times[0], run.times[-1], 4 * num_frames))
+    there = np.unique(np.minimum(spread, len(run.times) - 1))  # early samples are too few for every place
+    at = there[np.linspace(0, len(there) - 1, num_frames).astype(int)]
     return {
         "plot_function": coarsening_frame,
         "name": "coarsening_film",
@@ -304,11 +305,11 @@ def coarsening_frame(
     reach = activations.max()
     for c, (x, y) in enumerate(reach * rays):
         plane.plot([0, x], [0, y], color="0.8", zorder=0)
-        plane.annotate(f"class {c}", (1.12 * x, 1.12 * y), ha="center", va="center", fontsize="small")
+        plane.annotate(f"class {c}", (1.2 * x, 1.2 * y), ha="center", va="center", fontsize="small")
     colors = [figures.CODE_COLORS[coding.code_name(code)] for code in codes[frame]]
     size = np.where(codes[frame].any(-1), 60, 14)
     plane.scatter(*(activations[frame] @ rays).T, s=size, c=colors, linewidths=0.5, edgecolors="white")
-    plane.set(xlim=(-1.25 * reach, 1.25 * reach), ylim=(-0.8 * reach, 1.3 * reach), aspect="equal")
+    plane.set(xlim=(-1.35 * reach, 1.35 * reach), ylim=(-0.8 * reach, 1.35 * reach), aspect="equal")
     plane.axis("off")
     line.plot(times, counts, color="0.85")
     seen = times <= now[frame]

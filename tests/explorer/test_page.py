@@ -285,6 +285,24 @@ def test_phase_diagram_is_walked_on_and_names_the_transitions(visit, address):
     np.testing.assert_allclose(cross, [0.5 * box["width"], 0.5 * box["height"]], atol=4)  # y₋, T are rounded
 
 
+def test_phase_diagram_is_walked_on_by_keyboard(visit, server):
+    page = visit(server + "book/explorer.html" + SMALL)
+    settle(page)
+    page.locator("[data-part=map] svg").wait_for()
+    page.locator("[data-part=map]").focus()
+    for keys, y_minus, temperature in [
+        (["ArrowRight", "ArrowRight", "ArrowDown"], 0.54, 0.01 * 10**-0.05),
+        (["Shift+ArrowLeft", "Shift+ArrowUp"], 0.44, 0.01 * 10**0.2),
+        (["Shift+ArrowUp"] * 12, 0.44, 10**0.125),  # the map ends there
+    ]:
+        for key in keys:
+            page.keyboard.press(key)
+        state = settle(page)
+        assert state_of(state)[2:4] == (pytest.approx(y_minus), pytest.approx(temperature, rel=0.01))
+        cross = page.locator(".cross").evaluate("c => [Number(c.dataset.x), Number(c.dataset.y)]")
+        assert page.evaluate("document.activeElement.dataset.part") == "map", cross
+
+
 def test_presets_reset_link_and_csv(visit, address):
     page = visit(address + SMALL)
     settle(page)

@@ -168,6 +168,18 @@ def test_javascript_agrees_with_the_library(node, tmp_path):
     assert re.search(r"^# skipped 0$", done.stdout, re.M), done.stdout
 
 
+def test_stored_shares_are_those_of_the_solver(node):
+    script = Path(__file__).with_name("store.js")
+    done = subprocess.run([node, str(script)], capture_output=True, text=True, check=True)
+    stored = json.loads((REPOSITORY / "data/results/explorer.json").read_text(encoding="utf-8"))
+    found = json.loads(done.stdout)
+    assert found["codes"] == stored["codes"]
+    np.testing.assert_allclose(found["grid"], stored["grid"], atol=2e-4)
+    for one, other in zip(found["elsewhere"], stored["elsewhere"], strict=True):
+        np.testing.assert_allclose(one.pop("shares"), other.pop("shares"), atol=2e-4)
+        assert one == other
+
+
 SCRIPTS = [*(REPOSITORY / "book" / "_static").glob("*.js"), REPOSITORY / "lib" / "companion" / "player.js"]
 
 

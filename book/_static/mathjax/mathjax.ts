@@ -13,7 +13,15 @@ import { AssistiveMmlHandler } from "./ts/a11y/assistive-mml.js";
 const folder = (document.currentScript as HTMLScriptElement).src.replace(/[^/]*$/, "");
 AssistiveMmlHandler(RegisterHTMLHandler(browserAdaptor()));
 const given = (window as any).MathJax || {};
-const start = () =>
+
+/** Equations that are wider than the page scroll; so that they also do by keyboard, they take the focus. */
+function reach() {
+  for (const shown of document.querySelectorAll<HTMLElement>('mjx-container[display="true"]'))
+    if (shown.scrollWidth > shown.clientWidth) shown.tabIndex = 0;
+    else shown.removeAttribute("tabindex");
+}
+
+function start() {
   mathjax
     .document(document, {
       ...given.options,
@@ -21,5 +29,8 @@ const start = () =>
       OutputJax: new CHTML({ fontURL: folder + "output/chtml/fonts/woff-v2" }),
     })
     .render();
+  document.fonts.ready.then(reach);
+  window.addEventListener("resize", reach);
+}
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
 else start();

@@ -11,7 +11,8 @@ _OF_ONE_CHAPTER = {"adaptive-kernels-paper-b": "adaptive_kernels", "two-points-p
 _ALONE = {"universality"}  # chapters in which symbols are their own section's
 _OTHERWISE = {"dynamics": {"t"}}  # symbols that mean something else there
 _MATH = re.compile(r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</span>', re.DOTALL)
-_TOKEN = re.compile(rf"{_MATH.pattern}|<!--.*?-->|<[^>]*>|[^<]+", re.DOTALL)
+_SHOWN_MATH = r'<div class="math\b.*?</div>'
+_TOKEN = re.compile(rf"{_MATH.pattern}|{_SHOWN_MATH}|<!--.*?-->|<[^>]*>|[^<]+", re.DOTALL)
 _NOT_IN = {"a", "h1", "h2", "h3", "h4", "code", "pre", "table", "summary", "details", "script", "style"}
 _NOT_IN |= {"noscript", "figcaption", "dt", "button", "nav", "svg", "strong"}
 
@@ -85,14 +86,18 @@ def explained(page: str, known: dict[str, Entry]) -> str:
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})(?=s?\b)", re.IGNORECASE) if words else None
 
     def link(entry: Entry, shown: str) -> str:
+        spoken = ""
+        if shown.startswith("<"):  # an equation, which is no name for a link
+            plain = re.sub(r"<[^>]*>|\\[()]", "", f"{entry.name}: {entry.meaning}").replace('"', "&quot;")
+            spoken = f' aria-label="{plain}"'
         return (
-            f'<a class="term" href="../{GLOSSARY}#{entry.section}">{shown}'
+            f'<a class="term" href="../{GLOSSARY}#{entry.section}"{spoken}>{shown}'
             f'<span class="term-meaning">{entry.meaning}</span></a>'
         )
 
     for token in _TOKEN.finditer(article):
         text = token[0]
-        name = re.match(r"</?(\w+)", text)
+        name = re.fullmatch(r"</?(\w+)[^>]*>", text)
         if token[1] is not None:
             if not depth and (entry := left.pop(token[1].strip(), None)):
                 text = link(entry, text)

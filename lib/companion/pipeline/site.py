@@ -27,6 +27,7 @@ _ICON = re.compile(
 _CSS_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*.*?\*/|[{};]', re.DOTALL)
 _CSS_CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
 _NAMELESS = (
+    ('role="doc-biblioentry"', 'role="listitem"'),
     ('<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="region" aria-label="Contents"'),
     (
         '<summary><span class="toctree-toggle"',

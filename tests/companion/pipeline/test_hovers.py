@@ -36,6 +36,7 @@ def test_first_use_in_the_text_is_explained(tmp_path):
     (tmp_path / "book/glossary.html").write_text(GLOSSARY)
     page = (
         f"<nav>{N}</nav><article><h1>Lazy {N}</h1><p><a href='#'>lazy {N}</a> <code>lazy</code> "
+        f'<div class="math notranslate"><span class="eqno">(1)</span>\\[{N} lazy\\]</div> '
         f"Non-lazy {N} and {N}, lazy, {T}<br/> lazyness</p></article>{T}"
     )
     for name in ("analog", "dynamics"):
@@ -44,7 +45,7 @@ def test_first_use_in_the_text_is_explained(tmp_path):
     assert (tmp_path / "book/glossary.html").read_text() == GLOSSARY
     for name, expected in (("analog", ["Non-lazy", N, "lazy", T]), ("dynamics", ["Non-lazy", N, "lazy"])):
         text = (tmp_path / f"notebooks/{name}.html").read_text()
-        link = r'<a class="term" href="../book/glossary.html#\w+">'
+        link = r'<a class="term" href="../book/glossary.html#\w+"(?: aria-label="[^"<]+")?>'
         terms = link + r'(.*?)<span class="term-meaning">(.*?)</span></a>'
         assert [shown for shown, _ in re.findall(terms, text)] == expected
         assert re.sub(terms, r"\1", text) == page  # nothing else has changed
