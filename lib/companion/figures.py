@@ -315,7 +315,7 @@ def densities(
     for k, (row, color) in enumerate(zip(rows, np.resize(np.atleast_1d(colors), len(rows)), strict=True)):
         axis = axes[0, k % count]
         label = "samples" if panels else f"{labels[k]} samples".strip()
-        axis.hist(row, bins=_bins(row), density=True, color=color, alpha=0.6, label=label)
+        axis.hist(row, _bins(row), density=True, color=color, alpha=0.6, label=label, histtype="stepfilled")
         axis.plot(grids[k], lines[k], color=COLORS["theory"], label="theory" if panels or k == 0 else None)
         axis.set(xlabel=xlabel, title=str(labels[k]) if panels else "")
     axes[0, 0].set_ylabel("probability density")
@@ -346,18 +346,18 @@ def sparse_population(
     """
     rows = np.atleast_2d(np.asarray(outliers, dtype=float))
     figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.8))
-    left.hist(
-        np.asarray(bulk), bins=60, density=True, color=COLORS["relu"], alpha=0.75, label="samples, bulk"
-    )
+    filled = {"color": COLORS["relu"], "histtype": "stepfilled"}  # one path, not one per bar
+    left.hist(np.asarray(bulk), 60, density=True, alpha=0.75, label="samples, bulk", **filled)
     left.plot(np.asarray(grid), np.asarray(density), color=COLORS["theory"], label="theory")
     left.set(xlabel=xlabel, ylabel="probability density", title="bulk")
     span = max(np.ptp(np.append(rows, bulk)), 1e-12)
     edges = np.linspace(min(rows.min(), np.min(bulk)), max(rows.max(), np.max(bulk)) + 1e-9 * span, 90)
-    right.hist(np.asarray(bulk), bins=edges, color=COLORS["relu"], alpha=0.35)
+    right.hist(np.asarray(bulk), edges, alpha=0.35, **filled)
     for k, (row, level) in enumerate(zip(rows, np.asarray(levels), strict=True)):
         color = CLASS_COLORS[k % len(CLASS_COLORS)]
         rim = 1.2 * (len(rows) - k)  # bars are narrow, and those of two outliers may coincide
-        right.hist(row, bins=edges, color=color, edgecolor=color, linewidth=rim, label=f"outlier {k}")
+        line = {"color": color, "edgecolor": color, "linewidth": rim, "histtype": "stepfilled"}
+        right.hist(row, edges, label=f"outlier {k}", **line)
         right.axvline(level, color=COLORS["theory"], linestyle="--", linewidth=1, zorder=0)
     right.set(xlabel=xlabel, ylabel="count", yscale="log", title="bulk and outliers")
     handles = [handle for axis in (left, right) for handle in axis.get_legend_handles_labels()[0]]
