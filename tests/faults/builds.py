@@ -460,14 +460,20 @@ def read_only(folder, case):
 
 @trial(
     "Machine",
-    "advice, and no traceback",
+    "the reason: advice, or the cell that could not write",
     cases={"a full disk: make book": "build", "a full disk: make chapter": "chapter even start=3"},
     outside=True,
 )
 def full_disk(folder, words):
     root = small_book.write(folder / "book")
     (root / "_build").mkdir()
-    return told(unshared(_FULL.format("64k", "_build", _companion(words)), root), "disk is full")
+    done = unshared(_FULL.format("64k", "_build", _companion(words)), root)
+    found = re.search(
+        r"\S+: (No space left on device\. The disk is full|cell .* No space left on device).*", done.stderr
+    )
+    if done.returncode == 0 or not found:
+        raise FaultError("silent" if done.returncode == 0 else "obscure", done.stderr[-300:])
+    return found[0][:220]
 
 
 @trial(
