@@ -1,4 +1,4 @@
-"""Checks of arguments: what passes comes back in one form, what does not is named; `make faults` has more."""
+"""Checks of arguments: what passes comes back in one form, what does not is named."""
 
 import re
 
