@@ -19,8 +19,8 @@
 # schemes. The adapted kernel predicts what sampled networks put out, and its counterpart for gradient flow
 # what trained ones do.
 #
-# *Did not come out, or is not asked:* a window at little data where lazy kernels win (B7) does not show on
-# our digits. *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
+# *Did not come out, or is not asked:* that lazy kernels win where data are few (B7) is not shown for our
+# digits. *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
@@ -126,6 +126,9 @@ adaptive_checks.check_ends(ends, task, ridge)
 # training inputs its preactivation is Gaussian with the prior's covariance, and {eq}`eq-adaptive-predictor`
 # needs one average more. At finite $N$ the predictor varies from network to network by $c/N$. Theory gives
 # $c$ too: the variance of a neuron's contribution, less what the common field takes back.
+#
+# Given its neurons a network's readouts are Gaussian. Here we sample the neurons alone and take mean and
+# variance over the readouts exactly, which leaves less to chance.
 
 # %%
 random = adaptive_kernels.teacher_task(P, 3 * P // 2, 50, seed)
@@ -279,11 +282,10 @@ adaptive_checks.check_fixed_points(collapse, laplace, gaussian)
 #
 # **Question.** On the tasks so far one sees features being learned. Does it pay on images?
 #
-# An adaptive kernel has an advantage that can be bought otherwise: its targets are large along few
-# directions, and so is the kernel. A lazy kernel with the right ridge gets part of it for free. The
-# comparison is fair only if every lazy ridge is chosen well, so we choose each on images that are neither
-# trained nor tested on. What must not help is learning features where there are none to learn: targets drawn
-# from the lazy kernel's own Gaussian process, for which that kernel is the best of all predictors.
+# Part of what adapted kernels gain can be had for less: a lazy kernel with a well chosen ridge also keeps
+# what is large in the data and drops the rest. So we choose every lazy ridge on images that are neither
+# trained nor tested on. And learning features must not help where there are none to learn: that is the
+# control, targets drawn from the lazy kernel's own Gaussian process, which no other predictor can beat.
 #
 # We hold each adaptive kernel against the lazy one that it starts from: the posterior's (aNBK) against
 # random features, that of gradient flow with weight decay (aNTK) against the tangent kernel (NTK).
@@ -296,10 +298,10 @@ figures.publish(**adaptive_images.over_images(images))
 adaptive_images.check_images(images)
 
 # %% [markdown]
-# Both adaptive kernels end below the lazy ones, by little: most of what a digit is can be read off fixed
-# features. On random targets the advantage is gone, or turned round. Paper B, with two classes of natural
-# images, also finds a window at little data where features fit to few examples mislead; these digits are too
-# easy for that.
+# With enough images both adaptive kernels end below the lazy ones, by little: most of what a digit is can be
+# read off fixed features. On targets without features the advantage turns round. Where images are few the
+# lines meet. Paper B finds a window there in which features fitted to few examples mislead, with two classes
+# of natural images; the checks say how much of it these digits show.
 #
 # ## Convolutions
 #
