@@ -44,11 +44,16 @@ from myst_nb import glue
 
 quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 100, "rounds": 100, "neurons": 512}
 quick |= {"deep_width": 50, "flow_widths": (50, 200, 800), "repeats": 3, "decays": (0.1, 0.5, 0.9, 1.2)}
-quick |= {"image_sizes": (10, 40), "draws": 10, "image_neurons": 128, "image_rounds": 30}
+quick |= {"image_sizes": (10, 40), "draws": 10, "image_neurons": 128, "image_rounds": 15}
 quick |= {"image_ridges": (0.1,), "image_decays": (0.3,), "rest_neurons": 24}
 paper = quick | {"num_inputs": 30, "widths": (50, 100, 200, 400), "num_samples": 200, "rounds": 300}
 paper |= {"neurons": 1024, "deep_width": 100, "repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3)}
-paper |= {"image_sizes": (5, 10, 20, 40, 80), "image_neurons": 256, "image_ridges": (0.03, 0.3)}
+paper |= {
+    "image_sizes": (5, 10, 20, 40, 80),
+    "image_neurons": 256,
+    "image_rounds": 40,
+    "image_ridges": (0.03, 0.3),
+}
 paper |= {"image_decays": (0.1, 0.3), "rest_neurons": 32}
 given = {"num_inputs": num_inputs, "widths": widths, "num_samples": num_samples}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)

@@ -205,7 +205,7 @@ def over_patches(found: Losses) -> dict[str, Any]:
     names = ["NTK", "aNTK", "NTK of patches", "aNTK of patches"]
     return _curves(found, names, [COLORS["NTK"], COLORS["aNTK"], "#A1D99B", "#006D2C"]) | {
         "name": "patches",
-        "caption": "Neurons that see patches need fewer images. Test loss of dense (brown) and convolutional "
+        "caption": "Both predictors serve convolutional networks too. Test loss of dense (brown) and convolutional "
         f"(green) ReLU networks, lazy (light) and at rest under weight decay (dark), which is the aNTK's "
         f"prediction. Digits {DIGITS[0]} and {DIGITS[1]}; four overlapping patches of {PATCH} × {PATCH} "
         f"pixels, a readout for each; bands: standard errors over {found.permuted.size} draws. Paper B, "
