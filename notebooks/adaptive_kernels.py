@@ -323,7 +323,9 @@ adaptive_images.check_images(images)
 #
 # and {eq}`eq-adaptive-predictor` and {eq}`eq-adaptive-antk` stand as they are. In the library one argument,
 # `features`, makes the difference in every solver. What a neuron gains is that it meets each
-# patch several times, at all positions; what it loses is the view of the whole image.
+# patch several times, at all positions; what it loses is the view of the whole image. We compare dense and
+# convolutional networks twice, lazy and at rest: an advantage that only the lazy kernel has is one that
+# dense networks make up for by learning features.
 
 # %%
 patches = adaptive_images.convolutions(
