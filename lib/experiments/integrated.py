@@ -120,7 +120,11 @@ def _networks(width: int, kept: list[np.ndarray]) -> Networks:
 def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
     """A record after every `thinning` transitions; the step size adapts with the gain of each record."""
     (root, targets), (richness, ridge, width) = arrays, scalars
-    start_key, key = jax.random.split(key)
+    start_key = jax.random.fold_in(key, 0)
+
+    def per_chain(key):
+        return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(shape[0]))
+
     seen = (jnp.arange(shape[1]) < width).astype(root.dtype)[:, None, None]
 
     def posterior(u):
@@ -138,11 +142,13 @@ def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
     def transitions(key, u, log_step, gain):
         def one(index, carry):
             u, log_step, total = carry
-            length_key, *keys = jax.random.split(jax.random.fold_in(key, index), shape[0] + 1)
-            length = math.pi / 2 * jax.random.uniform(length_key, (), u.dtype, 0.5, 1.5)
+            own = jax.random.fold_in(key, index)
+            length = (
+                math.pi / 2 * jax.random.uniform(jax.random.fold_in(own, shape[0]), (), u.dtype, 0.5, 1.5)
+            )
             num_steps = jnp.clip(jnp.int32(length / jnp.exp(log_step)), 1, MAX_STEPS)
             size = jnp.exp(log_step)
-            u, info = jax.vmap(lambda k, x: hmc_step(k, x, log_density, size, num_steps))(jnp.stack(keys), u)
+            u, info = jax.vmap(lambda k, x: hmc_step(k, x, log_density, size, num_steps))(per_chain(own), u)
             rate = info.acceptance.mean().astype(u.dtype)
             return u, log_step + gain * (rate - ACCEPTANCE), total + rate
 
@@ -161,9 +167,9 @@ def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
 
     def record(state, inputs):
         index, gain = inputs
-        move_key, *keys = jax.random.split(jax.random.fold_in(key, index), shape[0] + 1)
-        u, log_step, rate = transitions(move_key, state[0], state[1], gain)
-        return (u, log_step), (*jax.vmap(observe)(jnp.stack(keys), u), jnp.full(shape[0], rate))
+        own = jax.random.fold_in(key, index)
+        u, log_step, rate = transitions(jax.random.fold_in(own, shape[0]), state[0], state[1], gain)
+        return (u, log_step), (*jax.vmap(observe)(per_chain(own), u), jnp.full(shape[0], rate))
 
     start = jax.random.normal(start_key, shape, root.dtype), jnp.asarray(math.log(0.1), root.dtype)
     _, kept = jax.lax.scan(record, start, (jnp.arange(1, len(gains) + 1), gains))

@@ -270,11 +270,11 @@ def fixed_point(
         w, u = found.x[:split].reshape(shapes[0]), found.x[split:].reshape(shapes[1])
 
         def outputs(u, w, projection):
-            responses = _features.responses(jnp.asarray(u), jnp.asarray(projection), *kind)
+            responses, _ = _responses_and_slopes(jnp.asarray(u), jnp.asarray(projection), *kind)
             return np.einsum("nap,nam->pm", responses, w) / (richness * num_neurons)
 
         here = outputs(u, w, features.root)
-        slopes = np.asarray(_slope(features.phi, _features.preactivations(jnp.asarray(u), root)))
+        responses, slopes = map(np.asarray, _responses_and_slopes(jnp.asarray(u), root, *kind))
         path = Path(
             features, richness, weight_decay, np.array([np.inf]), here[None],
             None if new is None else outputs(u, w, new.projection)[None], inputs, (w, u), w, u, slopes, 0.0,
@@ -282,7 +282,7 @@ def fixed_point(
         )  # fmt: skip
         if not average_steps:
             return path
-        kernel, _ = _tangent_kernel(path, np.asarray(features(jnp.asarray(u))), slopes, features.root)
+        kernel, _ = _tangent_kernel(path, responses, slopes, features.root)
         step = 0.5 / (np.linalg.eigvalsh(kernel)[-1] + weight_decay)
         scalars = tuple(jnp.asarray(a, jnp.float64) for a in (richness, weight_decay, step))
         arguments = (root, targets, scalars, jnp.int32(average_steps), *kind)
@@ -290,6 +290,12 @@ def fixed_point(
         moved = np.linalg.norm(outputs(late_u, late_w, features.root) - here)
         residual = float(moved / np.linalg.norm(task.targets))
         return replace(path, gates=np.asarray(gates), step=float(step), residual=residual)
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def _responses_and_slopes(u, root, phi, pooled):
+    h = _features.preactivations(u, root)
+    return _features.gather(phi(h), pooled), _slope(phi, h)
 
 
 @partial(jax.jit, static_argnums=(5, 6))
