@@ -537,6 +537,7 @@ def _of_theory():
         bad,
     )
     yield from _of_two_points()
+    yield from _of_adaptive_kernels()
     bad = {"task": OBJECT, "nonlinearity": ("sigmoid", 3)}
     yield "theory.features.dense", features.dense, lambda: {"task": toy(), "nonlinearity": "relu"}, bad
     image = lambda: {  # noqa: E731
@@ -614,6 +615,63 @@ def _of_two_points():
             "outputs": (*arrays(outputs)[:4], outputs[:, :1]),
             "targets": (*arrays(targets)[:4], np.ones((3, 1))),
         },
+    )
+
+
+def _of_adaptive_kernels():
+    task, relu = toy(), networks.Network(1, 50, "relu")
+    bad = {
+        "task": OBJECT,
+        "network": OBJECT,
+        "richness": POSITIVE,
+        "ridge": POSITIVE,
+        "method": NAME,
+        "seed": SEED,
+        "num_neurons": COUNT,
+        "num_rounds": COUNT,
+    }
+    adaptive, dmft = theory.adaptive_kernel, theory.dmft
+    good = lambda: {"task": task, "network": relu, "richness": 1.0, "ridge": 1.0}  # noqa: E731
+    yield "theory.adaptive_kernel.solve", adaptive.solve, good, bad
+    bad = {"depth": COUNT, "richness_sq": POSITIVE, "ridge": AT_LEAST_0}
+    yield (
+        "theory.adaptive_kernel.overlaps",
+        adaptive.overlaps,
+        lambda: {"depth": 2, "richness_sq": 1.0},
+        bad,
+    )
+    bad = {
+        "task": OBJECT,
+        "nonlinearity": ("sigmoid", 3),
+        "richness": POSITIVE,
+        "weight_decay": AT_LEAST_0,
+        "duration": POSITIVE,
+        "step": POSITIVE,
+        "num_records": COUNT,
+        "num_neurons": (5, *COUNT),
+        "start": NAME,
+        "test_inputs": (*arrays(task.inputs)[:-1], task.inputs[1:]),
+        "average_steps": COUNT,
+        "seed": SEED,
+    }
+    flow = lambda: {  # noqa: E731
+        "task": task,
+        "nonlinearity": "relu",
+        "richness": 1.0,
+        "weight_decay": 0.1,
+        "duration": 1.0,
+        "num_neurons": 16,
+        "num_records": 2,
+    }
+    yield "theory.dmft.population", dmft.population, flow, bad
+    y = task.targets[:, 0]
+    bad = {"targets": (*arrays(y), task.targets), "richness": POSITIVE, "weight_decay": POSITIVE}
+    bad |= {"nonlinearity": ("tanh", 3)}
+    yield (
+        "theory.dmft.collapse",
+        dmft.collapse,
+        lambda: {"targets": y, "richness": 1.0, "weight_decay": 0.1},
+        bad,
     )
 
 

@@ -39,7 +39,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import lambertw
 
-from coding_schemes import networks
+from coding_schemes import networks, validation
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _deep_population, _population, _relu_lattice, _sampled, linear, sigmoidal
@@ -228,17 +228,18 @@ def solve(
 
     Source: paper B, Eqs. 18–33 and Algorithm 1.
     """
-    for argument, value in (("richness", richness), ("ridge", ridge)):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
+    validation.instance("task", task, Task)
+    validation.instance("network", network, Network)
+    validation.positive(richness=richness, ridge=ridge)
+    validation.counts(num_neurons=num_neurons, num_rounds=num_rounds)
+    validation.count("seed", seed, 0)
     if features is not None and features.task is not task:
         raise ValueError("features: belong to another task")
     is_dense = features is None
     features = _features.dense(task, network.phi) if features is None else features
     if not is_dense and (network.depth > 1 or features.phi is not network.phi):
         raise ValueError("features: need a network of one hidden layer with the same nonlinearity")
-    if method not in ("auto", *METHODS):
-        raise ValueError(f"method: got {method!r}, allowed are 'auto' and {METHODS}")
+    validation.choice("method", method, ("auto", *METHODS))
     chosen = _choose(task, network, richness, is_dense) if method == "auto" else method
     _check_reach(chosen, task, network, is_dense)
     size = (jax.random.key(seed), num_neurons, num_rounds)
@@ -532,12 +533,9 @@ def overlaps(depth: int, richness_sq: float, ridge: float = 0.0) -> Overlaps:
 
     Source: paper B, Eqs. 15–17 and 36–44.
     """
-    if int(depth) != depth or depth < 1:
-        raise ValueError(f"depth: got {depth}, needs a whole number of at least 1")
-    if not (np.isfinite(richness_sq) and richness_sq > 0):
-        raise ValueError(f"richness_sq: got {richness_sq}, needs a finite number above 0")
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(f"ridge: got {ridge}, needs a finite number of at least 0")
+    validation.counts(depth=depth)
+    validation.positive(richness_sq=richness_sq)
+    validation.number("ridge", ridge, least=0)
 
     def excess(log_r):  # the condition's logarithm, in log r
         last = depth * log_r

@@ -36,6 +36,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical, homogeneity
 from coding_schemes.tasks import Task
 from coding_schemes.theory import features as _features
@@ -160,9 +161,13 @@ def population(
 
     Source: paper B, Eqs. 12–14 and 62, and E.2 for the Laplace start.
     """
+    validation.counts(average_steps=average_steps)
+    validation.count("seed", seed, 0)
     features = _features.dense(task, nonlinearity) if features is None else features
     _check(task, richness, weight_decay, duration, step, num_records, num_neurons, network, start, features)
-    inputs = task.test_inputs if test_inputs is None else test_inputs
+    inputs = task.test_inputs
+    if test_inputs is not None:
+        inputs = validation.array("test_inputs", test_inputs, "N0, P*", N0=task.input_dim)
     new = None if inputs is None else features.on(inputs)
     num_free = 0 if new is None else new.noise_root.shape[-1]
     drawn = _start(features, num_neurons, num_free, network, start, seed)
@@ -313,19 +318,12 @@ def _energy(state, root, targets, richness, weight_decay, phi, pooled):
 
 
 def _check(task, richness, weight_decay, duration, step, num_records, num_neurons, network, start, features):
-    if not (np.isfinite(richness) and richness > 0):
-        raise ValueError(f"richness: got {richness}, needs a finite number above 0")
-    if not (np.isfinite(weight_decay) and weight_decay >= 0):
-        raise ValueError(f"weight_decay: got {weight_decay}, needs a finite number of at least 0")
-    for argument, value in (("duration", duration), ("step", 1.0 if step is None else step)):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
-    if num_records < 1 or num_neurons < 1 or (num_neurons % 2 and not network):
-        raise ValueError(
-            f"num_records, num_neurons: got {num_records}, {num_neurons}; need at least 1, and an even number"
-        )
-    if start not in STARTS:
-        raise ValueError(f"start: got {start!r}, allowed are {STARTS}")
+    validation.positive(richness=richness, duration=duration, step=step)
+    validation.number("weight_decay", weight_decay, least=0)
+    validation.counts(num_records=num_records, num_neurons=num_neurons)
+    if num_neurons % 2 and not network:
+        raise ValueError(f"num_neurons: got {num_neurons}, needs an even number")
+    validation.choice("start", start, STARTS)
     if features.task is not task:
         raise ValueError("features: belong to another task")
 
@@ -560,9 +558,7 @@ def relu_fixed_point(task: Task, richness: float, weight_decay: float, **options
 
     Source: this book's.
     """
-    for argument, value in (("richness", richness), ("weight_decay", weight_decay)):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
+    validation.positive(richness=richness, weight_decay=weight_decay)
     return mean_field.solve(
         task, "relu", temperature=weight_decay / richness, readout_variance=1.0, **options
     )
@@ -608,15 +604,14 @@ def collapse(
 
     Source: paper B, Eqs. 69–74 for one input; several inputs are this book's.
     """
-    y = np.asarray(targets, dtype=float)
-    if y.ndim == 2 and y.shape[1] > 1:
-        raise ValueError(f"targets: got {y.shape[1]} outputs, the formulas are for one; use dmft.population")
-    if nonlinearity not in ("relu", "linear"):
-        raise ValueError(f"nonlinearity: got {nonlinearity!r}, needs 'relu' or 'linear'; use dmft.population")
-    for argument, value in (("richness", richness), ("weight_decay", weight_decay)):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{argument}: got {value}, needs a finite number above 0")
+    y = validation.array("targets", targets, "…")
+    if y.shape not in ((y.size,), (y.size, 1)):
+        raise ValueError(
+            f"targets: got shape {y.shape}, the formulas are for one output; use dmft.population"
+        )
     y = y.ravel()
+    validation.choice("nonlinearity", nonlinearity, ("relu", "linear"))
+    validation.positive(richness=richness, weight_decay=weight_decay)
     groups = [np.maximum(y, 0), np.maximum(-y, 0)] if nonlinearity == "relu" else [y]
     norms = np.array([np.linalg.norm(group) for group in groups])
     return Collapse(
