@@ -48,13 +48,8 @@ quick |= {"image_sizes": (10, 40), "draws": 10, "image_neurons": 128, "image_rou
 quick |= {"image_ridges": (0.1,), "image_decays": (0.3,), "rest_neurons": 24}
 paper = quick | {"num_inputs": 30, "widths": (50, 100, 200, 400), "num_samples": 200, "rounds": 300}
 paper |= {"neurons": 1024, "deep_width": 100, "repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3)}
-paper |= {
-    "image_sizes": (5, 10, 20, 40, 80),
-    "image_neurons": 256,
-    "image_rounds": 40,
-    "image_ridges": (0.03, 0.3),
-}
-paper |= {"image_decays": (0.1, 0.3), "rest_neurons": 32}
+paper |= {"image_sizes": (5, 10, 20, 40, 80), "image_neurons": 256, "image_rounds": 40}
+paper |= {"image_ridges": (0.03, 0.3), "image_decays": (0.1, 0.3), "rest_neurons": 32}
 given = {"num_inputs": num_inputs, "widths": widths, "num_samples": num_samples}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 P, N = settings.num_inputs, settings.widths[-1]
@@ -180,27 +175,11 @@ adaptive_checks.check_densities(pairs)
 
 # %%
 depths = {L: adaptive_kernel.overlaps(L, 0.25 * P, ridge) for L in (1, 2, 3, 5)}
-deep = adaptive_kernels.sampled(
-    jax.random.fold_in(key, 20),
-    task,
-    Network(3, settings.deep_width, "linear"),
-    0.5,
-    ridge,
-    store=("preactivations",),
-    **counts,
-)
-relus = {
-    g: adaptive_kernels.sampled(
-        jax.random.fold_in(key, 21),
-        random,
-        Network(3, settings.deep_width, "relu"),
-        g,
-        0.05,
-        store=("preactivations",),
-        **counts,
-    )
-    for g in (0.3, 1.0)
-}
+linear, relu = (Network(3, settings.deep_width, phi) for phi in ("linear", "relu"))
+first, second = (jax.random.fold_in(key, k) for k in (20, 21))
+stored = counts | {"store": ("preactivations",)}
+deep = adaptive_kernels.sampled(first, task, linear, 0.5, ridge, **stored)
+relus = {g: adaptive_kernels.sampled(second, random, relu, g, 0.05, **stored) for g in (0.3, 1.0)}
 
 # %% tags=["hide-input"]
 figures.publish(**adaptive_checks.overlaps(depths, deep))
