@@ -217,7 +217,7 @@ def adam(
         learning_rate=learning_rate,
         num_steps=num_steps,
         adam=True,
-        converged_loss=np.inf,
+        converged_loss=1e6,  # whatever it is
         track=_nothing,
     )
     parameters = jax.tree.map(lambda leaf: leaf[0], run.parameters)

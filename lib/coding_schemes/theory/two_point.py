@@ -150,8 +150,11 @@ def measure(
         ValueError: there are not exactly two points, or shapes disagree.
     """
     targets = validation.array("targets", targets, "2, m")
-    outputs = validation.array("outputs", outputs, "…, 2, m", m=targets.shape[1])
-    H = validation.array("H", H, ", ".join(map(str, outputs.shape[:-2])))
+    H, outputs = (np.asarray(x, dtype=float) for x in (H, outputs))  # not finite where a network diverged
+    if outputs.shape[-2:] != targets.shape or H.shape != outputs.shape[:-2]:
+        raise ValueError(
+            f"H, outputs: got shapes {H.shape}, {outputs.shape}; needs (...), (..., 2, {targets.shape[1]})"
+        )
     output_difference = outputs[..., 1, :] - outputs[..., 0, :]
     Q = np.sum(np.square(output_difference), axis=-1)
     return H, Q, Q - output_difference @ (targets[1] - targets[0])
