@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -100,6 +101,9 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
     """Refuse a build whose verdicts are not the ones on record.
 
     A chapter with no verdict on record at this preset, such as one of the reader's own, is not held to any.
+    Long trajectories are chaotic and end elsewhere on another processor, so that whether a sampler shows
+    equilibrium may differ by machine: where no check fails, a change between "reproduced" and "partly" is
+    said, and let pass.
 
     Raises:
         BuildError: If a verdict differs; names each claim with both verdicts.
@@ -107,12 +111,18 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
     recorded = recorded_verdicts(project)
     table = list(table)
     held = {row.chapter for row in table if row.claim["id"] in recorded}
-    pairs = [(row, recorded.get(row.claim["id"], "not yet")) for row in table if row.chapter in held]
-    changed = [
-        f"  {row.claim['id']} ({row.chapter}): {before} on record, now {row.verdict}"
-        for row, before in pairs
-        if row.verdict != before
-    ]
+    changed: list[str] = []
+    shown: list[str] = []
+    for row in table:
+        before = recorded.get(row.claim["id"], "not yet")
+        if row.chapter not in held or row.verdict == before:
+            continue
+        fails = any(checks.state(record) == "failed" for record in row.records)
+        by_sampler = not fails and {before, row.verdict} == {"reproduced", "partly"}
+        message = f"  {row.claim['id']} ({row.chapter}): {before} on record, now {row.verdict}"
+        (shown if by_sampler else changed).append(message)
+    if shown:
+        print("Verdicts that hang on whether a sampler shows equilibrium:", *shown, sep="\n", file=sys.stderr)
     if changed:
         raise BuildError(
             f"verdicts differ from book/verdicts.yml (preset {project.preset}):\n"

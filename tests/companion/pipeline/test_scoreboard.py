@@ -142,3 +142,25 @@ def test_difference_is_the_worst_in_standard_errors(executed):
     (row,) = scoreboard.rows(executed(off, many, RECORD))
     assert scoreboard.difference(row) == pytest.approx(3)
     assert scoreboard.difference(row._replace(records=[RECORD])) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "before", "refused"),
+    [
+        (RECORD, "partly", False),
+        (UNSETTLED, "reproduced", False),  # another processor's trajectories
+        (UNSETTLED, "not reproduced", True),
+        (FAILED, "reproduced", True),
+    ],
+)
+def test_a_verdict_may_differ_by_whether_equilibrium_is_shown(
+    executed, tmp_path, record, before, refused, capsys
+):
+    project = executed(record)
+    (tmp_path / "book" / "verdicts.yml").write_text(f"quick: {{A1: {before}}}\n")
+    if refused:
+        with pytest.raises(BuildError, match="A1"):
+            scoreboard.check_verdicts(project, scoreboard.rows(project))
+    else:
+        scoreboard.check_verdicts(project, scoreboard.rows(project))
+        assert f"A1 (even): {before} on record" in capsys.readouterr().err
