@@ -317,8 +317,8 @@ def shrink_pictures(pages: Path) -> None:
     """Save the pages' PNG pictures with a palette, at a third of their size; downloads stay as they are."""
     for folder, colors in (("_images", 256), ("_static/thumbnails", 64)):
         for path in (pages / folder).glob("*.png"):
-            with Image.open(path) as picture:
-                small = picture.convert("RGB").quantize(colors, dither=Image.Dither.NONE)
+            with Image.open(path) as picture:  # the method that keeps what is transparent
+                small = picture.convert("RGBA").quantize(colors, Image.Quantize.FASTOCTREE)
             small.save(path, optimize=True)
 
 
