@@ -101,11 +101,9 @@ def array(argument: str, value: Any, axes: str, *, dtype: Any = float, **sizes: 
     names = [name.strip() for name in axes.split(",") if name.strip()]
     last = [name for name in names if name != "…"]
     fits = found.ndim == len(last) or (found.ndim > len(last) and "…" in names)
-    # an axis named twice has one size
     pairs = list(zip(last, found.shape[found.ndim - len(last) :])) if fits else []
-    known = (
-        dict(pairs) | {name: int(name) for name in last if name.isdigit()} | sizes
-    )  # twice named, one size
+    known = dict(pairs) | {name: int(name) for name in last if name.isdigit()} | sizes
+    # an axis that is named twice has one size
     if not fits or found.size == 0 or any(size != known[name] for name, size in pairs):
         needed = ", ".join(f"{name} = {sizes[name]}" if name in sizes else name for name in names)
         raise ValueError(f"{argument}: got shape {found.shape}, needs ({needed})")

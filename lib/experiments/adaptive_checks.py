@@ -119,7 +119,7 @@ def check_widths(over: dict[float, Widths]) -> None:
     """Mean outputs and kernels at the largest width, and variances at all, against theory."""
     for richness, each in over.items():
         outputs, kernel = each.lazy_errors
-        sampler, width = each.runs, each.widths[-1]
+        sampler, width = [run.convergence for run in each.runs], each.widths[-1]
         for quantity, found, limit, lazy in (
             ("rms difference of the mean output on new inputs", each.output_error[-1], 0.02, outputs),
             ("relative difference of the kernel", each.kernel_error[-1], 0.03, kernel),

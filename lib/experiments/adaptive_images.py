@@ -1,5 +1,6 @@
 """Digits: when does learning features help? Adaptive kernels against lazy ones, dense and convolutional."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -158,43 +159,27 @@ def losses(seed: int, settings: SimpleNamespace) -> Losses:
     decays, ridges = settings.image_decays, settings.image_ridges
     solver = {"num_neurons": settings.image_neurons, "num_rounds": settings.image_rounds}
     seeds = range(seed, seed + settings.draws)
-    rows: dict[str, list[list[float]]] = {}
-    for size in settings.image_sizes:
-        drawn = [digits(size, s) for s in seeds]
-        found = {
-            "random features": [lazy_loss(t, "erf", False) for t in drawn],
-            "aNBK": [anbk_loss(t, 1.0, ridges, **solver) for t in drawn],
-            "NTK": [lazy_loss(t, "relu", True) for t in drawn],
-            "aNTK": [antk_loss(t, decays, settings.rest_neurons) for t in drawn],
-            "NTK of patches": [lazy_loss(t, "relu", True, convolution(t, "relu")) for t in drawn],
-            "aNTK of patches": [
-                antk_loss(t, decays, settings.rest_neurons, convolution(t, "relu")) for t in drawn
-            ],
-        }
-        for name, values in found.items():
-            rows.setdefault(name, []).append(values)
-    bayes, flow = (
-        [lazily_labeled(t, phi, phi == "relu", s) for t, s in zip(drawn, seeds, strict=True)]
-        for phi in ("erf", "relu")
-    )
-    controls = {
-        "random features": [lazy_loss(t, "erf", False) for t in bayes],
-        "aNBK": [anbk_loss(t, 1.0, ridges, **solver) for t in bayes],
-        "NTK": [lazy_loss(t, "relu", True) for t in flow],
-        "aNTK": [antk_loss(t, decays, settings.rest_neurons) for t in flow],
+    predictors: dict[str, Callable[[Task], float]] = {
+        "random features": lambda t: lazy_loss(t, "erf", False),
+        "aNBK": lambda t: anbk_loss(t, 1.0, ridges, **solver),
+        "NTK": lambda t: lazy_loss(t, "relu", True),
+        "aNTK": lambda t: antk_loss(t, decays, settings.rest_neurons),
+        "NTK of patches": lambda t: lazy_loss(t, "relu", True, convolution(t, "relu")),
+        "aNTK of patches": lambda t: antk_loss(t, decays, settings.rest_neurons, convolution(t, "relu")),
     }
-    mixed = [permuted(t, s) for t, s in zip(drawn, seeds, strict=True)]
-    shuffled = {
-        "NTK of patches": [lazy_loss(t, "relu", True, convolution(t, "relu")) for t in mixed],
-        "aNTK of patches": [
-            antk_loss(t, decays, settings.rest_neurons, convolution(t, "relu")) for t in mixed
-        ],
-    }
+
+    def over(drawn: list[Task], *names: str) -> dict[str, np.ndarray]:
+        return {name: np.array([predictors[name](task) for task in drawn]) for name in names}
+
+    drawn = [[digits(size, s) for s in seeds] for size in settings.image_sizes]
+    found = [over(tasks, *predictors) for tasks in drawn]
+    largest = [*zip(drawn[-1], seeds, strict=True)]
+    bayes, flow = ([lazily_labeled(t, phi, phi == "relu", s) for t, s in largest] for phi in ("erf", "relu"))
     return Losses(
         tuple(settings.image_sizes),
-        {name: np.array(values) for name, values in rows.items()},
-        {name: np.array(values) for name, values in controls.items()},
-        {name: np.array(values) for name, values in shuffled.items()},
+        {name: np.array([each[name] for each in found]) for name in predictors},
+        over(bayes, "random features", "aNBK") | over(flow, "NTK", "aNTK"),
+        over([permuted(t, s) for t, s in largest], "NTK of patches", "aNTK of patches"),
     )
 
 
@@ -215,11 +200,10 @@ def over_patches(found: Losses) -> dict[str, Any]:
     names = ["NTK", "aNTK", "NTK of patches", "aNTK of patches"]
     return _curves(found, names, [COLORS["NTK"], COLORS["aNTK"], "#A1D99B", "#006D2C"]) | {
         "name": "patches",
-        "caption": "Both predictors serve convolutional networks too. Test loss of dense (brown) "
-        "and convolutional "
-        f"(green) ReLU networks, lazy (light) and at rest under weight decay (dark), which is the aNTK's "
-        f"prediction. Digits {DIGITS[0]} and {DIGITS[1]}; four overlapping patches of {PATCH} × {PATCH} "
-        f"pixels, a readout for each; bands: standard errors over {found.draws} draws. Paper B, "
+        "caption": "Both predictors serve convolutional networks too. Test loss of dense (brown) and "
+        "convolutional (green) ReLU networks, lazy (light) and at rest under weight decay (dark), which is "
+        f"the aNTK's prediction. Digits {DIGITS[0]} and {DIGITS[1]}; four overlapping patches of {PATCH} × "
+        f"{PATCH} pixels, a readout for each; bands: standard errors over {found.draws} draws. Paper B, "
         "Fig. 5.",
     }
 
@@ -328,7 +312,7 @@ def check_convolutions(conv: Convolutions, found: Losses) -> None:
         _rms(mean - conv.theory),
         below(0.03),
         control=("lazy kernel", _rms(mean - conv.lazy)),
-        sampler=conv.sampled,
+        sampler=conv.sampled.convergence,
         because="the mean of few samples at a finite width",
     )
     for lazy, kind in (("NTK", "lazy"), ("aNTK", "at rest")):

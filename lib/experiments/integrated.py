@@ -36,8 +36,7 @@ class Networks:
         variances: its variance over the readouts, shape (chains, samples, P*).
         kernels: Φ_N, shape (chains, samples, P, P).
         energy: −log p, shape (chains, samples).
-        converged: R-hat and effective sample sizes of energy, kernel and outputs pass.
-        verdict: one line that says so.
+        convergence: R-hat and effective sample sizes of energy, kernel and outputs.
     """
 
     width: int
@@ -45,8 +44,7 @@ class Networks:
     variances: np.ndarray
     kernels: np.ndarray
     energy: np.ndarray
-    converged: bool
-    verdict: str
+    convergence: diagnostics.Convergence
 
     def variance(self) -> tuple[np.ndarray, np.ndarray]:
         """Variance of one network's output, mean over new inputs, with its standard error."""
@@ -102,18 +100,10 @@ def sample(
 
 
 def _networks(width: int, kept: list[np.ndarray]) -> Networks:
-    energy, means, variances, kernels, rate = kept
+    energy, means, variances, kernels, rate, divergent = kept
     series = {"energy": energy, "kernel": kernels.sum((2, 3)), "outputs": np.square(means).mean((2, 3))}
-    rhat = {name: float(statistics.rhat(values)) for name, values in series.items()}
-    ess = {name: float(statistics.effective_sample_size(values)) for name, values in series.items()}
-    worst, fewest = max(rhat, key=lambda n: rhat[n]), min(ess, key=lambda n: ess[n])
-    converged = rhat[worst] <= diagnostics.MAX_RHAT and ess[fewest] >= diagnostics.MIN_ESS
-    verdict = (
-        f"{'consistent with equilibrium' if converged else 'equilibrium not shown'}: R-hat ≤ "
-        f"{rhat[worst]:.3f} ({worst}), ESS ≥ {ess[fewest]:.0f} ({fewest}), acceptance {rate.mean():.2f}, "
-        f"{energy.shape[0]} chains × {energy.shape[1]} samples"
-    )
-    return Networks(width, means, variances, kernels, energy, bool(converged), verdict)
+    convergence = diagnostics.judge(series, rate.mean(1), int(divergent.sum()))
+    return Networks(width, means, variances, kernels, energy, convergence)
 
 
 @partial(jax.jit, static_argnames=("shape", "phi", "pooled"))
@@ -141,19 +131,17 @@ def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
 
     def transitions(key, u, log_step, gain):
         def one(index, carry):
-            u, log_step, total = carry
-            own = jax.random.fold_in(key, index)
-            length = (
-                math.pi / 2 * jax.random.uniform(jax.random.fold_in(own, shape[0]), (), u.dtype, 0.5, 1.5)
-            )
-            num_steps = jnp.clip(jnp.int32(length / jnp.exp(log_step)), 1, MAX_STEPS)
-            size = jnp.exp(log_step)
+            u, log_step, acceptance, divergences = carry
+            own, size = jax.random.fold_in(key, index), jnp.exp(log_step)
+            jitter = jax.random.uniform(jax.random.fold_in(own, shape[0]), (), u.dtype, 0.5, 1.5)
+            num_steps = jnp.clip(jnp.int32(math.pi / 2 * jitter / size), 1, MAX_STEPS)
             u, info = jax.vmap(lambda k, x: hmc_step(k, x, log_density, size, num_steps))(per_chain(own), u)
-            rate = info.acceptance.mean().astype(u.dtype)
-            return u, log_step + gain * (rate - ACCEPTANCE), total + rate
+            rate = info.acceptance.astype(u.dtype)
+            log_step += gain * (rate.mean() - ACCEPTANCE)
+            return u, log_step, acceptance + rate / thinning, divergences + info.divergent
 
-        u, log_step, total = jax.lax.fori_loop(0, thinning, one, (u, log_step, jnp.zeros((), u.dtype)))
-        return u, log_step, total / thinning
+        nothing = jnp.zeros(shape[0], u.dtype), jnp.zeros(shape[0], jnp.int32)
+        return jax.lax.fori_loop(0, thinning, one, (u, log_step, *nothing))
 
     def observe(key, u):
         energy, (kernel, field, responses, factor) = posterior(u)
@@ -168,8 +156,8 @@ def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
     def record(state, inputs):
         index, gain = inputs
         own = jax.random.fold_in(key, index)
-        u, log_step, rate = transitions(jax.random.fold_in(own, shape[0]), state[0], state[1], gain)
-        return (u, log_step), (*jax.vmap(observe)(per_chain(own), u), jnp.full(shape[0], rate))
+        u, log_step, *hmc = transitions(jax.random.fold_in(own, shape[0]), state[0], state[1], gain)
+        return (u, log_step), (*jax.vmap(observe)(per_chain(own), u), *hmc)
 
     start = jax.random.normal(start_key, shape, root.dtype), jnp.asarray(math.log(0.1), root.dtype)
     _, kept = jax.lax.scan(record, start, (jnp.arange(1, len(gains) + 1), gains))

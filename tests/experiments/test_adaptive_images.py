@@ -69,7 +69,7 @@ def test_networks_without_readouts_have_the_exact_kernel():
     for width, networks in zip(widths, found, strict=True):
         exact = wishart_chain.solve(task, 1, ridge / richness**2, width, readout_variance=1 / richness**2)
         sampled = adaptive_kernels.alignment(networks.kernels, task.targets)
-        assert networks.converged, networks.verdict
+        assert networks.convergence.converged, networks.convergence.verdict
         difference = networks.kernels.mean((0, 1)) - exact.kernels[1]
         assert np.linalg.norm(difference) < 0.1 * np.linalg.norm(exact.kernels[1])
         lazy = task.input_kernel  # the control

@@ -320,6 +320,14 @@ def large_states(folder, _):
 PHI = np.array([[0.5, -1.0, 2.0], [1.5, 0.0, 1e-3]])  # two neurons, three inputs
 
 
+def unread(path, says, *kinds):
+    """The message with which a reader's file is refused, which has to name it, without its folder."""
+    message = refused(lambda: data.read_activations(path), says, *kinds)
+    if path.name not in message:
+        raise FaultError("obscure", message)
+    return message.replace(f"{path.parent}/", "")
+
+
 @trial(
     "Files",
     "an error that names the file and says what is wrong",
@@ -344,10 +352,7 @@ def csv_file(folder, case):
     content, says = case
     path = folder / "activations.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    message = refused(lambda: data.read_activations(path), says)
-    if "activations.csv" not in message:
-        raise FaultError("obscure", message)
-    return message.replace(f"{folder}/", "")
+    return unread(path, says)
 
 
 @trial(
@@ -379,10 +384,7 @@ def npz_file(folder, case):
         content(path)
     else:
         np.savez(path, **content)
-    message = refused(lambda: data.read_activations(path), says)
-    if "activations.npz" not in message:
-        raise FaultError("obscure", message)
-    return message.replace(f"{folder}/", "")
+    return unread(path, says)
 
 
 @trial(
@@ -393,9 +395,7 @@ def npz_file(folder, case):
 def other_file(folder, suffix):
     path = folder / f"activations{suffix}"
     path.mkdir() if suffix == "/" else path.write_bytes(b"1 2 3")
-    return refused(lambda: data.read_activations(path), "activations", ValueError, FileNotFoundError).replace(
-        f"{folder}/", ""
-    )
+    return unread(path, "activations", ValueError, FileNotFoundError)
 
 
 @trial("Files", "an error that says how many", cases={"activations.csv with NaN, diagnosed": None})

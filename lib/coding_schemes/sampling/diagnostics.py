@@ -128,13 +128,34 @@ def convergence(
         ValueError: fewer than four samples per chain.
     """
     series = observables(samples, posterior)
-    num_chains, num_samples = samples.info.energy.shape
-    if num_samples < 4:
+    if (num_samples := samples.info.energy.shape[1]) < 4:
         raise ValueError(f"samples: got {num_samples} per chain, R-hat and ESS need at least 4")
+    divergences = int(samples.info.divergences.sum())
+    return judge(series, samples.info.acceptance.mean(1), divergences, max_rhat, min_ess)
+
+
+def judge(
+    series: dict[str, np.ndarray],
+    acceptance: np.ndarray,
+    divergences: int = 0,
+    max_rhat: float = MAX_RHAT,
+    min_ess: float = MIN_ESS,
+) -> Convergence:
+    """Convergence of any named series; `convergence` has those of `sample`.
+
+    Args:
+        series: name → values, shape (chains, samples).
+        acceptance: mean acceptance probability of each chain, shape (chains,).
+        divergences: number of divergent transitions.
+        max_rhat: largest R-hat that passes.
+        min_ess: smallest ESS that passes.
+
+    Returns:
+        A Convergence.
+    """
+    num_chains, num_samples = next(iter(series.values())).shape
     rhat = {name: float(statistics.rhat(values)) for name, values in series.items()}
     ess = {name: float(statistics.effective_sample_size(values, "bulk")) for name, values in series.items()}
-    acceptance = samples.info.acceptance.mean(1)
-    divergences = int(samples.info.divergences.sum())
     frozen = np.flatnonzero(acceptance < FROZEN)
     worst = max((name for name in rhat if not np.isnan(rhat[name])), key=lambda name: rhat[name])
     fewest = min((name for name in ess if not np.isnan(ess[name])), key=lambda name: ess[name])

@@ -254,7 +254,7 @@ def _thumbnail(figure: Figure, folder: Path) -> None:
         return
     with Image.open(figure.file) as image:
         image.thumbnail((THUMBNAIL, THUMBNAIL))
-        image.save(place, optimize=True)
+        image.save(place)  # `site.shrink_pictures` makes it small
 
 
 def _raw(content: str) -> str:
