@@ -105,6 +105,12 @@ def test_fixed_point_of_the_relu_is_the_convex_problems(task):
     )
 
 
+def test_a_search_that_does_not_come_to_rest_says_so(task):
+    with pytest.warns(UserWarning, match="not at rest after 3 steps"):
+        path = dmft.fixed_point(task, "relu", 1.0, 0.3, max_steps=3, average_steps=0)
+    assert np.isnan(path.residual)  # nothing was measured
+
+
 def test_population_is_the_limit_of_networks(task):
     """A network's distance from the population falls as N^-1/2; the training loop takes the same steps."""
     options = {"duration": 4.0, "num_records": 4, "average_steps": 1}

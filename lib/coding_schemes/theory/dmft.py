@@ -244,7 +244,7 @@ def fixed_point(
 
     Returns:
         A Path with one record, at t = ∞; its residual is the rms change of the training outputs over these
-        steps, over the rms of y.
+        steps, over the rms of y, and NaN without them. A search that ends before it rests warns.
 
     Raises:
         ValueError: γ0 ≤ 0 or λ ≤ 0 (follow `population`), or a number out of range.
@@ -257,6 +257,7 @@ def fixed_point(
         raise ValueError("weight_decay: got 0, the flow rests at λ > 0 only; follow it by dmft.population")
     inputs = task.test_inputs if test_inputs is None else test_inputs
     new = None if inputs is None else features.on(inputs)
+    num_free = 0 if new is None else new.noise_root.shape[-1]
     w, u, _ = _start(features, num_neurons, 0, True, "gaussian", seed)
     kind = (features.phi, features.pooled)
     with jax.enable_x64(True):
@@ -272,6 +273,8 @@ def fixed_point(
             energy, np.concatenate([w.ravel(), u.ravel()]), jac=True, method="L-BFGS-B",
             options={"maxiter": max_steps, "maxfun": 2 * max_steps, "ftol": tolerance, "gtol": 0.0},
         )  # fmt: skip
+        if not found.success:
+            warnings.warn(f"fixed_point: not at rest after {found.nit} steps, {found.message}", stacklevel=2)
         w, u = found.x[:split].reshape(shapes[0]), found.x[split:].reshape(shapes[1])
 
         def outputs(u, w, projection):
@@ -283,7 +286,7 @@ def fixed_point(
         path = Path(
             features, richness, weight_decay, np.array([np.inf]), here[None],
             None if new is None else outputs(u, w, new.projection)[None], inputs, (w, u), w, u, slopes, 0.0,
-            0.0, int(found.nit), new, np.zeros((num_neurons, 0 if new is None else new.noise_root.shape[-1])),
+            np.nan, int(found.nit), new, np.zeros((num_neurons, num_free)),
         )  # fmt: skip
         if not average_steps:
             return path

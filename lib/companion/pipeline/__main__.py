@@ -21,15 +21,8 @@ from companion.pipeline.project import BUILD, BuildError, Project
 
 PAGES = "pages"  # name of the job that builds the pages
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
-_OF_MAKE = (
-    "NAME",
-    "PRESET",
-    "SEED",
-    "PYTHON",
-    "PORT",
-    "BROWSER_TESTS",
-    "FROM",
-)  # settings of the Makefile itself
+# Settings of the Makefile itself
+_OF_MAKE = ("NAME", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM")
 
 
 def main() -> int:
