@@ -19,8 +19,9 @@
 # schemes. The adapted kernel predicts what sampled networks put out, and its counterpart for gradient flow
 # what trained ones do.
 #
-# *Did not come out, or is not asked:* that lazy kernels win where data are few (B7) is not shown for our
-# digits. *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
+# *Did not come out:* on digits, lazy kernels do not win where data are few, as paper B finds for natural
+# images; and once both have learned features, convolutional networks are no better than dense ones.
+# *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
