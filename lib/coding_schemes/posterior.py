@@ -39,6 +39,10 @@ class Weights(NamedTuple):
     hidden: tuple[Array, ...]
     readout: Array
 
+    def stretched(self, factor) -> "Weights":
+        """The same with readouts times a factor, for dynamics in other units."""
+        return self._replace(readout=self.readout * factor)
+
 
 class Prediction(NamedTuple):
     """One network's response to new inputs.

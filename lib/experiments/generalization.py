@@ -10,7 +10,7 @@ from coding_schemes import coding, planting, statistics
 from coding_schemes.coding import GeneralizationError
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import HMC, Predictions, Samples, compare_ends, sample
+from coding_schemes.sampling import HMC, Samples, compare_ends, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear, mean_field
 from companion.checks import relative
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 #: Trajectories of up to 30 steps: the inputs' large eigenvalues ask for small ones.
 METHOD = HMC(max_num_steps=30)
-STORE = ("readouts", "preactivations")
+STORE = ("readouts", "preactivations", "test_kernel")
 SCHEMES = ("linear", "sigmoidal", "relu")
 CLOSE = relative(0.1)
 
@@ -106,6 +106,7 @@ def measure(posterior: Posterior, *ends: Samples) -> Learned:
     assert posterior.task is not None
     inputs, _, targets = held_out(posterior.task)
     found = [_there(one.predictions) for one in ends]
+    kernels = [_there(one.kernel) for one in found]
     outputs = np.concatenate([one.outputs for one in found])
     mean, variance = outputs.mean((0, 1), dtype=float), outputs.var((0, 1), dtype=float)
     squared = [np.square(one.outputs - targets).mean(2, dtype=float) for one in found]
@@ -119,7 +120,7 @@ def measure(posterior: Posterior, *ends: Samples) -> Learned:
         chains.std(axis=0, ddof=1) / len(chains) ** 0.5,
         mean,
         variance,
-        np.mean([one.kernel for one in found], axis=0),
+        np.mean(kernels, axis=0),
         np.concatenate([one.activations()[:, -1] for one in ends]),
         np.asarray(posterior.network.phi(jnp.stack(answers))),
         np.concatenate([one.info.energy.mean(axis=1) for one in ends])
@@ -165,10 +166,10 @@ def learn(
     return measure(posterior, *ends)
 
 
-def _there(predictions: Predictions | None) -> Predictions:
-    if predictions is None:
-        raise ValueError("samples: hold no predictions; ask for them by `predict_inputs`")
-    return predictions
+def _there(found: Any) -> Any:
+    if found is None:
+        raise ValueError("samples: hold no predictions with their kernel; ask for them by `predict_inputs`")
+    return found
 
 
 def posterior_of(task: Task, network: Network, temperature: float) -> Posterior:

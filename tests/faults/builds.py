@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import small_book
 from companion.pipeline.project import Project
-from experiments import large_run
 from faults import files
 from faults.files import cut, empty, flip, noise, same, whole
 from faults.trials import FaultError, trial
@@ -314,10 +313,7 @@ def two_builds(folder, _):
 
 
 _SAMPLE = "import sys; from pathlib import Path; from faults import files; files.sampled(Path(sys.argv[1]))"
-_LARGE = (
-    "import sys; from pathlib import Path; from faults import files as f;"
-    "f.large_run.run(f.SETTINGS, f.blobs(), Path(sys.argv[1]))"
-)
+_LARGE = "import sys; from pathlib import Path; from faults import files as f;f.long_run(Path(sys.argv[1]))"
 
 
 def _program(code: str, *arguments: Any, **options: Any) -> subprocess.Popen[str]:
@@ -331,7 +327,7 @@ def _program(code: str, *arguments: Any, **options: Any) -> subprocess.Popen[str
 
 @cache
 def _large_whole() -> Any:
-    return large_run.run(files.SETTINGS, files.blobs())
+    return files.long_run(None)
 
 
 @trial(
@@ -342,7 +338,7 @@ def _large_whole() -> Any:
         "SIGKILL of sample(checkpoint) as it writes": (_SAMPLE, "block_00001.partial"),
         "SIGKILL of sample(checkpoint) at its third state": (_SAMPLE, "state_00003.npz"),
         "SIGKILL of the long run at its first state": (_LARGE, "state_00001.npz"),
-        "SIGKILL of the long run at its third state": (_LARGE, "state_00003.npz"),
+        "SIGKILL of the long run as it writes": (_LARGE, "block_00001.partial"),
     },
     outside=True,
 )
@@ -355,7 +351,7 @@ def killed_sampler(folder, case):
     program.communicate()
     blocks = len(list(path.glob("state_*.npz")))
     if code is _LARGE:
-        found, wanted = large_run.run(files.SETTINGS, files.blobs(), path), _large_whole()
+        found, wanted = files.long_run(path), _large_whole()
         equal = all(
             np.array_equal(found[key], wanted[key], equal_nan=True) for key in ("predictor", "readouts")
         )

@@ -49,8 +49,8 @@ def whole() -> Any:
     return sampled(None)
 
 
-def stopped(folder: Path, blocks: int = 4) -> Path:
-    """The folder of a run that ended after some of its five blocks."""
+def stopped(folder: Path, blocks: int = 4, run: Callable[[Path], Any] = sampled) -> Path:
+    """The folder of a run that ended after some of its blocks."""
     save = Checkpoint.save
 
     def die(self, state, block):
@@ -60,7 +60,7 @@ def stopped(folder: Path, blocks: int = 4) -> Path:
 
     Checkpoint.save = die  # type: ignore[method-assign]
     try:
-        sampled(folder)
+        run(folder)
     except KeyboardInterrupt:
         pass
     finally:
@@ -286,6 +286,11 @@ def blobs(seed: int = 0) -> tasks.Task:
     )
 
 
+def long_run(folder: Path | None) -> Any:
+    """A small one, which ends after two blocks."""
+    return large_run.run(SETTINGS, blobs(), folder)
+
+
 @trial(
     "Files",
     "an error that says what differs",
@@ -297,7 +302,7 @@ def blobs(seed: int = 0) -> tasks.Task:
     },
 )
 def another_large_run(folder, change):
-    large_run.run(SETTINGS, blobs(), folder / "run", max_blocks=1)
+    stopped(folder / "run", 1, long_run)
     task, settings = change.get("task", blobs()), {k: v for k, v in change.items() if k != "task"}
     other = dataclasses.replace(SETTINGS, **settings)
     message = refused(
@@ -308,11 +313,12 @@ def another_large_run(folder, change):
 
 @trial("Files", "an error that names the file", cases={"large_run's checkpoint: both states cut short": None})
 def large_states(folder, _):
-    large_run.run(SETTINGS, blobs(), folder / "run", max_blocks=2)
+    long_run(folder / "run")
     for number in (1, 2):
         cut(folder / f"run/state_0000{number}.npz")
-    call = lambda: large_run.run(SETTINGS, blobs(), folder / "run")  # noqa: E731
-    return refused(call, "state_00001.npz", data.CorruptDataError).replace(str(folder), "")
+    return refused(lambda: long_run(folder / "run"), "state_00001.npz", data.CorruptDataError).replace(
+        str(folder), ""
+    )
 
 
 # ---- readers' files -------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import coding, networks, posterior, sampling, tasks, theory
-from coding_schemes.sampling import HMC, Langevin, PlainLangevin, moves, run
-from scipy import stats
+from coding_schemes.sampling import HMC, Langevin, Minibatches, PlainLangevin, langevin, moves, run
+from scipy import linalg, stats
 
 NETWORK = networks.Network(1, 6, "sigmoidal")
 
@@ -248,7 +248,9 @@ def test_stored_arrays_belong_together(small):
 
 
 def test_predictions_on_the_training_inputs_are_the_outputs(small):
-    samples = small_sample(small, store=("outputs", "kernels"), predict_inputs=small.task.inputs)
+    samples = small_sample(
+        small, store=("outputs", "kernels", "test_kernel"), predict_inputs=small.task.inputs
+    )
     np.testing.assert_allclose(samples.predictions.outputs, samples.outputs, atol=1e-5)
     np.testing.assert_allclose(samples.predictions.kernel, samples.kernels[0].mean(0), atol=1e-4)
     found = samples.predictions
@@ -348,6 +350,46 @@ def test_minibatch_langevin_draws_from_the_posterior():
     assert abs(warmer.mean() - expected.mean()) / warmer.std() * 200**0.5 > 5
 
 
+def test_a_minibatch_stands_for_all_inputs():
+    """Every input twice: half of them, each once, have the forces of all, so the same largest frequency."""
+    rng, twice = np.random.default_rng(0), np.repeat(np.arange(12), 2)
+    inputs, labels = rng.standard_normal((16, 12)), np.arange(12) % 3
+    task = tasks.Task(inputs[:, twice], labels[twice], tasks.one_hot(3, 1.0, -0.1)[labels][twice])
+    given = posterior.Posterior(task, networks.Network(2, 6, "sigmoidal"), 0.1)
+    weights = given.prior(jax.random.key(0))
+    whole, half = (
+        langevin.minibatch_epochs(jax.random.key(1), weights, given, Minibatches(1, size), 2.0)[1]
+        for size in (24, 12)
+    )
+    assert float(half) == pytest.approx(float(whole), rel=1e-3)
+
+
+def test_minibatch_epochs_have_the_law_of_their_step(small):
+    """The prior, ω = 1: variances of p ← κp + √(1 − κ²) ξ − hw, w ← w + hp in closed form."""
+    given, epochs = posterior.Posterior(small.task, NETWORK, 1e8), Minibatches(60, 4)
+    keys = jax.random.split(jax.random.key(0), 1500)
+    run_one = jax.vmap(lambda k: langevin.minibatch_epochs(k, given.prior(k), given, epochs))
+    weights, frequency = jax.jit(run_one)(keys)
+    np.testing.assert_allclose(frequency, 1.0, rtol=1e-3)
+    kept, step = langevin.KEPT_MOMENTUM, langevin.MINIBATCH_STEP
+    matrix = np.array([[1 - step**2, step * kept], [-step, kept]])
+    noise = np.array([step, 1.0]) * (1 - kept**2) ** 0.5
+    expected = linalg.solve_discrete_lyapunov(matrix, np.outer(noise, noise))[0, 0]
+    values = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(weights)])
+    assert abs(values.var() - expected) < 4 * expected * (2 / values.size) ** 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.key_reuse
+def test_stretched_readouts_and_minibatches_lead_to_the_exact_law():
+    """A wrong force would leave the law, but not the acceptance of a short step."""
+    given, stretched = linear_posterior(1), HMC(stretch=2.0)
+    arguments = CHAINS | {"anneal_by": Minibatches(3, 1), "num_warmup": (10, 70)}
+    assert np.all(ks_values(given, small_sample(given, method=stretched, **arguments).weights) > 1e-3)
+    short = dataclasses.replace(stretched, step_size=0.02, max_num_steps=10)
+    assert small_sample(given, method=short, num_warmup=0).info.acceptance.min() > 0.99
+
+
 def test_error_of_inputs_in_batches(small):
     weights = small.prior(jax.random.key(0))
     for batch_size in (1, 3, 4):
@@ -439,6 +481,13 @@ def test_chains_spread_over_devices():
         ({"method": HMC(trajectory_length=0.0)}, "trajectory_length: got 0"),
         ({"method": HMC(step_size=-1.0)}, "step_size: got -1"),
         ({"method": HMC(target_acceptance=1.0)}, "target_acceptance: got 1"),
+        ({"method": HMC(stretch=0.0)}, "stretch: got 0"),
+        ({"num_warmup": (4, -1)}, "num_warmup: got -1"),
+        ({"num_warmup": (4, 4, 4)}, r"num_warmup: got \(4, 4, 4\)"),
+        ({"anneal_by": "minibatches"}, "anneal_by: got 'minibatches'"),
+        ({"anneal_by": Minibatches(2, 3)}, "batch_size: got 3, must divide the 4 inputs"),
+        ({"anneal_by": Minibatches(0, 2)}, "num_epochs: got 0"),
+        ({"anneal_by": Minibatches(2, 2), "method": "langevin"}, "anneal_by: got .* needs HMC"),
         ({"temperatures": (0.05,)}, "temperatures: got 0.05"),
         ({"temperatures": (np.nan,)}, "temperatures: got nan"),
         ({"anneal_from": -1.0}, "anneal_from: got -1"),

@@ -34,7 +34,7 @@ from coding_schemes.sampling.diagnostics import (
     two_ended,
 )
 from coding_schemes.sampling.hmc import HMC
-from coding_schemes.sampling.langevin import Langevin, PlainLangevin
+from coding_schemes.sampling.langevin import Langevin, Minibatches, PlainLangevin
 from coding_schemes.sampling.results import Predictions, SampleInfo, Samples
 from coding_schemes.sampling.run import sample
 
@@ -42,6 +42,7 @@ __all__ = [
     "HMC",
     "Convergence",
     "Langevin",
+    "Minibatches",
     "PlainLangevin",
     "Predictions",
     "SampleInfo",

@@ -22,6 +22,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from coding_schemes.data import CorruptDataError
 
@@ -56,6 +57,9 @@ class Checkpoint:
         self.count = 0  # blocks that are done
         if self.folder is None:
             return
+        self._first = jax.process_index() == 0  # writes; the others find what it wrote
+        if not self._first:
+            multihost_utils.sync_global_devices("record of a checkpoint")
         versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "blackjax", "numpy")}
         here = json.loads(
             json.dumps({**record, "versions": versions, "x64": jax.config.read("jax_enable_x64")})
@@ -81,6 +85,8 @@ class Checkpoint:
             raise CheckpointMismatchError(
                 f"checkpoint {self.folder} belongs to another run: {listed}; give an empty folder"
             )
+        if self._first and jax.process_count() > 1:
+            multihost_utils.sync_global_devices("record of a checkpoint")
 
     def load(self, state: Any, block: Callable[[], Any]) -> tuple[Any, list[Any]]:
         """The newest sound state, and what all blocks before it gave.
@@ -118,8 +124,11 @@ class Checkpoint:
         """Keep what one more block gave, and the state after it."""
         if self.folder is None:
             return
-        self._save("block", self.count, block)
+        if self._first:
+            self._save("block", self.count, block)
         self.count += 1
+        if not self._first:
+            return
         self._save("state", self.count, state)
         self._path("state", self.count - 2).unlink(missing_ok=True)
 

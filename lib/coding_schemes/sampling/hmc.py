@@ -32,7 +32,7 @@ DIVERGENCE_THRESHOLD = 1000.0
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["trajectory_length", "max_num_steps", "step_size", "target_acceptance"],
+    data_fields=["trajectory_length", "max_num_steps", "step_size", "target_acceptance", "stretch"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -45,12 +45,16 @@ class HMC:
         max_num_steps: most leapfrog steps of a trajectory.
         step_size: leapfrog step ε where adaptation starts, or without a warm-up the step itself.
         target_acceptance: of the adaptation.
+        stretch: readouts move in units of so many standard deviations of their prior; one unless given.
+            Learning moves readouts by √P of them, and the energy is P times flatter along readouts than along
+            the other weights: in units of √P/2 all are alike, and one step size serves all.
     """
 
     trajectory_length: float = math.pi / 2
     max_num_steps: int = 100
     step_size: float | None = None
     target_acceptance: float = 0.8
+    stretch: float | None = None
 
 
 class Info(NamedTuple):

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from blackjax.mcmc.hmc import HMCState
 from jax import Array
 
+from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling.hmc import Info, standard_normal, transition
 
 
@@ -56,6 +57,25 @@ class PlainLangevin:
     step_size: float | None = None
     num_steps: int = 50
     batch_size: int | None = None
+
+
+#: Of minibatch dynamics: momentum kept from epoch to epoch; the step times the energy's largest frequency, 2
+#: being the limit of stability; and by the same measure the step with which HMC goes on.
+KEPT_MOMENTUM, MINIBATCH_STEP, FIRST_STEP = 0.5, 0.6, 1.5
+POWER_ITERATIONS = 8
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """Underdamped Langevin dynamics on minibatches: lowers T where full gradients would take too long.
+
+    Attributes:
+        num_epochs: passes over all inputs per transition.
+        batch_size: inputs per step; divides their number.
+    """
+
+    num_epochs: int = 10
+    batch_size: int = 250
 
 
 def adjusted_steps(
@@ -119,7 +139,7 @@ def plain_steps(
     return position, Info(jnp.ones(()), ~finite, jnp.asarray(num_steps, jnp.int32))
 
 
-def minibatch_gradient(posterior, batch_size: int) -> Callable:
+def minibatch_gradient(posterior: Posterior, batch_size: int) -> Callable:
     r"""Unbiased estimate of ∇ log posterior from `batch_size` training inputs drawn without replacement.
 
         −∇Û = −(P/B) (β/2) ∇ Σ_{μ∈batch} ‖Y_μ − f(x_μ)‖² − w
@@ -127,15 +147,77 @@ def minibatch_gradient(posterior, batch_size: int) -> Callable:
     Its noise adds to the bath's: the stationary law is the posterior's only as dt → 0, with an
     O(dt) excess temperature along the likelihood's stiff directions.
     """
-    num_inputs = posterior.targets.shape[0]
 
     def gradient(key, weights):
-        batch = jax.random.choice(key, num_inputs, (batch_size,), replace=False)
-
-        def estimate(weights):
-            residual = posterior.targets[batch] - posterior.outputs_on(weights, batch)
-            return -0.5 * posterior.likelihood_precision * (num_inputs / batch_size) * jnp.sum(residual**2)
-
-        return jax.tree.map(lambda slope, w: slope - w, jax.grad(estimate)(weights), weights)
+        batch = jax.random.choice(key, len(posterior.targets), (batch_size,), replace=False)
+        return batch_gradient(posterior, weights, batch)
 
     return gradient
+
+
+def batch_gradient(posterior: Posterior, weights: Weights, batch: Array) -> Weights:
+    """∇ log posterior as if a batch, indices of training inputs, stood for all of them."""
+
+    def estimate(weights):
+        residual = posterior.targets[batch] - posterior.outputs_on(weights, batch)
+        scale = len(posterior.targets) / len(batch)
+        return -0.5 * posterior.likelihood_precision * scale * jnp.sum(residual**2)
+
+    return jax.tree.map(lambda slope, w: slope - w, jax.grad(estimate)(weights), weights)
+
+
+def minibatch_epochs(
+    key: Array, weights: Weights, posterior: Posterior, settings: Minibatches, stretch: Any = 1.0
+) -> tuple[Weights, Array]:
+    r"""Epochs of underdamped Langevin dynamics, p ← p − ε∇Û, w ← w + εp for one batch after the other.
+
+    Between epochs p ← κ p + √(1 − κ²) ξ, ξ ~ N(0, 1). ε is a fixed part of 1/ω, ω² the largest eigenvalue of
+    the energy's Hessian on a batch with inputs from everywhere, found by power iteration.
+
+    Args:
+        key: random key.
+        weights: position.
+        posterior: at the temperature of the dynamics.
+        settings: epochs and batch size.
+        stretch: as in HMC.
+
+    Returns:
+        The next position, and ω in the stretched coordinates.
+    """
+    num_inputs, size = len(posterior.targets), settings.batch_size
+    momentum_key, key = jax.random.split(key)
+
+    def force(position, batch):
+        return batch_gradient(posterior, position.stretched(stretch), batch).stretched(stretch)
+
+    spread = jnp.arange(size) * (num_inputs // size)  # inputs are often sorted by class
+    position = weights.stretched(1 / stretch)
+
+    def power_iteration(carry, _):
+        direction, _ = carry
+        image = jax.jvp(lambda w: force(w, spread), (position,), (direction,))[1]
+        norm = jnp.sqrt(sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(image)))
+        return (jax.tree.map(lambda leaf: leaf / norm, image), norm), None
+
+    start = standard_normal(momentum_key, position), jnp.ones((), posterior.dtype)
+    (_, curvature), _ = jax.lax.scan(power_iteration, start, None, length=POWER_ITERATIONS)
+    frequency = jnp.sqrt(curvature)
+    step = MINIBATCH_STEP / frequency
+
+    def move(carry, batch):
+        position, momentum = carry
+        momentum = jax.tree.map(lambda p, slope: p + step * slope, momentum, force(position, batch))
+        return (jax.tree.map(lambda w, p: w + step * p, position, momentum), momentum), None
+
+    def epoch(carry, i):
+        position, momentum = carry
+        order_key, noise_key = jax.random.split(jax.random.fold_in(key, i))
+        fresh = (1 - KEPT_MOMENTUM**2) ** 0.5
+        noise = standard_normal(noise_key, position)
+        momentum = jax.tree.map(lambda p, n: KEPT_MOMENTUM * p + fresh * n, momentum, noise)
+        batches = jax.random.permutation(order_key, num_inputs).reshape(-1, size)
+        return jax.lax.scan(move, (position, momentum), batches)[0], None
+
+    momentum = standard_normal(jax.random.fold_in(momentum_key, 1), position)
+    (position, _), _ = jax.lax.scan(epoch, (position, momentum), jnp.arange(settings.num_epochs))
+    return position.stretched(stretch), frequency

@@ -43,11 +43,11 @@ class Predictions(NamedTuple):
 
     Attributes:
         outputs: f* of every sample, shape (chains, samples, P*, m).
-        kernel: mean test kernel ⟨φ(z*)ᵀφ(z*)⟩/N of the feature layer, shape (P*, P*).
+        kernel: mean test kernel ⟨φ(z*)ᵀφ(z*)⟩/N of the feature layer, shape (P*, P*), or None if not stored.
     """
 
     outputs: np.ndarray
-    kernel: np.ndarray
+    kernel: np.ndarray | None
 
     @property
     def mean(self) -> np.ndarray:
@@ -76,7 +76,7 @@ class Samples:
         warmup_info: the same for every transition of the warm-up, or None if there was none.
         final: every chain's last weights, leading axis (chains,); pass as `init` to go on.
         temperature: T of the samples.
-        seconds: wall-clock seconds of warm-up and of sampling, compilation included.
+        seconds: wall-clock seconds of warm-up and of sampling, also before a kill, compilation included.
         network: what was sampled; None for samples made by hand.
         labels: classes of the training inputs, shape (P,); None where the posterior had lost its task.
     """

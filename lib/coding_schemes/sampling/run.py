@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 from jax import Array
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tqdm.auto import tqdm
 
@@ -26,11 +27,14 @@ from coding_schemes import validation
 from coding_schemes.posterior import NewInputs, Posterior, Weights
 from coding_schemes.sampling import moves as _moves
 from coding_schemes.sampling.checkpoint import Checkpoint, digest
-from coding_schemes.sampling.hmc import HMC, hmc_step
+from coding_schemes.sampling.hmc import HMC, Info, hmc_step
 from coding_schemes.sampling.langevin import (
+    FIRST_STEP,
     Langevin,
+    Minibatches,
     PlainLangevin,
     adjusted_steps,
+    minibatch_epochs,
     minibatch_gradient,
     plain_steps,
 )
@@ -38,9 +42,10 @@ from coding_schemes.sampling.results import FROZEN, Predictions, SampleInfo, Sam
 
 Method = HMC | Langevin | PlainLangevin
 METHODS: dict[str, Any] = {"hmc": HMC, "langevin": Langevin, "plain_langevin": PlainLangevin}
-STORABLE = ("readouts", "preactivations", "weights", "outputs", "mean_outputs", "kernels")
-#: Samples, or transitions of the warm-up, per call of the compiled program and per checkpoint.
-BLOCK = 16
+STORABLE = ("readouts", "preactivations", "weights", "outputs", "mean_outputs", "kernels", "test_kernel")
+#: Samples, or transitions of the warm-up, per call of the compiled program and per checkpoint; one where a
+#: network has more than LARGE preactivations.
+BLOCK, LARGE = 16, 10_000_000
 #: Gain of the step-size correction while annealing, one full rejection costs 16 % of the step.
 ANNEAL_GAIN = 0.2
 #: Numbers per chain above which a CPU takes chains one after the other: several do not fit in its cache.
@@ -56,6 +61,7 @@ class Static(NamedTuple):
         block: slots of a block.
         moves: names of the moves after every transition.
         store: what is kept of every sample.
+        anneal_by: what lowers T, if not the method itself.
     """
 
     chains: int
@@ -63,6 +69,7 @@ class Static(NamedTuple):
     block: int
     moves: tuple[str, ...]
     store: tuple[str, ...]
+    anneal_by: Minibatches | None = None
 
 
 class Plan(NamedTuple):
@@ -138,14 +145,15 @@ def sample(
     num_samples: int,
     *,
     num_chains: int = 4,
-    num_warmup: int = 400,
+    num_warmup: int | tuple[int, int] = 400,
     thinning: int = 1,
     method: str | Method = "hmc",
     moves: str | tuple[str, ...] = "auto",
     init: Weights | str = "prior",
     anneal_from: float | None = None,
+    anneal_by: Minibatches | None = None,
     temperatures: tuple[float, ...] = (),
-    store: tuple[str, ...] = ("readouts", "preactivations"),
+    store: tuple[str, ...] = ("readouts", "preactivations", "test_kernel"),
     predict_inputs: np.ndarray | None = None,
     progress: bool | None = None,
     checkpoint: str | Path | None = None,
@@ -162,7 +170,8 @@ def sample(
         key: random key; chain c draws from fold_in(key, c), transition i from fold_in(·, i).
         num_samples: stored samples per chain.
         num_chains: independent chains.
-        num_warmup: warm-up transitions, 0 for none (then give the method a step size).
+        num_warmup: warm-up transitions, 0 for none (then give the method a step size); or a pair, how many
+            anneal and how many adapt.
         thinning: transitions per stored sample.
         method: "hmc", "langevin" (Metropolis-adjusted), or with settings of its own HMC(…), Langevin(…) or
             PlainLangevin(step_size=…), without acceptance, for dynamics.
@@ -171,17 +180,19 @@ def sample(
         init: "prior", or Weights to start from: one network's, used by all chains, or with a
             leading axis (chains,).
         anneal_from: first temperature of the warm-up; max(1, T) unless given, T for no annealing.
+        anneal_by: Minibatches(…) lower T, and the method takes over at the target; by itself unless given.
         temperatures: ladder of higher temperatures for replica exchange, ascending; each chain
             then carries 1 + len(temperatures) replicas, of which the coldest is stored.
         store: what to keep of every sample, from "readouts", "preactivations", "weights",
-            "outputs"; "mean_outputs" and "kernels" keep each chain's mean only.
-        predict_inputs: new inputs (N0, P*) to respond to; only outputs and means are kept.
+            "outputs"; "mean_outputs" and "kernels" keep each chain's mean only, "test_kernel" that of all.
+        predict_inputs: new inputs (N0, P*) to respond to; only outputs and, in "test_kernel", means are kept.
         progress: show a progress bar; by default only on a terminal.
         checkpoint: folder in which the state is saved after every block; a run that finds its
             own checkpoint there goes on from it, with bitwise the same result.
 
-    Chains run on as many devices as divide their number; if that is one, training inputs are split among all
-    devices that divide theirs.
+    Chains run on as many devices as divide their number, and training inputs are split among as many of the
+    others as divide theirs. With several processes (`jax.distributed.initialize`) each calls this with the
+    same arguments and gets the same samples; the first writes the checkpoint, into a folder that all read.
 
     Returns:
         Samples.
@@ -191,15 +202,15 @@ def sample(
             or damaged.
         FloatingPointError: a chain's energy is not finite; the message names step and step size.
     """
-    started = time.perf_counter()
     validation.instance("posterior", posterior, Posterior)
     validation.key(key)
     validation.counts(num_samples=num_samples, num_chains=num_chains, thinning=thinning)
-    validation.count("num_warmup", num_warmup, 0)
-    counts = {"num_samples": num_samples, "num_chains": num_chains, "num_warmup": num_warmup}
+    phases = num_warmup if isinstance(num_warmup, tuple) and len(num_warmup) == 2 else (num_warmup,)
+    num_warmup = sum(validation.count("num_warmup", number, 0) for number in phases)
     if isinstance(init, str):
         validation.choice("init", init, ("prior",))
     method = _checked_method(method, posterior, num_warmup, isinstance(init, str))
+    _checked_minibatches(anneal_by, posterior, method)
     moves = _checked_moves(moves, posterior, method)
     target, hot = _checked_ladder(posterior, temperatures, anneal_from, isinstance(init, str))
     for name in validation.several("store", store):
@@ -209,37 +220,45 @@ def sample(
         sizes = {} if posterior.task is None else {"N0": posterior.task.input_dim}
         new = posterior.new_inputs(validation.array("predict_inputs", predict_inputs, "N0, P*", **sizes))
     longest = max(num_samples, num_warmup)
-    block = min(BLOCK, 1 << (longest - 1).bit_length())
-    static = Static(num_chains, len(target), block, moves, tuple(store))
+    size = posterior.network.width * posterior.network.depth * len(posterior.targets)
+    block = min(1 if size > LARGE else BLOCK, 1 << (longest - 1).bit_length())
+    static = Static(num_chains, len(target), block, moves, tuple(store), anneal_by)
     state = _start(posterior, key, init, static, method.step_size, new)
     record = None
     if checkpoint is not None:
-        settings = counts | {"thinning": thinning, "method": repr(method), "block": block}
-        record = settings | _record(posterior, key, new, state, static, target, hot)
+        record = {
+            "num_samples": num_samples,
+            "num_chains": num_chains,
+            "num_warmup": phases,
+            "thinning": thinning,
+            "method": repr(method),
+            "block": block,
+        } | _record(posterior, key, new, state, static, target, hot)
     saved = Checkpoint(checkpoint, record or {})
-    placed, state = _spread(posterior, state, num_chains)
-    advance = functools.partial(_advance, placed, new, method, static, key)
     anneals = not isinstance(method, PlainLangevin) and bool(np.any(hot != target))
-    num_anneal = num_warmup // 2 if anneals else 0
+    num_anneal = phases[0] if len(phases) == 2 else num_warmup // 2 if anneals else 0
     plans = _plans(num_anneal, num_warmup - num_anneal, num_samples, thinning, block, hot, target)
-    state, outputs = saved.load(state, lambda: jax.eval_shape(advance, state, plans[0])[1])
+
+    def block_like():
+        return jax.eval_shape(_advance, posterior, new, method, static, key, state, plans[0])[1], 0.0
+
+    state, outputs = saved.load(state, block_like)
+    placed, state = _spread(posterior, state, num_chains)
     progress = sys.stderr.isatty() if progress is None else progress
     bar = tqdm(total=num_warmup + num_samples * thinning, disable=not progress, unit="transition")
-    seconds = {"warmup": 0.0}
     for index, plan in enumerate(plans):
         if index >= len(outputs):
-            state, out = advance(state, plan)
-            out = _chains_first(out, plan.used)
+            started = time.perf_counter()
+            state, out = _advance(placed, new, method, static, key, state, plan)
+            out = _chains_first(_fetched(out), plan.used)
             _check_finite(out["info"], int(state.iteration), plan.thinning)
-            saved.save(state, out)
-            outputs.append(out)
+            outputs.append((out, np.asarray(time.perf_counter() - started)))
+            if checkpoint is not None:
+                saved.save(_fetched(state), outputs[-1])
         bar.update(plan.used * plan.thinning)
-        if plan.phase != SAMPLE:
-            seconds["warmup"] = time.perf_counter() - started
     bar.close()
-    seconds["sampling"] = time.perf_counter() - started - seconds["warmup"]
     num_blocks = sum(plan.phase == SAMPLE for plan in plans)
-    return _gather(posterior, static, method, state, outputs, num_blocks, thinning, seconds)
+    return _gather(posterior, static, method, _fetched(state), outputs, num_blocks, thinning)
 
 
 def _record(posterior, key, new, start, static: Static, target, hot) -> dict[str, Any]:
@@ -248,6 +267,7 @@ def _record(posterior, key, new, start, static: Static, target, hot) -> dict[str
     return {
         "moves": static.moves,
         "store": static.store,
+        "annealed by": repr(static.anneal_by),
         "temperatures": [float(T) for T in target],
         "annealed from": [float(T) for T in hot],
         "network": [network.depth, network.width, network.scaling],
@@ -259,8 +279,15 @@ def _record(posterior, key, new, start, static: Static, target, hot) -> dict[str
     }
 
 
+def _fetched(tree):
+    """Arrays in NumPy, wherever they lie; also their parts on other processes' devices."""
+    if jax.process_count() > 1:
+        return multihost_utils.process_allgather(tree, tiled=True)
+    return jax.tree.map(np.asarray, tree)
+
+
 def _chains_first(out, used: int):
-    return jax.tree.map(lambda array: np.swapaxes(np.asarray(array), 0, 1)[:, :used], out)
+    return jax.tree.map(lambda array: np.swapaxes(array, 0, 1)[:, :used], out)
 
 
 def _plans(num_anneal, num_adapt, num_samples, thinning, block, hot, target) -> list[Plan]:
@@ -348,14 +375,16 @@ def _step(posterior, method, static, streams, plan, _, carry):
         # ε follows √T, the scale of the stiffest direction; the acceptance corrects it below
         stiffness = jnp.log1p(1 / previous) - jnp.log1p(1 / temperatures)
         state = state._replace(log_step_size=state.log_step_size + (0.5 * stiffness).astype(jnp.float32))
-    used = state.log_step_size
-    weights, info, accepted = _transitions(posterior, method, static, streams, state, temperatures)
+    weights, info, accepted, used = _transitions(
+        posterior, method, static, streams, state, plan, temperatures
+    )
     state = state._replace(weights=weights, iteration=state.iteration + 1)
     if not isinstance(method, PlainLangevin):
         _, update, _ = dual_averaging_adaptation(method.target_acceptance)
         acceptance = jnp.where(jnp.isnan(info.acceptance), 0.0, info.acceptance).mean(1).astype(jnp.float32)
         averaging = jax.vmap(update)(state.averaging, acceptance)
-        corrected = (used + ANNEAL_GAIN * (acceptance - method.target_acceptance)).astype(jnp.float32)
+        gain = ANNEAL_GAIN if static.anneal_by is None else 0.0  # the dynamics on minibatches knows the step
+        corrected = (used + gain * (acceptance - method.target_acceptance)).astype(jnp.float32)
         adapted = averaging.log_step_size.astype(jnp.float32)
         averaging = jax.tree.map(lambda new, old: new.astype(old.dtype), averaging, state.averaging)
         state = state._replace(
@@ -372,21 +401,28 @@ def _step(posterior, method, static, streams, plan, _, carry):
     return state, Tally(sums, used[0], temperatures[0])
 
 
-def _transitions(posterior, method, static, streams, state, temperatures):
-    """One transition of all chains and replicas, then exchange between replicas."""
+def _transitions(posterior, method, static, streams, state, plan, temperatures):
+    """One transition of all chains and replicas, then exchange between replicas; and log ε of each."""
     jitter_key = jax.random.fold_in(streams.shared, state.iteration)
     jitter = jax.random.uniform(jitter_key, (), posterior.dtype, 0.5, 1.5)
     step_sizes = jnp.exp(state.log_step_size).astype(posterior.dtype)
 
     def replica(arguments):
-        keys, weights, step_size, temperature = arguments
+        keys, weights, step_size, log_step_size, temperature = arguments
         given = posterior.at_temperature(temperature)
         one = functools.partial(_transition, given, method, static, step_size, jitter)
         keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(keys)
-        return _over_chains(one, keys, weights)
+        if static.anneal_by is None:
+            return *_over_chains(one, keys, weights), log_step_size
+        epochs = functools.partial(_epochs, given, method, static)
+        return jax.lax.cond(
+            plan.phase == ANNEAL,
+            lambda: epochs(keys, weights),
+            lambda: (*_over_chains(one, keys, weights), log_step_size),
+        )
 
-    arguments = streams.chains, state.weights, step_sizes, temperatures
-    weights, info, accepted = jax.lax.map(replica, arguments)
+    arguments = streams.chains, state.weights, step_sizes, state.log_step_size, temperatures
+    weights, info, accepted, log_step_sizes = jax.lax.map(replica, arguments)
     accepted = {name: value[0] for name, value in accepted.items()}
     if static.replicas > 1:
         exchange = functools.partial(_moves.exchange, posterior=posterior, temperatures=temperatures)
@@ -394,7 +430,7 @@ def _transitions(posterior, method, static, streams, state, temperatures):
         weights, accepted["exchange"] = jax.vmap(exchange, (0, 1, None), (1, 0))(
             keys, weights, state.iteration % 2
         )
-    return weights, info, accepted
+    return weights, info, accepted, log_step_sizes
 
 
 def _transition(posterior, method, static, step_size, jitter, key, weights):
@@ -402,9 +438,18 @@ def _transition(posterior, method, static, step_size, jitter, key, weights):
     kernel_key, move_key = jax.random.split(key)
     value_and_gradient = posterior.value_and_gradient
     if isinstance(method, HMC):
+        unit = method.stretch
+
+        def stretched(position):
+            value, gradient = posterior.value_and_gradient(position.stretched(unit))
+            return value, gradient.stretched(unit)
+
+        if unit is not None:
+            value_and_gradient, weights = stretched, weights.stretched(1 / unit)
         steps = jnp.ceil(jitter * jnp.asarray(method.trajectory_length, step_size.dtype) / step_size)
         steps = jnp.clip(steps, 1, method.max_num_steps).astype(jnp.int32)
         weights, info = hmc_step(kernel_key, weights, value_and_gradient, step_size, steps)
+        weights = weights if unit is None else weights.stretched(unit)
     elif isinstance(method, Langevin):
         weights, info = adjusted_steps(kernel_key, weights, value_and_gradient, step_size, method.num_steps)
     else:
@@ -417,6 +462,19 @@ def _transition(posterior, method, static, step_size, jitter, key, weights):
     for index, name in enumerate(static.moves):
         weights, accepted[name] = _moves.MOVES[name](jax.random.fold_in(move_key, index), weights, posterior)
     return weights, info, accepted
+
+
+def _epochs(posterior, method, static, keys, weights):
+    """As `_transition`, of all chains, on minibatches, without moves; and log ε with which HMC may go on."""
+    stretch = 1.0 if method.stretch is None else method.stretch
+    one = functools.partial(minibatch_epochs, posterior=posterior, settings=static.anneal_by, stretch=stretch)
+    weights, frequency = _over_chains(one, keys, weights)
+    chains = len(frequency)
+    nothing = jnp.full(chains, jnp.nan, jnp.result_type(float))  # nothing is accepted or rejected
+    count = jnp.full(chains, static.anneal_by.num_epochs, jnp.int32)
+    info = Info(nothing, jnp.zeros(chains, bool), count)
+    step_size = (FIRST_STEP / frequency.max()).astype(jnp.float32)
+    return weights, info, dict.fromkeys(static.moves, nothing), jnp.log(step_size)
 
 
 def _over_chains(function, *arguments):
@@ -480,6 +538,7 @@ def _observe(posterior, new: NewInputs | None, static: Static, keys, weights):
         if new is not None:
             prediction = posterior.respond(key, weights, new)
             kept["predicted"] = prediction.outputs
+        if new is not None and "test_kernel" in static.store:
             sums["test_kernel"] = posterior.network.kernel(prediction.preactivations[-1])
         return kept, sums
 
@@ -528,7 +587,7 @@ def _start(posterior, key, init, static: Static, step_size, new) -> State:
     if "kernels" in static.store:
         kernel = np.zeros((static.chains, size, size), accumulator)
         means["kernels"] = (kernel,) * posterior.network.depth
-    if new is not None:
+    if new is not None and "test_kernel" in static.store:
         means["test_kernel"] = np.zeros((static.chains, *[new.projection.shape[1]] * 2), accumulator)
     log_step_size = np.full(static.replicas, np.log(step_size), np.float32)
     averaging = jax.eval_shape(jax.vmap(_averaging), log_step_size)  # made anew where a phase begins
@@ -537,41 +596,47 @@ def _start(posterior, key, init, static: Static, step_size, new) -> State:
 
 
 def _spread(posterior: Posterior, state: State, num_chains: int) -> tuple[Posterior, State]:
-    """Chains on as many devices as divide their number; inputs on all of them where no two do."""
+    """Chains on as many devices as divide their number, inputs on as many of the others as divide theirs."""
     devices = jax.devices()
-    count = math.gcd(len(devices), num_chains)
-    if len(devices) == 1:
+    rows = math.gcd(len(devices), num_chains)
+    columns = 1 if posterior.root is None else math.gcd(len(devices) // rows, len(posterior.targets))
+    used = devices[: rows * columns]
+    if len({device.process_index for device in used}) < jax.process_count():
+        raise ValueError(
+            f"num_chains: {num_chains} chains of {len(posterior.targets)} inputs fit on {len(used)} of "
+            f"{len(devices)} devices, too few for {jax.process_count()} processes"
+        )
+    if len(used) == 1:
         return posterior, state
-    if count > 1:
-        mesh = Mesh(np.array(devices[:count]), ("chains",))
+    mesh = Mesh(np.array(used).reshape(rows, columns), ("chains", "inputs"))
 
-        def put(tree, *axes):
-            return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(*axes)))
+    def put(tree, *axes):
+        return jax.device_put(jax.tree.map(np.asarray, tree), NamedSharding(mesh, PartitionSpec(*axes)))
 
-        weights, log_step_size, averaging, means, iteration = state
-        log_step_size, averaging, iteration = put((log_step_size, averaging, iteration))
-        weights, means = put(weights, None, "chains"), put(means, "chains")
-        return posterior, State(weights, log_step_size, averaging, means, iteration)
-    if posterior.root is not None and len(posterior.targets) % len(devices) == 0:
-        rows = NamedSharding(Mesh(np.array(devices), ("inputs",)), PartitionSpec("inputs", None))
-        (root, targets, *rest), network = posterior.tree_flatten()
-        leaves = (jax.device_put(root, rows), jax.device_put(targets, rows), *rest)
-        return Posterior.tree_unflatten(network, leaves), state
-    return posterior, state
+    (root, targets, *rest), network = posterior.tree_flatten()
+    leaves = None if root is None else put(root, "inputs"), put(targets, "inputs"), *put(rest)
+    weights, log_step_size, averaging, means, iteration = state
+    log_step_size, averaging, iteration = put((log_step_size, averaging, iteration))
+    weights, means = put(weights, None, "chains"), put(means, "chains")
+    state = State(weights, log_step_size, averaging, means, iteration)
+    return Posterior.tree_unflatten(network, leaves), state
 
 
-def _gather(posterior, static, method, state, outputs, num_blocks, thinning, seconds) -> Samples:
+def _gather(posterior, static, method, state, outputs, num_blocks, thinning) -> Samples:
     def join(blocks):
         return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
 
-    warmup = [SampleInfo(**out["info"]) for out in outputs[: len(outputs) - num_blocks]]
-    out = join(outputs[len(outputs) - num_blocks :])
+    found, seconds = zip(*outputs)
+    num_warmup_blocks = len(outputs) - num_blocks
+    warmup = [SampleInfo(**out["info"]) for out in found[:num_warmup_blocks]]
+    out = join(found[num_warmup_blocks:])
     info = SampleInfo(**out["info"])
     num_samples = info.energy.shape[1]
-    means = jax.tree.map(lambda total: np.asarray(total) / num_samples, state.means)
+    means = jax.tree.map(lambda total: total / num_samples, state.means)
     predictions = None
     if "predicted" in out:
-        predictions = Predictions(out["predicted"], means["test_kernel"].mean(0))
+        kernel = means["test_kernel"].mean(0) if "test_kernel" in means else None
+        predictions = Predictions(out["predicted"], kernel)
     if not isinstance(method, PlainLangevin):
         _warn_of_trouble(info, thinning)
     return Samples(
@@ -584,9 +649,12 @@ def _gather(posterior, static, method, state, outputs, num_blocks, thinning, sec
         predictions,
         info,
         join(warmup) if warmup else None,
-        jax.tree.map(lambda leaf: np.asarray(leaf[0]), state.weights),
+        jax.tree.map(lambda leaf: leaf[0], state.weights),
         float(posterior.temperature),
-        seconds,
+        {
+            "warmup": float(sum(seconds[:num_warmup_blocks])),
+            "sampling": float(sum(seconds[num_warmup_blocks:])),
+        },
         posterior.network,
         None if posterior.task is None else posterior.task.labels,
     )
@@ -636,7 +704,9 @@ def _checked_method(method, posterior, num_warmup: int, from_prior: bool) -> Met
     validation.counts(**{n: getattr(method, n, None) for n in ("max_num_steps", "num_steps")})
     if isinstance(method, PlainLangevin) and method.batch_size is not None:
         validation.count("batch_size", method.batch_size, most=len(posterior.targets))
-    validation.positive(**{n: getattr(method, n, None) for n in ("trajectory_length", "step_size")})
+    validation.positive(
+        **{n: getattr(method, n, None) for n in ("trajectory_length", "step_size", "stretch")}
+    )
     validation.number("target_acceptance", getattr(method, "target_acceptance", 0.5), above=0, below=1)
     if method.step_size is not None:
         return method
@@ -645,6 +715,19 @@ def _checked_method(method, posterior, num_warmup: int, from_prior: bool) -> Met
     temperature = float(posterior.temperature)
     step_size = 0.3 if from_prior else 0.3 * (temperature / (1 + temperature)) ** 0.5
     return replace(method, step_size=step_size * (0.3 if isinstance(method, Langevin) else 1.0))
+
+
+def _checked_minibatches(anneal_by, posterior, method) -> None:
+    """Nothing, or minibatches of a size that divides the number of inputs, before HMC."""
+    if anneal_by is None:
+        return
+    validation.instance("anneal_by", anneal_by, Minibatches)
+    if not isinstance(method, HMC):
+        raise ValueError(f"anneal_by: got {anneal_by} and {method}, needs HMC to go on with")
+    validation.counts(num_epochs=anneal_by.num_epochs, batch_size=anneal_by.batch_size)
+    num_inputs = len(posterior.targets)
+    if num_inputs % anneal_by.batch_size:
+        raise ValueError(f"batch_size: got {anneal_by.batch_size}, must divide the {num_inputs} inputs")
 
 
 def _checked_moves(moves, posterior, method) -> tuple[str, ...]:
