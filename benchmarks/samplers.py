@@ -1,21 +1,22 @@
-"""The book's sampler, NumPyro's NUTS and BlackJAX's NUTS on the same posteriors; costs against limits.
+"""The book's sampler, NumPyro, BlackJAX and repriorised weights on the same posteriors; costs against limits.
 
     python benchmarks/samplers.py [--parts cost growth profile peers scheme] [--cases ...] [--resume]
 
-Writes benchmarks/results/samplers.json, samplers.md and samplers.svg, a row as soon as it is measured;
+Writes samplers.json, samplers.md and samplers.svg into benchmarks/results, a row as soon as it is measured;
 with --resume what is there is not measured again. book/samplers.md includes the tables. Times are
 CPU seconds of one thread: the cost of the arithmetic, whatever else the machine does meanwhile; part
 `scheme` gives wall times, too, and is meant for NPROC=2.
 
-The peers sample all of W¹ and ã (paper A's weights with a = σ_a ã, so that scales are fair) and start from an
-equilibrium state that our sampler reached. Where they can, they adapt step size and diagonal mass matrix as
-they do by default; where that would take hours, or did not end within `--limit` CPU seconds, they get the
-step size that ours adapted and the unit mass matrix, which suits these coordinates, and no warm-up: better
-than they would do alone. Compilation and warm-up are not charged to anyone. ESS depends on how long a run is
-where something drifts slowly, so ours is taken in windows of about as many samples as the peer drew. Where a
-peer drew fewer than 20 samples, its ESS is taken to be their number, and where it drew none within the limit,
-to be one per trajectory of as many leapfrog steps as ours takes. NumPyro is no dependency of the book: `make
-bench` installs it beside.
+Every seed is a round: our sampler, then each peer from the equilibrium state that ours reached, all with the
+same CPU seconds of sampling, one after the other, so that a busy machine slows all of them. ESS is that of
+the whole run of each. Peers adapt step size and diagonal mass matrix by their own rules; compilation and
+warm-up are not charged to anyone but are on record. Where a peer drew fewer than 20 samples, its ESS is taken
+to be their number; where it drew none within `--limit` CPU seconds in all, to be one per trajectory of as
+many leapfrog steps as ours takes: bounds from above.
+
+Peers: NUTS of NumPyro and of BlackJAX over all of W¹ and ã (paper A's weights with a = σ_a ã, so that scales
+are fair); and google/wide_bnn_sampling's idea (Hron et al. 2022), ported: BlackJAX's NUTS over W¹ and what is
+left of ã when its Gaussian law given the features is transformed to N(0, 1). `make bench` installs NumPyro.
 """
 # ruff: noqa: E402 -- threads and float types are settled before JAX starts
 
@@ -23,6 +24,7 @@ import argparse
 import dataclasses
 import functools
 import importlib.util
+import itertools
 import json
 import os
 import resource
@@ -41,7 +43,6 @@ if os.environ.setdefault("NPROC", "1") == "1":
 import blackjax
 import jax
 import jax.numpy as jnp
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 from arviz_stats.base import array_stats
@@ -52,7 +53,8 @@ from _machine import processor
 from coding_schemes import coding, networks, planting, posterior, sampling, tasks, theory
 from coding_schemes.sampling import moves
 from coding_schemes.sampling.hmc import standard_normal
-from companion.figures import COLORS, theme
+from companion.figures import COLORS
+from companion.publish import theme
 
 RESULTS = Path(__file__).parent / "results"
 RATIOS = (0.5, 0.25, 0.25)
@@ -92,8 +94,8 @@ CASES = {
         300,
     ),
 }
-#: Warm-up transitions of the peers, 0 for none, and CPU seconds of sampling.
-PEER_RUN = {"mnist": (1000, 60.0), "linear": (200, 45.0), "relu": (0, 140.0), "sigmoidal": (0, 70.0)}
+#: Warm-up transitions of the peers.
+WARMUP = {"mnist": 300, "linear": 150, "relu": 100, "sigmoidal": 150}
 CHUNK = 200  # of our samples at a time
 OBSERVABLES = ("energy", "training error", "readouts' second moment")
 
@@ -108,51 +110,55 @@ def effective(series):
     )
 
 
-def equilibrium(given, more, length):
-    """Samples after `length` warm-up transitions from the theory's state if any; their last state."""
+def equilibrium(given, more, length, seed):
+    """Samples after `length` warm-up transitions, from the theory's state if any."""
     task, phi = given.task, given.network.nonlinearity
-    init = "prior"
-    if task.is_orthogonal and phi != "linear":
-        init = planted_shallow(given)
-    warm = sampling.sample(
-        given, jax.random.key(0), num_samples=20, num_warmup=length, init=init, **settings_of(more)
-    )
-    return warm, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), warm.final)
+    init = planted_shallow(given) if task.is_orthogonal and phi != "linear" else "prior"
+    arguments = settings_of(more) | {"num_samples": 20, "num_warmup": length, "init": init}
+    return sampling.sample(given, jax.random.fold_in(jax.random.key(0), seed), **arguments)
 
 
 def settings_of(more):
     return {"num_chains": 1, "store": ("readouts",), "progress": False, "moves": ()} | more
 
 
-def ours(given, more, length, seconds):
-    """ESS per CPU second in windows and over the whole, a state in equilibrium, and the settings."""
-    warm, _ = equilibrium(given, more, length)
+def ours(given, more, length, seconds, seed):
+    """ESS per CPU second, also of windows of the run, and the state that the run started from."""
+    warm = equilibrium(given, more, length, seed)
     step = float(warm.info.step_size[0, 0])
     method = dataclasses.replace(more.get("method", sampling.HMC()), step_size=step)
     arguments = settings_of(more) | {"num_warmup": 0, "method": method, "num_samples": CHUNK}
-    final = sampling.sample(given, jax.random.key(1), init=warm.final, **arguments).final  # compiled
-    parts, gradients, acceptance, spent = [], [], [], 0.0
-    while spent < seconds:
-        key = jax.random.fold_in(jax.random.key(2), len(parts))
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(2), seed), 10_000)
+    times = []
+    for _ in range(2):
         start = time.process_time()
-        samples = sampling.sample(given, key, init=final, **arguments)
+        sampling.sample(given, keys[-1], init=warm.final, **arguments)
+        times.append(time.process_time() - start)
+    parts, infos, spent, final = [], [], 0.0, warm.final
+    while spent < seconds:
+        start = time.process_time()
+        samples = sampling.sample(given, keys[len(parts)], init=final, **arguments)
         spent += time.process_time() - start
         final = samples.final
         moments = np.square(samples.readouts, dtype=float).mean((2, 3))
         parts.append(np.stack([samples.info.energy, samples.info.squared_error, moments])[:, 0])
-        gradients.append(samples.info.num_gradients.mean())
-        acceptance.append(samples.info.acceptance.mean())
+        infos.append(samples.info)
     series = np.concatenate(parts, axis=1)
     result = {
         "ess_per_second": (effective(series) / spent).tolist(),
         "windows": windows(series, spent),
         "samples": series.shape[1],
         "seconds": spent,
+        "compilation": times[0] - times[1],
         "step_size": step,
-        "gradients_per_sample": float(np.mean(gradients)),
-        "acceptance": float(np.mean(acceptance)),
+        "gradients_per_sample": float(np.mean([info.num_gradients for info in infos])),
+        "acceptance": float(np.mean([info.acceptance for info in infos])),
+        "moves": {
+            name: float(np.mean([info.move_acceptance[name] for info in infos]))
+            for name in infos[0].move_acceptance
+        },
     }
-    return result, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), final)
+    return result, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), warm.final)
 
 
 def windows(series, spent):
@@ -165,13 +171,6 @@ def windows(series, spent):
         mean = np.mean([effective(piece) for piece in pieces], axis=0)
         found[str(length)] = (mean / length * total / spent).tolist()
     return found
-
-
-def beside(row, peer):
-    """Our ESS per second in windows of about as many samples as a peer drew."""
-    lengths = row["ours"]["windows"]
-    count = max(row[peer]["samples"], 1)
-    return np.array(lengths[min(lengths, key=lambda length: abs(np.log(int(length) / count)))])
 
 
 def weight_space(given, weights):
@@ -194,69 +193,112 @@ def weight_space(given, weights):
     return potential, start, observe
 
 
-def timed(step, state, observe, seconds, most=4000):
-    """Repeats step until the budget is spent: observables (3, samples), steps per sample, CPU seconds."""
-    state, position, _ = step(jax.random.key(100), state)  # compiled
-    observe(position)
+def repriorised(given, weights):
+    """As `weight_space`, with φ = Cᵀã − C⁻¹A√βY ~ N(0, 1) in place of ã; A = √β s σ_a φ(z), CCᵀ = 1 + AAᵀ.
+
+    Of the potential there is left ½ ‖W‖² + ½ ‖φ‖² + ½ tr βYᵀ(1 + AᵀA)⁻¹Y + (m/2) log det(1 + AAᵀ).
+    """
+    _, start, observe = weight_space(given, weights)
+    wide = functools.partial(jnp.asarray, dtype=jnp.float64)  # condition numbers are O(1/T)
+    inputs = wide(given.task.inputs / given.task.input_dim**0.5)
+    root = wide(given.likelihood_precision) ** 0.5
+    data = root * wide(given.targets)
+    scale = root * given.network.readout_scale * wide(given.readout_std)
+    triangular = jax.scipy.linalg.solve_triangular
+
+    def parts(matrix):
+        design = scale * given.network.phi(matrix @ inputs)
+        factor = jnp.linalg.cholesky(jnp.eye(len(design)) + design @ design.T)
+        return factor, triangular(factor, design @ data, lower=True)
+
+    def potential(position):
+        factor, mean = parts(position["W"])
+        prior = sum(posterior.sum_of_squares(leaf) for leaf in position.values())
+        fit = jnp.sum(jnp.square(data)) - jnp.sum(jnp.square(mean))
+        return 0.5 * (prior + fit) + data.shape[1] * jnp.sum(jnp.log(jnp.diag(factor)))
+
+    def readout(position):
+        factor, mean = parts(position["W"])
+        return {"W": position["W"], "a": triangular(factor.T, mean + position["a"], lower=False)}
+
+    factor, mean = parts(wide(start["W"]))
+    moved = {"W": wide(start["W"]), "a": factor.T @ wide(start["a"]) - mean}
+    return potential, moved, lambda position: observe(readout(position))
+
+
+def timed(step, state, observe, seconds, seed, most=20_000):
+    """Repeats step until the budget is spent: observables, steps per sample, seconds, those of compiling."""
+    key, times = jax.random.fold_in(jax.random.key(100), seed), []
+    for _ in range(2):
+        start = time.process_time()
+        state, position, _ = step(jax.random.fold_in(key, most), state)
+        jax.block_until_ready(observe(position))
+        times.append(time.process_time() - start)
     series, steps, start = [], [], time.process_time()
     while time.process_time() - start < seconds and len(series) < most:
-        state, position, count = step(jax.random.fold_in(jax.random.key(101), len(series)), state)
+        state, position, count = step(jax.random.fold_in(key, len(series)), state)
         series.append(np.asarray(observe(position)))
         steps.append(int(count))
-    return np.array(series).T, np.mean(steps), time.process_time() - start
+    return np.array(series).T, np.mean(steps), time.process_time() - start, times[0] - times[1]
 
 
-def rate(series, steps, spent):
+def rate(series, steps, spent, compilation):
     count = series.shape[1]
     ess = effective(series) if count >= 20 else np.full(3, float(count))
     return {
         "ess_per_second": (ess / spent).tolist(),
         "samples": count,
         "seconds": spent,
+        "compilation": compilation,
         "gradients_per_sample": steps,
         "bound": count < 20,
     }
 
 
-def blackjax_nuts(given, weights, seconds, warmup, step_size):
-    potential, start, observe = weight_space(given, weights)
+def blackjax_nuts(given, weights, seconds, warmup, seed, space=weight_space):
+    potential, start, observe = space(given, weights)
 
     def logdensity(position):
         return -potential(position)
 
-    if warmup:
-        adapt = blackjax.window_adaptation(blackjax.nuts, logdensity, adaptation_info_fn=lambda *_: None)
-        (state, parameters), _ = jax.jit(lambda k, p: adapt.run(k, p, warmup))(jax.random.key(3), start)
-        kernel = blackjax.nuts(logdensity, **parameters)
-    else:
-        size = sum(leaf.size for leaf in jax.tree.leaves(start))
-        kernel = blackjax.nuts(logdensity, step_size=step_size, inverse_mass_matrix=jnp.ones(size))
-        state = kernel.init(start)
+    begun = time.process_time()
+    adapt = blackjax.window_adaptation(blackjax.nuts, logdensity, adaptation_info_fn=lambda *_: None)
+    key = jax.random.fold_in(jax.random.key(3), seed)
+    (state, parameters), _ = jax.block_until_ready(jax.jit(lambda k, p: adapt.run(k, p, warmup))(key, start))
+    begun = time.process_time() - begun
+    kernel = blackjax.nuts(logdensity, **parameters)
 
     @jax.jit
     def step(key, state):
         state, info = kernel.step(key, state)
         return state, state.position, info.num_integration_steps
 
-    return rate(*timed(step, state, jax.jit(observe), seconds))
+    return rate(*timed(step, state, jax.jit(observe), seconds, seed)) | {"warmup_seconds": begun}
 
 
-def numpyro_nuts(given, weights, seconds, warmup, step_size):
+def repriorised_nuts(given, weights, seconds, warmup, seed):
+    with jax.enable_x64(True):
+        return blackjax_nuts(given, weights, seconds, warmup, seed, repriorised)
+
+
+def numpyro_nuts(given, weights, seconds, warmup, seed):
     from numpyro.infer import NUTS
 
     potential, start, observe = weight_space(given, weights)
-    fixed = {} if warmup else {"adapt_step_size": False, "adapt_mass_matrix": False, "step_size": step_size}
-    kernel = NUTS(potential_fn=potential, **fixed)
-    state = kernel.init(jax.random.PRNGKey(3), warmup, start, (), {})
+    begun = time.process_time()
+    kernel = NUTS(potential_fn=potential)
+    state = kernel.init(jax.random.PRNGKey(seed), warmup, start, (), {})
     sample = jax.jit(lambda state: kernel.sample(state, (), {}))
     for _ in range(warmup):
         state = sample(state)
+    jax.block_until_ready(state)
+    begun = time.process_time() - begun
 
     def step(key, state):
         state = sample(state)
         return state, state.z, state.num_steps
 
-    return rate(*timed(step, state, jax.jit(observe), seconds))
+    return rate(*timed(step, state, jax.jit(observe), seconds, seed)) | {"warmup_seconds": begun}
 
 
 def leapfrog_seconds(given, weights):
@@ -271,7 +313,7 @@ def leapfrog_seconds(given, weights):
     return cpu_time(loop, start, repeats=3) / 20
 
 
-PEERS = {"blackjax_nuts": blackjax_nuts, "numpyro_nuts": numpyro_nuts}
+PEERS = {"repriorised": repriorised_nuts, "blackjax_nuts": blackjax_nuts, "numpyro_nuts": numpyro_nuts}
 
 
 def case(name, temperature):
@@ -280,64 +322,56 @@ def case(name, temperature):
     return label, posterior.Posterior(make(), networks.Network(1, width, phi), temperature), more, length
 
 
-def peer_process(name, case_name, temperature, state, step_size, options):
-    """A peer's row from a process of its own, which is killed at the limit of CPU time."""
-    if name == "numpyro_nuts" and importlib.util.find_spec("numpyro") is None:
-        return None
-    warmup, seconds = PEER_RUN[case_name]
-    seconds, limit = options.peer_seconds or seconds, options.limit
+def peer_process(name, case_name, temperature, state, seed, options):
+    """A peer's run in a process of its own, which is killed at the limit of CPU time."""
     with tempfile.TemporaryDirectory() as folder:
         start, result = Path(folder) / "start.npz", Path(folder) / "result.json"
         np.savez(start, first=state.first, readout=state.readout)
-        for transitions in dict.fromkeys((warmup, 0)):
-            arguments = [name, case_name, temperature, start, result, seconds, transitions, step_size, limit]
-            done = subprocess.run(
-                [sys.executable, __file__, "--peer", *map(str, arguments)], capture_output=True, text=True
-            )
-            if result.exists():
-                return json.loads(result.read_text()) | {"warmup": transitions}
+        arguments = [name, case_name, temperature, start, result, options.seconds, seed, options.limit]
+        done = subprocess.run(
+            [sys.executable, __file__, "--peer", *map(str, arguments)], capture_output=True, text=True
+        )
+        if result.exists():
+            return json.loads(result.read_text())
         return {"error": "limit" if done.returncode < 0 else done.stderr[-200:]}
 
 
-def run_peer(name, case_name, temperature, start, result, seconds, warmup, step_size, limit):
+def run_peer(name, case_name, temperature, start, result, seconds, seed, limit):
     """Inside the peer's process."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(float(limit)), int(float(limit)) + 5))
     _, given, _, _ = case(case_name, float(temperature))
     with np.load(start) as file:
         weights = posterior.Weights(jnp.asarray(file["first"]), (), jnp.asarray(file["readout"]))
     with jax.enable_x64(False):  # both packages want one float type throughout
-        row = PEERS[name](given, weights, float(seconds), int(warmup), float(step_size))
+        row = PEERS[name](given, weights, float(seconds), WARMUP[case_name], int(seed))
     Path(result).write_text(json.dumps(row))
 
 
 def compare(results, options, save):
-    """Rows of the comparison with peers; what is there is kept."""
+    """Rows of the comparison with peers, round by round; what is there is kept."""
     rows = results.setdefault("peers", [])
-    for name in options.cases:
-        for temperature in options.temperatures:
-            label, given, more, length = case(name, temperature)
-            row = next((r for r in rows if (r["case"], r["temperature"]) == (label, temperature)), None)
-            if row is None:
-                row = {"case": label, "temperature": temperature}
-                rows.append(row)
-            state = None
-            if "ours" not in row:
-                row["ours"], state = ours(given, more, length, options.seconds)
-                row["peer_gradient_seconds"] = leapfrog_seconds(given, state)
-                print(json.dumps(row), flush=True)
-                save()
-            missing = [peer for peer in PEERS if row.get(peer) is None and peer in options.peers]
-            if missing and state is None:
-                state = equilibrium(given, more, length)[1]
-            for peer in missing:
-                step_size = row["ours"]["step_size"]
-                row[peer] = peer_process(peer, name, temperature, state, step_size, options)
-                if row[peer] is not None and row[peer].get("error") == "limit":
-                    steps = row["ours"]["gradients_per_sample"] - 1
-                    bound = 1 / (steps * row["peer_gradient_seconds"])
-                    row[peer] = {"ess_per_second": [bound] * 3, "bound": True, "samples": 0, "warmup": 0}
-                print(json.dumps(row[peer]), flush=True)
-                save()
+    missing = {"numpyro_nuts"} if importlib.util.find_spec("numpyro") is None else set()
+    for seed, name, temperature in itertools.product(
+        range(options.seeds), options.cases, options.temperatures
+    ):
+        label, given, more, length = case(name, temperature)
+        row = next((r for r in rows if (r["case"], r["temperature"]) == (label, temperature)), None)
+        if row is None or row.get("former"):
+            rows[:] = [r for r in rows if r is not row]
+            row = {"case": label, "temperature": temperature, "rounds": []}
+            rows.append(row)
+        if seed < len(row["rounds"]):
+            continue
+        found, state = ours(given, more, length, options.seconds, seed)
+        one = {"ours": found}
+        bound = 1 / ((found["gradients_per_sample"] - 1) * leapfrog_seconds(given, state))
+        for peer in [peer for peer in PEERS if peer not in missing]:
+            one[peer] = peer_process(peer, name, temperature, state, seed, options)
+            if one[peer].get("error") == "limit":
+                one[peer] = {"ess_per_second": [bound] * 3, "bound": True, "samples": 0}
+        row["rounds"].append(one)
+        print(json.dumps(row["rounds"][-1]), flush=True)
+        save()
 
 
 # ---- cost of a gradient ---------------------------------------------------------------------
@@ -613,68 +647,109 @@ def short(value):
     return f"{float(f'{value:.2g}'):g}"
 
 
+def rates(row, who):
+    """ESS per CPU second of every round, (rounds, observables); None where there is none."""
+    found = [one.get(who) for one in row["rounds"]]
+    if any(one is None or "error" in one for one in found):
+        return None
+    return np.array([one["ess_per_second"] for one in found])
+
+
+def bounded(row, who):
+    """Whether a rate is only a bound from above."""
+    return any(one[who].get("bound", False) for one in row["rounds"])
+
+
 def worst_ratios(row):
-    """Ratio to the better peer of each observable, that peer's name, and whether it is only a bound."""
-    ratios, names, bounds = np.full(3, np.inf), [""] * 3, np.zeros(3, bool)
-    for peer in PEERS:
-        found = row.get(peer)
-        if found is None or "error" in found:
-            continue
-        for index, ratio in enumerate(beside(row, peer) / np.array(found["ess_per_second"])):
-            if ratio < ratios[index]:
-                ratios[index], names[index], bounds[index] = ratio, peer, found["bound"]
-    return ratios, names, bounds
+    """Of every observable: ratio to the best peer, its standard error over rounds, and whether it is a bound.
+
+    The geometric mean of the rounds' ratios, each of runs side by side; the error is that of its logarithm.
+    """
+    there = [peer for peer in PEERS if rates(row, peer) is not None]
+    ratios, errors, bounds = np.full(3, np.nan), np.full(3, np.nan), np.zeros(3, bool)
+    for index in range(3):
+        best = max(there, key=lambda peer: np.log(rates(row, peer)[:, index]).mean())
+        logs = np.log(rates(row, "ours")[:, index] / rates(row, best)[:, index])
+        ratios[index], bounds[index] = np.exp(logs.mean()), bounded(row, best)
+        if len(logs) > 1:
+            errors[index] = ratios[index] * logs.std(ddof=1) / len(logs) ** 0.5
+    return ratios, errors, bounds
 
 
-def peer_cell(found, index):
-    if found is None or "error" in found:
-        return "–" if found is None else "failed"
-    mark = "" if found["warmup"] else " †"
-    return ("≤ " if found["bound"] else "") + short(found["ess_per_second"][index]) + mark
+def with_error(value, error):
+    return short(value) + ("" if np.isnan(error) else f" ± {short(error)}")
+
+
+def rate_cell(row, who, index):
+    found = rates(row, who)
+    if found is None:
+        return "–" if all(one.get(who) is None for one in row["rounds"]) else "failed"
+    values = found[:, index]
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
+    return ("≤ " if bounded(row, who) else "") + with_error(values.mean(), error)
+
+
+def label_of(row):
+    rounds = "‡" if row.get("former") else f"{len(row['rounds'])} seeds"
+    return f"{row['case']}, T={row['temperature']:g}, {rounds}"
 
 
 def peers_markdown(rows):
-    rows = [row for row in rows if "ours" in row]
-    parts = []
+    parts, names = [], ("this book", "repriorised", "BlackJAX", "NumPyro")
     for index, name in enumerate(OBSERVABLES):
         lines = []
         for row in rows:
-            ratios, names, bounds = worst_ratios(row)
-            mine = row["ours"]["ess_per_second"][index]
-            window, ratio = "–", "–"
-            if names[index]:
-                window = short(beside(row, names[index])[index])
-                ratio = ("≥ " if bounds[index] else "") + short(ratios[index])
-            cells = [peer_cell(row.get(peer), index) for peer in PEERS]
-            lines.append([f"{row['case']}, T={row['temperature']:g}", short(mine), window, *cells, ratio])
-        header = ("case", "this book, whole run", "in windows", "BlackJAX", "NumPyro", "ratio")
+            ratios, errors, bounds = worst_ratios(row)
+            ratio = ("≥ " if bounds[index] else "") + with_error(ratios[index], errors[index])
+            cells = [rate_cell(row, who, index) for who in ("ours", *PEERS)]
+            lines.append([label_of(row), *cells, ratio])
         parts += [
-            f"**Effective samples of the {name} per CPU second**\n",
-            table(header, lines) + "\n",
+            f"**Effective samples of the {name} per CPU second**, whole runs; ± standard errors over seeds\n",
+            table(("case", *names, "ratio to the best"), lines) + "\n",
         ]
+    lines = [[label_of(row), *(run_cell(row, who) for who in ("ours", *PEERS))] for row in rows]
+    parts += [
+        "**Length of these runs**, samples × gradients per sample of the first seed; CPU seconds of "
+        "compilation and of the warm-up, which has a compilation of its own\n",
+        table(("case", *names), lines) + "\n",
+    ]
+    if any(row.get("former") for row in rows):
+        parts += ["‡ One seed; † peers with our step size and the unit mass matrix, without a warm-up\n"]
+    drift = [row for row in rows if "MNIST" in row["case"] and not row.get("former")]
     lines = [
         [
-            f"{row['case']}, T={row['temperature']:g}",
-            f"{row['ours']['samples']} × {row['ours']['gradients_per_sample']:.0f}",
-            *(run_cell(row.get(peer)) for peer in PEERS),
+            f"T={row['temperature']:g}",
+            length,
+            *(short(value) for value in row["rounds"][0]["ours"]["windows"][length]),
         ]
-        for row in rows
+        for row in drift
+        for length in row["rounds"][0]["ours"]["windows"]
     ]
-    parts += [
-        "**Length of these runs**, samples × gradients per sample; of the peers, warm-up transitions before; "
-        "† stands for none, with our step size and the unit mass matrix\n",
-        table(("case", "this book", "BlackJAX", "NumPyro"), lines) + "\n",
-    ]
+    if lines:
+        accepted = "; ".join(
+            f"T={row['temperature']:g}: {short(row['rounds'][0]['ours']['moves']['imitate'])}"
+            for row in drift
+        )
+        parts += [
+            "**Drift on MNIST**: our effective samples per CPU second as runs of so many samples would "
+            f"give it; where it falls with their length, something is slow. `imitate` accepted: {accepted}\n",
+            table(("T", "samples", *OBSERVABLES), lines) + "\n",
+        ]
     return parts
 
 
-def run_cell(found):
+def run_cell(row, who):
+    found = row["rounds"][0].get(who)
     if found is None or "error" in found:
         return "–"
     if not found["samples"]:
         return "none"
-    warmup = f"after {found['warmup']}" if found["warmup"] else "†"
-    return f"{found['samples']} × {found['gradients_per_sample']:.0f}, {warmup}"
+    cell = f"{found['samples']} × {found['gradients_per_sample']:.0f}"
+    if "compilation" in found:
+        cell += f"; {found['compilation']:.0f} s"
+    if "warmup_seconds" in found:
+        cell += f", {found['warmup_seconds']:.0f} s"
+    return cell + (" †" if row.get("former") and who != "ours" and not found.get("warmup") else "")
 
 
 def cost_markdown(found):
@@ -793,13 +868,13 @@ def plot_ratios(labels, ratios, bounds, targets):
 
 def draw(results):
     """benchmarks/results/samplers.svg."""
-    rows = [row for row in results.get("peers", []) if "ours" in row and all(worst_ratios(row)[1])]
+    rows = results.get("peers", [])
     if not rows:
         return
     ratios, _, bounds = (np.array(part) for part in zip(*map(worst_ratios, rows)))
     labels = [f"{row['case']}, T={row['temperature']:g}" for row in rows]
     targets = [30 if "MNIST" in row["case"] else 10 for row in rows]
-    with theme(), matplotlib.rc_context({"svg.hashsalt": "samplers"}):
+    with theme():
         figure = plot_ratios(labels, ratios, bounds, targets)
         figure.savefig(RESULTS / "samplers.svg", metadata={"Date": None})
 
@@ -809,10 +884,9 @@ def main():
         run_peer(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=8.0, help="CPU seconds of our sampling per case")
-    parser.add_argument("--limit", type=float, default=300.0, help="CPU seconds of a peer, all in all")
-    parser.add_argument("--peer-seconds", type=float, help="CPU seconds of a peer's sampling, for its own")
-    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds of every sampling")
+    parser.add_argument("--seeds", type=int, default=3, help="rounds")
+    parser.add_argument("--limit", type=float, default=1200.0, help="CPU seconds of a peer, all in all")
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--temperatures", nargs="+", type=float, default=[0.01, 0.001])
     jobs = {"cost": cost, "growth": growth, "profile": profile, "peers": compare, "scheme": schemes}
