@@ -890,7 +890,7 @@ def main():
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--temperatures", nargs="+", type=float, default=[0.01, 0.001])
     jobs = {"cost": cost, "growth": growth, "profile": profile, "peers": compare, "scheme": schemes}
-    parser.add_argument("--parts", nargs="+", default=list(jobs), choices=list(jobs))
+    parser.add_argument("--parts", nargs="*", default=list(jobs), choices=list(jobs))
     parser.add_argument("--resume", action="store_true", help="keep what has been measured")
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
@@ -901,12 +901,13 @@ def main():
         import numpyro
 
         versions += f", NumPyro {numpyro.__version__}"
-    results |= {
-        "date": date.today().isoformat(),
-        "machine": processor(),
-        "cores": os.cpu_count(),
-        "versions": versions,
-    }
+    if options.parts:  # without, tables and figure are made anew from what is there
+        results |= {
+            "date": date.today().isoformat(),
+            "machine": processor(),
+            "cores": os.cpu_count(),
+            "versions": versions,
+        }
 
     def save():
         target.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")

@@ -368,8 +368,9 @@ def test_minibatch_epochs_have_the_law_of_their_step(small):
     """The prior, ω = 1: variances of p ← κp + √(1 − κ²) ξ − hw, w ← w + hp in closed form."""
     given, epochs = posterior.Posterior(small.task, NETWORK, 1e8), Minibatches(60, 4)
     keys = jax.random.split(jax.random.key(0), 1500)
-    run_one = jax.vmap(lambda k: langevin.minibatch_epochs(k, given.prior(k), given, epochs))
-    weights, frequency = jax.jit(run_one)(keys)
+    starts = jax.vmap(given.prior)(jax.random.split(jax.random.key(1), 1500))
+    all_chains = jax.vmap(lambda key, start: langevin.minibatch_epochs(key, start, given, epochs))
+    weights, frequency = jax.jit(all_chains)(keys, starts)
     np.testing.assert_allclose(frequency, 1.0, rtol=1e-3)
     kept, step = langevin.KEPT_MOMENTUM, langevin.MINIBATCH_STEP
     matrix = np.array([[1 - step**2, step * kept], [-step, kept]])
