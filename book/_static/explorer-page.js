@@ -306,13 +306,13 @@
               arguments: [{ ...options, yMinus: MAP.targets[k] }, MAP.temperatures],
             });
       }
-      next();
+      startNext();
     }, 150);
   }
 
   const mapKey = () => JSON.stringify([state.r, state.yp, state.P]);
 
-  function next() {
+  function startNext() {
     if (underWay || !jobs.length) return;
     underWay = true;
     back(jobs.shift());
@@ -330,7 +330,7 @@
       if (kind === "relu") drawSchemes();
       else drawTransitions();
     }
-    next();
+    startNext();
   }
 
   // --- drawing ------------------------------------------------------------------------------------
@@ -449,8 +449,8 @@
       // where it is above a thousandth of its peak
       const seen = Math.max(...values) / 1000,
         first = values.findIndex((f) => f > seen),
-        last = values.findLastIndex((f) => f > seen);
-      return [start + step * first, start + step * last];
+        final = values.findLastIndex((f) => f > seen);
+      return [start + step * first, start + step * final];
     });
     const low = Math.floor(2 * Math.min(...ends.map((e) => e[0]))) / 2,
       high = Math.ceil(2 * Math.max(...ends.map((e) => e[1]))) / 2;
