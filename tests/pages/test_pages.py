@@ -31,6 +31,7 @@ FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usa
 PATIENCE_MS = 60_000  # a busy machine is slow, not wrong
 DESKTOP = {"width": 1280, "height": 900}
 HEAVIEST = 1_500_000  # bytes of a page with all that it shows
+LARGEST_FILM = 1_000_000
 PHONE = {"width": 390, "height": 844}
 TYPESET = """() => [...document.querySelectorAll('span.math, div.math')]
     .every(element => element.querySelector('mjx-container'))"""
@@ -302,6 +303,16 @@ def test_a_film_plays_and_stops(pages, address, browser):
     with Image.open(pages / "notebooks" / film) as image:
         assert image.n_frames == int(slider.get_attribute("max")) + 1
     page.close()
+
+
+def test_films_are_small(pages, request):
+    films = list(pages.glob("downloads/*/*.webp"))
+    assert films
+    assert [str(film) for film in films if film.stat().st_size > LARGEST_FILM] == []
+    if request.config.getoption("--book"):  # the small book's has two frames
+        for film in films:
+            with Image.open(film) as image:
+                assert image.n_frames >= 60, film
 
 
 @pytest.mark.parametrize("screen", ["desktop", "phone"])
