@@ -1,6 +1,7 @@
 /* The explorer's page: controls, figures drawn as SVG by hand, and two workers that run createSolver of explorer.js.
    The first answers the controls, the second draws the rest: phase diagram, transitions, ReLU network. Nothing is
-   fetched, so that the page also works from a local file. */
+   fetched, so that the page also works from a local file: explorer-samples.js, made by experiments.explorer_samples,
+   holds the presets' tasks and what networks sampled at them are like. */
 
 (function () {
   "use strict";
@@ -10,15 +11,8 @@
   const find = (name) => root.querySelector(`[data-part="${name}"]`);
   const CODES = ["110", "101", "011", "111", "100", "010", "001", "000"]; // in the order shown
   const nameOf = (code) => [...code].join("-");
-  const START = { r: [0.5, 0.25, 0.25], yp: 1, ym: 0.5, T: 0.01, P: 500 };
-  const PRESETS = {
-    // paper A, "Parameters used in Figures": class ratios ½, ¼, ¼ and y₊ = 1 throughout
-    redundant: { ...START },
-    "three-codes": { ...START, ym: 0.1, T: 0.001 },
-    analog: { ...START, ym: 0, P: 200 },
-    sparse: { ...START, ym: -0.5 },
-    hot: { ...START, T: 0.1 },
-  };
+  const PRESETS = EXPLORER_SAMPLES.presets;
+  const START = PRESETS.redundant.state;
   const MAP = {
     // the phase diagram's samples
     targets: Array.from({ length: 20 }, (_, k) => -1 + 0.1 * k),
@@ -132,9 +126,12 @@
     for (const button of root.querySelectorAll("[data-preset]"))
       button.setAttribute(
         "aria-pressed",
-        String(JSON.stringify(PRESETS[button.dataset.preset]) === JSON.stringify(state)),
+        String(sampledAt(state) === PRESETS[button.dataset.preset]),
       );
   }
+
+  /** The preset of just this task, with what networks sampled at it are like. */
+  const sampledAt = (s) => Object.values(PRESETS).find((one) => JSON.stringify(one.state) === JSON.stringify(s));
 
   /** A change asked for: refused with a sentence where the task is not allowed, and the last good state stays. */
   function change(next, source) {
@@ -306,13 +303,13 @@
               arguments: [{ ...options, yMinus: MAP.targets[k] }, MAP.temperatures],
             });
       }
-      next();
+      startNext();
     }, 150);
   }
 
-  const mapKey = () => JSON.stringify([state.r, state.yp, state.P]);
+  const mapKey = ({ r, yp, P } = state) => JSON.stringify([r, yp, P]);
 
-  function next() {
+  function startNext() {
     if (underWay || !jobs.length) return;
     underWay = true;
     back(jobs.shift());
@@ -330,7 +327,7 @@
       if (kind === "relu") drawSchemes();
       else drawTransitions();
     }
-    next();
+    startNext();
   }
 
   // --- drawing ------------------------------------------------------------------------------------
@@ -411,14 +408,29 @@
     find("effective").textContent = round(shown.effectiveCodes, 2);
     find("error").textContent = significant(shown.trainingError);
     find("time").textContent = `${Math.max(1, Math.round(shown.milliseconds))} ms`;
-    drawBars();
-    drawDensities();
+    const sampled = sampledAt(shown.state);
+    drawBars(sampled);
+    drawDensities(sampled);
+    describeSamples(sampled);
     drawActivations(used);
     drawTable();
     drawCross();
   }
 
-  function drawBars() {
+  /** A sampled number with its standard error. */
+  function dot(add, x, y, [dx, dy], attributes) {
+    add("line", { x1: x - dx, x2: x + dx, y1: y - dy, y2: y + dy, ...attributes, class: `${attributes.class} error` });
+    add("circle", { cx: x, cy: y, ...attributes });
+  }
+
+  function describeSamples(sampled) {
+    const ends = sampled?.agree ? "" : " Networks from two starts did not meet: their equilibrium is not shown.";
+    find("samples").textContent = sampled
+      ? `Lines and bars: theory, N → ∞. Dots: ${sampled.networks} networks of N = ${sampled.width} neurons sampled at this task, with standard errors.${ends}`
+      : "Lines and bars: theory, N → ∞. At the tasks of the buttons above, dots show networks that were sampled.";
+  }
+
+  function drawBars(sampled) {
     const row = 25,
       { width, add } = canvas("bars", CODES.length * row, "Fraction of the neurons with each code");
     CODES.forEach((code, k) => {
@@ -434,11 +446,14 @@
         fill: `var(--code-${code})`,
         "data-code": code,
       });
-      add("text", { x: 46 + length + 7, y: k * row + 17 }, percent(p));
+      const [share, error] = sampled?.shares[code] ?? (sampled ? [0, 0] : [p, 0]);
+      const at = (q) => 46 + q * (width - 110);
+      if (sampled) dot(add, at(share), k * row + 12, [at(error) - at(0), 0], { r: 3.5, class: "sample" });
+      add("text", { x: at(Math.max(p, share)) + 9, y: k * row + 17 }, percent(p));
     });
   }
 
-  function drawDensities() {
+  function drawDensities(sampled) {
     const height = 225,
       { width, add } = canvas("density", height, "Densities of the readout weights, one line per output");
     const left = 34,
@@ -449,15 +464,16 @@
       // where it is above a thousandth of its peak
       const seen = Math.max(...values) / 1000,
         first = values.findIndex((f) => f > seen),
-        last = values.findLastIndex((f) => f > seen);
-      return [start + step * first, start + step * last];
+        final = values.findLastIndex((f) => f > seen);
+      return [start + step * first, start + step * final];
     });
     const low = Math.floor(2 * Math.min(...ends.map((e) => e[0]))) / 2,
       high = Math.ceil(2 * Math.max(...ends.map((e) => e[1]))) / 2;
     const count = Math.max(200, Math.round(width - left - right)),
       grid = Array.from({ length: count + 1 }, (_, i) => low + (i * (high - low)) / count);
     const curves = shown.densities.map((density) => grid.map((a) => checker.densityAt(density, a)));
-    const peak = 1.05 * Math.max(...curves.flat());
+    const highest = sampled?.readouts.flatMap(({ density }) => density) ?? [];
+    const peak = 1.05 * Math.max(...curves.flat(), ...highest);
     const x = (a) => left + ((a - low) / (high - low)) * (width - left - right),
       y = (f) => height - bottom - (f / peak) * (height - top - bottom);
     axis(add, {
@@ -486,6 +502,13 @@
       });
       add("text", { x: left + 31 + 84 * r, y: 14 }, `output ${r}`);
     });
+    sampled?.readouts.forEach(({ at, density, error }, r) =>
+      at.forEach((a, k) => {
+        if (a < low || a > high) return;
+        const attributes = { r: 1.8, class: `sample output-${r}` };
+        dot(add, x(a), y(density[k]), [0, y(0) - y(error[k])], attributes);
+      }),
+    );
   }
 
   function ticks(low, high, count) {
@@ -543,12 +566,16 @@
     "a output 0",
     "a output 1",
     "a output 2",
+    "share, sampled",
+    "its error",
   ];
   const tableRows = () =>
     CODES.map((code) => {
+      const sampled = sampledAt(shown.state);
       const cells = [
         ...(shown.activations[code] ?? [NaN, NaN, NaN]),
         ...(shown.readouts[code] ?? [NaN, NaN, NaN]),
+        ...(sampled ? (sampled.shares[code] ?? [0, 0]) : [NaN, NaN]),
       ];
       return [nameOf(code), shown.occupancies[code], ...cells];
     });
@@ -658,11 +685,19 @@
       { transform: `translate(11,${mapY(-1.5)}) rotate(-90)`, "text-anchor": "middle", class: "label" },
       "temperature T",
     );
+    const here = Object.values(PRESETS).filter((one) => mapKey(one.state) === mapKey(state));
+    const places = here.map((one) => ({ of: one.state, x: mapX(one.state.ym), y: mapY(Math.log10(one.state.T)) }));
+    for (const { x, y } of places) add("circle", { cx: x, cy: y, r: 4.5, class: "place" });
     add("g", { class: "cross" });
     svg.addEventListener("click", (event) => {
       const box = svg.getBoundingClientRect(),
         x = event.clientX - box.left,
         y = event.clientY - box.top;
+      const near = places.find((spot) => Math.hypot(spot.x - x, spot.y - y) < 8);
+      if (near) {
+        change(structuredClone(near.of));
+        return;
+      }
       const ym =
         bounds.low + ((x - place.left) / (mapWidth - place.left - place.right)) * (bounds.high - bounds.low);
       const logT =
@@ -855,7 +890,7 @@
     const lines = [
       `# sigmoidal network, one hidden layer; class ratios ${r.join(" ")}; y_plus ${yp}; y_minus ${ym}; T ${T}; P ${P}`,
       `# training error ${shown.trainingError}; effective number of codes ${shown.effectiveCodes}; residual ${shown.residual}`,
-      "code,share,phi_class_0,phi_class_1,phi_class_2,a_0,a_1,a_2",
+      "code,share,phi_class_0,phi_class_1,phi_class_2,a_0,a_1,a_2,sampled_share,sampled_share_error",
       ...tableRows().map((row) => row.map((cell) => (Number.isNaN(cell) ? "" : cell)).join(",")),
     ];
     const link = document.createElement("a");
@@ -891,7 +926,7 @@
     });
   }
   for (const button of root.querySelectorAll("[data-preset]"))
-    button.addEventListener("click", () => change(structuredClone(PRESETS[button.dataset.preset])));
+    button.addEventListener("click", () => change(structuredClone(PRESETS[button.dataset.preset].state)));
   find("reset").addEventListener("click", () => change(structuredClone(START)));
   find("link").addEventListener("click", copyLink);
   find("csv").addEventListener("click", csv);

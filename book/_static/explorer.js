@@ -231,7 +231,7 @@ function createSolver() {
 
       The lattice stands at whole multiples of spacing σ_a (plus an offset), so that it does not move with t.
       Returns the highest P E, or NaN where the readouts ran away. */
-  function spread(task, t, { spacing, cutoff, offset = 0 }) {
+  function fillLattice(task, t, { spacing, cutoff, offset = 0 }) {
     const P = task.numInputs,
       step = spacing / Math.sqrt(P),
       margin = Math.ceil(Math.sqrt(2 * cutoff) / spacing) + 2;
@@ -350,7 +350,7 @@ function createSolver() {
     const P = task.numInputs,
       T = task.temperature,
       w = task.weights,
-      highest = spread(task, t, lattice);
+      highest = fillLattice(task, t, lattice);
     if (!Number.isFinite(highest) || points.count === 0) return { value: Infinity };
     // sums of v_c a_r, of v_c v_c' a_r a_q and of v'_c a_r a_q, where v = L' and v' = L''
     let total = 0;
@@ -690,7 +690,7 @@ function createSolver() {
     }
     const found = low.map((first, r) => new Float64Array(high[r] - first + 1));
     for (const half of [0, 1]) {
-      if (half) spread(task, t, { ...FINE, offset: 0.5 });
+      if (half) fillLattice(task, t, { ...FINE, offset: 0.5 });
       let total = 0;
       const weight = new Float64Array(points.count),
         highest = points.energy.subarray(0, points.count).reduce((a, b) => Math.max(a, b));

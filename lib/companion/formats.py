@@ -13,6 +13,9 @@ CHECK_TYPE = "application/vnd.coding-schemes.claim+json"
 FIGURE_TYPE = "application/vnd.coding-schemes.figure+json"
 """Type of the mime bundle under which a published figure's caption and name lie beside its image."""
 
+THUMBNAIL = 480
+"""Pixels across a thumbnail, enough for dense screens."""
+
 SHOWN_AT_ONCE = 6  # numbers of a longer list give way to an ellipsis
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -57,6 +57,7 @@ THEME: dict[str, Any] = {
 """Arguments of `seaborn.set_theme` for every figure of the book."""
 
 PIXELS_PER_INCH = 110  # on the page; a PNG has more, for dense screens
+_PADDING = 0.05  # inches around a figure
 _MOST_POINTS = 20_000  # of a line plot; from there on an SVG is larger than an image
 
 # What a drawing function of a notebook may take for granted; its downloaded code begins so
@@ -90,8 +91,9 @@ def publish(
     """Draw a figure, show it, and offer the arrays it was drawn from and the code that drew it.
 
     Where the pipeline builds the book (``CODING_SCHEMES_ARTIFACTS`` and ``CODING_SCHEMES_CHAPTER`` set),
-    three files are left: the image, an SVG unless it holds pictures or very many points, and for download
-    ``name.npz`` and ``name.py``, which draws the figure again from it. The same arrays give the same bytes.
+    files are left: the image, an SVG unless it holds pictures or very many points, with a small PNG of it for
+    thumbnails, and for download ``name.npz`` and ``name.py``, which draws the figure again from it. The same
+    arrays give the same bytes.
 
     Args:
         plot_function: Takes the arrays by name, returns a Figure. A function of a module, or one defined in
@@ -118,14 +120,18 @@ def publish(
         figure = function(**{key: as_argument(array) for key, array in stored.items()})
         if not isinstance(figure, Figure):
             raise TypeError(f"plot_function must return a matplotlib Figure; got {type(figure).__name__}")
-        ending = "png" if _is_picture(figure) else "svg"
-        image = io.BytesIO()
-        unstamped = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
-        figure.savefig(image, format=ending, bbox_inches="tight", pad_inches=0.05, metadata=unstamped)
-        width = round(figure.get_tightbbox().width * PIXELS_PER_INCH)
+        file = f"{name}.{'png' if _is_picture(figure) else 'svg'}"
+        images = {file: _saved(figure, file)}
+        inches = figure.get_tightbbox().width
+        if file.endswith("svg"):
+            images |= {
+                f"{name}-thumbnail.png": _saved(
+                    figure, "png", dpi=formats.THUMBNAIL / (inches + 2 * _PADDING)
+                )
+            }
         plt.close(figure)
-    store(name, stored, code, function.__name__, {f"{name}.{ending}": image.getvalue()})
-    show(name, f"{name}.{ending}", image.getvalue(), caption, description, width, page=page)
+    store(name, stored, code, function.__name__, images)
+    show(name, file, images[file], caption, description, round(inches * PIXELS_PER_INCH), page=page)
 
 
 def figure_name(name: str) -> None:
@@ -240,6 +246,17 @@ def show(
 def downloads() -> str:
     """Where the files of this chapter's figures lie, seen from its page."""
     return f"../downloads/{os.environ.get('CODING_SCHEMES_CHAPTER', '')}"
+
+
+def _saved(figure: Figure, file: str, **options: Any) -> bytes:
+    """A figure as the content of a file, without a date or the name of a program."""
+    ending = file.rpartition(".")[2]
+    unstamped = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
+    image = io.BytesIO()
+    figure.savefig(
+        image, format=ending, bbox_inches="tight", pad_inches=_PADDING, metadata=unstamped, **options
+    )
+    return image.getvalue()
 
 
 def _is_picture(figure: Figure) -> bool:

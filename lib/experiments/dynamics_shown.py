@@ -12,6 +12,7 @@ from experiments import dynamics
 from experiments.dynamics import Motion, OutlierVariances
 from experiments.runs import Run, where
 
+FILM_INPUTS = 64  # shown in the film, at most: one more column costs it ten kilobytes
 SMALL_P = "at this P the barrier is low enough to be crossed now and then, as the last section computes"
 
 
@@ -343,7 +344,7 @@ def drift(deep: Motion, num_times: int = 4, num_neurons: int = 40) -> dict[str, 
 def film(deep: Motion, num_frames: int, num_neurons: int = 40) -> dict[str, Any]:
     """Film: frames of `dynamics.drift_frame`."""
     labels, snapshots = deep.run.task.labels, np.linspace(0, len(deep.times) - 1, num_frames).astype(int)
-    every = max(1, len(labels) // 125)
+    every = -(-len(labels) // FILM_INPUTS)
     rows = [
         np.stack(row)[..., ::every] for row in dynamics.drift_rows(deep, snapshots, _some(deep, num_neurons))
     ]

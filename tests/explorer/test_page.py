@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from coding_schemes import tasks
 from coding_schemes.theory import sigmoidal
+from experiments import explorer_samples
 from playwright.sync_api import sync_playwright
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("explorer"), pytest.mark.slow]
@@ -22,6 +23,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 PATIENCE_MS = 120_000  # a busy machine is slow, not wrong
 SMALL = "#r=0.5,0.25,0.25&yp=1&ym=0.5&T=0.01&P=40"  # solved by the library in a moment
+PRESETS = explorer_samples.read(REPOSITORY / "book/_static/explorer-samples.js")["presets"]
 CONTROLS = ("r0", "r1", "r2", "ym", "yp", "T", "P")
 ANSWERED = """() => {
     const { asked, answered } = document.getElementById('explorer').dataset;
@@ -151,7 +153,7 @@ def assert_as_library(page, state):
                 row[1:4], found.activations[peaks[0]], atol=2e-3, err_msg=f"{state} {name}"
             )
             np.testing.assert_allclose(
-                row[4:], found.readouts[peaks[0]], atol=2e-3, err_msg=f"{state} {name}"
+                row[4:7], found.readouts[peaks[0]], atol=2e-3, err_msg=f"{state} {name}"
             )
     training = np.sum(found.training_residual**2, axis=1) @ found.problem.counts / num_inputs
     text = page.locator("[data-part=error]").inner_text()
@@ -264,6 +266,34 @@ def test_figures_show_the_numbers_of_the_table(visit, address):
     shares = np.array([row[0] for row in numbers.values()])
     effective = np.exp(-np.sum(shares * np.log(np.maximum(shares, 1e-12))))
     assert float(page.locator("[data-part=effective]").inner_text()) == pytest.approx(effective, abs=0.01)
+
+
+def test_a_preset_shows_its_sampled_networks_over_the_theory(visit, address):
+    """Dots where the stored file has them, in the figures and in the table; elsewhere there are none."""
+    page = visit(address + SMALL)
+    settle(page)
+    dots = page.locator("[data-part=density] circle.sample"), page.locator("[data-part=bars] circle.sample")
+    assert [found.count() for found in dots] == [0, 0]
+    assert "were sampled" in page.locator("[data-part=samples]").inner_text()
+    stored = PRESETS["redundant"]
+    page.locator("[data-preset=redundant]").click()
+    settle(page)
+    assert dots[0].count() == sum(len(one["at"]) for one in stored["readouts"])
+    assert dots[1].count() == 8
+    assert f"{stored['networks']} networks of N = 500" in page.locator("[data-part=samples]").inner_text()
+    for name, row in shown(page).items():
+        assert row[7] == pytest.approx(stored["shares"].get(name.replace("-", ""), [0])[0], abs=1e-4)
+        assert row[7] == pytest.approx(row[0], abs=0.01)
+    # from the map: a click beside a ring leads to the very task
+    page.locator("input[type=range][name=T]").press("ArrowRight")
+    settle(page)
+    assert dots[0].count() == 0
+    ring = page.locator("circle.place").nth(1).bounding_box()
+    page.mouse.click(ring["x"] + 6, ring["y"] + 3)
+    assert state_of(settle(page)) in {
+        (tuple(one["r"]), one["yp"], one["ym"], one["T"], one["P"])
+        for one in (preset["state"] for preset in PRESETS.values())
+    }
 
 
 def test_phase_diagram_is_walked_on_and_names_the_transitions(visit, address):

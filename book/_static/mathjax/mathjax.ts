@@ -15,8 +15,8 @@ AssistiveMmlHandler(RegisterHTMLHandler(browserAdaptor()));
 const given = (window as any).MathJax || {};
 
 /** Equations that are wider than the page scroll; so that they also do by keyboard, they take the focus. */
-function reach() {
-  for (const shown of document.querySelectorAll<HTMLElement>('mjx-container[display="true"]'))
+function reach(changed: ResizeObserverEntry[]) {
+  for (const shown of changed.map(({ target }) => target as HTMLElement))
     if (shown.scrollWidth > shown.clientWidth) shown.tabIndex = 0;
     else shown.removeAttribute("tabindex");
 }
@@ -29,8 +29,10 @@ function start() {
       OutputJax: new CHTML({ fontURL: folder + "output/chtml/fonts/woff-v2" }),
     })
     .render();
-  document.fonts.ready.then(reach);
-  window.addEventListener("resize", reach);
+  document.fonts.ready.then(() => {
+    const watch = new ResizeObserver(reach);
+    document.querySelectorAll('mjx-container[display="true"]').forEach((shown) => watch.observe(shown));
+  });
 }
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
 else start();

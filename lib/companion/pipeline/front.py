@@ -3,7 +3,6 @@
 import html
 import os
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +10,11 @@ from typing import Any, NamedTuple
 import yaml
 from PIL import Image
 
-from companion.formats import FIGURE_TYPE, text
+from companion.formats import FIGURE_TYPE, THUMBNAIL, text
 from companion.pipeline import scoreboard
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
 
-THUMBNAIL = 480  # pixels across, for dense screens
 PAPERS = {
     "A": "A. Coding schemes",
     "A′": "A′. Coding schemes, first version",
@@ -242,19 +240,17 @@ def _in_order(project: Project) -> list[Chapter]:
 def _picture(figure: Figure) -> str:
     return (
         f'<img class="published-figure" loading="lazy" alt="" '
-        f'src="../_static/thumbnails/{figure.chapter}-{figure.file.name}">'
+        f'src="../_static/thumbnails/{figure.chapter}-{figure.file.stem}.png">'
     )
 
 
 def _thumbnail(figure: Figure, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    place = folder / f"{figure.chapter}-{figure.file.name}"
-    if figure.file.suffix != ".png":
-        shutil.copy(figure.file, place)
-        return
-    with Image.open(figure.file) as image:
+    name = figure.file.stem
+    drawn = figure.file if figure.file.suffix == ".png" else figure.file.with_name(f"{name}-thumbnail.png")
+    with Image.open(drawn) as image:
         image.thumbnail((THUMBNAIL, THUMBNAIL))
-        image.save(place)  # `site.shrink_pictures` makes it small
+        image.save(folder / f"{figure.chapter}-{name}.png")  # `site.shrink_pictures` makes it small
 
 
 def _raw(content: str) -> str:

@@ -83,6 +83,19 @@ def test_a_card_has_title_finding_time_and_picture(book, written):
     assert matplotlib.image.imread(thumbnail).shape[:2] == (50, front.THUMBNAIL)
 
 
+def test_the_thumbnail_of_a_line_plot_is_the_small_picture_beside_it(book, written):
+    project = book(chapters={"even": {}})
+    (chapter,) = project.chapters
+    (chapter.artifacts / "wide_one.png").rename(chapter.artifacts / "wide_one-thumbnail.png")
+    (chapter.artifacts / "wide_one.svg").write_text("<svg/>")
+    chapter.notebook.write_text(chapter.notebook.read_text().replace("wide_one.png", "wide_one.svg"))
+    manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+    cards, _, pictures = written(project)
+    (thumbnail,) = pictures.iterdir()
+    assert thumbnail.name in cards
+    assert matplotlib.image.imread(thumbnail).shape[:2] == (50, front.THUMBNAIL)
+
+
 @pytest.mark.parametrize("caption", ["Paper A, Fig. 2b.", "Paper A, Fig. 2."])
 def test_a_panel_stands_beside_the_figure_that_names_it(book, written, caption):
     _, panels, _ = written(book(caption))

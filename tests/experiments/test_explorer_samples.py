@@ -1,0 +1,90 @@
+"""Networks sampled for the explorer: the command that stores them, and the stored ones against theory."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from coding_schemes import coding, paths, tasks
+from coding_schemes.theory import sigmoidal
+from experiments import explorer_samples
+
+FILE = paths.repository_root() / "book/_static/explorer-samples.js"
+STORED = explorer_samples.read(FILE)
+
+
+def test_histograms_integrate_to_one_and_know_their_scatter():
+    rng = np.random.default_rng(0)
+    readouts = rng.normal(size=(4, 50, 100, 2))
+    for component, found in zip(
+        np.moveaxis(readouts, -1, 0), explorer_samples.histograms(readouts, 0.1), strict=True
+    ):
+        at, density, error = (np.array(found[name]) for name in ("at", "density", "error"))
+        assert 0.1 * density.sum() == pytest.approx(1, abs=1e-3)
+        assert 0.1 * (density @ at) == pytest.approx(component.mean(), abs=2e-3)
+        expected = np.sqrt(density * (1 - 0.1 * density) / (0.1 * component.size))
+        assert np.mean(error) == pytest.approx(np.mean(expected), rel=0.2)
+
+
+@pytest.mark.slow
+def test_the_command_leaves_a_script_with_a_manifest(tmp_path):
+    output = tmp_path / "samples.js"
+    command = [sys.executable, "-m", "experiments.explorer_samples", "--output", str(output)]
+    small = ["--num_inputs", "12", "--count", "4", "--num_samples", "4", "--num_warmup", "4"]
+    subprocess.run([*command, *small], check=True, cwd=paths.repository_root() / "lib", capture_output=True)
+    found = explorer_samples.read(output)
+    assert found["manifest"]["count"] == 4
+    assert {"seed", "commit", "versions", "date"} <= found["manifest"].keys()
+    assert found["presets"].keys() == explorer_samples.PRESETS.keys()
+    for one in found["presets"].values():
+        assert (one["width"], one["networks"], one["state"]["P"]) == (12, 4, 12)
+        assert sum(share for share, _ in one["shares"].values()) == pytest.approx(1, abs=1e-3)
+
+
+def test_stored_tasks_are_those_of_the_command():
+    for name, preset in explorer_samples.PRESETS.items():
+        state = STORED["presets"][name]["state"]
+        assert state == {"r": [0.5, 0.25, 0.25], "yp": 1, "ym": preset.y_minus, "T": preset.temperature} | {
+            "P": preset.num_inputs
+        }
+
+
+IN_EQUILIBRIUM = [name for name, one in STORED["presets"].items() if one["agree"]]
+
+
+def test_only_where_codes_come_in_pairs_two_starts_do_not_meet():
+    """At y₋ = −½ a code and its complement trade places slowly; the page says so of these networks."""
+    assert set(STORED["presets"]) - set(IN_EQUILIBRIUM) == {"sparse"}
+
+
+def solved(preset, shift=0.0):
+    task = tasks.toy(preset.num_inputs, y_minus=preset.y_minus + shift)
+    return sigmoidal.solve(task, preset.temperature)
+
+
+def misfit(theory, one, output):
+    """Area between sampled density and theory's, over what its errors and four neurons allow."""
+    at, density, error = (np.array(one["readouts"][output][key]) for key in ("at", "density", "error"))
+    width = 0.5 / one["width"] ** 0.5
+    gap = np.abs(density - sigmoidal.readout_density(theory, output, at))
+    return width * gap.sum() / (2 * width * error.sum() + 4 / one["width"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IN_EQUILIBRIUM)
+def test_stored_networks_are_the_theorys(name):
+    """Shares to three standard errors and a neuron, by which a finite width may shift them; readouts too."""
+    one, preset = STORED["presets"][name], explorer_samples.PRESETS[name]
+    theory = solved(preset)
+    for code in np.ndindex(2, 2, 2):
+        share, error = one["shares"].get(coding.code_name(code).replace("-", ""), (0, 0))
+        assert abs(share - theory.occupancy(code)) < 3 * error + 1 / one["width"], code
+    assert max(misfit(theory, one, output) for output in range(3)) < 1
+    assert misfit(solved(preset, shift=0.05), one, 0) > 1  # a neighbor's theory is not theirs
+
+
+def test_the_file_is_small_and_one_script():
+    text = FILE.read_text(encoding="utf-8")
+    assert len(text) < 40_000
+    json.loads(text.removeprefix(explorer_samples.PREFIX).removesuffix(explorer_samples.SUFFIX))

@@ -1,0 +1,54 @@
+"""The book's JavaScript by ESLint, at the versions and rules that lie beside this file."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("eslint")
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[1]
+SCRIPTS = ("book/_static/*.js", "lib/companion/*.js", "tests/explorer/*.js")
+
+
+def missing(reason):
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason}, and CI may not skip the linter")
+    pytest.skip(f"{reason}: the book's JavaScript was not linted")
+
+
+@pytest.fixture(scope="module")
+def eslint():
+    """ESLint as a command, installed as package-lock.json has it."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        missing(f"no {'Node' if node is None else 'npm'} found")
+    locked, installed = HERE / "package-lock.json", HERE / "node_modules" / "installed-lock.json"
+    if not installed.is_file() or installed.read_bytes() != locked.read_bytes():
+        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+        if done.returncode:
+            missing(f"npm could not install ESLint ({done.stderr.strip().splitlines()[-1:]})")
+        shutil.copy(locked, installed)
+    script = HERE / "node_modules" / "eslint" / "bin" / "eslint.js"
+    return [node, str(script), "--max-warnings=0", "--config", str(HERE / "eslint.config.mjs")]
+
+
+@pytest.mark.slow
+def test_scripts_are_clean(eslint):
+    done = subprocess.run([*eslint, *SCRIPTS], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["book/_static", "lib/companion", "tests/explorer"])
+def test_a_fault_is_found(eslint, folder):
+    """The rules hold in every folder of scripts."""
+    code = "var a = 1;\nif (a == b) throw new Error(b);\n"
+    command = [*eslint, "--stdin", "--stdin-filename", f"{folder}/some.js"]
+    done = subprocess.run(command, cwd=REPOSITORY, input=code, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert all(rule in done.stdout for rule in ("no-var", "eqeqeq", "no-undef"))
