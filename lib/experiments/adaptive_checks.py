@@ -277,6 +277,7 @@ def alignments(found: dict[float, list[Run]]) -> dict[str, Any]:
     task, targets = wide[0].task, wide[0].task.targets
     widths = [run.posterior.network.width for run in next(iter(found.values()))]
     lazy = _lazy_alignment(wide[0], targets)
+    lines = f"extrapolated in 1/N from {' and '.join(map(str, widths))}" if len(widths) > 1 else "the same"
     sampled = [
         [statistics.mean_and_error(runs.alignment(runs.layer_kernels(run), targets)) for run in each]
         for each in found.values()
@@ -286,11 +287,10 @@ def alignments(found: dict[float, list[Run]]) -> dict[str, Any]:
         "plot_function": figures.curves,
         "name": "alignment",
         "caption": "Kernels align with the targets, the last layer first, and more so in richer networks. "
-        f"Sampled ReLU networks of three hidden layers, N = {widths[-1]} (markers) and extrapolated in 1/N "
-        f"from {' and '.join(map(str, widths))} (lines, standard errors as bands), P = {task.num_inputs} "
-        "random inputs; black: random features, exactly. Layer 0 is the input kernel. No solver is known to "
-        "converge for deep rich ReLU networks, so that the extrapolation stands for the theory. Paper B, "
-        "Fig. 4a.",
+        f"Sampled ReLU networks of three hidden layers, N = {widths[-1]} (markers) and {lines} (lines, with "
+        f"standard errors), P = {task.num_inputs} random inputs; black: random features, exactly. Layer 0 is "
+        "the input kernel. No solver is known to converge for deep rich ReLU networks: samples stand for the "
+        "theory. Paper B, Fig. 4a.",
         "x": np.arange(len(lazy)),
         "values": [*(np.append(lazy[0], mean) for mean, _ in limits), lazy],
         "errors": [*(np.append(0, error) for _, error in limits), np.zeros_like(lazy)],
