@@ -158,8 +158,9 @@ adaptive_checks.check_widths(over)
 
 # %%
 networks = {phi: Network(1, N, phi) for phi in ends}
+many = {"num_neurons": 4096, "num_rounds": 25}  # at once: neurons of two camps do not change sides
 solutions = {
-    phi: [adaptive_kernels.solved(task, networks[phi], g, ridge, **solver) for g in chosen] for phi in ends
+    phi: [adaptive_kernels.solved(task, networks[phi], g, ridge, **many) for g in chosen] for phi in ends
 }
 
 # %% tags=["hide-input"]
