@@ -20,7 +20,7 @@
 # what trained ones do.
 #
 # *Did not come out:* on digits, lazy kernels do not win where data are few, as paper B finds for natural
-# images; and once both have learned features, convolutional networks are no better than dense ones.
+# images; and in rich ReLU networks the tail of single neurons is not yet that of infinite width.
 # *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 
 # %% tags=["parameters", "hide-input"]
@@ -44,13 +44,15 @@ from experiments import adaptive_checks, adaptive_images, adaptive_kernels
 from myst_nb import glue
 
 quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 100, "rounds": 100, "neurons": 512}
-quick |= {"deep_width": 50, "flow_widths": (50, 200, 800), "repeats": 3, "decays": (0.1, 0.5, 0.9, 1.2)}
-quick |= {"image_sizes": (10, 40), "draws": 10, "image_neurons": 128, "image_rounds": 15}
-quick |= {"image_ridges": (0.1,), "image_decays": (0.3,), "rest_neurons": 24}
-paper = quick | {"num_inputs": 30, "widths": (50, 100, 200, 400), "num_samples": 200, "rounds": 300}
-paper |= {"neurons": 1024, "deep_width": 100, "repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3)}
-paper |= {"image_sizes": (5, 10, 20, 40, 80), "image_neurons": 256, "image_rounds": 40}
-paper |= {"image_ridges": (0.03, 0.3), "image_decays": (0.1, 0.3), "rest_neurons": 32}
+quick |= {"cases": (("erf", 0.3), ("erf", 1.0), ("relu", 0.3)), "deep_widths": (60,), "repeats": 3}
+quick |= {"flow_widths": (50, 200, 800), "decays": (0.1, 0.5, 0.9, 1.2), "image_sizes": (10, 40)}
+quick |= {"draws": 10, "image_neurons": 128, "image_rounds": 15, "image_ridges": (0.1,)}
+quick |= {"image_decays": (0.3,), "rest_neurons": 24}
+paper = quick | {"num_inputs": 30, "widths": (100, 200, 400), "num_samples": 200, "rounds": 300}
+paper |= {"neurons": 1024, "cases": (*quick["cases"], ("relu", 1.0)), "deep_widths": (50, 100)}
+paper |= {"repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3), "image_sizes": (5, 10, 20, 40, 80)}
+paper |= {"image_neurons": 256, "image_rounds": 40, "image_ridges": (0.03, 0.3)}
+paper |= {"image_decays": (0.1, 0.3), "rest_neurons": 32}
 given = {"num_inputs": num_inputs, "widths": widths, "num_samples": num_samples}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 P, N = settings.num_inputs, settings.widths[-1]
@@ -77,7 +79,7 @@ ends = {
 }
 
 # %% tags=["hide-input"]
-figures.publish(**adaptive_checks.two_ends(ends, N, P))
+figures.publish(**adaptive_checks.two_ends(ends, P))
 
 # %% [markdown]
 # ## One saddle point
@@ -109,10 +111,10 @@ figures.publish(**adaptive_checks.two_ends(ends, N, P))
 
 # %%
 codes = sigmoidal.solve(task, ridge / P, readout_variance=1 / P)  # paper A: a lattice of readouts
-features = adaptive_kernel.solve(  # paper B: a population of neurons, any inputs
+features = adaptive_kernels.solved(  # paper B: a population of neurons, any inputs
     task, Network(1, N, "sigmoidal"), P**0.5, ridge, method="population", **solver
 )
-half = adaptive_kernel.solve(task, Network(1, N, "sigmoidal"), (P / 2) ** 0.5, ridge)
+half = adaptive_kernels.solved(task, Network(1, N, "sigmoidal"), (P / 2) ** 0.5, ridge)
 
 # %% tags=["hide-input"]
 adaptive_checks.check_one_saddle_point(codes.kernel(task.labels), features, half.kernels[1])
@@ -134,13 +136,14 @@ adaptive_checks.check_ends(ends, task, ridge)
 # %%
 random = adaptive_kernels.teacher_task(P, 3 * P // 2, 50, seed)
 over = {
-    g: adaptive_kernels.over_widths(
-        jax.random.fold_in(key, 10 + k), random, "erf", g, 0.05, settings.widths, solver, **counts
+    case: adaptive_kernels.over_widths(
+        jax.random.fold_in(key, 10 + k), random, *case, 0.05, settings.widths, solver, **counts
     )
-    for k, g in enumerate((0.3, 1.0))
+    for k, case in enumerate(settings.cases)
 }
 
 # %% tags=["hide-input"]
+figures.publish(**adaptive_checks.clusters(over))
 figures.publish(**adaptive_checks.variance(over))
 adaptive_checks.check_widths(over)
 
@@ -150,16 +153,19 @@ adaptive_checks.check_widths(over)
 # **Question.** What does the tilt do to single neurons?
 #
 # It weighs each neuron by $e^{|q^\top\phi|^2/2}$. For a bounded nonlinearity that favors neurons far out on
-# either side, for the ReLU it draws a long tail. The kernel sees only second moments.
+# either side, for the ReLU it draws a long tail. The kernel sees only second moments, and these come out at
+# once; in rich ReLU networks the tail itself rests on neurons rarer than one in $N$, and comes out slowly.
 
 # %%
-pairs = {
-    phi: (ends[phi].runs[-1], adaptive_kernel.solve(task, Network(1, N, phi), P**0.5, ridge)) for phi in ends
+networks = {phi: Network(1, N, phi) for phi in ends}
+many = {"num_neurons": 4096, "num_rounds": 25}  # at once: neurons of two camps do not change sides
+solutions = {
+    phi: [adaptive_kernels.solved(task, networks[phi], g, ridge, **many) for g in chosen] for phi in ends
 }
 
 # %% tags=["hide-input"]
-figures.publish(**adaptive_checks.densities(pairs))
-adaptive_checks.check_densities(pairs)
+figures.publish(**adaptive_checks.densities(ends, solutions))
+adaptive_checks.check_densities(ends, solutions)
 
 # %% [markdown]
 # ## Depth
@@ -176,11 +182,10 @@ adaptive_checks.check_densities(pairs)
 
 # %%
 depths = {L: adaptive_kernel.overlaps(L, 0.25 * P, ridge) for L in (1, 2, 3, 5)}
-linear, relu = (Network(3, settings.deep_width, phi) for phi in ("linear", "relu"))
 first, second = (jax.random.fold_in(key, k) for k in (20, 21))
 stored = counts | {"store": ("preactivations",)}
+linear = Network(3, settings.deep_widths[-1], "linear")
 deep = adaptive_kernels.sampled(first, task, linear, 0.5, ridge, **stored)
-relus = {g: adaptive_kernels.sampled(second, random, relu, g, 0.05, **stored) for g in (0.3, 1.0)}
 
 # %% tags=["hide-input"]
 figures.publish(**adaptive_checks.overlaps(depths, deep))
@@ -189,6 +194,14 @@ adaptive_checks.check_overlaps(depths, deep, 0.5, ridge)
 # %% [markdown]
 # ReLU networks have no such closed form. Sampled on the random task, their kernels gain alignment with the
 # targets over those of random features: more from layer to layer, and more the richer the network.
+
+# %%
+deeper = [Network(3, width, "relu") for width in settings.deep_widths]
+moves = ("gibbs", "scale")  # the second trades a neuron's strength with its readout's
+relus = {
+    g: [adaptive_kernels.sampled(second, random, each, g, 0.05, moves=moves, **stored) for each in deeper]
+    for g in (0.3, 1.0, 3.0)
+}
 
 # %% tags=["hide-input"]
 figures.publish(**adaptive_checks.alignments(relus))
@@ -309,7 +322,7 @@ adaptive_images.check_images(images)
 
 # %%
 patches = adaptive_images.convolutions(
-    jax.random.fold_in(key, 30), P, settings.deep_width, seed, solver, **counts
+    jax.random.fold_in(key, 30), P, settings.deep_widths[-1], seed, solver, **counts
 )
 
 # %% tags=["hide-input"]

@@ -20,6 +20,9 @@ from experiments import integrated
 DIGITS = (0, 2)
 IMAGE, PATCH, STRIDE = (28, 28, 1), 20, 8  # four overlapping patches of 20 × 20 pixels
 NUM_VALIDATION, NUM_TEST = 200, 400
+REST_TOLERANCE = (
+    1e-6  # of searches for rest: a tenth of it moves test losses by 2 % at most, for 3 times the steps
+)
 RIDGES = np.geomspace(1e-3, 10, 9)  # of the lazy kernels
 COLORS = {"random features": "#9ECAE1", "aNBK": "#084594", "NTK": "#FDAE6B", "aNTK": "#A63603"}
 
@@ -92,12 +95,10 @@ def lazy_loss(task: Task, nonlinearity: str, tangent: bool, features: Features |
     return chosen(task, fits)
 
 
-def antk_loss(task: Task, decays: Any, num_neurons: int, features: Features | None = None) -> float:
+def antk_loss(task: Task, decays: Any, features: Features | None = None, **search: Any) -> float:
     """Test loss of ReLU networks at rest, γ0 = 1, their weight decay chosen on the validation images."""
     ends = [
-        dmft.fixed_point(
-            task, "relu", 1.0, decay, num_neurons=num_neurons, features=features, average_steps=0
-        )
+        dmft.fixed_point(task, "relu", 1.0, decay, features=features, average_steps=0, **search)
         for decay in decays
     ]
     return chosen(task, [end.test_outputs[-1] for end in ends])  # type: ignore[index]
@@ -158,14 +159,15 @@ def losses(seed: int, settings: SimpleNamespace) -> Losses:
     """
     decays, ridges = settings.image_decays, settings.image_ridges
     solver = {"num_neurons": settings.image_neurons, "num_rounds": settings.image_rounds}
+    search = {"num_neurons": settings.rest_neurons, "tolerance": REST_TOLERANCE}
     seeds = range(seed, seed + settings.draws)
     predictors: dict[str, Callable[[Task], float]] = {
         "random features": lambda t: lazy_loss(t, "erf", False),
         "aNBK": lambda t: anbk_loss(t, 1.0, ridges, **solver),
         "NTK": lambda t: lazy_loss(t, "relu", True),
-        "aNTK": lambda t: antk_loss(t, decays, settings.rest_neurons),
+        "aNTK": lambda t: antk_loss(t, decays, **search),
         "NTK of patches": lambda t: lazy_loss(t, "relu", True, convolution(t, "relu")),
-        "aNTK of patches": lambda t: antk_loss(t, decays, settings.rest_neurons, convolution(t, "relu")),
+        "aNTK of patches": lambda t: antk_loss(t, decays, convolution(t, "relu"), **search),
     }
 
     def over(drawn: list[Task], *names: str) -> dict[str, np.ndarray]:

@@ -6,9 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 from coding_schemes import coding, statistics, tasks
-from coding_schemes.networks import Network
+from coding_schemes.networks import Network, is_bounded
+from coding_schemes.sampling import Convergence
 from coding_schemes.tasks import Task
-from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process
+from coding_schemes.theory import adaptive_kernel, dmft, features, gaussian_process
 from coding_schemes.theory.adaptive_kernel import Solution
 from scipy.stats import kurtosis
 
@@ -32,6 +33,21 @@ def teacher_task(num_inputs: int, input_dim: int, num_test: int, seed: int) -> T
         y = np.sign(teacher @ x)
         splits += [x, (y < 0).astype(int), y[:, None]]
     return tasks.Task(*splits)
+
+
+def solved(task: Task, network: Network, richness: float, ridge: float, **options: Any) -> Solution:
+    """adaptive_kernel.solve where its result is to be shown: one that has not converged is not.
+
+    Raises:
+        FloatingPointError: conditions are violated, or independent populations differ.
+    """
+    found = adaptive_kernel.solve(task, network, richness, ridge, **options)
+    if not found.converged:
+        raise FloatingPointError(
+            f"adaptive kernel ({found.method}), γ0 = {richness:g}: residual {found.residual:.1e}, its "
+            f"populations differ by {found.disagreement:.1%}; it needs more neurons or rounds"
+        )
+    return found
 
 
 def sampled(key: Any, task: Task, network: Network, richness: float, ridge: float, **options: Any) -> Run:
@@ -81,43 +97,85 @@ class Ends:
         richness: γ0 of the theory, shape (S,).
         theory: entries inside a class and between classes, shape (S, 2).
         sampled_richness: γ0 of the networks, shape (s,).
+        widths: N, one or two; entries of two are extrapolated in 1/N.
         mean: sampled entries, shape (s, 2).
         error: their standard errors.
-        runs: the networks.
+        shapes: `shape` of the preactivations, and its standard errors, each of shape (s, 2).
+        convergence: of all runs.
+        preactivations: of the widest and richest networks, shape (chains, samples, N, P).
     """
 
     richness: np.ndarray
     theory: np.ndarray
     sampled_richness: np.ndarray
+    widths: tuple[int, ...]
     mean: np.ndarray
     error: np.ndarray
-    runs: list[Run]
+    shapes: tuple[np.ndarray, np.ndarray]
+    convergence: list[Convergence]
+    preactivations: np.ndarray
 
 
 def ends(
     key: Any, task: Task, network: Network, ridge: float, richness: Any, sampled_richness: Any, **options: Any
 ) -> Ends:
-    """Kernel entries of one nonlinearity over γ0."""
-    runs = [
-        sampled(
-            jax.random.fold_in(key, k), task, network, float(g), ridge, store=("preactivations",), **options
-        )
-        for k, g in enumerate(sampled_richness)
-    ]
-    measured = [statistics.mean_and_error(entries(layer_kernels(run)[:, :, 0], task.labels)) for run in runs]
+    """Kernel entries of one nonlinearity over γ0.
+
+    A bounded neuron keeps its code for long, so that these networks are sampled whole, with moves that change
+    codes. Others are sampled at half the width too, without their readouts, which is fast.
+    """
+    rows, convergence = [], []
+    whole = is_bounded(network.phi)
+    widths = (network.width,) if whole else (network.width // 2, network.width)
+    for index, g in enumerate(map(float, sampled_richness)):
+        own = jax.random.fold_in(key, index)
+        if whole:
+            run = sampled(own, task, network, g, ridge, store=("preactivations",), **options)
+            kernels, preactivations = [layer_kernels(run)[:, :, 0]], [run.preactivations[0]]
+            convergence.append(run.convergence)
+        else:
+            dense, inputs = features.dense(task, network.phi), task.inputs[:, :1]
+            found = integrated.sample(own, dense, inputs, g, ridge, widths, **options)
+            kernels = [each.kernels for each in found]
+            preactivations = [each.preactivations[..., 0, :] for each in found]
+            convergence += [each.convergence for each in found]
+        measured = [statistics.mean_and_error(entries(each, task.labels)) for each in kernels]
+        shapes = map(shape, preactivations)
+        rows.append([infinite_width(widths, *zip(*each, strict=True)) for each in (measured, shapes)])
+    (mean, error), (form, form_error) = np.array(rows).transpose(1, 2, 0, 3)
     return Ends(
         np.asarray(richness),
         expected_entries(task, network, richness, ridge),
         np.asarray(sampled_richness),
-        np.array([mean for mean, _ in measured]),
-        np.array([error for _, error in measured]),
-        runs,
+        widths,
+        mean,
+        error,
+        (form, form_error),
+        convergence,
+        preactivations[-1],
     )
+
+
+def infinite_width(widths: Any, means: Any, errors: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Values at N → ∞ with their standard errors, by lines in 1/N; of a single width as they are.
+
+    Args:
+        widths: N, shape (n,).
+        means: shape (n, ...).
+        errors: standard errors of the same shape.
+    """
+    means, errors = np.asarray(means), np.asarray(errors)
+    if len(widths) == 1:
+        return means[0], errors[0]
+    columns = zip(means.reshape(len(widths), -1).T, errors.reshape(len(widths), -1).T, strict=True)
+    fits = [np.polyfit(1 / np.asarray(widths), m, 1, w=1 / e, cov="unscaled") for m, e in columns]
+    values, variances = np.array([(line[1], covariance[1, 1]) for line, covariance in fits]).T
+    return values.reshape(means.shape[1:]), np.sqrt(variances).reshape(means.shape[1:])
 
 
 def expected_entries(task: Task, network: Network, richness: Any, ridge: float) -> np.ndarray:
     """Theory's kernel entries over γ0, shape (S, 2)."""
-    kernels = [adaptive_kernel.solve(task, network, float(g), ridge).kernels[1] for g in richness]
+    kernels = [solved(task, network, float(g), ridge).kernels[1] for g in richness]
     return np.array([entries(kernel, task.labels) for kernel in kernels])
 
 
@@ -129,39 +187,36 @@ class Widths:
         theory: the limit.
         lazy: the Gaussian process with the same ridge.
         widths: N, shape (n,).
-        output_error: rms difference of the mean predictor on test inputs from theory, shape (n,).
-        kernel_error: relative difference of the kernels, Frobenius norm, shape (n,).
+        outputs: mean predictor on test inputs at 1/N → 0, shape (P*, m), with its standard error.
+        kernel: kernel at 1/N → 0, shape (P, P), with its standard error.
         variance: predictor's variance, mean over test inputs, shape (n,).
         variance_error: its standard error, from the chains, shape (n,).
-        predicted_variance: theory's, shape (n,).
-        runs: the networks.
+        predicted_variance: theory's, shape (n,); NaN where the theory's value is itself sampled.
+        convergence: of every width.
     """
 
     theory: Solution
     lazy: gaussian_process.Solution
     widths: np.ndarray
-    output_error: np.ndarray
-    kernel_error: np.ndarray
+    outputs: tuple[np.ndarray, np.ndarray]
+    kernel: tuple[np.ndarray, np.ndarray]
     variance: np.ndarray
     variance_error: np.ndarray
     predicted_variance: np.ndarray
-    runs: list[integrated.Networks]
+    convergence: list[Convergence]
 
     def slope(self) -> tuple[float, float]:
         """N Var f for N → ∞ with its standard error, from a line in 1/N."""
-        weights = 1 / (self.widths * self.variance_error)
-        fit, covariance = np.polyfit(
-            1 / self.widths, self.widths * self.variance, 1, w=weights, cov="unscaled"
+        value, error = infinite_width(
+            self.widths, self.widths * self.variance, self.widths * self.variance_error
         )
-        return fit[1], np.sqrt(covariance[1, 1])
+        return float(value), float(error)
 
-    @property
-    def lazy_errors(self) -> tuple[float, float]:
-        """`output_error` and `kernel_error` of the lazy theory, held against the adaptive one."""
-        inputs: Any = self.theory.task.test_inputs
-        outputs = _rms(self.lazy.predict(inputs) - self.theory.predict(inputs))
-        kernel = self.theory.kernels[-1]
-        return outputs, float(np.linalg.norm(self.lazy.kernels[-1] - kernel) / np.linalg.norm(kernel))
+    def distances(self, solution: Solution | gaussian_process.Solution) -> np.ndarray:
+        """Rms distance of outputs and of kernels from a solution's, over the rms of their standard errors."""
+        expected = solution.predict(self.theory.task.test_inputs), solution.kernels[-1]  # type: ignore[arg-type]
+        pairs = zip((self.outputs, self.kernel), expected, strict=True)
+        return np.array([_rms(mean - value) / _rms(error) for (mean, error), value in pairs])
 
 
 def over_widths(
@@ -175,30 +230,29 @@ def over_widths(
     **options: Any,
 ) -> Widths:
     """Predictors, kernels and variances of networks, readouts integrated out, over widths, beside theory."""
-    theory = adaptive_kernel.solve(task, Network(1, 1, nonlinearity), richness, ridge, **solver)
+    theory = solved(task, Network(1, 1, nonlinearity), richness, ridge, **solver)
     lazy = gaussian_process.solve(task, nonlinearity, 1, temperature=ridge)
     inputs: Any = task.test_inputs
-    expected, kernel = theory.predict(inputs), theory.kernels[1]
     runs = integrated.sample(key, theory.features, inputs, richness, ridge, widths, **options)
-    rows = [
-        [
-            _rms(run.means.mean((0, 1)) - expected),
-            np.linalg.norm(run.kernels.mean((0, 1)) - kernel) / np.linalg.norm(kernel),
-            *run.variance(),
-            theory.predictor_variance(inputs, run.width).mean(),
-        ]
-        for run in runs
-    ]
-    outputs, kernels, variance, error, predicted = np.array(rows).T
-    return Widths(theory, lazy, np.asarray(widths), outputs, kernels, variance, error, predicted, runs)
+    outputs, kernel = (
+        infinite_width(widths, *zip(*map(statistics.mean_and_error, series), strict=True))
+        for series in ([run.means for run in runs], [run.kernels for run in runs])
+    )
+    variance, error = np.array([run.variance() for run in runs]).T
+    predicted = np.full(len(runs), np.nan)
+    if theory.method != "sampling":
+        predicted = theory.predictor_variance(inputs, 1).mean() / np.asarray(widths)
+    judged = [run.convergence for run in runs]
+    return Widths(theory, lazy, np.asarray(widths), outputs, kernel, variance, error, predicted, judged)
 
 
-def shape(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """⟨h²⟩ and ⟨|h|⟩/⟨h²⟩^½ of the preactivations, with standard errors; the second is √(2/π) for a Gaussian.
+def shape(preactivations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """⟨h²⟩ and ⟨|h|⟩/⟨h²⟩^½ of preactivations (chains, samples, N, P), with standard errors.
 
-    A fourth moment would hang on neurons that networks of this width do not have.
+    The second is √(2/π) for a Gaussian. A fourth moment would hang on neurons that networks of this width do
+    not have.
     """
-    h = run.preactivations[0].astype(float)
+    h = preactivations.astype(float)
     second, first = np.square(h).mean((2, 3)), np.abs(h).mean((2, 3))
     return statistics.mean_and_error(np.stack([second, first / np.sqrt(second)], axis=-1))
 
@@ -211,14 +265,16 @@ def predicted_shape(solution: Solution) -> np.ndarray:
     return np.array([second, first / np.sqrt(second)])
 
 
-def density(run: Run, solution: Solution, num_bins: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Preactivations on inputs of class 0, sampled, and their density by theory's neurons.
+def density(
+    preactivations: np.ndarray, solution: Solution, num_bins: int = 60
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Preactivations (chains, samples, N, P) on inputs of class 0, and their density by theory's neurons.
 
     Returns:
         Grid (num_bins,), 20,000 sampled values, density on the grid (num_bins,).
     """
-    inside = run.task.labels == 0
-    values = run.preactivations[0][..., inside].ravel()
+    inside = solution.task.labels == 0
+    values = preactivations[..., inside].ravel()
     h, weights = solution.preactivations()
     low, high = np.quantile(values, [1e-4, 1 - 1e-4])
     edges = np.linspace(low, high, num_bins + 1)
@@ -233,7 +289,7 @@ def expansion_errors(task: Task, network: Network, ridge: float, richness: Any) 
     series = adaptive_kernel.expansion(task, network, ridge)
     rows = []
     for g in richness:
-        exact = adaptive_kernel.solve(task, network, float(g), ridge, method="quadrature").kernels[-1]
+        exact = solved(task, network, float(g), ridge, method="quadrature").kernels[-1]
         orders = (series.kernels[-1], series.kernels[-1] + g**2 * series.kernel_changes[-1])
         rows.append([np.linalg.norm(exact - each) for each in orders])
     return np.array(rows)

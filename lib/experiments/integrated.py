@@ -35,6 +35,7 @@ class Networks:
         means: f on new inputs given u, shape (chains, samples, P*, m).
         variances: its variance over the readouts, shape (chains, samples, P*).
         kernels: Φ_N, shape (chains, samples, P, P).
+        preactivations: of all neurons, shape (chains, samples, N, A', P).
         energy: −log p, shape (chains, samples).
         convergence: R-hat and effective sample sizes of energy, kernel and outputs.
     """
@@ -43,6 +44,7 @@ class Networks:
     means: np.ndarray
     variances: np.ndarray
     kernels: np.ndarray
+    preactivations: np.ndarray
     energy: np.ndarray
     convergence: diagnostics.Convergence
 
@@ -95,15 +97,17 @@ def sample(
         own = jax.random.fold_in(key, index)
         kind = (features.phi, features.pooled)
         kept = _run(own, shape, arrays, scalars, new, gains, jnp.int32(thinning), *kind)
-        found.append(_networks(int(width), [np.asarray(a, float)[:, early:] for a in kept]))
+        u, *kept = (np.asarray(a)[:, early:] for a in kept)
+        h = np.tensordot(u[:, :, :width], np.asarray(arrays[0]), ((3,), (2,)))
+        found.append(_networks(int(width), h, [a.astype(float) for a in kept]))
     return found
 
 
-def _networks(width: int, kept: list[np.ndarray]) -> Networks:
+def _networks(width: int, preactivations: np.ndarray, kept: list[np.ndarray]) -> Networks:
     energy, means, variances, kernels, rate, divergent = kept
     series = {"energy": energy, "kernel": kernels.sum((2, 3)), "outputs": np.square(means).mean((2, 3))}
     convergence = diagnostics.judge(series, rate.mean(1), int(divergent.sum()))
-    return Networks(width, means, variances, kernels, energy, convergence)
+    return Networks(width, means, variances, kernels, preactivations, energy, convergence)
 
 
 @partial(jax.jit, static_argnames=("shape", "phi", "pooled"))
@@ -157,7 +161,7 @@ def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
         index, gain = inputs
         own = jax.random.fold_in(key, index)
         u, log_step, *hmc = transitions(jax.random.fold_in(own, shape[0]), state[0], state[1], gain)
-        return (u, log_step), (*jax.vmap(observe)(per_chain(own), u), *hmc)
+        return (u, log_step), (u, *jax.vmap(observe)(per_chain(own), u), *hmc)
 
     start = jax.random.normal(start_key, shape, root.dtype), jnp.asarray(math.log(0.1), root.dtype)
     _, kept = jax.lax.scan(record, start, (jnp.arange(1, len(gains) + 1), gains))

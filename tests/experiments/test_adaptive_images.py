@@ -75,3 +75,5 @@ def test_networks_without_readouts_have_the_exact_kernel():
         lazy = task.input_kernel  # the control
         assert np.linalg.norm(lazy - exact.kernels[1]) > 0.3 * np.linalg.norm(exact.kernels[1])
         assert sampled.shape == (4, 300)
+        h = networks.preactivations[0, -1, :, 0]
+        np.testing.assert_allclose(h.T @ h / width, networks.kernels[0, -1], atol=1e-4)

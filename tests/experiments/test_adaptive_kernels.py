@@ -37,6 +37,32 @@ def test_shape_of_a_linear_network_is_gaussian():
     assert shape == pytest.approx((2 / np.pi) ** 0.5, rel=0.02)
 
 
+def test_what_has_not_converged_is_not_shown(monkeypatch):
+    task = adaptive_kernels.teacher_task(8, 12, 10, 0)
+    options = {"method": "population", "num_neurons": 256, "num_rounds": 4}
+    assert adaptive_kernels.solved(task, Network(1, 1, "erf"), 1.0, 0.1, **options).converged
+    monkeypatch.setattr(adaptive_kernel, "MAX_DISAGREEMENT", 1e-6)
+    with (
+        pytest.warns(UserWarning, match="populations"),
+        pytest.raises(FloatingPointError, match="more neurons"),
+    ):
+        adaptive_kernels.solved(task, Network(1, 1, "erf"), 1.0, 0.1, **options)
+
+
+def test_values_at_infinite_width():
+    widths, limit, slope = (40, 64, 100), np.array([[1.0, -2.0]]), np.array([[3.0, 5.0]])
+    means = [limit + slope / n for n in widths]
+    errors = [np.full((1, 2), 0.1), np.full((1, 2), 0.2), np.full((1, 2), 0.1)]
+    value, error = adaptive_kernels.infinite_width(widths, means, errors)
+    np.testing.assert_allclose(value, limit, atol=1e-9)
+    two, two_error = adaptive_kernels.infinite_width(widths[::2], means[::2], errors[::2])
+    np.testing.assert_allclose(two, limit, atol=1e-9)
+    np.testing.assert_allclose(two_error, np.hypot(100, 40) / 60 * 0.1)
+    assert np.all(error < two_error)
+    alone, _ = adaptive_kernels.infinite_width((40,), means[:1], errors[:1])
+    np.testing.assert_array_equal(alone, means[0])
+
+
 def test_expansion_leaves_the_next_order():
     task = adaptive_kernels.two_classes(2)
     left = adaptive_kernels.expansion_errors(task, Network(1, 1, "erf"), 0.1, np.array([0.05, 0.1]))

@@ -59,6 +59,19 @@ def test_orthogonal_inputs(two_classes, phi, richness, expected):
     np.testing.assert_allclose(violation, 0, atol=1e-8)
 
 
+@pytest.mark.parametrize("num_inputs", [20, 30])
+def test_neurons_of_the_lattice_carry_its_kernel(num_inputs):
+    """The tails reach neurons some hundred times longer than the prior's, some far below their kink."""
+    task = tasks.toy(num_inputs, (0.5, 0.5), targets=[[1.0], [-1.0]])
+    s = adaptive_kernel.solve(task, Network(1, 1, "relu"), num_inputs**0.5, 1 / 50, num_neurons=512)
+    h, weights = s.preactivations()
+    activations = np.maximum(h[:, 0], 0)
+    kernel = (activations * weights[:, None]).T @ activations
+    for block in (np.s_[:10, :10], np.s_[:10, -10:]):
+        assert kernel[block].mean() == pytest.approx(s.kernels[1][block].mean(), rel=0.02)
+    assert np.abs(h).max() > 20  # what makes it hard
+
+
 def test_other_theories_where_they_are_the_answer(two_classes):
     richness, ridge = 1.3, 0.05
     temperature, variance = ridge / richness**2, 1 / richness**2
@@ -177,13 +190,29 @@ def test_populations_that_disagree_say_so(pair, monkeypatch):
 @pytest.mark.parametrize(
     ("argument", "change"),
     [
-        ("richness", {"richness": 0.0}),
+        ("richness: got 0.*gaussian_process.solve", {"richness": 0.0}),
+        ("richness: got -1", {"richness": -1.0}),
+        ("richness: got nan", {"richness": np.nan}),
+        ("ridge: got 0", {"ridge": 0.0}),
         ("ridge", {"ridge": -1.0}),
         ("method.*allowed", {"method": "magic"}),
         ("method.*at most 3 inputs; got 5 general inputs.*use 'population'", {"method": "quadrature"}),
         (
             "method.*one output; got 4 orthogonal inputs, 2 outputs, φ = relu, L = 1; use 'sampling'",
             {"method": "lattice", "task": tasks.toy(4, (0.5, 0.5)), "network": Network(1, 1, "relu")},
+        ),
+        ("method.*at most 3 inputs.*use 'nested'", {"method": "quadrature", "network": Network(2, 1, "erf")}),
+        (
+            "method.*at most 30 inputs; got 31.*use 'sampling'",
+            {"method": "nested", "task": random_task(31, 40), "network": Network(2, 1, "erf")},
+        ),
+        (
+            "method.*at most 3 classes; got 8 orthogonal inputs, 4 outputs.*use 'nested'",
+            {
+                "method": "deep_sigmoidal",
+                "task": tasks.toy(8, (0.25,) * 4),
+                "network": Network(2, 1, "erf"),
+            },
         ),
         ("method.*use 'sampling'", {"method": "lattice"}),
         ("method.*use 'nested' or 'sampling'", {"method": "population", "network": Network(2, 1, "erf")}),
@@ -194,8 +223,11 @@ def test_bad_arguments(argument, change):
     good = {"task": random_task(5, 8), "network": Network(1, 1, "erf"), "richness": 1.0, "ridge": 0.1}
     with pytest.raises(ValueError, match=argument):
         adaptive_kernel.solve(**(good | change))
-    with pytest.raises(ValueError, match="richness_sq"):
-        adaptive_kernel.overlaps(2, 0.0)
+    for arguments, name in (((0, 1.0), "depth"), ((2, 0.0), "richness_sq"), ((2, 1.0, -0.1), "ridge")):
+        with pytest.raises(ValueError, match=name):
+            adaptive_kernel.overlaps(*arguments)
+    with pytest.raises(ValueError, match="ridge"):
+        adaptive_kernel.expansion(good["task"], good["network"], -0.1)
 
 
 def test_expansion_in_the_richness(pair):

@@ -208,11 +208,20 @@ def test_bad_arguments(task):
     ):
         with pytest.raises(ValueError, match=argument):
             dmft.population(**(good | change))
-    for change, argument in (({"weight_decay": 0.0}, "dmft.population"), ({"richness": -1.0}, "richness")):
+    for change, argument in (
+        ({"weight_decay": 0.0}, "dmft.population"),
+        ({"weight_decay": -0.1}, "weight_decay"),
+        ({"richness": -1.0}, "richness"),
+    ):
         arguments = good | change
         arguments.pop("duration")
         with pytest.raises(ValueError, match=argument):
             dmft.fixed_point(**arguments)
+        with pytest.raises(ValueError, match=argument):
+            dmft.relu_fixed_point(task, arguments["richness"], arguments["weight_decay"])
+        arguments["weight_decay"] = arguments["weight_decay"] or np.nan
+        with pytest.raises(ValueError, match="weight_decay|richness"):
+            dmft.collapse(task.targets, arguments["richness"], arguments["weight_decay"])
     with pytest.raises(FloatingPointError, match="step"):
         dmft.population(**(good | {"step": 5.0, "duration": 2000.0, "num_neurons": 8, "average_steps": 1}))
     short = {"duration": 0.5, "num_neurons": 8, "average_steps": 1}
@@ -224,5 +233,5 @@ def test_bad_arguments(task):
         dmft.antk(dmft.population(task, "erf", 1.0, 0.1, **short))
     with pytest.warns(UserWarning, match="differ"):
         assert not dmft.antk(dmft.population(task, "relu", 1.0, 0.1, **short)).converged
-    with pytest.raises(ValueError, match="targets"):
+    with pytest.raises(ValueError, match="targets: .*one output; use dmft.population"):
         dmft.collapse(np.ones((3, 2)), 1.0, 0.1)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from coding_schemes.theory._population import Neurons
 
@@ -84,15 +84,24 @@ def solve(counts: np.ndarray, targets: np.ndarray, richness: float, ridge: float
 
 
 def neurons(found: Lattice, labels: np.ndarray, root: np.ndarray, key: jax.Array, count: int) -> Neurons:
-    """Independent draws of neurons, exact up to the lattice: g, then every input's preactivation given g."""
+    """Weighted neurons: g evenly over quantiles of a proposal, then every input's preactivation given g.
+
+    The proposal is half the measure itself and half the measure times g²: few neurons of the tails carry much
+    of the kernel, and of the measure alone these would come by chance.
+    """
     keys = jax.random.split(key, 3)
-    g = _G[np.asarray(jax.random.choice(keys[0], len(_G), (count,), p=found.weights))]
+    proposal = found.weights * (1 + _G**2 / (found.weights @ _G**2))
+    reached = np.cumsum(proposal)
+    levels = reached[-1] * (np.arange(count) + float(jax.random.uniform(keys[0]))) / count
+    index = np.minimum(np.searchsorted(reached, levels), len(_G) - 1)
+    g, weights = _G[index], found.weights[index] / proposal[index]
     s = g[:, None] * found.q[labels]
     uniform = np.asarray(jax.random.uniform(keys[1], s.shape, minval=1e-12))
     log_on = 0.5 * s**2 + log_ndtr(s)
     on = np.log(np.asarray(jax.random.uniform(keys[2], s.shape))) < log_on - np.logaddexp(log_on, np.log(0.5))
-    z = np.where(on, s - ndtri(uniform * ndtr(s)), ndtri(0.5 * uniform))
-    return Neurons(np.linalg.lstsq(root, z.T, rcond=None)[0].T, np.full(count, 1 / count))
+    # a neuron may be on though s is far below 0: there the share of the Gaussian underflows, its log does not
+    z = np.where(on, s - ndtri_exp(np.log(uniform) + log_ndtr(s)), ndtri(0.5 * uniform))
+    return Neurons(np.linalg.lstsq(root, z.T, rcond=None)[0].T, weights / weights.sum())
 
 
 def _dual(q, counts, targets, richness, ridge):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from coding_schemes import sampling
-from coding_schemes.networks import Network
+from coding_schemes.networks import Network, homogeneity, is_bounded
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.tasks import Task
 
@@ -63,6 +63,8 @@ def solve(task: Task, network: Network, richness: float, ridge: float, seed: int
         ridge: 1/β.
         seed: of the chains.
     """
+    # long neurons trade strength with their readouts; to turn pairs of them is slow, and not needed here
+    moves = ("gibbs", "scale") if homogeneity(network.phi) and not is_bounded(network.phi) else "auto"
     posteriors, kept, kernels, outputs, seconds = [], [], [], [], []
     for index, width in enumerate(WIDTHS):
         posterior = Posterior(
@@ -75,6 +77,7 @@ def solve(task: Task, network: Network, richness: float, ridge: float, seed: int
             num_chains=NUM_CHAINS,
             num_warmup=NUM_WARMUP,
             thinning=THINNING,
+            moves=moves,
             store=("weights", "mean_outputs", "kernels"),
             progress=False,
         )

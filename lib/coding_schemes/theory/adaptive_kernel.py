@@ -230,6 +230,8 @@ def solve(
     """
     validation.instance("task", task, Task)
     validation.instance("network", network, Network)
+    if np.ndim(richness) == 0 and richness == 0:
+        raise ValueError("richness: got 0, needs a finite number above 0; γ0 → 0 is gaussian_process.solve")
     validation.positive(richness=richness, ridge=ridge)
     validation.counts(num_neurons=num_neurons, num_rounds=num_rounds)
     validation.count("seed", seed, 0)

@@ -253,8 +253,7 @@ def fixed_point(
     """
     features = _features.dense(task, nonlinearity) if features is None else features
     _check(task, richness, weight_decay, 1.0, None, max_steps, num_neurons, True, "gaussian", features)
-    if not weight_decay > 0:
-        raise ValueError("weight_decay: got 0, the flow rests at λ > 0 only; follow it by dmft.population")
+    _require_decay(weight_decay)
     inputs = task.test_inputs if test_inputs is None else test_inputs
     new = None if inputs is None else features.on(inputs)
     num_free = 0 if new is None else new.noise_root.shape[-1]
@@ -318,6 +317,11 @@ def _energy(state, root, targets, richness, weight_decay, phi, pooled):
         return 0.5 * (richness**2 * jnp.sum((targets - outputs) ** 2) + decay)
 
     return jax.value_and_grad(value)(state)
+
+
+def _require_decay(weight_decay):
+    if weight_decay == 0:
+        raise ValueError("weight_decay: got 0, the flow rests at λ > 0 only; follow it by dmft.population")
 
 
 def _check(task, richness, weight_decay, duration, step, num_records, num_neurons, network, start, features):
@@ -561,7 +565,9 @@ def relu_fixed_point(task: Task, richness: float, weight_decay: float, **options
 
     Source: this book's.
     """
-    validation.positive(richness=richness, weight_decay=weight_decay)
+    validation.positive(richness=richness)
+    validation.number("weight_decay", weight_decay, least=0)
+    _require_decay(weight_decay)
     return mean_field.solve(
         task, "relu", temperature=weight_decay / richness, readout_variance=1.0, **options
     )
