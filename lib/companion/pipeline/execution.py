@@ -258,7 +258,8 @@ def _environment(project: Project, chapter: Chapter, artifacts: Path) -> dict[st
         "TQDM_DISABLE": "1",  # its times differ from run to run
         "NPROC": threads,  # size of XLA's thread pool on a CPU
         "OMP_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
+        # One: its threads would spin for one another at every small product and keep XLA's from the cores
+        "OPENBLAS_NUM_THREADS": "1",
         # Programs compiled before are read back, whatever seed they were compiled for
         "JAX_COMPILATION_CACHE_DIR": str(build / "jax-cache" / chapter.name),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
