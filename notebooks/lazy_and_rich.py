@@ -19,8 +19,7 @@
 # and of the ReLU neurons two do it alone. Whether a network learns such features at all is decided by one
 # factor in front of its readout.
 #
-# *Did not come out:* for the sigmoidal network of the last section the sampler does not show that the shares
-# of its codes are in equilibrium. *Needs:* the [primer](../book/primer.md). *Reading:* 10 minutes.
+# *Needs:* the [primer](../book/primer.md). *Reading:* 10 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
@@ -41,18 +40,19 @@ from coding_schemes.theory import linear
 from companion import figures, presets
 from experiments import lazy_and_rich, lazy_checks
 from experiments.lazy_and_rich import SCALINGS, SCHEMES
-from experiments.runs import draw
+from experiments.runs import both_ends, draw
 from myst_nb import glue
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
-quick |= {"num_warmup": 160, "fractions": (0.25, 0.4, 0.625), "over_widths": ("linear",)}
-paper = quick | {"num_neurons": 500, "num_samples": 80, "num_warmup": 240}
+quick |= {"num_warmup": 160, "thinning": 1, "fractions": (0.25, 0.4, 0.625), "over_widths": ("linear",)}
+paper = quick | {"num_neurons": 500, "num_samples": 80, "num_warmup": 240, "thinning": 3}
 paper |= {"fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 N, T = settings.num_neurons, settings.temperature
-options = {name: getattr(settings, name) for name in ("num_samples", "num_chains", "num_warmup")}
+counts = ("num_samples", "num_chains", "num_warmup", "thinning")
+options = {name: getattr(settings, name) for name in counts}
 key = jax.random.key(seed)
 glue("N", N, display=False)
 glue("T", T, display=False)
@@ -208,18 +208,20 @@ lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotat
 # holds and the first does not. Class means always contain noise, and with classes of equal size the means
 # of pure noise are equidistant, too: in an *untrained* network they pass for a frame. So we take the means
 # of one half of each class against those of the other half, whose noise is independent: in a frame their
-# cosines are 1 for one class and $-1/(C-1)$ for two; for noise they are 0.
+# cosines are 1 for one class and $-1/(C-1)$ for two; for noise they are 0. With these
+# targets sigmoidal neurons hardly change their codes. So half of the networks are annealed from the prior,
+# half start at the theory's solution, and what is said holds for either half.
 
 # %%
 equal = lazy_and_rich.three_classes(3 * round(N / 3), (1 / 3, 1 / 3, 1 / 3), seed)
 classes = {
-    scheme: draw(jax.random.fold_in(key, 50 + k), equal, Network(1, N, scheme), T, **options)
+    scheme: both_ends(jax.random.fold_in(key, 50 + k), equal, Network(1, N, scheme), T, **options)
     for k, scheme in enumerate(SCHEMES)
 }
-noise = {s: lazy_and_rich.untrained(key, run.posterior, 8) for s, run in classes.items()}
+noise = {s: lazy_and_rich.untrained(key, ends.prior.posterior, 8) for s, ends in classes.items()}
 
 # %% tags=["hide-input"]
-figures.publish(**lazy_checks.frames(classes, noise))
+figures.publish(**lazy_checks.frames({s: ends.prior for s, ends in classes.items()}, noise))
 lazy_checks.check_frames(classes, noise)
 
 # %% [markdown]
@@ -231,7 +233,7 @@ lazy_checks.check_frames(classes, noise)
 
 # %% tags=["hide-input"]
 halved = lazy_and_rich.three_classes(3 * round(N / 6), (1 / 3, 1 / 3, 1 / 3), seed)
-smaller = draw(jax.random.fold_in(key, 60), halved, Network(1, N // 2, "sigmoidal"), T, **options)
+smaller = both_ends(jax.random.fold_in(key, 60), halved, Network(1, N // 2, "sigmoidal"), T, **options)
 lazy_checks.check_variability(classes["sigmoidal"], smaller)
 unequal = linear.solve(lazy_and_rich.three_classes(N, (0.5, 0.25, 0.25), seed), 1, T)
 root = np.linalg.cholesky(unequal.readout_covariance)

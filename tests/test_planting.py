@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from coding_schemes import coding, networks, planting, posterior, tasks
+from coding_schemes import coding, networks, planting, posterior, tasks, theory
 from coding_schemes.theory import deep_sigmoidal, linear, relu, sigmoidal
 
 KEY = jax.random.key(0)
@@ -96,3 +96,14 @@ def test_what_does_not_fit_is_refused():
         planting.planted(KEY, solution, _posterior(8, class_ratios=(0.5, 0.5)))
     with pytest.raises(ValueError, match="has no task"):
         planting.planted(KEY, solution, jax.tree.map(lambda leaf: leaf, given))
+
+
+@pytest.mark.parametrize(
+    ("kind", "depth", "solver"),
+    [("sigmoidal", 1, sigmoidal), ("sigmoidal", 2, deep_sigmoidal), ("relu", 1, relu)],
+)
+def test_a_solution_by_the_one_call_is_planted_like_its_solvers_own(kind, depth, solver):
+    given = _posterior(60, depth, kind, y_minus=-0.5 if kind == "relu" else 0.2)
+    arguments = (given.task, depth, 0.01) if depth > 1 else (given.task, 0.01)
+    ours = planting.planted(KEY, theory.solve(given.task, given.network, 0.01), given)
+    jax.tree.map(np.testing.assert_array_equal, ours, planting.planted(KEY, solver.solve(*arguments), given))

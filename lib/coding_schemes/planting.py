@@ -33,7 +33,8 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
 
     Args:
         key: of the draws; an array of keys draws as many networks.
-        solution: of theory.sigmoidal, deep_sigmoidal, relu (`solve` or `finite_size`), linear or mean_field.
+        solution: of `theory.solve`, or of theory.sigmoidal, deep_sigmoidal, relu (`solve` or `finite_size`),
+            linear or mean_field.
         posterior: of the task that was solved; gives N, the depth and the coordinates.
         copies: parallel neurons that share every outlier of a theory.relu solution.
 
@@ -50,7 +51,7 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
     validation.key(key)
     validation.instance("posterior", posterior, Posterior)
     validation.counts(copies=copies)
-    plant = _PLANTS.get(type(solution))
+    plant = next((_PLANTS[kind] for kind in type(solution).mro() if kind in _PLANTS), None)
     if plant is None:
         raise ValueError(
             f"solution: got {type(solution).__module__}.{type(solution).__qualname__}, can plant those of "

@@ -15,8 +15,8 @@ from jax import Array
 from experiments.generalization import (
     CLOSE,
     Draw,
-    Equilibrium,
     Learned,
+    apart,
     codes,
     distance,
     held_out,
@@ -24,6 +24,7 @@ from experiments.generalization import (
     process,
     transfer,
 )
+from experiments.runs import Equilibrium
 
 TITLES = ("linear", "sigmoidal", "ReLU")
 
@@ -95,18 +96,20 @@ class Variances(NamedTuple):
     Attributes:
         widths: N, shape (W,).
         learned: of networks that learn features, shape (W,).
+        ends: the same of the networks from the prior and of those from the theory's solution, shape (2, W).
         lazy: of lazy networks, shape (W,).
         equilibrium: of the networks that learn features.
     """
 
     widths: np.ndarray
     learned: np.ndarray
+    ends: np.ndarray
     lazy: np.ndarray
     equilibrium: list[Equilibrium]
 
-    def fit(self, scaling: str) -> statistics.PowerLaw:
-        """Power law of "learned" or "lazy"."""
-        return statistics.fit_power_law(self.widths, getattr(self, scaling))
+    def fit(self, values: np.ndarray) -> statistics.PowerLaw:
+        """Power law of one row of variances."""
+        return statistics.fit_power_law(self.widths, values)
 
 
 def over_widths(
@@ -132,9 +135,10 @@ def over_widths(
 
     learned = [at(int(width), draw, "non-lazy") for width in widths]
     values = [one.error.variance.mean() for one in learned]
+    ends = [[end.error.variance.mean() for end in one.ends] for one in learned]
     of_lazy = [at(int(width), lazy, "lazy").error.variance.mean() for width in widths]
     equilibrium = [one.equilibrium for one in learned]
-    return Variances(np.asarray(widths), np.array(values), np.array(of_lazy), equilibrium)
+    return Variances(np.asarray(widths), np.array(values), np.transpose(ends), np.array(of_lazy), equilibrium)
 
 
 def answers(
@@ -215,7 +219,8 @@ def error_bars(runs: dict[str, list[Draw]], sizes: str) -> dict[str, Any]:
 
 def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
     """Claim A26: class errors, mean predictors and kernels of every draw against theory and process."""
-    for name, draws in runs.items():
+    for name, pooled in runs.items():
+        draws = apart(pooled)
         ours, theory, rival = (
             np.array([getattr(d, kind).error.total for d in draws])
             for kind in ("learned", "theory", "process")
@@ -224,7 +229,7 @@ def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
         sampler = [d.learned.equilibrium for d in draws]
         check(
             "A26",
-            f"class errors of every draw, {name}",
+            f"class errors of every draw and end, {name}",
             ours,
             theory,
             errors,
@@ -236,7 +241,7 @@ def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
         if name != "linear":
             check(
                 "A26",
-                f"distance of mean predictors from theory, every draw, {name}",
+                f"distance of mean predictors from theory, every draw and end, {name}",
                 np.array([distance(d.learned.predictor, d.theory.predictor) for d in draws]),
                 below(0.05),
                 control=(
@@ -248,7 +253,7 @@ def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
             )
             check(
                 "A26",
-                f"alignment of centered test kernels with theory, every draw, {name}",
+                f"alignment of centered test kernels with theory, every draw and end, {name}",
                 np.array([_aligned(d.learned.kernel, d.theory.kernel) for d in draws]),
                 above(0.95),
                 control=(
@@ -260,7 +265,7 @@ def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
             )
         check(
             "A26",
-            f"class errors over the Gaussian process's, every draw, {name}",
+            f"class errors over the Gaussian process's, every draw and end, {name}",
             ours / rival,
             below(0.95),
             control=("lazy sigmoidal networks", lazy.learned.error.total / lazy.process.error.total),
@@ -275,12 +280,13 @@ def _aligned(one: np.ndarray, other: np.ndarray) -> float:
 
 def check_codes(runs: dict[str, list[Draw]], lazy: Draw, claim: str = "A28") -> None:
     """Claims A28 and A29: the code of the training images on test images, draw by draw."""
-    for name, draws in runs.items():
+    for name, pooled in runs.items():
+        draws = apart(pooled)
         found = np.array([transfer(d) for d in draws])
         sampler = [d.learned.equilibrium for d in draws]
         check(
             claim,
-            f"variance of test responses that the training code explains, every draw, {name}",
+            f"variance of test responses that the training code explains, every draw and end, {name}",
             found[:, 1],
             above(0.4),
             control=("lazy sigmoidal networks", transfer(lazy)[1:]),
@@ -297,7 +303,7 @@ def check_codes(runs: dict[str, list[Draw]], lazy: Draw, claim: str = "A28") -> 
         )
         check(
             claim,
-            f"fraction of neurons with one code on training and test images, every draw, {name}",
+            f"fraction of neurons with one code on training and test images, every draw and end, {name}",
             agree,
             above(0.9),
             control=("codes of another neuron", chance),
@@ -308,6 +314,7 @@ def check_codes(runs: dict[str, list[Draw]], lazy: Draw, claim: str = "A28") -> 
 
 def check_linear(draws: list[Draw], sigmoidal: list[Draw]) -> None:
     """Claim A25: mean predictors equal the Gaussian process's, errors are lower by its variance."""
+    draws, sigmoidal = apart(draws), apart(sigmoidal)
     sampler = [d.learned.equilibrium for d in draws]
     means, others = (
         np.array([distance(d.learned.predictor, d.process.predictor) for d in ones])
@@ -315,7 +322,7 @@ def check_linear(draws: list[Draw], sigmoidal: list[Draw]) -> None:
     )
     check(
         "A25",
-        "distance of linear mean predictors from the Gaussian process's, every draw",
+        "distance of linear mean predictors from the Gaussian process's, every draw and end",
         means,
         below(0.02),
         control=("sigmoidal networks and their process", others),
@@ -333,7 +340,7 @@ def check_linear(draws: list[Draw], sigmoidal: list[Draw]) -> None:
     )
     check(
         "A25",
-        "error saved by linear networks, over the variance of the Gaussian process, every draw",
+        "error saved by linear networks, over the variance of the Gaussian process, every draw and end",
         saved,
         1.0,
         absolute(0.05),
@@ -345,7 +352,8 @@ def check_linear(draws: list[Draw], sigmoidal: list[Draw]) -> None:
 
 def check_scaled(runs: dict[str, list[Draw]]) -> None:
     """Claim A26 on images scaled to unit norm: class errors against theory and process."""
-    for name, draws in runs.items():
+    for name, pooled in runs.items():
+        draws = apart(pooled)
         ours, theory, rival = (
             np.array([getattr(d, kind).error.total for d in draws])
             for kind in ("learned", "theory", "process")
@@ -365,23 +373,25 @@ def check_scaled(runs: dict[str, list[Draw]]) -> None:
 
 def check_projected(draws: list[Draw], temperature: float) -> None:
     """Claim A29: projected images, class errors against theory and process, and images classified."""
+    draws = apart(draws)
     sampler = [d.learned.equilibrium for d in draws]
     ours, theory, rival = (
         np.array([getattr(d, kind).error.total for d in draws]) for kind in ("learned", "theory", "process")
     )
     check(
         "A29",
-        "class errors with more images than dimensions, every draw",
+        "class errors with more images than dimensions, every draw and end",
         ours,
         theory,
         CLOSE,
         control=("the Gaussian process in place of samples", rival),
         sampler=sampler,
-        because="single preactivations fluctuate, which the theory neglects",
+        because="networks annealed from the prior freeze in other shares of the codes than the theory's; those "
+        "from its solution agree",
     )
     check(
         "A29",
-        "class errors over the Gaussian process's, every draw",
+        "class errors over the Gaussian process's, every draw and end",
         ours / rival,
         below(0.95),
         control=(
@@ -402,7 +412,7 @@ def check_projected(draws: list[Draw], temperature: float) -> None:
     )
     check(
         "A29",
-        "fraction of test images in the right class, every draw",
+        "fraction of test images in the right class, every draw and end",
         right,
         above(0.8),
         control=("the outputs on another image", guessed),
@@ -413,10 +423,11 @@ def check_projected(draws: list[Draw], temperature: float) -> None:
 
 def check_outliers(draws: list[Draw]) -> None:
     """Claim A28: as many outliers among ReLU neurons on test images as the theory has."""
+    draws = apart(draws)
     found = [count_outliers(draw) for draw in draws]
     check(
         "A28",
-        "outliers among the ReLU neurons on test images, every draw",
+        "outliers among the ReLU neurons on test images, every draw and end",
         np.array([one.sampled for one in found]),
         np.array([one.theory for one in found]),
         np.array([one.error for one in found]),
@@ -450,7 +461,7 @@ def mean_predictors(draws: dict[str, Draw], sizes: str, num_images: int = 100) -
 
 def variance_scaling(found: Variances) -> dict[str, Any]:
     """Variances over widths with their power laws, for `figures.scaling_plot`."""
-    fits = [found.fit("learned"), found.fit("lazy")]
+    fits = [found.fit(found.learned), found.fit(found.lazy)]
     return {
         "sizes": found.widths,
         "values": [found.learned, found.lazy],
@@ -464,15 +475,16 @@ def variance_scaling(found: Variances) -> dict[str, Any]:
 
 def check_variance(found: Variances) -> None:
     """Claim A27: the predictor's variance falls as 1/N where features are learned."""
-    fit = found.fit("learned")
+    fits = [found.fit(values) for values in found.ends]
     check(
         "A27",
-        f"exponent of the predictor's variance in the width, N = {', '.join(map(str, found.widths))}",
-        fit.exponent,
+        "exponent of the predictor's variance in the width, from the prior and from the theory's solution, "
+        f"N = {', '.join(map(str, found.widths))}",
+        np.array([fit.exponent for fit in fits]),
         -1.0,
-        fit.standard_error,
+        np.array([fit.standard_error for fit in fits]),
         absolute(0.3),
-        control=("lazy networks", np.float64(found.fit("lazy").exponent)),
+        control=("lazy networks", np.float64(found.fit(found.lazy).exponent)),
         sampler=found.equilibrium,
         because="corrections of higher order at small widths",
     )
@@ -501,10 +513,10 @@ def check_means(runs: dict[str, list[Draw]]) -> None:
     """Claim A33: the mean alone gains little, on all test images and on those like the training images."""
     for column, images in enumerate(("all test images", "training-like images")):
         for name, draws in runs.items():
-            ratios = _mean_ratios(draws)
+            ratios = _mean_ratios(apart(draws))
             check(
                 "A33",
-                f"error of the mean over that of the process's mean, {images}, every draw, {name}",
+                f"error of the mean over that of the process's mean, {images}, every draw and end, {name}",
                 ratios[:, column],
                 above(0.75),
                 control=("with the variances, all images", ratios[:, 2]),

@@ -10,8 +10,9 @@ from coding_schemes import coding, data
 from companion import figures
 from companion.checks import above, absolute, below, between, check
 
-from experiments.generalization import CLOSE, SCHEMES, Draw, Equilibrium, code_transfer, transfer
+from experiments.generalization import CLOSE, SCHEMES, Draw, apart, code_transfer, transfer
 from experiments.image_jobs import COUNTS as COUNTS
+from experiments.runs import Equilibrium
 
 Arrays = dict[str, np.ndarray]
 PUBLISHED_ACCURACY, PUBLISHED_SIZE = 0.45, 50_000  # paper A, Fig. 7
@@ -47,7 +48,7 @@ def source(result: Arrays, file: str) -> str:
 
 
 def equilibrium(result: Arrays, name: str) -> list[Equilibrium]:
-    """What a stored result says of its samplers, draw by draw; not shown where it says nothing."""
+    """What a stored result says of its samplers, row by row; not shown where it says nothing."""
     if f"{name}_agree" not in result:
         return [Equilibrium(False, "equilibrium not shown: chains from the prior, without moves of codes")]
     pairs = zip(result[f"{name}_agree"], result[f"{name}_verdict"], strict=True)
@@ -79,7 +80,7 @@ def check_three_classes(result: Arrays) -> None:
     options: dict[str, Any] = {"stored": file, "sampler": equilibrium(result, "cifar")}
     check(
         "A30",
-        "variance of training responses that the code explains, every draw",
+        "variance of training responses that the code explains, every draw and end",
         kept[:, 0],
         above(0.9),
         control=("of test responses", kept[:, 1]),
@@ -88,7 +89,7 @@ def check_three_classes(result: Arrays) -> None:
     )
     check(
         "A30",
-        "variance of test responses that the training code explains, every draw",
+        "variance of test responses that the training code explains, every draw and end",
         kept[:, 1],
         below(0.3),
         control=("digits", of_digits[:, 1]),
@@ -97,7 +98,7 @@ def check_three_classes(result: Arrays) -> None:
     )
     check(
         "A30",
-        "fraction of test images in the wrong class, every draw",
+        "fraction of test images in the wrong class, every draw and end",
         result["cifar_misclassified"],
         above(0.25),
         control=("digits", result["mnist_misclassified"]),
@@ -106,7 +107,7 @@ def check_three_classes(result: Arrays) -> None:
     )
     check(
         "A30",
-        "class errors against theory, every draw",
+        "class errors against theory, every draw and end",
         result["cifar_error"],
         result["cifar_theory_error"],
         CLOSE,
@@ -393,6 +394,7 @@ def clothes_errors(result: Arrays) -> dict[str, Any]:
         np.array([result[f"{name}_{kind}error"] for name in ("sigmoidal", "relu")])
         for kind in ("", "theory_", "process_")
     )
+    errors = errors.reshape(len(errors), -1, 2, errors.shape[-1]).mean(axis=2)  # over the ends of a draw
     number = errors.shape[1]
     return {
         "plot_function": figures.bars,
@@ -417,7 +419,7 @@ def check_clothes(result: Arrays) -> None:
         ours, rival = result[f"{name}_error"], result[f"{name}_process_error"]
         check(
             "D5",
-            f"class errors on clothes, every draw, {name}",
+            f"class errors on clothes, every draw and end, {name}",
             ours,
             result[f"{name}_theory_error"],
             CLOSE,
@@ -433,12 +435,13 @@ def check_clothes(result: Arrays) -> None:
 
 def check_own_task(draw: Draw, name: str) -> None:
     """Claim D5: class errors of a task of the reader's choice against theory."""
+    ends = [end.learned for end in apart([draw])]
     check(
         "D5",
-        f"class errors, {name}",
-        draw.learned.error.total,
-        draw.theory.error.total,
-        draw.learned.spread,
+        f"class errors from either end, {name}",
+        np.array([one.error.total for one in ends]),
+        np.array([draw.theory.error.total for _ in ends]),
+        np.array([one.spread for one in ends]),
         CLOSE,
         control=("the Gaussian process in place of samples", draw.process.error.total),
         sampler=draw.learned.equilibrium,

@@ -10,7 +10,7 @@ from companion.checks import above, absolute, below, between, check, standard_er
 
 from experiments import lazy_and_rich
 from experiments.lazy_and_rich import SCALINGS, SCHEMES, Widths
-from experiments.runs import Run, where
+from experiments.runs import Ends, Run, where
 
 Scans = dict[tuple[str, str], Widths]
 GREYS = dict(zip(SCHEMES, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
@@ -238,34 +238,44 @@ def frames(runs: dict[str, Run], noise: dict[str, np.ndarray]) -> dict[str, Any]
     }
 
 
-def check_frames(runs: dict[str, Run], noise: dict[str, np.ndarray]) -> None:
-    """Class means of two halves of the inputs form a simplex."""
-    for scheme, run in runs.items():
-        labels = run.task.labels
+def check_frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> None:
+    """Class means of two halves of the inputs form a simplex, in networks from either end."""
+    for scheme, (prior, planted, equilibrium) in ends.items():
+        labels = prior.task.labels
         check(
             "A32",
-            f"cosines between class means of two halves of the inputs, {scheme}",
-            coding.class_frame(run.samples.activations(), labels).mean((0, 1)),
-            SIMPLEX,
+            f"cosines between class means of two halves of the inputs, from either end, {scheme}",
+            np.stack(
+                [
+                    coding.class_frame(run.samples.activations(), labels).mean((0, 1))
+                    for run in (prior, planted)
+                ]
+            ),
+            np.stack([SIMPLEX, SIMPLEX]),
             absolute(0.15),
             control=("untrained networks", coding.class_frame(noise[scheme], labels).mean(0)),
-            sampler=run.convergence,
+            sampler=equilibrium,
             because="noise of the class means at this P",
         )
 
 
-def check_variability(run: Run, smaller: Run) -> None:
-    """Within-class variability of a sigmoidal network does not fall with its size."""
+def check_variability(ends: Ends, smaller: Ends) -> None:
+    """Within-class variability of a sigmoidal network does not fall with its size, from either end."""
     large, small = (
-        coding.neural_collapse(each.samples.activations(), each.task.labels) for each in (run, smaller)
+        [coding.neural_collapse(run.samples.activations(), run.task.labels) for run in each[:2]]
+        for each in (ends, smaller)
     )
+    pairs = list(zip(large, small, strict=True))
     check(
         "A32",
-        "sigmoidal: within-class over between-class variance at N, as a multiple of that at N/2",
-        large.variability.mean() / small.variability.mean(),
+        "sigmoidal: within-class over between-class variance at N, as a multiple of that at N/2, either end",
+        np.array([one.variability.mean() / other.variability.mean() for one, other in pairs]),
         above(0.75),
-        control=("NC1, the usual measure", large.within_class.mean() / small.within_class.mean()),
-        note=f"the ratio itself is {large.variability.mean():.3f}",
-        sampler=[run.convergence, smaller.convergence],
+        control=(
+            "NC1, the usual measure",
+            np.array([one.within_class.mean() / other.within_class.mean() for one, other in pairs]),
+        ),
+        note=f"the ratio itself is {large[0].variability.mean():.3f}",
+        sampler=[ends.equilibrium, smaller.equilibrium],
         because="fluctuations of single networks at this N",
     )

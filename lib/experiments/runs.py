@@ -1,12 +1,34 @@
 """One sampled posterior with its diagnostics: what every chapter's experiments are made of."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
+from coding_schemes import planting, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import Convergence, Samples, convergence, sample
+from coding_schemes.sampling import Convergence, Samples, compare_ends, convergence, sample
 from coding_schemes.tasks import Task
+
+#: Independent networks that give an error where each of them keeps its shares of the codes.
+ENOUGH = 8
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """Whether what is checked depends on where the networks came from.
+
+    Attributes:
+        agree: networks from the two ends, prior and theory, meet; or there are enough of them to check each
+            end by itself, with an error from independent ones.
+        verdict: one line.
+        apart: largest relative difference of the two ends in what was checked.
+    """
+
+    agree: bool
+    verdict: str
+    apart: float = 0.0
 
 
 class Run(NamedTuple):
@@ -62,6 +84,32 @@ def draw(
     posterior = Posterior(task, network, temperature, readout_variance)
     samples = sample(posterior, key, **options)
     return Run(posterior, samples, convergence(samples, posterior))
+
+
+class Ends(NamedTuple):
+    """As many networks from the prior as from the theory's solution, of one posterior.
+
+    Attributes:
+        prior: annealed from the prior.
+        planted: from networks drawn from the theory's solution.
+        equilibrium: whether the two meet, or else are enough to be checked apart.
+    """
+
+    prior: Run
+    planted: Run
+    equilibrium: Equilibrium
+
+
+def both_ends(key: Any, task: Task, network: Network, temperature: float, **options: Any) -> Ends:
+    """`draw` from the prior, and again from the solution of the theory that fits."""
+    prior = draw(jax.random.fold_in(key, 0), task, network, temperature, **options)
+    solution, count = theory.solve(task, network, temperature), len(prior.samples.info.energy)
+    start = planting.planted(jax.random.split(jax.random.fold_in(key, 1), count), solution, prior.posterior)
+    planted = draw(jax.random.fold_in(key, 2), task, network, temperature, init=start, **options)
+    met = compare_ends(prior.samples, planted.samples, prior.posterior)
+    enough = not met.agree and 2 * count >= ENOUGH
+    verdict = f"{2 * count} independent networks, each end checked by itself; " * enough + met.verdict
+    return Ends(prior, planted, Equilibrium(met.agree or enough, verdict))
 
 
 def where(run: Run, size: str = "N = P = ") -> str:
