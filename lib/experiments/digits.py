@@ -386,7 +386,7 @@ def check_projected(draws: list[Draw], temperature: float) -> None:
         CLOSE,
         control=("the Gaussian process in place of samples", rival),
         sampler=sampler,
-        because="networks annealed from the prior freeze in other shares of the codes than the theory's; those "
+        because="networks annealed from the prior freeze in other shares of the codes than theory's; those "
         "from its solution agree",
     )
     check(
