@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from coding_schemes import tasks
 from coding_schemes.theory import sigmoidal
+from companion.pipeline import site
 from experiments import explorer_samples
 from playwright.sync_api import sync_playwright
 
@@ -54,6 +55,7 @@ def folder(tmp_path_factory):
     (root / "book" / "explorer.html").write_text(PAGE.format(body), encoding="utf-8")
     static = REPOSITORY / "book" / "_static"
     shutil.copytree(static, root / "_static", ignore=shutil.ignore_patterns("mathjax"))
+    site.prune_styles(root)  # as the book's pages have them
     return root
 
 
@@ -260,7 +262,10 @@ def test_figures_show_the_numbers_of_the_table(visit, address):
     for name, row in numbers.items():
         expected = max(bars[largest] * row[0] / numbers[largest][0], 1)
         assert bars[name] == pytest.approx(expected, abs=0.5)
-    assert page.locator("[data-part=density] path.output").count() == 3
+    lines = page.locator("[data-part=density] path.output")
+    strokes = lines.evaluate_all("all => all.map(line => getComputedStyle(line).stroke)")
+    assert len(set(strokes)) == 3, strokes
+    assert "none" not in strokes
     page.locator("[data-part=scheme-relu] svg").wait_for()
     assert "outlier" in page.locator("[data-part=text-relu]").inner_text()
     shares = np.array([row[0] for row in numbers.values()])

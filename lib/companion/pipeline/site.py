@@ -332,15 +332,23 @@ def _name_parts(pages: Path) -> None:
 
 
 def prune_styles(pages: Path) -> None:
-    """Leave of the style sheets, half a megabyte, the rules whose classes some page or script names."""
+    """Leave of the style sheets, half a megabyte, the rules whose classes some page or script names.
+
+    A script may put a class together, `output-${k}`: what begins like this is kept.
+    """
     files = [path for ending in ("html", "js") for path in pages.rglob(f"*.{ending}")]
-    named = {
-        name
-        for path in files
-        if path.name not in ("fontawesome.js", "mathjax.js")
-        for name in re.findall(r"[\w-]+", path.read_text(encoding="utf-8"))
-        if not name.startswith("fa-")  # a font of icons, which are drawn by a script
-    }
+    named, begun = set(), set()
+    for path in files:
+        if path.name in ("fontawesome.js", "mathjax.js"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        # fa-: a font of icons, which are drawn by a script
+        named |= {name for name in re.findall(r"[\w-]+", text) if not name.startswith("fa-")}
+        begun |= set(re.findall(r"([A-Za-z][\w-]*-)\$\{", text)) if path.suffix == ".js" else set()
+    for path in pages.rglob("*.css"):
+        named |= {
+            name for name in _CSS_CLASS.findall(path.read_text("utf-8")) if name.startswith(tuple(begun))
+        }
     for sheet in pages.rglob("*.css"):
         sheet.write_text(_pruned(sheet.read_text(encoding="utf-8"), named), encoding="utf-8")
 

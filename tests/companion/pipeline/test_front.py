@@ -155,11 +155,11 @@ def test_icons_that_no_page_names_are_left_out(tmp_path):
 
 def test_styles_of_what_no_page_names_are_left_out(tmp_path):
     (tmp_path / "page.html").write_text('<p class="kept alone"></p>')
-    (tmp_path / "page.js").write_text("element.classList.add('later')")
+    (tmp_path / "page.js").write_text("element.classList.add('later', `output-${k}`)")
     (tmp_path / "theme.css").write_text(
         '@import "a.css"; /* } */ p, .kept:not(.no), .gone { color: red } .gone { content: "}" } '
         "@media print { .later { left: 0 } .gone { left: 0 } } @media screen { .gone b { left: 0 } } "
-        "@font-face { src: url(x) } :is(.kept, .gone) p { top: 0 }"
+        "@font-face { src: url(x) } :is(.kept, .gone) p { top: 0 } .output-2 { left: 0 } .input-2 { left: 0 }"
     )
     site.prune_styles(tmp_path)
     assert (tmp_path / "theme.css").read_text().split("\n") == [
@@ -168,6 +168,7 @@ def test_styles_of_what_no_page_names_are_left_out(tmp_path):
         "}",
         "@font-face{ src: url(x) }",
         ":is(.kept, .gone) p{ top: 0 }",
+        ".output-2{ left: 0 }",
         "",
     ]
 
