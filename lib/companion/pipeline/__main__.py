@@ -264,6 +264,7 @@ def _end_with_the_build() -> None:
         os._exit(1)
 
     if builder:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         threading.Thread(target=watch, daemon=True).start()
 
 
