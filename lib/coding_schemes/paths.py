@@ -2,7 +2,10 @@
 
 import os
 import subprocess
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 _MARKER = Path("book") / "claims.yml"
 
@@ -35,6 +38,21 @@ def commit() -> str:
     except OSError:
         return "unknown"
     return answer.stdout.strip() if answer.returncode == 0 else "unknown"
+
+
+def provenance(seconds: float) -> dict[str, Any]:
+    """How a stored result was made, for its manifest: seconds, date, versions and commit.
+
+    Args:
+        seconds: that it took.
+    """
+    packages = ("jax", "jaxlib", "blackjax", "numpy", "scipy")
+    return {
+        "seconds": round(seconds, 1),
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {name: metadata.version(name) for name in packages},
+        "commit": commit(),
+    }
 
 
 def artifacts() -> Path | None:

@@ -12,7 +12,6 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -377,11 +376,7 @@ def main() -> None:
             num_networks=manifest["num_networks"],
             on=manifest["on"],
         )
-    manifest |= {
-        "seconds": round(time.perf_counter() - start, 1),
-        "versions": {name: metadata.version(name) for name in ("jax", "blackjax", "numpy")},
-        "commit": paths.commit(),
-    }
+    manifest |= paths.provenance(time.perf_counter() - start)
     output.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(output, manifest=json.dumps(manifest), **found)  # type: ignore[arg-type]
 

@@ -10,8 +10,6 @@ import argparse
 import json
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +30,7 @@ class Preset(NamedTuple):
     temperature: float
 
 
-#: The same as in book/_static/explorer-page.js, which a test compares
+#: What the page's buttons offer
 PRESETS = {
     "redundant": Preset(500, 0.5, 0.01),
     "three-codes": Preset(500, 0.1, 0.001),
@@ -131,10 +129,7 @@ def main() -> None:
         found = compute(presets, **manifest)
     manifest |= {
         "job": "explorer_samples",
-        "seconds": round(time.perf_counter() - start),
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": {name: metadata.version(name) for name in ("jax", "jaxlib", "blackjax", "numpy")},
-        "commit": paths.commit(),
+        **paths.provenance(time.perf_counter() - start),
     }
     content = json.dumps({"manifest": manifest, "presets": found}, ensure_ascii=False)
     output.write_text(PREFIX + content + SUFFIX, encoding="utf-8")

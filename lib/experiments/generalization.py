@@ -18,7 +18,7 @@ from companion.checks import relative
 from jax import Array
 from numpy.typing import ArrayLike
 
-from experiments.runs import ENOUGH, Equilibrium
+from experiments.runs import Equilibrium
 
 #: Trajectories of up to 30 steps: the inputs' large eigenvalues ask for small ones.
 METHOD = HMC(max_num_steps=30)
@@ -144,9 +144,7 @@ def _two_ended(posterior: Posterior, ends: tuple[Samples, ...], errors: list[np.
     verdict += f"at most {fraction[worst]:.1%} apart ({scores[worst]:.1f} standard errors)"
     others = compare_ends(ends[0], ends[1], posterior).verdict
     networks = sum(len(one) for one in errors)
-    if not agree and networks >= ENOUGH:
-        agree, verdict = True, f"{networks} independent networks, each end checked by itself; {verdict}"
-    return Equilibrium(agree, f"{verdict}; all else: {others}", float(fraction[worst]))
+    return Equilibrium.of(agree, networks, f"{verdict}; all else: {others}", float(fraction[worst]))
 
 
 def learn(

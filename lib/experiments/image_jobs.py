@@ -10,8 +10,6 @@ Each leaves a small file:
 import argparse
 import json
 import time
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -209,12 +207,7 @@ def main() -> None:
     manifest |= {
         "temperature": TEMPERATURE,
         "sampling": REUSE_COUNTS if job == "reuse" else COUNTS,
-        "seconds": round(time.perf_counter() - start, 1),
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": {
-            name: metadata.version(name) for name in ("jax", "jaxlib", "blackjax", "numpy", "scipy")
-        },
-        "commit": paths.commit(),
+        **paths.provenance(time.perf_counter() - start),
     }
     output.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(output, manifest=json.dumps(manifest), **results)

@@ -21,7 +21,6 @@ import json
 import platform
 import time
 from dataclasses import asdict, dataclass, fields, replace
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -273,12 +272,10 @@ def _results(
             {
                 "task": task.name,
                 "settings": asdict(settings),
-                "seconds": round(seconds, 1),
+                **paths.provenance(seconds),
                 "gradient_rate": operations / seconds,
                 "matrix_product_rate": matrix_product_rate(),
                 "device": f"{len(jax.devices())} x {jax.devices()[0].device_kind}, {platform.machine()}",
-                "versions": {name: metadata.version(name) for name in ("jax", "jaxlib", "blackjax", "numpy")},
-                "commit": paths.commit(),
             }
         ),
     }

@@ -30,6 +30,13 @@ class Equilibrium:
     verdict: str
     apart: float = 0.0
 
+    @classmethod
+    def of(cls, met: bool, networks: int, verdict: str, apart: float = 0.0) -> "Equilibrium":
+        """What to make of so many networks whose two ends have met, or not."""
+        if met or networks < ENOUGH:
+            return cls(met, verdict, apart)
+        return cls(True, f"{networks} independent networks, each end checked by itself; {verdict}", apart)
+
 
 class Run(NamedTuple):
     """Samples of one posterior, and whether they are in equilibrium.
@@ -107,9 +114,7 @@ def both_ends(key: Any, task: Task, network: Network, temperature: float, **opti
     start = planting.planted(jax.random.split(jax.random.fold_in(key, 1), count), solution, prior.posterior)
     planted = draw(jax.random.fold_in(key, 2), task, network, temperature, init=start, **options)
     met = compare_ends(prior.samples, planted.samples, prior.posterior)
-    enough = not met.agree and 2 * count >= ENOUGH
-    verdict = f"{2 * count} independent networks, each end checked by itself; " * enough + met.verdict
-    return Ends(prior, planted, Equilibrium(met.agree or enough, verdict))
+    return Ends(prior, planted, Equilibrium.of(met.agree, 2 * count, met.verdict))
 
 
 def where(run: Run, size: str = "N = P = ") -> str:

@@ -345,12 +345,10 @@ def prune_styles(pages: Path) -> None:
         # fa-: a font of icons, which are drawn by a script
         named |= {name for name in re.findall(r"[\w-]+", text) if not name.startswith("fa-")}
         begun |= set(re.findall(r"([A-Za-z][\w-]*-)\$\{", text)) if path.suffix == ".js" else set()
-    for path in pages.rglob("*.css"):
-        named |= {
-            name for name in _CSS_CLASS.findall(path.read_text("utf-8")) if name.startswith(tuple(begun))
-        }
     for sheet in pages.rglob("*.css"):
-        sheet.write_text(_pruned(sheet.read_text(encoding="utf-8"), named), encoding="utf-8")
+        css = sheet.read_text(encoding="utf-8")
+        made = {name for name in _CSS_CLASS.findall(css) if name.startswith(tuple(begun))}
+        sheet.write_text(_pruned(css, named | made), encoding="utf-8")
 
 
 def _pruned(css: str, named: set[str]) -> str:
