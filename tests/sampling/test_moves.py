@@ -232,6 +232,27 @@ def test_split_merge_keeps_the_fourth_moments():
     assert _split_excess(moves.rotations) < MAX_Z
 
 
+@pytest.mark.key_reuse
+@pytest.mark.parametrize("move", ["split_merge", "imitate"])
+def test_densities_of_proposals_are_those_drawn_from(move):
+    """At very high T only they decide: ψ of a pair is uniform, so few pairs are nearly merged, and E z² = 1."""
+    base = posterior.Posterior(TWO_CLASSES, networks.Network(1, 2, "relu"), 1e6, 0.5)
+
+    def one(key):
+        def again(repeat, weights):
+            return moves.MOVES[move](jax.random.fold_in(key, repeat), weights, base)[0]
+
+        weights = jax.lax.fori_loop(0, 12, again, base.prior(key))
+        gram = weights.readout @ weights.readout.T
+        angle = 0.5 * jnp.arctan2(2 * gram[0, 1], gram[0, 0] - gram[1, 1])
+        merged = jnp.abs((angle + jnp.pi / 4) % (jnp.pi / 2) - jnp.pi / 4) < moves.MERGE_WIDTH
+        return jnp.append(jnp.mean(weights.first**2) - 1, merged - 4 * moves.MERGE_WIDTH / jnp.pi)
+
+    excess = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(7), DRAWS)), dtype=float)
+    z = np.abs(excess.mean(0)) / (excess.std(0) / DRAWS**0.5)
+    assert z.max() < MAX_Z
+
+
 def _split_excess(move):
     """|z| of E ã⁴ = 3 at very high T, where the posterior is the prior."""
     base = posterior.Posterior(tasks.toy(3, (1 / 3, 2 / 3)), networks.Network(1, 4, "relu"), 1e6, 0.5)

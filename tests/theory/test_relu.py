@@ -288,12 +288,13 @@ def one_output_action(s, f, num_inputs):
     return action
 
 
-def test_finite_size_is_stationary_to_second_order():
+@pytest.mark.parametrize(("other_target", "temperature", "num_outliers"), [(-1.0, 0.02, 2), (-0.3, 0.6, 0)])
+def test_finite_size_is_stationary_to_second_order(other_target, temperature, num_outliers):
     """What is left of the action's slope at its solution falls as 1/N²: corrections of 1/N are right."""
     slopes = []
     for size in (40, 80):
-        s = relu.solve(toy([[1.0], [-1.0]], ratios=(0.7, 0.3), num_inputs=size), 0.02)
-        assert len(s.outlier_readouts) == 2
+        s = relu.solve(toy([[1.0], [other_target]], ratios=(0.7, 0.3), num_inputs=size), temperature)
+        assert len(s.outlier_readouts) == num_outliers
         f = relu.finite_size(s, size)
         action = one_output_action(s, f, size)
         x, split = np.concatenate([f.dual_field[:, 0], f.outlier_readouts[:, 0]]), len(f.dual_field)

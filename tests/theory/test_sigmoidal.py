@@ -11,7 +11,7 @@ from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
 from coding_schemes.theory import _convex_dual, sigmoidal
-from scipy.special import erf, logsumexp
+from scipy.special import erf, logsumexp, ndtr
 from scipy.stats import norm
 
 RATIOS = (0.5, 0.25, 0.25)
@@ -386,6 +386,15 @@ def test_measured_occupancies_are_those_of_single_neurons_below_the_critical_tem
     found = np.array([np.mean(np.all((np.array(means).T > 0.5) == code, axis=1)) for code in codes])
     error = np.sqrt(measured * (1 - measured) / 4000)
     assert np.all(np.abs(found - measured) < 4 * error + 0.005)
+    normal = []  # the same for all neurons at once, class means being normal
+    for count, t in zip((48, 24, 24), solution.dual_field):
+        log_h = (points @ t)[:, None] * phi - 0.5 * z**2
+        h = np.exp(log_h - log_h.max(axis=1, keepdims=True))
+        mean, square = h @ phi / h.sum(1), h @ phi**2 / h.sum(1)
+        normal.append(ndtr((mean - 0.5) * np.sqrt(count / (square - mean**2))))
+    active = np.transpose(normal)
+    by_code = [weights @ np.prod(np.where(code, active, 1 - active), axis=1) for code in codes]
+    np.testing.assert_allclose(measured, by_code, atol=1e-5)
     by_peak = np.array([solution.occupancy(code) for code in codes])
     assert np.abs(found - by_peak).max() > 0.05  # where the two notions of a code come apart
 

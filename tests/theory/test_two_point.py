@@ -95,6 +95,14 @@ def test_rich_and_lazy_limits():
     assert abs(large[-1] / rich - 1) > 1
 
 
+def test_final_distance_of_nearly_equal_targets_keeps_its_digits():
+    """H* → |dy|²/C for C > 0, also where 4ρ|dy|² is lost beside C²."""
+    dy2, (H0, Q0) = 1e-13, (0.1, 0.05)
+    C = Q0 / H0 - RATES["eta_y"] / (RATES["eta_h"] * RATES["dx2"]) * H0
+    assert 0 < C < 1
+    assert two_point.final_distance(H0, Q0, **RATES, dy2=dy2) == pytest.approx(dy2 / C, rel=1e-9)
+
+
 @pytest.mark.parametrize(("H0", "Q0"), [(2.0, 0.3), (0.1, 0.9), (0.5, 0.75)])  # C < 0, C > 0, C = 0
 def test_identical_outputs_in_closed_form(H0, Q0):
     times = np.linspace(0, 2000, 40)
