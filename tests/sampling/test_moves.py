@@ -235,7 +235,7 @@ def test_split_merge_keeps_the_fourth_moments():
 @pytest.mark.key_reuse
 @pytest.mark.parametrize("move", ["split_merge", "imitate"])
 def test_densities_of_proposals_are_those_drawn_from(move):
-    """At very high T only they decide: ψ of a pair is uniform, so few pairs are nearly merged, and E z² = 1."""
+    """At very high T only they decide: ψ of a pair is uniform, few pairs are nearly merged, and E z² = 1."""
     base = posterior.Posterior(TWO_CLASSES, networks.Network(1, 2, "relu"), 1e6, 0.5)
 
     def one(key):
