@@ -100,7 +100,7 @@ def test_final_distance_of_nearly_equal_targets_keeps_its_digits():
     dy2, (H0, Q0) = 1e-13, (0.1, 0.05)
     C = Q0 / H0 - RATES["eta_y"] / (RATES["eta_h"] * RATES["dx2"]) * H0
     assert 0 < C < 1
-    assert two_point.final_distance(H0, Q0, **RATES, dy2=dy2) == pytest.approx(dy2 / C, rel=1e-9)
+    assert two_point.final_distance(H0, Q0, **RATES, dy2=dy2) == pytest.approx(dy2 / C, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize(("H0", "Q0"), [(2.0, 0.3), (0.1, 0.9), (0.5, 0.75)])  # C < 0, C > 0, C = 0
