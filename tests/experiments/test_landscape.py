@@ -36,3 +36,13 @@ def test_relu_is_level_far_out(found):
     assert energy.argmax() == 240
     far = energy[[0, 60, -61, -1]]
     np.testing.assert_allclose(far, far[0], atol=0.03)
+
+
+def test_the_dual_is_convex_and_least_at_the_solution():
+    fields = np.linspace(-8, 8, 161)
+    height = landscape.dual(200, 0.05, fields)
+    for axis in (0, 1):
+        assert np.diff(height, 2, axis=axis).min() > 0
+    least = fields[list(np.unravel_index(height.argmin(), height.shape))]
+    solution = sigmoidal.solve(landscape.two_classes(200), 0.05)
+    np.testing.assert_allclose(least, solution.dual_field[:, 0], atol=0.06)  # the grid's step is 0.1
