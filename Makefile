@@ -33,7 +33,7 @@ help: ## this list
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
 	@echo "make fetch-results FROM=folder [PRESET=paper]  take over what a cluster, or others, ran from these sources"
 	@echo "make test                        lint, types, and all tests"
-	@echo "make mutants [ONLY=pattern]      plant faults and see that the tests notice (half an hour)"
+	@echo "make mutants [ONLY=pattern]      plant faults and see that the tests notice (a quarter of an hour)"
 	@echo "make faults [ONLY=pattern]       bad arguments, damaged files, kills: what comes (ten minutes)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"

@@ -211,7 +211,7 @@ def with_prompts(notebook: Any) -> Any:
             )
             if found
         ]
-        title = f"Code: {', '.join(what)}" if what else "Code"
+        title = f"Code: {', '.join(what)}" if what else "Code: runs"
         cell.metadata["mystnb"] = {"code_prompt_show": title, "code_prompt_hide": title}
     return notebook
 
