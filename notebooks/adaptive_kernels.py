@@ -300,8 +300,8 @@ adaptive_images.check_images(images)
 
 # %% [markdown]
 # With enough images both adaptive kernels end below the lazy ones, by little: most of what a digit is can be
-# read off fixed features. On targets without features the advantage is gone. Where images are few, next to
-# nothing is gained over random features, but still something over the tangent kernel. Paper B finds a window
+# read off fixed features. On targets without features the advantage is gone. Where images are few, hardly
+# anything is gained over random features, but still something over the tangent kernel. Paper B finds a window
 # there in which features fitted to few examples mislead, with two classes of natural images; these digits do
 # not show it.
 #

@@ -36,7 +36,6 @@ class Networks:
         variances: its variance over the readouts, shape (chains, samples, P*).
         kernels: Φ_N, shape (chains, samples, P, P).
         preactivations: of all neurons, shape (chains, samples, N, A', P).
-        energy: −log p, shape (chains, samples).
         convergence: R-hat and effective sample sizes of energy, kernel and outputs.
     """
 
@@ -45,7 +44,6 @@ class Networks:
     variances: np.ndarray
     kernels: np.ndarray
     preactivations: np.ndarray
-    energy: np.ndarray
     convergence: diagnostics.Convergence
 
     def variance(self) -> tuple[np.ndarray, np.ndarray]:
@@ -80,14 +78,14 @@ def sample(
     found = []
     for index, width in enumerate(widths):
         posterior = (*arrays, *(jnp.float32(a) for a in (richness, ridge, width)))
-        own = jax.random.fold_in(key, index)
-        u, *moves = (a[:, early:] for a in _run(own, shape, posterior, gains, jnp.int32(thinning), *kind))
-        kept = _observe(jax.random.fold_in(own, 1), u, posterior, new, *kind)
+        run_key, new_key = jax.random.split(jax.random.fold_in(key, index))
+        u, *moves = (a[:, early:] for a in _run(run_key, shape, posterior, gains, jnp.int32(thinning), *kind))
+        kept = _observe(new_key, u, posterior, new, *kind)
         h = np.tensordot(np.asarray(u)[:, :, :width], np.asarray(arrays[0]), ((3,), (2,)))
         energy, means, variances, kernels, rate, divergent = (np.asarray(a, float) for a in (*kept, *moves))
         series = {"energy": energy, "kernel": kernels.sum((2, 3)), "outputs": np.square(means).mean((2, 3))}
         convergence = diagnostics.judge(series, rate.mean(1), int(divergent.sum()))
-        found.append(Networks(int(width), means, variances, kernels, h, energy, convergence))
+        found.append(Networks(int(width), means, variances, kernels, h, convergence))
     return found
 
 

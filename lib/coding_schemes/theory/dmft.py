@@ -508,8 +508,10 @@ def _tangent_kernel(path, responses, gates, coordinates):
     num_patches = len(features.root)
     scale = 1 / num_patches if features.pooled else num_patches**-0.5
 
+    readouts = np.broadcast_to(path.readouts, (num, num_patches, num_outputs))  # pooled patches share theirs
+
     def pulls(slopes):  # w_a φ'(h_aμ), one row per position, input and output
-        return scale * np.einsum("nam,nap->napm", np.broadcast_to(path.readouts, _wide(path)), slopes)
+        return scale * np.einsum("nam,nap->napm", readouts, slopes)
 
     there, here = (pulls(s).reshape(num, -1) for s in (gates, path.gates))
     overlap = np.einsum("apr,bqr->apbq", coordinates, features.root)
@@ -519,11 +521,6 @@ def _tangent_kernel(path, responses, gates, coordinates):
     weight_part = np.einsum("apmbqk,apbq->pmqk", moment, overlap)
     total = weight_part + np.einsum("pq,mk->pmqk", phi_part, np.eye(num_outputs))
     return total.reshape(total.shape[0] * num_outputs, -1), phi_part
-
-
-def _wide(path):
-    """Shape of the readouts, one per patch: pooled patches share theirs."""
-    return len(path.u), len(path.features.root), path.readouts.shape[2]
 
 
 def relu_fixed_point(task: Task, richness: float, weight_decay: float, **options: Any) -> mean_field.Solution:
