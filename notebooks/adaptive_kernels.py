@@ -133,7 +133,7 @@ adaptive_checks.check_ends(ends, task, ridge)
 # needs one average more. At finite $N$ the predictor varies from network to network by $c/N$. Theory gives
 # $c$ too: the variance of a neuron's contribution, less what the common field takes back.
 #
-# Given its neurons a network's readouts are Gaussian. So we sample the neurons alone and take mean and
+# Given its neurons a network's readouts are Gaussian. Here we sample the neurons alone and take mean and
 # variance over the readouts exactly, which leaves less to chance. For rich ReLU networks on general inputs no
 # solver is known to converge. The paper preset holds networks against whole ones of two other widths there,
 # each extrapolated in $1/N$: they do not meet within their errors, the next order still counts.

@@ -20,6 +20,7 @@ BLUES = ("#9ECAE1", "#4292C6", "#084594")
 
 def two_ends(ends: dict[str, Ends], num_inputs: int) -> dict[str, Any]:
     """Figure: kernel entries over γ0²."""
+    widths = ", ".join(f"{' and '.join(map(str, found.widths))} ({phi})" for phi, found in ends.items())
     rows = [(found, column) for column in (0, 1) for found in ends.values()]
     first = next(iter(ends.values()))
     return {
@@ -27,8 +28,8 @@ def two_ends(ends: dict[str, Ends], num_inputs: int) -> dict[str, Any]:
         "name": "two_ends",
         "caption": "From the lazy kernel to paper A. Kernel between two inputs of one class (solid) and "
         "of two classes (dashed), over the squared richness. Lines: the adaptive kernel; markers: sampled "
-        f"networks, N = {' and '.join(map(str, first.widths))} extrapolated in 1/N, with standard errors. On "
-        "the left stand the kernels of random features; "
+        f"networks with standard errors, N = {widths}; two widths are extrapolated in 1/N. On the left stand "
+        "the kernels of random features; "
         "the dotted line is paper A's choice for bounded nonlinearities, γ₀² = P. One hidden layer, P = "
         f"{num_inputs}, β = 50. No paper has it.",
         "x": first.richness**2,

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from coding_schemes import coding, statistics, tasks
-from coding_schemes.networks import Network
+from coding_schemes.networks import Network, is_bounded
 from coding_schemes.sampling import Convergence
 from coding_schemes.tasks import Task
 from coding_schemes.theory import adaptive_kernel, dmft, features, gaussian_process
@@ -92,7 +92,7 @@ class Ends:
         richness: γ0 of the theory, shape (S,).
         theory: entries inside a class and between classes, shape (S, 2).
         sampled_richness: γ0 of the networks, shape (s,).
-        widths: N, from which entries are extrapolated in 1/N.
+        widths: N, one or two; entries of two are extrapolated in 1/N.
         mean: sampled entries, shape (s, 2).
         error: their standard errors.
         shapes: `shape` of the preactivations, and its standard errors, each of shape (s, 2).
@@ -114,16 +114,28 @@ class Ends:
 def ends(
     key: Any, task: Task, network: Network, ridge: float, richness: Any, sampled_richness: Any, **options: Any
 ) -> Ends:
-    """Kernel entries of one nonlinearity over γ0, of networks with readouts integrated out, at two widths."""
+    """Kernel entries of one nonlinearity over γ0.
+
+    A bounded neuron keeps its code for long, so that these networks are sampled whole, with moves that change
+    codes. Others are sampled at half the width too, without their readouts, which is fast.
+    """
     rows, convergence, dense = [], [], features.dense(task, network.phi)
-    widths = (network.width // 2, network.width)
+    whole = is_bounded(network.phi)
+    widths = (network.width,) if whole else (network.width // 2, network.width)
     for index, g in enumerate(map(float, sampled_richness)):
         own = jax.random.fold_in(key, index)
-        found = integrated.sample(own, dense, task.inputs[:, :1], g, ridge, widths, **options)
-        measured = [statistics.mean_and_error(entries(each.kernels, task.labels)) for each in found]
-        shapes = [shape(each.preactivations[..., 0, :]) for each in found]
+        if whole:
+            run = sampled(own, task, network, g, ridge, store=("preactivations",), **options)
+            kernels, preactivations = [layer_kernels(run)[:, :, 0]], [run.preactivations[0]]
+            convergence.append(run.convergence)
+        else:
+            found = integrated.sample(own, dense, task.inputs[:, :1], g, ridge, widths, **options)
+            kernels = [each.kernels for each in found]
+            preactivations = [each.preactivations[..., 0, :] for each in found]
+            convergence += [each.convergence for each in found]
+        measured = [statistics.mean_and_error(entries(each, task.labels)) for each in kernels]
+        shapes = map(shape, preactivations)
         rows.append([infinite_width(widths, *zip(*each, strict=True)) for each in (measured, shapes)])
-        convergence += [each.convergence for each in found]
     (mean, error), (form, form_error) = np.array(rows).transpose(1, 2, 0, 3)
     return Ends(
         np.asarray(richness),
@@ -134,7 +146,7 @@ def ends(
         error,
         (form, form_error),
         convergence,
-        found[-1].preactivations[..., 0, :],
+        preactivations[-1],
     )
 
 
