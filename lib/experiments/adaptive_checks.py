@@ -6,13 +6,13 @@ import numpy as np
 from coding_schemes import statistics
 from coding_schemes.networks import Network
 from coding_schemes.tasks import Task
-from coding_schemes.theory import adaptive_kernel, gaussian_process, wishart_chain
+from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process, wishart_chain
 from coding_schemes.theory.adaptive_kernel import Overlaps, Solution
 from companion import figures
 from companion.checks import above, absolute, below, between, check, relative, standard_errors
 
 from experiments import adaptive_kernels as runs
-from experiments.adaptive_kernels import Collapse, Ends, Flows, Widths
+from experiments.adaptive_kernels import Ends, Flows, Widths
 from experiments.runs import Run
 
 BLUES = ("#9ECAE1", "#4292C6", "#084594")
@@ -49,19 +49,18 @@ def two_ends(ends: dict[str, Ends], num_inputs: int) -> dict[str, Any]:
 
 def check_ends(ends: dict[str, Ends], task: Task, ridge: float) -> None:
     """Sampled entries against theory at the same γ0, and theory's lazy end against random features."""
-    expected, lazy, poor, rich = [], [], [], []
+    theory, lazy = [], []
     for phi, found in ends.items():
-        network = Network(1, 1, phi)
         prior = gaussian_process.solve(task, phi, 1, temperature=ridge).kernels[-1]
         lazy.append(runs.entries(prior, task.labels))
-        expected.append(runs.expected_entries(task, network, found.sampled_richness, ridge))
-        poor.append(runs.expected_entries(task, network, [0.02], ridge)[0])
-        rich.append(runs.expected_entries(task, network, [0.5], ridge)[0])
+        at = [0.02, 0.5, *found.sampled_richness]
+        theory.append(runs.expected_entries(task, Network(1, 1, phi), at, ridge))
+    poor, rich, expected = np.split(np.array(theory), (1, 2), axis=1)
     check(
         "B1",
         f"kernel entries of sampled networks at γ0² = 0.25, 4 and P, {', '.join(ends)}",
         np.array([found.mean for found in ends.values()]),
-        np.array(expected),
+        expected,
         np.array([found.error for found in ends.values()]),
         standard_errors(3) | absolute(0.01),
         control=("lazy kernel", None, None, np.broadcast_to(np.array(lazy)[:, None], np.shape(expected))),
@@ -71,10 +70,10 @@ def check_ends(ends: dict[str, Ends], task: Task, ridge: float) -> None:
     check(
         "B2",
         f"kernel entries at γ0 = 0.02 against random features, {', '.join(ends)}",
-        np.array(poor),
+        poor[:, 0],
         np.array(lazy),
         absolute(1e-3),
-        control=("γ0 = 0.5", np.array(rich)),
+        control=("γ0 = 0.5", rich[:, 0]),
         because="order γ0² is not small enough",
     )
 
@@ -242,7 +241,7 @@ def overlaps(depths: dict[int, Overlaps], run: Run) -> dict[str, Any]:
 def check_overlaps(depths: dict[int, Overlaps], run: Run, richness: float, ridge: float) -> None:
     """The scalar recursion against the full saddle point, and samples against the exact finite average."""
     task, network = run.task, run.posterior.network
-    kernels = adaptive_kernel.solve(task, network, richness, ridge).kernels
+    kernels = runs.solved(adaptive_kernel.solve, task, network, richness, ridge).kernels
     richer = adaptive_kernel.overlaps(network.depth, (1.2 * richness) ** 2 * task.num_inputs, ridge).overlaps
     check(
         "B3",
@@ -358,18 +357,16 @@ def losses(flows: Flows, num_inputs: int) -> dict[str, Any]:
     }
 
 
-def check_flows(flows: Flows, regression: dict[float, float]) -> None:
+def check_flows(flows: Flows, regression: dict[float, np.floating]) -> None:
     """Networks approach the population as N^(-1/2); with weight decay they are a regression of their own."""
-    slopes = [
-        statistics.fit_power_law(flows.widths, flows.distances(path)).exponent
-        for path in (flows.limit, flows.lazy)
-    ]
+    paths = (flows.limit, flows.lazy)
+    slopes = np.array([statistics.fit_power_law(flows.widths, flows.distances(p)).exponent for p in paths])
     check(
         "B9",
         "exponent in N of the distance of networks' outputs from the population, all times and new inputs",
-        np.float64(slopes[0]),
+        slopes[0],
         between(-0.6, -0.4),
-        control=("distance from the lazy population, γ0 = 0.05", np.float64(slopes[1])),
+        control=("distance from the lazy population, γ0 = 0.05", slopes[1]),
         because="few networks at each width",
     )
     decay, none = sorted(regression, reverse=True)
@@ -377,14 +374,14 @@ def check_flows(flows: Flows, regression: dict[float, float]) -> None:
         "B8",
         "rms distance on new inputs of a trained network from regression with its own final kernel, λ = "
         f"{decay}",
-        np.float64(regression[decay]),
+        regression[decay],
         below(0.005),
-        control=(f"λ = {none:g}", np.float64(regression[none])),
+        control=(f"λ = {none:g}", regression[none]),
         because="the network has not come to rest",
     )
 
 
-def collapsing(found: Collapse) -> dict[str, Any]:
+def collapsing(decays: Any, moments: np.ndarray) -> dict[str, Any]:
     """Figure: what is left of one input's preactivations, over weight decay."""
     line = np.linspace(0, 1.4, 141)
     return {
@@ -397,31 +394,31 @@ def collapsing(found: Collapse) -> dict[str, Any]:
         "values": [np.maximum(1 - line, 0)],
         "names": ["theory"],
         "colors": [figures.COLORS["relu"]],
-        "sampled_x": found.decays,
-        "sampled": [found.moments],
+        "sampled_x": decays,
+        "sampled": [moments],
         "xlabel": r"weight decay $\lambda$",
         "ylabel": r"$\langle h^2 \rangle$",
     }
 
 
-def check_fixed_points(found: Collapse, laplace: tuple[float, float], gaussian: tuple[float, float]) -> None:
+def check_fixed_points(decays: Any, moments: np.ndarray, laplace: Any, gaussian: Any) -> None:
     """The collapse against its closed form, and the shape that a Laplace start leaves behind."""
+    expected = [dmft.collapse(runs.ONE_INPUT.targets, 1.0, each).second_moments[0] for each in decays]
     check(
         "B12",
-        f"⟨h²⟩ at the end of training, λ = {', '.join(map(str, found.decays))}",
-        found.moments,
-        found.expected,
+        f"⟨h²⟩ at the end of training, λ = {', '.join(map(str, decays))}",
+        moments,
+        np.array(expected),
         absolute(0.01),
-        control=("weight decay left out of the formula", None, None, np.ones_like(found.expected)),
+        control=("weight decay left out of the formula", None, None, np.ones_like(moments)),
         because="slow relaxation near the threshold",
     )
     check(
         "B13",
         "excess kurtosis of the final h, Laplace start, against that of h + w at its start",
-        np.float64(laplace[0]),
-        np.float64(laplace[1]),
+        *laplace,
         absolute(0.01),
-        control=("Gaussian start", np.float64(gaussian[0])),
+        control=("Gaussian start", gaussian[0]),
         because="the flow has not come to rest",
         note="1.5 for infinitely many neurons",
     )

@@ -1,5 +1,7 @@
 """Adaptive kernels: sampled and trained networks at any richness γ0, beside the theory of paper B."""
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +17,8 @@ from scipy.stats import kurtosis
 
 from experiments import integrated
 from experiments.runs import Run, draw
+
+ONE_INPUT = tasks.Task(np.ones((1, 1)), np.array([0]), np.ones((1, 1)))
 
 
 def two_classes(num_inputs: int) -> Task:
@@ -35,19 +39,18 @@ def teacher_task(num_inputs: int, input_dim: int, num_test: int, seed: int) -> T
     return tasks.Task(*splits)
 
 
-def solved(task: Task, network: Network, richness: float, ridge: float, **options: Any) -> Solution:
-    """adaptive_kernel.solve where its result is to be shown: one that has not converged is not.
+def solved(solve: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What a solver of the theory finds, where that is to be shown: what it would only warn of stops it.
 
     Raises:
-        FloatingPointError: conditions are violated, or independent populations differ.
+        FloatingPointError: it did not converge, its populations differ, or its search is not at rest.
     """
-    found = adaptive_kernel.solve(task, network, richness, ridge, **options)
-    if not found.converged:
-        raise FloatingPointError(
-            f"adaptive kernel ({found.method}), γ0 = {richness:g}: residual {found.residual:.1e}, its "
-            f"populations differ by {found.disagreement:.1%}; it needs more neurons or rounds"
-        )
-    return found
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "adaptive kernel|aNTK|fixed_point")
+        try:
+            return solve(*arguments, **options)
+        except UserWarning as reason:
+            raise FloatingPointError(f"not solved: {reason}") from reason
 
 
 def sampled(key: Any, task: Task, network: Network, richness: float, ridge: float, **options: Any) -> Run:
@@ -56,15 +59,7 @@ def sampled(key: Any, task: Task, network: Network, richness: float, ridge: floa
 
 
 def entries(kernel: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Mean entry of a kernel between different inputs of one class, and of two classes.
-
-    Args:
-        kernel: shape (..., P, P).
-        labels: shape (P,).
-
-    Returns:
-        Shape (..., 2).
-    """
+    """Mean entry of kernels (..., P, P) between different inputs of one class, and of two: (..., 2)."""
     same = labels[:, None] == labels
     other = ~same
     np.fill_diagonal(same, False)
@@ -124,7 +119,7 @@ def ends(
     A bounded neuron keeps its code for long, so that these networks are sampled whole, with moves that change
     codes. Others are sampled at half the width too, without their readouts, which is fast.
     """
-    rows, convergence = [], []
+    rows, convergence, dense = [], [], features.dense(task, network.phi)
     whole = is_bounded(network.phi)
     widths = (network.width,) if whole else (network.width // 2, network.width)
     for index, g in enumerate(map(float, sampled_richness)):
@@ -134,8 +129,7 @@ def ends(
             kernels, preactivations = [layer_kernels(run)[:, :, 0]], [run.preactivations[0]]
             convergence.append(run.convergence)
         else:
-            dense, inputs = features.dense(task, network.phi), task.inputs[:, :1]
-            found = integrated.sample(own, dense, inputs, g, ridge, widths, **options)
+            found = integrated.sample(own, dense, task.inputs[:, :1], g, ridge, widths, **options)
             kernels = [each.kernels for each in found]
             preactivations = [each.preactivations[..., 0, :] for each in found]
             convergence += [each.convergence for each in found]
@@ -157,12 +151,9 @@ def ends(
 
 
 def infinite_width(widths: Any, means: Any, errors: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Values at N → ∞ with their standard errors, by lines in 1/N; of a single width as they are.
+    """Values at N → ∞ from those of n widths (n, ...), by lines in 1/N, with standard errors.
 
-    Args:
-        widths: N, shape (n,).
-        means: shape (n, ...).
-        errors: standard errors of the same shape.
+    Values of a single width are returned as they are.
     """
     means, errors = np.asarray(means), np.asarray(errors)
     if len(widths) == 1:
@@ -175,7 +166,7 @@ def infinite_width(widths: Any, means: Any, errors: Any) -> tuple[np.ndarray, np
 
 def expected_entries(task: Task, network: Network, richness: Any, ridge: float) -> np.ndarray:
     """Theory's kernel entries over γ0, shape (S, 2)."""
-    kernels = [solved(task, network, float(g), ridge).kernels[1] for g in richness]
+    kernels = [solved(adaptive_kernel.solve, task, network, float(g), ridge).kernels[1] for g in richness]
     return np.array([entries(kernel, task.labels) for kernel in kernels])
 
 
@@ -216,7 +207,7 @@ class Widths:
         """Rms distance of outputs and of kernels from a solution's, over the rms of their standard errors."""
         expected = solution.predict(self.theory.task.test_inputs), solution.kernels[-1]  # type: ignore[arg-type]
         pairs = zip((self.outputs, self.kernel), expected, strict=True)
-        return np.array([_rms(mean - value) / _rms(error) for (mean, error), value in pairs])
+        return np.array([rms(mean - value) / rms(error) for (mean, error), value in pairs])
 
 
 def over_widths(
@@ -230,7 +221,7 @@ def over_widths(
     **options: Any,
 ) -> Widths:
     """Predictors, kernels and variances of networks, readouts integrated out, over widths, beside theory."""
-    theory = solved(task, Network(1, 1, nonlinearity), richness, ridge, **solver)
+    theory = solved(adaptive_kernel.solve, task, Network(1, 1, nonlinearity), richness, ridge, **solver)
     lazy = gaussian_process.solve(task, nonlinearity, 1, temperature=ridge)
     inputs: Any = task.test_inputs
     runs = integrated.sample(key, theory.features, inputs, richness, ridge, widths, **options)
@@ -265,19 +256,13 @@ def predicted_shape(solution: Solution) -> np.ndarray:
     return np.array([second, first / np.sqrt(second)])
 
 
-def density(
-    preactivations: np.ndarray, solution: Solution, num_bins: int = 60
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Preactivations (chains, samples, N, P) on inputs of class 0, and their density by theory's neurons.
-
-    Returns:
-        Grid (num_bins,), 20,000 sampled values, density on the grid (num_bins,).
-    """
+def density(preactivations: np.ndarray, solution: Solution) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Grid, 20,000 of the preactivations (chains, samples, N, P) on inputs of class 0, theory's density."""
     inside = solution.task.labels == 0
     values = preactivations[..., inside].ravel()
     h, weights = solution.preactivations()
     low, high = np.quantile(values, [1e-4, 1 - 1e-4])
-    edges = np.linspace(low, high, num_bins + 1)
+    edges = np.linspace(low, high, 61)
     pairs = np.broadcast_to(weights[:, None, None], h[..., inside].shape)
     heights, _ = np.histogram(h[..., inside].ravel(), edges, weights=pairs.ravel(), density=True)
     picked = np.random.default_rng(0).choice(values, 20_000)
@@ -289,7 +274,7 @@ def expansion_errors(task: Task, network: Network, ridge: float, richness: Any) 
     series = adaptive_kernel.expansion(task, network, ridge)
     rows = []
     for g in richness:
-        exact = solved(task, network, float(g), ridge, method="quadrature").kernels[-1]
+        exact = solved(adaptive_kernel.solve, task, network, float(g), ridge, method="quadrature").kernels[-1]
         orders = (series.kernels[-1], series.kernels[-1] + g**2 * series.kernel_changes[-1])
         rows.append([np.linalg.norm(exact - each) for each in orders])
     return np.array(rows)
@@ -313,12 +298,8 @@ class Flows:
 
     def distances(self, path: dmft.Path) -> np.ndarray:
         """Rms over time and test inputs of the networks' outputs around a path's, shape (n,)."""
-
-        def outputs(one: dmft.Path) -> Any:
-            return one.test_outputs
-
-        squares = [[np.square(outputs(n) - outputs(path)) for n in each] for each in self.networks]
-        return np.sqrt(np.mean(squares, axis=(1, 2, 3, 4)))
+        limit: Any = path.test_outputs
+        return np.array([rms([n.test_outputs - limit for n in each]) for each in self.networks])
 
 
 def flows(
@@ -331,77 +312,58 @@ def flows(
     **options: Any,
 ) -> Flows:
     """Gradient flow of networks over widths, and their limit."""
-    common = {"average_steps": 1} | options
-    limit = dmft.population(task, nonlinearity, richness, weight_decay, **common)
+    common = {"average_steps": 0} | options
+
+    def path(richness: float, **own: Any) -> dmft.Path:
+        return dmft.population(task, nonlinearity, richness, weight_decay, **common, **own)
+
+    limit = path(richness)
     common |= {"step": limit.step}
-    lazy = dmft.population(task, nonlinearity, 0.05, weight_decay, **common)
     networks = [
-        [
-            dmft.population(
-                task, nonlinearity, richness, weight_decay, num_neurons=int(width), network=True, seed=seed,
-                **{k: v for k, v in common.items() if k != "num_neurons"},
-            )
-            for seed in range(repeats)
-        ]
+        [path(richness, num_neurons=width, network=True, seed=seed) for seed in range(repeats)]
         for width in widths
-    ]  # fmt: skip
-    return Flows(limit, lazy, networks, np.asarray(widths))
+    ]
+    return Flows(limit, path(0.05), networks, np.asarray(widths))
 
 
 def kernel_regression_error(
     task: Task, nonlinearity: str, weight_decay: float, duration: float, width: int
-) -> float:
+) -> np.floating:
     """Rms distance on test inputs of a trained network from regression with its own final tangent kernel."""
     path = dmft.population(
-        task, nonlinearity, 1.0, weight_decay, duration=duration, num_neurons=width, network=True
+        task,
+        nonlinearity,
+        1.0,
+        weight_decay,
+        duration=duration,
+        num_neurons=width,
+        network=True,
+        num_records=24,
     )
     # without weight decay the ridge of the regression vanishes; the kernel is that of the path all the same
-    kernel = dmft.antk(path if weight_decay else replace(path, weight_decay=1e-6))
+    kernel = solved(dmft.antk, path) if weight_decay else dmft.antk(replace(path, weight_decay=1e-6))
     outputs: Any = path.test_outputs
-    return _rms(kernel.predict() - outputs[-1])
+    return rms(kernel.predict() - outputs[-1])
 
 
-@dataclass(frozen=True)
-class Collapse:
-    """Second moment of one input's preactivations at the end of training, over weight decay.
-
-    Attributes:
-        decays: λ, shape (n,).
-        moments: ⟨h²⟩ of trained networks, shape (n,).
-        expected: max(0, γ0|y| − λ), shape (n,).
-    """
-
-    decays: np.ndarray
-    moments: np.ndarray
-    expected: np.ndarray
-
-
-def collapse(decays: Any, num_neurons: int) -> Collapse:
-    """One input, ReLU, γ0 = 1: what is left of its preactivations at the end."""
-    one = tasks.Task(np.ones((1, 1)), np.array([0]), np.ones((1, 1)))
-    moments = [
-        np.mean(
-            dmft.population(
-                one, "relu", 1.0, float(decay), duration=25 / abs(1 - decay), num_neurons=num_neurons,
-                average_steps=1,
-            ).preactivations ** 2
-        )
+def left_over(decays: Any, num_neurons: int) -> np.ndarray:
+    """⟨h²⟩ of ReLU neurons at the end of training on one input with the target 1, γ0 = 1, over λ."""
+    options: dict[str, Any] = {"num_neurons": num_neurons, "average_steps": 0}
+    paths = [
+        dmft.population(ONE_INPUT, "relu", 1.0, decay, duration=25 / abs(1 - decay), **options)
         for decay in decays
-    ]  # fmt: skip
-    expected = [dmft.collapse(one.targets, 1.0, float(decay)).second_moments[0] for decay in decays]
-    return Collapse(np.asarray(decays), np.array(moments), np.array(expected))
+    ]
+    return np.array([np.mean(path.preactivations**2) for path in paths])
 
 
-def final_kurtosis(start: str, num_neurons: int, weight_decay: float = 0.3) -> tuple[float, float]:
+def final_kurtosis(start: str, num_neurons: int) -> tuple[np.floating, np.floating]:
     """Excess kurtosis of h after training a linear network on one input, and of h + w at its start."""
-    one = tasks.Task(np.ones((1, 1)), np.array([0]), np.ones((1, 1)))
-    path = dmft.population(
-        one, "linear", 1.0, weight_decay, duration=60, num_neurons=num_neurons, start=start, average_steps=1,
-        dtype=np.float64,
-    )  # fmt: skip
+    options: dict[str, Any] = {"num_neurons": num_neurons, "average_steps": 0, "dtype": np.float64}
+    path = dmft.population(ONE_INPUT, "linear", 1.0, 0.3, duration=60, start=start, **options)
     start_sum = path.initial[0].ravel() + path.initial[1].ravel() * path.features.root.ravel()
-    return float(kurtosis(path.preactivations.ravel())), float(kurtosis(start_sum))
+    return kurtosis(path.preactivations.ravel()), kurtosis(start_sum)
 
 
-def _rms(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))
+def rms(values: Any) -> np.floating:
+    """Root of the mean square."""
+    return np.sqrt(np.mean(np.square(values)))

@@ -27,16 +27,10 @@ def correction(
     moment: Callable[..., np.ndarray] | None = None,
     class_index: int = 0,
 ) -> float:
-    """What finite width adds to N⟨x⟩ for x = weight(a) · moment(a·t_c), the module's formula.
+    """What finite width adds to N⟨x⟩ for x = weight(a) · moment(a·t_c), the module's formula; of order one.
 
-    Args:
-        solution: theory at N → ∞.
-        weight: at the readouts of `sigmoidal.readout_ensemble(solution)`, shape (n,).
-        moment: average of something over z given the field s, moment(s, k) its k-th derivative; None: 1.
-        class_index: the class c that `moment` belongs to.
-
-    Returns:
-        The correction to N⟨x⟩, of order one.
+    The weight is that at the readouts of `sigmoidal.readout_ensemble(solution)`, shape (n,); moment(s, k) is
+    the k-th derivative of an average over z given the field s of the class c, None for 1.
     """
     up, down = (_log_determinant(solution, weight, moment, class_index, h) for h in (SOURCE, -SOURCE))
     return -0.5 * (up - down) / (2 * SOURCE)
@@ -85,16 +79,7 @@ def _code_weights(solution, codes):
 
 
 def numbers(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
-    """Mean number of neurons found with each code in a network of N = width.
-
-    Args:
-        solution: theory at N → ∞.
-        codes: rows of C booleans, shape (k, C), that do occur.
-        width: N.
-
-    Returns:
-        The numbers, shape (k,), with their correction of order one.
-    """
+    """Mean number (k,) of neurons with each code (k, C) that does occur, corrected, in N = width."""
     found, weights = _code_weights(solution, codes)
     return np.array([width * weights @ q + correction(solution, q) for q in found])
 

@@ -36,7 +36,6 @@ class Networks:
         variances: its variance over the readouts, shape (chains, samples, P*).
         kernels: Φ_N, shape (chains, samples, P, P).
         preactivations: of all neurons, shape (chains, samples, N, A', P).
-        energy: −log p, shape (chains, samples).
         convergence: R-hat and effective sample sizes of energy, kernel and outputs.
     """
 
@@ -45,7 +44,6 @@ class Networks:
     variances: np.ndarray
     kernels: np.ndarray
     preactivations: np.ndarray
-    energy: np.ndarray
     convergence: diagnostics.Convergence
 
     def variance(self) -> tuple[np.ndarray, np.ndarray]:
@@ -69,69 +67,70 @@ def sample(
 ) -> list[Networks]:
     """Sample networks of several widths by Hamiltonian Monte Carlo, from the prior.
 
-    One compiled program serves all widths: neurons beyond the width are there, but unseen.
-
-    Args:
-        key: random key.
-        features: of the neurons.
-        inputs: new ones, shape (N0, P*).
-        richness: γ0.
-        ridge: 1/β.
-        widths: N of every run.
-        num_samples: kept of each chain.
-        num_chains: independent chains.
-        num_warmup: transitions before the first sample, with a step size that adapts.
-        thinning: transitions per sample.
-
-    Returns:
-        Networks of every width.
+    One compiled program serves all widths: neurons beyond the width are there, but unseen. The step size
+    adapts in the warm-up's transitions; `thinning` of them lie between two samples.
     """
     new = NewInputs(*(np.asarray(a, np.float32) for a in features.on(inputs)))
     arrays = [jnp.asarray(a, jnp.float32) for a in (features.root, features.task.targets)]
     early = -(-num_warmup // thinning)
     gains = jnp.asarray(np.repeat([0.2, 0.0], [early, num_samples]), jnp.float32)
-    shape = (num_chains, max(widths), features.rank)
+    shape, kind = (num_chains, max(widths), features.rank), (features.phi, features.pooled)
     found = []
     for index, width in enumerate(widths):
-        scalars = [jnp.float32(a) for a in (richness, ridge, width)]
-        own = jax.random.fold_in(key, index)
-        kind = (features.phi, features.pooled)
-        kept = _run(own, shape, arrays, scalars, new, gains, jnp.int32(thinning), *kind)
-        u, *kept = (np.asarray(a)[:, early:] for a in kept)
-        h = np.tensordot(u[:, :, :width], np.asarray(arrays[0]), ((3,), (2,)))
-        found.append(_networks(int(width), h, [a.astype(float) for a in kept]))
+        posterior = (*arrays, *(jnp.float32(a) for a in (richness, ridge, width)))
+        run_key, new_key = jax.random.split(jax.random.fold_in(key, index))
+        u, *moves = (a[:, early:] for a in _run(run_key, shape, posterior, gains, jnp.int32(thinning), *kind))
+        kept = _observe(new_key, u, posterior, new, *kind)
+        h = np.tensordot(np.asarray(u)[:, :, :width], np.asarray(arrays[0]), ((3,), (2,)))
+        energy, means, variances, kernels, rate, divergent = (np.asarray(a, float) for a in (*kept, *moves))
+        series = {"energy": energy, "kernel": kernels.sum((2, 3)), "outputs": np.square(means).mean((2, 3))}
+        convergence = diagnostics.judge(series, rate.mean(1), int(divergent.sum()))
+        found.append(Networks(int(width), means, variances, kernels, h, convergence))
     return found
 
 
-def _networks(width: int, preactivations: np.ndarray, kept: list[np.ndarray]) -> Networks:
-    energy, means, variances, kernels, rate, divergent = kept
-    series = {"energy": energy, "kernel": kernels.sum((2, 3)), "outputs": np.square(means).mean((2, 3))}
-    convergence = diagnostics.judge(series, rate.mean(1), int(divergent.sum()))
-    return Networks(width, means, variances, kernels, preactivations, energy, convergence)
+def _moments(u, posterior, phi, pooled):
+    """Energy of neurons u (n, r); Φ_N, (Φ_N + 1/β)⁻¹Y, F, and the Cholesky factor of Φ_N + 1/β."""
+    root, targets, richness, ridge, width = posterior
+    seen = (jnp.arange(len(u)) < width).astype(u.dtype)[:, None, None]
+    responses = seen * _features.responses(u, root, phi, pooled)
+    kernel = jnp.einsum("nap,naq->pq", responses, responses) / width
+    factor = jnp.linalg.cholesky(kernel + ridge * jnp.eye(len(targets), dtype=u.dtype))
+    field = jax.scipy.linalg.cho_solve((factor, True), targets)
+    energy = 0.5 * jnp.sum(u**2) + 0.5 * width * richness**2 * jnp.sum(targets * field)
+    energy += targets.shape[1] * jnp.sum(jnp.log(jnp.diagonal(factor)))
+    return energy, (kernel, field, responses, factor)
+
+
+@partial(jax.jit, static_argnames=("phi", "pooled"))
+def _observe(key, samples, posterior, new, phi, pooled):
+    """Energies, means, variances and kernels of samples (chains, samples, n, r), one after the other."""
+
+    def one(inputs):
+        key, u = inputs
+        energy, (kernel, field, responses, factor) = _moments(u, posterior, phi, pooled)
+        _, _, richness, _, width = posterior
+        noise = jax.random.normal(key, (len(u), new.noise_root.shape[-1]), u.dtype)
+        h = _features.preactivations(u, new.projection) + _features.preactivations(noise, new.noise_root)
+        there = _features.gather(phi(h), pooled) * (jnp.arange(len(u)) < width)[:, None, None]
+        rows = jnp.einsum("nax,nap->xp", there, responses) / width
+        left = jax.scipy.linalg.solve_triangular(factor, rows.T, lower=True)
+        own = jnp.sum(there**2, axis=(0, 1)) / width - jnp.sum(left**2, axis=0)
+        return energy, rows @ field, own / (richness**2 * width), kernel
+
+    flat = samples.reshape(-1, *samples.shape[2:])
+    found = jax.lax.map(one, (jax.random.split(key, len(flat)), flat))
+    return jax.tree.map(lambda a: a.reshape(*samples.shape[:2], *a.shape[1:]), found)
 
 
 @partial(jax.jit, static_argnames=("shape", "phi", "pooled"))
-def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
+def _run(key, shape, posterior, gains, thinning, phi, pooled):
     """A record after every `thinning` transitions; the step size adapts with the gain of each record."""
-    (root, targets), (richness, ridge, width) = arrays, scalars
-    start_key = jax.random.fold_in(key, 0)
 
     def per_chain(key):
         return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(shape[0]))
 
-    seen = (jnp.arange(shape[1]) < width).astype(root.dtype)[:, None, None]
-
-    def posterior(u):
-        """Energy, Φ_N, (Φ_N + 1/β)⁻¹Y, F, and the Cholesky factor of Φ_N + 1/β."""
-        responses = seen * _features.responses(u, root, phi, pooled)
-        kernel = jnp.einsum("nap,naq->pq", responses, responses) / width
-        factor = jnp.linalg.cholesky(kernel + ridge * jnp.eye(len(targets), dtype=u.dtype))
-        field = jax.scipy.linalg.cho_solve((factor, True), targets)
-        energy = 0.5 * jnp.sum(u**2) + 0.5 * width * richness**2 * jnp.sum(targets * field)
-        energy += targets.shape[1] * jnp.sum(jnp.log(jnp.diagonal(factor)))
-        return energy, (kernel, field, responses, factor)
-
-    log_density = jax.value_and_grad(lambda u: -posterior(u)[0])
+    log_density = jax.value_and_grad(lambda u: -_moments(u, posterior, phi, pooled)[0])
 
     def transitions(key, u, log_step, gain):
         def one(index, carry):
@@ -147,22 +146,13 @@ def _run(key, shape, arrays, scalars, new, gains, thinning, phi, pooled):
         nothing = jnp.zeros(shape[0], u.dtype), jnp.zeros(shape[0], jnp.int32)
         return jax.lax.fori_loop(0, thinning, one, (u, log_step, *nothing))
 
-    def observe(key, u):
-        energy, (kernel, field, responses, factor) = posterior(u)
-        noise = jax.random.normal(key, (shape[1], new.noise_root.shape[-1]), u.dtype)
-        h = _features.preactivations(u, new.projection) + _features.preactivations(noise, new.noise_root)
-        there = seen * _features.gather(phi(h), pooled)
-        rows = jnp.einsum("nax,nap->xp", there, responses) / width
-        left = jax.scipy.linalg.solve_triangular(factor, rows.T, lower=True)
-        own = jnp.sum(there**2, axis=(0, 1)) / width - jnp.sum(left**2, axis=0)
-        return energy, rows @ field, own / (richness**2 * width), kernel
-
     def record(state, inputs):
         index, gain = inputs
-        own = jax.random.fold_in(key, index)
-        u, log_step, *hmc = transitions(jax.random.fold_in(own, shape[0]), state[0], state[1], gain)
-        return (u, log_step), (u, *jax.vmap(observe)(per_chain(own), u), *hmc)
+        u, log_step = state
+        u, log_step, *moves = transitions(jax.random.fold_in(key, index), u, log_step, gain)
+        return (u, log_step), (u, *moves)
 
-    start = jax.random.normal(start_key, shape, root.dtype), jnp.asarray(math.log(0.1), root.dtype)
+    start_key, dtype = jax.random.fold_in(key, 0), gains.dtype
+    start = jax.random.normal(start_key, shape, dtype), jnp.asarray(math.log(0.1), dtype)
     _, kept = jax.lax.scan(record, start, (jnp.arange(1, len(gains) + 1), gains))
     return jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), kept)

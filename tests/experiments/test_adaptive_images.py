@@ -1,5 +1,7 @@
 """Digits and patches of the adaptive kernels' chapter: kernels, choices and controls."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -56,6 +58,28 @@ def test_lazy_targets_have_the_kernels_covariance(digits):
 
 def test_gain_in_standard_errors():
     assert adaptive_images.gain(np.array([1.0, 3.0]), np.zeros(2)) == pytest.approx(2.0)
+
+
+def test_what_is_not_solved_is_left_out_with_its_reason(monkeypatch):
+    """A draw that fails leaves a gap in the figure, and the checks are no better than "partly"."""
+    monkeypatch.setattr(adaptive_images, "antk_loss", failing)
+    monkeypatch.setattr(adaptive_images, "anbk_loss", lambda *_, **__: 0.1)
+    settings = {"image_sizes": (6, 10), "draws": 3, "image_neurons": 8, "image_rounds": 2, "rest_neurons": 4}
+    found = adaptive_images.losses(0, SimpleNamespace(**settings, image_decays=(0.1,), image_ridges=(0.1,)))
+    assert np.isnan(found.losses["aNTK"][0, 1])
+    assert np.isfinite(found.losses["NTK"]).all()
+    assert found.gains("aNTK", "NTK").shape == (2,)
+    for figure in (adaptive_images.over_images(found), adaptive_images.over_patches(found)):
+        assert "aNTK, P = 6: not at rest" in figure["caption"]
+        assert np.isnan(figure["values"]).any()
+    assert not found.trouble.converged
+
+
+def failing(task, *_, **__):
+    """Fails for the second draw of six images."""
+    if task.num_inputs == 6 and np.allclose(task.inputs, adaptive_images.digits(6, 1).inputs):
+        raise FloatingPointError("not at rest")
+    return 0.5 + 0.01 * float(task.inputs.mean())
 
 
 def test_networks_without_readouts_have_the_exact_kernel():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from coding_schemes.networks import Network
-from coding_schemes.theory import adaptive_kernel
+from coding_schemes.theory import adaptive_kernel, dmft
 from experiments import adaptive_kernels
 
 
@@ -40,13 +40,20 @@ def test_shape_of_a_linear_network_is_gaussian():
 def test_what_has_not_converged_is_not_shown(monkeypatch):
     task = adaptive_kernels.teacher_task(8, 12, 10, 0)
     options = {"method": "population", "num_neurons": 256, "num_rounds": 4}
-    assert adaptive_kernels.solved(task, Network(1, 1, "erf"), 1.0, 0.1, **options).converged
+    arguments = (adaptive_kernel.solve, task, Network(1, 1, "erf"), 1.0, 0.1)
+    assert adaptive_kernels.solved(*arguments, **options).converged
     monkeypatch.setattr(adaptive_kernel, "MAX_DISAGREEMENT", 1e-6)
-    with (
-        pytest.warns(UserWarning, match="populations"),
-        pytest.raises(FloatingPointError, match="more neurons"),
-    ):
-        adaptive_kernels.solved(task, Network(1, 1, "erf"), 1.0, 0.1, **options)
+    with pytest.raises(FloatingPointError, match="not solved: adaptive kernel .* populations differ"):
+        adaptive_kernels.solved(*arguments, **options)
+
+
+def test_a_search_that_is_not_at_rest_is_not_shown():
+    task = adaptive_kernels.teacher_task(8, 12, 10, 0)
+    with pytest.raises(FloatingPointError, match="not solved: fixed_point"):
+        adaptive_kernels.solved(dmft.fixed_point, task, "relu", 1.0, 0.1, num_neurons=8, max_steps=3)
+    path = dmft.population(task, "relu", 1.0, 0.1, duration=1.0, num_neurons=8)
+    with pytest.raises(FloatingPointError, match="not solved: aNTK"):
+        adaptive_kernels.solved(dmft.antk, path)
 
 
 def test_values_at_infinite_width():

@@ -654,7 +654,7 @@ def _of_adaptive_kernels():
         "num_neurons": (5, *COUNT),
         "start": NAME,
         "test_inputs": (*arrays(task.inputs)[:-1], task.inputs[1:]),
-        "average_steps": COUNT,
+        "average_steps": SEED,
         "seed": SEED,
     }
     flow = lambda: {  # noqa: E731

@@ -15,7 +15,6 @@ Source: paper B, Eqs. 6–8, 26–28 and Algorithm 1.
 
 import itertools
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,37 +24,11 @@ from scipy.optimize import root as find_root
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.theory import _population
 from coding_schemes.theory import features as _features
-from coding_schemes.theory._population import Neurons
+from coding_schemes.theory._population import Layers, Neurons
 
 POINTS, REACH = 41, 6.5  # of the quadrature, per dimension
 RATE, CAP = 0.25, 0.5  # of the kernels' descent
 SHRINKAGE = 0.3  # of the sampled Hessian towards a Gaussian layer's
-
-
-class Layers(NamedTuple):
-    """Solution of all layers.
-
-    Attributes:
-        kernels: Φ^1 … Φ^L, shape (L, P, P).
-        dual_kernels: Φ̂^1 … Φ̂^L, shape (L, P, P).
-        field: v, shape (P, m).
-        roots: S_0 … S_{L−1}, of shape (P, r).
-        neurons: of every layer.
-        residual: largest relative violation of the stationarity conditions.
-        disagreement: largest relative difference between populations' kernels.
-        effective: effective sample size over the number of neurons, or the weight inside the quadrature.
-        num_steps: evaluations or outer steps.
-    """
-
-    kernels: np.ndarray
-    dual_kernels: np.ndarray
-    field: np.ndarray
-    roots: list[np.ndarray]
-    neurons: list[Neurons]
-    residual: float
-    disagreement: float
-    effective: float
-    num_steps: int
 
 
 # --- quadrature -----------------------------------------------------------------------------------
@@ -73,22 +46,26 @@ def quadrature(
         root, y = jnp.asarray(first_root, jnp.float64), jnp.asarray(targets, jnp.float64)
         x, num_steps = _prior_start(root, y, phi, depth, ridge), 0
         for level in richness * 2.0 ** (-0.5 * np.arange(num_levels, -1, -1)):
+            arguments = (root, y, jnp.float64(level), jnp.float64(ridge))
             found = find_root(
-                lambda x, *arguments: np.asarray(_conditions(jnp.asarray(x), *arguments, phi, depth)),
+                lambda x, *rest: tuple(map(np.asarray, _with_jacobian(jnp.asarray(x), *rest, phi, depth))),
                 x,
-                (root, y, jnp.float64(level), jnp.float64(ridge)),
-                jac=lambda x, *arguments: np.asarray(_jacobian(jnp.asarray(x), *arguments, phi, depth)),
+                arguments,
+                jac=True,
                 tol=1e-13,
             )
             x, num_steps = found.x, num_steps + int(found.nfev)
-        kernels, duals, field, roots, points, edge = _describe(
-            jnp.asarray(x), root, y, jnp.float64(richness), phi, depth
-        )
-        residual = float(np.linalg.norm(found.fun) / np.linalg.norm(x))
-        neurons = [Neurons(np.asarray(u), np.asarray(w)) for u, w in points]
+        described = _describe(x, root, y, jnp.float64(richness), phi, depth)
+        _, duals, field, roots, measured = jax.tree.map(np.asarray, described)
+    neurons, edge = [], 0.0
+    for root, (_, _, weights) in zip(roots, measured):
+        points = np.asarray(lattice(root.shape[1])[0])
+        neurons.append(Neurons(points, weights))
+        edge = max(edge, float(weights @ (np.abs(points).max(1) > REACH - 1e-9)))
+    residual = float(np.linalg.norm(found.fun) / np.linalg.norm(x))
     return Layers(
-        np.stack(kernels), np.stack(duals), np.asarray(field), [np.asarray(r) for r in roots], neurons,
-        max(residual, float(edge)), 0.0, 1 - float(edge), num_steps,
+        np.stack([kernel for kernel, _, _ in measured]), duals[:-1], field, roots, neurons,
+        max(residual, edge), 0.0, 1 - edge, num_steps,
     )  # fmt: skip
 
 
@@ -96,7 +73,8 @@ def _num_levels(richness, targets) -> int:
     return int(max(np.ceil(2 * np.log2(richness * np.linalg.norm(targets) / 0.3)), 0))
 
 
-def _lattice(rank):
+def lattice(rank):
+    """Points of the trapezoid rule in white coordinates, and their log density but for a constant."""
     axis = np.linspace(-REACH, REACH, POINTS)
     points = np.array(list(itertools.product(axis, repeat=rank)))
     return jnp.asarray(points), jnp.asarray(-0.5 * np.sum(points**2, axis=1))
@@ -104,7 +82,7 @@ def _lattice(rank):
 
 def _measure(root, dual, phi):
     """Of one layer: ⟨φφᵀ⟩, ⟨uuᵀ⟩, and the weights of the lattice's points."""
-    points, log_prior = _lattice(root.shape[1])
+    points, log_prior = lattice(root.shape[1])
     activations = phi(points @ root.T)
     weights = jax.nn.softmax(log_prior + 0.5 * jnp.sum(activations * (activations @ dual), axis=1))
     weighted = weights[:, None]
@@ -125,27 +103,39 @@ def _unpack(x, num, m, depth):
     return kernels, duals, x[2 * (depth - 1) * size :].reshape(num, m)
 
 
-@partial(jax.jit, static_argnums=(5, 6))
-def _conditions(x, first_root, targets, richness, ridge, phi, depth):
+@partial(jax.jit, static_argnums=(4, 5))
+def _describe(x, first_root, targets, richness, phi, depth):
+    """Φ^1 … Φ^{L−1}, all duals, v, roots, and `_measure` of every layer."""
     num, m = targets.shape
-    lower = jnp.tril_indices(num)
     kernels, duals, field = _unpack(x, num, m, depth)
     duals = [*duals, richness**2 * field @ field.T]
-    roots = [first_root, *(jnp.linalg.cholesky(k) for k in kernels)]
+    roots = [first_root, *map(jnp.linalg.cholesky, kernels)]
+    return kernels, duals, field, roots, [_measure(r, d, phi) for r, d in zip(roots, duals)]
+
+
+def _conditions(x, first_root, targets, richness, ridge, phi, depth):
+    lower = jnp.tril_indices(len(targets))
+    kernels, duals, field, roots, measured = _describe(x, first_root, targets, richness, phi, depth)
     violations = []
-    for layer in range(depth):
-        kernel, second, _ = _measure(roots[layer], duals[layer], phi)
+    for layer, (kernel, second, _) in enumerate(measured):
         if layer < depth - 1:
             violations.append((kernel - kernels[layer])[lower])
         else:
             violations.append((kernel @ field + ridge * field - targets).ravel())
         if layer > 0:
             white = roots[layer].T @ duals[layer - 1] @ roots[layer]
-            violations.append((white - second + jnp.eye(num))[lower])
+            violations.append((white - second + jnp.eye(len(white)))[lower])
     return jnp.concatenate(violations)
 
 
-_jacobian = jax.jit(jax.jacfwd(_conditions), static_argnums=(5, 6))
+@partial(jax.jit, static_argnums=(5, 6))
+def _with_jacobian(x, *arguments):
+    def conditions(x):
+        violations = _conditions(x, *arguments)
+        return violations, violations
+
+    jacobian, violations = jax.jacfwd(conditions, has_aux=True)(x)
+    return violations, jacobian
 
 
 @partial(jax.jit, static_argnums=(2, 3))
@@ -158,23 +148,6 @@ def _prior_start(first_root, targets, phi, depth, ridge):
         root = jnp.linalg.cholesky(kernel)
     field = jnp.linalg.solve(kernel + ridge * jnp.eye(num), targets)
     return jnp.concatenate([*parts[:-2], field.ravel()])
-
-
-@partial(jax.jit, static_argnums=(4, 5))
-def _describe(x, first_root, targets, richness, phi, depth):
-    num, m = targets.shape
-    kernels, duals, field = _unpack(x, num, m, depth)
-    duals = [*duals, richness**2 * field @ field.T]
-    roots = [first_root, *(jnp.linalg.cholesky(k) for k in kernels)]
-    measured, points, edge = [], [], jnp.zeros(())
-    for root, dual in zip(roots, duals):
-        kernel, _, weights = _measure(root, dual, phi)
-        lattice, _ = _lattice(root.shape[1])
-        outermost = jnp.max(jnp.abs(lattice), axis=1) > REACH - 1e-9
-        edge = jnp.maximum(edge, jnp.sum(weights * outermost))
-        measured.append(kernel)
-        points.append((lattice, weights))
-    return measured, duals, field, roots, points, edge
 
 
 # --- nested populations ---------------------------------------------------------------------------
@@ -200,38 +173,27 @@ def nested(
     kernels = np.mean([run[0] for run in runs], axis=0)  # Φ^1 … Φ^{L−1}
     duals = np.mean([run[1] for run in runs], axis=0)
     roots = [first_root, *(_root(k) for k in kernels)]
-    spread = max(
-        np.linalg.norm(a[layer] - k) / np.linalg.norm(k)
-        for layer, k in enumerate(kernels)
-        for a, _, _ in runs
-    )
+    spread = max(_distance(own, k) for each, _, _ in runs for own, k in zip(each, kernels))
     neurons, residual = [], 0.0
     for layer, (kernel, dual) in enumerate(zip(kernels, duals)):
         held = _population.hold(jax.random.fold_in(key, layer), roots[layer][None], dual, phi, num_neurons)
-        activations = np.asarray(_population.evaluate(held.u, np.float32(roots[layer][None]), phi), float)[
-            :, 0
-        ]
+        activations = _population.evaluate(held.u, np.float32(roots[layer][None]), phi)
+        activations = np.asarray(activations, float)[:, 0]
         measured = activations.T @ activations / len(activations)
         noise = np.sqrt(len(kernel) / len(activations))  # what sampling alone leaves of this norm
-        residual = max(residual, np.linalg.norm(measured - kernel) / np.linalg.norm(kernel) - noise)
+        residual = max(residual, _distance(measured, kernel) - noise)
         neurons.append(held)
-    readout = _population.solve_readout(
-        roots[-1][None],
-        targets,
-        phi,
-        richness,
-        ridge,
-        jax.random.fold_in(key, depth),
-        num_neurons,
-        num_rounds,
-        1,
-    )
-    dual_last = richness**2 * readout.field @ readout.field.T
+    last = (roots[-1][None], targets, phi, richness, ridge, jax.random.fold_in(key, depth))
+    readout = _population.solve_readout(*last, num_neurons, num_rounds, num_populations=1)
     return Layers(
-        np.stack([*kernels, readout.kernel]), np.stack([*duals, dual_last]), readout.field, roots,
-        [*neurons, readout.neurons], max(float(residual), readout.residual), float(spread),
+        np.stack([*kernels, *readout.kernels]), duals, readout.field,
+        roots, [*neurons, *readout.neurons], max(residual, readout.residual), spread,
         readout.effective, sum(run[2] for run in runs),
     )  # fmt: skip
+
+
+def _distance(found: np.ndarray, kernel: np.ndarray) -> float:
+    return float(np.linalg.norm(found - kernel) / np.linalg.norm(kernel))
 
 
 class _Nest:
@@ -239,14 +201,10 @@ class _Nest:
 
     def __init__(self, first_root, targets, phi, depth, ridge, key, num_neurons):
         self.targets, self.phi, self.depth, self.ridge = targets, phi, depth, ridge
-        self.num_neurons, self.calls = num_neurons, itertools.count()
-        *keys, self.key = jax.random.split(key, depth + 1)
-        self.rng = np.random.default_rng(np.asarray(jax.random.key_data(self.key)).tolist())
+        self.key, self.calls, rng = key, itertools.count(), _population.generator(key)
         num = len(targets)
         ranks = [first_root.shape[1], *[num] * (depth - 1)]
-        self.u = [
-            np.asarray(jax.random.normal(k, (num_neurons, r), jnp.float32)) for k, r in zip(keys, ranks)
-        ]
+        self.u = [rng.standard_normal((num_neurons, rank), np.float32) for rank in ranks]
         self.log_steps = [np.float32(np.log(0.15))] * depth
         self.duals = [np.zeros((num, num)) for _ in range(depth - 1)]
         self.q = np.zeros_like(targets)
@@ -258,16 +216,15 @@ class _Nest:
     def solve(self, richness, num_rounds):
         """Anneal γ0, then average Φ and Φ̂ with decreasing gain: kernels, duals, outer steps."""
         levels = richness * 2.0 ** (-0.5 * np.arange(_num_levels(richness, self.targets), 0, -1))
-        num_steps = 0
-        for level in [*np.repeat(levels, 6), *[richness] * 60]:
+        levels = [*np.repeat(levels, 6), *[richness] * 60]
+        for level in levels:
             self._outer_step(level, 1.0)
-            num_steps += 1
         sums = [np.zeros((self.depth - 1, *self.kernels[0].shape)) for _ in range(2)]
         for index in range(num_rounds):
             self._outer_step(richness, 10 / (index + 10))
             for total, parts in zip(sums, (self.kernels, self.duals)):
                 total += np.stack(parts) / num_rounds
-        return *sums, num_steps + num_rounds
+        return *sums, len(levels) + num_rounds
 
     def _root(self, layer):
         return self.first_root if layer == 0 else _root(self.kernels[layer - 1])

@@ -11,7 +11,6 @@ with J_ℓ = dΦ0^ℓ/dΦ0^{ℓ−1} the derivative of the prior's kernel map, t
 Source: paper B, Eqs. 45–53.
 """
 
-import itertools
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ import numpy as np
 from coding_schemes import networks
 from coding_schemes.networks import Network
 from coding_schemes.tasks import Task
+from coding_schemes.theory import _deep_population
 
 MAX_LATTICE = 3  # inputs up to which the fourth moments are integrated rather than drawn
 NUM_DRAWS = 2**17
@@ -131,10 +131,8 @@ def _covariance(kernel, dual, phi) -> np.ndarray:
     values, vectors = np.linalg.eigh(kernel)
     root = vectors * np.sqrt(np.maximum(values, 0))
     if len(values) <= MAX_LATTICE:
-        axis = np.linspace(-6.5, 6.5, 41)
-        points = np.array(list(itertools.product(axis, repeat=len(values))))
-        weights = np.exp(-0.5 * np.sum(points**2, axis=1))
-        weights /= weights.sum()
+        points, log_prior = map(np.asarray, _deep_population.lattice(len(values)))
+        weights = np.exp(log_prior) / np.exp(log_prior).sum()
     else:
         half = np.random.default_rng(0).standard_normal((NUM_DRAWS // 2, len(values)))
         points = np.concatenate([half, -half])

@@ -14,7 +14,7 @@ to rounding on the result, which takes most of the sampling noise out of the pre
 """
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -45,25 +45,28 @@ class Neurons(NamedTuple):
     weights: np.ndarray
 
 
-@dataclass(frozen=True)
-class Readout:
-    """The last layer's measure at the dual's optimum.
+class Layers(NamedTuple):
+    """Solution of one layer or more.
 
     Attributes:
+        kernels: Φ^1 … Φ^L, shape (L, P, P).
+        lower_duals: Φ̂^1 … Φ̂^{L−1}, each of shape (P, P); the last is γ0² v vᵀ.
         field: v, shape (P, m).
-        kernel: Φ = Σ_a ⟨F_a F_aᵀ⟩, shape (P, P).
-        neurons: of all populations.
-        disagreement: largest relative distance of a population's own kernel from the pooled one.
-        residual: ‖(Φ + 1/β) v − Y‖/‖Y‖.
-        effective: effective sample size over the number of neurons after the last reweighting.
-        num_steps: Newton steps.
+        roots: S_0 … S_{L−1}, of shape (P, r).
+        neurons: of every layer.
+        residual: largest relative violation of the stationarity conditions.
+        disagreement: largest relative difference between populations' kernels.
+        effective: effective sample size over the number of neurons, or the weight inside the quadrature.
+        num_steps: evaluations, Newton or outer steps.
     """
 
+    kernels: np.ndarray
+    lower_duals: Sequence[np.ndarray]
     field: np.ndarray
-    kernel: np.ndarray
-    neurons: Neurons
-    disagreement: float
+    roots: list[np.ndarray]
+    neurons: list[Neurons]
     residual: float
+    disagreement: float
     effective: float
     num_steps: int
 
@@ -79,61 +82,42 @@ def solve_readout(
     num_rounds: int,
     num_populations: int = 2,
     pooled: bool = False,
-) -> Readout:
-    """Minimise D of the module docstring with independent populations, then pool them.
+) -> Layers:
+    """Minimise D of the module docstring with independent populations, then pool them: a single layer.
 
-    Args:
-        root: R, shape (A', P, r).
-        targets: Y, shape (P, m).
-        phi: the nonlinearity.
-        richness: γ0.
-        ridge: 1/β.
-        key: draws neurons and moves.
-        num_neurons: in each population.
-        num_rounds: snapshots of each population at held q, fewer where they would not fit into memory.
-        num_populations: each solved on its own first.
-        pooled: one readout for the mean over positions.
-
-    Returns:
-        The Readout.
+    Snapshots of each population, num_rounds of them, are fewer where they would not fit into memory.
     """
-    kernels, fields, parts, num_steps = [], [], [], 0
-    for k in jax.random.split(key, num_populations):
-        field, dual, snapshots, steps = _one_population(
-            root, targets, (phi, pooled), richness, ridge, k, num_neurons, num_rounds
-        )
-        fields.append(field)
-        kernels.append(dual.kernel(dual.weights(field)))
-        parts.append((dual.activations, dual.log_proposal, snapshots))
-        num_steps += steps
-    activations, log_proposal, u = (np.concatenate(part) for part in zip(*parts))
+    fixed = (root, targets, (phi, pooled), richness, ridge)
+    found = [
+        _one_population(*fixed, k, num_neurons, num_rounds) for k in jax.random.split(key, num_populations)
+    ]
+    fields, duals, snapshots, num_steps = zip(*found)
+    kernels = [dual.kernel(dual.weights(own)) for own, dual in zip(fields, duals)]
+    activations = np.concatenate([dual.activations for dual in duals])
+    log_proposal = np.concatenate([dual.log_proposal for dual in duals])
     dual = _Dual(activations, log_proposal, targets, richness, ridge)
     q, effective, steps = dual.newton(np.mean(fields, axis=0), 0.2)
     weights = dual.weights(q)
     kernel, field = dual.kernel(weights), q / richness
     violation = kernel @ field + ridge * field - targets
-    return Readout(
-        field,
-        kernel,
-        Neurons(u, weights),
-        float(max(np.linalg.norm(k - kernel) for k in kernels) / np.linalg.norm(kernel)),
-        float(np.linalg.norm(violation) / np.linalg.norm(targets)),
-        effective,
-        num_steps + steps,
-    )
+    disagreement = max(np.linalg.norm(k - kernel) for k in kernels) / np.linalg.norm(kernel)
+    residual = np.linalg.norm(violation) / np.linalg.norm(targets)
+    return Layers(
+        kernel[None], [], field, [root[0]], [Neurons(np.concatenate(snapshots), weights)], float(residual),
+        float(disagreement), effective, sum(num_steps) + steps,
+    )  # fmt: skip
 
 
 def _one_population(root, targets, kind, richness, ridge, key, num_neurons, num_rounds):
     """Anneal γ0 upwards, equilibrate, hold q and take snapshots; again where q still moved far."""
     root, rank = np.asarray(root, np.float32), root.shape[-1]
-    start_key, move_key, resample_key = jax.random.split(key, 3)
-    u = np.asarray(jax.random.normal(start_key, (num_neurons, rank), jnp.float32))
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(resample_key)).tolist())
+    rng = generator(key)
+    u = rng.standard_normal((num_neurons, rank), np.float32)
     log_step, q, num_steps, calls = np.float32(np.log(0.15)), np.zeros_like(targets), 0, itertools.count()
 
     def advance(u, log_step, q, num_moves):
         tilt = (q @ q.T).astype(np.float32)
-        u, log_step = move(move_key, next(calls), u, log_step, tilt, root, num_moves, *kind)
+        u, log_step = move(key, next(calls), u, log_step, tilt, root, num_moves, *kind)
         return np.asarray(u), log_step
 
     def dual_of(u, level, q):
@@ -226,10 +210,9 @@ class _Dual:
 
 def hold(key, root, tilt, phi, num_neurons=1024, num_rounds=40, pooled=False) -> Neurons:
     """Neurons of the measure at a given dual kernel Φ̂ (P, P), tempered from the prior."""
-    start_key, move_key, resample_key = jax.random.split(key, 3)
     root, tilt = np.asarray(root, np.float32), np.asarray(tilt, np.float32)
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(resample_key)).tolist())
-    u = np.asarray(jax.random.normal(start_key, (num_neurons, root.shape[-1]), jnp.float32))
+    rng = generator(key)
+    u = rng.standard_normal((num_neurons, root.shape[-1]), np.float32)
     log_step, share, calls = np.float32(np.log(0.15)), 0.0, itertools.count()
     while share < 1:
         activations = np.asarray(evaluate(u, root, phi, pooled), float)
@@ -243,14 +226,19 @@ def hold(key, root, tilt, phi, num_neurons=1024, num_rounds=40, pooled=False) ->
             more /= 2
         share = share + more if more < 1 - share else 1.0
         u = u[systematic(weights, rng)]
-        u, log_step = move(move_key, next(calls), u, log_step, share * tilt, root, 3, phi, pooled)
+        u, log_step = move(key, next(calls), u, log_step, share * tilt, root, 3, phi, pooled)
         u = np.asarray(u)
     snapshots = []
     for _ in range(num_rounds):
-        u, log_step = move(move_key, next(calls), u, log_step, tilt, root, 2, phi, pooled)
+        u, log_step = move(key, next(calls), u, log_step, tilt, root, 2, phi, pooled)
         snapshots.append(np.asarray(u))
     u = np.concatenate(snapshots)
     return Neurons(u, np.full(len(u), 1 / len(u)))
+
+
+def generator(key: jax.Array) -> np.random.Generator:
+    """NumPy's random numbers from a JAX key: draws on the host need no compiled program for every shape."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
 
 
 def systematic(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -339,14 +327,7 @@ def moments_on(
 ) -> TestMoments:
     """TestMoments of one layer; the scatter of h(x) given u is averaged out, or drawn where it is squared.
 
-    Args:
-        neurons: of the layer.
-        root: R, shape (A', P, r).
-        new: the new inputs.
-        field: v, shape (P, m).
-        phi: the nonlinearity.
-        pooled: one readout for the mean over positions.
-        rows_only: leave out all but k(x), for a mean predictor: the others are 0.
+    With rows_only all but k(x) is left out, and 0: enough for a mean predictor.
     """
     per_neuron = len(root) * max(new.projection.shape[1], root.shape[1])
     size = int(np.clip(CHUNK // per_neuron, 64, max(len(neurons.u), 64)))
@@ -356,10 +337,8 @@ def moments_on(
         u, weights = neurons.u[start : start + size], neurons.weights[start : start + size]
         short = size - len(u)
         u, weights = np.pad(u, ((0, short), (0, 0))), np.pad(weights, (0, short))
-        sums = _test_sums(
-            jax.random.key(start), jnp.asarray(u, jnp.float32), jnp.asarray(weights, jnp.float32), *arrays,
-            phi, pooled, rows_only,
-        )  # fmt: skip
+        chunk = (jnp.asarray(a, jnp.float32) for a in (u, weights))
+        sums = _test_sums(jax.random.key(start), *chunk, *arrays, phi, pooled, rows_only)
         part = [np.asarray(array, float) for array in sums]
         total = [a + b for a, b in zip(total, part)] if total else part
     return TestMoments(*total)

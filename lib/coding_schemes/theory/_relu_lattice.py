@@ -44,14 +44,7 @@ class Lattice(NamedTuple):
 
 
 def solve(counts: np.ndarray, targets: np.ndarray, richness: float, ridge: float) -> Lattice:
-    """Minimise the dual over q (C,) by Newton's method.
-
-    Args:
-        counts: inputs per class, shape (C,).
-        targets: of the classes, shape (C,).
-        richness: γ0.
-        ridge: 1/β.
-    """
+    """Minimise the dual over q (C,) by Newton's method, for classes of `counts` inputs."""
     q, steps = np.zeros(len(counts)), 0
     value, weights, first, second = _dual(q, counts, targets, richness, ridge)
     for steps in range(1, 201):  # noqa: B007 (returned)
@@ -72,15 +65,8 @@ def solve(counts: np.ndarray, targets: np.ndarray, richness: float, ridge: float
             break
         q, (value, weights, first, second) = q + length * step, found
     block = (first * weights[:, None]).T @ first
-    return Lattice(
-        q / richness,
-        q,
-        weights,
-        block,
-        weights @ second - np.diag(block),
-        float(np.abs(gradient / (richness * counts)).max()),
-        steps,
-    )
+    residual = float(np.abs(gradient / (richness * counts)).max())
+    return Lattice(q / richness, q, weights, block, weights @ second - np.diag(block), residual, steps)
 
 
 def neurons(found: Lattice, labels: np.ndarray, root: np.ndarray, key: jax.Array, count: int) -> Neurons:

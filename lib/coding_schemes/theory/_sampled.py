@@ -54,15 +54,7 @@ class Sampled:
 
 
 def solve(task: Task, network: Network, richness: float, ridge: float, seed: int) -> Sampled:
-    """Sample networks of both widths and extrapolate.
-
-    Args:
-        task: what is learned.
-        network: depth and nonlinearity.
-        richness: γ0.
-        ridge: 1/β.
-        seed: of the chains.
-    """
+    """Sample networks of both widths and extrapolate."""
     # long neurons trade strength with their readouts; to turn pairs of them is slow, and not needed here
     moves = ("gibbs", "scale") if homogeneity(network.phi) and not is_bounded(network.phi) else "auto"
     posteriors, kept, kernels, outputs, seconds = [], [], [], [], []
@@ -71,16 +63,10 @@ def solve(task: Task, network: Network, richness: float, ridge: float, seed: int
             task, replace(network, width=width, scaling="non-lazy"), ridge / richness**2, 1 / richness**2
         )
         samples = sampling.sample(
-            posterior,
-            jax.random.fold_in(jax.random.key(seed), index),
-            num_samples=NUM_SAMPLES,
-            num_chains=NUM_CHAINS,
-            num_warmup=NUM_WARMUP,
-            thinning=THINNING,
-            moves=moves,
-            store=("weights", "mean_outputs", "kernels"),
-            progress=False,
-        )
+            posterior, jax.random.fold_in(jax.random.key(seed), index), num_samples=NUM_SAMPLES,
+            num_chains=NUM_CHAINS, num_warmup=NUM_WARMUP, thinning=THINNING, moves=moves,
+            store=("weights", "mean_outputs", "kernels"), progress=False,
+        )  # fmt: skip
         assert samples.kernels is not None
         weights = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), samples.weights)
         posteriors.append(posterior)
@@ -97,16 +83,11 @@ def solve(task: Task, network: Network, richness: float, ridge: float, seed: int
         for k, moment in zip(found[:-1], _extrapolated(*seconds))
     ]
     spread = np.linalg.norm(kernels[-1][0, -1] - kernels[-1][1, -1]) / np.linalg.norm(means[-1][-1])
+    residual = np.linalg.norm(missed) / np.linalg.norm(task.targets)
     return Sampled(
-        found,
-        np.array(duals).reshape(-1, *found.shape[1:]),
-        field,
-        float(np.linalg.norm(missed) / np.linalg.norm(task.targets)),
-        float(spread),
-        NUM_WARMUP + NUM_SAMPLES * THINNING,
-        tuple(posteriors),
-        tuple(kept),
-    )
+        found, np.array(duals).reshape(-1, *found.shape[1:]), field, float(residual), float(spread),
+        NUM_WARMUP + NUM_SAMPLES * THINNING, tuple(posteriors), tuple(kept),
+    )  # fmt: skip
 
 
 @jax.jit

@@ -33,6 +33,8 @@ papers share one saddle point, are this book's.
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -51,10 +53,24 @@ from coding_schemes.theory.features import Features, NewInputs
 
 __all__ = ["Expansion", "Overlaps", "Solution", "expansion", "overlaps", "solve"]
 
-METHODS = (
-    "linear", "sigmoidal", "deep_sigmoidal", "lattice", "quadrature", "population", "nested", "sampling"
-)  # fmt: skip
 MAX_QUADRATURE_INPUTS, MAX_NESTED_INPUTS = 3, 30
+NEEDS = {  # of every method, and what to use instead at L = 1 and at L ≥ 2
+    "linear": ("φ linear and dense features", "population", "sampling"),
+    "sigmoidal": (
+        "bounded φ, orthogonal inputs with one target per class, and L = 1", "population", "nested"
+    ),
+    "deep_sigmoidal": (
+        f"bounded φ, orthogonal inputs and at most {deep.MAX_CLASSES} classes", "population", "nested"
+    ),
+    "lattice": ("the ReLU, orthogonal inputs, L = 1 and one output", "sampling", "sampling"),
+    "quadrature": (f"dense features and at most {MAX_QUADRATURE_INPUTS} inputs", "population", "nested"),
+    "population": ("L = 1", "", "nested' or 'sampling"),
+    "nested": (
+        f"bounded φ, dense features, L ≥ 2 and at most {MAX_NESTED_INPUTS} inputs", "population", "sampling"
+    ),
+    "sampling": ("dense features", "population", ""),
+}  # fmt: skip
+METHODS = tuple(NEEDS)
 MAX_DISAGREEMENT = 0.1  # of two populations' kernels, relative; sampling alone leaves √(P/n) or so
 MAX_POPULATION_RICHNESS_SQ = 4.0  # γ0²|y|² up to which a population carries the ReLU's tail
 RESIDUAL_TOLERANCE = 1e-6
@@ -146,16 +162,15 @@ class Solution:
                 f"network: has depth {self.network.depth}; the predictor's variance is known for one hidden "
                 "layer and for linear networks, use sampling.sample for others"
             )
-        train, test = self._moments(self.task.inputs), self._moments(inputs)
+        both = self._moments(np.concatenate([self.task.inputs, np.asarray(inputs, dtype=float)], axis=1))
         num, m = self.dual_field.shape
-        free, eye = 1 / self.richness**2, np.eye(m)
-        f_train, f_test = train.rows @ self.dual_field, test.rows @ self.dual_field
-        mixed = test.mixed + free * np.einsum("xp,cd->xcpd", test.rows, eye).reshape(len(f_test), m, -1)
-        mixed -= f_test[:, :, None] * f_train.ravel()
-        own = train.mixed.reshape(num * m, num * m) + free * np.kron(train.rows, eye)
-        own -= np.outer(f_train.ravel(), f_train.ravel())
+        free = 1 / self.richness**2
+        f = both.rows @ self.dual_field
+        covariance = both.mixed + free * np.einsum("xp,cd->xcpd", both.rows, np.eye(m)).reshape(*f.shape, -1)
+        covariance -= f[:, :, None] * f[:num].ravel()
+        own, mixed = covariance[:num].reshape(num * m, num * m), covariance[num:]
         inverse = np.linalg.inv(own + self.ridge * free * np.eye(num * m))
-        total = free * test.diagonal[:, None] + test.square - f_test**2
+        total = free * both.diagonal[num:, None] + both.square[num:] - f[num:] ** 2
         return np.maximum(total - np.einsum("xci,ij,xcj->xc", mixed, inverse, mixed), 0) / width
 
     def preactivations(self, layer: int = -1) -> tuple[np.ndarray, np.ndarray]:
@@ -242,18 +257,15 @@ def solve(
     if not is_dense and (network.depth > 1 or features.phi is not network.phi):
         raise ValueError("features: need a network of one hidden layer with the same nonlinearity")
     validation.choice("method", method, ("auto", *METHODS))
-    chosen = _choose(task, network, richness, is_dense) if method == "auto" else method
-    _check_reach(chosen, task, network, is_dense)
-    size = (jax.random.key(seed), num_neurons, num_rounds)
-    if chosen == "population":
-        parts = _by_population(task, features, richness, ridge, *size)
-    elif chosen in ("quadrature", "nested"):
-        parts = _by_layers(chosen, task, network, features, richness, ridge, *size)
-    elif chosen == "sampling":
+    chosen = _choose(method, task, network, richness, is_dense)
+    saddle, size = (features, richness, ridge), (jax.random.key(seed), num_neurons, num_rounds)
+    if chosen == "sampling":
         parts = _by_sampling(task, network, richness, ridge, seed)
+    elif chosen in ("quadrature", "population", "nested"):
+        parts = _by_neurons(chosen, task, network, *saddle, *size)
     else:
         solver = {"linear": _by_linear, "sigmoidal": _by_sigmoidal, "deep_sigmoidal": _by_deep_sigmoidal}
-        parts = solver.get(chosen, _by_lattice)(task, network, features, richness, ridge, *size)
+        parts = solver.get(chosen, _by_lattice)(task, network, *saddle, *size)
     parts = {"disagreement": 0.0, "effective_share": 1.0} | parts
     tolerance = SAMPLED_TOLERANCE if chosen in ("nested", "sampling") else RESIDUAL_TOLERANCE
     converged = parts.pop("converged", parts["residual"] < tolerance)
@@ -267,72 +279,40 @@ def solve(
             stacklevel=2,
         )
     base = task.input_kernel if is_dense else _base_kernel(features)
-    kernels = np.concatenate([base[None], np.asarray(parts.pop("kernels"))])
-    return Solution(
-        task, network, features, richness, ridge, kernels=kernels, converged=converged, method=chosen, **parts
-    )
+    v = parts["dual_field"]
+    parts["kernels"] = np.stack([base, *parts["kernels"]])
+    parts["dual_kernels"] = np.stack([*parts.pop("lower_duals"), richness**2 * v @ v.T])
+    return Solution(task, network, features, richness, ridge, converged=converged, method=chosen, **parts)
 
 
-def _choose(task, network, richness, is_dense) -> str:
-    phi = network.phi
+def _choose(method, task, network, richness, is_dense) -> str:
+    """The method asked for where it reaches, or the first that does and carries the richness."""
+    phi, bounded, shallow = network.phi, is_bounded(network.phi), network.depth == 1
     orthogonal = task.is_orthogonal and is_dense and _has_class_targets(task)
-    if phi is networks.linear and is_dense:
-        return "linear"
-    if is_bounded(phi):
-        if orthogonal and network.depth == 1:
-            return "sigmoidal"
-        if orthogonal and task.num_classes <= deep.MAX_CLASSES and task.class_counts.min() > 3:
-            return "deep_sigmoidal"
-        if network.depth == 1:
-            return "population"
-        if task.num_inputs <= MAX_QUADRATURE_INPUTS:
-            return "quadrature"
-        return "nested" if task.num_inputs <= MAX_NESTED_INPUTS else "sampling"
-    if network.depth == 1 and orthogonal and phi is jax.nn.relu and task.num_targets == 1:
-        return "lattice"
-    poor = richness**2 * np.sum(task.targets**2) <= MAX_POPULATION_RICHNESS_SQ
-    return "population" if network.depth == 1 and (poor or not is_dense) else "sampling"
-
-
-def _check_reach(method, task, network, is_dense) -> None:
-    phi, bounded = network.phi, is_bounded(network.phi)
-    orthogonal = task.is_orthogonal and is_dense and _has_class_targets(task)
-    shallow = network.depth == 1
-    reasons = {
-        "linear": (phi is networks.linear and is_dense, "needs φ linear and dense features", "population"),
-        "sigmoidal": (
-            bounded and orthogonal and shallow,
-            "needs bounded φ, orthogonal inputs with one target per class, and L = 1",
-            "population",
-        ),
-        "deep_sigmoidal": (
-            bounded and orthogonal and task.num_classes <= deep.MAX_CLASSES,
-            f"needs bounded φ, orthogonal inputs and at most {deep.MAX_CLASSES} classes",
-            "nested",
-        ),
-        "lattice": (
-            phi is jax.nn.relu and orthogonal and shallow and task.num_targets == 1,
-            "needs the ReLU, orthogonal inputs, L = 1 and one output",
-            "sampling",
-        ),
-        "quadrature": (
-            task.num_inputs <= MAX_QUADRATURE_INPUTS and is_dense,
-            f"needs dense features and at most {MAX_QUADRATURE_INPUTS} inputs",
-            "population" if shallow else "nested",
-        ),
-        "population": (shallow, "needs L = 1", "nested' or 'sampling"),
-        "nested": (
-            bounded and is_dense and task.num_inputs <= MAX_NESTED_INPUTS and not shallow,
-            f"needs bounded φ, dense features, L ≥ 2 and at most {MAX_NESTED_INPUTS} inputs",
-            "population" if shallow else "sampling",
-        ),
-        "sampling": (is_dense, "needs dense features", "population"),
+    reaches = {
+        "linear": phi is networks.linear and is_dense,
+        "sigmoidal": bounded and orthogonal and shallow,
+        "deep_sigmoidal": bounded and orthogonal and task.num_classes <= deep.MAX_CLASSES,
+        "lattice": phi is jax.nn.relu and orthogonal and shallow and task.num_targets == 1,
+        "quadrature": task.num_inputs <= MAX_QUADRATURE_INPUTS and is_dense,
+        "population": shallow,
+        "nested": bounded and is_dense and task.num_inputs <= MAX_NESTED_INPUTS and not shallow,
+        "sampling": is_dense,
     }
-    reached, need, instead = reasons[method]
-    if not reached:
-        came = f"{task.num_inputs} {'orthogonal' if task.is_orthogonal else 'general'} inputs, "
-        came += f"{task.num_targets} outputs, φ = {network.nonlinearity}, L = {network.depth}"
-        raise ValueError(f"method: {method!r} {need}; got {came}; use '{instead}'")
+    if method == "auto":
+        rich = richness**2 * np.sum(task.targets**2) > MAX_POPULATION_RICHNESS_SQ
+        avoided = {
+            "deep_sigmoidal": task.class_counts.min() <= 3,
+            "quadrature": shallow or not bounded,
+            "population": is_dense and rich and not bounded,
+        }
+        return next(name for name, can in reaches.items() if can and not avoided.get(name))
+    if not reaches[method]:
+        (need, *others), kind = NEEDS[method], "orthogonal" if task.is_orthogonal else "general"
+        came = f"{task.num_inputs} {kind} inputs, {task.num_targets} outputs, φ = {network.nonlinearity}, "
+        came += f"L = {network.depth}; use '{others[0 if shallow else 1]}'"
+        raise ValueError(f"method: {method!r} needs {need}; got {came}")
+    return method
 
 
 def _has_class_targets(task) -> bool:
@@ -350,45 +330,32 @@ def _base_kernel(features) -> np.ndarray:
 # --- methods --------------------------------------------------------------------------------------
 
 
+def _parts(found, kernels, v, lower_duals=(), neurons=None, roots=None, **more) -> dict[str, Any]:
+    """What every method finds: kernels and duals of all layers but the last dual, v, and its own numbers."""
+    parts = {"kernels": kernels, "dual_field": v, "lower_duals": lower_duals, "_neurons": neurons}
+    return parts | {"_roots": roots, "residual": found.residual, "num_steps": found.num_steps} | more
+
+
 def _by_linear(task, network, features, richness, ridge, *size) -> dict:
     found = linear.solve(task, network.depth, ridge / richness**2, readout_variance=1 / richness**2)
-    v = found.dual_field / richness**2
     inverses = np.linalg.pinv(found.kernels, rcond=1e-10, hermitian=True)
-    return {
-        "kernels": found.kernels[1:],
-        "dual_kernels": np.concatenate([inverses[:-2] - inverses[1:-1], richness**2 * (v @ v.T)[None]]),
-        "dual_field": v,
-        "residual": found.residual,
-        "num_steps": found.num_steps,
-        "_closed": found,
-    }
+    lower_duals = inverses[:-2] - inverses[1:-1]
+    return _parts(found, found.kernels[1:], found.dual_field / richness**2, lower_duals, _closed=found)
 
 
-def _by_sigmoidal(task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
-    found = sigmoidal.solve(
-        task, ridge / richness**2, nonlinearity=network.nonlinearity, readout_variance=1 / richness**2
-    )
+def _by_sigmoidal(task, network, features, richness, ridge, key, *size) -> dict:
+    options = {"nonlinearity": network.nonlinearity, "readout_variance": 1 / richness**2}
+    found = sigmoidal.solve(task, ridge / richness**2, **options)
     v = found.dual_field[task.labels] / richness**2
-    dual = richness**2 * v @ v.T
-    return {
-        "kernels": found.kernel(task.labels)[None],
-        "dual_kernels": dual[None],
-        "dual_field": v,
-        "residual": found.residual,
-        "num_steps": found.num_steps,
-        "converged": found.converged,
-        "_neurons": _once(
-            lambda: [_population.hold(key, features.root, dual, features.phi, num_neurons, num_rounds)]
-        ),
-        "_roots": [features.root[0]],
-    }
+    kind = (features.root, richness**2 * v @ v.T, features.phi)
+    neurons = cache(lambda: [_population.hold(key, *kind, *size)])
+    kernels, roots = [found.kernel(task.labels)], [features.root[0]]
+    return _parts(found, kernels, v, neurons=neurons, roots=roots, converged=found.converged)
 
 
-def _by_deep_sigmoidal(task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
-    found = deep.solve(
-        task, network.depth, ridge / richness**2, nonlinearity=network.nonlinearity,
-        readout_variance=1 / richness**2,
-    )  # fmt: skip
+def _by_deep_sigmoidal(task, network, features, richness, ridge, key, *size) -> dict:
+    options = {"nonlinearity": network.nonlinearity, "readout_variance": 1 / richness**2}
+    found = deep.solve(task, network.depth, ridge / richness**2, **options)
     labels = task.labels
     pairs = np.ix_(labels, labels)
     kernels = [layer.kernel_block[pairs] + np.diag(layer.kernel_diagonal[labels]) for layer in found.layers]
@@ -396,99 +363,42 @@ def _by_deep_sigmoidal(task, network, features, richness, ridge, key, num_neuron
     roots = [features.root[0], *(_deep_population._root(k) for k in kernels[:-1])]
 
     def neurons():
-        return [
-            _population.hold(jax.random.fold_in(key, i), r[None], d, features.phi, num_neurons, num_rounds)
-            for i, (r, d) in enumerate(zip(roots, duals))
-        ]
+        layers = enumerate(zip(roots, duals))
+        keys = partial(jax.random.fold_in, key)
+        return [_population.hold(keys(i), r[None], d, features.phi, *size) for i, (r, d) in layers]
 
-    return {
-        "kernels": kernels,
-        "dual_kernels": np.stack(duals),
-        "dual_field": found.dual_field[labels] / richness**2,
-        "residual": max(found.residual, found.readout_residual),
-        "num_steps": found.num_steps,
-        "converged": found.converged,
-        "_neurons": _once(neurons),
-        "_roots": roots,
-    }
+    own = {"converged": found.converged, "residual": max(found.residual, found.readout_residual)}
+    v = found.dual_field[labels] / richness**2
+    return _parts(found, kernels, v, duals[:-1], cache(neurons), roots, **own)
 
 
 def _by_lattice(task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
     found = _relu_lattice.solve(task.class_counts, task.class_targets[:, 0], richness, ridge)
-    labels = task.labels
-    v, count = found.field[labels, None], num_neurons * num_rounds // 4
-    return {
-        "kernels": (found.block[np.ix_(labels, labels)] + np.diag(found.diagonal[labels]))[None],
-        "dual_kernels": richness**2 * (v @ v.T)[None],
-        "dual_field": v,
-        "residual": found.residual,
-        "num_steps": found.num_steps,
-        "_neurons": _once(lambda: [_relu_lattice.neurons(found, labels, features.root[0], key, count)]),
-        "_roots": [features.root[0]],
-    }
+    labels, root, count = task.labels, features.root[0], num_neurons * num_rounds // 4
+    kernel = found.block[np.ix_(labels, labels)] + np.diag(found.diagonal[labels])
+    neurons = cache(lambda: [_relu_lattice.neurons(found, labels, root, key, count)])
+    return _parts(found, [kernel], found.field[labels, None], neurons=neurons, roots=[root])
 
 
-def _by_population(task, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
-    found = _population.solve_readout(
-        features.root, task.targets, features.phi, richness, ridge, key, num_neurons, num_rounds,
-        pooled=features.pooled,
-    )  # fmt: skip
-    return {
-        "kernels": found.kernel[None],
-        "dual_kernels": richness**2 * (found.field @ found.field.T)[None],
-        "dual_field": found.field,
-        "residual": found.residual,
-        "disagreement": found.disagreement,
-        "effective_share": found.effective,
-        "num_steps": found.num_steps,
-        "_neurons": _once(lambda: [found.neurons]),
-        "_roots": [features.root[0]],
-    }
-
-
-def _by_layers(method, task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
-    arguments = (features.root[0], task.targets, features.phi, network.depth, richness, ridge)
+def _by_neurons(method, task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
+    scalars, size = (richness, ridge), (key, num_neurons, num_rounds)
+    dense = (features.root[0], task.targets, features.phi, network.depth)
     if method == "quadrature":
-        found = _deep_population.quadrature(*arguments)
+        found = _deep_population.quadrature(*dense, *scalars)
+    elif method == "nested":
+        found = _deep_population.nested(*dense, *scalars, *size)
     else:
-        found = _deep_population.nested(*arguments, key, num_neurons, num_rounds)
-    return {
-        "kernels": found.kernels,
-        "dual_kernels": found.dual_kernels,
-        "dual_field": found.field,
-        "residual": found.residual,
-        "disagreement": found.disagreement,
-        "effective_share": found.effective,
-        "num_steps": found.num_steps,
-        "_neurons": _once(lambda: found.neurons),
-        "_roots": found.roots,
-    }
+        kind = {"pooled": features.pooled}
+        found = _population.solve_readout(features.root, task.targets, features.phi, *scalars, *size, **kind)
+    own = {"disagreement": found.disagreement, "effective_share": found.effective}
+    given = (found.kernels, found.field, found.lower_duals, lambda: found.neurons, found.roots)
+    return _parts(found, *given, **own)
 
 
 def _by_sampling(task, network, richness, ridge, seed) -> dict:
     found = _sampled.solve(task, network, richness, ridge, seed)
-    duals = np.concatenate([found.lower_duals, richness**2 * (found.field @ found.field.T)[None]])
-    return {
-        "kernels": found.kernels,
-        "dual_kernels": duals,
-        "dual_field": found.field,
-        "residual": found.residual,
-        "disagreement": found.disagreement,
-        "num_steps": found.num_steps,
-        "_networks": found,
-    }
-
-
-def _once(make: Callable[[], list[Neurons]]) -> Callable[[], list[Neurons]]:
-    """Call `make` at the first call only: neurons that only predictions need."""
-    made: list[list[Neurons]] = []
-
-    def get():
-        if not made:
-            made.append(make())
-        return made[0]
-
-    return get
+    own = {"disagreement": found.disagreement, "_networks": found}
+    return _parts(found, found.kernels, found.field, found.lower_duals, **own)
 
 
 # --- deep linear networks on white inputs ---------------------------------------------------------
@@ -539,9 +449,11 @@ def overlaps(depth: int, richness_sq: float, ridge: float = 0.0) -> Overlaps:
     validation.positive(richness_sq=richness_sq)
     validation.number("ridge", ridge, least=0)
 
+    log_ridge = np.log(ridge) if ridge > 0 else -np.inf
+
     def excess(log_r):  # the condition's logarithm, in log r
         last = depth * log_r
-        return np.log(np.expm1(log_r)) - last + 2 * np.logaddexp(last, _log(ridge)) - np.log(richness_sq)
+        return np.log(np.expm1(log_r)) - last + 2 * np.logaddexp(last, log_ridge) - np.log(richness_sq)
 
     largest = np.log1p(depth * richness_sq) / depth + 1e-12  # the root at 1/β = 0 lies below
     log_r = brentq(excess, 1e-300, largest, xtol=1e-16, rtol=1e-14)
@@ -554,7 +466,3 @@ def overlaps(depth: int, richness_sq: float, ridge: float = 0.0) -> Overlaps:
         rich=richness_sq ** (depth / (depth + 1)),
         deep=float(np.exp(lambertw(depth * richness_sq).real)),
     )
-
-
-def _log(value: float) -> float:
-    return np.log(value) if value > 0 else -np.inf

@@ -97,21 +97,16 @@ class Path:
         Raises:
             ValueError: these were not followed.
         """
-        targets = self.features.task.test_targets
-        if (
-            self.test_outputs is None
-            or targets is None
-            or self.test_inputs is not self.features.task.test_inputs
-        ):
+        task = self.features.task
+        if self.test_outputs is None or self.test_inputs is not task.test_inputs:
             raise ValueError("test_inputs: the path did not follow the task's test inputs")
-        return 0.5 * np.square(targets - self.test_outputs).sum(2).mean(1)
+        return 0.5 * np.square(task.test_targets - self.test_outputs).sum(2).mean(1)
 
     @property
     def preactivations(self) -> np.ndarray:
         """Preactivations on the training inputs at the end, shape (neurons, A', P)."""
-        return np.asarray(
-            _features.preactivations(jnp.asarray(self.u), jnp.asarray(self.features.root, self.u.dtype))
-        )
+        root = jnp.asarray(self.features.root, self.u.dtype)
+        return np.asarray(_features.preactivations(jnp.asarray(self.u), root))
 
 
 def population(
@@ -148,7 +143,8 @@ def population(
         start: "gaussian", or unit-variance Laplace coordinates of all weights ("laplace") or of the readouts.
         features: of the neurons where these are not dense, see theory.features.
         test_inputs: inputs to follow, shape (N0, P*); the task's test inputs unless given.
-        average_steps: steps after the last record over which gates are averaged; w and u stay as they were.
+        average_steps: steps after the last record over which gates are averaged, or 0 for those at the end;
+            w and u stay as they were.
         seed: of the draw.
         dtype: of the neurons.
 
@@ -161,24 +157,23 @@ def population(
 
     Source: paper B, Eqs. 12–14 and 62, and E.2 for the Laplace start.
     """
-    validation.counts(average_steps=average_steps)
-    validation.count("seed", seed, 0)
-    features = _features.dense(task, nonlinearity) if features is None else features
-    _check(task, richness, weight_decay, duration, step, num_records, num_neurons, network, start, features)
-    inputs = task.test_inputs
-    if test_inputs is not None:
-        inputs = validation.array("test_inputs", test_inputs, "N0, P*", N0=task.input_dim)
-    new = None if inputs is None else features.on(inputs)
+    validation.count("average_steps", average_steps, 0)
+    validation.positive(duration=duration, step=step)
+    validation.counts(num_records=num_records)
+    validation.choice("start", start, STARTS)
+    if num_neurons % 2 and not network:
+        raise ValueError(f"num_neurons: got {num_neurons}, needs an even number")
+    features, inputs, new = _setting(
+        task, nonlinearity, richness, weight_decay, num_neurons, features, test_inputs, seed
+    )
     num_free = 0 if new is None else new.noise_root.shape[-1]
-    drawn = _start(features, num_neurons, num_free, network, start, seed)
-    w, u, free = (jnp.asarray(a, dtype) for a in drawn)
+    w, u, free = (jnp.asarray(a, dtype) for a in _draw(features, num_neurons, num_free, network, start, seed))
     if step is None:
         step = _stable_step(features, task, richness)
     per_record = max(1, math.ceil(duration / (num_records * step)))
     step = duration / (num_records * per_record)
-    arrays = [jnp.asarray(a, dtype) for a in (features.root, task.targets)]
-    tested = tuple(jnp.asarray(a, dtype) for a in new) if new is not None else None
-    scalars = tuple(jnp.asarray(a, dtype) for a in (richness, weight_decay, step))
+    parts = ((features.root, task.targets), (richness, weight_decay, step), new and tuple(new))
+    arrays, scalars, tested = jax.tree.map(lambda a: jnp.asarray(a, dtype), parts)
     kind = (features.phi, features.pooled)
     final, outputs, test_outputs = _flow(
         (w, u), free, *arrays, tested, scalars, jnp.int32(per_record), num_records, *kind
@@ -186,26 +181,18 @@ def population(
     outputs = np.asarray(outputs, float)
     if not np.all(np.isfinite(outputs)):
         raise FloatingPointError(f"step: outputs are not finite with dt = {step:.2g}; give a shorter one")
-    gates, _ = _averaged_gates(final, *arrays, scalars, jnp.int32(max(average_steps, 1)), *kind)
+    if average_steps:
+        gates, _ = _averaged_gates(final, *arrays, scalars, jnp.int32(average_steps), *kind)
+    else:
+        _, gates = _responses_and_slopes(final[1], arrays[0], *kind)
     late = outputs[-1] - outputs[-1 - max(1, num_records // 10)]
+    times, residual = np.arange(num_records + 1) * duration / num_records, np.linalg.norm(late)
     return Path(
-        features,
-        richness,
-        weight_decay,
-        np.arange(num_records + 1) * duration / num_records,
-        outputs,
-        None if new is None else np.asarray(test_outputs, float),
-        inputs,
-        (np.asarray(w), np.asarray(u)),
-        np.asarray(final[0]),
-        np.asarray(final[1]),
-        np.asarray(gates),
-        step,
-        float(np.linalg.norm(late) / np.linalg.norm(task.targets)),
-        num_records * per_record,
-        new,
-        np.asarray(free),
-    )
+        features, richness, weight_decay, times, outputs,
+        None if new is None else np.asarray(test_outputs, float), inputs, (np.asarray(w), np.asarray(u)),
+        np.asarray(final[0]), np.asarray(final[1]), np.asarray(gates), step,
+        float(residual / np.linalg.norm(task.targets)), num_records * per_record, new, np.asarray(free),
+    )  # fmt: skip
 
 
 def fixed_point(
@@ -251,22 +238,20 @@ def fixed_point(
 
     Source: this book's.
     """
-    features = _features.dense(task, nonlinearity) if features is None else features
-    _check(task, richness, weight_decay, 1.0, None, max_steps, num_neurons, True, "gaussian", features)
+    validation.counts(max_steps=max_steps)
+    features, inputs, new = _setting(
+        task, nonlinearity, richness, weight_decay, num_neurons, features, test_inputs, seed
+    )
     _require_decay(weight_decay)
-    inputs = task.test_inputs if test_inputs is None else test_inputs
-    new = None if inputs is None else features.on(inputs)
     num_free = 0 if new is None else new.noise_root.shape[-1]
-    w, u, _ = _start(features, num_neurons, 0, True, "gaussian", seed)
+    w, u, _ = _draw(features, num_neurons, 0, True, "gaussian", seed)
     kind = (features.phi, features.pooled)
     with jax.enable_x64(True):
         root, targets = (jnp.asarray(a, jnp.float64) for a in (features.root, task.targets))
-        split, shapes = w.size, (w.shape, u.shape)
 
         def energy(flat):
-            w, u = jnp.asarray(flat[:split]).reshape(shapes[0]), jnp.asarray(flat[split:]).reshape(shapes[1])
-            value, gradient = _energy((w, u), root, targets, richness, weight_decay, *kind)
-            return float(value), np.concatenate([np.ravel(part) for part in gradient])
+            value, gradient = _energy(flat, root, targets, richness, weight_decay, w.shape, *kind)
+            return float(value), np.asarray(gradient)
 
         found = minimize(
             energy, np.concatenate([w.ravel(), u.ravel()]), jac=True, method="L-BFGS-B",
@@ -274,7 +259,7 @@ def fixed_point(
         )  # fmt: skip
         if not found.success:
             warnings.warn(f"fixed_point: not at rest after {found.nit} steps, {found.message}", stacklevel=2)
-        w, u = found.x[:split].reshape(shapes[0]), found.x[split:].reshape(shapes[1])
+        w, u = found.x[: w.size].reshape(w.shape), found.x[w.size :].reshape(u.shape)
 
         def outputs(u, w, projection):
             responses, _ = _responses_and_slopes(jnp.asarray(u), jnp.asarray(projection), *kind)
@@ -305,18 +290,18 @@ def _responses_and_slopes(u, root, phi, pooled):
     return _features.gather(phi(h), pooled), _slope(phi, h)
 
 
-@partial(jax.jit, static_argnums=(5, 6))
-def _energy(state, root, targets, richness, weight_decay, phi, pooled):
-    """E of `fixed_point` and its gradient."""
+@partial(jax.jit, static_argnums=(5, 6, 7))
+def _energy(flat, root, targets, richness, weight_decay, shape, phi, pooled):
+    """E of `fixed_point` and its gradient, in w of the given shape and u, one after the other."""
 
-    def value(state):
-        w, u = state
+    def value(flat):
+        w, u = flat[: math.prod(shape)].reshape(shape), flat[math.prod(shape) :].reshape(shape[0], -1)
         summed = jnp.einsum("nap,nam->pm", _features.responses(u, root, phi, pooled), w)
         outputs = summed / (richness * len(u))
         decay = weight_decay / len(u) * (jnp.sum(w**2) + jnp.sum(u**2))
         return 0.5 * (richness**2 * jnp.sum((targets - outputs) ** 2) + decay)
 
-    return jax.value_and_grad(value)(state)
+    return jax.value_and_grad(value)(flat)
 
 
 def _require_decay(weight_decay):
@@ -324,43 +309,40 @@ def _require_decay(weight_decay):
         raise ValueError("weight_decay: got 0, the flow rests at λ > 0 only; follow it by dmft.population")
 
 
-def _check(task, richness, weight_decay, duration, step, num_records, num_neurons, network, start, features):
-    validation.positive(richness=richness, duration=duration, step=step)
+def _setting(task, nonlinearity, richness, weight_decay, num_neurons, features, test_inputs, seed):
+    """Features, test inputs and these as neurons see them, once all arguments are sound."""
+    features = _features.dense(task, nonlinearity) if features is None else features
+    validation.positive(richness=richness)
     validation.number("weight_decay", weight_decay, least=0)
-    validation.counts(num_records=num_records, num_neurons=num_neurons)
-    if num_neurons % 2 and not network:
-        raise ValueError(f"num_neurons: got {num_neurons}, needs an even number")
-    validation.choice("start", start, STARTS)
+    validation.counts(num_neurons=num_neurons)
+    validation.count("seed", seed, 0)
     if features.task is not task:
         raise ValueError("features: belong to another task")
+    if test_inputs is not None:
+        test_inputs = validation.array("test_inputs", test_inputs, "N0, P*", N0=task.input_dim)
+    inputs = task.test_inputs if test_inputs is None else test_inputs
+    return features, inputs, None if inputs is None else features.on(inputs)
 
 
-def _start(features, num_neurons, num_free, network, start, seed):
-    """Readouts (neurons, A, m), u (neurons, r) and the free part (neurons, q)."""
+def _draw(features, num_neurons, num_free, network, start, seed):
+    """Readouts (neurons, A, m), u (neurons, r) and the free part (neurons, q), independent or mirrored."""
     num_positions, num_targets = 1 if features.pooled else len(features.root), features.task.num_targets
-    shape = (num_positions * num_targets, features.rank, num_free)
-    w, u, free = _draw(num_neurons, shape, network, start, seed)
-    return w.reshape(num_neurons, num_positions, num_targets), u, free
-
-
-def _draw(num_neurons, shape, network, start, seed):
-    """w, u and the free part, rows of independent neurons or of Sobol's points and their mirror images."""
-    total = sum(shape)
+    cuts = np.cumsum([num_positions * num_targets, features.rank])
+    total = cuts[-1] + num_free
     if network:
         uniform = np.random.default_rng(seed).random((num_neurons, total))
     else:
         exponent = math.ceil(math.log2(num_neurons // 2))
         uniform = qmc.Sobol(total, seed=seed).random_base2(exponent)[: num_neurons // 2]
     uniform = np.clip(uniform, 1e-12, 1 - 1e-12)
-    gaussian = ndtri(uniform)
+    w, u, free = np.split(ndtri(uniform), cuts, axis=1)
     laplace = -np.sign(uniform - 0.5) * np.log1p(-2 * np.abs(uniform - 0.5)) / math.sqrt(2)
-    w, u, free = np.split(gaussian, np.cumsum(shape)[:-1], axis=1)
-    heavy_w, heavy_u, _ = np.split(laplace, np.cumsum(shape)[:-1], axis=1)
+    heavy_w, heavy_u, _ = np.split(laplace, cuts, axis=1)
     w = w if start == "gaussian" else heavy_w
     u = heavy_u if start == "laplace" else u
-    if network:
-        return w, u, free
-    return np.concatenate([w, -w]), np.concatenate([u, u]), np.concatenate([free, free])
+    if not network:
+        w, u, free = np.concatenate([w, -w]), np.concatenate([u, u]), np.concatenate([free, free])
+    return w.reshape(num_neurons, num_positions, num_targets), u, free
 
 
 def _stable_step(features, task, richness) -> float:
@@ -526,8 +508,10 @@ def _tangent_kernel(path, responses, gates, coordinates):
     num_patches = len(features.root)
     scale = 1 / num_patches if features.pooled else num_patches**-0.5
 
+    readouts = np.broadcast_to(path.readouts, (num, num_patches, num_outputs))  # pooled patches share theirs
+
     def pulls(slopes):  # w_a φ'(h_aμ), one row per position, input and output
-        return scale * np.einsum("nam,nap->napm", np.broadcast_to(path.readouts, _wide(path)), slopes)
+        return scale * np.einsum("nam,nap->napm", readouts, slopes)
 
     there, here = (pulls(s).reshape(num, -1) for s in (gates, path.gates))
     overlap = np.einsum("apr,bqr->apbq", coordinates, features.root)
@@ -537,11 +521,6 @@ def _tangent_kernel(path, responses, gates, coordinates):
     weight_part = np.einsum("apmbqk,apbq->pmqk", moment, overlap)
     total = weight_part + np.einsum("pq,mk->pmqk", phi_part, np.eye(num_outputs))
     return total.reshape(total.shape[0] * num_outputs, -1), phi_part
-
-
-def _wide(path):
-    """Shape of the readouts, one per patch: pooled patches share theirs."""
-    return len(path.u), len(path.features.root), path.readouts.shape[2]
 
 
 def relu_fixed_point(task: Task, richness: float, weight_decay: float, **options: Any) -> mean_field.Solution:

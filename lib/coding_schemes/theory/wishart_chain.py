@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from scipy.optimize import minimize
+from scipy.stats import multivariate_t
 
 from coding_schemes import validation
 from coding_schemes.tasks import Task
@@ -95,13 +96,16 @@ def solve(
         start = np.tile(_pack(np.eye(num_targets) * variance**0.5), depth)
         found = minimize(jax.jit(jax.value_and_grad(negative)), start, jac=True, method="BFGS")
         hessian = np.asarray(jax.jit(jax.hessian(negative))(jnp.asarray(found.x)))
-        draws, log_proposal = _student_draws(found.x, hessian, num_draws, seed)
+        scale = np.linalg.inv(0.5 * (hessian + hessian.T))
+        proposal = multivariate_t(found.x, scale, DEGREES_OF_FREEDOM, seed=seed)
+        draws = proposal.rvs(num_draws)
         values = jax.jit(lambda rows: jax.lax.map(negative, rows, batch_size=256))(jnp.asarray(draws))
-        log_weights = -np.asarray(values) - log_proposal
+        log_weights = -np.asarray(values) - proposal.logpdf(draws)
+        factors = np.asarray(_unpack(jnp.asarray(draws).reshape(-1, depth, size)))
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     effective = float(1 / np.square(weights).sum())
-    grams = np.einsum("dlij,dlkj->dlik", *[_unpack(draws.reshape(-1, depth, size))] * 2)
+    grams = np.einsum("dlij,dlkj->dlik", factors, factors)
     kernels = _kernels(grams, weights, eigenvalues, rotated, temperature, width)
     return Solution(
         np.einsum("d,dij->ij", weights, grams[:, 0]),
@@ -158,23 +162,6 @@ def _pack(factor: np.ndarray) -> np.ndarray:
 
 def _unpack(packed):
     """Cholesky factors from their packed triangles, shape (…, m, m)."""
-    xp = np if isinstance(packed, np.ndarray) else jnp
     m = round((np.sqrt(8 * packed.shape[-1] + 1) - 1) / 2)
-    rows, columns = np.tril_indices(m)
-    placed = np.zeros((len(rows), m, m))
-    placed[np.arange(len(rows)), rows, columns] = 1
-    diagonal = (rows == columns)[:, None, None] * placed
-    below = xp.einsum("...k,kij->...ij", packed, placed - diagonal)
-    return below + xp.einsum("...k,kij->...ij", xp.exp(packed), diagonal)
-
-
-def _student_draws(mode, hessian, num_draws: int, seed: int):
-    """Draws of a multivariate t around the mode, and their log density up to a constant."""
-    rng = np.random.default_rng(seed)
-    size = len(mode)
-    root = np.linalg.cholesky(np.linalg.inv(0.5 * (hessian + hessian.T)))
-    normal = rng.standard_normal((num_draws, size))
-    scale = np.sqrt(DEGREES_OF_FREEDOM / rng.chisquare(DEGREES_OF_FREEDOM, (num_draws, 1)))
-    distance_sq = np.square(normal * scale).sum(1)
-    log_density = -0.5 * (DEGREES_OF_FREEDOM + size) * np.log1p(distance_sq / DEGREES_OF_FREEDOM)
-    return mode + (normal * scale) @ root.T, log_density
+    factors = jnp.zeros((*packed.shape[:-1], m, m)).at[..., *np.tril_indices(m)].set(packed)
+    return jnp.where(jnp.eye(m, dtype=bool), jnp.exp(factors), factors)
