@@ -93,10 +93,7 @@ def publish_animation(
 
 
 def rotation(
-    activations: Sequence[np.ndarray],
-    readouts: Sequence[np.ndarray],
-    labels: np.ndarray,
-    neurons: np.ndarray,
+    activations: Sequence[np.ndarray], readouts: Sequence[np.ndarray], labels: np.ndarray, neurons: np.ndarray
 ) -> str:
     """A slider that rotates neurons, for a book's page: `book/_static/rotation.js` draws what it asks for.
 
