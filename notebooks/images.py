@@ -104,7 +104,7 @@ files = sorted(results.glob("cifar10-P*.npz"), key=lambda path: int(path.stem.sp
 stored_runs = [images.stored(path) for path in files]
 if preset == "full":
     checkpoint = results.parents[1] / "_build" / "cifar10-full.checkpoint"
-    stored_runs.append(large_run.run(large_run.FULL, checkpoint=checkpoint, verbose=True))
+    stored_runs.append(large_run.run(large_run.FULL, checkpoint=checkpoint, progress=True))
 ten = images.over_sizes(stored_runs)
 largest = stored_runs[-1]
 for name, value in ten.summary().items():

@@ -98,10 +98,7 @@ def between(a: float, b: float) -> Predicate:
     text = f"between {_shown('a', a)} and {_shown('b', b)}"
     if not a < b:
         raise ValueError(f"a must be smaller than b; got {a} and {b}")
-    return Predicate(
-        text,
-        lambda c, e, s: np.minimum(np.subtract(c, a), np.subtract(b, c)),
-    )
+    return Predicate(text, lambda c, e, s: np.minimum(np.subtract(c, a), np.subtract(b, c)))
 
 
 def p_value(p: float) -> Predicate:

@@ -199,9 +199,7 @@ def kernels_and_neurons(
     return figure
 
 
-def code_raster(
-    times: ArrayLike, which: ArrayLike, names: ArrayLike, titles: ArrayLike, xlabel: str = r"time $t$"
-) -> Figure:
+def code_raster(times: ArrayLike, which: ArrayLike, names: ArrayLike, titles: ArrayLike) -> Figure:
     """Every neuron's code over time, one panel per layer, codes as colors.
 
     Args:
@@ -209,7 +207,6 @@ def code_raster(
         which: Index of the code of every neuron at every time, (layers, N, S).
         names: The codes, in the order of the indices.
         titles: One title per layer.
-        xlabel: Label of the horizontal axes.
 
     Returns:
         The figure.
@@ -221,7 +218,7 @@ def code_raster(
     extent = (float(np.min(times)), float(np.max(times)), panels.shape[1] - 0.5, -0.5)
     for axis, panel, title in zip(axes[0], panels, np.atleast_1d(titles), strict=True):
         axis.imshow(panel, aspect="auto", extent=extent, **scale)
-        axis.set(xlabel=xlabel, title=title)
+        axis.set(xlabel="time $t$", title=title)
     axes[0, 0].set_ylabel("neuron")
     handles = [mpl.patches.Patch(color=color, label=name) for color, name in zip(palette, codes, strict=True)]
     figure.legend(handles=handles, loc="outside upper center", ncols=min(len(codes), 5))
@@ -557,15 +554,8 @@ def sampler_traces(
     Returns:
         The figure.
     """
-    runs = [
-        (np.asarray(run), color, label)
-        for run, color, label in (
-            (series, "samples", ""),
-            (prior, "prior", "from the prior"),
-            (planted, "theory", "planted"),
-        )
-        if np.size(run)
-    ]
+    given = ((series, "samples", ""), (prior, "prior", "from the prior"), (planted, "theory", "planted"))
+    runs = [(np.asarray(run), color, label) for run, color, label in given if np.size(run)]
     rows = -(-len(np.asarray(names)) // 2)
     figure, axes = plt.subplots(rows, 2, figsize=(WIDTH, 2.1 * rows + 0.5), squeeze=False)
     for k, (axis, name) in enumerate(zip(axes.flat, np.asarray(names), strict=False)):
@@ -647,22 +637,16 @@ def phase_map(
     boundary: ArrayLike,
     points: ArrayLike,
     point_values: ArrayLike,
-    xlabel: str = r"target of the other classes $y_-$",
-    ylabel: str = r"temperature $T$",
-    colorbar_label: str = "effective number of codes",
 ) -> Figure:
     """A quantity over two parameters: theory as color, sampled networks as points in the same colors.
 
     Args:
-        horizontal: Values on the horizontal axis (k,).
-        vertical: Values on the vertical axis (j,), positive; shown logarithmically.
+        horizontal: Targets of the other classes (k,).
+        vertical: Temperatures (j,), positive; shown logarithmically.
         values: Theory (k, j).
-        boundary: Vertical position of a phase boundary (k,), drawn as a line.
+        boundary: Critical temperature (k,), drawn as a line.
         points: Where networks were sampled (S, 2).
         point_values: What they gave (S,).
-        xlabel: Label of the horizontal axis.
-        ylabel: Label of the vertical axis.
-        colorbar_label: What the colors stand for.
 
     Returns:
         The figure.
@@ -670,30 +654,14 @@ def phase_map(
     theory, points = np.asarray(values, dtype=float), np.asarray(points, dtype=float)
     highest = float(max(theory.max(), np.max(point_values, initial=0.0)))
     figure, axis = plt.subplots(figsize=(WIDTH, 4.0))
-    mesh = axis.pcolormesh(
-        np.asarray(horizontal),
-        np.asarray(vertical),
-        theory.T,
-        cmap="viridis",
-        shading="nearest",
-        vmin=1.0,
-        vmax=highest,
-    )
+    scale: dict[str, Any] = {"cmap": "viridis", "vmin": 1.0, "vmax": highest}
+    mesh = axis.pcolormesh(np.asarray(horizontal), np.asarray(vertical), theory.T, shading="nearest", **scale)
     axis.plot(np.asarray(horizontal), np.asarray(boundary), color="white", label="critical temperature")
-    axis.scatter(
-        points[:, 0],
-        points[:, 1],
-        c=np.asarray(point_values),
-        cmap="viridis",
-        vmin=1.0,
-        vmax=highest,
-        edgecolors="white",
-        s=70,
-        linewidths=1.2,
-    )
-    axis.set(xlabel=xlabel, ylabel=ylabel, yscale="log")
+    marks: dict[str, Any] = {"edgecolors": "white", "s": 70, "linewidths": 1.2, **scale}
+    axis.scatter(points[:, 0], points[:, 1], c=np.asarray(point_values), **marks)
+    axis.set(xlabel="target of the other classes $y_-$", ylabel="temperature $T$", yscale="log")
     axis.legend(labelcolor="white", loc="upper right")
-    figure.colorbar(mesh, label=colorbar_label)
+    figure.colorbar(mesh, label="effective number of codes")
     return figure
 
 

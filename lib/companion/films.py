@@ -16,6 +16,7 @@ from PIL import Image
 from companion import publish
 
 DOTS_PER_INCH = 120
+INTERVAL_MS = 150  # from frame to frame
 PALETTE_SIZE = 96  # colors per frame; a third of the bytes of a full-color image, and no visible steps
 
 _SCRIPT = Path(__file__).with_name("player.js")
@@ -34,7 +35,6 @@ def publish_animation(
     description: str,
     caption: str = "",
     still: int = 0,
-    interval_ms: int = 150,
     **arrays: Any,
 ) -> None:
     """Draw a figure frame by frame, and show it with a button to play and pause and a slider.
@@ -50,7 +50,6 @@ def publish_animation(
         description: what is to be seen, as alternative text.
         caption: as in `publish.publish`.
         still: the frame to show first and in print.
-        interval_ms: time from frame to frame, in milliseconds.
         **arrays: what is drawn, as in `publish.publish`.
 
     Raises:
@@ -65,7 +64,7 @@ def publish_animation(
     with publish.theme():
         frames = [_png(function, frame, given) for frame in range(num_frames)]
     files = {f"{name}-frames/{frame:03d}.png": content for frame, content in enumerate(frames)}
-    film = {f"{name}.webp": _film(frames, interval_ms)}
+    film = {f"{name}.webp": _film(frames)}
     publish.store(name, stored, code, function.__name__, {f"{name}.png": frames[still], **files, **film})
 
     def player(sources: list[str]) -> str:
@@ -73,7 +72,7 @@ def publish_animation(
             last=num_frames - 1,
             still=still,
             frames=html.escape(json.dumps(sources)),
-            interval=int(interval_ms),
+            interval=INTERVAL_MS,
             script=_SCRIPT.read_text(encoding="utf-8"),
         )
 
@@ -93,10 +92,7 @@ def publish_animation(
 
 
 def rotation(
-    activations: Sequence[np.ndarray],
-    readouts: Sequence[np.ndarray],
-    labels: np.ndarray,
-    neurons: np.ndarray,
+    activations: Sequence[np.ndarray], readouts: Sequence[np.ndarray], labels: np.ndarray, neurons: np.ndarray
 ) -> str:
     """A slider that rotates neurons, for a book's page: `book/_static/rotation.js` draws what it asks for.
 
@@ -137,7 +133,7 @@ def _png(plot_function: Callable[..., Figure], frame: int, arrays: dict[str, Any
     return packed.getvalue()
 
 
-def _film(frames: list[bytes], interval_ms: int) -> bytes:
+def _film(frames: list[bytes]) -> bytes:
     """All frames in one file."""
     first, *rest = (Image.open(io.BytesIO(frame)).convert("RGB") for frame in frames)
     film = io.BytesIO()
@@ -146,7 +142,7 @@ def _film(frames: list[bytes], interval_ms: int) -> bytes:
         format="webp",
         save_all=True,
         append_images=rest,
-        duration=interval_ms,
+        duration=INTERVAL_MS,
         loop=0,
         lossless=True,
         method=4,  # three quarters of the bytes of 0; higher ones take minutes

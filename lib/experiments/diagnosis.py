@@ -2,37 +2,37 @@
 
     python -m experiments.diagnosis --output data/results/diagnosis.npz
 
-makes the stored calibration. The scheme of a network drawn from the posterior is known: analog for linear
+makes a calibration. The scheme of a network drawn from the posterior is known: analog for linear
 networks, redundant for sigmoidal and sparse for rectified ones (paper A). Lazy networks and draws of the
 prior have none of the latter two; calling one of them so is the error that counts. Lazy is a limit, though:
 with fewer neurons than inputs and T → 0, lazy ReLUs must learn features, and a few of them do the work.
 """
 
 import argparse
-import json
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from coding_schemes import paths, tasks, training
-from coding_schemes.diagnosis import Diagnosis, diagnose
+from coding_schemes import tasks, training
+from coding_schemes.diagnosis import diagnose
 from coding_schemes.networks import Network
 from coding_schemes.sampling import HMC, sample
 from coding_schemes.tasks import Task
 from jax import Array
 from numpy.typing import ArrayLike
 
+from experiments import jobs
 from experiments.generalization import posterior_of
 
 SCHEMES = ("analog", "redundant", "sparse", "undecided")
 TRUTHS = ("analog", "redundant", "sparse", "lazy", "untrained")
 KNOWN = {"linear": "analog", "sigmoidal": "redundant", "relu": "sparse"}
+EVIDENCE = ("two_levels", "participation", "outlier_share", "redundant_p", "sparse_p", "class_p")
 MOVES = {
     "linear": ("gibbs",),
     "sigmoidal": ("gibbs",),
@@ -101,10 +101,8 @@ def calibrate(
     nonlinearities: Sequence[str] = ("linear", "sigmoidal", "relu"),
     kinds: Sequence[str] = ("non-lazy", "lazy", "untrained"),
     on: str = "toy",
-    y_minus: float = -0.5,
     num_networks: int = 8,
     num_warmup: int = 300,
-    moves: Sequence[str] | None = None,
     num_rotations: int = 999,
 ) -> dict[str, np.ndarray]:
     """Diagnoses of networks of known scheme, one row per network and noise.
@@ -117,16 +115,13 @@ def calibrate(
         nonlinearities: of one hidden layer.
         kinds: "non-lazy" and "lazy" networks are sampled, "untrained" ones drawn from the prior.
         on: "toy" (three classes of a half, a quarter and a quarter) or "mnist" (digits 0, 1 and 2).
-        y_minus: target of the other classes, y₊ = 1.
         num_networks: independent networks at each point.
         num_warmup: transitions of their chains.
-        moves: of all samplers; those of MOVES unless given.
         num_rotations: as for `diagnose`.
 
     Returns:
         Columns of one length: truth, scheme (text), nonlinearity, width, num_inputs, temperature (NaN if
-        untrained), noise, and of the evidence two_levels, participation, outlier_share, redundant_p,
-        sparse_p and class_p.
+        untrained), noise, and EVIDENCE.
 
     Raises:
         ValueError: a task or kind of another name.
@@ -139,7 +134,8 @@ def calibrate(
     rows: list[dict] = []
     grid = product(sizes, nonlinearities, kinds)
     for stream, ((width, num_inputs), nonlinearity, kind) in enumerate(grid):
-        task = tasks.toy(num_inputs, y_minus=y_minus) if on == "toy" else _digits(num_inputs, y_minus)
+        make = tasks.toy if on == "toy" else partial(tasks.mnist, num_test=0)
+        task = make(num_inputs, y_minus=-0.5)
         network = Network(1, width, nonlinearity, "lazy" if kind == "lazy" else "non-lazy")
         truth = KNOWN[nonlinearity] if kind == "non-lazy" else kind
         for k, temperature in enumerate((None,) if kind == "untrained" else temperatures):
@@ -150,14 +146,13 @@ def calibrate(
                 jax.random.fold_in(jax.random.fold_in(key, stream), k),
                 num_networks=num_networks,
                 num_warmup=num_warmup,
-                moves=moves,
             )
             for noise, (seed, phi) in product(noises, enumerate(activations)):
                 found = diagnose(noisy(phi, noise, seed), task.labels, num_rotations=num_rotations, seed=seed)
                 row: dict = {"truth": truth, "scheme": found.scheme, "nonlinearity": nonlinearity}
                 row |= {"width": width, "num_inputs": num_inputs, "noise": noise}
                 row |= {"temperature": np.nan if temperature is None else temperature}
-                rows.append(row | _numbers(found))
+                rows.append(row | {name: getattr(found.evidence, name) for name in EVIDENCE})
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -231,7 +226,6 @@ def convolutional(
     channels: tuple[int, int] = (8, 16),
     width: int = 64,
     learning_rate: float = 2e-3,
-    weight_decay: float = 0.0,
     num_steps: int = 200,
 ) -> Trained:
     """A small convolutional network on square gray images, trained by Adam on the cross-entropy.
@@ -245,7 +239,6 @@ def convolutional(
         channels: of the two convolutions.
         width: neurons of the dense layer.
         learning_rate: of Adam.
-        weight_decay: of its decoupled weight decay.
         num_steps: of Adam, on all inputs at once.
 
     Returns:
@@ -278,7 +271,7 @@ def convolutional(
     def loss(parameters):
         return optax.softmax_cross_entropy_with_integer_labels(forward(parameters)[0], labels).mean()
 
-    optimizer = optax.adamw(learning_rate, weight_decay=weight_decay)
+    optimizer = optax.adam(learning_rate)
 
     @jax.jit
     def descend(parameters):
@@ -339,15 +332,6 @@ def _patches(h: Array) -> Array:
     return jnp.concatenate(shifts, axis=-1)
 
 
-def _digits(num_inputs: int, y_minus: float) -> Task:
-    return tasks.mnist(num_inputs, 0, y_minus=y_minus)
-
-
-def _numbers(found: Diagnosis) -> dict[str, float]:
-    names = ("two_levels", "participation", "outlier_share", "redundant_p", "sparse_p", "class_p")
-    return {name: getattr(found.evidence, name) for name in names}
-
-
 def _nothing(outputs: Array, hidden) -> Array:
     return jnp.zeros(())
 
@@ -358,27 +342,18 @@ def _trained(activations, readouts, outputs, labels) -> Trained:
 
 
 def main() -> None:
-    """Command line: compute the stored calibration."""
+    """Command line: compute a calibration."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--widths", type=int, nargs="+", default=[30, 60, 100, 200])
     parser.add_argument("--num_inputs", type=int, nargs="+", default=[30, 100])
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.001, 0.01, 0.1])
     parser.add_argument("--num_networks", type=int, default=8)
     parser.add_argument("--on", choices=("toy", "mnist"), default="toy")
-    parser.add_argument("--output", type=Path, required=True)
-    manifest = vars(parser.parse_args())
-    output, start = manifest.pop("output"), time.perf_counter()
-    with jax.enable_x64(True):
-        found = calibrate(
-            jax.random.key(0),
-            sizes=list(product(manifest["widths"], manifest["num_inputs"])),
-            temperatures=manifest["temperatures"],
-            num_networks=manifest["num_networks"],
-            on=manifest["on"],
-        )
-    manifest |= paths.provenance(time.perf_counter() - start)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(output, manifest=json.dumps(manifest), **found)  # type: ignore[arg-type]
+
+    def job(widths: list[int], num_inputs: list[int], **options: Any) -> tuple[dict, dict]:
+        return calibrate(jax.random.key(0), sizes=list(product(widths, num_inputs)), **options), {}
+
+    jobs.run(parser, job)
 
 
 if __name__ == "__main__":

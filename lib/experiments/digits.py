@@ -1,5 +1,6 @@
 """What the chapter on generalization draws and checks of networks that learned digits."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +23,7 @@ from experiments.generalization import (
     held_out,
     learn,
     process,
+    totals,
     transfer,
 )
 from experiments.runs import Equilibrium
@@ -40,12 +42,9 @@ def training_like(task: Task) -> np.ndarray:
 
 
 def mean_ratio(draw: Draw, images: np.ndarray | slice = slice(None), variance: bool = False) -> float:
-    """Error of the mean predictor over that of the Gaussian process's mean, on some of the test images.
+    """Error of the mean predictor over the Gaussian process's, on some test images.
 
-    Args:
-        draw: networks and Gaussian process.
-        images: which test images.
-        variance: whether to count the variances in.
+    With `variance` the variances are counted in.
     """
     targets = held_out(draw.task)[2][images]
     ours, theirs = draw.learned.predictor[images], draw.process.predictor[images]
@@ -117,13 +116,7 @@ def over_widths(
 ) -> Variances:
     """Variance of the outputs of sigmoidal networks on the test images, over samples and networks.
 
-    Args:
-        draw: networks that learn features, at one of the widths.
-        lazy: lazy networks on the same images, at the same width.
-        widths: N.
-        temperature: T.
-        key: of the chains.
-        **options: of `sampling.sample`.
+    At one of the widths networks are known, those that learn features and lazy ones on the same images.
     """
 
     def at(width: int, known: Draw, scaling: str) -> Learned:
@@ -194,53 +187,67 @@ def _unit(kernel: np.ndarray) -> np.ndarray:
 
 def error_bars(runs: dict[str, list[Draw]], sizes: str) -> dict[str, Any]:
     """Figure: class errors, mean and standard error over draws, beside theory and process."""
-    errors = {
-        kind: np.array([[getattr(d, kind).error.total for d in draws] for draws in runs.values()])
-        for kind in ("learned", "theory", "process")
-    }
-    number = errors["learned"].shape[1]
     return {
-        "plot_function": figures.bars,
         "name": "class_errors",
         "caption": "Networks that learn features err less than the Gaussian process, as much less as the "
-        f"theory says. Bars: samples, means over {number} draws of the images with standard errors. {sizes}. "
-        "Paper A, Fig. 6d.",
+        f"theory says. Bars: samples, means over {len(runs['linear'])} draws of the images with standard "
+        f"errors. {sizes}. Paper A, Fig. 6d.",
         "groups": runs["linear"][0].task.class_names,
         "titles": TITLES,
+        "xlabel": "digit",
+        **over_draws(*(np.array(kind) for kind in zip(*map(totals, runs.values()), strict=True))),
+    }
+
+
+def over_draws(errors: np.ndarray, theory: np.ndarray, process: np.ndarray) -> dict[str, Any]:
+    """Class errors (K, draws, m) as bars, means with standard errors over draws, beside both predictions."""
+    number = errors.shape[1]
+    return {
+        "plot_function": figures.bars,
         "names": ("samples",),
         "colors": [figures.COLORS["samples"]],
-        "xlabel": "digit",
         "ylabel": r"generalization error $\varepsilon_r$",
-        "values": errors["learned"].mean(axis=1)[..., None],
-        "errors": errors["learned"].std(axis=1, ddof=min(1, number - 1))[..., None] / number**0.5,
-        "points": np.stack([errors["theory"].mean(axis=1), errors["process"].mean(axis=1)], axis=1),
+        "values": errors.mean(axis=1)[..., None],
+        "errors": errors.std(axis=1, ddof=min(1, number - 1))[..., None] / number**0.5,
+        "points": np.stack([theory.mean(axis=1), process.mean(axis=1)], axis=1),
     }
+
+
+def check_errors(
+    claim: str,
+    quantity: str,
+    draws: list[Draw],
+    error: np.ndarray | None = None,
+    because: str = "",
+    note: str = "",
+) -> None:
+    """Class errors of single draws and ends against theory, with the process in the networks' place."""
+    ours, theory, rival = totals(draws)
+    check(
+        claim,
+        quantity,
+        ours,
+        theory,
+        error,
+        CLOSE,
+        control=("the Gaussian process in place of samples", rival),
+        note=note,
+        sampler=[d.learned.equilibrium for d in draws],
+        because=because or "single preactivations fluctuate, which the theory neglects",
+    )
 
 
 def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
     """Claim A26: class errors, mean predictors and kernels of every draw against theory and process."""
+    check_a26 = partial(check, "A26")
     for name, pooled in runs.items():
         draws = apart(pooled)
-        ours, theory, rival = (
-            np.array([getattr(d, kind).error.total for d in draws])
-            for kind in ("learned", "theory", "process")
-        )
-        errors = np.array([d.learned.spread for d in draws])
+        ours, _, rival = totals(draws)
         sampler = [d.learned.equilibrium for d in draws]
-        check(
-            "A26",
-            f"class errors of every draw and end, {name}",
-            ours,
-            theory,
-            errors,
-            CLOSE,
-            control=("the Gaussian process in place of samples", rival),
-            sampler=sampler,
-            because="single preactivations fluctuate, which the theory neglects",
-        )
+        errors = np.array([d.learned.spread for d in draws])
+        check_errors("A26", f"class errors of every draw and end, {name}", draws, errors)
         if name != "linear":
-            check(
-                "A26",
+            check_a26(
                 f"distance of mean predictors from theory, every draw and end, {name}",
                 np.array([distance(d.learned.predictor, d.theory.predictor) for d in draws]),
                 below(0.05),
@@ -251,8 +258,7 @@ def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
                 sampler=sampler,
                 because="single preactivations fluctuate, which the theory neglects",
             )
-            check(
-                "A26",
+            check_a26(
                 f"alignment of centered test kernels with theory, every draw and end, {name}",
                 np.array([_aligned(d.learned.kernel, d.theory.kernel) for d in draws]),
                 above(0.95),
@@ -263,8 +269,7 @@ def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
                 sampler=sampler,
                 because="the theory's shares of the codes are not those of the networks",
             )
-        check(
-            "A26",
+        check_a26(
             f"class errors over the Gaussian process's, every draw and end, {name}",
             ours / rival,
             below(0.95),
@@ -354,38 +359,20 @@ def check_scaled(runs: dict[str, list[Draw]]) -> None:
     """Claim A26 on images scaled to unit norm: class errors against theory and process."""
     for name, pooled in runs.items():
         draws = apart(pooled)
-        ours, theory, rival = (
-            np.array([getattr(d, kind).error.total for d in draws])
-            for kind in ("learned", "theory", "process")
-        )
-        check(
-            "A26",
-            f"class errors, images of unit norm, {name}",
-            ours,
-            theory,
-            CLOSE,
-            control=("the Gaussian process in place of samples", rival),
-            note=f"at most {np.max(ours / rival):.2f} of the Gaussian process's",
-            sampler=[d.learned.equilibrium for d in draws],
-            because="single preactivations fluctuate, which the theory neglects",
-        )
+        ours, _, rival = totals(draws)
+        note = f"at most {np.max(ours / rival):.2f} of the Gaussian process's"
+        check_errors("A26", f"class errors, images of unit norm, {name}", draws, note=note)
 
 
 def check_projected(draws: list[Draw], temperature: float) -> None:
     """Claim A29: projected images, class errors against theory and process, and images classified."""
     draws = apart(draws)
     sampler = [d.learned.equilibrium for d in draws]
-    ours, theory, rival = (
-        np.array([getattr(d, kind).error.total for d in draws]) for kind in ("learned", "theory", "process")
-    )
-    check(
+    ours, _, rival = totals(draws)
+    check_errors(
         "A29",
         "class errors with more images than dimensions, every draw and end",
-        ours,
-        theory,
-        CLOSE,
-        control=("the Gaussian process in place of samples", rival),
-        sampler=sampler,
+        draws,
         because="networks annealed from the prior freeze in other shares of the codes than theory's; those "
         "from its solution agree",
     )
@@ -402,13 +389,8 @@ def check_projected(draws: list[Draw], temperature: float) -> None:
         because="there is little variance to save: new images lie in the span of the training images",
     )
     right, guessed = (
-        np.array(
-            [np.mean(one.argmax(axis=1) == held_out(d.task)[1]) for d, one in zip(draws, ones, strict=True)]
-        )
-        for ones in (
-            [d.learned.predictor for d in draws],
-            [np.random.default_rng(0).permutation(d.learned.predictor) for d in draws],
-        )
+        np.array([np.mean(order(d.learned.predictor).argmax(axis=1) == held_out(d.task)[1]) for d in draws])
+        for order in (np.asarray, lambda outputs: np.random.default_rng(0).permutation(outputs))
     )
     check(
         "A29",

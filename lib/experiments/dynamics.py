@@ -128,19 +128,10 @@ def follow(
     num_samples: int,
     num_chains: int,
 ) -> Motion:
-    """Plain Langevin dynamics from a state at rest.
+    """Plain Langevin dynamics over a span of t, in steps of at most dt, from a state at rest.
 
-    Args:
-        key: random key.
-        posterior: whose energy drives it.
-        rest: samples of the exact sampler; their last weights are the start, of all chains if it has but one.
-        span: length of the run, in units of t.
-        dt: longest step.
-        num_samples: snapshots.
-        num_chains: chains, of independent noise.
-
-    Returns:
-        A Motion.
+    It starts from the last weights of the exact sampler's `rest`: all chains, of independent noise, from one
+    network if it has but one.
     """
     start, interval = rest.final, span / num_samples
     if len(rest.info.energy) == 1:
@@ -154,14 +145,13 @@ def follow(
 
 
 def two_layers(
-    key: Any, nonlinearity: str, size: int, temperature: float, span: float, num_samples: int, num_chains: int
+    key: Any, nonlinearity: str, size: int, temperature: float, span: float, **counts: int
 ) -> Motion:
     """A network of two layers, N = P = size, brought to rest and followed."""
     posterior = Posterior(toy(nonlinearity, size), Network(2, size, nonlinearity), temperature)
     rest = settle_deep(jax.random.fold_in(key, 0), posterior)
     stiff = nonlinearity != "sigmoidal"  # their readouts have a larger prior variance
     dt = 2 * float(rest.info.step_size[0, -1]) ** 2 if stiff else temperature / 2
-    counts = {"num_samples": num_samples, "num_chains": num_chains}
     return follow(jax.random.fold_in(key, 1), posterior, rest, span, dt=dt, **counts)
 
 
@@ -259,10 +249,9 @@ def branch_variance(theory: sigmoidal.Solution, row: int, c: int, mean: float) -
 def sigmoidal_variances(
     motion: Motion, theory: sigmoidal.Solution
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Variance in time of the preactivations by code and class, of neurons that keep their code.
+    """Variance in time of the preactivations by code and class, (codes, C), of neurons that keep their code.
 
-    Returns:
-        Sampled values, their errors, and theory's at the sampled mean activation, each of shape (codes, C).
+    Sampled values, their errors, and theory's at the sampled mean activation.
     """
     codes, z, labels = motion.codes[-1], motion.run.preactivations[-1], motion.run.task.labels
     keeps = np.all(codes == codes[:1, :1], axis=(0, 1, 3))
@@ -338,11 +327,7 @@ def outlier_variances(size: int, temperature: float, step: float) -> OutlierVari
 
 
 def sampled_outlier_variances(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Variance in time of planted outliers on their class: of class 0, and mean of the two small classes.
-
-    Returns:
-        Means and standard errors, each of shape (2,).
-    """
+    """Variance in time of planted outliers on their class: of class 0, mean of the small ones; and errors."""
     z, labels = run.preactivations[0], run.task.labels
     loudest = coding.class_means(z, labels).mean((0, 1)).argmax(0)
     own = [variance_in_time(z[:, :, i][..., labels == c]) for c, i in enumerate(loudest)]
@@ -411,10 +396,7 @@ def code_history(motion: Motion) -> CodeHistory:
     """Codes of all layers as indices into one list."""
     stacked = np.concatenate([codes.reshape(-1, codes.shape[-1]) for codes in motion.codes])
     kinds, which = np.unique(stacked, axis=0, return_inverse=True)
-    parts = np.split(which.ravel(), len(motion.codes))
-    return CodeHistory(
-        kinds, tuple(p.reshape(c.shape[:-1]) for p, c in zip(parts, motion.codes, strict=True))
-    )
+    return CodeHistory(kinds, tuple(which.reshape(len(motion.codes), *motion.codes[0].shape[:-1])))
 
 
 def net_flux(before: np.ndarray, after: np.ndarray, num_kinds: int) -> np.ndarray:

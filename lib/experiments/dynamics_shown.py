@@ -1,5 +1,6 @@
 """What the chapter on dynamics shows: arrays of its figures, and its checks."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,25 +118,24 @@ def check_exploration(motions: dict[str, Motion], theory: linear.Solution, half:
     other = np.array(dynamics.coverage(still.run.readouts)[0])
     question = "share of the readout distribution's deciles that a single linear neuron visits"
     control = ("sigmoidal network", other)
-    check("A20", question, share, 1.0, error, above(0.95), control=control, sampler=sampler, because=short)
+    check_a20 = partial(check, "A20", sampler=sampler)
+    check_a20(question, share, 1.0, error, above(0.95), control=control, because=short)
     q, frozen = (statistics.permutation_order(one.run.readouts) for one in (motion, still))
     control = ("sigmoidal network", np.array(frozen.value))
     question = "permutation order of the readouts, linear network"
     against = (0.0, q.standard_error, absolute(0.1))
-    check("A20", question, q.value, *against, control=control, sampler=sampler, because=short)
+    check_a20(question, q.value, *against, control=control, because=short)
     expected = dynamics.linear_memory(theory, motion.times)
     lags = [int(np.argmin(np.abs(expected - level))) + 1 for level in (0.8, 0.5, 0.3)]
     found, errors = (part[lags] for part in dynamics.autocorrelations(series, lags[-1]))
     at = motion.interval * np.array(lags)
-    check(
-        "A20",
+    check_a20(
         f"autocorrelation of linear readouts at the lags {', '.join(f'{one:.0f}' for one in at)}",
         found,
         dynamics.linear_memory(theory, at),
         errors,
         absolute(2 / series.shape[2]),
         control=("theory at half the size", None, None, dynamics.linear_memory(half, at)),
-        sampler=sampler,
         note="within 2/N: the mean field that drives a neuron fluctuates, to order 1/N",
         because="corrections of order 1/N are larger than 2/N",
     )
@@ -197,8 +197,8 @@ def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], ste
     count = theories["relu"].num_outliers
     outliers, outlier_errors = dynamics.sampled_outlier_variances(sparse.run)
     theory = dynamics.outlier_variances(size, float(sparse.run.posterior.temperature), step)
-    check(
-        "A22",
+    check_a22 = partial(check, "A22")
+    check_a22(
         "variance of preactivations in time by code and class, given their mean, sigmoidal (prior: 1)",
         sampled,
         expected,
@@ -209,8 +209,7 @@ def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], ste
         note=f"smallest {sampled.min():.2f}: neurons fluctuate on every class",
         because="at small P readouts run up towards the passes, farther than their Gaussian width",
     )
-    check(
-        "A22",
+    check_a22(
         f"variance of outliers' preactivations in time, ReLU, N = P = {size}, by Langevin steps (prior: 1)",
         outliers,
         theory.stepped,
@@ -221,8 +220,7 @@ def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], ste
         because="corrections of higher order in 1/N",
     )
     bulk = dynamics.variance_in_time(sparse.run.preactivations[0][:, :, count:]).mean()
-    check(
-        "A22",
+    check_a22(
         "the largest of them: outliers freeze",
         outliers.max(),
         below(0.1),
@@ -269,49 +267,42 @@ def check_drift(deep: Motion, seed: int) -> None:
     first, last = (deep.switches(layer) for layer in (0, 1))
     moved = np.any(deep.codes[0][:, 1:] != deep.codes[0][:, :-1], axis=-1).mean(1) / deep.interval
     error = moved.std(ddof=1) / moved.size**0.5
-    check(
-        "A23",
+    check_a23 = partial(check, "A23", sampler=sampler)
+    check_a23(
         "rate of code switches per neuron and unit of time, first layer, in its standard errors",
         first.rate / error,
         above(5),
         control=("feature layer", np.array(last.rate / error)),
         note=f"rate {first.rate:.3g} ± {error:.2g}; {first.fraction_moved:.0%} of neurons end on another one",
-        sampler=sampler,
         because="at this size few neurons cross within the run",
     )
-    check(
-        "A23",
+    check_a23(
         "code switches in the feature layer",
         last.num_switches,
         0,
         equal(),
         control=("first layer", first.num_switches),
         note=f"rate below {last.upper:.2g} per neuron and unit of time (95 %)",
-        sampler=sampler,
         because=SMALL_P,
     )
     before, after = history.layers[0][:, 0].ravel(), history.layers[0][:, -1].ravel()
     kinds = range(len(history.kinds))
     cohorts = [before == kind for kind in kinds]
     fluxes = [dynamics.net_flux(before[one], after[one], len(kinds)) for one in cohorts]
-    check(
-        "A23",
+    check_a23(
         "net flux of first-layer neurons into each code, in standard errors",
         np.abs(dynamics.net_flux(before, after, len(kinds))).max(),
         below(3),
         control=("neurons that began with one code", np.abs(fluxes).max()),
-        sampler=sampler,
         because="the first layer had not reached equilibrium when the run began",
     )
     kernel, shuffled, neurons = dynamics.kept(deep, 0, np.random.default_rng(seed))
-    check(
-        "A23",
+    check_a23(
         "similarity of the first layer's kernels in the first and the last tenth of the run",
         kernel,
         above(0.9),
         control=("inputs shuffled", shuffled),
         note=f"of its neurons: {neurons.mean():.2f}",
-        sampler=sampler,
         because="the kernel of one network carries noise of order 1/√N",
     )
 

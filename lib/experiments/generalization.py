@@ -87,6 +87,13 @@ def apart(draws: Iterable[Draw]) -> list[Draw]:
     return [draw._replace(learned=end) for draw in draws for end in draw.learned.ends or (draw.learned,)]
 
 
+def totals(draws: Iterable[Draw]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Class errors of the networks, by theory, and of the Gaussian process, each of shape (draws, m)."""
+    rows = [[found.error.total for found in (d.learned, d.theory, d.process)] for d in draws]
+    learned, theory, process = np.swapaxes(np.array(rows), 0, 1)
+    return learned, theory, process
+
+
 def measure(posterior: Posterior, *ends: Samples) -> Learned:
     """Errors, activations and diagnostics of sampled networks on the test inputs.
 
@@ -152,13 +159,7 @@ def learn(
 ) -> Learned:
     """Sample a network's posterior from the prior, and from a theory's solution if given; and `measure` it.
 
-    Args:
-        task: what is learned, with a test split.
-        network: what learns it.
-        temperature: T.
-        key: of the chains.
-        solution: of a theory, to plant.
-        **options: of `sampling.sample`.
+    The task has a test split; options are those of `sampling.sample`.
     """
     posterior = posterior_of(task, network, temperature)
     defaults: dict[str, Any] = {"method": METHOD, "store": STORE, "predict_inputs": held_out(task)[0]}
@@ -303,16 +304,16 @@ def distance(one: ArrayLike, other: ArrayLike) -> float:
     return float(np.linalg.norm(np.subtract(one, other)) / np.linalg.norm(other))
 
 
+def first_of_each(labels: np.ndarray, counts: Iterable[int]) -> np.ndarray:
+    """Places of the first so many inputs of each class, class by class."""
+    return np.concatenate([np.flatnonzero(labels == c)[:count] for c, count in enumerate(counts)])
+
+
 def training_and_test(draw: Draw) -> dict[str, Any]:
     """One network's activations on training and on as many test images of each class, sorted by code."""
     labels, test_labels = draw.task.labels, held_out(draw.task)[1]
     first, second = draw.learned.training_activations[0], draw.learned.test_activations[0]
-    test = np.concatenate(
-        [np.flatnonzero(test_labels == c)[:n] for c, n in enumerate(draw.task.class_counts)]
-    )
+    test = first_of_each(test_labels, draw.task.class_counts)
     order = coding.sort_by_code(codes(draw)[0][0], first)
     by_class = np.argsort(labels, kind="stable")
-    return {
-        "activations": [first[order][:, by_class], second[order][:, test]],
-        "labels": labels[by_class],
-    }
+    return {"activations": [first[order][:, by_class], second[order][:, test]], "labels": labels[by_class]}

@@ -8,21 +8,18 @@ Each leaves a small file:
 """
 
 import argparse
-import json
-import time
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from coding_schemes import paths, tasks
+from coding_schemes import tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from coding_schemes.tasks import Task
 from numpy.typing import ArrayLike
 
-from experiments import generalization
+from experiments import generalization, jobs
 from experiments.generalization import METHOD, held_out
 
 TEMPERATURE = 0.01
@@ -110,9 +107,8 @@ def fashion_mnist(num_draws: int = 5, num_inputs: int = 100, width: int = 100) -
     for draw in range(num_draws):
         task = tasks.fashion_mnist(num_inputs, 1000, (1, 5, 9), seed=draw)
         for k, name in enumerate(("sigmoidal", "relu")):
-            _append(
-                rows, name, task, Network(1, width, name), draw, jax.random.fold_in(jax.random.key(draw), k)
-            )
+            key = jax.random.fold_in(jax.random.key(draw), k)
+            _append(rows, name, task, Network(1, width, name), draw, key)
     return _joined(rows)
 
 
@@ -192,25 +188,18 @@ def features_on(task: Task, network: Network, inputs: np.ndarray, seed: int) -> 
 
 def main() -> None:
     """Command line: compute one result file."""
-    jobs = {"cifar": cifar_three_classes, "fashion": fashion_mnist, "reuse": reuse_digits}
+    known = {"cifar": cifar_three_classes, "fashion": fashion_mnist, "reuse": reuse_digits}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("job", choices=sorted(jobs))
+    parser.add_argument("job", choices=sorted(known))
     parser.add_argument("--num_draws", type=int, default=5, help="draws of the images, with seeds 0, 1, …")
     parser.add_argument("--num_inputs", type=int, default=100)
     parser.add_argument("--width", type=int, default=100)
-    parser.add_argument("--output", type=Path, required=True)
-    manifest = vars(parser.parse_args())
-    job, output = manifest["job"], manifest.pop("output")
-    start = time.perf_counter()
-    with jax.enable_x64(True):
-        results = jobs[job](*(manifest[name] for name in ("num_draws", "num_inputs", "width")))
-    manifest |= {
-        "temperature": TEMPERATURE,
-        "sampling": REUSE_COUNTS if job == "reuse" else COUNTS,
-        **paths.provenance(time.perf_counter() - start),
-    }
-    output.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(output, manifest=json.dumps(manifest), **results)
+
+    def run(job: str, **sizes: int) -> tuple[dict, dict]:
+        sampling = REUSE_COUNTS if job == "reuse" else COUNTS
+        return known[job](**sizes), {"temperature": TEMPERATURE, "sampling": sampling}
+
+    jobs.run(parser, run)
 
 
 if __name__ == "__main__":

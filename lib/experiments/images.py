@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from coding_schemes import coding, data
 from companion import figures
 from companion.checks import above, absolute, below, between, check
 
-from experiments.generalization import CLOSE, SCHEMES, Draw, apart, code_transfer, transfer
+from experiments.digits import over_draws
+from experiments.generalization import CLOSE, SCHEMES, Draw, apart, code_transfer, first_of_each, transfer
 from experiments.image_jobs import COUNTS as COUNTS
 from experiments.runs import Equilibrium
 
@@ -63,57 +65,54 @@ def training_and_test(result: Arrays, names: tuple[str, ...]) -> dict[str, Any]:
             result[f"{name}_{split}_activations"].astype(float) for split in ("training", "test")
         )
         labels, test_labels = (result[f"{name}_{split}_labels"] for split in ("training", "test"))
-        order = coding.sort_by_code(coding.codes(first, labels), first)
-        count = min(np.bincount(labels).min(), np.bincount(test_labels).min())
-        kept = [
-            np.concatenate([np.flatnonzero(x == c)[:count] for c in range(x.max() + 1)])
-            for x in (labels, test_labels)
-        ]
+        order, kept = _by_code(first, labels), _as_many(labels, test_labels)
         rows.append([first[order][:, kept[0]], second[order][:, kept[1]]])
     return {"activations": rows, "labels": labels[kept[0]]}
 
 
+def _as_many(*labels: np.ndarray) -> list[np.ndarray]:
+    """Places of the first inputs of every class, as many of each class and split as there are in all."""
+    counts = [np.bincount(x) for x in labels]
+    return [first_of_each(x, np.full_like(counts[0], np.min(counts))) for x in labels]
+
+
+def _by_code(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return coding.sort_by_code(coding.codes(activations, labels), activations)
+
+
 def check_three_classes(result: Arrays) -> None:
     """Claim A30: the code sharp on training images, lost on test images; errors high, as theory says."""
-    file = source(result, "cifar10-three-classes.npz")
     kept, of_digits = result["cifar_transfer"], result["mnist_transfer"]
-    options: dict[str, Any] = {"stored": file, "sampler": equilibrium(result, "cifar")}
-    check(
-        "A30",
+    file, sampler = source(result, "cifar10-three-classes.npz"), equilibrium(result, "cifar")
+    check_a30 = partial(check, "A30", stored=file, sampler=sampler)
+    check_a30(
         "variance of training responses that the code explains, every draw and end",
         kept[:, 0],
         above(0.9),
         control=("of test responses", kept[:, 1]),
         because="the code is not sharp at this temperature",
-        **options,
     )
-    check(
-        "A30",
+    check_a30(
         "variance of test responses that the training code explains, every draw and end",
         kept[:, 1],
         below(0.3),
         control=("digits", of_digits[:, 1]),
         because="part of the code survives on test images",
-        **options,
     )
-    check(
-        "A30",
+    check_a30(
         "fraction of test images in the wrong class, every draw and end",
         result["cifar_misclassified"],
         above(0.25),
         control=("digits", result["mnist_misclassified"]),
         because="better than the paper's figure suggests",
-        **options,
     )
-    check(
-        "A30",
+    check_a30(
         "class errors against theory, every draw and end",
         result["cifar_error"],
         result["cifar_theory_error"],
         CLOSE,
         control=("the Gaussian process in place of samples", result["cifar_process_error"]),
         because="single preactivations fluctuate, which the theory neglects",
-        **options,
     )
 
 
@@ -204,8 +203,7 @@ def ten_classes(result: Arrays) -> dict[str, Any]:
     """Both layers on training and on test images, neurons by the training code of their layer."""
     splits = ("training", "test")
     labels = [result[f"{split}_labels"] for split in splits]
-    count = min(np.bincount(x, minlength=10).min() for x in labels)
-    kept = [np.concatenate([np.flatnonzero(x == c)[:count] for c in range(10)]) for x in labels]
+    kept = _as_many(*labels)
     rows = [
         [result[f"{s}_activations_{layer}"][_order(result, layer)][:, k].astype(float) for layer in (1, 2)]
         for s, k in zip(splits, kept, strict=True)
@@ -226,8 +224,7 @@ def outputs(result: Arrays) -> dict[str, Any]:
 
 
 def _order(result: Arrays, layer: int) -> np.ndarray:
-    phi, labels = result[f"training_activations_{layer}"].astype(float), result["training_labels"]
-    return coding.sort_by_code(coding.codes(phi, labels), phi)
+    return _by_code(result[f"training_activations_{layer}"].astype(float), result["training_labels"])
 
 
 def trend(sizes: np.ndarray, accuracy: np.ndarray) -> tuple[float, float, float]:
@@ -279,28 +276,25 @@ def code_curves(ten: Sizes) -> dict[str, Any]:
 
 def check_ten_classes(ten: Sizes) -> None:
     """Claim A31: accuracy and code over the number of images."""
-    options: dict[str, Any] = {
-        "stored": "data/results/cifar10-P*.npz; made anew by snakemake data/results/cifar10-P….npz",
-        "sampler": Equilibrium(
-            False,
-            "equilibrium not shown: one annealed chain per size, energies per neuron and image at the end "
-            + ", ".join(f"{energy:.1f}" for energy in ten.energies),
-        ),
-    }
+    energies = ", ".join(f"{energy:.1f}" for energy in ten.energies)
+    chains = "equilibrium not shown: one annealed chain per size, energies per neuron and image at the end "
+    check_a31 = partial(
+        check,
+        "A31",
+        stored="data/results/cifar10-P*.npz; made anew by snakemake data/results/cifar10-P….npz",
+        sampler=Equilibrium(False, chains + energies),
+    )
     slope, error, end = trend(ten.sizes, ten.accuracy)
     other, other_error, _ = trend(ten.sizes, ten.shuffled)
-    check(
-        "A31",
+    check_a31(
         f"gain of accuracy per decade of images, in standard errors, P = {ten.sizes[0]} to {ten.sizes[-1]}",
         np.float64(slope / error),
         above(3),
         control=("test labels shuffled", np.float64(other / other_error)),
         note=f"the line ends at {end:.2f} for P = {PUBLISHED_SIZE}, where the paper has {PUBLISHED_ACCURACY}",
         because="above 1,000 images the chains end far from equilibrium, and the accuracy no longer rises",
-        **options,
     )
-    check(
-        "A31",
+    check_a31(
         f"test accuracy at P = {ten.sizes[-1]}, N = {ten.width}",
         np.float64(ten.accuracy[-1]),
         PUBLISHED_ACCURACY,
@@ -309,25 +303,20 @@ def check_ten_classes(ten: Sizes) -> None:
         control=("test labels shuffled", np.float64(ten.shuffled[-1])),
         source="published",
         because=f"the published run has {PUBLISHED_SIZE} images and N = 1,000: preset full, on a GPU",
-        **options,
     )
-    check(
-        "A31",
+    check_a31(
         "variance of training responses that the code explains, feature layer, largest P",
         np.float64(ten.explained[-1, 1, 0]),
         above(0.9),
         control=("first layer", np.float64(ten.explained[-1, 0, 0])),
         because="the chain is not in equilibrium",
-        **options,
     )
-    check(
-        "A31",
+    check_a31(
         "fraction of the code that class means on test images keep, feature layer, every P",
         ten.kept[:, 1],
         between(0.75, 0.99),
         control=("classes of the test images permuted", ten.permuted[:, 1]),
         because="too few images for class means to be told apart on test images",
-        **options,
     )
 
 
@@ -353,7 +342,7 @@ def check_reuse(reuse: Arrays) -> None:
     sampler = Equilibrium(
         False, "equilibrium not shown: one sample of one chain per draw, without moves of codes"
     )
-    options: dict[str, Any] = {"stored": source(reuse, "reuse-digits.npz"), "sampler": sampler}
+    check_d7 = partial(check, "D7", stored=source(reuse, "reuse-digits.npz"), sampler=sampler)
     shots, lazy = reuse["shots"], reuse["accuracy"][:, 1]
     gains = {kind: _in_errors(reuse["accuracy"][:, k] - lazy) for kind, k in (("learned", 0), ("random", 2))}
     for which, rows, name in (
@@ -362,24 +351,20 @@ def check_reuse(reuse: Arrays) -> None:
         (shots >= 10, [1], "sigmoidal"),
         (shots <= 2, [0, 1, 2], "all three"),
     ):
-        check(
-            "D7",
+        check_d7(
             f"learned minus lazy features, {name}, {', '.join(map(str, shots[which]))} examples, in s.e.",
             gains["learned"][rows][:, which],
             above(3),
             control=("random minus lazy features", gains["random"][rows][:, which]),
             because="saturated codes leave few directions to tell new classes apart by",
-            **options,
         )
     best = _in_errors(reuse["accuracy"][:, 0] - reuse["pixels"])
-    check(
-        "D7",
+    check_d7(
         "learned features minus pixels, the best nonlinearity at each number of examples, in s.e.",
         best.max(axis=0),
         above(3),
         control=("lazy features minus pixels", _in_errors(lazy - reuse["pixels"]).max(axis=0)),
         because="digits are nearly linear in their pixels, and features learned on three of them drop some",
-        **options,
     )
 
 
@@ -395,21 +380,14 @@ def clothes_errors(result: Arrays) -> dict[str, Any]:
         for kind in ("", "theory_", "process_")
     )
     errors = errors.reshape(len(errors), -1, 2, errors.shape[-1]).mean(axis=2)  # over the ends of a draw
-    number = errors.shape[1]
     return {
-        "plot_function": figures.bars,
         "name": "clothes",
         "caption": "On clothes, too, networks that learn features err less than the Gaussian process, and as "
-        f"theory says. Bars: samples, means over {number} draws with standard errors. N = P = 100, T = 0.01, "
-        "1,000 test images, stored. Not in the papers.",
+        f"theory says. Bars: samples, means over {errors.shape[1]} draws with standard errors. N = P = 100, "
+        "T = 0.01, 1,000 test images, stored. Not in the papers.",
         "groups": ("trousers", "sandals", "boots"),
         "titles": ("sigmoidal", "ReLU"),
-        "names": ("samples",),
-        "colors": [figures.COLORS["samples"]],
-        "ylabel": r"generalization error $\varepsilon_r$",
-        "values": errors.mean(axis=1)[..., None],
-        "errors": (errors.std(axis=1, ddof=1) / number**0.5)[..., None],
-        "points": np.stack([theory.mean(axis=1), process.mean(axis=1)], axis=1),
+        **over_draws(errors, theory, process),
     }
 
 

@@ -31,6 +31,8 @@ from coding_schemes import paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 
+from experiments import jobs
+
 if TYPE_CHECKING:
     from coding_schemes.sampling import Samples
 
@@ -313,8 +315,7 @@ def main() -> None:
     settings = replace(FULL if arguments.pop("preset") else Settings(), **arguments)
     results = run(settings, checkpoint=checkpoint)
     if jax.process_index() == 0:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(output, **results)
+        jobs.save(output, results)
 
 
 if __name__ == "__main__":

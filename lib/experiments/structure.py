@@ -1,5 +1,6 @@
 """Checks of the chapter on what two-point dynamics says of representations."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ MERGED = 0.1  # of a squared distance, below which two points count as one
 def check_xor(found: dict[str, Square], adam: Square) -> None:
     """Which pairs merge (C7), and the same under Adam (C11)."""
     small, large, shallow = (found[name] for name in ("small", "large", "one layer"))
-    check(
-        "C7",
+    check_c7 = partial(check, "C7")
+    check_c7(
         "small weights: squared distances of 00–11 and 01–10 over those of the other pairs",
         small.merged(),
         below(MERGED),
@@ -26,8 +27,7 @@ def check_xor(found: dict[str, Square], adam: Square) -> None:
         f"{small.merged('theory').round(2).tolist()}; last loss {small.loss:.0e}",
         because="the pair that starts farther apart comes closer but does not merge at this width and gain",
     )
-    check(
-        "C7",
+    check_c7(
         "large weights: the same over its value at the start",
         large.merged() / large.merged("start"),
         1.0,
@@ -36,8 +36,7 @@ def check_xor(found: dict[str, Square], adam: Square) -> None:
         because="these weights are not large enough",
         note=f"last loss {large.loss:.0e}",
     )
-    check(
-        "C7",
+    check_c7(
         "one hidden layer, small weights: the pair that stays apart",
         shallow.merged().max(),
         above(2 * MERGED),
@@ -45,8 +44,7 @@ def check_xor(found: dict[str, Square], adam: Square) -> None:
         note=f"the other pair: {shallow.merged().min():.2g}; last loss {shallow.loss:.0e}",
         because="both pairs merged",
     )
-    check(
-        "C7",
+    check_c7(
         "one hidden layer, small weights: the pair that merges",
         shallow.merged().min(),
         below(MERGED),
@@ -75,8 +73,8 @@ def check_blobs(found: dict[str, dict[str, Collapse]], adam: Collapse, spread: f
     names = " and ".join(found)
     ratios = {size: np.array([each[size].irrelevant for each in found.values()]) for size in ("low", "high")}
     losses = {size: [f"{each[size].loss:.0e}" for each in found.values()] for size in ("low", "very low")}
-    check(
-        "C8",
+    check_c8 = partial(check, "C8")
+    check_c8(
         f"low weights: variance along the irrelevant over the relevant coordinate, {names}",
         ratios["low"],
         below(MERGED),
@@ -86,8 +84,7 @@ def check_blobs(found: dict[str, dict[str, Collapse]], adam: Collapse, spread: f
     )
     apart = {size: np.array([each[size].contexts for each in found.values()]) for size in losses}
     wide = np.array([each["high"].contexts for each in found.values()])
-    check(
-        "C8",
+    check_c8(
         f"very low weights: squared distance between the contexts over their spread, {names}",
         apart["very low"],
         below(MERGED),
@@ -95,8 +92,7 @@ def check_blobs(found: dict[str, dict[str, Collapse]], adam: Collapse, spread: f
         note=f"low weights {apart['low'].round(2).tolist()}; last losses {losses['very low']}",
         because="one of the networks stays on its plateau for most of the run",
     )
-    check(
-        "C8",
+    check_c8(
         f"last loss at low and very low weights, {names}",
         np.array([[each[size].loss for size in losses] for each in found.values()]),
         below(0.01),
@@ -178,8 +174,8 @@ def check_descents(found: dict[tuple[str, str], Trained]) -> None:
     lazy = [network for (_, scaling), network in found.items() if scaling == "lazy"]
     fits = [network.fit() for network in rich]
     names = ", ".join(name for name, scaling in found if scaling == "non-lazy")
-    check(
-        "D3",
+    check_d3 = partial(check, "D3")
+    check_d3(
         f"descent, non-lazy ({names}): fit error with two rates",
         np.array([fit.error for fit in fits]),
         below(DESCRIBED),
@@ -196,8 +192,7 @@ def check_descents(found: dict[tuple[str, str], Trained]) -> None:
         given = fit.eta_h, fit.eta_y, network.dx2, network.dy2
         stars.append(two_point.final_distance(H0, Q0, *given))
         limits.append(two_point.rich_distance(*given))
-    check(
-        "D3",
+    check_d3(
         "descent, non-lazy: final distance over H*",
         ends[:, 1] / stars,
         1.0,
@@ -209,8 +204,7 @@ def check_descents(found: dict[tuple[str, str], Trained]) -> None:
         np.array([abs(n.trajectory()[0, -1] / n.trajectory()[0, 0] - 1) for n in some])
         for some in (lazy, rich)
     ]
-    check(
-        "D3",
+    check_d3(
         "descent, lazy: share by which H changes",
         moved[0],
         below(0.1),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -21,14 +22,16 @@ from experiments.dynamics import EXACT, NODE_WEIGHTS, NODES, follow, solve, toy
 
 
 def _exchanged(weights: Weights, i: int, j: int) -> Weights:
-    order = jnp.arange(len(weights.readout)).at[i].set(j).at[j].set(i)
+    order = np.arange(len(weights.readout))
+    order[[i, j]] = j, i
     return weights._replace(first=weights.first[order], readout=weights.readout[order])
 
 
 def _halfway(weights: Weights, i: int, j: int, split: bool) -> Weights:
     """Both neurons as i is; for a homogeneous φ each with a share of 1/√2 in its readout and its weights."""
-    both, share = jnp.array([i, j]), 0.5**0.5 if split else 1.0
-    first, readout = (leaf.at[both].set(share * leaf[i]) for leaf in (weights.first, weights.readout))
+    share, first, readout = 0.5**0.5 if split else 1.0, weights.first.copy(), weights.readout.copy()
+    for leaf in (first, readout):
+        leaf[[i, j]] = share * leaf[i]
     return weights._replace(first=first, readout=readout)
 
 
@@ -44,7 +47,7 @@ def minimum(nonlinearity: str, size: int, temperature: float) -> tuple[Posterior
     step = 0.4 * temperature  # for twenty units of time
     starts = jax.tree.map(lambda leaf: leaf[None], drawn)
     weights, _ = training.descend(posterior, starts, num_steps=int(20 / step), learning_rate=0.4 * size)
-    there = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), weights)
+    there = jax.tree.map(lambda leaf: leaf[0], weights)  # in NumPy, which compiles nothing to exchange two
     activations = np.asarray(posterior.network.phi(there.first))
     if is_bounded(posterior.network.phi):
         return posterior, coding.codes(activations, task.labels), there
@@ -96,11 +99,12 @@ class Passes(NamedTuple):
         return float(off.min()) if off.size else 0.0
 
 
+@cache
 def passes(size: int, temperature: float) -> Passes:
     """Passes between all codes that at least one neuron in a hundred has, by the string method."""
     solution = solve("sigmoidal", size, temperature)
     kept = solution.probabilities > 0.01
-    readouts, problem = jnp.asarray(solution.readouts[kept]), solution.problem
+    readouts, problem = solution.readouts[kept], solution.problem
     heights = np.zeros((len(readouts), len(readouts)))
     for i, j in combinations(range(len(readouts)), 2):
         parameters = solution.dual_field, problem.counts, problem.readout_variance

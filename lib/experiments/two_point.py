@@ -89,17 +89,10 @@ class Trained:
 
 
 def learn(key: Any, row: Row, task: Task | None = None, *, steps: int = 6000, **options: Any) -> Trained:
-    """Train a row of the table on two points, until its loss is below 1e-6.
+    """Train a row of the table on two points until its loss is below 1e-6, for at most so many steps.
 
-    Args:
-        key: random key.
-        row: architecture and learning rate.
-        task: the points; |dx|² = 1 and |dy|² = 1/2 unless given.
-        steps: at most, a multiple of 600.
-        **options: passed to `training.train`.
-
-    Returns:
-        Trained.
+    Points have |dx|² = 1 and |dy|² = 1/2 unless given; steps are a multiple of RECORDS; options are those of
+    `training.train`.
     """
     task, (model, rate) = task or tasks.two_points(), row
     given = {"stop_loss": 1e-6, "record_every": steps // RECORDS} | options
@@ -193,16 +186,9 @@ class Pairs:
 
 
 def final_distances(key: Any, row: Row, networks: int, steps: int = 12_000) -> Pairs:
-    """Train networks on 25 pairs, |dx| from 0.5 to 1.5 and |dy| from 0 to 1; one ratio of rates for all.
+    """Train networks on 25 pairs, |dx| from 0.5 to 1.5 and |dy| from 0 to 1, and as many for the rates.
 
-    Args:
-        key: random key.
-        row: architecture and learning rate.
-        networks: independent networks per pair, and as many again for the rates.
-        steps: at most.
-
-    Returns:
-        Pairs.
+    One ratio of rates, fitted at |dx| = 1, predicts all pairs.
     """
     trials = learn(jax.random.fold_in(key, 99), row, repeats=networks)
     fits = [trials.fit(r) for r in trials.done]

@@ -13,7 +13,7 @@ CURVES = ("#332288", "#CC6677", "#44AA99")
 
 def fit_panels(
     times: ArrayLike, network: ArrayLike, theory: ArrayLike, titles: ArrayLike, stops: ArrayLike,
-    names: ArrayLike = ("$H$", "$Q$", "$w$"), columns: int = 3, xlabel: str = "steps $t$",
+    names: ArrayLike = ("$H$", "$Q$", "$w$"), columns: int = 3,
 ) -> Figure:  # fmt: skip
     """Networks (markers) over the fitted theory (lines), a panel each.
 
@@ -25,7 +25,6 @@ def fit_panels(
         stops: Where training ended (K,); a little more is shown.
         names: Of the curves (q,).
         columns: Panels per row.
-        xlabel: Label of the lowest horizontal axes.
 
     Returns:
         The figure.
@@ -46,7 +45,7 @@ def fit_panels(
         axis.set_title(str(title), fontsize="small")
         axis.tick_params(labelsize="small")
         axis.locator_params(axis="x", nbins=3)
-        axis.set_xlabel(xlabel if k + columns >= len(dots) else "")
+        axis.set_xlabel("steps $t$" if k + columns >= len(dots) else "")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     if len(labels) > 1:
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
@@ -148,16 +147,12 @@ def square_matrices(
     place = (begin + np.append(begin[1:], count) - 1) / 2 if begin.size else np.arange(count)
     side = WIDTH / columns
     figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.3 + rows * side), squeeze=False)
-    for k, axis in enumerate(axes.flat):
-        panel = panels[k // columns, k % columns]
+    for axis, panel in zip(axes.flat, panels.reshape(-1, count, count), strict=True):
         axis.imshow(panel / max(panel.max(), 1e-30), cmap="Greens", vmin=0, vmax=1)
-        axis.set_xticks(place, [str(t) for t in np.asarray(ticks)], fontsize="small")
-        axis.set_yticks(place, [str(t) for t in np.asarray(ticks)], fontsize="small")
+        for set_ticks in (axis.set_xticks, axis.set_yticks):
+            set_ticks(place, [str(t) for t in np.asarray(ticks)], fontsize="small")
         axis.tick_params(length=0)
-    for axis, title in zip(axes[0], np.asarray(titles), strict=True):
-        axis.set_title(str(title), fontsize="small")
-    for axis, name in zip(axes[:, 0], np.asarray(row_names), strict=True):
-        axis.set_ylabel(str(name))
+    _name(axes, titles, row_names)
     return figure
 
 
@@ -176,15 +171,19 @@ def projections(points: ArrayLike, targets: ArrayLike, titles: ArrayLike, row_na
     panels = np.asarray(points)
     rows, columns = panels.shape[:2]
     figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.4 + 2.0 * rows), squeeze=False)
-    for k, axis in enumerate(axes.flat):
-        for context, marker in enumerate("os"):
-            xy, colors = panels[k // columns, k % columns, context], np.asarray(targets)[context]
+    for axis, panel in zip(axes.flat, panels.reshape(-1, *panels.shape[2:]), strict=True):
+        for xy, colors, marker in zip(panel, np.asarray(targets), "os", strict=True):
             dots = axis.scatter(xy[:, 0], xy[:, 1], c=colors, s=4, marker=marker, cmap="viridis")
         axis.set_aspect("equal", adjustable="datalim")
         axis.set(xticks=[], yticks=[])
+    _name(axes, titles, row_names)
+    figure.colorbar(dots, ax=axes, label="target", fraction=0.04, pad=0.02)
+    return figure
+
+
+def _name(axes: np.ndarray, titles: ArrayLike, row_names: ArrayLike) -> None:
+    """Titles above the columns of a grid, names beside its rows."""
     for axis, title in zip(axes[0], np.asarray(titles), strict=True):
         axis.set_title(str(title), fontsize="small")
     for axis, name in zip(axes[:, 0], np.asarray(row_names), strict=True):
         axis.set_ylabel(str(name))
-    figure.colorbar(dots, ax=axes, label="target", fraction=0.04, pad=0.02)
-    return figure

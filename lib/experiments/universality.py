@@ -1,6 +1,7 @@
 """Checks of the chapter on two points in deep networks."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,24 +158,22 @@ def check_gains(gains: Sequence[float], networks: Sequence[Trained], fits: Seque
     errors, H0 = np.array([fit.error for fit in fits]), fits[-1].solution.H[0]
     times = np.linspace(0, 4, 401)
     huge = two_point.solve(400.0, 2e4, 2e4 - 90, 0.002, 0.006, 1.0, 0.5, times)
-    check(
-        "C2",
+    check_c2 = partial(check, "C2")
+    check_c2(
         f"waiting before the drop (0.046 if exponential), gain {gains[0]}",
         waits[0],
         above(0.25),
         control=("theory at weights a thousand times larger", np.float64(waiting(huge.H, huge.Q, huge.w))),
         because="no plateau at this width",
     )
-    check(
-        "C2",
+    check_c2(
         f"the same at gains {list(gains[1:])}, the shortest: no plateau",
         waits[1:].min(),
         below(0.1),
         control=(f"gain {gains[0]}", waits[0]),
         because="the wait shortens but does not vanish up to this gain",
     )
-    check(
-        "C2",
+    check_c2(
         f"breakdown: fit error at the largest gain (H0 = {H0:.2g}) over the largest at smaller ones",
         errors[-1] / errors[:-1].max(),
         above(2),
@@ -205,8 +204,8 @@ def check_layers(found: Layers, gain: float) -> None:
     """Fits over depth (C10) against the authors' printed losses, and the rates and distances over layers."""
     layers, loss = np.arange(found.loss.shape[1]), np.log(found.loss).mean(axis=0)
     rank = stats.spearmanr(loss, PRINTED_LOSSES).statistic
-    check(
-        "C10",
+    check_c10 = partial(check, "C10")
+    check_c10(
         "rank correlation of the fit loss over layers with the authors' printed losses",
         rank,
         above(0.8),
@@ -216,8 +215,7 @@ def check_layers(found: Layers, gain: float) -> None:
         f"(printed {stats.spearmanr(PRINTED_LOSSES, layers).statistic:.2f}); {len(found.loss)} networks",
         source="published",
     )
-    check(
-        "C10",
+    check_c10(
         "layer of the smallest fit loss",
         np.argmin(loss) + 1.0,
         1.0 + int(np.argmin(PRINTED_LOSSES)),
@@ -231,8 +229,7 @@ def check_layers(found: Layers, gain: float) -> None:
         part: np.array([_trend(found.eta_h, half), _trend(found.eta_y, half)])
         for part, half in (("late", late), ("early", early))
     }
-    check(
-        "C10",
+    check_c10(
         "rank correlation with depth of encoder and decoder rate, layers 11 to 20",
         trends["late"],
         np.array([1.0, -1.0]),
@@ -241,8 +238,7 @@ def check_layers(found: Layers, gain: float) -> None:
         because="the trends turn at the last layers",
     )
     factor = np.diff(np.log(found.start)).mean(axis=1)
-    check(
-        "C10",
+    check_c10(
         "factor by which the initial distance falls per layer (Eq. 14)",
         np.exp(factor.mean()),
         gain**2 * (1 + 0.01**2) / 2,
@@ -286,8 +282,8 @@ def _explained(network: np.ndarray, theory: np.ndarray) -> float:
 def check_spreads(found: Spreads) -> None:
     """Randomness at small weights (C6): in theory, over the gain, and what is left over the width."""
     widest = int(np.argmax(found.widths))
-    check(
-        "C6",
+    check_c6 = partial(check, "C6")
+    check_c6(
         f"relative spread of H* over initial weights, gain {found.gains[0]}, one ratio of rates for all",
         found.theory[:, 0],
         below(0.02),
@@ -295,8 +291,7 @@ def check_spreads(found: Spreads) -> None:
         because="weights not small enough",
         note=f"widths {found.widths.tolist()}",
     )
-    check(
-        "C6",
+    check_c6(
         f"networks: spread of the final distances at gain {found.gains[0]} over that at {found.gains[-1]}",
         found.final[widest, 0] / found.final[widest, -1],
         below(0.75),
@@ -307,8 +302,7 @@ def check_spreads(found: Spreads) -> None:
     small, mean = (statistics.fit_power_law(found.widths, row[:, 0]) for row in (found.final, found.mean))
     x = np.log(found.widths) - np.log(found.widths).mean()
     error = np.linalg.norm(x / np.sqrt(2 * found.networks[:, 0])) / np.square(x).sum()
-    check(
-        "C6",
+    check_c6(
         f"what is left at gain {found.gains[0]}: exponent of its spread in the width",
         small.exponent,
         -0.5,

@@ -106,38 +106,17 @@ def predicted(task: Task, network: Network, temperature: float) -> tuple[Any, st
     )
 
 
-class Population(NamedTuple):
-    """A layer ordered for a look at it.
-
-    Attributes:
-        activations: sorted by code, the most frequent first, shape (N, P).
-        labels: of the inputs, shape (P,).
-        rotated_two_levels: what codes explain of rotated neurons, shape (rotations,).
-        two_levels: what they explain of these.
-        rotated_participation: participation of rotated neurons, shape (rotations,).
-        participation: of these.
-    """
-
-    activations: np.ndarray
-    labels: np.ndarray
-    rotated_two_levels: np.ndarray
-    two_levels: float
-    rotated_participation: np.ndarray
-    participation: float
-
-
 def shown(activations: ArrayLike, labels: ArrayLike, found: Diagnosis) -> dict[str, Any]:
-    """A diagnosis with its layer, as the figure takes it."""
+    """A diagnosis with its layer, neurons by code, the most frequent first: arguments of `evidence`."""
     phi, classes = np.asarray(activations, float), np.asarray(labels)
     names = [coding.code_name(code) for code in found.codes]
     rank = {name: k for k, name in enumerate(found.occupancies.names)}
     strength = -np.ptp(coding.class_means(phi, classes), axis=1)
     order = np.lexsort((strength, [rank.get(name, len(rank)) for name in names]))
-    evidence, inputs = found.evidence, np.argsort(classes, kind="stable")
-    return Population(
-        phi[order][:, inputs], classes[inputs], evidence.rotated_two_levels, evidence.two_levels,
-        evidence.rotated_participation, evidence.participation,
-    )._asdict()  # fmt: skip
+    inputs = np.argsort(classes, kind="stable")
+    numbers = ("rotated_two_levels", "two_levels", "rotated_participation", "participation")
+    evidence = {name: getattr(found.evidence, name) for name in numbers}
+    return {"activations": phi[order][:, inputs], "labels": classes[inputs], **evidence}
 
 
 def evidence(
@@ -148,7 +127,7 @@ def evidence(
     rotated_participation: np.ndarray,
     participation: float,
 ) -> Figure:
-    """A layer sorted by its codes, and its two numbers among those of rotated neurons."""
+    """A layer (N, P) sorted by its codes, and its two numbers among those of rotated neurons (rotations,)."""
     figure, (layer, *rest) = plt.subplots(1, 3, figsize=(WIDTH, 2.9), width_ratios=(1.5, 1, 1))
     layer.imshow(activations, aspect="auto", cmap="Blues" if activations.min() >= 0 else "RdBu_r")
     layer.set(xlabel="input, by class", ylabel="neuron, by code")

@@ -196,7 +196,7 @@ def _panel(row: dict[str, Any], counterparts: list[Figure], verdicts: dict[str, 
     paper, _, place = row["panel"].partition(" ")
     name = f"Fig. {place}" if place[:1].isdigit() else place
     badges = " ".join(
-        f'<a class="verdict verdict-{verdicts[id].replace(" ", "-")}" '
+        f'<a class="{scoreboard.verdict_class(verdicts[id])}" '
         f'href="scoreboard.html#claim-{id.lower()}">{id} {verdicts[id]}</a>'
         for id in row.get("claims", ())
     )

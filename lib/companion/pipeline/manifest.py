@@ -17,14 +17,12 @@ def seal(path: Path, folder: Path, made_from: dict[str, str]) -> None:
     files = {
         str(f.relative_to(folder)): digest(f) for f in sorted(folder.rglob("*")) if f.is_file() and f != path
     }
-    fresh = path.with_suffix(".part")
-    fresh.write_text(json.dumps({"made_from": made_from, "files": files}, indent=1), encoding="utf-8")
-    fresh.replace(path)
+    write(path, {"made_from": made_from, "files": files}, indent=1)
 
 
 def damage(path: Path, folder: Path) -> list[str]:
     """Files of a sealed folder that are missing or not what they were; the manifest itself if spoiled."""
-    files = _read(path).get("files")
+    files = read(path).get("files")
     if not isinstance(files, dict):
         return [path.name]
     return [name for name, known in files.items() if digest(folder / name) != known]
@@ -32,7 +30,7 @@ def damage(path: Path, folder: Path) -> list[str]:
 
 def made_from(path: Path) -> dict[str, str]:
     """Ingredients that a manifest names; none where it is missing or spoiled."""
-    found = _read(path).get("made_from")
+    found = read(path).get("made_from")
     return found if isinstance(found, dict) else {}
 
 
@@ -51,7 +49,16 @@ def digest(path: Path) -> str:
         return ""
 
 
-def _read(path: Path) -> dict[str, Any]:
+def write(path: Path, content: dict[str, Any], indent: int | None = None) -> None:
+    """Write a JSON file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".part")
+    fresh.write_text(json.dumps(content, indent=indent), encoding="utf-8")
+    fresh.replace(path)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What a JSON file holds; nothing where it is missing or spoiled."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -74,14 +74,13 @@ def joined(project: Project) -> str:
         texts[first],
         re.DOTALL,
     )
-    config = yaml.safe_load((project.root / "_config.yml").read_text(encoding="utf-8"))
     made = re.search(r'<div class="extra_footer">(.*?)</div>', texts[first], re.DOTALL)
     articles = {name: _article(name, text, set(texts)) for name, text in texts.items()}
     contents = "".join(
         f'<li><a href="#{_anchor(name)}">{_title(article)}</a></li>' for name, article in articles.items()
     )
     return _PAGE.format(
-        title=html.escape(config.get("title", "")),
+        title=html.escape(project.config.get("title", "")),
         head="\n".join(_moved(tag, first, set()) for tag in head),
         made=made[1].strip() if made else "",
         contents=contents,

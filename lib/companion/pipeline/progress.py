@@ -1,7 +1,6 @@
 """How far each job has come: jobs write it, the build command shows it."""
 
 import hashlib
-import json
 import resource
 import sys
 import threading
@@ -9,6 +8,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from companion.pipeline import manifest
 
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0  # between two lines where output is not a terminal
@@ -59,8 +60,7 @@ class Progress:
 
     def end(self) -> None:
         """All has succeeded."""
-        self._times_path.parent.mkdir(parents=True, exist_ok=True)
-        self._times_path.write_text(json.dumps(self._times))
+        manifest.write(self._times_path, self._times)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024  # the kernel, which has ended
         self._state |= {"state": "done", "ended": time.time(), "peak_bytes": peak}
         self._write()
@@ -71,10 +71,7 @@ class Progress:
         self._write()
 
     def _write(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".part")
-        fresh.write_text(json.dumps(self._state))
-        fresh.replace(self._path)
+        manifest.write(self._path, self._state)
 
 
 class Display:
@@ -102,7 +99,7 @@ class Display:
         self._thread.join()
         self._update()
         if self._terminal:
-            print("\r\x1b[2K", end="", flush=True)
+            self._say("", end="")
 
     def failures(self) -> list[str]:
         """Messages of the jobs that failed, or ended without a word; for when all have ended."""
@@ -118,14 +115,14 @@ class Display:
             self._update()
 
     def _states(self) -> dict[str, dict[str, Any]]:
-        return {name: _load(self._build / "progress" / f"{name}.json") for name in self._names}
+        return {name: manifest.read(self._build / "progress" / f"{name}.json") for name in self._names}
 
     def _update(self) -> None:
         states = self._states()
         for name, state in states.items():
             if state.get("state") == "done" and name not in self._finished:
                 self._finished.add(name)
-                self._line(f"{name}: done in {duration(state['ended'] - state['started'])}")
+                self._say(f"{name}: done in {duration(state['ended'] - state['started'])}")
         running = {name: state for name, state in states.items() if state.get("state") == "running"}
         due = self._terminal or time.time() - self._shown_at >= LINE_EVERY_S
         if not running or not due:
@@ -135,13 +132,10 @@ class Display:
         text += f" [{len(self._finished)} of {len(self._names)} done"
         left = self._left(states)
         text += f", {duration(left)} left]" if left is not None else "]"
-        if self._terminal:
-            print(f"\r\x1b[2K{text}", end="", flush=True)
-        else:
-            print(text, flush=True)
+        self._say(text, end="" if self._terminal else "\n")
 
-    def _line(self, text: str) -> None:
-        print(f"\r\x1b[2K{text}" if self._terminal else text, flush=True)
+    def _say(self, text: str, end: str = "\n") -> None:
+        print(f"\r\x1b[2K{text}" if self._terminal else text, end=end, flush=True)
 
     def _left(self, states: dict[str, dict[str, Any]]) -> float | None:
         """Seconds left, from the previous run's times; None where a job has never run."""
@@ -202,21 +196,13 @@ class Cost(NamedTuple):
 def cost(build: Path, name: str) -> Cost | None:
     """What the latest run of a job took; None where it was not run here to its end."""
     try:
-        state = json.loads((build / "progress" / f"{name}.json").read_text(encoding="utf-8"))
+        state = manifest.read(build / "progress" / f"{name}.json")
         return Cost(state["ended"] - state["started"], state["peak_bytes"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return None
 
 
 def step_times(path: Path) -> dict[str, float]:
     """Seconds that each step of a job took; steps whose entry is spoiled are left out."""
-    found = _load(path).items()
+    found = manifest.read(path).items()
     return {step: seconds for step, seconds in found if isinstance(seconds, int | float) and seconds >= 0}
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from companion.pipeline import manifest
 from companion.presets import PRESETS
 
@@ -64,6 +66,11 @@ class Chapter:
         return self.folder / MANIFEST
 
     @property
+    def any_manifest(self) -> str:
+        """Pattern of the manifests of this chapter's results, whatever they were made from."""
+        return f"{self.name}-{'[0-9a-f]' * DIGITS}/{MANIFEST}"
+
+    @property
     def finished(self) -> bool:
         """Whether the results are there, whole."""
         return not manifest.damage(self.manifest, self.folder)
@@ -95,6 +102,11 @@ class Project:
     def build(self) -> Path:
         """Folder of everything built at this preset."""
         return self.root / BUILD / self.preset
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The book's configuration, ``_config.yml``."""
+        return yaml.safe_load((self.root / "_config.yml").read_text(encoding="utf-8")) or {}
 
     @property
     def html(self) -> Path:
@@ -193,7 +205,7 @@ class Project:
                 shutil.rmtree(partial, ignore_errors=True)
         if lost:
             return f"damaged there ({_few(lost)}); to be run here"
-        earlier = shared.glob(f"**/{chapter.name}-{'[0-9a-f]' * DIGITS}/{MANIFEST}")
+        earlier = shared.glob(f"**/{chapter.any_manifest}")
         return f"not there ({_why(earlier, chapter.made_from)}); to be run here"
 
     def plan(self) -> dict[str, str]:
@@ -203,7 +215,7 @@ class Project:
             lost = chapter.damaged
             reasons[chapter.name] = f"{_few(lost)} damaged" if lost else ""
             if not lost and not chapter.finished:
-                earlier = chapter.folder.parent.glob(f"{chapter.name}-{'[0-9a-f]' * DIGITS}/{MANIFEST}")
+                earlier = chapter.folder.parent.glob(chapter.any_manifest)
                 reasons[chapter.name] = _why(earlier, chapter.made_from)
         if not self.pages_stamp.exists():
             reasons["pages"] = _why(self.build.glob("html-*.json"), self.pages_made_from)

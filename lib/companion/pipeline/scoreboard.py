@@ -216,7 +216,7 @@ def _tiles(table: list[Row]) -> str:
     lines = []
     for letter in _GROUPS:
         tiles = [
-            f'<a class="verdict verdict-{row.verdict.replace(" ", "-")}" href="#claim-{text(id).lower()}" '
+            f'<a class="{verdict_class(row.verdict)}" href="#claim-{text(id).lower()}" '
             f'title="{text(row.claim["claim"])}: {row.verdict}">{text(id)}</a>'
             for row in table
             if (id := row.claim["id"]).startswith(letter)
@@ -282,8 +282,13 @@ def _record(record: dict[str, Any]) -> str:
     )
 
 
+def verdict_class(verdict: str) -> str:
+    """Classes of the element that shows a verdict."""
+    return f"verdict verdict-{verdict.replace(' ', '-')}"
+
+
 def _badge(verdict: str) -> str:
-    return f'<span class="verdict verdict-{verdict.replace(" ", "-")}">{verdict}</span>'
+    return f'<span class="{verdict_class(verdict)}">{verdict}</span>'
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -103,7 +103,7 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
 
 def _write_config(project: Project, site: Path) -> None:
     """The book's configuration, its footer with the version and commit that the pages are made from."""
-    config = yaml.safe_load((project.root / "_config.yml").read_text(encoding="utf-8")) or {}
+    config = project.config
     about = project.root / "pyproject.toml"
     version = (
         tomllib.loads(about.read_text(encoding="utf-8"))["project"]["version"] if about.is_file() else ""
@@ -145,8 +145,7 @@ def write_launch_tree(project: Project, target: Path) -> None:
 
 def repository(project: Project) -> str | None:
     """Address of the repository, set in one place: ``repository: url`` of ``_config.yml``."""
-    config = yaml.safe_load((project.root / "_config.yml").read_text(encoding="utf-8"))
-    return ((config.get("repository") or {}).get("url") or "").rstrip("/") or None
+    return ((project.config.get("repository") or {}).get("url") or "").rstrip("/") or None
 
 
 def _with_figures(notebook: Any, chapter: str) -> Any:
