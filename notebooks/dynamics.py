@@ -46,10 +46,10 @@ from experiments.runs import draw
 from myst_nb import glue
 
 quick = {"num_neurons": 120, "num_linear": 40, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
-quick |= {"spans": (400.0, 24.0, 50.0), "outlier_fractions": (1 / 3, 1 / 2, 3 / 4), "num_frames": 40}
+quick |= {"spans": (400.0, 24.0, 50.0), "outlier_fractions": (1 / 3, 1 / 2, 3 / 4), "num_frames": 60}
 quick |= {"deep": (0.01, 30.0), "small": (), "swap_sizes": (40, 60, 80)}
 quick |= {"crossing": (0.01, 0.02, 0.04), "crossing_span": 30.0}
-paper = quick | {"num_neurons": 500, "num_linear": 60, "num_frames": 60}
+paper = quick | {"num_neurons": 500, "num_linear": 60}
 paper |= {"spans": (700.0, 50.0, 50.0), "outlier_fractions": (0.2, 0.4, 0.8), "deep": (0.03, 45.0)}
 paper |= {"small": (("linear", 50, 0.03, 150.0), ("relu", 60, 0.03, 40.0))}
 paper |= {"crossing": (0.005, 0.01, 0.02, 0.03, 0.04), "crossing_span": 50.0, "swap_sizes": (40, 60, 80, 100)}
