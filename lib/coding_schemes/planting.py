@@ -145,9 +145,8 @@ def _analog(rng, solution, posterior):
     readouts = readouts @ _root(solution.readout_covariance)
     hidden: list[np.ndarray] = []
     for layer in range(1, depth + 1):
-        root = roots[
-            layer - (layer == depth)
-        ]  # z^ℓ ~ N(0, K_ℓ) below, z^L | a ~ N(K_{L−1} t a, K_{L−1}) above
+        # z^ℓ ~ N(0, K_ℓ) below, z^L | a ~ N(K_{L−1} t a, K_{L−1}) above
+        root = roots[layer - (layer == depth)]
         aim = rng.standard_normal((width, len(root))) @ root
         if layer == depth:
             aim += readouts @ solution.feature_slopes.T
@@ -181,12 +180,9 @@ def _kinds(rng, solution, posterior):
         rows = _dealt(solution.probabilities, width)
         return posterior.planted(solution.preactivations[rows], solution.readouts[rows])
     kinds = min(len(solution.readouts), width)
-    z, readouts = (
-        np.zeros((width, values.shape[1])) for values in (solution.preactivations, solution.readouts)
-    )
-    z[:kinds] = solution.preactivations[:kinds] * width**0.5
-    readouts[:kinds] = solution.readouts[:kinds] * width**0.5
-    return posterior.planted(z, readouts)
+    silent = ((0, width - kinds), (0, 0))
+    both = solution.preactivations, solution.readouts
+    return posterior.planted(*(np.pad(values[:kinds] * width**0.5, silent) for values in both))
 
 
 _PLANTS: dict[type, Callable[..., Weights]] = {
