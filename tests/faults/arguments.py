@@ -318,9 +318,8 @@ def _of_codes():
     rate = {"interval": POSITIVE, "confidence": (0, 1, *FRACTION)}
     yield "coding.switch_rate", coding.switch_rate, lambda: {"neuron_codes": CODES}, rate
     read = {**activations, "readouts": (*leading(READOUTS[0, 0]), READOUTS[0, 0, 1:])}
-    for function in (coding.readout_overlap, coding.readout_cosine):
-        pair = {"activations": PHI[0, 0], "readouts": READOUTS[0, 0]}
-        yield f"coding.{function.__name__}", function, lambda pair=pair: pair, read
+    pair = {"activations": PHI[0, 0], "readouts": READOUTS[0, 0]}
+    yield "coding.readout_cosine", coding.readout_cosine, lambda: pair, read
     kernel = np.eye(4)
     bad = {"kernel": (*leading(kernel), np.ones((3, 4))), "other": (*leading(kernel), np.eye(3))}
     align = lambda: {"kernel": kernel, "other": kernel}  # noqa: E731
@@ -529,7 +528,6 @@ def _of_theory():
         "start": (-0.1, 1.1, nan, "1", None),
         "tolerance": POSITIVE,
         "max_steps": COUNT,
-        "spacing": POSITIVE,
     }
     yield "theory.deep_sigmoidal.solve", theory.deep_sigmoidal.solve, two(depth=2), bad
     bad = {"activations": arrays(PHI[0])[:4], "labels": LABELS_BAD}

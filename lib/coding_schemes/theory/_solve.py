@@ -121,8 +121,6 @@ def _bounded(task, depth, phi, temperature, options):
 class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
     """theory.sigmoidal's Solution with the fields that all theories share."""
 
-    task: Task
-    nonlinearity: str | Nonlinearity
     num_outliers: int = 0
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:

@@ -48,12 +48,7 @@ from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical, is_bounded
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
-from coding_schemes.theory._solvers import (
-    class_means,
-    evaluate,
-    evaluate_with_slope,
-    overlaps,
-)
+from coding_schemes.theory._solvers import class_means, evaluate, evaluate_with_slope, overlaps
 
 _Point = dict[str, np.ndarray]
 """{"u": (n, r)} and, for bounded φ, {"logits": (n,)}."""
@@ -122,7 +117,7 @@ class Solution:
         return self._coordinates @ self._span(inputs)
 
     def activations_on(self, inputs: ArrayLike, fluctuations: bool = False) -> np.ndarray:
-        """Activations of every kind on new inputs, shape (n, P*).
+        """Activations φ(z_γ(x)) of every kind on new inputs (N0, P*), shape (n, P*).
 
         Args:
             inputs: new inputs, shape (N0, P*).
@@ -130,9 +125,6 @@ class Solution:
                 whose variance K** − k0ᵀ K0⁺ k0 training leaves untouched. Paper A neglects it with
                 all other fluctuations; it is no smaller than the signal on images far from all
                 training images. Without effect on outliers, which it misses by a factor √N.
-
-        Returns:
-            φ(z_γ(x)), or its average.
         """
         inputs = np.asarray(inputs, dtype=float)
         mean = self.preactivations_on(inputs)
@@ -330,7 +322,6 @@ def _column_generation(
     max_rounds: int,
     rng: np.random.Generator,
 ) -> Solution:
-    rank = problem.root.shape[1]
     widths, search = (_SMOOTHING, _SEARCH_SMOOTHING) if problem.outliers else ((0.0,), (0.0,))
     codes = _code_starts(task, problem.root)
     x: _Point = {"u": codes} if problem.outliers else {"u": codes, "logits": np.zeros(len(codes))}
@@ -340,11 +331,13 @@ def _column_generation(
             x = _minimize(problem.energy, x, width)
         x = _minimize(problem.energy, _prune(problem, x), widths[-1])
         dual_field = problem.dual_field(x, widths[-1])
-        random = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1)) * rng.standard_normal((num_starts, rank))
-        found = _search(problem, np.concatenate([codes, random]), dual_field, search[0], 400)
+        random = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1)) * rng.standard_normal(
+            (num_starts, codes.shape[1])
+        )
+        found = _search(problem, np.concatenate([codes, random]), dual_field, search[0], max_steps=400)
         if problem.outliers:  # the best ones once more, with a sharper kink
             gain = problem.gain(found, dual_field) / np.sum(found**2, axis=1)
-            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, search[-1], 1000)
+            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, search[-1], max_steps=1000)
         new = _new_kinds(problem, x, found, dual_field)
         gap = problem.gap(x, dual_field, np.concatenate([x["u"], new])) / problem.energy(x)[0]
         closest = min(closest, (gap, num_rounds, x), key=lambda one: one[0])
@@ -356,14 +349,11 @@ def _column_generation(
     return _solution(problem, task, closest[2], closest[0], num_rounds, closest[0] <= tolerance)
 
 
-def _search(problem: _Problem, starts: np.ndarray, *arguments: Any) -> np.ndarray:
+def _search(problem: _Problem, starts: np.ndarray, *arguments: Any, max_steps: int) -> np.ndarray:
     """Kinds of low e, one from every start; some starts at a time, as BLAS would split larger products."""
-    dual_field, width, max_steps = arguments
     parts = np.array_split(starts, -(-len(starts) // _AT_A_TIME))
-    found = [
-        _minimize(problem.balance, {"u": part}, dual_field, width, max_steps=max_steps)["u"] for part in parts
-    ]
-    return np.concatenate(found)
+    found = [_minimize(problem.balance, {"u": part}, *arguments, max_steps=max_steps) for part in parts]
+    return np.concatenate([point["u"] for point in found])
 
 
 def _minimize(function: Callable, start: _Point, *arguments: Any, max_steps: int = 4000) -> _Point:
@@ -482,11 +472,10 @@ def _share(problem: _Problem, x: _Point) -> np.ndarray:
 
 def _same_kind(first: np.ndarray, second: np.ndarray, direction_only: bool) -> bool:
     """Whether two kinds agree to a per cent (in direction, for outliers)."""
+    lengths = np.linalg.norm(first), np.linalg.norm(second)
     if direction_only:
-        return bool(first @ second > 0.9995 * np.linalg.norm(first) * np.linalg.norm(second))
-    return bool(
-        np.linalg.norm(first - second) < 1e-2 * (np.linalg.norm(first) + np.linalg.norm(second)) + 1e-6
-    )
+        return bool(first @ second > 0.9995 * lengths[0] * lengths[1])
+    return bool(np.linalg.norm(first - second) < 1e-2 * sum(lengths) + 1e-6)
 
 
 def _new_kinds(problem: _Problem, x: _Point, found: np.ndarray, dual_field: Any) -> np.ndarray:
@@ -506,15 +495,11 @@ def _enlarge(problem: _Problem, x: _Point, new: np.ndarray, dual_field: Any) -> 
     if problem.outliers:
         better = new[gain > cost][:8]
         total = np.sum(x["u"] ** 2)
-        return {
-            "u": np.concatenate(
-                [x["u"], better * (0.1 * np.sqrt(total) / np.linalg.norm(better, axis=1))[:, None]]
-            )
-        }
+        stretch = 0.1 * np.sqrt(total) / np.linalg.norm(better, axis=1)
+        return {"u": np.concatenate([x["u"], better * stretch[:, None]])}
     used = problem.gain(x["u"], dual_field) - 0.5 * np.sum(x["u"] ** 2, axis=1)
-    logits = (
-        gain - cost - used.max() + x["logits"][np.argmax(used)]
-    )  # e + log P is the same for all kinds in use
+    # e + log P is the same for all kinds in use
+    logits = gain - cost - used.max() + x["logits"][np.argmax(used)]
     entering = np.flatnonzero(logits > np.log(_NEGLIGIBLE) + x["logits"].max())[:8]
     return {
         "u": np.concatenate([x["u"], new[entering]]),
@@ -526,12 +511,14 @@ def _solution(
     problem: _Problem, task: Task, x: _Point, gap: float, num_rounds: int, converged: bool
 ) -> Solution:
     dual_field = problem.dual_field(x)
-    activations = problem.activations(x["u"])[0]
     share = _share(problem, x)
     order = np.argsort(-share)
-    activations = activations[order]
+    activations = problem.activations(x["u"])[0][order]
     per_class = class_means(activations, task)
-    threshold = 0.5 * per_class.max(axis=1, keepdims=True) if problem.outliers else _middle(problem.phi)
+    if problem.outliers:
+        threshold = 0.5 * per_class.max(axis=1, keepdims=True)
+    else:
+        threshold = evaluate(problem.phi, np.array([-1e4, 1e4])).mean()
     return Solution(
         task=task,
         phi=problem.phi,
@@ -560,21 +547,12 @@ def _kernel_root(kernel: np.ndarray) -> np.ndarray:
 
 def _code_starts(task: Task, root: np.ndarray) -> np.ndarray:
     """Coordinates of preactivations near ±2 in the pattern of every code; only the simplest if C > 5."""
-    num_classes = task.num_classes
-    patterns = np.array(
-        list(product([0, 1], repeat=num_classes)) if num_classes <= 5 else _few_class_codes(num_classes)
-    )
+    num_classes, single = task.num_classes, np.eye(task.num_classes, dtype=int)
+    if num_classes <= 5:
+        patterns = np.array(list(product([0, 1], repeat=num_classes)))
+    else:
+        pairs = [single[i] + single[j] for i in range(num_classes) for j in range(i)]
+        patterns = np.concatenate([single, pairs, 1 - single])
     wanted = (4.0 * patterns - 2.0)[:, task.labels]
     ridge = 0.1 * np.eye(root.shape[1])
     return np.linalg.solve(root.T @ root + ridge, root.T @ wanted.T).T
-
-
-def _few_class_codes(num_classes: int) -> np.ndarray:
-    single = np.eye(num_classes, dtype=int)
-    pairs = [single[i] + single[j] for i in range(num_classes) for j in range(i)]
-    return np.concatenate([single, pairs, 1 - single])
-
-
-def _middle(phi: Nonlinearity) -> float:
-    """Half of a bounded φ's range."""
-    return float(evaluate(phi, np.array([-1e4, 1e4])).mean())
