@@ -116,16 +116,10 @@ def convergence(
     """R-hat and ESS through ArviZ, and a one-line verdict.
 
     Args:
-        samples: of `sample`; at least two chains and four samples, or R-hat says nothing.
+        samples: of `sample`; at least two chains, or R-hat says nothing, and four samples (else ValueError).
         posterior: what was sampled.
         max_rhat: largest R-hat that passes.
         min_ess: smallest ESS that passes.
-
-    Returns:
-        A Convergence.
-
-    Raises:
-        ValueError: fewer than four samples per chain.
     """
     series = observables(samples, posterior)
     if (num_samples := samples.info.energy.shape[1]) < 4:
@@ -141,17 +135,9 @@ def judge(
     max_rhat: float = MAX_RHAT,
     min_ess: float = MIN_ESS,
 ) -> Convergence:
-    """Convergence of any named series; `convergence` has those of `sample`.
+    """Convergence of any named series (chains, samples); `convergence` has those of `sample`.
 
-    Args:
-        series: name → values, shape (chains, samples).
-        acceptance: mean acceptance probability of each chain, shape (chains,).
-        divergences: number of divergent transitions.
-        max_rhat: largest R-hat that passes.
-        min_ess: smallest ESS that passes.
-
-    Returns:
-        A Convergence.
+    `acceptance` is the mean acceptance probability of each chain, (chains,).
     """
     num_chains, num_samples = next(iter(series.values())).shape
     rhat = {name: float(statistics.rhat(values)) for name, values in series.items()}
@@ -185,12 +171,9 @@ def two_ended(
         posterior: what to sample.
         key: both runs use it, in streams of their own.
         planted: weights of a planted network, e.g. from `Posterior.planted` and a theory's solution.
-        tolerance: relative difference that is accepted however small the error.
-        max_z: difference that is accepted, in standard errors.
+        tolerance: as for `compare_ends`.
+        max_z: as for `compare_ends`.
         **sample_arguments: passed to `sample`.
-
-    Returns:
-        A TwoEnded, see `compare_ends`.
     """
     first = sample(posterior, jax.random.fold_in(key, 0), init="prior", **sample_arguments)
     second = sample(posterior, jax.random.fold_in(key, 1), init=planted, **sample_arguments)
@@ -213,9 +196,6 @@ def compare_ends(
         posterior: what was sampled.
         tolerance: relative difference that is accepted however small the error.
         max_z: difference that is accepted, in standard errors.
-
-    Returns:
-        A TwoEnded.
     """
     first, second = observables(prior, posterior), observables(planted, posterior)
     difference, z_score = {}, {}
@@ -230,15 +210,12 @@ def compare_ends(
     failing = [n for n in z_score if z_score[n] > max_z and difference[n] > tolerance]
     worst = max(difference, key=lambda n: difference[n])
     numbers = f"largest difference {difference[worst]:.1%} ({worst}, {z_score[worst]:.1f} standard errors)"
-    verdict = (
-        f"the two ends meet: {numbers}"
-        if not failing
-        else f"the two ends differ in {', '.join(failing)}: {numbers}"
-    )
+    found = f"differ in {', '.join(failing)}" if failing else "meet"
+    verdict = f"the two ends {found}: {numbers}"
     return TwoEnded(prior, planted, first, second, difference, z_score, not failing, verdict)
 
 
-def _most(values: dict[str, float], count: int = 4) -> tuple[str, ...]:
-    """Names with the largest finite values."""
+def _most(values: dict[str, float]) -> tuple[str, ...]:
+    """Names with the four largest finite values."""
     finite = [name for name in values if np.isfinite(values[name])]
-    return tuple(sorted(finite, key=lambda name: -values[name])[:count])
+    return tuple(sorted(finite, key=lambda name: -values[name])[:4])
