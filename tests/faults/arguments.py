@@ -86,11 +86,6 @@ def sparse() -> Any:
     return theory.relu.solve(toy(), 0.01)
 
 
-@cache
-def finite() -> Any:
-    return theory.relu.finite_size(sparse(), 50)
-
-
 LABELS = np.repeat(np.arange(3), 4)
 PHI = np.random.default_rng(0).random((2, 5, 6, 12))  # chains, samples, N, P
 READOUTS = np.random.default_rng(1).standard_normal((2, 5, 6, 3))
@@ -448,17 +443,13 @@ def _of_theory():
         bad,
     )
     z = np.linspace(-1, 1, 3)
-    bad = {"solution": OBJECT, "preactivations": arrays(z)[:4], "label": INDEX, "population": INDEX}
+    bad = {"solution": OBJECT, "preactivations": arrays(z)[:4], "label": INDEX}
     yield (
         "theory.relu.bulk_density",
         theory.relu.bulk_density,
         lambda: {"solution": sparse(), "preactivations": z, "label": 0},
         bad,
     )
-    rng = np.random.default_rng(0)
-    bad = {"finite": OBJECT, "labels": (LABELS - 1, LABELS + 9, LABELS + 0.5, LABELS[None]), "copies": COUNT}
-    draw = lambda: {"finite": finite(), "labels": LABELS, "rng": rng}  # noqa: E731
-    yield "theory.relu.draw_network", theory.relu.draw_network, draw, bad
     bad = {
         "task": OBJECT,
         "temperature": AT_LEAST_0,

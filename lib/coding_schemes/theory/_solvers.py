@@ -119,12 +119,8 @@ def jacobian(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.
 def solve_equations(equations: Callable[[np.ndarray], np.ndarray], start: Parts) -> tuple[Parts, int]:
     """A root, or the nearest to one, by Levenberg's and Marquardt's method, also of singular equations.
 
-    Args:
-        equations: of points as vectors (…, size), as `jacobian` wants them; at least as many as unknowns.
-        start: a named tuple of arrays.
-
-    Returns:
-        The point, and how often the equations were evaluated.
+    Equations, at least as many as unknowns, are of points as vectors, as `jacobian` wants them; the start is
+    a tuple of arrays, as is what is returned with the number of evaluations.
     """
     tolerances = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
     fit = least_squares(equations, pack(start), lambda x: jacobian(equations, x), method="lm", **tolerances)

@@ -159,9 +159,8 @@ def solve(
         values, vectors = spectrum(overlap / readout_variance)
         h = (vectors * values ** (1 / (depth + 1))) @ vectors.T
         residual, num_steps = 0.0, 0
-        factors = [np.zeros_like(h)] + [
-            readout_variance * np.linalg.matrix_power(h, depth + layer - 1) for layer in range(1, depth + 1)
-        ]
+        powers = [np.linalg.matrix_power(h, depth + layer - 1) for layer in range(1, depth + 1)]
+        factors = [np.zeros_like(h), *(readout_variance * power for power in powers)]
     else:
         start = _zero_temperature_start(overlap / readout_variance, depth)
         h, residual, num_steps = _saddle(

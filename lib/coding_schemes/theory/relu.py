@@ -129,14 +129,12 @@ class Solution(_Kinds):
             0: the outliers are unique. Above: they can be rotated into each other, and the ones
             returned are the fewest, with the fewest silent classes.
         energy: U/(N P) at the saddle: Σ_c w_c t_c·y_c − E(a0) − (T/2) Σ_c w_c |t_c|².
-        constraint_violation: max_â h(â) − 1 and max_a E(a) − E(a0), whichever is larger.
         temperature: T.
     """
 
     outlier_entropy_costs: np.ndarray
     num_free_directions: int
     energy: float
-    constraint_violation: float
     temperature: float
 
     @property
@@ -230,7 +228,7 @@ def solve(
             f"tolerance {tolerance:.1e}",
             stacklevel=2,
         )
-    return _as_solution(problem, best, task, nonlinearity, error, violation, num_steps, converged)
+    return _as_solution(problem, best, task, nonlinearity, error, num_steps, converged)
 
 
 def finite_size(
@@ -271,9 +269,8 @@ def finite_size(
     validation.positive(tolerance=tolerance)
     validation.counts(max_steps=max_steps)
     cumulants = _CUMULANTS[solution.nonlinearity]
-    point = _Point(
-        solution.dual_field, solution.bulk_readouts, solution.bulk_probabilities, solution.outlier_readouts
-    )
+    bulk, outliers = solution.bulk_readouts, solution.outlier_readouts
+    point = _Point(solution.dual_field, bulk, solution.bulk_probabilities, outliers)
     problem = _Problem(solution.class_weights, solution.class_targets, solution.temperature, cumulants)
     slope = problem.slope(point)  # of the leading order: a chord method
     best, error, num_steps = point, np.inf, 0
@@ -327,45 +324,6 @@ def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, la
     field = float(solution.bulk_readouts[0] @ solution.dual_field[label])
     log_g = _CUMULANTS[solution.nonlinearity](np.array(field)).log_normaliser
     return np.exp(-(z**2) / 2 + field * solution.phi(z) - log_g) / np.sqrt(2 * np.pi)
-
-
-def draw_network(
-    finite: FiniteSize, labels: np.ndarray, rng: np.random.Generator, copies: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
-    """One network of the theory: outliers at their place, every bulk neuron drawn from the bulk's density.
-
-    A chain may start from it, by `Posterior.planted`. Noise in different neurons is independent here, while
-    in the posterior the outputs tie it together; a few trajectories repair that.
-
-    Args:
-        finite: what `finite_size` returned.
-        labels: classes of the inputs, (P,), in any order.
-        rng: draws the noise.
-        copies: number of parallel neurons that share every outlier, each with a and z smaller by the root
-            of it: the same output and, at leading order, the same energy. Fewer than N outliers in all.
-
-    Returns:
-        Preactivations z (N, P) and readouts a (N, m), the outliers first.
-    """
-    validation.instance("finite", finite, FiniteSize)
-    validation.counts(copies=copies)
-    labels = validation.labels("labels", labels, np.size(labels), len(finite.class_weights))
-    size, outliers = finite.num_neurons, np.repeat(finite.outlier_readouts, copies, axis=0)
-    if len(outliers) >= size:
-        raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {size}")
-    grid = np.linspace(-8.0, 8.0, 1601)
-    z = np.empty((size, len(labels)))
-    for c in range(len(finite.class_weights)):
-        cumulative = np.cumsum(bulk_density(finite, grid, c))
-        members = np.flatnonzero(labels == c)
-        z[:, members] = np.interp(rng.random((size, len(members))), cumulative / cumulative[-1], grid)
-    a = rng.multivariate_normal(finite.bulk_readout, finite.bulk_readout_covariance, size)
-    share = np.sqrt(size / copies)
-    a[: len(outliers)] = share * outliers
-    noise = np.repeat(np.sqrt(finite.outlier_preactivation_variances), copies, axis=0)[:, labels]
-    z[: len(outliers)] = share * np.repeat(finite.outlier_preactivations, copies, axis=0)[:, labels]
-    z[: len(outliers)] += noise * rng.standard_normal((len(outliers), len(labels)))
-    return z, a
 
 
 # --- one neuron ---------------------------------------------------------------------------------
@@ -727,7 +685,7 @@ def _rotated_inwards(outliers, t, num_rotations=1000):
     return np.vstack(rotated)
 
 
-def _as_solution(problem, point, task, nonlinearity, error, violation, steps, converged) -> Solution:
+def _as_solution(problem, point, task, nonlinearity, error, steps, converged) -> Solution:
     point = point._replace(outliers=point.outliers[np.sum(point.outliers**2, 1) > _ZERO])
     order = np.argsort(-np.sum(point.outliers**2, 1).round(9), kind="stable")
     outliers, by_size = point.outliers[order], np.argsort(-point.probabilities, kind="stable")
@@ -749,7 +707,6 @@ def _as_solution(problem, point, task, nonlinearity, error, violation, steps, co
         outlier_entropy_costs=level + np.log(2) * (~answers @ w),
         num_free_directions=_free_directions(problem, point),
         energy=float(np.sum(w[:, None] * t * (problem.targets - problem.temperature * t / 2)) - level),
-        constraint_violation=violation,
         temperature=problem.temperature,
     )
 
@@ -825,9 +782,8 @@ def _gaussian_nodes(dim):
         nodes, weights = (np.stack(np.meshgrid(*[v] * dim, indexing="ij"), -1) for v in (x, weight))
         return nodes.reshape(-1, dim), weights.reshape(-1, dim).prod(axis=1) / weight.sum() ** dim
     axes, radius = np.eye(dim), np.sqrt(dim + 2)
-    pairs = np.array(
-        [s * axes[i] + r * axes[j] for i in range(dim) for j in range(i) for s in (1, -1) for r in (1, -1)]
-    )
+    signs = list(product((1, -1), repeat=2))
+    pairs = np.array([s * axes[i] + r * axes[j] for i in range(dim) for j in range(i) for s, r in signs])
     nodes = radius * np.vstack([np.zeros((1, dim)), axes, -axes, pairs / np.sqrt(2)])
     of_axis, of_pair = (4 - dim) / (2 * (dim + 2) ** 2), 1 / (dim + 2) ** 2
     weights = np.concatenate([[2 / (dim + 2)], np.full(2 * dim, of_axis), np.full(len(pairs), of_pair)])

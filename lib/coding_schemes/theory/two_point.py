@@ -195,10 +195,10 @@ def solve(
     factors = tuple(validation.array("factors", factors, "5"))
     validation.positive(relative_tolerance=relative_tolerance)
     with jax.enable_x64(True):
-        H, Q, w, num_steps, success = _trajectory(
-            *_float64(np.log([eta_h, eta_y]), [H0, Q0, w0], dx2, dy2, times, factors, relative_tolerance)
-        )
-    H, Q, w = np.asarray(H), np.asarray(Q), np.asarray(w)
+        log_rates, start = np.log([eta_h, eta_y]), [H0, Q0, w0]
+        arguments = _float64(log_rates, start, dx2, dy2, times, factors, relative_tolerance)
+        *path, num_steps, success = _trajectory(*arguments)
+    H, Q, w = map(np.asarray, path)
     converged = bool(success) and bool(np.all(np.isfinite(H + Q + w)))
     residual = np.nan
     if converged:
@@ -349,11 +349,10 @@ def fit(
     Source: paper C, Eq. 49.
     """
     times = validation.array("times", times, "n")
-    if not all(np.all(np.isfinite(np.asarray(x, dtype=float))) for x in (H, Q, w)):
+    given = {"H": H, "Q": Q, "w": w}
+    if not all(np.all(np.isfinite(np.asarray(x, dtype=float))) for x in given.values()):
         raise ValueError("H, Q, w: hold NaN or infinite values; the training run diverged")
-    observed = np.stack(
-        [validation.array(name, x, "n", n=len(times)) for name, x in (("H", H), ("Q", Q), ("w", w))]
-    )
+    observed = np.stack([validation.array(name, x, "n", n=len(times)) for name, x in given.items()])
     validation.counts(num_starts=num_starts)
     variances = np.var(observed, axis=1)
     if np.any(variances <= 0):
