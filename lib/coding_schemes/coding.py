@@ -175,15 +175,10 @@ def kernels(activations: ArrayLike) -> np.ndarray:
 
 
 def kernel_alignment(kernel: ArrayLike, other: ArrayLike, centered: bool = False) -> np.ndarray:
-    """Cosine between two kernels as vectors, tr(K K') / (‖K‖ ‖K'‖); with Y Yᵀ the alignment to the task.
+    """Cosine between two symmetric kernels (…, P, P) as vectors, tr(K K') / (‖K‖ ‖K'‖), shape (…).
 
-    Args:
-        kernel: K, shape (…, P, P), symmetric.
-        other: K', of the same shape.
-        centered: remove the mean over inputs first, K → H K H with H = 1 − 11ᵀ/P (known as CKA).
-
-    Returns:
-        Alignments between −1 and 1, shape (…).
+    With Y Yᵀ the alignment to the task; `centered` removes the mean over inputs first, K → H K H with
+    H = 1 − 11ᵀ/P (known as CKA).
     """
     kernel = validation.array("kernel", kernel, "…, P, P", dtype=None)
     other = validation.array("other", other, "…, P, P", dtype=None, P=kernel.shape[-1])
@@ -465,12 +460,9 @@ def generalization_error(mean: ArrayLike, variance: ArrayLike, targets: ArrayLik
 
         ε_r = (1/P*) Σ_μ { [y_μ^r − ⟨f_r(x_μ)⟩]² + Var f_r(x_μ) }
 
-    There is no factor ½. For the error on one class of inputs, pass that class's rows.
-
-    Args:
-        mean: mean predictor ⟨f⟩, shape (P*, m), from a theory or averaged over samples.
-        variance: its variance, not negative, shape (P*, m), (P*,) if the same for all outputs, or a number.
-        targets: y, shape (P*, m).
+    There is no factor ½. For the error on one class of inputs, pass that class's rows. The mean predictor,
+    from a theory or averaged over samples, and the targets are (P*, m); its variance is (P*, m), (P*,) if the
+    same for all outputs, or a number.
 
     Source: paper A, "Generalization", bias–variance decomposition and ε_r.
     """

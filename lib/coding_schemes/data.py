@@ -44,9 +44,7 @@ CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog",
 BUNDLED_DIGITS = (0, 1, 2)
 MNIST_SUBSET_SIZE = 10_000
 CIFAR_SUBSET_POSITIONS = {
-    "train": np.concatenate(
-        [np.arange(4000)] + [np.arange(first, first + 1017) for first in range(10000, 50000, 10000)]
-    ),
+    "train": np.r_[0:4000, 10000:11017, 20000:21017, 30000:31017, 40000:41017],
     "test": np.arange(1017),
 }
 
@@ -131,13 +129,8 @@ class CorruptDataError(ValueError):
 def arrays(path: str | Path, description: str, advice: str) -> dict[str, np.ndarray]:
     """All arrays, by name, of an npz file that a run of ours left behind.
 
-    Args:
-        path: the file.
-        description: name of the array that says in JSON what the file holds.
-        advice: what to do about a damaged one.
-
-    Raises:
-        CorruptDataError: it is damaged, or another kind of file.
+    `description` names the array that says in JSON what the file holds; CorruptDataError, with the advice,
+    where the file is damaged or of another kind.
     """
     try:
         with np.load(path) as file:
@@ -303,11 +296,8 @@ def mnist_subset(classes: Collection[int] = BUNDLED_DIGITS, folder: str | Path |
     bundled = _bundled()
     canonical = _find("mnist/train-images-idx3-ubyte.gz", folder)
     if folder is None and canonical is None and bundled is not None and set(classes) <= set(BUNDLED_DIGITS):
-        with np.load(io.BytesIO(_checked(bundled, bundled.name))) as arrays:
-            pixels, labels, positions = arrays["images"], arrays["labels"], arrays["positions"]
-        images = ImageSet(
-            labels.astype(int), positions.astype(int), name, tuple("0123456789"), pixels.__getitem__
-        )
+        members = "images", "labels", "positions"
+        images = _packed(_checked(bundled, bundled.name), members, name, tuple("0123456789"))
     else:
         images = mnist("train", folder).subset(np.arange(MNIST_SUBSET_SIZE), name)
     return images.subset(np.flatnonzero(np.isin(images.labels, list(classes))))
@@ -364,11 +354,17 @@ def cifar10_subset(split: str, jpeg: bool = False, folder: str | Path | None = N
     if jpeg or _find(key, folder) is None:
         images = cifar10(split, jpeg, folder)
         return images.subset(CIFAR_SUBSET_POSITIONS[split], f"{images.name}, subset")
-    with np.load(io.BytesIO(fetch(key, folder))) as arrays:
-        pixels, labels, positions = arrays[f"x_{split}"], arrays[f"y_{split}"], arrays[f"{split}_index"]
-    return ImageSet(
-        labels.astype(int), positions.astype(int), "CIFAR-10, subset", CIFAR_CLASSES, pixels.__getitem__
-    )
+    members = f"x_{split}", f"y_{split}", f"{split}_index"
+    return _packed(fetch(key, folder), members, "CIFAR-10, subset", CIFAR_CLASSES)
+
+
+def _packed(
+    content: bytes, members: tuple[str, str, str], name: str, class_names: tuple[str, ...]
+) -> ImageSet:
+    """Images from an npz file's pixels, labels and positions."""
+    with np.load(io.BytesIO(content)) as arrays:
+        pixels, labels, positions = (arrays[member] for member in members)
+    return ImageSet(labels.astype(int), positions.astype(int), name, class_names, pixels.__getitem__)
 
 
 def fetch(key: str, folder: str | Path | None = None) -> bytes:

@@ -140,15 +140,10 @@ def within(
 ) -> bool:
     """Whether |computed − expected| ≤ num_standard_errors · uncertainty everywhere.
 
-    Args:
-        computed: measured values.
-        expected: values to compare with, of a shape that broadcasts against `computed`.
-        uncertainty: standard error of the difference, positive.
-        num_standard_errors: allowed distance in units of `uncertainty`.
+    The uncertainty is the standard error of the difference, positive; the shapes broadcast.
     """
-    computed, expected = (
-        validation.array(name, value, "…") for name, value in (("computed", computed), ("expected", expected))
-    )
+    computed = validation.array("computed", computed, "…")
+    expected = validation.array("expected", expected, "…")
     uncertainty = validation.array("uncertainty", uncertainty, "…")
     validation.number("uncertainty", uncertainty.min(), above=0)
     validation.positive(num_standard_errors=num_standard_errors)

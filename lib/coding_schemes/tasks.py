@@ -107,9 +107,8 @@ class Task:
     @cached_property
     def is_orthogonal(self) -> bool:
         """Whether K0 = 1, as on the toy task (to 1e-8)."""
-        return self.num_inputs <= self.input_dim and np.allclose(
-            self.input_kernel, np.eye(self.num_inputs), atol=1e-8
-        )
+        fits = self.num_inputs <= self.input_dim
+        return fits and np.allclose(self.input_kernel, np.eye(self.num_inputs), atol=1e-8)
 
 
 def toy(
@@ -342,9 +341,8 @@ def blobs(num_positions: int = 30, num_pixels: int = 5, blob_width: float = 1.0)
     labels = np.repeat(np.arange(2), len(x))
     inputs = np.concatenate([np.tile(images, 2), one_hot(2, 1.0, 0.0)[:, labels]])
     targets = np.concatenate([x, y])[:, None]
-    return Task(
-        inputs, labels, targets, name="blobs in two contexts", class_names=("x position", "y position")
-    )
+    names = ("x position", "y position")
+    return Task(inputs, labels, targets, name="blobs in two contexts", class_names=names)
 
 
 def one_hot(num_classes: int, y_plus: float, y_minus: float) -> np.ndarray:
@@ -399,9 +397,9 @@ def _image_task(
     for c, digit in enumerate(classes):
         wanted, test_wanted = int(np.sum(labels == c)), int(np.sum(test_labels == c))
         shuffled = train_order.permutation(np.flatnonzero(train.labels == digit))
-        test_shuffled = (
-            shuffled if test is train else test_order.permutation(np.flatnonzero(test.labels == digit))
-        )
+        test_shuffled = shuffled
+        if test is not train:
+            test_shuffled = test_order.permutation(np.flatnonzero(test.labels == digit))
         for argument, needed, there in (
             ("num_inputs", wanted + (test_wanted if test is train else 0), len(shuffled)),
             ("num_test", test_wanted, len(test_shuffled)),
@@ -414,9 +412,8 @@ def _image_task(
         chosen.append(shuffled[:wanted])
         test_chosen.append(test_shuffled[len(test_shuffled) - test_wanted :])
 
-    inputs, test_inputs = _normalize(
-        _flat_pixels(train, chosen), _flat_pixels(test, test_chosen), normalization
-    )
+    pixels = _flat_pixels(train, chosen), _flat_pixels(test, test_chosen)
+    inputs, test_inputs = _normalize(*pixels, normalization)
     names = tuple(train.class_names[digit] for digit in classes)
     task = Task(inputs.T, labels, class_targets[labels], name=train.name, class_names=names)
     if not num_test:

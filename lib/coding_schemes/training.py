@@ -481,16 +481,9 @@ def descend(
     """Noise-free gradient descent on the energy of a posterior, w ← w − η (T/N) ∇U.
 
     U T/N = ½‖Y − f‖² + (T/2N) Σ(weights)²: the temperature is the strength of the weight decay, and with
-    readout_variance=1 nothing in it depends on P.
-
-    Args:
-        posterior: whose energy is minimized.
-        starts: weights of independent networks, leading axis (r,), as `jax.vmap(posterior.prior)` draws them.
-        num_steps: of descent.
-        learning_rate: η; stable below about 8 N/P at σ_a = 1; FloatingPointError where it diverges.
-
-    Returns:
-        The last weights, leading axis (r,), and their ‖Y − f‖², shape (r,).
+    readout_variance=1 nothing in it depends on P. Starts are weights of independent networks, leading axis
+    (r,), as `jax.vmap(posterior.prior)` draws them; the last weights and their ‖Y − f‖², (r,), are returned.
+    The learning rate η is stable below about 8 N/P at σ_a = 1; FloatingPointError where the descent diverges.
     """
     validation.instance("posterior", posterior, Posterior)
     validation.counts(num_steps=num_steps)

@@ -113,13 +113,10 @@ def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]
 def convergence(
     samples: Samples, posterior: Posterior, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS
 ) -> Convergence:
-    """R-hat and ESS through ArviZ, and a one-line verdict.
+    """R-hat and ESS of `sample`'s chains through ArviZ, and a one-line verdict.
 
-    Args:
-        samples: of `sample`; at least two chains, or R-hat says nothing, and four samples (else ValueError).
-        posterior: what was sampled.
-        max_rhat: largest R-hat that passes.
-        min_ess: smallest ESS that passes.
+    Of at least two chains, or R-hat says nothing, and four samples (else ValueError). The largest R-hat that
+    passes is `max_rhat`, the smallest ESS `min_ess`.
     """
     series = observables(samples, posterior)
     if (num_samples := samples.info.energy.shape[1]) < 4:
@@ -167,13 +164,9 @@ def two_ended(
 ) -> TwoEnded:
     """Sample from the prior and from a planted state; equilibrium is where the two ends meet.
 
-    Args:
-        posterior: what to sample.
-        key: both runs use it, in streams of their own.
-        planted: weights of a planted network, e.g. from `Posterior.planted` and a theory's solution.
-        tolerance: as for `compare_ends`.
-        max_z: as for `compare_ends`.
-        **sample_arguments: passed to `sample`.
+    Both runs use the key, in streams of their own. Weights of a planted network are, e.g., from
+    `Posterior.planted` and a theory's solution; tolerance and max_z are those of `compare_ends`, the rest is
+    passed to `sample`.
     """
     first = sample(posterior, jax.random.fold_in(key, 0), init="prior", **sample_arguments)
     second = sample(posterior, jax.random.fold_in(key, 1), init=planted, **sample_arguments)

@@ -58,17 +58,11 @@ class HMC:
 
 
 class Info(NamedTuple):
-    """What one transition reports.
+    """What one transition reports."""
 
-    Attributes:
-        acceptance: acceptance probability, averaged over the proposals of the transition.
-        divergent: whether |ΔH| exceeded the divergence threshold or was not finite.
-        num_gradients: gradient evaluations spent.
-    """
-
-    acceptance: Array
-    divergent: Array
-    num_gradients: Array
+    acceptance: Array  # acceptance probability, averaged over the proposals of the transition
+    divergent: Array  # whether |ΔH| exceeded the divergence threshold or was not finite
+    num_gradients: Array  # gradient evaluations spent
 
 
 def unit_metric() -> Metric:
