@@ -70,17 +70,13 @@ def minimum_energy_path(
         waypoints: two or more states (pytrees of one structure): start, states the first guess passes
             through, end. The method finds the path of the guess's valley, not the lowest of all.
         *parameters: passed on to the energy, pytrees; one compiled program serves all their values.
-        step_size: h, below 2 over the largest curvature of U.
+        step_size: h, below 2 over the largest curvature of U; FloatingPointError where the descent diverges.
         num_images: images on the string, at least 3.
         num_steps: descent steps.
         tolerance: on the change of the highest energy over the last tenth of the steps.
 
     Returns:
         A Path; one that has not converged is returned with a warning.
-
-    Raises:
-        ValueError: fewer than two waypoints or three images, or a step size that is not positive.
-        FloatingPointError: the descent diverged.
     """
     if not isinstance(waypoints, Sequence) or len(waypoints) < 2:
         raise ValueError(f"waypoints: got {validation.shown(waypoints)}, needs two or more states")

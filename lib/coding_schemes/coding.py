@@ -1,7 +1,8 @@
 """Coding measures: what a population's activations say about the classes.
 
-Activations φ have shape (…, N, P): neurons before inputs, with any leading axes such as (chains, samples). A
-code is the set of classes that activate a neuron, kept as booleans (…, N, C) and written "1-1-0".
+Activations φ have shape (…, N, P): neurons before inputs, with any leading axes such as (chains, samples).
+Labels are the inputs' classes 0 … C − 1, shape (P,), and each has an input; ValueError where they do not fit.
+A code is the set of classes that activate a neuron, kept as booleans (…, N, C) and written "1-1-0".
 """
 
 from collections.abc import Callable
@@ -17,50 +18,25 @@ ACTIVE_THRESHOLD = 0.5  # half-way up the sigmoidal nonlinearity
 
 
 def class_means(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Mean activation of every neuron on every class, ⟨φ_i⟩_c = Σ_{μ∈c} φ_iμ / n_c.
-
-    Args:
-        activations: φ, shape (…, N, P).
-        labels: classes of the inputs, shape (P,), values 0 … C−1.
-
-    Returns:
-        Means, shape (…, N, C).
-
-    Raises:
-        ValueError: the labels do not fit the activations, or a class has no input.
-    """
+    """Mean activation (…, N, C) of neurons (…, N, P) on classes (P,), ⟨φ_i⟩_c = Σ_{μ∈c} φ_iμ / n_c."""
     activations, labels = _checked(activations, labels)
     members = labels[:, None] == np.arange(labels.max() + 1)
     return activations @ (members / members.sum(0)).astype(activations.dtype)
 
 
 def class_deviations(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Standard deviation of every neuron's activation across the inputs of each class.
+    """Standard deviation (…, N, C) of every neuron's activation across the inputs of each class.
 
     Over the class mean it is the coefficient of variation, which vanishes for ReLU outliers.
-
-    Args:
-        activations: φ, shape (…, N, P).
-        labels: classes of the inputs, shape (P,).
-
-    Returns:
-        Standard deviations, shape (…, N, C).
     """
     activations, labels = _checked(activations, labels)
     return np.stack([activations[..., labels == c].std(axis=-1) for c in range(labels.max() + 1)], axis=-1)
 
 
 def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_THRESHOLD) -> np.ndarray:
-    """Codes of all neurons: the classes on which the mean activation exceeds the threshold.
+    """Codes (…, N, C) of all neurons, as booleans: the classes with ⟨φ_i⟩_c above the threshold.
 
-    Args:
-        activations: φ, shape (…, N, P).
-        labels: classes of the inputs, shape (P,).
-        threshold: a class is in the code if ⟨φ_i⟩_c > threshold; ½ suits the sigmoidal nonlinearity,
-            `coding.threshold` gives that of others; for ReLU see `outliers`.
-
-    Returns:
-        Booleans, shape (…, N, C).
+    ½ suits the sigmoidal nonlinearity, `coding.threshold` gives that of others; for ReLU see `outliers`.
 
     Source: paper A, "Coding schemes in sigmoidal networks"; the threshold is this book's.
     """
@@ -68,16 +44,9 @@ def codes(activations: ArrayLike, labels: ArrayLike, threshold: float = ACTIVE_T
 
 
 def threshold(phi: Callable[..., ArrayLike]) -> float:
-    """The mean activation above which a class is in a neuron's code: the middle of a bounded φ's range.
+    """The mean activation above which a class is in a neuron's code: (inf φ + sup φ)/2 of a bounded φ.
 
-    Args:
-        phi: a bounded elementwise function, ½ for the sigmoidal one, 0 for tanh and erf.
-
-    Returns:
-        (inf φ + sup φ)/2.
-
-    Raises:
-        ValueError: φ is not bounded; for those see `outliers`.
+    ½ for the sigmoidal nonlinearity, 0 for tanh and erf; ValueError where φ is not bounded, see `outliers`.
     """
     values = np.asarray(phi(np.concatenate([[-1e6, -1e4], np.linspace(-20, 20, 2001), [1e4, 1e6]])))
     if not np.max(np.abs(values)) < 1e3:
@@ -126,13 +95,7 @@ def occupancy(neuron_codes: ArrayLike) -> Occupancy:
     """Fractions of the neurons that use each code, with standard errors.
 
     Args:
-        neuron_codes: booleans, shape (N, C), (samples, N, C) or (chains, samples, N, C).
-
-    Returns:
-        An Occupancy.
-
-    Raises:
-        ValueError: another number of axes, or not booleans.
+        neuron_codes: booleans, shape (N, C), (samples, N, C) or (chains, samples, N, C), else ValueError.
     """
     neuron_codes = _checked_codes(neuron_codes)
     if neuron_codes.ndim > 4:
@@ -147,26 +110,18 @@ def occupancy(neuron_codes: ArrayLike) -> Occupancy:
     order = np.argsort(-fractions, kind="stable")
     num_chains, num_neurons = chains.shape[0], chains.shape[2]
     binomial = np.sqrt(fractions * (1 - fractions) / (num_chains * num_neurons))
-    between = (
-        per_chain.std(axis=1, ddof=1) / num_chains**0.5 if num_chains > 1 else np.full(len(used), np.nan)
-    )
+    several = num_chains > 1
+    between = per_chain.std(axis=1, ddof=1) / num_chains**0.5 if several else np.full(len(used), np.nan)
     return Occupancy(used[order], fractions[order], binomial[order], between[order])
 
 
 def participation(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Fraction of the neurons that carry the difference between the classes (participation ratio).
+    """Fraction ρ (…) of the neurons that carry the difference between the classes (participation ratio).
 
         ρ = (Σ_i s_i)² / (N Σ_i s_i²),   s_i = Σ_c (⟨φ_i⟩_c − mean over classes)²
 
     For two classes it is 1 if all neurons tell them apart equally well (redundant), 1/3 if the differences
-    are Gaussian (analog, and random features), and n/N if n neurons alone do (sparse).
-
-    Args:
-        activations: φ, shape (…, N, P).
-        labels: classes of the inputs, shape (P,), at least two classes.
-
-    Returns:
-        ρ, shape (…); NaN where no neuron tells the classes apart.
+    are Gaussian (analog, and random features), and n/N if n neurons alone do (sparse). NaN where none does.
     """
     means = class_means(activations, labels).astype(float)
     strength = means.var(axis=-1)
@@ -175,27 +130,18 @@ def participation(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
 
 
 def sort_by_activity(activations: ArrayLike) -> np.ndarray:
-    """Neurons in order of falling mean squared activity, as in the paper's figures of analog codes.
+    """Indices (…, N) of the neurons of φ (…, N, P) in order of falling mean squared activity.
 
-    Args:
-        activations: φ, shape (…, N, P).
-
-    Returns:
-        Neuron indices, shape (…, N).
+    As in the paper's figures of analog codes.
     """
     activations = validation.array("activations", activations, "…, N, P", dtype=None)
     return np.argsort(-np.square(activations).mean(axis=-1), axis=-1, kind="stable")
 
 
 def sort_by_code(neuron_codes: ArrayLike, activations: ArrayLike) -> np.ndarray:
-    """Neurons of one sample grouped by code, most frequent code first; by falling activity within a group.
+    """Neurons (N,) of one sample grouped by code, most frequent code first; in a group by falling activity.
 
-    Args:
-        neuron_codes: booleans, shape (N, C).
-        activations: φ, shape (N, P).
-
-    Returns:
-        Neuron indices, shape (N,).
+    Codes are booleans (N, C), activations (N, P).
     """
     neuron_codes = _checked_codes(neuron_codes)
     if neuron_codes.ndim != 2:
@@ -207,67 +153,32 @@ def sort_by_code(neuron_codes: ArrayLike, activations: ArrayLike) -> np.ndarray:
     return np.lexsort((-activity, which, -counts[which]))
 
 
-def readout_overlap(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
-    """Overlap of the feature vectors with the readout vectors, Σ_i a_i^r φ_iμ.
+def readout_cosine(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
+    """Cosine of the angle between feature and readout vectors, Σ_i a_i^r φ_iμ / (|a^r| |φ_μ|).
 
-    O(N) in non-lazy networks and O(√N) in lazy ones, where both vectors have norm O(√N).
-
-    Args:
-        activations: feature-layer φ, shape (…, N, P).
-        readouts: a, shape (…, N, m).
-
-    Returns:
-        Overlaps, shape (…, P, m).
+    O(1) in non-lazy networks and O(1/√N) in lazy ones, where the overlap of the two is O(√N). For φ of the
+    feature layer, (…, N, P), and a, (…, N, m), its shape is (…, P, m).
 
     Source: paper A, "Non-lazy networks" and Fig. 1b,d.
     """
     activations = validation.array("activations", activations, "…, N, P", dtype=None)
     readouts = validation.array("readouts", readouts, "…, N, m", N=activations.shape[-2], dtype=None)
-    return np.swapaxes(activations, -1, -2) @ readouts
-
-
-def readout_cosine(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
-    """Cosine of the angle between feature and readout vectors, shape (…, P, m): O(1) or O(1/√N).
-
-    Args:
-        activations: feature-layer φ, shape (…, N, P).
-        readouts: a, shape (…, N, m).
-
-    Returns:
-        Cosines, shape (…, P, m).
-    """
-    overlap = readout_overlap(activations, readouts)
-    feature_norms = np.linalg.norm(np.asarray(activations), axis=-2)[..., :, None]
-    readout_norms = np.linalg.norm(np.asarray(readouts), axis=-2)[..., None, :]
-    return overlap / (feature_norms * readout_norms)
+    overlap = np.swapaxes(activations, -1, -2) @ readouts
+    feature_norms, readout_norms = (np.linalg.norm(x, axis=-2) for x in (activations, readouts))
+    return overlap / (feature_norms[..., :, None] * readout_norms[..., None, :])
 
 
 def kernels(activations: ArrayLike) -> np.ndarray:
-    """Kernel of every sample, K = φᵀφ/N.
-
-    Args:
-        activations: φ, shape (…, N, P).
-
-    Returns:
-        Kernels, shape (…, P, P).
-    """
+    """Kernel of every sample, K = φᵀφ/N: shape (…, P, P) for φ of shape (…, N, P)."""
     activations = validation.array("activations", activations, "…, N, P", dtype=None)
     return np.swapaxes(activations, -1, -2) @ activations / activations.shape[-2]
 
 
 def kernel_alignment(kernel: ArrayLike, other: ArrayLike, centered: bool = False) -> np.ndarray:
-    """Cosine between two kernels as vectors, tr(K K') / (‖K‖ ‖K'‖); with Y Yᵀ the alignment to the task.
+    """Cosine between two symmetric kernels (…, P, P) as vectors, tr(K K') / (‖K‖ ‖K'‖), shape (…).
 
-    Args:
-        kernel: K, shape (…, P, P), symmetric.
-        other: K', of the same shape.
-        centered: remove the mean over inputs first, K → H K H with H = 1 − 11ᵀ/P (known as CKA).
-
-    Returns:
-        Alignments between −1 and 1, shape (…).
-
-    Raises:
-        ValueError: the shapes do not fit.
+    With Y Yᵀ the alignment to the task; `centered` removes the mean over inputs first, K → H K H with
+    H = 1 − 11ᵀ/P (known as CKA).
     """
     kernel = validation.array("kernel", kernel, "…, P, P", dtype=None)
     other = validation.array("other", other, "…, P, P", dtype=None, P=kernel.shape[-1])
@@ -296,21 +207,11 @@ def outliers(activations: ArrayLike, labels: ArrayLike, share: float | None = No
     """Outlier neurons of a sparse coding scheme, and the classes they code for.
 
     An outlier carries a share of O(1) of the population's squared activity on its classes,
-    s_ic = ⟨φ_i²⟩_c / Σ_j ⟨φ_j²⟩_c, and a neuron of the bulk one of O(1/N). The default threshold lies between
-    them, 1/√N, so that up to about √N parallel outliers that share one code are still told from the bulk;
-    each of them counts. Where K0 has a few large eigenvalues, as on images, the strongest of a hundred
-    neurons of an untrained network may pass it: raise `share`, or compare with prior draws.
-
-    Args:
-        activations: φ, shape (…, N, P).
-        labels: classes of the inputs, shape (P,).
-        share: threshold of s_ic; 1/√N unless given.
-
-    Returns:
-        Outliers.
-
-    Raises:
-        ValueError: the threshold is not between 0 and 1, or the labels do not fit.
+    s_ic = ⟨φ_i²⟩_c / Σ_j ⟨φ_j²⟩_c, and a neuron of the bulk one of O(1/N). The default threshold `share`,
+    between 0 and 1, lies between them, 1/√N, so that up to about √N parallel outliers that share one code are
+    still told from the bulk; each of them counts. Where K0 has a few large eigenvalues, as on images, the
+    strongest of a hundred neurons of an untrained network may pass it: raise `share`, or compare with prior
+    draws.
 
     Source: paper A, "Coding schemes in ReLU networks"; the criterion is this book's.
     """
@@ -350,16 +251,7 @@ def sparse_measures(
     """Readouts and activity of each class's strongest neuron, and of the bulk that the others make up.
 
     Where one neuron is the strongest on two classes it stands in two rows. The bulk leaves out all
-    neurons that `outliers` finds, not only the strongest.
-
-    Args:
-        readouts: a, shape (…, N, m).
-        preactivations: z, shape (…, N, P).
-        activations: φ(z), of the same shape.
-        labels: classes of the inputs, shape (P,).
-
-    Returns:
-        SparseMeasures.
+    neurons that `outliers` finds, not only the strongest. Shapes: a (…, N, m), z and φ(z) (…, N, P).
 
     Source: paper A, "Coding schemes in ReLU networks" and Fig. 4a,c.
     """
@@ -386,18 +278,8 @@ def settled_codes(means: ArrayLike, lower: float = 0.4, upper: float = 0.6) -> n
     """Codes along a run with a memory, so that a mean near the threshold does not count as many switches.
 
     A class enters a neuron's code when its mean activation rises above `upper`, leaves it when the mean
-    falls below `lower`, and stays as it was in between. The first sample is judged by the middle.
-
-    Args:
-        means: class means ⟨φ_i⟩_c along time, shape (…, samples, N, C).
-        lower: below it a class is out.
-        upper: above it a class is in.
-
-    Returns:
-        Booleans, shape (…, samples, N, C).
-
-    Raises:
-        ValueError: fewer than three axes, or lower above upper.
+    falls below `lower`, and stays as it was in between. The first sample is judged by the middle. Class means
+    ⟨φ_i⟩_c along time and codes have the shape (…, samples, N, C).
     """
     means = validation.array("means", means, "…, samples, N, C", dtype=None)
     validation.number("lower", lower, most=validation.number("upper", upper))
@@ -433,15 +315,9 @@ def switch_rate(neuron_codes: ArrayLike, interval: float = 1.0, confidence: floa
     """Rate at which neurons change code between successive samples.
 
     Args:
-        neuron_codes: booleans, shape (…, samples, N, C).
+        neuron_codes: booleans, shape (…, samples, N, C), two or more samples.
         interval: time between two samples, the unit of the rate.
         confidence: of the two-sided bounds.
-
-    Returns:
-        A SwitchRate.
-
-    Raises:
-        ValueError: fewer than two samples, or a value out of range.
     """
     neuron_codes = _checked_codes(neuron_codes)
     if neuron_codes.ndim < 3 or neuron_codes.shape[-3] < 2:
@@ -480,20 +356,10 @@ class NeuralCollapse(NamedTuple):
 
 
 def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse:
-    """Neural-collapse measures of the activations.
+    """Neural-collapse measures of the feature layer's activations on two classes or more.
 
     Class means are centred by their own mean, each class counting the same; Σ_W averages over all inputs.
     Use activations averaged over samples to judge the mean activations alone.
-
-    Args:
-        activations: feature-layer φ, shape (…, N, P).
-        labels: classes of the inputs, shape (P,), at least two classes.
-
-    Returns:
-        A NeuralCollapse.
-
-    Raises:
-        ValueError: the labels do not fit, or there is one class only.
 
     Source: paper A, Discussion, "Neural collapse"; measures of Papyan, Han & Donoho, PNAS 117 (2020).
     """
@@ -522,21 +388,11 @@ def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse
 def class_frame(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
     """Cosines between the centered class means of one half of every class's inputs and of the other half.
 
-        cos(μ_c − μ̄, μ'_c' − μ̄'),   μ from every second input of a class, μ' from the others
+        cos(μ_c − μ̄, μ'_c' − μ̄'),   μ from every second input of a class, μ' from the others, shape (…, C, C)
 
     In an equiangular tight frame they are 1 for c = c' and −1/(C − 1) for c ≠ c'. Noise is independent in the
     two halves: where class means hold nothing else, as in an untrained network, all cosines vanish, while
-    within one set of inputs they would pass for a frame.
-
-    Args:
-        activations: φ, shape (…, N, P).
-        labels: classes of the inputs, shape (P,), at least two inputs in each.
-
-    Returns:
-        Cosines, shape (…, C, C).
-
-    Raises:
-        ValueError: a class has fewer than two inputs.
+    within one set of inputs they would pass for a frame. Each class needs two inputs.
     """
     activations, labels = _checked(activations, labels)
     counts = np.bincount(labels)
@@ -568,18 +424,7 @@ class CodeAgreement(NamedTuple):
 
 
 def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgreement:
-    """Agreement of the neurons' codes on training and test inputs.
-
-    Args:
-        training_codes: booleans, shape (…, N, C).
-        test_codes: booleans of the same shape.
-
-    Returns:
-        A CodeAgreement, averaged over all leading axes.
-
-    Raises:
-        ValueError: the shapes differ.
-    """
+    """Agreement of codes (…, N, C) on training and on test inputs, averaged over all leading axes."""
     training_codes = _checked_codes(training_codes, "training_codes")
     test_codes = _checked_codes(test_codes, "test_codes")
     if training_codes.shape != test_codes.shape:
@@ -588,7 +433,7 @@ def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgre
         )
     agree = training_codes == test_codes
     num_classes = training_codes.shape[-1]
-    both = np.concatenate([training_codes.reshape(-1, num_classes), test_codes.reshape(-1, num_classes)])
+    both = np.stack([training_codes, test_codes]).reshape(-1, num_classes)
     _, which = np.unique(both, axis=0, return_inverse=True)
     training, test = which.reshape(2, -1)
     length = which.max() + 1
@@ -615,18 +460,9 @@ def generalization_error(mean: ArrayLike, variance: ArrayLike, targets: ArrayLik
 
         ε_r = (1/P*) Σ_μ { [y_μ^r − ⟨f_r(x_μ)⟩]² + Var f_r(x_μ) }
 
-    There is no factor ½. For the error on one class of inputs, pass that class's rows.
-
-    Args:
-        mean: mean predictor ⟨f⟩, shape (P*, m), from a theory or averaged over samples.
-        variance: its variance, shape (P*, m), (P*,) if the same for all outputs, or a number.
-        targets: y, shape (P*, m).
-
-    Returns:
-        A GeneralizationError.
-
-    Raises:
-        ValueError: the shapes do not fit, or a variance is negative.
+    There is no factor ½. For the error on one class of inputs, pass that class's rows. The mean predictor,
+    from a theory or averaged over samples, and the targets are (P*, m); its variance is (P*, m), (P*,) if the
+    same for all outputs, or a number.
 
     Source: paper A, "Generalization", bias–variance decomposition and ε_r.
     """

@@ -32,7 +32,7 @@ import numpy as np
 import pooch
 from PIL import Image
 
-from coding_schemes import paths
+from coding_schemes import paths, validation
 
 ENVIRONMENT_VARIABLE = "CODING_SCHEMES_DATA"
 
@@ -44,21 +44,9 @@ CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog",
 BUNDLED_DIGITS = (0, 1, 2)
 MNIST_SUBSET_SIZE = 10_000
 CIFAR_SUBSET_POSITIONS = {
-    "train": np.concatenate(
-        [np.arange(4000)] + [np.arange(first, first + 1017) for first in range(10000, 50000, 10000)]
-    ),
+    "train": np.r_[0:4000, 10000:11017, 20000:21017, 30000:31017, 40000:41017],
     "test": np.arange(1017),
 }
-
-_MNIST_HOSTS = (
-    "https://ossci-datasets.s3.amazonaws.com/mnist/",
-    "https://storage.googleapis.com/cvdf-datasets/mnist/",
-)
-_FASHION_HOSTS = (
-    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-    "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
-)
-_CIFAR_HOSTS = ("https://www.cs.toronto.edu/~kriz/",)
 
 # fmt: off
 SHA256 = {
@@ -110,7 +98,17 @@ CONTENT_SHA256 = {
 # fmt: on
 """SHA-256 of what is inside the gzipped files, as packages compress the same images anew to other bytes."""
 
-HOSTS = {"mnist": _MNIST_HOSTS, "fashion-mnist": _FASHION_HOSTS, "cifar10": _CIFAR_HOSTS}
+HOSTS = {
+    "mnist": (
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    ),
+    "fashion-mnist": (
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+    ),
+    "cifar10": ("https://www.cs.toronto.edu/~kriz/",),
+}
 """Public addresses of the canonical files, tried in turn."""
 
 _NOT_OFFERED = {
@@ -129,18 +127,10 @@ class CorruptDataError(ValueError):
 
 
 def arrays(path: str | Path, description: str, advice: str) -> dict[str, np.ndarray]:
-    """All arrays of an npz file that a run of ours left behind.
+    """All arrays, by name, of an npz file that a run of ours left behind.
 
-    Args:
-        path: the file.
-        description: name of the array that says in JSON what the file holds.
-        advice: what to do about a damaged one.
-
-    Returns:
-        The arrays by name.
-
-    Raises:
-        CorruptDataError: it is damaged, or another kind of file.
+    `description` names the array that says in JSON what the file holds; CorruptDataError, with the advice,
+    where the file is damaged or of another kind.
     """
     try:
         with np.load(path) as file:
@@ -170,17 +160,11 @@ class Activations(NamedTuple):
 
 
 def read_activations(path: str | Path) -> Activations:
-    """A reader's activations and labels, from an .npz or a .csv file.
+    """A reader's activations and labels, from an .npz or a .csv file, for `coding_schemes.diagnose`.
 
     An .npz file holds `activations` (N, P), `labels` (P,) and perhaps `readouts` (N, m). A .csv file has one
     line per input and a first line of names: the column `label` and, whatever their names, one column for
     every neuron. Labels may be any whole numbers or words; classes are numbered in sorted order.
-
-    Args:
-        path: the file.
-
-    Returns:
-        Activations, for `coding_schemes.diagnose`.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -284,14 +268,11 @@ class ImageSet:
 
 
 def mnist(split: str, folder: str | Path | None = None) -> ImageSet:
-    """All of MNIST: 60,000 training or 10,000 test images of 28 × 28 pixels.
+    """All of MNIST in canonical order: 60,000 training or 10,000 test images of 28 × 28 pixels.
 
     Args:
         split: "train" or "test".
         folder: data folder to read from; None searches as the module's docstring says.
-
-    Returns:
-        An ImageSet in canonical order.
 
     Raises:
         MissingDataError: a file was found nowhere.
@@ -306,33 +287,24 @@ def mnist_subset(classes: Collection[int] = BUNDLED_DIGITS, folder: str | Path |
 
     Args:
         classes: digits wanted. Only 0, 1 and 2 are bundled; for others the canonical files are needed.
-        folder: data folder to read the canonical files from; None searches as the module's docstring says.
+        folder: as for `mnist`.
 
     Returns:
         An ImageSet with the images of these digits, in canonical order, the same from either source.
-
-    Raises:
-        MissingDataError, CorruptDataError: as for `mnist`.
     """
     name = "MNIST, from the first 10,000 training images"
     bundled = _bundled()
     canonical = _find("mnist/train-images-idx3-ubyte.gz", folder)
     if folder is None and canonical is None and bundled is not None and set(classes) <= set(BUNDLED_DIGITS):
-        with np.load(io.BytesIO(_checked(bundled, bundled.name))) as arrays:
-            pixels, labels, positions = arrays["images"], arrays["labels"], arrays["positions"]
-        images = ImageSet(
-            labels.astype(int), positions.astype(int), name, tuple("0123456789"), pixels.__getitem__
-        )
+        members = "images", "labels", "positions"
+        images = _packed(_checked(bundled, bundled.name), members, name, tuple("0123456789"))
     else:
         images = mnist("train", folder).subset(np.arange(MNIST_SUBSET_SIZE), name)
     return images.subset(np.flatnonzero(np.isin(images.labels, list(classes))))
 
 
 def fashion_mnist(split: str, folder: str | Path | None = None) -> ImageSet:
-    """Fashion-MNIST: 60,000 training or 10,000 test images of 28 × 28 pixels.
-
-    Args, Returns, Raises: as for `mnist`.
-    """
+    """Fashion-MNIST: 60,000 training or 10,000 test images of 28 × 28 pixels; all as for `mnist`."""
     return _idx("fashion-mnist", split, "Fashion-MNIST", FASHION_CLASSES, folder)
 
 
@@ -343,15 +315,9 @@ def cifar10(split: str, jpeg: bool = False, folder: str | Path | None = None) ->
         split: "train" or "test".
         jpeg: read images that went through lossy JPEG compression, from cifar10-jpeg-streams.npz, which only
             a data folder can hold. The set then calls itself "CIFAR-10, JPEG-recompressed".
-        folder: data folder to read from; None searches as the module's docstring says.
-
-    Returns:
-        An ImageSet in canonical order.
-
-    Raises:
-        MissingDataError, CorruptDataError, ValueError: as for `mnist`.
+        folder: as for `mnist`.
     """
-    _check_split(split)
+    validation.choice("split", split, ("train", "test"))
     if jpeg:
         content = fetch("cifar10/cifar10-jpeg-streams.npz", folder)
         with np.load(io.BytesIO(content)) as arrays:
@@ -380,29 +346,25 @@ def cifar10(split: str, jpeg: bool = False, folder: str | Path | None = None) ->
 def cifar10_subset(split: str, jpeg: bool = False, folder: str | Path | None = None) -> ImageSet:
     """8,068 training or 1,017 test images of CIFAR-10, at the positions of CIFAR_SUBSET_POSITIONS.
 
-    They come from cifar10-exact-subset.npz where a data folder holds it, else from the complete set.
-
-    Args:
-        split: "train" or "test".
-        jpeg: the JPEG-recompressed versions of the same images.
-        folder: data folder to read from; None searches as the module's docstring says.
-
-    Returns:
-        An ImageSet in canonical order, the same from either source.
-
-    Raises:
-        MissingDataError, CorruptDataError, ValueError: as for `mnist`.
+    They come from cifar10-exact-subset.npz where a data folder holds it, else from the complete set: the same
+    images in the same order. Arguments as for `cifar10`.
     """
-    _check_split(split)
+    validation.choice("split", split, ("train", "test"))
     key = "cifar10/cifar10-exact-subset.npz"
     if jpeg or _find(key, folder) is None:
         images = cifar10(split, jpeg, folder)
         return images.subset(CIFAR_SUBSET_POSITIONS[split], f"{images.name}, subset")
-    with np.load(io.BytesIO(fetch(key, folder))) as arrays:
-        pixels, labels, positions = arrays[f"x_{split}"], arrays[f"y_{split}"], arrays[f"{split}_index"]
-    return ImageSet(
-        labels.astype(int), positions.astype(int), "CIFAR-10, subset", CIFAR_CLASSES, pixels.__getitem__
-    )
+    members = f"x_{split}", f"y_{split}", f"{split}_index"
+    return _packed(fetch(key, folder), members, "CIFAR-10, subset", CIFAR_CLASSES)
+
+
+def _packed(
+    content: bytes, members: tuple[str, str, str], name: str, class_names: tuple[str, ...]
+) -> ImageSet:
+    """Images from an npz file's pixels, labels and positions."""
+    with np.load(io.BytesIO(content)) as arrays:
+        pixels, labels, positions = (arrays[member] for member in members)
+    return ImageSet(labels.astype(int), positions.astype(int), name, class_names, pixels.__getitem__)
 
 
 def fetch(key: str, folder: str | Path | None = None) -> bytes:
@@ -415,16 +377,12 @@ def fetch(key: str, folder: str | Path | None = None) -> bytes:
         key: the file's place in a data folder, a key of SHA256.
         folder: data folder to read from; None searches as the module's docstring says, and downloads.
 
-    Returns:
-        The file's bytes.
-
     Raises:
         MissingDataError: the file was found nowhere and could not be downloaded.
         CorruptDataError: the file found has the wrong SHA-256, and so has what is inside it.
         ValueError: the key is unknown.
     """
-    if key not in SHA256:
-        raise ValueError(f"key: got {key!r}, allowed are {sorted(SHA256)}")
+    validation.choice("key", key, SHA256)
     path = _find(key, folder)
     if path is not None:
         return _checked(path, key)
@@ -499,15 +457,10 @@ def _how_to_get(key: str) -> str:
     return f"Fetch {HOSTS[dataset][0]}{name}, put it at {place}."
 
 
-def _check_split(split: str) -> None:
-    if split not in ("train", "test"):
-        raise ValueError(f"split: got {split!r}, allowed are 'train' and 'test'")
-
-
 def _idx(
     dataset: str, split: str, name: str, class_names: tuple[str, ...], folder: str | Path | None
 ) -> ImageSet:
-    _check_split(split)
+    validation.choice("split", split, ("train", "test"))
     prefix = "train" if split == "train" else "t10k"
     pixels = gzip.decompress(fetch(f"{dataset}/{prefix}-images-idx3-ubyte.gz", folder))
     labels = gzip.decompress(fetch(f"{dataset}/{prefix}-labels-idx1-ubyte.gz", folder))

@@ -134,9 +134,6 @@ def diagnose(
         num_rotations: random rotations, and random groups of the inputs, to compare with; at least 99.
         seed: draws them.
 
-    Returns:
-        A Diagnosis.
-
     Raises:
         ValueError: shapes do not fit, values are NaN or infinite, or labels are no classes.
 

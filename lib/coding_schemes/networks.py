@@ -53,9 +53,6 @@ def nonlinearity(name_or_function: str | Nonlinearity) -> Nonlinearity:
     Args:
         name_or_function: a key of NONLINEARITIES, or an elementwise JAX function.
 
-    Returns:
-        A function from an array to an array of the same shape.
-
     Raises:
         ValueError: the name is unknown, or the function is not elementwise.
     """
@@ -75,19 +72,11 @@ _PROBE = np.concatenate([[0.0], np.outer([-1, 1], np.logspace(-4, 4, 33)).ravel(
 
 
 def canonical(name_or_function: str | Nonlinearity) -> str | Nonlinearity:
-    """The name of a nonlinearity that is one of NONLINEARITIES, however it is written.
+    """The name of a nonlinearity that is one of NONLINEARITIES, however it is written; others as they came.
 
     `jax.nn.relu` and `lambda z: jnp.maximum(z, 0)` are "relu": functions are compared by their values, in
     double precision, so that what is known of a named nonlinearity holds for every way to write it.
-
-    Args:
-        name_or_function: a key of NONLINEARITIES, or an elementwise JAX function.
-
-    Returns:
-        The name; a function that is none of them as it came.
-
-    Raises:
-        ValueError: as `nonlinearity`.
+    Argument and errors are those of `nonlinearity`.
     """
     nonlinearity(name_or_function)
     return name_or_function if isinstance(name_or_function, str) else _name(name_or_function)
@@ -111,13 +100,9 @@ def is_bounded(phi: Nonlinearity) -> bool:
 
 @lru_cache(maxsize=64)
 def homogeneity(phi: Nonlinearity) -> float | None:
-    """Degree k of a positively homogeneous nonlinearity, φ(λz) = λᵏ φ(z) for all λ > 0.
+    """Degree k of a positively homogeneous nonlinearity, φ(λz) = λᵏ φ(z) for all λ > 0; None for others.
 
-    Args:
-        phi: an elementwise JAX function, as `nonlinearity` returns it.
-
-    Returns:
-        k, a whole number where it is one to rounding; None where φ is not homogeneous.
+    k is a whole number where it is one to rounding.
     """
     with jax.enable_x64(True), jax.core.eval_context():
         values, doubled, tripled = (np.asarray(phi(jnp.asarray(_PROBE * f))) for f in (1, 2, 3))
@@ -176,30 +161,14 @@ class Network:
         return 1 / self.width if self.scaling == "non-lazy" else 1 / self.width**0.5
 
     def preactivations(self, first: Array, hidden: tuple[Array, ...]) -> tuple[Array, ...]:
-        """All layers' preactivations z¹ … z^L from the first layer's.
-
-        Args:
-            first: z¹, shape (N, P).
-            hidden: W² … W^L, each (N, N).
-
-        Returns:
-            L arrays of shape (N, P).
-        """
+        """All layers' preactivations z¹ … z^L, each (N, P), from the first layer's and W² … W^L."""
         layers = [first]
         for weights in hidden:
             layers.append(weights @ self.phi(layers[-1]) / self.width**0.5)
         return tuple(layers)
 
     def outputs(self, feature_preactivations: Array, readouts: Array) -> Array:
-        """Outputs f = s φ(z^L)ᵀ a.
-
-        Args:
-            feature_preactivations: z^L, shape (N, P).
-            readouts: a, shape (N, m).
-
-        Returns:
-            f, shape (P, m).
-        """
+        """Outputs f = s φ(z^L)ᵀ a, shape (P, m), for z^L of shape (N, P) and a of shape (N, m)."""
         # aᵀφ rather than φᵀa: the same numbers, and BLAS reads φ in storage order (ten times faster)
         return self.readout_scale * (readouts.T @ self.phi(feature_preactivations)).T
 

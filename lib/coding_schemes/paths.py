@@ -11,13 +11,10 @@ _MARKER = Path("book") / "claims.yml"
 
 
 def repository_root() -> Path | None:
-    """Find the book's repository, or None where the library is used outside of it.
+    """The book's repository, the folder that holds ``book/claims.yml``; None where there is none.
 
     The search walks up from the working directory first, then from this file, so that a notebook run in a
     second checkout belongs to that checkout.
-
-    Returns:
-        The folder that holds ``book/claims.yml``, or None.
     """
     for start in (Path.cwd(), Path(__file__).resolve()):
         for folder in (start, *start.parents):
@@ -29,8 +26,7 @@ def repository_root() -> Path | None:
 def commit() -> str:
     """Short name of the repository's present commit, for manifests of stored results.
 
-    Returns:
-        As git gives it, or "unknown" outside of a repository and where there is no git.
+    "unknown" outside of a repository and where there is no git.
     """
     command = ["git", "-C", str(repository_root()), "rev-parse", "--short", "HEAD"]
     try:
@@ -41,11 +37,7 @@ def commit() -> str:
 
 
 def provenance(seconds: float) -> dict[str, Any]:
-    """How a stored result was made, for its manifest: seconds, date, versions and commit.
-
-    Args:
-        seconds: that it took.
-    """
+    """How a stored result was made, for its manifest: seconds that it took, date, versions and commit."""
     packages = ("jax", "jaxlib", "blackjax", "numpy", "scipy")
     return {
         "seconds": round(seconds, 1),
@@ -58,8 +50,7 @@ def provenance(seconds: float) -> dict[str, Any]:
 def artifacts() -> Path | None:
     """Folder for the arrays and drawing code of published figures, from ``CODING_SCHEMES_ARTIFACTS``.
 
-    Returns:
-        The folder, created if missing; None where the variable is not set, as in a reader's own session.
+    Created if missing; None where the variable is not set, as in a reader's own session.
     """
     folder = os.environ.get("CODING_SCHEMES_ARTIFACTS")
     if not folder:

@@ -145,9 +145,8 @@ def _analog(rng, solution, posterior):
     readouts = readouts @ _root(solution.readout_covariance)
     hidden: list[np.ndarray] = []
     for layer in range(1, depth + 1):
-        root = roots[
-            layer - (layer == depth)
-        ]  # z^ℓ ~ N(0, K_ℓ) below, z^L | a ~ N(K_{L−1} t a, K_{L−1}) above
+        # z^ℓ ~ N(0, K_ℓ) below, z^L | a ~ N(K_{L−1} t a, K_{L−1}) above
+        root = roots[layer - (layer == depth)]
         aim = rng.standard_normal((width, len(root))) @ root
         if layer == depth:
             aim += readouts @ solution.feature_slopes.T
@@ -172,7 +171,27 @@ def _sparse(rng, solution, posterior, copies):
         solution = relu.finite_size(solution, width)
     if solution.num_neurons != width:
         raise ValueError(f"solution: is for N = {solution.num_neurons}, the posterior's network has {width}")
-    return posterior.planted(*relu.draw_network(solution, posterior.task.labels, rng, copies))
+    return posterior.planted(*_outliers_and_bulk(solution, posterior.task.labels, rng, copies))
+
+
+def _outliers_and_bulk(finite, labels, rng, copies=1):
+    """Preactivations (N, P) and readouts (N, m), outliers first; `copies` of one act together like it."""
+    size, outliers = finite.num_neurons, np.repeat(finite.outlier_readouts, copies, axis=0)
+    if len(outliers) >= size:
+        raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {size}")
+    grid = np.linspace(-8.0, 8.0, 1601)
+    z = np.empty((size, len(labels)))
+    for c in range(len(finite.class_weights)):
+        cumulative = np.cumsum(relu.bulk_density(finite, grid, c))
+        members = np.flatnonzero(labels == c)
+        z[:, members] = np.interp(rng.random((size, len(members))), cumulative / cumulative[-1], grid)
+    a = rng.multivariate_normal(finite.bulk_readout, finite.bulk_readout_covariance, size)
+    share = np.sqrt(size / copies)
+    a[: len(outliers)] = share * outliers
+    noise = np.repeat(np.sqrt(finite.outlier_preactivation_variances), copies, axis=0)[:, labels]
+    z[: len(outliers)] = share * np.repeat(finite.outlier_preactivations, copies, axis=0)[:, labels]
+    z[: len(outliers)] += noise * rng.standard_normal((len(outliers), len(labels)))
+    return z, a
 
 
 def _kinds(rng, solution, posterior):
@@ -181,12 +200,9 @@ def _kinds(rng, solution, posterior):
         rows = _dealt(solution.probabilities, width)
         return posterior.planted(solution.preactivations[rows], solution.readouts[rows])
     kinds = min(len(solution.readouts), width)
-    z, readouts = (
-        np.zeros((width, values.shape[1])) for values in (solution.preactivations, solution.readouts)
-    )
-    z[:kinds] = solution.preactivations[:kinds] * width**0.5
-    readouts[:kinds] = solution.readouts[:kinds] * width**0.5
-    return posterior.planted(z, readouts)
+    silent = ((0, width - kinds), (0, 0))
+    both = solution.preactivations, solution.readouts
+    return posterior.planted(*(np.pad(values[:kinds] * width**0.5, silent) for values in both))
 
 
 _PLANTS: dict[type, Callable[..., Weights]] = {

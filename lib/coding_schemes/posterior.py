@@ -107,8 +107,7 @@ class Posterior:
             raise ValueError(f"dtype: got {dtype}, needs a floating-point type")
         self.task: Task | None = task
         self.network = network
-        basis, root = _data_span(task)
-        self._basis = basis
+        self._basis, root = _data_span(task)
         self.root: Array | None = None if root is None else jnp.asarray(root, dtype)
         self.targets = jnp.asarray(task.targets, dtype)
         self.temperature = jnp.asarray(temperature, dtype)
@@ -184,14 +183,9 @@ class Posterior:
         return 0.5 * self.likelihood_precision * self.squared_error(weights, batch_size) + 0.5 * prior
 
     def squared_error(self, weights: Weights, batch_size: int | None = None) -> Array:
-        """‖Y − f‖², summed over inputs and outputs.
+        """‖Y − f‖², summed over inputs and outputs, in float64 where JAX has it enabled.
 
-        Args:
-            weights: of one network.
-            batch_size: inputs at a time, where the preactivations of all would not fit into memory.
-
-        Returns:
-            A number, in float64 where JAX has it enabled.
+        From `batch_size` inputs at a time, where the preactivations of all would not fit into memory.
         """
         accurate = jnp.promote_types(self.dtype, jnp.result_type(float))
         if batch_size is None:
@@ -253,15 +247,9 @@ class Posterior:
     def planted(
         self, first_preactivations: Array, readouts: Array, hidden: tuple[Array, ...] = ()
     ) -> Weights:
-        """Weights with given first preactivations and readouts, to start a chain from theory.
+        """Weights with given z¹ (N, P), readouts a (N, m) and W² … W^L, to start a chain from theory.
 
-        Args:
-            first_preactivations: z¹, shape (N, P); projected on what the inputs can produce.
-            readouts: a, shape (N, m).
-            hidden: W² … W^L for deeper networks.
-
-        Returns:
-            Weights in the posterior's coordinates.
+        First preactivations are projected on what the inputs can produce.
         """
         first = jnp.asarray(first_preactivations, self.dtype)
         if self.root is not None:
@@ -273,36 +261,27 @@ class Posterior:
 
         The part in the span of the training inputs is u B; the part orthogonal to it is a fresh
         prior draw. Two calls with one key are one network.
-
-        Raises:
-            ValueError: the posterior went through a JAX transformation and left its task behind.
         """
-        if self.task is None:
-            raise ValueError(
-                "posterior: this copy came out of a JAX transformation and has no task; use the original"
-            )
+        self._own_task()
         if self._basis is None:
             return weights.first
         basis = jnp.asarray(self._basis, self.dtype)
         fresh = normal(key, (self.network.width, basis.shape[1]), self.dtype)
         return fresh + (weights.first - fresh @ basis.T) @ basis
 
+    def _own_task(self) -> Task:
+        """The task; ValueError where it was left behind in a JAX transformation."""
+        if self.task is None:
+            raise ValueError(
+                "posterior: this copy came out of a JAX transformation and has no task; use the original"
+            )
+        return self.task
+
     def predict(self, key: Array, weights: Weights, inputs) -> Prediction:
-        """Response of one sampled network to new inputs.
+        """Preactivations of all layers and outputs of one sampled network on new inputs (N0, P*).
 
         Given z on the training inputs, z* on new ones is Gaussian with mean K*₀ K₀⁺ z and
-        covariance K** − K*₀ K₀⁺ K₀*; drawing W¹ gives exactly that.
-
-        Args:
-            key: draws the part of W¹ that the training inputs leave free.
-            weights: one sample.
-            inputs: new inputs, shape (N0, P*).
-
-        Returns:
-            Preactivations of all layers and outputs.
-
-        Raises:
-            ValueError: the inputs have another dimension than the task's.
+        covariance K** − K*₀ K₀⁺ K₀*; drawing the part of W¹ that they leave free gives exactly that.
         """
         first_layer = self.first_layer(key, weights)
         inputs = validation.array("inputs", inputs, "N0, P*", N0=first_layer.shape[1])
@@ -312,23 +291,13 @@ class Posterior:
         return Prediction(layers, self.network.outputs(layers[-1], self.readouts(weights)))
 
     def new_inputs(self, inputs) -> NewInputs:
-        """New inputs in data-span coordinates, for many predictions inside compiled loops.
+        """New inputs (N0, P*) in data-span coordinates, for many calls of `respond` inside compiled loops.
 
-        Args:
-            inputs: shape (N0, P*).
-
-        Returns:
-            NewInputs for `respond`; q = min(N0 − r, P*), and 0 where the training inputs span all.
-
-        Raises:
-            ValueError: wrong shape, or the posterior left its task behind in a transformation.
+        q = min(N0 − r, P*), and 0 where the training inputs span all.
         """
-        if self.task is None:
-            raise ValueError(
-                "posterior: this copy came out of a JAX transformation and has no task; use the original"
-            )
-        inputs = validation.array("inputs", inputs, "N0, P*", N0=self.task.input_dim)
-        scaled = inputs / np.sqrt(self.task.input_dim)
+        input_dim = self._own_task().input_dim
+        inputs = validation.array("inputs", inputs, "N0, P*", N0=input_dim)
+        scaled = inputs / np.sqrt(input_dim)
         if self._basis is None:
             return NewInputs(jnp.asarray(scaled, self.dtype), jnp.zeros((0, inputs.shape[1]), self.dtype))
         projection = self._basis @ scaled

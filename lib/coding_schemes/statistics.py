@@ -17,86 +17,60 @@ def effective_sample_size(series: ArrayLike, method: str = "mean") -> np.ndarray
     """Number of independent draws that know the mean as well as all chains together.
 
     Args:
-        series: shape (chains, samples, …).
+        series: shape (chains, samples, …), at least four samples (else ValueError).
         method: "mean", for the error of a mean, or "bulk", rank-normalized, for convergence.
 
     Returns:
         ESS, shape (…). Chains that disagree count as few draws. NaN for a series that never changes, and the
         number of chains where each one is frozen at a value of its own.
 
-    Raises:
-        ValueError: fewer than two axes, or fewer than four samples.
-
     Source: Vehtari et al. (2021), by ArviZ.
     """
     from arviz_stats.base import array_stats  # here, because it loads scipy.signal: half a second
 
-    series = _series(series)
     validation.choice("method", method, ("mean", "bulk"))
-    flat = series.reshape(*series.shape[:2], -1)
-    frozen = np.all(flat == flat[:, :1], axis=(0, 1))
+    flat, frozen, shape = _flat(series)
     ess = np.full(flat.shape[-1], float(len(flat)))
     if not frozen.all():
         ess[~frozen] = array_stats.ess(flat[..., ~frozen], chain_axis=0, draw_axis=1, method=method)
-    return np.where(np.ptp(flat, axis=(0, 1)) == 0, np.nan, ess).reshape(series.shape[2:])
+    return np.where(np.ptp(flat, axis=(0, 1)) == 0, np.nan, ess).reshape(shape)
 
 
 def rhat(series: ArrayLike) -> np.ndarray:
-    """Rank-normalized split R-hat: how much wider all chains are together than each by itself.
+    """Rank-normalized split R-hat (…): how much wider all chains are together than each by itself.
 
-    Args:
-        series: shape (chains, samples, …), at least four samples.
-
-    Returns:
-        R-hat, of shape (…). It is 1 where chains agree, infinite where each is frozen at a value of its own,
-        and NaN for a series that never changes and for a single chain.
+    For series (chains, 4 or more samples, …). It is 1 where chains agree, infinite where each is frozen at a
+    value of its own, and NaN for a series that never changes and for a single chain.
 
     Source: Vehtari et al. (2021), by ArviZ.
     """
     from arviz_stats.base import array_stats
 
-    series = _series(series)
-    flat = series.reshape(*series.shape[:2], -1)
+    flat, frozen, shape = _flat(series)
     found = np.full(flat.shape[-1], np.nan)
-    frozen = np.all(flat == flat[:, :1], axis=(0, 1))
     if len(flat) > 1:
         found[frozen & (np.ptp(flat, axis=(0, 1)) > 0)] = np.inf
         if not frozen.all():
             with np.errstate(divide="ignore", invalid="ignore"):  # halves of chains, each frozen: infinite
                 found[~frozen] = array_stats.rhat(flat[..., ~frozen], chain_axis=0, draw_axis=1)
-    return found.reshape(series.shape[2:])
+    return found.reshape(shape)
 
 
 def autocorrelation_time(series: ArrayLike) -> np.ndarray:
     """Integrated autocorrelation time, τ = (number of draws) / (effective number of draws).
 
-    Args:
-        series: shape (chains, samples, …).
-
-    Returns:
-        τ in units of the sampling interval, shape (…), as `effective_sample_size` finds it.
-
-    Raises:
-        ValueError: fewer than two axes, or fewer than four samples.
+    In units of the sampling interval, shape (…) for a series (chains, samples, …).
     """
     series = _series(series)
     return math.prod(series.shape[:2]) / effective_sample_size(series)
 
 
 def mean_and_error(series: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over chains and samples, and its standard error: the one the whole book uses.
+    """Mean over chains and samples, and its standard error: the one the whole book uses; each of shape (…).
 
     The larger of the error within chains, √(variance / ESS), and of the scatter of the chains' means over
-    the root of their number: chains that disagree more than their own samples tell widen it.
-
-    Args:
-        series: shape (chains, samples, …).
-
-    Returns:
-        Mean and standard error, each of shape (…); the error of a series that never changes is 0.
-
-    Raises:
-        ValueError: fewer than two axes, or fewer than four samples.
+    the root of their number: chains that disagree more than their own samples tell widen it. For series
+    (chains, samples, …); the error of one that never changes is 0.
     """
     series = _series(series)
     ess = effective_sample_size(series)
@@ -107,22 +81,12 @@ def mean_and_error(series: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def autocorrelation(series: ArrayLike, max_lag: int) -> np.ndarray:
-    """Autocorrelation of single neurons around the mean of the whole population.
+    """Autocorrelation C(0) … C(max_lag) of single neurons around the mean of the whole population.
 
         C(s) = ⟨δx_i(t) · δx_i(t+s)⟩ / ⟨|δx_i(t)|²⟩,   δx_i = x_i − (mean over chains, time and neurons)
 
     Neurons that explore the whole posterior lose all memory, C → 0; frozen ones keep C at the part of the
-    variance that lies between neurons.
-
-    Args:
-        series: readouts or other properties of neurons, shape (chains, samples, N, d).
-        max_lag: largest lag s, in samples.
-
-    Returns:
-        C(0) … C(max_lag), shape (max_lag + 1,).
-
-    Raises:
-        ValueError: wrong number of axes, or a lag out of range.
+    variance that lies between neurons. Series of readouts or other properties are (chains, samples, N, d).
 
     Source: paper A, Fig. 4b.
     """
@@ -156,15 +120,7 @@ def permutation_order(series: ArrayLike) -> PermutationOrder:
     with x̄¹, x̄² a neuron's averages over the first and the second half of the samples, δ the deviation from
     the population's mean. With two halves the noise of the averages drops out; what is left where symmetry
     is restored is the memory across the border, of order (τ/n)² for n samples and autocorrelation time τ.
-
-    Args:
-        series: readouts, class means or other properties of neurons, shape (chains, samples, N, d).
-
-    Returns:
-        A PermutationOrder.
-
-    Raises:
-        ValueError: wrong number of axes, or fewer than two samples.
+    Series of readouts, class means or other properties of neurons are (chains, 2 or more samples, N, d).
 
     Source: paper A, "Permutation symmetry breaking" (in words); the estimator is this book's.
     """
@@ -182,23 +138,12 @@ def permutation_order(series: ArrayLike) -> PermutationOrder:
 def within(
     computed: ArrayLike, expected: ArrayLike, uncertainty: ArrayLike, num_standard_errors: float = 3.0
 ) -> bool:
-    """Whether every computed value lies within so many standard errors of the expected one.
+    """Whether |computed − expected| ≤ num_standard_errors · uncertainty everywhere.
 
-    Args:
-        computed: Measured values.
-        expected: Values to compare with, of a shape that broadcasts against `computed`.
-        uncertainty: Standard error of the difference, positive.
-        num_standard_errors: Allowed distance in units of `uncertainty`.
-
-    Returns:
-        True if |computed − expected| ≤ num_standard_errors · uncertainty everywhere.
-
-    Raises:
-        ValueError: If a value is not finite or an uncertainty is not positive.
+    The uncertainty is the standard error of the difference, positive; the shapes broadcast.
     """
-    computed, expected = (
-        validation.array(name, value, "…") for name, value in (("computed", computed), ("expected", expected))
-    )
+    computed = validation.array("computed", computed, "…")
+    expected = validation.array("expected", expected, "…")
     uncertainty = validation.array("uncertainty", uncertainty, "…")
     validation.number("uncertainty", uncertainty.min(), above=0)
     validation.positive(num_standard_errors=num_standard_errors)
@@ -209,9 +154,9 @@ class PowerLaw(NamedTuple):
     """A fitted law value = prefactor · size^exponent.
 
     Attributes:
-        exponent: The fitted exponent.
-        standard_error: Its standard error.
-        prefactor: The fitted prefactor.
+        exponent: of the law.
+        standard_error: of the exponent, from the scatter around the line.
+        prefactor: of the law.
     """
 
     exponent: float
@@ -222,15 +167,7 @@ class PowerLaw(NamedTuple):
 def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
     """Fit an exponent, log value = log prefactor + exponent · log size, by least squares.
 
-    Args:
-        sizes: Sizes (S,), at least three different ones, positive.
-        values: Measured values (S,), positive.
-
-    Returns:
-        The fit; its standard error is taken from the scatter around the line.
-
-    Raises:
-        ValueError: If there are fewer than three sizes, or a size or value is not positive and finite.
+    Sizes (S,), at least three different ones, and values (S,) are positive.
     """
     sizes = validation.array("sizes", sizes, "S")
     values = validation.array("values", values, "S", S=len(sizes))
@@ -243,14 +180,7 @@ def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
 
 
 def first_lasting(reached: ArrayLike) -> int | None:
-    """Index from which on a condition holds to the end of a series; None where it fails at the end.
-
-    Args:
-        reached: whether the condition holds, booleans, shape (samples,).
-
-    Returns:
-        The index, or None.
-    """
+    """Index from which on a condition, booleans (samples,), holds to the end; None if it fails at the end."""
     reached = validation.array("reached", reached, "samples").astype(bool)
     if not reached[-1]:
         return None
@@ -263,6 +193,13 @@ def _population_deviation(series: ArrayLike) -> tuple[np.ndarray, float]:
     series = validation.array("series", series, "chains, samples, N, d")
     deviation = series - series.mean(axis=(0, 1, 2))
     return deviation, float(np.square(deviation).sum(axis=-1).mean())
+
+
+def _flat(series: ArrayLike) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Series (chains, samples, n), where no chain moves (n,), and the shape that was made flat."""
+    series = _series(series)
+    flat = series.reshape(*series.shape[:2], -1)
+    return flat, np.all(flat == flat[:, :1], axis=(0, 1)), series.shape[2:]
 
 
 def _series(series: ArrayLike) -> np.ndarray:

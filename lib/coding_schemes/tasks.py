@@ -6,7 +6,7 @@ structure shows as blocks in every figure.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -92,11 +92,7 @@ class Task:
 
     @cached_property
     def class_targets(self) -> np.ndarray:
-        """Target of every class, shape (C, m).
-
-        Raises:
-            ValueError: two inputs of one class have different targets.
-        """
+        """Target of every class, (C, m); ValueError where two inputs of one class have different targets."""
         first = np.array([np.argmax(self.labels == c) for c in range(self.num_classes)])
         per_class = self.targets[first]
         if not np.array_equal(per_class[self.labels], self.targets):
@@ -111,9 +107,8 @@ class Task:
     @cached_property
     def is_orthogonal(self) -> bool:
         """Whether K0 = 1, as on the toy task (to 1e-8)."""
-        return self.num_inputs <= self.input_dim and np.allclose(
-            self.input_kernel, np.eye(self.num_inputs), atol=1e-8
-        )
+        fits = self.num_inputs <= self.input_dim
+        return fits and np.allclose(self.input_kernel, np.eye(self.num_inputs), atol=1e-8)
 
 
 def toy(
@@ -127,7 +122,7 @@ def toy(
     targets: ArrayLike | None = None,
     random_labels: bool = False,
 ) -> Task:
-    """Orthogonal inputs with random class membership: paper A's toy task.
+    """Orthogonal inputs with random class membership: paper A's toy task, without a test split.
 
     The inputs satisfy XᵀX / N0 = 1 exactly. An input of class c has target y₊ in component c and
     y₋ in all others, unless `targets` gives every class its own.
@@ -142,9 +137,6 @@ def toy(
         targets: (C, m) matrix of class targets in place of the one-hot ones.
         random_labels: draw every label with the probabilities `class_ratios` (paper A's Fig. 1)
             rather than filling the classes with exactly these fractions (all other figures).
-
-    Returns:
-        A Task without a test split; there is nothing to generalise to.
 
     Raises:
         ValueError: ratios negative or not summing to one, a class left empty, N0 < P, targets of
@@ -174,9 +166,9 @@ def toy(
         labels = np.sort(rng.choice(len(ratios), size=num_inputs, p=ratios))
     else:
         labels = np.repeat(np.arange(len(ratios)), _apportion(ratios, num_inputs))
-    missing = set(range(len(ratios))) - set(labels.tolist())
-    if missing:
-        raise ValueError(f"class_ratios: {class_ratios} leave class {min(missing)} empty at P = {num_inputs}")
+    missing = np.setdiff1d(np.arange(len(ratios)), labels)
+    if missing.size:
+        raise ValueError(f"class_ratios: {class_ratios} leave class {missing[0]} empty at P = {num_inputs}")
     return Task(np.sqrt(input_dim) * directions, labels, class_targets[labels], name="toy task")
 
 
@@ -232,10 +224,9 @@ def mnist(
     validation.choice("pool", pool, ("subset", "full"))
 
     def load():
-        if pool == "subset":
-            images = data.mnist_subset(classes, folder)
-            return images, images
-        return data.mnist("train", folder), data.mnist("test", folder)
+        if pool == "full":
+            return data.mnist("train", folder), data.mnist("test", folder)
+        return 2 * (data.mnist_subset(classes, folder),)
 
     class_targets = _class_targets(len(classes), y_plus, y_minus, targets)
     return _image_task(load, num_inputs, num_test, classes, class_targets, seed, normalization, balanced)
@@ -256,7 +247,7 @@ def fashion_mnist(
 ) -> Task:
     """Classification of Fashion-MNIST's clothes: 60,000 training and 10,000 test images to draw from.
 
-    Args, Returns, Raises: as for `mnist`; the numbers of the classes are those of data.FASHION_CLASSES.
+    All as for `mnist`; the numbers of the classes are those of data.FASHION_CLASSES.
     """
 
     def load():
@@ -281,29 +272,16 @@ def cifar10(
     jpeg: bool = False,
     folder: str | Path | None = None,
 ) -> Task:
-    """Classification of CIFAR-10's pictures.
+    """Classification of CIFAR-10's pictures; N0 = 3072, rows of pixels, three colours for each pixel.
 
-    Args:
-        num_inputs: as for `mnist`, as are all arguments up to `balanced`.
-        num_test: number of test images.
-        classes: numbers of the classes, the places of their names in data.CIFAR_CLASSES.
-        y_plus: target of an image's own class.
-        y_minus: target of all other classes.
-        seed: draws the classes and the images.
-        targets: (C, m) matrix of class targets.
-        normalization: "standardize", "pixel" (every colour of every pixel on its own) or "unit_norm".
-        balanced: equal class sizes.
-        pool: "full" draws from the 50,000 training and 10,000 test images; "subset" from 8,068 and
-            1,017 of them, data.CIFAR_SUBSET_POSITIONS, whose exact pixels fit a small file.
-        jpeg: use images that went through lossy JPEG compression. The task's name then says
-            "CIFAR-10, JPEG-recompressed": never report its results as plain CIFAR-10 results.
-        folder: data folder to read from; None searches as in `coding_schemes.data`.
+    Arguments, task and errors as for `mnist`, but:
 
-    Returns:
-        A Task with N0 = 3072, rows of pixels one after the other, three colours for each pixel.
-
-    Raises:
-        ValueError, data.MissingDataError, data.CorruptDataError: as for `mnist`.
+    - `classes` are places of their names in data.CIFAR_CLASSES;
+    - "pixel" standardizes every colour of every pixel on its own;
+    - `pool="full"` draws from the 50,000 training and 10,000 test images, "subset" from 8,068 and 1,017 of
+      them, data.CIFAR_SUBSET_POSITIONS, whose exact pixels fit a small file;
+    - `jpeg` uses images that went through lossy JPEG compression. The task's name then says
+      "CIFAR-10, JPEG-recompressed": never report its results as plain CIFAR-10 results.
 
     Source: paper A, Fig. 7 and supplement E.
     """
@@ -320,15 +298,7 @@ def cifar10(
 def two_points(dx2: float = 1.0, dy2: float = 0.5) -> Task:
     """Two inputs and two outputs of one dimension each: x = −1, −1 + |dx|; y = 0.6, 0.6 + |dy|.
 
-    Args:
-        dx2: squared distance |dx|² of the inputs.
-        dy2: squared distance |dy|² of the targets.
-
-    Returns:
-        A Task with P = 2, N0 = m = 1.
-
-    Raises:
-        ValueError: dx2 not positive or dy2 negative.
+    dx2 and dy2 are the squared distances |dx|² > 0 of the inputs and |dy|² ≥ 0 of the targets.
 
     Source: paper C, appendix B.1; its text gives the distances, its authors' code the two offsets.
     """
@@ -350,18 +320,13 @@ def blobs(num_positions: int = 30, num_pixels: int = 5, blob_width: float = 1.0)
     """Images of Gaussian blobs, whose x position is asked for in one context and the y position in the other.
 
     Images cover [−1, 1]² and their pixels sum to one; two more inputs are a one-hot code of the context.
+    P = 2 num_positions², N0 = num_pixels² + 2, m = 1. Labels are the context; within a context y varies
+    fastest. Targets are positions, so there are no class targets.
 
     Args:
-        num_positions: blob centres along each axis, equally spaced on [−1, 1].
-        num_pixels: pixels along each axis.
+        num_positions: blob centres along each axis, equally spaced on [−1, 1], at least two.
+        num_pixels: pixels along each axis, at least two.
         blob_width: standard deviation of the blobs.
-
-    Returns:
-        A Task with P = 2 num_positions², N0 = num_pixels² + 2, m = 1. Labels are the context; within a
-        context y varies fastest. Targets are positions, so there are no class targets.
-
-    Raises:
-        ValueError: a count below two or a width that is not positive.
 
     Source: paper C, appendix B.3; the blobs' width is its authors' code's.
     """
@@ -376,9 +341,8 @@ def blobs(num_positions: int = 30, num_pixels: int = 5, blob_width: float = 1.0)
     labels = np.repeat(np.arange(2), len(x))
     inputs = np.concatenate([np.tile(images, 2), one_hot(2, 1.0, 0.0)[:, labels]])
     targets = np.concatenate([x, y])[:, None]
-    return Task(
-        inputs, labels, targets, name="blobs in two contexts", class_names=("x position", "y position")
-    )
+    names = ("x position", "y position")
+    return Task(inputs, labels, targets, name="blobs in two contexts", class_names=names)
 
 
 def one_hot(num_classes: int, y_plus: float, y_minus: float) -> np.ndarray:
@@ -389,34 +353,19 @@ def one_hot(num_classes: int, y_plus: float, y_minus: float) -> np.ndarray:
 
 
 def projected(task: Task, input_dim: int, seed: int = 0) -> Task:
-    """The same task seen through a random projection, x → A x with A_ij ~ N(0, 1/N0).
+    """The same task, with its test split, seen through a random projection, x → A x with A_ij ~ N(0, 1/N0).
 
     Keeps K0 in expectation, and lets P exceed the input dimension (paper A's projected MNIST).
-
-    Args:
-        task: the task to project; its test split is projected by the same matrix.
-        input_dim: dimension after the projection.
-        seed: draws the projection.
-
-    Returns:
-        A Task with inputs of shape (input_dim, P).
-
-    Raises:
-        ValueError: input_dim < 1.
     """
     validation.instance("task", task, Task)
     validation.counts(input_dim=input_dim)
     rng = _generator(seed)
     projection = rng.standard_normal((input_dim, task.input_dim)) / np.sqrt(task.input_dim)
-    return Task(
-        projection @ task.inputs,
-        task.labels,
-        task.targets,
-        None if task.test_inputs is None else projection @ task.test_inputs,
-        task.test_labels,
-        task.test_targets,
+    return replace(
+        task,
+        inputs=projection @ task.inputs,
+        test_inputs=None if task.test_inputs is None else projection @ task.test_inputs,
         name=f"{task.name}, projected to {input_dim} dimensions",
-        class_names=task.class_names,
     )
 
 
@@ -448,9 +397,9 @@ def _image_task(
     for c, digit in enumerate(classes):
         wanted, test_wanted = int(np.sum(labels == c)), int(np.sum(test_labels == c))
         shuffled = train_order.permutation(np.flatnonzero(train.labels == digit))
-        test_shuffled = (
-            shuffled if test is train else test_order.permutation(np.flatnonzero(test.labels == digit))
-        )
+        test_shuffled = shuffled
+        if test is not train:
+            test_shuffled = test_order.permutation(np.flatnonzero(test.labels == digit))
         for argument, needed, there in (
             ("num_inputs", wanted + (test_wanted if test is train else 0), len(shuffled)),
             ("num_test", test_wanted, len(test_shuffled)),
@@ -463,19 +412,14 @@ def _image_task(
         chosen.append(shuffled[:wanted])
         test_chosen.append(test_shuffled[len(test_shuffled) - test_wanted :])
 
-    inputs, test_inputs = _normalize(
-        _flat_pixels(train, chosen), _flat_pixels(test, test_chosen), normalization
-    )
-    return Task(
-        inputs.T,
-        labels,
-        class_targets[labels],
-        test_inputs.T if num_test else None,
-        test_labels if num_test else None,
-        class_targets[test_labels] if num_test else None,
-        name=train.name,
-        class_names=tuple(train.class_names[digit] for digit in classes),
-    )
+    pixels = _flat_pixels(train, chosen), _flat_pixels(test, test_chosen)
+    inputs, test_inputs = _normalize(*pixels, normalization)
+    names = tuple(train.class_names[digit] for digit in classes)
+    task = Task(inputs.T, labels, class_targets[labels], name=train.name, class_names=names)
+    if not num_test:
+        return task
+    test_targets = class_targets[test_labels]
+    return replace(task, test_inputs=test_inputs.T, test_labels=test_labels, test_targets=test_targets)
 
 
 def _flat_pixels(images: data.ImageSet, places: list[np.ndarray]) -> np.ndarray:

@@ -51,15 +51,10 @@ class Parameters(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """A weight matrix's gradient, errors @ activations.T, not multiplied out.
+    """A weight matrix's gradient, errors @ activations.T, not multiplied out."""
 
-    Attributes:
-        errors: derivative of the loss with respect to the layer's preactivation, shape (..., units out, P).
-        activations: the layer's input, shape (..., units in, P).
-    """
-
-    errors: Array
-    activations: Array
+    errors: Array  # derivative of the loss in the layer's preactivation, shape (..., units out, P)
+    activations: Array  # the layer's input, shape (..., units in, P)
 
 
 @dataclass(frozen=True)
@@ -112,16 +107,7 @@ class Architecture:
         return self.depth // 2
 
     def init(self, key: Array, input_dim: int, num_outputs: int) -> Parameters:
-        """Draw the initial weights.
-
-        Args:
-            key: random key.
-            input_dim: N0.
-            num_outputs: m.
-
-        Returns:
-            Parameters, float32.
-        """
+        """Draw the initial weights, float32, from N0 inputs to m outputs."""
         initializer = jax.nn.initializers.variance_scaling(
             self.gain**2, "fan_avg", "normal", in_axis=1, out_axis=0
         )
@@ -136,28 +122,18 @@ class Architecture:
             shapes += [(num_outputs, self._flat_width)]
             weights = tuple(draw(layer, shape) for layer, shape in enumerate(shapes))
         else:
-            hidden = jnp.zeros((0, self.width, self.width), jnp.float32)
+            square = self.width, self.width
+            hidden = jnp.zeros((0, *square), jnp.float32)
             if self.depth > 1:
-                hidden = jax.vmap(lambda layer: draw(layer, (self.width, self.width)))(
-                    jnp.arange(1, self.depth)
-                )
+                hidden = jax.vmap(lambda layer: draw(layer, square))(jnp.arange(1, self.depth))
             weights = draw(0, (self.width, input_dim)), hidden, draw(self.depth, (num_outputs, self.width))
-        biases = tuple(
-            jnp.zeros((*(w.shape[:1] if self.kind == "convolution" else w.shape[:-1]), 1), jnp.float32)
-            for w in weights
-        )
-        return Parameters(weights, biases)
+        units = [w.shape[:1] if self.kind == "convolution" else w.shape[:-1] for w in weights]
+        return Parameters(weights, tuple(jnp.zeros((*shape, 1), jnp.float32) for shape in units))
 
     def forward(self, parameters: Parameters, inputs: Array) -> tuple[Array, Any]:
-        """Outputs and all hidden activations, without dropout.
+        """Outputs f (P, m) for inputs (N0, P), and all hidden activations, without dropout.
 
-        Args:
-            parameters: as `init` draws them.
-            inputs: X, shape (N0, P).
-
-        Returns:
-            f, shape (P, m), and the hidden layers' activations, (depth, N, P); of convolutional networks a
-            tuple of arrays (units, P).
+        Activations are (depth, N, P); of convolutional networks a tuple of arrays (units, P).
         """
         if self.kind == "convolution":
             return self._convolve(parameters, inputs)
@@ -165,17 +141,7 @@ class Architecture:
         return outputs, activations
 
     def gradients(self, parameters: Parameters, inputs: Array, targets: Array, key: Array) -> Any:
-        """Gradient of the loss, weight matrices' as Factors.
-
-        Args:
-            parameters: as `init` draws them.
-            inputs: X, shape (N0, P).
-            targets: Y, shape (P, m).
-            key: draws the dropout.
-
-        Returns:
-            A tree like Parameters.
-        """
+        """Gradient of the loss, a tree like Parameters with matrices' as Factors; `key` draws the dropout."""
         if self.kind == "convolution":
             return jax.grad(lambda p: loss(self._convolve(p, inputs)[0], targets))(parameters)
         outputs, _, (layer_inputs, masks, slopes) = self._propagate(parameters, inputs, key)
@@ -279,12 +245,9 @@ class ScaledNetwork:
         """Draw all weights from N(0, 1); there are no biases."""
         units = [input_dim] + self.network.depth * [self.network.width] + [num_outputs]
         keys = jax.random.split(key, len(units) - 1)
+        shapes = zip(units[1:], units)
         return Parameters(
-            tuple(
-                jax.random.normal(k, (o, i), jnp.float32)
-                for k, (i, o) in zip(keys, itertools.pairwise(units))
-            ),
-            (),
+            tuple(jax.random.normal(k, shape, jnp.float32) for k, shape in zip(keys, shapes)), ()
         )
 
     def forward(self, parameters: Parameters, inputs: Array) -> tuple[Array, tuple[Array, ...]]:
@@ -322,11 +285,6 @@ class Run:
     num_steps: np.ndarray
     converged: np.ndarray
 
-    @property
-    def num_unconverged(self) -> int:
-        """How many repeats did not converge."""
-        return int(np.sum(~self.converged))
-
 
 Track = Callable[[Array, tuple[Array, ...]], Any]
 
@@ -348,10 +306,7 @@ def outputs_and_distances(outputs: Array, activations: tuple[Array, ...]) -> dic
 
 def two_points(outputs: Array, activations: tuple[Array, ...]) -> dict[str, Array]:
     """Track the outputs, (2, m), and the points' squared distance in every hidden layer, (layers,)."""
-    return {
-        "outputs": outputs,
-        "H": jnp.stack([jnp.sum(jnp.square(h[:, 1] - h[:, 0])) for h in activations]),
-    }
+    return {"outputs": outputs, "H": jnp.stack([jnp.sum(jnp.square(h[:, 1] - h[:, 0])) for h in activations])}
 
 
 def train(
@@ -375,7 +330,8 @@ def train(
     """Train from independent initial weights, all steps and repeats in one compiled program.
 
     Repeats run one after the other inside the program: side by side, their weights would not stay in the
-    processor's cache, which is what a step with few inputs is bound by.
+    processor's cache, which is what a step with few inputs is bound by. Diverged or unconverged repeats are
+    counted in a warning, never dropped.
 
     Args:
         model: an Architecture or a ScaledNetwork.
@@ -395,20 +351,13 @@ def train(
         track: called with outputs and hidden activations at every record; returns a tree of arrays.
         tracked_inputs: where `track` looks, shape (N0, n); the training inputs unless given. The
             recorded loss is that of the training inputs.
-
-    Returns:
-        A Run. Diverged or unconverged repeats are counted in a warning, never dropped.
-
-    Raises:
-        ValueError: shapes disagree, or a number is out of range.
     """
     validation.instance("model", model, Architecture, ScaledNetwork)
     validation.key(key)
     inputs = validation.array("inputs", inputs, "N0, P", dtype=np.float32)
     num_inputs = inputs.shape[1]
     targets = validation.array("targets", targets, "P, m", P=num_inputs, dtype=np.float32)
-    if tracked_inputs is None:
-        tracked_inputs = inputs
+    tracked_inputs = inputs if tracked_inputs is None else tracked_inputs
     tracked_inputs = validation.array(
         "tracked_inputs", tracked_inputs, "N0, n", N0=len(inputs), dtype=np.float32
     )
@@ -446,14 +395,13 @@ def train(
     losses, tracked = jax.tree.map(lambda buffer: _hold_last(np.asarray(buffer), last_record), buffers)
     converged = np.isfinite(losses[:, -1]) & (losses[:, -1] < converged_loss)
     times = np.arange(num_steps // record_every + 1) * float(record_every)
-    run = Run(times, losses, tracked, parameters, last_record * record_every, converged)
-    if run.num_unconverged:
+    if not converged.all():
         warnings.warn(
-            f"training.train: {run.num_unconverged} of {repeats} runs diverged or ended with a loss above "
+            f"training.train: {np.sum(~converged)} of {repeats} runs diverged or ended with a loss above "
             f"{converged_loss} (largest {np.max(losses[:, -1]):.3g})",
             stacklevel=2,
         )
-    return run
+    return Run(times, losses, tracked, parameters, last_record * record_every, converged)
 
 
 @partial(
@@ -533,19 +481,9 @@ def descend(
     """Noise-free gradient descent on the energy of a posterior, w ← w − η (T/N) ∇U.
 
     U T/N = ½‖Y − f‖² + (T/2N) Σ(weights)²: the temperature is the strength of the weight decay, and with
-    readout_variance=1 nothing in it depends on P.
-
-    Args:
-        posterior: whose energy is minimized.
-        starts: weights of independent networks, leading axis (r,), as `jax.vmap(posterior.prior)` draws them.
-        num_steps: of descent.
-        learning_rate: η; stable below about 8 N/P at σ_a = 1.
-
-    Returns:
-        The last weights, leading axis (r,), and their ‖Y − f‖², shape (r,).
-
-    Raises:
-        FloatingPointError: the descent diverged.
+    readout_variance=1 nothing in it depends on P. Starts are weights of independent networks, leading axis
+    (r,), as `jax.vmap(posterior.prior)` draws them; the last weights and their ‖Y − f‖², (r,), are returned.
+    The learning rate η is stable below about 8 N/P at σ_a = 1; FloatingPointError where the descent diverges.
     """
     validation.instance("posterior", posterior, Posterior)
     validation.counts(num_steps=num_steps)
@@ -561,9 +499,8 @@ def _descend(posterior, starts, learning_rate, num_steps):
     scale = learning_rate / posterior.likelihood_precision
 
     def step(_, weights):
-        return jax.tree.map(
-            lambda w, g: (w - scale * g).astype(w.dtype), weights, jax.grad(posterior.energy)(weights)
-        )
+        slopes = jax.grad(posterior.energy)(weights)
+        return jax.tree.map(lambda w, g: (w - scale * g).astype(w.dtype), weights, slopes)
 
     weights = jax.vmap(lambda start: jax.lax.fori_loop(0, num_steps, step, start))(starts)
     return weights, jax.vmap(posterior.squared_error)(weights)

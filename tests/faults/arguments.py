@@ -86,11 +86,6 @@ def sparse() -> Any:
     return theory.relu.solve(toy(), 0.01)
 
 
-@cache
-def finite() -> Any:
-    return theory.relu.finite_size(sparse(), 50)
-
-
 LABELS = np.repeat(np.arange(3), 4)
 PHI = np.random.default_rng(0).random((2, 5, 6, 12))  # chains, samples, N, P
 READOUTS = np.random.default_rng(1).standard_normal((2, 5, 6, 3))
@@ -318,9 +313,8 @@ def _of_codes():
     rate = {"interval": POSITIVE, "confidence": (0, 1, *FRACTION)}
     yield "coding.switch_rate", coding.switch_rate, lambda: {"neuron_codes": CODES}, rate
     read = {**activations, "readouts": (*leading(READOUTS[0, 0]), READOUTS[0, 0, 1:])}
-    for function in (coding.readout_overlap, coding.readout_cosine):
-        pair = {"activations": PHI[0, 0], "readouts": READOUTS[0, 0]}
-        yield f"coding.{function.__name__}", function, lambda pair=pair: pair, read
+    pair = {"activations": PHI[0, 0], "readouts": READOUTS[0, 0]}
+    yield "coding.readout_cosine", coding.readout_cosine, lambda: pair, read
     kernel = np.eye(4)
     bad = {"kernel": (*leading(kernel), np.ones((3, 4))), "other": (*leading(kernel), np.eye(3))}
     align = lambda: {"kernel": kernel, "other": kernel}  # noqa: E731
@@ -449,17 +443,13 @@ def _of_theory():
         bad,
     )
     z = np.linspace(-1, 1, 3)
-    bad = {"solution": OBJECT, "preactivations": arrays(z)[:4], "label": INDEX, "population": INDEX}
+    bad = {"solution": OBJECT, "preactivations": arrays(z)[:4], "label": INDEX}
     yield (
         "theory.relu.bulk_density",
         theory.relu.bulk_density,
         lambda: {"solution": sparse(), "preactivations": z, "label": 0},
         bad,
     )
-    rng = np.random.default_rng(0)
-    bad = {"finite": OBJECT, "labels": (LABELS - 1, LABELS + 9, LABELS + 0.5, LABELS[None]), "copies": COUNT}
-    draw = lambda: {"finite": finite(), "labels": LABELS, "rng": rng}  # noqa: E731
-    yield "theory.relu.draw_network", theory.relu.draw_network, draw, bad
     bad = {
         "task": OBJECT,
         "temperature": AT_LEAST_0,
@@ -529,7 +519,6 @@ def _of_theory():
         "start": (-0.1, 1.1, nan, "1", None),
         "tolerance": POSITIVE,
         "max_steps": COUNT,
-        "spacing": POSITIVE,
     }
     yield "theory.deep_sigmoidal.solve", theory.deep_sigmoidal.solve, two(depth=2), bad
     bad = {"activations": arrays(PHI[0])[:4], "labels": LABELS_BAD}

@@ -53,10 +53,10 @@ def test_one_layer_is_the_shallow_theory(y_minus):
 
 def test_first_layer_moments_by_monte_carlo():
     task = classes(32)
-    tilt = deep_sigmoidal.Tilt(
+    tilt = deep_sigmoidal.Kernel(
         0.04 * np.array([[1.0, -0.3, 0.4], [-0.3, 2.0, 0.2], [0.4, 0.2, -1.0]]), COUNTS
     )
-    layer = deep_sigmoidal._layer(problem(task), None, tilt, 0.14)
+    layer = deep_sigmoidal._layer(problem(task), None, tilt)
     counts = task.class_counts.astype(int)
     rng = np.random.default_rng(0)
     activations = [phi(rng.standard_normal((300_000, n))) for n in counts]
@@ -80,8 +80,7 @@ def test_second_layer_moments_by_monte_carlo(two_layers):
     layer = deep_sigmoidal._layer(
         problem(task),
         deep_sigmoidal.Kernel(first.kernel_block, scatter),
-        deep_sigmoidal.Tilt(second.dual_block, second.dual_diagonal),
-        0.14,
+        deep_sigmoidal.Kernel(second.dual_block, second.dual_diagonal),
     )
     rng = np.random.default_rng(1)
     rows = rng.choice(len(layer.weights), 20_000, p=layer.weights)
@@ -111,14 +110,14 @@ def test_slope_of_the_evidence_is_its_finite_difference():
     tilts, means, below = [], [], None
     for strength in (1.5, 2.5):  # L = 3: two layers with kernels of their own
         block = strength * np.array([[0.08, 0.02], [0.02, 0.05]])
-        tilts.append(deep_sigmoidal._to_vector(deep_sigmoidal.Tilt(block, np.array([0.3, -0.4]))))
-        below = deep_sigmoidal._layer(numbers, below, deep_sigmoidal._to_tilt(tilts[-1], 2), 0.14).kernel
+        tilts.append(deep_sigmoidal._to_vector(deep_sigmoidal.Kernel(block, np.array([0.3, -0.4]))))
+        below = deep_sigmoidal._layer(numbers, below, deep_sigmoidal._to_tilt(tilts[-1], 2)).kernel
         means.append(deep_sigmoidal._from_kernel(below, numbers.counts))
     means = np.array(means)
     field = sigmoidal.solve(task, 0.01).dual_field
 
     def value(means):
-        return deep_sigmoidal._evaluate(numbers, means, tilts, field, 0.14, None)
+        return deep_sigmoidal._evaluate(numbers, means, tilts, field, None)
 
     state = value(means)
     metric = deep_sigmoidal._metric(state, means.shape)

@@ -61,9 +61,8 @@ class Checkpoint:
         if not self._first:
             multihost_utils.sync_global_devices("record of a checkpoint")
         versions = {name: metadata.version(name) for name in ("jax", "jaxlib", "blackjax", "numpy")}
-        here = json.loads(
-            json.dumps({**record, "versions": versions, "x64": jax.config.read("jax_enable_x64")})
-        )
+        here = {**record, "versions": versions, "x64": jax.config.read("jax_enable_x64")}
+        here = json.loads(json.dumps(here))
         self._run = json.dumps(here, sort_keys=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "record.json"
@@ -77,13 +76,15 @@ class Checkpoint:
             raise CorruptDataError(
                 f"{path} is damaged ({error}); give an empty folder to start anew"
             ) from error
-        names = [name for name in sorted({*here, *there}) if here.get(name) != there.get(name)]
-        if names:
-            listed = ", ".join(
-                f"{name} is {there.get(name)} there and {here.get(name)} here" for name in names
-            )
+        differing = [
+            f"{name} is {there.get(name)} there and {here.get(name)} here"
+            for name in sorted({*here, *there})
+            if here.get(name) != there.get(name)
+        ]
+        if differing:
             raise CheckpointMismatchError(
-                f"checkpoint {self.folder} belongs to another run: {listed}; give an empty folder"
+                f"checkpoint {self.folder} belongs to another run: {', '.join(differing)}; "
+                "give an empty folder"
             )
         if self._first and jax.process_count() > 1:
             multihost_utils.sync_global_devices("record of a checkpoint")

@@ -113,19 +113,10 @@ def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]
 def convergence(
     samples: Samples, posterior: Posterior, max_rhat: float = MAX_RHAT, min_ess: float = MIN_ESS
 ) -> Convergence:
-    """R-hat and ESS through ArviZ, and a one-line verdict.
+    """R-hat and ESS of `sample`'s chains through ArviZ, and a one-line verdict.
 
-    Args:
-        samples: of `sample`; at least two chains and four samples, or R-hat says nothing.
-        posterior: what was sampled.
-        max_rhat: largest R-hat that passes.
-        min_ess: smallest ESS that passes.
-
-    Returns:
-        A Convergence.
-
-    Raises:
-        ValueError: fewer than four samples per chain.
+    Of at least two chains, or R-hat says nothing, and four samples (else ValueError). The largest R-hat that
+    passes is `max_rhat`, the smallest ESS `min_ess`.
     """
     series = observables(samples, posterior)
     if (num_samples := samples.info.energy.shape[1]) < 4:
@@ -141,17 +132,9 @@ def judge(
     max_rhat: float = MAX_RHAT,
     min_ess: float = MIN_ESS,
 ) -> Convergence:
-    """Convergence of any named series; `convergence` has those of `sample`.
+    """Convergence of any named series (chains, samples); `convergence` has those of `sample`.
 
-    Args:
-        series: name → values, shape (chains, samples).
-        acceptance: mean acceptance probability of each chain, shape (chains,).
-        divergences: number of divergent transitions.
-        max_rhat: largest R-hat that passes.
-        min_ess: smallest ESS that passes.
-
-    Returns:
-        A Convergence.
+    `acceptance` is the mean acceptance probability of each chain, (chains,).
     """
     num_chains, num_samples = next(iter(series.values())).shape
     rhat = {name: float(statistics.rhat(values)) for name, values in series.items()}
@@ -181,16 +164,9 @@ def two_ended(
 ) -> TwoEnded:
     """Sample from the prior and from a planted state; equilibrium is where the two ends meet.
 
-    Args:
-        posterior: what to sample.
-        key: both runs use it, in streams of their own.
-        planted: weights of a planted network, e.g. from `Posterior.planted` and a theory's solution.
-        tolerance: relative difference that is accepted however small the error.
-        max_z: difference that is accepted, in standard errors.
-        **sample_arguments: passed to `sample`.
-
-    Returns:
-        A TwoEnded, see `compare_ends`.
+    Both runs use the key, in streams of their own. Weights of a planted network are, e.g., from
+    `Posterior.planted` and a theory's solution; tolerance and max_z are those of `compare_ends`, the rest is
+    passed to `sample`.
     """
     first = sample(posterior, jax.random.fold_in(key, 0), init="prior", **sample_arguments)
     second = sample(posterior, jax.random.fold_in(key, 1), init=planted, **sample_arguments)
@@ -213,9 +189,6 @@ def compare_ends(
         posterior: what was sampled.
         tolerance: relative difference that is accepted however small the error.
         max_z: difference that is accepted, in standard errors.
-
-    Returns:
-        A TwoEnded.
     """
     first, second = observables(prior, posterior), observables(planted, posterior)
     difference, z_score = {}, {}
@@ -230,15 +203,12 @@ def compare_ends(
     failing = [n for n in z_score if z_score[n] > max_z and difference[n] > tolerance]
     worst = max(difference, key=lambda n: difference[n])
     numbers = f"largest difference {difference[worst]:.1%} ({worst}, {z_score[worst]:.1f} standard errors)"
-    verdict = (
-        f"the two ends meet: {numbers}"
-        if not failing
-        else f"the two ends differ in {', '.join(failing)}: {numbers}"
-    )
+    found = f"differ in {', '.join(failing)}" if failing else "meet"
+    verdict = f"the two ends {found}: {numbers}"
     return TwoEnded(prior, planted, first, second, difference, z_score, not failing, verdict)
 
 
-def _most(values: dict[str, float], count: int = 4) -> tuple[str, ...]:
-    """Names with the largest finite values."""
+def _most(values: dict[str, float]) -> tuple[str, ...]:
+    """Names with the four largest finite values."""
     finite = [name for name in values if np.isfinite(values[name])]
-    return tuple(sorted(finite, key=lambda name: -values[name])[:count])
+    return tuple(sorted(finite, key=lambda name: -values[name])[:4])

@@ -58,26 +58,20 @@ class HMC:
 
 
 class Info(NamedTuple):
-    """What one transition reports.
+    """What one transition reports."""
 
-    Attributes:
-        acceptance: acceptance probability, averaged over the proposals of the transition.
-        divergent: whether |ΔH| exceeded the divergence threshold or was not finite.
-        num_gradients: gradient evaluations spent.
-    """
-
-    acceptance: Array
-    divergent: Array
-    num_gradients: Array
+    acceptance: Array  # acceptance probability, averaged over the proposals of the transition
+    divergent: Array  # whether |ΔH| exceeded the divergence threshold or was not finite
+    num_gradients: Array  # gradient evaluations spent
 
 
 def unit_metric() -> Metric:
     """BlackJAX's Euclidean metric with M = 1: no raveling, and ‖p‖² accumulated in float64."""
 
-    def sample_momentum(key, position):
-        return standard_normal(key, position)
+    def kinetic_energy(momentum, position=None):
+        return 0.5 * sum(sum_of_squares(leaf) for leaf in jax.tree.leaves(momentum))
 
-    return Metric(sample_momentum, _kinetic_energy, None, None)  # the rest is for NUTS
+    return Metric(standard_normal, kinetic_energy, None, None)  # the rest is for NUTS
 
 
 def standard_normal(key: Array, like: Any) -> Any:
@@ -86,21 +80,6 @@ def standard_normal(key: Array, like: Any) -> Any:
     draw = jax.random.normal(key, (sum(leaf.size for leaf in leaves),), leaves[0].dtype)
     parts = jnp.split(draw, list(itertools.accumulate(leaf.size for leaf in leaves))[:-1])
     return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves)])
-
-
-@jax.custom_vjp
-def _kinetic(momentum):
-    return 0.5 * sum(sum_of_squares(leaf) for leaf in jax.tree.leaves(momentum))
-
-
-_kinetic.defvjp(
-    lambda momentum: (_kinetic(momentum), momentum),
-    lambda momentum, cotangent: (jax.tree.map(lambda p: p * cotangent.astype(p.dtype), momentum),),
-)
-
-
-def _kinetic_energy(momentum, position=None):
-    return _kinetic(momentum)
 
 
 def hmc_step(
@@ -121,9 +100,8 @@ def hmc_step(
     """
     state = hmc.HMCState(weights, *value_and_gradient(weights))
     state, info = transition(key, state, value_and_gradient, step_size, num_steps)
-    return state.position, Info(
-        info.acceptance_rate, info.is_divergent, jnp.asarray(num_steps, jnp.int32) + 1
-    )
+    num_gradients = jnp.asarray(num_steps, jnp.int32) + 1
+    return state.position, Info(info.acceptance_rate, info.is_divergent, num_gradients)
 
 
 def transition(key, state: hmc.HMCState, value_and_gradient: Callable, step_size, num_steps):

@@ -81,20 +81,11 @@ class Minibatches:
 def adjusted_steps(
     key: Array, weights: Any, value_and_gradient: Callable, step_size: Array, num_steps: Array | int
 ) -> tuple[Any, Info]:
-    """`num_steps` Metropolis-adjusted Langevin steps (MALA) with dt = ε²/2.
+    """`num_steps` Metropolis-adjusted Langevin steps (MALA) with dt = ε²/2; the next position and its Info.
 
     MALA is HMC with one leapfrog step: w' = w − (ε²/2)∇U + ε p, and its acceptance probability
-    min(1, e^{−ΔH}) is MALA's. So the HMC kernel, whose energies are accumulated right, is used.
-
-    Args:
-        key: random key.
-        weights: position.
-        value_and_gradient: log target density and its gradient.
-        step_size: ε = √(2 dt).
-        num_steps: steps taken, at least 1; may be traced.
-
-    Returns:
-        The next position and its Info, averaged over the steps.
+    min(1, e^{−ΔH}) is MALA's. So the HMC kernel, whose energies are accumulated right, is used; Info is
+    averaged over the steps. Arguments as for `hmc.hmc_step`.
     """
 
     def body(step, carry):
@@ -113,16 +104,8 @@ def plain_steps(
 ) -> tuple[Any, Info]:
     """`num_steps` Euler–Maruyama steps with dt = ε²/2, unadjusted: for dynamics, with an O(dt) bias.
 
-    Args:
-        key: random key.
-        weights: position.
-        gradient: gradient of the log target density, (key, position) → pytree; an unbiased
-            estimate (a minibatch) uses its key.
-        step_size: ε = √(2 dt).
-        num_steps: steps taken; may be traced.
-
-    Returns:
-        The next position and an Info with acceptance 1.
+    `gradient` is that of the log target density, (key, position) → pytree; an unbiased estimate (a minibatch)
+    uses its key. Returns the next position and an Info with acceptance 1.
     """
 
     def body(step, position):
@@ -169,20 +152,11 @@ def batch_gradient(posterior: Posterior, weights: Weights, batch: Array) -> Weig
 def minibatch_epochs(
     key: Array, weights: Weights, posterior: Posterior, settings: Minibatches, stretch: Any = 1.0
 ) -> tuple[Weights, Array]:
-    r"""Epochs of underdamped Langevin dynamics, p ← p − ε∇Û, w ← w + εp for one batch after the other.
+    """Epochs of underdamped Langevin dynamics, p ← p − ε∇Û, w ← w + εp for one batch after the other.
 
     Between epochs p ← κ p + √(1 − κ²) ξ, ξ ~ N(0, 1). ε is a fixed part of 1/ω, ω² the largest eigenvalue of
-    the energy's Hessian on a batch with inputs from everywhere, found by power iteration.
-
-    Args:
-        key: random key.
-        weights: position.
-        posterior: at the temperature of the dynamics.
-        settings: epochs and batch size.
-        stretch: as in HMC.
-
-    Returns:
-        The next position, and ω in the stretched coordinates.
+    the energy's Hessian on a batch with inputs from everywhere, found by power iteration. Returned are the
+    next position, and ω in coordinates stretched as in HMC.
     """
     num_inputs, size = len(posterior.targets), settings.batch_size
     momentum_key, key = jax.random.split(key)

@@ -178,21 +178,12 @@ def imitate(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights
 def exchange(
     key: Array, weights: Weights, parity: Array, *, posterior: Posterior, temperatures: Array
 ) -> tuple[Weights, Array]:
-    r"""Replica exchange: swap the weights at neighbouring temperatures.
+    """Replica exchange: swap the weights at neighbouring temperatures.
 
     On the product of the posteriors at T_1 < T_2 < … a swap of neighbours changes only the likelihood
     terms: log α = ½(β_k − β_{k+1})(‖Y − f_k‖² − ‖Y − f_{k+1}‖²). Pairs (k, k+1) with k ≡ parity (mod 2) are
-    disjoint and decided independently; parities alternate.
-
-    Args:
-        key: random key.
-        weights: of all replicas, leading axis (replicas,).
-        parity: 0 or 1.
-        posterior: at any temperature.
-        temperatures: T of every replica, shape (replicas,).
-
-    Returns:
-        The weights after the swaps, and the mean acceptance probability of the tried ones.
+    disjoint and decided independently; parities alternate. The acceptance probability is a mean over the
+    pairs tried; weights and temperatures have a leading axis (replicas,).
     """
     count = temperatures.shape[0]
     precision = jax.vmap(lambda T: posterior.at_temperature(T).likelihood_precision)(temperatures)

@@ -99,8 +99,7 @@ class Samples:
     def activations(self, layer: int = -1) -> np.ndarray:
         """φ(z) of a layer (0 … L−1, or −1 for the feature layer), shape (chains, samples, N, P).
 
-        Raises:
-            ValueError: the preactivations were not stored.
+        ValueError where the preactivations were not stored.
         """
         if self.preactivations is None or self.network is None:
             raise ValueError(
@@ -114,10 +113,8 @@ class Samples:
         """The classes that every neuron codes for, booleans, shape (chains, samples, N, C).
 
         Bounded φ: classes with a mean activation above the middle of φ's range. Others: classes on which a
-        neuron is an outlier, so none for neurons of the bulk.
-
-        Raises:
-            ValueError: the preactivations were not stored, or the samples have no labels.
+        neuron is an outlier, so none for neurons of the bulk. ValueError as `activations`, and without
+        labels.
         """
         activations = self.activations(layer)
         if self.labels is None or self.network is None:

@@ -54,65 +54,38 @@ ANNEAL, ADAPT, SAMPLE = range(3)
 
 
 class Static(NamedTuple):
-    """What the compiled program is made for; everything else is data.
-
-    Attributes:
-        chains, replicas: numbers of them.
-        block: slots of a block.
-        moves: names of the moves after every transition.
-        store: what is kept of every sample.
-        anneal_by: what lowers T, if not the method itself.
-    """
+    """What the compiled program is made for; everything else is data."""
 
     chains: int
     replicas: int
-    block: int
-    moves: tuple[str, ...]
-    store: tuple[str, ...]
-    anneal_by: Minibatches | None = None
+    block: int  # slots of a block
+    moves: tuple[str, ...]  # after every transition
+    store: tuple[str, ...]  # what is kept of every sample
+    anneal_by: Minibatches | None = None  # what lowers T, if not the method itself
 
 
 class Plan(NamedTuple):
-    """What a block does.
+    """What a block does."""
 
-    Attributes:
-        phase: ANNEAL, ADAPT or SAMPLE.
-        begins: whether the phase begins with this block.
-        adapted: whether a step size was adapted before the phase.
-        first: transitions made when the phase began.
-        length: transitions of the phase.
-        used: slots that are filled.
-        thinning: transitions per slot.
-        hot, target: temperatures of all replicas where annealing starts and ends, shape (replicas,).
-    """
-
-    phase: int
-    begins: bool
-    adapted: bool
-    first: int
-    length: int
-    used: int
-    thinning: int
-    hot: np.ndarray
-    target: np.ndarray
+    phase: int  # ANNEAL, ADAPT or SAMPLE
+    begins: bool  # whether the phase begins with this block
+    adapted: bool  # whether a step size was adapted before the phase
+    first: int  # transitions made when the phase began
+    length: int  # transitions of the phase
+    used: int  # slots that are filled
+    thinning: int  # transitions per slot
+    hot: np.ndarray  # temperatures where annealing starts, shape (replicas,)
+    target: np.ndarray  # and where it ends
 
 
 class State(NamedTuple):
-    """Everything a run needs to go on.
+    """Everything a run needs to go on."""
 
-    Attributes:
-        weights: positions of all replicas and chains, leading axes (replicas, chains).
-        log_step_size: log ε per replica, shape (replicas,).
-        averaging: BlackJAX's dual-averaging state per replica.
-        means: streaming sums over samples, per chain.
-        iteration: transitions made so far.
-    """
-
-    weights: Weights
-    log_step_size: Any
-    averaging: Any
-    means: dict[str, Any]
-    iteration: Any
+    weights: Weights  # leading axes (replicas, chains)
+    log_step_size: Any  # log ε, shape (replicas,)
+    averaging: Any  # BlackJAX's dual-averaging state per replica
+    means: dict[str, Any]  # streaming sums over samples, per chain
+    iteration: Any  # transitions made so far
 
 
 class Tally(NamedTuple):
@@ -124,19 +97,12 @@ class Tally(NamedTuple):
 
 
 class Streams(NamedTuple):
-    """Random streams of a run, each folded with the iteration where it is used.
+    """Random streams of a run, each folded with the iteration where it is used."""
 
-    Attributes:
-        chains: one key per replica and chain, shape (replicas, chains).
-        predictions: one key per chain.
-        exchange: one key per chain, for exchange between its replicas.
-        shared: one key for what all chains share, the trajectory's jitter.
-    """
-
-    chains: Array
-    predictions: Array
-    exchange: Array
-    shared: Array
+    chains: Array  # one key per replica and chain, shape (replicas, chains)
+    predictions: Array  # one key per chain
+    exchange: Array  # one key per chain, for exchange between its replicas
+    shared: Array  # one key for what all chains share, the trajectory's jitter
 
 
 def sample(
@@ -194,9 +160,6 @@ def sample(
     others as divide theirs. With several processes (`jax.distributed.initialize`) each calls this with the
     same arguments and gets the same samples; the first writes the checkpoint, into a folder that all read.
 
-    Returns:
-        Samples.
-
     Raises:
         ValueError: an argument is out of range or does not fit the others, or the checkpoint is another run's
             or damaged.
@@ -224,17 +187,15 @@ def sample(
     block = min(1 if size > LARGE else BLOCK, 1 << (longest - 1).bit_length())
     static = Static(num_chains, len(target), block, moves, tuple(store), anneal_by)
     state = _start(posterior, key, init, static, method.step_size, new)
-    record = None
+    record = {}
     if checkpoint is not None:
-        record = {
+        record = _record(posterior, key, new, state, static, target, hot) | {
             "num_samples": num_samples,
-            "num_chains": num_chains,
             "num_warmup": phases,
             "thinning": thinning,
             "method": repr(method),
-            "block": block,
-        } | _record(posterior, key, new, state, static, target, hot)
-    saved = Checkpoint(checkpoint, record or {})
+        }
+    saved = Checkpoint(checkpoint, record)
     anneals = not isinstance(method, PlainLangevin) and bool(np.any(hot != target))
     num_anneal = phases[0] if len(phases) == 2 else num_warmup // 2 if anneals else 0
     plans = _plans(num_anneal, num_warmup - num_anneal, num_samples, thinning, block, hot, target)
@@ -250,7 +211,7 @@ def sample(
         if index >= len(outputs):
             started = time.perf_counter()
             state, out = _advance(placed, new, method, static, key, state, plan)
-            out = _chains_first(_fetched(out), plan.used)
+            out = jax.tree.map(lambda array, n=plan.used: np.swapaxes(array, 0, 1)[:, :n], _fetched(out))
             _check_finite(out["info"], int(state.iteration), plan.thinning)
             outputs.append((out, np.asarray(time.perf_counter() - started)))
             if checkpoint is not None:
@@ -265,6 +226,8 @@ def _record(posterior, key, new, start, static: Static, target, hot) -> dict[str
     """What determines a run's numbers, for its checkpoint; φ by its values, which outlive a process."""
     network = posterior.network
     return {
+        "num_chains": static.chains,
+        "block": static.block,
         "moves": static.moves,
         "store": static.store,
         "annealed by": repr(static.anneal_by),
@@ -286,18 +249,11 @@ def _fetched(tree):
     return jax.tree.map(np.asarray, tree)
 
 
-def _chains_first(out, used: int):
-    return jax.tree.map(lambda array: np.swapaxes(array, 0, 1)[:, :used], out)
-
-
 def _plans(num_anneal, num_adapt, num_samples, thinning, block, hot, target) -> list[Plan]:
     """The blocks of a run, in order."""
     plans, done = [], 0
-    for phase, length, each in (
-        (ANNEAL, num_anneal, 1),
-        (ADAPT, num_adapt, 1),
-        (SAMPLE, num_samples, thinning),
-    ):
+    phases = (ANNEAL, num_anneal, 1), (ADAPT, num_adapt, 1), (SAMPLE, num_samples, thinning)
+    for phase, length, each in phases:
         for first in range(0, length, block):
             count = min(block, length - first)
             plans.append(Plan(phase, first == 0, num_adapt > 0, done, length, count, each, hot, target))
@@ -321,14 +277,26 @@ def _advance(posterior, new, method, static, key, state, plan):
         transitions = jnp.where(used, plan.thinning, 0)
         state, tally = jax.lax.fori_loop(0, transitions, step, (state, _empty_tally(posterior, static)))
         info = _report(posterior, method, state, tally, transitions)
-        cold = jax.tree.map(lambda leaf: leaf[0], state.weights)
-        keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(streams.predictions)
+        cold = _first(state.weights)
+        keys = _folded(streams.predictions, state.iteration)
         empty = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(observe, keys, cold))
         kept, sums = jax.lax.cond(used & (plan.phase == SAMPLE), lambda: observe(keys, cold), lambda: empty)
-        means = jax.tree.map(lambda total, term: total + term.astype(total.dtype), state.means, sums)
-        return state._replace(means=means), {"info": info} | kept
+        return state._replace(means=_added(state.means, sums)), {"info": info} | kept
 
     return jax.lax.scan(slot, state, jnp.arange(static.block))
+
+
+def _folded(keys, iteration):
+    return jax.vmap(lambda key: jax.random.fold_in(key, iteration))(keys)
+
+
+def _added(total, term):
+    return jax.tree.map(lambda one, other: one + other.astype(one.dtype), total, term)
+
+
+def _first(weights):
+    """Those of the first replica, the coldest."""
+    return jax.tree.map(lambda leaf: leaf[0], weights)
 
 
 def _streams(key, num_chains, num_replicas) -> Streams:
@@ -397,8 +365,7 @@ def _step(posterior, method, static, streams, plan, _, carry):
         "num_gradients": info.num_gradients[0],
         "move_acceptance": accepted,
     }
-    sums = jax.tree.map(lambda total, term: total + term.astype(total.dtype), tally.sums, report)
-    return state, Tally(sums, used[0], temperatures[0])
+    return state, Tally(_added(tally.sums, report), used[0], temperatures[0])
 
 
 def _transitions(posterior, method, static, streams, state, plan, temperatures):
@@ -411,7 +378,7 @@ def _transitions(posterior, method, static, streams, state, plan, temperatures):
         keys, weights, step_size, log_step_size, temperature = arguments
         given = posterior.at_temperature(temperature)
         one = functools.partial(_transition, given, method, static, step_size, jitter)
-        keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(keys)
+        keys = _folded(keys, state.iteration)
         if static.anneal_by is None:
             return *_over_chains(one, keys, weights), log_step_size
         epochs = functools.partial(_epochs, given, method, static)
@@ -426,7 +393,7 @@ def _transitions(posterior, method, static, streams, state, plan, temperatures):
     accepted = {name: value[0] for name, value in accepted.items()}
     if static.replicas > 1:
         exchange = functools.partial(_moves.exchange, posterior=posterior, temperatures=temperatures)
-        keys = jax.vmap(lambda k: jax.random.fold_in(k, state.iteration))(streams.exchange)
+        keys = _folded(streams.exchange, state.iteration)
         weights, accepted["exchange"] = jax.vmap(exchange, (0, 1, None), (1, 0))(
             keys, weights, state.iteration % 2
         )
@@ -491,12 +458,9 @@ def _empty_tally(posterior, static: Static) -> Tally:
     zeros = jnp.zeros(static.chains, jnp.result_type(float))
     counts = jnp.zeros(static.chains, jnp.int32)
     names = (*static.moves, *(("exchange",) if static.replicas > 1 else ()))
-    sums = {"acceptance": zeros, "divergences": counts, "num_gradients": counts}
-    return Tally(
-        sums | {"move_acceptance": dict.fromkeys(names, zeros)},
-        jnp.zeros((), jnp.float32),
-        jnp.ones((), posterior.dtype),
-    )
+    sums: dict[str, Any] = {"acceptance": zeros, "divergences": counts, "num_gradients": counts}
+    sums |= {"move_acceptance": dict.fromkeys(names, zeros)}
+    return Tally(sums, jnp.zeros((), jnp.float32), jnp.ones((), posterior.dtype))
 
 
 def _report(posterior, method, state, tally: Tally, transitions):
@@ -507,7 +471,7 @@ def _report(posterior, method, state, tally: Tally, transitions):
     def errors(weights):
         return now.energy(weights, batch_size), now.squared_error(weights, batch_size)
 
-    energy, squared_error = _over_chains(errors, jax.tree.map(lambda leaf: leaf[0], state.weights))
+    energy, squared_error = _over_chains(errors, _first(state.weights))
     mean = functools.partial(jax.tree.map, lambda total: total / jnp.maximum(transitions, 1))
     return tally.sums | {
         "acceptance": mean(tally.sums["acceptance"]),
@@ -557,11 +521,9 @@ def _start(posterior, key, init, static: Static, step_size, new) -> State:
         generators = [np.random.default_rng([*seed, *place]) for place in np.ndindex(*shape)]
 
         def draw(leaf):  # in coordinates with unit-variance priors
-            draws = [
-                rng.standard_normal(leaf.shape, np.promote_types(leaf.dtype, np.float32))
-                for rng in generators
-            ]
-            return np.stack(draws).astype(leaf.dtype).reshape(*shape, *leaf.shape)
+            dtype = np.promote_types(leaf.dtype, np.float32)
+            draws = np.stack([rng.standard_normal(leaf.shape, dtype) for rng in generators])
+            return draws.astype(leaf.dtype).reshape(*shape, *leaf.shape)
 
         weights = jax.tree.map(draw, template)
     else:
@@ -639,24 +601,18 @@ def _gather(posterior, static, method, state, outputs, num_blocks, thinning) -> 
         predictions = Predictions(out["predicted"], kernel)
     if not isinstance(method, PlainLangevin):
         _warn_of_trouble(info, thinning)
+    seconds_of = {"warmup": seconds[:num_warmup_blocks], "sampling": seconds[num_warmup_blocks:]}
     return Samples(
-        out.get("readouts"),
-        out.get("preactivations"),
-        out.get("weights"),
-        out.get("outputs"),
-        means.get("mean_outputs"),
-        means.get("kernels"),
-        predictions,
-        info,
-        join(warmup) if warmup else None,
-        jax.tree.map(lambda leaf: leaf[0], state.weights),
-        float(posterior.temperature),
-        {
-            "warmup": float(sum(seconds[:num_warmup_blocks])),
-            "sampling": float(sum(seconds[num_warmup_blocks:])),
-        },
-        posterior.network,
-        None if posterior.task is None else posterior.task.labels,
+        **{name: out.get(name) for name in ("readouts", "preactivations", "weights", "outputs")},
+        **{name: means.get(name) for name in ("mean_outputs", "kernels")},
+        predictions=predictions,
+        info=info,
+        warmup_info=join(warmup) if warmup else None,
+        final=_first(state.weights),
+        temperature=float(posterior.temperature),
+        seconds={phase: float(sum(blocks)) for phase, blocks in seconds_of.items()},
+        network=posterior.network,
+        labels=None if posterior.task is None else posterior.task.labels,
     )
 
 
@@ -701,13 +657,12 @@ def _checked_method(method, posterior, num_warmup: int, from_prior: bool) -> Met
         raise ValueError(
             f"method: got {method!r}, needs one of {tuple(METHODS)}, HMC(…), Langevin(…) or PlainLangevin(…)"
         )
-    validation.counts(**{n: getattr(method, n, None) for n in ("max_num_steps", "num_steps")})
-    if isinstance(method, PlainLangevin) and method.batch_size is not None:
-        validation.count("batch_size", method.batch_size, most=len(posterior.targets))
-    validation.positive(
-        **{n: getattr(method, n, None) for n in ("trajectory_length", "step_size", "stretch")}
-    )
-    validation.number("target_acceptance", getattr(method, "target_acceptance", 0.5), above=0, below=1)
+    settings = vars(method)
+    validation.counts(**{n: settings.get(n) for n in ("max_num_steps", "num_steps")})
+    if settings.get("batch_size") is not None:
+        validation.count("batch_size", settings["batch_size"], most=len(posterior.targets))
+    validation.positive(**{n: settings.get(n) for n in ("trajectory_length", "step_size", "stretch")})
+    validation.number("target_acceptance", settings.get("target_acceptance", 0.5), above=0, below=1)
     if method.step_size is not None:
         return method
     if num_warmup == 0 or isinstance(method, PlainLangevin):
@@ -724,7 +679,7 @@ def _checked_minibatches(anneal_by, posterior, method) -> None:
     validation.instance("anneal_by", anneal_by, Minibatches)
     if not isinstance(method, HMC):
         raise ValueError(f"anneal_by: got {anneal_by} and {method}, needs HMC to go on with")
-    validation.counts(num_epochs=anneal_by.num_epochs, batch_size=anneal_by.batch_size)
+    validation.counts(**vars(anneal_by))
     num_inputs = len(posterior.targets)
     if num_inputs % anneal_by.batch_size:
         raise ValueError(f"batch_size: got {anneal_by.batch_size}, must divide the {num_inputs} inputs")

@@ -22,20 +22,12 @@ MAX_CLASSES = 12  # maxima are searched from all 2^C combinations of classes
 
 
 class Problem(NamedTuple):
-    """What is solved: one task's classes at one temperature.
+    """What is solved: one task's classes at one temperature."""
 
-    Attributes:
-        counts: inputs per class n_c, shape (C,).
-        targets: class targets y_c, shape (C, m).
-        temperature: T.
-        readout_variance: σ_a².
-        nonlinearity: φ.
-    """
-
-    counts: np.ndarray
-    targets: np.ndarray
+    counts: np.ndarray  # inputs per class n_c, shape (C,)
+    targets: np.ndarray  # y_c, shape (C, m)
     temperature: float
-    readout_variance: float
+    readout_variance: float  # σ_a²
     nonlinearity: Nonlinearity
 
     @property
@@ -71,17 +63,11 @@ def make_problem(task, temperature, nonlinearity, readout_variance, class_target
 
 
 class Rule(NamedTuple):
-    """How finely e^E is integrated.
+    """How finely e^E is integrated."""
 
-    Attributes:
-        spacing: of the lattice, in units of σ_a: relative error 2m exp(−2π²/spacing²) at most.
-        cutoff: lattice points with a density below e^{−cutoff} of the highest are left out.
-        drift: by which E may move with t until the lattice is laid anew.
-    """
-
-    spacing: float
-    cutoff: float
-    drift: float
+    spacing: float  # of the lattice, in units of σ_a: relative error 2m exp(−2π²/spacing²) at most
+    cutoff: float  # lattice points with a density below e^{−cutoff} of the highest are left out
+    drift: float  # by which E may move with t until the lattice is laid anew
 
 
 FINE = Rule(1.0, 25.0, 1.0)  # error 2e-8 if e^E were as narrow as the prior; it is wider, the error smaller
@@ -89,37 +75,22 @@ COARSE = Rule(1.3, 18.0, 5.0)  # a quarter of the points, to come near the optim
 
 
 class Ensemble(NamedTuple):
-    """Readouts (n, m) that stand for the neurons: lattice points or maxima, with what was computed there.
+    """Readouts that stand for the neurons: lattice points or maxima, with what was computed there."""
 
-    Attributes:
-        points: a, shape (n, m).
-        weights: normalized, shape (n,).
-        means: L'(s_c), shape (n, C).
-        variances: L''(s_c), shape (n, C).
-        log_value: log ∫ e^E.
-    """
-
-    points: np.ndarray
-    weights: np.ndarray
-    means: np.ndarray
-    variances: np.ndarray
-    log_value: float
+    points: np.ndarray  # a, shape (n, m)
+    weights: np.ndarray  # normalized, shape (n,)
+    means: np.ndarray  # L'(s_c), shape (n, C)
+    variances: np.ndarray  # L''(s_c), shape (n, C)
+    log_value: float  # log ∫ e^E
 
 
 class Integral(NamedTuple):
-    """log ∫ e^E over the readouts, and the moments of what t is conjugate to, n_c L'(s_c) a.
-
-    Attributes:
-        log_value: log ∫ e^E.
-        mean: of the statistics, flattened to (Cm,).
-        covariance: function that returns theirs, (Cm, Cm); it takes longer than all the rest.
-        ensemble: readouts the integral was made of.
-    """
+    """log ∫ e^E over the readouts, and the moments of what t is conjugate to, n_c L'(s_c) a."""
 
     log_value: float
-    mean: np.ndarray
-    covariance: Callable[[], np.ndarray]
-    ensemble: Ensemble
+    mean: np.ndarray  # of the statistics, flattened to (Cm,)
+    covariance: Callable[[], np.ndarray]  # returns theirs, (Cm, Cm); takes longer than all the rest
+    ensemble: Ensemble  # that the integral was made of
 
 
 def _cumulants(problem, fields, side, order, num_terms=4):
@@ -135,11 +106,8 @@ def _cumulants(problem, fields, side, order, num_terms=4):
 
 def _kept(fields, side, site):
     """Fields s clipped at the critical one, where a class is kept above (side 1) or below (−1) it."""
-    on, off = (
-        np.where(side > 0, site.critical_field, -np.inf),
-        np.where(side < 0, site.critical_field, np.inf),
-    )
-    return np.clip(fields, on, off)
+    critical = site.critical_field
+    return np.clip(fields, np.where(side > 0, critical, -np.inf), np.where(side < 0, critical, np.inf))
 
 
 def _fields(points, field):
@@ -158,40 +126,18 @@ def log_density(points, field, problem, side=None):
 
 
 def support(field, problem, side=None, rule=FINE) -> np.ndarray:
-    """Lattice points (n, m) where e^E matters; they lie where P puts ⟨a | z⟩, ± some σ_a."""
-    site, variance = problem.site, problem.readout_variance
+    """Lattice points (n, m) where e^E matters; they lie where P puts ⟨a | z⟩, ± some σ_a.
+
+    As E + |a|²/(2σ_a²) is convex, E exceeds its largest corner value inside a cube of side H by at most
+    m H²/(8 σ_a²): no cube that holds a point with a density above e^{−cutoff} of the highest is given up
+    while cubes are halved down to four spacings. Points are whole multiples of the spacing, stored one
+    coordinate after the other.
+    """
+    site, variance, m = problem.site, problem.readout_variance, field.shape[1]
     ends = variance * problem.counts[:, None, None] * field[:, :, None] * [site.lower, site.upper]
     margin = np.sqrt(2 * rule.cutoff * variance)
-    return adaptive_lattice(
-        lambda points: log_density(points, field, problem, side),
-        ends.min(axis=2).sum(axis=0) - margin,
-        ends.max(axis=2).sum(axis=0) + margin,
-        np.full(field.shape[1], np.sqrt(variance)),
-        rule.spacing,
-        rule.cutoff,
-    )
-
-
-def adaptive_lattice(log_density, lower, upper, scale, spacing, cutoff):
-    """Lattice points with a density above e^{−cutoff} of the highest.
-
-    If log_density + Σ_r u_r²/(2 scale_r²) is convex, then inside a box of sides H_r the log density
-    exceeds its largest corner value by at most Σ_r H_r²/(8 scale_r²), and no cube that holds such a point is
-    given up while cubes are halved down to four spacings.
-
-    Args:
-        log_density: function of points (n, m).
-        lower: lower ends of the region, shape (m,).
-        upper: upper ends, shape (m,).
-        scale: widths, shape (m,).
-        spacing: of the lattice, in units of `scale`.
-        cutoff: see above.
-
-    Returns:
-        Points, shape (n, m), at whole multiples of spacing · scale, stored one coordinate after the other.
-    """
-    m = len(scale)
-    step = spacing * scale
+    lower, upper = ends.min(axis=2).sum(axis=0) - margin, ends.max(axis=2).sum(axis=0) + margin
+    step = rule.spacing * np.sqrt(variance)
     level = max(2, int(np.ceil(np.log2(np.max((upper - lower) / (8 * step))))))
     ends = zip(np.floor(lower / (step * 2**level)), np.ceil(upper / (step * 2**level)))
     axes = [np.arange(low, max(high, low + 1)) for low, high in ends]
@@ -199,18 +145,18 @@ def adaptive_lattice(log_density, lower, upper, scale, spacing, cutoff):
     best = -np.inf
     while level > 2:
         level -= 1
-        value = log_density(_refined(cubes, 2, 3) * step * 2**level)
+        value = log_density(_refined(cubes, 2, 3) * step * 2**level, field, problem, side)
         best = max(best, value.max())
         bound = value.reshape(-1, *[3] * m)
         for axis in range(1, m + 1):
             bound = np.maximum(np.take(bound, (0, 1), axis), np.take(bound, (1, 2), axis))
-        slack = cutoff + m * (spacing * 2**level) ** 2 / 8
+        slack = rule.cutoff + m * (rule.spacing * 2**level) ** 2 / 8
         cubes = _refined(cubes, 2, 2)[bound.ravel() >= best - slack]
         if len(cubes) > 50_000:  # three million points
             raise FloatingPointError("the density spreads over too many lattice points")
     points = _refined(cubes, 4, 4) * step
-    value = log_density(points)
-    return np.asfortranarray(points[value >= value.max() - cutoff])
+    value = log_density(points, field, problem, side)
+    return np.asfortranarray(points[value >= value.max() - rule.cutoff])
 
 
 def _refined(cubes, factor, width):
@@ -394,20 +340,11 @@ def newton(dual: Dual, field, tolerance):
 
 
 def backtrack(evaluate, start, value, direction, decrement, length, shortest, noise):
-    """The first point start + length · direction, length halving, whose value falls enough (Armijo's rule).
+    """The first point start + length · direction whose value falls enough (Armijo's rule), or None.
 
-    Args:
-        evaluate: of a point; returns a tuple that begins with its value.
-        start: point where the search begins.
-        value: at `start`.
-        direction: in which the value falls, shaped like `start`.
-        decrement: −slope · direction, positive.
-        length: tried first.
-        shortest: length at which the search gives up.
-        noise: error of the values, by which they may rise.
-
-    Returns:
-        The point and what `evaluate` gave there, or None.
+    From the length that is given it is halved down to the shortest. `evaluate` returns a tuple that begins
+    with a point's value; what it gave is returned with the point. The value at the start, with the decrement
+    −slope · direction > 0, may rise by `noise`, the values' error.
     """
     while length > shortest:
         point = start + length * direction
@@ -431,15 +368,12 @@ def _descent_direction(hessian, gradient):
 
 
 def find_maxima(field, problem, side=None, starts=None):
-    """All maxima of E found from many starts, highest first.
+    """All maxima of E (k, m) found from many starts, highest first, and the one that every start climbs to.
 
     Starts, unless given: the readouts answering to every combination of inactive, half-active and active
     classes. Ascent by the fixed-point map a ← σ_a² Σ_c n_c t_c L'(a·t_c), which never
     decreases E, then by Newton steps in which the curvature is kept positive; stationary points that
     are not maxima are dropped.
-
-    Returns:
-        The maxima, shape (k, m), and for every start the index of the maximum that it climbs to.
     """
     site, variance, counts = problem.site, problem.readout_variance, problem.counts
     patterns = starts is None
@@ -452,9 +386,7 @@ def find_maxima(field, problem, side=None, starts=None):
     for _ in range(30):
         fields = _fields(climbed, field)
         climbed = (pull @ site.nearest_mean(fields if side is None else _kept(fields, side, site)).T).T
-    cubes = np.round(
-        climbed * (2 / np.sqrt(variance))
-    )  # one start from each will do; π makes a cube a number
+    cubes = np.round(climbed * (2 / np.sqrt(variance)))  # one start from each will do
     numbers = cubes @ np.pi ** np.arange(field.shape[1])  # no two cubes have the same
     points = climbed[np.unique(numbers, return_index=True)[1]]
     for _ in range(100):
@@ -521,13 +453,10 @@ def peaks(ensemble: Ensemble, method, field, problem, side) -> Peaks:
         occupied = mass > 0
         maxima, mass = maxima[occupied], mass[occupied]
         log_weight, average = ensemble.log_value + np.log(mass), membership[occupied] / mass[:, None]
-    readout, activation, product, variance, preactivation_sq = (
-        average @ values for values in (points, means, products, variances, squares)
-    )
+    rows = points, means, products, variances, norm_sq, squares
+    readout, activation, product, *rest = (average @ values for values in rows)
     product = product.reshape(len(maxima), *[means.shape[1]] * 2)
-    return Peaks(
-        log_weight, maxima, readout, activation, product, variance, average @ norm_sq, preactivation_sq
-    )
+    return Peaks(log_weight, maxima, readout, activation, product, *rest)
 
 
 def assign(ensemble: Ensemble, field, problem, side, spacing=FINE.spacing):

@@ -10,6 +10,8 @@ the same mean and variance: exact for training inputs and for those orthogonal t
 accuracy of the central limit theorem between. An outlier's preactivation is Σ_μ k0_μ z̄_μ, in units of √N.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from coding_schemes.networks import Nonlinearity
@@ -26,6 +28,7 @@ _GAUSS /= _GAUSS.sum()
 _AT_A_TIME = 256  # new inputs
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class OrthogonalKinds:
     """Base of the solutions on orthogonal inputs; f = Σ_γ P_γ φ_γ a_γ with the attributes below.
 
@@ -35,8 +38,12 @@ class OrthogonalKinds:
         probabilities: P_γ, and 1 for an outlier, shape (n,).
         readouts: a_γ, shape (n, m).
         activations: mean activation per class, shape (n, C).
+        codes: the classes that a kind answers to, shape (n, C).
         num_outliers: how many of the first kinds are outliers, of which there is one neuron each.
         dual_field: t, shape (C, m).
+        residual: largest error of the theory's equations.
+        num_steps: of the solver.
+        converged: whether the residual is below the tolerance.
     """
 
     task: Task
@@ -44,8 +51,12 @@ class OrthogonalKinds:
     probabilities: np.ndarray
     readouts: np.ndarray
     activations: np.ndarray
+    codes: np.ndarray
     num_outliers: int
     dual_field: np.ndarray
+    residual: float
+    num_steps: int
+    converged: bool
 
     def phi(self, z: np.ndarray) -> np.ndarray:
         """φ(z) in double precision."""
@@ -110,3 +121,25 @@ class OrthogonalKinds:
     def _of_outliers(self, z: np.ndarray) -> np.ndarray:
         """φ far from the origin, where outliers are."""
         return np.maximum(z, 0.0)
+
+
+class OneKind:
+    """Base of the solutions in which all neurons are of one kind, without codes."""
+
+    task: Task
+    num_outliers = 0
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """1, for the one kind of neurons, shape (1,)."""
+        return np.ones(1)
+
+    @property
+    def readouts(self) -> np.ndarray:
+        """Their mean readout, 0, shape (1, m)."""
+        return np.zeros((1, self.task.num_targets))
+
+    @property
+    def codes(self) -> np.ndarray:
+        """None, shape (1, C)."""
+        return np.zeros((1, self.task.num_classes), dtype=bool)

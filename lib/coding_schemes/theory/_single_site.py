@@ -20,9 +20,7 @@ from coding_schemes import networks
 Nonlinearity = str | Callable
 
 FIELD_STEP = 0.01  # spacing of the table in s: the first neglected Taylor term of L is below 1e-13
-NODES = np.linspace(
-    -12.0, 12.0, 801
-)  # e^{-72} of the prior lies outside; the trapezoid rule is spectral here
+NODES = np.linspace(-12.0, 12.0, 801)  # e^{-72} of the prior lies outside; the trapezoid rule is spectral
 LARGEST_FIELD = 1000.0  # |a·t_c| stays below 100 for targets of order one; beyond lies a diverging solve
 
 
@@ -90,9 +88,8 @@ class SingleSite:
     def preactivation_variance(self, s: np.ndarray) -> np.ndarray:
         """E[z²] under the field s, linearly interpolated (error below 1e-5)."""
         tables, nearest, offset = self._nearest(s)
-        here, there = (
-            _take(tables.second_moment, n) for n in (nearest, nearest + np.where(offset < 0, -1, 1))
-        )
+        ends = nearest, nearest + np.where(offset < 0, -1, 1)
+        here, there = (_take(tables.second_moment, n) for n in ends)
         return here + np.abs(offset) * (there - here)
 
     def density(self, z: np.ndarray, s: np.ndarray) -> np.ndarray:

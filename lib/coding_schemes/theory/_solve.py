@@ -107,22 +107,19 @@ def solve(
 
 
 def _bounded(task, depth, phi, temperature, options):
-    own = {"task": task, "nonlinearity": phi}
     if depth == 1:
-        return SigmoidalSolution(
-            **vars(sigmoidal.solve(task, temperature, nonlinearity=phi, **options)), **own
-        )
-    variance = options["readout_variance"] or 1 / task.num_inputs
-    solution = deep_sigmoidal.solve(task, depth, temperature, nonlinearity=phi, **options)
-    return DeepSolution(**vars(solution), **own, temperature=temperature, readout_variance=variance)
+        kind: type = SigmoidalSolution
+        found: Any = sigmoidal.solve(task, temperature, nonlinearity=phi, **options)
+    else:
+        kind = DeepSolution
+        found = deep_sigmoidal.solve(task, depth, temperature, nonlinearity=phi, **options)
+    return kind(**vars(found), task=task, nonlinearity=phi)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
     """theory.sigmoidal's Solution with the fields that all theories share."""
 
-    task: Task
-    nonlinearity: str | Nonlinearity
     num_outliers: int = 0
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
@@ -148,16 +145,10 @@ class DeepSolution(deep_sigmoidal.Solution):
 
     task: Task
     nonlinearity: str | Nonlinearity
-    temperature: float
-    readout_variance: float
     num_outliers: int = 0
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
-        """Mean predictor on training inputs (N0, P*), shape (P*, m).
-
-        Raises:
-            ValueError: an input is none of the training inputs.
-        """
+        """Mean predictor on training inputs (N0, P*), shape (P*, m); ValueError where one is none of them."""
         overlap = overlaps(self.task, inputs)
         nearest = np.argmax(overlap, axis=1)
         if not np.allclose(self.task.inputs[:, nearest], inputs, atol=1e-6):

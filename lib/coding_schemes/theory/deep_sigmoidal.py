@@ -35,7 +35,7 @@ import itertools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -65,44 +65,24 @@ SCATTER_WEIGHTS = _weights / _weights.sum()
 class Kernel(NamedTuple):
     """K of a layer: K_μν = block[c, c'] for μ ≠ ν in classes c, c', and block + diagonal for μ = ν.
 
-    Attributes:
-        block: shape (C, C).
-        diagonal: shape (C,).
+    Its conjugate K̃ likewise, of κ and δ.
     """
 
-    block: np.ndarray
-    diagonal: np.ndarray
-
-
-class Tilt(NamedTuple):
-    """K̃ of a layer, likewise: κ of shape (C, C) and δ of shape (C,)."""
-
-    block: np.ndarray
-    diagonal: np.ndarray
+    block: np.ndarray  # shape (C, C)
+    diagonal: np.ndarray  # shape (C,)
 
 
 class Layer(NamedTuple):
-    """One layer's single-neuron density as weighted points.
+    """One layer's single-neuron density as weighted points."""
 
-    Attributes:
-        log_value: log Z_ℓ.
-        weights: of the points, shape (n,), summing to one.
-        group: row of the code a point belongs to where occupancies are frozen, shape (n,), or None.
-        activations: mean of φ over each class's inputs, shape (n, C).
-        variances: variance of φ over each class's inputs, shape (n, C).
-        kernel: K_ℓ = ⟨φφᵀ⟩.
-        covariance: of the statistics conjugate to (κ, δ), see _statistics.
-        below: ∂ log Z_ℓ / ∂K_{ℓ−1} in the same coordinates; None for the first layer.
-    """
-
-    log_value: float
-    weights: np.ndarray
-    group: np.ndarray | None
-    activations: np.ndarray
-    variances: np.ndarray
-    kernel: Kernel
-    covariance: np.ndarray
-    below: np.ndarray | None
+    log_value: float  # log Z_ℓ
+    weights: np.ndarray  # of the points, shape (n,), summing to one
+    group: np.ndarray | None  # row of the code a point belongs to where occupancies are frozen, shape (n,)
+    activations: np.ndarray  # mean of φ over each class's inputs, shape (n, C)
+    variances: np.ndarray  # variance of φ over each class's inputs, shape (n, C)
+    kernel: Kernel  # K_ℓ = ⟨φφᵀ⟩
+    covariance: np.ndarray  # of the statistics conjugate to (κ, δ), see _statistics
+    below: np.ndarray | None  # ∂ log Z_ℓ / ∂K_{ℓ−1} in the same coordinates; None for the first layer
 
 
 # --- one class of inputs ------------------------------------------------------------------------
@@ -157,17 +137,16 @@ def _sum_density(site, count, tilt, s):
     return weights, log_density + np.log1p(np.maximum(correction, -0.5)), mean, variance
 
 
-def _higher_marginal(site, count, scatter, spacing) -> _Marginal:
+def _higher_marginal(site, count, scatter) -> _Marginal:
     """Φ and Q as functions of the class mean w, and their derivatives in d (half their second in w)."""
-    w = np.arange(-np.ceil(WIDTH / spacing), np.ceil(WIDTH / spacing) + 1) * spacing
+    w = np.arange(-np.ceil(WIDTH / SPACING), np.ceil(WIDTH / SPACING) + 1) * SPACING
     shift = 0.01
-    phi = site.phi(
-        w[:, None, None] + shift * np.array([-1, 0, 1])[:, None] + np.sqrt(scatter) * SCATTER_NODES
-    )
+    shifts = shift * np.array([-1, 0, 1])[:, None]
+    phi = site.phi(w[:, None, None] + shifts + np.sqrt(scatter) * SCATTER_NODES)
     smooth, square = phi @ SCATTER_WEIGHTS, phi**2 @ SCATTER_WEIGHTS
     curvature = np.array([1.0, -2.0, 1.0]) / shift**2
     return _Marginal(
-        np.full_like(w, np.log(spacing) - 0.5 * np.log(2 * np.pi)),
+        np.full_like(w, np.log(SPACING) - 0.5 * np.log(2 * np.pi)),
         count * smooth[:, 1],
         count * square[:, 1],
         w,
@@ -187,9 +166,7 @@ class _Frozen(NamedTuple):
     occupancies: np.ndarray
 
 
-def _layer(
-    problem: Problem, below: Kernel | None, tilt: Tilt, spacing: float, frozen: _Frozen | None = None
-) -> Layer:
+def _layer(problem: Problem, below: Kernel | None, tilt: Kernel, frozen: _Frozen | None = None) -> Layer:
     """The density of a neuron under K̃ = tilt, with K = below (None: the inputs' kernel K_0 = 1)."""
     counts, num_classes = problem.counts, len(problem.counts)
     precision = np.zeros((num_classes, num_classes))
@@ -204,7 +181,7 @@ def _layer(
         sign, log_norm = np.linalg.slogdet(covariance)
         if sign <= 0 or np.linalg.eigvalsh(covariance)[0] <= 0:
             raise FloatingPointError("the kernel below is not positive definite")
-        classes = [_higher_marginal(problem.site, n, d, spacing) for n, d in zip(counts, scatter)]
+        classes = [_higher_marginal(problem.site, n, d) for n, d in zip(counts, scatter)]
         unary = [one.log_weight + 0.5 * delta * one.squares for one, delta in zip(classes, tilt.diagonal)]
     exponent = np.array(-0.5 * log_norm)
     for c, one in enumerate(classes):
@@ -231,9 +208,8 @@ def _layer(
     activations = sums / counts
     group = None
     if frozen is not None:
-        group = np.argmax(
-            np.all((activations > problem.site.threshold)[:, None] == frozen.codes, axis=2), axis=1
-        )
+        coded = activations > problem.site.threshold
+        group = np.argmax(np.all(coded[:, None] == frozen.codes, axis=2), axis=1)
     statistics = _statistics(sums, squares)
     mean = weights @ statistics
     covariance_statistics = _covariance(statistics, weights, group)
@@ -283,64 +259,66 @@ def _covariance(values, weights, group):
 
 def _statistics(sums, squares):
     """What is conjugate to (κ_cc' for c < c'; κ_cc; δ_c): (Φ_cΦ_c'; ½Φ_c²; ½Q_c), along the last axis."""
-    pairs = list(itertools.combinations(range(sums.shape[-1]), 2))
-    products = [sums[..., c] * sums[..., e] for c, e in pairs]
-    return np.concatenate([np.stack(products, -1)] * bool(pairs) + [0.5 * sums**2, 0.5 * squares], axis=-1)
+    c, e = np.triu_indices(sums.shape[-1], 1)
+    return np.concatenate([sums[..., c] * sums[..., e], 0.5 * sums**2, 0.5 * squares], axis=-1)
 
 
 def _to_kernel(statistics, counts) -> Kernel:
     """From the statistics' means: ⟨Φ_cΦ_c'⟩ = n_c n_c' k, plus n_c d if c = c'; ⟨Q_c⟩ = n_c (k + d)."""
-    num = len(counts)
-    block = np.zeros((num, num))
-    pairs = list(itertools.combinations(range(num), 2))
-    for (c, e), value in zip(pairs, statistics):
-        block[c, e] = block[e, c] = value / (counts[c] * counts[e])
-    own, squares = statistics[len(pairs) :][:num], statistics[len(pairs) + num :]
+    products, own, squares = _parts(statistics, len(counts))
     within = 2 * (own - squares) / np.maximum(counts**2 - counts, 1)
-    block[np.arange(num), np.arange(num)] = within
+    block = _symmetric(products / _above_diagonal(np.outer(counts, counts)), within)
     return Kernel(block, 2 * squares / counts - within)
 
 
 def _from_kernel(kernel: Kernel, counts) -> np.ndarray:
     own = np.diag(kernel.block)
-    pairs = itertools.combinations(range(len(counts)), 2)
-    products = [counts[c] * counts[e] * kernel.block[c, e] for c, e in pairs]
+    products = _above_diagonal(np.outer(counts, counts)) * _above_diagonal(kernel.block)
     squares = 0.5 * counts * (own + kernel.diagonal)
     return np.concatenate([products, 0.5 * (counts**2 * own + counts * kernel.diagonal), squares])
 
 
 def _conjugate(by_block, by_diagonal, counts) -> np.ndarray:
     """Derivatives in (k, d) turned into derivatives in the statistics' means."""
-    pairs = itertools.combinations(range(len(counts)), 2)
-    products = [2 * by_block[c, e] / (counts[c] * counts[e]) for c, e in pairs]
+    products = 2 * _above_diagonal(by_block) / _above_diagonal(np.outer(counts, counts))
     own = 2 * (np.diag(by_block) - by_diagonal) / np.maximum(counts**2 - counts, 1)
     return np.concatenate([products, own, 2 * by_diagonal / counts - own])
 
 
-def _to_vector(tilt: Tilt) -> np.ndarray:
-    pairs = itertools.combinations(range(len(tilt.diagonal)), 2)
-    products = [tilt.block[c, e] for c, e in pairs]
-    return np.concatenate([products, np.diag(tilt.block), tilt.diagonal])
+def _to_vector(tilt: Kernel) -> np.ndarray:
+    return np.concatenate([_above_diagonal(tilt.block), np.diag(tilt.block), tilt.diagonal])
 
 
-def _to_tilt(vector, num_classes) -> Tilt:
-    pairs = list(itertools.combinations(range(num_classes), 2))
-    block = np.diag(vector[len(pairs) : len(pairs) + num_classes])
-    for (c, e), value in zip(pairs, vector):
-        block[c, e] = block[e, c] = value
-    return Tilt(block, vector[len(pairs) + num_classes :])
+def _to_tilt(vector, num_classes) -> Kernel:
+    products, own, diagonal = _parts(vector, num_classes)
+    return Kernel(_symmetric(products, own), diagonal)
+
+
+def _parts(vector, num_classes):
+    """Entries for pairs of classes, for classes, and for their diagonals."""
+    return np.split(vector, [-2 * num_classes, -num_classes])
+
+
+def _above_diagonal(matrix):
+    return matrix[np.triu_indices(len(matrix), 1)]
+
+
+def _symmetric(above_diagonal, diagonal):
+    matrix = np.diag(diagonal)
+    matrix[np.triu_indices(len(matrix), 1)] = above_diagonal
+    return matrix + np.triu(matrix, 1).T
 
 
 # --- densities given kernels, readouts given a kernel -------------------------------------------
 
 
-def _invert(problem, below, target, start, spacing, max_steps=30, shortest=1e-2):
+def _invert(problem, below, target, start, max_steps=30, shortest=1e-2):
     """The tilt under which a layer has the statistics' means `target`, by Newton on a convex function."""
     num_classes = len(problem.counts)
 
     def evaluate(vector):
         try:
-            layer = _layer(problem, below, _to_tilt(vector, num_classes), spacing)
+            layer = _layer(problem, below, _to_tilt(vector, num_classes))
         except FloatingPointError:
             return np.inf, None
         return layer.log_value - vector @ target, layer
@@ -364,15 +342,15 @@ def _invert(problem, below, target, start, spacing, max_steps=30, shortest=1e-2)
     raise FloatingPointError("no density of this layer has the kernel asked for")
 
 
-def _fit_readouts(problem, below, field, spacing, frozen=None):
+def _fit_readouts(problem, below, field, frozen=None):
     """Newton descent of the convex D(t); returns t, the layer, D and the largest |σ_a² K t + T t − y|."""
     variance, temperature = problem.readout_variance, problem.temperature
     counts, m = problem.counts, field.shape[1]
     scale = np.repeat(counts, m)
 
     def evaluate(field):
-        tilt = Tilt(variance * field @ field.T, np.zeros(len(field)))
-        layer = _layer(problem, below, tilt, spacing, frozen)
+        tilt = Kernel(variance * field @ field.T, np.zeros(len(field)))
+        layer = _layer(problem, below, tilt, frozen)
         value = counts @ np.sum(0.5 * temperature * field**2 - field * problem.targets, axis=1)
         return layer.log_value + value, layer
 
@@ -380,9 +358,8 @@ def _fit_readouts(problem, below, field, spacing, frozen=None):
     for _ in range(100):
         kernel = layer.kernel
         products = kernel.block * np.outer(counts, counts) + np.diag(counts * kernel.diagonal)
-        slope = (variance * products @ field).ravel() + scale * (
-            temperature * field - problem.targets
-        ).ravel()
+        slope = (variance * products @ field).ravel()
+        slope += scale * (temperature * field - problem.targets).ravel()
         residual = float(np.abs(slope / scale).max())
         sums = layer.activations * counts
         readouts = variance * sums @ field
@@ -415,13 +392,13 @@ class _State(NamedTuple):
     violation: float
 
 
-def _evaluate(problem, targets, tilts, field, spacing, frozen) -> _State:
+def _evaluate(problem, targets, tilts, field, frozen) -> _State:
     """G and its exact slope; targets: means of the statistics of layers 1 … L−1, shape (L−1, k)."""
     below, value = None, 0.0
     found, layers = [], []
     slope = np.zeros_like(targets)
     for index, target in enumerate(targets):
-        tilt, layer, part = _invert(problem, below, target, tilts[index], spacing)
+        tilt, layer, part = _invert(problem, below, target, tilts[index])
         value += part
         slope[index] -= tilt
         if index > 0:
@@ -429,13 +406,13 @@ def _evaluate(problem, targets, tilts, field, spacing, frozen) -> _State:
         found.append(tilt)
         layers.append(layer)
         below = _to_kernel(target, problem.counts)
-    field, layer, part, violation = _fit_readouts(problem, below, field, spacing, frozen)
+    field, layer, part, violation = _fit_readouts(problem, below, field, frozen)
     if len(targets):
         slope[-1] += layer.below
     return _State(value + part, slope, found, [*layers, layer], field, violation)
 
 
-def _ascend(problem, state, targets, spacing, frozen, tolerance, max_steps):
+def _ascend(problem, state, targets, frozen, tolerance, max_steps):
     """Raise G by quasi-Newton steps (BFGS) in the metric of the layers' own fluctuations."""
     inverse = _metric(state, targets.shape)
     num_steps, fresh = 0, True
@@ -448,7 +425,7 @@ def _ascend(problem, state, targets, spacing, frozen, tolerance, max_steps):
         found, length = None, min(1.0, 1 / np.sqrt(abs(gain)))
         while gain > 0 and length > 1e-4:
             trial = targets + length * step.reshape(targets.shape)
-            found = _try(problem, trial, state, spacing, frozen)
+            found = _try(problem, trial, state, frozen)
             if found is not None and found.value > state.value + 1e-4 * length * gain - NOISE:
                 break
             found, length = None, length / 4
@@ -467,10 +444,10 @@ def _ascend(problem, state, targets, spacing, frozen, tolerance, max_steps):
     return state, abs(gain), num_steps
 
 
-def _try(problem, targets, state, spacing, frozen) -> _State | None:
+def _try(problem, targets, state, frozen) -> _State | None:
     """The state at other kernels, None where no density has them."""
     try:
-        return _evaluate(problem, targets, state.tilts, state.field, spacing, frozen)
+        return _evaluate(problem, targets, state.tilts, state.field, frozen)
     except (FloatingPointError, np.linalg.LinAlgError):
         return None
 
@@ -483,7 +460,7 @@ def _metric(state, shape):
 
 
 @dataclass(frozen=True, eq=False)
-class LayerScheme:
+class LayerScheme(sigmoidal.Coded):
     """Codes and kernels of one layer.
 
     Attributes:
@@ -511,18 +488,9 @@ class LayerScheme:
     point_weights: np.ndarray
     point_activations: np.ndarray
 
-    def occupancy(self, code: Sequence[int] | np.ndarray) -> float:
-        """Fraction of neurons with a code."""
-        return float(self.probabilities[np.all(self.codes == np.asarray(code, bool), axis=1)].sum())
-
     def num_codes(self, min_probability: float = 0.01) -> int:
         """How many codes hold at least this fraction of the neurons."""
         return int(np.sum(self.probabilities >= min_probability))
-
-    def kernel(self, labels: np.ndarray) -> np.ndarray:
-        """K_μν = ⟨φ(z_μ) φ(z_ν)⟩ of the layer, (P, P), for inputs of the given classes, (P,)."""
-        labels = np.asarray(labels)
-        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
 
 
 @dataclass(frozen=True, eq=False)
@@ -566,6 +534,11 @@ class Solution:
         """L."""
         return len(self.layers)
 
+    @property
+    def temperature(self) -> float:
+        """T."""
+        return self.problem.temperature
+
     def kernel(self, labels: np.ndarray, layer: int = -1) -> np.ndarray:
         """K of a layer, (P, P), for inputs of the given classes, (P,); the last layer's unless given."""
         return self.layers[layer].kernel(labels)
@@ -584,7 +557,6 @@ def solve(
     class_targets: np.ndarray | None = None,
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,
-    spacing: float = SPACING,
 ) -> Solution:
     """Coding scheme of every layer of a wide network with bounded nonlinearity on an orthogonal task.
 
@@ -604,58 +576,48 @@ def solve(
             always equilibrate, as their neurons change code.
         readout_variance: σ_a²; 1/P unless given.
         class_targets: (C, m) targets in place of the task's.
-        tolerance: on `residual`.
+        tolerance: on `residual`; a Solution that misses it comes with a warning.
         max_steps: of the ascent.
-        spacing: of the lattice over class means in the higher layers.
-
-    Returns:
-        A Solution; converged=False, with a warning, where a residual stays above its tolerance.
 
     Raises:
-        ValueError: as theory.sigmoidal.solve; more than 3 classes, depth < 1, T = 0, a start of another
-            depth or a weight outside 0 … 1, or codes and occupancies that do not fit each other.
+        ValueError: as theory.sigmoidal.solve; or arguments that do not fit each other.
         FloatingPointError: no layer has a density at the start; try another one.
 
     Source: paper A, deep networks with the redundant scheme (its Fig. 3); the solution is this book's.
     """
-    problem = make_problem(task, temperature, nonlinearity, readout_variance, class_targets)
+    same: dict[str, Any] = {"readout_variance": readout_variance, "class_targets": class_targets}
+    problem = make_problem(task, temperature, nonlinearity, **same)
     counts, num_classes = problem.counts, len(problem.counts)
     if num_classes > MAX_CLASSES:
         raise ValueError(f"task: got {num_classes} classes; the deep theory takes at most {MAX_CLASSES}")
     validation.counts(depth=depth, max_steps=max_steps)
-    validation.positive(temperature=temperature, tolerance=tolerance, spacing=spacing)
+    validation.positive(temperature=temperature, tolerance=tolerance)
     frozen = _frozen(codes, occupancies, num_classes)
     size = num_classes * (num_classes + 3) // 2
     if isinstance(start, Solution):
         if len(start.layers) != depth:
             raise ValueError(f"start: got a solution of depth {len(start.layers)}, needs depth {depth}")
         field = start.dual_field
-        tilts = [_to_vector(Tilt(layer.dual_block, layer.dual_diagonal)) for layer in start.layers[:-1]]
-        first = _layer(problem, None, _to_tilt([*tilts, np.zeros(size)][0], num_classes), spacing)
+        tilts = [_to_vector(Kernel(layer.dual_block, layer.dual_diagonal)) for layer in start.layers[:-1]]
+        first = _layer(problem, None, _to_tilt([*tilts, np.zeros(size)][0], num_classes))
         means = [_from_kernel(first.kernel, counts)]
     else:
         validation.number("start", start, least=0, most=1)
-        shallow = sigmoidal.solve(
-            task,
-            temperature,
-            nonlinearity=nonlinearity,
-            readout_variance=readout_variance,
-            class_targets=class_targets,
-        )
+        shallow = sigmoidal.solve(task, temperature, nonlinearity=nonlinearity, **same)
         field = shallow.dual_field
         tilts = [np.zeros(size)] * (depth - 1)
-        prior = _layer(problem, None, _to_tilt(np.zeros(size), num_classes), spacing)
+        prior = _layer(problem, None, _to_tilt(np.zeros(size), num_classes))
         learnt = Kernel(shallow.kernel_block, shallow.kernel_diagonal)
         means = [(1 - start) * _from_kernel(prior.kernel, counts) + start * _from_kernel(learnt, counts)]
         if depth > 1:
-            tilts[0] = _invert(problem, None, means[0], tilts[0], spacing, 300, 1e-6)[0]
+            tilts[0] = _invert(problem, None, means[0], tilts[0], 300, 1e-6)[0]
     for tilt in tilts[1:]:
         below = _to_kernel(means[-1], counts)
-        layer = _layer(problem, below, _to_tilt(tilt, num_classes), spacing)
+        layer = _layer(problem, below, _to_tilt(tilt, num_classes))
         means.append(_from_kernel(layer.kernel, counts))
     targets = np.array(means[: depth - 1]).reshape(depth - 1, size)
-    state = _evaluate(problem, targets, tilts, field, spacing, frozen)
-    state, residual, num_steps = _ascend(problem, state, targets, spacing, frozen, tolerance, max_steps)
+    state = _evaluate(problem, targets, tilts, field, frozen)
+    state, residual, num_steps = _ascend(problem, state, targets, frozen, tolerance, max_steps)
     converged = residual <= tolerance and state.violation <= READOUT_TOLERANCE
     if not converged:
         warnings.warn(
@@ -663,18 +625,23 @@ def solve(
             f"{state.violation:.1e} of the readouts after {num_steps} steps",
             stacklevel=2,
         )
-    last = Tilt(problem.readout_variance * state.field @ state.field.T, np.zeros(num_classes))
+    last = Kernel(problem.readout_variance * state.field @ state.field.T, np.zeros(num_classes))
     duals = [*(_to_tilt(tilt, num_classes) for tilt in state.tilts), last]
-    layers = tuple(_scheme(problem, layer, dual) for layer, dual in zip(state.layers, duals))
+    threshold = problem.site.threshold
+    layers = tuple(
+        _tabulated(layer.weights, layer.activations, layer.variances, threshold, layer.kernel, dual)
+        for layer, dual in zip(state.layers, duals)
+    )
     order = np.argsort(-layers[-1].probabilities, kind="stable")
     used = order[layers[-1].probabilities[order] >= sigmoidal.MIN_PROBABILITY]
     activations = layers[-1].activations[used]
+    readouts = problem.readout_variance * (activations * counts) @ state.field
     return Solution(
         layers=layers,
         probabilities=layers[-1].probabilities[used],
         codes=layers[-1].codes[used],
         activations=activations,
-        readouts=problem.readout_variance * (activations * counts) @ state.field,
+        readouts=readouts,
         dual_field=state.field,
         training_residual=problem.temperature * state.field,
         free_energy=-state.value,
@@ -686,16 +653,10 @@ def solve(
     )
 
 
-def _scheme(problem, layer, dual) -> LayerScheme:
-    return _tabulated(
-        layer.weights, layer.activations, layer.variances, problem.site.threshold, layer.kernel, dual
-    )
-
-
-def _tabulated(weights, activations, variances, threshold, kernel: Kernel, dual: Tilt) -> LayerScheme:
+def _tabulated(weights, activations, variances, threshold, kernel: Kernel, dual: Kernel) -> LayerScheme:
     """Points of weights (n,) and class-wise activations and variances (n, C), sorted into codes."""
     codes = np.array(list(itertools.product((False, True), repeat=activations.shape[1])))
-    index = _codes(activations, threshold)
+    index = (activations > threshold) @ (2 ** np.arange(activations.shape[1])[::-1])
     mass = np.bincount(index, weights, len(codes))
     sums = np.stack([np.bincount(index, weights * a, len(codes)) for a in activations.T], axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -703,25 +664,17 @@ def _tabulated(weights, activations, variances, threshold, kernel: Kernel, dual:
     return LayerScheme(codes, mass, means, *kernel, weights @ variances, *dual, weights, activations)
 
 
-def _codes(activations, threshold):
-    """Place in binary order of the code that every row of activations (n, C) has."""
-    return (activations > threshold).astype(int) @ (2 ** np.arange(activations.shape[1])[::-1])
-
-
 def measure(activations: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> LayerScheme:
     """The same quantities from sampled activations, for comparison with the theory.
 
     Args:
         activations: φ(z) of one hidden layer, shape (samples, N, P) or (N, P).
-        labels: class of every input, shape (P,).
+        labels: class of every input, shape (P,), at least two of each class (else ValueError).
         threshold: a class whose mean activation is above it is coded; the middle of φ's range.
 
     Returns:
         A LayerScheme, averages over neurons and samples; the dual fields are NaN, and the points are
         the sampled neurons.
-
-    Raises:
-        ValueError: a class with fewer than two inputs, or labels that do not fit.
     """
     activations = validation.array("activations", activations, "…, N, P")
     labels = validation.labels("labels", labels, activations.shape[-1])
@@ -730,12 +683,11 @@ def measure(activations: np.ndarray, labels: np.ndarray, threshold: float = 0.5)
     counts = members.sum(axis=1)
     if counts.min() < 2:
         raise ValueError(f"labels: class {int(np.argmin(counts))} has {counts.min()} inputs, needs two")
-    sums = rows @ members.T
-    squares = rows**2 @ members.T
+    sums, squares = rows @ members.T, rows**2 @ members.T
     means = sums / counts
     kernel = _to_kernel(_statistics(sums, squares).mean(axis=0), counts)
     weights = np.full(len(rows), 1 / len(rows))
-    none = Tilt(np.full_like(kernel.block, np.nan), np.full_like(kernel.diagonal, np.nan))
+    none = Kernel(np.full_like(kernel.block, np.nan), np.full_like(kernel.diagonal, np.nan))
     return _tabulated(weights, means, squares / counts - means**2, threshold, kernel, none)
 
 

@@ -47,30 +47,13 @@ from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
-from coding_schemes.theory._solvers import (
-    class_means,
-    evaluate,
-    overlaps,
-)
+from coding_schemes.theory._kinds import OneKind
+from coding_schemes.theory._solvers import class_means, evaluate, inverses, overlaps, spectrum
 
-RESIDUAL_TOLERANCE = (
-    1e-8  # of the linear solve, relative to the targets; it lands near 1e-14 where K_L is regular
-)
+RESIDUAL_TOLERANCE = 1e-8  # of the linear solve, relative to the targets; near 1e-14 where K_L is regular
 NUM_TERMS = 200  # of Mehler's series; even, so that the remainder's even part takes the next power
 _PANELS = np.linspace(-13.0, 13.0, 209)  # of the rule for c_n: one border at 0, where kinks usually are
 _NODES_PER_PANEL = 8
-
-
-def _linear(k: np.ndarray, q: np.ndarray, r: np.ndarray) -> np.ndarray:
-    return k
-
-
-def _erf(k: np.ndarray, q: np.ndarray, r: np.ndarray) -> np.ndarray:
-    return 2 / np.pi * np.arcsin(2 * k / np.sqrt((1 + 2 * q) * (1 + 2 * r)))
-
-
-def _sigmoidal(k: np.ndarray, q: np.ndarray, r: np.ndarray) -> np.ndarray:
-    return 0.25 + np.arcsin(np.pi * k / np.sqrt((2 + np.pi * q) * (2 + np.pi * r))) / (2 * np.pi)
 
 
 def _relu(k: np.ndarray, q: np.ndarray, r: np.ndarray) -> np.ndarray:
@@ -94,9 +77,11 @@ def _angle(k: np.ndarray, q: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.
 
 _Layer = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 _CLOSED_FORMS: dict[str, _Layer] = {
-    "linear": _linear,
-    "erf": _erf,
-    "sigmoidal": _sigmoidal,
+    "linear": lambda k, q, r: k,
+    "erf": lambda k, q, r: 2 / np.pi * np.arcsin(2 * k / np.sqrt((1 + 2 * q) * (1 + 2 * r))),
+    "sigmoidal": lambda k, q, r: (
+        0.25 + np.arcsin(np.pi * k / np.sqrt((2 + np.pi * q) * (2 + np.pi * r))) / (2 * np.pi)
+    ),
     "relu": _relu,
     "relu_squared": _relu_squared,
 }
@@ -167,10 +152,6 @@ def prior_kernels(
 
     Returns:
         Kernels, shape (L + 1, P, P').
-
-    Raises:
-        ValueError: an unknown nonlinearity or one that is not elementwise, depth < 1, or the dimensions
-            differ.
     """
     layer = _layer(nonlinearity)
     validation.counts(depth=depth)
@@ -200,22 +181,11 @@ def tangent_kernels(
     nonlinearity: str | Nonlinearity = "relu",
     depth: int = 1,
 ) -> np.ndarray:
-    """Neural tangent kernels Θ_0 … Θ_L of random features, all weights trained.
+    """Neural tangent kernels Θ_0 … Θ_L of random features, all weights trained; the last is the network's.
 
         Θ_0 = K_0,    Θ_ℓ = K_ℓ + Θ_{ℓ−1} ∘ E φ'(u) φ'(v),  (u, v) ~ N(0, K_{ℓ−1} on {x, x'}).
 
-    Args:
-        inputs: shape (N0, P).
-        other_inputs: shape (N0, P'); the same inputs again unless given.
-        nonlinearity: a name from networks.NONLINEARITIES or an elementwise JAX function; one without a closed
-            form must be smooth.
-        depth: number of hidden layers, L.
-
-    Returns:
-        Kernels, shape (L + 1, P, P'); the last one is that of the network.
-
-    Raises:
-        ValueError: as `prior_kernels`.
+    Arguments and shape are those of `prior_kernels`; a nonlinearity without a closed form must be smooth.
 
     Source: A. Jacot, F. Gabriel and C. Hongler, "Neural tangent kernel" (2018).
     """
@@ -233,16 +203,13 @@ def tangent_kernels(
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(OneKind):
     """Gaussian-process posterior for a task.
 
     Attributes:
         task: the task that was learned.
         nonlinearity: φ, by name or as a function.
         depth: L.
-        probabilities: 1, as all neurons of the feature layer are of one kind, shape (1,).
-        readouts: their mean readout, 0 at infinite width, shape (1, m).
-        codes: none, shape (1, C).
         kernels: K_0 … K_L on the training inputs, shape (L + 1, P, P); learning does not change them.
         dual_field: t, shape (P, m); the mean predictor's training residual is T t.
         readout_variance: σ_a².
@@ -255,9 +222,6 @@ class Solution:
     task: Task
     nonlinearity: str | Nonlinearity
     depth: int
-    probabilities: np.ndarray
-    readouts: np.ndarray
-    codes: np.ndarray
     kernels: np.ndarray
     dual_field: np.ndarray
     readout_variance: float
@@ -265,8 +229,6 @@ class Solution:
     residual: float
     num_steps: int
     converged: bool
-
-    num_outliers = 0
 
     @cached_property
     def activations(self) -> np.ndarray:
@@ -287,8 +249,8 @@ class Solution:
         variance, layer = np.square(np.asarray(inputs, dtype=float)).mean(axis=0), _layer(self.nonlinearity)
         for _ in range(self.depth):
             variance = layer(variance, variance, variance)
-        eigenvalues, basis = _spectrum(self.kernels[-1])
-        inverse = _inverse(self.readout_variance * eigenvalues + self.temperature)
+        eigenvalues, basis = spectrum(self.kernels[-1])
+        inverse = inverses(self.readout_variance * eigenvalues + self.temperature)
         explained = self.readout_variance**2 * np.square(cross @ basis) @ inverse
         return np.maximum(self.readout_variance * variance - explained, 0.0)
 
@@ -319,9 +281,6 @@ def solve(
         temperature: T ≥ 0, unscaled, as in the lazy posterior.
         readout_variance: σ_a²; 1 in lazy networks.
 
-    Returns:
-        A Solution; `converged` says whether to trust it.
-
     Raises:
         ValueError: an argument is out of range, or T = 0 where a singular K_L cannot produce the targets.
 
@@ -331,8 +290,8 @@ def solve(
     validation.number("temperature", temperature, least=0)
     validation.positive(readout_variance=readout_variance)
     kernels = prior_kernels(task.inputs, None, nonlinearity, depth)
-    eigenvalues, basis = _spectrum(kernels[-1])
-    inverse = _inverse(readout_variance * eigenvalues + temperature)
+    eigenvalues, basis = spectrum(kernels[-1])
+    inverse = inverses(readout_variance * eigenvalues + temperature)
     dual_field = basis @ (inverse[:, None] * (basis.T @ task.targets))
     violation = readout_variance * kernels[-1] @ dual_field + temperature * dual_field - task.targets
     residual = float(np.linalg.norm(violation) / np.linalg.norm(task.targets))
@@ -348,9 +307,6 @@ def solve(
         task=task,
         nonlinearity=canonical(nonlinearity),
         depth=depth,
-        probabilities=np.ones(1),
-        readouts=np.zeros((1, task.num_targets)),
-        codes=np.zeros((1, task.num_classes), dtype=bool),
         kernels=kernels,
         dual_field=dual_field,
         readout_variance=readout_variance,
@@ -359,13 +315,3 @@ def solve(
         num_steps=0,
         converged=converged,
     )
-
-
-def _spectrum(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues, rounding noise set to zero, and eigenvectors."""
-    eigenvalues, basis = np.linalg.eigh(kernel)
-    return np.where(eigenvalues > eigenvalues[-1] * 1e-12, eigenvalues, 0.0), basis
-
-
-def _inverse(values: np.ndarray) -> np.ndarray:
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)

@@ -32,13 +32,14 @@ from scipy.optimize import root
 
 from coding_schemes import validation
 from coding_schemes.tasks import Task
-from coding_schemes.theory._solvers import overlaps
+from coding_schemes.theory._kinds import OneKind
+from coding_schemes.theory._solvers import inverses, overlaps, spectrum
 
 RESIDUAL_TOLERANCE = 1e-9  # relative to the size of H; the solve lands near 1e-13 where it converges
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(OneKind):
     """Solution of the linear theory.
 
     All neurons are of one kind: readouts scatter around 0 with covariance U, and so do preactivations.
@@ -69,27 +70,10 @@ class Solution:
     num_steps: int
     converged: bool
 
-    num_outliers = 0
-
-    @property
-    def probabilities(self) -> np.ndarray:
-        """1, for the one kind of neurons, shape (1,)."""
-        return np.ones(1)
-
-    @property
-    def readouts(self) -> np.ndarray:
-        """Their mean readout, 0, shape (1, m)."""
-        return np.zeros((1, self.task.num_targets))
-
     @property
     def activations(self) -> np.ndarray:
         """Their mean activation per class, 0, shape (1, C)."""
         return np.zeros((1, self.task.num_classes))
-
-    @property
-    def codes(self) -> np.ndarray:
-        """None: an analog scheme has no codes, shape (1, C)."""
-        return np.zeros((1, self.task.num_classes), dtype=bool)
 
     @property
     def feature_slopes(self) -> np.ndarray:
@@ -103,13 +87,9 @@ class Solution:
         return self.readout_variance * np.linalg.matrix_power(h, self.depth)
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
-        """Mean predictor f(x) = σ_a² H^L tᵀ k0(x); at T → 0 it is Yᵀ K0⁻¹ k0(x), the GP's.
+        """Mean predictor f(x) = σ_a² H^L tᵀ k0(x) on inputs (N0, P*), shape (P*, m).
 
-        Args:
-            inputs: shape (N0, P*).
-
-        Returns:
-            Outputs, shape (P*, m).
+        At T → 0 it is Yᵀ K0⁻¹ k0(x), the Gaussian process's.
         """
         return overlaps(self.task, inputs) @ self.dual_field @ self._output_gram
 
@@ -123,16 +103,9 @@ class Solution:
         return inputs.T @ inputs / self.task.input_dim + coded @ factor @ coded.T
 
     def predictor_variance(self, inputs: np.ndarray, width: int) -> np.ndarray:
-        """Variance of one sampled network's outputs on new inputs, to leading order in 1/N.
+        """Variance (P*, m) of a network's outputs on new inputs (N0, P*) at width N, to leading order in 1/N.
 
-            Var f(x) = diag[A_1 κ0(x, x) − Σ_i k_i(x)² A_1 (λ_i A_1 + T)⁻¹ A_1] / N
-
-        Args:
-            inputs: shape (N0, P*).
-            width: N.
-
-        Returns:
-            Variances, shape (P*, m).
+        Var f(x) = diag[A_1 κ0(x, x) − Σ_i k_i(x)² A_1 (λ_i A_1 + T)⁻¹ A_1] / N
         """
         gram = self._output_gram
         eigenvalues, basis = np.linalg.eigh(self.task.input_kernel)
@@ -166,12 +139,8 @@ def solve(
         readout_variance: σ_a²; 1/P^{1/L} unless given.
         width: N, to include the finite-width term (needs temperature > 0).
 
-    Returns:
-        A Solution; `converged` says whether to trust it.
-
     Raises:
-        ValueError: depth < 1, T < 0, σ_a² ≤ 0, width < 1, or T = 0 where the targets cannot be fitted
-            because K0 is singular.
+        ValueError: an argument is out of range, or T = 0 where a singular K0 cannot produce the targets.
 
     Source: paper A, "Analog coding scheme".
     """
@@ -183,19 +152,20 @@ def solve(
     if width is not None and temperature == 0:
         raise ValueError(f"width: got {width} at T = 0; its corrections need a temperature above 0")
 
-    eigenvalues, basis = np.linalg.eigh(task.input_kernel)
-    eigenvalues = np.where(eigenvalues > eigenvalues[-1] * 1e-12, eigenvalues, 0.0)
+    eigenvalues, basis = spectrum(task.input_kernel)
     rotated = basis.T @ task.targets  # y_i, row by row
     overlap = _task_overlap(eigenvalues, rotated, temperature)
     if temperature == 0:
-        h = _symmetric_power(overlap / readout_variance, 1 / (depth + 1))
+        values, vectors = spectrum(overlap / readout_variance)
+        h = (vectors * values ** (1 / (depth + 1))) @ vectors.T
         residual, num_steps = 0.0, 0
-        factors = [np.zeros_like(h)] + [
-            readout_variance * np.linalg.matrix_power(h, depth + layer - 1) for layer in range(1, depth + 1)
-        ]
+        powers = [np.linalg.matrix_power(h, depth + layer - 1) for layer in range(1, depth + 1)]
+        factors = [np.zeros_like(h), *(readout_variance * power for power in powers)]
     else:
-        condition = _StationarityCondition(eigenvalues, rotated, depth, temperature, readout_variance, width)
-        h, residual, num_steps = condition.solve(_zero_temperature_start(overlap / readout_variance, depth))
+        start = _zero_temperature_start(overlap / readout_variance, depth)
+        h, residual, num_steps = _saddle(
+            eigenvalues, rotated, depth, temperature, readout_variance, width, start
+        )
         sums = np.cumsum([np.linalg.matrix_power(h, j) for j in range(depth)], axis=0)
         factors = [np.zeros_like(h), *(readout_variance * np.linalg.matrix_power(h, depth) @ sums)]
 
@@ -223,7 +193,7 @@ def solve(
 def gram_logdensity(
     task: Task, grams: ArrayLike, width: int, temperature: float, readout_variance: float
 ) -> np.ndarray:
-    """Exact finite-width log density of the Gram matrices' chain for one output (m = 1).
+    """Exact finite-width log density (…) of the Gram matrices' chain for one output (m = 1).
 
     Density of (A_L, …, A_1) with respect to ∏ dA_ℓ, for N, P and T as they are, up to a constant:
 
@@ -233,17 +203,11 @@ def gram_logdensity(
     No approximation: samplers of deep linear networks are tested against it.
 
     Args:
-        task: a task with m = 1.
+        task: a task with m = 1 (else ValueError).
         grams: A_L … A_1 along the last axis, shape (…, L).
         width: N.
         temperature: T > 0.
         readout_variance: σ_a².
-
-    Returns:
-        Log densities, shape (…).
-
-    Raises:
-        ValueError: the task has more than one output.
     """
     if task.num_targets != 1:
         raise ValueError(f"task: has m = {task.num_targets} outputs, the exact density is for m = 1")
@@ -258,50 +222,47 @@ def gram_logdensity(
     return chain.sum(-1) - 0.5 * (width * targets_sq / variance + np.log(variance)).sum(-1)
 
 
-class _StationarityCondition:
-    """Equation (*) of the module docstring as a root-finding problem for the symmetric matrix H."""
+def _saddle(eigenvalues, rotated, depth, temperature, readout_variance, width, start):
+    """H of equation (*), symmetric, with its relative residual and the number of evaluations.
 
-    def __init__(self, eigenvalues, rotated, depth, temperature, readout_variance, width):
-        self.eigenvalues, self.rotated, self.depth = eigenvalues, rotated, depth
-        self.temperature, self.readout_variance, self.width = temperature, readout_variance, width
-        self.upper = np.triu_indices(rotated.shape[1])
+    The solution is followed up in temperature where the direct solve fails. Logarithms keep H positive
+    definite on the way.
+    """
+    upper = np.triu_indices(len(start))
 
-    def solve(self, start: np.ndarray) -> tuple[np.ndarray, float, int]:
-        """Root from `start`; follows the solution up in temperature where the direct solve fails."""
-        h, residual, num_steps = self._newton(start, self.temperature)
-        if residual >= RESIDUAL_TOLERANCE:
-            h = start
-            for temperature in self.temperature * np.geomspace(1e-6, 1, 49):
-                h, residual, more = self._newton(h, temperature)
-                num_steps += more
-        return h, residual, num_steps
-
-    def _newton(self, start, temperature):
-        # Logarithms keep H positive definite on the way.
-        result = root(lambda v: self._violation(v, temperature), _pack_log(start, self.upper), tol=1e-14)
-        h = self._unpack(result.x)
-        residual = np.linalg.norm(self._violation(result.x, temperature)) / np.linalg.norm(h)
-        return h, float(residual), int(result.nfev)
-
-    def _unpack(self, log_entries):
-        log_h = np.zeros((self.rotated.shape[1],) * 2)
-        log_h[self.upper] = log_entries
+    def unpack(log_entries):
+        log_h = np.zeros(start.shape)
+        log_h[upper] = log_entries
         log_h = log_h + np.triu(log_h, 1).T
         values, vectors = np.linalg.eigh(log_h)
         return (vectors * np.exp(np.clip(values, -50, 50))) @ vectors.T
 
-    def _violation(self, log_entries, temperature):
-        h = self._unpack(log_entries)
-        power = np.linalg.matrix_power(h, self.depth)
-        inverses = _ridge_inverses(self.eigenvalues, self.readout_variance * power, temperature)
-        dual = np.einsum("im,imk->ik", self.rotated, inverses)
-        dual_overlap = self.readout_variance * (self.eigenvalues * dual.T) @ dual
-        if self.width is not None:
-            dual_overlap -= (
-                self.readout_variance / self.width * np.einsum("i,imk->mk", self.eigenvalues, inverses)
-            )
-        violation = power @ dual_overlap - (h - np.eye(len(h)))
-        return (0.5 * (violation + violation.T))[self.upper]
+    def violation(log_entries, temperature):
+        h = unpack(log_entries)
+        power = np.linalg.matrix_power(h, depth)
+        ridge = _ridge_inverses(eigenvalues, readout_variance * power, temperature)
+        dual = np.einsum("im,imk->ik", rotated, ridge)
+        dual_overlap = readout_variance * (eigenvalues * dual.T) @ dual
+        if width is not None:
+            dual_overlap -= readout_variance / width * np.einsum("i,imk->mk", eigenvalues, ridge)
+        missed = power @ dual_overlap - (h - np.eye(len(h)))
+        return (0.5 * (missed + missed.T))[upper]
+
+    def newton(start, temperature):
+        values, vectors = np.linalg.eigh(start)
+        log_start = ((vectors * np.log(values)) @ vectors.T)[upper]
+        result = root(violation, log_start, (temperature,), tol=1e-14)
+        h = unpack(result.x)
+        residual = np.linalg.norm(violation(result.x, temperature)) / np.linalg.norm(h)
+        return h, float(residual), int(result.nfev)
+
+    h, residual, num_steps = newton(start, temperature)
+    if residual >= RESIDUAL_TOLERANCE:
+        h = start
+        for between in temperature * np.geomspace(1e-6, 1, 49):
+            h, residual, more = newton(h, between)
+            num_steps += more
+    return h, residual, num_steps
 
 
 def _task_overlap(eigenvalues: np.ndarray, rotated: np.ndarray, temperature: float) -> np.ndarray:
@@ -326,20 +287,6 @@ def _zero_temperature_start(scaled_overlap: np.ndarray, depth: int) -> np.ndarra
 
 def _ridge_inverses(eigenvalues: np.ndarray, gram: np.ndarray, temperature: float) -> np.ndarray:
     """(λ_i A + T)⁻¹ for every i, shape (P, m, m); zero where λ_i = T = 0."""
-    values, vectors = np.linalg.eigh(gram)
-    values = np.where(values > values[-1] * 1e-12, values, 0.0)
-    variances = eigenvalues[:, None] * values + temperature
-    inverses = np.divide(1.0, variances, out=np.zeros_like(variances), where=variances > 0)
-    return np.einsum("mk,ik,nk->imn", vectors, inverses, vectors)
-
-
-def _symmetric_power(matrix: np.ndarray, exponent: float) -> np.ndarray:
-    """A power of a positive semidefinite matrix; rounding noise in its null space is not amplified."""
-    values, vectors = np.linalg.eigh(matrix)
-    values = np.where(values > values[-1] * 1e-12, values, 0.0)
-    return (vectors * values**exponent) @ vectors.T
-
-
-def _pack_log(matrix: np.ndarray, upper) -> np.ndarray:
-    values, vectors = np.linalg.eigh(matrix)
-    return ((vectors * np.log(values)) @ vectors.T)[upper]
+    values, vectors = spectrum(gram)
+    inverse = inverses(eigenvalues[:, None] * values + temperature)
+    return np.einsum("mk,ik,nk->imn", vectors, inverse, vectors)

@@ -37,7 +37,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,14 +49,14 @@ from coding_schemes.networks import Nonlinearity, canonical, is_bounded
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory._solvers import (
+    Parts,
     class_means,
     evaluate,
     evaluate_with_slope,
     overlaps,
+    pack,
+    unpack,
 )
-
-_Point = dict[str, np.ndarray]
-"""{"u": (n, r)} and, for bounded φ, {"logits": (n,)}."""
 
 _NEGLIGIBLE = 1e-5  # occupancy (or share of the outliers' cost) below which a kind is dropped
 _AT_A_TIME = 24  # starts of a search that are minimised together
@@ -66,6 +66,13 @@ _GRADIENT_TOLERANCE, _VALUE_TOLERANCE = 1e-7, 1e-15  # largest entry; relative d
 #: Widths of the ReLU's rounded kink in units of typical |z|: to minimise with, and to search for kinds with.
 _SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 _SEARCH_SMOOTHING = (0.03, 0.003)
+
+
+class _Point(NamedTuple):
+    """Kinds of neurons."""
+
+    u: np.ndarray  # shape (n, r)
+    logits: np.ndarray  # of their shares, shape (n,) for bounded φ, else (0,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +129,7 @@ class Solution:
         return self._coordinates @ self._span(inputs)
 
     def activations_on(self, inputs: ArrayLike, fluctuations: bool = False) -> np.ndarray:
-        """Activations of every kind on new inputs, shape (n, P*).
+        """Activations φ(z_γ(x)) of every kind on new inputs (N0, P*), shape (n, P*).
 
         Args:
             inputs: new inputs, shape (N0, P*).
@@ -130,9 +137,6 @@ class Solution:
                 whose variance K** − k0ᵀ K0⁺ k0 training leaves untouched. Paper A neglects it with
                 all other fluctuations; it is no smaller than the signal on images far from all
                 training images. Without effect on outliers, which it misses by a factor √N.
-
-        Returns:
-            φ(z_γ(x)), or its average.
         """
         inputs = np.asarray(inputs, dtype=float)
         mean = self.preactivations_on(inputs)
@@ -202,9 +206,6 @@ def solve(
         The kinds in use, most frequent first; `converged` is False, with a warning, if the gap stays open
         (bounded φ: a weak kind that is a minimum of e only as long as it is not used leaves it open).
 
-    Raises:
-        ValueError: T ≤ 0, σ_a² ≤ 0, or a nonlinearity that is neither bounded nor the ReLU.
-
     Source: paper A, supplement C; theory.md section 2.4. Deviation: T stays finite.
     """
     known = canonical(nonlinearity)
@@ -220,17 +221,10 @@ def solve(
     readout_variance = 1 / task.num_inputs if readout_variance is None else readout_variance
     tolerance = (2e-2 if outliers else 1e-6) if tolerance is None else tolerance
     num_starts = (48 if outliers else 120) if num_starts is None else num_starts
-    problem = _Problem(
-        phi,
-        _kernel_root(task.input_kernel),
-        np.asarray(task.targets, dtype=float),
-        temperature,
-        readout_variance,
-        outliers,
-    )
-    solution = _column_generation(
-        problem, task, tolerance, num_starts, max_rounds, np.random.default_rng(seed)
-    )
+    root, targets = _kernel_root(task.input_kernel), np.asarray(task.targets, dtype=float)
+    problem = _Problem(phi, root, targets, temperature, readout_variance, outliers)
+    rng = np.random.default_rng(seed)
+    solution = _column_generation(problem, task, tolerance, num_starts, max_rounds, rng)
     if not solution.converged:
         warnings.warn(
             f"mean-field theory did not converge: relative duality gap {solution.residual:.1e} after "
@@ -261,10 +255,10 @@ class _Problem:
         return 0.5 * (z + distance), slope
 
     def probabilities(self, x: _Point) -> np.ndarray:
-        return np.ones(len(x["u"])) if self.outliers else softmax(x["logits"])
+        return np.ones(len(x.u)) if self.outliers else softmax(x.logits)
 
     def dual_field(self, x: _Point, width: float = 0.0) -> np.ndarray:
-        return self._dual_field(self.activations(x["u"], width)[0], self.probabilities(x))
+        return self._dual_field(self.activations(x.u, width)[0], self.probabilities(x))
 
     def _dual_field(self, activations: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
         kernel = self.readout_variance * (activations.T * probabilities) @ activations
@@ -273,31 +267,31 @@ class _Problem:
 
     def energy(self, x: _Point, width: float = 0.0) -> tuple[float, _Point]:
         """(*) and its gradient."""
-        u, shares = x["u"], self.probabilities(x)
+        u, shares = x.u, self.probabilities(x)
         activations, slope = self.activations(u, width)
         dual_field = self._dual_field(activations, shares)
         signal = activations @ dual_field
         pull = self.readout_variance * ((signal @ dual_field.T) * slope) @ self.root
         cost = 0.5 * np.sum(u**2, axis=1)
         energy = 0.5 * np.sum(self.targets * dual_field) + shares @ cost
-        gradient = {"u": shares[:, None] * (u - pull)}
+        gradient = _Point(shares[:, None] * (u - pull), x.logits)
         if not self.outliers:
-            logs = log_softmax(x["logits"])
+            logs = log_softmax(x.logits)
             energy += shares @ logs
             balance = cost - 0.5 * self.readout_variance * np.sum(signal**2, axis=1) + logs
-            gradient["logits"] = shares * (balance - shares @ balance)
+            gradient = gradient._replace(logits=shares * (balance - shares @ balance))
         return float(energy), gradient
 
     def gain(self, u: np.ndarray, dual_field: np.ndarray) -> np.ndarray:
         """½ σ_a² |tᵀ φ(R u)|² of every row of u."""
         return 0.5 * self.readout_variance * np.sum((self.activations(u)[0] @ dual_field) ** 2, axis=1)
 
-    def balance(self, x: _Point, dual_field: np.ndarray, width: float) -> tuple[float, _Point]:
+    def balance(self, x: tuple[np.ndarray], dual_field: np.ndarray, width: float) -> tuple[float, tuple]:
         """e(u) summed over the rows of u, and its gradient.
 
         For outliers −log(gain/cost) of rows stretched to |u|² = r: their length is of no consequence.
         """
-        u = x["u"]
+        (u,) = x
         norm = np.linalg.norm(u, axis=1, keepdims=True)
         stretch = u.shape[1] ** 0.5 / norm if self.outliers else np.ones_like(norm)
         activations, slope = self.activations(stretch * u, width)
@@ -305,10 +299,10 @@ class _Problem:
         gain = 0.5 * self.readout_variance * np.sum(signal**2, axis=1)
         pull = self.readout_variance * ((signal @ dual_field.T) * slope) @ self.root
         if not self.outliers:
-            return float(np.sum(0.5 * norm[:, 0] ** 2 - gain)), {"u": u - pull}
+            return float(np.sum(0.5 * norm[:, 0] ** 2 - gain)), (u - pull,)
         direction = u / norm
         across = pull - direction * np.sum(direction * pull, axis=1, keepdims=True)
-        return float(-np.sum(np.log(gain + 1e-12))), {"u": -stretch * across / (gain[:, None] + 1e-12)}
+        return float(-np.sum(np.log(gain + 1e-12))), (-stretch * across / (gain[:, None] + 1e-12),)
 
     def gap(self, x: _Point, dual_field: np.ndarray, candidates: np.ndarray) -> float:
         """Energy minus a lower bound on its minimum, valid if no kind is missing from the candidates."""
@@ -323,30 +317,25 @@ class _Problem:
 
 
 def _column_generation(
-    problem: _Problem,
-    task: Task,
-    tolerance: float,
-    num_starts: int,
-    max_rounds: int,
-    rng: np.random.Generator,
+    problem: _Problem, task: Task, tolerance: float, num_starts: int, max_rounds: int, rng: Any
 ) -> Solution:
-    rank = problem.root.shape[1]
     widths, search = (_SMOOTHING, _SEARCH_SMOOTHING) if problem.outliers else ((0.0,), (0.0,))
     codes = _code_starts(task, problem.root)
-    x: _Point = {"u": codes} if problem.outliers else {"u": codes, "logits": np.zeros(len(codes))}
+    x = _Point(codes, np.zeros(0 if problem.outliers else len(codes)))
     closest: tuple[float, int, _Point] = (np.inf, 0, x)
     for num_rounds in range(1, max_rounds + 1):
         for width in widths if num_rounds == 1 else widths[-2:]:
             x = _minimize(problem.energy, x, width)
         x = _minimize(problem.energy, _prune(problem, x), widths[-1])
         dual_field = problem.dual_field(x, widths[-1])
-        random = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1)) * rng.standard_normal((num_starts, rank))
-        found = _search(problem, np.concatenate([codes, random]), dual_field, search[0], 400)
+        lengths = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1))
+        random = lengths * rng.standard_normal((num_starts, codes.shape[1]))
+        found = _search(problem, np.concatenate([codes, random]), dual_field, search[0], max_steps=400)
         if problem.outliers:  # the best ones once more, with a sharper kink
             gain = problem.gain(found, dual_field) / np.sum(found**2, axis=1)
-            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, search[-1], 1000)
+            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, search[-1], max_steps=1000)
         new = _new_kinds(problem, x, found, dual_field)
-        gap = problem.gap(x, dual_field, np.concatenate([x["u"], new])) / problem.energy(x)[0]
+        gap = problem.gap(x, dual_field, np.concatenate([x.u, new])) / problem.energy(x)[0]
         closest = min(closest, (gap, num_rounds, x), key=lambda one: one[0])
         if gap <= tolerance:
             break
@@ -356,29 +345,21 @@ def _column_generation(
     return _solution(problem, task, closest[2], closest[0], num_rounds, closest[0] <= tolerance)
 
 
-def _search(problem: _Problem, starts: np.ndarray, *arguments: Any) -> np.ndarray:
+def _search(problem: _Problem, starts: np.ndarray, *arguments: Any, max_steps: int) -> np.ndarray:
     """Kinds of low e, one from every start; some starts at a time, as BLAS would split larger products."""
-    dual_field, width, max_steps = arguments
     parts = np.array_split(starts, -(-len(starts) // _AT_A_TIME))
-    found = [
-        _minimize(problem.balance, {"u": part}, dual_field, width, max_steps=max_steps)["u"] for part in parts
-    ]
+    found = [_minimize(problem.balance, (part,), *arguments, max_steps=max_steps)[0] for part in parts]
     return np.concatenate(found)
 
 
-def _minimize(function: Callable, start: _Point, *arguments: Any, max_steps: int = 4000) -> _Point:
+def _minimize(function: Callable, start: Parts, *arguments: Any, max_steps: int = 4000) -> Parts:
     """L-BFGS over all arrays of a point at once; `function` returns the value and the gradient."""
-    ends = np.cumsum([array.size for array in start.values()])[:-1]
-
-    def unravel(vector):
-        parts = np.split(vector, ends)
-        return {name: part.reshape(start[name].shape) for name, part in zip(start, parts, strict=True)}
 
     def fun(vector):
-        value, gradient = function(unravel(vector), *arguments)
-        return value, np.concatenate([gradient[name].ravel() for name in start])
+        value, gradient = function(unpack(vector, start), *arguments)
+        return value, pack(gradient)
 
-    return unravel(_lbfgs(fun, np.concatenate([array.ravel() for array in start.values()]), max_steps))
+    return unpack(_lbfgs(fun, pack(start), max_steps), start)
 
 
 def _lbfgs(fun: Callable, x: np.ndarray, max_steps: int) -> np.ndarray:
@@ -448,16 +429,16 @@ def _reweigh(problem: _Problem, x: _Point) -> _Point:
     It lowers the energy if one of the kinds is new and better. Lengths of outliers gain nothing by it.
     """
 
-    def energy(shares: _Point) -> tuple[float, _Point]:
-        value, gradient = problem.energy({"u": x["u"], "logits": shares["logits"]})
-        return value, {"logits": gradient["logits"]}
+    def energy(shares: tuple[np.ndarray]) -> tuple[float, tuple]:
+        value, gradient = problem.energy(_Point(x.u, *shares))
+        return value, (gradient.logits,)
 
-    return {"u": x["u"], "logits": _minimize(energy, {"logits": x["logits"]})["logits"]}
+    return _Point(x.u, *_minimize(energy, (x.logits,)))
 
 
 def _prune(problem: _Problem, x: _Point) -> _Point:
     """Merge kinds that have become the same and drop those not in use."""
-    u = x["u"]
+    u = x.u
     share = _share(problem, x)
     keep: list[int] = []
     for i in np.argsort(-share):
@@ -467,26 +448,25 @@ def _prune(problem: _Problem, x: _Point) -> _Point:
         elif share[i] > _NEGLIGIBLE:
             keep.append(int(i))
     if not problem.outliers:
-        return {"u": u[keep], "logits": np.log(share[keep])}
+        return _Point(u[keep], np.log(share[keep]))
     stretch = np.sqrt(share[keep] / _share(problem, x)[keep])
-    return {"u": u[keep] * stretch[:, None]}
+    return _Point(u[keep] * stretch[:, None], x.logits)
 
 
 def _share(problem: _Problem, x: _Point) -> np.ndarray:
     """P_γ, or for outliers their share of the cost."""
     if problem.outliers:
-        cost = np.sum(x["u"] ** 2, axis=1)
+        cost = np.sum(x.u**2, axis=1)
         return cost / cost.sum()
     return problem.probabilities(x)
 
 
 def _same_kind(first: np.ndarray, second: np.ndarray, direction_only: bool) -> bool:
     """Whether two kinds agree to a per cent (in direction, for outliers)."""
+    lengths = np.linalg.norm(first), np.linalg.norm(second)
     if direction_only:
-        return bool(first @ second > 0.9995 * np.linalg.norm(first) * np.linalg.norm(second))
-    return bool(
-        np.linalg.norm(first - second) < 1e-2 * (np.linalg.norm(first) + np.linalg.norm(second)) + 1e-6
-    )
+        return bool(first @ second > 0.9995 * lengths[0] * lengths[1])
+    return bool(np.linalg.norm(first - second) < 1e-2 * sum(lengths) + 1e-6)
 
 
 def _new_kinds(problem: _Problem, x: _Point, found: np.ndarray, dual_field: Any) -> np.ndarray:
@@ -495,7 +475,7 @@ def _new_kinds(problem: _Problem, x: _Point, found: np.ndarray, dual_field: Any)
     score = cost / np.maximum(gain, 1e-300) if problem.outliers else cost - gain
     new: list[np.ndarray] = []
     for i in np.argsort(score):
-        if not any(_same_kind(found[i], u, problem.outliers) for u in (*x["u"], *new)):
+        if not any(_same_kind(found[i], u, problem.outliers) for u in (*x.u, *new)):
             new.append(found[i])
     return np.array(new).reshape(-1, found.shape[1])
 
@@ -505,39 +485,35 @@ def _enlarge(problem: _Problem, x: _Point, new: np.ndarray, dual_field: Any) -> 
     gain, cost = problem.gain(new, dual_field), 0.5 * np.sum(new**2, axis=1)
     if problem.outliers:
         better = new[gain > cost][:8]
-        total = np.sum(x["u"] ** 2)
-        return {
-            "u": np.concatenate(
-                [x["u"], better * (0.1 * np.sqrt(total) / np.linalg.norm(better, axis=1))[:, None]]
-            )
-        }
-    used = problem.gain(x["u"], dual_field) - 0.5 * np.sum(x["u"] ** 2, axis=1)
-    logits = (
-        gain - cost - used.max() + x["logits"][np.argmax(used)]
-    )  # e + log P is the same for all kinds in use
-    entering = np.flatnonzero(logits > np.log(_NEGLIGIBLE) + x["logits"].max())[:8]
-    return {
-        "u": np.concatenate([x["u"], new[entering]]),
-        "logits": np.concatenate([x["logits"], np.minimum(logits[entering], x["logits"].max())]),
-    }
+        total = np.sum(x.u**2)
+        stretch = 0.1 * np.sqrt(total) / np.linalg.norm(better, axis=1)
+        return x._replace(u=np.concatenate([x.u, better * stretch[:, None]]))
+    used = problem.gain(x.u, dual_field) - 0.5 * np.sum(x.u**2, axis=1)
+    # e + log P is the same for all kinds in use
+    logits = gain - cost - used.max() + x.logits[np.argmax(used)]
+    entering = np.flatnonzero(logits > np.log(_NEGLIGIBLE) + x.logits.max())[:8]
+    entered = np.minimum(logits[entering], x.logits.max())
+    return _Point(np.concatenate([x.u, new[entering]]), np.concatenate([x.logits, entered]))
 
 
 def _solution(
     problem: _Problem, task: Task, x: _Point, gap: float, num_rounds: int, converged: bool
 ) -> Solution:
     dual_field = problem.dual_field(x)
-    activations = problem.activations(x["u"])[0]
     share = _share(problem, x)
     order = np.argsort(-share)
-    activations = activations[order]
+    activations = problem.activations(x.u)[0][order]
     per_class = class_means(activations, task)
-    threshold = 0.5 * per_class.max(axis=1, keepdims=True) if problem.outliers else _middle(problem.phi)
+    if problem.outliers:
+        threshold = 0.5 * per_class.max(axis=1, keepdims=True)
+    else:
+        threshold = evaluate(problem.phi, np.array([-1e4, 1e4])).mean()
     return Solution(
         task=task,
         phi=problem.phi,
         probabilities=np.ones(len(order)) if problem.outliers else share[order],
         readouts=problem.readout_variance * activations @ dual_field,
-        preactivations=x["u"][order] @ problem.root.T,
+        preactivations=x.u[order] @ problem.root.T,
         activations=per_class,
         codes=per_class > threshold,
         dual_field=dual_field,
@@ -560,21 +536,12 @@ def _kernel_root(kernel: np.ndarray) -> np.ndarray:
 
 def _code_starts(task: Task, root: np.ndarray) -> np.ndarray:
     """Coordinates of preactivations near ±2 in the pattern of every code; only the simplest if C > 5."""
-    num_classes = task.num_classes
-    patterns = np.array(
-        list(product([0, 1], repeat=num_classes)) if num_classes <= 5 else _few_class_codes(num_classes)
-    )
+    num_classes, single = task.num_classes, np.eye(task.num_classes, dtype=int)
+    if num_classes <= 5:
+        patterns = np.array(list(product([0, 1], repeat=num_classes)))
+    else:
+        pairs = [single[i] + single[j] for i in range(num_classes) for j in range(i)]
+        patterns = np.concatenate([single, pairs, 1 - single])
     wanted = (4.0 * patterns - 2.0)[:, task.labels]
     ridge = 0.1 * np.eye(root.shape[1])
     return np.linalg.solve(root.T @ root + ridge, root.T @ wanted.T).T
-
-
-def _few_class_codes(num_classes: int) -> np.ndarray:
-    single = np.eye(num_classes, dtype=int)
-    pairs = [single[i] + single[j] for i in range(num_classes) for j in range(i)]
-    return np.concatenate([single, pairs, 1 - single])
-
-
-def _middle(phi: Nonlinearity) -> float:
-    """Half of a bounded φ's range."""
-    return float(evaluate(phi, np.array([-1e4, 1e4])).mean())

@@ -35,7 +35,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize, nnls
@@ -45,13 +45,7 @@ from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical
 from coding_schemes.tasks import Task
 from coding_schemes.theory._kinds import OrthogonalKinds
-from coding_schemes.theory._solvers import (
-    check_orthogonal,
-    jacobian,
-    pack,
-    solve_equations,
-    unpack,
-)
+from coding_schemes.theory._solvers import check_orthogonal, jacobian, pack, solve_equations, unpack
 
 # z grid on which softplus is averaged. The integrand is analytic for |Im z| < π, so that the trapezoid
 # rule is exact to rounding; beyond s = _LARGE_FIELD, log g(s) = s²/2 is, as log(1 + eᶻ) = z at z ≈ s.
@@ -75,21 +69,8 @@ class Cumulants(NamedTuple):
     preactivation_variance: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
 class _Kinds(OrthogonalKinds):
-    """What both solutions hold; the outliers come first among the kinds, the largest |ā| first."""
-
-    task: Task
-    nonlinearity: str
-    probabilities: np.ndarray
-    readouts: np.ndarray
-    activations: np.ndarray
-    codes: np.ndarray
-    num_outliers: int
-    dual_field: np.ndarray
-    residual: float
-    num_steps: int
-    converged: bool
+    """What both solutions tell; the outliers come first among the kinds, the largest |ā| first."""
 
     @property
     def outlier_readouts(self) -> np.ndarray:
@@ -148,14 +129,12 @@ class Solution(_Kinds):
             0: the outliers are unique. Above: they can be rotated into each other, and the ones
             returned are the fewest, with the fewest silent classes.
         energy: U/(N P) at the saddle: Σ_c w_c t_c·y_c − E(a0) − (T/2) Σ_c w_c |t_c|².
-        constraint_violation: max_â h(â) − 1 and max_a E(a) − E(a0), whichever is larger.
         temperature: T.
     """
 
     outlier_entropy_costs: np.ndarray
     num_free_directions: int
     energy: float
-    constraint_violation: float
     temperature: float
 
     @property
@@ -173,20 +152,11 @@ class Solution(_Kinds):
 class FiniteSize(_Kinds):
     """Saddle point with its corrections of relative order 1/N and 1/P.
 
+    Attributes and their shapes are those of `Solution`, but: the bulk's populations hold the fractions
+    (1 − n/N) p_k of all neurons; readouts and activations of outliers are means, in units of √N, those
+    of the bulk are taken at its maximum of E; the dual field is the mean t.
+
     Attributes:
-        task: what was learned.
-        nonlinearity: "relu" or "softplus".
-        probabilities: 1 for an outlier, then the fractions of all neurons in the bulk's populations,
-            (1 − n/N) p_k, shape (n + k,).
-        readouts: mean readouts of the outliers, in units of √N, and of the bulk's populations at their
-            maximum of E, shape (n + k, m).
-        activations: mean activation per class of each, shape (n + k, C).
-        codes: as the Solution's.
-        num_outliers: n.
-        dual_field: mean t, (C, m); T t is the mean training residual.
-        residual: largest error of the stationarity equations.
-        num_steps: iterations.
-        converged: whether the residual is below the tolerance.
         outlier_preactivations: mean preactivation per class, (n, C), in units of √N. Unlike the leading
             order's it is negative, O(1/√N), on the classes where the outlier is silent.
         outlier_preactivation_variances: variance over the inputs of a class, (n, C), of z itself.
@@ -209,10 +179,11 @@ def solve(
     tolerance: float = 1e-9,
     max_rounds: int = 60,
 ) -> Solution:
-    """Outliers and bulk of a rectified network on a toy task, at any temperature T ≥ 0.
+    """Outliers and bulk of a rectified network on a toy task, at any temperature T ≥ 0, for N, P → ∞.
 
     Solves the dual of the module's header: active constraints by exchange (the dual on a finite
-    set of directions, enlarged by those found violated), then Newton on all equations at once.
+    set of directions, enlarged by those found violated), then Newton on all equations at once. A finite
+    solution exists for every target, as outliers that answer to one class each can always produce it.
 
     Args:
         task: a task with orthogonal inputs; any number of classes, ratios and targets.
@@ -222,10 +193,6 @@ def solve(
         tolerance: largest error allowed in the equations, and in the constraints. Near a point
             where an outlier appears the problem is soft, and 1e-9 there still means 1e-6 in ā.
         max_rounds: exchanges before giving up.
-
-    Returns:
-        A Solution, in the limit N, P → ∞. A finite one exists for every target, as outliers that answer to
-        one class each can always produce it.
 
     Raises:
         ValueError: T < 0 or not finite, inputs not orthogonal, or a nonlinearity without this theory.
@@ -245,15 +212,13 @@ def solve(
             continue
         candidate, evaluations = _polish(problem, search.candidate())
         num_steps += evaluations
-        tried.append((candidate, problem.residual(candidate), problem.violation(candidate)))
-        if max(tried[-1][1:]) <= tolerance and _admissible(candidate):
+        tried.append(problem.judged(candidate))
+        if max(tried[-1][1:]) <= tolerance:
             break
         round_tolerance = max(1e-6, min(round_tolerance, search.violation) / 4)
-    if not tried:
-        candidate = search.candidate()
-        tried.append((candidate, problem.residual(candidate), problem.violation(candidate)))
+    tried = tried or [problem.judged(search.candidate())]
     best, error, violation = min(tried, key=lambda one: max(one[1:]))
-    converged = max(error, violation) <= tolerance and _admissible(best)
+    converged = max(error, violation) <= tolerance
     if converged:
         best = _fewest_outliers(problem, best)
         error = problem.residual(best)
@@ -263,7 +228,7 @@ def solve(
             f"tolerance {tolerance:.1e}",
             stacklevel=2,
         )
-    return _as_solution(problem, best, task, nonlinearity, error, violation, num_steps, converged)
+    return _as_solution(problem, best, task, nonlinearity, error, num_steps, converged)
 
 
 def finite_size(
@@ -289,27 +254,23 @@ def finite_size(
 
     Args:
         solution: what `solve` returned for this task and temperature.
-        num_neurons: N.
+        num_neurons: N, above the number of outliers.
         tolerance: largest error allowed in the stationarity equations.
         max_steps: iterations before giving up; the error falls by about 1/N in each.
 
     Returns:
         A FiniteSize. Averages of the bulk include the spread of a0 over neurons.
 
-    Raises:
-        ValueError: N not above the number of outliers.
-
     Source: not in paper A, whose theory of ReLU networks is for N, P → ∞ and T → 0.
     """
     validation.instance("solution", solution, Solution)
-    num_outliers = len(solution.outlier_readouts)
+    num_outliers = solution.num_outliers
     validation.count("num_neurons", num_neurons, num_outliers + 1)
     validation.positive(tolerance=tolerance)
     validation.counts(max_steps=max_steps)
     cumulants = _CUMULANTS[solution.nonlinearity]
-    point = _Point(
-        solution.dual_field, solution.bulk_readouts, solution.bulk_probabilities, solution.outlier_readouts
-    )
+    bulk, outliers = solution.bulk_readouts, solution.outlier_readouts
+    point = _Point(solution.dual_field, bulk, solution.bulk_probabilities, outliers)
     problem = _Problem(solution.class_weights, solution.class_targets, solution.temperature, cumulants)
     slope = problem.slope(point)  # of the leading order: a chord method
     best, error, num_steps = point, np.inf, 0
@@ -350,74 +311,19 @@ def finite_size(
     )
 
 
-def bulk_density(
-    solution: Solution | FiniteSize, preactivations: np.ndarray, label: int, population: int = 0
-) -> np.ndarray:
-    """Density P(z | a0) ∝ N(z; 0, 1) exp(φ(z) a0·t_c) of a bulk neuron's preactivations on one class.
+def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, label: int) -> np.ndarray:
+    """Density P(z | a0) ∝ N(z; 0, 1) exp(φ(z) a0·t_c) of a bulk neuron's preactivations z on class `label`.
 
-    Args:
-        solution: what `solve` (or `finite_size`) returned.
-        preactivations: z, any shape.
-        label: the class c.
-        population: which row of `bulk_readouts`.
-
-    Returns:
-        The normalised density at z, of the shape of z.
-
-    Raises:
-        ValueError: no such class.
+    It is normalised, has the shape of z, and is that of the largest of the bulk's populations.
 
     Source: paper A, "Sparse coding scheme", the non-Gaussian bulk posterior of Fig. 4c.
     """
     validation.instance("solution", solution, Solution, FiniteSize)
     validation.count("label", label, 0, len(solution.class_weights) - 1)
-    validation.count("population", population, 0, len(solution.bulk_readouts) - 1)
     z = validation.array("preactivations", preactivations, "…")
-    field = float(solution.bulk_readouts[population] @ solution.dual_field[label])
+    field = float(solution.bulk_readouts[0] @ solution.dual_field[label])
     log_g = _CUMULANTS[solution.nonlinearity](np.array(field)).log_normaliser
     return np.exp(-(z**2) / 2 + field * solution.phi(z) - log_g) / np.sqrt(2 * np.pi)
-
-
-def draw_network(
-    finite: FiniteSize, labels: np.ndarray, rng: np.random.Generator, copies: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
-    """One network of the theory: outliers at their place, every bulk neuron drawn from the bulk's density.
-
-    A chain may start from it, by `Posterior.planted`. Noise in different neurons is independent here, while
-    in the posterior the outputs tie it together; a few trajectories repair that.
-
-    Args:
-        finite: what `finite_size` returned.
-        labels: classes of the inputs, (P,), in any order.
-        rng: draws the noise.
-        copies: number of parallel neurons that share every outlier, each with a and z smaller by the root
-            of it: the same output and, at leading order, the same energy.
-
-    Returns:
-        Preactivations z (N, P) and readouts a (N, m), the outliers first.
-
-    Raises:
-        ValueError: fewer than one copy, or more outliers than neurons.
-    """
-    validation.instance("finite", finite, FiniteSize)
-    validation.counts(copies=copies)
-    labels = validation.labels("labels", labels, np.size(labels), len(finite.class_weights))
-    size, outliers = finite.num_neurons, np.repeat(finite.outlier_readouts, copies, axis=0)
-    if len(outliers) >= size:
-        raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {size}")
-    grid = np.linspace(-8.0, 8.0, 1601)
-    z = np.empty((size, len(labels)))
-    for c in range(len(finite.class_weights)):
-        cumulative = np.cumsum(bulk_density(finite, grid, c))
-        members = np.flatnonzero(labels == c)
-        z[:, members] = np.interp(rng.random((size, len(members))), cumulative / cumulative[-1], grid)
-    a = rng.multivariate_normal(finite.bulk_readout, finite.bulk_readout_covariance, size)
-    share = np.sqrt(size / copies)
-    a[: len(outliers)] = share * outliers
-    noise = np.repeat(np.sqrt(finite.outlier_preactivation_variances), copies, axis=0)[:, labels]
-    z[: len(outliers)] = share * np.repeat(finite.outlier_preactivations, copies, axis=0)[:, labels]
-    z[: len(outliers)] += noise * rng.standard_normal((len(outliers), len(labels)))
-    return z, a
 
 
 # --- one neuron ---------------------------------------------------------------------------------
@@ -454,7 +360,7 @@ def _softplus_cumulants(s: np.ndarray) -> Cumulants:
     return Cumulants(*(np.where(far, np.asarray(b), g) for b, g in zip(beyond, grid, strict=True)))
 
 
-_CUMULANTS: dict[str, Callable[[np.ndarray], Cumulants]] = {
+_CUMULANTS: dict[Any, Callable[[np.ndarray], Cumulants]] = {
     "relu": _relu_cumulants,
     "softplus": _softplus_cumulants,
 }
@@ -531,24 +437,25 @@ class _Problem(NamedTuple):
         errors[: self.targets.size] /= np.repeat(self.weights, self.targets.shape[1])
         return float(np.abs(errors).max())
 
+    def judged(self, point: _Point) -> tuple[_Point, float, float]:
+        """The point, its residual, and its violation of the constraints."""
+        return point, self.residual(point), self.violation(point)
+
     def violation(self, point: _Point) -> float:
         """By how much a direction violates h ≤ 1, or a readout has a larger E than the bulk."""
+        if np.any(point.probabilities < 0):
+            return np.inf
         sphere = _sphere(self.targets.shape[1])
         load = _heaviest_directions(self, point.t, np.vstack([sphere, point.outliers]))[1][0]
         if not load <= 1 + 1e-6:
             return float(np.nan_to_num(load - 1, nan=np.inf))  # E is unbounded
-        starts = np.vstack([radius * sphere for radius in (0.5, 2.0, 5.0)] + [point.bulk])
-        highest = _highest_readouts(self, point.t, starts)[1][0]
+        highest = _highest_readouts(self, point.t, point.bulk)[1][0]
         return float(max(load - 1, highest - self.free_energy(point.bulk, point.t).min(), 0.0))
 
 
 def _polish(problem: _Problem, point: _Point) -> tuple[_Point, int]:
     """All equations at once, also where the outliers form a family."""
     return solve_equations(lambda x: problem.equations(unpack(x, point)), point)
-
-
-def _admissible(point: _Point) -> bool:
-    return bool(np.all(point.probabilities >= 0))
 
 
 # --- global searches ----------------------------------------------------------------------------
@@ -567,6 +474,7 @@ def _distinct(x, distance):
     return kept
 
 
+@cache
 def _sphere(num_outputs):
     starts = np.random.default_rng(0).standard_normal((_SPHERE_STARTS, num_outputs))
     return _distinct(_unit(np.vstack([np.eye(num_outputs), -np.eye(num_outputs), starts])), 1e-3)
@@ -588,9 +496,10 @@ def _heaviest_directions(problem, t, starts, num_iterations=200):
     return a[np.argsort(-load, kind="stable")], np.sort(load)[::-1]
 
 
-def _highest_readouts(problem, t, starts, num_iterations=60):
-    """Readouts of large E: a ← Σ_c w_c t_c ⟨φ⟩_c never lowers E."""
-    a = np.vstack([starts, 2 * t, np.zeros((1, t.shape[1]))])
+def _highest_readouts(problem, t, known, num_iterations=60):
+    """Readouts of large E: a ← Σ_c w_c t_c ⟨φ⟩_c never lowers E; from those known, and from everywhere."""
+    around = [radius * _sphere(t.shape[1]) for radius in (0.5, 2.0, 5.0)]
+    a = np.vstack([*around, known, 2 * t, np.zeros((1, t.shape[1]))])
     for _ in range(num_iterations):
         a = (problem.weights * problem.cumulants(a @ t.T).mean) @ t
     free_energy = problem.free_energy(a, t)
@@ -610,7 +519,7 @@ class _Search:
 
     def __init__(self, problem: _Problem):
         self.problem, num_outputs = problem, problem.targets.shape[1]
-        self.sphere = self.directions = _sphere(num_outputs)
+        self.directions = _sphere(num_outputs)
         self.readouts = np.zeros((1, num_outputs))
         self.maxima = np.zeros((0, num_outputs))
         self.t, self.violation = np.zeros_like(problem.targets), np.inf
@@ -621,8 +530,7 @@ class _Search:
         t, num_steps = self._optimum()
         found, load = _heaviest_directions(problem, t, self.directions)
         self.t = t / np.sqrt(max(load[0], 1.0))  # feasible, so that E is bounded
-        near = np.vstack([radius * self.sphere for radius in (0.5, 2.0, 5.0)] + [self.readouts])
-        readouts, free_energy = _highest_readouts(problem, self.t, near)
+        readouts, free_energy = _highest_readouts(problem, self.t, self.readouts)
         level = problem.free_energy(self.readouts, self.t).max()
         self.violation = float(max(load[0] - 1, free_energy[0] - level, 0.0))
         self.maxima = _distinct(found[load > 0.9], 1e-3)
@@ -667,33 +575,24 @@ class _Search:
 
     def candidate(self) -> _Point:
         """Multipliers by non-negative least squares on the near-active constraints: outliers and bulk."""
-        problem, w, t = self.problem, self.problem.weights, self.t
-        bulk = np.array([self._climb(a) for a in self._bulk_starts()])
+        problem, t, near, root = self.problem, self.t, self.maxima, np.sqrt(self.problem.weights)
+        level = problem.free_energy(self.readouts, t)
+        order = np.argsort(-level, kind="stable")
+        starts = _distinct(self.readouts[order[level[order] > level.max() - 1e-2]], 0.05)[:12]
+        bulk = np.array([self._climb(a) for a in starts])
         bulk = _distinct(bulk[np.argsort(-problem.free_energy(bulk, t), kind="stable")], 1e-2)
-        near = self.maxima
-        root = np.sqrt(w)
-        columns = [
-            np.einsum("c,kc,kr->kcr", root, problem.cumulants(bulk @ t.T).mean, bulk).reshape(
-                len(bulk), t.size
-            ),
-            np.einsum("c,kc,kr->kcr", root, np.maximum(near @ t.T, 0), near).reshape(len(near), t.size),
-        ]
+        responses = (problem.cumulants(bulk @ t.T).mean, bulk), (np.maximum(near @ t.T, 0), near)
+        columns = [np.einsum("c,kc,kr->kcr", root, z, a).reshape(len(a), t.size) for z, a in responses]
         stress = 100.0  # holds Σ p = 1 against the fit
-        matrix = np.column_stack(
-            [np.vstack(columns), np.append(np.full(len(bulk), stress), np.zeros(len(near)))]
-        ).T
+        of_sum = np.repeat([stress, 0.0], [len(bulk), len(near)])
         wanted = root[:, None] * (problem.targets - problem.temperature * t)
+        matrix = np.column_stack([np.vstack(columns), of_sum]).T
         multipliers = nnls(matrix, np.append(wanted, stress))[0]
         p, strength = multipliers[: len(bulk)], multipliers[len(bulk) :]
         kept = p > _ZERO if np.any(p > _ZERO) else np.arange(len(p)) == 0
         used = strength > _ZERO
         outliers = np.sqrt(strength[used])[:, None] * near[used]
         return _Point(t, bulk[kept], p[kept] / p[kept].sum() if p[kept].sum() else np.ones(1), outliers)
-
-    def _bulk_starts(self):
-        level = self.problem.free_energy(self.readouts, self.t)
-        order = np.argsort(-level, kind="stable")
-        return _distinct(self.readouts[order[level[order] > level.max() - 1e-2]], 0.05)[:12]
 
     def _climb(self, a):
         """The local maximum of E uphill of a."""
@@ -728,10 +627,8 @@ def _fewest_outliers(problem: _Problem, point: _Point, num_starts: int = 24) -> 
     def errors(x):
         a = x.reshape(*x.shape[:-1], -1, m)
         z = np.maximum(a @ t.T, 0)
-        missed = np.sqrt(weights)[:, None] * (np.swapaxes(z, -1, -2) @ a - output)
-        return np.concatenate(
-            [part.reshape(*x.shape[:-1], -1) for part in (missed, (weights * z) @ t - a)], -1
-        )
+        parts = np.sqrt(weights)[:, None] * (np.swapaxes(z, -1, -2) @ a - output), (weights * z) @ t - a
+        return np.concatenate([part.reshape(*x.shape[:-1], -1) for part in parts], axis=-1)
 
     rng = np.random.default_rng(0)
     for num_outliers in range(np.linalg.matrix_rank(output, tol=1e-6), num_given):
@@ -788,7 +685,7 @@ def _rotated_inwards(outliers, t, num_rotations=1000):
     return np.vstack(rotated)
 
 
-def _as_solution(problem, point, task, nonlinearity, error, violation, steps, converged) -> Solution:
+def _as_solution(problem, point, task, nonlinearity, error, steps, converged) -> Solution:
     point = point._replace(outliers=point.outliers[np.sum(point.outliers**2, 1) > _ZERO])
     order = np.argsort(-np.sum(point.outliers**2, 1).round(9), kind="stable")
     outliers, by_size = point.outliers[order], np.argsort(-point.probabilities, kind="stable")
@@ -810,7 +707,6 @@ def _as_solution(problem, point, task, nonlinearity, error, violation, steps, co
         outlier_entropy_costs=level + np.log(2) * (~answers @ w),
         num_free_directions=_free_directions(problem, point),
         energy=float(np.sum(w[:, None] * t * (problem.targets - problem.temperature * t / 2)) - level),
-        constraint_violation=violation,
         temperature=problem.temperature,
     )
 
@@ -883,14 +779,11 @@ def _gaussian_nodes(dim):
     """
     if dim <= 3:
         x, weight = np.polynomial.hermite_e.hermegauss(7)
-        nodes = np.stack(np.meshgrid(*[x] * dim, indexing="ij"), -1).reshape(-1, dim)
-        return nodes, np.prod(
-            np.meshgrid(*[weight] * dim, indexing="ij"), axis=0
-        ).ravel() / weight.sum() ** dim
+        nodes, weights = (np.stack(np.meshgrid(*[v] * dim, indexing="ij"), -1) for v in (x, weight))
+        return nodes.reshape(-1, dim), weights.reshape(-1, dim).prod(axis=1) / weight.sum() ** dim
     axes, radius = np.eye(dim), np.sqrt(dim + 2)
-    pairs = np.array(
-        [s * axes[i] + r * axes[j] for i in range(dim) for j in range(i) for s in (1, -1) for r in (1, -1)]
-    )
+    signs = list(product((1, -1), repeat=2))
+    pairs = np.array([s * axes[i] + r * axes[j] for i in range(dim) for j in range(i) for s, r in signs])
     nodes = radius * np.vstack([np.zeros((1, dim)), axes, -axes, pairs / np.sqrt(2)])
     of_axis, of_pair = (4 - dim) / (2 * (dim + 2) ** 2), 1 / (dim + 2) ** 2
     weights = np.concatenate([[2 / (dim + 2)], np.full(2 * dim, of_axis), np.full(len(pairs), of_pair)])

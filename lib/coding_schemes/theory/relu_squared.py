@@ -35,12 +35,7 @@ from scipy.optimize import minimize
 from coding_schemes import validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory._kinds import OrthogonalKinds
-from coding_schemes.theory._solvers import (
-    check_orthogonal,
-    pack,
-    solve_equations,
-    unpack,
-)
+from coding_schemes.theory._solvers import check_orthogonal, pack, solve_equations, unpack
 
 _ZERO = 1e-4  # z̄ and ā below this, relative to the largest, belong to silent classes and unused outliers
 
@@ -67,21 +62,10 @@ class Solution(OrthogonalKinds):
         converged: whether the residual is below the tolerance and no silent class wants to respond.
     """
 
-    task: Task
-    nonlinearity: str
-    probabilities: np.ndarray
-    readouts: np.ndarray
-    activations: np.ndarray
-    codes: np.ndarray
-    num_outliers: int
     outlier_preactivations: np.ndarray
-    dual_field: np.ndarray
     bulk_readout: np.ndarray
     energy: float
     local_energies: np.ndarray
-    residual: float
-    num_steps: int
-    converged: bool
 
     @property
     def outlier_readouts(self) -> np.ndarray:
@@ -104,23 +88,15 @@ def solve(
     seed: int = 0,
     tolerance: float = 1e-8,
 ) -> Solution:
-    """Outliers of a network with φ(z) = max(0, z)² on a toy task.
+    """Outliers of a network with φ(z) = max(0, z)² on a toy task; derived in the module's header.
 
     Args:
         task: a task with orthogonal inputs.
-        temperature: T; without effect at N → ∞.
+        temperature: T ≥ 0; without effect at N → ∞.
         num_neurons: N, to include the terms of relative order N^(−1/3); None for N → ∞.
         num_starts: random starts of the search. The energy is not convex; the lowest minimum is returned.
         seed: draws the starts.
         tolerance: largest error allowed in the stationarity equations.
-
-    Returns:
-        A Solution.
-
-    Raises:
-        ValueError: T < 0 or not finite, inputs not orthogonal, or N or the number of starts below 1.
-
-    Source: derived in the module's header.
     """
     validation.number("temperature", temperature, least=0)
     weights, targets = check_orthogonal(task)

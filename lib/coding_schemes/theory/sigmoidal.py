@@ -72,8 +72,27 @@ FIRST_TEMPERATURE = 1e-2  # and at least at this temperature, where the Hessian 
 FIRST_LEVEL = 8.0  # cold starts begin at this value of 1/σ_a² and sharpen the landscape fourfold at a time
 
 
+class Coded:
+    """What schemes of any layer can say of themselves; see the attributes of Solution."""
+
+    codes: np.ndarray
+    probabilities: np.ndarray
+    kernel_block: np.ndarray
+    kernel_diagonal: np.ndarray
+
+    def occupancy(self, code: Sequence[int] | np.ndarray) -> float:
+        """Fraction of neurons with a code (summed over its maxima; 0 where it does not occur)."""
+        match = np.all(self.codes == np.asarray(code, bool), axis=1)
+        return float(self.probabilities[match].sum())
+
+    def kernel(self, labels: np.ndarray) -> np.ndarray:
+        """K_μν = ⟨φ(z_μ) φ(z_ν)⟩ of the layer, (P, P), for inputs of the given classes, (P,)."""
+        labels = np.asarray(labels)
+        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
+
+
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Coded):
     """A coding scheme: the single-neuron posterior at the optimum of the dual.
 
     Rows γ run over the maxima of the readout posterior (of a restricted scheme: over its codes),
@@ -87,7 +106,6 @@ class Solution:
         codes: whether the class activates the neuron, shape (n, C).
         exists: whether a_γ is a maximum of the unrestricted landscape too; always so unless
             `codes` was given, shape (n,).
-        log_weights: log of the integral of e^E over γ's peak, shape (n,).
         dual_field: t, shape (C, m).
         training_residual: y − f of the mean predictor per class, T t, shape (C, m).
         kernel_block: K_μν for μ ≠ ν in classes c, c', shape (C, C).
@@ -110,7 +128,6 @@ class Solution:
     activations: np.ndarray
     codes: np.ndarray
     exists: np.ndarray
-    log_weights: np.ndarray
     dual_field: np.ndarray
     training_residual: np.ndarray
     kernel_block: np.ndarray
@@ -130,17 +147,6 @@ class Solution:
         """T."""
         return self.problem.temperature
 
-    @property
-    def readout_spread(self) -> float:
-        """Σ_γ P_γ |a_γ − ā|², variance of the readouts between codes; 0 without a redundant scheme."""
-        centred = self.readouts - self.probabilities @ self.readouts
-        return float(self.probabilities @ np.sum(centred**2, axis=1))
-
-    def kernel(self, labels: np.ndarray) -> np.ndarray:
-        """K_μν = ⟨φ(z_μ) φ(z_ν)⟩ of the hidden layer, (P, P), for inputs of the given classes, (P,)."""
-        labels = np.asarray(labels)
-        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
-
     @cached_property
     def _neurons(self):
         return neurons(self.dual_field, self.problem, self.method)
@@ -148,11 +154,6 @@ class Solution:
     def num_peaks(self, min_probability: float = 0.01) -> int:
         """How many maxima of the readout posterior hold at least this fraction of the neurons."""
         return int(np.sum(self.probabilities >= min_probability))
-
-    def occupancy(self, code: Sequence[bool] | np.ndarray) -> float:
-        """Fraction of neurons with a code (summed over its maxima; 0 where it does not occur)."""
-        match = np.all(self.codes == np.asarray(code, bool), axis=1)
-        return float(self.probabilities[match].sum())
 
 
 def solve(
@@ -167,11 +168,9 @@ def solve(
     readout_variance: float | None = None,
     class_targets: np.ndarray | None = None,
 ) -> Solution:
-    """Coding scheme of a wide single-hidden-layer network on an orthogonal task.
+    """Coding scheme of a wide single-hidden-layer network on an orthogonal task: the minimum of D(t).
 
-        min over t (C, m):  D(t) = F(t) − Σ_c n_c t_c·y_c + (T/2) Σ_c n_c |t_c|²
-
-    by Newton's method with the exact Hessian (see the module docstring for F).
+    By Newton's method with the exact Hessian; equations and source stand in the module's docstring.
 
     Args:
         task: orthogonal inputs, any number of classes, class ratios and class targets.
@@ -189,11 +188,9 @@ def solve(
         A Solution; converged=False, with a warning, where the residual stays above the tolerance.
 
     Raises:
-        ValueError: the inputs are not orthogonal, a class has no input, all classes share one
-            target, T < 0, the nonlinearity is unbounded, not elementwise or gives NaN, too many outputs
-            for quadrature, or codes and occupancies of the wrong shape.
-
-    Source: paper A, supplement B.1; the convex dual at finite T and P is this book's.
+        ValueError: inputs not orthogonal, a class without inputs, one target for all classes, T < 0, a
+            nonlinearity that is not bounded, elementwise and finite, too many outputs for quadrature, or
+            codes and occupancies of the wrong shape.
     """
     problem = make_problem(task, temperature, nonlinearity, readout_variance, class_targets)
     restriction, occupancies = restricted(codes, occupancies, len(problem.counts))
@@ -215,13 +212,10 @@ def scan(
         task: gives the classes' sizes, and the targets unless `class_targets` are given.
         temperatures: one T, or one per point.
         class_targets: k matrices (C, m), or None for the task's own.
-        **options: as for `solve`.
+        **options: as for `solve`, whose errors it raises; or the two lines have different lengths.
 
     Returns:
         One Solution per point, in order.
-
-    Raises:
-        ValueError: as `solve`; or the two lines have different lengths.
     """
     targets = None if class_targets is None else [np.asarray(y, float) for y in class_targets]
     temperatures = validation.array("temperatures", temperatures, "…")
@@ -325,13 +319,10 @@ def transitions(
         num_points: of the first scan; two changes that cancel between two points are missed.
         min_probability: a peak counts when it holds at least this fraction of the neurons.
         tolerance: on the position, as a fraction of the line.
-        **options: as for `solve`.
+        **options: as for `solve`, whose errors it raises.
 
     Returns:
         The transitions in order along the line.
-
-    Raises:
-        ValueError: as `solve`.
     """
     validation.instance("task", task, Task)
     validation.array("temperatures", temperatures, "2")
@@ -346,21 +337,24 @@ def transitions(
         target = (1 - position) * first + position * last
         return solve(task, temperature, class_targets=target, start=start, **options)
 
+    def peaks_of(solution):
+        return solution.num_peaks(min_probability)
+
     positions = np.linspace(0, 1, num_points)
     line = [at(positions[0])]
     for position in positions[1:]:
         line.append(at(position, line[-1].dual_field))
     found = []
     for low, high, before, after in zip(positions, positions[1:], line, line[1:]):
-        if before.num_peaks(min_probability) == after.num_peaks(min_probability):
+        if peaks_of(before) == peaks_of(after):
             continue
         while high - low > tolerance:
             middle = at(0.5 * (low + high), before.dual_field)
-            if middle.num_peaks(min_probability) == before.num_peaks(min_probability):
+            if peaks_of(middle) == peaks_of(before):
                 low, before = 0.5 * (low + high), middle
             else:
                 high, after = 0.5 * (low + high), middle
-        larger = max(before, after, key=lambda s: s.num_peaks(min_probability))
+        larger = max(before, after, key=peaks_of)
         occupied = larger.probabilities >= min_probability
         smallest = np.flatnonzero(occupied)[np.argmin(larger.probabilities[occupied])]
         gaps = np.linalg.norm(larger.readouts[occupied] - larger.readouts[smallest], axis=1)
@@ -384,6 +378,12 @@ def critical_temperature(
 ) -> Transition:
     """The temperature above which the readout posterior has a single peak: the end of redundancy.
 
+    Convention: at finite P the posterior is smooth in T, so T_c is the highest temperature at which a second
+    peak holds at least min_probability (1 %) of the neurons. D is strictly convex, so occupancies never jump;
+    the coding scheme ends either because a peak far from the first loses its neurons (`distance` of order
+    one) or because peaks merge (`distance` near zero). T_c depends weakly on P and, in the first case, on
+    min_probability.
+
     Args:
         task: orthogonal inputs.
         low: a temperature with a redundant scheme.
@@ -392,12 +392,7 @@ def critical_temperature(
         **options: as for `solve`; and min_probability as for `transitions`.
 
     Returns:
-        The Transition at T_c, searched downwards from `high`. Convention: at finite P the posterior is
-        smooth in T, so T_c is the highest temperature at which a second peak holds at least
-        min_probability (1 %) of the neurons. D is strictly convex, so occupancies never jump; the
-        coding scheme ends either because a peak far from the first loses its neurons (`distance` of
-        order one) or because peaks merge (`distance` near zero). T_c depends weakly on P and, in the first
-        case, on min_probability.
+        The Transition at T_c, searched downwards from `high`.
 
     Raises:
         ValueError: the scheme is not redundant at `low`, or still is at `high`; or as `solve`.
@@ -405,10 +400,11 @@ def critical_temperature(
     min_probability = options.pop("min_probability", 0.01)
     validation.number("low", low, above=0, below=validation.number("high", high))
     before, after = (solve(task, temperature, **options) for temperature in (low, high))
-    if before.num_peaks(min_probability) < 2 or after.num_peaks(min_probability) > 1:
+    peaks_low, peaks_high = before.num_peaks(min_probability), after.num_peaks(min_probability)
+    if peaks_low < 2 or peaks_high > 1:
         raise ValueError(
-            f"low, high: the scheme has {before.num_peaks(min_probability)} peaks at T = {low} and "
-            f"{after.num_peaks(min_probability)} at T = {high}; needs several at low and one at high"
+            f"low, high: the scheme has {peaks_low} peaks at T = {low} and {peaks_high} at T = {high}; needs "
+            "several at low and one at high"
         )
     while high / low > 1.2:
         middle = np.sqrt(low * high)
@@ -417,15 +413,8 @@ def critical_temperature(
             low = middle
         else:
             high, after = middle, solution
-    found = transitions(
-        task,
-        (high, low),
-        num_points=2,
-        min_probability=min_probability,
-        tolerance=tolerance * high / (high - low),
-        **options,
-    )
-    return found[0]
+    options |= {"min_probability": min_probability, "tolerance": tolerance * high / (high - low)}
+    return transitions(task, (high, low), num_points=2, **options)[0]
 
 
 # --- what the solution looks like ---------------------------------------------------------------
@@ -438,40 +427,33 @@ def _describe(problem, method, sides, occupancies, restriction, field, residual,
         found = parts[0]
     else:  # one row per code, with its highest maximum and averages over all of the code's neurons
         found = Peaks(*(np.array(rows) for rows in zip(*(_merged(part) for part in parts))))
-    log_norm = float(np.logaddexp.reduce(found.log_weight))
-    probabilities = np.exp(found.log_weight - log_norm) if occupancies is None else np.asarray(occupancies)
-    log_evidence = (
-        log_norm
-        if occupancies is None
-        else float(probabilities @ found.log_weight - np.sum(probabilities * np.log(probabilities)))
-    )
-    log_evidence += float(
-        counts @ np.sum(0.5 * problem.temperature * field**2 - field * problem.targets, axis=1)
-    )
+    if occupancies is None:
+        log_evidence = float(np.logaddexp.reduce(found.log_weight))
+        probabilities = np.exp(found.log_weight - log_evidence)
+    else:
+        probabilities = occupancies
+        log_evidence = float(probabilities @ found.log_weight - np.sum(probabilities * np.log(probabilities)))
+    dual_terms = 0.5 * problem.temperature * field**2 - field * problem.targets
+    log_evidence += float(counts @ np.sum(dual_terms, axis=1))
     energy = (
         0.5 * problem.temperature * counts @ np.sum(field**2, axis=1)
         + 0.5 * probabilities @ found.norm_sq / problem.readout_variance
         + 0.5 * probabilities @ (found.preactivation_sq @ counts)
     )
-    block = np.tensordot(probabilities, found.product, axes=1)
     order = np.lexsort((*-found.maximum.T[::-1].round(6), -probabilities.round(9)))
+    active = found.maximum @ field.T > site.critical_field
+    codes = active if restriction is None else restriction
     shown = order[probabilities[order] >= MIN_PROBABILITY] if restriction is None else order
-    fields = found.maximum @ field.T
-    if restriction is None:
-        exists = np.ones(len(fields), bool)
-    else:
-        exists = np.all((fields > site.critical_field) == restriction, axis=1)
     return Solution(
         probabilities=probabilities[shown],
         readouts=found.maximum[shown],
         mean_readouts=found.readout[shown],
         activations=found.activation[shown],
-        codes=(fields > site.critical_field)[shown] if restriction is None else restriction[shown],
-        exists=exists[shown],
-        log_weights=found.log_weight[shown],
+        codes=codes[shown],
+        exists=np.all(active == codes, axis=1)[shown],
         dual_field=field,
         training_residual=problem.temperature * field,
-        kernel_block=block,
+        kernel_block=np.tensordot(probabilities, found.product, axes=1),
         kernel_diagonal=probabilities @ found.variance,
         free_energy=-log_evidence,
         energy=float(energy),
@@ -481,7 +463,7 @@ def _describe(problem, method, sides, occupancies, restriction, field, residual,
         method=method,
         problem=problem,
         restriction=None if restriction is None else restriction[shown],
-        occupancies=None if occupancies is None else np.asarray(occupancies)[shown],
+        occupancies=None if occupancies is None else occupancies[shown],
     )
 
 
@@ -503,15 +485,12 @@ def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
     two differ only where a class is neither on nor off, as below the critical temperature.
 
     Args:
-        solution: a solved scheme, unrestricted; one by Laplace's formula is sampled around its maxima, which
-            adds a relative error of some 1e-3.
+        solution: a solved scheme, unrestricted (else ValueError); one by Laplace's formula is sampled around
+            its maxima, which adds a relative error of some 1e-3.
         codes: rows of C booleans, shape (k, C).
 
     Returns:
         The fractions, shape (k,).
-
-    Raises:
-        ValueError: codes of the wrong shape, or a restricted scheme.
 
     Source: the book's own; paper A assigns codes to peaks.
     """
@@ -520,7 +499,7 @@ def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
 
 
 def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
-    """N times the covariance of the fractions of neurons with each code in one network of N neurons.
+    """N times the covariance, (k, k), of the fractions of neurons with each code in one network of N neurons.
 
     Neurons are not independent at finite N: together they have to fit the targets. With the statistics
     S_c = a Σ_{μ∈c} φ(z_μ) of a neuron, whose means the dual field t is conjugate to, and the
@@ -529,16 +508,7 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
 
         N Cov(p) = Cov(q) − Cov(q, S) H⁻¹ Cov(S, q),   q: indicators of the codes.
 
-    Args:
-        solution: a solved scheme, unrestricted; one by Laplace's formula is sampled around its maxima, which
-            adds a relative error of some 1e-3.
-        codes: rows of C booleans, shape (k, C).
-
-    Returns:
-        Shape (k, k).
-
-    Raises:
-        ValueError: as `measured_occupancies`.
+    Arguments and errors are those of `measured_occupancies`.
 
     Source: the book's own; independent neurons are paper A's picture.
     """
@@ -561,28 +531,18 @@ def _code_probabilities(solution, codes):
     if solution.restriction is not None:
         raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
     ensemble, _, _ = solution._neurons
-    active = ndtr(
-        (ensemble.means - site.threshold) * np.sqrt(problem.counts / np.maximum(ensemble.variances, 1e-12))
-    )
+    precision = np.sqrt(problem.counts / np.maximum(ensemble.variances, 1e-12))
+    active = ndtr((ensemble.means - site.threshold) * precision)
     return ensemble, np.stack([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes], axis=1)
 
 
 def readout_density(
     solution: Solution, component: int, values: np.ndarray, row: int | None = None
 ) -> np.ndarray:
-    """Posterior density of one readout component at finite P, as paper A's Fig. 4a.
+    """Posterior density of one of the m readout components at finite P, as paper A's Fig. 4a.
 
-    Args:
-        solution: a solved scheme.
-        component: which of the m outputs.
-        values: readouts a at which to evaluate, any shape.
-        row: only the neurons of this row of the solution; None: all of them.
-
-    Returns:
-        The density, of the shape of `values`; it integrates to one.
-
-    Raises:
-        ValueError: no such component or row.
+    It has the shape of the values and integrates to one; `row` selects the neurons of this row of the
+    solution, None all of them.
     """
     nodes, density = _readout_marginal(solution, component, row)
     spline = CubicSpline(nodes, np.log(np.maximum(density, density.max() * np.exp(-FINE.cutoff))))
@@ -594,21 +554,10 @@ def readout_density(
 def preactivation_density(
     solution: Solution, row: int | None, class_index: int, values: np.ndarray
 ) -> np.ndarray:
-    """Density of a neuron's preactivation on an input of one class, given its code (Fig. 4c).
+    """Density of a neuron's preactivation on an input of class c, given its code (Fig. 4c).
 
-    ∫ da P(a | γ) N(z; 0, 1) e^{(a·t_c) φ(z) − L(a·t_c)}, exact at finite P by quadrature.
-
-    Args:
-        solution: a solved scheme.
-        row: the row of the solution, i.e. the code; None: all neurons.
-        class_index: c, the class of the input.
-        values: preactivations z, any shape.
-
-    Returns:
-        The density, of the shape of `values`.
-
-    Raises:
-        ValueError: no such row or class.
+    ∫ da P(a | γ) N(z; 0, 1) e^{(a·t_c) φ(z) − L(a·t_c)}, exact at finite P by quadrature, with the shape of
+    the values z. `row` is that of the solution, i.e. the code; None: all neurons.
     """
     validation.instance("solution", solution, Solution)
     validation.count("class_index", class_index, 0, len(solution.dual_field) - 1)
@@ -629,12 +578,9 @@ def preactivation_cdf(
     solution: Solution, row: int | None, class_index: int, values: np.ndarray
 ) -> np.ndarray:
     """Cumulative distribution belonging to `preactivation_density`; same arguments."""
-    return _cumulative(NODES, preactivation_density(solution, row, class_index, NODES), values)
-
-
-def _cumulative(nodes, density, values):
-    cumulated = cumulative_trapezoid(density, nodes, initial=0)
-    return np.interp(np.asarray(values, float), nodes, cumulated / cumulated[-1])
+    density = preactivation_density(solution, row, class_index, NODES)
+    cumulated = cumulative_trapezoid(density, NODES, initial=0)
+    return np.interp(np.asarray(values, float), NODES, cumulated / cumulated[-1])
 
 
 def _readout_marginal(solution, component, row):
@@ -659,18 +605,10 @@ def _readout_marginal(solution, component, row):
 def readout_ensemble(
     solution: Solution, row: int | None = None, spacing: float = FINE.spacing
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Readouts and their weights that stand for the neurons at this finite P.
+    """Readouts (k, m) that stand for the neurons at this finite P, and their weights (k,), which sum to one.
 
-    Args:
-        solution: a solved scheme.
-        row: only the neurons of this row of the solution; None: all of them.
-        spacing: of the lattice of readouts, in units of σ_a, where the solution is one by quadrature.
-
-    Returns:
-        Readouts (k, m), and weights (k,) that sum to one.
-
-    Raises:
-        ValueError: no such row.
+    Of the neurons of one row of the solution; None: of all of them. `spacing` is that of the lattice of
+    readouts, in units of σ_a, where the solution is one by quadrature.
     """
     if row is not None:
         validation.count("row", row, 0, len(solution.readouts) - 1)
@@ -684,10 +622,10 @@ def readout_ensemble(
             weights = weights * (owner == np.argmin(np.sum((maxima - solution.readouts[row]) ** 2, axis=1)))
         used = weights > 0
         return ensemble.points[used], weights[used] / weights.sum()
-    rows = range(len(solution.restriction)) if row is None else [row]
+    rows = list(range(len(solution.restriction))) if row is None else [row]
     sides = [np.where(solution.restriction[r], 1, -1) for r in rows]
     parts = [neurons(field, problem, method, side, spacing)[0] for side in sides]
-    fractions = solution.probabilities[list(rows)] / solution.probabilities[list(rows)].sum()
+    fractions = solution.probabilities[rows] / solution.probabilities[rows].sum()
     return (
         np.concatenate([part.points for part in parts]),
         np.concatenate([fraction * part.weights for fraction, part in zip(fractions, parts)]),
@@ -720,13 +658,11 @@ def restricted(codes, occupancies, num_classes):
 
 
 def _method(method, problem):
-    m = problem.targets.shape[1]
     validation.choice("method", method, ("auto", "quadrature", "laplace"))
-    if method == "quadrature" and m > MAX_QUADRATURE_OUTPUTS:
+    few = problem.targets.shape[1] <= MAX_QUADRATURE_OUTPUTS
+    if method == "quadrature" and not few:
         raise ValueError(
-            f"method: quadrature over {m} outputs is out of reach "
+            f"method: quadrature over {problem.targets.shape[1]} outputs is out of reach "
             f"(at most {MAX_QUADRATURE_OUTPUTS}); use 'laplace'"
         )
-    if method == "auto":
-        return "quadrature" if m <= MAX_QUADRATURE_OUTPUTS else "laplace"
-    return method
+    return ("quadrature" if few else "laplace") if method == "auto" else method

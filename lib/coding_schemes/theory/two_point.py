@@ -12,7 +12,8 @@ For representations that move together or apart without rotating, three *squared
 
 Throughout, H, Q, dx2 = |dx|² and dy2 = |dy|² are squares, w is a product of two output differences,
 the loss is L = ½ ⟨|f − y|²⟩ with the mean over the two points, and time is counted in training steps,
-so that η_h and η_y are per step and contain the network's learning rate.
+so that η_h and η_y are per step and contain the network's learning rate. H0, Q0 and w0 are initial values.
+ValueError is raised unless dx2, H0 and the rates are positive, and Q0 and dy2 zero or more.
 
 Source: paper C, Eqs. 7-11 and appendix A; the fits follow its Eq. 49.
 """
@@ -43,9 +44,7 @@ ALTERED = {
 """Wrong equations, to be shown fitting worse (paper C's authors test the same kinds)."""
 
 MAX_STEPS = 16384  # of the ODE solver
-MAX_STEPS_ON_GRID = (
-    1024  # the grid is solved side by side and waits for its slowest corner, which is no optimum
-)
+MAX_STEPS_ON_GRID = 1024  # the grid, solved side by side, waits for its slowest corner, which is no optimum
 
 
 @dataclass(frozen=True)
@@ -136,18 +135,10 @@ class LossFit:
 def measure(
     H: ArrayLike, outputs: ArrayLike, targets: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The three squared quantities of a network at two points.
+    """The three squared quantities H, Q, w of a network at two points, each of shape (...).
 
-    Args:
-        H: squared distance of the two representations, shape (...).
-        outputs: f at the two points, shape (..., 2, m).
-        targets: y at the two points, shape (2, m).
-
-    Returns:
-        H, Q, w, each of shape (...), as in the module's equations.
-
-    Raises:
-        ValueError: there are not exactly two points, or shapes disagree.
+    From the squared distance H (...) of the two representations, the outputs f (..., 2, m) and targets (2,
+    m).
     """
     targets = validation.array("targets", targets, "2, m")
     H, outputs = (np.asarray(x, dtype=float) for x in (H, outputs))  # not finite where a network diverged
@@ -195,9 +186,6 @@ def solve(
     Returns:
         A Solution; converged=False (and a warning) if the solver gave up.
 
-    Raises:
-        ValueError: dx2 or H0 not positive, a negative rate, Q0 or dy2, or times not increasing.
-
     Source: paper C, Eqs. 7-8 (derived again in A.1); the change of variables is ours.
     """
     _check(H0=H0, Q0=Q0, w0=w0, eta_h=eta_h, eta_y=eta_y, dx2=dx2, dy2=dy2)
@@ -207,10 +195,10 @@ def solve(
     factors = tuple(validation.array("factors", factors, "5"))
     validation.positive(relative_tolerance=relative_tolerance)
     with jax.enable_x64(True):
-        H, Q, w, num_steps, success = _trajectory(
-            *_float64(np.log([eta_h, eta_y]), [H0, Q0, w0], dx2, dy2, times, factors, relative_tolerance)
-        )
-    H, Q, w = np.asarray(H), np.asarray(Q), np.asarray(w)
+        log_rates, start = np.log([eta_h, eta_y]), [H0, Q0, w0]
+        arguments = _float64(log_rates, start, dx2, dy2, times, factors, relative_tolerance)
+        *path, num_steps, success = _trajectory(*arguments)
+    H, Q, w = map(np.asarray, path)
     converged = bool(success) and bool(np.all(np.isfinite(H + Q + w)))
     residual = np.nan
     if converged:
@@ -232,23 +220,10 @@ def invariant(H: ArrayLike, Q: ArrayLike, eta_h: float, eta_y: float, dx2: float
 
 
 def final_distance(H0, Q0, eta_h, eta_y, dx2, dy2):
-    """Final squared distance H* of the two representations (all arguments broadcast).
+    """Final squared distance H* of the two representations; all arguments, as for `solve`, broadcast.
 
-    H* = ½ [−C + √(C² + 4ρ|dy|²)] / ρ,  ρ = η_y / (η_h |dx|²),  C = Q0/H0 − ρ H0.
-
-    Args:
-        H0: initial squared distance of the representations.
-        Q0: initial squared distance of the outputs.
-        eta_h: effective rate of the encoder.
-        eta_y: effective rate of the decoder; only the rates' ratio matters.
-        dx2: squared distance of the inputs.
-        dy2: squared distance of the targets.
-
-    Returns:
-        H*, a float or an array.
-
-    Raises:
-        ValueError: dx2, H0 or a rate not positive, Q0 or dy2 negative.
+    H* = ½ [−C + √(C² + 4ρ|dy|²)] / ρ,  ρ = η_y / (η_h |dx|²),  C = Q0/H0 − ρ H0: of the rates only the
+    ratio matters.
 
     Source: paper C, Eqs. 10-11 and 36, in the form without cancellation.
     """
@@ -274,25 +249,12 @@ def rich_distance(eta_h, eta_y, dx2, dy2):
 def fixed_points(
     H0: float, Q0: float, eta_h: float, eta_y: float, dx2: float, dy2: float
 ) -> tuple[FixedPoint, ...]:
-    """The three fixed points of the theory on the initial conditions' invariant curve.
+    """The three fixed points on the initial conditions' invariant curve: stable, negative root, origin.
 
     On it the dynamics is two-dimensional, in (H, w). With κ = η_h|dx|² the point w = 0, Q = |dy|² has
     trace −(3/2) η_y H* − ½ κ|dy|²/H* < 0 and determinant ½ κ η_y H* (2ρH* + C) > 0: stable. At H = 0 the
     ratio v = w/H obeys κv² − κCv − η_y|dy|² = 0, and H grows at −κv, once up, once down: a saddle.
-
-    Args:
-        H0: as for :func:`final_distance`, like all arguments.
-        Q0: initial squared distance of the outputs.
-        eta_h: effective rate of the encoder.
-        eta_y: effective rate of the decoder.
-        dx2: squared distance of the inputs.
-        dy2: squared distance of the targets, positive.
-
-    Returns:
-        The stable point, the negative root, and the origin.
-
-    Raises:
-        ValueError: as :func:`final_distance`, or dy2 = 0 (then the first and last point coincide).
+    Arguments as for `solve`; ValueError also where dy2 = 0 (then the first and last point coincide).
 
     Source: paper C, A.3; trace and determinant derived again.
     """
@@ -317,26 +279,13 @@ def fixed_points(
 def identical_outputs(
     H0: float, Q0: float, eta_h: float, eta_y: float, dx2: float, times: ArrayLike
 ) -> Solution:
-    """The closed solution for identical targets, dy = 0 (then w = Q).
+    """The closed solution for identical targets, dy = 0 (then w = Q), exact at all times.
 
     1/H = e^{kt}/H0 + η_y (e^{kt} − 1)/k,  k = η_h|dx|² C,   Q = w = ρH² + CH.
 
     It is also the limit of large initial weights for any dy: under H → gH, (Q, w) → g²(Q, w), t → t/g only
-    |dy|² changes, to |dy|²/g². The loss then decays smoothly, without a plateau.
-
-    Args:
-        H0: as for :func:`solve`, like all arguments.
-        Q0: squared distance of the outputs at time zero.
-        eta_h: effective rate of the encoder.
-        eta_y: effective rate of the decoder.
-        dx2: squared distance of the inputs.
-        times: in training steps, shape (n,), counted from zero.
-
-    Returns:
-        A Solution, exact at all times.
-
-    Raises:
-        ValueError: as :func:`solve`.
+    |dy|² changes, to |dy|²/g². The loss then decays smoothly, without a plateau. Arguments as for `solve`,
+    but times (n,) are counted from zero.
 
     Source: paper C, Eqs. 38-40 and A.5.
     """
@@ -352,16 +301,9 @@ def identical_outputs(
 
 
 def loss_curve(solution: Solution, eta_mean: float, mean_error_sq: float, dy2: float) -> np.ndarray:
-    """Training loss L(t) = ½ e^{−2 η_mean t} |mean error|² + ⅛ (2w − Q + |dy|²).
+    """Training loss L(t) = ½ e^{−2 η_mean t} |mean error|² + ⅛ (2w − Q + |dy|²) at solution.times (n,).
 
-    Args:
-        solution: trajectory of the two-point theory.
-        eta_mean: rate of the mean output, per training step.
-        mean_error_sq: squared norm of the outputs' mean error at the start.
-        dy2: squared distance of the targets.
-
-    Returns:
-        The loss at solution.times, shape (n,).
+    η_mean is the rate of the mean output, per training step; its error is that at the start.
 
     Source: paper C, Eqs. 9 and 22, for the loss ½ ⟨|f − y|²⟩ averaged over the two points.
     """
@@ -402,17 +344,15 @@ def fit(
         A Fit; converged=False (and a warning) if no refinement succeeded.
 
     Raises:
-        ValueError: a trajectory is not finite (a diverged training run), does not move, or has the
-            wrong length; or as :func:`solve`.
+        ValueError: a trajectory is not finite (a diverged run), never changes, or has a wrong length.
 
     Source: paper C, Eq. 49.
     """
     times = validation.array("times", times, "n")
-    if not all(np.all(np.isfinite(np.asarray(x, dtype=float))) for x in (H, Q, w)):
+    given = {"H": H, "Q": Q, "w": w}
+    if not all(np.all(np.isfinite(np.asarray(x, dtype=float))) for x in given.values()):
         raise ValueError("H, Q, w: hold NaN or infinite values; the training run diverged")
-    observed = np.stack(
-        [validation.array(name, x, "n", n=len(times)) for name, x in (("H", H), ("Q", Q), ("w", w))]
-    )
+    observed = np.stack([validation.array(name, x, "n", n=len(times)) for name, x in given.items()])
     validation.counts(num_starts=num_starts)
     variances = np.var(observed, axis=1)
     if np.any(variances <= 0):
@@ -447,19 +387,9 @@ def fit(
 
 
 def fit_loss(loss: ArrayLike, solution: Solution, mean_error_sq: float, dy2: float) -> LossFit:
-    """Least-squares fit of the third rate, η_mean, to a loss curve at an already fitted trajectory.
+    """Least-squares fit of the third rate, η_mean, to a loss curve (n,) at an already fitted trajectory.
 
-    Args:
-        loss: the network's loss at solution.times, shape (n,).
-        solution: of the fit of the other two rates.
-        mean_error_sq: squared norm of the outputs' mean error at the start.
-        dy2: squared distance of the targets.
-
-    Returns:
-        A LossFit.
-
-    Raises:
-        ValueError: the loss is not finite or has the wrong length.
+    Other arguments as for `loss_curve`.
 
     Source: paper C, appendix B.1, "Fitting procedure".
     """
