@@ -75,7 +75,7 @@ print(found.verdict)
 
 # %% tags=["hide-input"]
 shallow = Run(posterior, samples, found)
-figures.publish(**analog_checks.one_network(shallow))
+figures.publish(**analog_checks.sample_shown(shallow))
 
 # %% [markdown]
 # ## One hidden layer
@@ -210,7 +210,7 @@ figure_three = analog.learned_strengths(jax.random.fold_in(key, 40), 3, [N], y_m
 
 # %% tags=["hide-input"]
 analog_checks.check_readouts(two, two_theory, theory.readout_covariance, "theory of L = 1")
-figures.publish(**analog_checks.kernels_by_layer(figure_three.runs[-1]))
+figures.publish(**analog_checks.kernels_by_layer(figure_three.scan.runs[-1]))
 figures.publish(**analog_checks.learned_strengths(grown))
 analog_checks.check_strengths({"y₋ = 0": grown, "y₋ = −1/2, the task of Fig. 3": figure_three}, 20 * T)
 
