@@ -45,10 +45,10 @@ from experiments import analog, analog_checks
 from experiments.runs import Run, draw
 from myst_nb import glue
 
-quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 200, "num_chains": 4}
-quick |= {"norms": (1,), "sizes": (0.4, 0.6, 0.8, 1.0), "depth_sizes": (0.5, 0.7, 1.0)}
+quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 128, "num_chains": 4}
+quick |= {"norms": (1,), "sizes": (0.4, 0.7, 1.0), "depth_sizes": (0.5, 0.7, 1.0)}
 paper = quick | {"num_neurons": 200, "num_samples": 200, "norms": (1, 2, 3)}
-paper |= {"depth_sizes": (0.25, 0.35, 0.5, 0.7, 1.0)}
+paper |= {"sizes": (0.4, 0.6, 0.8, 1.0), "depth_sizes": (0.25, 0.35, 0.5, 0.7, 1.0)}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)

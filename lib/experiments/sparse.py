@@ -403,7 +403,7 @@ def deep_runs(
     runs = {}
     for k, T in enumerate(temperatures):
         posterior = Posterior(toy(size, seed=seed), Network(3, size, "relu"), T)
-        step = 0.07 * np.sqrt(T)
+        step = float(0.07 * np.sqrt(T))  # no NumPy number: those compile the sampler anew
         own = jax.random.fold_in(key, k)
         if k == 0:
             init = follow(own, posterior, 1, method=HMC(1.0, 150, step / 3), **options).run.samples.final
