@@ -43,8 +43,8 @@ from experiments.lazy_and_rich import SCALINGS, SCHEMES
 from experiments.runs import draw
 from myst_nb import glue
 
-quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
-quick |= {"num_warmup": 160, "thinning": 1, "fractions": (0.25, 0.4), "over_widths": ("linear",)}
+quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains": 4}
+quick |= {"num_warmup": 96, "thinning": 1, "fractions": (0.25, 0.4), "over_widths": ("linear",)}
 paper = quick | {"num_neurons": 500, "num_samples": 80, "num_warmup": 240, "thinning": 3}
 paper |= {"fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
 given = {"num_neurons": num_neurons, "temperature": temperature}
