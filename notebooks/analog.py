@@ -45,10 +45,10 @@ from experiments import analog, analog_checks
 from experiments.runs import Run, draw
 from myst_nb import glue
 
-quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 200, "num_chains": 4}
-quick |= {"norms": (1,), "sizes": (0.4, 0.6, 0.8, 1.0), "depth_sizes": (0.5, 0.7, 1.0)}
+quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 128, "num_chains": 4}
+quick |= {"norms": (1,), "sizes": (0.4, 0.7, 1.0), "depth_sizes": (0.5, 0.7, 1.0)}
 paper = quick | {"num_neurons": 200, "num_samples": 200, "norms": (1, 2, 3)}
-paper |= {"depth_sizes": (0.25, 0.35, 0.5, 0.7, 1.0)}
+paper |= {"sizes": (0.4, 0.6, 0.8, 1.0), "depth_sizes": (0.25, 0.35, 0.5, 0.7, 1.0)}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
@@ -75,7 +75,7 @@ print(found.verdict)
 
 # %% tags=["hide-input"]
 shallow = Run(posterior, samples, found)
-figures.publish(**analog_checks.one_network(shallow))
+figures.publish(**analog_checks.sample_shown(shallow))
 
 # %% [markdown]
 # ## One hidden layer
@@ -210,7 +210,7 @@ figure_three = analog.learned_strengths(jax.random.fold_in(key, 40), 3, [N], y_m
 
 # %% tags=["hide-input"]
 analog_checks.check_readouts(two, two_theory, theory.readout_covariance, "theory of L = 1")
-figures.publish(**analog_checks.kernels_by_layer(figure_three.runs[-1]))
+figures.publish(**analog_checks.kernels_by_layer(figure_three.scan.runs[-1]))
 figures.publish(**analog_checks.learned_strengths(grown))
 analog_checks.check_strengths({"y₋ = 0": grown, "y₋ = −1/2, the task of Fig. 3": figure_three}, 20 * T)
 

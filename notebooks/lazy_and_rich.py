@@ -34,17 +34,17 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from coding_schemes import coding
+from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.theory import linear
 from companion import figures, presets
 from experiments import lazy_and_rich, lazy_checks
 from experiments.lazy_and_rich import SCALINGS, SCHEMES
-from experiments.runs import both_ends, draw
+from experiments.runs import draw
 from myst_nb import glue
 
-quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
-quick |= {"num_warmup": 160, "thinning": 1, "fractions": (0.25, 0.4, 0.625), "over_widths": ("linear",)}
+quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains": 4}
+quick |= {"num_warmup": 96, "thinning": 1, "fractions": (0.25, 0.4), "over_widths": ("linear",)}
 paper = quick | {"num_neurons": 500, "num_samples": 80, "num_warmup": 240, "thinning": 3}
 paper |= {"fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
 given = {"num_neurons": num_neurons, "temperature": temperature}
@@ -213,15 +213,16 @@ lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotat
 # half start at the theory's solution, and what is said holds for either half.
 
 # %%
-equal = lazy_and_rich.three_classes(3 * round(N / 3), (1 / 3, 1 / 3, 1 / 3), seed)
+EQUAL = (1 / 3, 1 / 3, 1 / 3)
+equal = tasks.toy(3 * round(N / 3), EQUAL, y_minus=-0.5, seed=seed)
 classes = {
-    scheme: both_ends(jax.random.fold_in(key, 50 + k), equal, Network(1, N, scheme), T, **options)
+    scheme: lazy_and_rich.both_ends(jax.random.fold_in(key, 50 + k), equal, scheme, N, T, **options)
     for k, scheme in enumerate(SCHEMES)
 }
-noise = {s: lazy_and_rich.untrained(key, ends.prior.posterior, 8) for s, ends in classes.items()}
+noise = {s: lazy_and_rich.untrained(key, ends.posterior, 8) for s, ends in classes.items()}
 
 # %% tags=["hide-input"]
-figures.publish(**lazy_checks.frames({s: ends.prior for s, ends in classes.items()}, noise))
+figures.publish(**lazy_checks.frames(classes, noise))
 lazy_checks.check_frames(classes, noise)
 
 # %% [markdown]
@@ -232,10 +233,10 @@ lazy_checks.check_frames(classes, noise)
 # neurons average out. It falls as $1/N$ although no neuron becomes quieter.)
 
 # %% tags=["hide-input"]
-halved = lazy_and_rich.three_classes(3 * round(N / 6), (1 / 3, 1 / 3, 1 / 3), seed)
-smaller = both_ends(jax.random.fold_in(key, 60), halved, Network(1, N // 2, "sigmoidal"), T, **options)
+halved = tasks.toy(3 * round(N / 6), EQUAL, y_minus=-0.5, seed=seed)
+smaller = lazy_and_rich.both_ends(jax.random.fold_in(key, 60), halved, "sigmoidal", N // 2, T, **options)
 lazy_checks.check_variability(classes["sigmoidal"], smaller)
-unequal = linear.solve(lazy_and_rich.three_classes(N, (0.5, 0.25, 0.25), seed), 1, T)
+unequal = linear.solve(tasks.toy(N, (0.5, 0.25, 0.25), y_minus=-0.5, seed=seed), 1, T)
 root = np.linalg.cholesky(unequal.readout_covariance)
 means = coding.neural_collapse((unequal.feature_slopes @ root).T, unequal.task.labels)
 glue("unequal_norms", float(means.norm_variation), display=False)

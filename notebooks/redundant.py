@@ -33,11 +33,8 @@ num_samples: int | None = None  # posterior samples of each
 import jax
 
 jax.config.update("jax_enable_x64", True)
-from coding_schemes import planting, tasks
-from coding_schemes.networks import Network
-from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import HMC, compare_ends, convergence, sample
-from coding_schemes.theory import deep_sigmoidal, sigmoidal
+from coding_schemes.sampling import convergence
+from coding_schemes.theory import deep_sigmoidal
 from companion import figures, presets
 from experiments import redundant, redundant_descent, redundant_layers
 from myst_nb import glue
@@ -61,19 +58,11 @@ for name, value in (("N", N), ("T", T), ("R", R)):
 # cooled down from the prior, half start from neurons drawn from the theory's solution.
 
 # %%
-task = tasks.toy(N, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0, y_minus=0.5)
-theory = sigmoidal.solve(task, T)
-posterior = Posterior(task, Network(depth=1, width=N, nonlinearity="sigmoidal"), T)
-first, second, *keys = jax.random.split(jax.random.fold_in(key, 1), 2 + R // 2)
-start = planting.planted(jax.numpy.stack(keys), theory, posterior)
-
-options = {"num_chains": R // 2, "num_samples": settings.num_samples, "thinning": 2, "method": HMC(1.0)}
-cooled = sample(posterior, first, num_warmup=2 * settings.num_warmup, **options)
-planted = sample(posterior, second, init=start, num_warmup=settings.num_warmup, **options)
-main = redundant.Networks(posterior, theory, compare_ends(cooled, planted, posterior, tolerance=0.5 / N))
+counts = {"count": R, "num_samples": settings.num_samples, "num_warmup": settings.num_warmup}
+main = redundant.networks(jax.random.fold_in(key, 1), N, 0.5, T, **counts)
 
 # %% tags=["hide-input"]
-figures.publish(**redundant.one_network(main))
+figures.publish(**redundant.sample_shown(main))
 
 # %% [markdown]
 # ## Why groups
@@ -129,7 +118,8 @@ figures.publish(**redundant.one_network(main))
 # alike on a class, and of those that are not: here {glue:text}`shift`.
 
 # %% tags=["hide-input"]
-words = {"verdict": convergence(cooled, posterior).verdict, "ends": main.ends.verdict}
+verdict = convergence(main.meeting.prior, main.posterior).verdict
+words = {"verdict": verdict, "ends": main.meeting.verdict}
 for name, value in (words | {"shift": redundant.shift(main)}).items():
     glue(name, value, display=False)
 figures.publish(**redundant.number_bars(main))
@@ -150,10 +140,7 @@ redundant.check_numbers(main)
 
 # %% tags=["hide-input"]
 others = [
-    redundant.networks(
-        jax.random.fold_in(key, size), size, 0.5, T, R, settings.num_samples, settings.num_warmup
-    )
-    for size in settings.sizes
+    redundant.networks(jax.random.fold_in(key, size), size, 0.5, T, **counts) for size in settings.sizes
 ]
 over_sizes = [*others, main]
 figures.publish(**redundant.scatter_bars(over_sizes))
@@ -242,7 +229,7 @@ figures.publish(
 
 # %% tags=["hide-input"]
 figures.publish(
-    redundant_layers.over_layers,
+    figures.curves,
     "sharpness",
     caption="Depth sharpens the codes of trained networks only. Variance of the activations within over "
     f"between classes, one line per network. L = 3, N = P = {settings.deep[0]}, T = 0.001, y₋ = −½. Paper A, "
@@ -287,7 +274,7 @@ redundant_descent.check_descent(least_norm)
 
 # %% tags=["hide-input"]
 strong = over_sizes[1]
-weak = redundant_descent.weak_prior(jax.random.fold_in(key, 902), strong, **options)
+weak = redundant_descent.weak_prior(jax.random.fold_in(key, 902), strong)
 figures.publish(
     figures.bars,
     "noise",

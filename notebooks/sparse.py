@@ -41,6 +41,7 @@ from coding_schemes.sampling import HMC
 from coding_schemes.theory import relu
 from companion import figures, films, presets
 from experiments import sparse, sparse_checks
+from experiments.runs import untrained
 from myst_nb import glue
 
 given = {"num_neurons": num_neurons, "temperature": temperature}
@@ -61,14 +62,13 @@ glue("T", T, display=False)
 
 # %%
 task = tasks.toy(N, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0, y_minus=-0.5, seed=seed)
-network = Network(depth=1, width=N, nonlinearity="relu")
 options = {name: getattr(settings, name) for name in ("num_samples", "num_chains", "moves")}
 options |= {"thinning": 2, "method": HMC(settings.length, 150, step_size=settings.step_size)}
-ends = sparse.both_ends(jax.random.fold_in(key, 1), task, network, T, settings.num_segments, **options)
+ends = sparse.both_ends(jax.random.fold_in(key, 1), task, "relu", T, settings.num_segments, **options)
 print(ends.meeting.verdict)
 
 # %% tags=["hide-input"]
-figures.publish(**sparse_checks.one_network(ends.prior.run))
+figures.publish(**sparse_checks.sample_shown(ends.prior.run))
 
 # %% [markdown]
 # ## Why a few neurons run away
@@ -147,9 +147,7 @@ sparse_checks.check_scheme(ends, neighbor, lazy)
 
 # %%
 found = {
-    size: sparse.both_ends(
-        jax.random.fold_in(key, size), sparse.toy(size), Network(1, size, "relu"), T, 3, **small_options
-    )
+    size: sparse.both_ends(jax.random.fold_in(key, size), sparse.toy(size), "relu", T, 3, **small_options)
     for size in settings.widths
 } | {N: ends}
 warmer = relu.finite_size(relu.solve(task, 2 * T), N)
@@ -207,12 +205,13 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 
 # %%
 cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.targets}
-cases |= {f"class ratios {r}": sparse.toy(SMALL, -0.5, r, seed=seed) for r in settings.ratios}
+cases |= {f"class ratios {r}": sparse.toy(SMALL, class_ratios=r, seed=seed) for r in settings.ratios}
 cases["background"] = sparse.background_task(SMALL, seed=seed)
-sampled, both_moves = {}, small_options | {"moves": settings.moves}
-for k, (name, each) in enumerate(cases.items()):
-    own, width = jax.random.fold_in(key, 50 + k), Network(1, each.num_inputs, "relu")
-    sampled[name] = sparse.both_ends(own, each, width, T, settings.target_segments, **both_moves)
+segments, both_moves = settings.target_segments, small_options | {"moves": settings.moves}
+sampled = {
+    name: sparse.both_ends(jax.random.fold_in(key, 50 + k), each, "relu", T, segments, **both_moves)
+    for k, (name, each) in enumerate(cases.items())
+}
 
 # %% tags=["hide-input"]
 by_target = {y: sampled[f"y₋ = {y}"] for y in settings.targets}
@@ -241,7 +240,7 @@ sparse_checks.check_targets(sampled, background, lazy)
 # %%
 M = settings.other_size
 other_task, other = sparse.toy(M, seed=seed), small_options
-softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, Network(1, M, "softplus"), T, 6, **other)
+softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 6, **other)
 square, sigmoidal = (
     sparse.follow(
         jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **(other | own)
@@ -286,8 +285,9 @@ figures.publish(**sparse_checks.thresholds(deep))
 start, merged_counts = sparse.merged(run)
 restart = {"method": HMC(1.0, 150, 0.07 * T**0.5)} | eight
 after = sparse.follow(jax.random.fold_in(key, 8), run.posterior, 2, start, **restart).run
-untrained = sparse.untrained(jax.random.fold_in(key, 9), run.posterior, 8)
-sparse_checks.check_depth(run, after, merged_counts, untrained)
+streams = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(key, 9), jax.numpy.arange(8))
+prior = untrained(streams, run.posterior)
+sparse_checks.check_depth(run, after, merged_counts, prior)
 
 # %% [markdown]
 # The sampler does not show that these networks are in equilibrium: a few dozen trajectories are too few for

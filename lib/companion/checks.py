@@ -129,6 +129,12 @@ class Control(NamedTuple):
     expected: Any = None
 
 
+def beside(estimate: Any, expected: Any) -> tuple[Any, Any, Any]:
+    """A mean with its standard error, and what it should be: the first three arguments of a `check`."""
+    computed, error = estimate
+    return computed, expected, error
+
+
 def check(
     id: str,
     quantity: str,

@@ -1,17 +1,16 @@
 """Linear networks: slopes and residuals of activations on readouts, norms and kernels over sizes."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
-from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
 from coding_schemes.theory import linear, wishart_chain
 
-from experiments.runs import Run, draw
+from experiments.runs import Run, Scan, measured, over_sizes
 
 DEEPER_IS_WARMER = {1: 1.0, 2: 10.0, 3: 20.0}  # the gain σ_a² Hᴸ from field to output grows with depth
 
@@ -40,18 +39,10 @@ class Regression:
     raw_covariance: np.ndarray
 
 
-def regress(run: Run, layer: int = 0) -> Regression:
-    """Slopes of z on a and the covariance of what they leave, over the neurons of each sample.
-
-    Args:
-        run: a linear network with readouts and preactivations stored.
-        layer: index of the layer.
-
-    Returns:
-        A Regression.
-    """
+def regress(run: Run) -> Regression:
+    """Slopes of z on a and the covariance of what they leave, over the neurons of each sample."""
     readouts = run.readouts
-    z = run.preactivations[layer].astype(float)
+    z = run.preactivations[0].astype(float)
     task = run.task
     gram = np.swapaxes(readouts, -1, -2) @ readouts
     slopes = np.linalg.solve(gram, np.swapaxes(readouts, -1, -2) @ z)
@@ -71,61 +62,20 @@ def _along_classes(z: np.ndarray, task: Task, free: int) -> np.ndarray:
     return np.concatenate([upper, others[..., None]], axis=-1)
 
 
-@dataclass(frozen=True)
-class Norms:
-    """Squared readout norm per neuron over sizes.
-
-    Attributes:
-        sizes: P = N, shape (S,).
-        mean: ⟨|a_i|²⟩, shape (S,).
-        error: its standard error.
-        runs: the runs.
-    """
-
-    sizes: np.ndarray
-    mean: np.ndarray
-    error: np.ndarray
-    runs: list[Run]
-
-    @property
-    def power_law(self) -> PowerLaw:
-        """Exponent in P."""
-        return statistics.fit_power_law(self.sizes, self.mean)
-
-
 def readout_norms(
     key: Any, depth: int, sizes: Any, scaled: bool, temperature: float, seed: int, **options: Any
-) -> Norms:
-    """Readout norm of linear networks with N = P over sizes.
-
-    Args:
-        key: random key; size k uses fold_in(key, k).
-        depth: L.
-        sizes: N = P.
-        scaled: whether σ_a² = 1/P^{1/L}, otherwise 1.
-        temperature: T.
-        seed: of the inputs.
-        **options: passed to `sample`.
-
-    Returns:
-        Norms.
-    """
-    runs, rows = [], []
-    for k, size in enumerate(map(int, sizes)):
-        network, variance = Network(depth, size, "linear"), None if scaled else 1.0
-        task = tasks.toy(size, seed=seed)
-        run = draw(jax.random.fold_in(key, k), task, network, temperature, variance, **options)
-        runs.append(run)
-        rows.append(statistics.mean_and_error(np.square(run.readouts).sum(-1).mean(-1)))
-    mean, error = np.transpose(rows)
-    return Norms(np.asarray(sizes), mean, error, runs)
+) -> Scan:
+    """Squared readout norm per neuron, ⟨|a_i|²⟩, over sizes N = P; scaled: σ_a² = 1/P^{1/L}, otherwise 1."""
+    options |= {"readout_variance": None if scaled else 1.0}
+    network = Network(depth, 1, "linear")
+    runs = over_sizes(key, sizes, lambda size: tasks.toy(size, seed=seed), network, temperature, **options)
+    return measured(runs, lambda run: np.square(run.readouts).sum(-1).mean(-1))
 
 
-def strengths(run: Run, label: int = 0) -> np.ndarray:
-    """e_cᵀ K_ℓ e_c, e_c the normalized indicator of a class, of every sample: (chains, samples, L)."""
-    task = run.task
-    indicator = (task.labels == label) / np.sqrt(task.class_counts[label])
-    return np.stack([np.square(z @ indicator).mean(-1) for z in run.preactivations], axis=-1)
+def strengths(run: Run) -> np.ndarray:
+    """eᵀ K_ℓ e, e the normalized indicator of class 0, of every sample: (chains, samples, L)."""
+    e = _indicator(run.task)
+    return np.stack([np.square(z @ e).mean(-1) for z in run.preactivations], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -133,57 +83,53 @@ class Strengths:
     """Strength of class 0 in every layer's kernel over sizes, sampled and predicted.
 
     Attributes:
-        sizes: N = P, shape (S,).
-        mean: sampled, shape (S, L).
-        error: standard errors, shape (S, L).
-        exact: at the same N, P and T, by the chain of Wishart matrices, shape (S, L).
-        saddle: the limit of large N, with its first correction, shape (S, L).
-        counts: inputs of class 0, shape (S,).
-        runs: the runs.
+        scan: of the samples, a column for each layer.
+        exact: at the same N, P and T, by the chain of Wishart matrices, shape (sizes, L).
+        saddle: the limit of large N, with its first correction, shape (sizes, L).
     """
 
-    sizes: np.ndarray
-    mean: np.ndarray
-    error: np.ndarray
+    scan: Scan
     exact: np.ndarray
     saddle: np.ndarray
-    counts: np.ndarray
-    runs: list[Run]
 
-    def exponents(self, name: str) -> np.ndarray:
+    @property
+    def counts(self) -> np.ndarray:
+        """Inputs of class 0, shape (sizes, 1)."""
+        return np.array([[run.task.class_counts[0]] for run in self.scan.runs])
+
+    def exponents(self, strengths: np.ndarray) -> np.ndarray:
         """Exponents in P of one entry of the learned part, (strength − 1)/n_c, layer by layer."""
-        entries = (getattr(self, name) - 1) / self.counts[:, None]
-        return np.array([statistics.fit_power_law(self.sizes, column).exponent for column in entries.T])
+        entries = (strengths - 1) / self.counts
+        return np.array([statistics.fit_power_law(self.scan.sizes, column).exponent for column in entries.T])
+
+
+def _indicator(task: Task) -> np.ndarray:
+    return (task.labels == 0) / np.sqrt(task.class_counts[0])
 
 
 def learned_strengths(
     key: Any, depth: int, sizes: Any, y_minus: float, temperature: float, seed: int, **options: Any
 ) -> Strengths:
     """How strongly each layer's kernel learned, over sizes N = P, beside theory at the same N, P and T."""
-    runs, rows = [], []
-    for k, size in enumerate(map(int, sizes)):
-        task = tasks.toy(size, y_minus=y_minus, seed=seed)
-        network = Network(depth, size, "linear")
-        run = draw(jax.random.fold_in(key, k), task, network, temperature, **options)
-        indicator = (task.labels == 0) / np.sqrt(task.class_counts[0])
-        theories = (
-            wishart_chain.solve(task, depth, temperature, size),
-            linear.solve(task, depth, temperature, width=size),
-        )
-        predicted = [[indicator @ kernel @ indicator for kernel in t.kernels[1:]] for t in theories]
-        rows.append([*statistics.mean_and_error(strengths(run)), *predicted, [task.class_counts[0]] * depth])
-        runs.append(run)
-    mean, error, exact, saddle, counts = np.moveaxis(np.array(rows, dtype=float), 1, 0)
-    return Strengths(np.asarray(sizes, int), mean, error, exact, saddle, counts[:, 0], runs)
+    network, task = Network(depth, 1, "linear"), partial(tasks.toy, y_minus=y_minus, seed=seed)
+    runs = over_sizes(key, sizes, task, network, temperature, **options)
+
+    def predicted(task: Task) -> list[list[float]]:
+        e, size = _indicator(task), task.num_inputs
+        exact = wishart_chain.solve(task, depth, temperature, size)
+        saddle = linear.solve(task, depth, temperature, width=size)
+        return [[e @ kernel @ e for kernel in theory.kernels[1:]] for theory in (exact, saddle)]
+
+    theories = np.swapaxes([predicted(run.task) for run in runs], 0, 1)
+    return Strengths(measured(runs, strengths), *theories)
 
 
-def saddle_exponents(runs: list[Run], temperature: float, readout_variance: float) -> np.ndarray:
+def saddle_exponents(scan: Scan, temperature: float, readout_variance: float) -> np.ndarray:
     """Exponents as `Strengths.exponents` has them, of the saddle point at another readout variance."""
     entries = []
-    for run in runs:
+    for run in scan.runs:
         task, network = run.task, run.posterior.network
         solution = linear.solve(task, network.depth, temperature, readout_variance, width=network.width)
         first, second = np.flatnonzero(task.labels == 0)[:2]
         entries.append(solution.kernels[1:, first, second])
-    sizes = [run.task.num_inputs for run in runs]
-    return np.array([statistics.fit_power_law(sizes, column).exponent for column in np.transpose(entries)])
+    return np.array([statistics.fit_power_law(scan.sizes, one).exponent for one in np.transpose(entries)])

@@ -6,38 +6,29 @@ import numpy as np
 from coding_schemes import coding, statistics
 from coding_schemes.theory import linear
 from companion import figures
-from companion.checks import above, absolute, check, p_value, standard_errors
+from companion.checks import Control, above, absolute, beside, check, p_value, standard_errors
 from scipy import stats
 
 from experiments import analog
-from experiments.analog import Norms, Regression, Strengths
-from experiments.runs import Run, where
+from experiments.analog import Regression, Strengths
+from experiments.runs import Run, Scan, one_network, power_laws, where
 
 # --- one hidden layer ---------------------------------------------------------------------------
 
 
-def one_network(run: Run) -> dict[str, Any]:
+def sample_shown(run: Run) -> dict[str, Any]:
     """Figure: the last sample of the first chain."""
-    readouts, activations, outputs = (
+    activations = run.samples.activations()[0, -1]
+    return one_network(
+        run.task,
         run.readouts[0, -1],
-        run.samples.activations()[0, -1],
-        run.samples.outputs,
-    )
-    assert outputs is not None
-    order = coding.sort_by_activity(activations)
-    return {
-        "plot_function": figures.network_sample,
-        "name": "one_network",
-        "caption": "One sampled linear network. Neurons, sorted by their mean squared activity, fade out "
+        activations,
+        coding.sort_by_activity(activations),
+        "One sampled linear network. Neurons, sorted by their mean squared activity, fade out "
         "gradually: the three blocks of inputs can be told apart in each row, more clearly the stronger "
         "the row, but no line parts neurons that code from neurons that do not. Outputs (bottom) sit on "
         f"the targets. {where(run)} Paper A, Fig. 2.",
-        "readouts": readouts[order],
-        "activations": activations[order],
-        "outputs": outputs[0, -1],
-        "targets": run.task.targets,
-        "labels": run.task.labels,
-    }
+    )
 
 
 def readout_posterior(run: Run, theory: linear.Solution) -> dict[str, Any]:
@@ -73,15 +64,12 @@ def check_readouts(run: Run, theory: linear.Solution, wrong: np.ndarray, wrong_n
         sampler=run.convergence,
         because="readouts of one sample are not independent at this N",
     )
-    mean, error = statistics.mean_and_error(analog.readout_gram(run))
     check(
         "A4",
         f"covariance of the readouts, {label}",
-        mean,
-        U[upper],
-        error,
+        *beside(statistics.mean_and_error(analog.readout_gram(run)), U[upper]),
         standard_errors(3),
-        control=(wrong_name, None, None, wrong[upper]),
+        control=Control(wrong_name, expected=wrong[upper]),
         sampler=run.convergence,
         because="corrections of higher order in 1/N",
     )
@@ -118,27 +106,22 @@ def check_slopes(run: Run, regression: Regression, theory: linear.Solution, seed
     """Slopes of activations on readouts, and the covariance of what they leave."""
     labels = run.task.labels
     shuffled = np.random.default_rng(seed).permutation(len(labels))
-    mean, error = statistics.mean_and_error(regression.slopes)
     wrong = coding.class_means(theory.feature_slopes[shuffled].T, labels).T
     check(
         "A5",
         "slopes of activations on readouts, class by output",
-        mean,
-        _slopes(theory, labels),
-        error,
+        *beside(statistics.mean_and_error(regression.slopes), _slopes(theory, labels)),
         standard_errors(3),
-        control=("labels shuffled over inputs", None, None, wrong),
+        control=Control("labels shuffled over inputs", expected=wrong),
         sampler=run.convergence,
         because="the slope theory has no finite-width correction of its own",
     )
     classes = run.task.num_classes
-    mean, error = statistics.mean_and_error(regression.residual_covariance)
+    expected = np.append(np.eye(classes)[np.triu_indices(classes)], 1.0)
     check(
         "A5",
         "covariance of activations given readouts: between classes, and in all other directions",
-        mean,
-        np.append(np.eye(classes)[np.triu_indices(classes)], 1.0),
-        error,
+        *beside(statistics.mean_and_error(regression.residual_covariance), expected),
         standard_errors(3),
         control=("without the readouts given", *statistics.mean_and_error(regression.raw_covariance)),
         sampler=run.convergence,
@@ -146,20 +129,14 @@ def check_slopes(run: Run, regression: Regression, theory: linear.Solution, seed
     )
 
 
-def readout_norm(norms: dict[tuple[int, bool], Norms], temperature: float) -> dict[str, Any]:
+def readout_norm(norms: dict[tuple[int, bool], Scan], temperature: float) -> dict[str, Any]:
     """Figure: squared readout norms over sizes."""
-    fits = [each.power_law for each in norms.values()]
-    return {
-        "plot_function": figures.scaling_plot,
+    mean, error = ([getattr(each, name)[:, 0] for each in norms.values()] for name in ("mean", "error"))
+    return power_laws(next(iter(norms.values())).sizes, mean, error) | {
         "name": "readout_norm",
         "caption": "Squared readout norm per neuron: flat with the prior variance scaled, growing "
         "without. Markers: samples with standard errors, N = P; lines: fitted power laws. T = "
         f"{temperature} times 1, 10, 20 at L = 1, 2, 3. Paper A, text.",
-        "sizes": next(iter(norms.values())).sizes,
-        "values": [each.mean for each in norms.values()],
-        "errors": [each.error for each in norms.values()],
-        "exponents": [fit.exponent for fit in fits],
-        "prefactors": [fit.prefactor for fit in fits],
         "names": [f"L = {depth}, " + ("scaled" if scaled else r"$\sigma_a = 1$") for depth, scaled in norms],
         "colors": [figures.COLORS["non-lazy" if scaled else "control"] for _, scaled in norms],
         "xlabel": "training inputs $P = N$",
@@ -167,19 +144,19 @@ def readout_norm(norms: dict[tuple[int, bool], Norms], temperature: float) -> di
     }
 
 
-def check_norms(norms: dict[tuple[int, bool], Norms]) -> None:
+def check_norms(norms: dict[tuple[int, bool], Scan]) -> None:
     """Exponents of the squared readout norm at every depth."""
     for depth in {depth for depth, _ in norms}:
-        found = norms[depth, True]
+        (law,), (wrong,) = norms[depth, True].laws, norms[depth, False].laws
         check(
             "A6",
             f"exponent of the squared readout norm in P, L = {depth}",
-            found.power_law.exponent,
+            law.exponent,
             0.0,
-            found.power_law.standard_error,
+            law.standard_error,
             absolute(0.1),
-            control=("σ_a = 1", np.float64(norms[depth, False].power_law.exponent)),
-            sampler=[run.convergence for run in found.runs],
+            control=("σ_a = 1", np.float64(wrong.exponent)),
+            sampler=norms[depth, True].convergence,
             because="finite-P corrections of relative order P^(-1/L)",
         )
 
@@ -211,20 +188,14 @@ def kernels_by_layer(run: Run) -> dict[str, Any]:
 
 def learned_strengths(grown: Strengths) -> dict[str, Any]:
     """Figure: what one entry of the kernel learns, layer by layer, over sizes."""
-    entries = [(column - 1) / grown.counts for column in grown.mean.T]
-    return {
-        "plot_function": figures.scaling_plot,
+    scan, counts = grown.scan, grown.counts
+    return power_laws(scan.sizes, ((scan.mean - 1) / counts).T, (scan.error / counts).T) | {
         "name": "learned_strengths",
         "caption": "What one entry of the kernel inside a class learns, layer by layer, approaches the "
         "power laws $P^{-(1-\\ell/L)}$. Markers: samples with standard errors; dashed: exact averages at "
         "the same N = P; thin lines: power laws fitted to the samples. L = 3, y₋ = 0, T = "
-        f"{grown.runs[0].samples.temperature:g}. Paper A, Fig. 3d–f.",
-        "sizes": grown.sizes,
-        "values": entries,
-        "errors": grown.error.T / grown.counts,
-        "exponents": grown.exponents("mean"),
-        "prefactors": [statistics.fit_power_law(grown.sizes, each).prefactor for each in entries],
-        "theory": (grown.exact.T - 1) / grown.counts,
+        f"{scan.runs[0].samples.temperature:g}. Paper A, Fig. 3d–f.",
+        "theory": ((grown.exact - 1) / counts).T,
         "names": [f"layer {layer}" for layer in (1, 2, 3)],
         "colors": ("#9ECAE1", "#4292C6", "#084594"),
         "xlabel": "training inputs $P = N$",
@@ -235,31 +206,33 @@ def learned_strengths(grown: Strengths) -> dict[str, Any]:
 def check_strengths(named: dict[str, Strengths], temperature: float) -> None:
     """Strengths of all layers at every size, exponents of the first, and the rank of the learned part."""
     for name, each in named.items():
+        scan = each.scan
         check(
             "A7",
-            f"strength of class 0 in layers 1 to 3, {name}, N = P = {', '.join(map(str, each.sizes))}",
-            each.mean,
+            f"strength of class 0 in layers 1 to 3, {name}, N = P = {', '.join(map(str, scan.sizes))}",
+            scan.mean,
             each.exact,
-            each.error,
+            scan.error,
             standard_errors(3),
-            control=("without learning", None, None, np.ones_like(each.exact)),
-            sampler=[run.convergence for run in each.runs],
+            control=Control("without learning", expected=np.ones_like(each.exact)),
+            sampler=scan.convergence,
             because="the sampler is slow along the strengths of lower layers",
             note=f"the saddle point is {np.max(np.abs(each.saddle / each.exact - 1)):.1%} off at most",
         )
     grown = next(iter(named.values()))
+    wrong = analog.saddle_exponents(grown.scan, temperature, 1.0)
     check(
         "A7",
         "exponents in P of the learned entry, layers 1 to 3 (asymptotically −2/3, −1/3, 0)",
-        grown.exponents("mean"),
-        grown.exponents("exact"),
+        grown.exponents(grown.scan.mean),
+        grown.exponents(grown.exact),
         absolute(0.05),
-        control=("theory with σ_a = 1", None, None, analog.saddle_exponents(grown.runs, temperature, 1.0)),
-        sampler=[run.convergence for run in grown.runs],
+        control=Control("theory with σ_a = 1", expected=wrong),
+        sampler=grown.scan.convergence,
         because="the errors of the smallest sizes",
     )
     for name, each in named.items():
-        run = each.runs[-1]
+        run = each.scan.runs[-1]
         learned = _average_kernels(run)[-1] - run.task.input_kernel
         eigenvalues = np.linalg.eigvalsh(learned)[::-1]
         rank = int(np.linalg.matrix_rank(run.task.targets))

@@ -82,8 +82,8 @@ def describe(drawn: redundant.Networks) -> dict[str, Any]:
         "networks": len(drawn.readouts),
         "shares": {name.replace("-", ""): [_short(p), _short(error)] for name, p, error in shares},
         "readouts": histograms(drawn.readouts, 0.5 / drawn.width**0.5),
-        "agree": drawn.ends.agree,
-        "verdict": drawn.ends.verdict,
+        "agree": drawn.meeting.agree,
+        "verdict": drawn.meeting.verdict,
     }
 
 

@@ -1,18 +1,19 @@
 """Lazy and non-lazy networks side by side: over widths, over nonlinearities, over class sizes."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
-from coding_schemes import coding, statistics, tasks
+from coding_schemes import coding, tasks, theory
+from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear
 from scipy.stats import ortho_group
 
-from experiments.runs import Run, draw
+from experiments import runs
+from experiments.runs import Ends, Run, Scan, measured, over_sizes
 
 SCHEMES = ("linear", "sigmoidal", "relu")
 SCALINGS = ("lazy", "non-lazy")
@@ -22,11 +23,6 @@ def binary_task(size: int, seed: int) -> Task:
     """Two classes with random labels and targets ±1: P = size orthogonal inputs of dimension size + 10."""
     ratios, targets = (0.5, 0.5), [[1.0], [-1.0]]
     return tasks.toy(size, ratios, targets=targets, random_labels=True, input_dim=size + 10, seed=seed)
-
-
-def three_classes(size: int, class_ratios: tuple[float, ...], seed: int) -> Task:
-    """Three classes with targets 1 and −1/2."""
-    return tasks.toy(size, class_ratios, y_minus=-0.5, seed=seed)
 
 
 def learned_entry(kernels: np.ndarray, task: Task, nonlinearity: Any) -> np.ndarray:
@@ -48,65 +44,31 @@ def learned_entry(kernels: np.ndarray, task: Task, nonlinearity: Any) -> np.ndar
     return along / (num_inputs * (num_inputs - 1))
 
 
-@dataclass(frozen=True)
-class Widths:
-    """Cosine and learned entry of one kind of network over widths.
+class Widths(Scan):
+    """Mean cosine ⟨y_μ cos θ_μ⟩ of features and readout, and the kernel's learned entry c, over widths."""
 
-    Attributes:
-        sizes: N = P, shape (W,).
-        cosine: ⟨y_μ cos θ_μ⟩ between features and readout, its mean over inputs and samples, shape (W,).
-        cosine_error: its standard error.
-        entry: learned entry c of the kernel, shape (W,).
-        entry_error: its standard error.
-        largest: the run at the largest width.
-        converged: whether the runs at all widths passed the sampler's diagnostics.
-    """
-
-    sizes: np.ndarray
-    cosine: np.ndarray
-    cosine_error: np.ndarray
-    entry: np.ndarray
-    entry_error: np.ndarray
-    largest: Run
-    converged: bool
-
-    def exponent(self, name: str) -> PowerLaw:
-        """Power law in N of "cosine" or "entry"; its error from the scatter and from the samples together."""
-        values, errors = getattr(self, name), getattr(self, f"{name}_error")
-        fit = statistics.fit_power_law(self.sizes, values)
-        x = np.log(self.sizes) - np.log(self.sizes).mean()
-        propagated = np.linalg.norm(x * errors / values) / np.square(x).sum()
+    def exponent(self, k: int) -> PowerLaw:
+        """Power law in N of column k; its error from the scatter and from the samples together."""
+        fit, x = self.laws[k], np.log(self.sizes) - np.log(self.sizes).mean()
+        propagated = np.linalg.norm(x * self.error[:, k] / self.mean[:, k]) / np.square(x).sum()
         return fit._replace(standard_error=float(np.hypot(fit.standard_error, propagated)))
 
 
 def over_widths(key: Any, largest: Run, smaller: Any, seed: int, **options: Any) -> Widths:
-    """One kind of network at several widths, N = P, each on its own random labels.
+    """The kind of network of a run also at smaller widths N = P, each on random labels of its own."""
+    network, temperature = largest.posterior.network, largest.samples.temperature
+    others = over_sizes(key, smaller, lambda size: binary_task(size, seed), network, temperature, **options)
+    return Widths(*measured([*others, largest], _cosine, _entry))
 
-    Args:
-        key: random key; width k uses fold_in(key, k).
-        largest: a run at the largest width; the others have its network's kind and its temperature.
-        smaller: the other widths, ascending.
-        seed: of the labels.
-        **options: passed to `sample`.
 
-    Returns:
-        Widths.
-    """
-    runs, like, temperature = [], largest.posterior.network, largest.samples.temperature
-    for k, size in enumerate(smaller):
-        network = replace(like, width=int(size))
-        task = binary_task(int(size), seed)
-        runs.append(draw(jax.random.fold_in(key, k), task, network, temperature, **options))
-    rows, runs = [], [*runs, largest]
-    for run in runs:
-        activations, size = run.samples.activations(), run.posterior.network.width
-        cosine = coding.readout_cosine(activations, run.readouts)[..., 0] @ run.task.targets[:, 0]
-        entry = learned_entry(coding.kernels(activations), run.task, like.nonlinearity)
-        rows.append([*statistics.mean_and_error(cosine / size), *statistics.mean_and_error(entry)])
-    cosine, cosine_error, entry, entry_error = np.transpose(rows)
-    converged = all(run.convergence.converged for run in runs)
-    sizes = np.array([*smaller, like.width])
-    return Widths(sizes, cosine, cosine_error, entry, entry_error, largest, converged)
+def _cosine(run: Run) -> np.ndarray:
+    cosine = coding.readout_cosine(run.samples.activations(), run.readouts)[..., 0]
+    return cosine @ run.task.targets[:, 0] / run.task.num_inputs
+
+
+def _entry(run: Run) -> np.ndarray:
+    kernels = coding.kernels(run.samples.activations())
+    return learned_entry(kernels, run.task, run.posterior.network.nonlinearity)
 
 
 def predicted_entry(size: int, scaling: str, temperature: float, seed: int) -> float:
@@ -123,11 +85,7 @@ def predicted_entry(size: int, scaling: str, temperature: float, seed: int) -> f
 def smallest_alignment(runs: dict[str, Run]) -> np.ndarray:
     """Least cosine between what two nonlinearities learned: kernels less their priors, centered.
 
-    Args:
-        runs: by nonlinearity, of one task.
-
-    Returns:
-        The least alignment over the pairs of nonlinearities, of every sample: shape (chains, samples).
+    One number for every sample of runs by nonlinearity, of one task: shape (chains, samples).
     """
     learned = [
         coding.kernels(run.samples.activations())
@@ -139,11 +97,18 @@ def smallest_alignment(runs: dict[str, Run]) -> np.ndarray:
     return np.min(aligned, axis=0)
 
 
+def both_ends(key: Any, task: Task, scheme: str, width: int, temperature: float, **options: Any) -> Ends:
+    """Networks of one hidden layer from the prior, and as many from theory: `runs.both_ends`."""
+    from_prior, plants, from_theory = (jax.random.fold_in(key, k) for k in range(3))
+    network, plants = Network(1, width, scheme), jax.random.split(plants, options["num_chains"])
+    solution, posterior = theory.solve(task, network, temperature), Posterior(task, network, temperature)
+    return runs.both_ends((from_prior, from_theory, plants), posterior, solution, **options)
+
+
 def untrained(key: Any, posterior: Posterior, count: int) -> np.ndarray:
-    """Activations of networks drawn from the prior, shape (count, N, P)."""
-    weights = jax.lax.map(posterior.prior, jax.random.split(key, count))
-    layers = jax.vmap(posterior.preactivations)(weights)
-    return np.asarray(posterior.network.phi(layers[-1]), dtype=float)
+    """Activations of networks of one hidden layer drawn from the prior, shape (count, N, P)."""
+    (layer,) = runs.untrained(jax.random.split(key, count), posterior)
+    return layer.astype(float)
 
 
 def even(vectors: np.ndarray) -> np.ndarray:
@@ -176,13 +141,7 @@ def quarter_turn(vectors: np.ndarray, seed: int) -> np.ndarray:
 def telling_neurons(activations: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
     """A quarter of `count` neurons that tell two classes apart best, the rest drawn from all others.
 
-    Args:
-        activations: φ, shape (N, P), N ≥ count.
-        labels: classes of the inputs, 0 and 1.
-        count: how many.
-
-    Returns:
-        Their indices, ordered by the difference between the classes: shape (count,).
+    Their indices, ordered by the difference between the classes, from activations of shape (N, P).
     """
     means = coding.class_means(activations, labels)
     difference = means[:, 0] - means[:, 1]

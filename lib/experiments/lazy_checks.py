@@ -4,16 +4,17 @@ from typing import Any
 
 import numpy as np
 from coding_schemes import coding, statistics
-from coding_schemes.statistics import PowerLaw
+from coding_schemes.sampling import Samples
 from companion import figures, films
-from companion.checks import above, absolute, below, between, check, standard_errors
+from companion.checks import Control, above, absolute, below, between, check, standard_errors
 
 from experiments import lazy_and_rich
 from experiments.lazy_and_rich import SCALINGS, SCHEMES, Widths
-from experiments.runs import Ends, Run, where
+from experiments.runs import Ends, Run, power_laws, where
 
 Scans = dict[tuple[str, str], Widths]
 GREYS = dict(zip(SCHEMES, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
+OTHER = {"non-lazy": "lazy", "lazy": "non-lazy"}
 SIMPLEX = 1.5 * np.eye(3) - 0.5
 
 
@@ -39,24 +40,18 @@ def kernels_and_neurons(runs: dict[str, Run]) -> dict[str, Any]:
 # --- over widths ------------------------------------------------------------------------------------
 
 
-def _over_widths(scans: Scans, quantity: str) -> dict[str, Any]:
-    fits = [scan.exponent(quantity) for scan in scans.values()]
-    return {
-        "plot_function": figures.scaling_plot,
-        "sizes": next(iter(scans.values())).sizes,
+def _over_widths(scans: Scans, k: int) -> dict[str, Any]:
+    mean, error = ([getattr(scan, part)[:, k] for scan in scans.values()] for part in ("mean", "error"))
+    return power_laws(next(iter(scans.values())).sizes, mean, error) | {
         "names": [f"{scheme}, {scaling}".replace("relu", "ReLU") for scheme, scaling in scans],
         "colors": [GREYS[scheme] if how == "lazy" else figures.COLORS[scheme] for scheme, how in scans],
-        "values": [getattr(scan, quantity) for scan in scans.values()],
-        "errors": [getattr(scan, f"{quantity}_error") for scan in scans.values()],
-        "exponents": [fit.exponent for fit in fits],
-        "prefactors": [fit.prefactor for fit in fits],
         "xlabel": "width $N = P$",
     }
 
 
 def angles(scans: Scans) -> dict[str, Any]:
     """Figure: cosines between features and readout over widths."""
-    return _over_widths(scans, "cosine") | {
+    return _over_widths(scans, 0) | {
         "name": "angles",
         "caption": "Features and readout stay aligned at any width in non-lazy networks (color), and only "
         "as far as chance goes in lazy ones (grey). Markers: samples with standard errors; lines: fitted "
@@ -77,7 +72,7 @@ def learned_kernel(scans: Scans, temperature: float, seed: int) -> dict[str, Any
     """Figure: learned entries of the kernel over widths, with theory of the linear network."""
     predicted = _predicted(scans, temperature, seed)
     none = np.full(len(predicted["lazy"]), np.nan)
-    return _over_widths(scans, "entry") | {
+    return _over_widths(scans, 1) | {
         "name": "learned_kernel",
         "caption": "What the kernel learns stays of order one in non-lazy networks (color) and vanishes "
         "as 1/N in lazy ones (grey). Markers: samples with standard errors; dashed: theory of the linear "
@@ -87,52 +82,47 @@ def learned_kernel(scans: Scans, temperature: float, seed: int) -> dict[str, Any
     }
 
 
-def _exponents(scans: Scans, name: str, scaling: str) -> tuple[np.ndarray, np.ndarray]:
-    """Fitted exponents of one scaling and their errors, over the nonlinearities."""
-    fits: list[PowerLaw] = [scan.exponent(name) for (_, how), scan in scans.items() if how == scaling]
-    return np.array([fit.exponent for fit in fits]), np.array([fit.standard_error for fit in fits])
-
-
 def _check_exponents(
-    claim: str, quantity: str, scans: Scans, name: str, expected: dict[str, float], tolerance: float
+    claim: str, quantity: str, scans: Scans, k: int, expected: dict[str, float], tolerance: float
 ) -> None:
-    """Both scalings' exponents; each is the control of the other."""
-    for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
-        found, error = _exponents(scans, name, scaling)
+    """Both scalings' exponents of column k; each is the control of the other."""
+    fits = {how: [scan.exponent(k) for (_, own), scan in scans.items() if own == how] for how in SCALINGS}
+    rows = {how: np.transpose(each)[:2] for how, each in fits.items()}  # exponents and their errors
+    for scaling, other in OTHER.items():
         check(
             claim,
             f"exponent of the {quantity} in N, {scaling}",
-            found,
+            rows[scaling][0],
             expected[scaling],
-            error,
+            rows[scaling][1],
             absolute(tolerance),
-            control=(f"{other} networks", *_exponents(scans, name, other)),
-            sampler=[scan.largest.convergence for (_, how), scan in scans.items() if how == scaling],
+            control=(f"{other} networks", *rows[other]),
+            sampler=[scan.runs[-1].convergence for (_, how), scan in scans.items() if how == scaling],
             because="corrections of relative order 1/P bend the power law at the smallest width",
         )
 
 
 def check_angles(scans: Scans) -> None:
     """Exponents of the cosine."""
-    _check_exponents("A1", "cosine", scans, "cosine", {"non-lazy": 0.0, "lazy": -0.5}, 0.1)
+    _check_exponents("A1", "cosine", scans, 0, {"non-lazy": 0.0, "lazy": -0.5}, 0.1)
 
 
 def check_learned_kernel(scans: Scans, temperature: float, seed: int) -> None:
     """Exponents of the learned entry, and its value in linear networks."""
     expected = {"non-lazy": 0.0, "lazy": -1.0}
-    _check_exponents("A2", "learned entry of the kernel", scans, "entry", expected, 0.2)
+    _check_exponents("A2", "learned entry of the kernel", scans, 1, expected, 0.2)
     predicted = _predicted(scans, temperature, seed)
-    for scaling, other in (("non-lazy", "lazy"), ("lazy", "non-lazy")):
+    for scaling, other in OTHER.items():
         scan = scans["linear", scaling]
         check(
             "A2",
             f"learned entry of the linear network at N = {', '.join(map(str, scan.sizes))}, {scaling}",
-            scan.entry,
+            scan.mean[:, 1],
             predicted[scaling],
-            scan.entry_error,
+            scan.error[:, 1],
             standard_errors(3),
-            control=("theory of the other scaling", None, None, predicted[other]),
-            sampler=scan.largest.convergence,
+            control=Control("theory of the other scaling", expected=predicted[other]),
+            sampler=scan.runs[-1].convergence,
             because="corrections of higher order in 1/N",
         )
 
@@ -219,42 +209,43 @@ def check_rotation(labels: np.ndarray, code: Any, control: Any, change: float) -
 # --- neural collapse ------------------------------------------------------------------------------
 
 
-def frames(runs: dict[str, Run], noise: dict[str, np.ndarray]) -> dict[str, Any]:
+def frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> dict[str, Any]:
     """Figure: cosines between class means, trained and untrained."""
-    first = next(iter(runs.values()))
+    first = next(iter(ends.values()))
     labels = first.task.labels
-    trained = [coding.class_frame(run.samples.activations(), labels).mean((0, 1)) for run in runs.values()]
     return {
         "plot_function": figures.kernel_matrices,
         "name": "frames",
         "caption": "The class means of trained networks form a regular simplex; those of untrained "
         "networks are noise. Cosines between the centered class means of two halves of the inputs, "
-        f"averaged over samples; three equal classes, N = {first.posterior.network.width}, P = "
-        f"{len(labels)}, T = {first.samples.temperature:g}. No paper shows it; a claim of paper A's "
-        "Discussion.",
-        "kernels": [*trained, *(coding.class_frame(phi, labels).mean(0) for phi in noise.values())],
+        f"averaged over samples; three equal classes, N = {first.width}, P = {len(labels)}, "
+        f"T = {first.meeting.prior.temperature:g}. No paper shows it; a claim of paper A's Discussion.",
+        "kernels": [
+            *(_frame(each.meeting.prior, labels) for each in ends.values()),
+            *(coding.class_frame(phi, labels).mean(0) for phi in noise.values()),
+        ],
         "labels": np.arange(3),
-        "titles": [f"{scheme}, {kind}" for kind in ("trained", "untrained") for scheme in runs],
+        "titles": [f"{scheme}, {kind}" for kind in ("trained", "untrained") for scheme in ends],
     }
+
+
+def _frame(samples: Samples, labels: np.ndarray) -> np.ndarray:
+    """Cosines between the class means of two halves of the inputs, averaged over samples."""
+    return coding.class_frame(samples.activations(), labels).mean((0, 1))
 
 
 def check_frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> None:
     """Class means of two halves of the inputs form a simplex, in networks from either end."""
-    for scheme, (prior, planted, equilibrium) in ends.items():
-        labels = prior.task.labels
+    for scheme, each in ends.items():
+        labels = each.task.labels
         check(
             "A32",
             f"cosines between class means of two halves of the inputs, from either end, {scheme}",
-            np.stack(
-                [
-                    coding.class_frame(run.samples.activations(), labels).mean((0, 1))
-                    for run in (prior, planted)
-                ]
-            ),
+            np.stack([_frame(half, labels) for half in each.halves]),
             np.stack([SIMPLEX, SIMPLEX]),
             absolute(0.15),
             control=("untrained networks", coding.class_frame(noise[scheme], labels).mean(0)),
-            sampler=equilibrium,
+            sampler=each.equilibrium,
             because="noise of the class means at this P",
         )
 
@@ -262,19 +253,24 @@ def check_frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> None:
 def check_variability(ends: Ends, smaller: Ends) -> None:
     """Within-class variability of a sigmoidal network does not fall with its size, from either end."""
     large, small = (
-        [coding.neural_collapse(run.samples.activations(), run.task.labels) for run in each[:2]]
+        [coding.neural_collapse(half.activations(), each.task.labels) for half in each.halves]
         for each in (ends, smaller)
     )
-    pairs = list(zip(large, small, strict=True))
+    ratios, usual = (
+        np.array(
+            [
+                getattr(one, name).mean() / getattr(other, name).mean()
+                for one, other in zip(large, small, strict=True)
+            ]
+        )
+        for name in ("variability", "within_class")
+    )
     check(
         "A32",
         "sigmoidal: within-class over between-class variance at N, as a multiple of that at N/2, either end",
-        np.array([one.variability.mean() / other.variability.mean() for one, other in pairs]),
+        ratios,
         above(0.75),
-        control=(
-            "NC1, the usual measure",
-            np.array([one.within_class.mean() / other.within_class.mean() for one, other in pairs]),
-        ),
+        control=("NC1, the usual measure", usual),
         note=f"the ratio itself is {large[0].variability.mean():.3f}",
         sampler=[ends.equilibrium, smaller.equilibrium],
         because="fluctuations of single networks at this N",

@@ -8,9 +8,10 @@ import numpy as np
 from coding_schemes import paths, statistics, tasks
 from coding_schemes.theory import sigmoidal
 from companion import figures
-from companion.checks import above, absolute, below, check, relative, standard_errors
+from companion.checks import Control, above, absolute, below, beside, check, relative, standard_errors
 from matplotlib.figure import Figure
 
+from experiments import phases
 from experiments.phases import (
     CODES,
     NAMES,
@@ -18,24 +19,12 @@ from experiments.phases import (
     Ends,
     Scan,
     Zero,
-    ambiguity,
-    critical_temperature,
-    effective_number,
-    frozen,
-    mean_shares,
     occupancies,
-    peak_shares,
     place,
-    predicted_variance,
-    readout_variance,
-    share_errors,
     share_series,
     shares,
-    solve,
-    sorted_by_code,
-    switches,
-    zero,
 )
+from experiments.redundant import solve
 from experiments.runs import Run, where
 
 
@@ -58,10 +47,10 @@ def phase_map(scan: Scan) -> dict[str, Any]:
         "Paper A, supplement E, has a critical temperature; the map is the book's own.",
         "horizontal": atlas["targets"],
         "vertical": atlas["temperatures"],
-        "values": effective_number(atlas["occupancies"]),
+        "values": phases.effective_number(atlas["occupancies"]),
         "boundary": atlas["critical_temperatures"],
         "points": [*scan],
-        "point_values": effective_number(share_series([ends.run for ends in scan.values()])[0]),
+        "point_values": phases.effective_number(share_series([ends.run for ends in scan.values()])[0]),
     }
 
 
@@ -122,7 +111,7 @@ def panels(wide: dict[float, Ends]) -> dict[str, Any]:
         f"after moves between codes (below). {where(run)} Paper A', Fig. 5A–D (its values of y₋ between 0.1 "
         "and 0.5 are not known to us).",
         "activations": [
-            [sorted_by_code(run) for run in runs]
+            [phases.sorted_by_code(run) for run in runs]
             for runs in zip(*((ends.quenched, ends.run) for ends in wide.values()), strict=True)
         ],
         "labels": run.task.labels,
@@ -134,7 +123,7 @@ def panels(wide: dict[float, Ends]) -> dict[str, Any]:
 def _bars(reached: dict[float, dict[str, Run]]) -> dict[str, Any]:
     """Shares by ways and targets, beside theory."""
     values = [
-        [*map(mean_shares, runs.values()), shares(solve(run.task.num_inputs, *place(run)))]
+        [*map(phases.mean_shares, runs.values()), shares(solve(run.task.num_inputs, *place(run)))]
         for runs in reached.values()
         for run in [next(iter(runs.values()))]
     ]
@@ -184,7 +173,9 @@ def free_energies(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarr
 def variances(scan: Scan, sampled: Zero, y_minus: float, sizes: tuple[int, int]) -> dict[str, Any]:
     """Figure: variance of the readouts over T by theory at two sizes and by samples."""
     at = {t: ends.run for (y, t), ends in scan.items() if y == y_minus and t >= 0.03}
-    mean, error = np.transpose([statistics.mean_and_error(readout_variance(run)) for run in at.values()])
+    mean, error = np.transpose(
+        [statistics.mean_and_error(phases.readout_variance(run)) for run in at.values()]
+    )
     fine = np.linspace(0.02, 0.11, 19)
     return {
         "plot_function": critical_plot,
@@ -195,10 +186,10 @@ def variances(scan: Scan, sampled: Zero, y_minus: float, sizes: tuple[int, int])
         f"colder markers, with its error over networks and extrapolation. y₋ = {y_minus}. Paper A, "
         "supplement E.",
         "x": fine,
-        "values": [[predicted_variance(size, y_minus, float(t)) for t in fine] for size in sizes],
+        "values": [[phases.predicted_variance(size, y_minus, float(t)) for t in fine] for size in sizes],
         "names": [f"theory, P = {size}" for size in sizes],
         "colors": [figures.COLORS["sigmoidal"], figures.COLORS["lazy"]],
-        "marks": [critical_temperature(size, y_minus) for size in sizes],
+        "marks": [phases.critical_temperature(size, y_minus) for size in sizes],
         "sampled_x": [*at],
         "sampled": [mean],
         "sampled_errors": [error],
@@ -218,7 +209,7 @@ def check_shares(claim: str, quantity: str, scan: Scan) -> None:
     predicted = np.array([shares(solution) for solution in theory])
     wrong = np.array([shares(solve(size, y + 0.1, t)) for (y, t), _ in chosen])
     networks = len(chosen[0][1].run.readouts)
-    fluctuation = np.array([share_errors(solution, size, networks) for solution in theory])
+    fluctuation = np.array([phases.share_errors(solution, size, networks) for solution in theory])
     kept = np.maximum(mean, predicted) > 0.005
     check(
         claim,
@@ -227,7 +218,7 @@ def check_shares(claim: str, quantity: str, scan: Scan) -> None:
         predicted[kept],
         np.maximum(error, fluctuation)[kept],
         standard_errors(3),
-        control=("theory at y₋ + 0.1", None, None, wrong[kept]),
+        control=Control("theory at y₋ + 0.1", expected=wrong[kept]),
         sampler=[ends.ends for _, ends in chosen],
         because="corrections of order 1/N: theory takes N to infinity",
         note=f"largest deviation {size * np.abs(mean - predicted).max():.1f} neurons",
@@ -241,7 +232,7 @@ def check_relaxed(wide: dict[float, Ends]) -> None:
         half, size = len(ends.run.readouts) // 2, ends.run.task.num_inputs
         theory = solve(size, *place(ends.run))
         after, before = (occupancies(run.samples)[:half] for run in (ends.run, ends.quenched))
-        error = np.maximum(statistics.mean_and_error(after)[1], share_errors(theory, size, half))
+        error = np.maximum(statistics.mean_and_error(after)[1], phases.share_errors(theory, size, half))
         rows.append([after.mean((0, 1)), before[:, -1].mean(0), shares(theory), error])
     found, quenched, predicted, error = np.moveaxis(np.array(rows), 1, 0)
     kept = np.maximum(predicted, found) > 0.002
@@ -271,9 +262,9 @@ def check_frozen(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarra
     check(
         "D6",
         f"code changes per neuron and trajectory in quenched networks, {at}",
-        np.array([switches(run) for run in quenched]),
+        np.array([phases.switches(run) for run in quenched]),
         below(0.005),
-        control=(f"local dynamics at T = {place(warm)[1]:g}", np.array([switches(warm)])),
+        control=(f"local dynamics at T = {place(warm)[1]:g}", np.array([phases.switches(warm)])),
         because="at this N and T some neurons still cross",
     )
     check(
@@ -291,7 +282,7 @@ def check_frozen(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarra
         "D6",
         f"energy per neuron of quenched networks above equilibrium, {at}",
         hot - cold,
-        np.array([frozen(run).excess for run in quenched]),
+        np.array([phases.frozen(run).excess for run in quenched]),
         np.hypot(hot_error, cold_error),
         standard_errors(3),
         control=("planted networks", stays - cold),
@@ -333,7 +324,7 @@ def check_small(runs: dict[tuple[str, float], Run], targets: Any) -> None:
         size * occupancies(runs["recode", y].samples).std((0, 1))[moving],
         np.sqrt(variance[moving]),
         relative(0.25),
-        control=("independent neurons", None, None, np.sqrt(alone[moving])),
+        control=Control("independent neurons", expected=np.sqrt(alone[moving])),
         sampler=runs["recode", y].convergence,
         because="whole neurons, or corrections of higher order in 1/N",
     )
@@ -352,18 +343,18 @@ def check_critical(scan: Scan, warm: Any, sampled: Zero, theory: Zero) -> None:
     """The readouts' variance below and the extrapolated T_c; theory at another y₋ must fail both."""
     places = [(0.5, float(t)) for t in warm]
     size = scan[places[0]].run.task.num_inputs
-    rows = [statistics.mean_and_error(readout_variance(scan[one].run)) for one in places]
-    mean, error = np.transpose(rows)
-    predicted, wrong = (np.array([predicted_variance(size, y, t) for _, t in places]) for y in (0.5, 0.4))
+    rows = [statistics.mean_and_error(phases.readout_variance(scan[one].run)) for one in places]
+    meetings = [scan[one].ends for one in places]
+    predicted, wrong = (
+        np.array([phases.predicted_variance(size, y, t) for _, t in places]) for y in (0.5, 0.4)
+    )
     check(
         "A13",
         f"variance of the readouts at y₋ = 1/2, T = {_listed(warm)}, N = P = {size}",
-        mean,
-        predicted,
-        error,
+        *beside(np.transpose(rows), predicted),
         relative(3 / size),
-        control=("theory at y₋ = 0.4", None, None, wrong),
-        sampler=[scan[one].ends for one in places],
+        control=Control("theory at y₋ = 0.4", expected=wrong),
+        sampler=meetings,
         note="the limit, 3/N, is that of corrections of order 1/N",
         because="corrections of order 1/N are larger",
     )
@@ -374,11 +365,13 @@ def check_critical(scan: Scan, warm: Any, sampled: Zero, theory: Zero) -> None:
         theory.temperature,
         sampled.network_error,
         standard_errors(3),
-        control=("theory at y₋ = 0.4", None, None, np.float64(zero(warm, wrong[:, None]).temperature)),
-        sampler=[scan[one].ends for one in places],
+        control=Control(
+            "theory at y₋ = 0.4", expected=np.float64(phases.zero(warm, wrong[:, None]).temperature)
+        ),
+        sampler=meetings,
         because="corrections of order 1/N",
     )
-    critical, convention = critical_temperature(500, 0.5), critical_temperature(500, 0.5, 0.05)
+    critical, convention = phases.critical_temperature(500, 0.5), phases.critical_temperature(500, 0.5, 0.05)
     check(
         "A13",
         "critical temperature at y₋ = 1/2, extrapolated from samples, against that of theory at P = 500",
@@ -386,8 +379,8 @@ def check_critical(scan: Scan, warm: Any, sampled: Zero, theory: Zero) -> None:
         critical,
         float(np.hypot(sampled.error, critical - convention)),
         standard_errors(2),
-        control=("theory at y₋ = 0.3", None, None, np.float64(critical_temperature(size, 0.3))),
-        sampler=[scan[one].ends for one in places],
+        control=Control("theory at y₋ = 0.3", expected=np.float64(phases.critical_temperature(size, 0.3))),
+        sampler=meetings,
         note=f"error: networks {sampled.network_error:.2g}, extrapolation {sampled.extrapolation_error:.2g}, "
         f"what counts as a peak, 1 or 5 % of the neurons, {critical - convention:.2g}",
         because="the variance bends more than a parabola does",
@@ -410,12 +403,12 @@ def check_edge(ends: Ends) -> None:
     check(
         "D1",
         f"shares just below the critical temperature, y₋ = {y_minus:g}, T = {temperature:g}, N = P = {size}",
-        mean_shares(ends.run),
+        phases.mean_shares(ends.run),
         shares(solution),
         absolute(0.03),
-        control=("codes of theory's peaks", None, None, peak_shares(solution, 1.0)),
+        control=Control("codes of theory's peaks", expected=phases.peak_shares(solution, 1.0)),
         sampler=ends.ends,
-        note=f"the share of a peak is defined to {ambiguity(solution):.2f} there",
+        note=f"the share of a peak is defined to {phases.ambiguity(solution):.2f} there",
         because="activations near one half put neurons on either side by chance",
     )
 
@@ -463,7 +456,7 @@ def check_explorer() -> None:
         np.array([each["shares"] for each in others]),
         theory,
         absolute(1e-3),
-        control=("theory at twice the temperature", None, None, warmer),
+        control=Control("theory at twice the temperature", expected=warmer),
         because="the page's lattice is too coarse",
         stored=stored,
     )

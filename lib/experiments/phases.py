@@ -12,9 +12,9 @@ from coding_schemes import coding, planting, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import HMC, Samples, TwoEnded, compare_ends, sample
-from coding_schemes.tasks import Task
 from coding_schemes.theory import sigmoidal
 
+from experiments.redundant import solve
 from experiments.runs import Run, draw
 
 CODES = np.array(list(product((True, False), repeat=3)))[[1, 2, 4, 0, 3, 5, 6, 7]]
@@ -25,23 +25,10 @@ LOCAL: dict[str, Any] = {"moves": (), "method": HMC(1.0)}
 RECODE: dict[str, Any] = {"moves": ("recode",), "method": HMC(1.0)}  # short: the moves do the rest
 
 
-def task_of(size: int, y_minus: float) -> Task:
-    """The toy task: P = size orthogonal inputs, half, a quarter and a quarter of them in its classes."""
-    return tasks.toy(size, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0, y_minus=float(y_minus))
-
-
-@cache
-def solve(size: int, y_minus: float, temperature: float) -> sigmoidal.Solution:
-    """Theory at N → ∞ and P = size."""
-    solution = sigmoidal.solve(task_of(size, y_minus), temperature)
-    assert solution.converged
-    return solution
-
-
 def over_targets(size: int, targets: Any, temperature: float) -> list[sigmoidal.Solution]:
     """Theory along a line of y₋."""
     rows = [tasks.one_hot(3, 1.0, float(y)) for y in targets]
-    line = sigmoidal.scan(task_of(size, 0.0), temperature, rows)
+    line = sigmoidal.scan(tasks.toy(size), temperature, rows)
     assert all(solution.converged for solution in line)
     return line
 
@@ -68,15 +55,10 @@ def share_errors(solution: sigmoidal.Solution, size: int, networks: int = 1) -> 
 
 
 def peak_shares(solution: sigmoidal.Solution, spacing: float) -> np.ndarray:
-    """Shares of the codes of the readouts' *peaks*, cells of a lattice given to the peak they climb to.
+    """Shares of the codes of the readouts' *peaks*, (8,): a lattice's cells belong to where they climb to.
 
-    Args:
-        solution: of the theory.
-        spacing: of the lattice, in units of σ_a. Below the critical temperature peaks overlap, and the shares
-            depend on it: that is how well "the share of a peak" is defined there.
-
-    Returns:
-        Shape (8,).
+    Its spacing is in units of σ_a. Just below the critical temperature peaks overlap and shares depend on it:
+    that is how well "the share of a peak" is defined there.
     """
     problem = solution.problem
     ensemble, maxima, owner = sigmoidal.neurons(
@@ -139,21 +121,12 @@ def equilibrate(
 ) -> Ends:
     """Networks of N = P = size, quenched; then with moves between codes, from there and from planted ones.
 
-    Args:
-        key: random key.
-        size: N = P.
-        y_minus: target of the other classes.
-        temperature: T.
-        chains: independent networks, an even number.
-        counts: transitions of the quench, of the warm-up with moves, and samples.
-
-    Returns:
-        Ends.
+    An even number of chains; `counts` are transitions of the quench, of the warm-up with moves, and samples.
     """
     quench, warmup, num_samples = counts
     warmup *= 1 if y_minus >= 0 else 4  # six codes coexist there, and their shares move slowly
     options: dict[str, Any] = {"num_chains": chains, "num_samples": num_samples}
-    task, network = task_of(size, y_minus), Network(1, size, "sigmoidal")
+    task, network = tasks.toy(size, y_minus=y_minus), Network(1, size, "sigmoidal")
     streams = [jax.random.fold_in(key, k) for k in range(3)]
     quenched = draw(streams[0], task, network, temperature, num_warmup=quench, **LOCAL, **options)
     start = jax.tree.map(
@@ -182,20 +155,11 @@ def _chains(samples: Samples, which: slice) -> Samples:
 
 
 def cool(key: Any, size: int, y_minus: float, temperatures: Any, chains: int, transitions: int) -> np.ndarray:
-    """Networks cooled step by step by local dynamics, each temperature entered as the last one was left.
+    """Shares of the codes in networks cooled step by step by local dynamics: (temperatures, chains, 8).
 
-    Args:
-        key: random key.
-        size: N = P.
-        y_minus: target of the other classes.
-        temperatures: descending; the first is entered from the prior.
-        chains: independent networks.
-        transitions: at each temperature.
-
-    Returns:
-        Shares of the codes at the end of each step, shape (temperatures, chains, 8).
+    Temperatures descend, each is entered as the last one was left, the first from the prior.
     """
-    task, network, reached = task_of(size, y_minus), Network(1, size, "sigmoidal"), []
+    task, network, reached = tasks.toy(size, y_minus=y_minus), Network(1, size, "sigmoidal"), []
     init: Weights | str = "prior"
     counts: dict[str, Any] = {
         "num_chains": chains,
@@ -289,14 +253,9 @@ class Zero(NamedTuple):
 
 
 def zero(temperatures: Any, values: np.ndarray) -> Zero:
-    """Extrapolate to zero.
+    """Extrapolate values of independent networks, (T, networks), at four or more ascending temperatures.
 
-    Args:
-        temperatures: ascending, shape (T,), at least four.
-        values: of independent networks at each, shape (T, networks).
-
-    Returns:
-        Zero. The error over networks is the jackknife's, leaving one network out at every temperature.
+    The error over networks is the jackknife's, leaving one network out at every temperature.
     """
     values = np.asarray(values, dtype=float)
     count = values.shape[1]
@@ -322,7 +281,7 @@ def _zeros(temperatures: Any, values: np.ndarray) -> tuple[float, float]:
 @cache
 def critical_temperature(size: int, y_minus: float, least: float = 0.01) -> float:
     """T_c of the theory: above it no second peak holds the fraction `least` of the neurons."""
-    task = task_of(size, y_minus)
+    task = tasks.toy(size, y_minus=y_minus)
     return sigmoidal.critical_temperature(task, 0.01, 1.0, min_probability=least).temperature
 
 
@@ -335,23 +294,14 @@ def effective_number(fractions: np.ndarray) -> np.ndarray:
 def small_networks(
     key: Any, size: int, targets: Any, temperature: float, ladder: tuple[float, ...], num_samples: int
 ) -> dict[tuple[str, float], Run]:
-    """Small networks by four ways: local dynamics from the prior and planted, exchange, moves between codes.
+    """Small networks by SMALL_WAYS and y₋: local dynamics from the prior and planted, moves, exchange.
 
-    Args:
-        key: random key.
-        size: N = P.
-        targets: y₋.
-        temperature: T.
-        ladder: higher temperatures of replica exchange, ascending.
-        num_samples: of every way, thinned by twenty.
-
-    Returns:
-        Runs by way ("fast", "planted", "recode", "exchange") and y₋.
+    Exchange is with the higher temperatures of `ladder`, ascending; samples are thinned by twenty.
     """
     counts: dict[str, Any] = {"num_chains": 2, "num_samples": num_samples, "num_warmup": 200, "thinning": 20}
     runs, network = {}, Network(1, size, "sigmoidal")
     for j, y in enumerate(targets):
-        task = task_of(size, y)
+        task = tasks.toy(size, y_minus=y)
         start = planted(key, Posterior(task, network, temperature), 1, temperature)
         ways: dict[str, dict[str, Any]] = {
             "fast": {"moves": (), "anneal_from": temperature},

@@ -2,74 +2,63 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from coding_schemes import coding, planting, tasks
+from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import HMC, TwoEnded, compare_ends, sample
+from coding_schemes.sampling import HMC
 from coding_schemes.theory import sigmoidal
 from companion import figures
-from companion.checks import check, p_value, standard_errors
+from companion.checks import Control, beside, check, p_value, standard_errors
 from matplotlib.figure import Figure
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
 
 from experiments import finite_width
+from experiments.runs import Ends, both_ends, one_network
 
 CODES = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # in equilibrium at y₋ = ½
 NAMES = tuple(coding.code_name(code) for code in CODES)
 GREENS = ("#A5DAC6", "#55BC97", figures.COLORS["sigmoidal"])  # of sizes
 LEVEL = 0.01 / 12  # of one test in twelve
+OPTIONS: dict[str, Any] = {"thinning": 2, "method": HMC(1.0)}
 NEIGHBOR = 0.1  # distance in y₋ of the task whose theory is the control
 
 
-@lru_cache
+@cache
 def solve(size: int, y_minus: float, temperature: float, y_plus: float = 1.0) -> sigmoidal.Solution:
-    """Theory of the toy task at P = size."""
-    return sigmoidal.solve(tasks.toy(size, y_plus=y_plus, y_minus=y_minus), temperature)
+    """Theory of the toy task at N → ∞ and P = size."""
+    solution = sigmoidal.solve(tasks.toy(size, y_plus=y_plus, y_minus=y_minus), temperature)
+    assert solution.converged
+    return solution
 
 
 # --- independent networks -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Networks:
-    """Independent networks of one posterior, half of them annealed from the prior, half planted in theory.
-
-    Attributes:
-        posterior: what was sampled.
-        theory: at N → ∞ and the same P and T.
-        ends: both halves, held against each other.
-    """
-
-    posterior: Posterior
-    theory: sigmoidal.Solution
-    ends: TwoEnded
-
-    @property
-    def width(self) -> int:
-        """N."""
-        return self.posterior.network.width
+class Networks(Ends):
+    """Independent networks of one posterior, half of them annealed from the prior, half planted in theory."""
 
     @cached_property
     def readouts(self) -> np.ndarray:
         """Readouts, shape (networks, samples, N, m)."""
-        return np.concatenate([self.ends.prior.readouts, self.ends.planted.readouts])
+        return np.concatenate([half.readouts for half in self.halves])
 
     @cached_property
     def activations(self) -> np.ndarray:
         """Activations in the last sample of each network, shape (networks, N, P)."""
-        return np.concatenate([end.activations()[:, -1] for end in (self.ends.prior, self.ends.planted)])
+        return np.concatenate([half.activations()[:, -1] for half in self.halves])
 
     @cached_property
     def codes(self) -> np.ndarray:
         """Codes of the neurons, shape (networks, samples, N, C)."""
-        return np.concatenate([self.ends.prior.codes(), self.ends.planted.codes()])
+        return np.concatenate([half.codes() for half in self.halves])
 
     @cached_property
     def numbers(self) -> np.ndarray:
@@ -78,39 +67,33 @@ class Networks:
 
     def preactivations(self, code: int, class_index: int) -> list[np.ndarray]:
         """Preactivations of a code's neurons on a class, in the last sample of each network."""
-        ends = (self.ends.prior.preactivations, self.ends.planted.preactivations)
-        layers = [z[0][:, -1] for z in ends if z is not None]
+        layers = [half.preactivations[0][:, -1] for half in self.halves if half.preactivations]
         member = np.all(self.codes[:, -1] == CODES[code], axis=-1)
-        inputs = np.asarray(self.ends.prior.labels) == class_index
+        inputs = self.task.labels == class_index
         return [z[own][:, inputs].ravel() for z, own in zip(np.concatenate(layers), member, strict=True)]
 
 
 def networks(
     key: Any, size: int, y_minus: float, temperature: float, count: int, num_samples: int, num_warmup: int
 ) -> Networks:
-    """Draw independent networks, N = P = size, from two starts.
+    """Draw `count` independent networks, N = P = size; a sample is taken after every second transition.
 
-    Args:
-        key: random key.
-        size: N = P.
-        y_minus: target of the other classes.
-        temperature: T.
-        count: of networks; half start from the prior and are cooled for 2 num_warmup transitions, half from
-            `planting.planted`, each with neurons of its own.
-        num_samples: per network, one after every second transition.
-        num_warmup: transitions of the planted ones before.
-
-    Returns:
-        Networks.
+    Half start from the prior and are cooled for 2 num_warmup transitions, half are planted, with num_warmup.
     """
-    theory = solve(size, y_minus, temperature)
     posterior = Posterior(tasks.toy(size, y_minus=y_minus), Network(1, size, "sigmoidal"), temperature)
-    from_prior, from_theory, *keys = jax.random.split(key, 2 + count // 2)
-    start = planting.planted(jnp.stack(keys), theory, posterior)
-    options: dict[str, Any] = {"num_chains": count // 2, "thinning": 2, "method": HMC(1.0)}
-    prior = sample(posterior, from_prior, num_samples, num_warmup=2 * num_warmup, **options)
-    planted = sample(posterior, from_theory, num_samples, num_warmup=num_warmup, init=start, **options)
-    return Networks(posterior, theory, compare_ends(prior, planted, posterior, tolerance=0.5 / size))
+    from_prior, from_theory, *plants = jax.random.split(key, 2 + count // 2)
+    drawn = both_ends(
+        (from_prior, from_theory, jnp.stack(plants)),
+        posterior,
+        solve(size, y_minus, temperature),
+        tolerance=0.5 / size,
+        prior_warmup=2 * num_warmup,
+        num_samples=num_samples,
+        num_warmup=num_warmup,
+        num_chains=count // 2,
+        **OPTIONS,
+    )
+    return Networks(drawn.posterior, drawn.theory, drawn.meeting)
 
 
 def neighbor(networks: Networks, y_minus: float = 0.0, y_plus: float = 0.0) -> sigmoidal.Solution:
@@ -154,24 +137,19 @@ def _size(networks: Networks) -> str:
     return f"N = P = {networks.width}, T = {theory.temperature:g}, y₋ = {y_minus:g}."
 
 
-def one_network(networks: Networks) -> dict[str, Any]:
+def sample_shown(networks: Networks) -> dict[str, Any]:
     """Figure: the last sample of the first network, neurons sorted by code."""
-    phi, readouts, task = networks.activations[0], networks.readouts[0, -1], networks.posterior.task
-    assert task is not None
-    order = coding.sort_by_code(networks.codes[0, -1], phi)
-    return {
-        "plot_function": figures.network_sample,
-        "name": "one_network",
-        "caption": "One sampled sigmoidal network: a few groups of neurons with one code each, plain to see "
+    phi = networks.activations[0]
+    return one_network(
+        networks.task,
+        networks.readouts[0, -1],
+        phi,
+        coding.sort_by_code(networks.codes[0, -1], phi),
+        "One sampled sigmoidal network: a few groups of neurons with one code each, plain to see "
         "in the activations and in the readouts. Neurons sorted by code; within a class activations keep "
         "fluctuating from input to input. Outputs (bottom) sit on the targets. "
         f"{_size(networks)} Paper A, Fig. 2b.",
-        "readouts": readouts[order],
-        "activations": phi[order],
-        "outputs": phi.T @ readouts / networks.width,
-        "targets": task.targets,
-        "labels": task.labels,
-    }
+    )
 
 
 def predicted_numbers(networks: Networks, theory: sigmoidal.Solution) -> np.ndarray:
@@ -189,37 +167,29 @@ def shift(networks: Networks) -> str:
 
 def check_numbers(networks: Networks) -> None:
     """A8: how many neurons have each code."""
-    mean, error = mean_and_spread(networks.numbers.mean(1))
+    estimate = mean_and_spread(networks.numbers.mean(1))
     check(
         "A8",
         f"number of neurons with codes {', '.join(NAMES)}, N = P = {networks.width}",
-        mean,
-        predicted_numbers(networks, networks.theory),
-        error,
+        *beside(estimate, predicted_numbers(networks, networks.theory)),
         standard_errors(3),
-        control=(
-            f"theory at y₋ + {NEIGHBOR}",
-            None,
-            None,
-            predicted_numbers(networks, neighbor(networks, NEIGHBOR)),
+        control=Control(
+            f"theory at y₋ + {NEIGHBOR}", expected=predicted_numbers(networks, neighbor(networks, NEIGHBOR))
         ),
-        sampler=networks.ends,
+        sampler=networks.meeting,
         because="corrections of second order in 1/N",
     )
 
 
 def check_scatter(networks: Networks) -> None:
     """D8: how far these numbers fluctuate from network to network."""
-    variance, error = scatter(networks)
     check(
         "D8",
         f"variance of the number of neurons with codes {', '.join(NAMES)}, N = P = {networks.width}",
-        variance,
-        predicted_scatter(networks),
-        error,
+        *beside(scatter(networks), predicted_scatter(networks)),
         standard_errors(3),
-        control=("independent neurons", None, None, independent_scatter(networks)),
-        sampler=networks.ends,
+        control=Control("independent neurons", expected=independent_scatter(networks)),
+        sampler=networks.meeting,
         because="whole neurons, and corrections of higher order in 1/N",
     )
 
@@ -314,7 +284,7 @@ def check_readouts(networks: Networks) -> None:
             right,
             p_value(LEVEL),
             control=(f"theory at y₋ {sign} {NEIGHBOR}", wrong),
-            sampler=networks.ends,
+            sampler=networks.meeting,
             note=f"{draws.min()} to {draws.max()} draws, autocorrelation time {memory:.1f} samples; "
             f"the control fails in {np.sum(wrong < LEVEL)} of {wrong.size}",
             because="peaks are displaced by a correction of order 1/N",
@@ -367,7 +337,7 @@ def check_preactivations(networks: Networks) -> None:
         pvalue(networks.theory),
         p_value(0.01),
         control=("theory at y₊ = 1.2", pvalue(neighbor(networks, y_plus=0.2))),
-        sampler=networks.ends,
+        sampler=networks.meeting,
         because="the fields are displaced by a correction of order 1/N",
     )
 
@@ -418,8 +388,8 @@ def check_variances(over_sizes: Sequence[Networks], curves: dict[str, Any]) -> N
         corrected,
         curves["sampled_errors"][0],
         standard_errors(3),
-        control=("a variance that falls as 1/N", None, None, corrected[0] * curves["x"] / curves["x"][0]),
-        sampler=[networks.ends for networks in over_sizes],
+        control=Control("a variance that falls as 1/N", expected=corrected[0] * curves["x"] / curves["x"][0]),
+        sampler=[networks.meeting for networks in over_sizes],
         because="at the smallest size the correction of second order in 1/N",
         note=f"without the 1/N: {', '.join(f'{v:.4f}' for v in limit)}",
     )

@@ -12,7 +12,7 @@ from coding_schemes.tasks import Task
 from companion import figures
 from companion.checks import above, check
 
-from experiments.redundant import Networks, mean_and_spread
+from experiments.redundant import OPTIONS, Networks, mean_and_spread
 from experiments.runs import Run, draw
 
 RATE = 6.5  # of the descent; stable below about 8
@@ -35,15 +35,8 @@ class Descended(NamedTuple):
 def descend(key: Any, size: int, count: int, decay_times: float, strength: float) -> Descended:
     """Noise-free gradient descent with weight decay that knows nothing of P, N = P = size, y₋ = ½.
 
-    Args:
-        key: of the starts, drawn from the prior at σ_a = 1.
-        size: N = P.
-        count: of networks.
-        decay_times: how long, in times N/(rate · strength) over which weight decay alone shrinks a weight.
-        strength: λ of ½‖Y − f‖² + λ/2N Σ(weights)².
-
-    Returns:
-        The networks at the end.
+    From draws of the prior at σ_a = 1 on ½‖Y − f‖² + λ/2N Σ(weights)², λ = strength, for so many times
+    N/(rate · λ) over which weight decay alone shrinks a weight.
     """
     task = tasks.toy(size, y_minus=0.5)
     posterior = Posterior(task, Network(1, size, "sigmoidal"), strength, readout_variance=1.0)
@@ -59,12 +52,11 @@ def one_network(networks: Descended) -> dict[str, Any]:
     return {"activations": phi[coding.sort_by_code(coding.codes(phi, labels), phi)], "labels": labels}
 
 
-def weak_prior(key: Any, strong: Networks, **options: Any) -> Run:
-    """The networks of `strong` sampled anew at σ_a = 1, at the same temperature."""
-    posterior = strong.posterior
-    assert posterior.task is not None
-    settings = options | {"num_samples": 16, "num_warmup": 64}
-    return draw(key, posterior.task, posterior.network, strong.theory.temperature, 1.0, **settings)
+def weak_prior(key: Any, strong: Networks) -> Run:
+    """As many networks as either end of `strong` has, at σ_a = 1 and the same temperature."""
+    counts = {"num_chains": len(strong.readouts) // 2, "num_samples": 16, "num_warmup": 64}
+    network, temperature = strong.posterior.network, strong.theory.temperature
+    return draw(key, strong.task, network, temperature, 1.0, **counts, **OPTIONS)
 
 
 def two_levels(activations: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +132,7 @@ def check_noise(strong: Networks, weak: Run) -> None:
             "the same noise at σ_a = 1",
             two_levels(weak.samples.activations()[:, -1], weak.task.labels)[0],
         ),
-        sampler=strong.ends,
+        sampler=strong.meeting,
         note=f"sampler at σ_a = 1: {weak.convergence.verdict}",
         because="few neurons per code at this N",
     )

@@ -1,5 +1,6 @@
 """Three hidden layers of sigmoidal neurons: every layer's codes, against untrained networks and theory."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,9 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal
 from companion import figures
 from companion.checks import absolute, below, check, equal, relative
-from matplotlib.figure import Figure
 
 from experiments.redundant import mean_and_spread
+from experiments.runs import untrained
 
 NUM_SAMPLES = 6  # stored per network; the last one is looked at
 RARE = 0.03  # codes with fewer neurons are not counted
@@ -43,32 +44,25 @@ class Deep:
         assert self.posterior.task is not None
         return self.posterior.task
 
+    def by_layer(self, measure: Callable[[np.ndarray], Any]) -> list[np.ndarray]:
+        """A measure of activations (networks, N, P) by network and layer: sampled, and untrained."""
+        return [np.stack([measure(phi) for phi in each], axis=1) for each in (self.layers, self.noise)]
+
     @property
     def within(self) -> list[np.ndarray]:
         """Variance within classes by network and layer, sampled and of untrained networks."""
-        share = np.array(self.task.class_counts) / self.task.num_inputs
-        return [
-            np.stack(
-                [np.square(coding.class_deviations(phi, self.task.labels)).mean(1) @ share for phi in each], 1
-            )
-            for each in (self.layers, self.noise)
-        ]
+        labels, share = self.task.labels, np.array(self.task.class_counts) / self.task.num_inputs
+        return self.by_layer(lambda phi: np.square(coding.class_deviations(phi, labels)).mean(1) @ share)
 
     @property
     def sharpness(self) -> list[np.ndarray]:
         """Variance within classes over variance between them, tr Σ_W / tr Σ_B, likewise."""
-        return [
-            np.stack([coding.neural_collapse(phi, self.task.labels).variability for phi in each], axis=1)
-            for each in (self.layers, self.noise)
-        ]
+        return self.by_layer(lambda phi: coding.neural_collapse(phi, self.task.labels).variability)
 
     @property
     def num_codes(self) -> list[np.ndarray]:
         """Number of codes with more than RARE of the neurons, likewise."""
-        return [
-            np.array([[_num_codes(own) for own in coding.codes(phi, self.task.labels)] for phi in each]).T
-            for each in (self.layers, self.noise)
-        ]
+        return self.by_layer(lambda phi: [_num_codes(own) for own in coding.codes(phi, self.task.labels)])
 
 
 def _num_codes(codes):
@@ -82,12 +76,11 @@ def deep_networks(key: Any, size: int, count: int, num_warmup: int, temperature:
     options: dict[str, Any] = {"num_chains": count // 2, "num_warmup": num_warmup}
     cooled = sample(posterior, first, NUM_SAMPLES, **options)
     quenched = sample(posterior, second, NUM_SAMPLES, anneal_from=temperature, **options)
-    weights = jax.lax.map(posterior.prior, jax.random.split(third, count))
     return Deep(
         posterior,
         compare_ends(cooled, quenched, posterior),
         [np.concatenate([end.activations(k)[:, -1] for end in (cooled, quenched)]) for k in range(3)],
-        [np.asarray(posterior.network.phi(z)) for z in jax.vmap(posterior.preactivations)(weights)],
+        untrained(jax.random.split(third, count), posterior),
     )
 
 
@@ -102,15 +95,8 @@ def one_network(deep: Deep) -> dict[str, Any]:
     }
 
 
-def over_layers(**arrays: Any) -> Figure:
-    """A quantity over the layers, a line per network."""
-    figure = figures.curves(**arrays)
-    figure.axes[0].set_xticks([1, 2, 3])
-    return figure
-
-
 def sharpness_curves(deep: Deep) -> dict[str, Any]:
-    """For `over_layers`: `Deep.sharpness` over the layers, a line per network."""
+    """For `figures.curves`: `Deep.sharpness` over the layers, a line per network."""
     trained, noise = deep.sharpness
     names = ["trained"] * len(trained) + ["untrained"] * len(noise)
     return {
@@ -120,6 +106,7 @@ def sharpness_curves(deep: Deep) -> dict[str, Any]:
         "colors": [figures.COLORS["sigmoidal"], figures.COLORS["control"]],
         "scales": ("linear", "log"),
         "xlabel": "layer",
+        "xticks": [1, 2, 3],
         "ylabel": "within over between",
     }
 
@@ -132,7 +119,7 @@ def check_depth(deep: Deep) -> None:
     check(
         "A12",
         f"variance within over variance between classes in layers 1, 2, 3, mean; {size}",
-        *mean_and_spread(ratios)[:1],
+        ratios.mean(0),
         below(1),
         control=("untrained networks", wrong.mean(0)),
         sampler=deep.ends,

@@ -66,17 +66,9 @@ class Square:
 
 
 def learn_xor(key: Any, name: str, width: int, rates: two_point.Fit, adam: bool = False) -> Square:
-    """Train one of the networks `XOR`.
+    """Train one of the networks `XOR`, by Adam at a rate of 1/1000 over the width or by gradient descent.
 
-    Args:
-        key: random key.
-        name: of the network.
-        width: units per hidden layer.
-        rates: for the prediction, those of the default network on two points.
-        adam: Adam in place of gradient descent, at a rate of 1/1000 over the width.
-
-    Returns:
-        A Square.
+    The prediction takes the rates of the default network on two points.
     """
     gain, rate, steps, depth = XOR[name]
     model, task = Architecture(LEAKY, gain, width, depth), tasks.xor()
@@ -140,16 +132,7 @@ def learn_blobs(
 ) -> Collapse:
     """Train a network of 4 × 100 units, as `BLOBS` has it, in batches of 64 of 1,800 images.
 
-    Args:
-        key: random key.
-        name: high, low or very low initial weights.
-        phi: nonlinearity.
-        task: blobs in two contexts.
-        faster: factor of the learning rate, and divisor of the epochs.
-        adam: Adam at a rate of 1/1000.
-
-    Returns:
-        A Collapse.
+    `faster` multiplies the learning rate and divides the epochs; Adam has a rate of 1/1000.
     """
     gain, rate, epochs = BLOBS[name]
     steps = 28 * epochs // faster // 10 * 10
@@ -204,17 +187,10 @@ class Digits:
 
 
 def weighted_distances(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Prediction for many points, exp(−A) A exp(−A) with A = |dx||dy|, as paper C's authors compute it.
+    """Predicted distances (n, n) up to a factor, exp(−A) A exp(−A) with A = |dx||dy|, as in paper C's code.
 
-    Distances of images of different digits are so large that the exponential vanishes, and those of one
-    digit are predicted as zero: what comes out is a constant for each pair of digits.
-
-    Args:
-        inputs: images, shape (n, pixels), pixels from 0 to 255.
-        labels: their digits.
-
-    Returns:
-        Predicted distances, shape (n, n), up to a factor.
+    Distances of images (n, pixels), from 0 to 255, of different digits are so large that the exponential
+    vanishes, and those of one digit are predicted as zero: a constant for each pair of digits comes out.
     """
     A = cdist(inputs, inputs) * np.sqrt(2) * (labels[:, None] != labels)
     near = np.exp(-A)
@@ -224,19 +200,7 @@ def weighted_distances(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def learn_digits(
     key: Any, images: ImageSet, steps: int, records: int, rate: float = 0.004, adam: bool = False
 ) -> Digits:
-    """Train a network of 4 × 100 leaky ReLU units on all images of a set, in batches of 64.
-
-    Args:
-        key: random key.
-        images: digits, the first zero and the first one of which are tracked.
-        steps: a multiple of records.
-        records: how many.
-        rate: learning rate.
-        adam: Adam.
-
-    Returns:
-        Digits.
-    """
+    """Train 4 × 100 leaky ReLU units on all images, in batches of 64; the first zero and one are tracked."""
     raw = images.read(np.arange(len(images))).reshape(len(images), -1).astype(np.float32)
     pixels, labels = (raw / 255 - 0.1307) / 0.3081, images.labels
     targets, order = np.eye(labels.max() + 1)[labels], np.argsort(labels[:TRACKED], kind="stable")

@@ -1,15 +1,18 @@
 """One sampled posterior with its diagnostics: what every chapter's experiments are made of."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from coding_schemes import planting, theory
+from coding_schemes import planting, statistics
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import Convergence, Samples, compare_ends, convergence, sample
+from coding_schemes.sampling import Convergence, Samples, TwoEnded, compare_ends, convergence, sample
+from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
+from companion import figures
 
 #: Independent networks that give an error where each of them keeps its shares of the codes.
 ENOUGH = 8
@@ -75,46 +78,154 @@ def draw(
     readout_variance: float | None = None,
     **options: Any,
 ) -> Run:
-    """Sample the posterior of a network that learned a task, and diagnose the samples.
-
-    Args:
-        key: random key.
-        task: what it learned.
-        network: its architecture.
-        temperature: T.
-        readout_variance: σ_a²; paper A's choice unless given.
-        **options: passed to `sample`.
-
-    Returns:
-        A Run.
-    """
+    """Sample a posterior and diagnose the samples; σ_a² is paper A's unless given, options are `sample`'s."""
     posterior = Posterior(task, network, temperature, readout_variance)
     samples = sample(posterior, key, **options)
     return Run(posterior, samples, convergence(samples, posterior))
 
 
-class Ends(NamedTuple):
-    """As many networks from the prior as from the theory's solution, of one posterior.
+@dataclass(frozen=True)
+class Ends:
+    """Independent networks of one posterior: as many from the prior as from a theory's solution.
 
     Attributes:
-        prior: annealed from the prior.
-        planted: from networks drawn from the theory's solution.
-        equilibrium: whether the two meet, or else are enough to be checked apart.
+        posterior: what was sampled.
+        theory: the solution that half of them were drawn from.
+        meeting: both halves, held against each other.
     """
 
-    prior: Run
-    planted: Run
-    equilibrium: Equilibrium
+    posterior: Posterior
+    theory: Any
+    meeting: TwoEnded
+
+    @property
+    def task(self) -> Task:
+        """What was learned."""
+        return _there("task", self.posterior.task)
+
+    @property
+    def width(self) -> int:
+        """N."""
+        return self.posterior.network.width
+
+    @property
+    def halves(self) -> tuple[Samples, Samples]:
+        """Samples from the prior, and from the theory's solution."""
+        return self.meeting.prior, self.meeting.planted
+
+    @property
+    def equilibrium(self) -> Equilibrium:
+        """Whether the two meet, or else are enough to be checked apart."""
+        count = sum(len(half.info.energy) for half in self.halves)
+        return Equilibrium.of(self.meeting.agree, count, self.meeting.verdict)
 
 
-def both_ends(key: Any, task: Task, network: Network, temperature: float, **options: Any) -> Ends:
-    """`draw` from the prior, and again from the solution of the theory that fits."""
-    prior = draw(jax.random.fold_in(key, 0), task, network, temperature, **options)
-    solution, count = theory.solve(task, network, temperature), len(prior.samples.info.energy)
-    start = planting.planted(jax.random.split(jax.random.fold_in(key, 1), count), solution, prior.posterior)
-    planted = draw(jax.random.fold_in(key, 2), task, network, temperature, init=start, **options)
-    met = compare_ends(prior.samples, planted.samples, prior.posterior)
-    return Ends(prior, planted, Equilibrium.of(met.agree, 2 * count, met.verdict))
+def both_ends(
+    streams: tuple[Any, Any, Any],
+    posterior: Posterior,
+    theory: Any,
+    tolerance: float = 0.02,
+    prior_warmup: int | None = None,
+    **options: Any,
+) -> Ends:
+    """Sample from the prior, and again from networks that `planting.planted` draws from theory.
+
+    Args:
+        streams: keys of the run from the prior, of that from theory, and of each planted network.
+        posterior: what to sample.
+        theory: a solution for it.
+        tolerance: relative difference of the two that counts as none.
+        prior_warmup: transitions before the samples from the prior, if other than those of the planted ones.
+        **options: passed to `sample`.
+    """
+    from_prior, from_theory, plants = streams
+    start = planting.planted(plants, theory, posterior)
+    longer = {} if prior_warmup is None else {"num_warmup": prior_warmup}
+    prior = sample(posterior, from_prior, **(options | longer))
+    planted = sample(posterior, from_theory, init=start, **options)
+    return Ends(posterior, theory, compare_ends(prior, planted, posterior, tolerance=tolerance))
+
+
+def untrained(keys: Any, posterior: Posterior) -> list[np.ndarray]:
+    """Activations of every layer in networks from the prior, one for each key: (networks, N, P) each."""
+    layers = jax.vmap(posterior.preactivations)(jax.lax.map(posterior.prior, keys))
+    return [np.asarray(posterior.network.phi(z)) for z in layers]
+
+
+class Scan(NamedTuple):
+    """Quantities over sizes N = P, each from a run of its own.
+
+    Attributes:
+        runs: by size, ascending.
+        mean: over chains and samples, shape (sizes, quantities).
+        error: standard errors.
+    """
+
+    runs: list[Run]
+    mean: np.ndarray
+    error: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """N = P, shape (sizes,)."""
+        return np.array([run.task.num_inputs for run in self.runs])
+
+    @property
+    def convergence(self) -> list[Convergence]:
+        """Diagnostics of every run."""
+        return [run.convergence for run in self.runs]
+
+    @property
+    def laws(self) -> list[PowerLaw]:
+        """Power law in N of each quantity, its error from the scatter about it."""
+        return [statistics.fit_power_law(self.sizes, column) for column in self.mean.T]
+
+
+def measured(runs: list[Run], *measures: Callable[[Run], np.ndarray]) -> Scan:
+    """A Scan of what each measure says of the samples, (chains, samples) or (chains, samples, quantities)."""
+
+    def row(run: Run) -> np.ndarray:
+        return np.hstack([np.reshape(statistics.mean_and_error(of(run)), (2, -1)) for of in measures])
+
+    mean, error = np.swapaxes([row(run) for run in runs], 0, 1)
+    return Scan(runs, mean, error)
+
+
+def over_sizes(
+    key: Any, sizes: Any, task: Callable[[int], Task], like: Network, temperature: float, **options: Any
+) -> list[Run]:
+    """`draw` at sizes N = P with fold_in(key, k) for size k, networks of one kind, a task for each size."""
+    return [
+        draw(jax.random.fold_in(key, k), task(size), replace(like, width=size), temperature, **options)
+        for k, size in enumerate(map(int, sizes))
+    ]
+
+
+def power_laws(sizes: Any, values: Any, errors: Any) -> dict[str, Any]:
+    """For `figures.publish`: quantities over sizes, a row each, and the power laws fitted to them."""
+    fits = [statistics.fit_power_law(sizes, row) for row in values]
+    return {
+        "plot_function": figures.scaling_plot,
+        "sizes": sizes,
+        "values": values,
+        "errors": errors,
+        "exponents": [fit.exponent for fit in fits],
+        "prefactors": [fit.prefactor for fit in fits],
+    }
+
+
+def one_network(task: Task, readouts: Any, activations: Any, order: Any, caption: str) -> dict[str, Any]:
+    """Figure: one network of one hidden layer, neurons in an order, or some of them."""
+    return {
+        "plot_function": figures.network_sample,
+        "name": "one_network",
+        "caption": caption,
+        "readouts": readouts[order],
+        "activations": activations[order],
+        "outputs": activations.T @ readouts / len(readouts),
+        "targets": task.targets,
+        "labels": task.labels,
+    }
 
 
 def where(run: Run, size: str = "N = P = ") -> str:

@@ -16,8 +16,6 @@ from scipy.special import log_ndtr
 
 from experiments.runs import Run
 
-RATIOS = (0.5, 0.25, 0.25)
-
 QUICK: dict[str, Any] = {
     "num_neurons": 100,
     "temperature": 0.01,
@@ -56,16 +54,16 @@ PAPER = QUICK | {
 }
 
 
-def toy(size: int, y_minus: float = -0.5, ratios: tuple[float, ...] = RATIOS, seed: int = 0) -> Task:
-    """The chapter's task: targets 1 for an input's own class, y₋ for the others."""
-    return tasks.toy(size, ratios, y_minus=float(y_minus), seed=seed)
+def toy(size: int, y_minus: float = -0.5, **options: Any) -> Task:
+    """The chapter's task: targets 1 for an input's own class, y₋ for the others; options of `tasks.toy`."""
+    return tasks.toy(size, y_minus=y_minus, **options)
 
 
 def background_task(size: int, fraction: float = 0.05, seed: int = 0) -> Task:
     """The same with the largest class's targets made smaller: the bulk alone produces them."""
     targets = 1.5 * np.eye(3) - 0.5
     targets[0] *= fraction
-    return tasks.toy(size, RATIOS, targets=targets.tolist(), seed=seed)
+    return tasks.toy(size, targets=targets.tolist(), seed=seed)
 
 
 # --- runs ---------------------------------------------------------------------------------------
@@ -93,18 +91,7 @@ class Path(NamedTuple):
 
 
 def follow(key: Any, posterior: Posterior, num_segments: int, init: Any = "prior", **options: Any) -> Path:
-    """Sample in segments, each from where the last one ended.
-
-    Args:
-        key: random key; segment k uses fold_in(key, k).
-        posterior: what to sample.
-        num_segments: how many.
-        init: where the first one starts.
-        **options: passed to `sample`.
-
-    Returns:
-        A Path.
-    """
+    """Sample in segments, each from where the last one ended; `options` are those of `sample`."""
     assert posterior.task is not None
     labels = posterior.task.labels
     counts, errors, gradients = [], [], []
@@ -165,12 +152,13 @@ def measures(run: Run) -> coding.SparseMeasures:
 def both_ends(
     key: Any,
     task: Task,
-    network: Network,
+    nonlinearity: str,
     temperature: float,
     num_segments: int,
     **options: Any,
 ) -> Ends:
-    """Sample from the prior, `num_segments` long, and from the theory's network, two segments long."""
+    """Sample N = P from the prior, `num_segments` long, and from the theory's network, two segments long."""
+    network = Network(1, task.num_inputs, nonlinearity)
     with warnings.catch_warnings():  # families of outliers have no finite-size theory: see `converged`
         warnings.filterwarnings("ignore", "theory.relu.finite_size")
         theory = relu.solve(task, temperature, nonlinearity=network.nonlinearity)
@@ -261,6 +249,11 @@ def spare_outliers(theory: relu.Solution, size: int, num_directions: int = 1000)
 # --- coarsening ---------------------------------------------------------------------------------
 
 
+EPSILON = 0.06  # √(2 dt)
+RAREST = 1280  # most steps between two samples; there are 5 to begin with
+PLAIN: dict[str, Any] = {"num_chains": 2, "num_warmup": 0, "moves": ()}
+
+
 class Coarsening(NamedTuple):
     """Plain Langevin dynamics from the prior, sampled ever more rarely.
 
@@ -291,42 +284,20 @@ class Coarsening(NamedTuple):
     reached: bool
 
 
-def coarsen(
-    key: Any,
-    posterior: Posterior,
-    max_steps: int,
-    step_size: float = 0.06,
-    num_chains: int = 2,
-    rarest: int = 1280,
-) -> Coarsening:
-    """Follow the number of outliers until it has been that of the classes for a fifth of the time.
-
-    Args:
-        key: random key.
-        posterior: of a ReLU network.
-        max_steps: where to give up.
-        step_size: ε = √(2 dt).
-        num_chains: independent networks.
-        rarest: most steps between two samples; there are 5 to begin with.
-
-    Returns:
-        A Coarsening.
-    """
+def coarsen(key: Any, posterior: Posterior, max_steps: int) -> Coarsening:
+    """Follow the number of outliers until it has been that of the classes for a fifth of the time."""
     task, rows, times, interval = posterior.task, [], [0], 5
     init: Any = "prior"
     assert task is not None
     while times[-1] < max_steps:
-        method = PlainLangevin(step_size, interval)
-        own = jax.random.fold_in(key, times[-1])
-        samples = sample(
-            posterior, own, 32, num_chains=num_chains, num_warmup=0, method=method, moves=(), init=init
-        )
+        own, options = jax.random.fold_in(key, times[-1]), PLAIN | {"init": init}
+        samples = sample(posterior, own, 32, method=PlainLangevin(EPSILON, interval), **options)
         init, found = samples.final, samples.codes()
         loss, energy = samples.info.squared_error, samples.info.energy / task.num_inputs
         means = coding.class_means(samples.activations()[:1], task.labels)
         rows.append([found.any(-1).sum(-1), loss, energy, found.any(-2).all(-1), found[:1], means])
         times += [times[-1] + interval * k for k in range(1, 33)]
-        interval = min(2 * interval, rarest)
+        interval = min(2 * interval, RAREST)
         counts, losses, energies, coded, codes, activations = (
             np.concatenate(part, 1) for part in zip(*rows, strict=True)
         )
@@ -370,13 +341,6 @@ def layers_of(activations: Any, labels: np.ndarray, share: float | None = None) 
 def last_activations(run: Run) -> list[np.ndarray]:
     """Every layer's activations in the last sample of every chain, shape (chains, N, P) each."""
     return [run.samples.activations(layer)[:, -1] for layer in range(run.posterior.network.depth)]
-
-
-def untrained(key: Any, posterior: Posterior, count: int) -> list[np.ndarray]:
-    """The same of networks drawn from the prior."""
-    weights = [posterior.prior(jax.random.fold_in(key, k)) for k in range(count)]
-    layers = zip(*(posterior.preactivations(w) for w in weights), strict=True)
-    return [np.maximum(np.stack(z), 0) for z in layers]
 
 
 STATEMENTS = (
@@ -431,24 +395,15 @@ def merged(run: Run) -> tuple[Any, np.ndarray]:
 def deep_runs(
     key: Any, size: int, temperatures: Any, num_segments: int, seed: int, **options: Any
 ) -> dict[float, Run]:
-    """Networks of three layers at several temperatures, each going on from the one before.
+    """Last segments of three-layer networks by temperature, each going on from the one before.
 
-    Args:
-        key: random key.
-        size: N = P.
-        temperatures: T; the first is reached from the prior, at first in small steps.
-        num_segments: segments at the first temperature; half of them at the others.
-        seed: of the task.
-        **options: passed to `sample`.
-
-    Returns:
-        The last segment at every temperature.
+    The first T is reached from the prior, at first in small steps; the others have half as many segments.
     """
     init: Any = "prior"
     runs = {}
     for k, T in enumerate(temperatures):
         posterior = Posterior(toy(size, seed=seed), Network(3, size, "relu"), T)
-        step = 0.07 * np.sqrt(T)
+        step = float(0.07 * np.sqrt(T))  # no NumPy number: those compile the sampler anew
         own = jax.random.fold_in(key, k)
         if k == 0:
             init = follow(own, posterior, 1, method=HMC(1.0, 150, step / 3), **options).run.samples.final

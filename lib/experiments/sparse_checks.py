@@ -1,5 +1,6 @@
 """The sparse chapter's checks, and the arrays of its figures."""
 
+from collections.abc import Iterable
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,11 @@ import numpy as np
 from coding_schemes import coding, statistics
 from coding_schemes.theory import relu, relu_squared
 from companion import figures
-from companion.checks import above, absolute, below, check, equal, relative, standard_errors
+from companion.checks import Control, above, absolute, below, beside, check, equal, relative, standard_errors
 from matplotlib.figure import Figure
 
 from experiments import sparse
-from experiments.runs import Run, where
+from experiments.runs import Run, one_network, power_laws, where
 from experiments.sparse import Coarsening, Ends, Path
 
 BULK = 20_000  # neurons of a histogram
@@ -63,58 +64,53 @@ def bulk_and_outliers(ends: Ends, quantity: str) -> dict[str, Any]:
     }
 
 
-def one_network(run: Run, count: int = 9) -> dict[str, Any]:
-    """Figure: the most active neurons of the last sample."""
-    readouts, activations = run.readouts[0, -1], run.samples.activations()[0, -1]
-    order = coding.sort_by_activity(activations)[:count]
-    return {
-        "plot_function": figures.network_sample,
-        "name": "one_network",
-        "caption": "Three neurons do everything. The nine most active neurons of one sampled ReLU network: "
+def sample_shown(run: Run) -> dict[str, Any]:
+    """Figure: the nine most active neurons of the last sample."""
+    activations = run.samples.activations()[0, -1]
+    return one_network(
+        run.task,
+        run.readouts[0, -1],
+        activations,
+        coding.sort_by_activity(activations)[:9],
+        "Three neurons do everything. The nine most active neurons of one sampled ReLU network: "
         "three are active on one class each, evenly, and silent on the others; below them the bulk begins. "
         f"Outputs (bottom) sit on the targets. {where(run)} Paper A, Fig. 2.",
-        "readouts": readouts[order],
-        "activations": activations[order],
-        "outputs": activations.T @ readouts / len(readouts),
-        "targets": run.task.targets,
-        "labels": run.task.labels,
-    }
+    )
+
+
+def check_number(id: str, quantity: str, counts: np.ndarray, expected: int, **options: Any) -> None:
+    """Fewest and most outliers in any sample, and one expected number; `options` are those of `check`."""
+    check(id, quantity, extremes(counts), np.full(2, expected), equal(), **options)
 
 
 def check_scheme(ends: Ends, other: relu.FiniteSize, lazy: Path) -> None:
     """Three outliers of the theory's sizes above the theory's bulk; `other` is a neighboring task's."""
     finite, found = ends.finite, ends.measures()
-    check(
+    check_number(
         "A15",
         "fewest and most outliers in any sample of any chain, from the prior and from the theory's network",
-        extremes(ends.counts),
-        np.full(2, finite.num_outliers),
-        equal(),
+        ends.counts,
+        finite.num_outliers,
         control=("lazy networks", extremes(lazy.settled)),
         sampler=ends.meeting,
         because="chains from the prior have not merged all parallel outliers yet",
     )
-    mean, error = statistics.mean_and_error(sparse.measured_strengths(found))
+    expected, wrong = (sparse.strengths(each, finite.num_neurons) for each in (finite, other))
     check(
         "A15",
         "readouts and preactivation of each class's outlier",
-        mean,
-        sparse.strengths(finite, finite.num_neurons),
-        error,
+        *beside(statistics.mean_and_error(sparse.measured_strengths(found)), expected),
         relative(0.02),
-        control=("theory for y₋ = 0", None, None, sparse.strengths(other, finite.num_neurons)),
+        control=Control("theory for y₋ = 0", expected=wrong),
         sampler=ends.meeting,
         because="corrections of second order in 1/N",
     )
-    mean, error = statistics.mean_and_error(found.bulk_activations)
     check(
         "A15",
         "mean activation of the bulk on every class",
-        mean,
-        finite.bulk_activations,
-        error,
+        *beside(statistics.mean_and_error(found.bulk_activations), finite.bulk_activations),
         standard_errors(3),
-        control=("theory for y₋ = 0", None, None, other.bulk_activations),
+        control=Control("theory for y₋ = 0", expected=other.bulk_activations),
         sampler=ends.meeting,
         because="corrections of second order in 1/N and 1/P",
     )
@@ -123,12 +119,11 @@ def check_scheme(ends: Ends, other: relu.FiniteSize, lazy: Path) -> None:
 # --- widths -------------------------------------------------------------------------------------
 
 
-def over_widths(found: dict[int, Ends]) -> dict[str, np.ndarray]:
-    """Size of class 0's outlier, its variation, and the bulk's activation over widths.
+def over_widths(found: dict[int, Ends]) -> dict[str, Any]:
+    """|a| and z of class 0's outlier, its coefficient of variation, and the bulk's activation over widths.
 
     Returns:
-        A dict of the arrays values, errors and theory, of shape (4, widths), for |a|, z, coefficient of
-        variation and bulk.
+        As `power_laws`, rows in this order, and "theory" of the same shape.
     """
     rows = []
     for size, ends in found.items():
@@ -141,28 +136,20 @@ def over_widths(found: dict[int, Ends]) -> dict[str, np.ndarray]:
         theory = (np.linalg.norm(strength[:-1]), strength[-1], sparse.variation(ends.finite)[0])
         rows.append([*zip(*pairs, strict=True), (*theory, ends.finite.bulk_activations[0])])
     values, errors, theory = np.transpose(rows, (1, 2, 0))
-    return {"values": values, "errors": errors, "theory": theory}
+    return power_laws(np.array(list(found)), values, errors) | {"theory": theory}
 
 
 def scaling(found: dict[int, Ends]) -> dict[str, Any]:
     """Figure: an outlier's size and variation over widths."""
-    rows, sizes = over_widths(found), np.array(list(found))
-    fits = [statistics.fit_power_law(sizes, row) for row in rows["values"]]
-    temperature = found[max(found)].theory.temperature
-    return {
-        "plot_function": figures.scaling_plot,
+    return over_widths(found) | {
         "name": "outlier_scaling",
         "caption": "An outlier's readout |a| and preactivation z grow as the root of the width, the "
         "coefficient of variation (CV) of its activity falls; the bulk does not change. On class "
         "0; markers: samples from both ends; solid: fitted power laws; dashed: theory at each N = P. "
-        f"T = {temperature:g}. Paper A, text.",
-        "sizes": sizes,
-        "exponents": [fit.exponent for fit in fits],
-        "prefactors": [fit.prefactor for fit in fits],
+        f"T = {found[max(found)].theory.temperature:g}. Paper A, text.",
         "names": ["|a|", "z", "CV", "bulk"],
         "colors": [figures.COLORS[name] for name in ("relu", "non-lazy", "samples", "prior")],
         "ylabel": "value on class 0",
-        **rows,
     }
 
 
@@ -173,8 +160,7 @@ def check_widths(found: dict[int, Ends], warmer: relu.FiniteSize) -> None:
     """
     rows, sizes = over_widths(found), np.array(list(found))
     fits = [statistics.fit_power_law(sizes, row) for row in rows["values"]]
-    exponents = np.array([fit.exponent for fit in fits])
-    errors = np.array([fit.standard_error for fit in fits])
+    exponents, errors, _ = np.transpose(fits)
     sampler = [ends.meeting for ends in found.values()]
     check(
         "A15",
@@ -199,20 +185,17 @@ def check_widths(found: dict[int, Ends], warmer: relu.FiniteSize) -> None:
         note="theory fitted at the same widths; −1/2 for N → ∞",
         because="corrections of relative order 1/N at the smallest widths",
     )
-    largest = max(found)
-    mean, error = sparse.measured_variation(found[largest].measures())
-    theory = sparse.variation(found[largest].finite)
+    largest = found[max(found)]
+    estimate, theory = sparse.measured_variation(largest.measures()), sparse.variation(largest.finite)
     check(
         "A16",
-        f"coefficient of variation of each outlier within its class, N = P = {largest}",
-        mean,
-        theory,
-        error,
+        f"coefficient of variation of each outlier within its class, N = P = {max(found)}",
+        *beside(estimate, theory),
         standard_errors(3),
-        control=("theory at twice the temperature", None, None, sparse.variation(warmer)),
-        sampler=found[largest].meeting,
-        because=f"{np.max(np.abs(mean / theory - 1)):.1%} off, by corrections of relative order 1/N; one "
-        "is that the outliers of other classes, active on rare inputs only, are no Gaussian noise",
+        control=Control("theory at twice the temperature", expected=sparse.variation(warmer)),
+        sampler=largest.meeting,
+        because=f"{np.max(np.abs(estimate[0] / theory - 1)):.1%} off, by corrections of relative order 1/N; "
+        "one is that the outliers of other classes, active on rare inputs only, are no Gaussian noise",
     )
 
 
@@ -346,42 +329,42 @@ def check_targets(found: dict[str, Ends], background: Ends, lazy: Path) -> None:
     for name, ends in found.items():
         size = ends.finite.num_neurons
         spare = sparse.spare_outliers(ends.theory, size)
-        check(
+        check_number(
             "A15",
             f"fewest and most outliers, {name}",
-            extremes(ends.counts),
-            np.full(2, ends.theory.num_outliers),
-            equal(),
+            ends.counts,
+            ends.theory.num_outliers,
             control=("lazy networks", extremes(lazy.settled)),
             sampler=ends.meeting,
             note=f"theory: {ends.theory.num_free_directions} free directions, room for {spare:.1g} more",
             because=why_more(ends, spare),
         )
-    check(
+    check_number(
         "A15",
         "fewest and most outliers where the bulk alone codes for class 0, a task with m − 1 outliers",
-        extremes(background.counts),
-        np.full(2, background.theory.num_outliers),
-        equal(),
-        control=("theory for class 0's full targets", None, None, np.full(2, 3)),
+        background.counts,
+        background.theory.num_outliers,
+        control=Control("theory for class 0's full targets", expected=np.full(2, 3)),
         sampler=background.meeting,
         because="not all parallel outliers have merged",
     )
     unique.append(background)
-    pairs = [statistics.mean_and_error(ends.measures().bulk_activations) for ends in unique]
-    mean, error = np.swapaxes(pairs, 0, 1)
     expected = np.array([ends.finite.bulk_activations for ends in unique])
     check(
         "A15",
         "the bulk's activation on every class, all tasks with unique outliers",
-        mean,
-        expected,
-        error,
+        *beside(_bulk(unique), expected),
         standard_errors(3),
-        control=("theory of the first task", None, None, np.broadcast_to(expected[0], expected.shape)),
+        control=Control("theory of the first task", expected=np.broadcast_to(expected[0], expected.shape)),
         sampler=[ends.meeting for ends in unique],
         because="corrections of second order in 1/N and 1/P, largest close to where families appear",
     )
+
+
+def _bulk(found: Iterable[Ends]) -> np.ndarray:
+    """The bulk's mean activation on every class and its error, each of shape (tasks, C)."""
+    pairs = [statistics.mean_and_error(ends.measures().bulk_activations) for ends in found]
+    return np.swapaxes(pairs, 0, 1)
 
 
 @cache
@@ -442,8 +425,7 @@ def room(size: int, temperature: float) -> dict[str, Any]:
 def bulk_activations(size: int, temperature: float, found: dict[float, Ends]) -> dict[str, Any]:
     """Figure: the bulk's activation over y₋, leading order and samples."""
     grid, scan = over_targets(size, temperature)
-    medians = [statistics.mean_and_error(e.measures().bulk_activations) for e in found.values()]
-    mean, error = np.swapaxes(medians, 0, 1)
+    mean, error = _bulk(found.values())
     return {
         "plot_function": figures.curves,
         "name": "bulk_activations",
@@ -467,70 +449,54 @@ def bulk_activations(size: int, temperature: float, found: dict[float, Ends]) ->
 
 def check_nonlinearities(softplus: Ends, square: Path, sigmoidal: Path, temperature: float) -> None:
     """Number, sizes and variation of the outliers; a sigmoidal network by the same measures must fail."""
-    size = softplus.finite.num_neurons
+    size, control, name = softplus.finite.num_neurons, sparse.measures(sigmoidal.run), "sigmoidal network"
     theory = relu_squared.solve(square.run.task, temperature, num_neurons=size)
-    control = sparse.measures(sigmoidal.run)
-    name_control = "sigmoidal network"
-    for name, counts, found, strengths, variation, sampler in (
-        (
-            "softplus",
-            softplus.counts,
-            softplus.measures(),
-            sparse.strengths(softplus.finite, size),
-            sparse.variation(softplus.finite),
-            softplus.meeting,
-        ),
-        (
-            "max(0, z)²",
-            square.settled,
-            sparse.measures(square.run),
-            sparse.strengths(theory, size, 1 / 3),
-            sparse.variation_squared_relu(theory, size, temperature),
-            square.run.convergence,
-        ),
+    cases = {
+        "softplus": (softplus.counts, softplus.measures(), softplus.meeting),
+        "max(0, z)²": (square.settled, sparse.measures(square.run), square.run.convergence),
+    }
+    strengths = sparse.strengths(softplus.finite, size), sparse.strengths(theory, size, 1 / 3)
+    variations = (
+        sparse.variation(softplus.finite),
+        sparse.variation_squared_relu(theory, size, temperature),
+    )
+    for (phi, (counts, found, sampler)), strength, variation in zip(
+        cases.items(), strengths, variations, strict=True
     ):
-        check(
+        given: dict[str, Any] = {"sampler": sampler, "because": "corrections of higher order"}
+        check_number(
             "A18",
-            f"{name}: fewest and most outliers",
-            extremes(counts),
-            np.full(2, 3),
-            equal(),
-            control=(name_control, extremes(sigmoidal.settled)),
+            f"{phi}: fewest and most outliers",
+            counts,
+            3,
+            control=(name, extremes(sigmoidal.settled)),
             sampler=sampler,
             because="not all parallel outliers have merged",
         )
-        mean, error = statistics.mean_and_error(sparse.measured_strengths(found))
         check(
             "A18",
-            f"{name}: readouts and preactivation of each class's outlier",
-            mean,
-            strengths,
-            error,
+            f"{phi}: readouts and preactivation of each class's outlier",
+            *beside(statistics.mean_and_error(sparse.measured_strengths(found)), strength),
             relative(0.04),
-            control=(name_control, sparse.measured_strengths(control).mean((0, 1))),
-            sampler=sampler,
-            because="corrections of higher order",
+            control=(name, sparse.measured_strengths(control).mean((0, 1))),
+            **given,
         )
-        mean, error = sparse.measured_variation(found)
         check(
             "A18",
-            f"{name}: coefficient of variation of each outlier within its class",
-            mean,
-            variation,
-            error,
+            f"{phi}: coefficient of variation of each outlier within its class",
+            *beside(sparse.measured_variation(found), variation),
             relative(0.1),
-            control=(name_control, sparse.measured_variation(control)[0]),
-            sampler=sampler,
-            because="corrections of higher order",
+            control=(name, sparse.measured_variation(control)[0]),
+            **given,
         )
 
 
-def nonlinearities(runs: list[Run], count: int = 10) -> dict[str, Any]:
+def nonlinearities(runs: list[Run]) -> dict[str, Any]:
     """Figure: the most active neurons of softplus, squared ReLU and sigmoidal networks."""
     shown = []
     for run in runs:
         phi = run.samples.activations()[0, -1]
-        phi = phi[coding.sort_by_activity(phi)[:count]]
+        phi = phi[coding.sort_by_activity(phi)[:10]]
         shown.append(phi / np.sqrt(np.square(phi).mean()))
     return {
         "plot_function": figures.activation_matrix,

@@ -11,6 +11,7 @@ from companion.checks import (
     above,
     absolute,
     below,
+    beside,
     between,
     check,
     equal,
@@ -212,6 +213,12 @@ def test_control_that_controls_nothing_is_refused(shown, control, complaint):
     with pytest.raises(ValueError, match=complaint):
         check("A4", "exponent", 5.0, 5.0, absolute(0.1), control=control)
     assert not shown
+
+
+def test_an_estimate_stands_beside_what_it_should_be(shown):
+    check("A5", "slope", *beside((np.float64(1.2), 0.1), 1.0), standard_errors(3), control=WRONG)
+    found = record(shown)
+    assert (found["computed"], found["expected"], found["uncertainty"]) == (1.2, 1.0, 0.1)
 
 
 def test_counts_and_texts_may_have_plain_controls(shown):
