@@ -268,8 +268,11 @@ def details(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def details_html(record: dict[str, Any]) -> str:
     """`details` as the body of an unfolding element, the reason of a check that did not pass first."""
+    said = "sampler" if state(record) == "partly" else None  # the reason itself
     items = "".join(
-        f"<dt>{formats.text(name)}</dt><dd>{formats.text(value)}</dd>" for name, value in details(record)
+        f"<dt>{formats.text(name)}</dt><dd>{formats.text(value)}</dd>"
+        for name, value in details(record)
+        if name != said
     )
     return f"{_reason(record)}<dl>{items}</dl>"
 

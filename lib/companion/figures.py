@@ -730,5 +730,6 @@ def _class_ticks(axis: XAxis | YAxis, labels: ArrayLike) -> None:
 
 def _legend_above(figure: Figure, axis: Axes) -> None:
     handles, names = axis.get_legend_handles_labels()
+    columns = max(1, min(len(names), 4, 100 // (5 + max(map(len, names), default=0))))  # a row of 100 letters
     if handles:
-        figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
+        figure.legend(handles, names, loc="outside upper center", ncols=columns)

@@ -227,7 +227,7 @@ def test_phase_map_shows_samples_in_the_colors_of_the_theory():
 def test_sampler_traces_show_both_ends_and_the_diagnostics():
     ends = np.arange(12.0).reshape(2, 2, 3)
     figure = figures.sampler_traces(
-        ["energy", "readout_sq_0"], prior=ends, planted=ends + 100, verdict="agree"
+        ["energy", "squared readouts of output 0"], prior=ends, planted=ends + 100, verdict="agree"
     )
     lines = [line.get_ydata() for line in figure.axes[1].lines if len(line.get_ydata())]
     np.testing.assert_array_equal(lines, [*ends[1], *(ends[1] + 100)])

@@ -109,12 +109,12 @@ def test_two_ends_meet_in_equilibrium_only(given):
     arguments["moves"] = ()
     meet = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert meet.agree, meet.verdict
-    assert "occupancy_0-0" in meet.z_score or "occupancy_1-0" in meet.z_score
+    assert "occupancy of 0-0" in meet.z_score or "occupancy of 1-0" in meet.z_score
     arguments |= {"num_warmup": 0, "thinning": 1, "method": sampling.HMC(max_num_steps=2, step_size=0.005)}
     apart = sampling.two_ended(given, jax.random.key(0), planted, **arguments)
     assert not apart.agree
     assert "differ" in apart.verdict
-    figure = figures.sampler_traces(**apart.arrays(("energy", "squared_error", "occupancy_0-0")))
+    figure = figures.sampler_traces(**apart.arrays(("energy", "squared error", "occupancy of 0-0")))
     assert len(figure.axes) == 3
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), apart.prior.info.energy[0])
     assert "differ" in figure.get_suptitle()

@@ -94,17 +94,17 @@ def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]
     preactivations the fraction of neurons with each code (bounded φ) or the number of outliers
     (unbounded φ, not linear). What was not stored is left out.
     """
-    series = {"energy": samples.info.energy, "squared_error": samples.info.squared_error}
+    series = {"energy": samples.info.energy, "squared error": samples.info.squared_error}
     if samples.readouts is not None:
         moments = np.square(samples.readouts, dtype=float).mean(2)
-        series |= {f"readout_sq_{r}": moments[..., r] for r in range(moments.shape[-1])}
+        series |= {f"squared readouts of output {r}": moments[..., r] for r in range(moments.shape[-1])}
     if samples.preactivations is None or samples.labels is None or posterior.network.nonlinearity == "linear":
         return series
     neuron_codes = samples.codes()
     if is_bounded(posterior.network.phi):
         for code in np.unique(neuron_codes.reshape(-1, neuron_codes.shape[-1]), axis=0):
             fraction = np.all(neuron_codes == code, axis=-1).mean(-1)
-            series[f"occupancy_{coding.code_name(code)}"] = fraction
+            series[f"occupancy of {coding.code_name(code)}"] = fraction
     else:
         series["num_outliers"] = neuron_codes.any(-1).sum(-1, dtype=float)
     return series
