@@ -562,7 +562,7 @@ def sampler_traces(
         for run, color, label in runs:
             axis.plot(run[k].T, color=COLORS[color], linewidth=0.8, alpha=0.8)
             axis.plot([], [], color=COLORS[color], label=label or None)
-        axis.set(xlabel="sample", ylabel=str(name).replace("_", " "))
+        axis.set(xlabel="sample", ylabel=str(name))
         if np.size(rhat):
             axis.set_title(f"R-hat {np.asarray(rhat)[k]:.3f}, ESS {np.asarray(ess)[k]:.0f}", fontsize="small")
     for spare in axes.flat[len(np.asarray(names)) :]:

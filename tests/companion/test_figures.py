@@ -227,11 +227,11 @@ def test_phase_map_shows_samples_in_the_colors_of_the_theory():
 def test_sampler_traces_show_both_ends_and_the_diagnostics():
     ends = np.arange(12.0).reshape(2, 2, 3)
     figure = figures.sampler_traces(
-        ["energy", "squared readouts of output 0"], prior=ends, planted=ends + 100, verdict="agree"
+        ["energy", "readouts² of output 0"], prior=ends, planted=ends + 100, verdict="agree"
     )
     lines = [line.get_ydata() for line in figure.axes[1].lines if len(line.get_ydata())]
     np.testing.assert_array_equal(lines, [*ends[1], *(ends[1] + 100)])
-    assert figure.axes[1].get_ylabel() == "readout sq 0"
+    assert figure.axes[1].get_ylabel() == "readouts² of output 0"
     figure = figures.sampler_traces(["energy"], ends[:1], rhat=[1.234], ess=[99.6])
     assert [axis.get_title() for axis in figure.axes] == ["R-hat 1.234, ESS 100"]
     assert isinstance(figure, Figure)

@@ -97,7 +97,7 @@ def observables(samples: Samples, posterior: Posterior) -> dict[str, np.ndarray]
     series = {"energy": samples.info.energy, "squared error": samples.info.squared_error}
     if samples.readouts is not None:
         moments = np.square(samples.readouts, dtype=float).mean(2)
-        series |= {f"squared readouts of output {r}": moments[..., r] for r in range(moments.shape[-1])}
+        series |= {f"readouts² of output {r}": moments[..., r] for r in range(moments.shape[-1])}
     if samples.preactivations is None or samples.labels is None or posterior.network.nonlinearity == "linear":
         return series
     neuron_codes = samples.codes()
