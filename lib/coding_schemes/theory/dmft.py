@@ -159,7 +159,7 @@ def population(
     """
     validation.count("average_steps", average_steps, 0)
     validation.positive(duration=duration, step=step)
-    validation.counts(num_records=num_records)
+    validation.counts(num_records=num_records, num_neurons=num_neurons)
     validation.choice("start", start, STARTS)
     if num_neurons % 2 and not network:
         raise ValueError(f"num_neurons: got {num_neurons}, needs an even number")
