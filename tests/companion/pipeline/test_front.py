@@ -201,7 +201,7 @@ def test_a_run_that_did_not_end_here_has_no_cost(tmp_path, state):
             "Code: imports and sizes of the presets, numbers in the text",
         ),
         ("figures.publish(**one())\nsparse_checks.check_scheme(x)", ["hide-input"], "Code: figure, checks"),
-        ("x = 1", ["hide-input"], "Code"),
+        ("x = 1", ["hide-input"], "Code: runs"),
         ("import jax", [], None),
     ],
 )
