@@ -46,7 +46,7 @@ from companion.checks import between, check
 from experiments import adaptive_checks, adaptive_images, adaptive_kernels
 from myst_nb import glue
 
-quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 100, "rounds": 100, "neurons": 512}
+quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 60, "rounds": 100, "neurons": 512}
 quick |= {"cases": (("erf", 0.3), ("erf", 1.0), ("relu", 0.3)), "deep_widths": (60,), "repeats": 3}
 quick |= {"flow_widths": (50, 200, 800), "decays": (0.1, 0.5, 0.9, 1.2), "image_sizes": (10, 40)}
 quick |= {"draws": 10, "image_neurons": 128, "image_rounds": 15, "image_ridges": (0.1,)}
