@@ -74,7 +74,7 @@ CASES = {
         100,
         "sigmoidal",
         {"moves": ("imitate",), "method": sampling.HMC(0.8)},
-        1000,
+        4000,  # single neurons change their codes late, at 20 of energy each
     ),
     "linear": ("linear N=P=200", lambda: toy(200, -0.5), 200, "linear", {"moves": ("gibbs",)}, 400),
     "relu": (  # short steps, for the kinks
@@ -95,7 +95,7 @@ CASES = {
     ),
 }
 #: Warm-up transitions of the peers.
-WARMUP = {"mnist": 300, "linear": 150, "relu": 100, "sigmoidal": 150}
+WARMUP = {"mnist": 500, "linear": 300, "relu": 150, "sigmoidal": 150}
 CHUNK = 200  # of our samples at a time
 OBSERVABLES = ("energy", "training error", "readouts' second moment")
 
@@ -690,7 +690,8 @@ def rate_cell(row, who, index):
 
 
 def label_of(row):
-    rounds = "‡" if row.get("former") else f"{len(row['rounds'])} seeds"
+    count = len(row["rounds"])
+    rounds = "‡" if row.get("former") else f"{count} seed{'s' * (count > 1)}"
     return f"{row['case']}, T={row['temperature']:g}, {rounds}"
 
 
