@@ -151,7 +151,7 @@ def check_widths(over: dict[tuple[str, float], Widths]) -> None:
         standard_errors(3),
         control=("half of it", None, None, expected / 2),
         sampler=[one for each in known.values() for one in each.convergence],
-        because="corrections of order 1/N²",
+        because="theory's own value moves by about as much from one draw of its population to another",
         note=f"at N = {widths[-1]} it is {at_largest}",
     )
 
