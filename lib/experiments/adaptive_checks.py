@@ -139,7 +139,6 @@ def check_widths(over: dict[tuple[str, float], Widths]) -> None:
     values, errors = np.array([each.slope() for each in known.values()]).T
     widths = found[0].widths
     expected = np.array([widths[-1] * each.predicted_variance[-1] for each in known.values()])
-    noise = expected * [each.theory.disagreement for each in known.values()]  # of theory's own populations
     at_largest = ", ".join(f"{widths[-1] * each.variance[-1]:.3g}" for each in known.values())
     check(
         "B11",
@@ -147,7 +146,7 @@ def check_widths(over: dict[tuple[str, float], Widths]) -> None:
         f"in 1/N: {'; '.join(f'{phi}, γ0 = {richness}' for phi, richness in known)}",
         values,
         expected,
-        np.hypot(errors, noise),
+        errors,
         standard_errors(3),
         control=("half of it", None, None, expected / 2),
         sampler=[one for each in known.values() for one in each.convergence],
