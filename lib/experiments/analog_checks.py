@@ -20,8 +20,7 @@ def sample_shown(run: Run) -> dict[str, Any]:
     """Figure: the last sample of the first chain."""
     activations = run.samples.activations()[0, -1]
     return one_network(
-        run.task,
-        run.readouts[0, -1],
+        run,
         activations,
         coding.sort_by_activity(activations),
         "One sampled linear network. Neurons, sorted by their mean squared activity, fade out "

@@ -141,8 +141,7 @@ def sample_shown(networks: Networks) -> dict[str, Any]:
     """Figure: the last sample of the first network, neurons sorted by code."""
     phi = networks.activations[0]
     return one_network(
-        networks.task,
-        networks.readouts[0, -1],
+        networks,
         phi,
         coding.sort_by_code(networks.codes[0, -1], phi),
         "One sampled sigmoidal network: a few groups of neurons with one code each, plain to see "

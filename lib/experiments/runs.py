@@ -214,8 +214,9 @@ def power_laws(sizes: Any, values: Any, errors: Any) -> dict[str, Any]:
     }
 
 
-def one_network(task: Task, readouts: Any, activations: Any, order: Any, caption: str) -> dict[str, Any]:
-    """Figure: one network of one hidden layer, neurons in an order, or some of them."""
+def one_network(run: Any, activations: Any, order: Any, caption: str) -> dict[str, Any]:
+    """Figure: the last sample of the first network of a run; neurons in an order, or some of them."""
+    readouts = run.readouts[0, -1]
     return {
         "plot_function": figures.network_sample,
         "name": "one_network",
@@ -223,8 +224,8 @@ def one_network(task: Task, readouts: Any, activations: Any, order: Any, caption
         "readouts": readouts[order],
         "activations": activations[order],
         "outputs": activations.T @ readouts / len(readouts),
-        "targets": task.targets,
-        "labels": task.labels,
+        "targets": run.task.targets,
+        "labels": run.task.labels,
     }
 
 

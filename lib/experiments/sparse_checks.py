@@ -68,8 +68,7 @@ def sample_shown(run: Run) -> dict[str, Any]:
     """Figure: the nine most active neurons of the last sample."""
     activations = run.samples.activations()[0, -1]
     return one_network(
-        run.task,
-        run.readouts[0, -1],
+        run,
         activations,
         coding.sort_by_activity(activations)[:9],
         "Three neurons do everything. The nine most active neurons of one sampled ReLU network: "

@@ -159,13 +159,13 @@ def population(
     """
     validation.count("average_steps", average_steps, 0)
     validation.positive(duration=duration, step=step)
-    validation.counts(num_records=num_records, num_neurons=num_neurons)
+    validation.counts(num_records=num_records)
     validation.choice("start", start, STARTS)
-    if num_neurons % 2 and not network:
-        raise ValueError(f"num_neurons: got {num_neurons}, needs an even number")
     features, inputs, new = _setting(
         task, nonlinearity, richness, weight_decay, num_neurons, features, test_inputs, seed
     )
+    if num_neurons % 2 and not network:
+        raise ValueError(f"num_neurons: got {num_neurons}, needs an even number")
     num_free = 0 if new is None else new.noise_root.shape[-1]
     w, u, free = (jnp.asarray(a, dtype) for a in _draw(features, num_neurons, num_free, network, start, seed))
     if step is None:
