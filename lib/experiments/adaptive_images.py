@@ -111,25 +111,25 @@ class Losses:
         losses: by predictor, each of shape (S, draws).
         lazily_labeled: at the largest P with targets from the lazy process, each of shape (draws,).
         permuted: convolutional predictors at the largest P with permuted pixels, each of shape (draws,).
-        unsolved: what was not solved, and why; its losses are NaN.
+        unsolved: predictor and reason of what was not solved; its losses are NaN.
     """
 
     sizes: tuple[int, ...]
     losses: dict[str, np.ndarray]
     lazily_labeled: dict[str, np.ndarray]
     permuted: dict[str, np.ndarray]
-    unsolved: tuple[str, ...]
+    unsolved: tuple[tuple[str, str], ...]
 
     @property
     def draws(self) -> int:
         """Number of draws."""
         return self.losses["NTK"].shape[1]
 
-    @property
-    def trouble(self) -> SimpleNamespace | None:
-        """Unsolved ones as a check takes them, which is then at most "partly"."""
-        verdict = f"{len(self.unsolved)} losses left out; {'; '.join(self.unsolved[:1])}"
-        return SimpleNamespace(converged=False, verdict=verdict) if self.unsolved else None
+    def trouble(self, *names: str) -> SimpleNamespace | None:
+        """What was not solved of these predictors, for a check of them, which is then at most "partly"."""
+        reasons = [reason for name, reason in self.unsolved if name in names]
+        verdict = f"{len(reasons)} losses left out; {'; '.join(reasons[:1])}"
+        return SimpleNamespace(converged=False, verdict=verdict) if reasons else None
 
     def gains(self, worse: str, better: str) -> np.ndarray:
         """By how many standard errors over draws the one loses more than the other, for every P."""
@@ -158,13 +158,13 @@ def losses(seed: int, settings: SimpleNamespace) -> Losses:
         "aNTK of patches": lambda t: antk_loss(t, decays, convolution(t, "relu"), **search),
     }
 
-    unsolved: list[str] = []
+    unsolved: list[tuple[str, str]] = []
 
     def loss(name: str, task: Task) -> float:
         try:
             return predictors[name](task)
         except FloatingPointError as reason:
-            unsolved.append(f"{name}, P = {task.num_inputs}: {reason}")
+            unsolved.append((name, f"{name}, P = {task.num_inputs}: {reason}"))
             return np.nan
 
     def over(drawn: list[Task], *names: str) -> dict[str, np.ndarray]:
@@ -208,11 +208,11 @@ def over_patches(found: Losses) -> dict[str, Any]:
 
 
 def _curves(found: Losses, name: str, colors: dict[str, str], caption: str) -> dict[str, Any]:
-    values = [found.losses[each] for each in colors]
+    values, trouble = [found.losses[each] for each in colors], found.trouble(*colors)
     return {
         "plot_function": figures.curves,
         "name": name,
-        "caption": f"{caption} Missing: {found.trouble.verdict}." if found.trouble else caption,
+        "caption": f"{caption} Missing: {trouble.verdict}." if trouble else caption,
         "x": found.sizes,
         "values": [each.mean(1) for each in values],
         "errors": [each.std(1, ddof=1) / each.shape[1] ** 0.5 for each in values],
@@ -236,7 +236,7 @@ def check_images(found: Losses) -> None:
             gains[-1],
             above(3),
             control=("targets drawn from the lazy process", gain(control[lazy], control[adaptive])),
-            sampler=found.trouble,
+            sampler=found.trouble(lazy, adaptive),
             because="the draws differ by more than the predictors",
         )
         check(
@@ -245,7 +245,7 @@ def check_images(found: Losses) -> None:
             -gains[0],
             above(3),
             control=(f"P = {large}", -gains[-1]),
-            sampler=found.trouble,
+            sampler=found.trouble(lazy, adaptive),
             because="for these digits learned features help from the smallest P on; paper B finds its "
             "window with natural images",
         )
@@ -327,6 +327,6 @@ def check_convolutions(conv: Convolutions, found: Losses) -> None:
                 "pixels in another order",
                 gain(found.losses[lazy][-1], found.permuted[f"{lazy} of patches"]),
             ),
-            sampler=found.trouble,
+            sampler=found.trouble(lazy, f"{lazy} of patches"),
             because="on so few digits dense networks that learn features make up for it",
         )
