@@ -329,6 +329,10 @@ def _data_span(task: Task) -> tuple[np.ndarray | None, np.ndarray | None]:
     scaled = task.inputs / np.sqrt(task.input_dim)
     if task.is_orthogonal:
         return scaled.T, None
+    if task.num_inputs >= task.input_dim:  # many inputs may span their space: seen without their long SVD
+        squares = np.linalg.eigvalsh(scaled @ scaled.T)
+        if squares[0] > 1e-9 * squares[-1]:
+            return None, scaled.T
     left, singular, right = np.linalg.svd(scaled, full_matrices=False)
     rank = int(np.sum(singular > singular[0] * max(scaled.shape) * np.finfo(float).eps))
     if rank == task.input_dim:
