@@ -42,6 +42,7 @@ def test_frozen_chains_fail(given):
     stuck = sampling.convergence(made_up(np.repeat(noise[:, :1], 200, axis=1)), given)
     assert not stuck.converged
     assert max(stuck.rhat.values()) == np.inf
+    assert "R-hat infinite (" in stuck.verdict
 
 
 def autoregressive(decay, num_samples, seed, num_chains=4):

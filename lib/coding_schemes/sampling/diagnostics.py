@@ -143,8 +143,9 @@ def judge(
     worst = max((name for name in rhat if not np.isnan(rhat[name])), key=lambda name: rhat[name])
     fewest = min((name for name in ess if not np.isnan(ess[name])), key=lambda name: ess[name])
     converged = rhat[worst] <= max_rhat and ess[fewest] >= min_ess and not len(frozen) and num_chains > 1
+    bound = f"R-hat ≤ {rhat[worst]:.3f}" if np.isfinite(rhat[worst]) else "R-hat infinite"
     numbers = (
-        f"R-hat ≤ {rhat[worst]:.3f} ({worst}), ESS ≥ {ess[fewest]:.0f} ({fewest}), acceptance "
+        f"{bound} ({worst}), ESS ≥ {ess[fewest]:.0f} ({fewest}), acceptance "
         f"{acceptance.mean():.2f}, {divergences} divergences, {num_chains} chains × {num_samples} samples"
     )
     verdict = ("consistent with equilibrium: " if converged else "equilibrium not shown: ") + numbers
