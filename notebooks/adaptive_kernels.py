@@ -50,9 +50,10 @@ quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 60, "rounds":
 quick |= {"cases": (("erf", 0.3), ("erf", 1.0), ("relu", 0.3)), "deep_widths": (60,), "repeats": 3}
 quick |= {"flow_widths": (50, 200, 800), "decays": (0.1, 0.5, 0.9, 1.2), "image_sizes": (10, 40)}
 quick |= {"draws": 10, "image_neurons": 128, "image_rounds": 15, "image_ridges": (0.1,)}
-quick |= {"image_decays": (0.3,), "rest_neurons": 24}
+quick |= {"image_decays": (0.3,), "rest_neurons": 24, "width_samples": 60, "width_neurons": 512}
 paper = quick | {"num_inputs": 30, "widths": (100, 200, 400), "num_samples": 200, "rounds": 300}
-paper |= {"neurons": 1024, "cases": (*quick["cases"], ("relu", 1.0)), "deep_widths": (50, 100)}
+paper |= {"neurons": 1024, "width_samples": 400, "width_neurons": 4096}
+paper |= {"cases": (*quick["cases"], ("relu", 1.0)), "deep_widths": (50, 100)}
 paper |= {"repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3), "image_sizes": (5, 10, 20, 40, 80)}
 paper |= {"image_neurons": 256, "image_rounds": 40, "image_ridges": (0.03, 0.3)}
 paper |= {"image_decays": (0.1, 0.3), "rest_neurons": 32}
@@ -140,9 +141,11 @@ adaptive_checks.check_ends(ends, task, ridge)
 
 # %%
 random = adaptive_kernels.teacher_task(P, 3 * P // 2, 50, seed)
+more = counts | {"num_samples": num_samples or settings.width_samples}
+crowd = {"num_neurons": settings.width_neurons, "num_rounds": 100}
 over = {
     case: adaptive_kernels.over_widths(
-        jax.random.fold_in(key, 10 + k), random, *case, 0.05, settings.widths, solver, **counts
+        jax.random.fold_in(key, 10 + k), random, *case, 0.05, settings.widths, crowd, **more
     )
     for k, case in enumerate(settings.cases)
 }

@@ -33,8 +33,11 @@ num_samples: int | None = None  # posterior samples of each
 import jax
 
 jax.config.update("jax_enable_x64", True)
+from coding_schemes import tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import convergence
-from coding_schemes.theory import deep_sigmoidal
+from coding_schemes.theory import deep_sigmoidal, sigmoidal
 from companion import figures, presets
 from experiments import redundant, redundant_descent, redundant_layers
 from myst_nb import glue
@@ -59,7 +62,10 @@ for name, value in (("N", N), ("T", T), ("R", R)):
 
 # %%
 counts = {"count": R, "num_samples": settings.num_samples, "num_warmup": settings.num_warmup}
-main = redundant.networks(jax.random.fold_in(key, 1), N, 0.5, T, **counts)
+task = tasks.toy(N, y_plus=1.0, y_minus=0.5)
+posterior = Posterior(task, Network(depth=1, width=N, nonlinearity="sigmoidal"), T)
+theory = sigmoidal.solve(task, T)  # N → ∞ at finite P
+main = redundant.networks(jax.random.fold_in(key, 1), posterior, theory, **counts)
 
 # %% tags=["hide-input"]
 figures.publish(**redundant.sample_shown(main))
@@ -140,7 +146,8 @@ redundant.check_numbers(main)
 
 # %% tags=["hide-input"]
 others = [
-    redundant.networks(jax.random.fold_in(key, size), size, 0.5, T, **counts) for size in settings.sizes
+    redundant.networks(jax.random.fold_in(key, size), *redundant.posed(size, 0.5, T), **counts)
+    for size in settings.sizes
 ]
 over_sizes = [*others, main]
 figures.publish(**redundant.scatter_bars(over_sizes))

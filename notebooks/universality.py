@@ -59,7 +59,7 @@ units = {name: min(most, settings.width) for name, most in settings.pairs.items(
 
 # %%
 networks = {
-    name: learn(jax.random.fold_in(key, k), table[name])
+    name: learn(jax.random.fold_in(key, k), table[name], draws=3)
     for k, name in enumerate((*settings.rows, "gain 0.9"))
     if name in table
 }

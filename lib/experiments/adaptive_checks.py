@@ -138,7 +138,10 @@ def check_widths(over: dict[tuple[str, float], Widths]) -> None:
     known = {case: each for case, each in over.items() if np.isfinite(each.predicted_variance).all()}
     values, errors = np.array([each.slope() for each in known.values()]).T
     widths = found[0].widths
-    expected = np.array([widths[-1] * each.predicted_variance[-1] for each in known.values()])
+    expected, uncertain = (
+        widths[-1]
+        * np.array([(each.predicted_variance[-1], each.predicted_error[-1]) for each in known.values()]).T
+    )
     at_largest = ", ".join(f"{widths[-1] * each.variance[-1]:.3g}" for each in known.values())
     check(
         "B11",
@@ -146,12 +149,13 @@ def check_widths(over: dict[tuple[str, float], Widths]) -> None:
         f"in 1/N: {'; '.join(f'{phi}, γ0 = {richness}' for phi, richness in known)}",
         values,
         expected,
-        errors,
+        np.hypot(errors, uncertain),
         standard_errors(3),
         control=("half of it", None, None, expected / 2),
         sampler=[one for each in known.values() for one in each.convergence],
-        because="theory's own value moves by about as much from one draw of its population to another",
-        note=f"at N = {widths[-1]} it is {at_largest}",
+        because="corrections of order 1/N²",
+        note=f"at N = {widths[-1]} it is {at_largest}; draws of theory's populations leave an error of "
+        f"{', '.join(f'{error:.2g}' for error in uncertain)}",
     )
 
 

@@ -13,11 +13,13 @@ from coding_schemes.sampling import Convergence
 from coding_schemes.tasks import Task
 from coding_schemes.theory import adaptive_kernel, dmft, features, gaussian_process
 from coding_schemes.theory.adaptive_kernel import Solution
-from scipy.stats import kurtosis
+from scipy.stats import kurtosis, sem
 
 from experiments import integrated
 from experiments.runs import Run, draw
 
+#: Draws of theory's population whose scatter is the error of the variance it predicts.
+THEORIES = 4
 ONE_INPUT = tasks.Task(np.ones((1, 1)), np.array([0]), np.ones((1, 1)))
 
 
@@ -182,7 +184,9 @@ class Widths:
         kernel: kernel at 1/N → 0, shape (P, P), with its standard error.
         variance: predictor's variance, mean over test inputs, shape (n,).
         variance_error: its standard error, from the chains, shape (n,).
-        predicted_variance: theory's, shape (n,); NaN where the theory's value is itself sampled.
+        predicted_variance: theory's, shape (n,), the mean over several draws of its populations; NaN where no
+            solver is known and networks stand for it.
+        predicted_error: its standard error, from the scatter over the draws.
         convergence: of every width.
     """
 
@@ -194,6 +198,7 @@ class Widths:
     variance: np.ndarray
     variance_error: np.ndarray
     predicted_variance: np.ndarray
+    predicted_error: np.ndarray
     convergence: list[Convergence]
 
     def slope(self) -> tuple[float, float]:
@@ -221,7 +226,8 @@ def over_widths(
     **options: Any,
 ) -> Widths:
     """Predictors, kernels and variances of networks, readouts integrated out, over widths, beside theory."""
-    theory = solved(adaptive_kernel.solve, task, Network(1, 1, nonlinearity), richness, ridge, **solver)
+    saddle = task, Network(1, 1, nonlinearity), richness, ridge
+    theory = solved(adaptive_kernel.solve, *saddle, **solver)
     lazy = gaussian_process.solve(task, nonlinearity, 1, temperature=ridge)
     inputs: Any = task.test_inputs
     runs = integrated.sample(key, theory.features, inputs, richness, ridge, widths, **options)
@@ -230,11 +236,16 @@ def over_widths(
         for series in ([run.means for run in runs], [run.kernels for run in runs])
     )
     variance, error = np.array([run.variance() for run in runs]).T
-    predicted = np.full(len(runs), np.nan)
+    expected = np.full(2, np.nan)
     if theory.method != "sampling":
-        predicted = theory.predictor_variance(inputs, 1).mean() / np.asarray(widths)
+        others = (solved(adaptive_kernel.solve, *saddle, seed=seed, **solver) for seed in range(1, THEORIES))
+        draws = [each.predictor_variance(inputs, 1).mean() for each in (theory, *others)]
+        expected = np.array([np.mean(draws), sem(draws)])
+    predicted = np.divide.outer(expected, widths)
     judged = [run.convergence for run in runs]
-    return Widths(theory, lazy, np.asarray(widths), outputs, kernel, variance, error, predicted, judged)
+    return Widths(
+        theory, lazy, np.asarray(widths), outputs, kernel, variance, error, predicted[0], predicted[1], judged
+    )
 
 
 def shape(preactivations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

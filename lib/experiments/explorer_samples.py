@@ -87,7 +87,7 @@ def describe(drawn: redundant.Networks) -> dict[str, Any]:
     }
 
 
-def compute(presets: Mapping[str, Preset], seed: int, **counts: int) -> dict[str, Any]:
+def compute(presets: Mapping[str, Preset], seed: int, **counts: Any) -> dict[str, Any]:
     """Sample the networks of every preset.
 
     Args:
@@ -101,7 +101,7 @@ def compute(presets: Mapping[str, Preset], seed: int, **counts: int) -> dict[str
     found = {}
     for k, (name, preset) in enumerate(presets.items()):
         key = jax.random.fold_in(jax.random.key(seed), k)
-        drawn = redundant.networks(key, *preset, **counts)
+        drawn = redundant.networks(key, *redundant.posed(*preset), **counts)
         state = {"r": [0.5, 0.25, 0.25], "yp": 1, "ym": preset.y_minus, "T": preset.temperature}
         found[name] = {"state": state | {"P": preset.num_inputs}} | describe(drawn)
         print(name, found[name]["shares"], found[name]["verdict"], flush=True)

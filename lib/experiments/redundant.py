@@ -73,20 +73,25 @@ class Networks(Ends):
         return [z[own][:, inputs].ravel() for z, own in zip(np.concatenate(layers), member, strict=True)]
 
 
+def posed(size: int, y_minus: float, temperature: float) -> tuple[Posterior, sigmoidal.Solution]:
+    """The toy task for networks of N = P = size: their posterior, and its theory."""
+    task = tasks.toy(size, y_minus=y_minus)
+    return Posterior(task, Network(1, size, "sigmoidal"), temperature), solve(size, y_minus, temperature)
+
+
 def networks(
-    key: Any, size: int, y_minus: float, temperature: float, count: int, num_samples: int, num_warmup: int
+    key: Any, posterior: Posterior, theory: sigmoidal.Solution, count: int, num_samples: int, num_warmup: int
 ) -> Networks:
-    """Draw `count` independent networks, N = P = size; a sample is taken after every second transition.
+    """Draw `count` independent networks; a sample is taken after every second transition.
 
     Half start from the prior and are cooled for 2 num_warmup transitions, half are planted, with num_warmup.
     """
-    posterior = Posterior(tasks.toy(size, y_minus=y_minus), Network(1, size, "sigmoidal"), temperature)
     from_prior, from_theory, *plants = jax.random.split(key, 2 + count // 2)
     drawn = both_ends(
         (from_prior, from_theory, jnp.stack(plants)),
         posterior,
-        solve(size, y_minus, temperature),
-        tolerance=0.5 / size,
+        theory,
+        tolerance=0.5 / posterior.network.width,
         prior_warmup=2 * num_warmup,
         num_samples=num_samples,
         num_warmup=num_warmup,

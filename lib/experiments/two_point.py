@@ -49,11 +49,13 @@ class Trained:
         model: their architecture.
         task: the two points.
         run: what training left.
+        draws: of the initial weights that it took; all but the last stayed on a plateau.
     """
 
     model: Architecture | ScaledNetwork
     task: Task
     run: training.Run
+    draws: int = 1
 
     @property
     def done(self) -> list[int]:
@@ -88,20 +90,24 @@ class Trained:
         return two_point.fit_loss(self.run.loss[0], fit.solution, float(mean_error @ mean_error), self.dy2)
 
 
-def learn(key: Any, row: Row, task: Task | None = None, *, steps: int = 6000, **options: Any) -> Trained:
+def learn(
+    key: Any, row: Row, task: Task | None = None, *, steps: int = 6000, draws: int = 1, **options: Any
+) -> Trained:
     """Train a row of the table on two points until its loss is below 1e-6, for at most so many steps.
 
     Points have |dx|² = 1 and |dy|² = 1/2 unless given; steps are a multiple of RECORDS; options are those of
-    `training.train`.
+    `training.train`. If no network gets there, weights are drawn again, up to so many times in all.
     """
     task, (model, rate) = task or tasks.two_points(), row
-    given = {"stop_loss": 1e-6, "record_every": steps // RECORDS} | options
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # unconverged runs are counted by the caller
-        run = training.train(
-            model, key, task.inputs, task.targets, learning_rate=rate, num_steps=steps, **given
-        )
-    return Trained(model, task, run)
+    given = {"stop_loss": 1e-6, "record_every": steps // RECORDS, "num_steps": steps} | options
+    for draw in range(draws):
+        own = jax.random.fold_in(key, draw) if draw else key
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # unconverged runs are counted by the caller
+            run = training.train(model, own, task.inputs, task.targets, learning_rate=rate, **given)
+        if run.converged.any():
+            break
+    return Trained(model, task, run, draw + 1)
 
 
 def carried_over(network: Trained, rates: two_point.Fit) -> tuple[float, float]:
@@ -197,7 +203,7 @@ def final_distances(key: Any, row: Row, networks: int, steps: int = 12_000) -> P
     rows, left_out = [], 0
     for k, (dx, dy) in enumerate(grid):
         points, place = tasks.two_points(dx**2, dy**2), jax.random.fold_in(key, k)
-        options = {"repeats": networks, "stop_loss": 1e-4, "converged_loss": 1e-3}
+        options: dict[str, Any] = {"repeats": networks, "stop_loss": 1e-4, "converged_loss": 1e-3}
         trained = learn(place, row, points, steps=steps, **options)
         left_out += networks - len(trained.done)
         if len(trained.done) < 2:

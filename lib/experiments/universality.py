@@ -91,6 +91,7 @@ def check_architectures(networks: dict[str, Trained], fits: dict[str, two_point.
     foreign = np.array([carried_over(t, fits["default"]) for n, t in networks.items() if n != "default"])
     worse = {n: f"{f.error:.0%}" for n, f in fits.items() if f.error >= DESCRIBED}
     late = {n: f"{t.run.loss[0, -1]:.0e}" for n, t in networks.items() if not t.done}
+    again = {n: t.draws - 1 for n, t in networks.items() if t.draws > 1}
     check(
         "C1",
         f"fit error with two rates, {len(fits)} architectures",
@@ -98,7 +99,7 @@ def check_architectures(networks: dict[str, Trained], fits: dict[str, two_point.
         below(DESCRIBED),
         control=("the default network's rates", foreign[:, 0]),
         because=f"not described: {worse or 'none'}; not trained to the end, last loss: {late or 'none'}",
-        note=f"not trained to the end: {late or 'none'}",
+        note=f"initial weights that stayed on a plateau and were drawn again: {again or 'none'}",
     )
     separate = np.array([fit.errors for fit in fits.values()])
     check(

@@ -1,7 +1,9 @@
 """Two points: measures of trained networks, on cases whose answer is known."""
 
+import jax
 import numpy as np
 import pytest
+from coding_schemes.training import Architecture
 from experiments import representations, two_point
 
 
@@ -47,3 +49,12 @@ def test_exchanged_digits_keep_what_labels_say():
     assert np.array_equal(exchanged > 0, found.labels_alone > 0)
     assert sorted(np.unique(exchanged)) == [0, 1, 2, 3]
     assert found.rank_correlation() == pytest.approx(1)
+
+
+def test_weights_are_drawn_again_only_where_training_stays_on_its_plateau():
+    model = Architecture("linear", 1.0, 8, 2)
+    found = [two_point.learn(jax.random.key(0), (model, rate), draws=2) for rate in (0.1, 1e-7)]
+    assert [one.draws for one in found] == [1, 2]
+    assert [bool(one.done) for one in found] == [True, False]
+    alone = two_point.learn(jax.random.key(0), (model, 1e-7))
+    assert not np.allclose(alone.trajectory()[:, 0], found[1].trajectory()[:, 0])  # other weights
