@@ -143,9 +143,9 @@ dynamics_shown.check_codes(motions)
 #
 # The neurons' inputs are not frozen with their codes. A sigmoidal neuron's preactivations fluctuate as
 # they do in the density $\mathcal N(z; 0, 1)\, e^{(a^\top t_c)\, \phi(z)}$ of its branch; we test their
-# variance, with its corrections of order $1/N$, at the mean activation that the samples have. A ReLU
-# outlier carries a whole class alone, no one averages its fluctuations out, and the training error would
-# feel every one of them.
+# variance, with its corrections of order $1/N$ and the $\tfrac12 \Delta t$ that finite steps add, at the
+# mean activation that the samples have. A ReLU outlier carries a whole class alone, no one averages its
+# fluctuations out, and the training error would feel every one of them.
 
 # %% tags=["hide-input"]
 figures.publish(**dynamics_shown.traces(motions, theories, preactivations=True))
