@@ -47,10 +47,10 @@ from myst_nb import glue
 
 quick = {"num_neurons": 120, "num_linear": 40, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
 quick |= {"spans": (400.0, 24.0, 50.0), "outlier_fractions": (1 / 3, 1 / 2, 3 / 4), "num_frames": 60}
-quick |= {"deep": (0.01, 30.0), "small": (), "swap_sizes": (40, 60, 80)}
+quick |= {"outlier_thinning": 1, "deep": (0.01, 30.0), "small": (), "swap_sizes": (40, 60, 80)}
 quick |= {"crossing": (0.01, 0.02, 0.04), "crossing_span": 30.0}
-paper = quick | {"num_neurons": 500, "num_linear": 60}
-paper |= {"spans": (700.0, 50.0, 50.0), "outlier_fractions": (0.2, 0.4, 0.8), "deep": (0.03, 45.0)}
+paper = quick | {"num_neurons": 500, "num_linear": 60, "spans": (700.0, 50.0, 50.0), "deep": (0.03, 45.0)}
+paper |= {"outlier_fractions": (0.2, 0.4, 0.8), "outlier_thinning": 4}
 paper |= {"small": (("linear", 50, 0.03, 150.0), ("relu", 60, 0.03, 40.0))}
 paper |= {"crossing": (0.005, 0.01, 0.02, 0.03, 0.04), "crossing_span": 50.0, "swap_sizes": (40, 60, 80, 100)}
 given = {"num_neurons": num_neurons, "temperature": temperature, "num_samples": num_samples}
@@ -143,9 +143,9 @@ dynamics_shown.check_codes(motions)
 #
 # The neurons' inputs are not frozen with their codes. A sigmoidal neuron's preactivations fluctuate as
 # they do in the density $\mathcal N(z; 0, 1)\, e^{(a^\top t_c)\, \phi(z)}$ of its branch; we test their
-# variance, with its corrections of order $1/N$, at the mean activation that the samples have. A ReLU
-# outlier carries a whole class alone, no one averages its fluctuations out, and the training error would
-# feel every one of them.
+# variance, with its corrections of order $1/N$ and the $\tfrac12 \Delta t$ that finite steps add, at the
+# mean activation that the samples have. A ReLU outlier carries a whole class alone, no one averages its
+# fluctuations out, and the training error would feel every one of them.
 
 # %% tags=["hide-input"]
 figures.publish(**dynamics_shown.traces(motions, theories, preactivations=True))
@@ -168,7 +168,7 @@ figures.publish(**dynamics_shown.traces(motions, theories, preactivations=True))
 # where no finite step adds to them.
 
 # %%
-outliers, counts = {}, {"num_samples": 160, "num_chains": 4}
+outliers, counts = {}, {"num_samples": 160, "num_chains": 4, "thinning": settings.outlier_thinning}
 for k, size in enumerate(round(N * fraction) for fraction in settings.outlier_fractions):
     task, network = dynamics.toy("relu", size), Network(1, size, "relu")
     exact["init"] = planting.planted(key, dynamics.solve("relu", size, T), Posterior(task, network, T))

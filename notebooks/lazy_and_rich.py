@@ -44,15 +44,15 @@ from experiments.runs import draw
 from myst_nb import glue
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains": 4}
-quick |= {"num_warmup": 96, "thinning": 1, "fractions": (0.25, 0.4), "over_widths": ("linear",)}
-paper = quick | {"num_neurons": 500, "num_samples": 80, "num_warmup": 240, "thinning": 3}
-paper |= {"fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
+quick |= {"lengths": dict.fromkeys(SCHEMES, (96, 1)), "fractions": (0.25, 0.4), "over_widths": ("linear",)}
+paper = quick | {"num_neurons": 500, "num_samples": 80, "fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
+paper |= {"lengths": {"linear": (160, 1), "sigmoidal": (160, 2), "relu": (240, 3)}}  # warm-up, thinning
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 N, T = settings.num_neurons, settings.temperature
-counts = ("num_samples", "num_chains", "num_warmup", "thinning")
-options = {name: getattr(settings, name) for name in counts}
+counts = {"num_samples": settings.num_samples, "num_chains": settings.num_chains}
+options = {name: counts | {"num_warmup": w, "thinning": k} for name, (w, k) in settings.lengths.items()}
 key = jax.random.key(seed)
 glue("N", N, display=False)
 glue("T", T, display=False)
@@ -61,7 +61,9 @@ glue("T", T, display=False)
 task = lazy_and_rich.binary_task(N, seed)
 runs = {
     scaling: {
-        scheme: draw(jax.random.fold_in(key, 10 * i + j), task, Network(1, N, scheme, scaling), T, **options)
+        scheme: draw(
+            jax.random.fold_in(key, 10 * i + j), task, Network(1, N, scheme, scaling), T, **options[scheme]
+        )
         for j, scheme in enumerate(SCHEMES)
     }
     for i, scaling in enumerate(SCALINGS)
@@ -121,7 +123,7 @@ figures.publish(**lazy_checks.kernels_and_neurons(rich))
 sizes = [round(N * fraction) for fraction in settings.fractions]
 scans = {
     (scheme, scaling): lazy_and_rich.over_widths(
-        jax.random.fold_in(key, 100 + k), runs[scaling][scheme], sizes, seed, **options
+        jax.random.fold_in(key, 100 + k), runs[scaling][scheme], sizes, seed, **options[scheme]
     )
     for k, scheme in enumerate(settings.over_widths)
     for scaling in SCALINGS
@@ -216,7 +218,7 @@ lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotat
 EQUAL = (1 / 3, 1 / 3, 1 / 3)
 equal = tasks.toy(3 * round(N / 3), EQUAL, y_minus=-0.5, seed=seed)
 classes = {
-    scheme: lazy_and_rich.both_ends(jax.random.fold_in(key, 50 + k), equal, scheme, N, T, **options)
+    scheme: lazy_and_rich.both_ends(jax.random.fold_in(key, 50 + k), equal, scheme, N, T, **options[scheme])
     for k, scheme in enumerate(SCHEMES)
 }
 noise = {s: lazy_and_rich.untrained(key, ends.posterior, 8) for s, ends in classes.items()}
@@ -234,7 +236,8 @@ lazy_checks.check_frames(classes, noise)
 
 # %% tags=["hide-input"]
 halved = tasks.toy(3 * round(N / 6), EQUAL, y_minus=-0.5, seed=seed)
-smaller = lazy_and_rich.both_ends(jax.random.fold_in(key, 60), halved, "sigmoidal", N // 2, T, **options)
+own = options["sigmoidal"]
+smaller = lazy_and_rich.both_ends(jax.random.fold_in(key, 60), halved, "sigmoidal", N // 2, T, **own)
 lazy_checks.check_variability(classes["sigmoidal"], smaller)
 unequal = linear.solve(tasks.toy(N, (0.5, 0.25, 0.25), y_minus=-0.5, seed=seed), 1, T)
 root = np.linalg.cholesky(unequal.readout_covariance)

@@ -228,11 +228,12 @@ def _tilted(s: float, g: float = 0.0) -> _Tilted:
     return _Tilted(float(np.average(phi, weights=density)), moments[0, 0], moments[1, 1], moments[0, 1])
 
 
-def branch_variance(theory: sigmoidal.Solution, row: int, c: int, mean: float) -> float:
+def branch_variance(theory: sigmoidal.Solution, row: int, c: int, mean: float, step: float) -> float:
     """Variance in time of the preactivations on a branch, for a class on which φ has this mean.
 
     To order 1/N: the others answer to one neuron's φ, by exp(−½ g φ²) with g = aᵀ H⁻¹ a/N and H the
-    covariance of the outputs of all others, T included; and readouts vary on their branch, by 1/P.
+    covariance of the outputs of all others, T included; and readouts vary on their branch, by 1/P. Euler
+    steps Δt add ½Δt, to first order whatever the stiffness Λ: (Λ − ½Δt Λ²)⁻¹ = Λ⁻¹ + ½Δt + O(Δt²).
     """
     kept = theory.probabilities > 0.01
     readouts, t, counts = theory.mean_readouts, theory.dual_field, theory.problem.counts
@@ -243,11 +244,12 @@ def branch_variance(theory: sigmoidal.Solution, row: int, c: int, mean: float) -
     g = readouts[row] @ np.linalg.solve(noise, readouts[row]) / size
     stiffness = size * np.eye(t.shape[1]) - np.einsum("c,ci,cj->ij", counts * spreads[row], t, t)
     found = _tilted(brentq(lambda s: _tilted(s, g).mean - mean, -60, 60), g)
-    return found.variance + found.covariance**2 * float(t[c] @ np.linalg.solve(stiffness, t[c]))
+    of_readouts = found.covariance**2 * float(t[c] @ np.linalg.solve(stiffness, t[c]))
+    return found.variance + of_readouts + 0.5 * step
 
 
 def sigmoidal_variances(
-    motion: Motion, theory: sigmoidal.Solution
+    motion: Motion, theory: sigmoidal.Solution, step: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Variance in time of the preactivations by code and class, (codes, C), of neurons that keep their code.
 
@@ -261,7 +263,7 @@ def sigmoidal_variances(
         for c in range(len(code)):
             series = variance_in_time(z[:, :, members][..., labels == c])
             mean = float(motion.means[-1][:, :, members, c].mean())
-            rows.append([*statistics.mean_and_error(series), branch_variance(theory, row, c, mean)])
+            rows.append([*statistics.mean_and_error(series), branch_variance(theory, row, c, mean, step)])
     sampled, errors, expected = np.array(rows).T.reshape(3, -1, len(theory.dual_field))
     return sampled, errors, expected
 

@@ -191,7 +191,7 @@ def check_order(networks: dict[str, tuple[Motion, int]], frozen: list[str]) -> N
 def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], step: float) -> None:
     """A22: variances of preactivations in time, of sigmoidal neurons and of ReLU outliers."""
     motion = motions["sigmoidal"]
-    sampled, errors, expected = dynamics.sigmoidal_variances(motion, theories["sigmoidal"])
+    sampled, errors, expected = dynamics.sigmoidal_variances(motion, theories["sigmoidal"], step)
     sparse = motions["relu"]
     size = sparse.run.posterior.network.width
     count = theories["relu"].num_outliers

@@ -84,6 +84,26 @@ def numbers(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.n
     return np.array([width * weights @ q + correction(solution, q) for q in found])
 
 
+def number_variances(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
+    """Variances (k,) of the numbers of neurons with codes that all N = width neurons share out among them.
+
+    A source of 2πi for a code changes nothing where numbers are whole, so that the saddle point has an image
+    for each of them. By Poisson's formula their sum is the Gaussian of one saddle point, of mean `numbers`
+    and the covariance N `sigmoidal.occupancy_covariance`, taken at whole numbers only.
+    """
+    mean, covariance = numbers(solution, codes, width)[:-1], sigmoidal.occupancy_covariance(solution, codes)
+    inverse = np.linalg.inv(width * covariance[:-1, :-1])
+    reach = np.ceil(1 + 6 * np.sqrt(width * covariance.diagonal()[:-1]))
+    around = [np.arange(-r, r + 1) + np.rint(n) for r, n in zip(reach, mean, strict=True)]
+    found = np.stack(np.meshgrid(*around, indexing="ij"), axis=-1).reshape(-1, len(mean))
+    away = found - mean
+    weights = np.exp(-0.5 * np.einsum("ni,ij,nj->n", away, inverse, away))
+    found = np.column_stack([found, width - found.sum(1)])
+    weights *= np.all(found >= 0, axis=1)
+    weights /= weights.sum()
+    return weights @ np.square(found - weights @ found)
+
+
 def preactivation_moments(
     solution: sigmoidal.Solution, code: np.ndarray, class_index: int, width: float
 ) -> np.ndarray:

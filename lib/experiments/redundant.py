@@ -125,8 +125,8 @@ def scatter(networks: Networks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def predicted_scatter(networks: Networks) -> np.ndarray:
-    """The same variance in theory."""
-    return networks.width * np.diag(sigmoidal.occupancy_covariance(networks.theory, CODES))
+    """The same variance in theory, of whole numbers."""
+    return finite_width.number_variances(networks.theory, CODES, networks.width)
 
 
 def independent_scatter(networks: Networks) -> np.ndarray:
@@ -194,7 +194,7 @@ def check_scatter(networks: Networks) -> None:
         standard_errors(3),
         control=Control("independent neurons", expected=independent_scatter(networks)),
         sampler=networks.meeting,
-        because="whole neurons, and corrections of higher order in 1/N",
+        because="corrections of higher order in 1/N",
     )
 
 
@@ -226,8 +226,8 @@ def scatter_bars(over_sizes: Sequence[Networks]) -> dict[str, Any]:
         "name": "scatter",
         "caption": "The number of neurons with a code fluctuates by one neuron, not by the square root of "
         "the number. Bars: standard deviation over networks and samples, with jackknife errors, "
-        f"{len(largest.readouts)} networks of each size; dots: theory, triangles: independent neurons, both "
-        f"at the largest, {_size(largest)} Not in the paper.",
+        f"{', '.join(str(len(each.readouts)) for each in over_sizes)} networks; dots: theory, triangles: "
+        f"independent neurons, both at the largest, {_size(largest)} Not in the paper.",
         "values": np.sqrt(found).T[None],
         "errors": (0.5 * errors / np.sqrt(found)).T[None],
         "groups": NAMES,

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from experiments import dynamics, swaps
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
 
 def test_linear_memory_is_that_of_the_coupled_processes():
@@ -36,6 +38,18 @@ def test_variance_in_time_is_that_of_independent_draws():
     series = dynamics.variance_in_time(z)
     assert series.shape == (2, 200)
     assert series.mean() == pytest.approx(0.25, rel=0.03)
+
+
+def test_euler_steps_add_half_a_step_to_the_variance():
+    # the stationary law of the Euler chain itself, on a grid, for one preactivation in a field of 6
+    step, field, z = 0.005, 6.0, np.arange(-6, 8, 0.03)
+    phi = ndtr(np.sqrt(np.pi / 2) * z)
+    slope = z - field * 0.5 * np.exp(-np.pi * z**2 / 4)  # of the energy ½z² − 6φ(z)
+    chain = np.exp(-np.square(z[:, None] - (z - step * slope)) / (4 * step))
+    density = np.linalg.matrix_power(chain / chain.sum(0), 4096)[:, len(z) // 2]
+    mean, variance = density @ phi, density @ z**2 - (density @ z) ** 2
+    exact = dynamics._tilted(brentq(lambda s: dynamics._tilted(s).mean - mean, 0, 20)).variance
+    assert variance - exact == pytest.approx(step / 2, rel=0.06)
 
 
 def test_net_flux_counts_only_neurons_that_moved():

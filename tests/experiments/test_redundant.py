@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from coding_schemes import tasks
 from coding_schemes.theory import sigmoidal
 from experiments import finite_width, redundant, redundant_descent
 
@@ -19,6 +20,21 @@ def test_finite_width_adds_no_neurons(theory):
 def test_numbers_of_all_codes_add_up_to_the_width(theory):
     codes = np.array(list(np.ndindex(2, 2, 2)), dtype=bool)
     assert finite_width.numbers(theory, codes, 24).sum() == pytest.approx(24, abs=1e-4)
+
+
+def test_whole_numbers_cost_what_the_theory_of_frozen_shares_says():
+    """N times the free energy at given whole numbers is the quadratic form that their Gaussian has."""
+    size, away = 60, np.array([[1, 0, 0], [0, 0, 1], [1, -1, 0], [0, 0, 2], [-1, -1, 0]])
+    theory = redundant.solve(size, 0.5, 0.01)
+    covariance = size * sigmoidal.occupancy_covariance(theory, redundant.CODES)[:3, :3]
+    mean = size * sigmoidal.measured_occupancies(theory, redundant.CODES)[:3]
+    near = np.array([18, 18, 18]) + np.concatenate([np.zeros((1, 3), int), away])
+    shares = np.column_stack([near, size - near.sum(1)]) / size
+    task = tasks.toy(size, y_minus=0.5)
+    frozen = [sigmoidal.solve(task, 0.01, codes=redundant.CODES, occupancies=each) for each in shares]
+    cost = size * np.array([each.free_energy for each in frozen])
+    form = 0.5 * np.einsum("ni,ij,nj->n", near - mean, np.linalg.inv(covariance), near - mean)
+    assert cost[1:] - cost[0] == pytest.approx(form[1:] - form[0], rel=0.15)
 
 
 def test_a_wide_network_has_theorys_preactivations(theory):
