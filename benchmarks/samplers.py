@@ -12,7 +12,7 @@ same CPU seconds of sampling, one after the other, so that a busy machine slows 
 the whole run of each. Peers adapt step size and diagonal mass matrix by their own rules; compilation and
 warm-up are not charged to anyone but are on record. Where a peer drew fewer than 20 samples, its ESS is taken
 to be their number; where it drew none within `--limit` CPU seconds in all, to be one per trajectory of as
-many leapfrog steps as ours takes: bounds from above.
+many leapfrog steps as ours takes, each at the cost of the peer's own gradient: bounds from above.
 
 Peers: NUTS of NumPyro and of BlackJAX over all of W¹ and ã (paper A's weights with a = σ_a ã, so that scales
 are fair); and google/wide_bnn_sampling's idea (Hron et al. 2022), ported: BlackJAX's NUTS over W¹ and what is
@@ -94,8 +94,8 @@ CASES = {
         300,
     ),
 }
-#: Warm-up transitions of the peers.
-WARMUP = {"mnist": 500, "linear": 300, "relu": 150, "sigmoidal": 150}
+#: Warm-up transitions of the peers; with ReLU each takes NUTS three seconds.
+WARMUP = {"mnist": 500, "linear": 300, "relu": 30, "sigmoidal": 150}
 CHUNK = 200  # of our samples at a time
 OBSERVABLES = ("energy", "training error", "readouts' second moment")
 
@@ -301,9 +301,9 @@ def numpyro_nuts(given, weights, seconds, warmup, seed):
     return rate(*timed(step, state, jax.jit(observe), seconds, seed)) | {"warmup_seconds": begun}
 
 
-def leapfrog_seconds(given, weights):
-    """CPU seconds of one gradient in weight space, inside a compiled loop as NUTS has it."""
-    potential, start, _ = weight_space(given, weights)
+def leapfrog_seconds(given, weights, space):
+    """CPU seconds of one gradient in a peer's coordinates, inside a compiled loop as NUTS has it."""
+    potential, start, _ = space(given, weights)
 
     def body(_, position):
         slope = jax.grad(potential)(position)
@@ -360,15 +360,24 @@ def compare(results, options, save):
             rows[:] = [r for r in rows if r is not row]
             row = {"case": label, "temperature": temperature, "rounds": []}
             rows.append(row)
+            order = [known[0] for known in CASES.values()]
+            rows.sort(key=lambda r: (order.index(r["case"]), -r["temperature"]))
         if seed < len(row["rounds"]):
             continue
         found, state = ours(given, more, length, options.seconds, seed)
         one = {"ours": found}
-        bound = 1 / ((found["gradients_per_sample"] - 1) * leapfrog_seconds(given, state))
         for peer in [peer for peer in PEERS if peer not in missing]:
             one[peer] = peer_process(peer, name, temperature, state, seed, options)
             if one[peer].get("error") == "limit":
-                one[peer] = {"ess_per_second": [bound] * 3, "bound": True, "samples": 0}
+                space = repriorised if peer == "repriorised" else weight_space
+                steps = found["gradients_per_sample"] - 1
+                bound = 1 / (steps * leapfrog_seconds(given, state, space))
+                one[peer] = {
+                    "ess_per_second": [bound] * 3,
+                    "bound": True,
+                    "samples": 0,
+                    "limit": options.limit,
+                }
         row["rounds"].append(one)
         print(json.dumps(row["rounds"][-1]), flush=True)
         save()
@@ -744,7 +753,7 @@ def run_cell(row, who):
     if found is None or "error" in found:
         return "–"
     if not found["samples"]:
-        return "none"
+        return f"none in {found['limit']:.0f} s"
     cell = f"{found['samples']} × {found['gradients_per_sample']:.0f}"
     if "compilation" in found:
         cell += f"; {found['compilation']:.0f} s"

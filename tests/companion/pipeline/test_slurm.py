@@ -1,4 +1,4 @@
-"""The profile for a cluster, on a real one of a single node: submit, lose the scheduler, go on, fail."""
+"""A cluster of one node: the profile (submit, lose the scheduler, go on, fail), and one of two processes."""
 
 import importlib.util
 import os
@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import small_book
 
 PATHS = f"{os.environ['PATH']}:/usr/sbin"
-MISSING = [name for name in ("munged", "slurmctld", "slurmd", "sbatch") if not shutil.which(name, path=PATHS)]
-if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
-    MISSING.append("snakemake-executor-plugin-slurm (profiles/slurm/requirements.txt)")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun")
+MISSING = [name for name in PROGRAMS if not shutil.which(name, path=PATHS)]
 ROOT = [] if os.geteuid() == 0 else ["sudo", "-n"]
 if ROOT and (
     shutil.which("sudo") is None or subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode
@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cluster")
     folder.parent.chmod(0o755)
@@ -57,6 +57,10 @@ def edit(path, old, new):
     path.write_text(text.replace(old, new))
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("snakemake_executor_plugin_slurm") is None,
+    reason="no book was tried: snakemake-executor-plugin-slurm (profiles/slurm/requirements.txt) missing",
+)
 def test_a_book_is_built_on_a_cluster(cluster, tmp_path):
     book, hold, kernel = small_book.write(tmp_path / "book"), tmp_path / "hold", tmp_path / "kernel"
     shutil.copytree(small_book.REPOSITORY / "profiles/slurm", book / "profiles/slurm")
@@ -91,3 +95,46 @@ def test_a_book_is_built_on_a_cluster(cluster, tmp_path):
     logs = "".join(path.read_text() for path in book.glob(".snakemake/slurm_logs/rule_chapter_even/*.log"))
     assert "ArithmeticError: seven is odd" in logs
     assert len(list(book.glob("_build/quick/chapters/loud-*/loud.ipynb"))) == 2  # not stopped by the other
+
+
+#: The long run's command, on the bundled digits in place of CIFAR-10; each process says which it was.
+LONG_RUN = """
+import jax
+from coding_schemes import tasks
+from experiments import large_run
+
+large_run.make_task = lambda settings: tasks.mnist(settings.num_inputs, settings.num_test)
+large_run.main()
+print("process", jax.process_index(), "of", jax.process_count(), "with", jax.local_device_count())
+"""
+SMALL = {
+    "num_inputs": 24, "num_test": 10, "num_classes": 3, "width": 12, "temperature": 0.1,
+    "num_annealing": 2, "num_blocks": 4, "num_averaged": 2, "num_trajectories": 3, "num_leapfrog": 4,
+}  # fmt: skip
+
+
+def long_run(output, *options, before=(), devices):
+    """Which processes took part in a long run, and what it stored."""
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+    settings = [f"--{name}={value}" for name, value in SMALL.items()]
+    done = subprocess.run(
+        [*before, sys.executable, "-c", LONG_RUN, *settings, "--output", str(output), *options],
+        env=small_book.environment() | {"XLA_FLAGS": flags}, timeout=300, text=True, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = sorted(line for line in done.stdout.splitlines() if line.startswith("process"))
+    with np.load(output) as stored:
+        return said, dict(stored)
+
+
+def test_srun_makes_one_long_run_of_two_processes(cluster, tmp_path):
+    """Nothing follows `--distributed`: the processes find each other by what SLURM tells each."""
+    who, alone = long_run(tmp_path / "alone.npz", devices=1)
+    assert who == ["process 0 of 1 with 1"]
+    srun = ("srun", "--ntasks=2", "--overcommit", "--time=4")  # minutes, after which the cluster ends it
+    who, found = long_run(tmp_path / "both.npz", "--distributed", before=srun, devices=2)
+    assert who == ["process 0 of 2 with 2", "process 1 of 2 with 2"]
+    assert found.keys() == alone.keys()
+    for name in found.keys() - {"manifest"}:
+        rounding = 1e-3 if found[name].dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(found[name], alone[name], rtol=rounding, atol=rounding, err_msg=name)
