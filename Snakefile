@@ -13,6 +13,9 @@ from companion.pipeline.project import Project
 project = Project(Path.cwd(), config.get("preset", "quick"))
 command = f"{sys.executable} -m companion.pipeline"
 
+# Chapters that take longest begin first, so that none runs on alone at the end: the others take less, in any order
+LONGEST = ("adaptive_kernels", "dynamics", "sparse", "structure", "lazy_and_rich", "universality", "generalization")
+
 
 def relative(path):
     return str(path.relative_to(project.root))
@@ -35,6 +38,7 @@ for chapter in project.chapters:
         params:
             name=chapter.name,
             preset=project.preset,
+        priority: LONGEST[::-1].index(chapter.name) + 1 if chapter.name in LONGEST else 0
         threads: 1
         resources:
             mem_mb=4000,

@@ -83,11 +83,8 @@ def minimum_energy_path(
     validation.count("num_images", num_images, 3)
     validation.positive(step_size=step_size, tolerance=tolerance)
     validation.counts(num_steps=num_steps)
-    unravel = ravel_pytree(waypoints[0])[1]
-    corners = jnp.stack([ravel_pytree(state)[0] for state in waypoints])
-    string = _spread(corners, num_images)
-    string, before, energies, across, lengths = _relax(
-        energy, unravel, string, parameters, jnp.asarray(step_size, string.dtype), num_steps
+    images, before, energies, across, lengths = _relax(
+        energy, tuple(waypoints), parameters, step_size, num_steps, num_images
     )
     energies = np.asarray(energies, float)
     if not np.all(np.isfinite(energies)):
@@ -100,28 +97,34 @@ def minimum_energy_path(
             f"{num_steps} steps",
             stacklevel=2,
         )
-    images = jax.tree.map(np.asarray, jax.vmap(unravel)(string))
+    images = jax.tree.map(np.asarray, images)
     return Path(
         images, np.asarray(lengths, float), energies, float(across), drift, num_steps, bool(converged)
     )
 
 
-@functools.partial(jax.jit, static_argnames=("energy", "unravel"))
-def _relax(energy, unravel, string, parameters, step_size, num_steps):
+@functools.partial(jax.jit, static_argnames=("energy", "num_images"))
+def _relax(energy, waypoints, parameters, step_size, num_steps, num_images):
+    unravel = ravel_pytree(waypoints[0])[1]
+    string = _spread(jnp.stack([ravel_pytree(state)[0] for state in waypoints]), num_images)
+    step_size = jnp.asarray(step_size, string.dtype)
     slope = jax.vmap(jax.value_and_grad(lambda flat: energy(unravel(flat), *parameters)))
 
-    def step(_, string):
-        return _spread(string - step_size * slope(string)[1], len(string))
+    def step(index, carry):  # the one copy of the energy in the loop, as its compilation takes long
+        string, before = carry
+        values, gradient = slope(string)
+        before = jnp.where(index == num_steps - num_steps // 10, values.max(), before)
+        return _spread(string - step_size * gradient, num_images), before
 
-    marked = jax.lax.fori_loop(0, num_steps - num_steps // 10, step, string)
-    before = slope(marked)[0].max()
-    string = jax.lax.fori_loop(0, num_steps // 10, step, marked)
+    nothing = jnp.zeros((), jax.eval_shape(slope, string)[0].dtype)
+    string, before = jax.lax.fori_loop(0, num_steps, step, (string, nothing))
     values, gradient = slope(string)
+    before = jnp.where(num_steps < 10, values.max(), before)
     tangent = string[2:] - string[:-2]
     tangent /= jnp.maximum(jnp.linalg.norm(tangent, axis=1, keepdims=True), jnp.finfo(string.dtype).tiny)
     inner = gradient[1:-1]
     across = inner - jnp.sum(inner * tangent, axis=1, keepdims=True) * tangent
-    return string, before, values, jnp.linalg.norm(across, axis=1).max(), _lengths(string)
+    return jax.vmap(unravel)(string), before, values, jnp.linalg.norm(across, axis=1).max(), _lengths(string)
 
 
 def _lengths(string):

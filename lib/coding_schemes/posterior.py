@@ -345,6 +345,11 @@ def normal(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     return jax.random.normal(key, (math.prod(shape),), dtype).reshape(shape)
 
 
+def uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    """`jax.random.uniform`, drawn as a vector: loops over rows of a few numbers would be unrolled."""
+    return jax.random.uniform(key, (math.prod(shape),), dtype).reshape(shape)
+
+
 def sum_of_squares(array: Array) -> Array:
     """Σ x² to about 1 part in 10⁹ of a float32 array, in half the time of a sum in float64.
 

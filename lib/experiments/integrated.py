@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from coding_schemes import statistics
+from coding_schemes.posterior import normal
 from coding_schemes.sampling import diagnostics
 from coding_schemes.sampling.hmc import hmc_step
 from coding_schemes.theory import features as _features
@@ -110,7 +111,7 @@ def _observe(key, samples, posterior, new, phi, pooled):
         key, u = inputs
         energy, (kernel, field, responses, factor) = _moments(u, posterior, phi, pooled)
         _, _, richness, _, width = posterior
-        noise = jax.random.normal(key, (len(u), new.noise_root.shape[-1]), u.dtype)
+        noise = normal(key, (len(u), new.noise_root.shape[-1]), u.dtype)
         h = _features.preactivations(u, new.projection) + _features.preactivations(noise, new.noise_root)
         there = _features.gather(phi(h), pooled) * (jnp.arange(len(u)) < width)[:, None, None]
         rows = jnp.einsum("nax,nap->xp", there, responses) / width
@@ -153,6 +154,6 @@ def _run(key, shape, posterior, gains, thinning, phi, pooled):
         return (u, log_step), (u, *moves)
 
     start_key, dtype = jax.random.fold_in(key, 0), gains.dtype
-    start = jax.random.normal(start_key, shape, dtype), jnp.asarray(math.log(0.1), dtype)
+    start = normal(start_key, shape, dtype), jnp.asarray(math.log(0.1), dtype)
     _, kept = jax.lax.scan(record, start, (jnp.arange(1, len(gains) + 1), gains))
     return jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), kept)

@@ -14,7 +14,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from coding_schemes import validation
 from coding_schemes.networks import homogeneity, is_bounded
-from coding_schemes.posterior import Posterior, Weights, normal
+from coding_schemes.posterior import Posterior, Weights, normal, uniform
 from coding_schemes.sampling.recoding import imitate_features, recode_features
 
 
@@ -289,7 +289,7 @@ def _pair_sweep(
 
     residual = (posterior.targets - network.outputs(layers[-1], posterior.readouts(weights))).T
     start = (weights.readout, incoming, layers[-1], residual)
-    tries = jax.random.uniform(key, (max(1, width // 2), 7), accurate)  # all that is random
+    tries = uniform(key, (max(1, width // 2), 7), accurate)  # all that is random
     (readout, incoming, z, _), acceptance = jax.lax.scan(attempt, start, tries)
     incoming = z if shared_rows else incoming
     if network.depth > 1:

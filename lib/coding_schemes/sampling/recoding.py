@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from coding_schemes.posterior import Posterior, Weights
+from coding_schemes.posterior import Posterior, Weights, normal, uniform
 
 SHARE = 0.1  # of the neurons is tried per move; the others say where readouts are likely
 NODES = np.linspace(-6.5, 6.5, 66)  # of the piecewise linear density from which z is proposed
@@ -71,16 +71,16 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     component = jnp.where(is_copy, *log_share)
     variance = jnp.where(is_copy, 1.0, CODE_VARIANCE)
     # all that is random, drawn at once: normals for two readouts, uniforms for z, component and acceptance
-    normals = jax.random.normal(normal_key, (count, 2, targets.shape[1]), accurate)
-    uniforms = jax.random.uniform(uniform_key, (count, 2 * len(targets) + 2), accurate)
+    normals = normal(normal_key, (count, 2, targets.shape[1]), accurate)
+    uniforms = uniform(uniform_key, (count, 2 * len(targets) + 2), accurate)
 
     def log_mixture(readout):
         return _log_mixture(readout, centres, component, variance)
 
     def attempt(carry, chance):
         z, inverse, full_field = carry
-        i, normal, uniform = chance
-        pick, accept_at, for_z = uniform[0], uniform[1], uniform[2:].reshape(2, -1).astype(jnp.float32)
+        i, gaussian, uniforms = chance
+        pick, accept_at, for_z = uniforms[0], uniforms[1], uniforms[2:].reshape(2, -1).astype(jnp.float32)
         old_z = z[i]
         old = b * phi(old_z).astype(accurate)
         image = inverse @ old
@@ -97,13 +97,13 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
             weight = b**2 * (readout @ readout)
             return s, weight * without(reference), 0.5 * weight * diagonal, reference
 
-        old_readout = (old @ field) * left + normal[0] * jnp.sqrt(left)
+        old_readout = (old @ field) * left + gaussian[0] * jnp.sqrt(left)
         k = jnp.where(
             pick < COPY,
             pick / COPY * others.shape[0],
             others.shape[0] + (pick - COPY) / (1 - COPY) * num_codes,
         ).astype(int)
-        new_readout = centres[k] + jnp.sqrt(variance[k]) * normal[1]
+        new_readout = centres[k] + jnp.sqrt(variance[k]) * gaussian[1]
         new_z, new_log = _draw(for_z, phi, tilt(new_readout), z.dtype)
         old_log = _log_density(phi, tilt(old_readout), old_z)
         new = b * phi(new_z).astype(accurate)
@@ -184,17 +184,17 @@ def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
         return 0.5 * (pull @ pull) / (1 + q) - 0.5 * targets.shape[1] * jnp.log1p(q) - 0.5 * (v @ v)
 
     # all that is random, drawn at once: normals for a proposal, uniforms for whom to imitate and acceptance
-    normals = jax.random.normal(normal_key, (count, means.shape[1]), accurate)
-    uniforms = jax.random.uniform(uniform_key, (count, 2), accurate)
+    normals = normal(normal_key, (count, means.shape[1]), accurate)
+    uniforms = uniform(uniform_key, (count, 2), accurate)
 
     def attempt(carry, chance):
         inverse, full_field = carry
-        i, normal, (pick, accept_at) = chance
+        i, gaussian, (pick, accept_at) = chance
         old, old_v = features[i], means[i]
         image = inverse @ old
         left = 1 - old @ image  # 1/(1 + q)
         field = full_field + jnp.outer(image, (old @ full_field) / left)
-        new_v = others[(pick * len(others)).astype(int)] + IMITATION_WIDTH * present * normal
+        new_v = others[(pick * len(others)).astype(int)] + IMITATION_WIDTH * present * gaussian
         new = b * network.phi(z[i] + (new_v - old_v) @ shift)
         new_image = inverse @ new + image * ((image @ new) / left)
         new_q = new @ new_image

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from coding_schemes.networks import Nonlinearity
+from coding_schemes.posterior import normal
 from coding_schemes.theory import features as _features
 from coding_schemes.theory.features import NewInputs
 
@@ -272,7 +273,7 @@ def move(key, call, u, log_step, tilt, root, num_moves, phi, pooled=False):
         u, log_step = state
         kick_key, accept_key = jax.random.split(jax.random.fold_in(key, index))
         size = jnp.exp(log_step)
-        p = jax.random.normal(kick_key, u.shape, u.dtype)
+        p = normal(kick_key, u.shape, u.dtype)
         energy = log_density(u) - 0.5 * jnp.sum(jnp.square(p), axis=1)
 
         def leap(_, state):  # the kick that ends a step and the one that begins the next are made as one
@@ -355,7 +356,7 @@ def _test_sums(key, u, weights, root, projection, noise_root, field, phi, pooled
     if rows_only:
         zero = jnp.zeros(1, u.dtype)
         return rows, zero, zero, zero
-    noise = jax.random.normal(key, (len(u), noise_root.shape[-1]), u.dtype)
+    noise = normal(key, (len(u), noise_root.shape[-1]), u.dtype)
     drawn = _features.gather(phi(mean + _features.preactivations(noise, noise_root)), pooled)
     diagonal = jnp.einsum("n,nax,nax->x", weights, drawn, drawn)
     g = own @ field
