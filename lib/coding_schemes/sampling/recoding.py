@@ -290,7 +290,8 @@ def _log_interpolated(h, log_norm, z):
 
 
 def _log_density(phi, tilt, z):
-    return _log_interpolated(*_nodes(phi, tilt), z)
+    h, log_norm = _nodes(phi, tilt)
+    return _log_interpolated(h, log_norm, z)
 
 
 def _draw(uniforms, phi, tilt, dtype):
