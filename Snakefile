@@ -64,12 +64,9 @@ rule pages:
 # Long jobs: asked for by name (`snakemake data/results/cifar10-P2000.npz`), never by `make book`. They need images
 # that do not come with the book; each goes on from its own checkpoint if it was killed.
 
-# Options with which the stored files were made. (P = 2000 was made before minibatches ended with the annealing.)
-MINIBATCHES = "--start_temperature 0.3 --num_trajectories 2 --num_averaged 4"
+# The largest run on exact images is cooled by minibatches; the others are what the command does by itself.
 LARGE_RUNS = {
-    "500": "--num_trajectories 10",
-    "2000": MINIBATCHES + " --num_epochs 10 --batch_size 100",
-    "7500": MINIBATCHES + " --num_epochs 30 --batch_size 250",
+    "7500": "--start_temperature 0.3 --num_trajectories 2 --num_averaged 4 --num_epochs 30 --batch_size 250"
 }
 
 
@@ -79,15 +76,24 @@ rule long_cifar10:
     wildcard_constraints:
         num_inputs=r"\d+",
     params:
-        options=lambda wildcards: config.get(
-            "large_run", LARGE_RUNS.get(wildcards.num_inputs, "--num_trajectories 5")
-        ),
+        options=lambda wildcards: LARGE_RUNS.get(wildcards.num_inputs, ""),
     resources:
         mem_mb=16000,
         runtime=720,
     shell:
         sys.executable + " -m experiments.large_run --num_inputs {wildcards.num_inputs} {params.options} "
         "--checkpoint _build/cifar10-P{wildcards.num_inputs}.checkpoint --output {output}"
+
+
+rule long_cifar10_full:
+    output:
+        "data/results/cifar10-full-jpeg.npz",
+    resources:
+        mem_mb=16000,
+        runtime=720,
+    shell:
+        sys.executable + " -m experiments.large_run full --jpeg "
+        "--checkpoint _build/cifar10-full-jpeg.checkpoint --output {output}"
 
 
 rule long_three_classes:

@@ -6,7 +6,7 @@ Langevin dynamics on minibatches lower the temperature, and HMC holds it. A kill
 checkpoint and ends with the same numbers. Nothing of size P × P is ever formed: memory is O(P (N0 + L N)).
 With several devices, also of several processes, the inputs are split among them.
 
-    python -m experiments.large_run --num_inputs 2000 --num_epochs 10 --output cifar10-P2000.npz
+    python -m experiments.large_run --num_inputs 2000 --output cifar10-P2000.npz
     python -m experiments.large_run full --output cifar10-full.npz
     srun python -m experiments.large_run full --distributed --output cifar10-full.npz
 
@@ -104,8 +104,19 @@ class Settings:
         return annealing, held * self.num_trajectories
 
 
-#: Paper A's Fig. 7, for a GPU and the complete data set.
-FULL = Settings(num_inputs=50_000, num_test=10_000, pool="full", width=1000, num_epochs=10, num_leapfrog=30)
+#: Paper A's Fig. 7, on the complete data set.
+FULL = Settings(
+    num_inputs=50_000,
+    num_test=10_000,
+    pool="full",
+    width=1000,
+    start_temperature=0.3,
+    num_averaged=4,
+    num_epochs=5,
+    batch_size=500,
+    num_trajectories=1,
+    num_leapfrog=30,
+)
 
 
 #: Of every block: T, training error, training and test accuracy of this network (NaN before the averaged

@@ -1,15 +1,17 @@
 """The images chapter: few-shot readouts, stored results and the commands that make them."""
 
+import ast
 import json
 import re
 import shlex
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from coding_schemes import data
 from experiments import image_jobs, images
-from experiments.large_run import Settings
+from experiments.large_run import FULL, Settings
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "data" / "results"
@@ -72,17 +74,17 @@ def test_stored_cifar_accuracy_is_that_of_its_predictor():
 
 
 def test_the_commands_of_the_long_runs_have_the_stored_settings():
-    """What `snakemake` passes on for each P, against the manifests."""
-    names: dict = {}
+    """What `snakemake` passes on for each file, against its manifest."""
     text = (ROOT / "Snakefile").read_text(encoding="utf-8")
-    exec(re.search(r"MINIBATCHES = .*?\n}", text, re.DOTALL).group(), names)
+    options = ast.literal_eval(re.search(r"LARGE_RUNS = ({.*?\n})", text, re.DOTALL).group(1))
     for path in RESULTS.glob("cifar10-P*.npz"):
         settings = json.loads(str(images.stored(path)["manifest"]))["settings"]
-        size = path.stem[9:]
-        words = shlex.split(names["LARGE_RUNS"].get(size, "--num_trajectories 5"))
+        words = shlex.split(options.get(path.stem[9:], ""))
         given = {k[2:]: type(settings[k[2:]])(v) for k, v in zip(words[::2], words[1::2], strict=True)}
-        made = Settings(num_inputs=int(size), **given)
-        assert {name: getattr(made, name) for name in settings} == settings
+        assert asdict(Settings(num_inputs=int(path.stem[9:]), **given)) == settings
+    largest = json.loads(str(images.stored(RESULTS / "cifar10-full-jpeg.npz")["manifest"]))
+    assert asdict(replace(FULL, jpeg=True)) == largest["settings"]
+    assert "JPEG" in largest["task"]
 
 
 def test_a_result_that_says_nothing_of_its_sampler_is_not_in_equilibrium():
