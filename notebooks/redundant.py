@@ -213,11 +213,12 @@ redundant.check_variances(over_sizes, curves)
 # N(z; 0, K_{\ell-1})\, e^{\frac12 \phi(z)^\top \tilde K_\ell\, \phi(z)}$, with $\tilde K_\ell$ what the
 # layers above ask of it. All kernels have the classes' block structure, so that this, too, is solved without
 # assuming codes (`theory.deep_sigmoidal`, at preset `paper`). We sample the task of paper A's Fig. 3, $y_- =
-# -\tfrac12$, at $T = 0.001$. Neurons of the last layer can take over each other's class means
-# (`moves="imitate"`), without which networks stop at higher energies; for the codes of lower layers there are
-# no such moves, but neurons change them by themselves. Once cold, a network keeps the shares of its last
-# layer's codes, and no run of it can show equilibrium there. So half of the networks are cooled in steps
-# and half start at $T$ at once: {glue:text}`deep`.
+# -\tfrac12$, at $T = 0.001$. Neurons of the lower layers change their codes by themselves. Those of the last
+# layer can take over each other's class means (`moves="imitate"`), without which networks stop at higher
+# energies, and turn into their mirror images, 1-0-0 into 0-1-1 (`"reflect"`): these targets sum to zero, so
+# that a code and its opposite serve them equally well, and without this move a network keeps the shares of
+# either that it was cooled into. Half of the networks are cooled in steps and half start at $T$ at once:
+# {glue:text}`deep`.
 
 # %%
 deep = redundant_layers.deep_networks(jax.random.fold_in(key, 900), *settings.deep, temperature=0.001)
@@ -307,7 +308,6 @@ redundant_descent.check_noise(strong, weak)
 # - Every layer of a deep network has codes, and depth sharpens them.
 # - Descent without noise finds groups as well; descent with noise needs readouts held down as $1/P$.
 #
-# **Limits.** Theory's corrections beyond the first order in $1/N$ are left out. The moves between codes need
-# orthogonal inputs and one hidden layer; in deep networks only the last layer has moves of its own, single
-# networks keep the shares they were cooled into, and what they show about *numbers* of codes depends on how
-# this was done.
+# **Limits.** Theory's corrections beyond the first order in $1/N$ are left out. Moves to codes that no neuron
+# has yet need orthogonal inputs and one hidden layer; in deep networks only the last layer has moves of its
+# own, to codes in use and to opposite ones.

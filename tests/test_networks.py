@@ -62,6 +62,14 @@ def test_other_functions_stay_themselves(other):
     assert networks.canonical(other) is other
 
 
+def test_middle_of_symmetric_nonlinearities():
+    middles = {name: networks.middle(phi) for name, phi in networks.NONLINEARITIES.items()}
+    expected = dict.fromkeys(middles) | {"linear": 0.0, "erf": 0.0, "tanh": 0.0, "sigmoidal": 0.5}
+    assert middles == expected
+    assert networks.middle(lambda z: 3 - jax.nn.sigmoid(2 * z)) == 2.5
+    assert networks.middle(lambda z: jnp.exp(-(z**2))) is None
+
+
 def test_degree_of_homogeneity():
     degrees = {name: networks.homogeneity(phi) for name, phi in networks.NONLINEARITIES.items()}
     assert degrees == {

@@ -117,6 +117,15 @@ def homogeneity(phi: Nonlinearity) -> float | None:
     return round(degree) if abs(degree - round(degree)) < 1e-9 else degree
 
 
+@lru_cache(maxsize=64)
+def middle(phi: Nonlinearity) -> float | None:
+    """φ(0) of a nonlinearity that is symmetric about this point, φ(z) + φ(−z) = 2φ(0); None for others."""
+    with jax.enable_x64(True), jax.core.eval_context():
+        values, mirrored = (np.asarray(phi(jnp.asarray(sign * _PROBE))) for sign in (1, -1))
+    symmetric = np.allclose(values + mirrored, 2 * values[0], rtol=1e-9, atol=1e-9)
+    return float(values[0]) if symmetric else None
+
+
 @dataclass(frozen=True)
 class Network:
     """Architecture of a fully connected network.

@@ -20,6 +20,7 @@ MAX_Z = 4.5
 
 TWO_CLASSES = tasks.toy(3, (1 / 3, 2 / 3), seed=1)
 THREE_CLASSES = tasks.toy(4, (0.5, 0.25, 0.25), seed=1)
+SIX_INPUTS = tasks.toy(6, (1 / 2, 1 / 3, 1 / 6), seed=1)
 
 
 def joint_z_scores(move, network, temperature, repeats=3, readout_variance=0.5, task=TWO_CLASSES):
@@ -76,10 +77,18 @@ CASES = [
     ("imitate", networks.Network(1, 4, "sigmoidal"), 0.1, THREE_CLASSES),
     ("imitate", networks.Network(1, 4, "relu"), 0.1),
     ("imitate", networks.Network(2, 4, "sigmoidal"), 0.1),
+    ("reflect", networks.Network(1, 5, "sigmoidal"), 0.1, THREE_CLASSES),
+    ("reflect", networks.Network(2, 4, lambda z: jax.nn.sigmoid(3 * z)), 0.01, SIX_INPUTS),
+    ("reflect", networks.Network(3, 4, "sigmoidal"), 0.1, THREE_CLASSES),
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1].depth}-{case[1].nonlinearity}")
+def _name(case):
+    name, network, *_ = case
+    return f"{name}-{network.depth}-{getattr(network.nonlinearity, '__name__', network.nonlinearity)}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=_name)
 @pytest.mark.key_reuse
 def test_move_leaves_the_posterior_invariant(case):
     name, network, temperature, *task = case
@@ -160,7 +169,9 @@ def test_density_of_the_proposed_readouts_is_normalised():
     assert float(jnp.exp(log_density).sum()) * 0.5**3 == pytest.approx((2 * np.pi) ** 1.5, rel=1e-6)
 
 
-@pytest.mark.parametrize("features", [recoding.recode_features, recoding.imitate_features])
+@pytest.mark.parametrize(
+    "features", [recoding.recode_features, recoding.imitate_features, recoding.reflect_features]
+)
 def test_new_codes_take_one_factorisation(features):
     """Two batched LAPACK calls that run side by side can block each other's threads (jaxlib 0.10)."""
     given = posterior.Posterior(tasks.toy(8, (0.5, 0.5)), networks.Network(1, 8, "sigmoidal"), 0.1)
@@ -210,6 +221,31 @@ def test_imitate_evens_out_codes_and_local_dynamics_does_not():
         shares[name] = [np.all(codes == code, axis=-1).mean() for code in np.asarray(start)[[0, 20, 30]]]
     assert np.ptp(shares["imitate"]) < 0.04
     assert np.ptp(shares["gibbs"]) > 0.06
+
+
+@pytest.mark.key_reuse
+def test_reflect_trades_codes_for_their_opposites_and_imitate_does_not():
+    """From neurons in three codes only, at a T so low that no imitation is taken; readouts start anywhere."""
+    task = tasks.toy(48, (1 / 2, 1 / 4, 1 / 4), y_minus=-0.5)
+    given = posterior.Posterior(task, networks.Network(2, 48, "sigmoidal"), 1e-3)
+    codes = np.eye(3)[np.arange(48) % 3]
+    first = 4 * codes[:, task.labels] - 2
+    features = np.asarray(given.network.phi(jnp.asarray(first))) / 48**0.5
+    hidden = (4 * codes - 2) @ np.linalg.pinv(coding.class_means(features, task.labels))
+    start = given.planted(first, np.zeros((48, 3)), (jnp.asarray(hidden, given.dtype),))
+    opposite = {}
+    for name in ("reflect", "imitate"):
+
+        def again(weights, key, move=moves.MOVES[name]):
+            return move(key, weights, given)[0], given.preactivations(weights)[-1]
+
+        keys = jax.random.split(jax.random.key(0), 40)
+        _, z = jax.jit(lambda w, k, again=again: jax.lax.scan(again, w, k))(start, keys)
+        found = coding.codes(np.asarray(given.network.phi(z[20:])), task.labels)
+        opposite[name] = np.mean(found.sum(-1) == 2, axis=1)
+    assert opposite["imitate"].max() < 0.05
+    assert abs(opposite["reflect"].mean() - 0.5) < 0.1
+    assert opposite["reflect"].std() > 0.02
 
 
 @pytest.mark.key_reuse
@@ -401,5 +437,7 @@ def test_moves_that_do_not_apply_are_refused():
     given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), networks.Network(1, 4, "sigmoidal"), 0.1)
     with pytest.raises(ValueError, match="homogeneous"):
         moves.check("scale", given)
+    with pytest.raises(ValueError, match="2φ"):
+        moves.check("reflect", posterior.Posterior(given.task, networks.Network(1, 4, "relu"), 0.1))
     with pytest.raises(ValueError, match="one hidden layer"):
         moves.check("recode", posterior.Posterior(given.task, networks.Network(2, 4, "sigmoidal"), 0.1))

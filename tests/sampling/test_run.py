@@ -555,6 +555,7 @@ def test_relu_codes_are_its_outliers():
     [
         (networks.Network(1, 6, "sigmoidal"), ("recode",)),
         (networks.Network(2, 6, "tanh"), ("imitate",)),
+        (networks.Network(2, 6, "sigmoidal"), ("imitate", "reflect")),
         (networks.Network(1, 6, "relu"), ("gibbs", "scale", "rotations", "split_merge")),
         (networks.Network(1, 6, jax.nn.relu), ("gibbs", "scale", "rotations", "split_merge")),
         (networks.Network(2, 6, "softplus"), ("gibbs", "rotations", "split_merge")),

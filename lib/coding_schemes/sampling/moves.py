@@ -13,9 +13,9 @@ from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from coding_schemes import validation
-from coding_schemes.networks import homogeneity, is_bounded
+from coding_schemes.networks import homogeneity, is_bounded, middle
 from coding_schemes.posterior import Posterior, Weights, normal, uniform
-from coding_schemes.sampling.recoding import imitate_features, recode_features
+from coding_schemes.sampling.recoding import imitate_features, recode_features, reflect_features
 
 
 def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
@@ -152,9 +152,7 @@ def recode(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights,
     readouts are drawn as in `gibbs`. Formulas: `coding_schemes.sampling.recoding`. For one hidden layer
     with a bounded nonlinearity and orthogonal inputs, where preactivations are independent a priori.
     """
-    feature_key, readout_key = jax.random.split(key)
-    first, acceptance = recode_features(feature_key, weights, posterior)
-    return gibbs(readout_key, weights._replace(first=first), posterior)[0], acceptance
+    return _with_new_features(recode_features, key, weights, posterior)
 
 
 def imitate(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
@@ -166,8 +164,24 @@ def imitate(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights
     is for one bounded hidden layer on orthogonal inputs; a code that no neuron has is only found by chance.
     Classes are told by the largest target. Takes O(P³ + N P²) operations.
     """
+    return _with_new_features(imitate_features, key, weights, posterior)
+
+
+def reflect(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+    r"""Turn small sets of feature neurons into their mirror images, all readouts integrated out.
+
+    Incoming weights change sign and codes turn into their opposites, 1-0-0 into 0-1-1, with all that a neuron
+    does within classes; accepted with the exact marginal likelihood; then all readouts are drawn as in
+    `gibbs`. Formulas: `coding_schemes.sampling.recoding.reflect_features`. For any task and depth, and
+    φ(z) + φ(−z) = 2φ(0). Takes O(P³ + N P² + N³) operations.
+    """
+    return _with_new_features(reflect_features, key, weights, posterior)
+
+
+def _with_new_features(features: Callable, key, weights: Weights, posterior: Posterior):
+    """Incoming weights of the feature layer from `features`, then `gibbs`."""
     feature_key, readout_key = jax.random.split(key)
-    rows, acceptance = imitate_features(feature_key, weights, posterior)
+    rows, acceptance = features(feature_key, weights, posterior)
     if posterior.network.depth > 1:
         moved = weights._replace(hidden=(*weights.hidden[:-1], rows))
     else:
@@ -205,6 +219,7 @@ MOVES: dict[str, Callable] = {
     "split_merge": split_merge,
     "recode": recode,
     "imitate": imitate,
+    "reflect": reflect,
 }
 
 
@@ -217,7 +232,8 @@ def auto(posterior: Posterior) -> tuple[str, ...]:
 
     - Lazy and linear networks: gibbs. Nothing but their readouts is slow.
     - Bounded φ, whose neurons never change code by local dynamics: recode where it applies, so with one
-      layer, orthogonal inputs and up to FEW_TARGETS targets; imitate elsewhere. Both end with gibbs' draw.
+      layer, orthogonal inputs and up to FEW_TARGETS targets; imitate elsewhere, and reflect in deep networks
+      whose φ is symmetric about φ(0) ≠ 0. All end with gibbs' draw.
     - Unbounded φ (ReLU, softplus …), whose outliers share their codes out slowly: gibbs, rotations and
       split_merge, and scale if φ is homogeneous.
     """
@@ -226,7 +242,9 @@ def auto(posterior: Posterior) -> tuple[str, ...]:
         return ("gibbs",)
     if is_bounded(network.phi):
         few = posterior.targets.shape[1] <= FEW_TARGETS
-        return ("recode",) if few and network.depth == 1 and posterior.root is None else ("imitate",)
+        if few and network.depth == 1 and posterior.root is None:
+            return ("recode",)
+        return ("imitate", "reflect") if network.depth > 1 and middle(network.phi) else ("imitate",)
     return ("gibbs", *(("scale",) if homogeneity(network.phi) else ()), "rotations", "split_merge")
 
 
@@ -243,6 +261,10 @@ def check(name: str, posterior: Posterior) -> None:
         raise ValueError(
             "moves: 'recode' needs one hidden layer, a bounded nonlinearity and orthogonal inputs; got depth "
             f"{network.depth}, {network.nonlinearity!r} and {posterior.rank} dimensions of the inputs' span"
+        )
+    if name == "reflect" and middle(network.phi) is None:
+        raise ValueError(
+            f"moves: 'reflect' needs a nonlinearity with φ(z) + φ(−z) = 2φ(0); got {network.nonlinearity!r}"
         )
     if name in ("rotations", "split_merge", "recode", "imitate") and network.width < 2:
         raise ValueError(f"moves: {name!r} needs at least two neurons, got width {network.width}")

@@ -52,9 +52,7 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     width, count = posterior.network.width, max(1, int(SHARE * posterior.network.width))
     order_key, normal_key, uniform_key = jax.random.split(key, 3)
     order = jax.random.permutation(order_key, width)
-    root = jnp.sqrt(posterior.likelihood_precision).astype(accurate)
-    b = root * posterior.network.readout_scale * posterior.readout_std.astype(accurate)
-    targets = root * posterior.targets.astype(accurate)
+    b, targets = _scaled(posterior)
     features = b * phi(weights.first).astype(accurate)
     others = features[order[count:]]
     gram = others.T @ others
@@ -164,14 +162,13 @@ def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
     else:
         rows = weights.first
         incoming = jnp.eye(posterior.rank) if posterior.root is None else posterior.root.T
-    incoming, targets = incoming.astype(accurate), posterior.targets.astype(accurate)
+    incoming = incoming.astype(accurate)
+    b, targets = _scaled(posterior)
     members = jax.nn.one_hot(jnp.argmax(targets, axis=1), targets.shape[1], dtype=accurate)
     basis, present = _orthonormal(incoming @ members)
     shift = basis.T @ incoming
     means = rows.astype(accurate) @ basis
     others = means[order[count:]]
-    root = jnp.sqrt(posterior.likelihood_precision).astype(accurate)
-    b = root * network.readout_scale * posterior.readout_std.astype(accurate)
     z = layers[-1].astype(accurate)
     features = b * network.phi(z)
     inverse = _inverse(jnp.eye(len(targets), dtype=accurate) + features.T @ features)
@@ -210,9 +207,69 @@ def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
         carry = jnp.where(accept, updated, inverse), jnp.where(accept, new_field, full_field)
         return carry, (jnp.where(accept, new_v - old_v, 0.0), jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
-    start = inverse, inverse @ (root * targets)
+    start = inverse, inverse @ targets
     _, (change, acceptance) = jax.lax.scan(attempt, start, (order[:count], normals, uniforms))
     return rows.at[order[:count]].add((change @ basis.T).astype(rows.dtype)), acceptance.mean()
+
+
+def reflect_features(key: Array, weights: Weights, posterior: Posterior) -> tuple[Array, Array]:
+    r"""Small sets of feature neurons turned into their mirror images, w → −w; readouts to be drawn anew.
+
+    For φ with φ(z) + φ(−z) = 2φ(0), features are ψ_i = o + s_i g_i, with o = b φ(0) on every input,
+    g_i = b[φ(z_i) − φ(0)] and a sign s_i = ±1. A reflected neuron has the opposite code; with its readout
+    reversed too it adds the same to the outputs, but for a constant. All that the marginal likelihood knows
+    of the signs is g = Σ_j s_j g_j: with A₀ = 1 + N ooᵀ + Σ_j g_j g_jᵀ
+
+        A = A₀ + o gᵀ + g oᵀ,   log p(Y | s) = [e v·u − ½d|v|² − ½c|u|²]/r − (m/2) log r + const,
+        c = oᵀA₀⁻¹o,  e = 1 + oᵀA₀⁻¹g,  d = gᵀA₀⁻¹g,  r = e² − cd,  v = oᵀA₀⁻¹√βY,  u = gᵀA₀⁻¹√βY.
+
+    N times the signs of one to m neurons, drawn uniformly, are reversed, and accepted with the ratio of
+    p(Y | s): the prior of w knows no signs. One neuron shifts outputs, one of every class together do not.
+
+    Returns:
+        The layer's incoming weights, and the mean acceptance probability.
+    """
+    network = posterior.network
+    b, targets = _scaled(posterior)
+    width, num_outputs = network.width, targets.shape[1]
+    z, rows = posterior.preactivations(weights)[-1], (weights.first, *weights.hidden)[-1]
+    middle = b * network.phi(jnp.zeros((), targets.dtype))
+    odd = b * network.phi(z.astype(targets.dtype)) - middle
+    constant = jnp.full(len(targets), middle)
+    identity = jnp.eye(len(targets), dtype=targets.dtype)
+    inverse = _inverse(identity + width * jnp.outer(constant, constant) + odd.T @ odd)
+    image, images = inverse @ constant, odd @ inverse
+    c, v, gram, cross, pull = constant @ image, image @ targets, images @ odd.T, odd @ image, images @ targets
+
+    def log_evidence(signs):
+        e, d, u = 1 + cross @ signs, signs @ gram @ signs, signs @ pull
+        r = e**2 - c * d
+        return (e * (v @ u) - 0.5 * d * (v @ v) - 0.5 * c * (u @ u)) / r - 0.5 * num_outputs * jnp.log(r)
+
+    def attempt(carry, chance):
+        signs, log_value = carry
+        accept_at, size, *picks = chance
+        members = (jnp.stack(picks) * width).astype(int)
+        taken = jnp.arange(num_outputs) <= (size * num_outputs).astype(int)
+        reflected = signs * jnp.ones(width, signs.dtype).at[members].min(1.0 - 2.0 * taken)
+        log_reflected = log_evidence(reflected)
+        log_ratio = log_reflected - log_value
+        accept = jnp.log(accept_at) < log_ratio
+        carry = jnp.where(accept, reflected, signs), jnp.where(accept, log_reflected, log_value)
+        return carry, jnp.exp(jnp.minimum(log_ratio, 0.0))
+
+    start = jnp.ones(width, targets.dtype)
+    chances = jax.random.uniform(key, (width, num_outputs + 2), targets.dtype)
+    (signs, _), acceptance = jax.lax.scan(attempt, (start, log_evidence(start)), chances)
+    return signs[:, None].astype(rows.dtype) * rows, acceptance.mean()
+
+
+def _scaled(posterior):
+    """The factor b = √(βs) of features, and the targets √β Y."""
+    accurate = jnp.result_type(float)
+    root = jnp.sqrt(posterior.likelihood_precision).astype(accurate)
+    b = root * posterior.network.readout_scale * posterior.readout_std.astype(accurate)
+    return b, root * posterior.targets.astype(accurate)
 
 
 def _orthonormal(columns):
