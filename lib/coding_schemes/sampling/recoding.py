@@ -25,6 +25,7 @@ from coding_schemes.posterior import Posterior, Weights
 
 SHARE = 0.1  # of the neurons is tried per move; the others say where readouts are likely
 NODES = np.linspace(-6.5, 6.5, 66)  # of the piecewise linear density from which z is proposed
+LOWEST = -80.0  # of the logarithm of that density against its maximum, in float32
 FIELDS = np.linspace(-60.0, 60.0, 1201)  # of the table of mean activations
 COPY = 0.8  # probability to propose a readout like another neuron's; else like one of any code
 CODE_VARIANCE = 2.0  # of readouts about a code's, in units of the prior's variance
@@ -266,46 +267,43 @@ def _code_readouts(field, b, targets, mean_activation):
     )
 
 
-def _log_nodes(phi, tilt):
-    """Logarithm of h at the nodes, (P, nodes), and the log normaliser of its piecewise linear interpolant."""
+def _nodes(phi, tilt):
+    """Values of h at the nodes over the largest, (P, nodes), and the log of the interpolant's integral."""
     s, slope, curvature, reference = (part[:, None].astype(jnp.float32) for part in tilt)
     nodes = jnp.asarray(NODES[None], jnp.float32)
     offset = phi(nodes) - reference
     log_h = s * phi(nodes) - 0.5 * nodes**2 - slope * offset - curvature * offset**2
-    cells = jnp.logaddexp(log_h[:, 1:], log_h[:, :-1]) + jnp.log(0.5 * (NODES[1] - NODES[0]))
-    return log_h, cells
+    h = jnp.exp(jnp.maximum(log_h - jnp.max(log_h, axis=1, keepdims=True), LOWEST))
+    return h, jnp.log((NODES[1] - NODES[0]) * (jnp.sum(h, axis=1) - 0.5 * (h[:, 0] + h[:, -1])))
 
 
-def _log_interpolated(log_h, cells, z):
+def _log_interpolated(h, log_norm, z):
     """Log of the normalised piecewise linear density at z, summed over inputs; −∞ beyond the nodes."""
     position = (z - NODES[0]) / (NODES[1] - NODES[0])
     index = jnp.clip(jnp.floor(position).astype(int), 0, len(NODES) - 2)
     fraction = position - index
     rows = jnp.arange(len(z))
-    low, high = log_h[rows, index], log_h[rows, index + 1]
     inside = (fraction >= 0) & (fraction <= 1)
     fraction = jnp.clip(fraction, 0.0, 1.0)
-    top = jnp.maximum(low, high)
-    value = jnp.log((1 - fraction) * jnp.exp(low - top) + fraction * jnp.exp(high - top)) + top
-    log_density = value - jax.nn.logsumexp(cells, axis=1)
+    log_density = jnp.log((1 - fraction) * h[rows, index] + fraction * h[rows, index + 1]) - log_norm
     return jnp.sum(jnp.where(inside, log_density, -jnp.inf), dtype=jnp.result_type(float))
 
 
 def _log_density(phi, tilt, z):
-    log_h, cells = _log_nodes(phi, tilt)
-    return _log_interpolated(log_h, cells, z)
+    h, log_norm = _nodes(phi, tilt)
+    return _log_interpolated(h, log_norm, z)
 
 
 def _draw(uniforms, phi, tilt, dtype):
     """Draw z from the piecewise linear density, and its log density: uniforms (2, P) for cell and place."""
-    log_h, cells = _log_nodes(phi, tilt)
-    cumulative = jnp.cumsum(jnp.exp(cells - jax.nn.logsumexp(cells, axis=1, keepdims=True)), axis=1)
+    h, log_norm = _nodes(phi, tilt)
+    cumulative = jnp.cumsum(h[:, 1:] + h[:, :-1], axis=1)
     in_cumulative = uniforms[0][:, None] * cumulative[:, -1:]
-    index = jnp.minimum(jnp.sum(cumulative < in_cumulative, axis=1), cells.shape[1] - 1)
-    rows = jnp.arange(len(cells))
-    ratio = jnp.exp(jnp.clip(log_h[rows, index + 1] - log_h[rows, index], -30.0, 30.0))
+    index = jnp.minimum(jnp.sum(cumulative < in_cumulative, axis=1), h.shape[1] - 2)
+    rows = jnp.arange(len(h))
+    ratio = jnp.clip(h[rows, index + 1] / h[rows, index], 1e-13, 1e13)
     # density ∝ 1 + (ratio − 1) x on a cell: invert its cumulative distribution
     u = uniforms[1]
     x = u * (1 + ratio) / (1 + jnp.sqrt(1 + u * (ratio**2 - 1)))
     z = (NODES[0] + (NODES[1] - NODES[0]) * (index + x)).astype(dtype)
-    return z, _log_interpolated(log_h, cells, z)
+    return z, _log_interpolated(h, log_norm, z)
