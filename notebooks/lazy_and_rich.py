@@ -217,8 +217,9 @@ lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotat
 # %%
 EQUAL = (1 / 3, 1 / 3, 1 / 3)
 equal = tasks.toy(3 * round(N / 3), EQUAL, y_minus=-0.5, seed=seed)
+own = {scheme: each | {"thinning": 1} for scheme, each in options.items()}
 classes = {
-    scheme: lazy_and_rich.both_ends(jax.random.fold_in(key, 50 + k), equal, scheme, N, T, **options[scheme])
+    scheme: lazy_and_rich.both_ends(jax.random.fold_in(key, 50 + k), equal, scheme, N, T, **own[scheme])
     for k, scheme in enumerate(SCHEMES)
 }
 noise = {s: lazy_and_rich.untrained(key, ends.posterior, 8) for s, ends in classes.items()}
@@ -236,8 +237,8 @@ lazy_checks.check_frames(classes, noise)
 
 # %% tags=["hide-input"]
 halved = tasks.toy(3 * round(N / 6), EQUAL, y_minus=-0.5, seed=seed)
-own = options["sigmoidal"]
-smaller = lazy_and_rich.both_ends(jax.random.fold_in(key, 60), halved, "sigmoidal", N // 2, T, **own)
+half = (halved, "sigmoidal", N // 2, T)
+smaller = lazy_and_rich.both_ends(jax.random.fold_in(key, 60), *half, **own["sigmoidal"])
 lazy_checks.check_variability(classes["sigmoidal"], smaller)
 unequal = linear.solve(tasks.toy(N, (0.5, 0.25, 0.25), y_minus=-0.5, seed=seed), 1, T)
 root = np.linalg.cholesky(unequal.readout_covariance)
