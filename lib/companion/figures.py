@@ -9,7 +9,6 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
@@ -63,10 +62,11 @@ class _CodeColors(dict[str, str]):
         digits = name.replace("-", "")
         if not digits or set(digits) - {"0", "1"}:
             raise KeyError(name)
+        from seaborn import husl_palette  # here, because it loads pandas: a second and more
+
         turn = int(digits, 2) * 0.618034 % 1.0  # golden ratio: neighbors in number are far apart in hue
-        self[name] = mpl.colors.to_hex(
-            sns.husl_palette(1, h=turn, l=0.6 if digits.count("1") % 2 else 0.45)[0]
-        )
+        lightness = 0.6 if digits.count("1") % 2 else 0.45
+        self[name] = mpl.colors.to_hex(husl_palette(1, h=turn, l=lightness)[0])
         return self[name]
 
 
@@ -618,7 +618,15 @@ def bars(
             shift = 0.0 if stacked else (k - (count - 1) / 2) * width
             error = None if bar is None else bar[t, :, k]
             look = {"color": color, "alpha": 0.85, "capsize": 3, "label": labels[k] or None}
-            axis.bar(place + shift, heights[t, :, k], width, bottom=base, yerr=error, **look)
+            axis.bar(
+                place + shift,
+                heights[t, :, k],
+                width,
+                bottom=base,
+                yerr=error,
+                ecolor=COLORS["theory"],
+                **look,
+            )
         shades = (COLORS["theory"], COLORS["gaussian_process"], COLORS["control"])
         rows = np.asarray(points)[t] if np.ndim(points) == 3 else np.asarray(points)
         for row, name, marker, color in zip(rows, np.atleast_1d(point_names), "o^s", shades, strict=False):

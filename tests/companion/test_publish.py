@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from companion import figures, formats, publish
+from matplotlib.colors import to_hex
 from PIL import Image
 
 
@@ -187,6 +188,19 @@ def test_plot_function_must_return_a_figure(shown):
 
 def list_of_lines(x):
     return plt.figure().add_subplot().plot(x)
+
+
+def test_theme_is_seaborns_with_changes():
+    """Written out, as seaborn takes long to import; what differs is what the book changes."""
+    seaborn = pytest.importorskip("seaborn")
+    ours = {"font.size", "xtick.labelsize", "ytick.labelsize", "legend.fontsize", "lines.linewidth"}
+    ours |= {"lines.markersize", "axes.spines.top", "axes.spines.right", "image.cmap"}
+    theirs = seaborn.plotting_context("notebook") | seaborn.axes_style("ticks")
+    with publish.theme():
+        differ = {name for name, value in theirs.items() if plt.rcParams[name] != value}
+        colors = [to_hex(each["color"]) for each in plt.rcParams["axes.prop_cycle"]]
+    assert differ <= ours
+    assert colors == seaborn.color_palette("colorblind").as_hex()
 
 
 def test_theme_does_not_outlive_its_block():
