@@ -43,7 +43,10 @@ def test_stored_results_are_small_and_described(path):
     assert path.stat().st_size < 3e6
     with np.load(path) as stored:
         manifest = json.loads(str(stored["manifest"]))
-        assert {"versions", "settings" if path.stem.startswith("cifar10-P") else "job"} <= set(manifest)
+        assert {
+            "versions",
+            "settings" if path.stem.startswith(("cifar10-P", "cifar10-full")) else "job",
+        } <= set(manifest)
         for name in stored.files:
             if stored[name].dtype.kind == "f" and name != "history":  # no acceptance without trajectories
                 assert np.isfinite(stored[name]).all(), name
