@@ -32,6 +32,7 @@ QUICK: dict[str, Any] = {
     "coarsening_size": 40,
     "max_steps": 200_000,
     "other_size": 60,  # softplus, squared ReLU, sigmoidal
+    "squared": (3, 8),  # segments and chains
     "deep": {40: (1, 10)},  # size: temperatures, in units of T
     "deep_segments": 2,
 }
@@ -46,9 +47,10 @@ PAPER = QUICK | {
     "targets": (-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
     "ratios": ((0.34, 0.33, 0.33), (0.6, 0.3, 0.1)),
     "target_segments": 6,
-    "coarsening_size": 60,
+    "coarsening_size": 100,
     "max_steps": 1_000_000,
-    "other_size": 100,
+    "other_size": 500,
+    "squared": (6, 4),
     "deep": {100: (1,), 40: (1, 10, 0.1)},
     "deep_segments": 3,
 }
