@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from coding_schemes import coding, tasks
+from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC
@@ -114,14 +114,14 @@ def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scatter(networks: Networks) -> tuple[np.ndarray, np.ndarray]:
-    """Variance of the number of neurons with each code in one network, and its jackknife error."""
+    """Variance v of the number of neurons with each code in one network, and its standard error in theory.
+
+    That is v √(2/(n − 1)) for n effective draws, of which every network is one at least.
+    """
     numbers = networks.numbers.astype(float)
-
-    def variance(kept: np.ndarray) -> np.ndarray:
-        return kept.var(1).mean(0) + kept.mean(1).var(0, ddof=1)  # within networks and between: unbiased
-
-    without = np.array([variance(np.delete(numbers, k, axis=0)) for k in range(len(numbers))])
-    return variance(numbers), np.sqrt((len(numbers) - 1) * without.var(0))
+    found = numbers.var(1).mean(0) + numbers.mean(1).var(0, ddof=1)  # within networks and between: unbiased
+    draws = np.fmax(statistics.effective_sample_size(numbers), len(numbers))
+    return found, predicted_scatter(networks) * np.sqrt(2 / (draws - 1))
 
 
 def predicted_scatter(networks: Networks) -> np.ndarray:
@@ -225,7 +225,7 @@ def scatter_bars(over_sizes: Sequence[Networks]) -> dict[str, Any]:
         "plot_function": figures.bars,
         "name": "scatter",
         "caption": "The number of neurons with a code fluctuates by one neuron, not by the square root of "
-        "the number. Bars: standard deviation over networks and samples, with jackknife errors, "
+        "the number. Bars: standard deviation over networks and samples, with standard errors, "
         f"{', '.join(str(len(each.readouts)) for each in over_sizes)} networks; dots: theory, triangles: "
         f"independent neurons, both at the largest, {_size(largest)} Not in the paper.",
         "values": np.sqrt(found).T[None],
