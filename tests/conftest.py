@@ -2,9 +2,10 @@
 
 import os
 
-# One thread per worker, so that two workers share two cores, and the compiler that is faster at small sizes;
-# before jax starts its thread pool
+# One thread per worker, so that two workers share two cores, and a compiler that is fast at small sizes and
+# leaves programs that run for moments as they come; before jax starts its thread pool
 FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_use_fusion_emitters=false"
+FLAGS += " --xla_backend_optimization_level=0"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}".strip()
 for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[name] = "1"
