@@ -241,13 +241,13 @@ sparse_checks.check_targets(sampled, background, lazy)
 M = settings.other_size
 other_task, other = sparse.toy(M, seed=seed), small_options if M <= SMALL else options
 softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 6, **other)
-segments, chains = settings.squared
+segments, chains, samples = settings.squared
 square, sigmoidal = (
     sparse.follow(
         jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **(other | own)
     )
     for stream, name, count, own in (
-        (5, "relu_squared", segments, {"num_samples": 64, "num_chains": chains}),
+        (5, "relu_squared", segments, {"num_samples": samples, "num_chains": chains}),
         (6, "sigmoidal", 2, {"moves": ()}),
     )
 )
