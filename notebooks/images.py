@@ -143,9 +143,10 @@ figures.publish(
 figures.publish(
     figures.curves,
     "accuracy",
-    caption="Test accuracy rises with the number of images, and at the paper's size comes close to the "
-    f"published point. Markers: {ten.num_test} test images ({whole.num_test} at the paper's size) with "
-    "binomial errors, stored; line: straight in the logarithm of P; dashed: chance. Paper A, Fig. 7.",
+    caption="Test accuracy rises with the number of images. At the paper's size it comes close to the "
+    "published point, in a chain that has not learned all of its images yet. Markers: "
+    f"{ten.num_test} test images ({whole.num_test:,} at the paper's size) with binomial errors, stored; "
+    "line: straight in the logarithm of P; dashed: chance. Paper A, Fig. 7.",
     **images.accuracy_curve(ten, whole),
 )
 figures.publish(
@@ -166,9 +167,9 @@ images.check_ten_classes(ten, whole)
 # codes, and the energies per neuron and image at the ends of those on exact images,
 # {glue:text}`ten_energies`, agree for the two smallest only. They all fit their training set (accuracy
 # {glue:text}`ten_training:.2f` or more); the run of the paper's size does not yet
-# ({glue:text}`whole_training:.2f`): there minibatches lowered the temperature, whose noise does not fall with
-# $T$, and the few full-batch trajectories after them are a quench. So that run shows an accuracy near the
-# paper's, not the paper's code.
+# ({glue:text}`whole_training:.2f`): there, as with {glue:text}`ten_largest` images, minibatches lowered the
+# temperature, whose noise does not fall with $T$, and the few full-batch trajectories after them are a
+# quench. So that run shows an accuracy near the paper's, not the paper's code.
 #
 # ## Reuse: new classes on old features
 #
