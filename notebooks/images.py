@@ -103,7 +103,6 @@ for name in ("cifar", "mnist"):
 # %% tags=["hide-input"]
 files = sorted(results.glob("cifar10-P*.npz"), key=lambda path: int(path.stem.split("-P")[1]))
 stored_runs = [images.stored(path) for path in files]
-largest = stored_runs[-1]
 if preset == "full":
     checkpoint = results.parents[1] / "_build" / "cifar10-full.checkpoint"
     at_full_size = large_run.run(large_run.FULL, checkpoint=checkpoint, progress=True)
@@ -124,7 +123,7 @@ figures.publish(
     "Paper A, Fig. 7a, b, d, e.",
     row_names=["training images", "test images"],
     titles=["layer 1", "layer 2"],
-    **images.ten_classes(largest),
+    **images.ten_classes(stored_runs[-1]),
 )
 figures.publish(
     figures.network_sample,
@@ -132,7 +131,7 @@ figures.publish(
     caption="A neuron's readouts follow its code; the mean output for airplanes rises on airplanes, and on "
     f"many other images. Readouts and feature layer of 100 neurons on test images, output 0; {of_run}. "
     "Paper A, Fig. 7c, e, f.",
-    **images.outputs(largest),
+    **images.outputs(stored_runs[-1]),
 )
 
 # %% [markdown]

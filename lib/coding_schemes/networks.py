@@ -82,13 +82,18 @@ def canonical(name_or_function: str | Nonlinearity) -> str | Nonlinearity:
     return name_or_function if isinstance(name_or_function, str) else _name(name_or_function)
 
 
+def _probed(phi: Nonlinearity, factor: float = 1) -> np.ndarray:
+    """Values at the probe's points times a factor, in double precision."""
+    with jax.enable_x64(True), jax.core.eval_context():
+        return np.asarray(phi(jnp.asarray(factor * _PROBE)))
+
+
 @lru_cache(maxsize=64)
 def _name(phi: Nonlinearity) -> str | Nonlinearity:
-    with jax.enable_x64(True), jax.core.eval_context():
-        values = np.asarray(phi(jnp.asarray(_PROBE)))
-        for name, known in NONLINEARITIES.items():
-            if np.allclose(values, known(jnp.asarray(_PROBE)), rtol=1e-9, atol=1e-12):
-                return name
+    values = _probed(phi)
+    for name, known in NONLINEARITIES.items():
+        if np.allclose(values, _probed(known), rtol=1e-9, atol=1e-12):
+            return name
     return phi
 
 
@@ -104,8 +109,7 @@ def homogeneity(phi: Nonlinearity) -> float | None:
 
     k is a whole number where it is one to rounding.
     """
-    with jax.enable_x64(True), jax.core.eval_context():
-        values, doubled, tripled = (np.asarray(phi(jnp.asarray(_PROBE * f))) for f in (1, 2, 3))
+    values, doubled, tripled = (_probed(phi, factor) for factor in (1, 2, 3))
     largest = np.argmax(np.abs(values))
     ratio = doubled[largest] / values[largest] if values[largest] != 0 else 0.0
     if not ratio > 0:
@@ -120,8 +124,7 @@ def homogeneity(phi: Nonlinearity) -> float | None:
 @lru_cache(maxsize=64)
 def middle(phi: Nonlinearity) -> float | None:
     """φ(0) of a nonlinearity that is symmetric about this point, φ(z) + φ(−z) = 2φ(0); None for others."""
-    with jax.enable_x64(True), jax.core.eval_context():
-        values, mirrored = (np.asarray(phi(jnp.asarray(sign * _PROBE))) for sign in (1, -1))
+    values, mirrored = _probed(phi), _probed(phi, -1)
     symmetric = np.allclose(values + mirrored, 2 * values[0], rtol=1e-9, atol=1e-9)
     return float(values[0]) if symmetric else None
 

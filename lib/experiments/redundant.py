@@ -65,6 +65,11 @@ class Networks(Ends):
         """Number of neurons with each of the codes in use, shape (networks, samples, 4)."""
         return np.stack([np.all(self.codes == code, axis=-1).sum(-1) for code in CODES], axis=-1)
 
+    @cached_property
+    def predicted_scatter(self) -> np.ndarray:
+        """Variance of these numbers in theory, of whole numbers, shape (4,)."""
+        return finite_width.number_variances(self.theory, CODES, self.width)
+
     def preactivations(self, code: int, class_index: int) -> list[np.ndarray]:
         """Preactivations of a code's neurons on a class, in the last sample of each network."""
         layers = [half.preactivations[0][:, -1] for half in self.halves if half.preactivations]
@@ -121,16 +126,11 @@ def scatter(networks: Networks) -> tuple[np.ndarray, np.ndarray]:
     numbers = networks.numbers.astype(float)
     found = numbers.var(1).mean(0) + numbers.mean(1).var(0, ddof=1)  # within networks and between: unbiased
     draws = np.fmax(statistics.effective_sample_size(numbers), len(numbers))
-    return found, predicted_scatter(networks) * np.sqrt(2 / (draws - 1))
-
-
-def predicted_scatter(networks: Networks) -> np.ndarray:
-    """The same variance in theory, of whole numbers."""
-    return finite_width.number_variances(networks.theory, CODES, networks.width)
+    return found, networks.predicted_scatter * np.sqrt(2 / (draws - 1))
 
 
 def independent_scatter(networks: Networks) -> np.ndarray:
-    """The same variance of neurons that choose their codes independently."""
+    """The variance of neurons that choose their codes independently."""
     shares = sigmoidal.measured_occupancies(networks.theory, CODES)
     return networks.width * shares * (1 - shares)
 
@@ -190,7 +190,7 @@ def check_scatter(networks: Networks) -> None:
     check(
         "D8",
         f"variance of the number of neurons with codes {', '.join(NAMES)}, N = P = {networks.width}",
-        *beside(scatter(networks), predicted_scatter(networks)),
+        *beside(scatter(networks), networks.predicted_scatter),
         standard_errors(3),
         control=Control("independent neurons", expected=independent_scatter(networks)),
         sampler=networks.meeting,
@@ -232,7 +232,7 @@ def scatter_bars(over_sizes: Sequence[Networks]) -> dict[str, Any]:
         "errors": (0.5 * errors / np.sqrt(found)).T[None],
         "groups": NAMES,
         "names": [f"N = {networks.width}" for networks in over_sizes],
-        "points": np.sqrt([predicted_scatter(largest), independent_scatter(largest)]),
+        "points": np.sqrt([largest.predicted_scatter, independent_scatter(largest)]),
         "point_names": ["theory", "independent neurons"],
         "colors": GREENS[-len(over_sizes) :],
         "ylabel": "s.d. of the number of neurons",

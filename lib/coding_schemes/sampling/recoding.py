@@ -259,7 +259,7 @@ def reflect_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
         return carry, jnp.exp(jnp.minimum(log_ratio, 0.0))
 
     start = jnp.ones(width, targets.dtype)
-    chances = jax.random.uniform(key, (width, num_outputs + 2), targets.dtype)
+    chances = uniform(key, (width, num_outputs + 2), targets.dtype)
     (signs, _), acceptance = jax.lax.scan(attempt, (start, log_evidence(start)), chances)
     return signs[:, None].astype(rows.dtype) * rows, acceptance.mean()
 
