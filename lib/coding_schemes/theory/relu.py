@@ -687,15 +687,16 @@ def _rotated_inwards(outliers, t, num_rotations=1000):
 
 def _as_solution(problem, point, task, nonlinearity, error, steps, converged) -> Solution:
     point = point._replace(outliers=point.outliers[np.sum(point.outliers**2, 1) > _ZERO])
-    order = np.argsort(-np.sum(point.outliers**2, 1).round(9), kind="stable")
-    outliers, by_size = point.outliers[order], np.argsort(-point.probabilities, kind="stable")
-    bulk, t, w = point.bulk[by_size], point.t, problem.weights
+    bulk, t, w = point.bulk[np.argsort(-point.probabilities, kind="stable")], point.t, problem.weights
+    squares = np.sum(point.outliers**2, 1)
+    larger = np.sum(squares > squares[:, None] + 1e-6, 1)  # those of classes alike are as large: by class
+    outliers = point.outliers[np.lexsort((np.argmax(point.outliers @ t.T, 1), larger))]
     answers = outliers @ t.T > _SILENT
     level = float(problem.free_energy(bulk, t)[0])
     return Solution(
         task=task,
         nonlinearity=nonlinearity,
-        probabilities=np.append(np.ones(len(outliers)), point.probabilities[by_size]),
+        probabilities=np.append(np.ones(len(outliers)), np.sort(point.probabilities)[::-1]),
         readouts=np.vstack([outliers, bulk]),
         activations=np.vstack([np.where(answers, outliers @ t.T, 0.0), problem.cumulants(bulk @ t.T).mean]),
         codes=np.vstack([answers, np.zeros((len(bulk), len(w)), dtype=bool)]),
