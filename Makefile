@@ -80,7 +80,7 @@ test: setup ## lint, types, tests
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
-	@$(PY) -m pytest -n 2 --dist loadgroup tests
+	@$(PY) -m pytest -n 2 tests
 
 mutants: setup ## faults that the tests have to notice
 	@$(PY) tests/mutants/run.py --jobs 2 $(if $(ONLY),--only "$$ONLY")
