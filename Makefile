@@ -45,6 +45,9 @@ help: ## this list
 	@echo "make lock [UPGRADE=1]            resolve the dependencies in pyproject.toml again, to the newest versions"
 	@echo "make clean                       delete everything built (the environment in .venv stays)"
 
+# Where Python may write no bytecode, every process would compile all that it imports
+COMPILED := $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode)
+
 setup:
 	@if ! test -x $(PY) || ! cmp -s requirements.lock $(VENV)/requirements.lock; then \
 	  set -e; \
@@ -52,7 +55,7 @@ setup:
 	  test -x $(PY) && $(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV); \
 	  awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > $(VENV)/uv.txt; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt; \
-	  $(UV) pip sync --quiet --python $(PY) --require-hashes requirements.lock; \
+	  $(UV) pip sync --quiet --python $(PY) $(COMPILED) --require-hashes requirements.lock; \
 	  $(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/book.pth", "w").write(os.path.abspath("lib"))'; \
 	  cp requirements.lock $(VENV)/requirements.lock; \
 	fi
@@ -77,7 +80,7 @@ test: setup ## lint, types, tests
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
-	@$(PY) -m pytest -n 2 --dist loadgroup tests
+	@$(PY) -m pytest -n 2 tests
 
 mutants: setup ## faults that the tests have to notice
 	@$(PY) tests/mutants/run.py --jobs 2 $(if $(ONLY),--only "$$ONLY")

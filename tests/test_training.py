@@ -34,8 +34,9 @@ def loss_of(model, parameters):
 def test_factored_gradients_are_the_gradients(kind):
     model, targets = SMALL[kind], jnp.float32([[0.6, -0.3], [1.3, 0.2]])
     parameters = model.init(jax.random.key(1), 2, 2)
-    factored = model.gradients(parameters, jnp.float32(INPUTS), targets, jax.random.key(2))
-    exact = jax.grad(lambda p: training.loss(model.forward(p, jnp.float32(INPUTS))[0], targets))(parameters)
+    factored = jax.jit(model.gradients)(parameters, jnp.float32(INPUTS), targets, jax.random.key(2))
+    exact = jax.jit(jax.grad(lambda p: training.loss(model.forward(p, jnp.float32(INPUTS))[0], targets)))
+    exact = exact(parameters)
     multiplied = training._multiply_out(factored)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6), multiplied, exact)
 
@@ -58,8 +59,9 @@ def test_the_compiled_loop_takes_the_same_steps_as_a_plain_one(adam):
     parameters = model.init(key, 2, 1)
     optimizer = optax.adam(0.02) if adam else optax.sgd(0.02)
     state, losses = optimizer.init(parameters), []
+    loss_and_gradient = jax.jit(jax.value_and_grad(lambda p: loss_of(model, p)))
     for i in range(13):
-        value, gradient = jax.value_and_grad(lambda p: loss_of(model, p))(parameters)
+        value, gradient = loss_and_gradient(parameters)
         if i % 4 == 0:
             losses.append(value)
         if i < 12:
@@ -105,9 +107,9 @@ def test_skip_connections_and_dropout_do_what_they_say():
     np.testing.assert_allclose(h[2], np.tanh(parameters.weights[1][1] @ h[1]) + h[0], rtol=1e-5)
     dropout = SMALL["dropout"]
     parameters = dropout.init(jax.random.key(0), 2, 1)
+    gradients = jax.jit(dropout.gradients)
     draws = [
-        dropout.gradients(parameters, jnp.float32(INPUTS), jnp.float32(TARGETS), jax.random.key(k))
-        for k in range(40)
+        gradients(parameters, jnp.float32(INPUTS), jnp.float32(TARGETS), jax.random.key(k)) for k in range(40)
     ]
     for draw in draws:  # what is left is scaled up, so that means stay
         left = np.asarray(draw.weights[0].activations)
@@ -230,8 +232,8 @@ def test_descent_reaches_a_stationary_point_of_the_energy():
     given = posterior.Posterior(task, networks.Network(1, 12, "sigmoidal"), 0.01, readout_variance=1.0)
     starts = jax.vmap(given.prior)(jax.random.split(jax.random.key(0), 2))
     weights, error = training.descend(given, starts, num_steps=8_000)
-    slope = jax.vmap(jax.grad(given.energy))(weights)
-    before = jax.vmap(jax.grad(given.energy))(starts)
+    slopes = jax.jit(jax.vmap(jax.grad(given.energy)))
+    slope, before = slopes(weights), slopes(starts)
     assert np.abs(slope.readout).max() < 1e-3 * np.abs(before.readout).max()
     assert error.shape == (2,)
     assert error.max() < 0.1

@@ -341,12 +341,14 @@ def hmc(
         eps = step_size * jax.random.uniform(of_step, minval=0.8, maxval=1.2)
 
         def leapfrog(carry, _):
-            q, p = carry
-            p = jax.tree.map(lambda x, g: x - eps / 2 * g, p, jax.grad(energy)(q))
+            q, p, force = carry
+            p = jax.tree.map(lambda x, g: x - eps / 2 * g, p, force)
             q = jax.tree.map(lambda x, v: x + eps * v, q, p)
-            return (q, jax.tree.map(lambda x, g: x - eps / 2 * g, p, jax.grad(energy)(q))), None
+            force = jax.grad(energy)(q)
+            return (q, jax.tree.map(lambda x, g: x - eps / 2 * g, p, force), force), None
 
-        (proposal, p_end), _ = jax.lax.scan(leapfrog, (state, p), None, length=num_steps)
+        start = state, p, jax.grad(energy)(state)
+        (proposal, p_end, _), _ = jax.lax.scan(leapfrog, start, None, length=num_steps)
         change = energy(proposal) - energy(state) + sum(jnp.sum(y**2 - x**2) / 2 for x, y in zip(p, p_end))
         accept = jnp.log(jax.random.uniform(of_accept)) < -change
         a, z = state = jax.tree.map(lambda x, y: jnp.where(accept, x, y), proposal, state)
