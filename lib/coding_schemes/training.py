@@ -13,6 +13,7 @@ so that twenty layers compile as fast as two.
 """
 
 import itertools
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from coding_schemes import validation
 from coding_schemes.networks import NONLINEARITIES, Network, Nonlinearity, nonlinearity
-from coding_schemes.posterior import Posterior, Weights
+from coding_schemes.posterior import Posterior, Weights, normal
 
 KINDS = ("dense", "skip", "dropout", "convolution")
 NUM_CHANNELS, KERNEL_SIZE = 20, 11  # paper C, appendix B.1
@@ -57,6 +58,7 @@ class Factors(NamedTuple):
     activations: Array  # the layer's input, shape (..., units in, P)
 
 
+@jax.tree_util.register_static
 @dataclass(frozen=True)
 class Architecture:
     """A network of paper C's Table 1.
@@ -108,12 +110,11 @@ class Architecture:
 
     def init(self, key: Array, input_dim: int, num_outputs: int) -> Parameters:
         """Draw the initial weights, float32, from N0 inputs to m outputs."""
-        initializer = jax.nn.initializers.variance_scaling(
-            self.gain**2, "fan_avg", "normal", in_axis=1, out_axis=0
-        )
 
         def draw(layer, shape):
-            return initializer(jax.random.fold_in(key, layer), shape, jnp.float32)
+            units = (shape[0] + shape[1]) * math.prod(shape[2:])  # in and out
+            std = np.sqrt(np.float32(2 * self.gain**2 / units))
+            return std * normal(jax.random.fold_in(key, layer), shape, jnp.float32)
 
         if self.kind == "convolution":
             channels = [1] + self.depth * [NUM_CHANNELS] + [1]
@@ -212,6 +213,7 @@ class Architecture:
         return (parameters.weights[-1] @ h[0].T + parameters.biases[-1]).T, tuple(activations)
 
 
+@jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True)
 class ScaledNetwork:
     """One of paper A's networks under gradient descent, for the same training loop.
@@ -236,6 +238,22 @@ class ScaledNetwork:
         validation.instance("network", self.network, Network)
         validation.positive(richness=self.richness)
 
+    def tree_flatten(self):
+        """Leaf: the richness; static: the network."""
+        return (self.richness,), self.network
+
+    @classmethod
+    def tree_unflatten(cls, network, leaves):
+        """Rebuild, unchecked."""
+        model = object.__new__(cls)
+        model.__dict__.update(network=network, richness=leaves[0])
+        return model
+
+    def without_scaling(self) -> "ScaledNetwork":
+        """The same as a non-lazy network: with γ0/√N in γ0's place it is the lazy one."""
+        network = replace(self.network, scaling="non-lazy")
+        return ScaledNetwork(network, self.richness * network.readout_scale / self.network.readout_scale)
+
     @property
     def middle(self) -> int:
         """The feature layer, the last one."""
@@ -246,9 +264,7 @@ class ScaledNetwork:
         units = [input_dim] + self.network.depth * [self.network.width] + [num_outputs]
         keys = jax.random.split(key, len(units) - 1)
         shapes = zip(units[1:], units)
-        return Parameters(
-            tuple(jax.random.normal(k, shape, jnp.float32) for k, shape in zip(keys, shapes)), ()
-        )
+        return Parameters(tuple(normal(k, shape, jnp.float32) for k, shape in zip(keys, shapes)), ())
 
     def forward(self, parameters: Parameters, inputs: Array) -> tuple[Array, tuple[Array, ...]]:
         """Outputs (P, m), and per layer φ(z)/√N, shape (N, P), whose squared distances are kernel entries."""
@@ -296,7 +312,7 @@ def loss(outputs: Array, targets: Array) -> Array:
 
 def outputs_and_distances(outputs: Array, activations: tuple[Array, ...]) -> dict[str, Array]:
     """Track the outputs, (P, m), and in every hidden layer all squared distances, (layers, P, P)."""
-    kernels = jnp.stack([h.T @ h for h in activations])
+    kernels = _of_layers(lambda h: h.T @ h, activations)
     norms = jnp.diagonal(kernels, axis1=1, axis2=2)
     return {
         "outputs": outputs,
@@ -306,7 +322,15 @@ def outputs_and_distances(outputs: Array, activations: tuple[Array, ...]) -> dic
 
 def two_points(outputs: Array, activations: tuple[Array, ...]) -> dict[str, Array]:
     """Track the outputs, (2, m), and the points' squared distance in every hidden layer, (layers,)."""
-    return {"outputs": outputs, "H": jnp.stack([jnp.sum(jnp.square(h[:, 1] - h[:, 0])) for h in activations])}
+    H = _of_layers(lambda h: jnp.sum(jnp.square(h[:, 1] - h[:, 0])), activations)
+    return {"outputs": outputs, "H": H}
+
+
+def _of_layers(measure, activations):
+    """One measure of every layer; of stacked layers at once, which compiles as fast for twenty as for two."""
+    if isinstance(activations, tuple):
+        return jnp.stack([measure(h) for h in activations])
+    return jax.vmap(measure)(activations)
 
 
 def train(
@@ -373,13 +397,14 @@ def train(
     gain = 1.0
     if isinstance(model, Architecture):  # traced, so that a series of gains compiles once
         model, gain = replace(model, gain=1.0), model.gain
+    else:  # so that lazy and non-lazy networks do
+        model = model.without_scaling()
     buffers, parameters, last_record = _run(
         model,
-        key,
+        *_initial(model, key, jnp.float32(gain), inputs.shape[0], targets.shape[1], repeats),
         inputs,
         targets,
         tracked_inputs,
-        jnp.float32(gain),
         jnp.float32(learning_rate),
         jnp.float32(weight_decay),
         jnp.float32(stop_loss),
@@ -388,7 +413,6 @@ def train(
         adam=adam,
         decays=weight_decay > 0,
         batch_size=None if batch_size == num_inputs else batch_size,
-        repeats=repeats,
         track=track,
     )
     last_record = np.asarray(last_record)
@@ -404,12 +428,33 @@ def train(
     return Run(times, losses, tracked, parameters, last_record * record_every, converged)
 
 
-@partial(
-    jax.jit, static_argnames=("model", "num_records", "adam", "decays", "batch_size", "repeats", "track")
-)
+def _initial(model, key, gain, input_dim, num_outputs, repeats):
+    """Initial parameters of all repeats, and their keys of batches and dropout.
+
+    A program of its own, that networks of one shape share whatever they are trained on and how.
+    """
+    if isinstance(model, Architecture):
+        model = replace(model, nonlinearity="linear")
+    else:
+        model = ScaledNetwork(replace(model.network, nonlinearity="linear"))
+    return _drawn(model, key, gain, input_dim=input_dim, num_outputs=num_outputs, repeats=repeats)
+
+
+@partial(jax.jit, static_argnames=("input_dim", "num_outputs", "repeats"))
+def _drawn(model, key, gain, *, input_dim, num_outputs, repeats):
+    def one(repeat):
+        init_key, *streams = jax.random.split(jax.random.fold_in(key, repeat), 3)
+        parameters = model.init(init_key, input_dim, num_outputs)
+        weights = tuple(gain * weights for weights in parameters.weights)
+        return parameters._replace(weights=weights), tuple(streams)
+
+    return jax.lax.map(one, jnp.arange(repeats))
+
+
+@partial(jax.jit, static_argnames=("num_records", "adam", "decays", "batch_size", "track"))
 def _run(
-    model, key, inputs, targets, tracked_inputs, gain, learning_rate, weight_decay, stop_loss, record_every,
-    *, num_records, adam, decays, batch_size, repeats, track,
+    model, start, streams, inputs, targets, tracked_inputs, learning_rate, weight_decay, stop_loss,
+    record_every, *, num_records, adam, decays, batch_size, track,
 ):  # fmt: skip
     rule = optax.scale_by_adam() if adam else optax.identity()
     decay = optax.add_decayed_weights(weight_decay) if decays else optax.identity()
@@ -424,8 +469,8 @@ def _run(
             outputs, activations = model.forward(parameters, tracked_inputs)
         return current, track(outputs, activations)
 
-    def one(key):
-        init_key, batch_key, dropout_key = jax.random.split(key, 3)
+    def one(given):
+        parameters, (batch_key, dropout_key) = given
 
         def gradients(parameters, step, order):
             x, y = inputs, targets
@@ -446,33 +491,36 @@ def _run(
             )
 
         def step(i, state):
-            parameters, optimizer_state, pending, order = state
+            """The update of step i, none for i < 0, and the gradient of the next step."""
+            *before, pending, order = state
+            parameters, optimizer_state = before
             updates, optimizer_state = optimizer.update(_multiply_out(pending), optimizer_state, parameters)
-            parameters = optax.apply_updates(parameters, updates)
+            after = optax.apply_updates(parameters, updates), optimizer_state
+            after = jax.tree.map(lambda new, old: jnp.where(i < 0, old, new), after, tuple(before))
             order = shuffled(i + 1, order)
-            return parameters, optimizer_state, gradients(parameters, i + 1, order), order
+            return *after, gradients(after[0], i + 1, order), order
 
         def body(carry):
             index, _, buffers, state = carry
             values = record(state[0])
             buffers = jax.tree.map(lambda buffer, value: buffer.at[index].set(value), buffers, values)
             done = (index == num_records) | (values[0] < stop_loss) | ~jnp.isfinite(values[0])
-            first = index * record_every
-            state = jax.lax.fori_loop(first, first + jnp.where(done, 0, record_every), step, state)
+            last = jnp.where(done, -1, (index + 1) * record_every)
+            state = jax.lax.fori_loop(jnp.where(index == 0, -1, index * record_every), last, step, state)
             return index + 1, done, buffers, state
 
-        parameters = model.init(init_key, inputs.shape[0], targets.shape[1])
-        parameters = parameters._replace(weights=tuple(gain * weights for weights in parameters.weights))
-        order = shuffled(0, jnp.arange(num_inputs))
-        state = parameters, optimizer.init(parameters), gradients(parameters, 0, order), order
-        buffers = jax.tree.map(
-            lambda v: jnp.zeros((num_records + 1, *v.shape), v.dtype), jax.eval_shape(record, parameters)
+        order = jnp.arange(num_inputs)
+        pending = jax.eval_shape(gradients, parameters, 0, order)
+        pending, buffers = jax.tree.map(
+            lambda like: jnp.zeros(like.shape, like.dtype), (pending, jax.eval_shape(record, parameters))
         )
+        buffers = jax.tree.map(lambda one: jnp.zeros((num_records + 1, *one.shape), one.dtype), buffers)
+        state = parameters, optimizer.init(parameters), pending, order
         carry = jnp.int32(0), jnp.array(False), buffers, state
         index, _, buffers, state = jax.lax.while_loop(lambda carry: ~carry[1], body, carry)
         return buffers, state[0], index - 1
 
-    return jax.lax.map(one, jax.vmap(lambda r: jax.random.fold_in(key, r))(jnp.arange(repeats)))
+    return jax.lax.map(one, (start, streams))
 
 
 def descend(

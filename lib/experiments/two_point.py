@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -50,12 +50,14 @@ class Trained:
         task: the two points.
         run: what training left.
         draws: of the initial weights that it took; all but the last stayed on a plateau.
+        fits: that were made, by repeat, layer and factors of the equations.
     """
 
     model: Architecture | ScaledNetwork
     task: Task
     run: training.Run
     draws: int = 1
+    fits: dict[tuple[Any, ...], two_point.Fit] = field(default_factory=dict, repr=False)
 
     @property
     def done(self) -> list[int]:
@@ -77,12 +79,20 @@ class Trained:
         H = self.run.tracked["H"][repeat, :, self.model.middle if layer is None else layer]
         return np.array(two_point.measure(H, self.run.tracked["outputs"][repeat], self.task.targets))
 
-    def fit(self, repeat: int = 0, layer: int | None = None, **options: Any) -> two_point.Fit:
-        """Both rates fitted to that trajectory."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit's error says it
-            H, Q, w = self.trajectory(repeat, layer)
-            return two_point.fit(self.run.times, H, Q, w, self.dx2, self.dy2, **options)
+    def fit(
+        self,
+        repeat: int = 0,
+        layer: int | None = None,
+        factors: tuple[float, ...] = two_point.UNALTERED,
+    ) -> two_point.Fit:
+        """Both rates fitted to that trajectory, once, however often they are asked for."""
+        case = repeat, self.model.middle if layer is None else layer, factors
+        if case not in self.fits:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fit's error says it
+                H, Q, w = self.trajectory(*case[:2])
+                self.fits[case] = two_point.fit(self.run.times, H, Q, w, self.dx2, self.dy2, factors=factors)
+        return self.fits[case]
 
     def fit_loss(self, fit: two_point.Fit) -> two_point.LossFit:
         """The third rate, fitted to the loss of the first network."""
