@@ -90,17 +90,35 @@ def sample(
     return found
 
 
-def _moments(u, posterior, phi, pooled):
-    """Energy of neurons u (n, r); Φ_N, (Φ_N + 1/β)⁻¹Y, F, and the Cholesky factor of Φ_N + 1/β."""
-    root, targets, richness, ridge, width = posterior
-    seen = (jnp.arange(len(u)) < width).astype(u.dtype)[:, None, None]
-    responses = seen * _features.responses(u, root, phi, pooled)
+def _responses(u, posterior, phi, pooled):
+    """F of the neurons u (n, r) that are seen, 0 of the others."""
+    root, *_, width = posterior
+    return (jnp.arange(len(u)) < width)[:, None, None] * _features.responses(u, root, phi, pooled)
+
+
+def _moments(u, responses, posterior):
+    """Energy of neurons u (n, r) with F; Φ_N, v = (Φ_N + 1/β)⁻¹Y, and the inverse Cholesky factor."""
+    _, targets, richness, ridge, width = posterior
     kernel = jnp.einsum("nap,naq->pq", responses, responses) / width
-    factor = jnp.linalg.cholesky(kernel + ridge * jnp.eye(len(targets), dtype=u.dtype))
-    field = jax.scipy.linalg.cho_solve((factor, True), targets)
+    unit = jnp.eye(len(targets), dtype=u.dtype)
+    factor = jnp.linalg.cholesky(kernel + ridge * unit)
+    inverse = jax.scipy.linalg.solve_triangular(factor, unit, lower=True)
+    field = inverse.T @ (inverse @ targets)
     energy = 0.5 * jnp.sum(u**2) + 0.5 * width * richness**2 * jnp.sum(targets * field)
     energy += targets.shape[1] * jnp.sum(jnp.log(jnp.diagonal(factor)))
-    return energy, (kernel, field, responses, factor)
+    return energy, kernel, field, inverse
+
+
+def _value_and_gradient(u, posterior, phi, pooled):
+    """Log density of neurons u, and its gradient F (γ0² v vᵀ − (m/N) (Φ_N + 1/β)⁻¹) pulled back, less u.
+
+    By hand: to differentiate the Cholesky factor takes longer than all the rest.
+    """
+    _, targets, richness, _, width = posterior
+    responses, pull_back = jax.vjp(lambda u: _responses(u, posterior, phi, pooled), u)
+    energy, _, field, inverse = _moments(u, responses, posterior)
+    slope = richness**2 * field @ field.T - targets.shape[1] / width * inverse.T @ inverse
+    return -energy, pull_back(responses @ slope)[0] - u
 
 
 @partial(jax.jit, static_argnames=("phi", "pooled"))
@@ -109,14 +127,14 @@ def _observe(key, samples, posterior, new, phi, pooled):
 
     def one(inputs):
         key, u = inputs
-        energy, (kernel, field, responses, factor) = _moments(u, posterior, phi, pooled)
+        responses = _responses(u, posterior, phi, pooled)
+        energy, kernel, field, inverse = _moments(u, responses, posterior)
         _, _, richness, _, width = posterior
         noise = normal(key, (len(u), new.noise_root.shape[-1]), u.dtype)
         h = _features.preactivations(u, new.projection) + _features.preactivations(noise, new.noise_root)
         there = _features.gather(phi(h), pooled) * (jnp.arange(len(u)) < width)[:, None, None]
         rows = jnp.einsum("nax,nap->xp", there, responses) / width
-        left = jax.scipy.linalg.solve_triangular(factor, rows.T, lower=True)
-        own = jnp.sum(there**2, axis=(0, 1)) / width - jnp.sum(left**2, axis=0)
+        own = jnp.sum(there**2, axis=(0, 1)) / width - jnp.sum((rows @ inverse.T) ** 2, axis=1)
         return energy, rows @ field, own / (richness**2 * width), kernel
 
     flat = samples.reshape(-1, *samples.shape[2:])
@@ -131,7 +149,7 @@ def _run(key, shape, posterior, gains, thinning, phi, pooled):
     def per_chain(key):
         return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(shape[0]))
 
-    log_density = jax.value_and_grad(lambda u: -_moments(u, posterior, phi, pooled)[0])
+    log_density = partial(_value_and_gradient, posterior=posterior, phi=phi, pooled=pooled)
 
     def transitions(key, u, log_step, gain):
         def one(index, carry):

@@ -262,28 +262,30 @@ def move(key, call, u, log_step, tilt, root, num_moves, phi, pooled=False):
     """
     key = jax.random.fold_in(key, call)
 
-    def log_density(u):
-        activations = _features.responses(u, root, phi, pooled)
-        tilted = jnp.sum(activations * (activations @ tilt), axis=(1, 2))
-        return 0.5 * (tilted - jnp.sum(jnp.square(u), axis=1))
-
-    gradient = jax.grad(lambda u: jnp.sum(log_density(u)))
+    def value_and_gradient(u):
+        activations, pull_back = jax.vjp(lambda u: _features.responses(u, root, phi, pooled), u)
+        pull = activations @ tilt
+        value = 0.5 * (jnp.sum(activations * pull, axis=(1, 2)) - jnp.sum(jnp.square(u), axis=1))
+        return value, pull_back(pull)[0] - u
 
     def one(index, state):
         u, log_step = state
         kick_key, accept_key = jax.random.split(jax.random.fold_in(key, index))
         size = jnp.exp(log_step)
         p = normal(kick_key, u.shape, u.dtype)
-        energy = log_density(u) - 0.5 * jnp.sum(jnp.square(p), axis=1)
+        value, gradient = value_and_gradient(u)
+        energy = value - 0.5 * jnp.sum(jnp.square(p), axis=1)
 
         def leap(_, state):  # the kick that ends a step and the one that begins the next are made as one
             x, p = state
             x = x + size * p
-            return x, p + size * gradient(x)
+            return x, p + size * value_and_gradient(x)[1]
 
-        new, p = jax.lax.fori_loop(0, NUM_LEAPFROG, leap, (u, p + 0.5 * size * gradient(u)))
-        p = p - 0.5 * size * gradient(new)
-        log_ratio = log_density(new) - 0.5 * jnp.sum(jnp.square(p), axis=1) - energy
+        new, p = jax.lax.fori_loop(1, NUM_LEAPFROG, leap, (u, p + 0.5 * size * gradient))
+        new = new + size * p
+        value, gradient = value_and_gradient(new)
+        p = p + 0.5 * size * gradient
+        log_ratio = value - 0.5 * jnp.sum(jnp.square(p), axis=1) - energy
         ratio = jnp.where(jnp.isfinite(log_ratio), jnp.minimum(1, jnp.exp(log_ratio)), 0.0)
         accepted = jax.random.uniform(accept_key, ratio.shape, u.dtype) < ratio
         u = jnp.where(accepted[:, None], new, u)
