@@ -547,8 +547,8 @@ def _descend(posterior, starts, learning_rate, num_steps):
     scale = learning_rate / posterior.likelihood_precision
 
     def step(_, weights):
-        slopes = jax.grad(posterior.energy)(weights)
-        return jax.tree.map(lambda w, g: (w - scale * g).astype(w.dtype), weights, slopes)
+        _, slopes = posterior.value_and_gradient(weights)
+        return jax.tree.map(lambda w, g: (w + scale * g).astype(w.dtype), weights, slopes)
 
     weights = jax.vmap(lambda start: jax.lax.fori_loop(0, num_steps, step, start))(starts)
     return weights, jax.vmap(posterior.squared_error)(weights)

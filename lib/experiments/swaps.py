@@ -42,7 +42,7 @@ def _energy(weights: Weights, posterior: Posterior) -> Any:
 def minimum(nonlinearity: str, size: int, temperature: float) -> tuple[Posterior, np.ndarray, Weights]:
     """A network with the theory's scheme, slid down into its minimum of U, and the codes it has there."""
     task = toy(nonlinearity, size)
-    posterior = Posterior(task, Network(1, size, nonlinearity), temperature, dtype=jnp.float64)
+    posterior = Posterior(task, Network(1, size, nonlinearity), temperature)
     drawn = planting.planted(jax.random.key(0), solve(nonlinearity, size, temperature), posterior)
     step = 0.4 * temperature  # for twenty units of time
     starts = jax.tree.map(lambda leaf: leaf[None], drawn)
