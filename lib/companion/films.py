@@ -2,14 +2,16 @@
 
 import base64
 import html
+import inspect
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -44,7 +46,8 @@ def publish_animation(
     `publish.publish` offers them, and the film as an animated WebP; the code draws the still.
 
     Args:
-        plot_function: takes ``frame`` and the arrays by name, returns a Figure; all frames of one size.
+        plot_function: takes ``frame`` and the arrays by name, returns a Figure; all frames of one size. Where
+            it takes ``figure`` too, it is given that of the frame before, to change what has changed.
         name: the animation's name, unique within the chapter; letters, digits, ``_`` or ``-``.
         num_frames: number of frames.
         description: what is to be seen, as alternative text.
@@ -62,7 +65,7 @@ def publish_animation(
     function, code = publish.drawing(plot_function)
     given = {key: publish.as_argument(array) for key, array in stored.items() if key != "frame"}
     with publish.theme():
-        frames = [_png(function, frame, given) for frame in range(num_frames)]
+        frames = [*_pngs(function, num_frames, given)]
     files = {f"{name}-frames/{frame:03d}.png": content for frame, content in enumerate(frames)}
     film = {f"{name}.webp": _film(frames)}
     publish.store(name, stored, code, function.__name__, {f"{name}.png": frames[still], **files, **film})
@@ -119,18 +122,22 @@ def rotation(
     )
 
 
-def _png(plot_function: Callable[..., Figure], frame: int, arrays: dict[str, Any]) -> bytes:
-    """One frame as a PNG with a small palette."""
-    figure = plot_function(frame=frame, **arrays)
-    buffer = io.BytesIO()
-    figure.savefig(
-        buffer, format="png", dpi=DOTS_PER_INCH, transparent=False, pil_kwargs={"compress_level": 0}
-    )
-    plt.close(figure)
-    small = Image.open(buffer).convert("RGB").quantize(PALETTE_SIZE, dither=Image.Dither.NONE)
-    packed = io.BytesIO()
-    small.save(packed, format="png", compress_level=7)
-    return packed.getvalue()
+def _pngs(plot_function: Callable[..., Figure], num_frames: int, arrays: dict[str, Any]) -> Iterator[bytes]:
+    """The frames as PNGs with a small palette."""
+    reuses = "figure" in inspect.signature(plot_function).parameters
+    canvas = None
+    for frame in range(num_frames):
+        if canvas is None or not reuses:
+            canvas = FigureCanvasAgg(plot_function(frame=frame, **arrays))
+            canvas.figure.set_dpi(DOTS_PER_INCH)
+            plt.close(canvas.figure)
+        else:
+            plot_function(frame=frame, figure=canvas.figure, **arrays)
+        canvas.draw()
+        image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+        packed = io.BytesIO()
+        image.quantize(PALETTE_SIZE, dither=Image.Dither.NONE).save(packed, format="png", compress_level=7)
+        yield packed.getvalue()
 
 
 def _film(frames: list[bytes]) -> bytes:

@@ -140,6 +140,7 @@ def publish(
             raise TypeError(f"plot_function must return a matplotlib Figure; got {type(figure).__name__}")
         file = f"{name}.{'png' if _is_picture(figure) else 'svg'}"
         images = {file: _saved(figure, file)}
+        figure.set_layout_engine("none")  # all is in its place, and to find it takes as long as to draw
         inches = figure.get_tightbbox().width
         if file.endswith("svg"):
             images |= {

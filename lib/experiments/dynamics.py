@@ -362,22 +362,24 @@ def drift_frame(
     last: np.ndarray,
     edges: np.ndarray,
     times: np.ndarray,
+    figure: Figure | None = None,
 ) -> Figure:
     """Layer 1 in a fixed order and sorted anew, and layer 2, in one snapshot; a color per code."""
-    figure, axes = plt.subplots(1, 3, figsize=(6.4, 3.2), sharey=True, layout="none")
-    figure.subplots_adjust(left=0.09, right=0.99, top=0.83, bottom=0.09, wspace=0.06)
-    titles = "layer 1, fixed order", "layer 1, sorted anew", "layer 2, fixed"
-    for axis, values, title in zip(axes, (fixed, sorted_anew, last), titles, strict=True):
-        means = np.stack(
-            [part.mean(1) for part in np.split(values[frame], np.ceil(edges).astype(int), axis=1)], 1
-        )
+    snapshots = fixed[frame], sorted_anew[frame], last[frame]
+    if figure is None:
+        figure, axes = plt.subplots(1, 3, figsize=(6.4, 3.2), sharey=True, layout="none")
+        figure.subplots_adjust(left=0.09, right=0.99, top=0.83, bottom=0.09, wspace=0.06)
+        titles = "layer 1, fixed order", "layer 1, sorted anew", "layer 2, fixed"
+        for axis, values, title in zip(axes, snapshots, titles, strict=True):
+            axis.imshow(np.ones((*values.shape, 3)), aspect="auto")
+            axis.vlines(edges, -0.5, len(values) - 0.5, color="black", linewidth=0.7)
+            axis.set(xlabel="input, by class", xticks=[])
+            axis.set_title(title, fontsize="medium")
+        axes[0].set_ylabel("neuron")
+    for axis, values in zip(figure.axes, snapshots, strict=True):
+        means = np.stack([part.mean(1) for part in np.split(values, np.ceil(edges).astype(int), axis=1)], 1)
         inks = [to_rgb(CODE_COLORS[coding.code_name(code)]) for code in means > 0.5]
-        shades = 1 - np.clip(values[frame], 0, 1)[..., None] * (1 - np.array(inks))[:, None]
-        axis.imshow(shades, aspect="auto")
-        axis.vlines(edges, -0.5, values.shape[1] - 0.5, color="black", linewidth=0.7)
-        axis.set(xlabel="input, by class", xticks=[])
-        axis.set_title(title, fontsize="medium")
-    axes[0].set_ylabel("neuron")
+        axis.images[0].set_data(1 - np.clip(values, 0, 1)[..., None] * (1 - np.array(inks))[:, None])
     figure.suptitle(f"t = {times[frame]:.1f}")
     return figure
 
