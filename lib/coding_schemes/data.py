@@ -15,6 +15,7 @@ of never depends on where they were found.
 
 import contextlib
 import csv
+import functools
 import gzip
 import hashlib
 import io
@@ -462,8 +463,14 @@ def _idx(
 ) -> ImageSet:
     validation.choice("split", split, ("train", "test"))
     prefix = "train" if split == "train" else "t10k"
-    pixels = gzip.decompress(fetch(f"{dataset}/{prefix}-images-idx3-ubyte.gz", folder))
-    labels = gzip.decompress(fetch(f"{dataset}/{prefix}-labels-idx1-ubyte.gz", folder))
+    pixels = _unpacked(fetch(f"{dataset}/{prefix}-images-idx3-ubyte.gz", folder))
+    labels = _unpacked(fetch(f"{dataset}/{prefix}-labels-idx1-ubyte.gz", folder))
     images = np.frombuffer(pixels, dtype=np.uint8, offset=16).reshape(-1, 28, 28)
     classes = np.frombuffer(labels, dtype=np.uint8, offset=8).astype(int)
     return ImageSet(classes, np.arange(len(classes)), name, class_names, images.__getitem__)
+
+
+@functools.lru_cache(maxsize=2)
+def _unpacked(compressed: bytes) -> bytes:
+    """Images and labels, kept: experiments draw many tasks from one set."""
+    return gzip.decompress(compressed)
