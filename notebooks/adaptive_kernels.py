@@ -46,13 +46,15 @@ from companion.checks import between, check
 from experiments import adaptive_checks, adaptive_images, adaptive_kernels
 from myst_nb import glue
 
-quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 60, "rounds": 100, "neurons": 512}
+quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 60, "rounds": 50, "neurons": 512}
 quick |= {"cases": (("erf", 0.3), ("erf", 1.0), ("relu", 0.3)), "deep_widths": (60,), "repeats": 3}
 quick |= {"flow_widths": (50, 200, 800), "decays": (0.1, 0.5, 0.9, 1.2), "image_sizes": (10, 40)}
 quick |= {"draws": 10, "image_neurons": 128, "image_rounds": 15, "image_ridges": (0.1,)}
 quick |= {"image_decays": (0.3,), "rest_neurons": 24, "width_samples": 60, "width_neurons": 512}
+quick |= {"width_rounds": 40, "thinning": 2, "slow_thinning": 4}
 paper = quick | {"num_inputs": 30, "widths": (100, 200, 400), "num_samples": 200, "rounds": 300}
 paper |= {"neurons": 1024, "width_samples": 400, "width_neurons": 4096}
+paper |= {"width_rounds": 100, "thinning": 3, "slow_thinning": 3}
 paper |= {"cases": (*quick["cases"], ("relu", 1.0)), "deep_widths": (50, 100)}
 paper |= {"repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3), "image_sizes": (5, 10, 20, 40, 80)}
 paper |= {"image_neurons": 256, "image_rounds": 40, "image_ridges": (0.03, 0.3)}
@@ -61,6 +63,8 @@ given = {"num_inputs": num_inputs, "widths": widths, "num_samples": num_samples}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 P, N = settings.num_inputs, settings.widths[-1]
 counts = {"num_samples": settings.num_samples, "num_chains": 4, "num_warmup": 150, "thinning": 3}
+fast = counts | {"thinning": settings.thinning}
+slow = counts | {"thinning": settings.slow_thinning}  # networks sampled whole that keep their codes for long
 solver = {"num_neurons": settings.neurons, "num_rounds": settings.rounds}
 key = jax.random.key(seed)
 glue("P", P, display=False)
@@ -77,9 +81,9 @@ rich = np.geomspace(0.1, 10, 13)  # γ0
 chosen = np.array([0.5, 2.0, P**0.5])
 ends = {
     phi: adaptive_kernels.ends(
-        jax.random.fold_in(key, k), task, Network(1, N, phi), ridge, rich, chosen, **counts
+        jax.random.fold_in(key, k), task, Network(1, N, phi), ridge, rich, chosen, **options
     )
-    for k, phi in enumerate(("sigmoidal", "relu"))
+    for k, (phi, options) in enumerate({"sigmoidal": slow, "relu": counts}.items())
 }
 
 # %% tags=["hide-input"]
@@ -141,8 +145,8 @@ adaptive_checks.check_ends(ends, task, ridge)
 
 # %%
 random = adaptive_kernels.teacher_task(P, 3 * P // 2, 50, seed)
-more = counts | {"num_samples": num_samples or settings.width_samples}
-crowd = {"num_neurons": settings.width_neurons, "num_rounds": 100}
+more = fast | {"num_samples": num_samples or settings.width_samples}
+crowd = {"num_neurons": settings.width_neurons, "num_rounds": settings.width_rounds}
 over = {
     case: adaptive_kernels.over_widths(
         jax.random.fold_in(key, 10 + k), random, *case, 0.05, settings.widths, crowd, **more
@@ -189,9 +193,8 @@ adaptive_checks.check_densities(ends, solutions)
 # %%
 depths = {L: adaptive_kernel.overlaps(L, 0.25 * P, ridge) for L in (1, 2, 3, 5)}
 first, second = (jax.random.fold_in(key, k) for k in (20, 21))
-stored = counts | {"store": ("preactivations",)}
 linear = Network(3, settings.deep_widths[-1], "linear")
-deep = adaptive_kernels.sampled(first, task, linear, 0.5, ridge, **stored)
+deep = adaptive_kernels.sampled(first, task, linear, 0.5, ridge, store=("preactivations",), **slow)
 
 # %% tags=["hide-input"]
 figures.publish(**adaptive_checks.overlaps(depths, deep))
@@ -203,6 +206,7 @@ adaptive_checks.check_overlaps(depths, deep, 0.5, ridge)
 
 # %%
 deeper = [Network(3, width, "relu") for width in settings.deep_widths]
+stored = fast | {"store": ("preactivations",)}
 moves = ("gibbs", "scale")  # the second trades a neuron's strength with its readout's
 relus = {
     g: [adaptive_kernels.sampled(second, random, each, g, 0.05, moves=moves, **stored) for each in deeper]
@@ -329,7 +333,7 @@ adaptive_images.check_images(images)
 
 # %%
 patches = adaptive_images.convolutions(
-    jax.random.fold_in(key, 30), P, settings.deep_widths[-1], seed, solver, **counts
+    jax.random.fold_in(key, 30), P, settings.deep_widths[-1], seed, solver, **fast
 )
 
 # %% tags=["hide-input"]
