@@ -11,8 +11,9 @@ Every seed is a round: our sampler, then each peer from the equilibrium state th
 same CPU seconds of sampling, one after the other, so that a busy machine slows all of them. ESS is that of
 the whole run of each. Peers adapt step size and diagonal mass matrix by their own rules; compilation and
 warm-up are not charged to anyone but are on record. Where a peer drew fewer than 20 samples, its ESS is taken
-to be their number; where its run did not end within `--limit` CPU seconds, warm-up and all, to be one per
-trajectory of as many leapfrog steps as ours takes, at the cost of the peer's own gradient: bounds from above.
+to be their number; where its run did not end within `--limit` CPU seconds, or its warm-up could not with
+trajectories as long as ours, to be one per such trajectory, at the cost of the peer's own gradient: bounds
+from above.
 
 Peers: NUTS of NumPyro and of BlackJAX over all of W¹ and ã (paper A's weights with a = σ_a ã, so that scales
 are fair); and google/wide_bnn_sampling's idea (Hron et al. 2022), ported: BlackJAX's NUTS over W¹ and what is
@@ -94,8 +95,8 @@ CASES = {
         300,
     ),
 }
-#: Warm-up transitions of the peers.
-WARMUP = {"mnist": 500, "linear": 300, "relu": 150, "sigmoidal": 150}
+#: Warm-up transitions of the peers; few for ReLU, where each is a tree of 1,023 steps and takes 4 s.
+WARMUP = {"mnist": 500, "linear": 300, "relu": 20, "sigmoidal": 150}
 CHUNK = 200  # of our samples at a time
 OBSERVABLES = ("energy", "training error", "readouts' second moment")
 
@@ -356,8 +357,7 @@ def compare(results, options, save):
     ):
         label, given, more, length = case(name, temperature)
         row = next((r for r in rows if (r["case"], r["temperature"]) == (label, temperature)), None)
-        if row is None or row.get("former"):
-            rows[:] = [r for r in rows if r is not row]
+        if row is None:
             row = {"case": label, "temperature": temperature, "rounds": []}
             rows.append(row)
             order = [known[0] for known in CASES.values()]
@@ -365,19 +365,17 @@ def compare(results, options, save):
         if seed < len(row["rounds"]):
             continue
         found, state = ours(given, more, length, options.seconds, seed)
-        one = {"ours": found}
+        one = {"machine": processor(), "ours": found}
+        steps = found["gradients_per_sample"] - 1
         for peer in [peer for peer in PEERS if peer not in missing]:
-            one[peer] = peer_process(peer, name, temperature, state, seed, options)
+            space = repriorised if peer == "repriorised" else weight_space
+            trajectory = steps * leapfrog_seconds(given, state, space)
+            one[peer] = {"error": "limit"}
+            if WARMUP[name] * trajectory < options.limit:
+                one[peer] = peer_process(peer, name, temperature, state, seed, options)
             if one[peer].get("error") == "limit":
-                space = repriorised if peer == "repriorised" else weight_space
-                steps = found["gradients_per_sample"] - 1
-                bound = 1 / (steps * leapfrog_seconds(given, state, space))
-                one[peer] = {
-                    "ess_per_second": [bound] * 3,
-                    "bound": True,
-                    "samples": 0,
-                    "limit": options.limit,
-                }
+                bound = {"ess_per_second": [1 / trajectory] * 3, "bound": True, "samples": 0}
+                one[peer] = bound | {"limit": options.limit}
         row["rounds"].append(one)
         print(json.dumps(row["rounds"][-1]), flush=True)
         save()
@@ -700,8 +698,7 @@ def rate_cell(row, who, index):
 
 def label_of(row):
     count = len(row["rounds"])
-    rounds = "‡" if row.get("former") else f"{count} seed{'s' * (count > 1)}"
-    return f"{row['case']}, T={row['temperature']:g}, {rounds}"
+    return f"{row['case']}, T={row['temperature']:g}, {count} seed{'s' * (count > 1)}"
 
 
 def peers_markdown(rows):
@@ -723,9 +720,13 @@ def peers_markdown(rows):
         "compilation and of the warm-up, which has a compilation of its own\n",
         table(("case", *names), lines) + "\n",
     ]
-    if any(row.get("former") for row in rows):
-        parts += ["‡ One seed; † peers with our step size and the unit mass matrix, without a warm-up\n"]
-    drift = [row for row in rows if "MNIST" in row["case"] and not row.get("former")]
+    machines: dict[str, list[str]] = {}
+    for row in rows:
+        machines.setdefault(row["rounds"][0]["machine"], []).append(label_of(row).rpartition(",")[0])
+    if len(machines) > 1:
+        where = (f"{machine}: {'; '.join(labels)}" for machine, labels in machines.items())
+        parts += [f"Processors, one for all runs of a row. {'. '.join(where)}.\n"]
+    drift = [row for row in rows if "MNIST" in row["case"]]
     lines = [
         [
             f"T={row['temperature']:g}",
@@ -759,7 +760,7 @@ def run_cell(row, who):
         cell += f"; {found['compilation']:.0f} s"
     if "warmup_seconds" in found:
         cell += f", {found['warmup_seconds']:.0f} s"
-    return cell + (" †" if row.get("former") and who != "ours" and not found.get("warmup") else "")
+    return cell
 
 
 def cost_markdown(found):
@@ -911,7 +912,7 @@ def main():
         import numpyro
 
         versions += f", NumPyro {numpyro.__version__}"
-    if options.parts:  # without, tables and figure are made anew from what is there
+    if options.parts and not options.resume:  # else tables and figure go on from what is there
         results |= {
             "date": date.today().isoformat(),
             "machine": processor(),
