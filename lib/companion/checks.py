@@ -313,11 +313,12 @@ def _strip_line(record: dict[str, Any]) -> str:
     claim = f"<b>{id}</b>"
     if os.environ.get("CODING_SCHEMES_CHAPTER"):  # a page of the book, beside the scoreboard
         claim = f'<a href="../book/scoreboard.html#claim-{id.lower()}">{id}</a>'
-    parts = (headline(record), formats.text(record["predicate"]), "stored result" if record["stored"] else "")
+    parts = [headline(record), formats.text(record["predicate"])]
+    parts += ["stored result"] * bool(record["stored"]) + ["equilibrium not shown"] * (found == "partly")
     shown = " · ".join(filter(None, parts))
     return (
         f'<div class="check-line">{claim}'
-        f'<details class="check check-{found}"{" open" * (found != "passed")}><summary>'
+        f'<details class="check check-{found}"{" open" * (found == "failed")}><summary>'
         f'<span class="check-mark" title="{found}">{MARKS[found]}</span> '
         f"{formats.text(record['quantity'])} {shown}</summary>{details_html(record)}</details></div>"
     )
@@ -327,11 +328,10 @@ def _reason(record: dict[str, Any]) -> str:
     found = state(record)
     if found == "passed":
         return ""
-    reason = (
-        record["because"]
-        if found == "failed"
-        else f"Equilibrium is not shown: {record['sampler']['verdict']}"
-    )
+    reason = record["because"]
+    if found != "failed":
+        verdict = record["sampler"]["verdict"].removeprefix("equilibrium not shown: ")
+        reason = f"Equilibrium is not shown: {verdict}"
     return f'<p class="check-reason">{formats.text(reason)}</p>'
 
 

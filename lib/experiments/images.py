@@ -162,7 +162,7 @@ class Sizes:
             "temperature": self.temperature,
             "minutes": round(self.minutes),
             "smallest": int(self.sizes[0]),
-            "largest": int(self.sizes[-1]),
+            "largest": f"{self.sizes[-1]:,}",
             "lowest": float(self.accuracy[0]),
             "accuracy": float(self.accuracy[-1]),
             "training": float(self.training.min()),

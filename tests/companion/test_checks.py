@@ -159,6 +159,7 @@ def test_failed_check_without_a_reason_is_refused(shown):
     "sampler",
     [
         SimpleNamespace(converged=np.False_, verdict="R-hat 1.4"),
+        SimpleNamespace(converged=False, verdict="equilibrium not shown: R-hat 1.4"),
         SimpleNamespace(agree=False, verdict="R-hat 1.4"),
         (SimpleNamespace(converged=True, verdict="fine"), SimpleNamespace(agree=False, verdict="R-hat 1.4")),
     ],
@@ -166,7 +167,8 @@ def test_failed_check_without_a_reason_is_refused(shown):
 def test_without_equilibrium_a_check_is_at_most_partly(shown, sampler):
     check("A4", "slope", 1.0, 1.0, absolute(0.1), control=WRONG, sampler=sampler)
     assert checks.state(record(shown)) == "partly"
-    assert '<details class="check check-partly" open>' in shown[0]["text/html"]
+    assert '<details class="check check-partly"><summary>' in shown[0]["text/html"]
+    assert "· equilibrium not shown</summary>" in shown[0]["text/html"]
     assert "Equilibrium is not shown: R-hat 1.4" in shown[0]["text/html"]
 
 
