@@ -342,6 +342,18 @@ def _rises(found: dict[float, Run], targets: np.ndarray) -> np.ndarray:
     return np.array([mean / error, (rich - poor) / np.hypot(poor_error, rich_error)])
 
 
+def check_orders(zero: float, first: float) -> None:
+    """B4: powers of γ0² by which the feature kernel differs from its expansion to order zero and one."""
+    check(
+        "B4",
+        "exponent in γ0² of what the first order leaves of the feature kernel",
+        first,
+        between(1.8, 2.2),
+        control=("what order zero leaves", np.float64(zero)),
+        because="higher orders at the largest γ0",
+    )
+
+
 def losses(flows: Flows, num_inputs: int) -> dict[str, Any]:
     """Figure: loss over time."""
     paths = [flows.limit, *(each[0] for each in flows.networks)]
