@@ -912,7 +912,7 @@ def main():
         import numpyro
 
         versions += f", NumPyro {numpyro.__version__}"
-    if options.parts and not options.resume:  # else tables and figure go on from what is there
+    if options.parts and not (options.resume and "machine" in results):  # else from what is there
         results |= {
             "date": date.today().isoformat(),
             "machine": processor(),
