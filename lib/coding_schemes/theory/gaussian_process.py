@@ -70,9 +70,10 @@ def _relu_squared(k: np.ndarray, q: np.ndarray, r: np.ndarray) -> np.ndarray:
 
 
 def _angle(k: np.ndarray, q: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """√(qq') and cos θ."""
+    """√(qq') and cos θ; ±1 where it is so to rounding, since θ would have half the digits there."""
     norm = np.sqrt(q * r)
-    return norm, np.clip(np.divide(k, norm, out=np.zeros_like(norm), where=norm > 0), -1, 1)
+    cosine = np.divide(k, norm, out=np.zeros_like(norm), where=norm > 0)
+    return norm, np.where(np.abs(cosine) > 1 - 32 * np.finfo(float).eps, np.sign(cosine), cosine)
 
 
 _Layer = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
