@@ -35,10 +35,12 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import numpy as np
 from coding_schemes import coding, tasks
+from coding_schemes.networks import Network
 from coding_schemes.theory import linear
 from companion import figures, presets
 from experiments import lazy_and_rich, lazy_checks
 from experiments.lazy_and_rich import SCALINGS, SCHEMES
+from experiments.runs import draw
 from myst_nb import glue
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains": 4}
@@ -59,8 +61,8 @@ glue("T", T, display=False)
 task = lazy_and_rich.binary_task(N, seed)
 runs = {
     scaling: {
-        scheme: lazy_and_rich.draw(
-            jax.random.fold_in(key, 10 * i + j), task, scheme, scaling, T, **options[scheme]
+        scheme: draw(
+            jax.random.fold_in(key, 10 * i + j), task, Network(1, N, scheme, scaling), T, **options[scheme]
         )
         for j, scheme in enumerate(SCHEMES)
     }
@@ -121,7 +123,7 @@ figures.publish(**lazy_checks.kernels_and_neurons(rich))
 sizes = [round(N * fraction) for fraction in settings.fractions]
 scans = {
     (scheme, scaling): lazy_and_rich.over_widths(
-        jax.random.fold_in(key, 100 + k), runs[scaling][scheme], scaling, T, sizes, seed, **options[scheme]
+        jax.random.fold_in(key, 100 + k), runs[scaling][scheme], sizes, seed, **options[scheme]
     )
     for k, scheme in enumerate(settings.over_widths)
     for scaling in SCALINGS

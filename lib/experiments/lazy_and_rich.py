@@ -7,15 +7,13 @@ import numpy as np
 from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import convergence, sample
 from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear
 from scipy.stats import ortho_group
 
 from experiments import runs
-from experiments.generalization import posterior_of
-from experiments.runs import Ends, Run, Scan, measured
+from experiments.runs import Ends, Run, Scan, measured, over_sizes
 
 SCHEMES = ("linear", "sigmoidal", "relu")
 SCALINGS = ("lazy", "non-lazy")
@@ -56,29 +54,10 @@ class Widths(Scan):
         return fit._replace(standard_error=float(np.hypot(fit.standard_error, propagated)))
 
 
-def draw(key: Any, task: Task, scheme: str, scaling: str, temperature: float, **options: Any) -> Run:
-    """A network of one hidden layer with N = P, sampled and diagnosed; lazy ones as `posterior_of` has them.
-
-    Linear networks of both scalings then share one compiled sampler. Lazy ones get the moves and the first
-    temperature that they would have.
-    """
-    size = task.num_inputs
-    posterior = posterior_of(task, Network(1, size, scheme, scaling), temperature)
-    if scaling == "lazy":
-        options |= {"moves": ("gibbs",), "anneal_from": float(size)}
-    samples = sample(posterior, key, **options)
-    return Run(posterior, samples, convergence(samples, posterior))
-
-
-def over_widths(
-    key: Any, largest: Run, scaling: str, temperature: float, smaller: Any, seed: int, **options: Any
-) -> Widths:
+def over_widths(key: Any, largest: Run, smaller: Any, seed: int, **options: Any) -> Widths:
     """The kind of network of a run also at smaller widths N = P, each on random labels of its own."""
-    scheme = str(largest.posterior.network.nonlinearity)
-    others = [
-        draw(jax.random.fold_in(key, k), binary_task(size, seed), scheme, scaling, temperature, **options)
-        for k, size in enumerate(smaller)
-    ]
+    network, temperature = largest.posterior.network, largest.samples.temperature
+    others = over_sizes(key, smaller, lambda size: binary_task(size, seed), network, temperature, **options)
     return Widths(*measured([*others, largest], _cosine, _entry))
 
 
