@@ -44,8 +44,12 @@ def test_sampled_networks_are_given_their_scheme_and_no_other():
 def test_sampled_rectified_networks_are_sparse():
     task = tasks.toy(24, y_minus=-0.5)
     network, moves = Network(1, 40, "relu"), ("rotations", "split_merge")
-    phi = diagnosis.drawn(task, network, 0.01, jax.random.key(1), num_networks=2, moves=moves)
-    assert [diagnose(one, task.labels, num_rotations=199).scheme for one in phi] == ["sparse", "sparse"]
+    phi = diagnosis.drawn(
+        task, network, 0.01, jax.random.key(1), num_networks=16, num_warmup=1000, moves=moves
+    )
+    found = [diagnose(one, task.labels, num_rotations=199).scheme for one in phi]
+    assert set(found) <= {"sparse", "undecided"}
+    assert found.count("sparse") >= 12  # one in ten has not merged its outliers yet
 
 
 def test_untrained_networks_on_images_are_never_redundant_or_sparse():

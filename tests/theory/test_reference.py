@@ -47,7 +47,6 @@ SOLVES = {
         toy(targets=0.05 * tasks.one_hot(2, 1.0, 0.0), ratios=(0.7, 0.3))
     ),
     "relu, equal outliers": lambda: relu.solve(toy(0.2), 0.01),
-    "relu, finite size": lambda: relu.finite_size(relu.solve(toy(), 0.01), 100),
     "relu squared": lambda: relu_squared.solve(toy()),
     "relu squared, finite size": lambda: relu_squared.solve(toy(), 0.01, num_neurons=500),
     "mean field, sigmoidal": lambda: mean_field.solve(clusters(), "sigmoidal", 0.01),

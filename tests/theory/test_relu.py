@@ -248,14 +248,18 @@ def test_finite_size_has_the_right_limit():
 
 
 def one_output_action(s, f, num_inputs):
-    """S of `relu.finite_size` for one output, of t and the outliers; H and Var a; by sums over a grid.
+    """S of `relu.finite_size` for one output, of t and the outliers; B and Var a; by sums over grids.
 
-    Stationary over the bulk's density: ρ ∝ exp(P E − P/(2N) Σ_c w_c V_c a²/H_c), H found with it.
+    Stationary over the bulk's density, ρ ∝ exp(P E − P/(2N) Σ_c w_c V_c a² (B_c − ⟨x²⟩)/B_c²), B with it,
+    and over the outliers' means; these are integrated together, on a product of grids.
     """
     w, temperature, num_neurons, y = s.class_weights, s.temperature, f.num_neurons, s.class_targets[:, 0]
     a = f.bulk_readout[0] + np.linspace(-8, 8, 801) * f.bulk_readout_covariance[0, 0] ** 0.5
     z = np.linspace(-12, 12, 1201)
     phi, prior = np.maximum(z, 0), np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+    nodes, weights = np.polynomial.legendre.leggauss(300)
+    active = np.append(0, 15 * (1 + nodes))  # φ of an outlier: 0 with a half, else half a Gaussian
+    log_prior = np.append(np.log(0.5), np.log(15 * weights) - active[1:] ** 2 / 2 - np.log(2 * np.pi) / 2)
 
     def bulk(t):  # E(a) (grid,), V_c (grid, C), both by sums over z
         tilted = np.exp(a[:, None, None] * t[:, None] * phi) * prior
@@ -263,53 +267,67 @@ def one_output_action(s, f, num_inputs):
         mean, square = tilted @ phi / total, tilted @ phi**2 / total
         return -(a**2) / 2 + np.log(total) @ w, square - mean**2
 
+    def of_outliers(t, outliers, noise):  # log Z and ⟨x²⟩ of one class
+        if len(outliers) == 0:
+            return 0.0, 0.0
+        grids = np.meshgrid(*[active] * len(outliers), indexing="ij")
+        total = sum(own * grid for own, grid in zip(outliers, grids, strict=True))  # Σ_i ā_i φ_i
+        log_density = sum(np.meshgrid(*[log_prior] * len(outliers), indexing="ij"))
+        log_density = log_density + np.sqrt(num_neurons) * t * total
+        mean = max(np.sqrt(num_neurons) * t * np.sum(np.square(outliers)[outliers * t > 0]), 0)
+        for _ in range(60):
+            exponent = log_density - (total - mean) ** 2 / (2 * noise)
+            density = np.exp(exponent - exponent.max())
+            size = density.sum()
+            found, square = np.sum(density * total) / size, np.sum(density * (total - mean) ** 2) / size
+            step = (found - mean) / (1 - (square - (found - mean) ** 2) / noise)
+            mean += step
+            if abs(step) < 1e-10:
+                return exponent.max() + np.log(size), square
+        raise AssertionError("no means of the outliers")
+
     def action(t, outliers):
         share = 1 - len(outliers) / num_neurons
         energy, variance = bulk(t)
-        single = relu._relu_cumulants(np.sqrt(num_neurons) * outliers[:, None] * t)
-        own = outliers**2 @ single.variance  # (1/N) Σ_i V_c(a_i) a_i²
-        density = np.exp(num_inputs * (energy - energy.max()))
-        for _ in range(20):
-            density /= density.sum()
-            noise = temperature + share * (density * a**2) @ variance + own
-            load = num_inputs / (2 * num_neurons) * (a[:, None] ** 2 * variance / noise) @ w
-            log_density = num_inputs * (energy - energy.max()) - load
+        log_density = num_inputs * (energy - energy.max())
+        for _ in range(30):
             density = np.exp(log_density - log_density.max())
-        density /= density.sum()
+            density /= density.sum()
+            noise = temperature + share * (density * a**2) @ variance
+            log_z, square = np.transpose([of_outliers(t[c], outliers, noise[c]) for c in range(len(t))])
+            load = a[:, None] ** 2 * variance * ((noise - square) / noise**2)
+            log_density = num_inputs * (energy - energy.max() - load @ w / (2 * num_neurons))
         entropy = -density @ np.log(np.maximum(density, 1e-300)) / num_inputs
-        of_outliers = -num_neurons * outliers**2 / 2 + single.log_normaliser @ w
         return (
             w @ (temperature * t**2 / 2 - t * y)
-            + of_outliers.sum() / num_neurons
+            - np.sum(outliers**2) / 2
             + share * (density @ energy + entropy)
-            - w @ np.log(noise) / (2 * num_neurons)
+            + w @ (log_z - np.log(noise) / 2) / num_neurons
         ), (noise, density @ a**2 - (density @ a) ** 2)
 
     return action
 
 
 @pytest.mark.parametrize(("other_target", "temperature", "num_outliers"), [(-1.0, 0.02, 2), (-0.3, 0.6, 0)])
-def test_finite_size_is_stationary_to_second_order(other_target, temperature, num_outliers):
-    """What is left of the action's slope at its solution falls as 1/N²: corrections of 1/N are right."""
-    slopes = []
-    for size in (40, 80):
-        s = relu.solve(toy([[1.0], [other_target]], ratios=(0.7, 0.3), num_inputs=size), temperature)
-        assert len(s.outlier_readouts) == num_outliers
-        f = relu.finite_size(s, size)
-        action = one_output_action(s, f, size)
-        x, split = np.concatenate([f.dual_field[:, 0], f.outlier_readouts[:, 0]]), len(f.dual_field)
-        steps = 1e-4 * np.eye(len(x))
-        rise = [action(*np.split(x + e, [split]))[0] - action(*np.split(x - e, [split]))[0] for e in steps]
-        slopes.append(np.abs(rise).max() / 2e-4)
-        noise, variance = action(*np.split(x, [split]))[1]
-        assert f.bulk_readout_covariance[0, 0] == pytest.approx(variance, rel=0.06)
-        one = relu._relu_cumulants(np.sqrt(size) * f.outlier_readouts * f.dual_field[:, 0])
-        answers = f.outlier_preactivations > 0.1  # where an outlier answers, Var z_i = 1 − ā_i²/H_c
-        np.testing.assert_allclose(one.variance[answers], 1, atol=1e-6)
-        held = (1 - f.outlier_readouts**2 / noise)[answers]
-        np.testing.assert_allclose(f.outlier_preactivation_variances[answers], held, rtol=0.05)
-    assert slopes[1] < 5e-4
-    assert slopes[0] / slopes[1] > 3
+def test_finite_size_is_stationary(other_target, temperature, num_outliers):
+    """The action, integrated over both outliers at once, has no slope at the solution."""
+    size = 160
+    s = relu.solve(toy([[1.0], [other_target]], ratios=(0.7, 0.3), num_inputs=size), temperature)
+    assert len(s.outlier_readouts) == num_outliers
+    f = relu.finite_size(s, size)
+    assert f.converged
+    action = one_output_action(s, f, size)
+    x, split = np.concatenate([f.dual_field[:, 0], f.outlier_readouts[:, 0]]), len(f.dual_field)
+    steps = 1e-4 * np.eye(len(x))
+    rise = [action(*np.split(x + e, [split]))[0] - action(*np.split(x - e, [split]))[0] for e in steps]
+    assert np.abs(rise).max() / 2e-4 < 2e-5
+    noise, variance = action(*np.split(x, [split]))[1]
+    assert f.bulk_readout_covariance[0, 0] == pytest.approx(variance, rel=1e-3)
+    answers = (
+        f.outlier_preactivations > 0.1
+    )  # where an outlier answers, Var z_i = B_c/(B_c + ā_i²) but for ...
+    held = (noise / (noise + f.outlier_readouts**2))[answers]  # ... what the silent one adds to B_c
+    np.testing.assert_allclose(f.outlier_preactivation_variances[answers], held, rtol=0.01)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4, 6])
@@ -380,18 +398,16 @@ def test_finite_size_against_hmc():
     root = np.sqrt(size)
     start = root * f.outlier_readouts, root * f.outlier_preactivations
     a, z, phi = hmc(task, temperature, jax.nn.relu, *start, jax.random.key(0), 500, 0.04)
-    # what is left is of second order, (1/N)² and (1/P)²: a tenth of the first-order correction here
-    second_order = 0.004
     for (mean, error), theory in (
         (a, root * f.outlier_readouts),
         (z, root * f.outlier_preactivations),
         (phi, f.bulk_activations),
     ):
-        assert np.all(np.abs(mean - theory) <= 5 * error + second_order * np.abs(theory).max())
+        assert np.all(np.abs(mean - theory) <= 5 * error)
     # at leading order, and without the temperature, the same check fails
     bare = relu.solve(task)
-    assert np.any(np.abs(z[0] - root * bare.outlier_preactivations) > 5 * z[1] + second_order * root)
-    assert np.any(np.abs(phi[0] - bare.bulk_activations) > 5 * phi[1] + second_order)
+    assert np.any(np.abs(z[0] - root * bare.outlier_preactivations) > 5 * z[1])
+    assert np.any(np.abs(phi[0] - bare.bulk_activations) > 5 * phi[1])
 
 
 def test_drawn_network_is_the_theory():

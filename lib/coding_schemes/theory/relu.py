@@ -54,6 +54,7 @@ _LARGE_FIELD = 28.0
 _SPHERE_STARTS = 64  # random directions each search starts from, besides those the fields suggest
 _MAX_ENUMERATED_CLASSES = 8  # up to here the search also starts from every active set's eigenvectors
 _FLOOR_TEMPERATURE = 1e-9  # keeps H_c invertible at T = 0, where its null space does not matter
+_NUM_ROUNDS = 200  # of `_held`, at most; a dozen are enough where there is a solution
 _SILENT = 1e-6  # z̄ below this counts as silent
 _ZERO = 1e-6  # outliers of amplitude² and bulk populations of probability below this are dropped
 
@@ -236,18 +237,21 @@ def finite_size(
 ) -> FiniteSize:
     r"""Saddle of a network of N neurons on P inputs: corrections of relative order 1/N and 1/P.
 
-    With n outliers kept explicitly, at a_i, and the fields t and the other N − n neurons integrated,
-    the log posterior is N P times the stationary value, over t, a_i and the bulk's density ρ(a), of
+    With n outliers kept explicitly, at a_i = √N ā_i, and the fields t and the other N − n neurons
+    integrated, the log posterior is N P times the stationary value, over t, a_i, the outliers' mean
+    activities μ and the bulk's density ρ(a), of
 
-        S = Σ_c w_c ((T/2) |t_c|² − t_c·y_c) + (1/N) Σ_i E(a_i)
-            + (1 − n/N) ∫ da ρ(a) [E(a) − (1/P) log ρ(a)] − (1/2N) Σ_c w_c log det H_c,
-        H_c = T + (1 − n/N) ∫ da ρ(a) V_c(a) a aᵀ + (1/N) Σ_i V_c(a_i) a_i a_iᵀ,
+        S = Σ_c w_c ((T/2) |t_c|² − t_c·y_c) − (1/2N) Σ_i |a_i|² + (1 − n/N) ∫ da ρ(a) [E(a) − (1/P) log ρ(a)]
+            + (1/N) Σ_c w_c (log Z_c − ½ log det B_c),
+        B_c = T + (1 − n/N) ∫ da ρ(a) V_c(a) a aᵀ,
+        Z_c = ∫ Π_i Dz_i exp(Σ_i φ(z_i) a_i·t_c − ½ xᵀ B_c⁻¹ x),   x = Σ_i (φ(z_i) − μ_ic) ā_i,
 
     V_c(a) the variance of φ at the field a·t_c. ρ ∝ exp(P E(a)) to leading order: bulk readouts spread
-    by O(1/√P) about a0. The last term comes from integrating t to one loop, input by input: each
-    input has its own Gaussian noise in the preactivations of outliers and bulk, and the likelihood holds m
-    combinations of it, the outputs. So within a class the outliers vary less than under the prior:
-    Var(z_i) = 1 − ā_iᵀ H_c⁻¹ ā_i. E(a_i) is the exact one, at a_i = O(√N), silent classes included.
+    by O(1/√P) about a0. B_c and Z_c come from integrating t input by input: each input has its own noise
+    in the preactivations of outliers and bulk, and the likelihood holds m combinations of it, the outputs.
+    Of the many bulk neurons this noise is Gaussian. A silent outlier's is not, being one rectified number
+    that the outputs hold more firmly than a linear field does, as B_c is small: it is integrated as it
+    is, by expectation propagation. Within a class all outliers vary less than under the prior.
 
     Where the outliers form a family (`num_free_directions` > 0), those close to silence on some class
     feel a further force at finite N, along the family: the iteration need not converge then, and says so.
@@ -277,7 +281,7 @@ def finite_size(
     while num_steps < max_steps and error > tolerance:
         try:
             residual = _finite_equations(point, solution, num_neurons)[0]
-        except np.linalg.LinAlgError:  # left the region where the bulk's readout is a maximum
+        except np.linalg.LinAlgError:  # the bulk's readout is no maximum, or `_held` found no means
             break
         if np.abs(residual).max() < error:
             best, error = point, float(np.abs(residual).max())
@@ -285,10 +289,8 @@ def finite_size(
         point = unpack(pack(point) - step, point)
         point = point._replace(probabilities=np.maximum(point.probabilities, 1e-12))
         num_steps += 1
-    _, activations, covariance, noise = _finite_equations(best, solution, num_neurons)
+    _, activations, covariance, held = _finite_equations(best, solution, num_neurons)
     t, bulk, p, outliers = best
-    one = cumulants(np.sqrt(num_neurons) * outliers @ t.T)
-    held = np.einsum("ir,crq,iq->ic", outliers, np.linalg.inv(noise), outliers)
     converged = error <= tolerance
     if not converged:
         warnings.warn(f"theory.relu.finite_size did not converge: residual {error:.1e}", stacklevel=2)
@@ -297,15 +299,15 @@ def finite_size(
         nonlinearity=solution.nonlinearity,
         probabilities=np.append(np.ones(num_outliers), (1 - num_outliers / num_neurons) * p),
         readouts=np.vstack([outliers, bulk]),
-        activations=np.vstack([one.mean / np.sqrt(num_neurons), activations]),
+        activations=np.vstack([held.mean / np.sqrt(num_neurons), activations]),
         codes=solution.codes,
         num_outliers=num_outliers,
         dual_field=t,
         residual=error,
         num_steps=num_steps,
         converged=converged,
-        outlier_preactivations=one.preactivation_mean / np.sqrt(num_neurons),
-        outlier_preactivation_variances=one.preactivation_variance - one.variance**2 * held,
+        outlier_preactivations=held.preactivation_mean / np.sqrt(num_neurons),
+        outlier_preactivation_variances=held.preactivation_variance,
         bulk_readout_covariance=covariance[np.argmax(p)],
         num_neurons=num_neurons,
     )
@@ -719,7 +721,7 @@ def _finite_equations(point, solution, num_neurons):
     """Stationarity of S in `finite_size`: residuals in the order of `_Problem.equations`, and bulk averages.
 
     Returns:
-        Residuals, ⟨φ⟩ of every bulk population (k, C), its covariance of a (k, m, m), H_c (C, m, m).
+        Residuals, ⟨φ⟩ of every bulk population (k, C), its covariance of a (k, m, m), the outliers' moments.
     """
     t, bulk, p, outliers = point
     w, cumulants = solution.class_weights, _CUMULANTS[solution.nonlinearity]
@@ -731,7 +733,7 @@ def _finite_equations(point, solution, num_neurons):
     nodes, node_weights = _gaussian_nodes(t.shape[1])
     width = np.linalg.cholesky(np.linalg.inv(stiffness) / num_inputs)
     a = bulk[:, None] + np.einsum("krq,xq->kxr", width, nodes)
-    own, out = cumulants(a @ t.T), cumulants(root * outliers @ t.T)
+    own = cumulants(a @ t.T)
     log_density = num_inputs * (own.log_normaliser @ w - np.sum(a**2, -1) / 2) + np.sum(nodes**2, 1) / 2
 
     def average(log_density):  # weights of the nodes (k, x), log of the integral (k,)
@@ -740,20 +742,21 @@ def _finite_equations(point, solution, num_neurons):
         total = density.sum(1, keepdims=True)
         return density / total, (top + np.log(total))[:, 0]
 
-    def noise_of(density):
-        return (
-            temperature * eye
-            + share * np.einsum("k,kx,kxc,kxr,kxq->crq", p, density, own.variance, a, a, optimize=True)
-            + np.einsum("ic,ir,iq->crq", out.variance, outliers, outliers)
-        )
-
-    inverse = np.linalg.inv(noise_of(average(log_density)[0]))
-    load = np.einsum("kxr,crq,kxq->kxc", a, inverse, a, optimize=True)
-    density, log_mass = average(log_density - num_inputs / (2 * num_neurons) * (own.variance * load) @ w)
+    fields, load = root * outliers @ t.T, np.zeros((*a.shape[:2], len(w)))
+    out = _Held(np.maximum(fields, 0.1), *np.ones((3, *fields.shape)))
+    for _ in range(_NUM_ROUNDS):
+        density, log_mass = average(log_density - num_inputs / (2 * num_neurons) * (own.variance * load) @ w)
+        scatter = np.einsum("k,kx,kxc,kxr,kxq->crq", p, density, own.variance, a, a, optimize=True)
+        before = out, load
+        out, inverse = _held(solution.phi, fields, outliers, temperature * eye + share * scatter, out)
+        load = np.einsum("kxr,crq,kxq->kxc", a, inverse, a, optimize=True)
+        if np.abs(load - before[1]).max() + np.abs(out.mean - before[0].mean).max(initial=0) < 1e-9:
+            break
+    else:
+        raise np.linalg.LinAlgError("the noise of bulk and outliers does not settle")
     phi = own.mean - own.third * load / (2 * num_neurons)
     noise_out = np.einsum("crq,kq->kcr", inverse, outliers)
-    out_load = np.einsum("kcr,kr->kc", noise_out, outliers)
-    z = out.mean / root - out.third * out_load / (2 * root)
+    z = out.mean / root
 
     output = share * np.einsum("k,kx,kxc,kxr->cr", p, density, phi, a, optimize=True) + z.T @ outliers
     mean = np.einsum("kx,kxr->kr", density, a)
@@ -768,7 +771,55 @@ def _finite_equations(point, solution, num_neurons):
     offset = a - mean[:, None]
     covariance = np.einsum("kx,kxr,kxq->krq", density, offset, offset)
     activations = np.einsum("kx,kxc->kc", density, phi)
-    return np.concatenate([part.ravel() for part in parts]), activations, covariance, noise_of(density)
+    return np.concatenate([part.ravel() for part in parts]), activations, covariance, out
+
+
+class _Held(NamedTuple):
+    """Moments of the outliers' φ and z per class, (n, C); the variance of φ before the outputs hold it."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    preactivation_mean: np.ndarray
+    preactivation_variance: np.ndarray
+
+
+def _held(phi, fields, outliers, noise, last):
+    """Outliers under Z_c of `finite_size`, a round of expectation propagation.
+
+    One outlier, at the field s, has the density exp(s φ − κ (φ − μ)²/2) over the prior's, with its mean μ
+    and the stiffness κ = ā_iᵀ (B_c + Σ_{j≠i} V_j ā_j ā_jᵀ)⁻¹ ā_i. V_j is the variance with which a Gaussian
+    φ_j would come out with its true one. Exact for a ReLU if at most one outlier is not Gaussian.
+
+    Returns, from the fields s (n, C), the noise B_c (C, m, m) and the last round's result, a _Held, and the
+    inverse of B_c + Σ_i V_i ā_i ā_iᵀ at the last V.
+    """
+    x, weights = _legendre_nodes()
+    inverse = np.linalg.inv(noise + np.einsum("ic,ir,iq->crq", last.variance, outliers, outliers))
+    load = np.einsum("ir,crq,iq->ic", outliers, inverse, outliers)
+    stiffness = load / (1 - last.variance * load)
+    center = np.maximum((fields + stiffness * last.mean) / (1 + stiffness), 0)
+    reach = 10 / np.sqrt(1 + stiffness)
+    low = np.stack([np.full_like(fields, -10), np.maximum(center - reach, 0)], -1)[..., None]
+    half = (np.stack([np.zeros_like(fields), center + reach], -1)[..., None] - low) / 2
+    z = (low + half + half * x).reshape(*fields.shape, 2 * len(x))
+    f, (s, k, m) = phi(z), np.stack([fields, stiffness, last.mean])[..., None]
+    exponent = s * f - k * (f - m) ** 2 / 2 - z**2 / 2
+    density = np.exp(exponent - exponent.max(-1, keepdims=True)) * (half * weights).reshape(z.shape)
+    density /= density.sum(-1, keepdims=True)
+    mean, variance = _mean_and_variance(density, f)
+    mean = last.mean + (mean - last.mean) / (1 - stiffness * variance)  # Newton's step
+    free = 1 / (1 / variance - stiffness)
+    return _Held(np.maximum(mean, 0), free, *_mean_and_variance(density, z)), inverse
+
+
+@cache
+def _legendre_nodes():
+    return np.polynomial.legendre.leggauss(96)
+
+
+def _mean_and_variance(density, values):
+    mean = np.sum(density * values, axis=-1)
+    return mean, np.sum(density * (values - mean[..., None]) ** 2, axis=-1)
 
 
 @cache
