@@ -18,8 +18,9 @@
 # **bulk**, stay close to where the prior had them. This **sparse** scheme {cite:p}`vanmeegen2025` follows
 # from a convex problem, and is the last thing to appear: the loss has long been zero by then.
 #
-# *Did not come out:* where targets of different classes are alike, the number of outliers is not fixed at
-# the sizes sampled; in the feature layer of a deep network several share a class, not one as published.
+# *Did not come out:* in the feature layer of a deep network several outliers share a class, not one as
+# published. *None of the papers has:* where targets of different classes are alike, the number of outliers
+# is not fixed.
 # *Needs:* the [primer](../book/primer.md). *Reading:* 12 minutes.
 
 # %% tags=["parameters", "hide-input"]
@@ -200,8 +201,7 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 # $$ (eq-sparse-room)
 #
 # Where this is far below one ({numref}`fig-sparse-room`), the number is the theory's. Where it is not, it
-# depends on the sample, and the two ends need not meet within our runs: these rows show how far the
-# theory's number is from what one finds.
+# has to depend on the sample, and the two ends need not meet within our runs.
 
 # %%
 cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.targets}
