@@ -99,7 +99,7 @@ def check_scheme(ends: Ends, other: relu.FiniteSize, lazy: Path) -> None:
         "A15",
         "readouts and preactivation of each class's outlier",
         *beside(statistics.mean_and_error(sparse.measured_strengths(found)), expected),
-        relative(0.02),
+        relative(0.01),
         control=Control("theory for y₋ = 0", expected=wrong),
         sampler=ends.meeting,
         because="corrections of second order in 1/N",
