@@ -44,9 +44,10 @@ from experiments.runs import draw
 from myst_nb import glue
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains": 4}
-quick |= {"lengths": dict.fromkeys(SCHEMES, (96, 1)), "fractions": (0.25, 0.4), "over_widths": ("linear",)}
+quick |= {"lengths": {"linear": (96, 1), "sigmoidal": (96, 2), "relu": (96, 1)}}  # warm-up, thinning
+quick |= {"fractions": (0.25, 0.4), "over_widths": ("linear",)}
 paper = quick | {"num_neurons": 500, "num_samples": 80, "fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
-paper |= {"lengths": {"linear": (160, 1), "sigmoidal": (160, 2), "relu": (240, 3)}}  # warm-up, thinning
+paper |= {"lengths": {"linear": (160, 1), "sigmoidal": (160, 3), "relu": (240, 3)}}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
