@@ -243,7 +243,8 @@ figures.publish(
     scatter_panels,
     "final_distance",
     caption="Rates fitted at one pair predict the final distance at 25 others. Markers: mean over "
-    f"{settings.num_networks} networks per pair with standard errors; line: equality. Units per layer: "
+    f"{settings.num_networks} networks per pair with standard errors, a color for each distance of the "
+    "inputs; line: equality. Units per layer: "
     + ", ".join(f"{name} {number}" for name, number in units.items())
     + ". Paper C, Fig. 5, which has one network per pair.",
     **universality.pair_arrays(pairs),
@@ -280,8 +281,9 @@ universality.check_spreads(spreads)
 #   tried. That is strong evidence for the variables, weaker evidence for the equations.
 # - The theory needs representations that start close: it degrades at large weights and in early layers, and
 #   best describes layers a little past the middle.
-# - Final distances follow the closed form over pairs of inputs and targets; at small weights they are set
-#   by the data, up to a spread between networks that falls with their width.
+# - Final distances are ordered as in the closed form over pairs of inputs and targets, but grow more slowly
+#   with the inputs' distance: their ratio of rates is not one constant. At small weights they are set by the
+#   data, up to a spread between networks that falls with their width.
 #
 # What this says about representations of more than two points is the [next chapter](structure.ipynb).
 #

@@ -187,6 +187,7 @@ class Pairs:
     """Final squared distances of 25 pairs of points, and their prediction.
 
     Attributes:
+        dx: distance of the inputs, shape (25,).
         network: mean over networks, shape (25,); NaN for a pair at which fewer than two converged.
         error: its standard error.
         theory: the closed form at the networks' own initial distances, mean over networks.
@@ -194,6 +195,7 @@ class Pairs:
         rate_spread: standard deviation of log η_h/η_y over networks.
     """
 
+    dx: np.ndarray
     network: np.ndarray
     error: np.ndarray
     theory: np.ndarray
@@ -223,7 +225,8 @@ def final_distances(key: Any, row: Row, networks: int, steps: int = 12_000) -> P
         theory = two_point.final_distance(H[0], Q[0], np.exp(logs.mean()), 1.0, dx**2, dy**2)
         rows.append([H[-1].mean(), H[-1].std(ddof=1) / len(trained.done) ** 0.5, np.mean(theory)])
     network, error, predicted = np.transpose(rows)
-    return Pairs(network, error, predicted, left_out, float(logs.std(ddof=1)))
+    dx = np.array([dx for dx, _ in grid])
+    return Pairs(dx, network, error, predicted, left_out, float(logs.std(ddof=1)))
 
 
 @dataclass(frozen=True)

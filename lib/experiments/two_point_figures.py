@@ -111,19 +111,28 @@ def depth_panels(
     return figure
 
 
-def scatter_panels(theory: ArrayLike, network: ArrayLike, errors: ArrayLike, titles: ArrayLike) -> Figure:
-    """Final squared distances of networks against theory's, with standard errors: (K, pairs) in K panels."""
-    rows = np.asarray(theory)
+def scatter_panels(
+    theory: ArrayLike, network: ArrayLike, errors: ArrayLike, dx: ArrayLike, titles: ArrayLike
+) -> Figure:
+    """Final squared distances of networks against theory's, with standard errors: (K, pairs) in K panels.
+
+    A color for each distance of the inputs, `dx` (pairs,).
+    """
+    rows, distances = np.asarray(theory), np.asarray(dx)
+    shades = plt.get_cmap("viridis")(np.linspace(0.05, 0.9, len(np.unique(distances))))
     figure, axes = plt.subplots(1, len(rows), figsize=(max(3.4, 2.15 * len(rows)), 2.7), squeeze=False)
     for axis, x, y, bar, title in zip(
         axes[0], rows, np.asarray(network), np.asarray(errors), np.atleast_1d(titles), strict=True
     ):
-        axis.errorbar(x, y, bar, fmt="o", color=CURVES[0], markersize=4, alpha=0.8)
+        for distance, shade in zip(np.unique(distances), shades, strict=True):
+            at = distances == distance
+            axis.errorbar(x[at], y[at], bar[at], fmt="o", color=shade, markersize=4, label=f"{distance:g}")
         top = 1.08 * max(np.nanmax(x), np.nanmax(y))
         axis.plot([0, top], [0, top], color="0.1", linewidth=1)
         axis.set(xlabel="$H^*$, theory")
         axis.set_title(str(title), fontsize="small")
     axes[0, 0].set_ylabel(r"$H(\infty)$, networks")
+    axes[0, -1].legend(title="$|dx|$", fontsize="x-small", title_fontsize="x-small", loc="upper left")
     return figure
 
 

@@ -260,6 +260,7 @@ def check_pairs(found: dict[str, Pairs], networks: int, seed: int) -> None:
     for name, pairs in found.items():
         done = np.isfinite(pairs.network)
         network, theory = pairs.network[done], pairs.theory[done]
+        network_growth, theory_growth = (_growth(pairs.dx, H) for H in (pairs.network, pairs.theory))
         explained, shuffled = (
             np.array([_explained(network, t), stats.spearmanr(t, network).statistic])
             for t in (theory, np.random.default_rng(seed).permutation(theory))
@@ -271,9 +272,20 @@ def check_pairs(found: dict[str, Pairs], networks: int, seed: int) -> None:
             above([0.8, 0.9]),
             control=("predictions of other pairs", shuffled),
             note=f"means over {networks} networks per pair; not trained to the end {pairs.left_out} of "
-            f"{25 * networks}; log η_h/η_y varies by {pairs.rate_spread:.2f} between networks",
-            because="the rates, taken at one pair, differ at the others",
+            f"{25 * networks}; log η_h/η_y varies by {pairs.rate_spread:.2f} between networks; H(∞) grows as "
+            f"|dx|^{network_growth:.2f}, in theory as |dx|^{theory_growth:.2f}",
+            because="deep networks' final distance depends less on |dx| than with one ratio of rates",
         )
+
+
+def _growth(dx: np.ndarray, distance: np.ndarray) -> float:
+    """Exponent of the distance in |dx|, mean over the targets that differ; pairs as in `final_distances`."""
+    x, slopes = np.log(dx.reshape(5, 5)[:, 0]), []
+    for column in distance.reshape(5, 5).T[1:]:
+        known = np.isfinite(column)
+        if known.sum() > 2:
+            slopes.append(np.polyfit(x[known], np.log(column[known]), 1)[0])
+    return float(np.mean(slopes)) if slopes else np.nan
 
 
 def _explained(network: np.ndarray, theory: np.ndarray) -> float:
@@ -380,4 +392,5 @@ def layer_arrays(found: Layers, gain: float) -> dict[str, Any]:
 def pair_arrays(found: dict[str, Pairs]) -> dict[str, Any]:
     """Arrays for `scatter_panels`."""
     rows = {name: [getattr(p, name) for p in found.values()] for name in ("theory", "network")}
-    return {**rows, "errors": [p.error for p in found.values()], "titles": list(found)}
+    dx = next(iter(found.values())).dx
+    return {**rows, "errors": [p.error for p in found.values()], "dx": dx, "titles": list(found)}
