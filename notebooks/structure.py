@@ -51,13 +51,12 @@ paper |= {"schemes": dict.fromkeys(("linear", "sigmoidal", "relu"), "auto")}
 given = {"width": width, "num_positions": num_positions, "num_steps": num_steps}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 key = jax.random.key(seed)
-leaky = jax.nn.leaky_relu
 
 # %%
 blobs = tasks.blobs(settings.num_positions)
 collapsed = {
     name: {size: networks.learn_blobs(key, size, phi, blobs, settings.faster) for size in networks.BLOBS}
-    for name, phi in {"tanh": "tanh", "leaky ReLU": leaky}.items()
+    for name, phi in {"tanh": "tanh", "leaky ReLU": jax.nn.leaky_relu}.items()
 }
 
 # %% tags=["hide-input"]
@@ -118,7 +117,7 @@ structure.check_xor(xor, xor_adam)
 # the squared distance of partners over the spread of a context.
 
 # %%
-blobs_adam = networks.learn_blobs(key, "low", leaky, blobs, settings.faster, adam=True)
+blobs_adam = networks.learn_blobs(key, "low", jax.nn.leaky_relu, blobs, settings.faster, adam=True)
 
 # %% tags=["hide-input"]
 glue("faster", settings.faster, display=False)
