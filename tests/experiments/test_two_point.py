@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes.training import Architecture
-from experiments import representations, two_point
+from experiments import representations, two_point, universality
 
 
 def test_exponential_decay_does_not_wait():
@@ -20,6 +20,15 @@ def test_collapse_is_that_of_the_irrelevant_coordinate():
     assert found.irrelevant == pytest.approx(0.01)
     assert found.contexts == pytest.approx(0, abs=1e-12)  # a point and its partner coincide
     assert representations.Collapse(both + np.array([0, 3]).reshape(2, 1, 1, 1), 0.0).contexts > 1
+
+
+def test_growth_with_the_inputs_distance_is_read_where_targets_differ_and_training_ended():
+    dx, dy = (
+        grid.ravel() for grid in np.meshgrid(np.linspace(0.5, 1.5, 5), np.linspace(0, 1, 5), indexing="ij")
+    )
+    distance = dy * dx**0.7
+    distance[7] = np.nan
+    assert universality._growth(dx, distance) == pytest.approx(0.7)
 
 
 def test_pairs_of_one_target_against_the_others():
