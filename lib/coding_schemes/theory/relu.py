@@ -60,14 +60,12 @@ _ZERO = 1e-6  # outliers of amplitude² and bulk populations of probability belo
 
 
 class Cumulants(NamedTuple):
-    """log g(s), the tilted cumulants of φ(z), and mean and variance of z; each of the shape of s."""
+    """log g(s) and the tilted cumulants of φ(z); each of the shape of s."""
 
     log_normaliser: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
     third: np.ndarray
-    preactivation_mean: np.ndarray
-    preactivation_variance: np.ndarray
 
 
 class _Kinds(OrthogonalKinds):
@@ -332,17 +330,16 @@ def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, la
 
 
 def _relu_cumulants(s: np.ndarray) -> Cumulants:
-    """G = e^{s²/2} Φ(s): g = ½ + G, G' = s G + 1/√(2π), ⟨φᵏ⟩ = G⁽ᵏ⁾/g; ⟨z⟩ = s ⟨φ'⟩, ⟨z²⟩ = 1 + s ⟨φ⟩."""
+    """G = e^{s²/2} Φ(s): g = ½ + G, G' = s G + 1/√(2π), ⟨φᵏ⟩ = G⁽ᵏ⁾/g."""
     log_positive = s**2 / 2 + log_ndtr(s)
     log_g = np.logaddexp(np.log(0.5), log_positive)
     active, edge = np.exp(log_positive - log_g), np.exp(-log_g) / np.sqrt(2 * np.pi)
     mean = s * active + edge
     square = active + s * mean
     third = 2 * mean + s * square - 3 * square * mean + 2 * mean**3
-    z = s * active
     gaussian = s > 12  # up to rounding; the differences of large powers below would lose digits
     variance, third = np.where(gaussian, 1.0, square - mean**2), np.where(gaussian, 0.0, third)
-    return Cumulants(log_g, mean, variance, third, z, np.where(gaussian, 1.0, 1 + s * mean - z**2))
+    return Cumulants(log_g, mean, variance, third)
 
 
 def _softplus_cumulants(s: np.ndarray) -> Cumulants:
@@ -353,11 +350,11 @@ def _softplus_cumulants(s: np.ndarray) -> Cumulants:
     density = np.exp(exponent - top[..., None])
     total = density.sum(-1)
     density /= total[..., None]
-    mean, z = density @ phi, density @ _GRID
+    mean = density @ phi
     variance, third = density @ phi**2 - mean**2, density @ phi**3
     third = third - 3 * mean * variance - mean**3
-    grid = (top + np.log(total), mean, variance, third, z, density @ _GRID**2 - z**2)
-    beyond = (s**2 / 2, s, 1.0, 0.0, s, 1.0)
+    grid = (top + np.log(total), mean, variance, third)
+    beyond = (s**2 / 2, s, 1.0, 0.0)
     far = s > _LARGE_FIELD
     return Cumulants(*(np.where(far, np.asarray(b), g) for b, g in zip(beyond, grid, strict=True)))
 
