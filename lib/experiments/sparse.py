@@ -38,8 +38,8 @@ QUICK: dict[str, Any] = {
 }
 PAPER = QUICK | {
     "num_neurons": 500,
-    "num_samples": 50,
-    "num_chains": 2,
+    "num_samples": 32,
+    "num_chains": 4,  # with fewer the error of their mean is itself uncertain by a factor of two
     "num_segments": 6,
     "length": 0.4,
     "step_size": 0.006,
