@@ -144,6 +144,16 @@ def test_difference_is_the_worst_in_standard_errors(executed):
     assert scoreboard.difference(row._replace(records=[RECORD])) is None
 
 
+def off(errors, predicate="within 3 s.e."):
+    """A check that fails by so many standard errors of 0.1, at 4."""
+    return FAILED | {
+        "predicate": predicate,
+        "computed": 4 + 0.1 * errors,
+        "expected": 4.0,
+        "uncertainty": 0.1,
+    }
+
+
 @pytest.mark.parametrize(
     ("record", "before", "refused"),
     [
@@ -151,9 +161,15 @@ def test_difference_is_the_worst_in_standard_errors(executed):
         (UNSETTLED, "reproduced", False),  # another processor's trajectories
         (UNSETTLED, "not reproduced", True),
         (FAILED, "reproduced", True),
+        (off(3.5), "reproduced", False),  # one of hundreds of numbers
+        (off(5.5), "reproduced", True),
+        (off(5.5, "within 3 s.e. or within 20 %"), "reproduced", False),
+        (off(1, "within 0.05"), "reproduced", True),
+        (chance := FAILED | {"predicate": "p > 0.01", "computed": [0.3, 1e-4]}, "reproduced", False),
+        (chance | {"computed": [0.3, 1e-6]}, "reproduced", True),
     ],
 )
-def test_a_verdict_may_differ_by_whether_equilibrium_is_shown(
+def test_a_verdict_may_differ_by_whether_equilibrium_is_shown_or_by_chance(
     executed, tmp_path, record, before, refused, capsys
 ):
     project = executed(record)
