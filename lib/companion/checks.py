@@ -8,7 +8,6 @@ One predicate decides, prints itself, and judges the control with the same argum
 
 import html
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -223,21 +222,6 @@ def state(record: dict[str, Any]) -> State:
     if not record["passed"]:
         return "failed"
     return "passed" if (record.get("sampler") or {"converged": True})["converged"] else "partly"
-
-
-def by_chance(record: dict[str, Any]) -> bool:
-    """Whether a check that failed may have done so by chance: within 5 standard errors, or p > 1e-5.
-
-    Among the book's hundred checks within three standard errors, or at a level of a per cent, one or two
-    fail on a processor whose chaotic trajectories end elsewhere.
-    """
-    found = re.fullmatch(r"within \S+ s\.e\.(?: or within (\S+) %)?|p > \S+", record["predicate"])
-    if not found:
-        return False
-    wide = p_value(1e-5) if record["predicate"].startswith("p") else standard_errors(5)
-    if found[1]:
-        wide |= relative(float(found[1]) / 100)
-    return wide(*(record[name] for name in ("computed", "expected", "uncertainty")))
 
 
 def emit(record: dict[str, Any]) -> None:
