@@ -54,7 +54,7 @@ _LARGE_FIELD = 28.0
 _SPHERE_STARTS = 64  # random directions each search starts from, besides those the fields suggest
 _MAX_ENUMERATED_CLASSES = 8  # up to here the search also starts from every active set's eigenvectors
 _FLOOR_TEMPERATURE = 1e-9  # keeps H_c invertible at T = 0, where its null space does not matter
-_NUM_ROUNDS = 200  # of `_held`, at most; a dozen are enough where there is a solution
+_NUM_ROUNDS = 200  # of `_held`, at most; ten to twenty are enough where there is a solution
 _SILENT = 1e-6  # z̄ below this counts as silent
 _ZERO = 1e-6  # outliers of amplitude² and bulk populations of probability below this are dropped
 
