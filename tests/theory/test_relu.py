@@ -323,10 +323,9 @@ def test_finite_size_is_stationary(other_target, temperature, num_outliers):
     assert np.abs(rise).max() / 2e-4 < 2e-5
     noise, variance = action(*np.split(x, [split]))[1]
     assert f.bulk_readout_covariance[0, 0] == pytest.approx(variance, rel=1e-3)
-    answers = (
-        f.outlier_preactivations > 0.1
-    )  # where an outlier answers, Var z_i = B_c/(B_c + ā_i²) but for ...
-    held = (noise / (noise + f.outlier_readouts**2))[answers]  # ... what the silent one adds to B_c
+    answers = f.outlier_preactivations > 0.1
+    # where an outlier answers, Var z_i = B_c/(B_c + ā_i²), but for what the silent one adds to B_c
+    held = (noise / (noise + f.outlier_readouts**2))[answers]
     np.testing.assert_allclose(f.outlier_preactivation_variances[answers], held, rtol=0.01)
 
 

@@ -53,7 +53,7 @@ _GRID = np.arange(-14.0, 40.0, 0.125)
 _LARGE_FIELD = 28.0
 _SPHERE_STARTS = 64  # random directions each search starts from, besides those the fields suggest
 _MAX_ENUMERATED_CLASSES = 8  # up to here the search also starts from every active set's eigenvectors
-_FLOOR_TEMPERATURE = 1e-9  # keeps H_c invertible at T = 0, where its null space does not matter
+_FLOOR_TEMPERATURE = 1e-9  # keeps B_c invertible at T = 0, where its null space does not matter
 _NUM_ROUNDS = 200  # of `_held`, at most; ten to twenty are enough where there is a solution
 _SILENT = 1e-6  # z̄ below this counts as silent
 _ZERO = 1e-6  # outliers of amplitude² and bulk populations of probability below this are dropped
@@ -279,7 +279,7 @@ def finite_size(
     while num_steps < max_steps and error > tolerance:
         try:
             residual = _finite_equations(point, solution, num_neurons)[0]
-        except np.linalg.LinAlgError:  # the bulk's readout is no maximum, or `_held` found no means
+        except np.linalg.LinAlgError:  # the bulk's readout is no maximum, or the noise does not settle
             break
         if np.abs(residual).max() < error:
             best, error = point, float(np.abs(residual).max())
@@ -744,10 +744,10 @@ def _finite_equations(point, solution, num_neurons):
     for _ in range(_NUM_ROUNDS):
         density, log_mass = average(log_density - num_inputs / (2 * num_neurons) * (own.variance * load) @ w)
         scatter = np.einsum("k,kx,kxc,kxr,kxq->crq", p, density, own.variance, a, a, optimize=True)
-        before = out, load
-        out, inverse = _held(solution.phi, fields, outliers, temperature * eye + share * scatter, out)
+        last, last_load = out, load
+        out, inverse = _held(solution.phi, fields, outliers, temperature * eye + share * scatter, last)
         load = np.einsum("kxr,crq,kxq->kxc", a, inverse, a, optimize=True)
-        if np.abs(load - before[1]).max() + np.abs(out.mean - before[0].mean).max(initial=0) < 1e-9:
+        if np.abs(load - last_load).max() + np.abs(out.mean - last.mean).max(initial=0) < 1e-9:
             break
     else:
         raise np.linalg.LinAlgError("the noise of bulk and outliers does not settle")
