@@ -148,7 +148,7 @@ sparse_checks.check_scheme(ends, neighbor, lazy)
 
 # %%
 found = {
-    size: sparse.both_ends(jax.random.fold_in(key, size), sparse.toy(size), "relu", T, 3, **small_options)
+    size: sparse.both_ends(jax.random.fold_in(key, size), sparse.toy(size), "relu", T, (3, 2), **small_options)
     for size in settings.widths
 } | {N: ends}
 warmer = relu.finite_size(relu.solve(task, 2 * T), N)
@@ -240,7 +240,7 @@ sparse_checks.check_targets(sampled, background, lazy)
 # %%
 M = settings.other_size
 other_task, other = sparse.toy(M, seed=seed), small_options if M <= SMALL else options
-softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 6, **other)
+softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, (6, 2), **other)
 segments, chains, samples = settings.squared
 square, sigmoidal = (
     sparse.follow(

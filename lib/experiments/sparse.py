@@ -21,14 +21,14 @@ QUICK: dict[str, Any] = {
     "temperature": 0.01,
     "num_samples": 32,  # per chain and segment
     "num_chains": 4,
-    "num_segments": 4,
+    "num_segments": (4, 2),  # from the prior, from theory
     "length": 0.6,  # of a trajectory
     "step_size": 0.01,
     "moves": ("rotations", "split_merge"),
     "widths": (40, 60),  # besides num_neurons
     "targets": (0.1, 0.3, 0.6),  # y₋
     "ratios": ((0.6, 0.3, 0.1),),
-    "target_segments": 6,
+    "target_segments": (6, 2),  # from the prior, from theory
     "coarsening_size": 40,
     "max_steps": 200_000,
     "other_size": 60,  # softplus, squared ReLU, sigmoidal
@@ -40,13 +40,13 @@ PAPER = QUICK | {
     "num_neurons": 500,
     "num_samples": 32,
     "num_chains": 4,  # with fewer the error of their mean is itself uncertain by a factor of two
-    "num_segments": 6,
+    "num_segments": (6, 2),
     "length": 0.4,
     "step_size": 0.006,
     "widths": (60, 200),
     "targets": (-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
     "ratios": ((0.34, 0.33, 0.33), (0.6, 0.3, 0.1)),
-    "target_segments": 8,
+    "target_segments": (8, 8),  # families of outliers change their number in the latter, too
     "coarsening_size": 100,
     "max_steps": 1_000_000,
     "other_size": 500,
@@ -156,10 +156,10 @@ def both_ends(
     task: Task,
     nonlinearity: str,
     temperature: float,
-    num_segments: int,
+    num_segments: tuple[int, int],
     **options: Any,
 ) -> Ends:
-    """Sample N = P from the prior, `num_segments` long, and from the theory's network, two segments long."""
+    """Sample N = P from the prior and from the theory's network, with a number of segments of either."""
     network = Network(1, task.num_inputs, nonlinearity)
     with warnings.catch_warnings():  # families of outliers have no finite-size theory: see `converged`
         warnings.filterwarnings("ignore", "theory.relu.finite_size")
@@ -167,9 +167,9 @@ def both_ends(
         finite = relu.finite_size(theory, network.width, max_steps=30)
     posterior = Posterior(task, network, temperature)
     prior_key, plant_key, planted_key = jax.random.split(key, 3)
-    prior = follow(prior_key, posterior, num_segments, **options)
+    prior = follow(prior_key, posterior, num_segments[0], **options)
     start = planted(plant_key, finite, posterior)
-    other = follow(planted_key, posterior, 2, start, **options)
+    other = follow(planted_key, posterior, num_segments[1], start, **options)
     meeting = compare_ends(prior.run.samples, other.run.samples, posterior)
     return Ends(theory, finite, prior, other, meeting)
 
