@@ -148,7 +148,9 @@ sparse_checks.check_scheme(ends, neighbor, lazy)
 
 # %%
 found = {
-    size: sparse.both_ends(jax.random.fold_in(key, size), sparse.toy(size), "relu", T, (3, 2), **small_options)
+    size: sparse.both_ends(
+        jax.random.fold_in(key, size), sparse.toy(size), "relu", T, (3, 2), **small_options
+    )
     for size in settings.widths
 } | {N: ends}
 warmer = relu.finite_size(relu.solve(task, 2 * T), N)
