@@ -148,9 +148,7 @@ sparse_checks.check_scheme(ends, neighbor, lazy)
 
 # %%
 found = {
-    size: sparse.both_ends(
-        jax.random.fold_in(key, size), sparse.toy(size), "relu", T, (3, 2), **small_options
-    )
+    size: sparse.both_ends(jax.random.fold_in(key, size), sparse.toy(size), "relu", T, 3, **small_options)
     for size in settings.widths
 } | {N: ends}
 warmer = relu.finite_size(relu.solve(task, 2 * T), N)
@@ -210,6 +208,7 @@ cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.target
 cases |= {f"class ratios {r}": sparse.toy(SMALL, class_ratios=r, seed=seed) for r in settings.ratios}
 cases["background"] = sparse.background_task(SMALL, seed=seed)
 segments, both_moves = settings.target_segments, small_options | {"moves": settings.moves}
+both_moves["family_thinning"] = settings.family_thinning
 sampled = {
     name: sparse.both_ends(jax.random.fold_in(key, 50 + k), each, "relu", T, segments, **both_moves)
     for k, (name, each) in enumerate(cases.items())
@@ -242,7 +241,7 @@ sparse_checks.check_targets(sampled, background, lazy)
 # %%
 M = settings.other_size
 other_task, other = sparse.toy(M, seed=seed), small_options if M <= SMALL else options
-softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, (6, 2), **other)
+softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 6, **other)
 segments, chains, samples = settings.squared
 square, sigmoidal = (
     sparse.follow(

@@ -21,14 +21,15 @@ QUICK: dict[str, Any] = {
     "temperature": 0.01,
     "num_samples": 32,  # per chain and segment
     "num_chains": 4,
-    "num_segments": (4, 2),  # from the prior, from theory
+    "num_segments": 4,
     "length": 0.6,  # of a trajectory
     "step_size": 0.01,
     "moves": ("rotations", "split_merge"),
     "widths": (40, 60),  # besides num_neurons
     "targets": (0.1, 0.3, 0.6),  # y₋
     "ratios": ((0.6, 0.3, 0.1),),
-    "target_segments": (6, 2),  # from the prior, from theory
+    "target_segments": 6,
+    "family_thinning": None,
     "coarsening_size": 40,
     "max_steps": 200_000,
     "other_size": 60,  # softplus, squared ReLU, sigmoidal
@@ -40,13 +41,14 @@ PAPER = QUICK | {
     "num_neurons": 500,
     "num_samples": 32,
     "num_chains": 4,  # with fewer the error of their mean is itself uncertain by a factor of two
-    "num_segments": (6, 2),
+    "num_segments": 6,
     "length": 0.4,
     "step_size": 0.006,
     "widths": (60, 200),
     "targets": (-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
     "ratios": ((0.34, 0.33, 0.33), (0.6, 0.3, 0.1)),
-    "target_segments": (8, 8),  # families of outliers change their number in the latter, too
+    "target_segments": 8,
+    "family_thinning": 10,
     "coarsening_size": 100,
     "max_steps": 1_000_000,
     "other_size": 500,
@@ -156,20 +158,28 @@ def both_ends(
     task: Task,
     nonlinearity: str,
     temperature: float,
-    num_segments: tuple[int, int],
+    num_segments: int,
+    family_thinning: int | None = None,
     **options: Any,
 ) -> Ends:
-    """Sample N = P from the prior and from the theory's network, with a number of segments of either."""
+    """Sample N = P from the prior, `num_segments` long, and from the theory's network, two segments long.
+
+    Where theory has a family of solutions, which the chains wander about slowly, `family_thinning` takes the
+    place of the thinning, and both runs are as long as the first.
+    """
     network = Network(1, task.num_inputs, nonlinearity)
     with warnings.catch_warnings():  # families of outliers have no finite-size theory: see `converged`
         warnings.filterwarnings("ignore", "theory.relu.finite_size")
         theory = relu.solve(task, temperature, nonlinearity=network.nonlinearity)
         finite = relu.finite_size(theory, network.width, max_steps=30)
+    slow = family_thinning is not None and theory.num_free_directions > 0
+    if slow:
+        options["thinning"] = family_thinning
     posterior = Posterior(task, network, temperature)
     prior_key, plant_key, planted_key = jax.random.split(key, 3)
-    prior = follow(prior_key, posterior, num_segments[0], **options)
+    prior = follow(prior_key, posterior, num_segments, **options)
     start = planted(plant_key, finite, posterior)
-    other = follow(planted_key, posterior, num_segments[1], start, **options)
+    other = follow(planted_key, posterior, num_segments if slow else 2, start, **options)
     meeting = compare_ends(prior.run.samples, other.run.samples, posterior)
     return Ends(theory, finite, prior, other, meeting)
 
