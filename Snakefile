@@ -14,7 +14,7 @@ project = Project(Path.cwd(), config.get("preset", "quick"))
 command = f"{sys.executable} -m companion.pipeline"
 
 # Chapters that take longest begin first, so that none runs on alone at the end: the others take less, in any order
-LONGEST = ("adaptive_kernels", "dynamics", "sparse", "structure", "lazy_and_rich", "universality", "generalization")
+LONGEST = ("dynamics", "adaptive_kernels", "sparse", "structure", "lazy_and_rich", "universality", "generalization")
 
 
 def relative(path):

@@ -19,10 +19,9 @@
 # schemes. The adapted kernel predicts what sampled networks put out, and its counterpart for gradient flow
 # what trained ones do.
 #
-# *Did not come out:* on digits, lazy kernels do not win where data are few, as paper B finds for natural
-# images; whether convolutional networks keep their lead where features are learned hangs on the number of
-# images; and rich ReLU networks approach infinite width slowly, their longest neurons last.
-# *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
+# *Did not come out:* rich ReLU networks approach infinite width slowly, their longest neurons last.
+# *Needs:* the [primer](../book/primer.md). *Next:* [images and convolutions](adaptive_images.ipynb).
+# *Reading:* 11 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
@@ -42,20 +41,18 @@ from coding_schemes import statistics
 from coding_schemes.networks import Network
 from coding_schemes.theory import adaptive_kernel, sigmoidal
 from companion import figures, presets
-from experiments import adaptive_checks, adaptive_images, adaptive_kernels
+from experiments import adaptive_checks, adaptive_kernels
 from myst_nb import glue
 
 quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 60, "rounds": 50, "neurons": 512}
 quick |= {"cases": (("erf", 0.3), ("erf", 1.0), ("relu", 0.3)), "deep_widths": (60,), "repeats": 3}
-quick |= {"flow_widths": (50, 200, 800), "decays": (0.1, 0.5, 0.9, 1.2), "image_sizes": (10, 40)}
-quick |= {"draws": 10, "image_neurons": 128, "image_rounds": 15, "image_ridges": (0.1,)}
-quick |= {"image_decays": (0.3,), "rest_neurons": 24, "width_samples": 60, "width_neurons": 512}
-quick |= {"width_rounds": 40, "thinning": (2, 3, 4)}  # the last for networks that keep their codes for long
-paper = quick | {"num_inputs": 30, "widths": (100, 200, 400), "num_samples": 200, "rest_neurons": 32}
+quick |= {"flow_widths": (50, 200, 800), "decays": (0.1, 0.5, 0.9, 1.2)}
+quick |= {"width_samples": 60, "width_neurons": 512, "width_rounds": 40}
+quick |= {"thinning": (2, 3, 4)}  # the last for networks that keep their codes for long
+paper = quick | {"num_inputs": 30, "widths": (100, 200, 400), "num_samples": 200}
 paper |= {"rounds": 300, "neurons": 1024, "width_samples": 400, "width_neurons": 4096, "width_rounds": 100}
 paper |= {"cases": (*quick["cases"], ("relu", 1.0)), "deep_widths": (50, 100), "thinning": (3, 3, 3)}
-paper |= {"repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3), "image_sizes": (5, 10, 20, 40, 80)}
-paper |= {"image_neurons": 256, "image_rounds": 40, "image_ridges": (0.03, 0.3), "image_decays": (0.1, 0.3)}
+paper |= {"repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3)}
 given = {"num_inputs": num_inputs, "widths": widths, "num_samples": num_samples}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 P, N = settings.num_inputs, settings.widths[-1]
@@ -274,64 +271,6 @@ figures.publish(**adaptive_checks.collapsing(settings.decays, moments))
 adaptive_checks.check_fixed_points(settings.decays, moments, laplace, gaussian)
 
 # %% [markdown]
-# ## Images: when does learning features help?
-#
-# **Question.** On the tasks so far one sees features being learned. Does it pay on images?
-#
-# Part of what adapted kernels gain can be had for less: a lazy kernel with a well chosen ridge also keeps
-# what is large in the data and drops the rest. So we choose every lazy ridge on images that are neither
-# trained nor tested on. And learning features must not help where there are none to learn: that is the
-# control, targets drawn from the lazy kernel's own Gaussian process, which no other predictor can beat.
-#
-# We hold each adaptive kernel against the lazy one that it starts from: the posterior's (aNBK) against
-# random features, that of gradient flow with weight decay (aNTK) against the tangent kernel (NTK).
-
-# %%
-images = adaptive_images.losses(seed, settings)
-
-# %% tags=["hide-input"]
-figures.publish(**adaptive_images.over_images(images))
-adaptive_images.check_images(images)
-
-# %% [markdown]
-# With enough images both adaptive kernels end below the lazy ones, by little: most of what a digit is can be
-# read off fixed features. On targets without features the advantage is gone. Where images are few, hardly
-# anything is gained over random features, but still something over the tangent kernel. Paper B finds a window
-# there in which features fitted to few examples mislead, with two classes of natural images; these digits do
-# not show it.
-#
-# ## Convolutions
-#
-# **Question.** Is any of this special to dense networks?
-#
-# Neither predictor asks how a neuron came by its response. Let a neuron with weights $u$ answer an input
-# with $F_{a\mu}(u)$, one number for each of its readouts $a$: a single one in a dense network, one for each
-# position of a patch in a convolutional one, their mean with pooling. Then
-#
-# $$
-# \Phi_{\mu\nu} = \sum_a \langle F_{a\mu} F_{a\nu} \rangle, \qquad
-# D(q) = \log\, \mathbb E_u\; e^{\frac12 \sum_a (F_a^\top q)^2} - \gamma_0\, q\cdot y + \frac{|q|^2}{2\beta},
-# $$ (eq-adaptive-features)
-#
-# and {eq}`eq-adaptive-predictor` and {eq}`eq-adaptive-antk` stand as they are. In the library one argument,
-# `features`, makes the difference in every solver. What a neuron gains is that it meets each
-# patch several times, at all positions; what it loses is the view of the whole image. We compare dense and
-# convolutional networks twice, lazy and at rest: an advantage that only the lazy kernel has is one that
-# dense networks make up for by learning features.
-
-# %%
-third = jax.random.fold_in(key, 30)
-patches = adaptive_images.convolutions(third, P, settings.deep_widths[-1], seed, solver, **fast)
-
-# %% tags=["hide-input"]
-figures.publish(**adaptive_images.over_patches(images))
-adaptive_images.check_convolutions(patches, images)
-
-# %% [markdown]
-# Lazily, patches win. At rest their lead is smaller: dense networks learn on their own part of what patches
-# are given. With the few images and the one weight decay of the quick preset it is lost in the scatter over
-# draws; with twice as many and a choice of decays, at paper, it is seen.
-#
 # ## What to take away
 #
 # - Papers A and B solve one saddle point. At $\gamma_0^2 = P$ the adaptive kernel is that of paper A's
@@ -339,12 +278,8 @@ adaptive_images.check_convolutions(patches, images)
 #   is why it does not show which code its neurons use.
 # - It predicts outputs, kernels and variances of sampled networks, once $1/N$ is allowed for. Richer networks
 #   vary less.
-# - Trained with weight decay, a ReLU network is a regression with the kernel it ends up with, at any width,
-#   dense or convolutional.
-# - On digits learned features lower the test loss a little, as long as the targets have features to learn.
+# - Trained with weight decay, a ReLU network is a regression with the kernel it ends up with, at any width.
 #
 # **Limits.** $P$ is small here: populations of neurons carry some tens of general inputs, and of rich ReLU
-# networks not even these: the library samples such networks instead. Digits
-# fill the image, so patches must be large; paper B's natural images are harder and need more of them. Its
-# convolutional flow over time (Fig. 9) is in the library, but not shown. Formulas of paper B were derived
+# networks not even these: the library samples such networks instead. Formulas of paper B were derived
 # anew; where its conventions could not be read off, ours are in the [glossary](../book/glossary.md).

@@ -37,7 +37,7 @@ _TICKS = {
     "minor.width": 1,
 }
 THEME: dict[Any, Any] = {
-    "figure.figsize": (WIDTH, 3.4),
+    "figure.figsize": (WIDTH, 3.0),
     "figure.constrained_layout.use": True,
     "font.size": 12,
     "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans", "sans-serif"],

@@ -26,7 +26,7 @@ QUICK: dict[str, Any] = {
     "step_size": 0.01,
     "moves": ("rotations", "split_merge"),
     "widths": (40, 60),  # besides num_neurons
-    "targets": (0.1, 0.3, 0.6),  # y₋
+    "targets": (0.1, 0.6),  # y₋
     "ratios": ((0.6, 0.3, 0.1),),
     "target_segments": 6,
     "family_thinning": None,
@@ -47,7 +47,7 @@ PAPER = QUICK | {
     "widths": (60, 200),
     "targets": (-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
     "ratios": ((0.34, 0.33, 0.33), (0.6, 0.3, 0.1)),
-    "target_segments": 8,
+    "target_segments": 10,
     "family_thinning": 10,
     "coarsening_size": 100,
     "max_steps": 1_000_000,
