@@ -101,8 +101,8 @@ adaptive_images.check_convolutions(patches, images)
 
 # %% [markdown]
 # Lazily, patches win. At rest their lead is smaller: dense networks learn on their own part of what patches
-# are given. With the few images and the one weight decay of the quick preset it is lost in the scatter over
-# draws; with twice as many and a choice of decays, at paper, it is seen.
+# are given. At the most images of preset `quick`, and with its one weight decay, the lead is lost in the
+# scatter over draws; with twice as many images and a choice of decays, at `paper`, it is seen.
 #
 # ## What to take away
 #

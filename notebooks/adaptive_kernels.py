@@ -133,8 +133,9 @@ adaptive_checks.check_ends(ends, task, ridge)
 #
 # Given its neurons a network's readouts are Gaussian. Here we sample the neurons alone and take mean and
 # variance over the readouts exactly, which leaves less to chance. For rich ReLU networks on general inputs no
-# solver is known to converge. The paper preset holds networks against whole ones of two other widths there,
-# each extrapolated in $1/N$: they do not meet within their errors, the next order still counts.
+# solver is known to converge. For these preset `paper` compares two extrapolations to $N\to\infty$, of
+# networks with their readouts integrated out and of whole networks at other widths. They differ by more than
+# their errors, so that terms of order $1/N^2$ matter.
 
 # %%
 random = adaptive_kernels.teacher_task(P, 3 * P // 2, 50, seed)
@@ -234,14 +235,14 @@ adaptive_checks.check_orders(*orders)
 # Under gradient flow from random weights neurons meet only through the residuals $\Delta(t) = y - f(t)$: as
 # $N\to\infty$ a two-layer network is a population of independent neurons driven by their common $\Delta$.
 # That is the dynamical mean-field theory, and it gives losses over time. With weight decay $\lambda$ and a
-# nonlinearity of degree one, every fixed point satisfies
+# homogeneous nonlinearity (linear, ReLU), every fixed point satisfies
 #
 # $$
 # f(x) = k(x)^\top (K + 2\lambda)^{-1} y,
 # $$ (eq-adaptive-antk)
 #
-# a regression with the network's own *final* tangent kernel $K$, at any width: multiply the stationary
-# gradient by the weights themselves. Without weight decay nothing enforces this.
+# a regression with the network's own *final* tangent kernel $K$, $k(x)$ its row for $x$, at any width:
+# multiply the stationary gradient by the weights themselves. Without weight decay nothing enforces this.
 
 # %%
 flows = adaptive_kernels.flows(
@@ -259,8 +260,8 @@ adaptive_checks.check_flows(flows, regression)
 # %% [markdown]
 # The simplest fixed point is that of one input. There $\langle h^2\rangle = \gamma_0 |y| - \lambda$, and
 # beyond $\lambda = \gamma_0|y|$ the network collapses: nothing is learned. In the linear case the flow only
-# *rescales* $h_0 + w_0$, so that a start with Laplace weights stays non-Gaussian for good, weight decay or
-# not.
+# *rescales* $h_0 + w_0$, the sum of a neuron's first preactivation and readout, so that a start with Laplace
+# weights stays non-Gaussian for good, weight decay or not.
 
 # %%
 moments = adaptive_kernels.left_over(settings.decays, 512)
@@ -276,8 +277,8 @@ adaptive_checks.check_fixed_points(settings.decays, moments, laplace, gaussian)
 # - Papers A and B solve one saddle point. At $\gamma_0^2 = P$ the adaptive kernel is that of paper A's
 #   coding schemes; at $\gamma_0\to0$ that of random features. The kernel changes smoothly in between, which
 #   is why it does not show which code its neurons use.
-# - It predicts outputs, kernels and variances of sampled networks, once $1/N$ is allowed for. Richer networks
-#   vary less.
+# - It predicts outputs, kernels and variances of sampled networks, once $1/N$ is allowed for, rich ReLU
+#   networks excepted. Richer networks vary less.
 # - Trained with weight decay, a ReLU network is a regression with the kernel it ends up with, at any width.
 #
 # **Limits.** $P$ is small here: populations of neurons carry some tens of general inputs, and of rich ReLU

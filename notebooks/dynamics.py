@@ -132,8 +132,8 @@ dynamics_shown.check_exploration(motions, theories["linear"], half)
 #
 # A code is the set of classes on which a sigmoidal neuron is active, or for which a ReLU neuron is an
 # outlier. A class counts as changed when the neuron's mean activation has crossed the band from 0.4 to
-# 0.6. Where no switch is seen, the number of neurons times the length of the run bounds the rate from
-# above.
+# 0.6. Where no switch is seen, the rate is below three over the number of neurons times the length of the run
+# (95 %). In small sigmoidal networks the barrier is low, and a few neurons do cross.
 
 # %% tags=["hide-input"]
 dynamics_shown.check_codes(motions)
@@ -280,7 +280,8 @@ figures.publish(
 # %% [markdown]
 # The second computation makes no use of the theory. We let a network slide down into the nearest minimum
 # of its energy $U$, exchange two neurons, and look for a path of minimal energy between the two networks
-# in the space of *all* weights: the others are free to make room.
+# in the space of *all* weights: the others are free to make room. The path may pass deeper minima on its way;
+# the barrier is its largest climb.
 
 # %% tags=["hide-input"]
 paths = swaps.swap_paths(settings.swap_sizes, 60, T)
@@ -306,7 +307,7 @@ swaps.check_paths(paths, N, T)
 # - In linear networks each neuron explores the whole posterior, at the rate of theory but for a
 #   correction of order $1/N$, and permutation symmetry is restored.
 # - In the feature layer of sigmoidal and ReLU networks it is broken. What stands between the roles is a
-#   free-energy barrier proportional to the number of inputs, so this is no matter of patience.
+#   free-energy barrier proportional to the number of inputs, so at the paper's size no patience suffices.
 # - Frozen neurons are not silent: how far each still moves, theory says to a few percent.
 # - In the layer below, sigmoidal neurons change codes; the scheme and the kernel stay.
 #

@@ -15,8 +15,9 @@
 #
 # **At a glance.** Networks that have learned handwritten digits answer digits they have never seen with the
 # codes of their classes, analog, redundant or sparse as the nonlinearity has it, and theory predicts their
-# answers image by image {cite:p}`vanmeegen2025`. Their errors are well below those of the Gaussian process
-# with the same kernel, for one main reason: learned features leave the predictor almost no *variance*.
+# answers image by image {cite:p}`vanmeegen2025`. Their errors are well below those of the Gaussian process,
+# the infinitely wide lazy network with the same nonlinearity: learned features leave the predictor almost no
+# *variance*, and those of sigmoidal networks give a better mean as well.
 #
 # *Did not come out:* that the mean predictor gains little. For sigmoidal networks it gains clearly, most on
 # images that resemble the training images. *Needs:* the [primer](../book/primer.md). *Reading:* 8 minutes.
@@ -96,9 +97,9 @@ figures.publish(**digits.answers(first, sizes))
 # Linear networks answer in graded mixtures, sigmoidal ones in codes shared by groups of neurons, ReLU
 # networks with a few very active neurons. One number fits all three: how much of the variance of single
 # responses is explained by *the neuron's mean response to the class on training images*, on test images. For
-# sigmoidal neurons we also compare the codes themselves. For ReLU we count the outliers, neurons that carry
-# more than $1/\sqrt N$ of a class's squared activity, in sampled networks and in the theory's solution in
-# front of a bulk that has learned nothing. Lazy and untrained networks of the same size are the controls.
+# sigmoidal neurons we also compare the codes themselves. For ReLU we count outliers: neurons that carry more
+# than $1/\sqrt N$ of a class's squared activity. We count them in the samples, and in networks made of the
+# theory's outliers and an untrained bulk. Lazy and untrained networks of the same size are the controls.
 
 # %%
 lazy = generalization.experiment(
@@ -283,12 +284,13 @@ glue("unprojected_variance", digits.variance_share(runs["sigmoidal"]), display=F
 #
 # - Analog, redundant and sparse codes carry over to unseen digits; the test kernel has their blocks.
 # - A theory that neglects the fluctuations of single preactivations predicts the mean predictor of sigmoidal
-#   and ReLU networks, image by image. Linear networks predict what the Gaussian process does.
-# - The lower error is mostly the absent variance, which falls as $1/N$. Nonlinear networks also have a better
-#   mean on images that resemble the training images.
+#   and ReLU networks, image by image. The mean predictor of linear networks is the Gaussian process's.
+# - In linear networks the whole gain, in ReLU networks most of it, is the absent variance, which falls as
+#   $1/N$. In sigmoidal networks a better mean counts about as much, most on images that resemble the training
+#   images.
 # - Where codes cease to carry over, and what the features are good for beyond their task, is the subject of
 #   [the next chapter](images.ipynb).
 #
 # **Limits.** One hidden layer, three digits, small $N$: the shares of the codes are those a network started
-# or froze with, not those of equilibrium. The duality gap of the ReLU's theory closes to a fraction of a
-# per cent, not to machine precision.
+# or froze with, not those of equilibrium. The duality gap of the ReLU's theory closes to about one per cent,
+# not to machine precision.

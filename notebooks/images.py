@@ -14,7 +14,7 @@
 # # Images, and reuse of features
 #
 # **At a glance.** On a hundred natural images codes are learned as sharply as on digits, and lost on images
-# not seen before {cite:p}`vanmeegen2025`; with thousands of images part of the code carries over. And codes
+# not seen before {cite:p}`vanmeegen2025`; averaged over a class part of the code carries over. And codes
 # that serve one task need not serve another: of features learned on three digits, sigmoidal ones are worse
 # than lazy ones at telling new digits apart.
 #
@@ -88,9 +88,10 @@ for name in ("cifar", "mnist"):
 
 # %% [markdown]
 # The code of the training images explains {glue:text}`mnist_kept:.2f` of the variance of responses to test
-# digits, and {glue:text}`cifar_kept:.2f` of that to natural test images: it is worse than no prediction. Of
-# these, {glue:text}`cifar_wrong:.0%` go into the wrong class (digits {glue:text}`mnist_wrong:.0%`; guessing:
-# 67 %). The theory of the last chapter sees it too, draw by draw.
+# digits, and {glue:text}`cifar_kept:.2f` of that to natural test images: a negative value is worse than
+# predicting one mean response for all classes. Of these, {glue:text}`cifar_wrong:.0%` go into the wrong class
+# (digits {glue:text}`mnist_wrong:.0%`; guessing: 67 %). The theory of the last chapter sees it too, draw by
+# draw.
 #
 # ## All ten classes
 #
@@ -151,9 +152,10 @@ figures.publish(
 figures.publish(
     figures.curves,
     "code_kept",
-    caption="With more images, test images keep more of the code; the feature layer's code stays sharp, the "
-    "first layer's dissolves. Kept: fraction of the code, class by class and neuron by neuron, that class "
-    "means on test images keep. Explained: variance of training responses that the code explains. "
+    caption="The feature layer's code stays sharp with more images, the first layer's dissolves. Kept: "
+    "fraction of the code, class by class and neuron by neuron, that class "
+    "means on test images keep; it also grows because codes grow sparser. Explained: variance of training "
+    "responses that the code explains. "
     f"N = {ten.width}, stored. Not in the papers.",
     **images.code_curves(ten),
 )
@@ -163,12 +165,12 @@ images.check_ten_classes(ten, whole)
 # The accuracy is {glue:text}`ten_lowest:.2f` with {glue:text}`ten_smallest` images,
 # {glue:text}`ten_accuracy:.2f` with {glue:text}`ten_largest`, and {glue:text}`whole_accuracy:.2f` at the
 # paper's size. What these runs do *not* show is equilibrium: each is one chain, annealed, without moves of
-# codes, and the energies per neuron and image at the ends of those on exact images,
-# {glue:text}`ten_energies`, agree for the two smallest only. They all fit their training set (accuracy
-# {glue:text}`ten_training:.2f` or more); the run of the paper's size does not yet
-# ({glue:text}`whole_training:.2f`): there, as with {glue:text}`ten_largest` images, minibatches lowered the
-# temperature, whose noise does not fall with $T$, and the few full-batch trajectories after them are a
-# quench. So that run shows an accuracy near the paper's, not the paper's code.
+# codes. In equilibrium the energy per neuron and image should hardly depend on the number of images; the runs
+# on exact images end at {glue:text}`ten_energies`, alike for the two smallest only. They all fit their
+# training set (accuracy {glue:text}`ten_training:.2f` or more); the run of the paper's size does not yet
+# ({glue:text}`whole_training:.2f`). There, and with {glue:text}`ten_largest` images, the cooling used
+# minibatches, whose noise does not shrink with $T$; the few full-batch trajectories at its end are a quench.
+# So that run shows an accuracy near the paper's, not the paper's code.
 #
 # ## Reuse: new classes on old features
 #
@@ -205,8 +207,8 @@ glue("dimension_lazy", float(reuse["dimension"][1, 1].mean()), display=False)
 # %% [markdown]
 # ## Another data set: clothes
 #
-# Nothing here is about digits. Trousers, sandals and boots of Fashion-MNIST go through the functions of the
-# last chapter, and theory predicts their errors, draw by draw.
+# Nothing in the theory is special to digits. Trousers, sandals and boots of Fashion-MNIST go through the
+# functions of the last chapter, and theory predicts their errors, draw by draw.
 
 # %% tags=["hide-input"]
 clothes = images.stored(results / "fashion-mnist.npz")
@@ -244,8 +246,8 @@ images.check_own_task(found, own_name)
 # %% [markdown]
 # ## What to take away
 #
-# - With 100 natural images the code is sharp on what was trained and gone on what was not. With thousands,
-#   most class means on test images keep it.
+# - With 100 natural images the code is sharp on what was trained, and single new images do not show it. Class
+#   means on new images keep part of it, with hundreds of images as with thousands.
 # - Accuracy rises with the number of images, up to the paper's 50,000; what codes are in equilibrium there,
 #   no run has shown.
 # - Features serve the task they were learned on. For new classes the saturated codes of sigmoidal networks

@@ -206,14 +206,15 @@ lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotat
 # ## Neural collapse: what is true of it here
 #
 # Networks trained far beyond zero error often show *neural collapse* {cite:p}`papyan2020prevalence`: all
-# inputs of a class end in one point of feature space (NC1), and the class means, centered, form an
-# equiangular tight frame (NC2), the corners of a regular simplex. For the networks of this book the second
+# inputs of a class end in one point of feature space (NC1), and the means of the $C$ classes, centered, form
+# an equiangular tight frame (NC2), the corners of a regular simplex. For the networks of this book the second
 # holds and the first does not. Class means always contain noise, and with classes of equal size the means
 # of pure noise are equidistant, too: in an *untrained* network they pass for a frame. So we take the means
 # of one half of each class against those of the other half, whose noise is independent: in a frame their
-# cosines are 1 for one class and $-1/(C-1)$ for two; for noise they are 0. With these
-# targets sigmoidal neurons hardly change their codes. So half of the networks are annealed from the prior,
-# half start at the theory's solution, and what is said holds for either half.
+# cosines are 1 for one class and $-1/(C-1)$ for two; for noise they are 0. We take $C = 3$ equal classes
+# and targets of 1 and $-\tfrac12$. With these sigmoidal neurons hardly change their codes. So half of the
+# networks are annealed from the prior, half start at the theory's solution, and what is said holds for
+# either half.
 
 # %%
 EQUAL = (1 / 3, 1 / 3, 1 / 3)
@@ -230,8 +231,9 @@ figures.publish(**lazy_checks.frames(classes, noise))
 lazy_checks.check_frames(classes, noise)
 
 # %% [markdown]
-# Does the variability within classes vanish? A sigmoidal network of half the size tells: the ratio
-# $\mathrm{tr}\,\Sigma_W / \mathrm{tr}\,\Sigma_B$ of the variances within and between classes stays, as
+# Does the variability within classes vanish? A sigmoidal network of half the size tells: with $\Sigma_W$ and
+# $\Sigma_B$ the covariances of activations within classes and of the class means, the ratio
+# $\mathrm{tr}\,\Sigma_W / \mathrm{tr}\,\Sigma_B$ stays, as
 # every neuron keeps fluctuating across the inputs of a class. (The usual measure, $\mathrm{tr}(\Sigma_W
 # \Sigma_B^+)/C$, looks only along the directions of the means, on which the independent fluctuations of $N$
 # neurons average out. It falls as $1/N$ although no neuron becomes quieter.)

@@ -18,8 +18,9 @@
 # weights up to small fluctuations: the scheme is **redundant** {cite:p}`vanmeegen2025`. Theory predicts how
 # many neurons have each code to a fraction of one neuron, in networks of any size.
 #
-# *Did not come out:* five codes in the first of three layers; samples and theory have six in each. *Needs:*
-# the [primer](../book/primer.md). *Reading:* 11 minutes.
+# *Did not come out:* paper A's five codes in the first of three layers; samples and theory have six in each.
+# At the small widths of preset `quick` readouts may sit beside their peaks by a correction of order $1/N$.
+# *Needs:* the [primer](../book/primer.md). *Reading:* 11 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
@@ -113,7 +114,7 @@ figures.publish(**redundant.sample_shown(main))
 #
 # At this precision $N \to \infty$ is not enough. Theory is the saddle point of an integral over fields, and
 # the fluctuations of the fields shift the number $n_\gamma$ of neurons with a code by a fraction of one
-# neuron, whatever $N$. With a source $h$ that favors the code,
+# neuron, whatever $N$. With a weight $e^h$ given to every neuron with the code,
 #
 # $$
 # \langle n_\gamma \rangle = N P_\gamma - \tfrac12 \frac{d}{dh} \Big[ \log\det H + \sum_c (n_c - 1)
@@ -143,9 +144,9 @@ redundant.check_numbers(main)
 # $$ (eq-redundant-covariance)
 #
 # and leaves about one neuron, in small and in large networks alike. Of numbers so sharp it matters that they
-# are whole: the integral over fields has an image of its saddle point for every source of $2\pi i$, which
-# whole numbers do not feel, and their sum is a Gaussian taken at whole numbers only. Where the mean is half
-# way between two of them they scatter more than the formula says, where it is close to one, less.
+# are whole: their distribution is the Gaussian of {eq}`eq-redundant-covariance` taken at whole numbers only.
+# Where the mean is half way between two of them they scatter more than the formula says, where it is close to
+# one, less.
 
 # %% tags=["hide-input"]
 counts["count"] = 2 * R  # small networks are cheap
@@ -194,7 +195,8 @@ figures.publish(
     redundant.over_width,
     "variance_over_sizes",
     caption="These fluctuations survive in wide networks: their variance tends to that of the theory as 1/N. "
-    f"Markers: {R} networks of each size, with the standard error from their spread; dashed: theory for "
+    f"Markers: {2 * R} networks of each size, {R} of the largest, with the standard error from their "
+    "spread; dashed: theory for "
     f"N → ∞ at the same P; line: with its 1/N. N = P, T = {T}, y₋ = ½. Paper A, text.",
     **curves,
 )
@@ -255,14 +257,14 @@ if settings.deep_theory:
 # %% [markdown]
 # ## Without noise
 #
-# **Question.** Does it take noise, or a prior that depends on $P$?
+# **Question.** Do groups need noise, or a prior that shrinks with $P$?
 #
 # Gradient descent on $\tfrac12\lVert Y-f\rVert^2 + \tfrac{\lambda}{2N}\sum(\text{weights})^2$ from the prior
 # at $\sigma_a = 1$, $\lambda = 0.1$, without noise, tends to the solution of least norm. How two-valued are
-# its neurons? Replace each class mean of a neuron by the average over the neurons with the same bit: codes
-# explain a share of the differences between classes that is 1 for perfect groups. Any Gaussian code can be
-# cut by its sign too, and then explains about two thirds. So the share is held against rotations of neuron
-# space, which leave the kernel as it is and make the code analog
+# its neurons? For each class sort the neurons into on and off, and replace a neuron's class mean by the
+# average of its side: the share of the differences between classes that survives is 1 for perfect groups. A
+# Gaussian cloud can be cut in two as well, and about two thirds survive. So the share is held against
+# rotations of neuron space, which leave the kernel as it is and make the code analog
 # ([diagnosis](../book/api.md)).
 
 # %%
@@ -272,7 +274,7 @@ least_norm = redundant_descent.descend(jax.random.fold_in(key, 901), *settings.d
 figures.publish(
     figures.activation_matrix,
     "descent",
-    caption="Noise-free descent ends in groups too: two levels per class, and more codes than equilibrium "
+    caption="Noise-free descent ends in groups too: a few levels per class, and more codes than equilibrium "
     f"has. Activations of one of {settings.descent[1]} networks, neurons sorted by code. N = P = "
     f"{settings.descent[0]}, y₋ = ½, λ = 0.1. Paper A, supplement E.",
     **redundant_descent.one_network(least_norm),

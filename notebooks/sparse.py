@@ -189,7 +189,7 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 #
 # ## What decides their number
 #
-# Nothing said so far fixes the number to one per class. If the bulk itself codes for a class, one outlier
+# Nothing said so far fixes the number to one per class. If the bulk itself represents a class, one outlier
 # less is enough: we shrink the targets of class 0 to a twentieth, and the theory has $m - 1 = 2$. And if the
 # target $y_-$ of the other classes is raised, there comes a point where outliers answer to several classes at
 # once. Two of these can be rotated into each other at no cost: a family of solutions of equal energy. They
@@ -203,7 +203,8 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 # At $N = P = 100$ this is far below one for $y_- = 0.1$, {glue:text}`room_some:.1f` at $0.3$ and
 # {glue:text}`room_many:.0f` at $0.6$; there it vanishes only with the size ({glue:text}`room_large:.3f` at
 # $N = P = 500$). Below one, the number should be the theory's; far above, it has to depend on the sample, and
-# networks wander about their family slowly.
+# networks wander about their family slowly. What outliers do together theory has all the same: the overlaps
+# $\tfrac1N \sum_i a_i a_i^\top$ of all readouts are those of the whole family.
 
 # %%
 cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.targets}
@@ -311,7 +312,7 @@ sparse_checks.check_depth(run, after, merged_counts, prior)
 # - Outliers hardly vary within a class and grow as $\sqrt N$; for $\max(0,z)^2$ as $N^{1/3}$.
 # - The scheme is the last thing to appear, because at leading order nothing pays for merging.
 # - How many outliers there are depends on the targets: one less where the bulk codes for a class; no fixed
-#   number, at our sizes, where they answer to several classes at once.
+#   number, at our sizes, where they answer to several classes at once. What they do together is fixed.
 #
 # **Limits.** The theory is for one hidden layer and orthogonal inputs. In families of rotated outliers only
 # the leading order in $1/N$ is at hand. Times of coarsening are measured at one size, for dynamics in

@@ -17,11 +17,12 @@
 # theory in which the architecture does not appear {cite:p}`vanrossem2024`: three numbers, namely how far
 # apart the representations are, how far apart the outputs are, and how well the outputs' difference is
 # aligned with the targets', obey closed equations with two effective rates. We train the networks of the
-# paper's Table 1 and fit: the three numbers are the right ones, and where training ends follows from them;
-# the equations themselves are pinned down less well than the fits suggest.
+# paper's Table 1 and fit: the three numbers are the right ones, and the order of final distances follows from
+# them; the equations themselves are pinned down less well than the fits suggest.
 #
-# *Did not come out:* that the fit singles out the equations (doubling one of them changes little), and that
-# networks lose their randomness at small weights (part of it is their width). *Needs:* gradient descent;
+# *Did not come out:* that the fit singles out the equations (doubling one of them changes little), that the
+# third number is followed as well as the others, that large weights decay at once, and that networks lose
+# their randomness at small weights (part of it is their width). *Needs:* gradient descent;
 # none of the other chapters. *Reading:* 11 minutes.
 
 # %% tags=["parameters", "hide-input"]
@@ -70,8 +71,9 @@ figures.publish(
     fit_panels,
     "architectures",
     caption="Two rates describe how two points move apart, whatever the architecture. Squared distance of "
-    "the representations halfway through the network, H, of the outputs, Q, and their product with the "
-    "target distance, w. Markers: one network each; lines: theory with its two fitted rates; above: fit "
+    "the representations halfway through the network, H, of the outputs, Q, and w = Q − dy·dŷ, which is "
+    "zero where the outputs' difference meets the targets'. Markers: one network each; lines: theory with "
+    "its two fitted rates; above: fit "
     f"error in units of the curves' variance. {settings.width} units per layer (narrow: 50), rates and gains "
     "of paper C's Table 1. Paper C, Fig. 2.",
     **experiment.fit_arrays(networks, fits),
@@ -86,7 +88,7 @@ figures.publish(
 # of two nearby inputs both are linear, $dh = D_h\,dx$ and $d\hat y = D_y\,dh$. The modeling assumption is
 # that training does gradient descent on $D_h$ and $D_y$ themselves, at effective rates $\eta_h$ and
 # $\eta_y$ that hold all that is left of the architecture. If the representations move together or apart
-# without rotating, three *squared* quantities close,
+# without rotating, three scalar quantities close,
 #
 # $$
 # H = |dh|^2, \qquad Q = |d\hat y|^2, \qquad w = Q - dy\cdot d\hat y ,
@@ -150,16 +152,17 @@ universality.check_closed_forms(rates, times)
 #
 # ## Two rates for every architecture
 #
-# The points of {numref}`fig-universality-architectures` have one input each, $|dx|^2 = 1$, and one target,
-# $|dy|^2 = 1/2$. Every network has its own gain of the Xavier-normal initialization and its own learning
+# The points of {numref}`fig-universality-architectures` are single numbers with one target each, $|dx|^2 = 1$
+# and $|dy|^2 = 1/2$. Every network has its own gain of the Xavier-normal initialization and its own learning
 # rate. The fit error is the squared deviation over the network's squared deviation from its time average,
 # summed over the three curves, so that 1 is no better than a constant; below 5 % a network counts as
 # described. With the default network's rates hardly any other one is.
 #
 # The fits say that the *variables* are the right ones. Are the *equations*? We alter them in one place, as
-# the authors do, and fit again, on {glue:text}`num_seeds` default networks. Doubling the second equation,
-# or dropping or turning a term of the encoder, is told apart; a factor of two in the first is nearly
-# absorbed by the rates.
+# the authors do, and fit again, on {glue:text}`num_seeds` default networks. Doubling the second equation, or
+# dropping or turning a term of the encoder, makes the fit several times worse; a factor of two in the first
+# changes it by less than a factor of two, in either direction. Yet even altered equations mostly stay below
+# 5 %: that mark tells the right variables, not the right equations.
 
 # %% tags=["hide-input"]
 seeds = [networks["default"]]
@@ -184,7 +187,8 @@ universality.check_altered(altered)
 # L(t) = \tfrac12 e^{-2\bar\eta t}\,|\bar e_0|^2 + \tfrac18\,\bigl(2w - Q + |dy|^2\bigr) ,
 # $$ (eq-two-point-loss)
 #
-# which is fitted to the loss after the other two were fitted to the distances.
+# with $\bar e_0$ the outputs' mean error at the start; its rate $\bar\eta$ is fitted to the loss after the
+# other two were fitted to the distances.
 
 # %% tags=["hide-input"]
 series = [learn(key, table[f"gain {gain}"]) for gain in settings.gains]
@@ -192,9 +196,10 @@ series_fits = [network.fit() for network in series]
 figures.publish(
     fit_panels,
     "gains",
-    caption="From a plateau to immediate decay to breakdown: the same network at growing initial weights "
-    f"(gain above each column). Markers: one network of 20 × {settings.width} units each; lines: theory, "
-    "with two rates fitted to the distances (above: H) and one more to the loss (below). Paper C, Fig. 3.",
+    caption="The plateau shortens as initial weights grow, until the theory breaks down: the same network at "
+    f"growing gain (above each column). Markers: one network of 20 × {settings.width} units each; lines: "
+    "theory, with two rates fitted to the distances (above: H) and one more to the loss (below). Paper C, "
+    "Fig. 3.",
     **universality.gain_arrays(settings.gains, series, series_fits),
 )
 universality.check_gains(settings.gains, series, series_fits)
@@ -207,7 +212,7 @@ universality.check_losses(described, [networks[n] for n in described], [fits[n] 
 # The theory speaks of "some hidden layer". For the approximation around the mean the representations must
 # start close. With small weights the initial distance falls by a constant factor per layer, $H_0 \propto
 # (g^2/2)^\ell$ for (leaky) ReLU neurons at gain $g$, so the theory should improve with depth. It does, up to
-# a turn before the last layers; and the deeper the split, the more parameters in the encoder, the fewer in
+# the middle of the network; and the deeper the split, the more parameters in the encoder, the fewer in
 # the decoder, which the fitted rates follow where the theory holds.
 
 # %%
@@ -217,10 +222,10 @@ layers = experiment.over_layers(seeds)
 figures.publish(
     depth_panels,
     "depth",
-    caption="The fit improves towards later layers and turns before the last (left), the encoder's rate "
-    "grows and the decoder's falls (center), as the initial distance shrinks (right). Small markers: "
+    caption="The fit is best near the middle (left: summed squared deviation); beyond it the encoder's rate "
+    "grows and the decoder's falls (center); the initial distance shrinks with depth (right). Small markers: "
     f"{len(seeds)} default networks of 20 × {settings.width} units; large: their geometric mean; dashed: the "
-    "losses printed by paper C's authors, scaled; line: Eq. 14. Paper C, Fig. 10.",
+    "losses printed by paper C's authors, scaled; line: paper C's Eq. 14. Paper C, Fig. 10.",
     **universality.layer_arrays(layers, gain=1.0),
 )
 universality.check_layers(layers, gain=1.0)
@@ -266,10 +271,11 @@ spreads = experiment.spreads(key, settings.widths, settings.narrow_gains, settin
 figures.publish(
     figures.curves,
     "spread",
-    caption="Smaller initial weights make final distances less random (right to left), down to a floor that "
-    "falls with the width: the spread of the effective rates. Standard deviation over mean of squared "
-    f"distances, 20 layers, {settings.num_repeats} networks per width and gain; bands: its standard error; "
-    f"initial distances and theory at N = {max(settings.widths)}. Claim of paper C's appendix A.6 (Eq. 48).",
+    caption="Smaller initial weights make final distances less random (right to left), far less than theory "
+    "says: effective rates differ between networks, the less the wider these are. Standard deviation over "
+    f"mean of squared distances, 20 layers, {settings.num_repeats} networks per width and gain; bands: its "
+    f"standard error; initial distances and theory at N = {max(settings.widths)}. Claim of paper C's "
+    "appendix A.6 (Eq. 48).",
     **universality.spread_curves(spreads),
 )
 universality.check_spreads(spreads)
@@ -277,10 +283,11 @@ universality.check_spreads(spreads)
 # %% [markdown]
 # ## What to take away
 #
-# - Three squared distances and two rates describe the learning of two nearby points in all architectures
-#   tried. That is strong evidence for the variables, weaker evidence for the equations.
+# - Three numbers and two rates describe how two nearby points move apart in nearly all architectures tried;
+#   the smallest of the three, $w$, is followed less well. That is strong evidence for the variables, weaker
+#   evidence for the equations.
 # - The theory needs representations that start close: it degrades at large weights and in early layers, and
-#   best describes layers a little past the middle.
+#   best describes layers near the middle.
 # - Final distances are ordered as in the closed form over pairs of inputs and targets, but grow more slowly
 #   with the inputs' distance: their ratio of rates is not one constant. At small weights they are set by the
 #   data, up to a spread between networks that falls with their width.

@@ -42,7 +42,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import coding_schemes
-from coding_schemes import coding, tasks
+from coding_schemes import tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import convergence, sample
@@ -77,8 +77,9 @@ print(sentence)
 # ## Samples of the posterior
 #
 # The sampler takes the moves that this network needs to reach equilibrium ([how](../book/samplers.md)), and
-# says whether the samples look like it. If they do not, codes may be those of the start: run longer, or
-# from two ends, as the chapters do.
+# says whether the samples look like it. Where codes hardly change within a chain it says no (R-hat is
+# infinite if a number never changed): the scheme below is then that of single networks, and how many neurons
+# share a code no average over the posterior. For one, run longer, or from two ends, as the chapters do.
 
 # %%
 posterior = Posterior(task, network, T)
@@ -94,7 +95,6 @@ print(convergence(samples, posterior).verdict)
 activations = samples.activations()[0, -1]
 found = coding_schemes.diagnose(activations, task.labels)
 print(found.verdict)
-means = coding.class_means(activations, task.labels).round(2)
 
 # %% tags=["hide-input"]
 figures.publish(

@@ -171,7 +171,7 @@ def check(
         sampler: A `Convergence` or `TwoEnded` of the samples, or several: if one says that equilibrium is not
             shown, the check is at most "partly".
         stored: The stored result that `computed` was read from, if it was not computed in this build.
-        source: Where `expected` comes from: "theory" or "published".
+        source: Where `expected` comes from: "theory", "published", or in words.
 
     Raises:
         ValueError: If the id is unknown, a number is not finite, an error is negative, the control is a

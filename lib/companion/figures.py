@@ -31,12 +31,12 @@ COLORS = {
     "targets": "#1A1A1A",
     "outputs": "#5B7C99",
     "gaussian_process": "#8C6BB1",
-    "prior": "#B0B0B0",
+    "prior": "#9A9A9A",
     "lazy": "#999999",
     "non-lazy": "#882255",
     "train": "#332288",
     "test": "#CC6677",
-    "control": "#B0B0B0",
+    "control": "#9A9A9A",
 }
 """One color per quantity and nonlinearity, the same in every chapter, safe for color-blind readers."""
 
@@ -134,13 +134,21 @@ def activation_matrix(
     return figure
 
 
-def kernel_matrices(kernels: ArrayLike, labels: ArrayLike, titles: ArrayLike = ("",)) -> Figure:
+def kernel_matrices(
+    kernels: ArrayLike,
+    labels: ArrayLike,
+    titles: ArrayLike = ("",),
+    label: str = "kernel",
+    places: str = "input, by class",
+) -> Figure:
     """Kernels side by side on one color scale, inputs sorted by class.
 
     Args:
         kernels: Array (K, P, P), for instance one kernel per layer.
         labels: Class of each input (P,).
         titles: One title per kernel.
+        label: Label of the color bar.
+        places: Label of the axes.
 
     Returns:
         The figure, up to three kernels a row.
@@ -160,10 +168,10 @@ def kernel_matrices(kernels: ArrayLike, labels: ArrayLike, titles: ArrayLike = (
         image = axis.imshow(panel[np.ix_(order, order)], **scale)
         _class_ticks(axis.xaxis, labels)
         _class_ticks(axis.yaxis, labels)
-        axis.set(title=title, xlabel="input, by class")
+        axis.set(title=title, xlabel=places)
     for axis in grid[:, 0]:
-        axis.set_ylabel("input, by class")
-    figure.colorbar(image, ax=grid, label="kernel", fraction=0.04, pad=0.02)
+        axis.set_ylabel(places)
+    figure.colorbar(image, ax=grid, label=label, fraction=0.04, pad=0.02)
     return figure
 
 
@@ -632,8 +640,8 @@ def bars(
         for row, name, marker, color in zip(rows, np.atleast_1d(point_names), "o^s", shades, strict=False):
             axis.plot(place, row, marker, color=color, markersize=7, label=str(name))
         axis.set_xticks(place, ticks, rotation=90 if sum(map(len, ticks)) * len(heights) > 40 else 0)
-        axis.set(title=str(title), xlabel=xlabel, ylim=(0, None))
-    axes[0, 0].set_ylabel(ylabel)
+        axis.set(title=str(title), xlabel=xlabel)
+    axes[0, 0].set(ylabel=ylabel, ylim=(0, None))  # shared, so that every panel's bars are in view
     _legend_above(figure, axes[0, 0])
     return figure
 

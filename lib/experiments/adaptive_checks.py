@@ -184,7 +184,7 @@ def densities(ends: dict[str, Ends], solutions: dict[str, list[Solution]]) -> di
         "plot_function": figures.densities,
         "name": "densities",
         "caption": "Preactivations of rich networks are not Gaussian: two camps in the sigmoidal one, a "
-        "long side for the ReLU. Bars: neurons of the sampled networks on inputs of class 0; lines: "
+        "long tail for the ReLU. Bars: neurons of the sampled networks on inputs of class 0; lines: "
         f"theory. γ₀² = P = {num_inputs}, N = {pairs[0][0].shape[2]}. Paper B, Figs 3b and 6.",
         "samples": values,
         "grid": grids,

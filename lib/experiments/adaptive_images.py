@@ -186,11 +186,11 @@ def losses(seed: int, settings: SimpleNamespace) -> Losses:
 def over_images(found: Losses) -> dict[str, Any]:
     """Figure: test losses of lazy and adaptive kernels over P."""
     caption = (
-        f"Features learned from digits {DIGITS[0]} and {DIGITS[1]} lower the test loss. Mean squared error "
-        f"on {NUM_TEST} new images over the number of training images: kernels of random features (light) "
-        "and the adaptive ones that they become (dark), erf with γ₀ = 1 (blue) and ReLU with weight decay "
-        f"(brown). Lazy ridges are chosen on other images; bands: standard errors over {found.draws} draws. "
-        "Paper B, Fig. 3a."
+        f"With enough images of digits {DIGITS[0]} and {DIGITS[1]} learned features lower the test loss. "
+        f"Mean squared error on {NUM_TEST} new images over the number of training images: the lazy kernels, "
+        "random features and NTK, and the adaptive ones that they become, aNBK (erf, γ₀ = 1) and aNTK (ReLU "
+        "with weight decay). Lazy ridges are chosen on other images; bands: standard errors over "
+        f"{found.draws} draws. Paper B, Fig. 3a."
     )
     return _curves(found, "images", COLORS, caption)
 
@@ -199,7 +199,7 @@ def over_patches(found: Losses) -> dict[str, Any]:
     """Figure: test losses of dense and convolutional networks over P."""
     caption = (
         "Both predictors serve convolutional networks too. Test loss of dense (brown) and convolutional "
-        "(green) ReLU networks, lazy (light) and at rest under weight decay (dark), which is the aNTK's "
+        "(green) ReLU networks, lazy (NTK) and at rest under weight decay, which is the aNTK's "
         f"prediction. Digits {DIGITS[0]} and {DIGITS[1]}; four overlapping patches of {PATCH} × {PATCH} "
         f"pixels, a readout for each; bands: standard errors over {found.draws} draws. Paper B, Fig. 5."
     )
@@ -246,7 +246,7 @@ def check_images(found: Losses) -> None:
             above(3),
             control=(f"P = {large}", -gains[-1]),
             sampler=found.trouble(lazy, adaptive),
-            because="for these digits learned features help from the smallest P on; paper B finds its "
+            because="even at the smallest P learned features do not hurt significantly; paper B finds its "
             "window with natural images",
         )
 
@@ -328,5 +328,5 @@ def check_convolutions(conv: Convolutions, found: Losses) -> None:
                 gain(found.losses[lazy][-1], found.permuted[f"{lazy} of patches"]),
             ),
             sampler=found.trouble(lazy, f"{lazy} of patches"),
-            because="on so few digits dense networks that learn features make up for it",
+            because="dense networks that learn features catch up at this number of digits",
         )

@@ -70,7 +70,7 @@ def check_readouts(run: Run, theory: linear.Solution, wrong: np.ndarray, wrong_n
         standard_errors(3),
         control=Control(wrong_name, expected=wrong[upper]),
         sampler=run.convergence,
-        because="corrections of higher order in 1/N",
+        because="six numbers at three standard errors: by chance, or for corrections of higher order in 1/N",
     )
 
 
@@ -131,11 +131,12 @@ def check_slopes(run: Run, regression: Regression, theory: linear.Solution, seed
 def readout_norm(norms: dict[tuple[int, bool], Scan], temperature: float) -> dict[str, Any]:
     """Figure: squared readout norms over sizes."""
     mean, error = ([getattr(each, name)[:, 0] for each in norms.values()] for name in ("mean", "error"))
+    deeper = " times 1, 10, 20 at L = 1, 2, 3" if max(depth for depth, _ in norms) > 1 else ""
     return power_laws(next(iter(norms.values())).sizes, mean, error) | {
         "name": "readout_norm",
         "caption": "Squared readout norm per neuron: flat with the prior variance scaled, growing "
         "without. Markers: samples with standard errors, N = P; lines: fitted power laws. T = "
-        f"{temperature} times 1, 10, 20 at L = 1, 2, 3. Paper A, text.",
+        f"{temperature}{deeper}. Paper A, text.",
         "names": [f"L = {depth}, " + ("scaled" if scaled else r"$\sigma_a = 1$") for depth, scaled in norms],
         "colors": [figures.COLORS["non-lazy" if scaled else "control"] for _, scaled in norms],
         "xlabel": "training inputs $P = N$",
@@ -196,7 +197,7 @@ def learned_strengths(grown: Strengths) -> dict[str, Any]:
         f"{scan.runs[0].samples.temperature:g}. Paper A, Fig. 3d–f.",
         "theory": ((grown.exact - 1) / counts).T,
         "names": [f"layer {layer}" for layer in (1, 2, 3)],
-        "colors": ("#9ECAE1", "#4292C6", "#084594"),
+        "colors": ("#6BAED6", "#2E7EBC", "#08519C"),
         "xlabel": "training inputs $P = N$",
         "ylabel": "learned entry",
     }

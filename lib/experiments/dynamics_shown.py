@@ -237,7 +237,8 @@ def check_sizes(runs: dict[int, Run], temperature: float) -> dict[str, Any]:
     sampled, errors = np.swapaxes(np.array(found), 0, 1)
     check(
         "A22",
-        f"the same by exact sampling without moves, N = P = {', '.join(map(str, runs))}",
+        "variance of outliers in time, ReLU, by exact sampling without moves, N = P = "
+        f"{', '.join(map(str, runs))}",
         sampled,
         np.array([one.total for one in theories]),
         errors,

@@ -365,7 +365,7 @@ def check_reuse(reuse: Arrays) -> None:
             gains["learned"][rows][:, which],
             above(3),
             control=("random minus lazy features", gains["random"][rows][:, which]),
-            because="saturated codes leave few directions to tell new classes apart by",
+            because="features learned on three classes keep few directions to tell new ones apart by",
         )
     best = _in_errors(reuse["accuracy"][:, 0] - reuse["pixels"])
     check_d7(

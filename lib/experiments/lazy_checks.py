@@ -225,7 +225,9 @@ def frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> dict[str, Any
             *(coding.class_frame(phi, labels).mean(0) for phi in noise.values()),
         ],
         "labels": np.arange(3),
-        "titles": [f"{scheme}, {kind}" for kind in ("trained", "untrained") for scheme in ends],
+        "titles": [*(scheme.replace("relu", "ReLU") for scheme in ends), *["untrained"] * len(ends)],
+        "label": "cosine",
+        "places": "class mean",
     }
 
 

@@ -284,7 +284,8 @@ def check_readouts(networks: Networks) -> None:
         wrong = readout_pvalues(networks, neighbor(networks, shift))
         check(
             "A9",
-            f"p-values of the readouts, 4 codes × 3 outputs, N = P = {networks.width}, to tell y₋ {sign} 0.1",
+            f"p-values of the readouts, 4 codes × 3 outputs, N = P = {networks.width}, smallest; control: "
+            f"y₋ {sign} 0.1",
             right,
             p_value(LEVEL),
             control=(f"theory at y₋ {sign} {NEIGHBOR}", wrong),
@@ -301,7 +302,7 @@ def readout_densities(networks: Networks) -> dict[str, Any]:
     return {
         "plot_function": figures.densities,
         "name": "readout_posterior",
-        "caption": "Readout weights are found at the peaks of the theory and nowhere else. Histograms: every "
+        "caption": "Readout weights are found at the peaks of the theory. Histograms: every "
         f"fourth sample of {len(networks.readouts)} networks; lines: theory at the same P. {_size(networks)} "
         "Paper A, Fig. 4a.",
         "panels": True,

@@ -229,6 +229,12 @@ def measured_variation(found: coding.SparseMeasures) -> tuple[np.ndarray, np.nda
     return np.sqrt(mean), error / (2 * np.sqrt(mean))
 
 
+def overlaps(theory: relu.Solution) -> np.ndarray:
+    r"""Overlaps Σ_i a_i a_iᵀ / N of all readouts, a₀a₀ᵀ + Σ āāᵀ, one for a whole family: upper triangle."""
+    readouts = np.vstack([theory.bulk_readout, theory.outlier_readouts])
+    return (readouts.T @ readouts)[np.triu_indices(readouts.shape[1])]
+
+
 def spare_outliers(theory: relu.Solution, size: int, num_directions: int = 1000) -> float:
     r"""How many further outliers the single-neuron posterior holds at N = P = size, at leading order.
 

@@ -125,8 +125,9 @@ def fit_error_figure(fits: dict[str, Any], altered: np.ndarray) -> dict[str, Any
         "plot_function": fit_errors,
         "name": "errors",
         "caption": "Most architectures are described to a few per cent (above). On the default network "
-        "altered equations fit worse, but for a factor in the first (below; theory in blue, a marker per "
-        f"network). Dashed: {DESCRIBED:.0%}. Paper C, Fig. 2 and its authors' alternative equations.",
+        "altered equations fit worse, but for a factor in the first, which matters little (below; theory in "
+        f"blue, a marker per network). Dashed: {DESCRIBED:.0%}. Paper C, Fig. 2 and its authors' "
+        "alternative equations.",
         "names": list(fits),
         "errors": [fit.error for fit in fits.values()],
         "altered": ["theory", *two_point.ALTERED],

@@ -136,9 +136,9 @@ def evidence(
     for axis, (cloud, value), title in zip(
         rest, pairs, ("explained\nby codes", "participation\nratio"), strict=True
     ):
-        axis.hist(cloud, bins=30, color="0.7")
+        axis.hist(cloud, bins=30, color="0.55", edgecolor="none")
         axis.axvline(value, color="#D55E00")
-        axis.set(xlabel=title, yticks=[], xlim=(0, 1.02))
+        axis.set(xlabel=title, xticks=[0, 0.5, 1], xticklabels=["0", "½", "1"], yticks=[], xlim=(0, 1.02))
     return figure
 
 
