@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import urllib.parse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ _ICON = re.compile(
 )
 _CSS_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*.*?\*/|[{};]', re.DOTALL)
 _CSS_CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
+_FIGURE = re.compile(r'<img [^>]*src="(?P<src>[^"]*_images/[^"]+)" style="width: (?P<width>\d+)px;"')
+_SVG_SIZE = re.compile(r'<svg [^>]*\bwidth="([\d.]+)pt" height="([\d.]+)pt"')
 _NAMELESS = (
     ('role="doc-biblioentry"', 'role="listitem"'),
     ('<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="region" aria-label="Contents"'),
@@ -56,6 +59,7 @@ def build(project: Project) -> Path:
     site = assemble(project, table)
     fresh = _sphinx(project, site)
     _name_parts(fresh)
+    size_figures(fresh)
     hovers.write(fresh)
     prune_icons(fresh)
     shrink_pictures(fresh)
@@ -328,6 +332,24 @@ def _name_parts(pages: Path) -> None:
         for found, named in _NAMELESS:
             text = text.replace(found, named)
         page.write_text(text, encoding="utf-8")
+
+
+def size_figures(pages: Path) -> None:
+    """Give each figure its height, so that it has its place before it comes into view and is loaded."""
+    for page in pages.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(_FIGURE.sub(partial(_sized, page.parent), text), encoding="utf-8")
+
+
+def _sized(folder: Path, figure: re.Match[str]) -> str:
+    path, width = folder / figure["src"], int(figure["width"])
+    if path.suffix == ".svg":
+        size = _SVG_SIZE.search(path.read_text(encoding="utf-8")[:2000])
+        across, down = map(float, size.groups()) if size else (0.0, 0.0)
+    else:
+        with Image.open(path) as picture:
+            across, down = picture.size
+    return f'{figure[0]} width="{width}" height="{round(width * down / across)}"' if across else figure[0]
 
 
 def prune_styles(pages: Path) -> None:
