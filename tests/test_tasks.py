@@ -150,7 +150,7 @@ def test_normalizations():
     assert 0.3 < np.trace(pixel.input_kernel) / 60 < 1
     np.testing.assert_allclose(np.diag(unit.input_kernel), 1)
     np.testing.assert_allclose(np.square(unit.test_inputs).sum(0), 784)
-    # the test split is normalised by the training split: the same affine map of the same pixels
+    # the test split is normalized by the training split: the same affine map of the same pixels
     assert standard.test_inputs.min() == standard.inputs.min()
     assert abs(standard.test_inputs.mean()) > 1e-6
 

@@ -310,7 +310,7 @@ def fashion_mnist(split: str, folder: str | Path | None = None) -> ImageSet:
 
 
 def cifar10(split: str, jpeg: bool = False, folder: str | Path | None = None) -> ImageSet:
-    """All of CIFAR-10: 50,000 training or 10,000 test images of 32 × 32 pixels and three colours.
+    """All of CIFAR-10: 50,000 training or 10,000 test images of 32 × 32 pixels and three colors.
 
     Args:
         split: "train" or "test".

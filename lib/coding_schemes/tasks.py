@@ -272,12 +272,12 @@ def cifar10(
     jpeg: bool = False,
     folder: str | Path | None = None,
 ) -> Task:
-    """Classification of CIFAR-10's pictures; N0 = 3072, rows of pixels, three colours for each pixel.
+    """Classification of CIFAR-10's pictures; N0 = 3072, rows of pixels, three colors for each pixel.
 
     Arguments, task and errors as for `mnist`, but:
 
     - `classes` are places of their names in data.CIFAR_CLASSES;
-    - "pixel" standardizes every colour of every pixel on its own;
+    - "pixel" standardizes every color of every pixel on its own;
     - `pool="full"` draws from the 50,000 training and 10,000 test images, "subset" from 8,068 and 1,017 of
       them, data.CIFAR_SUBSET_POSITIONS, whose exact pixels fit a small file;
     - `jpeg` uses images that went through lossy JPEG compression. The task's name then says
@@ -438,7 +438,7 @@ def _draw_labels(rng: np.random.Generator, num_classes: int, number: int, balanc
 def _normalize(
     pixels: np.ndarray, test_pixels: np.ndarray, normalization: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both splits, one image a row, normalised by the training split's statistics."""
+    """Both splits, one image a row, normalized by the training split's statistics."""
     if normalization == "unit_norm":
         return tuple(
             images * np.sqrt(images.shape[1]) / np.linalg.norm(images, axis=1, keepdims=True)

@@ -65,7 +65,7 @@ class Architecture:
 
     Args:
         nonlinearity: as for networks.Network, applied in every hidden layer.
-        gain: of the Xavier-normal initialisation, Var W = 2 gain² / (units in + units out). Biases
+        gain: of the Xavier-normal initialization, Var W = 2 gain² / (units in + units out). Biases
             start at zero.
         width: units per hidden layer.
         depth: hidden layers. With kind "convolution": `depth` convolutions of 20 channels and one back

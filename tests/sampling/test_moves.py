@@ -172,7 +172,7 @@ def test_density_of_the_proposed_readouts_is_normalised():
 @pytest.mark.parametrize(
     "features", [recoding.recode_features, recoding.imitate_features, recoding.reflect_features]
 )
-def test_new_codes_take_one_factorisation(features):
+def test_new_codes_take_one_factorization(features):
     """Two batched LAPACK calls that run side by side can block each other's threads (jaxlib 0.10)."""
     given = posterior.Posterior(tasks.toy(8, (0.5, 0.5)), networks.Network(1, 8, "sigmoidal"), 0.1)
     key = jax.random.key(0)

@@ -195,7 +195,7 @@ def test_float32_and_float64_agree():
 
 
 def test_energy_differences_survive_float32_at_paper_size():
-    """ΔU between neighbouring states at N·P = 250,000: error far below the O(1) that decides acceptance."""
+    """ΔU between neighboring states at N·P = 250,000: error far below the O(1) that decides acceptance."""
     errors = []
     task = tasks.toy(500, (0.5, 0.25, 0.25), y_minus=0.5)
     network = networks.Network(1, 500, "sigmoidal")

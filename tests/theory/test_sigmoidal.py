@@ -190,7 +190,7 @@ def test_cold_and_warm_starts_agree():
 
 
 def test_line_is_continued_with_few_steps():
-    """A point starts from its neighbour: fewer Newton steps than from nothing, the same accuracy."""
+    """A point starts from its neighbor: fewer Newton steps than from nothing, the same accuracy."""
     task = classes(500, one_hot(0.0))
     line = sigmoidal.scan(task, 0.01, [one_hot(y) for y in np.linspace(0, 0.2, 21)])
     assert all(point.residual <= 1e-8 for point in line)

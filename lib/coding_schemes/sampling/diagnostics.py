@@ -13,7 +13,7 @@ from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling.results import FROZEN, Samples
 from coding_schemes.sampling.run import sample
 
-#: Thresholds of the verdict: R-hat as Vehtari et al. (2021) advise for rank-normalised R-hat, with room
+#: Thresholds of the verdict: R-hat as Vehtari et al. (2021) advise for rank-normalized R-hat, with room
 #: for the few hundred samples of a chapter; ESS so that a mean is known to a tenth of a standard deviation.
 MAX_RHAT = 1.05
 MIN_ESS = 100
@@ -25,7 +25,7 @@ class Convergence:
 
     Attributes:
         observables: name → series, shape (chains, samples).
-        rhat: rank-normalised split R-hat by name; NaN where an observable never changes anywhere.
+        rhat: rank-normalized split R-hat by name; NaN where an observable never changes anywhere.
         ess: bulk effective sample size by name, over all chains.
         acceptance: mean acceptance probability of each chain.
         divergences: number of divergent transitions.

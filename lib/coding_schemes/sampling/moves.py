@@ -28,7 +28,7 @@ def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
 
     N ≤ P: with Λ = CCᵀ, ã = C⁻ᵀ(C⁻¹A√βY + ξ). P < N: draw ã₀ ~ N(0, 1), ε ~ N(0, 1) and correct,
     ã = ã₀ + A(1 + AᵀA)⁻¹(√βY − Aᵀã₀ − ε), which has this mean and covariance (Matheron's rule) and
-    factorises a (P, P) matrix only. A conditional draw is always accepted. Solved in float64 where
+    factorizes a (P, P) matrix only. A conditional draw is always accepted. Solved in float64 where
     JAX has it enabled: Λ's condition number is O(1/T).
     """
     accurate = jnp.result_type(float)
@@ -192,9 +192,9 @@ def _with_new_features(features: Callable, key, weights: Weights, posterior: Pos
 def exchange(
     key: Array, weights: Weights, parity: Array, *, posterior: Posterior, temperatures: Array
 ) -> tuple[Weights, Array]:
-    """Replica exchange: swap the weights at neighbouring temperatures.
+    """Replica exchange: swap the weights at neighboring temperatures.
 
-    On the product of the posteriors at T_1 < T_2 < … a swap of neighbours changes only the likelihood
+    On the product of the posteriors at T_1 < T_2 < … a swap of neighbors changes only the likelihood
     terms: log α = ½(β_k − β_{k+1})(‖Y − f_k‖² − ‖Y − f_{k+1}‖²). Pairs (k, k+1) with k ≡ parity (mod 2) are
     disjoint and decided independently; parities alternate. The acceptance probability is a mean over the
     pairs tried; weights and temperatures have a leading axis (replicas,).

@@ -335,7 +335,7 @@ def _nodes(phi, tilt):
 
 
 def _log_interpolated(h, log_norm, z):
-    """Log of the normalised piecewise linear density at z, summed over inputs; −∞ beyond the nodes."""
+    """Log of the normalized piecewise linear density at z, summed over inputs; −∞ beyond the nodes."""
     position = (z - NODES[0]) / (NODES[1] - NODES[0])
     index = jnp.clip(jnp.floor(position).astype(int), 0, len(NODES) - 2)
     fraction = position - index

@@ -570,7 +570,7 @@ def solve(
         depth: number of hidden layers L ≥ 1.
         temperature: T > 0, the rescaled temperature of paper A.
         nonlinearity: a bounded one, by name or as an elementwise JAX function.
-        start: a neighbouring Solution of the same depth, or the weight 0 … 1 of the shallow network's
+        start: a neighboring Solution of the same depth, or the weight 0 … 1 of the shallow network's
             kernel, against the prior's, in the first layer's first kernel; further layers start without K̃.
         codes: codes of the last layer's neurons where these are frozen, shape (k, C); None: equilibrium.
         occupancies: fraction of the last layer's neurons with each of `codes`, shape (k,); lower layers

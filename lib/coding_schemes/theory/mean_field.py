@@ -20,7 +20,7 @@ whose multiplier is t = (K + T)⁻¹ Y. A neuron pays ½|u|² and earns ½ σ_a�
   φ(−z) = const − φ(z) and the targets sum to zero, as they do for three balanced classes and y₋ = −1/2.
 * **ReLU**: cost and gain are both of second degree in u, so a handful of neurons with preactivations
   of order √N does best. The sum runs over these outliers with P_γ = 1 (u and a in units of √N), the
-  normalisation and the entropy drop out, and optimal means σ_a² |tᵀ φ(R u)|² ≤ |u|² for all u.
+  normalization and the entropy drop out, and optimal means σ_a² |tᵀ φ(R u)|² ≤ |u|² for all u.
 
 The minimum is found by column generation: minimise (*) over the kinds at hand, search for a kind with
 a better balance from many starting points, add what is found, until the duality gap is closed.

@@ -314,7 +314,7 @@ def finite_size(
 def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, label: int) -> np.ndarray:
     """Density P(z | a0) ∝ N(z; 0, 1) exp(φ(z) a0·t_c) of a bulk neuron's preactivations z on class `label`.
 
-    It is normalised, has the shape of z, and is that of the largest of the bulk's populations.
+    It is normalized, has the shape of z, and is that of the largest of the bulk's populations.
 
     Source: paper A, "Sparse coding scheme", the non-Gaussian bulk posterior of Fig. 4c.
     """
@@ -480,7 +480,7 @@ def _sphere(num_outputs):
 
 
 def _heaviest_directions(problem, t, starts, num_iterations=200):
-    """Local maxima of h: â ← Σ_c w_c t_c [â·t_c]₊, normalised, never lowers the convex h."""
+    """Local maxima of h: â ← Σ_c w_c t_c [â·t_c]₊, normalized, never lowers the convex h."""
     weights, num_classes = problem.weights, len(t)
     if num_classes <= _MAX_ENUMERATED_CLASSES:
         sets = np.array(list(product([0.0, 1.0], repeat=num_classes)))[1:]

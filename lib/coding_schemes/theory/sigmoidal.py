@@ -8,7 +8,7 @@ the density
 
 so that, with L(s) = log E_{z~N(0,1)} e^{sφ(z)},
 
-    P(a) ∝ e^{E(a)},   E(a) = −|a|²/(2σ_a²) + Σ_c n_c L(a·t_c),   F(t) = log ∫ da N-normalised e^{E(a)},
+    P(a) ∝ e^{E(a)},   E(a) = −|a|²/(2σ_a²) + Σ_c n_c L(a·t_c),   F(t) = log ∫ da N-normalized e^{E(a)},
 
 and t minimises the convex function
 
@@ -180,7 +180,7 @@ def solve(
         codes: restrict the neurons to these codes, shape (k, C) of 0 and 1; None: free choice.
         occupancies: fraction of neurons with each of `codes`, shape (k,), where these are frozen
             rather than in equilibrium.
-        start: dual field (C, m) to start from, e.g. a neighbouring solution's.
+        start: dual field (C, m) to start from, e.g. a neighboring solution's.
         readout_variance: σ_a²; 1/P unless given.
         class_targets: (C, m) targets in place of the task's, for sweeps over targets.
 

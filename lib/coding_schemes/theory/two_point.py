@@ -98,7 +98,7 @@ class Fit:
         log_standard_errors: of log η_h and log η_y, shape (2,), from the curvature of the fit with the
             residuals' autocorrelation counted; how much the rates vary between networks is another,
             usually larger, uncertainty.
-        errors: normalised fit error of H, Q and w, shape (3,): squared deviation of theory from network
+        errors: normalized fit error of H, Q and w, shape (3,): squared deviation of theory from network
             over the network's squared deviation from its own time average (0 perfect, 1 no better
             than a constant).
         error: the same for the three together, sums before the ratio. This is what the fit minimises.
@@ -122,7 +122,7 @@ class LossFit:
     Attributes:
         eta_mean: rate at which the mean output error decays, per training step.
         log_standard_error: of log η_mean, from the curvature of the fit.
-        error: normalised as in :class:`Fit`.
+        error: normalized as in :class:`Fit`.
         loss: the fitted curve, shape (n,).
     """
 

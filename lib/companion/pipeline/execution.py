@@ -125,7 +125,7 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
     try:
         executed = papermill.execute_notebook(
             notebook,
-            None,  # written below, once it is normalised
+            None,  # written below, once it is normalized
             parameters,
             engine_name="chapters",
             progress_bar=False,

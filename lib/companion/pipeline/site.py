@@ -415,8 +415,8 @@ def _add_downloads(project: Project, pages: Path) -> None:
 
 def _forget_old_runs(project: Project, keep: int = 3) -> None:
     """Delete what killed runs left, and results of earlier sources but for each chapter's latest few."""
-    for partial in (project.build / "chapters").glob(".*"):
-        shutil.rmtree(partial)
+    for begun in (project.build / "chapters").glob(".*"):
+        shutil.rmtree(begun)
     current = {chapter.folder for chapter in project.chapters}
     for chapter in project.chapters:
         earlier = [path for path in chapter.folder.parent.glob(f"{chapter.name}-*") if path not in current]
