@@ -289,11 +289,12 @@ def _table_row(row: Row, at_paper: str = "") -> str:
 
 def _record(record: dict[str, Any]) -> str:
     found = checks.state(record)
-    stored = ' <span class="scoreboard-none">stored result</span>' if record["stored"] else ""
+    notes = ["stored result"] * bool(record["stored"]) + [record["because"]] * (found == "failed")
+    said = f' <span class="scoreboard-none">{text("; ".join(notes))}</span>' if notes else ""
     return (
         f'<details class="check check-{found}"><summary>'
         f'<span class="check-mark" title="{found}">{checks.MARKS[found]}</span> '
-        f"{text(record['quantity'])}: {checks.headline(record)}{stored}</summary>"
+        f"{text(record['quantity'])}: {checks.headline(record)} · {text(record['predicate'])}{said}</summary>"
         f"{checks.details_html(record)}</details>"
     )
 
