@@ -134,7 +134,7 @@ figures.publish(
     figures.trace_panels,
     "theory",
     caption="Small initial weights wait and then end where the data say; large ones decay at once and stay "
-    "near where they began. Solutions of the three equations for seven initial distances (dark to light), "
+    "near where they began. Solutions of the three equations for seven initial distances, "
     "dashed: the final distance in closed form. Right: the part of the loss that the difference contributes.",
     **universality.theory_arrays(paths, H_star, dy2=0.5),
 )

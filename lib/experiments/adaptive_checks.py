@@ -228,7 +228,8 @@ def overlaps(depths: dict[int, Overlaps], run: Run) -> dict[str, Any]:
         "name": "overlaps",
         "caption": "Deep linear networks learn by the same factor from layer to layer. Lines: overlap of "
         f"each layer's kernel with the targets at N → ∞; markers: sampled networks of {shown[0]} hidden "
-        f"layers, N = {run.posterior.network.width}. γ₀ = 0.5, P = {run.task.num_inputs}, β = 50. Paper B, "
+        f"layers, N = {run.posterior.network.width}, off the line by the finite width. γ₀ = 0.5, P = "
+        f"{run.task.num_inputs}, β = 50. Paper B, "
         "Fig. 2a.",
         "x": np.arange(rows.shape[1]),
         "values": rows,
@@ -278,7 +279,7 @@ def alignments(found: dict[float, list[Run]]) -> dict[str, Any]:
     task, targets = wide[0].task, wide[0].task.targets
     widths = [run.posterior.network.width for run in next(iter(found.values()))]
     lazy = _lazy_alignment(wide[0], targets)
-    lines = f"extrapolated in 1/N from {' and '.join(map(str, widths))}" if len(widths) > 1 else "the same"
+    other = f" and extrapolated in 1/N from {' and '.join(map(str, widths))} (lines, with standard errors)"
     sampled = [
         [statistics.mean_and_error(runs.alignment(runs.layer_kernels(run), targets)) for run in each]
         for each in found.values()
@@ -287,10 +288,11 @@ def alignments(found: dict[float, list[Run]]) -> dict[str, Any]:
     return {
         "plot_function": figures.curves,
         "name": "alignment",
-        "caption": "Kernels align with the targets, the last layer first, and more so in richer networks. "
-        f"Sampled ReLU networks of three hidden layers, N = {widths[-1]} (markers) and {lines} (lines, with "
-        f"standard errors), P = {task.num_inputs} random inputs; black: random features, exactly. Layer 0 is "
-        "the input kernel. No solver is known to converge for deep rich ReLU networks: samples stand for the "
+        "caption": "Kernels are better aligned with the targets than those of random features, most in the "
+        "last layer and in richer networks. Sampled ReLU networks of three hidden layers, N = "
+        f"{widths[-1]} (markers){other if len(widths) > 1 else ''}, P = {task.num_inputs} random inputs; "
+        "lazy: random features, exactly. Layer 0 is the input kernel. No solver is known to converge for "
+        "deep rich ReLU networks: samples stand for the "
         "theory. Paper B, Fig. 4a.",
         "x": np.arange(len(lazy)),
         "values": [*(np.append(lazy[0], mean) for mean, _ in limits), lazy],
@@ -361,7 +363,7 @@ def losses(flows: Flows, num_inputs: int) -> dict[str, Any]:
         "plot_function": figures.curves,
         "name": "losses",
         "caption": "Loss on the training inputs (solid) and on new ones (dashed) over time: networks of "
-        "growing width approach the population (black). One network of each width; ReLU, γ₀ = 1, λ = 0.1, "
+        "growing width approach the population, N → ∞. One network of each width; ReLU, γ₀ = 1, λ = 0.1, "
         f"P = {num_inputs} random inputs. Paper B, Fig. 8.",
         "x": flows.limit.times,
         "values": [loss for path in paths for loss in (path.train_loss, path.test_loss)],
