@@ -129,10 +129,12 @@ digits.check_outliers(runs["relu"])
 # the kinds,
 #
 # $$
+# \begin{gathered}
 # \min\; \tfrac12\,\mathrm{tr}\,Y^\top (K+T)^{-1} Y
 # + \tfrac12\sum_\gamma P_\gamma\, z_\gamma^\top K_0^{-1} z_\gamma
-# + \sum_\gamma P_\gamma\log P_\gamma, \qquad
+# + \sum_\gamma P_\gamma\log P_\gamma, \\
 # K = \sigma_a^2 \sum_\gamma P_\gamma\,\phi(z_\gamma)\phi(z_\gamma)^\top ,
+# \end{gathered}
 # $$ (eq-gen-convex)
 #
 # with $t = (K+T)^{-1}Y$. A kind that is missing shows in the gap to the dual problem, here at most

@@ -83,8 +83,10 @@ figures.publish(**lazy_checks.kernels_and_neurons(rich))
 # *feature vector* $\phi(z_{\cdot\mu})$ of the input and the *readout vector* $a$,
 #
 # $$
-# f_\mu = s \sum_{i=1}^N a_i\, \phi(z_{i\mu}) = s\, |a|\, |\phi_\mu| \cos\theta_\mu, \qquad
+# \begin{gathered}
+# f_\mu = s \sum_{i=1}^N a_i\, \phi(z_{i\mu}) = s\, |a|\, |\phi_\mu| \cos\theta_\mu, \\
 # s = \begin{cases} N^{-1/2} & \text{lazy} \\ N^{-1} & \text{non-lazy.} \end{cases}
+# \end{gathered}
 # $$ (eq-lazy-output)
 #
 # If the components of both vectors are of order one, their norms are of order $\sqrt N$. The task wants

@@ -81,8 +81,11 @@ figures.publish(**redundant.sample_shown(main))
 # vector $t_c$ per class:
 #
 # $$
+# \begin{gathered}
 # P(a, z) \;\propto\; \mathcal N(a;\, 0, \sigma_a^2)\, \prod_\mu \mathcal N(z_\mu;\, 0, 1)\,
-# e^{\,a\cdot t_{c(\mu)}\,\phi(z_\mu)}, \qquad y_c - \langle \phi_c\, a\rangle = T\,t_c .
+# e^{\,a\cdot t_{c(\mu)}\,\phi(z_\mu)}, \\
+# y_c - \langle \phi_c\, a\rangle = T\,t_c .
+# \end{gathered}
 # $$ (eq-redundant-single)
 #
 # The second equation, the mean predictor's residual, fixes $t$. It is the stationarity condition of a
@@ -91,8 +94,10 @@ figures.publish(**redundant.sample_shown(main))
 # \langle e^{s\phi(z)} \rangle_{z\sim\mathcal N(0,1)}$,
 #
 # $$
-# P(a) \;\propto\; e^{P\,E(a)}, \qquad
+# \begin{gathered}
+# P(a) \;\propto\; e^{P\,E(a)}, \\
 # E(a) = -\tfrac12 |a|^2 + \sum_c \tfrac{n_c}{P}\, \log g(a\cdot t_c).
+# \end{gathered}
 # $$ (eq-redundant-landscape)
 #
 # For a linear network $\log g = s^2/2$, and $P(a)$ is a Gaussian. For a bounded $\phi$, $\log g$ is linear

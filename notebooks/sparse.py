@@ -80,9 +80,11 @@ figures.publish(**sparse_checks.sample_shown(ends.prior.run))
 # independent at the saddle point. Integrated over the preactivations, one neuron's readout has the density
 #
 # $$
-# P(a) \;\propto\; e^{P\,E(a)}, \qquad
-# E(a) = -\tfrac12 |a|^2 + \sum_c w_c \log g(a\cdot t_c), \qquad
+# \begin{gathered}
+# P(a) \;\propto\; e^{P\,E(a)}, \\
+# E(a) = -\tfrac12 |a|^2 + \sum_c w_c \log g(a\cdot t_c), \\
 # g(s) = \bigl\langle e^{s\,\phi(z)} \bigr\rangle_{z\sim\mathcal N(0,1)},
+# \end{gathered}
 # $$ (eq-sparse-single)
 #
 # with one field $t_c$ per class, the training residual divided by $T$. For a ReLU, $g(s) = \tfrac12 +

@@ -91,7 +91,10 @@ figures.publish(
 # without rotating, three scalar quantities close,
 #
 # $$
-# H = |dh|^2, \qquad Q = |d\hat y|^2, \qquad w = Q - dy\cdot d\hat y ,
+# \begin{gathered}
+# H = |dh|^2, \qquad Q = |d\hat y|^2, \\
+# w = Q - dy\cdot d\hat y ,
+# \end{gathered}
 # $$ (eq-two-point-variables)
 #
 # $$
