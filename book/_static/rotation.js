@@ -50,8 +50,8 @@
 
   // --- drawing ------------------------------------------------------------------------------------
 
-  const BLUES = [[247, 251, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]]; // prettier-ignore
-  const SIGNED = [[33, 102, 172], [146, 197, 222], [247, 247, 247], [244, 165, 130], [178, 24, 43]]; // prettier-ignore
+  const GREENS = [[247, 252, 245], [199, 233, 192], [116, 196, 118], [35, 139, 69], [0, 68, 27]]; // prettier-ignore
+  const SIGNED = [[178, 24, 43], [244, 165, 130], [247, 247, 247], [146, 197, 222], [33, 102, 172]]; // prettier-ignore
 
   function shade(colors, x) {
     const u = Math.min(Math.max(x, 0), 1) * (colors.length - 1),
@@ -107,7 +107,7 @@
     paint(neuronsShown, neurons.length, P, (k) =>
       shade(SIGNED, 0.5 + phi[neurons[Math.floor(k / P)] * P + (k % P)] / top / 2),
     );
-    paint(kernelShown, P, P, (k) => shade(BLUES, now[k] / largest));
+    paint(kernelShown, P, P, (k) => shade(GREENS, now[k] / largest));
     paint(outputsShown, 1, P, (k) => shade(SIGNED, 0.5 + f[k] / 3));
     const share = participation(phi);
     slider.setAttribute("aria-valuetext", `${slider.value} degrees`);
