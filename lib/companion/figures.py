@@ -89,7 +89,7 @@ CODE_COLORS = _CodeColors(
 """One color per code name, such as "1-1-0", in every figure, film and interactive page."""
 
 COLORMAPS = {
-    "activations": ("Blues", "RdBu_r"),
+    "activations": ("Blues", "RdBu"),
     "readouts": ("Purples", "PuOr_r"),
     "kernels": ("Greens", "PRGn"),
 }

@@ -129,7 +129,7 @@ def evidence(
 ) -> Figure:
     """A layer (N, P) sorted by its codes, and its two numbers among those of rotated neurons (rotations,)."""
     figure, (layer, *rest) = plt.subplots(1, 3, figsize=(WIDTH, 2.9), width_ratios=(1.5, 1, 1))
-    layer.imshow(activations, aspect="auto", cmap="Blues" if activations.min() >= 0 else "RdBu_r")
+    layer.imshow(activations, aspect="auto", cmap="Blues" if activations.min() >= 0 else "RdBu")
     layer.set(xlabel="input, by class", ylabel="neuron, by code")
     layer.set_xticks(np.flatnonzero(np.diff(labels)) + 0.5, [""] * int(np.sum(np.diff(labels) > 0)))
     pairs = ((rotated_two_levels, two_levels), (rotated_participation, participation))
