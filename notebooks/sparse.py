@@ -20,8 +20,8 @@
 #
 # *Did not come out:* in the feature layer of a deep network several outliers share a class, not one as
 # published. *None of the papers has:* where targets of different classes are alike, the number of outliers
-# is not fixed.
-# *Needs:* the [primer](../book/primer.md). *Reading:* 12 minutes.
+# is not fixed, but what they do together is. *Needs:* the [primer](../book/primer.md). *Reading:* 12
+# minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper

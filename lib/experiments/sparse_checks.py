@@ -358,7 +358,7 @@ def check_targets(found: dict[str, Ends], background: Ends, lazy: Path) -> None:
         standard_errors(3),
         control=Control("theory of the first task", expected=np.broadcast_to(expected[0], expected.shape)),
         sampler=[ends.meeting for ends in unique],
-        because="corrections of second order in 1/N and 1/P",
+        because="errors from few samples are uncertain themselves; or corrections of second order",
     )
 
 
