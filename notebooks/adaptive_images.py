@@ -78,8 +78,10 @@ adaptive_images.check_images(images)
 # position of a patch in a convolutional one, their mean with pooling. Then
 #
 # $$
-# \Phi_{\mu\nu} = \sum_a \langle F_{a\mu} F_{a\nu} \rangle, \qquad
+# \begin{gathered}
+# \Phi_{\mu\nu} = \sum_a \langle F_{a\mu} F_{a\nu} \rangle, \\
 # D(q) = \log\, \mathbb E_u\; e^{\frac12 \sum_a (F_a^\top q)^2} - \gamma_0\, q\cdot y + \frac{|q|^2}{2\beta},
+# \end{gathered}
 # $$ (eq-adaptive-features)
 #
 # and the chapter before's {eq}`eq-adaptive-predictor` and {eq}`eq-adaptive-antk` stand as they are. In the
