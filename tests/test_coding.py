@@ -185,8 +185,8 @@ def test_error_of_a_mean_counts_autocorrelation_and_chains_that_disagree():
     apart = statistics.mean_and_error(series[..., :1] * 0.05 + np.arange(4.0)[:, None, None])[1]
     assert apart[0] > 0.5 * np.arange(4.0).std(ddof=1) / 2
     # each of the two alone: chains whose means agree, and two chains that do not
-    centred = statistics.mean_and_error(series - series.mean(axis=1, keepdims=True))[1]
-    np.testing.assert_allclose(np.median(centred), ((1 + decay) / (1 - decay) / draws) ** 0.5, rtol=0.2)
+    centered = statistics.mean_and_error(series - series.mean(axis=1, keepdims=True))[1]
+    np.testing.assert_allclose(np.median(centered), ((1 + decay) / (1 - decay) / draws) ** 0.5, rtol=0.2)
     pair = statistics.mean_and_error(0.05 * series[:2, :, 0] + np.array([[0.0], [4.0]]))[1]
     assert pair == pytest.approx(2, rel=0.05)
 
@@ -239,7 +239,7 @@ def test_neural_collapse_of_a_perfect_frame_and_of_noise():
 
     noise = 0.1 * rng.standard_normal((50, 60))
     varied = coding.neural_collapse(simplex[:, labels] + noise, labels)
-    # the centred frame has two singular values 1, so NC1 is twice the noise's variance
+    # the centered frame has two singular values 1, so NC1 is twice the noise's variance
     assert varied.within_class == pytest.approx(2 * 0.01, rel=0.3)
     # two singular values 1 over three classes against 50 neurons that all fluctuate
     assert varied.variability == pytest.approx(50 * 0.01 / (2 / 3), rel=0.1)

@@ -231,7 +231,7 @@ def test_a_host_that_does_not_have_the_file(tiny_mnist, host, tmp_path):
 
 
 def cifar_archive(images, labels):
-    """A CIFAR-10 binary archive: batches of labelled, channel-first images."""
+    """A CIFAR-10 binary archive: batches of labeled, channel-first images."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
         names = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
@@ -274,9 +274,9 @@ def test_cifar_from_its_archive_and_its_subset(monkeypatch, tmp_path):
 
 
 def test_jpeg_images_say_so_in_their_name(monkeypatch, tmp_path):
-    grey = [np.full((32, 32, 3), level, dtype=np.uint8) for level in (10, 120, 250)]
+    gray = [np.full((32, 32, 3), level, dtype=np.uint8) for level in (10, 120, 250)]
     streams = []
-    for image in grey:
+    for image in gray:
         stream = io.BytesIO()
         Image.fromarray(image).save(stream, format="JPEG", quality=75)
         streams.append(np.frombuffer(stream.getvalue(), dtype=np.uint8))
@@ -295,7 +295,7 @@ def test_jpeg_images_say_so_in_their_name(monkeypatch, tmp_path):
     assert images.name == "CIFAR-10, JPEG-recompressed"
     decoded = images.read(np.array([2, 0]))
     assert decoded.shape == (2, 32, 32, 3)
-    assert np.abs(decoded.astype(int) - np.stack([grey[2], grey[0]])).max() <= 2
+    assert np.abs(decoded.astype(int) - np.stack([gray[2], gray[0]])).max() <= 2
     with pytest.raises(data.MissingDataError):
         data.cifar10("train", folder=tmp_path)  # JPEG images never stand in for exact ones
 

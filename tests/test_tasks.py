@@ -162,7 +162,7 @@ def test_images_are_those_of_their_class_in_the_order_asked_for():
     assert ink[0] > 0.1 > -0.1 > ink[1]  # zeros hold more ink than ones
 
 
-def labelled_images(per_class, name="images"):
+def labeled_images(per_class, name="images"):
     """An image set whose pixels encode class and place, (4, 4) pixels, ten classes."""
     labels = np.tile(np.arange(10), per_class)
     pixels = np.zeros((len(labels), 4, 4), dtype=np.uint8)
@@ -171,7 +171,7 @@ def labelled_images(per_class, name="images"):
 
 
 def test_fashion_and_cifar_take_training_and_test_images_from_their_own_sets(monkeypatch):
-    sets = {"train": labelled_images(20, "Fashion-MNIST"), "test": labelled_images(5)}
+    sets = {"train": labeled_images(20, "Fashion-MNIST"), "test": labeled_images(5)}
     monkeypatch.setattr(data, "fashion_mnist", lambda split, folder: sets[split])
     task = tasks.fashion_mnist(60, 15, classes=(4, 7, 9), balanced=True, y_minus=-0.1)
     assert task.name == "Fashion-MNIST"
@@ -189,7 +189,7 @@ def test_fashion_and_cifar_take_training_and_test_images_from_their_own_sets(mon
 
     def cifar(split, jpeg, folder):
         calls.append((split, jpeg))
-        return labelled_images(20, "CIFAR-10, JPEG-recompressed" if jpeg else "CIFAR-10")
+        return labeled_images(20, "CIFAR-10, JPEG-recompressed" if jpeg else "CIFAR-10")
 
     monkeypatch.setattr(data, "cifar10", cifar)
     task = tasks.cifar10(30, 10, pool="full", jpeg=True)
@@ -243,13 +243,13 @@ def test_blobs_hold_every_position_in_both_contexts():
     np.testing.assert_array_equal(images[:, :, 0], images[:, :, 1])
     np.testing.assert_array_equal(task.inputs[-2:].sum(0), 1.0)
     axis = np.linspace(-1, 1, 6)
-    centre = {
+    center = {
         0: np.einsum("rcp,c->p", images[:, :, 0], axis),
         1: np.einsum("rcp,r->p", images[:, :, 1], axis),
     }
     for context in (0, 1):
         asked = task.targets[task.labels == context, 0]
-        assert np.corrcoef(asked, centre[context])[0, 1] > 0.99
+        assert np.corrcoef(asked, center[context])[0, 1] > 0.99
     for width in (0.5, 1.0):  # a Gaussian: the ratio of two pixels of one row
         corner = tasks.blobs(4, 6, width).inputs[:2, 0]
         np.testing.assert_allclose(corner[1] / corner[0], np.exp(-(0.4**2) / (2 * width**2)))

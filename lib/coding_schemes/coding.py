@@ -345,7 +345,7 @@ class NeuralCollapse(NamedTuple):
             only fluctuations in the C − 1 directions of the means, and is O(1/N) if neurons fluctuate
             independently.
         variability: tr Σ_W / tr Σ_B, the same ratio with the fluctuations of all neurons, shape (…).
-        norm_variation: NC2, standard deviation over mean of the centred class means' norms, shape (…).
+        norm_variation: NC2, standard deviation over mean of the centered class means' norms, shape (…).
         angle_deviation: NC2, mean |cos ∠(μ_c, μ_c') + 1/(C−1)| over pairs of classes, shape (…).
     """
 
@@ -358,12 +358,12 @@ class NeuralCollapse(NamedTuple):
 def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse:
     """Neural-collapse measures of the feature layer's activations on two classes or more.
 
-    Class means are centred by their own mean, each class counting the same; Σ_W averages over all inputs.
+    Class means are centered by their own mean, each class counting the same; Σ_W averages over all inputs.
     Use activations averaged over samples to judge the mean activations alone.
 
     Source: paper A, Discussion, "Neural collapse"; measures of Papyan, Han & Donoho, PNAS 117 (2020).
     """
-    # Double precision tells the centred means' null direction from small differences between classes
+    # Double precision tells the centered means' null direction from small differences between classes
     activations, labels = _checked(activations, labels)
     activations = activations.astype(float)
     num_classes = labels.max() + 1

@@ -324,7 +324,7 @@ def blobs(num_positions: int = 30, num_pixels: int = 5, blob_width: float = 1.0)
     fastest. Targets are positions, so there are no class targets.
 
     Args:
-        num_positions: blob centres along each axis, equally spaced on [−1, 1], at least two.
+        num_positions: blob centers along each axis, equally spaced on [−1, 1], at least two.
         num_pixels: pixels along each axis, at least two.
         blob_width: standard deviation of the blobs.
 

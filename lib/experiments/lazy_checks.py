@@ -54,7 +54,7 @@ def angles(scans: Scans) -> dict[str, Any]:
     return _over_widths(scans, 0) | {
         "name": "angles",
         "caption": "Features and readout stay aligned at any width in non-lazy networks (color), and only "
-        "as far as chance goes in lazy ones (grey). Markers: samples with standard errors; lines: fitted "
+        "as far as chance goes in lazy ones (gray). Markers: samples with standard errors; lines: fitted "
         "power laws. Paper A, Fig. 1b, d.",
         "ylabel": r"cosine $\langle y_\mu \cos\theta_\mu \rangle$",
     }
@@ -75,7 +75,7 @@ def learned_kernel(scans: Scans, temperature: float, seed: int) -> dict[str, Any
     return _over_widths(scans, 1) | {
         "name": "learned_kernel",
         "caption": "What the kernel learns stays of order one in non-lazy networks (color) and vanishes "
-        "as 1/N in lazy ones (grey). Markers: samples with standard errors; dashed: theory of the linear "
+        "as 1/N in lazy ones (gray). Markers: samples with standard errors; dashed: theory of the linear "
         "network at finite width; thin lines: fitted power laws. Paper A, Fig. 1c, e.",
         "theory": [predicted[scaling] if name == "linear" else none for name, scaling in scans],
         "ylabel": "learned entry $c$",

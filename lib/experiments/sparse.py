@@ -231,7 +231,7 @@ def overlaps(theory: relu.Solution) -> np.ndarray:
     return (readouts.T @ readouts)[np.triu_indices(readouts.shape[1])]
 
 
-def spare_outliers(theory: relu.Solution, size: int, num_directions: int = 1000) -> float:
+def spare_outliers(theory: relu.Solution, size: int) -> float:
     r"""How many further outliers the single-neuron posterior holds at N = P = size, at leading order.
 
         N ∫_{outliers} da e^{P E(a)} / ∫_{bulk} da e^{P E(a)}
@@ -241,7 +241,7 @@ def spare_outliers(theory: relu.Solution, size: int, num_directions: int = 1000)
     so that large values say only that: many.
     """
     t, w = theory.dual_field, theory.class_weights
-    directions = np.random.default_rng(0).standard_normal((num_directions, 3))
+    directions = np.random.default_rng(0).standard_normal((1000, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     radii = np.linspace(0, np.sqrt(size) * np.linalg.norm(theory.outlier_readouts, axis=1).max(), 150)[1:]
 

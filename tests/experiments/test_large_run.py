@@ -25,13 +25,13 @@ EPOCHS = replace(SETTINGS, num_epochs=20, batch_size=8, num_blocks=8, num_averag
 def blobs(num_inputs=24, num_test=10, input_dim=16, seed=0):
     """Three clusters, more inputs than dimensions, as in CIFAR-10's full run."""
     rng = np.random.default_rng(seed)
-    centres = 2 * rng.standard_normal((input_dim, 3))
+    centers = 2 * rng.standard_normal((input_dim, 3))
     labels, test_labels = np.arange(num_inputs) % 3, np.arange(num_test) % 3
     targets = tasks.one_hot(3, 1.0, -0.1)
     noise = rng.standard_normal((input_dim, num_inputs)), rng.standard_normal((input_dim, num_test))
     return tasks.Task(
-        centres[:, labels] + noise[0], labels, targets[labels],
-        centres[:, test_labels] + noise[1], test_labels, targets[test_labels], name="blobs",
+        centers[:, labels] + noise[0], labels, targets[labels],
+        centers[:, test_labels] + noise[1], test_labels, targets[test_labels], name="blobs",
     )  # fmt: skip
 
 

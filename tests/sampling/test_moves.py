@@ -159,13 +159,13 @@ def test_imitate_needs_its_proposal_density(monkeypatch):
     assert z.max() > 2 * MAX_Z
 
 
-def test_density_of_the_proposed_readouts_is_normalised():
+def test_density_of_the_proposed_readouts_is_normalized():
     """A mixture of Gaussians of two variances over three outputs, summed over a grid."""
-    centres = jnp.array([[0.5, -0.2, 0.1], [1.0, 0.3, -0.4], [-0.6, 0.2, 0.9]])
+    centers = jnp.array([[0.5, -0.2, 0.1], [1.0, 0.3, -0.4], [-0.6, 0.2, 0.9]])
     log_share, variance = jnp.log(jnp.array([0.5, 0.3, 0.2])), jnp.array([1.0, 1.0, 2.0])
     axis = np.linspace(-10, 10, 41)
     grid = jnp.asarray(np.stack(np.meshgrid(axis, axis, axis), axis=-1).reshape(-1, 3))
-    log_density = jax.vmap(lambda a: recoding._log_mixture(a, centres, log_share, variance))(grid)
+    log_density = jax.vmap(lambda a: recoding._log_mixture(a, centers, log_share, variance))(grid)
     assert float(jnp.exp(log_density).sum()) * 0.5**3 == pytest.approx((2 * np.pi) ** 1.5, rel=1e-6)
 
 

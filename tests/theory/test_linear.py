@@ -79,7 +79,7 @@ def test_ridge_limit_of_the_predictor(correlated_task):
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_finite_width_saddle_is_the_mode_of_the_exact_chain(depth):
-    """The width-corrected H maximises the exact density of the Gram matrices in scale-free measure."""
+    """The width-corrected H maximizes the exact density of the Gram matrices in scale-free measure."""
     rng = np.random.default_rng(2)
     task = tasks.Task(rng.standard_normal((30, 20)), np.arange(20) % 2, rng.standard_normal((20, 1)))
     sigma_sq, width, temperature = 0.3, 40, 0.02

@@ -14,9 +14,9 @@ T = 0.01
 def correlated_task(num_inputs=24, num_test=15, seed=0):
     """Three clusters of inputs with K0 far from the identity, and a test split."""
     rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((40, 3))
+    centers = rng.standard_normal((40, 3))
     labels, test_labels = np.arange(num_inputs) * 3 // num_inputs, rng.integers(0, 3, num_test)
-    draw = lambda which: centres[:, which] + 0.7 * rng.standard_normal((40, len(which)))  # noqa: E731
+    draw = lambda which: centers[:, which] + 0.7 * rng.standard_normal((40, len(which)))  # noqa: E731
     targets = tasks.one_hot(3, 1.0, 0.2)
     return tasks.Task(
         draw(labels), labels, targets[labels], draw(test_labels), test_labels, targets[test_labels]
@@ -105,12 +105,12 @@ def test_descent_ends_in_known_minima():
     """A curved valley, a quadratic a million times stiffer one way than another, and a kink."""
     valley = mean_field._lbfgs(lambda x: (rosen(x), rosen_der(x)), np.zeros(6), 4000)
     np.testing.assert_allclose(valley, 1, atol=1e-5)
-    stiffness, centre = np.logspace(-3, 3, 8), np.arange(8.0)
+    stiffness, center = np.logspace(-3, 3, 8), np.arange(8.0)
 
     def quadratic(x):
-        return 0.5 * stiffness @ (x - centre) ** 2, stiffness * (x - centre)
+        return 0.5 * stiffness @ (x - center) ** 2, stiffness * (x - center)
 
-    np.testing.assert_allclose(mean_field._lbfgs(quadratic, np.zeros(8), 4000), centre, atol=1e-3)
+    np.testing.assert_allclose(mean_field._lbfgs(quadratic, np.zeros(8), 4000), center, atol=1e-3)
 
     def kink(x):
         return abs(x[0]) + x[1] ** 2, np.array([np.sign(x[0]), 2 * x[1]])

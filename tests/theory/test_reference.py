@@ -27,9 +27,9 @@ def random_inputs():
 
 def clusters():
     rng = np.random.default_rng(0)
-    centres, labels = rng.standard_normal((40, 3)), np.arange(24) * 3 // 24
+    centers, labels = rng.standard_normal((40, 3)), np.arange(24) * 3 // 24
     rng.integers(0, 3, 15)  # labels of a test split that is not needed here
-    inputs = centres[:, labels] + 0.7 * rng.standard_normal((40, 24))
+    inputs = centers[:, labels] + 0.7 * rng.standard_normal((40, 24))
     return tasks.Task(inputs, labels, tasks.one_hot(3, 1.0, 0.2)[labels])
 
 

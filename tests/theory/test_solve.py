@@ -19,8 +19,8 @@ TWO = tasks.toy(20, (0.5, 0.5), y_minus=-0.5)
 def general():
     rng = np.random.default_rng(0)
     labels = np.arange(12) * 3 // 12
-    centres = rng.standard_normal((20, 3))
-    inputs = centres[:, labels] + 0.7 * rng.standard_normal((20, 12))
+    centers = rng.standard_normal((20, 3))
+    inputs = centers[:, labels] + 0.7 * rng.standard_normal((20, 12))
     return tasks.Task(inputs, labels, tasks.one_hot(3, 1.0, 0.0)[labels])
 
 

@@ -62,10 +62,10 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     inverse, spread = jax.lax.map(_inverse, jnp.stack([identity + part for part in pair]))
     field = spread @ targets
     mean_activation = _mean_activation(phi)
-    centres = jnp.concatenate([others @ field, _code_readouts(field, b, posterior.targets, mean_activation)])
-    num_codes = centres.shape[0] - others.shape[0]
+    centers = jnp.concatenate([others @ field, _code_readouts(field, b, posterior.targets, mean_activation)])
+    num_codes = centers.shape[0] - others.shape[0]
     log_share = jnp.log(jnp.array([COPY / others.shape[0], (1 - COPY) / num_codes], accurate))
-    is_copy = jnp.arange(len(centres)) < others.shape[0]
+    is_copy = jnp.arange(len(centers)) < others.shape[0]
     component = jnp.where(is_copy, *log_share)
     variance = jnp.where(is_copy, 1.0, CODE_VARIANCE)
     # all that is random, drawn at once: normals for two readouts, uniforms for z, component and acceptance
@@ -73,7 +73,7 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     uniforms = uniform(uniform_key, (count, 2 * len(targets) + 2), accurate)
 
     def log_mixture(readout):
-        return _log_mixture(readout, centres, component, variance)
+        return _log_mixture(readout, centers, component, variance)
 
     def attempt(carry, chance):
         z, inverse, full_field = carry
@@ -101,7 +101,7 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
             pick / COPY * others.shape[0],
             others.shape[0] + (pick - COPY) / (1 - COPY) * num_codes,
         ).astype(int)
-        new_readout = centres[k] + jnp.sqrt(variance[k]) * gaussian[1]
+        new_readout = centers[k] + jnp.sqrt(variance[k]) * gaussian[1]
         new_z, new_log = _draw(for_z, phi, tilt(new_readout), z.dtype)
         old_log = _log_density(phi, tilt(old_readout), old_z)
         new = b * phi(new_z).astype(accurate)
@@ -293,9 +293,9 @@ def _inverse(matrix):
     return jnp.linalg.inv(matrix)
 
 
-def _log_mixture(readout, centres, log_share, variance):
-    """Log density of Gaussians about the centres, without the factors of 2π."""
-    distance = jnp.sum(jnp.square(readout[None] - centres), axis=1)
+def _log_mixture(readout, centers, log_share, variance):
+    """Log density of Gaussians about the centers, without the factors of 2π."""
+    distance = jnp.sum(jnp.square(readout[None] - centers), axis=1)
     norm = 0.5 * readout.shape[0] * jnp.log(variance)
     return jax.nn.logsumexp(log_share - 0.5 * distance / variance - norm)
 

@@ -258,10 +258,10 @@ class _Nest:
         factor = np.where(upper[0] == upper[1], 0.5, 1.0)
         statistics = (white[:, upper[0]] * white[:, upper[1]] * factor).astype(np.float32)
         missed = statistics.mean(0) - np.where(upper[0] == upper[1], 0.5, 0.0)
-        centred = statistics - statistics.mean(0)
-        hessian = (1 - SHRINKAGE) * (centred.T @ centred) / len(white) + SHRINKAGE * np.diag(factor)
+        centered = statistics - statistics.mean(0)
+        hessian = (1 - SHRINKAGE) * (centered.T @ centered) / len(white) + SHRINKAGE * np.diag(factor)
         step = -np.linalg.solve(hessian, missed)
-        energy = centred @ step
+        energy = centered @ step
         length = float(gain)
         while np.mean(np.exp(length * energy)) ** 2 < _population.MIN_SHARE * np.mean(
             np.exp(2 * length * energy)

@@ -84,7 +84,7 @@ def solve_readout(
     num_populations: int = 2,
     pooled: bool = False,
 ) -> Layers:
-    """Minimise D of the module docstring with independent populations, then pool them: a single layer.
+    """Minimize D of the module docstring with independent populations, then pool them: a single layer.
 
     Snapshots of each population, num_rounds of them, are fewer where they would not fit into memory.
     """

@@ -44,7 +44,7 @@ class Lattice(NamedTuple):
 
 
 def solve(counts: np.ndarray, targets: np.ndarray, richness: float, ridge: float) -> Lattice:
-    """Minimise the dual over q (C,) by Newton's method, for classes of `counts` inputs."""
+    """Minimize the dual over q (C,) by Newton's method, for classes of `counts` inputs."""
     q, steps = np.zeros(len(counts)), 0
     value, weights, first, second = _dual(q, counts, targets, richness, ridge)
     for steps in range(1, 201):  # noqa: B007 (returned)

@@ -130,9 +130,9 @@ def _sum_density(site, count, tilt, s):
     weights /= norm[:, None]
     log_g = shift[:, 0] + np.log(norm)
     mean = weights @ phi
-    centred = phi - mean[:, None]
-    squares = centred**2  # further powers as products: NumPy's take ten times as long
-    variance, third, fourth = (np.sum(weights * k, axis=1) for k in (squares, squares * centred, squares**2))
+    centered = phi - mean[:, None]
+    squares = centered**2  # further powers as products: NumPy's take ten times as long
+    variance, third, fourth = (np.sum(weights * k, axis=1) for k in (squares, squares * centered, squares**2))
     correction = ((fourth / variance**2 - 3) / 8 - 5 * third**2 / variance**3 / 24) / count
     log_density = count * (log_g - s * mean) - 0.5 * np.log(2 * np.pi * count * variance)
     return weights, log_density + np.log1p(np.maximum(correction, -0.5)), mean, variance

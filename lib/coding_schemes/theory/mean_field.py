@@ -8,7 +8,7 @@ given its readout: a neuron of kind γ has *the* readout a_γ (m,) and *the* pre
 With z = R u (K0 = R Rᵀ) and the readouts, in which everything is quadratic, eliminated, this is a
 convex problem over distributions of u,
 
-    minimise   L = ½ tr Yᵀ (K + T)⁻¹ Y + ½ Σ_γ P_γ |u_γ|² + Σ_γ P_γ log P_γ,
+    minimize   L = ½ tr Yᵀ (K + T)⁻¹ Y + ½ Σ_γ P_γ |u_γ|² + Σ_γ P_γ log P_γ,
                K = σ_a² Σ_γ P_γ φ(R u_γ) φ(R u_γ)ᵀ,                                    (*)
 
 whose multiplier is t = (K + T)⁻¹ Y. A neuron pays ½|u|² and earns ½ σ_a² |tᵀφ(Ru)|².
@@ -22,7 +22,7 @@ whose multiplier is t = (K + T)⁻¹ Y. A neuron pays ½|u|² and earns ½ σ_a�
   of order √N does best. The sum runs over these outliers with P_γ = 1 (u and a in units of √N), the
   normalization and the entropy drop out, and optimal means σ_a² |tᵀ φ(R u)|² ≤ |u|² for all u.
 
-The minimum is found by column generation: minimise (*) over the kinds at hand, search for a kind with
+The minimum is found by column generation: minimize (*) over the kinds at hand, search for a kind with
 a better balance from many starting points, add what is found, until the duality gap is closed.
 
 Without its last term (*) is weight decay's loss in an infinitely wide network: what is neglected is entropy.
@@ -59,11 +59,11 @@ from coding_schemes.theory._solvers import (
 )
 
 _NEGLIGIBLE = 1e-5  # occupancy (or share of the outliers' cost) below which a kind is dropped
-_AT_A_TIME = 24  # starts of a search that are minimised together
+_AT_A_TIME = 24  # starts of a search that are minimized together
 _MEMORY = 20  # steps that L-BFGS remembers
 _MAX_TRIALS = 40  # evaluations of one line search
 _GRADIENT_TOLERANCE, _VALUE_TOLERANCE = 1e-7, 1e-15  # largest entry; relative decrease in one step
-#: Widths of the ReLU's rounded kink in units of typical |z|: to minimise with, and to search for kinds with.
+#: Widths of the ReLU's rounded kink in units of typical |z|: to minimize with, and to search for kinds with.
 _SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 _SEARCH_SMOOTHING = (0.03, 0.003)
 
@@ -187,7 +187,7 @@ def solve(
     max_rounds: int = 12,
     seed: int = 0,
 ) -> Solution:
-    """Minimise (*) of the module docstring on any task.
+    """Minimize (*) of the module docstring on any task.
 
     Args:
         task: the task; any K0, any number of classes and targets.
@@ -236,7 +236,7 @@ def solve(
 
 @dataclass(frozen=True)
 class _Problem:
-    """(*) with its ingredients, and the two functions that are minimised, each with its gradient."""
+    """(*) with its ingredients, and the two functions that are minimized, each with its gradient."""
 
     phi: Nonlinearity
     root: np.ndarray
@@ -424,7 +424,7 @@ def _quasi_newton(memory: deque, gradient: np.ndarray) -> np.ndarray:
 
 
 def _reweigh(problem: _Problem, x: _Point) -> _Point:
-    """Minimise over the shares of fixed kinds, a convex problem, before the descent over everything goes on.
+    """Minimize over the shares of fixed kinds, a convex problem, before the descent over everything goes on.
 
     It lowers the energy if one of the kinds is new and better. Lengths of outliers gain nothing by it.
     """

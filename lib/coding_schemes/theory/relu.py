@@ -4,7 +4,7 @@ One neuron of readout a, σ_a² = 1/P, on orthogonal inputs in classes of weight
 
     P(a) ∝ exp(P·E(a)),  E(a) = −|a|²/2 + Σ_c w_c log g(a·t_c),  g(s) = ⟨exp(s φ(z))⟩, z ~ N(0, 1),
 
-with the class fields t, (C, m), that minimise the convex dual
+with the class fields t, (C, m), that minimize the convex dual
 
     D(t)/P = max_a E(a) − Σ_c w_c t_c·y_c + (T/2) Σ_c w_c |t_c|².
 
@@ -524,7 +524,7 @@ class _Search:
         self.t, self.violation = np.zeros_like(problem.targets), np.inf
 
     def exchange(self) -> int:
-        """Minimise the dual under the present constraints, then add those its optimum violates."""
+        """Minimize the dual under the present constraints, then add those its optimum violates."""
         problem = self.problem
         t, num_steps = self._optimum()
         found, load = _heaviest_directions(problem, t, self.directions)

@@ -10,7 +10,7 @@ so that, with L(s) = log E_{z~N(0,1)} e^{sφ(z)},
 
     P(a) ∝ e^{E(a)},   E(a) = −|a|²/(2σ_a²) + Σ_c n_c L(a·t_c),   F(t) = log ∫ da N-normalized e^{E(a)},
 
-and t minimises the convex function
+and t minimizes the convex function
 
     D(t) = F(t) − Σ_c n_c t_c·y_c + (T/2) Σ_c n_c |t_c|² .
 

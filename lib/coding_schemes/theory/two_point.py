@@ -76,7 +76,7 @@ class FixedPoint:
 
     Attributes:
         H, Q, w: the squared quantities there.
-        growth_rates: eigenvalues of the linearised dynamics (per training step), shape (2,).
+        growth_rates: eigenvalues of the linearized dynamics (per training step), shape (2,).
         stable: both eigenvalues have a negative real part.
         reachable: H ≥ 0; a squared distance can never become negative.
     """
@@ -101,7 +101,7 @@ class Fit:
         errors: normalized fit error of H, Q and w, shape (3,): squared deviation of theory from network
             over the network's squared deviation from its own time average (0 perfect, 1 no better
             than a constant).
-        error: the same for the three together, sums before the ratio. This is what the fit minimises.
+        error: the same for the three together, sums before the ratio. This is what the fit minimizes.
         solution: the fitted trajectory.
         converged: the least-squares search ended at an optimum and the trajectory was solved.
     """
@@ -326,7 +326,7 @@ def fit(
 ) -> Fit:
     """Least-squares fit of η_h and η_y to a network's three trajectories.
 
-    Minimises Σ_t (ΔH)² + (ΔQ)² + (Δw)² over log η_h and log η_y, from the best points of a grid that
+    Minimizes Σ_t (ΔH)² + (ΔQ)² + (Δw)² over log η_h and log η_y, from the best points of a grid that
     spans every pair of rates for which something happens within the given times, with
     derivatives through the ODE solver.
 

@@ -137,7 +137,7 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
         if any(o.output_type == "error" for cell in executed.cells for o in cell.get("outputs", [])):
             # papermill takes sys.exit() for an end like any other
             raise PapermillExecutionError(0, 0, "", "SystemExit", "a chapter runs to its last cell", [])
-        normalise(executed, chapter.name, project.root)
+        normalize(executed, chapter.name, project.root)
         nbformat.write(executed, partial / chapter.notebook.name)
         manifest.seal(partial / MANIFEST, partial, chapter.made_from)
         shutil.rmtree(chapter.folder, ignore_errors=True)
@@ -166,7 +166,7 @@ def prepare(chapter: Chapter, parameters: dict[str, Any]) -> nbformat.NotebookNo
     return notebook
 
 
-def normalise(notebook: nbformat.NotebookNode, name: str, root: Path) -> None:
+def normalize(notebook: nbformat.NotebookNode, name: str, root: Path) -> None:
     """Take out what differs from run to run or place to place: times, addresses, identifiers, the root."""
     seen: dict[str, str] = {}
 
