@@ -249,13 +249,15 @@ M = settings.other_size
 other_task, other = sparse.toy(M, seed=seed), small_options if M <= SMALL else options
 softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 6, **other)
 segments, chains, samples = settings.squared
+longer = other | {"num_samples": samples, "num_chains": chains}
+longer["method"] = HMC(2 * other["method"].trajectory_length, 250, step_size=other["method"].step_size)
 square, sigmoidal = (
     sparse.follow(
-        jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **(other | own)
+        jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **own
     )
     for stream, name, count, own in (
-        (5, "relu_squared", segments, {"num_samples": samples, "num_chains": chains}),
-        (6, "sigmoidal", 2, {"moves": ()}),
+        (5, "relu_squared", segments, longer),
+        (6, "sigmoidal", 2, other | {"moves": ()}),
     )
 )
 

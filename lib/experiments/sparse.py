@@ -33,7 +33,7 @@ QUICK: dict[str, Any] = {
     "coarsening_size": 40,
     "max_steps": 200_000,
     "other_size": 60,  # softplus, squared ReLU, sigmoidal
-    "squared": (3, 8, 64),  # segments, chains, samples of each
+    "squared": (3, 8, 32),  # segments, chains, samples of each; on trajectories twice as long
     "deep": {40: (1, 10)},  # size: temperatures, in units of T
     "deep_segments": 2,
 }
@@ -52,7 +52,7 @@ PAPER = QUICK | {
     "coarsening_size": 100,
     "max_steps": 1_000_000,
     "other_size": 500,
-    "squared": (4, 4, 192),
+    "squared": (3, 4, 96),
     "deep": {100: (1,), 40: (1, 10, 0.1)},
     "deep_segments": 3,
 }

@@ -122,7 +122,7 @@ def damaged(folder, case):
 )
 def repaired(folder, _):
     root = book(folder)
-    before = {path: path.read_bytes() for path in BUILT[0].glob("_build/quick/chapters/*/*.ipynb")}
+    before = {path: path.read_bytes() for path in BUILT[0].glob("_build/quick/chapters/[!.]*/*.ipynb")}
     shutil.rmtree(root / _HTML)
     cut(_one("_build/quick/chapters/even-*/even.ipynb")(root))
     (root / "_build/quick/chapters").joinpath(".left-behind").mkdir()

@@ -35,8 +35,8 @@ def execute(book, *names):
 
 
 def executed(book):
-    """Every executed notebook, with its time."""
-    return {path: path.stat().st_mtime_ns for path in book.glob("_build/quick/chapters/*/*.ipynb")}
+    """Every executed notebook in place, with its time; hidden folders hold what is not finished."""
+    return {path: path.stat().st_mtime_ns for path in book.glob("_build/quick/chapters/[!.]*/*.ipynb")}
 
 
 def new_runs(book, before):
