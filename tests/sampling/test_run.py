@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from coding_schemes import coding, networks, posterior, sampling, tasks, theory
 from coding_schemes.sampling import HMC, Langevin, Minibatches, PlainLangevin, langevin, moves, run
+from jax.extend.random import threefry_2x32
 from scipy import linalg, stats
 
 NETWORK = networks.Network(1, 6, "sigmoidal")
@@ -104,13 +105,29 @@ def test_wrong_gradient_is_caught(monkeypatch):
     arguments = CHAINS | {"method": PlainLangevin(0.11), "num_warmup": 0, "num_samples": 9}
     right = small_sample(given, **arguments).weights
     monkeypatch.setattr(run, "plain_steps", wrong)
-    run._advance.clear_cache()
+    run._advance_plain.clear_cache()
     faulty = small_sample(given, key=1, **arguments).weights
     monkeypatch.undo()
-    run._advance.clear_cache()
+    run._advance_plain.clear_cache()
     late = jax.tree.map(lambda leaf: leaf[:, 2::3], right), jax.tree.map(lambda leaf: leaf[:, 2::3], faulty)
     assert ks_values(given, late[0]).min() > 1e-3
     assert ks_values(given, late[1]).min() < 1e-4
+
+
+def test_noise_is_threefry_and_normal():
+    key = jax.random.key(5)
+    leaves = [jnp.zeros(shape, jnp.float32) for shape in ((501, 1001), (501, 1001), (3,))]
+    first, second, few = (np.asarray(leaf) for leaf in langevin.noise_like(key, leaves))
+    assert few.shape == (3,)
+    for noise in (first, second):
+        assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
+        assert np.isfinite(noise).all()
+    pairs = (first, second), (first[1:], first[:-1]), (first[:250], first[251:501])  # the last: of one block
+    for one, other in pairs:
+        assert abs(stats.pearsonr(one.ravel(), other.ravel()).statistic) * one.size**0.5 < 4
+    counts = jnp.arange(7, dtype=jnp.uint32), jnp.full(7, 3, jnp.uint32)
+    words = jnp.concatenate(langevin.threefry(jax.random.key_data(key), *counts))
+    np.testing.assert_array_equal(words, threefry_2x32(jax.random.key_data(key), jnp.concatenate(counts)))
 
 
 @pytest.mark.key_reuse
@@ -603,11 +620,10 @@ def test_importing_the_samplers_is_light():
     [  # long trajectories of the first are chaotic, and end elsewhere on another processor
         ("sigmoidal", HMC(step_size=0.05), 3, (0, 1), [[244.727862, 229.929108], [265.681435, 250.986807]]),
         ("linear", Langevin(5, 0.05), 20, (0, 9), [[145.652064, 143.131461], [147.258897, 140.468837]]),
-        ("erf", PlainLangevin(0.05, 5), 0, (0, 9), [[698.618195, 538.207985], [716.736451, 474.826434]]),
     ],
 )
 def test_parity_with_the_sampler_of_several_programs(phi, method, num_warmup, places, energies):
-    """Energies of two samples: the latter two from when warm-up and sampling were compiled apart."""
+    """Energies of two samples: the latter from when warm-up and sampling were compiled apart."""
     given = posterior.Posterior(
         tasks.toy(8, (0.5, 0.25, 0.25), y_minus=0.2), networks.Network(1, 8, phi), 0.05
     )

@@ -200,6 +200,8 @@ def sample(
     num_anneal = phases[0] if len(phases) == 2 else num_warmup // 2 if anneals else 0
     plans = _plans(num_anneal, num_warmup - num_anneal, num_samples, thinning, block, hot, target)
 
+    advance = _advance_plain if isinstance(method, PlainLangevin) else _advance
+
     def block_like():
         return jax.eval_shape(_advance, posterior, new, method, static, key, state, plans[0])[1], 0.0
 
@@ -210,7 +212,7 @@ def sample(
     for index, plan in enumerate(plans):
         if index >= len(outputs):
             started = time.perf_counter()
-            state, out = _advance(placed, new, method, static, key, state, plan)
+            state, out = advance(placed, new, method, static, key, state, plan)
             out = jax.tree.map(lambda array, n=plan.used: np.swapaxes(array, 0, 1)[:, :n], _fetched(out))
             _check_finite(out["info"], int(state.iteration), plan.thinning)
             outputs.append((out, np.asarray(time.perf_counter() - started)))
@@ -264,8 +266,7 @@ def _plans(num_anneal, num_adapt, num_samples, thinning, block, hot, target) -> 
 # ---- the compiled program -------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames=("static",))
-def _advance(posterior, new, method, static, key, state, plan):
+def _block(posterior, new, method, static, key, state, plan):
     """One block: the state after it, and what it gave, with leading axes (slots, chains)."""
     streams = _streams(key, static.chains, static.replicas)
     state = _begin_phase(method, state, plan)
@@ -284,6 +285,13 @@ def _advance(posterior, new, method, static, key, state, plan):
         return state._replace(means=_added(state.means, sums)), {"info": info} | kept
 
     return jax.lax.scan(slot, state, jnp.arange(static.block))
+
+
+_advance = jax.jit(_block, static_argnames=("static",))
+#: Plain dynamics is elementwise work and long: vector code pays, whatever XLA_FLAGS say of shorter programs.
+_advance_plain = jax.jit(
+    _block, static_argnames=("static",), compiler_options={"xla_cpu_use_fusion_emitters": True}
+)
 
 
 def _folded(keys, iteration):
