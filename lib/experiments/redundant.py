@@ -274,26 +274,21 @@ def _row(solution, code):
 
 
 def check_readouts(networks: Networks) -> None:
-    """A9: readouts code by code and output by output; theory at y₋ ± 0.1 must fail each time."""
-    draws, memory = (
-        np.all(networks.codes[..., None, :] == CODES, axis=-1).sum((0, 1, 2)),
-        readout_memory(networks),
+    """A9: readouts code by code and output by output; theory at y₋ ± 0.1 must fail, whichever fits better."""
+    draws = np.all(networks.codes[..., None, :] == CODES, axis=-1).sum((0, 1, 2))
+    both = [readout_pvalues(networks, neighbor(networks, shift)) for shift in (NEIGHBOR, -NEIGHBOR)]
+    wrong = max(both, key=np.min)
+    check(
+        "A9",
+        f"p-values of the readouts, 4 codes × 3 outputs, N = P = {networks.width}, smallest",
+        readout_pvalues(networks, networks.theory),
+        p_value(LEVEL),
+        control=(f"theory at y₋ + {NEIGHBOR} or − {NEIGHBOR}, whichever fits better", wrong),
+        sampler=networks.meeting,
+        note=f"{draws.min()} to {draws.max()} draws, autocorrelation time {readout_memory(networks):.1f} "
+        f"samples; the control fails in {np.sum(wrong < LEVEL)} of {wrong.size}",
+        because="peaks are displaced by a correction of order 1/N",
     )
-    right = readout_pvalues(networks, networks.theory)
-    for sign, shift in (("+", NEIGHBOR), ("−", -NEIGHBOR)):
-        wrong = readout_pvalues(networks, neighbor(networks, shift))
-        check(
-            "A9",
-            f"p-values of the readouts, 4 codes × 3 outputs, N = P = {networks.width}, smallest; control: "
-            f"y₋ {sign} 0.1",
-            right,
-            p_value(LEVEL),
-            control=(f"theory at y₋ {sign} {NEIGHBOR}", wrong),
-            sampler=networks.meeting,
-            note=f"{draws.min()} to {draws.max()} draws, autocorrelation time {memory:.1f} samples; "
-            f"the control fails in {np.sum(wrong < LEVEL)} of {wrong.size}",
-            because="peaks are displaced by a correction of order 1/N",
-        )
 
 
 def readout_densities(networks: Networks) -> dict[str, Any]:
