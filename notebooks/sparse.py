@@ -247,7 +247,7 @@ sparse_checks.check_targets(sampled, background, lazy)
 # %%
 M = settings.other_size
 other_task, other = sparse.toy(M, seed=seed), small_options if M <= SMALL else options
-softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, settings.num_segments, **other)
+softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 6, **other)
 segments, chains, samples = settings.squared
 longer = other | {"num_samples": samples, "num_chains": chains}
 longer["method"] = HMC(2 * other["method"].trajectory_length, 250, step_size=other["method"].step_size)

@@ -28,7 +28,7 @@ QUICK: dict[str, Any] = {
     "widths": (40, 60),  # besides num_neurons
     "targets": (0.1, 0.6),  # y₋
     "ratios": ((0.6, 0.3, 0.1),),
-    "target_segments": 4,
+    "target_segments": 6,
     "target_thinning": 2,
     "coarsening_size": 40,
     "max_steps": 200_000,
