@@ -168,7 +168,7 @@ sparse_checks.check_widths(found, warmer)
 # silent} w_c$ per input, here {glue:text}`cost:.0f` nats for class 0. That is of order $P$, where energies
 # are of order $NP$. So copies must disappear in equilibrium, but no force drives them together.
 #
-# {numref}`fig-sparse-coarsening` follows plain Langevin dynamics from the prior, the dynamics of
+# {numref}`fig-sparse-coarsening_film` follows plain Langevin dynamics from the prior, the dynamics of
 # {cite:t}`vanmeegen2025`. **Zero loss** is the first time at which the squared error is within twice its
 # later mean; the **final scheme** is there when the number of outliers has become three for good.
 
@@ -179,7 +179,6 @@ posterior = Posterior(sparse.toy(M, seed=seed), Network(1, M, "relu"), T)
 coarse = sparse.coarsen(jax.random.fold_in(key, 3), posterior, settings.max_steps)
 
 # %% tags=["hide-input"]
-figures.publish(**sparse_checks.coarsening(coarse, M, T))
 films.publish_animation(**sparse_checks.film(coarse, M, T, num_frames=60))
 for name, value in sparse_checks.check_coarsening(coarse, M).items():
     glue(name, float(value), display=False)

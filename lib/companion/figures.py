@@ -268,7 +268,7 @@ def network_sample(
     figure, axes = plt.subplots(
         1 + rows,
         2,
-        figsize=(WIDTH, 3.4 + 0.75 * rows),
+        figsize=(WIDTH, 2.6 + 0.6 * rows),
         width_ratios=(1, 6),
         height_ratios=(5, *[1] * rows),
         squeeze=False,
@@ -350,7 +350,7 @@ def sparse_population(
         A figure with the bulk on the left and the whole range on the right.
     """
     rows = np.atleast_2d(np.asarray(outliers, dtype=float))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.8))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.4))
     filled = {"color": COLORS["relu"], "histtype": "stepfilled"}  # one path, not one per bar
     left.hist(np.asarray(bulk), 60, density=True, alpha=0.75, label="samples, bulk", **filled)
     left.plot(np.asarray(grid), np.asarray(density), color=COLORS["theory"], label="theory")

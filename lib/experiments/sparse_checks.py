@@ -230,42 +230,26 @@ def check_coarsening(run: Coarsening, size: int) -> dict[str, float]:
     return {"zero": run.zero.mean(), "final": run.final.mean(), "ratio": ratio, "price": price}
 
 
-def coarsening(run: Coarsening, size: int, temperature: float) -> dict[str, Any]:
-    """Figure: number of outliers and loss along the same trajectories."""
-    return {
-        "plot_function": figures.trace_panels,
-        "name": "coarsening",
-        "caption": "Long after the loss is zero the number of outliers still changes, until each class has "
-        "its own. Left: number of outliers along trajectories of plain Langevin dynamics from the prior, "
-        f"one color each; dashed: three. Right: their squared error; dashed: its later mean. N = P = {size}, "
-        f"T = {temperature:g}. Paper A, Discussion.",
-        "times": np.stack([run.times, run.times]),
-        "values": np.stack([run.counts, run.losses]),
-        "titles": ["number of outliers", "squared error"],
-        "levels": [[3.0], [run.losses[:, -len(run.times) // 4 :].mean()]],
-        "xlabel": "Langevin steps",
-        "ylabel": "",
-        "scales": (("log", "linear"), ("log", "log")),
-    }
-
-
 def film(run: Coarsening, size: int, temperature: float, num_frames: int) -> dict[str, Any]:
-    """Film: every neuron of the first chain while outliers merge."""
+    """Film: every neuron of the first chain while outliers merge, beside their number and the loss."""
     spread = np.searchsorted(run.times, np.geomspace(run.times[0], run.times[-1], 4 * num_frames))
     there = np.unique(np.minimum(spread, len(run.times) - 1))  # early samples are too few for every place
     at = there[np.linspace(0, len(there) - 1, num_frames).astype(int)]
     return {
         "plot_function": coarsening_frame,
         "name": "coarsening_film",
-        "caption": "Neurons drift and merge until each class has one outlier. Left: every neuron of one of "
-        "these networks, at the sum of three arrows, one for each class, as long as its mean activation on "
-        "the class; colors: classes on which it is an outlier; gray: bulk. Right: number of outliers; "
-        f"dashed: three. N = P = {size}, T = {temperature:g}. No paper shows it.",
+        "caption": "Long after the loss is zero neurons drift and merge, until each class has one outlier. "
+        "Left: every neuron of one network, at the sum of three arrows, one for each class, as long as its "
+        "mean activation on the class; colors: classes on which it is an outlier; gray: bulk. Right: number "
+        "of outliers (dashed: three) and squared error (dashed: its later mean) of this network; thin gray: "
+        f"{len(run.counts) - 1} more. N = P = {size}, T = {temperature:g}. Paper A, Discussion; the film is "
+        "in no paper.",
         "description": "Dots of several colors drift outwards, and merge into one on each of three rays",
         "activations": run.activations[at].astype(np.float32),
         "codes": run.codes[at],
         "times": run.times,
-        "counts": run.counts[0],
+        "counts": run.counts,
+        "losses": run.losses,
         "now": run.times[at],
         "num_frames": len(at),
         "still": len(at) - 1,
@@ -278,11 +262,14 @@ def coarsening_frame(
     codes: np.ndarray,
     times: np.ndarray,
     counts: np.ndarray,
+    losses: np.ndarray,
     now: np.ndarray,
 ) -> Figure:
-    """Neurons in the plane of three classes, and the number of outliers so far, in one snapshot."""
-    figure, (plane, line) = plt.subplots(1, 2, figsize=(6.4, 3.2), width_ratios=(6, 5), layout="none")
-    figure.subplots_adjust(left=0.01, right=0.98, top=0.9, bottom=0.17, wspace=0.16)
+    """Neurons in the plane of three classes, and the number of outliers and the loss so far."""
+    figure = plt.figure(figsize=(6.4, 3.4), layout="none")
+    grid = figure.add_gridspec(2, 2, width_ratios=(6, 5), left=0.01, right=0.98, top=0.92, bottom=0.14)
+    grid.update(wspace=0.2, hspace=0.45)
+    plane = figure.add_subplot(grid[:, 0])
     angles = np.pi / 2 + 2 * np.pi / 3 * np.arange(3)
     rays = np.stack([np.cos(angles), np.sin(angles)], 1)
     reach = activations.max()
@@ -294,13 +281,21 @@ def coarsening_frame(
     plane.scatter(*(activations[frame] @ rays).T, s=size, c=colors, linewidths=0.5, edgecolors="white")
     plane.set(xlim=(-1.35 * reach, 1.35 * reach), ylim=(-0.8 * reach, 1.35 * reach), aspect="equal")
     plane.axis("off")
-    line.plot(times, counts, color="0.85")
     seen = times <= now[frame]
-    line.plot(times[seen], counts[seen], color=figures.COLORS["relu"])
-    line.axhline(3, color=figures.COLORS["theory"], linestyle="--", linewidth=1)
-    line.set(xscale="log", xlabel="Langevin steps", title="number of outliers", ylim=(0, counts.max() + 1))
-    line.set(xticks=[1e1, 1e3, 1e5], yticks=[0, 3, counts.max()])
-    line.minorticks_off()
+    later = losses[:, -len(times) // 4 :].mean()
+    for row, (values, level, title) in enumerate(
+        [(counts, 3, "number of outliers"), (losses, later, "squared error")]
+    ):
+        line = figure.add_subplot(grid[row, 1])
+        line.plot(times, values.T, color="0.85", linewidth=0.6)
+        line.plot(times[seen], values[0, seen], color=figures.COLORS["relu"])
+        line.axhline(level, color=figures.COLORS["theory"], linestyle="--", linewidth=1)
+        line.set(xscale="log", title=title, xticks=[1e1, 1e3, 1e5])
+        if row == 0:
+            line.set(ylim=(0, counts.max() + 1), yticks=[0, 3, counts.max()], xticklabels=[])
+        else:
+            line.set(yscale="log", xlabel="Langevin steps")
+        line.minorticks_off()
     return figure
 
 
