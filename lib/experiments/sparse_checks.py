@@ -278,7 +278,8 @@ def coarsening_frame(
         plane.annotate(f"class {c}", (1.2 * x, 1.2 * y), ha="center", va="center", fontsize="small")
     colors = [figures.CODE_COLORS[coding.code_name(code)] for code in codes[frame]]
     size = np.where(codes[frame].any(-1), 60, 14)
-    plane.scatter(*(activations[frame] @ rays).T, s=size, c=colors, linewidths=0.5, edgecolors="white")
+    across, up = (activations[frame] @ rays).T
+    plane.scatter(across, up, s=size, c=colors, linewidths=0.5, edgecolors="white")
     plane.set(xlim=(-1.35 * reach, 1.35 * reach), ylim=(-0.8 * reach, 1.35 * reach), aspect="equal")
     plane.axis("off")
     seen = times <= now[frame]
