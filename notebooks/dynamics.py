@@ -105,14 +105,14 @@ figures.publish(**dynamics_shown.traces(motions, theories))
 # ### Linear neurons forget
 #
 # A linear neuron in the mean field of the others is a pair of coupled Ornstein–Uhlenbeck processes,
-# readout and preactivation. If its readouts have the variance $U = \sigma_a^2/(1 - \kappa^2)$, their
+# readout and preactivation. If its readouts have the variance $V = \sigma_a^2/(1 - \kappa^2)$, their
 # autocorrelation is
 #
 # $$
 # C(s) = \tfrac{1 + \kappa}{2}\, e^{-(1 - \kappa)\, s} + \tfrac{1 - \kappa}{2}\, e^{-(1 + \kappa)\, s} .
 # $$ (eq-dynamics-memory)
 #
-# As $U$ is of order one and $\sigma_a^2 = 1/P$, the first rate is $1/(2PU)$: roles are traded slowly, in
+# As $V$ is of order one and $\sigma_a^2 = 1/P$, the first rate is $1/(2PV)$: roles are traded slowly, in
 # a time of order $P$, but they are traded.
 
 # %% tags=["hide-input"]
@@ -176,14 +176,16 @@ for k, size in enumerate(round(N * fraction) for fraction in settings.outlier_fr
     outliers[size] = draw(jax.random.fold_in(key, 20 + k), task, network, T, **exact)
 
 # %% tags=["hide-input"]
+curves = dynamics_shown.over_sizes(outliers, T)
 figures.publish(
     figures.curves,
     "outlier_variance",
     caption="Outliers of a ReLU network freeze, and theory knows how far. Variance in time of their "
     "preactivations on their own class (prior: 1). Markers: samples with standard errors; full lines: "
     f"theory; dashed: without the breathing of the class; dotted: N → ∞. T = {T}, four chains.",
-    **dynamics_shown.check_sizes(outliers, T),
+    **curves,
 )
+dynamics_shown.check_sizes(outliers, curves)
 dynamics_shown.check_fluctuations(motions, theories, dt)
 
 # %% [markdown]

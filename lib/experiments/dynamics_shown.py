@@ -230,23 +230,11 @@ def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], ste
     )
 
 
-def check_sizes(runs: dict[int, Run], temperature: float) -> dict[str, Any]:
-    """A22: outliers' variances by the exact sampler at several sizes; the arrays of their figure."""
+def over_sizes(runs: dict[int, Run], temperature: float) -> dict[str, Any]:
+    """For `figures.curves`: outliers' variances by the exact sampler at several sizes, and theory's."""
     theories: list[OutlierVariances] = [dynamics.outlier_variances(n, temperature, 0.0) for n in runs]
     found = [dynamics.sampled_outlier_variances(run) for run in runs.values()]
-    sampled, errors = np.swapaxes(np.array(found), 0, 1)
-    check(
-        "A22",
-        "variance of outliers in time, ReLU, by exact sampling without moves, N = P = "
-        f"{', '.join(map(str, runs))}",
-        sampled,
-        np.array([one.total for one in theories]),
-        errors,
-        standard_errors(3),
-        control=("theory at N → ∞", None, None, np.array([one.infinite for one in theories])),
-        sampler=[run.convergence for run in runs.values()],
-        because="corrections of higher order in 1/N",
-    )
+    sampled, errors = np.array(found).transpose(1, 2, 0)
     parts = [np.array([getattr(one, name) for one in theories]).T for name in ("total", "noise", "infinite")]
     return {
         "x": list(runs),
@@ -255,11 +243,27 @@ def check_sizes(runs: dict[int, Run], temperature: float) -> dict[str, Any]:
         "colors": figures.CLASS_COLORS[:2],
         "styles": ["-", "-", "--", "--", ":", ":"],
         "sampled_x": list(runs),
-        "sampled": sampled.T,
-        "sampled_errors": errors.T,
+        "sampled": sampled,
+        "sampled_errors": errors,
         "xlabel": "size $N = P$",
         "ylabel": "variance in time of $z$",
     }
+
+
+def check_sizes(runs: dict[int, Run], curves: dict[str, Any]) -> None:
+    """A22: the samples of `over_sizes` against its full lines; the dotted ones must fail."""
+    check(
+        "A22",
+        "variance of outliers in time, ReLU, by exact sampling without moves, N = P = "
+        f"{', '.join(map(str, runs))}",
+        curves["sampled"],
+        np.array(curves["values"][:2]),
+        curves["sampled_errors"],
+        standard_errors(3),
+        control=("theory at N → ∞", None, None, np.array(curves["values"][4:])),
+        sampler=[run.convergence for run in runs.values()],
+        because="corrections of higher order in 1/N",
+    )
 
 
 def check_drift(deep: Motion, seed: int) -> None:

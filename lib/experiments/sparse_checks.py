@@ -539,13 +539,14 @@ def thresholds(runs: dict[tuple[int, float], Run]) -> dict[str, Any]:
         "plot_function": figures.curves,
         "name": "threshold",
         "caption": "How many outliers the feature layer has is a matter of where one draws the line. Mean "
-        "number of neurons above a share, with standard errors over eight networks; dashed: three; the "
-        "book's count uses 1/√N. L = 3, N = P. Not in the papers.",
+        "number of neurons above a share, with standard errors over eight networks; dashed: three; dotted: "
+        "1/√N, where the book draws it. L = 3, N = P. Not in the papers.",
         "x": shares,
         "values": series.mean(-1),
         "errors": series.std(-1, ddof=1) / np.sqrt(series.shape[-1]),
         "names": [f"N = {size}, T = {temperature:g}" for size, temperature in runs],
         "levels": [3],
+        "marks": [size**-0.5 for size, _ in runs],
         "xlabel": "share of a class's squared activity that makes an outlier",
         "ylabel": "outliers, feature layer",
     }
