@@ -168,7 +168,7 @@ sparse_checks.check_widths(found, warmer)
 # silent} w_c$ per input, here {glue:text}`cost:.0f` nats for class 0. That is of order $P$, where energies
 # are of order $NP$. So copies must disappear in equilibrium, but no force drives them together.
 #
-# {numref}`fig-sparse-coarsening_film` follows plain Langevin dynamics from the prior, the dynamics of
+# {numref}`fig-sparse-coarsening-film` follows plain Langevin dynamics from the prior, the dynamics of
 # {cite:t}`vanmeegen2025`. **Zero loss** is the first time at which the squared error is within twice its
 # later mean; the **final scheme** is there when the number of outliers has become three for good.
 
