@@ -278,6 +278,7 @@ def network_sample(
         image = axis.imshow(values, aspect="auto", **_color_scale(values, kind))
         figure.colorbar(image, ax=axis, shrink=0.8, location=side)
     axes[0, 0].set(xlabel="output $r$", ylabel="neuron $i$", title=r"readout $a_i^r$", xticks=range(rows))
+    axes[0, 0].yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes[0, 1].set(title=r"activation $\phi(z_{i\mu})$", yticks=[])
     for spare in axes[1:, 0]:
         spare.set_visible(False)

@@ -267,8 +267,8 @@ def coarsening_frame(
 ) -> Figure:
     """Neurons in the plane of three classes, and the number of outliers and the loss so far."""
     figure = plt.figure(figsize=(6.4, 3.4), layout="none")
-    grid = figure.add_gridspec(2, 2, width_ratios=(6, 5), left=0.01, right=0.98, top=0.92, bottom=0.14)
-    grid.update(wspace=0.2, hspace=0.45)
+    grid = figure.add_gridspec(2, 2, width_ratios=(6, 5), left=0.01, right=0.98, top=0.92, bottom=0.18)
+    grid.update(wspace=0.2, hspace=0.5)
     plane = figure.add_subplot(grid[:, 0])
     angles = np.pi / 2 + 2 * np.pi / 3 * np.arange(3)
     rays = np.stack([np.cos(angles), np.sin(angles)], 1)
