@@ -47,10 +47,10 @@ from myst_nb import glue
 
 quick = {"num_neurons": 120, "num_linear": 40, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
 quick |= {"spans": (400.0, 24.0, 50.0), "outlier_fractions": (1 / 3, 1 / 2, 3 / 4), "num_frames": 60}
-quick |= {"outlier_steps": (50, 1), "deep": (0.01, 30.0), "small": (), "swap_sizes": (40, 60, 80)}
+quick |= {"outlier_steps": (60, 1), "deep": (0.01, 30.0), "small": (), "swap_sizes": (40, 60, 80)}
 quick |= {"crossing": (0.01, 0.02, 0.04), "crossing_span": 30.0}
-paper = quick | {"num_neurons": 500, "num_linear": 60, "spans": (700.0, 50.0, 50.0), "deep": (0.03, 45.0)}
-paper |= {"outlier_fractions": (0.2, 0.4, 0.8), "outlier_steps": (150, 3)}  # of a trajectory; thinning
+paper = quick | {"num_neurons": 500, "num_linear": 60, "spans": (700.0, 75.0, 75.0), "deep": (0.03, 45.0)}
+paper |= {"outlier_fractions": (0.2, 0.4, 0.8), "outlier_steps": (250, 3)}  # of a trajectory; thinning
 paper |= {"small": (("linear", 50, 0.03, 150.0), ("relu", 60, 0.03, 40.0))}
 paper |= {"crossing": (0.005, 0.01, 0.02, 0.03, 0.04), "crossing_span": 50.0, "swap_sizes": (40, 60, 80, 100)}
 given = {"num_neurons": num_neurons, "temperature": temperature, "num_samples": num_samples}
@@ -169,7 +169,7 @@ figures.publish(**dynamics_shown.traces(motions, theories, preactivations=True))
 
 # %%
 outliers, (most, thinning) = {}, settings.outlier_steps
-exact |= {"method": HMC(max_num_steps=most), "thinning": thinning, "num_samples": 160, "num_chains": 4}
+exact |= {"method": HMC(0.8, most), "thinning": thinning, "num_samples": 160, "num_chains": 4}
 for k, size in enumerate(round(N * fraction) for fraction in settings.outlier_fractions):
     task, network = dynamics.toy("relu", size), Network(1, size, "relu")
     exact["init"] = planting.planted(key, dynamics.solve("relu", size, T), Posterior(task, network, T))
