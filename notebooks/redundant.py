@@ -45,7 +45,7 @@ from myst_nb import glue
 
 quick = {"num_neurons": 60, "temperature": 0.01, "num_networks": 16, "num_samples": 16, "num_warmup": 32}
 quick |= {"sizes": (30,), "deep": (40, 8, 64), "deep_theory": False, "descent": (100, 3, 30.0)}
-paper = quick | {"num_neurons": 500, "num_samples": 32, "num_warmup": 64}
+paper = quick | {"num_neurons": 500, "num_networks": 32, "num_warmup": 64}
 paper |= {"sizes": (60, 160), "deep": (200, 4, 64), "deep_theory": True, "descent": (500, 3, 30.0)}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_networks": num_networks, "num_samples": num_samples}

@@ -84,8 +84,8 @@ def numbers(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.n
     return np.array([width * weights @ q + correction(solution, q) for q in found])
 
 
-def number_variances(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
-    """Variances (k,) of the numbers of neurons with codes that all N = width neurons share out among them.
+def number_moments(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
+    """Second and fourth central moments (2, k) of the numbers of neurons with codes that all N = width share.
 
     A source of 2πi for a code changes nothing where numbers are whole, so that the saddle point has an image
     for each of them. By Poisson's formula their sum is the Gaussian of one saddle point, of mean `numbers`
@@ -101,7 +101,8 @@ def number_variances(solution: sigmoidal.Solution, codes: np.ndarray, width: int
     found = np.column_stack([found, width - found.sum(1)])
     weights *= np.all(found >= 0, axis=1)
     weights /= weights.sum()
-    return weights @ np.square(found - weights @ found)
+    away = found - weights @ found
+    return np.stack([weights @ away**power for power in (2, 4)])
 
 
 def preactivation_moments(

@@ -67,8 +67,8 @@ class Networks(Ends):
 
     @cached_property
     def predicted_scatter(self) -> np.ndarray:
-        """Variance of these numbers in theory, of whole numbers, shape (4,)."""
-        return finite_width.number_variances(self.theory, CODES, self.width)
+        """Second and fourth central moments of these numbers in theory, of whole numbers, shape (2, 4)."""
+        return finite_width.number_moments(self.theory, CODES, self.width)
 
     def preactivations(self, code: int, class_index: int) -> list[np.ndarray]:
         """Preactivations of a code's neurons on a class, in the last sample of each network."""
@@ -121,12 +121,14 @@ def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def scatter(networks: Networks) -> tuple[np.ndarray, np.ndarray]:
     """Variance v of the number of neurons with each code in one network, and its standard error in theory.
 
-    That is v √(2/(n − 1)) for n effective draws, of which every network is one at least.
+    That is √((μ₄ − v²)/n) for n effective draws, of which every network is one at least. Where numbers are
+    nearly always the same whole one, it is far above that of a Gaussian, v √(2/n).
     """
     numbers = networks.numbers.astype(float)
     found = numbers.var(1).mean(0) + numbers.mean(1).var(0, ddof=1)  # within networks and between: unbiased
     draws = np.fmax(statistics.effective_sample_size(numbers), len(numbers))
-    return found, networks.predicted_scatter * np.sqrt(2 / (draws - 1))
+    variance, fourth = networks.predicted_scatter
+    return found, np.sqrt((fourth - variance**2) / draws)
 
 
 def independent_scatter(networks: Networks) -> np.ndarray:
@@ -190,7 +192,7 @@ def check_scatter(networks: Networks) -> None:
     check(
         "D8",
         f"variance of the number of neurons with codes {', '.join(NAMES)}, N = P = {networks.width}",
-        *beside(scatter(networks), networks.predicted_scatter),
+        *beside(scatter(networks), networks.predicted_scatter[0]),
         standard_errors(3),
         control=Control("independent neurons", expected=independent_scatter(networks)),
         sampler=networks.meeting,
@@ -232,7 +234,7 @@ def scatter_bars(over_sizes: Sequence[Networks]) -> dict[str, Any]:
         "errors": (0.5 * errors / np.sqrt(found)).T[None],
         "groups": NAMES,
         "names": [f"N = {networks.width}" for networks in over_sizes],
-        "points": np.sqrt([largest.predicted_scatter, independent_scatter(largest)]),
+        "points": np.sqrt([largest.predicted_scatter[0], independent_scatter(largest)]),
         "point_names": ["theory", "independent neurons"],
         "colors": GREENS[-len(over_sizes) :],
         "ylabel": "s.d. of the number of neurons",
