@@ -168,10 +168,9 @@ for networks in over_sizes:
 # ## The readouts, peak by peak
 #
 # The density {eq}`eq-redundant-landscape` at our $P$, one marginal per output. Code by code and output by
-# output these are twelve Kolmogorov–Smirnov tests, each at a level of 1 % over twelve, with the number of
-# draws divided by the autocorrelation time of a neuron's readouts about the mean of its code. The readouts
-# of one code depend little on the targets; there are enough draws to tell our task from its neighbors at
-# $y_- \pm 0.1$ all the same.
+# output these are twelve Kolmogorov–Smirnov tests, each at a level of 1 % over twelve, on samples so far
+# apart that a neuron has forgotten where about its peak it was. The readouts of one code depend little on
+# the targets; there are enough draws to tell our task from its neighbors at $y_- \pm 0.1$ all the same.
 
 # %% tags=["hide-input"]
 figures.publish(**redundant.readout_densities(main))
