@@ -37,6 +37,12 @@ def test_whole_numbers_cost_what_the_theory_of_frozen_shares_says():
     assert cost[1:] - cost[0] == pytest.approx(form[1:] - form[0], rel=0.15)
 
 
+def test_whole_numbers_are_coins_where_they_hardly_move_and_gaussian_where_they_do():
+    variance, fourth = finite_width.number_moments(redundant.solve(160, 0.5, 0.01), redundant.CODES, 160)
+    assert fourth[0] == pytest.approx(variance[0], rel=0.1)  # off by one, or not at all
+    assert fourth[2] == pytest.approx(3 * variance[2] ** 2, rel=0.02)
+
+
 def test_a_wide_network_has_theorys_preactivations(theory):
     code = redundant.CODES[0]
     row = int(np.flatnonzero(np.all(theory.codes == code, axis=1))[0])
