@@ -124,7 +124,7 @@ def plain_steps(
 
 
 def noise_like(key: Array, leaves: list[Array]) -> list[Array]:
-    """N(0, 1) in the shape of every array, in a quarter of the time of `jax.random.normal` on a CPU.
+    """N(0, 1) in the shape of every array, in less than half the time of `jax.random.normal` on a CPU.
 
     Noise is most of what a plain step costs. Here both words of every Threefry block are used, where JAX
     takes one number from two, and all twenty rounds are one loop over the numbers, where JAX has five.
