@@ -83,7 +83,7 @@ CASES = {
         lambda: toy(500, -0.5),
         500,
         "relu",
-        {"moves": ("gibbs",), "method": sampling.HMC(max_num_steps=400, target_acceptance=0.65)},
+        {"moves": ("gibbs",), "method": sampling.HMC(max_num_steps=600, target_acceptance=0.65)},
         300,
     ),
     "sigmoidal": (
@@ -493,19 +493,20 @@ def profile(results, options, save):
     for name in ("mnist", "relu", "sigmoidal"):
         label, given, _, _ = case(name, 0.01)
         weights = given.prior(jax.random.key(0))
-        found = {}
+        found, gradients = {}, {}
         for steps in (2, 42):
             arguments = {"num_samples": 100, "num_chains": 1, "num_warmup": 0, "moves": ()}
-            arguments |= {"method": sampling.HMC(max_num_steps=steps, step_size=1e-3)}
+            arguments |= {"method": sampling.HMC(1e-3 * steps, step_size=1e-3)}
             arguments |= {"store": (), "progress": False}
             run = functools.partial(sampling.sample, given, jax.random.key(0), **arguments)
+            gradients[steps] = run().info.num_gradients.mean()
             found[steps] = 1e3 * cpu_time(lambda run=run: run().info.energy, repeats=3) / 100
-        step = (found[42] - found[2]) / 40
+        step = (found[42] - found[2]) / (gradients[42] - gradients[2])
         momentum = 1e3 * cpu_time(jax.jit(standard_normal), jax.random.key(0), weights)
         draw = jax.jit(lambda key, weights, given=given: moves.gibbs(key, weights, given)[0])
         row = {"case": label, "step": step, "momentum": momentum}
         row["gibbs"] = 1e3 * cpu_time(draw, jax.random.key(0), weights)
-        row["rest"] = found[2] - 2 * step - momentum
+        row["rest"] = found[2] - gradients[2] * step - momentum
         rows.append(row)
         print(row, flush=True)
     results["profile"] = rows

@@ -47,7 +47,7 @@ from myst_nb import glue
 
 quick = {"num_neurons": 120, "num_linear": 40, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
 quick |= {"spans": (400.0, 24.0, 50.0), "outlier_fractions": (1 / 3, 1 / 2, 3 / 4), "num_frames": 60}
-quick |= {"outlier_steps": (60, 1), "deep": (0.01, 30.0), "small": (), "swap_sizes": (40, 60, 80)}
+quick |= {"outlier_steps": (90, 1), "deep": (0.01, 30.0), "small": (), "swap_sizes": (40, 60, 80)}
 quick |= {"crossing": (0.01, 0.02, 0.04), "crossing_span": 30.0}
 paper = quick | {"num_neurons": 500, "num_linear": 60, "spans": (700.0, 150.0, 75.0), "deep": (0.03, 45.0)}
 paper |= {"outlier_fractions": (0.2, 0.4, 0.8), "outlier_steps": (250, 3)}  # of a trajectory; thinning
@@ -57,7 +57,7 @@ given = {"num_neurons": num_neurons, "temperature": temperature, "num_samples": 
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 N, T, key = settings.num_neurons, settings.temperature, jax.random.key(seed)
 sizes = {"linear": settings.num_linear, "sigmoidal": N, "relu": N}
-dt, exact = T / 2, {"method": HMC(max_num_steps=50), "moves": (), "num_warmup": 60}
+dt, exact = T / 2, {"method": HMC(max_num_steps=75), "moves": (), "num_warmup": 60}
 counts = {"num_samples": settings.num_samples, "num_chains": settings.num_chains}
 glue("N", N, display=False)
 

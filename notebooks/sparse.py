@@ -64,7 +64,7 @@ glue("T", T, display=False)
 # %%
 task = tasks.toy(N, class_ratios=(0.5, 0.25, 0.25), y_plus=1.0, y_minus=-0.5, seed=seed)
 options = {name: getattr(settings, name) for name in ("num_samples", "num_chains", "moves")}
-options |= {"thinning": 2, "method": HMC(settings.length, 150, step_size=settings.step_size)}
+options |= {"thinning": 2, "method": HMC(settings.length, 225, step_size=settings.step_size)}
 ends = sparse.both_ends(jax.random.fold_in(key, 1), task, "relu", T, settings.num_segments, **options)
 print(ends.meeting.verdict)
 
@@ -134,7 +134,7 @@ figures.publish(**sparse_checks.bulk_and_outliers(ends, "preactivation"))
 
 # %% tags=["hide-input"]
 small_options = {"num_samples": 32, "num_chains": 4, "thinning": 2, "moves": ("split_merge",)}
-small_options |= {"method": HMC(0.6, max_num_steps=150, step_size=0.01)}
+small_options |= {"method": HMC(0.6, 225, step_size=0.01)}
 lazy = Posterior(sparse.toy(SMALL, seed=seed), Network(1, SMALL, "relu"), T * SMALL, float(SMALL))
 lazy = sparse.follow(jax.random.fold_in(key, 2), lazy, 1, **(small_options | {"moves": settings.moves}))
 neighbor = relu.finite_size(relu.solve(sparse.toy(N, 0.0, seed=seed), T), N)
@@ -249,7 +249,7 @@ other_task, other = sparse.toy(M, seed=seed), small_options if M <= SMALL else o
 softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 6, **other)
 segments, chains, samples = settings.squared
 longer = other | {"num_samples": samples, "num_chains": chains}
-longer["method"] = HMC(2 * other["method"].trajectory_length, 250, step_size=other["method"].step_size)
+longer["method"] = HMC(2 * other["method"].trajectory_length, 375, step_size=other["method"].step_size)
 square, sigmoidal = (
     sparse.follow(
         jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **own
@@ -292,7 +292,7 @@ figures.publish(**sparse_checks.thresholds(deep))
 
 # %% tags=["hide-input"]
 start, merged_counts = sparse.merged(run)
-restart = {"method": HMC(1.0, 150, 0.07 * T**0.5)} | eight
+restart = {"method": HMC(1.0, 225, 0.07 * T**0.5)} | eight
 after = sparse.follow(jax.random.fold_in(key, 8), run.posterior, 2, start, **restart).run
 streams = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(key, 9), jax.numpy.arange(8))
 prior = untrained(streams, run.posterior)

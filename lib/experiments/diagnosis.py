@@ -80,7 +80,7 @@ def drawn(
             anneal_from=100 * float(posterior.temperature),
             moves=tuple(moves),
             store=(),
-            method=HMC(max_num_steps=30),
+            method=HMC(max_num_steps=45),
         ).final
     features = jax.vmap(lambda w: network.phi(posterior.preactivations(w)[-1]))(weights)
     return np.asarray(features, dtype=float)

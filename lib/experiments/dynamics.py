@@ -23,7 +23,7 @@ from experiments.runs import Run
 
 TARGETS = {"linear": 0.0, "sigmoidal": 0.5, "relu": -0.5}  # y₋, as in paper A's Fig. 4
 COLD = 0.001  # where deep ReLU networks begin: cooled to T only, they may stop at half of the task
-EXACT: dict[str, Any] = {"moves": (), "method": HMC(max_num_steps=50)}
+EXACT: dict[str, Any] = {"moves": (), "method": HMC(max_num_steps=75)}
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 
 from experiments.runs import Equilibrium
 
-#: Trajectories of up to 30 steps: the inputs' large eigenvalues ask for small ones.
-METHOD = HMC(max_num_steps=30)
+#: Trajectories of 30 steps on average at most: the inputs' large eigenvalues ask for small ones.
+METHOD = HMC(max_num_steps=45)
 STORE = ("readouts", "preactivations", "test_kernel")
 SCHEMES = ("linear", "sigmoidal", "relu")
 CLOSE = relative(0.1)

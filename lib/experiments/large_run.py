@@ -64,7 +64,7 @@ class Settings:
         num_epochs: epochs of minibatch Langevin dynamics per block while T falls; 0: HMC alone.
         batch_size: images per minibatch; must divide P if there are epochs.
         num_trajectories: HMC trajectories per block (with epochs: of those at the last temperature).
-        num_leapfrog: leapfrog steps per trajectory.
+        num_leapfrog: leapfrog steps of a trajectory at most, on average.
         seed: of images and chain.
     """
 
@@ -179,7 +179,11 @@ def run(
             num_chains=1,
             num_warmup=settings.warmup,
             thinning=settings.num_trajectories,
-            method=sampling.HMC(max_num_steps=settings.num_leapfrog, step_size=FIRST_STEP, stretch=stretch),
+            method=sampling.HMC(
+                max_num_steps=round(sampling.hmc.JITTER[1] * settings.num_leapfrog),
+                step_size=FIRST_STEP,
+                stretch=stretch,
+            ),
             moves=(),
             anneal_from=settings.start_temperature,
             anneal_by=epochs,

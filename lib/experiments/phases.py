@@ -311,7 +311,7 @@ def small_networks(
         }
         for k, (way, options) in enumerate(ways.items()):
             stream = jax.random.fold_in(key, 10 * j + k)
-            runs[way, y] = draw(stream, task, network, temperature, method=HMC(1.0, 25), **counts, **options)
+            runs[way, y] = draw(stream, task, network, temperature, method=HMC(1.0, 38), **counts, **options)
     return runs
 
 

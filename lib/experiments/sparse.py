@@ -420,10 +420,10 @@ def deep_runs(
         step = float(0.07 * np.sqrt(T))  # no NumPy number: those compile the sampler anew
         own = jax.random.fold_in(key, k)
         if k == 0:
-            init = follow(own, posterior, 1, method=HMC(1.0, 150, step / 3), **options).run.samples.final
+            init = follow(own, posterior, 1, method=HMC(1.0, 225, step / 3), **options).run.samples.final
         count = num_segments if k == 0 else -(-num_segments // 2)
         path = follow(
-            jax.random.fold_in(own, 1), posterior, count, init, method=HMC(1.0, 150, step), **options
+            jax.random.fold_in(own, 1), posterior, count, init, method=HMC(1.0, 225, step), **options
         )
         runs[T], init = path.run, path.run.samples.final
     return runs

@@ -424,6 +424,14 @@ def test_divergences_are_reported_with_their_place(small):
         small_sample(small.at_temperature(0.02), num_warmup=0, method=HMC(step_size=3.0))
 
 
+def test_trajectories_at_the_limit_keep_their_jitter(small):
+    """Cut to one length, they would swing in step with a mode of the energy; 5 to 12 steps here."""
+    cut = HMC(max_num_steps=12, step_size=1e-3)
+    steps = small_sample(small, num_samples=200, num_warmup=0, method=cut, moves=()).info.num_gradients[0] - 1
+    assert set(steps) == set(range(5, 13))
+    assert abs(steps.mean() - 8.5) < 3 * 8 / (12 * len(steps)) ** 0.5
+
+
 def test_divergences_of_a_thinned_sample_are_added_up(small):
     cold, leaping = small.at_temperature(1e-5), HMC(step_size=3.0)
     with pytest.warns(UserWarning, match="divergent"):

@@ -187,7 +187,7 @@ def test_sampled_network_of_two_layers():
         num_chains=1,
         num_warmup=300,
         thinning=2,
-        method=sampling.HMC(max_num_steps=40),
+        method=sampling.HMC(max_num_steps=60),
         moves=(),
         progress=False,
     )

@@ -435,7 +435,7 @@ def test_occupancies_fluctuate_so_in_sampled_networks():
     given = Posterior(task, Network(1, 16, "sigmoidal"), 0.02)
     samples = sample(
         given, jax.random.key(0), num_samples=120, num_chains=4, num_warmup=60, moves=("recode",), thinning=3,
-        method=HMC(1.0, 25),
+        method=HMC(1.0, 38),
     )  # fmt: skip
     phi = np.asarray(given.network.phi(jnp.asarray(samples.preactivations[0])))
     found = coding.codes(phi, task.labels)

@@ -28,6 +28,8 @@ from coding_schemes.posterior import sum_of_squares
 
 #: ΔH above which a trajectory counts as divergent (BlackJAX's default).
 DIVERGENCE_THRESHOLD = 1000.0
+#: Range of the factor of a trajectory's length, drawn for every transition.
+JITTER = 0.5, 1.5
 
 
 @functools.partial(
@@ -41,8 +43,9 @@ class HMC:
 
     Attributes:
         trajectory_length: in units of the prior's standard deviation; each transition's is jittered by a
-            factor uniform in [½, 3/2], shared by the chains.
-        max_num_steps: most leapfrog steps of a trajectory.
+            factor uniform in `JITTER`, shared by the chains.
+        max_num_steps: most leapfrog steps of a trajectory; the mean is at most two thirds of it, as the limit
+            is met before the jitter.
         step_size: leapfrog step ε where adaptation starts, or without a warm-up the step itself.
         target_acceptance: of the adaptation.
         stretch: readouts move in units of so many standard deviations of their prior; one unless given.
@@ -51,7 +54,7 @@ class HMC:
     """
 
     trajectory_length: float = math.pi / 2
-    max_num_steps: int = 100
+    max_num_steps: int = 150
     step_size: float | None = None
     target_acceptance: float = 0.8
     stretch: float | None = None

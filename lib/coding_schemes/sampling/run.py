@@ -27,7 +27,7 @@ from coding_schemes import validation
 from coding_schemes.posterior import NewInputs, Posterior, Weights
 from coding_schemes.sampling import moves as _moves
 from coding_schemes.sampling.checkpoint import Checkpoint, digest
-from coding_schemes.sampling.hmc import HMC, Info, hmc_step
+from coding_schemes.sampling.hmc import HMC, JITTER, Info, hmc_step
 from coding_schemes.sampling.langevin import (
     FIRST_STEP,
     Langevin,
@@ -379,7 +379,7 @@ def _step(posterior, method, static, streams, plan, _, carry):
 def _transitions(posterior, method, static, streams, state, plan, temperatures):
     """One transition of all chains and replicas, then exchange between replicas; and log ε of each."""
     jitter_key = jax.random.fold_in(streams.shared, state.iteration)
-    jitter = jax.random.uniform(jitter_key, (), posterior.dtype, 0.5, 1.5)
+    jitter = jax.random.uniform(jitter_key, (), posterior.dtype, *JITTER)
     step_sizes = jnp.exp(state.log_step_size).astype(posterior.dtype)
 
     def replica(arguments):
@@ -421,8 +421,9 @@ def _transition(posterior, method, static, step_size, jitter, key, weights):
 
         if unit is not None:
             value_and_gradient, weights = stretched, weights.stretched(1 / unit)
-        steps = jnp.ceil(jitter * jnp.asarray(method.trajectory_length, step_size.dtype) / step_size)
-        steps = jnp.clip(steps, 1, method.max_num_steps).astype(jnp.int32)
+        wanted = jnp.asarray(method.trajectory_length, step_size.dtype) / step_size
+        steps = jnp.ceil(jitter * jnp.minimum(wanted, method.max_num_steps / JITTER[1]))
+        steps = jnp.maximum(steps, 1).astype(jnp.int32)
         weights, info = hmc_step(kernel_key, weights, value_and_gradient, step_size, steps)
         weights = weights if unit is None else weights.stretched(unit)
     elif isinstance(method, Langevin):
