@@ -36,6 +36,7 @@ jax.config.update("jax_enable_x64", True)
 import numpy as np
 from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
+from coding_schemes.sampling import HMC
 from coding_schemes.theory import linear
 from companion import figures, presets
 from experiments import lazy_and_rich, lazy_checks
@@ -44,16 +45,20 @@ from experiments.runs import draw
 from myst_nb import glue
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains": 4}
-quick |= {"lengths": {"linear": (96, 1), "sigmoidal": (96, 2), "relu": (96, 1)}}  # warm-up, thinning
+# warm-up, thinning, length of a trajectory: sigmoidal neurons are moved by `recode`
+quick |= {"lengths": {"linear": (96, 1, 1.6), "sigmoidal": (96, 2, 0.8), "relu": (96, 1, 1.6)}}
 quick |= {"fractions": (0.25, 0.4), "over_widths": ("linear",)}
-paper = quick | {"num_neurons": 500, "num_samples": 80, "fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
-paper |= {"lengths": {"linear": (160, 1), "sigmoidal": (160, 3), "relu": (240, 3)}}
+paper = quick | {"num_neurons": 500, "num_samples": 56, "fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
+paper |= {"lengths": {"linear": (120, 1, 1.6), "sigmoidal": (112, 2, 0.8), "relu": (200, 5, 1.6)}}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 N, T = settings.num_neurons, settings.temperature
 counts = {"num_samples": settings.num_samples, "num_chains": settings.num_chains}
-options = {name: counts | {"num_warmup": w, "thinning": k} for name, (w, k) in settings.lengths.items()}
+options = {
+    name: counts | {"num_warmup": warmup, "thinning": thinning, "method": HMC(length)}
+    for name, (warmup, thinning, length) in settings.lengths.items()
+}
 key = jax.random.key(seed)
 glue("N", N, display=False)
 glue("T", T, display=False)
