@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import coding, networks, posterior, tasks
+from coding_schemes import coding, networks, planting, posterior, tasks
 from coding_schemes.sampling import moves, recoding, sample
+from coding_schemes.theory import mean_field
 from jax.scipy.linalg import cho_solve
 
 DRAWS = 8_000
@@ -77,6 +78,11 @@ CASES = [
     ("imitate", networks.Network(1, 4, "sigmoidal"), 0.1, THREE_CLASSES),
     ("imitate", networks.Network(1, 4, "relu"), 0.1),
     ("imitate", networks.Network(2, 4, "sigmoidal"), 0.1),
+    ("imitate", networks.Network(1, 4, "tanh"), 0.1, tasks.toy(4, (0.5, 0.5), targets=[[1.0], [-1.0]])),
+    ("convert", networks.Network(1, 10, "sigmoidal"), 0.1, THREE_CLASSES),
+    ("convert", networks.Network(1, 8, "relu"), 0.1),
+    ("convert", networks.Network(1, 8, "tanh"), 0.01, tasks.toy(4, (0.5, 0.5), targets=[[1.0], [-1.0]])),
+    ("convert", networks.Network(2, 8, "sigmoidal"), 0.1),
     ("reflect", networks.Network(1, 5, "sigmoidal"), 0.1, THREE_CLASSES),
     ("reflect", networks.Network(2, 4, lambda z: jax.nn.sigmoid(3 * z)), 0.01, SIX_INPUTS),
     ("reflect", networks.Network(3, 4, "sigmoidal"), 0.1, THREE_CLASSES),
@@ -170,7 +176,7 @@ def test_density_of_the_proposed_readouts_is_normalized():
 
 
 @pytest.mark.parametrize(
-    "features", [recoding.recode_features, recoding.imitate_features, recoding.reflect_features]
+    "features", [recoding.recode_features, recoding.convert_features, recoding.reflect_features]
 )
 def test_new_codes_take_one_factorization(features):
     """Two batched LAPACK calls that run side by side can block each other's threads (jaxlib 0.10)."""
@@ -221,6 +227,29 @@ def test_imitate_evens_out_codes_and_local_dynamics_does_not():
         shares[name] = [np.all(codes == code, axis=-1).mean() for code in np.asarray(start)[[0, 20, 30]]]
     assert np.ptp(shares["imitate"]) < 0.04
     assert np.ptp(shares["gibbs"]) > 0.06
+
+
+@pytest.mark.slow
+@pytest.mark.key_reuse
+def test_convert_brings_networks_on_images_to_equilibrium():
+    """Energies per neuron, from the prior and from the theory's network, meet with the move and not without.
+
+    On correlated images neurons rely on what others do within classes, which `imitate` does not take along.
+    """
+    given = posterior.Posterior(tasks.mnist(24, seed=1), networks.Network(1, 24, "sigmoidal"), 0.01)
+    start = planting.planted(jax.random.key(0), mean_field.solve(given.task, "sigmoidal", 0.01), given)
+    apart = {}
+    for names in (("imitate", "reflect"), ("imitate", "convert", "reflect")):
+        ends = [
+            sample(
+                given, jax.random.key(k), 60, num_chains=16, num_warmup=240, init=init, moves=names, store=()
+            )
+            for k, init in enumerate(("prior", start))
+        ]
+        apart[names] = (ends[0].info.energy.mean() - ends[1].info.energy.mean()) / 24
+    without, with_it = apart.values()
+    assert without > 0.4
+    assert abs(with_it) < 0.2
 
 
 @pytest.mark.key_reuse

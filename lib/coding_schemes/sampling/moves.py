@@ -15,7 +15,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from coding_schemes import validation
 from coding_schemes.networks import homogeneity, is_bounded, middle
 from coding_schemes.posterior import Posterior, Weights, normal, uniform
-from coding_schemes.sampling.recoding import imitate_features, recode_features, reflect_features
+from coding_schemes.sampling import recoding
 
 
 def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
@@ -152,7 +152,7 @@ def recode(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights,
     readouts are drawn as in `gibbs`. Formulas: `coding_schemes.sampling.recoding`. For one hidden layer
     with a bounded nonlinearity and orthogonal inputs, where preactivations are independent a priori.
     """
-    return _with_new_features(recode_features, key, weights, posterior)
+    return _with_new_features(recoding.recode_features, key, weights, posterior)
 
 
 def imitate(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
@@ -164,7 +164,18 @@ def imitate(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights
     is for one bounded hidden layer on orthogonal inputs; a code that no neuron has is only found by chance.
     Classes are told by the largest target. Takes O(P³ + N P²) operations.
     """
-    return _with_new_features(imitate_features, key, weights, posterior)
+    return _with_new_features(recoding.imitate_features, key, weights, posterior)
+
+
+def convert(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+    r"""Take single feature neurons from their code to another one as a whole, all readouts integrated out.
+
+    A tenth of the neurons move by the difference of two codes' mean incoming weights, accepted with the exact
+    marginal likelihood; then all readouts are drawn as in `gibbs`. Formulas:
+    `coding_schemes.sampling.recoding.convert_features`. For any task and depth; it makes no code that no
+    neuron has. Classes are told by the largest target. Takes O(P³ + N P²) operations.
+    """
+    return _with_new_features(recoding.convert_features, key, weights, posterior)
 
 
 def reflect(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
@@ -175,7 +186,7 @@ def reflect(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights
     `gibbs`. Formulas: `coding_schemes.sampling.recoding.reflect_features`. For any task and depth, and
     φ(z) + φ(−z) = 2φ(0). Takes O(P³ + N P² + N³) operations.
     """
-    return _with_new_features(reflect_features, key, weights, posterior)
+    return _with_new_features(recoding.reflect_features, key, weights, posterior)
 
 
 def _with_new_features(features: Callable, key, weights: Weights, posterior: Posterior):
@@ -218,6 +229,7 @@ MOVES: dict[str, Callable] = {
     "rotations": rotations,
     "split_merge": split_merge,
     "recode": recode,
+    "convert": convert,
     "imitate": imitate,
     "reflect": reflect,
 }
@@ -225,6 +237,8 @@ MOVES: dict[str, Callable] = {
 
 #: Most targets for which `recode` tries all codes, 2^m of them.
 FEW_TARGETS = 4
+#: Most targets for which `convert` tells codes apart, 2^m of them.
+MOST_TARGETS = 10
 
 
 def auto(posterior: Posterior) -> tuple[str, ...]:
@@ -232,8 +246,9 @@ def auto(posterior: Posterior) -> tuple[str, ...]:
 
     - Lazy and linear networks: gibbs. Nothing but their readouts is slow.
     - Bounded φ, whose neurons never change code by local dynamics: recode where it applies, so with one
-      layer, orthogonal inputs and up to FEW_TARGETS targets; imitate elsewhere, and reflect in deep networks
-      whose φ is symmetric about φ(0) ≠ 0. All end with gibbs' draw.
+      layer, orthogonal inputs and up to FEW_TARGETS targets; imitate elsewhere. With it convert, where inputs
+      are correlated and targets no more than MOST_TARGETS; and reflect, where networks are deep or inputs
+      correlated and φ is symmetric about φ(0) ≠ 0. All end with gibbs' draw.
     - Unbounded φ (ReLU, softplus …), whose outliers share their codes out slowly: gibbs, rotations and
       split_merge, and scale if φ is homogeneous.
     """
@@ -241,10 +256,12 @@ def auto(posterior: Posterior) -> tuple[str, ...]:
     if network.scaling == "lazy" or network.width < 2 or network.nonlinearity == "linear":
         return ("gibbs",)
     if is_bounded(network.phi):
-        few = posterior.targets.shape[1] <= FEW_TARGETS
-        if few and network.depth == 1 and posterior.root is None:
+        num_targets, correlated = posterior.targets.shape[1], posterior.root is not None
+        if num_targets <= FEW_TARGETS and network.depth == 1 and not correlated:
             return ("recode",)
-        return ("imitate", "reflect") if network.depth > 1 and middle(network.phi) else ("imitate",)
+        convert = ("convert",) if correlated and num_targets <= MOST_TARGETS else ()
+        reflect = ("reflect",) if (correlated or network.depth > 1) and middle(network.phi) else ()
+        return ("imitate", *convert, *reflect)
     return ("gibbs", *(("scale",) if homogeneity(network.phi) else ()), "rotations", "split_merge")
 
 
@@ -266,7 +283,11 @@ def check(name: str, posterior: Posterior) -> None:
         raise ValueError(
             f"moves: 'reflect' needs a nonlinearity with φ(z) + φ(−z) = 2φ(0); got {network.nonlinearity!r}"
         )
-    if name in ("rotations", "split_merge", "recode", "imitate") and network.width < 2:
+    if name == "convert" and posterior.targets.shape[1] > MOST_TARGETS:
+        raise ValueError(
+            f"moves: 'convert' needs at most {MOST_TARGETS} targets; got {posterior.targets.shape[1]}"
+        )
+    if name in ("rotations", "split_merge", "recode", "imitate", "convert") and network.width < 2:
         raise ValueError(f"moves: {name!r} needs at least two neurons, got width {network.width}")
 
 

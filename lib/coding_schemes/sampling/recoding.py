@@ -142,74 +142,130 @@ def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
     A neuron's preactivations are z = wF with w ~ N(0, 1) a priori, and F (d, P) the inputs to its layer.
     With Q (d, C) an orthonormal basis of the classes' mean inputs, v = wQ ~ N(0, 1) sets the neuron's class
     means, and what is left of w does not depend on v. Propose v' ~ Σ_j N(v_j, σ²)/n over the n neurons that
-    are not tried in this sweep, and z' = z + (v' − v)QᵀF; accept with the ratio of
+    are not tried in this sweep, and w' = w + (v' − v)Qᵀ; accept with the ratio of
 
-        log p(v | rest) = −½|v|² + ½|τᵀψ|²/(1 + q) − (m/2) log(1 + q)
+        log p(w | rest) = −½|w|² + ½|τᵀψ|²/(1 + q) − (m/2) log(1 + q)
 
     and of the proposals' densities, which need no more than the v_j. Neurons are tried one after the other.
 
     Returns:
         The layer's incoming weights, and the mean acceptance probability.
     """
+
+    def proposal(others, sums):
+        basis, present = _orthonormal(sums)
+        means = others @ basis
+
+        def log_mixture(v):
+            return jax.nn.logsumexp(-0.5 * jnp.sum(jnp.square(v[None] - means), axis=1) / IMITATION_WIDTH**2)
+
+        def propose(row, gaussian, pick):
+            old = row @ basis
+            new = means[(pick * len(means)).astype(int)] + IMITATION_WIDTH * present * gaussian
+            return row + (new - old) @ basis.T, log_mixture(old) - log_mixture(new)
+
+        return propose
+
+    return _one_by_one(key, weights, posterior, proposal)
+
+
+def convert_features(key: Array, weights: Weights, posterior: Posterior) -> tuple[Array, Array]:
+    r"""A tenth of the feature neurons taken from their code to another as a whole; readouts to be drawn anew.
+
+    A neuron's code k(w) says for which classes its mean preactivation is positive. With M_k the mean incoming
+    weights of the neurons with code k, of those that are not tried in this sweep, propose
+
+        w' = w + M_k' − M_k(w),    k' uniform among the codes there are,
+
+    which takes along whatever neurons of a code have in common, also what they do within classes. The way
+    back is as likely; where k(w') ≠ k' there is none, and w stays. Accepted as in `imitate_features`.
+
+    Returns:
+        The layer's incoming weights, and the mean acceptance probability.
+    """
+
+    def proposal(others, sums):
+        bits = 2 ** jnp.arange(sums.shape[1])
+
+        def code(row):
+            return (row @ sums > 0).astype(int) @ bits
+
+        owners = jax.nn.one_hot(code(others), 2 ** sums.shape[1], dtype=others.dtype)
+        sizes = owners.sum(0)
+        centers = (owners.T @ others) / jnp.maximum(sizes, 1)[:, None]
+        numbers = jnp.cumsum(sizes > 0)
+
+        def propose(row, _, pick):
+            old, new = code(row), jnp.searchsorted(numbers, jnp.floor(pick * numbers[-1]) + 1)
+            moved = row + centers[new] - centers[old]
+            there_and_back = (sizes[old] > 0) & (code(moved) == new)
+            return moved, jnp.where(there_and_back, 0.0, -jnp.inf)
+
+        return propose
+
+    return _one_by_one(key, weights, posterior, proposal)
+
+
+def _one_by_one(key, weights: Weights, posterior: Posterior, proposal) -> tuple[Array, Array]:
+    """Tries new incoming weights for a tenth of the feature neurons, one after the other.
+
+    `proposal(others, sums)`, from the rows that are not tried and the sums of F over the inputs of each class
+    (d, classes), gives a function of a row, normals (classes,) and a uniform number: a new row, and the
+    logarithm of the probability of the way back over that of the way there.
+    """
     accurate = jnp.result_type(float)
     network = posterior.network
     width, count = network.width, max(1, int(SHARE * network.width))
     order_key, normal_key, uniform_key = jax.random.split(key, 3)
     order = jax.random.permutation(order_key, width)
-    layers = posterior.preactivations(weights)
     if network.depth > 1:
-        rows, incoming = weights.hidden[-1], network.phi(layers[-2]) / width**0.5
+        kept = weights.hidden[-1]
+        incoming = network.phi(posterior.preactivations(weights)[-2]) / network.width**0.5
     else:
-        rows = weights.first
+        kept = weights.first
         incoming = jnp.eye(posterior.rank) if posterior.root is None else posterior.root.T
-    incoming = incoming.astype(accurate)
+    rows, incoming = kept.astype(accurate), incoming.astype(accurate)
     b, targets = _scaled(posterior)
-    members = jax.nn.one_hot(jnp.argmax(targets, axis=1), targets.shape[1], dtype=accurate)
-    basis, present = _orthonormal(incoming @ members)
-    shift = basis.T @ incoming
-    means = rows.astype(accurate) @ basis
-    others = means[order[count:]]
-    z = layers[-1].astype(accurate)
-    features = b * network.phi(z)
+    if targets.shape[1] > 1:
+        labels, num_classes = jnp.argmax(targets, axis=1), targets.shape[1]
+    else:
+        labels, num_classes = (targets[:, 0] > targets.mean()).astype(int), 2
+    sums = incoming @ jax.nn.one_hot(labels, num_classes, dtype=accurate)
+    propose = proposal(rows[order[count:]], sums)
+    features = b * network.phi(rows @ incoming)
     inverse = _inverse(jnp.eye(len(targets), dtype=accurate) + features.T @ features)
 
-    def log_mixture(v):
-        return jax.nn.logsumexp(-0.5 * jnp.sum(jnp.square(v[None] - others), axis=1) / IMITATION_WIDTH**2)
-
-    def log_target(feature, field, q, v):
+    def log_target(feature, field, q, row):
         pull = feature @ field
-        return 0.5 * (pull @ pull) / (1 + q) - 0.5 * targets.shape[1] * jnp.log1p(q) - 0.5 * (v @ v)
+        return 0.5 * (pull @ pull) / (1 + q) - 0.5 * targets.shape[1] * jnp.log1p(q) - 0.5 * (row @ row)
 
-    # all that is random, drawn at once: normals for a proposal, uniforms for whom to imitate and acceptance
-    normals = normal(normal_key, (count, means.shape[1]), accurate)
+    # all that is random, drawn at once: normals for a proposal, uniforms for its kind and acceptance
+    normals = normal(normal_key, (count, num_classes), accurate)
     uniforms = uniform(uniform_key, (count, 2), accurate)
 
     def attempt(carry, chance):
         inverse, full_field = carry
         i, gaussian, (pick, accept_at) = chance
-        old, old_v = features[i], means[i]
+        old, old_row = features[i], rows[i]
         image = inverse @ old
         left = 1 - old @ image  # 1/(1 + q)
         field = full_field + jnp.outer(image, (old @ full_field) / left)
-        new_v = others[(pick * len(others)).astype(int)] + IMITATION_WIDTH * present * gaussian
-        new = b * network.phi(z[i] + (new_v - old_v) @ shift)
+        new_row, log_back = propose(old_row, gaussian, pick)
+        new = b * network.phi(new_row @ incoming)
         new_image = inverse @ new + image * ((image @ new) / left)
         new_q = new @ new_image
         log_ratio = (
-            log_target(new, field, new_q, new_v)
-            - log_target(old, field, 1 / left - 1, old_v)
-            + log_mixture(old_v)
-            - log_mixture(new_v)
+            log_target(new, field, new_q, new_row) - log_target(old, field, 1 / left - 1, old_row) + log_back
         )
         accept = jnp.log(accept_at) < log_ratio
         updated = inverse + jnp.outer(image, image / left) - jnp.outer(new_image, new_image / (1 + new_q))
         new_field = field - jnp.outer(new_image, new @ field) / (1 + new_q)
         carry = jnp.where(accept, updated, inverse), jnp.where(accept, new_field, full_field)
-        return carry, (jnp.where(accept, new_v - old_v, 0.0), jnp.exp(jnp.minimum(log_ratio, 0.0)))
+        return carry, (jnp.where(accept, new_row, old_row), jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
     start = inverse, inverse @ targets
-    _, (change, acceptance) = jax.lax.scan(attempt, start, (order[:count], normals, uniforms))
-    return rows.at[order[:count]].add((change @ basis.T).astype(rows.dtype)), acceptance.mean()
+    _, (tried, acceptance) = jax.lax.scan(attempt, start, (order[:count], normals, uniforms))
+    return kept.at[order[:count]].set(tried.astype(kept.dtype)), acceptance.mean()
 
 
 def reflect_features(key: Array, weights: Weights, posterior: Posterior) -> tuple[Array, Array]:
