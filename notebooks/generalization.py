@@ -186,12 +186,11 @@ digits.check_linear(runs["linear"], runs["sigmoidal"])
 
 # %% [markdown]
 # Are these networks in equilibrium? Half of them were annealed from the prior, half started at the theory's
-# solution. In sigmoidal networks the *shares* of the codes stay where they are, even with the move
-# [`imitate`](../book/samplers.md): on correlated images all other neurons have adapted to the code that one
-# of them has, and would have to change along with it. The test errors from the two ends are up to
-# {glue:text}`apart_sigmoidal:.1%` apart (linear {glue:text}`apart_linear:.1%`, ReLU
-# {glue:text}`apart_relu:.1%`). So all checks of this chapter are made *at either end by itself*: what passes
-# does not hang on where a network came from. With the preset `paper` each end has four networks per draw.
+# solution. No sigmoidal neuron changes its code alone: on correlated images all others have adapted to what
+# it does *within* the classes. The move [`convert`](../book/samplers.md) takes that along, and the two ends
+# meet: their test errors are at most {glue:text}`apart_sigmoidal:.1%` apart (linear
+# {glue:text}`apart_linear:.1%`, ReLU {glue:text}`apart_relu:.1%`). All checks of this chapter are made *at
+# either end by itself* nevertheless: what passes does not hang on where a network came from.
 
 # %% tags=["hide-input"]
 for name, draws in runs.items():
@@ -293,6 +292,5 @@ glue("unprojected_variance", digits.variance_share(runs["sigmoidal"]), display=F
 # - Where codes cease to carry over, and what the features are good for beyond their task, is the subject of
 #   [the next chapter](images.ipynb).
 #
-# **Limits.** One hidden layer, three digits, small $N$: the shares of the codes are those a network started
-# or froze with, not those of equilibrium. The duality gap of the ReLU's theory closes to about one per cent,
-# not to machine precision.
+# **Limits.** One hidden layer, three digits, small $N$. The duality gap of the ReLU's theory closes to about
+# one per cent, not to machine precision.
