@@ -218,7 +218,6 @@ def check_errors(
     quantity: str,
     draws: list[Draw],
     error: np.ndarray | None = None,
-    because: str = "",
     note: str = "",
 ) -> None:
     """Class errors of single draws and ends against theory, with the process in the networks' place."""
@@ -233,7 +232,7 @@ def check_errors(
         control=("the Gaussian process in place of samples", rival),
         note=note,
         sampler=[d.learned.equilibrium for d in draws],
-        because=because or "single preactivations fluctuate, which the theory neglects",
+        because="single preactivations fluctuate, which the theory neglects",
     )
 
 
@@ -369,13 +368,7 @@ def check_projected(draws: list[Draw], temperature: float) -> None:
     draws = apart(draws)
     sampler = [d.learned.equilibrium for d in draws]
     ours, _, rival = totals(draws)
-    check_errors(
-        "A29",
-        "class errors with more images than dimensions, every draw and end",
-        draws,
-        because="networks annealed from the prior freeze in other shares of the codes than theory's; those "
-        "from its solution agree",
-    )
+    check_errors("A29", "class errors with more images than dimensions, every draw and end", draws)
     check(
         "A29",
         "class errors over the Gaussian process's, every draw and end",
