@@ -24,7 +24,7 @@ from experiments.generalization import METHOD, held_out
 
 TEMPERATURE = 0.01
 #: Of the networks on three classes: these from the prior, and as many from the theory's solution.
-COUNTS: dict[str, Any] = {"num_chains": 4, "num_samples": 40, "num_warmup": 1000, "thinning": 2}
+COUNTS: dict[str, Any] = {"num_chains": 4, "num_samples": 40, "num_warmup": (800, 200), "thinning": 2}
 #: Of the networks whose features are reused: one sample of one chain, by Hamiltonian dynamics alone.
 REUSE_COUNTS: dict[str, Any] = {"num_chains": 1, "num_samples": 1, "num_warmup": 500}
 

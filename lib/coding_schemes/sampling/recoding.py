@@ -175,7 +175,7 @@ def convert_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
     A neuron's code k(w) says for which classes its mean preactivation is positive. With M_k the mean incoming
     weights of the neurons with code k, of those that are not tried in this sweep, propose
 
-        w' = w + M_k' − M_k(w),    k' uniform among the codes there are,
+        w' = w + M_k' − M_k(w),    k' uniform among the other codes there are,
 
     which takes along whatever neurons of a code have in common, also what they do within classes. The way
     back is as likely; where k(w') ≠ k' there is none, and w stays. Accepted as in `imitate_features`.
@@ -193,10 +193,12 @@ def convert_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
         owners = jax.nn.one_hot(code(others), 2 ** sums.shape[1], dtype=others.dtype)
         sizes = owners.sum(0)
         centers = (owners.T @ others) / jnp.maximum(sizes, 1)[:, None]
-        numbers = jnp.cumsum(sizes > 0)
+        numbers = jnp.cumsum(sizes > 0)  # of the codes there are, from one
 
         def propose(row, _, pick):
-            old, new = code(row), jnp.searchsorted(numbers, jnp.floor(pick * numbers[-1]) + 1)
+            old = code(row)
+            other = jnp.floor(pick * (numbers[-1] - 1)) + 1
+            new = jnp.searchsorted(numbers, other + (other >= numbers[old]))
             moved = row + centers[new] - centers[old]
             there_and_back = (sizes[old] > 0) & (code(moved) == new)
             return moved, jnp.where(there_and_back, 0.0, -jnp.inf)
