@@ -173,7 +173,8 @@ def convert(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights
     A tenth of the neurons move by the difference of two codes' mean incoming weights, accepted with the exact
     marginal likelihood; then all readouts are drawn as in `gibbs`. Formulas:
     `coding_schemes.sampling.recoding.convert_features`. For any task and depth; it makes no code that no
-    neuron has. Classes are told by the largest target. Takes O(P³ + N P²) operations.
+    neuron has. On images it is accepted while T falls, where shares of codes even out, and hardly ever at low
+    T. Classes are told by the largest target. Takes O(P³ + N P²) operations.
     """
     return _with_new_features(recoding.convert_features, key, weights, posterior)
 
