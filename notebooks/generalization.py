@@ -187,9 +187,9 @@ digits.check_linear(runs["linear"], runs["sigmoidal"])
 # %% [markdown]
 # Are these networks in equilibrium? Half of them were annealed from the prior, half started at the theory's
 # solution. No sigmoidal neuron changes its code alone: on correlated images all others have adapted to what
-# it does *within* the classes. The move [`convert`](../book/samplers.md) takes that along. It is accepted while
-# networks are cooled, so that the shares of the codes freeze where they are nearly those of equilibrium: test
-# errors from the two ends are at most {glue:text}`apart_sigmoidal:.1%` apart (linear
+# it does *within* the classes. The move [`convert`](../book/samplers.md) takes that along. It is accepted
+# while networks are cooled, so that the shares of the codes freeze where they are nearly those of
+# equilibrium: test errors from the two ends are at most {glue:text}`apart_sigmoidal:.1%` apart (linear
 # {glue:text}`apart_linear:.1%`, ReLU {glue:text}`apart_relu:.1%`). All checks of this chapter are made *at
 # either end by itself* nevertheless: what passes does not hang on where a network came from.
 
