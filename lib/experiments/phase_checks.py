@@ -298,10 +298,12 @@ def _energy(run: Run) -> tuple[float, float]:
 
 def check_small(runs: dict[tuple[str, float], Run], targets: Any) -> None:
     """Replica exchange against moves between codes, and the scatter of shares against theory."""
-    size = runs["recode", targets[0]].task.num_inputs
+    first = runs["recode", targets[0]]
+    size = first.task.num_inputs
     mean, error = _by_way(runs, targets)
     seen = np.maximum(mean["exchange"], mean["recode"]) > 0.005  # a code never seen has no error
-    errors = np.hypot(error["exchange"], error["recode"])[seen]
+    one_neuron_once = 1 / (size * first.samples.info.energy.size)  # where a share never changed
+    errors = np.maximum(np.hypot(error["exchange"], error["recode"])[seen], one_neuron_once)
     check(
         "D6",
         f"shares by replica exchange against moves between codes, y₋ = {_listed(targets)}, N = P = {size}",
