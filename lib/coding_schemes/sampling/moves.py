@@ -162,7 +162,7 @@ def imitate(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights
     likelihood; then all readouts are drawn as in `gibbs`. Formulas:
     `coding_schemes.sampling.recoding.imitate_features`. For any task, depth and nonlinearity, where `recode`
     is for one bounded hidden layer on orthogonal inputs; a code that no neuron has is only found by chance.
-    Classes are told by the largest target. Takes O(P³ + N P²) operations.
+    Classes are told by the largest target, a single one by its mean. Takes O(P³ + N P²) operations.
     """
     return _with_new_features(recoding.imitate_features, key, weights, posterior)
 
@@ -174,7 +174,7 @@ def convert(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights
     marginal likelihood; then all readouts are drawn as in `gibbs`. Formulas:
     `coding_schemes.sampling.recoding.convert_features`. For any task and depth; it makes no code that no
     neuron has. On images it is accepted while T falls, where shares of codes even out, and hardly ever at low
-    T. Classes are told by the largest target. Takes O(P³ + N P²) operations.
+    T. Classes are told by the largest target, a single one by its mean. Takes O(P³ + N P²) operations.
     """
     return _with_new_features(recoding.convert_features, key, weights, posterior)
 
