@@ -220,11 +220,11 @@ def _one_by_one(key, weights: Weights, posterior: Posterior, proposal) -> tuple[
     width, count = network.width, max(1, int(SHARE * network.width))
     order_key, normal_key, uniform_key = jax.random.split(key, 3)
     order = jax.random.permutation(order_key, width)
-    if network.depth > 1:
-        kept = weights.hidden[-1]
-        incoming = network.phi(posterior.preactivations(weights)[-2]) / network.width**0.5
+    kept = (weights.first, *weights.hidden)[-1]
+    *below, start = posterior.preactivations(weights)
+    if below:
+        incoming = network.phi(below[-1]) / network.width**0.5
     else:
-        kept = weights.first
         incoming = jnp.eye(posterior.rank) if posterior.root is None else posterior.root.T
     rows, incoming = kept.astype(accurate), incoming.astype(accurate)
     b, targets = _scaled(posterior)
@@ -234,7 +234,7 @@ def _one_by_one(key, weights: Weights, posterior: Posterior, proposal) -> tuple[
         labels, num_classes = (targets[:, 0] > targets.mean()).astype(int), 2
     sums = incoming @ jax.nn.one_hot(labels, num_classes, dtype=accurate)
     propose = proposal(rows[order[count:]], sums)
-    features = b * network.phi(rows @ incoming)
+    features = b * network.phi(start.astype(accurate))
     inverse = _inverse(jnp.eye(len(targets), dtype=accurate) + features.T @ features)
 
     def log_target(feature, field, q, row):
@@ -265,8 +265,8 @@ def _one_by_one(key, weights: Weights, posterior: Posterior, proposal) -> tuple[
         carry = jnp.where(accept, updated, inverse), jnp.where(accept, new_field, full_field)
         return carry, (jnp.where(accept, new_row, old_row), jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
-    start = inverse, inverse @ targets
-    _, (tried, acceptance) = jax.lax.scan(attempt, start, (order[:count], normals, uniforms))
+    carry = inverse, inverse @ targets
+    _, (tried, acceptance) = jax.lax.scan(attempt, carry, (order[:count], normals, uniforms))
     return kept.at[order[:count]].set(tried.astype(kept.dtype)), acceptance.mean()
 
 
