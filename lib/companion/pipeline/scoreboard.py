@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,13 +196,36 @@ def export(project: Project, table: Iterable[Row], path: Path) -> None:
     _write_json(path, {"preset": project.preset, "claims": claims})
 
 
-def page(table: list[Row], preset: str, at_paper: Mapping[str, str] | None = None) -> str:
+def link_history(history: str) -> tuple[str, set[str]]:
+    """The page "Changed checks" with its claims linked to the scoreboard, and the claims that are on it.
+
+    Claims stand in the first cell of a row; where one occurs first it gets the anchor that `page` links to.
+    """
+    seen: set[str] = set()
+
+    def linked(found: re.Match[str]) -> str:
+        id = found[0]
+        here = "" if id in seen else f' id="changed-{id.lower()}"'
+        seen.add(id)
+        return f'<a{here} href="scoreboard.html#claim-{id.lower()}">{id}</a>'
+
+    row = re.compile(r"^\| [A-D]\d[^|]*", re.MULTILINE)
+    return row.sub(lambda cell: re.sub(r"[A-D]\d+", linked, cell[0]), history), seen
+
+
+def page(
+    table: list[Row],
+    preset: str,
+    at_paper: Mapping[str, str] | None = None,
+    changed: Collection[str] = (),
+) -> str:
     """The scoreboard, as the Markdown that ``book/scoreboard.md`` includes.
 
     Args:
         table: All claims.
         preset: Of this build.
         at_paper: Verdicts on record for the preset paper, by claim.
+        changed: Claims whose rows link to the page "Changed checks".
     """
     counts = Counter(row.verdict for row in table)
     summary = "".join(
@@ -217,7 +240,9 @@ def page(table: list[Row], preset: str, at_paper: Mapping[str, str] | None = Non
     for letter, title in _GROUPS.items():
         group = [row for row in table if row.claim["id"].startswith(letter)]
         if group:
-            body = "\n".join(_table_row(row, at_paper.get(row.claim["id"], "")) for row in group)
+            ids = [row.claim["id"] for row in group]
+            lines = [_table_row(row, at_paper.get(id, ""), id in changed) for id, row in zip(ids, group)]
+            body = "\n".join(lines)
             parts.append(
                 f'## {letter}. {title}\n\n```{{raw}} html\n<table class="scoreboard">\n'
                 "<thead><tr><th>Claim</th><th>Published</th>"
@@ -263,7 +288,7 @@ def difference(row: Row) -> float | None:
     return max(worst, default=None)
 
 
-def _table_row(row: Row, at_paper: str = "") -> str:
+def _table_row(row: Row, at_paper: str, changed: bool) -> str:
     claim = row.claim
     id, chapter = text(claim["id"]), text(row.chapter)
     link = chapter
@@ -272,6 +297,8 @@ def _table_row(row: Row, at_paper: str = "") -> str:
     elif row.written:
         link = f'<a href="../notebooks/{chapter}.html">{chapter}</a>'
     check = f"<details><summary>How it is checked</summary>{text(claim.get('check'))}</details>"
+    if changed:
+        check += f'<a href="changed_checks.html#changed-{id.lower()}">How this check was changed</a>'
     published = text(claim.get("published")) or '<span class="scoreboard-none">in none of the papers</span>'
     computed = "".join(map(_record, row.records)) or '<span class="scoreboard-none">nothing yet</span>'
     apart = difference(row)

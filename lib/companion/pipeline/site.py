@@ -91,7 +91,12 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     generated = site / "book" / "_generated"
     generated.mkdir()
     at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
-    page = scoreboard.page(table, project.preset, at_paper)
+    changed: set[str] = set()
+    history = site / "book" / "changed_checks.md"
+    if history.is_file():
+        linked, changed = scoreboard.link_history(history.read_text(encoding="utf-8"))
+        history.write_text(linked, encoding="utf-8")
+    page = scoreboard.page(table, project.preset, at_paper, changed)
     (generated / "scoreboard.md").write_text(page, encoding="utf-8")
     front.write(project, table, site)
     (site / "notebooks").mkdir()

@@ -135,6 +135,18 @@ def test_every_claim_has_a_tile_and_its_verdict_at_paper(executed):
     assert "preset paper" not in scoreboard.page(table, "paper", {"A1": "partly"})
 
 
+def test_changed_checks_and_scoreboard_link_to_each_other(executed):
+    history, changed = scoreboard.link_history("A1 in text\n| A1, A2 | before |\n| A1 | later, see A3 |\n")
+    assert changed == {"A1", "A2"}
+    first = '<a id="changed-a1" href="scoreboard.html#claim-a1">A1</a>'
+    second = '<a id="changed-a2" href="scoreboard.html#claim-a2">A2</a>'
+    again = '<a href="scoreboard.html#claim-a1">A1</a>'
+    assert history == f"A1 in text\n| {first}, {second} | before |\n| {again} | later, see A3 |\n"
+    table, link = scoreboard.rows(executed(RECORD)), 'href="changed_checks.html#changed-a1"'
+    assert link in scoreboard.page(table, "quick", changed=changed)
+    assert link not in scoreboard.page(table, "quick", changed={"A2"})
+
+
 def test_difference_is_the_worst_in_standard_errors(executed):
     off = RECORD | {"computed": 4.5, "uncertainty": 0.25}
     many = RECORD | {"computed": [4.0, 4.3], "expected": [4.0, 4.0], "uncertainty": [0.1, 0.1]}
