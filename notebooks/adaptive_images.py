@@ -14,11 +14,11 @@
 # # Adaptive kernels on images
 #
 # **At a glance.** Does it pay to learn features? On two classes of digits both adaptive kernels of paper B
-# {cite:p}`lauditi2025` end below the lazy kernels that they start from, by little, and only if the targets
-# have features to learn. Both carry over to convolutional networks, where learning makes up for part of
-# what dense networks lack.
+# {cite:p}`lauditi2025` reach a lower test loss than the lazy ones that they start from, by little, and only
+# if the targets have features to learn. Both carry over to convolutional networks; learning gives dense ones
+# part of what these have built in.
 #
-# *Did not come out:* lazy kernels do not win where data are few, as paper B finds for natural images; and
+# *Did not come out:* that lazy kernels win where data are few, as on paper B's natural images; and
 # whether convolutional networks keep their lead where features are learned hangs on the number of images.
 # *Needs:* [adaptive kernels](adaptive_kernels.ipynb). *Reading:* 5 minutes.
 
@@ -63,11 +63,11 @@ figures.publish(**adaptive_images.over_images(images))
 adaptive_images.check_images(images)
 
 # %% [markdown]
-# With enough images both adaptive kernels end below the lazy ones, by little: most of what a digit is can be
-# read off fixed features. On targets without features the advantage is gone. Where images are few, hardly
-# anything is gained over random features, but still something over the tangent kernel. Paper B finds a window
-# there in which features fitted to few examples mislead, with two classes of natural images; these digits do
-# not show it.
+# With enough images both adaptive kernels have a lower test loss, by little: most of what a digit is
+# can be read off fixed features. On targets without features the advantage is gone. Where images are few,
+# hardly anything is gained over random features, but still something over the tangent kernel. Paper B finds a
+# window there in which features fitted to few examples mislead, with two classes of natural images; these
+# digits do not show it.
 #
 # ## Convolutions
 #
@@ -86,7 +86,7 @@ adaptive_images.check_images(images)
 #
 # and the chapter before's {eq}`eq-adaptive-predictor` and {eq}`eq-adaptive-antk` stand as they are. In the
 # library one argument, `features`, makes the difference in every solver. What a neuron gains is that it
-# meets each patch several times, at all positions; what it loses is the view of the whole image. We compare
+# meets several patches of every image; what it loses is the view of the whole image. We compare
 # dense and convolutional networks twice, lazy and at rest: an advantage that only the lazy kernel has is one
 # that dense networks make up for by learning features.
 
@@ -102,9 +102,10 @@ figures.publish(**adaptive_images.over_patches(images))
 adaptive_images.check_convolutions(patches, images)
 
 # %% [markdown]
-# Lazily, patches win. At rest their lead is smaller: dense networks learn on their own part of what patches
-# are given. At the most images of preset `quick`, and with its one weight decay, the lead is lost in the
-# scatter over draws; with twice as many images and a choice of decays, at `paper`, it is seen.
+# Lazily, patches win. At rest their lead is smaller at the largest $P$: dense networks learn on their own
+# part of what patches are given. At the most images of preset `quick`, and with its one weight decay, the
+# lead is lost in the scatter over draws; with twice as many images and a choice of decays, at `paper`, it is
+# seen.
 #
 # ## What to take away
 #

@@ -69,7 +69,7 @@ glue("N", N, display=False)
 
 # %%
 task = adaptive_kernels.two_classes(P)
-ridge = 1 / 50  # 1/β, the inverse temperature of paper B
+ridge = 1 / 50  # 1/β, with β the inverse temperature of paper B
 rich = np.geomspace(0.1, 10, 13)  # γ0
 chosen = np.array([0.5, 2.0, P**0.5])
 ends = {
@@ -89,7 +89,8 @@ figures.publish(**adaptive_checks.two_ends(ends, P))
 #
 # Paper B writes the output of a network with unit Gaussian priors as $f = \tfrac{1}{\gamma_0 N}\,
 # w\cdot\phi(h)$ and takes $N\to\infty$ at fixed $P$. Rename $a = w/\gamma_0$: the readout variance is
-# $\sigma_a^2 = 1/\gamma_0^2$, the temperature $T = 1/(\beta\gamma_0^2)$, and this *is* paper A's network.
+# $\sigma_a^2 = 1/\gamma_0^2$, the temperature $T = 1/(\beta\gamma_0^2)$ with paper B's inverse temperature
+# $\beta$, the preactivations $h$ are our $z$, and this *is* paper A's network.
 # With one hidden layer the posterior is found by minimizing a convex function of one vector $q$ per output,
 #
 # $$
@@ -101,14 +102,16 @@ figures.publish(**adaptive_checks.two_ends(ends, P))
 # predictor
 #
 # $$
-# f(x) = k(x)^\top \bigl(\Phi + \tfrac1\beta\bigr)^{-1} y, \qquad
+# \begin{gathered}
+# f(x) = k(x)^\top \bigl(\Phi + \tfrac1\beta\bigr)^{-1} y, \\
 # k_\mu(x) = \langle \phi(h(x))\,\phi(h_\mu)\rangle .
+# \end{gathered}
 # $$ (eq-adaptive-predictor)
 #
 # It looks like regression with a kernel. But the tilt pulls on $\phi\phi^\top$ along $q$, so the kernel has
 # seen the targets. For $\gamma_0 \to 0$ the tilt vanishes and $\Phi$ is the kernel of random features; at
-# $\gamma_0^2 = P$ it is paper A's, codes and all. Seen through the kernel alone nothing dramatic happens on
-# the way ({numref}`fig-adaptive-kernels-two-ends`).
+# $\gamma_0^2 = P$ it is paper A's, codes and all. On the way the kernel changes
+# smoothly ({numref}`fig-adaptive-kernels-two-ends`).
 
 # %%
 codes = sigmoidal.solve(task, ridge / P, readout_variance=1 / P)  # paper A: a lattice of readouts
@@ -128,8 +131,8 @@ adaptive_checks.check_ends(ends, task, ridge)
 #
 # Now random inputs, labeled by the sign of a linear teacher. Nothing pulls at a new input: given the
 # training inputs its preactivation is Gaussian with the prior's covariance, and {eq}`eq-adaptive-predictor`
-# needs one average more. At finite $N$ the predictor varies from network to network by $c/N$. Theory gives
-# $c$ too: the variance of a neuron's contribution, less what the common field takes back.
+# needs one average more. At finite $N$ the predictor's variance over networks is $c/N$. Theory gives $c$ too:
+# the variance of one neuron's contribution, reduced because the others respond to what it adds.
 #
 # Given its neurons a network's readouts are Gaussian. Here we sample the neurons alone and take mean and
 # variance over the readouts exactly, which leaves less to chance. For rich ReLU networks on general inputs no
@@ -275,8 +278,8 @@ adaptive_checks.check_fixed_points(settings.decays, moments, laplace, gaussian)
 # ## What to take away
 #
 # - Papers A and B solve one saddle point. At $\gamma_0^2 = P$ the adaptive kernel is that of paper A's
-#   coding schemes; at $\gamma_0\to0$ that of random features. The kernel changes smoothly in between, which
-#   is why it does not show which code its neurons use.
+#   coding schemes; at $\gamma_0\to0$ that of random features. The kernel changes smoothly in between,
+#   and does not show which code its neurons use.
 # - It predicts outputs, kernels and variances of sampled networks, once $1/N$ is allowed for, rich ReLU
 #   networks excepted. Richer networks vary less.
 # - Trained with weight decay, a ReLU network is a regression with the kernel it ends up with, at any width.

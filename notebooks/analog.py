@@ -98,8 +98,10 @@ figures.publish(**analog_checks.sample_shown(shallow))
 # Gaussian; completing the square gives the covariance $U$ of the readouts, and $z$ given $a$:
 #
 # $$
-# U = \bigl(\sigma_a^{-2} - t^\top K_0\, t\bigr)^{-1}, \qquad
+# \begin{gathered}
+# U = \bigl(\sigma_a^{-2} - t^\top K_0\, t\bigr)^{-1}, \\
 # z \mid a \;\sim\; \mathcal N\bigl(K_0 t\, a,\; K_0\bigr).
+# \end{gathered}
 # $$ (eq-analog-conditional)
 #
 # The mean predictor has to fit, $Y - K_0 t\,U = T\,t$. For $T \to 0$ this gives $t = K_0^{-1} Y U^{-1}$,
@@ -114,9 +116,9 @@ figures.publish(**analog_checks.readout_posterior(shallow, theory))
 analog_checks.check_readouts(shallow, theory, theory.readout_variance * np.eye(3), "the prior")
 
 # %% [markdown]
-# Paper A's closed form, $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$, neglects terms of relative order $1/P$:
-# here it gives $U_{00} =$ {glue:text}`closed:.3f`, the exact saddle at our $T$ and $P$
-# {glue:text}`saddle:.3f`, with its correction for finite width {glue:text}`finite:.4f`; the samples have
+# Paper A's closed form, $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$, neglects $T$ and terms of relative order
+# $1/P$: it gives $U_{00} =$ {glue:text}`closed:.3f`. The saddle at our $T$ and $P$ gives
+# {glue:text}`saddle:.3f`, with the correction for finite width {glue:text}`finite:.4f`; the samples have
 # {glue:text}`sampled:.4f` ± {glue:text}`sampled_error:.4f`.
 
 # %% tags=["hide-input"]
@@ -174,29 +176,31 @@ analog_checks.check_norms(norms)
 # **Question.** What do the lower layers learn?
 #
 # Every output of a deep linear network is a weighted sum of the neurons of layer $\ell$. Let $A_\ell$ be the
-# overlaps of these weights between outputs, an $m\times m$ matrix: $A_L = \tfrac1N a^\top a$, with mean $U$,
-# and one layer down, as the weights between are Gaussian, $A_{\ell-1}$ is random with mean $A_\ell$ (a
-# Wishart matrix). The targets see only the end of this chain: $Y$ has covariance $\tfrac1N (K_0 \otimes A_1 +
-# T)$. The most probable chain is geometric, each matrix the one above times the same $H$: $A_\ell =
-# \sigma_a^2 H^{L-\ell+1}$, so that $U = \sigma_a^2 H$, and
+# overlaps of these weights between outputs, an $m\times m$ matrix. A priori $A_L = \tfrac1N a^\top a$ has
+# mean $\sigma_a^2$, and one layer down, as the weights between are Gaussian, $A_{\ell-1}$ is a Wishart matrix
+# with mean $A_\ell$. The targets see only the end of this chain: $Y$ has covariance $\tfrac1N (K_0 \otimes
+# A_1 + T)$. *A posteriori* the most probable chain is geometric, each matrix the one above times the same
+# $H$: $A_\ell = \sigma_a^2 H^{L-\ell+1}$, so that $A_L = U = \sigma_a^2 H$, and
 #
 # $$
 # \begin{aligned}
-# \sigma_a^2\, t^\top K_0\, t &= (H-1)\,H^{-L}
-# + \frac1N \sum_i \sigma_a^2\lambda_i\,(\lambda_i \sigma_a^2 H^L + T)^{-1}, \\
+# \sigma_a^2\, t^\top K_0\, t &= (H-1)\,H^{-L} \\
+# &\quad + \frac1N \sum_i \sigma_a^2\lambda_i\,(\lambda_i \sigma_a^2 H^L + T)^{-1}, \\
 # Y &= K_0\,t\,\sigma_a^2 H^L + T\,t ,
 # \end{aligned}
 # $$ (eq-analog-saddle)
 #
-# with $\lambda_i$ the eigenvalues of $K_0$. Without the sum, which is of relative order $1/P$ at $N = P$,
-# and for $T\to0$ and large $P$, these are the formulas of {cite:t}`vanmeegen2025`,
+# with $\lambda_i$ the eigenvalues of $K_0$. Without the sum, which is of relative order $P^{-1/L}$ at $N =
+# P$, and for $T\to0$ and large $P$, these are the formulas of {cite:t}`vanmeegen2025`,
 #
 # $$
-# U^{L+1} = \sigma_a^{2L}\, Y^\top K_0^{-1} Y, \qquad
+# \begin{gathered}
+# U^{L+1} = \sigma_a^{2L}\, Y^\top K_0^{-1} Y, \\
 # K_\ell = K_0 + \sigma_a^{2(L-\ell)}\, Y\, U^{-(L-\ell+1)}\, Y^\top .
+# \end{gathered}
 # $$ (eq-analog-closed)
 #
-# The learned part of $K_\ell$ has the rank of $Y$ and the strength $P^{-(1-\ell/L)}$: hardly anything in
+# The learned part of $K_\ell$ has the rank of $Y$ and entries of order $P^{-(1-\ell/L)}$: hardly anything in
 # the first layer, order one in the last. The chain itself has only $L m(m+1)/2$ numbers, so that its
 # averages can also be taken *exactly* at finite $N$, without a saddle point (`theory.wishart_chain`; the
 # papers do not). Deeper networks have a larger gain $\sigma_a^2 H^L$ from field to output, and reach the

@@ -19,8 +19,9 @@
 # the infinitely wide lazy network with the same nonlinearity: learned features leave the predictor almost no
 # *variance*, and those of sigmoidal networks give a better mean as well.
 #
-# *Did not come out:* that the mean predictor gains little. For sigmoidal networks it gains clearly, most on
-# images that resemble the training images. *Needs:* the [primer](../book/primer.md). *Reading:* 8 minutes.
+# *Did not come out:* that the mean gains little over the Gaussian process's. For sigmoidal networks it gains
+# clearly, most on images that resemble the training images. *Needs:* the [primer](../book/primer.md).
+# *Reading:* 8 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
@@ -118,19 +119,21 @@ digits.check_outliers(runs["relu"])
 # in a common field $t$,
 #
 # $$
-# P(a, z) \;\propto\; \mathcal N(a;\,0,\sigma_a^2)\;\mathcal N(z;\,0,K_0)\;e^{a^\top t^\top \phi(z)},
-# \qquad Y - \langle \phi(z)\,a^\top\rangle = T\,t .
+# \begin{gathered}
+# P(a, z) \;\propto\; \mathcal N(a;\,0,\sigma_a^2)\;\mathcal N(z;\,0,K_0)\;e^{a^\top t^\top \phi(z)}, \\
+# Y - \langle \phi(z)\,a^\top\rangle = T\,t .
+# \end{gathered}
 # $$ (eq-gen-saddle)
 #
 # For linear networks this is a Gaussian and [solved exactly](analog.ipynb). Otherwise paper A neglects how
 # $z$ fluctuates around its most likely value given $a$: a neuron of kind $\gamma$ *has* preactivations
 # $z_\gamma = K_0\,[\phi'(z_\gamma)\circ t\,a_\gamma]$ and readouts $a_\gamma = \sigma_a^2\,
-# t^\top\phi(z_\gamma)$. What remains is a convex problem over the shares $P_\gamma$ and preactivations of
-# the kinds,
+# t^\top\phi(z_\gamma)$. What remains is a problem over the kinds and their shares $P_\gamma$, convex in the
+# distribution of neurons over all preactivations,
 #
 # $$
 # \begin{gathered}
-# \min\; \tfrac12\,\mathrm{tr}\,Y^\top (K+T)^{-1} Y
+# \min\; \tfrac12\,\mathrm{tr}\,Y^\top (K+T)^{-1} Y \\
 # + \tfrac12\sum_\gamma P_\gamma\, z_\gamma^\top K_0^{-1} z_\gamma
 # + \sum_\gamma P_\gamma\log P_\gamma, \\
 # K = \sigma_a^2 \sum_\gamma P_\gamma\,\phi(z_\gamma)\phi(z_\gamma)^\top ,
@@ -201,8 +204,8 @@ for name, draws in runs.items():
 # ## The variance falls with the width
 #
 # **Question.** Why is the variance absent? In a network that learns features, outputs are averages over $N$
-# neurons whose law is fixed by the task, so that their variance should be $O(1/N)$. In a lazy network it is
-# that of the Gaussian process at any width.
+# neurons whose law is fixed by the task, so that their variance should be $O(1/N)$. In a lazy network it
+# stays of order one.
 
 # %%
 widths = (N * np.array(settings.width_factors)).astype(int)
@@ -231,7 +234,8 @@ figures.publish(
     figures.bars,
     "means",
     caption="On all test images the mean gains little, sigmoidal networks excepted; on the half that the "
-    "training images span best it gains more. Errors over the Gaussian process's: of the mean predictors, "
+    "training images span best it gains more, linear networks excepted. Errors over the Gaussian process's: "
+    "of the mean predictors, "
     "and, on all images, with the variances counted in. Bars: means over "
     f"{settings.num_draws} draws with standard errors. {sizes}. Paper A, Discussion.",
     groups=digits.TITLES,
@@ -288,7 +292,7 @@ glue("unprojected_variance", digits.variance_share(runs["sigmoidal"]), display=F
 # - A theory that neglects the fluctuations of single preactivations predicts the mean predictor of sigmoidal
 #   and ReLU networks, image by image. The mean predictor of linear networks is the Gaussian process's.
 # - In linear networks the whole gain, in ReLU networks most of it, is the absent variance, which falls as
-#   $1/N$. In sigmoidal networks a better mean counts about as much, most on images that resemble the training
+#   $1/N$. In sigmoidal networks a better mean counts more still, most on images that resemble the training
 #   images.
 # - Where codes cease to carry over, and what the features are good for beyond their task, is the subject of
 #   [the next chapter](images.ipynb).

@@ -13,10 +13,10 @@
 # %% [markdown]
 # # Images, and reuse of features
 #
-# **At a glance.** On a hundred natural images codes are learned as sharply as on digits, and lost on images
-# not seen before {cite:p}`vanmeegen2025`; averaged over a class part of the code carries over. And codes
-# that serve one task need not serve another: of features learned on three digits, sigmoidal ones are worse
-# than lazy ones at telling new digits apart.
+# **At a glance.** On a hundred natural images codes are learned almost as sharply as on digits, and lost on
+# images not seen before {cite:p}`vanmeegen2025`; averaged over a class part of the code carries over. And
+# codes that serve one task need not serve another: of features learned on three digits, sigmoidal ones are
+# worse than lazy ones at telling new digits apart.
 #
 # *Did not come out:* equilibrium on many images. At the paper's size, 50,000 images, we come near its
 # accuracy of 0.45, but with JPEG-recompressed images and a chain that has not learned all of them yet. And
@@ -72,9 +72,9 @@ pictures = images.stored(results / "cifar10-three-classes.npz")
 figures.publish(
     figures.activation_matrix,
     "digits_and_pictures",
-    caption="The code of natural images is as sharp as that of digits where it was trained, and lost where "
-    "it was not. Activations of one network each, neurons by their code on training images. N = P = 100, T = "
-    "0.01, stored. Paper A, supplement E.",
+    caption="The code of natural images is almost as sharp as that of digits where it was trained, and lost "
+    "where it was not. Activations of one network each, neurons by their code on training images. "
+    "N = P = 100, T = 0.01, stored. Paper A, supplement E.",
     row_names=["MNIST", "CIFAR-10"],
     titles=["training images", "test images"],
     **images.training_and_test(pictures, ("mnist", "cifar")),
@@ -129,8 +129,8 @@ figures.publish(
 figures.publish(
     figures.network_sample,
     "ten_classes_outputs",
-    caption="A neuron's readouts follow its code; the mean output for airplanes rises on airplanes, and on "
-    f"many other images. Readouts and feature layer of 100 neurons on test images, output 0; {of_run}. "
+    caption="A neuron's readouts follow its code; the mean output for airplanes (class 0) rises on airplanes "
+    f"and many other images. Readouts and feature layer of 100 neurons on test images, output 0; {of_run}. "
     "Paper A, Fig. 7c, e, f.",
     **images.outputs(stored_runs[-1]),
 )
@@ -152,10 +152,10 @@ figures.publish(
 figures.publish(
     figures.curves,
     "code_kept",
-    caption="The feature layer's code stays sharp with more images, the first layer's dissolves. Kept: "
-    "fraction of the code, class by class and neuron by neuron, that class "
-    "means on test images keep; it also grows because codes grow sparser. Explained: variance of training "
-    "responses that the code explains. "
+    caption="The feature layer's code explains the training responses at any number of images, the first "
+    "layer's less and less. Kept: fraction of the code, class by class and neuron by neuron, that class "
+    "means on test images keep; by chance (dotted: classes permuted) it grows, too, because codes grow "
+    "sparser. "
     f"N = {ten.width}, stored. Not in the papers.",
     **images.code_curves(ten),
 )
@@ -167,14 +167,14 @@ images.check_ten_classes(ten, whole)
 # paper's size. What these runs do *not* show is equilibrium: each is one chain, annealed, without moves of
 # codes. In equilibrium the energy per neuron and image should hardly depend on the number of images; the runs
 # on exact images end at {glue:text}`ten_energies`, alike for the two smallest only. They all fit their
-# training set (accuracy {glue:text}`ten_training:.2f` or more); the run of the paper's size does not yet
+# training set (accuracy {glue:text}`ten_training:.3f` or more); the run of the paper's size does not yet
 # ({glue:text}`whole_training:.2f`). There, and with {glue:text}`ten_largest` images, the cooling used
 # minibatches, whose noise does not shrink with $T$; the few full-batch trajectories at its end are a quench.
 # So that run shows an accuracy near the paper's, not the paper's code.
 #
 # ## Reuse: new classes on old features
 #
-# **Question.** Features that do not help the task itself much may help another one. Networks that learned
+# **Question.** Features learned on one task may help another. Networks that learned
 # the digits 0, 1 and 2 see the digits 3 to 9; a ridge readout is fitted to a few examples of each, and
 # tested on the rest. Beside the learned features stand those of lazy networks trained on the same digits,
 # and the pixels themselves.
@@ -184,8 +184,8 @@ reuse = images.stored(results / "reuse-digits.npz")
 figures.publish(
     figures.curves,
     "reuse",
-    caption="Learned features serve new digits only where many directions survive, and never as well as "
-    "pixels. Full lines: learned features; dashed: lazy networks; bands: standard errors over "
+    caption="With ten examples or more linear and ReLU features beat lazy ones, sigmoidal ones never; none "
+    "is as good as pixels. Full lines: learned features; dashed: lazy networks; bands: standard errors over "
     f"{reuse['pixels'].shape[1]} draws of the images, with 20 sets of examples each. N = P = 100, T = 0.01, "
     "one network per draw by Hamiltonian dynamics alone, stored. Not in the papers.",
     **images.reuse_curves(reuse),
@@ -218,7 +218,8 @@ images.check_clothes(clothes)
 # %% [markdown]
 # ## Your own task
 #
-# All of this takes other data, classes, targets and nonlinearities. Set the parameters at the top, or type
+# This last section takes other data, classes, targets and nonlinearities. Set the parameters at the top, or
+# type
 #
 #     make chapter NAME=images dataset=fashion_mnist classes=1,5,9 nonlinearity=sigmoidal y_minus=-0.5
 #

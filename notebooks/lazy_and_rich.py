@@ -14,8 +14,8 @@
 # # Lazy and rich: when features are learned, and what kernels miss
 #
 # **At a glance.** Three networks with different nonlinearities solve the same task. Their kernels, which
-# say how alike any two inputs look to the network, come out alike; their neurons do not. All neurons of the
-# linear network carry the difference between the classes a little, all sigmoidal neurons carry it alike,
+# say how alike any two inputs look to the network, come out alike; their neurons do not. The neurons of the
+# linear network carry the difference between the classes by degrees, all sigmoidal neurons carry it alike,
 # and of the ReLU neurons two do it alone. Whether a network learns such features at all is decided by one
 # factor in front of its readout.
 #
@@ -119,13 +119,13 @@ figures.publish(**lazy_checks.kernels_and_neurons(rich))
 # several widths, $N = P$ up to {glue:text}`N`, $T =$ {glue:text}`T`. Of each we keep the mean cosine
 # $\langle y_\mu \cos\theta_\mu\rangle$ between features and readout, and how much the kernel $K_{\mu\nu} =
 # \frac1N \sum_i \phi(z_{i\mu})\phi(z_{i\nu})$ has learned. Before learning it has the mean $K^{\rm prior}$,
-# known in closed form {cite:p}`lee2018deep`; with targets $\pm 1$ the task's trace in it is
+# known in closed form {cite:p}`lee2018deep`; what was learned of the task is the *learned entry*
 #
 # $$
 # c = \frac{1}{P(P-1)} \sum_{\mu \ne \nu} y_\mu y_\nu \big(K - K^{\rm prior}\big)_{\mu\nu} ,
 # $$ (eq-lazy-learned)
 #
-# how much more alike two inputs of one class have become than two of different classes.
+# half of how much more alike two inputs of one class have become than two of different classes.
 
 # %%
 sizes = [round(N * fraction) for fraction in settings.fractions]
@@ -152,7 +152,7 @@ lazy_checks.check_angles(scans)
 #
 # The learned entry $c$ stays in non-lazy networks and vanishes as $1/N$ in lazy ones. For linear networks
 # the saddle point of the [next chapter](analog.ipynb) predicts its value at every width, without a free
-# parameter; lazy and non-lazy are two cases of one formula.
+# parameter; the lazy network is the case $\sigma_a^2 = N$ at temperature $NT$.
 
 # %% tags=["hide-input"]
 figures.publish(**lazy_checks.learned_kernel(scans, T, seed))
@@ -161,13 +161,13 @@ lazy_checks.check_learned_kernel(scans, T, seed)
 # %% [markdown]
 # ## Same kernel, different neurons
 #
-# The rich kernels of {numref}`fig-lazy-and-rich-kernels-and-neurons` differ by a constant, which says
-# nothing about classes. Remove it, subtract the prior, and measure the cosine between what two networks
-# have learned: {glue:text}`alignment_rich:.2f` for the least similar pair, {glue:text}`alignment_lazy:.2f`
-# for lazy networks, whose kernels hold little but noise beyond the prior.
+# The rich kernels of {numref}`fig-lazy-and-rich-kernels-and-neurons` differ by a factor and a constant,
+# which say nothing about classes. So we take the cosine between what two networks have learned, less its
+# mean: {glue:text}`alignment_rich:.2f` for the least similar pair, {glue:text}`alignment_lazy:.2f` for lazy
+# networks, whose kernels hold little but noise beyond the prior.
 #
 # The neurons are another matter. With $d_i$ the difference of a neuron's mean activations on the two
-# classes, the *participation ratio* is the fraction of neurons that carry the difference,
+# classes, the *participation ratio* is the effective fraction of neurons that carry the difference,
 #
 # $$
 # \rho = \frac{\big(\sum_i d_i^2\big)^2}{N \sum_i d_i^4} =
@@ -189,8 +189,8 @@ lazy_checks.check_alike(runs, alignment)
 # ## A kernel does not see the code
 #
 # That the kernels agree is no accident of these three networks. Take the sigmoidal network and rotate
-# neuron space, $\phi \to O_\theta\,\phi$ and $a \to O_\theta\, a$, by an angle $\theta$: with a random
-# orthogonal matrix $J$ whose square is $-1$, every $O_\theta = \cos\theta + J \sin\theta$ is a rotation.
+# neuron space, $\phi \to O_\alpha\,\phi$ and $a \to O_\alpha\, a$, by an angle $\alpha$: with a random
+# orthogonal matrix $J$ whose square is $-1$, every $O_\alpha = \cos\alpha + J \sin\alpha$ is a rotation.
 # Kernel and outputs stay what they were, number by number; the code is gone. The rotated activations are no
 # longer values that the nonlinearity could take, and this is the point: *the nonlinearity chooses the axes*,
 # and a theory that follows kernels alone has averaged the axes out. The symmetry that remains is that of
@@ -219,9 +219,9 @@ lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotat
 # of pure noise are equidistant, too: in an *untrained* network they pass for a frame. So we take the means
 # of one half of each class against those of the other half, whose noise is independent: in a frame their
 # cosines are 1 for one class and $-1/(C-1)$ for two; for noise they are 0. We take $C = 3$ equal classes
-# and targets of 1 and $-\tfrac12$. With these sigmoidal neurons hardly change their codes. So half of the
-# networks are annealed from the prior, half start at the theory's solution, and what is said holds for
-# either half.
+# and targets of 1 and $-\tfrac12$. With these targets, sigmoidal neurons hardly change their codes. So we
+# start from both *ends*: some networks are annealed from the prior, as many start at the theory's solution,
+# and what is said holds from either end.
 
 # %%
 EQUAL = (1 / 3, 1 / 3, 1 / 3)
@@ -265,12 +265,12 @@ glue("unequal_angles", float(means.angle_deviation), display=False)
 #
 # - The factor in front of the readout decides whether features are learned, provided that readouts cannot
 #   grow to undo it. The angle between features and readout tells lazy from rich.
-# - Lazy kernels stay at their prior up to $1/N$; rich kernels change by an amount of order one, and to
-#   nearly the same kernel for the three nonlinearities.
+# - Lazy kernels stay at their prior up to $1/N$; rich kernels change by an amount of order one, and, up to
+#   scale and a constant, to nearly the same kernel for the three nonlinearities.
 # - Kernels, angles and the frame of the class means are invariant under rotations of neuron space. Codes
 #   are not: they are invariant only under renaming neurons. Who compares representations by kernels will
 #   not see the difference between analog, redundant and sparse.
 #
 # **Limits.** One hidden layer, orthogonal inputs, and $N = P$; the temperature is small but finite, so that
-# outputs miss the targets by about a per cent in rich networks, and in lazy ones by $T/(\kappa + T)$,
-# $\kappa$ being the part of the prior kernel's diagonal that tells inputs apart.
+# outputs miss the targets by about a per cent in rich networks, and in lazy ones by $T/(\kappa + T)$
+# with $\kappa = K^{\rm prior}_{\mu\mu} - K^{\rm prior}_{\mu\nu}$.

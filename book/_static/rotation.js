@@ -1,4 +1,4 @@
-/* "Same kernel, the code dissolves": a slider rotates the neurons of a network, by cos θ + J sin θ with J² = −1.
+/* "Same kernel, the code dissolves": a slider rotates the neurons of a network, by cos α + J sin α with J² = −1.
    Kernel and outputs are computed anew from the rotated neurons, and stand still. Data: companion.films.rotation. */
 
 (function () {
@@ -88,7 +88,7 @@
     slider = document.createElement("input"),
     status = document.createElement("p");
   Object.assign(slider, { type: "range", min: 0, max: 90, step: 1, value: 0 });
-  control.append("rotate by θ ", slider);
+  control.append("rotate by α ", slider);
   status.className = "rotation-status";
   place.append(panels, control, status);
 
@@ -112,7 +112,7 @@
     const share = participation(phi);
     slider.setAttribute("aria-valuetext", `${slider.value} degrees`);
     status.textContent =
-      `θ = ${slider.value}°. Fraction of the neurons that carry the difference: ${share.toFixed(2)}. ` +
+      `α = ${slider.value}°. Fraction of the neurons that carry the difference: ${share.toFixed(2)}. ` +
       `Change of the kernel: ${tiny(difference(now, kernel))}, of the outputs: ${tiny(difference(f, outputs))}.`;
     Object.assign(place.dataset, { share, kernel: difference(now, kernel), outputs: difference(f, outputs) });
   }

@@ -320,7 +320,7 @@ def _strip_line(record: dict[str, Any]) -> str:
         f'<div class="check-line">{claim}'
         f'<details class="check check-{found}"{" open" * (found == "failed")}><summary>'
         f'<span class="check-mark" title="{found}">{MARKS[found]}</span> '
-        f"{formats.text(record['quantity'])} {shown}</summary>{details_html(record)}</details></div>"
+        f"{formats.text(record['quantity'])}: {shown}</summary>{details_html(record)}</details></div>"
     )
 
 

@@ -265,19 +265,21 @@ def network_sample(
         for axis, name in zip(axes[:, 0], np.asarray(names), strict=False):
             axis.set_ylabel(str(name))
         return figure
+    height = max(0.6, 1.2 / rows)  # of the axis of one output
     figure, axes = plt.subplots(
         1 + rows,
         2,
-        figsize=(WIDTH, 2.6 + 0.6 * rows),
+        figsize=(WIDTH, 2.6 + height * rows),
         width_ratios=(1, 6),
-        height_ratios=(5, *[1] * rows),
+        height_ratios=(3, *[height] * rows),
         squeeze=False,
     )
     shown = {"readouts": np.asarray(readouts, dtype=float), "activations": np.asarray(activations)[:, order]}
     for (kind, values), axis, side in zip(shown.items(), axes[0], ("left", "right"), strict=True):
         image = axis.imshow(values, aspect="auto", **_color_scale(values, kind))
         figure.colorbar(image, ax=axis, shrink=0.8, location=side)
-    axes[0, 0].set(xlabel="output $r$", ylabel="neuron $i$", title=r"readout $a_i^r$", xticks=range(rows))
+    axes[0, 0].set(xlabel="output $r$", ylabel="neuron $i$", title=r"readout $a_i^r$")
+    axes[0, 0].xaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes[0, 0].yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes[0, 1].set(title=r"activation $\phi(z_{i\mu})$", yticks=[])
     for spare in axes[1:, 0]:
@@ -298,6 +300,7 @@ def densities(
     colors: ArrayLike = CLASS_COLORS,
     panels: bool = False,
     xlabel: str = r"readout weight $a$",
+    scale: str = "linear",
 ) -> Figure:
     """Sampled quantities as histograms, each with the theory's density as a line.
 
@@ -309,6 +312,7 @@ def densities(
         colors: One color per quantity, repeated as needed.
         panels: Whether each quantity has a panel of its own, titled by its name.
         xlabel: Label of the horizontal axes.
+        scale: Of the density, "linear" or "log".
 
     Returns:
         The figure.
@@ -321,9 +325,12 @@ def densities(
     for k, (row, color) in enumerate(zip(rows, np.resize(np.atleast_1d(colors), len(rows)), strict=True)):
         axis = axes[0, k % count]
         label = "samples" if panels else f"{labels[k]} samples".strip()
-        axis.hist(row, _bins(row), density=True, color=color, alpha=0.6, label=label, histtype="stepfilled")
+        bars = {"color": color, "alpha": 0.6, "label": label, "histtype": "stepfilled"}
+        axis.hist(row, _bins(row), density=True, log=scale == "log", **bars)
         axis.plot(grids[k], lines[k], color=COLORS["theory"], label="theory" if panels or k == 0 else None)
         axis.set(xlabel=xlabel, title=str(labels[k]) if panels else "")
+        if scale == "log":
+            axis.set_ylim(bottom=1 / len(row))  # far below, theory goes on where nothing was sampled
     axes[0, 0].set_ylabel("probability density")
     _legend_above(figure, axes[0, 0])
     return figure
@@ -483,8 +490,8 @@ def scaling_plot(
     figure = curves(
         x,
         np.concatenate([laws, predicted]),
-        [*titles, *["theory"] * len(predicted)],
-        colors=[*np.atleast_1d(colors)[: len(laws)], COLORS["theory"]],
+        [*titles, *titles[: len(predicted)]],  # theory, dashed, in the color of its samples
+        colors=np.atleast_1d(colors)[: len(laws)],
         styles=["-"] * len(laws) + ["--"] * len(predicted),
         scales=("log", "log"),
         sampled_x=x,
@@ -690,7 +697,8 @@ def _draw_outputs(
     inputs = np.arange(len(order))
     for r, axis in enumerate(axes):
         output, target = np.asarray(outputs)[order, r], np.asarray(targets)[order, r]
-        axis.plot(inputs, output, ".", color=COLORS["outputs"], markersize=4, label="output")
+        size = 4 if len(order) <= 200 else 2
+        axis.plot(inputs, output, ".", color=COLORS["outputs"], markersize=size, label="output")
         axis.step(inputs, target, where="mid", color=COLORS["targets"], linewidth=1.2, label="target")
         if np.size(theory):
             predicted = np.asarray(theory)[order, r]

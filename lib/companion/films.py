@@ -99,7 +99,7 @@ def rotation(
 ) -> str:
     """A slider that rotates neurons, for a book's page: `book/_static/rotation.js` draws what it asks for.
 
-    At the angle θ the activations are φ cos θ + Jφ sin θ, readouts alike; the kernel and the outputs are
+    At the angle α the activations are φ cos α + Jφ sin α, readouts alike; the kernel and the outputs are
     computed from them anew.
 
     Args:

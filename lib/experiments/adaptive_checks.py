@@ -13,9 +13,9 @@ from companion.checks import above, absolute, below, between, check, relative, s
 
 from experiments import adaptive_kernels as runs
 from experiments.adaptive_kernels import Ends, Flows, Widths
-from experiments.runs import Run
+from experiments.runs import Run, titled
 
-BLUES = ("#9ECAE1", "#4292C6", "#084594")
+BLUES = ("#6BAED6", "#2E7EBC", "#084594")
 
 
 def two_ends(ends: dict[str, Ends], num_inputs: int) -> dict[str, Any]:
@@ -30,16 +30,16 @@ def two_ends(ends: dict[str, Ends], num_inputs: int) -> dict[str, Any]:
         "of two classes (dashed), over the squared richness. Lines: the adaptive kernel; markers: sampled "
         f"networks with standard errors, N = {widths}; two widths are extrapolated in 1/N. On the left stand "
         "the kernels of random features; "
-        "the dotted line is paper A's choice for bounded nonlinearities, γ₀² = P. One hidden layer, P = "
+        "the dotted line is paper A's choice, γ₀² = P. One hidden layer, P = "
         f"{num_inputs}, β = 50. No paper has it.",
         "x": first.richness**2,
         "values": [found.theory[:, column] for found, column in rows],
-        "names": [*ends] * 2,
+        "names": [titled(phi) for phi in ends] * 2,
         "styles": ["-"] * len(ends) + ["--"] * len(ends),
         "sampled_x": first.sampled_richness**2,
         "sampled": [found.mean[:, column] for found, column in rows],
         "sampled_errors": [found.error[:, column] for found, column in rows],
-        "colors": [figures.COLORS[name] for name in ends],
+        "colors": [figures.COLORS[phi] for phi in ends],
         "marks": [num_inputs],
         "scales": ("log", "linear"),
         "xlabel": r"richness $\gamma_0^2$",
@@ -184,13 +184,15 @@ def densities(ends: dict[str, Ends], solutions: dict[str, list[Solution]]) -> di
         "plot_function": figures.densities,
         "name": "densities",
         "caption": "Preactivations of rich networks are not Gaussian: two camps in the sigmoidal one, a "
-        "long tail for the ReLU. Bars: neurons of the sampled networks on inputs of class 0; lines: "
-        f"theory. γ₀² = P = {num_inputs}, N = {pairs[0][0].shape[2]}. Paper B, Figs 3b and 6.",
+        "tail far beyond the bell for the ReLU. Bars: neurons of the sampled networks on inputs of class 0; "
+        f"lines: theory. γ₀² = P = {num_inputs}, N = {pairs[0][0].shape[2]}. Paper B, Figs 3b and 6.",
         "samples": values,
         "grid": grids,
         "density": heights,
-        "names": [*solutions],
+        "names": [titled(phi) for phi in solutions],
+        "colors": [figures.COLORS[phi] for phi in solutions],
         "panels": True,
+        "scale": "log",
         "xlabel": r"preactivation $h$",
     }
 

@@ -23,7 +23,7 @@ IMAGE, PATCH, STRIDE = (28, 28, 1), 20, 8  # four overlapping patches of 20 × 2
 NUM_VALIDATION, NUM_TEST = 200, 400
 REST_TOLERANCE = 1e-6  # a tenth of it moves test losses by 2 % at most, for 3 times the steps
 RIDGES = np.geomspace(1e-3, 10, 9)  # of the lazy kernels
-COLORS = {"random features": "#9ECAE1", "aNBK": "#084594", "NTK": "#FDAE6B", "aNTK": "#A63603"}
+COLORS = {"random features": "#6BAED6", "aNBK": "#084594", "NTK": "#FDAE6B", "aNTK": "#A63603"}
 PATCH_COLORS = {"NTK of patches": "#A1D99B", "aNTK of patches": "#006D2C"}
 
 
@@ -128,8 +128,9 @@ class Losses:
     def trouble(self, *names: str) -> SimpleNamespace | None:
         """What was not solved of these predictors, for a check of them, which is then at most "partly"."""
         reasons = [reason for name, reason in self.unsolved if name in names]
-        verdict = f"{len(reasons)} losses left out; {'; '.join(reasons[:1])}"
-        return SimpleNamespace(converged=False, verdict=verdict) if reasons else None
+        count = f"{len(reasons)} of the losses" if len(reasons) > 1 else "one loss"
+        verdict = f"{count} left out; {'; '.join(reasons[:1])}"
+        return SimpleNamespace(converged=False, verdict=verdict, count=count) if reasons else None
 
     def gains(self, worse: str, better: str) -> np.ndarray:
         """By how many standard errors over draws the one loses more than the other, for every P."""
@@ -198,7 +199,7 @@ def over_images(found: Losses) -> dict[str, Any]:
 def over_patches(found: Losses) -> dict[str, Any]:
     """Figure: test losses of dense and convolutional networks over P."""
     caption = (
-        "Both predictors serve convolutional networks too. Test loss of dense (brown) and convolutional "
+        "The aNTK serves convolutional networks too. Test loss of dense (brown) and convolutional "
         "(green) ReLU networks, lazy (NTK) and at rest under weight decay, which is the aNTK's "
         f"prediction. Digits {DIGITS[0]} and {DIGITS[1]}; four overlapping patches of {PATCH} × {PATCH} "
         f"pixels, a readout for each; bands: standard errors over {found.draws} draws. Paper B, Fig. 5."
@@ -212,10 +213,10 @@ def _curves(found: Losses, name: str, colors: dict[str, str], caption: str) -> d
     return {
         "plot_function": figures.curves,
         "name": name,
-        "caption": f"{caption} Missing: {trouble.verdict}." if trouble else caption,
+        "caption": f"{caption} Left out: {trouble.count} not solved." if trouble else caption,
         "x": found.sizes,
-        "values": [each.mean(1) for each in values],
-        "errors": [each.std(1, ddof=1) / each.shape[1] ** 0.5 for each in values],
+        "values": [np.nanmean(each, 1) for each in values],
+        "errors": [np.nanstd(each, 1, ddof=1) / np.isfinite(each).sum(1) ** 0.5 for each in values],
         "names": [*colors],
         "colors": [*colors.values()],
         "scales": ("log", "log"),

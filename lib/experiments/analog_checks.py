@@ -13,6 +13,8 @@ from experiments import analog
 from experiments.analog import Regression, Strengths
 from experiments.runs import Run, Scan, one_network, power_laws, where
 
+BLUES, GREYS = ("#6BAED6", "#2E7EBC", "#08519C"), ("#C4C4C4", "#999999", "#6E6E6E")  # by layer or depth
+
 # --- one hidden layer ---------------------------------------------------------------------------
 
 
@@ -24,8 +26,8 @@ def sample_shown(run: Run) -> dict[str, Any]:
         activations,
         coding.sort_by_activity(activations),
         "One sampled linear network. Neurons, sorted by their mean squared activity, fade out "
-        "gradually: the three blocks of inputs can be told apart in each row, more clearly the stronger "
-        "the row, but no line parts neurons that code from neurons that do not. Outputs (bottom) sit on "
+        "gradually: the three blocks of inputs can be told apart in the strong rows and fade "
+        "with them, but no line parts neurons that code from neurons that do not. Outputs (bottom) sit on "
         f"the targets. {where(run)} Paper A, Fig. 2.",
     )
 
@@ -87,7 +89,8 @@ def slopes(run: Run, regression: Regression, theory: linear.Solution) -> dict[st
         "plot_function": figures.curves,
         "name": "slopes",
         "caption": "Activations follow readouts as the theory says. Each point is the response to one of "
-        "the three classes per unit of one of the three readouts: samples with standard errors against "
+        "the three classes per unit of one of the three readouts (six of the nine lie at 0, two at 2): "
+        "samples, with standard errors smaller than the markers, against "
         f"theory. {where(run)} Paper A, text.",
         "x": [expected.min(), expected.max()],
         "values": [[expected.min(), expected.max()]],
@@ -138,7 +141,7 @@ def readout_norm(norms: dict[tuple[int, bool], Scan], temperature: float) -> dic
         "without. Markers: samples with standard errors, N = P; lines: fitted power laws. T = "
         f"{temperature}{deeper}. Paper A, text.",
         "names": [f"L = {depth}, " + ("scaled" if scaled else r"$\sigma_a = 1$") for depth, scaled in norms],
-        "colors": [figures.COLORS["non-lazy" if scaled else "control"] for _, scaled in norms],
+        "colors": [(BLUES if scaled else GREYS)[depth - 1] for depth, scaled in norms],
         "xlabel": "training inputs $P = N$",
         "ylabel": r"$\langle |a_i|^2 \rangle$",
     }
@@ -193,11 +196,11 @@ def learned_strengths(grown: Strengths) -> dict[str, Any]:
         "name": "learned_strengths",
         "caption": "What one entry of the kernel inside a class learns, layer by layer, approaches the "
         "power laws $P^{-(1-\\ell/L)}$. Markers: samples with standard errors; dashed: exact averages at "
-        "the same N = P; thin lines: power laws fitted to the samples. L = 3, y₋ = 0, T = "
+        "the same N = P; lines: power laws fitted to the samples. L = 3, y₋ = 0, T = "
         f"{scan.runs[0].samples.temperature:g}. Paper A, Fig. 3d–f.",
         "theory": ((grown.exact - 1) / counts).T,
         "names": [f"layer {layer}" for layer in (1, 2, 3)],
-        "colors": ("#6BAED6", "#2E7EBC", "#08519C"),
+        "colors": BLUES,
         "xlabel": "training inputs $P = N$",
         "ylabel": "learned entry",
     }
@@ -209,7 +212,8 @@ def check_strengths(named: dict[str, Strengths], temperature: float) -> None:
         scan = each.scan
         check(
             "A7",
-            f"strength of class 0 in layers 1 to 3, {name}, N = P = {', '.join(map(str, scan.sizes))}",
+            f"eᵀKe in layers 1 to 3, e the unit indicator of class 0, {name}, N = P = "
+            f"{', '.join(map(str, scan.sizes))}",
             scan.mean,
             each.exact,
             scan.error,

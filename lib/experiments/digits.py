@@ -26,7 +26,7 @@ from experiments.generalization import (
     totals,
     transfer,
 )
-from experiments.runs import Equilibrium
+from experiments.runs import Equilibrium, titled
 
 TITLES = ("linear", "sigmoidal", "ReLU")
 
@@ -244,10 +244,10 @@ def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
         ours, _, rival = totals(draws)
         sampler = [d.learned.equilibrium for d in draws]
         errors = np.array([d.learned.spread for d in draws])
-        check_errors("A26", f"class errors of every draw and end, {name}", draws, errors)
+        check_errors("A26", f"class errors of every draw and end, {titled(name)}", draws, errors)
         if name != "linear":
             check_a26(
-                f"distance of mean predictors from theory, every draw and end, {name}",
+                f"distance of mean predictors from theory, every draw and end, {titled(name)}",
                 np.array([distance(d.learned.predictor, d.theory.predictor) for d in draws]),
                 below(0.05),
                 control=(
@@ -258,7 +258,7 @@ def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
                 because="single preactivations fluctuate, which the theory neglects",
             )
             check_a26(
-                f"alignment of centered test kernels with theory, every draw and end, {name}",
+                f"alignment of centered test kernels with theory, every draw and end, {titled(name)}",
                 np.array([_aligned(d.learned.kernel, d.theory.kernel) for d in draws]),
                 above(0.95),
                 control=(
@@ -269,7 +269,7 @@ def check_predictions(runs: dict[str, list[Draw]], lazy: Draw) -> None:
                 because="the theory's shares of the codes are not those of the networks",
             )
         check_a26(
-            f"class errors over the Gaussian process's, every draw and end, {name}",
+            f"class errors over the Gaussian process's, every draw and end, {titled(name)}",
             ours / rival,
             below(0.95),
             control=("lazy sigmoidal networks", lazy.learned.error.total / lazy.process.error.total),
@@ -290,7 +290,7 @@ def check_codes(runs: dict[str, list[Draw]], lazy: Draw, claim: str = "A28") -> 
         sampler = [d.learned.equilibrium for d in draws]
         check(
             claim,
-            f"variance of test responses that the training code explains, every draw and end, {name}",
+            f"variance of test responses that the training code explains, every draw and end, {titled(name)}",
             found[:, 1],
             above(0.4),
             control=("lazy sigmoidal networks", transfer(lazy)[1:]),
@@ -307,7 +307,8 @@ def check_codes(runs: dict[str, list[Draw]], lazy: Draw, claim: str = "A28") -> 
         )
         check(
             claim,
-            f"fraction of neurons with one code on training and test images, every draw and end, {name}",
+            "fraction of neurons with one code on training and test images, every draw and end, "
+            f"{titled(name)}",
             agree,
             above(0.9),
             control=("codes of another neuron", chance),
@@ -360,7 +361,7 @@ def check_scaled(runs: dict[str, list[Draw]]) -> None:
         draws = apart(pooled)
         ours, _, rival = totals(draws)
         note = f"at most {np.max(ours / rival):.2f} of the Gaussian process's"
-        check_errors("A26", f"class errors, images of unit norm, {name}", draws, note=note)
+        check_errors("A26", f"class errors, images of unit norm, {titled(name)}", draws, note=note)
 
 
 def check_projected(draws: list[Draw], temperature: float) -> None:
@@ -479,7 +480,7 @@ def mean_bars(runs: dict[str, list[Draw]]) -> dict[str, Any]:
         "values": [[each.mean(0) for each in ratios]],
         "errors": [[each.std(0, ddof=min(1, len(each) - 1)) / len(each) ** 0.5 for each in ratios]],
         "names": ["mean", "mean, training-like images", "mean and variance"],
-        "colors": [figures.COLORS[name] for name in ("test", "train", "gaussian_process")],
+        "colors": [figures.COLORS[name] for name in ("test", "train", "samples")],
         "ylabel": "error / Gaussian process's",
     }
 
@@ -491,7 +492,8 @@ def check_means(runs: dict[str, list[Draw]]) -> None:
             ratios = _mean_ratios(apart(draws))
             check(
                 "A33",
-                f"error of the mean over that of the process's mean, {images}, every draw and end, {name}",
+                f"error of the mean over that of the process's mean, {images}, every draw and end, "
+                f"{titled(name)}",
                 ratios[:, column],
                 above(0.75),
                 control=("with the variances, all images", ratios[:, 2]),

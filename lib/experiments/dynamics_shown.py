@@ -11,14 +11,10 @@ from companion.checks import above, absolute, below, check, equal, standard_erro
 
 from experiments import dynamics
 from experiments.dynamics import Motion, OutlierVariances
-from experiments.runs import Run, where
+from experiments.runs import Run, titled, where
 
 FILM_INPUTS = 64  # shown in the film, at most: one more column costs it ten kilobytes
 SMALL_P = "at this P the barrier is low enough to be crossed now and then, as the last section computes"
-
-
-def _title(scheme: str) -> str:
-    return scheme.replace("relu", "ReLU")
 
 
 def traces(
@@ -60,7 +56,7 @@ def traces(
             else motion.run.readouts[0][:, chosen[scheme], 0].T
             for scheme, motion in motions.items()
         ],
-        "titles": [_title(scheme) for scheme in motions],
+        "titles": [titled(scheme) for scheme in motions],
         "levels": levels,
         "ylabel": r"preactivation $z_{i\mu}$" if preactivations else "readout weight $a_i^0$",
     }
@@ -79,7 +75,7 @@ def memory(motions: dict[str, Motion], theory: linear.Solution) -> dict[str, Any
         "x": [times[0], *times],
         "values": [dynamics.linear_memory(theory, times[0]), *values],
         "errors": [np.zeros(len(times[0])), *errors],
-        "names": ["theory, linear", *map(_title, motions)],
+        "names": ["theory, linear", *map(titled, motions)],
         "colors": [figures.COLORS[name] for name in ("theory", *motions)],
         "styles": ["--", "-", "-", "-"],
         "widths": [1.2, 1.6, 4.0, 1.4],
@@ -99,7 +95,7 @@ def orders(networks: dict[str, tuple[Motion, int]]) -> dict[str, Any]:
         "x": x,
         "values": values,
         "errors": errors,
-        "names": [_title(name) for name in networks],
+        "names": [titled(name) for name in networks],
         "colors": [figures.COLORS[name.split()[0]] for name in networks],
         "styles": ["-" if "1/1" in name else "--" if "2/2" in name else ":" for name in networks],
         "scales": ("log", "linear"),
@@ -145,7 +141,7 @@ def check_codes(motions: dict[str, Motion]) -> None:
     """A21: no neuron changes its code, and the readouts stay on their branch."""
     moving = motions["linear"]
     for scheme in ("sigmoidal", "relu"):
-        motion, name = motions[scheme], _title(scheme)
+        motion, name = motions[scheme], titled(scheme)
         found, tau = motion.switches(), motion.correlation_time()
         length = motion.times[-1] * len(motion.means[0]) / tau
         check(
@@ -178,7 +174,7 @@ def check_order(networks: dict[str, tuple[Motion, int]], frozen: list[str]) -> N
     }
     check(
         "A21",
-        f"permutation order of layers {', '.join(map(_title, frozen))}",
+        f"permutation order of layers {', '.join(map(titled, frozen))}",
         np.array([q[name].value for name in frozen]),
         above(0.9),
         control=("linear 1/1", np.array(q["linear 1/1"].value)),

@@ -268,10 +268,12 @@ def accuracy_curve(ten: Sizes, whole: Sizes) -> dict[str, Any]:
 def code_curves(ten: Sizes) -> dict[str, Any]:
     """Entries kept on test images and training responses explained, layer by layer, over P."""
     rows = [ten.kept[:, 0], ten.kept[:, 1], ten.explained[:, 0, 0], ten.explained[:, 1, 0]]
+    names = [f"{kind}, layer {k}" for kind in ("kept", "explained") for k in (1, 2)]
     return {
         "x": ten.sizes,
-        "values": rows,
-        "names": [f"{kind}, layer {k}" for kind in ("kept", "explained") for k in (1, 2)],
+        "values": [*rows, ten.permuted[:, 0], ten.permuted[:, 1]],
+        "names": [*names, *names[:2]],
+        "styles": ["-"] * 4 + [":"] * 2,
         "colors": ["#E8A0AB", figures.COLORS["test"], "#A9A0D6", figures.COLORS["train"]],
         "scales": ("log", "linear"),
         "sampled_x": ten.sizes,

@@ -10,7 +10,7 @@ from companion.checks import Control, above, absolute, below, between, check, st
 
 from experiments import lazy_and_rich
 from experiments.lazy_and_rich import SCALINGS, SCHEMES, Widths
-from experiments.runs import Ends, Run, power_laws, where
+from experiments.runs import Ends, Run, power_laws, titled, where
 
 Scans = dict[tuple[str, str], Widths]
 GREYS = dict(zip(SCHEMES, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
@@ -27,13 +27,14 @@ def kernels_and_neurons(runs: dict[str, Run]) -> dict[str, Any]:
     return {
         "plot_function": figures.kernels_and_neurons,
         "name": "kernels_and_neurons",
-        "caption": "The kernels of three networks that learned one task are alike (above); their neurons "
-        "are not (below, forty of each, ordered by what they say about the classes). One sample of each, "
+        "caption": "The kernels of three networks that learned one task are alike (above, each over its mean "
+        "diagonal); their neurons are not (below: the ten of each that tell the classes apart best and "
+        "thirty at random, ordered by what they say about the classes). One sample of each, "
         f"inputs sorted by class, {where(first)} Paper A, Fig. 1e.",
         "kernels": [K / np.trace(K) * len(labels) for K in kernels],
         "activations": [each[lazy_and_rich.telling_neurons(each, labels, 40)] for each in activations],
         "labels": labels,
-        "titles": [name.replace("relu", "ReLU") for name in runs],
+        "titles": [titled(name) for name in runs],
     }
 
 
@@ -43,7 +44,7 @@ def kernels_and_neurons(runs: dict[str, Run]) -> dict[str, Any]:
 def _over_widths(scans: Scans, k: int) -> dict[str, Any]:
     mean, error = ([getattr(scan, part)[:, k] for scan in scans.values()] for part in ("mean", "error"))
     return power_laws(next(iter(scans.values())).sizes, mean, error) | {
-        "names": [f"{scheme}, {scaling}".replace("relu", "ReLU") for scheme, scaling in scans],
+        "names": [f"{titled(scheme)}, {scaling}" for scheme, scaling in scans],
         "colors": [GREYS[scheme] if how == "lazy" else figures.COLORS[scheme] for scheme, how in scans],
         "xlabel": "width $N = P$",
     }
@@ -76,7 +77,7 @@ def learned_kernel(scans: Scans, temperature: float, seed: int) -> dict[str, Any
         "name": "learned_kernel",
         "caption": "What the kernel learns stays of order one in non-lazy networks (color) and vanishes "
         "as 1/N in lazy ones (gray). Markers: samples with standard errors; dashed: theory of the linear "
-        "network at finite width; thin lines: fitted power laws. Paper A, Fig. 1c, e.",
+        "network at finite width; lines: fitted power laws. Paper A, Fig. 1c, e.",
         "theory": [predicted[scaling] if name == "linear" else none for name, scaling in scans],
         "ylabel": "learned entry $c$",
     }
@@ -153,7 +154,7 @@ def check_alike(runs: dict[str, dict[str, Run]], alignment: dict[str, np.ndarray
     for k, (scheme, range_) in enumerate(zip(SCHEMES, ranges, strict=True)):
         check(
             "A3",
-            f"fraction of neurons that carry the difference between the classes, {scheme}",
+            f"fraction of neurons that carry the difference between the classes, {titled(scheme)}",
             ratios["non-lazy"][k],
             range_,
             control=("another nonlinearity", ratios["non-lazy"][k - 1]),
@@ -176,8 +177,8 @@ def rotated(
         "plot_function": figures.activation_matrix,
         "name": "rotated",
         "caption": f"A rotation of neuron space leaves the kernel as it is (largest change {change:.0e}) "
-        f"and dissolves the code. Forty sigmoidal neurons, as in the first figure, the same ones after a "
-        f"quarter turn, and with JavaScript all angles between; {where(run)} No paper shows it.",
+        f"and dissolves the code. Forty sigmoidal neurons, as in the first figure; the slider turns "
+        f"them up to a quarter turn; {where(run)} No paper shows it.",
         "activations": [phi[neurons] for phi in pair],
         "labels": labels,
         "titles": ["as sampled", "rotated, same kernel"],
@@ -225,7 +226,7 @@ def frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> dict[str, Any
             *(coding.class_frame(phi, labels).mean(0) for phi in noise.values()),
         ],
         "labels": np.arange(3),
-        "titles": [*(scheme.replace("relu", "ReLU") for scheme in ends), *["untrained"] * len(ends)],
+        "titles": [*(titled(scheme) for scheme in ends), *["untrained"] * len(ends)],
         "label": "cosine",
         "places": "class mean",
     }
@@ -242,7 +243,7 @@ def check_frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> None:
         labels = each.task.labels
         check(
             "A32",
-            f"cosines between class means of two halves of the inputs, from either end, {scheme}",
+            f"cosines between class means of two halves of the inputs, from either end, {titled(scheme)}",
             np.stack([_frame(half, labels) for half in each.halves]),
             np.stack([SIMPLEX, SIMPLEX]),
             absolute(0.15),

@@ -234,6 +234,11 @@ def where(run: Run, size: str = "N = P = ") -> str:
     return f"{size}{run.posterior.network.width}, T = {run.samples.temperature:g}."
 
 
+def titled(scheme: str) -> str:
+    """A nonlinearity's name as figures and checks spell it."""
+    return scheme.replace("relu", "ReLU")
+
+
 def _there(name: str, value: Any) -> Any:
     if value is None:
         raise ValueError(f"{name}: the run does not hold it; ask for it by `store`")

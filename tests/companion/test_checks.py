@@ -125,7 +125,7 @@ def test_strip_is_one_line_with_its_permalink_and_unfolds(shown, monkeypatch):
     line, _, rest = page.partition("</summary>")
     link, _, line = line.partition('<details class="check check-passed"><summary>')
     assert link.endswith('<a href="../book/scoreboard.html#claim-a4">A4</a>')
-    assert " covariance of &lt;a&gt; " in line
+    assert " covariance of &lt;a&gt;: " in line
     assert "<b>0.6970(40)</b> … theory 0.7 · within 3 s.e." in line
     assert "<dt>control</dt><dd>labels shuffled: 9, fails as it should</dd>" in rest
 

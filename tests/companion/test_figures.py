@@ -119,6 +119,12 @@ def test_densities_have_histogram_and_theory_per_panel():
         np.testing.assert_array_equal(axis.lines[0].get_xdata(), grid)
 
 
+def test_densities_on_a_logarithmic_axis_end_where_no_sample_is_left():
+    figure = figures.densities(np.arange(50.0), np.linspace(0, 60, 5), np.ones(5), scale="log")
+    assert figure.axes[0].get_yscale() == "log"
+    assert figure.axes[0].get_ylim()[0] == 1 / 50
+
+
 def test_densities_accept_one_quantity_that_never_varies():
     figure = figures.densities(np.zeros(10), np.linspace(-1, 1, 5), np.ones(5))
     assert len(figure.axes[0].lines) == 1
@@ -174,8 +180,10 @@ def test_scaling_plot_draws_the_power_law_and_states_the_exponent():
     np.testing.assert_allclose(law.get_ydata(), sizes**-0.5)
     np.testing.assert_allclose(markers.get_ydata(), sizes**-0.5)
     figure = figures.scaling_plot(sizes, sizes, [-0.001], [1.0], ["rich"], theory=[2 * sizes])
-    assert texts(figure) == ["rich, exponent 0.00", "theory"]
-    assert any(np.allclose(line.get_ydata(), 2 * sizes) for line in figure.axes[0].lines)
+    assert texts(figure) == ["rich, exponent 0.00"]
+    law, theory = figure.axes[0].lines[:2]
+    np.testing.assert_allclose(theory.get_ydata(), 2 * sizes)
+    assert (theory.get_linestyle(), theory.get_color()) == ("--", law.get_color())
 
 
 def test_curves_draw_samples_in_the_color_of_their_theory():

@@ -273,7 +273,7 @@ def test_rotated_neurons_change_and_kernel_and_outputs_stay(pages, address, brow
     page.locator(".rotation input").focus()
     for _ in range(30):
         page.keyboard.press("ArrowRight")
-    assert "θ = 30°" in page.locator(".rotation-status").inner_text()
+    assert "α = 30°" in page.locator(".rotation-status").inner_text()
     after = [canvas.evaluate("canvas => canvas.toDataURL()") for canvas in (neurons, kernel, outputs)]
     assert [one == other for one, other in zip(before, after)] == [False, True, True]
     found = page.locator(".rotation").evaluate("place => ({...place.dataset})")
