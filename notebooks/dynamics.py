@@ -14,11 +14,11 @@
 # # Dynamics: drifting representations and broken permutation symmetry
 #
 # **At a glance.** A network has learned, and is left alone with its noise: its weights go on wandering
-# through all solutions of the task. In a linear network every neuron takes every role in turn. In the
-# last hidden layer of sigmoidal and ReLU networks every neuron keeps its code for as long as we can
-# watch, because a barrier that grows with the number of inputs stands between the roles: *permutation
-# symmetry is broken*. One layer below, sigmoidal neurons do change their codes, and the population's
-# scheme stays.
+# through all solutions of the task. In a linear network every neuron takes every role in turn. In the last
+# hidden layer of sigmoidal networks, and of ReLU networks with one layer, every neuron keeps its code for as
+# long as we can watch, because a barrier that grows with the number of inputs stands between the roles:
+# *permutation symmetry is broken*. One layer below, sigmoidal neurons do change their codes, and the
+# population's scheme stays.
 #
 # *Did not come out:* in ReLU networks no energy stands in the way, only entropy. Small sigmoidal networks
 # do cross now and then, and fluctuate a little more than theory has it. *Needs:* the
@@ -131,9 +131,9 @@ dynamics_shown.check_exploration(motions, theories["linear"], half)
 # ### Sigmoidal and ReLU neurons keep their codes
 #
 # A code is the set of classes on which a sigmoidal neuron is active, or for which a ReLU neuron is an
-# outlier. A class counts as changed when the neuron's mean activation has crossed the band from 0.4 to
-# 0.6. Where no switch is seen, the rate is below three over the number of neurons times the length of the run
-# (95 %). In small sigmoidal networks the barrier is low, and a few neurons do cross.
+# outlier. A sigmoidal neuron's class counts as changed when its mean activation has crossed the band from 0.4
+# to 0.6. Where no switch is seen, the rate is below three over the number of neurons times the length of the
+# run (95 %). In small sigmoidal networks the barrier is low, and a few neurons do cross.
 
 # %% tags=["hide-input"]
 dynamics_shown.check_codes(motions)
@@ -193,8 +193,8 @@ dynamics_shown.check_fluctuations(motions, theories, dt)
 #
 # **Question.** Does a frozen feature layer freeze the layer below?
 #
-# In a sigmoidal network with two hidden layers the posterior factorizes: the first layer sees the second
-# only through its kernel, not through the names of its neurons {cite:p}`vanmeegen2025`. A network
+# In a sigmoidal network with two hidden layers the posterior factorizes: the layers see each other only
+# through kernels, not through the names of neurons {cite:p}`vanmeegen2025`. A network
 # of $N = P =$ {glue:text}`N`, $y_- = 1/2$, starts from the scheme of the layered theory at $T =$
 # {glue:text}`T_deep`, comes to rest by exact sampling, and is followed in several chains.
 
@@ -241,7 +241,8 @@ figures.publish(
     figures.curves,
     "permutation_order",
     caption="The longer one watches, the more symmetric a linear network looks; feature layers of "
-    "nonlinear networks do not. Order of the class means in layer/depth for the first part of each run; "
+    "nonlinear networks do not, but for the deep ReLU network's, where outliers split and merge. Order of "
+    "the class means in layer/depth for the first part of each run; "
     f"bands: standard errors. Depth 1 as above, depth 2, N = P: {deeper}. Paper A, Figs 4 and 5.",
     **dynamics_shown.orders(followed),
 )
@@ -273,7 +274,8 @@ figures.publish(
     figures.curves,
     "crossings",
     caption="Neurons change their codes as often as the theory's passes let them. Markers: rate of each "
-    "way from code to code, with the error of the number of events; lines: e^−ΔF with one attempt rate for "
+    "way from code to code, with the error of the number of events; lines: $e^{-\\Delta F}$ with one "
+    "attempt rate for "
     "each temperature. Sigmoidal, N = P = 60, four chains. Ways on which none was seen are not drawn, but "
     "counted in the check.",
     **swaps.check_crossings(crossings),
@@ -308,14 +310,14 @@ swaps.check_paths(paths, N, T)
 #
 # - In linear networks each neuron explores the whole posterior, at the rate of theory but for a
 #   correction of order $1/N$, and permutation symmetry is restored.
-# - In the feature layer of sigmoidal and ReLU networks it is broken. What stands between the roles is a
-#   free-energy barrier proportional to the number of inputs, so at the paper's size no patience suffices.
-# - Frozen neurons are not silent: how far each still moves, theory says to a few percent.
+# - In the feature layer of sigmoidal networks, and of ReLU networks with one layer, it is broken. What stands
+#   between the roles is a free-energy barrier proportional to the number of inputs.
+# - Frozen neurons are not still: how far each still moves, theory says to a few percent.
 # - In the layer below, sigmoidal neurons change codes; the scheme and the kernel stay.
 #
 # **Limits.** A run of finite length bounds rates, it does not prove them zero. The first layer's rate
 # falls as the network grows, too: barriers stand there as well, only much lower ones. The
-# deep network starts from the theory's scheme: quenched from the prior, as many of its neurons as the
-# cooling left there sit in other codes, and those between two codes keep crossing. Its chains share one
+# deep network starts from the theory's scheme: quenched from the prior, some of its neurons would sit
+# in other codes, and those between two codes keep crossing. Its chains share one
 # start, and their diagnostics say that they agree on this branch, not that there is no other. Paths are
 # the best in the valley of the first guess, two neurons moving one after the other.

@@ -78,18 +78,21 @@ figures.publish(**phase_checks.phase_map(scan))
 # $z\sim\mathcal N(0,1)$, and $n_c$ of the $P$ inputs in class $c$,
 #
 # $$
-# P(a) \propto e^{E(a)}, \quad E(a) = -\tfrac P2 |a|^2 + \sum_c n_c \log g(a\cdot t_c), \qquad
-# \min_t\; D(t) = \log\!\int\! e^{E} - \sum_c n_c\, t_c\!\cdot y_c + \tfrac T2 \sum_c n_c |t_c|^2 .
+# \begin{gathered}
+# P(a) \propto e^{P E(a)}, \\
+# E(a) = -\tfrac 12 |a|^2 + \tfrac1P \sum_c n_c \log g(a\cdot t_c), \\
+# D(t) = \log\!\int\! e^{PE}\,{\rm d}a + \sum_c n_c \bigl(\tfrac T2 |t_c|^2 - t_c\!\cdot y_c\bigr) .
+# \end{gathered}
 # $$ (eq-phases-dual)
 #
-# A maximum of $E$ is a code. $D$ is convex: there is *one* solution for every $T$ and $y_-$, so that shares
-# of neurons change continuously, and $-N \min D$ is the free energy of the network. The same problem with
-# neurons *held* to given codes in given shares is convex, too; the difference of the two free energies is
-# what a network loses by being frozen there.
+# Every maximum of $E$ has a code. The field minimizes $D$, which is convex: there is *one* solution for every
+# $T$ and $y_-$, so that shares of neurons change continuously, and $-N \min D$ is the free energy of the
+# network. The same problem with neurons *held* to given codes in given shares is convex, too; the difference
+# of the two free energies is what a network loses by being frozen there.
 #
 # ## Codes join and leave one by one
 #
-# **Experiment.** At every point of the map we sample {glue:text}`networks` networks, $N = P =$
+# **Experiment.** At every circle of the map we sample {glue:text}`networks` networks, $N = P =$
 # {glue:text}`S`. First they are *quenched*: annealed from the prior within some eighty trajectories of
 # Hamiltonian Monte Carlo, local dynamics alone. Then neurons may change their codes, by the move `recode` of
 # [our samplers](../book/samplers.md), half of the networks starting where the quench ended and half planted
@@ -105,10 +108,10 @@ figures.publish(**phase_checks.transitions(line, curves, scan, T))
 phase_checks.check_shares("A11", "shares over y₋", {p: e for p, e in scan.items() if p[1] == T and p[0] >= 0})
 
 # %% [markdown]
-# Between $y_- = 0.1$ and 0.5, where paper A reports four coding schemes, this is
-# {glue:text}`num_equilibrium`: the three codes with two classes, joined by 1-1-1 near $y_- = 1/2$, and at
-# higher temperatures or smaller $P$ by 1-0-0 near 0.1. At none of the temperatures that we tried are there
-# more than {glue:text}`most_schemes`.
+# Between $y_- = 0.1$ and 0.5, where paper A reports four coding schemes, equilibrium has
+# {glue:text}`num_equilibrium` at our temperature: the three codes with two classes, joined by 1-1-1 near $y_-
+# = 1/2$, and at higher temperatures or smaller $P$ by 1-0-0 near 0.1. The most that we found at any
+# temperature is {glue:text}`most_schemes`.
 
 # %% tags=["hide-input"]
 fine = np.linspace(0.1, 0.5, 21)
@@ -217,7 +220,7 @@ if settings.exchange:
 # %% [markdown]
 # ## The critical temperature
 #
-# **Question.** Where does redundancy end? In theory, where the last second peak of $P(a)$ goes: $T_c =$
+# **Question.** Where does redundancy end? In theory, where $P(a)$ loses its second peak: $T_c =$
 # {glue:text}`critical:.4f` at $y_- = 1/2$ and the paper's $P = 500$, with one per cent of the neurons as the
 # least that counts ({glue:text}`critical_small:.4f` at $P =$ {glue:text}`S`; peaks overlap there, and which
 # neurons belong to a peak is defined to {glue:text}`ambiguity:.2f` only). Samples tell it without any
@@ -271,8 +274,8 @@ phase_checks.check_explorer()
 #
 # - The coding scheme is a phase: one convex problem says which codes a network has at given targets and
 #   temperature, with which shares, and samples in equilibrium agree.
-# - Codes join and leave with shares that grow from zero. Above $T_c$ one code is left; below it the number
-#   of codes first rises and then falls again as $T\to0$.
+# - Codes join and leave with shares that grow from zero. Above $T_c$ one code is left; below it their number
+#   rises, and at some targets falls again as $T\to0$.
 # - Neurons do not change their code by local dynamics far below $T_c$. Quenched networks carry codes of a
 #   higher temperature, at a cost in free energy far above one: long-lived, not typical.
 #

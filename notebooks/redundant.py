@@ -122,12 +122,15 @@ figures.publish(**redundant.sample_shown(main))
 # neuron, whatever $N$. With a weight $e^h$ given to every neuron with the code,
 #
 # $$
-# \langle n_\gamma \rangle = N P_\gamma - \tfrac12 \frac{d}{dh} \Big[ \log\det H + \sum_c (n_c - 1)
-# \log\det M_c \Big]_{h=0} ,
+# \begin{gathered}
+# \langle n_\gamma \rangle = N P_\gamma - \tfrac12 \frac{d}{dh} \Big[ \log\det H \\
+# \qquad\qquad + \sum_c (n_c - 1) \log\det M_c \Big]_{h=0} ,
+# \end{gathered}
 # $$ (eq-redundant-finite)
 #
-# $H$ and $M_c = \langle a\,a^\top\, \mathrm{Var}\,\phi_c\rangle + T$ being the stiffness of fields that are
-# alike on a class, and of those that are not: here {glue:text}`shift`.
+# $H = \mathrm{Cov}(S) + T\, \mathrm{diag}(n_c)$, with $S_c = a\sum_{\mu\in c} \phi(z_\mu)$, being the
+# stiffness of fields that are alike on a class, and $M_c = \langle a\,a^\top\, \mathrm{Var}\,\phi_c\rangle +
+# T$ of those that are not: here {glue:text}`shift`.
 
 # %% tags=["hide-input"]
 verdict = convergence(main.meeting.prior, main.posterior).verdict
@@ -139,19 +142,20 @@ redundant.check_numbers(main)
 
 # %% [markdown]
 # How far may these numbers fluctuate from network to network? Neurons that choose their codes independently
-# would scatter by the square root of the number. But they have to fit the targets *together*: with $S_c =
-# a\sum_{\mu\in c} \phi(z_\mu)$, $q_\gamma$ the indicator of a code, and $H = \mathrm{Cov}(S) + T\,
-# \mathrm{diag}(n_c)$, the common field takes back most of it,
+# would scatter by the square root of the number. But they have to fit the targets *together*: with
+# $q_\gamma$ the indicator of a code, the common field takes back most of it,
 #
 # $$
-# N\, \mathrm{Cov}(P_\gamma, P_\delta) = \mathrm{Cov}(q_\gamma, q_\delta)
-# - \mathrm{Cov}(q_\gamma, S)\, H^{-1}\, \mathrm{Cov}(S, q_\delta) ,
+# \begin{gathered}
+# N\, \mathrm{Cov}(P_\gamma, P_\delta) = \mathrm{Cov}(q_\gamma, q_\delta) \\
+# \qquad - \mathrm{Cov}(q_\gamma, S)\, H^{-1}\, \mathrm{Cov}(S, q_\delta) ,
+# \end{gathered}
 # $$ (eq-redundant-covariance)
 #
 # and leaves about one neuron, in small and in large networks alike. Of numbers so sharp it matters that they
 # are whole: their distribution is the Gaussian of {eq}`eq-redundant-covariance` taken at whole numbers only.
 # Where the mean is half way between two of them they scatter more than the formula says, where it is close to
-# one, less.
+# a whole number, less.
 
 # %% tags=["hide-input"]
 counts["count"] = 2 * R  # small networks are cheap
@@ -201,7 +205,7 @@ figures.publish(
     caption="These fluctuations survive in wide networks: their variance tends to that of the theory as 1/N. "
     f"Markers: {2 * R} networks of each size, {R} of the largest, with the standard error from their "
     "spread; dashed: theory for "
-    f"N → ∞ at the same P; line: with its 1/N. N = P, T = {T}, y₋ = ½. Paper A, text.",
+    f"N → ∞ at the same P; line: with its 1/N correction. N = P, T = {T}, y₋ = ½. Paper A, text.",
     **curves,
 )
 redundant.check_variances(over_sizes, curves)
@@ -227,7 +231,8 @@ redundant.check_variances(over_sizes, curves)
 # {glue:text}`deep`.
 
 # %%
-deep = redundant_layers.deep_networks(jax.random.fold_in(key, 900), *settings.deep, temperature=0.001)
+stream = jax.random.fold_in(key, 900)
+deep = redundant_layers.deep_networks(stream, *settings.deep, temperature=0.001)
 glue("deep", deep.ends.verdict, display=False)
 
 # %% tags=["hide-input"]
@@ -272,7 +277,8 @@ if settings.deep_theory:
 # ([diagnosis](../book/api.md)).
 
 # %%
-least_norm = redundant_descent.descend(jax.random.fold_in(key, 901), *settings.descent, strength=0.1)
+stream = jax.random.fold_in(key, 901)
+least_norm = redundant_descent.descend(stream, *settings.descent, strength=0.1)
 
 # %% tags=["hide-input"]
 figures.publish(
@@ -310,9 +316,9 @@ redundant_descent.check_noise(strong, weak)
 # - In a sigmoidal network neurons form a few large groups with one code each. One convex problem predicts the
 #   codes, how many neurons have each, and the densities of readouts and preactivations.
 # - The numbers are sharp to about one neuron, in small and large networks alike, because the neurons have to
-#   fit the targets together; with its $1/N$ theory has them to a fraction of a neuron.
+#   fit the targets together; with its $1/N$ correction theory has them to a fraction of a neuron.
 # - Every layer of a deep network has codes, and depth sharpens them.
-# - Descent without noise finds groups as well; descent with noise needs readouts held down as $1/P$.
+# - Descent without noise finds groups as well; descent with noise needs a readout variance of $1/P$.
 #
 # **Limits.** Theory's corrections beyond the first order in $1/N$ are left out. Moves to codes that no neuron
 # has yet need orthogonal inputs and one hidden layer; in deep networks only the last layer has moves of its

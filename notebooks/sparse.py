@@ -15,7 +15,7 @@
 #
 # **At a glance.** On a task with three classes, three ReLU neurons out of hundreds grow to be of order
 # $\sqrt N$ in both activity and readout, one for each class, and carry the task alone; all others, the
-# **bulk**, stay close to where the prior had them. This **sparse** scheme {cite:p}`vanmeegen2025` follows
+# **bulk**, stay small. This **sparse** scheme {cite:p}`vanmeegen2025` follows
 # from a convex problem, and is the last thing to appear: the loss has long been zero by then.
 #
 # *Did not come out:* in the feature layer of a deep network several outliers share a class, not one as
@@ -103,8 +103,10 @@ figures.publish(**sparse_checks.sample_shown(ends.prior.run))
 # maximum $a_0$ of $E$; together,
 #
 # $$
-# \bar a = \sum_c w_c\, t_c\, \bar z_c, \qquad \bar z_c = [\bar a\cdot t_c]_+, \qquad
+# \begin{gathered}
+# \bar a = \sum_c w_c\, t_c\, \bar z_c, \qquad \bar z_c = [\bar a\cdot t_c]_+, \\
 # y_c = a_0\,\langle \phi\rangle_c + \sum_i \bar a_i\, \bar z_{ic} + T\,t_c .
+# \end{gathered}
 # $$ (eq-sparse-outlier)
 #
 # Nothing about the outliers is guessed. The field minimizes a convex function under the constraint
@@ -164,9 +166,9 @@ sparse_checks.check_widths(found, warmer)
 #
 # Nothing in {eq}`eq-sparse-load` prefers one outlier to several parallel ones: $k$ neurons with $a$ and $z$
 # divided by $\sqrt k$ have the same output at the same cost. What a second copy takes is entropy, as it has
-# to leave the bulk and be silent on every single input of the other classes: $E(a_0) + \log 2 \sum_{\rm
-# silent} w_c$ per input, here {glue:text}`cost:.0f` nats for class 0. That is of order $P$, where energies
-# are of order $NP$. So copies must disappear in equilibrium, but no force drives them together.
+# to leave the bulk and be silent on every single input of the other classes: $P\,[E(a_0) + \log 2 \sum_{\rm
+# silent} w_c]$, here {glue:text}`cost:.0f` nats for class 0, where energies are of order $NP$. So copies must
+# disappear in equilibrium, but no force drives them together.
 #
 # {numref}`fig-sparse-coarsening-film` follows plain Langevin dynamics from the prior, the dynamics of
 # {cite:t}`vanmeegen2025`. **Zero loss** is the first time at which the squared error is within twice its
@@ -194,18 +196,19 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 # less is enough: we shrink the targets of class 0 to a twentieth, and the theory has $m - 1 = 2$. And if the
 # target $y_-$ of the other classes is raised, there comes a point where outliers answer to several classes at
 # once. Two of these can be rotated into each other at no cost: a family of solutions of equal energy. They
-# are silent nowhere, which made copies expensive. How many more fit in? Weigh the readouts that would count
-# as an outlier against the bulk in {eq}`eq-sparse-single`,
+# are silent nowhere, and silence is what made copies expensive. How many more fit in? Weigh the readouts that
+# would count as an outlier against the bulk in {eq}`eq-sparse-single`,
 #
 # $$
 # n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a \Big/ \int_{\rm bulk} e^{P E(a)}\,{\rm d}a .
 # $$ (eq-sparse-room)
 #
 # At $N = P = 100$ this is far below one for $y_- = 0.1$, {glue:text}`room_some:.1f` at $0.3$ and
-# {glue:text}`room_many:.0f` at $0.6$; there it vanishes only with the size ({glue:text}`room_large:.3f` at
-# $N = P = 500$). Below one, the number should be the theory's; far above, it has to depend on the sample, and
-# networks wander about their family slowly. What outliers do together theory has all the same: the overlaps
-# $\tfrac1N \sum_i a_i a_i^\top$ of all readouts are those of the whole family.
+# {glue:text}`room_many:.0f` at $0.6$; there it vanishes only with the size ({glue:text}`room_large:.3f` at $N
+# = P = 500$). Below one, the number should be the theory's; far above, outliers and bulk are hardly told
+# apart: the count depends on sample and threshold, and networks wander about their family slowly. What
+# outliers do together theory has all the same: the overlaps $\tfrac1N \sum_i a_i a_i^\top$ of all readouts
+# are those of the whole family.
 
 # %%
 cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.targets}
@@ -236,8 +239,10 @@ sparse_checks.check_targets(sampled, background, lazy)
 # suffice for one of order one, and the posterior minimizes
 #
 # $$
-# \sum_i \tfrac12\Bigl(|\bar a_i|^2 + \sum_c w_c\,\bar z_{ic}^2\Bigr)
-# \quad\text{subject to}\quad \sum_i \bar a_i\,\bar z_{ic}^2 = y_c .
+# \begin{gathered}
+# \sum_i \tfrac12\Bigl(|\bar a_i|^2 + \sum_c w_c\,\bar z_{ic}^2\Bigr) \\
+# \text{subject to}\quad \sum_i \bar a_i\,\bar z_{ic}^2 = y_c .
+# \end{gathered}
 # $$ (eq-sparse-squared)
 #
 # Splitting an outlier into $k$ costs a factor $k^{1/3}$ at leading order: here a force merges. The control
@@ -311,7 +316,7 @@ sparse_checks.check_depth(run, after, merged_counts, prior)
 # ## What to take away
 #
 # - A wide ReLU network solves the task with one outlier neuron for each class, whose readouts, activities
-#   and number follow from a convex problem. The bulk stays near the prior.
+#   and number follow from a convex problem. The bulk stays small.
 # - Outliers hardly vary within a class and grow as $\sqrt N$; for $\max(0,z)^2$ as $N^{1/3}$.
 # - The scheme is the last thing to appear, because at leading order nothing pays for merging.
 # - How many outliers there are depends on the targets: one less where the bulk codes for a class; no fixed

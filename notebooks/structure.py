@@ -15,19 +15,19 @@
 #
 # **At a glance.** The [theory of two points](universality.ipynb) has one qualitative prediction for many:
 # from small initial weights, points with the same target merge and others part; from large ones everything
-# stays where it was {cite:p}`vanrossem2024`. Networks do this on exclusive or and on images with an
+# stays where it was {cite:p}`vanrossem2024`. Networks do this on XOR and on images with an
 # irrelevant coordinate, and on handwritten digits in part. This book's own networks follow the equations
 # when they descend from the prior; in the posterior the coding scheme decides who merges.
 #
 # *Did not come out:* sigmoidal networks sampled from the posterior merge inputs of a class although the
-# theory lets them stay; under Adam, digits at preset `paper` are ordered by their labels alone; and at very
+# theory lets them stay; and at very
 # small weights the networks of preset `quick` may still be on their plateau. *Needs:* the theory of the [last
 # chapter](universality.ipynb). *Reading:* 9 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
 seed = 0
-width: int | None = None  # units per hidden layer, exclusive or and two points; None: the preset's
+width: int | None = None  # units per hidden layer, XOR and two points; None: the preset's
 num_positions: int | None = None  # blob positions along each axis
 num_steps: int | None = None  # of training on digits
 
@@ -65,8 +65,9 @@ collapsed = {
 figures.publish(
     projections,
     "feature_collapse",
-    caption="From large weights a network keeps the square of blob positions, one per context; from small "
-    "ones it keeps the coordinate that is asked for; from very small ones both contexts fall onto one line, "
+    caption='From large ("high") weights a network keeps both coordinates in each context (squares, seen '
+    "edge-on); from small ones it keeps the coordinate that is asked for; from very small ones both "
+    "contexts fall onto one line, "
     "once the network has left its plateau. "
     "Representations halfway through 4 × 100 units on two principal axes, colored by the target; circles: "
     f"x asked for, squares: y. {blobs.num_inputs} images. Paper C, Figs 8 and 12, whose text names tanh and "
@@ -75,15 +76,16 @@ figures.publish(
 )
 
 # %% [markdown]
-# ## Exclusive or
+# ## XOR
 #
 # **Question.** Which points does a deep network put together when the inputs do not suggest it?
 #
 # As in the chapter before, $H$, $Q$ and $w$ are the squared distances of representations and outputs of two
 # points and how the latter are aligned with the targets; $\eta_h$ and $\eta_y$ are the two fitted rates.
 # Two points with the same target have $|dy| = 0$. The final distance of the theory is then $H^* = \max(0,
-# -C/\rho)$, with $\rho = \eta_y/(\eta_h|dx|^2)$ and $C = Q_0/H_0 - \rho H_0$: nothing at small weights, the
-# initial distance at large ones. In exclusive or 00 and 11 have one target, 01 and 10 the other. The theory
+# -C/\rho)$, with $\rho = \eta_y/(\eta_h|dx|^2)$ and $C = Q_0/H_0 - \rho H_0$: at most
+# the initial distance, which is negligible beside the others at small weights, and all there is at large
+# ones. In XOR 00 and 11 have one target, 01 and 10 the other. The theory
 # is applied pair by pair, with the two rates of the default network on two points and the distances before
 # training; it knows nothing of the other points, nor of the gain.
 
@@ -100,8 +102,8 @@ figures.publish(
     caption="Points with the same target merge at small initial weights and stay at large ones; a network "
     "with one hidden layer merges only one of the two pairs. Squared distances between the four "
     "representations halfway through the network, each panel in units of its largest: before training, in "
-    f"theory, after training. 20 × {settings.width} leaky ReLU units, one network each. Paper C, Figs 6 "
-    "(with its theory matrices) and 14 (Adam).",
+    f"theory, after training. 20 × {settings.width} leaky ReLU units (one layer: 1 × {settings.width}), one "
+    "network each. Paper C, Figs 6 and 14 (theory matrices; Adam).",
     **structure.xor_arrays({**xor, "small, Adam": xor_adam}),
 )
 structure.check_xor(xor, xor_adam)
@@ -136,13 +138,14 @@ structure.check_blobs(collapsed, blobs_adam, blobs.targets.var())
 #
 # ## Digits
 #
-# Among thousands of images no pair is alone. Still, the first zero and the first one of MNIST may follow
-# the three equations. For the distances of all pairs the theory says $H^* \propto |dx||dy|$, which cannot
-# hold for all at once: two images of one digit should coincide, and yet be at different distances from
-# third ones. The paper mends this with $e^{-A} A\, e^{-A}$, where $A = |dx||dy|$ for every pair. Distances
-# of images are so large that the exponential is 1 within a digit and 0 elsewhere: what comes out is one
-# number per pair of digits, their mean distance as images. So the prediction has two parts, *same digit or
-# not*, which the labels alone give, and *which digits are far apart*. Only the second is a test.
+# Among thousands of images no pair is alone. Still, the first zero and the first one of MNIST may follow the
+# three equations. For the distances of all pairs the theory says $H^* \propto |dx||dy|$, which cannot hold
+# for all at once: two images of one digit should coincide, and yet be at different distances from third ones.
+# The paper mends this with $e^{-A} A\, e^{-A}$ (exponentials entry by entry), where $A = |dx||dy|$ for every
+# pair. Distances of images are so large that the exponential is 1 within a digit and 0 elsewhere: for a pair
+# of digits the *sum* of their images' distances comes out, in which the numbers of images drown what they
+# look like. We normalize the weights, and predict the *mean* distance. So the prediction has two parts, *same
+# digit or not*, which the labels alone give, and *which digits are far apart*. Only the second is a test.
 
 # %%
 images = data.mnist("train") if settings.digits == "ten" else data.mnist_subset()
@@ -164,8 +167,8 @@ figures.publish(
     square_matrices,
     "digit_distances",
     caption="The theory sees one number per pair of digits; networks see a little of it. Squared distances "
-    "of a hundred images, sorted by digit, each panel in units of its largest: prediction with the authors' "
-    "weighting, a network trained by gradient descent, and by Adam. Paper C, Figs 9 and 16.",
+    "of a hundred images, sorted by digit, each panel in units of its largest: prediction with normalized "
+    "weights, a network trained by gradient descent, and by Adam. Paper C, Figs 9 and 16.",
     **structure.distance_arrays(digits, digits_adam),
 )
 structure.check_digits(digits, digits_adam, seed)
@@ -179,7 +182,7 @@ structure.check_digits(digits, digits_adam, seed)
 #
 # The equations are those of gradient descent. Adam divides by the size of the gradients and so changes the
 # dynamics; where training ends is a matter of fixed points and may survive. On two points the fit fails, as
-# it should; what became of exclusive or, blobs and digits under Adam is checked above, beside gradient
+# it should; what became of XOR, blobs and digits under Adam is checked above, beside gradient
 # descent.
 
 # %%
@@ -191,7 +194,8 @@ figures.publish(
     fit_panels,
     "adam",
     caption="Adam leaves the theory of two points. Markers: the default network, 20 × "
-    f"{settings.width} units; lines: theory with its two fitted rates; above: fit error. Paper C, Fig. 13.",
+    f"{settings.width} units; lines: theory with its two fitted rates; above: fit error of the curve. Paper "
+    "C, Fig. 13.",
     columns=2,
     **fit_arrays(both, {name: network.fit() for name, network in both.items()}),
 )
@@ -218,7 +222,8 @@ figures.publish(
     "descents",
     caption="This book's networks follow the two-point theory when they descend from the prior: non-lazy "
     "ones (left) move their representations, lazy ones (right) hardly do. Markers: one network each, "
-    f"N = {settings.width}; lines: theory with two fitted rates; above: fit error. Not in the papers.",
+    f"N = {settings.width}; lines: theory with two fitted rates; above: fit errors, largest for $w$. Not in "
+    "the papers.",
     columns=2,
     **fit_arrays(named, {name: network.fit() for name, network in named.items()}),
 )
@@ -226,7 +231,7 @@ structure.check_descents(descents)
 
 # %% [markdown]
 # *Posterior:* the toy task with three classes. Outputs of the prior are of order $1/\sqrt N$, so $Q_0
-# \approx 0$ and $C = -\rho H_0$: for a pair of one class, $|dy| = 0$, the theory says $H^* = H_0$, whatever
+# \approx 0$ and $C = -\rho H_0$. For a pair of one class, $|dy| = 0$, the theory says $H^* = H_0$, whatever
 # the rates. Inputs of a class should stay as far apart as in the prior.
 
 # %%
@@ -253,12 +258,12 @@ structure.check_sampled(sampled)
 # %% [markdown]
 # ## What to take away
 #
-# - Small weights merge what has one target, large ones keep what was there: on exclusive or and on blobs the
+# - Small weights merge what has one target, large ones keep what was there: on XOR and on blobs the
 #   qualitative prediction holds well beyond two points, under gradient descent and under Adam.
 # - Quantitatively it is a theory of pairs. On digits most of its success is the labels' own.
 # - Non-lazy networks from the prior follow the equations under descent, though their weights are not small.
 #   In the posterior whether a class merges depends on the coding scheme: a saturated code leaves inputs of
-#   a class no room to differ, an analog or sparse one does. A theory of two points cannot see this.
+#   a class no room to differ; an analog or sparse one leaves it. A theory of two points cannot see this.
 #
-# **Limits.** One network per case in the sections on exclusive or, blobs and digits. The preset `quick` has
+# **Limits.** One network per case in the sections on XOR, blobs and digits. The preset `quick` has
 # narrower networks, fewer blobs, and the three digits that come with the book.

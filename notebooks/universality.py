@@ -21,9 +21,9 @@
 # them; the equations themselves are pinned down less well than the fits suggest.
 #
 # *Did not come out:* that the fit singles out the equations (doubling one of them changes little), that the
-# third number is followed as well as the others, that large weights decay at once, and that networks lose
-# their randomness at small weights (part of it is their width). *Needs:* gradient descent;
-# none of the other chapters. *Reading:* 11 minutes.
+# third number is followed as well as the others, that the loss falls at once from large weights, and that
+# networks lose their randomness at small weights (part of it is their width). *Needs:* gradient descent; none
+# of the other chapters. *Reading:* 11 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper
@@ -101,7 +101,8 @@ figures.publish(
 # \begin{aligned}
 # \dot H &= -\eta_h |dx|^2\, w \\
 # \dot Q &= -w\,\bigl(\eta_y H + \eta_h |dx|^2\, Q/H\bigr) \\
-# \dot w &= -\tfrac12 \eta_y\, (3w - Q + |dy|^2)\, H - \tfrac12 \eta_h |dx|^2\, (Q + w)\, w/H .
+# \dot w &= -\tfrac12 \eta_y\, (3w - Q + |dy|^2)\, H \\
+# &\quad - \tfrac12 \eta_h |dx|^2\, (Q + w)\, w/H .
 # \end{aligned}
 # $$ (eq-two-point)
 #
@@ -111,7 +112,10 @@ figures.publish(
 # Dividing the second line by the first gives an invariant, and with it everything about the end:
 #
 # $$
-# Q = \rho H^2 + C H, \qquad \rho = \frac{\eta_y}{\eta_h |dx|^2}, \qquad C = \frac{Q_0}{H_0} - \rho H_0 ,
+# \begin{gathered}
+# Q = \rho H^2 + C H, \\
+# \rho = \frac{\eta_y}{\eta_h |dx|^2}, \qquad C = \frac{Q_0}{H_0} - \rho H_0 ,
+# \end{gathered}
 # $$ (eq-two-point-invariant)
 #
 # $$
@@ -200,7 +204,8 @@ figures.publish(
     fit_panels,
     "gains",
     caption="The plateau shortens as initial weights grow, until the theory breaks down: the same network at "
-    f"growing gain (above each column). Markers: one network of 20 × {settings.width} units each; lines: "
+    "growing gain (above each column), and falling learning rate, so compare shapes, not steps. Markers: "
+    f"one network of 20 × {settings.width} units each; lines: "
     "theory, with two rates fitted to the distances (above: H) and one more to the loss (below). Paper C, "
     "Fig. 3.",
     **universality.gain_arrays(settings.gains, series, series_fits),
@@ -216,7 +221,7 @@ universality.check_losses(described, [networks[n] for n in described], [fits[n] 
 # start close. With small weights the initial distance falls by a constant factor per layer, $H_0 \propto
 # (g^2/2)^\ell$ for (leaky) ReLU neurons at gain $g$, so the theory should improve with depth. It does, up to
 # the middle of the network; and the deeper the split, the more parameters in the encoder, the fewer in
-# the decoder, which the fitted rates follow where the theory holds.
+# the decoder, which the fitted rates follow from the middle on.
 
 # %%
 layers = experiment.over_layers(seeds)
@@ -274,8 +279,10 @@ spreads = experiment.spreads(key, settings.widths, settings.narrow_gains, settin
 figures.publish(
     figures.curves,
     "spread",
-    caption="Smaller initial weights make final distances less random (right to left), far less than theory "
-    "says: effective rates differ between networks, the less the wider these are. Standard deviation over "
+    caption="Smaller initial weights make final distances less random (right to left), but not nearly as "
+    "much as "
+    "theory says: effective rates differ between networks, the less the wider these are. Standard deviation "
+    "over "
     f"mean of squared distances, 20 layers, {settings.num_repeats} networks per width and gain; bands: its "
     f"standard error; initial distances and theory at N = {max(settings.widths)}. Claim of paper C's "
     "appendix A.6 (Eq. 48).",
@@ -287,7 +294,7 @@ universality.check_spreads(spreads)
 # ## What to take away
 #
 # - Three numbers and two rates describe how two nearby points move apart in nearly all architectures tried;
-#   the smallest of the three, $w$, is followed less well. That is strong evidence for the variables, weaker
+#   the third, $w$, is followed less well in some. That is strong evidence for the variables, weaker
 #   evidence for the equations.
 # - The theory needs representations that start close: it degrades at large weights and in early layers, and
 #   best describes layers near the middle.
@@ -299,4 +306,4 @@ universality.check_spreads(spreads)
 #
 # **Limits.** Rates are averaged over fewer networks than the paper's fifty. The 25 pairs are run for up to
 # three of its architectures, the default one with 100 units per layer in place of 500. Fits weigh the three
-# curves as the paper does, so that the small $w$ counts little.
+# curves as the paper does, so that $w$ counts little where it varies little.

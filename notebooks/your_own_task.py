@@ -78,8 +78,8 @@ print(sentence)
 #
 # The sampler takes the moves that this network needs to reach equilibrium ([how](../book/samplers.md)), and
 # says whether the samples look like it. Where codes hardly change within a chain it says no (R-hat is
-# infinite if a number never changed): the scheme below is then that of single networks, and how many neurons
-# share a code no average over the posterior. For one, run longer, or from two ends, as the chapters do.
+# infinite if a number never changed): the scheme below is then that of single networks, and shares of
+# codes are no posterior averages. For those, run longer, or from two ends, as the chapters do.
 
 # %%
 posterior = Posterior(task, network, T)
@@ -121,8 +121,8 @@ if theory is not None:
 # %% [markdown]
 # ## What to take away
 #
-# - Theory needs orthogonal inputs for ReLU and deep sigmoidal networks, any inputs for linear and one-layer
-#   bounded ones; samples need nothing.
+# - Theory takes any inputs for linear and one-layer bounded networks, only orthogonal ones for ReLU and deep
+#   sigmoidal networks; samples need nothing.
 # - What the diagnosis says of one network, look at in several: `samples.codes()` and
 #   `samples.occupancies()` have all of them.
 #

@@ -341,15 +341,20 @@ def sampled_outlier_variances(run: Run) -> tuple[np.ndarray, np.ndarray]:
 # ---- drift ----------------------------------------------------------------------------------
 
 
-def in_order(motion: Motion, layer: int, snapshot: int, order_from: int, neurons: np.ndarray) -> np.ndarray:
-    """Activations of some neurons in a snapshot, sorted by the codes they have in another."""
+def in_order(
+    motion: Motion, layer: int, snapshot: int, order_from: int, neurons: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Activations and codes of some neurons in a snapshot, sorted by the codes they have in another."""
     means, code = (x[layer][0, order_from][neurons] for x in (motion.means, motion.codes))
-    order = np.lexsort((means[:, 0], -(code @ [4, 2, 1])))
-    z = motion.run.preactivations[layer][0, snapshot][neurons[order]]
-    return np.asarray(motion.run.posterior.network.phi(jnp.asarray(z)))
+    ordered = neurons[np.lexsort((means[:, 0], -(code @ [4, 2, 1])))]
+    z = motion.run.preactivations[layer][0, snapshot][ordered]
+    activations = np.asarray(motion.run.posterior.network.phi(jnp.asarray(z)))
+    return activations, motion.codes[layer][0, snapshot][ordered]
 
 
-def drift_rows(motion: Motion, snapshots: Any, neurons: np.ndarray) -> list[list[np.ndarray]]:
+def drift_rows(
+    motion: Motion, snapshots: Any, neurons: np.ndarray
+) -> list[list[tuple[np.ndarray, np.ndarray]]]:
     """Layer 1 in a fixed order, layer 1 sorted anew, layer 2 in a fixed order, at the snapshots."""
     ways = ((0, False), (0, True), (1, False))
     return [[in_order(motion, l, k, k if anew else 0, neurons) for k in snapshots] for l, anew in ways]
@@ -360,6 +365,7 @@ def drift_frame(
     fixed: np.ndarray,
     sorted_anew: np.ndarray,
     last: np.ndarray,
+    codes: np.ndarray,
     edges: np.ndarray,
     times: np.ndarray,
     figure: Figure | None = None,
@@ -376,9 +382,8 @@ def drift_frame(
             axis.set(xlabel="input, by class", xticks=[])
             axis.set_title(title, fontsize="medium")
         axes[0].set_ylabel("neuron")
-    for axis, values in zip(figure.axes, snapshots, strict=True):
-        means = np.stack([part.mean(1) for part in np.split(values, np.ceil(edges).astype(int), axis=1)], 1)
-        inks = [to_rgb(CODE_COLORS[coding.code_name(code)]) for code in means > 0.5]
+    for axis, values, rows in zip(figure.axes, snapshots, codes[:, frame], strict=True):
+        inks = [to_rgb(CODE_COLORS[coding.code_name(code)]) for code in rows]
         axis.images[0].set_data(1 - np.clip(values, 0, 1)[..., None] * (1 - np.array(inks))[:, None])
     figure.suptitle(f"t = {times[frame]:.1f}")
     return figure

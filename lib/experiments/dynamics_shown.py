@@ -326,7 +326,9 @@ def drift(deep: Motion, num_times: int = 4, num_neurons: int = 40) -> dict[str, 
         f"{num_neurons} neurons at {num_times} times, ordered by their codes at the start; middle: the same, "
         f"ordered anew each time; below: {num_neurons} neurons of the feature layer in a fixed order. "
         f"{_setting(deep)}",
-        "activations": dynamics.drift_rows(deep, at, _some(deep, num_neurons)),
+        "activations": [
+            [z for z, _ in row] for row in dynamics.drift_rows(deep, at, _some(deep, num_neurons))
+        ],
         "labels": deep.run.task.labels,
         "row_names": ["layer 1, fixed", "layer 1, sorted", "layer 2, fixed"],
         "titles": [f"$t = {deep.times[k]:.1f}$" for k in at],
@@ -337,15 +339,17 @@ def film(deep: Motion, num_frames: int, num_neurons: int = 40) -> dict[str, Any]
     """Film: frames of `dynamics.drift_frame`."""
     labels, snapshots = deep.run.task.labels, np.linspace(0, len(deep.times) - 1, num_frames).astype(int)
     every = -(-len(labels) // FILM_INPUTS)
-    rows = [
-        np.stack(row)[..., ::every] for row in dynamics.drift_rows(deep, snapshots, _some(deep, num_neurons))
-    ]
+    rows = dynamics.drift_rows(deep, snapshots, _some(deep, num_neurons))
     names = ("fixed", "sorted_anew", "last")
-    arrays = {name: row.astype(np.float32) for name, row in zip(names, rows, strict=True)}
+    arrays = {
+        name: np.stack([z for z, _ in row])[..., ::every].astype(np.float32)
+        for name, row in zip(names, rows, strict=True)
+    }
+    arrays["codes"] = np.array([[codes for _, codes in row] for row in rows])
     return arrays | {
         "plot_function": dynamics.drift_frame,
         "name": "drift_film",
-        "caption": f"The same as a film: play it, or move the slider. {_setting(deep)}",
+        "caption": f"The same as a film, a color per code: play it, or move the slider. {_setting(deep)}",
         "edges": np.cumsum(np.bincount(labels[::every]))[:-1] - 0.5,
         "times": deep.times[snapshots],
         "num_frames": num_frames,

@@ -43,7 +43,8 @@ def phase_map(scan: Scan) -> dict[str, Any]:
         "name": "phase_diagram",
         "caption": "Above the critical temperature (white line) one code is left. Color: effective number of "
         "codes, $\\exp(-\\sum_\\gamma P_\\gamma \\log P_\\gamma)$, theory at P = 100 (a stored result of "
-        f"`python -m experiments.atlas`); points, in the same colors: {networks}, each in equilibrium. "
+        "`python -m experiments.atlas`); points, on the same scale but by the codes of neurons: "
+        f"{networks}, each in equilibrium. "
         "Paper A, supplement E, has a critical temperature; the map is the book's own.",
         "horizontal": atlas["targets"],
         "vertical": atlas["temperatures"],
@@ -60,8 +61,9 @@ def transitions(line: np.ndarray, curves: np.ndarray, scan: Scan, temperature: f
     mean, error = share_series([*on_line.values()])
     return _code_curves(line, curves, [*on_line], mean, error) | {
         "name": "transitions",
-        "caption": "Codes join and leave one after the other as the target of the wrong classes rises, each "
-        "by a share that grows from zero. Lines: theory; markers: equilibrium, with standard errors; "
+        "caption": "Codes join and leave as the target of the wrong classes rises, each by a share that "
+        "grows from zero. Lines: theory (1-1-0 lies under 1-0-1, 0-1-0 under 0-0-1); markers: equilibrium, "
+        "with standard errors; "
         f"{_sizes(next(iter(on_line.values())))}, T = {temperature}. Paper A, text after Fig. 2 and "
         "supplement E.",
         "xlabel": r"target of the other classes $y_-$",
@@ -80,7 +82,8 @@ def cooling(
         "caption": "Frozen codes are codes of a higher temperature. Networks cooled step by step (markers, "
         f"from right to left, {transitions} trajectories at each T; mean and scatter of {cooled.shape[1]} "
         "networks) follow the equilibrium shares (lines) near the critical temperature, and then keep "
-        f"1-0-0, which equilibrium gives up. y₋ = {y_minus}, N = P = {size}. Not in the papers.",
+        "1-0-0, which equilibrium gives up. Above that temperature the neurons of the one peak scatter "
+        f"about ½, and so over several codes. y₋ = {y_minus}, N = P = {size}. Not in the papers.",
         "xlabel": "temperature $T$",
         "scales": ("log", "linear"),
     }
@@ -108,8 +111,8 @@ def panels(wide: dict[float, Ends]) -> dict[str, Any]:
         "name": "panels",
         "caption": "A quenched network has codes that equilibrium does not have, such as 1-0-0 (rows on for "
         "class 0 alone). Activations of all neurons, sorted by code, as quenched from the prior (above) and "
-        f"after moves between codes (below). {where(run)} Paper A', Fig. 5A–D (its values of y₋ between 0.1 "
-        "and 0.5 are not known to us).",
+        f"after moves between codes (below). {where(run)} Paper A′, Fig. 5A–D, the "
+        "preprint of A (its values of y₋ between 0.1 and 0.5 are not known to us).",
         "activations": [
             [phases.sorted_by_code(run) for run in runs]
             for runs in zip(*((ends.quenched, ends.run) for ends in wide.values()), strict=True)
@@ -159,7 +162,7 @@ def free_energies(reached: dict[float, dict[str, Run]], lost: dict[str, np.ndarr
         "plot_function": figures.curves,
         "name": "free_energy",
         "caption": "What frozen shares cost: free energy of one network above that of equilibrium, by theory "
-        "held to the shares that were found. A loss of ten means odds of $e^{10}$ against; below one, the "
+        "held to the shares that were found. A loss of ten means odds of $e^{10}$ against; below a few, the "
         f"construction's own error shows. {where(next(iter(reached.values()))['recode'])} Not in the papers.",
         "x": [*reached],
         "values": [*lost.values()],
@@ -180,9 +183,10 @@ def variances(scan: Scan, sampled: Zero, y_minus: float, sizes: tuple[int, int])
     return {
         "plot_function": critical_plot,
         "name": "critical_temperature",
-        "caption": "The variance of the readouts vanishes at the critical temperature. Lines: theory at two "
-        "sizes, with the T_c at which its second peak goes (dotted); markers: "
-        f"{_sizes(next(iter(at.values())))}, with standard errors; diamond: T_c extrapolated from the four "
+        "caption": "The variance of the readouts, extrapolated, vanishes near the critical temperature. "
+        "Lines: theory at two "
+        "sizes, with the $T_c$ at which its second peak goes (dotted); markers: "
+        f"{_sizes(next(iter(at.values())))}, with standard errors; diamond: $T_c$ extrapolated from the four "
         f"colder markers, with its error over networks and extrapolation. y₋ = {y_minus}. Paper A, "
         "supplement E.",
         "x": fine,

@@ -155,7 +155,7 @@ def sample_shown(networks: Networks) -> dict[str, Any]:
         "One sampled sigmoidal network: a few groups of neurons with one code each, plain to see "
         "in the activations and in the readouts. Neurons sorted by code; within a class activations keep "
         "fluctuating from input to input. Outputs (bottom) sit on the targets. "
-        f"{_size(networks)} Paper A, Fig. 2b.",
+        f"{_size(networks)} Paper A, Fig. 2.",
     )
 
 
@@ -209,7 +209,7 @@ def number_bars(networks: Networks) -> dict[str, Any]:
         "name": "numbers",
         "caption": "Three large groups and a rare fourth, in the numbers that theory predicts. Bars: number "
         f"of neurons with each code, averaged over {len(networks.readouts)} networks, with the standard "
-        f"error from their spread; dots: theory with its 1/N. {_size(networks)} Paper A, Fig. 4a.",
+        f"error from their spread; dots: theory with its 1/N correction. {_size(networks)} Paper A, Fig. 4a.",
         "values": mean,
         "errors": error,
         "groups": NAMES,
@@ -359,7 +359,7 @@ def variance_curves(over_sizes: Sequence[Networks]) -> dict[str, Any]:
             [_variance(networks, np.inf) for networks in over_sizes],
             [_variance(networks, networks.width) for networks in over_sizes],
         ],
-        "names": ["N → ∞ at this P", "with the 1/N"],
+        "names": ["N → ∞ at this P", "with its 1/N correction"],
         "styles": ["--", "-"],
         "colors": [figures.COLORS["sigmoidal"], figures.COLORS["theory"]],
         "sampled_x": 1 / sizes,

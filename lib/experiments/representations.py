@@ -1,4 +1,4 @@
-"""Representations of many points: exclusive or, blobs in two contexts, digits, and this book's networks."""
+"""Representations of many points: XOR, blobs in two contexts, digits, and this book's networks."""
 
 import warnings
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def quietly(*arguments: Any, **options: Any) -> training.Run:
 
 @dataclass(frozen=True)
 class Square:
-    """Squared distances between the representations of the four inputs of exclusive or.
+    """Squared distances between the representations of the four inputs of XOR.
 
     Attributes:
         start: before training, shape (4, 4).
@@ -154,6 +154,7 @@ class Digits:
         distances: squared distances after training, inputs sorted by digit, shape (100, 100).
         theory: predicted distances of the same inputs.
         labels: their digits, sorted.
+        counts: images of each digit among those the prediction averages over.
         loss: the last.
     """
 
@@ -161,6 +162,7 @@ class Digits:
     distances: np.ndarray
     theory: np.ndarray
     labels: np.ndarray
+    counts: np.ndarray
     loss: float
 
     def rank_correlation(self, theory: np.ndarray | None = None, different: bool = False) -> float:
@@ -187,17 +189,19 @@ class Digits:
 
 
 def weighted_distances(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Predicted distances (n, n) up to a factor, exp(−A) A exp(−A) with A = |dx||dy|, as in paper C's code.
+    """Predicted distances (n, n) up to a factor: A = |dx||dy|, averaged with weights exp(−A) on both sides.
 
     Distances of images (n, pixels), from 0 to 255, of different digits are so large that the exponential
     vanishes, and those of one digit are predicted as zero: a constant for each pair of digits comes out.
+    Paper C's code has exp(−A) A exp(−A), a sum, which counts the images of a digit.
     """
     products = inputs @ inputs.T  # exact for whole numbers, and faster than cdist
     norms = products.diagonal()
     squares = np.maximum(norms[:, None] + norms - 2 * products, 0.0)
     A = np.sqrt(squares) * np.sqrt(2) * (labels[:, None] != labels)
     near = np.exp(-A)
-    return near @ A @ near
+    total = near.sum(1)
+    return near @ A @ near / np.outer(total, total)
 
 
 def learn_digits(
@@ -229,6 +233,7 @@ def learn_digits(
         run.tracked["distances"][0, -1],
         theory,
         labels[order],
+        np.bincount(labels[:count]),
         float(run.loss[0, -1]),
     )
 

@@ -235,7 +235,7 @@ def swap_paths(sizes: Sequence[int], shown: int, temperature: float) -> Swaps:
 def path_curves(swaps: Swaps, temperature: float) -> dict[str, Any]:
     """Energies along the paths, and the free energy of the ReLU's."""
     fraction = np.linspace(0, 1, len(swaps.paths["linear"].energies))
-    free = split_free_energy(swaps.shown, temperature, 0, fraction * np.pi / 2)
+    free = split_free_energy(swaps.shown, temperature, 1, fraction * np.pi / 2)
     rows = {name: path.energies - path.energies[0] for name, path in swaps.paths.items()}
     return {
         "x": fraction,

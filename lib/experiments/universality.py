@@ -89,9 +89,9 @@ def check_architectures(networks: dict[str, Trained], fits: dict[str, two_point.
     """Fit errors of all architectures (C1), with the default network's rates as control."""
     errors = np.array([fit.error for fit in fits.values()])
     foreign = np.array([carried_over(t, fits["default"]) for n, t in networks.items() if n != "default"])
-    worse = {n: f"{f.error:.0%}" for n, f in fits.items() if f.error >= DESCRIBED}
-    late = {n: f"{t.run.loss[0, -1]:.0e}" for n, t in networks.items() if not t.done}
-    again = {n: t.draws - 1 for n, t in networks.items() if t.draws > 1}
+    worse = ", ".join(f"{n} {f.error:.0%}" for n, f in fits.items() if f.error >= DESCRIBED)
+    late = ", ".join(f"{n} {t.run.loss[0, -1]:.0e}" for n, t in networks.items() if not t.done)
+    again = ", ".join(f"{n} {t.draws - 1}" for n, t in networks.items() if t.draws > 1)
     check(
         "C1",
         f"fit error with two rates, {len(fits)} architectures",
@@ -108,7 +108,7 @@ def check_architectures(networks: dict[str, Trained], fits: dict[str, two_point.
         separate.mean(axis=1),
         below(DESCRIBED),
         control=("the default network's rates", foreign[:, 1]),
-        because="w is small, counts little in the fit, and follows less well: "
+        because="where w varies little it counts little in the fit, and follows less well: "
         f"its own error is up to {separate[:, 2].max():.0%}",
     )
 
@@ -162,14 +162,14 @@ def check_gains(gains: Sequence[float], networks: Sequence[Trained], fits: Seque
     huge = two_point.solve(400.0, 2e4, 2e4 - 90, 0.002, 0.006, 1.0, 0.5, times)
     check_c2 = partial(check, "C2")
     check_c2(
-        f"waiting before the drop (0.046 if exponential), gain {gains[0]}",
+        f"loss: time to 9/10 over time to 1/10 (0.046 if exponential), gain {gains[0]}",
         waits[0],
         above(0.25),
         control=("theory at weights a thousand times larger", np.float64(waiting(huge.H, huge.Q, huge.w))),
         because="no plateau at this width",
     )
     check_c2(
-        f"the same at gains {list(gains[1:])}, the shortest: no plateau",
+        f"the same at gains {', '.join(map(str, gains[1:]))}, the shortest: no plateau",
         waits[1:].min(),
         below(0.1),
         control=(f"gain {gains[0]}", waits[0]),

@@ -36,7 +36,7 @@ def test_pairs_of_one_target_against_the_others():
     assert representations.Square(d, d, d, 0.0).merged() == pytest.approx([0.25, 0.5])
 
 
-def test_weighting_leaves_one_number_per_pair_of_digits():
+def test_weighting_leaves_the_mean_distance_of_every_pair_of_digits():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], [3, 4, 5])
     inputs = 30 * rng.standard_normal((3, 50))[labels] + rng.standard_normal((12, 50))
@@ -46,6 +46,9 @@ def test_weighting_leaves_one_number_per_pair_of_digits():
             block = found[np.ix_(labels == a, labels == b)]
             assert np.ptp(block) <= 1e-9 * found.max()
             assert (block.max() < 1e-9) == (a == b)
+            if a != b:
+                apart = inputs[labels == a][:, None] - inputs[labels == b]
+                assert block[0, 0] == pytest.approx(2**0.5 * np.linalg.norm(apart, axis=-1).mean())
 
 
 def test_exchanged_digits_keep_what_labels_say():
@@ -53,7 +56,7 @@ def test_exchanged_digits_keep_what_labels_say():
     theory = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]])[
         np.ix_(np.repeat(range(3), 2), np.repeat(range(3), 2))
     ]
-    found = representations.Digits(None, theory, theory, labels, 0.0)
+    found = representations.Digits(None, theory, theory, labels, np.array([2, 2, 0, 0, 2]), 0.0)
     exchanged = found.exchanged(np.random.default_rng(1))
     assert np.array_equal(exchanged > 0, found.labels_alone > 0)
     assert sorted(np.unique(exchanged)) == [0, 1, 2, 3]
