@@ -128,9 +128,11 @@ class Losses:
     def trouble(self, *names: str) -> SimpleNamespace | None:
         """What was not solved of these predictors, for a check of them, which is then at most "partly"."""
         reasons = [reason for name, reason in self.unsolved if name in names]
-        count = f"{len(reasons)} of the losses" if len(reasons) > 1 else "one loss"
-        verdict = f"{count} left out; {'; '.join(reasons[:1])}"
-        return SimpleNamespace(converged=False, verdict=verdict, count=count) if reasons else None
+        verdict = (
+            f"{len(reasons)} {'loss' if len(reasons) == 1 else 'losses'} left out; {'; '.join(reasons[:1])}"
+        )
+        places = "; ".join(dict.fromkeys(reason.partition(":")[0] for reason in reasons))
+        return SimpleNamespace(converged=False, verdict=verdict, places=places) if reasons else None
 
     def gains(self, worse: str, better: str) -> np.ndarray:
         """By how many standard errors over draws the one loses more than the other, for every P."""
@@ -213,7 +215,7 @@ def _curves(found: Losses, name: str, colors: dict[str, str], caption: str) -> d
     return {
         "plot_function": figures.curves,
         "name": name,
-        "caption": f"{caption} Left out: {trouble.count} not solved." if trouble else caption,
+        "caption": f"{caption} Left out, as not solved: draws of {trouble.places}." if trouble else caption,
         "x": found.sizes,
         "values": [np.nanmean(each, 1) for each in values],
         "errors": [np.nanstd(each, 1, ddof=1) / np.isfinite(each).sum(1) ** 0.5 for each in values],
