@@ -137,7 +137,8 @@ def check_digits(found: Digits, adam: Digits, seed: int, draws: int = 1000) -> N
                 np.mean([digits.rank_correlation(t) for t in others[:100]]) - labels,
             ),
             note=f"{digits.rank_correlation():.2f} against {labels:.2f}; last loss {digits.loss:.2g}",
-            because="which digits look alike to the eye does not order the distances of the network",
+            because="which digits look alike to the eye does not order the distances of the network, or "
+            f"these {len(np.unique(digits.labels))} digits are too few to tell",
         )
         if len(np.unique(digits.labels)) < 6:
             continue  # too few exchanges to test against
