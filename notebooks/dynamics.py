@@ -242,8 +242,8 @@ figures.publish(
     "permutation_order",
     caption="The longer one watches, the more symmetric a linear network looks; feature layers of "
     "nonlinear networks do not, but for the deep ReLU network's, where outliers split and merge. Order of "
-    "the class means in layer/depth for the first part of each run; "
-    f"bands: standard errors. Depth 1 as above, depth 2, N = P: {deeper}. Paper A, Figs 4 and 5.",
+    "the class means in layer/depth for the first part of each run; bands: standard errors. Depth 1 as "
+    f"above, depth 2, N = P: {deeper}. Paper A, Figs 4 and 5.",
     **dynamics_shown.orders(followed),
 )
 dynamics_shown.check_order(followed, ["sigmoidal 1/1", "relu 1/1", "sigmoidal 2/2"])
@@ -275,9 +275,8 @@ figures.publish(
     "crossings",
     caption="Neurons change their codes as often as the theory's passes let them. Markers: rate of each "
     "way from code to code, with the error of the number of events; lines: $e^{-\\Delta F}$ with one "
-    "attempt rate for "
-    "each temperature. Sigmoidal, N = P = 60, four chains. Ways on which none was seen are not drawn, but "
-    "counted in the check.",
+    "attempt rate for each temperature. Sigmoidal, N = P = 60, four chains. Ways on which none was seen are "
+    "not drawn, but counted in the check.",
     **swaps.check_crossings(crossings),
 )
 

@@ -235,8 +235,7 @@ figures.publish(
     "means",
     caption="On all test images the mean gains little, sigmoidal networks excepted; on the half that the "
     "training images span best it gains more, linear networks excepted. Errors over the Gaussian process's: "
-    "of the mean predictors, "
-    "and, on all images, with the variances counted in. Bars: means over "
+    "of the mean predictors, and, on all images, with the variances counted in. Bars: means over "
     f"{settings.num_draws} draws with standard errors. {sizes}. Paper A, Discussion.",
     groups=digits.TITLES,
     **digits.mean_bars(runs),

@@ -67,8 +67,7 @@ figures.publish(
     "feature_collapse",
     caption='From large ("high") weights a network keeps both coordinates in each context (squares, seen '
     "edge-on); from small ones it keeps the coordinate that is asked for; from very small ones both "
-    "contexts fall onto one line, "
-    "once the network has left its plateau. "
+    "contexts fall onto one line, once the network has left its plateau. "
     "Representations halfway through 4 × 100 units on two principal axes, colored by the target; circles: "
     f"x asked for, squares: y. {blobs.num_inputs} images. Paper C, Figs 8 and 12, whose text names tanh and "
     "whose program trains leaky ReLU.",
@@ -160,7 +159,8 @@ figures.publish(
     "two_digits",
     caption="Two digits among many follow the theory of two. Markers: the first zero and the first one of "
     f"{len(images)} images, halfway through 4 × 100 leaky ReLU units; lines: theory with two fitted rates; "
-    "each in units of its largest value. Paper C, Fig. 4.",
+    "above: fit error of each, in units of its own variance; each in units of its largest value. Paper C, "
+    "Fig. 4.",
     **structure.digit_arrays(digits),
 )
 figures.publish(
@@ -194,8 +194,7 @@ figures.publish(
     fit_panels,
     "adam",
     caption="Adam leaves the theory of two points. Markers: the default network, 20 × "
-    f"{settings.width} units; lines: theory with its two fitted rates; above: fit error of the curve. Paper "
-    "C, Fig. 13.",
+    f"{settings.width} units; lines: theory with its two fitted rates; above: fit error. Paper C, Fig. 13.",
     columns=2,
     **fit_arrays(both, {name: network.fit() for name, network in both.items()}),
 )
@@ -222,8 +221,7 @@ figures.publish(
     "descents",
     caption="This book's networks follow the two-point theory when they descend from the prior: non-lazy "
     "ones (left) move their representations, lazy ones (right) hardly do. Markers: one network each, "
-    f"N = {settings.width}; lines: theory with two fitted rates; above: fit errors, largest for $w$. Not in "
-    "the papers.",
+    f"N = {settings.width}; lines: theory with two fitted rates; above: fit error. Not in the papers.",
     columns=2,
     **fit_arrays(named, {name: network.fit() for name, network in named.items()}),
 )

@@ -205,9 +205,8 @@ figures.publish(
     "gains",
     caption="The plateau shortens as initial weights grow, until the theory breaks down: the same network at "
     "growing gain (above each column), and falling learning rate, so compare shapes, not steps. Markers: "
-    f"one network of 20 × {settings.width} units each; lines: "
-    "theory, with two rates fitted to the distances (above: H) and one more to the loss (below). Paper C, "
-    "Fig. 3.",
+    f"one network of 20 × {settings.width} units each; lines: theory, with two rates fitted to the distances "
+    "(above: H) and one more to the loss (below). Paper C, Fig. 3.",
     **universality.gain_arrays(settings.gains, series, series_fits),
 )
 universality.check_gains(settings.gains, series, series_fits)
@@ -280,12 +279,10 @@ figures.publish(
     figures.curves,
     "spread",
     caption="Smaller initial weights make final distances less random (right to left), but not nearly as "
-    "much as "
-    "theory says: effective rates differ between networks, the less the wider these are. Standard deviation "
-    "over "
-    f"mean of squared distances, 20 layers, {settings.num_repeats} networks per width and gain; bands: its "
-    f"standard error; initial distances and theory at N = {max(settings.widths)}. Claim of paper C's "
-    "appendix A.6 (Eq. 48).",
+    "much as theory says: effective rates differ between networks, the less the wider these are. Standard "
+    f"deviation over mean of squared distances, 20 layers, {settings.num_repeats} networks per width and "
+    f"gain; bands: its standard error; initial distances and theory at N = {max(settings.widths)}. Claim of "
+    "paper C's appendix A.6 (Eq. 48).",
     **universality.spread_curves(spreads),
 )
 universality.check_spreads(spreads)

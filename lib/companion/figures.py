@@ -40,6 +40,9 @@ COLORS = {
 }
 """One color per quantity and nonlinearity, the same in every chapter, safe for color-blind readers."""
 
+BLUES, GREYS = ("#6BAED6", "#2E7EBC", "#08519C"), ("#C4C4C4", "#999999", "#6E6E6E")
+"""Light to dark, for layers, depths or degrees of one thing."""
+
 CLASS_COLORS = (
     "#332288",
     "#C9A227",

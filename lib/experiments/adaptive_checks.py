@@ -15,8 +15,6 @@ from experiments import adaptive_kernels as runs
 from experiments.adaptive_kernels import Ends, Flows, Widths
 from experiments.runs import Run, titled
 
-BLUES = ("#6BAED6", "#2E7EBC", "#084594")
-
 
 def two_ends(ends: dict[str, Ends], num_inputs: int) -> dict[str, Any]:
     """Figure: kernel entries over γ0²."""
@@ -111,7 +109,7 @@ def variance(over: dict[tuple[str, float], Widths]) -> dict[str, Any]:
         "exponents": [law.exponent for law in laws],
         "prefactors": [law.prefactor for law in laws],
         "names": [f"{phi}, γ₀ = {richness}" for phi, richness in over],
-        "colors": [*BLUES[::2], "#FDAE6B", "#A63603"],
+        "colors": [*figures.BLUES[::2], "#FDAE6B", "#A63603"],
         "xlabel": "width $N$",
         "ylabel": "variance of the output",
     }
@@ -300,7 +298,7 @@ def alignments(found: dict[float, list[Run]]) -> dict[str, Any]:
         "values": [*(np.append(lazy[0], mean) for mean, _ in limits), lazy],
         "errors": [*(np.append(0, error) for _, error in limits), np.zeros_like(lazy)],
         "names": [*(f"γ₀ = {richness}" for richness in found), "lazy"],
-        "colors": [*BLUES[: len(found)], figures.COLORS["theory"]],
+        "colors": [*figures.BLUES[: len(found)], figures.COLORS["theory"]],
         "sampled_x": np.arange(1, len(lazy)),
         "sampled": [each[-1][0] for each in sampled],
         "sampled_errors": [each[-1][1] for each in sampled],
@@ -370,7 +368,7 @@ def losses(flows: Flows, num_inputs: int) -> dict[str, Any]:
         "x": flows.limit.times,
         "values": [loss for path in paths for loss in (path.train_loss, path.test_loss)],
         "names": np.repeat(["N → ∞", *(f"N = {width}" for width in flows.widths)], 2),
-        "colors": [figures.COLORS["theory"], *BLUES],
+        "colors": [figures.COLORS["theory"], *figures.BLUES],
         "styles": ["-", "--"],
         "xlabel": r"time $t$",
         "ylabel": r"loss $\frac{1}{2} \langle |y - f|^2 \rangle$",

@@ -111,14 +111,14 @@ class Losses:
         losses: by predictor, each of shape (S, draws).
         lazily_labeled: at the largest P with targets from the lazy process, each of shape (draws,).
         permuted: convolutional predictors at the largest P with permuted pixels, each of shape (draws,).
-        unsolved: predictor and reason of what was not solved; its losses are NaN.
+        unsolved: predictor, P and reason of what was not solved; its losses are NaN.
     """
 
     sizes: tuple[int, ...]
     losses: dict[str, np.ndarray]
     lazily_labeled: dict[str, np.ndarray]
     permuted: dict[str, np.ndarray]
-    unsolved: tuple[tuple[str, str], ...]
+    unsolved: tuple[tuple[str, int, str], ...]
 
     @property
     def draws(self) -> int:
@@ -127,12 +127,13 @@ class Losses:
 
     def trouble(self, *names: str) -> SimpleNamespace | None:
         """What was not solved of these predictors, for a check of them, which is then at most "partly"."""
-        reasons = [reason for name, reason in self.unsolved if name in names]
-        verdict = (
-            f"{len(reasons)} {'loss' if len(reasons) == 1 else 'losses'} left out; {'; '.join(reasons[:1])}"
-        )
-        places = "; ".join(dict.fromkeys(reason.partition(":")[0] for reason in reasons))
-        return SimpleNamespace(converged=False, verdict=verdict, places=places) if reasons else None
+        found = [(f"{name}, P = {size}", reason) for name, size, reason in self.unsolved if name in names]
+        if not found:
+            return None
+        count = f"{len(found)} {'loss' if len(found) == 1 else 'losses'}"
+        verdict = f"{count} left out; {found[0][0]}: {found[0][1]}"
+        places = "; ".join(dict.fromkeys(place for place, _ in found))
+        return SimpleNamespace(converged=False, verdict=verdict, places=places)
 
     def gains(self, worse: str, better: str) -> np.ndarray:
         """By how many standard errors over draws the one loses more than the other, for every P."""
@@ -161,13 +162,13 @@ def losses(seed: int, settings: SimpleNamespace) -> Losses:
         "aNTK of patches": lambda t: antk_loss(t, decays, convolution(t, "relu"), **search),
     }
 
-    unsolved: list[tuple[str, str]] = []
+    unsolved: list[tuple[str, int, str]] = []
 
     def loss(name: str, task: Task) -> float:
         try:
             return predictors[name](task)
         except FloatingPointError as reason:
-            unsolved.append((name, f"{name}, P = {task.num_inputs}: {reason}"))
+            unsolved.append((name, task.num_inputs, str(reason)))
             return np.nan
 
     def over(drawn: list[Task], *names: str) -> dict[str, np.ndarray]:

@@ -13,8 +13,6 @@ from experiments import analog
 from experiments.analog import Regression, Strengths
 from experiments.runs import Run, Scan, one_network, power_laws, where
 
-BLUES, GREYS = ("#6BAED6", "#2E7EBC", "#08519C"), ("#C4C4C4", "#999999", "#6E6E6E")  # by layer or depth
-
 # --- one hidden layer ---------------------------------------------------------------------------
 
 
@@ -89,9 +87,8 @@ def slopes(run: Run, regression: Regression, theory: linear.Solution) -> dict[st
         "plot_function": figures.curves,
         "name": "slopes",
         "caption": "Activations follow readouts as the theory says. Each point is the response to one of "
-        "the three classes per unit of one of the three readouts (six of the nine lie at 0, two at 2): "
-        "samples, with standard errors smaller than the markers, against "
-        f"theory. {where(run)} Paper A, text.",
+        "the three classes per unit of one of the three readouts (at 0 where the readout is another "
+        f"class's): samples with standard errors against theory. {where(run)} Paper A, text.",
         "x": [expected.min(), expected.max()],
         "values": [[expected.min(), expected.max()]],
         "names": ["theory"],
@@ -141,7 +138,7 @@ def readout_norm(norms: dict[tuple[int, bool], Scan], temperature: float) -> dic
         "without. Markers: samples with standard errors, N = P; lines: fitted power laws. T = "
         f"{temperature}{deeper}. Paper A, text.",
         "names": [f"L = {depth}, " + ("scaled" if scaled else r"$\sigma_a = 1$") for depth, scaled in norms],
-        "colors": [(BLUES if scaled else GREYS)[depth - 1] for depth, scaled in norms],
+        "colors": [(figures.BLUES if scaled else figures.GREYS)[depth - 1] for depth, scaled in norms],
         "xlabel": "training inputs $P = N$",
         "ylabel": r"$\langle |a_i|^2 \rangle$",
     }
@@ -200,7 +197,7 @@ def learned_strengths(grown: Strengths) -> dict[str, Any]:
         f"{scan.runs[0].samples.temperature:g}. Paper A, Fig. 3d–f.",
         "theory": ((grown.exact - 1) / counts).T,
         "names": [f"layer {layer}" for layer in (1, 2, 3)],
-        "colors": BLUES,
+        "colors": figures.BLUES,
         "xlabel": "training inputs $P = N$",
         "ylabel": "learned entry",
     }

@@ -13,7 +13,7 @@ from experiments.lazy_and_rich import SCALINGS, SCHEMES, Widths
 from experiments.runs import Ends, Run, power_laws, titled, where
 
 Scans = dict[tuple[str, str], Widths]
-GREYS = dict(zip(SCHEMES, ("#6E6E6E", "#999999", "#C4C4C4"), strict=True))
+GREYS = dict(zip(SCHEMES, figures.GREYS[::-1], strict=True))
 OTHER = {"non-lazy": "lazy", "lazy": "non-lazy"}
 SIMPLEX = 1.5 * np.eye(3) - 0.5
 
@@ -177,7 +177,7 @@ def rotated(
         "plot_function": figures.activation_matrix,
         "name": "rotated",
         "caption": f"A rotation of neuron space leaves the kernel as it is (largest change {change:.0e}) "
-        f"and dissolves the code. Forty sigmoidal neurons, as in the first figure; the slider turns "
+        "and dissolves the code. Forty sigmoidal neurons, as in the first figure; the slider turns "
         f"them up to a quarter turn; {where(run)} No paper shows it.",
         "activations": [phi[neurons] for phi in pair],
         "labels": labels,

@@ -63,9 +63,8 @@ def transitions(line: np.ndarray, curves: np.ndarray, scan: Scan, temperature: f
         "name": "transitions",
         "caption": "Codes join and leave as the target of the wrong classes rises, each by a share that "
         "grows from zero. Lines: theory (1-1-0 lies under 1-0-1, 0-1-0 under 0-0-1); markers: equilibrium, "
-        "with standard errors; "
-        f"{_sizes(next(iter(on_line.values())))}, T = {temperature}. Paper A, text after Fig. 2 and "
-        "supplement E.",
+        f"with standard errors; {_sizes(next(iter(on_line.values())))}, T = {temperature}. Paper A, text "
+        "after Fig. 2 and supplement E.",
         "xlabel": r"target of the other classes $y_-$",
     }
 
@@ -184,8 +183,7 @@ def variances(scan: Scan, sampled: Zero, y_minus: float, sizes: tuple[int, int])
         "plot_function": critical_plot,
         "name": "critical_temperature",
         "caption": "The variance of the readouts, extrapolated, vanishes near the critical temperature. "
-        "Lines: theory at two "
-        "sizes, with the $T_c$ at which its second peak goes (dotted); markers: "
+        "Lines: theory at two sizes, with the $T_c$ at which its second peak goes (dotted); markers: "
         f"{_sizes(next(iter(at.values())))}, with standard errors; diamond: $T_c$ extrapolated from the four "
         f"colder markers, with its error over networks and extrapolation. y₋ = {y_minus}. Paper A, "
         "supplement E.",

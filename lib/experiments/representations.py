@@ -178,6 +178,12 @@ class Digits:
         """A prediction that knows nothing but whether two digits are the same."""
         return (self.labels[:, None] != self.labels).astype(float)
 
+    @property
+    def summed(self) -> np.ndarray:
+        """The prediction as in paper C's code, a sum over the images of each digit in place of their mean."""
+        many = self.counts[self.labels]
+        return self.theory * np.outer(many, many)
+
     def exchanged(self, rng: np.random.Generator) -> np.ndarray:
         """The prediction with its digits exchanged at random: what labels say stays, the rest goes."""
         digits = np.unique(self.labels)

@@ -375,8 +375,7 @@ def numbers(size: int, temperature: float, found: dict[float, Ends]) -> dict[str
         "caption": "The number of outliers is the theory's where they are unique, and is not fixed where "
         "they form families. Lines: fewest outliers and dimension of the family in theory; markers: mean and "
         "standard deviation over samples from two ends, fewer where some are too small to be counted. N = "
-        f"P = {size}, T = {temperature:g}. Paper A, text, "
-        "has y₋ = −1/2.",
+        f"P = {size}, T = {temperature:g}. Paper A, text, has y₋ = −1/2.",
         "x": grid,
         "values": [fewest, np.full(len(grid), np.nan), [s.num_free_directions for s in scan]],
         "names": [

@@ -240,9 +240,7 @@ def page(
     for letter, title in _GROUPS.items():
         group = [row for row in table if row.claim["id"].startswith(letter)]
         if group:
-            ids = [row.claim["id"] for row in group]
-            lines = [_table_row(row, at_paper.get(id, ""), id in changed) for id, row in zip(ids, group)]
-            body = "\n".join(lines)
+            body = "\n".join(_table_row(row, at_paper, changed) for row in group)
             parts.append(
                 f'## {letter}. {title}\n\n```{{raw}} html\n<table class="scoreboard">\n'
                 "<thead><tr><th>Claim</th><th>Published</th>"
@@ -288,7 +286,7 @@ def difference(row: Row) -> float | None:
     return max(worst, default=None)
 
 
-def _table_row(row: Row, at_paper: str, changed: bool) -> str:
+def _table_row(row: Row, at_paper: Mapping[str, str], changed: Collection[str]) -> str:
     claim = row.claim
     id, chapter = text(claim["id"]), text(row.chapter)
     link = chapter
@@ -297,13 +295,14 @@ def _table_row(row: Row, at_paper: str, changed: bool) -> str:
     elif row.written:
         link = f'<a href="../notebooks/{chapter}.html">{chapter}</a>'
     check = f"<details><summary>How it is checked</summary>{text(claim.get('check'))}</details>"
-    if changed:
+    if claim["id"] in changed:
         check += f'<a href="changed_checks.html#changed-{id.lower()}">How this check was changed</a>'
     published = text(claim.get("published")) or '<span class="scoreboard-none">in none of the papers</span>'
     computed = "".join(map(_record, row.records)) or '<span class="scoreboard-none">nothing yet</span>'
     apart = difference(row)
     data = f'data-paper="{id[:1]}" data-chapter="{chapter}" data-verdict="{row.verdict}"'
-    paper = f'<span class="verdict-paper">preset paper: {text(at_paper)}</span>' if at_paper else ""
+    verdict = at_paper.get(claim["id"])
+    paper = f'<span class="verdict-paper">preset paper: {text(verdict)}</span>' if verdict else ""
     return (
         f'<tr id="claim-{id.lower()}" {data}>'
         f'<td data-label="Claim"><b>{id}</b> · {link}<br>{text(claim["claim"])}{check}</td>'
