@@ -104,7 +104,7 @@ def test_skip_connections_and_dropout_do_what_they_say():
     skip = SMALL["skip"]
     parameters = skip.init(jax.random.key(0), 2, 1)
     _, h = skip.forward(parameters, jnp.float32(INPUTS))
-    np.testing.assert_allclose(h[2], np.tanh(parameters.weights[1][1] @ h[1]) + h[0], rtol=1e-5)
+    np.testing.assert_allclose(h[2], np.tanh(parameters.weights[2] @ h[1]) + h[0], rtol=1e-5)
     dropout = SMALL["dropout"]
     parameters = dropout.init(jax.random.key(0), 2, 1)
     gradients = jax.jit(dropout.gradients)
@@ -114,14 +114,14 @@ def test_skip_connections_and_dropout_do_what_they_say():
     for draw in draws:  # what is left is scaled up, so that means stay
         left = np.asarray(draw.weights[0].activations)
         np.testing.assert_allclose(left, np.where(left, INPUTS / (1 - training.DROPOUT), 0), rtol=1e-6)
-    silenced = np.mean([np.mean(np.asarray(d.weights[1].activations[1]) == 0) for d in draws])
+    silenced = np.mean([np.mean(np.asarray(d.weights[2].activations) == 0) for d in draws])
     assert silenced == pytest.approx(training.DROPOUT, abs=4 * np.sqrt(0.09 / (40 * 18)))
 
 
 def test_initial_weights_are_xavier_normal():
     dense = training.Architecture(gain=1.5, width=200, depth=2).init(jax.random.key(0), 10, 1)
     assert float(jnp.var(dense.weights[0])) == pytest.approx(2 * 1.5**2 / 210, rel=0.1)
-    assert float(jnp.var(dense.weights[1][0])) == pytest.approx(2 * 1.5**2 / 400, rel=0.05)
+    assert float(jnp.var(dense.weights[1])) == pytest.approx(2 * 1.5**2 / 400, rel=0.05)
     conv = training.Architecture(gain=0.95, width=120, depth=3, kind="convolution").init(
         jax.random.key(0), 1, 1
     )

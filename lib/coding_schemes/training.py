@@ -8,8 +8,8 @@ over inputs. Time is counted in steps; a step on all inputs is an epoch of paper
 A weight's gradient is a sum over inputs of (error at its output) × (activation at its input). The loop
 keeps these two factors and multiplies them out inside the update of the weight, at the start of the
 next step. The weights are then read twice and rewritten once per step, in place, and no gradient
-of their size is ever stored. The hidden layers' weights are one stacked array and a pass is a loop over it,
-so that twenty layers compile as fast as two.
+of their size is ever stored. Every layer's weights are an array of their own: a slice of one stacked array
+would be copied before each matrix product.
 """
 
 import itertools
@@ -41,10 +41,8 @@ class Parameters(NamedTuple):
     """Weights and biases.
 
     Attributes:
-        weights: of dense networks three arrays, for the first layer (N, N0), the other hidden layers stacked
-            (depth - 1, N, N), and the readout (m, N), so that a loop over layers compiles once. Of
-            convolutional networks one array per layer, a convolution having (channels out, channels in, 11).
-        biases: in the same order, (..., units out, 1).
+        weights: one array per layer, (units out, units in); of a convolution (channels out, channels in, 11).
+        biases: in the same order, (units out, 1).
     """
 
     weights: tuple[Array, ...]
@@ -54,8 +52,8 @@ class Parameters(NamedTuple):
 class Factors(NamedTuple):
     """A weight matrix's gradient, errors @ activations.T, not multiplied out."""
 
-    errors: Array  # derivative of the loss in the layer's preactivation, shape (..., units out, P)
-    activations: Array  # the layer's input, shape (..., units in, P)
+    errors: Array  # derivative of the loss in the layer's preactivation, shape (units out, P)
+    activations: Array  # the layer's input, shape (units in, P)
 
 
 @jax.tree_util.register_static
@@ -122,14 +120,11 @@ class Architecture:
             shapes += [(o, i, KERNEL_SIZE) for i, o in itertools.pairwise(channels)]
             shapes += [(num_outputs, self._flat_width)]
             weights = tuple(draw(layer, shape) for layer, shape in enumerate(shapes))
-        else:
-            square = self.width, self.width
-            hidden = jnp.zeros((0, *square), jnp.float32)
-            if self.depth > 1:
-                hidden = jax.vmap(lambda layer: draw(layer, square))(jnp.arange(1, self.depth))
-            weights = draw(0, (self.width, input_dim)), hidden, draw(self.depth, (num_outputs, self.width))
-        units = [w.shape[:1] if self.kind == "convolution" else w.shape[:-1] for w in weights]
-        return Parameters(weights, tuple(jnp.zeros((*shape, 1), jnp.float32) for shape in units))
+        else:  # layers of one shape at once, which compiles as fast for twenty as for two
+            hidden = jax.vmap(lambda layer: draw(layer, (self.width, self.width)))(jnp.arange(1, self.depth))
+            readout = draw(self.depth, (num_outputs, self.width))
+            weights = draw(0, (self.width, input_dim)), *hidden, readout
+        return Parameters(weights, tuple(jnp.zeros((len(w), 1), jnp.float32) for w in weights))
 
     def forward(self, parameters: Parameters, inputs: Array) -> tuple[Array, Any]:
         """Outputs f (P, m) for inputs (N0, P), and all hidden activations, without dropout.
@@ -139,27 +134,21 @@ class Architecture:
         if self.kind == "convolution":
             return self._convolve(parameters, inputs)
         outputs, activations, _ = self._propagate(parameters, inputs, None)
-        return outputs, activations
+        return outputs, jnp.stack(activations)
 
     def gradients(self, parameters: Parameters, inputs: Array, targets: Array, key: Array) -> Any:
         """Gradient of the loss, a tree like Parameters with matrices' as Factors; `key` draws the dropout."""
         if self.kind == "convolution":
             return jax.grad(lambda p: loss(self._convolve(p, inputs)[0], targets))(parameters)
         outputs, _, (layer_inputs, masks, slopes) = self._propagate(parameters, inputs, key)
-        _, hidden, readout = parameters.weights
-
-        def layer_below(carry, layer):
-            (of_h, skipped), (weights, mask, slope) = carry, layer
-            error = slope * of_h  # of the preactivation, given that of the activation
-            of_below = _drop(_transposed_times(weights, error), mask) + skipped
-            return (of_below, of_h if self.kind == "skip" else skipped), error
-
-        output_error = (outputs - targets).T / len(targets)
-        of_h = _drop(_transposed_times(readout, output_error), masks[2])
-        (of_h, _), errors = jax.lax.scan(
-            layer_below, (of_h, jnp.zeros_like(of_h)), (hidden, masks[1], slopes[1]), reverse=True
-        )
-        errors = slopes[0] * of_h, errors, output_error
+        error = (outputs - targets).T / len(targets)
+        errors: list[Array] = [error]  # derivatives of the loss in every z
+        of_activations: list[Array] = []  # and in every h
+        for weights, mask, slope in zip(parameters.weights[:0:-1], masks[:0:-1], slopes[::-1]):
+            of_h = self._skip(_drop(_transposed_times(weights, error), mask), of_activations)
+            of_activations.append(of_h)
+            error = slope * of_h
+            errors.insert(0, error)
         return Parameters(
             tuple(Factors(e, h) for e, h in zip(errors, layer_inputs)),  # type: ignore[misc]
             tuple(e.sum(-1, keepdims=True) for e in errors),
@@ -170,37 +159,25 @@ class Architecture:
 
         That is: the layers' inputs, their dropout masks, and the nonlinearity's slopes.
         """
-        (first, hidden, readout), (first_bias, hidden_biases, readout_bias) = parameters
+        h, activations = inputs, list[Array]()
+        layer_inputs, masks, slopes = [], [], []
+        for layer, (weights, bias) in enumerate(zip(*parameters)):
+            kept = None
+            if self.kind == "dropout" and key is not None:
+                kept = jax.random.bernoulli(jax.random.fold_in(key, layer), 1 - DROPOUT, h.shape)
+            masks.append(kept)
+            layer_inputs.append(_drop(h, kept))
+            z = weights @ layer_inputs[-1] + bias
+            if layer < self.depth:
+                h, slope = jax.jvp(self.phi, (z,), (jnp.ones_like(z),))
+                h = self._skip(h, activations)
+                slopes.append(slope)
+                activations.append(h)
+        return z.T, activations, (layer_inputs, masks, slopes)
 
-        def mask(layer, h):
-            if self.kind != "dropout" or key is None:
-                return None
-            return jax.random.bernoulli(jax.random.fold_in(key, layer), 1 - DROPOUT, h.shape)
-
-        def activate(z):
-            return jax.jvp(self.phi, (z,), (jnp.ones_like(z),))
-
-        def next_layer(carry, layer):
-            (below, h), (index, weights, bias) = carry, layer
-            kept = mask(index, h)
-            x = _drop(h, kept)
-            new, slope = activate(weights @ x + bias)
-            if self.kind == "skip":
-                new = new + below
-            return (h, new), (new, x, kept, slope)
-
-        kept = mask(0, inputs)
-        first_input = _drop(inputs, kept)
-        h_first, first_slope = activate(first @ first_input + first_bias)
-        indices = jnp.arange(1, self.depth)
-        (_, h), (hs, xs, all_kept, slopes) = jax.lax.scan(
-            next_layer, (jnp.zeros_like(h_first), h_first), (indices, hidden, hidden_biases)
-        )
-        last_kept = mask(self.depth, h)
-        last_input = _drop(h, last_kept)
-        outputs = (readout @ last_input + readout_bias).T
-        for_backward = (first_input, xs, last_input), (kept, all_kept, last_kept), (first_slope, slopes)
-        return outputs, jnp.concatenate([h_first[None], hs]), for_backward
+    def _skip(self, h, before):
+        """Add what stands two layers before, on the way up and, for derivatives, on the way down."""
+        return h + before[-2] if self.kind == "skip" and len(before) > 1 else h
 
     def _convolve(self, parameters, inputs):
         phi = self.phi
