@@ -758,7 +758,7 @@ def run_cell(row, who):
         return f"none in {found['limit']:.0f} s"
     cell = f"{found['samples']} × {found['gradients_per_sample']:.0f}"
     if "compilation" in found:
-        cell += f"; {found['compilation']:.0f} s"
+        cell += f"; {max(found['compilation'], 0.0):.0f} s"
     if "warmup_seconds" in found:
         cell += f", {found['warmup_seconds']:.0f} s"
     return cell
@@ -862,7 +862,7 @@ def markdown(results):
 
 
 def plot_ratios(labels, ratios, bounds, targets):
-    """Our effective samples per second over the better peer's; open markers are lower bounds."""
+    """Our effective samples per second over the best peer's; open markers are lower bounds."""
     figure, axis = plt.subplots(figsize=(6.4, 0.45 * len(labels) + 1.6), layout="constrained")
     heights = np.arange(len(labels))[::-1]
     colors = (COLORS["non-lazy"], COLORS["relu"], COLORS["linear"])
@@ -872,7 +872,7 @@ def plot_ratios(labels, ratios, bounds, targets):
             axis.plot(value, height, marker, color=color, markerfacecolor="none" if bound else color)
     axis.plot(targets, heights, "|", color=COLORS["theory"], markersize=16, label="aim")
     axis.axvline(1, color=COLORS["control"], linewidth=1)
-    axis.set(xscale="log", yticks=heights, ylim=(-0.6, len(labels) - 0.4), xlabel="ratio to the better peer")
+    axis.set(xscale="log", yticks=heights, ylim=(-0.6, len(labels) - 0.4), xlabel="ratio to the best peer")
     axis.set_yticklabels(labels)
     figure.legend(loc="outside upper center", ncols=2)
     return figure

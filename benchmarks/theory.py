@@ -153,7 +153,7 @@ def markdown(results):
         f"Seconds of wall time, compilation included. Measured on {results['date']}: {results['machine']}, "
         f"{results['cores']} cores, load average {results['load']}, JAX {results['jax']}.",
         "",
-        "| solve | asked | seconds | residual | another program |",
+        "| solve | aim | seconds | residual | another program |",
         "| --- | --- | --- | --- | --- |",
     ]
     for row in results["rows"]:

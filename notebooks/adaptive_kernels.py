@@ -51,7 +51,7 @@ quick |= {"width_samples": 60, "width_neurons": 512, "width_rounds": 40}
 quick |= {"thinning": (2, 3, 4)}  # the last for networks that keep their codes for long
 paper = quick | {"num_inputs": 30, "widths": (100, 200, 400), "num_samples": 200}
 paper |= {"rounds": 300, "neurons": 1024, "width_samples": 400, "width_neurons": 4096, "width_rounds": 100}
-paper |= {"cases": (*quick["cases"], ("relu", 1.0)), "deep_widths": (50, 100), "thinning": (3, 3, 3)}
+paper |= {"cases": (*quick["cases"], ("relu", 1.0)), "deep_widths": (50, 100), "thinning": (2, 3, 3)}
 paper |= {"repeats": 8, "decays": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3)}
 given = {"num_inputs": num_inputs, "widths": widths, "num_samples": num_samples}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)

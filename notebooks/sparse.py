@@ -135,8 +135,8 @@ figures.publish(**sparse_checks.bulk_and_outliers(ends, "preactivation"))
 # a lazy network on the same task, the same posterior with $\sigma_a^2 = N$ and the temperature $NT$.
 
 # %% tags=["hide-input"]
-small_options = {"num_samples": 32, "num_chains": 4, "thinning": 2, "moves": ("split_merge",)}
-small_options |= {"method": HMC(0.6, 225, step_size=0.01)}
+small_options = {"num_samples": 32, "num_chains": 4, "moves": ("split_merge",)}
+small_options |= {"method": HMC(1.5, 225, step_size=0.015)}
 lazy = Posterior(sparse.toy(SMALL, seed=seed), Network(1, SMALL, "relu"), T * SMALL, float(SMALL))
 lazy = sparse.follow(jax.random.fold_in(key, 2), lazy, 1, **(small_options | {"moves": settings.moves}))
 neighbor = relu.finite_size(relu.solve(sparse.toy(N, 0.0, seed=seed), T), N)
@@ -250,11 +250,12 @@ sparse_checks.check_targets(sampled, background, lazy)
 
 # %%
 M = settings.other_size
-other_task, other = sparse.toy(M, seed=seed), small_options if M <= SMALL else options
-softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 6, **other)
+other_task, other = sparse.toy(M, seed=seed), small_options | {"moves": settings.moves}
+if M > SMALL:
+    other["method"] = HMC(1.2, 225, step_size=0.008)
+softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 4, **other)
 segments, chains, samples = settings.squared
-longer = other | {"num_samples": samples, "num_chains": chains}
-longer["method"] = HMC(2 * other["method"].trajectory_length, 375, step_size=other["method"].step_size)
+longer = other | {"num_samples": samples, "num_chains": chains, "thinning": 2}
 square, sigmoidal = (
     sparse.follow(
         jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **own

@@ -29,11 +29,11 @@ QUICK: dict[str, Any] = {
     "targets": (0.1, 0.6),  # y₋
     "ratios": ((0.6, 0.3, 0.1),),
     "target_segments": 6,
-    "target_thinning": 2,
+    "target_thinning": 1,
     "coarsening_size": 40,
     "max_steps": 200_000,
     "other_size": 60,  # softplus, squared ReLU, sigmoidal
-    "squared": (3, 8, 32),  # segments, chains, samples of each; on trajectories twice as long
+    "squared": (3, 8, 32),  # segments, chains, samples of each
     "deep": {40: (1, 10)},  # size: temperatures, in units of T
     "deep_segments": 2,
 }
@@ -48,11 +48,11 @@ PAPER = QUICK | {
     "targets": (-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
     "ratios": ((0.34, 0.33, 0.33), (0.6, 0.3, 0.1)),
     "target_segments": 10,
-    "target_thinning": 10,  # with less, errors are known too badly
+    "target_thinning": 3,  # with less, errors are known too badly
     "coarsening_size": 100,
     "max_steps": 1_000_000,
     "other_size": 500,
-    "squared": (3, 4, 96),
+    "squared": (3, 4, 64),
     "deep": {100: (1,), 40: (1, 10, 0.1)},
     "deep_segments": 3,
 }

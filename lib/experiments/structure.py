@@ -72,7 +72,9 @@ def check_blobs(found: dict[str, dict[str, Collapse]], adam: Collapse, spread: f
     """
     names = " and ".join(found)
     ratios = {size: np.array([each[size].irrelevant for each in found.values()]) for size in ("low", "high")}
-    losses = {size: [f"{each[size].loss:.0e}" for each in found.values()] for size in ("low", "very low")}
+    losses = {
+        size: ", ".join(f"{each[size].loss:.0e}" for each in found.values()) for size in ("low", "very low")
+    }
     check_c8 = partial(check, "C8")
     check_c8(
         f"low weights: variance along the irrelevant over the relevant coordinate, {names}",
@@ -89,7 +91,7 @@ def check_blobs(found: dict[str, dict[str, Collapse]], adam: Collapse, spread: f
         apart["very low"],
         below(MERGED),
         control=("high weights", wide),
-        note=f"low weights {apart['low'].round(2).tolist()}; last losses {losses['very low']}",
+        note=f"low weights {', '.join(f'{a:.2g}' for a in apart['low'])}; last losses {losses['very low']}",
         because="one of the networks stays on its plateau for most of the run",
     )
     check_c8(
@@ -119,7 +121,7 @@ def check_digits(found: Digits, adam: Digits, seed: int, draws: int = 1000) -> N
         fit.error,
         below(DESCRIBED),
         control=("its rates exchanged", np.float64(exchanged(found.pair, fit))),
-        note=f"H, Q, w: {fit.errors.round(3).tolist()}; last loss {found.loss:.2g}",
+        note=f"H, Q, w: {', '.join(f'{e:.3f}' for e in fit.errors)}; last loss {found.loss:.2g}",
         because="the pair is not alone: the other digits move it",
     )
     for claim, name, digits in (("C9", "", found), ("C11", " under Adam", adam)):
