@@ -56,7 +56,7 @@ def check_ends(ends: dict[str, Ends], task: Task, ridge: float) -> None:
     poor, rich, expected = np.split(np.array(theory), (1, 2), axis=1)
     check(
         "B1",
-        f"kernel entries of sampled networks at γ0² = 0.25, 4 and P, {', '.join(ends)}",
+        f"kernel entries of sampled networks at γ0² = 0.25, 4 and P, {', '.join(map(titled, ends))}",
         np.array([found.mean for found in ends.values()]),
         expected,
         np.array([found.error for found in ends.values()]),
@@ -67,7 +67,7 @@ def check_ends(ends: dict[str, Ends], task: Task, ridge: float) -> None:
     )
     check(
         "B2",
-        f"kernel entries at γ0 = 0.02 against random features, {', '.join(ends)}",
+        f"kernel entries at γ0 = 0.02 against random features, {', '.join(map(titled, ends))}",
         poor[:, 0],
         np.array(lazy),
         absolute(1e-3),
@@ -108,7 +108,7 @@ def variance(over: dict[tuple[str, float], Widths]) -> dict[str, Any]:
         "theory": [each.predicted_variance for each in over.values()],
         "exponents": [law.exponent for law in laws],
         "prefactors": [law.prefactor for law in laws],
-        "names": [f"{phi}, γ₀ = {richness}" for phi, richness in over],
+        "names": [f"{titled(phi)}, γ₀ = {richness}" for phi, richness in over],
         "colors": [*figures.BLUES[::2], "#FDAE6B", "#A63603"],
         "xlabel": "width $N$",
         "ylabel": "variance of the output",
@@ -118,7 +118,7 @@ def variance(over: dict[tuple[str, float], Widths]) -> dict[str, Any]:
 def check_widths(over: dict[tuple[str, float], Widths]) -> None:
     """Mean outputs, kernels and variances, all extrapolated in 1/N, against theory."""
     found = [*over.values()]
-    cases = "; ".join(f"{phi}, γ0 = {richness}" for phi, richness in over)
+    cases = "; ".join(f"{titled(phi)}, γ0 = {richness}" for phi, richness in over)
     errors = [np.sqrt(np.mean(each.outputs[1] ** 2)) for each in found]
     sampled = "; no solver is known for the last: whole networks of two other widths stand for theory"
     sampled = sampled if found[-1].theory.method == "sampling" else ""
@@ -144,7 +144,7 @@ def check_widths(over: dict[tuple[str, float], Widths]) -> None:
     check(
         "B11",
         f"N times the variance of the output on new inputs, N = {', '.join(map(str, widths))} extrapolated "
-        f"in 1/N: {'; '.join(f'{phi}, γ0 = {richness}' for phi, richness in known)}",
+        f"in 1/N: {'; '.join(f'{titled(phi)}, γ0 = {richness}' for phi, richness in known)}",
         values,
         expected,
         np.hypot(errors, uncertain),
@@ -202,7 +202,7 @@ def check_densities(ends: dict[str, Ends], solutions: dict[str, list[Solution]])
         gaussian = np.stack([values[:, 0], np.full(len(values), (2 / np.pi) ** 0.5)], axis=-1)
         check(
             "B5",
-            f"⟨h²⟩ and ⟨|h|⟩/⟨h²⟩^½ of the preactivations, γ0² = 0.25, 4 and P, {phi}",
+            f"⟨h²⟩ and ⟨|h|⟩/⟨h²⟩^½ of the preactivations, γ0² = 0.25, 4 and P, {titled(phi)}",
             values,
             np.array([runs.predicted_shape(one) for one in solutions[phi]]),
             errors,

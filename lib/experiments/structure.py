@@ -9,6 +9,7 @@ from coding_schemes.theory import two_point
 from companion.checks import above, absolute, below, between, check
 
 from experiments.representations import Collapse, Digits, Sampled, Square
+from experiments.runs import titled
 from experiments.two_point import DESCRIBED, Trained, exchanged
 
 MERGED = 0.1  # of a squared distance, below which two points count as one
@@ -177,7 +178,7 @@ def check_descents(found: dict[tuple[str, str], Trained]) -> None:
     rich = [network for (_, scaling), network in found.items() if scaling == "non-lazy"]
     lazy = [network for (_, scaling), network in found.items() if scaling == "lazy"]
     fits = [network.fit() for network in rich]
-    names = ", ".join(name for name, scaling in found if scaling == "non-lazy")
+    names = ", ".join(titled(name) for name, scaling in found if scaling == "non-lazy")
     check_d3 = partial(check, "D3")
     check_d3(
         f"descent, non-lazy ({names}): fit error with two rates",
@@ -222,7 +223,8 @@ def check_sampled(found: dict[str, Sampled]) -> None:
     for name, run in found.items():
         check(
             "D3",
-            f"posterior, {name}: squared distance of inputs of one class over the prior's (theory: it stays)",
+            f"posterior, {titled(name)}: squared distance of inputs of one class over the prior's (theory: it "
+            "stays)",
             run.same[0],
             1.0,
             run.same[1],
@@ -279,7 +281,7 @@ def posterior_arrays(found: dict[str, Sampled]) -> dict[str, Any]:
     return {
         "values": means,
         "errors": errors,
-        "groups": list(found),
+        "groups": list(map(titled, found)),
         "names": ["one class", "two classes"],
         "points": np.ones((1, len(found))),
         "point_names": ["theory, one class"],
