@@ -223,8 +223,8 @@ def check_sampled(found: dict[str, Sampled]) -> None:
     for name, run in found.items():
         check(
             "D3",
-            f"posterior, {titled(name)}: squared distance of inputs of one class over the prior's (theory: it "
-            "stays)",
+            f"posterior, {titled(name)}: squared distance of inputs of one class over the prior's "
+            "(theory: it stays)",
             run.same[0],
             1.0,
             run.same[1],
