@@ -214,8 +214,8 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.targets}
 cases |= {f"class ratios {r}": sparse.toy(SMALL, class_ratios=r, seed=seed) for r in settings.ratios}
 cases["background"] = sparse.background_task(SMALL, seed=seed)
-segments, both_moves = settings.target_segments, small_options | {"moves": settings.moves}
-both_moves["thinning"] = settings.target_thinning
+segments, samples, thinning = settings.target_runs
+both_moves = small_options | {"moves": settings.moves, "num_samples": samples, "thinning": thinning}
 sampled = {
     name: sparse.both_ends(jax.random.fold_in(key, 50 + k), each, "relu", T, segments, **both_moves)
     for k, (name, each) in enumerate(cases.items())
