@@ -248,7 +248,7 @@ sparse_checks.check_targets(sampled, background, lazy)
 # Splitting an outlier into $k$ costs a factor $k^{1/3}$ at leading order: here a force merges. The control
 # is a sigmoidal network that learned the same task.
 
-# %%
+# %% tags=["hide-input"]
 M = settings.other_size
 other_task, other = sparse.toy(M, seed=seed), small_options | {"moves": settings.moves}
 if M > SMALL:
