@@ -181,7 +181,7 @@ posterior = Posterior(sparse.toy(M, seed=seed), Network(1, M, "relu"), T)
 coarse = sparse.coarsen(jax.random.fold_in(key, 3), posterior, settings.max_steps)
 
 # %% tags=["hide-input"]
-films.publish_animation(**sparse_checks.film(coarse, M, T, num_frames=60))
+films.publish_animation(**sparse_checks.film(coarse, M, T, num_frames=48))
 for name, value in sparse_checks.check_coarsening(coarse, M).items():
     glue(name, float(value), display=False)
 
@@ -214,8 +214,9 @@ for name, value in sparse_checks.check_coarsening(coarse, M).items():
 cases = {f"y₋ = {y}": sparse.toy(SMALL, y, seed=seed) for y in settings.targets}
 cases |= {f"class ratios {r}": sparse.toy(SMALL, class_ratios=r, seed=seed) for r in settings.ratios}
 cases["background"] = sparse.background_task(SMALL, seed=seed)
-segments, samples, thinning = settings.target_runs
+segments, samples, thinning, length = settings.target_runs
 both_moves = small_options | {"moves": settings.moves, "num_samples": samples, "thinning": thinning}
+both_moves["method"] = HMC(length, 225, step_size=0.015)
 sampled = {
     name: sparse.both_ends(jax.random.fold_in(key, 50 + k), each, "relu", T, segments, **both_moves)
     for k, (name, each) in enumerate(cases.items())

@@ -28,7 +28,7 @@ QUICK: dict[str, Any] = {
     "widths": (40, 60),  # besides num_neurons
     "targets": (0.1, 0.6),  # y₋
     "ratios": ((0.6, 0.3, 0.1),),
-    "target_runs": (6, 32, 1),  # segments, samples of each, thinning
+    "target_runs": (6, 32, 2, 0.6),  # segments, samples of each, thinning, length of a trajectory
     "coarsening_size": 40,
     "max_steps": 200_000,
     "other_size": 60,  # softplus, squared ReLU, sigmoidal
@@ -46,7 +46,7 @@ PAPER = QUICK | {
     "widths": (60, 200),
     "targets": (-0.2, 0.1, 0.3, 0.5, 0.7, 0.9),
     "ratios": ((0.34, 0.33, 0.33), (0.6, 0.3, 0.1)),
-    "target_runs": (7, 64, 3),  # with fewer, errors are known too badly
+    "target_runs": (7, 64, 3, 1.5),  # with fewer, errors are known too badly
     "coarsening_size": 100,
     "max_steps": 1_000_000,
     "other_size": 500,
