@@ -181,7 +181,7 @@ posterior = Posterior(sparse.toy(M, seed=seed), Network(1, M, "relu"), T)
 coarse = sparse.coarsen(jax.random.fold_in(key, 3), posterior, settings.max_steps)
 
 # %% tags=["hide-input"]
-films.publish_animation(**sparse_checks.film(coarse, M, T, num_frames=48))
+films.publish_animation(**sparse_checks.film(coarse, M, T, num_frames=60))
 for name, value in sparse_checks.check_coarsening(coarse, M).items():
     glue(name, float(value), display=False)
 
