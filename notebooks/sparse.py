@@ -250,10 +250,9 @@ sparse_checks.check_targets(sampled, background, lazy)
 # is a sigmoidal network that learned the same task.
 
 # %% tags=["hide-input"]
-M = settings.other_size
+M, length, step_size = settings.other
 other_task, other = sparse.toy(M, seed=seed), small_options | {"moves": settings.moves}
-if M > SMALL:
-    other["method"] = HMC(1.2, 225, step_size=0.008)
+other["method"] = HMC(length, 225, step_size=step_size)
 softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 4, **other)
 segments, chains, samples = settings.squared
 longer = other | {"num_samples": samples, "num_chains": chains, "thinning": 2}

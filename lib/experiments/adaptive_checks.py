@@ -115,17 +115,20 @@ def variance(over: dict[tuple[str, float], Widths]) -> dict[str, Any]:
     }
 
 
+def _cases(over: dict[tuple[str, float], Widths]) -> str:
+    return "; ".join(f"{titled(phi)}, γ0 = {richness}" for phi, richness in over)
+
+
 def check_widths(over: dict[tuple[str, float], Widths]) -> None:
     """Mean outputs, kernels and variances, all extrapolated in 1/N, against theory."""
     found = [*over.values()]
-    cases = "; ".join(f"{titled(phi)}, γ0 = {richness}" for phi, richness in over)
     errors = [np.sqrt(np.mean(each.outputs[1] ** 2)) for each in found]
     sampled = "; no solver is known for the last: whole networks of two other widths stand for theory"
     sampled = sampled if found[-1].theory.method == "sampling" else ""
     check(
         "B1",
         "rms distance of networks from theory in standard errors, mean output on new inputs and kernel, N = "
-        f"{', '.join(map(str, found[0].widths))} extrapolated in 1/N: {cases}",
+        f"{', '.join(map(str, found[0].widths))} extrapolated in 1/N: {_cases(over)}",
         np.array([each.distances(each.theory) for each in found]),
         below(2),
         control=("lazy kernel", np.array([each.distances(each.lazy) for each in found])),
@@ -144,7 +147,7 @@ def check_widths(over: dict[tuple[str, float], Widths]) -> None:
     check(
         "B11",
         f"N times the variance of the output on new inputs, N = {', '.join(map(str, widths))} extrapolated "
-        f"in 1/N: {'; '.join(f'{titled(phi)}, γ0 = {richness}' for phi, richness in known)}",
+        f"in 1/N: {_cases(known)}",
         values,
         expected,
         np.hypot(errors, uncertain),

@@ -31,7 +31,7 @@ QUICK: dict[str, Any] = {
     "target_runs": (6, 32, 2, 0.6),  # segments, samples of each, thinning, length of a trajectory
     "coarsening_size": 40,
     "max_steps": 200_000,
-    "other_size": 60,  # softplus, squared ReLU, sigmoidal
+    "other": (60, 1.5, 0.015),  # size, length, step size for softplus, squared ReLU, sigmoidal
     "squared": (3, 8, 32),  # segments, chains, samples of each
     "deep": {40: (1, 10)},  # size: temperatures, in units of T
     "deep_segments": 2,
@@ -49,7 +49,7 @@ PAPER = QUICK | {
     "target_runs": (7, 64, 3, 1.5),  # with fewer, errors are known too badly
     "coarsening_size": 100,
     "max_steps": 1_000_000,
-    "other_size": 500,
+    "other": (500, 1.2, 0.008),
     "squared": (3, 4, 64),
     "deep": {100: (1,), 40: (1, 10, 0.1)},
     "deep_segments": 3,
