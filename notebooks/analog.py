@@ -43,13 +43,13 @@ from coding_schemes.sampling import HMC, convergence, sample
 from coding_schemes.theory import linear
 from companion import figures, presets
 from experiments import analog, analog_checks
-from experiments.runs import Run, draw
+from experiments.runs import Run
 from myst_nb import glue
 
 quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 128, "num_chains": 4}
-quick |= {"norms": (1,), "sizes": (0.4, 0.7, 1.0), "depth_sizes": (0.5, 0.7, 1.0)}
+quick |= {"norms": (1,), "sizes": (0.5, 0.7, 1.0)}
 paper = quick | {"num_neurons": 200, "num_samples": 200, "norms": (1, 2, 3)}
-paper |= {"sizes": (0.4, 0.6, 0.8, 1.0), "depth_sizes": (0.25, 0.35, 0.5, 0.7, 1.0)}
+paper |= {"sizes": (0.25, 0.35, 0.5, 0.7, 1.0)}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
@@ -151,20 +151,14 @@ analog_checks.check_slopes(shallow, regression, theory, seed)
 # the job that the non-lazy scaling gives to the features. With $\sigma_a^2 = P^{-1/L}$ it stays.
 
 # %%
-norms = {
-    (depth, scaled): analog.readout_norms(
-        jax.random.fold_in(key, 10 + depth),
-        depth,
-        np.array(settings.sizes) * N,
-        scaled,
-        analog.DEEPER_IS_WARMER[depth] * T,
-        seed,
-        store=("readouts",),
-        **counts | ({} if scaled else {"num_samples": settings.num_samples // 4}),
-    )
-    for depth in settings.norms
-    for scaled in (True, False)
-}
+sizes, scaled, norms = np.array(settings.sizes) * N, {}, {}
+few = counts | {"num_samples": settings.num_samples // 4, "readout_variance": 1.0}
+for depth in (1, 2, 3):
+    stream, needed = jax.random.fold_in(key, 10 + depth), depth in (*settings.norms, 3)
+    scaled[depth] = analog.grow(stream, depth, sizes if needed else sizes[-1:], T, seed, **counts)
+    if depth in settings.norms:
+        norms[depth, True] = analog.readout_norms(scaled[depth])
+        norms[depth, False] = analog.readout_norms(analog.grow(stream, depth, sizes, T, seed, **few))
 
 # %% tags=["hide-input"]
 figures.publish(**analog_checks.readout_norm(norms, T))
@@ -207,18 +201,15 @@ analog_checks.check_norms(norms)
 # same residual at a higher temperature: we sample $L = 2$ at $10\,T$ and $L = 3$ at $20\,T$.
 
 # %%
-two = draw(jax.random.fold_in(key, 22), task, Network(2, N, "linear"), 10 * T, store=("readouts",), **counts)
 two_theory = linear.solve(task, 2, 10 * T, width=N)
-options = {"temperature": 20 * T, "seed": seed} | counts
-grown = analog.learned_strengths(
-    jax.random.fold_in(key, 30), 3, np.array(settings.depth_sizes) * N, y_minus=0.0, **options
-)
-figure_three = analog.learned_strengths(jax.random.fold_in(key, 40), 3, [N], y_minus=-0.5, **options)
+grown = analog.learned_strengths(scaled[3])
+stream = jax.random.fold_in(key, 40)
+figure_three = analog.learned_strengths(analog.grow(stream, 3, [N], T, seed, y_minus=-0.5, **counts))
 
 # %% tags=["hide-input"]
 figures.publish(**analog_checks.kernels_by_layer(figure_three.scan.runs[-1]))
 figures.publish(**analog_checks.learned_strengths(grown))
-analog_checks.check_readouts(two, two_theory, theory.readout_covariance, "theory of L = 1")
+analog_checks.check_readouts(scaled[2][-1], two_theory, theory.readout_covariance, "theory of L = 1")
 analog_checks.check_strengths({"y₋ = 0": grown, "y₋ = −1/2, the task of Fig. 3": figure_three}, 20 * T)
 
 # %% [markdown]

@@ -62,13 +62,16 @@ def _along_classes(z: np.ndarray, task: Task, free: int) -> np.ndarray:
     return np.concatenate([upper, others[..., None]], axis=-1)
 
 
-def readout_norms(
-    key: Any, depth: int, sizes: Any, scaled: bool, temperature: float, seed: int, **options: Any
-) -> Scan:
-    """Squared readout norm per neuron, ⟨|a_i|²⟩, over sizes N = P; scaled: σ_a² = 1/P^{1/L}, otherwise 1."""
-    options |= {"readout_variance": None if scaled else 1.0}
-    network = Network(depth, 1, "linear")
-    runs = over_sizes(key, sizes, lambda size: tasks.toy(size, seed=seed), network, temperature, **options)
+def grow(
+    key: Any, depth: int, sizes: Any, temperature: float, seed: int, y_minus: float = 0.0, **options: Any
+) -> list[Run]:
+    """Networks of a depth over sizes N = P, deeper ones at a higher temperature; options are `draw`'s."""
+    task, network = partial(tasks.toy, y_minus=y_minus, seed=seed), Network(depth, 1, "linear")
+    return over_sizes(key, sizes, task, network, DEEPER_IS_WARMER[depth] * temperature, **options)
+
+
+def readout_norms(runs: list[Run]) -> Scan:
+    """Squared readout norm per neuron, ⟨|a_i|²⟩, over sizes."""
     return measured(runs, lambda run: np.square(run.readouts).sum(-1).mean(-1))
 
 
@@ -107,20 +110,16 @@ def _indicator(task: Task) -> np.ndarray:
     return (task.labels == 0) / np.sqrt(task.class_counts[0])
 
 
-def learned_strengths(
-    key: Any, depth: int, sizes: Any, y_minus: float, temperature: float, seed: int, **options: Any
-) -> Strengths:
-    """How strongly each layer's kernel learned, over sizes N = P, beside theory at the same N, P and T."""
-    network, task = Network(depth, 1, "linear"), partial(tasks.toy, y_minus=y_minus, seed=seed)
-    runs = over_sizes(key, sizes, task, network, temperature, **options)
+def learned_strengths(runs: list[Run]) -> Strengths:
+    """How strongly each layer's kernel learned, over sizes, beside theory at the same N, P and T."""
 
-    def predicted(task: Task) -> list[list[float]]:
-        e, size = _indicator(task), task.num_inputs
-        exact = wishart_chain.solve(task, depth, temperature, size)
-        saddle = linear.solve(task, depth, temperature, width=size)
+    def predicted(run: Run) -> list[list[float]]:
+        e, depth, size = _indicator(run.task), run.posterior.network.depth, run.task.num_inputs
+        exact = wishart_chain.solve(run.task, depth, run.samples.temperature, size)
+        saddle = linear.solve(run.task, depth, run.samples.temperature, width=size)
         return [[e @ kernel @ e for kernel in theory.kernels[1:]] for theory in (exact, saddle)]
 
-    theories = np.swapaxes([predicted(run.task) for run in runs], 0, 1)
+    theories = np.swapaxes([predicted(run) for run in runs], 0, 1)
     return Strengths(measured(runs, strengths), *theories)
 
 
