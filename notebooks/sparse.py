@@ -250,15 +250,19 @@ sparse_checks.check_targets(sampled, background, lazy)
 # is a sigmoidal network that learned the same task.
 
 # %% tags=["hide-input"]
-M, length, step_size = settings.other
+M, length = settings.other
 other_task, other = sparse.toy(M, seed=seed), small_options | {"moves": settings.moves}
-other["method"] = HMC(length, 225, step_size=step_size)
-softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 4, **other)
+methods = {name: {"method": HMC(length, 225, step_size=s)} for name, s in settings.other_steps.items()}
+soft = other | methods["softplus"]
+softplus = sparse.both_ends(jax.random.fold_in(key, 4), other_task, "softplus", T, 4, **soft)
 segments, chains, samples = settings.squared
 longer = other | {"num_samples": samples, "num_chains": chains, "thinning": 2}
 square, sigmoidal = (
     sparse.follow(
-        jax.random.fold_in(key, stream), Posterior(other_task, Network(1, M, name), T), count, **own
+        jax.random.fold_in(key, stream),
+        Posterior(other_task, Network(1, M, name), T),
+        count,
+        **own | methods[name],
     )
     for stream, name, count, own in (
         (5, "relu_squared", segments, longer),

@@ -31,7 +31,8 @@ QUICK: dict[str, Any] = {
     "target_runs": (6, 32, 2, 0.6),  # segments, samples of each, thinning, length of a trajectory
     "coarsening_size": 40,
     "max_steps": 200_000,
-    "other": (60, 1.5, 0.015),  # size, length, step size for softplus, squared ReLU, sigmoidal
+    "other": (60, 1.5),  # size, length of a trajectory of other nonlinearities, and their steps
+    "other_steps": {"softplus": 0.015, "relu_squared": 0.015, "sigmoidal": 0.015},
     "squared": (3, 8, 32),  # segments, chains, samples of each
     "deep": {40: (1, 10)},  # size: temperatures, in units of T
     "deep_segments": 2,
@@ -49,7 +50,8 @@ PAPER = QUICK | {
     "target_runs": (7, 64, 3, 1.5),  # with fewer, errors are known too badly
     "coarsening_size": 100,
     "max_steps": 1_000_000,
-    "other": (500, 1.2, 0.008),
+    "other": (500, 1.2),
+    "other_steps": {"softplus": 0.018, "relu_squared": 0.008, "sigmoidal": 0.012},
     "squared": (3, 4, 64),
     "deep": {100: (1,), 40: (1, 10, 0.1)},
     "deep_segments": 3,
