@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from coding_schemes import paths, statistics, tasks
+from coding_schemes import coding, paths, statistics, tasks
 from coding_schemes.theory import sigmoidal
 from companion import figures
-from companion.checks import Control, above, absolute, below, beside, check, relative, standard_errors
+from companion.checks import Control, above, absolute, below, beside, check, equal, relative, standard_errors
 from matplotlib.figure import Figure
 
 from experiments import phases
@@ -109,9 +109,10 @@ def panels(wide: dict[float, Ends]) -> dict[str, Any]:
         "plot_function": figures.activation_matrix,
         "name": "panels",
         "caption": "A quenched network has codes that equilibrium does not have, such as 1-0-0 (rows on for "
-        "class 0 alone). Activations of all neurons, sorted by code, as quenched from the prior (above) and "
-        f"after moves between codes (below). {where(run)} Paper A′, Fig. 5A–D, the "
-        "preprint of A (its values of y₋ between 0.1 and 0.5 are not known to us).",
+        "class 0 alone), and four schemes where equilibrium has two. Activations of all neurons, sorted by "
+        f"code, as put at T = {phases.COLD:g} from the prior at once (above), and after moves between codes "
+        f"at T = {place(run)[1]:g} (below). {where(run)} Paper A′, Fig. 5A–D, the preprint of A (its values "
+        "of y₋ between 0.1 and 0.5 are not known to us).",
         "activations": [
             [phases.sorted_by_code(run) for run in runs]
             for runs in zip(*((ends.quenched, ends.run) for ends in wide.values()), strict=True)
@@ -224,6 +225,36 @@ def check_shares(claim: str, quantity: str, scan: Scan) -> None:
         sampler=[ends.ends for _, ends in chosen],
         because="corrections of order 1/N: theory takes N to infinity",
         note=f"largest deviation {size * np.abs(mean - predicted).max():.1f} neurons",
+    )
+
+
+def check_quenched(wide: dict[float, Ends]) -> None:
+    """Schemes that quenched networks pass through over y₋, wherever one counts a code; equilibrium must fail.
+
+    Counted is what holds 1, 2 or 5 % of the neurons, on average over networks and over the exchange of the
+    two small classes, which are alike.
+    """
+    size = next(iter(wide.values())).run.task.num_inputs
+    mirror = [NAMES.index(coding.code_name(code)) for code in CODES[:, [0, 2, 1]]]
+    quenched = np.array([occupancies(ends.quenched.samples)[:, -1].mean(0) for ends in wide.values()])
+    quenched = (quenched + quenched[:, mirror]) / 2
+    equilibrium = np.array([shares(solve(size, y, phases.COLD)) for y in wide])
+    counts, fewer = (
+        np.array([len(set(phases.schemes(rows, least))) for least in (0.01, 0.02, 0.05)])
+        for rows in (quenched, equilibrium)
+    )
+    seen = zip(wide, phases.schemes(quenched), strict=True)
+    check(
+        "A11",
+        f"schemes of networks quenched to T = {phases.COLD:g}, y₋ = {_listed(wide)}, N = P = {size}, by "
+        "codes with 1, 2 and 5 % of the neurons",
+        counts,
+        np.full(len(counts), 4),
+        equal(),
+        control=("theory's equilibrium at the same temperature and targets", fewer),
+        source="published",
+        note="; ".join(f"{' '.join(codes)} at {y}" for y, codes in seen),
+        because="which codes freeze in depends on the cooling",
     )
 
 

@@ -21,6 +21,7 @@ CODES = np.array(list(product((True, False), repeat=3)))[[1, 2, 4, 0, 3, 5, 6, 7
 NAMES = tuple(coding.code_name(code) for code in CODES)
 SMALL_WAYS = ("fast", "planted", "recode", "exchange")
 PRESENT = 0.01  # a code belongs to a scheme if it holds this fraction of the neurons
+COLD = 0.001  # where networks are quenched to at once
 LOCAL: dict[str, Any] = {"moves": (), "method": HMC(1.0)}
 RECODE: dict[str, Any] = {"moves": ("recode",), "method": HMC(1.0)}  # short: the moves do the rest
 
@@ -103,7 +104,7 @@ class Ends:
     """Networks at one y₋ and T, by local dynamics and in equilibrium.
 
     Attributes:
-        quenched: cooled from the prior, by local dynamics alone.
+        quenched: from the prior, by local dynamics alone.
         run: neurons may change their codes; half of the networks start where `quenched` ended, half planted.
         ends: whether the two halves meet.
     """
@@ -117,18 +118,28 @@ Scan = dict[tuple[float, float], Ends]  # by y₋ and T
 
 
 def equilibrate(
-    key: Any, size: int, y_minus: float, temperature: float, chains: int, counts: tuple[int, int, int]
+    key: Any,
+    size: int,
+    y_minus: float,
+    temperature: float,
+    chains: int,
+    counts: tuple[int, int, int],
+    at_once: float | None = None,
 ) -> Ends:
     """Networks of N = P = size, quenched; then with moves between codes, from there and from planted ones.
 
     An even number of chains; `counts` are transitions of the quench, of the warm-up with moves, and samples.
+    The quench is a fast annealing, or puts the prior's networks at the temperature `at_once`.
     """
     quench, warmup, num_samples = counts
     warmup *= 1 if y_minus >= 0 else 4  # six codes coexist there, and their shares move slowly
     options: dict[str, Any] = {"num_chains": chains, "num_samples": num_samples}
     task, network = tasks.toy(size, y_minus=y_minus), Network(1, size, "sigmoidal")
     streams = [jax.random.fold_in(key, k) for k in range(3)]
-    quenched = draw(streams[0], task, network, temperature, num_warmup=quench, **LOCAL, **options)
+    how: dict[str, Any] = {"num_warmup": quench}
+    if at_once is not None:
+        how = {"num_warmup": (quench - quench // 8, quench // 8), "anneal_from": at_once}
+    quenched = draw(streams[0], task, network, at_once or temperature, **how, **LOCAL, **options)
     start = jax.tree.map(
         lambda one, other: np.concatenate([one[: chains // 2], other]),
         quenched.samples.final,
