@@ -15,7 +15,8 @@ from coding_schemes.training import Architecture, ScaledNetwork
 Row = tuple[Architecture | ScaledNetwork, float]  # and its learning rate
 
 RECORDS = 600  # of a run, whatever its length: one compiled program per architecture
-GAIN_RATES = {0.9: 0.015, 1.0: 0.005, 1.1: 0.0025, 1.3: 0.00075, 1.4: 0.00025}
+LARGE_GAIN = 2.0  # paper C's "high weights" (Table 2), at a rate so small that descent follows the flow
+GAIN_RATES = {0.9: 0.015, 1.0: 0.005, 1.1: 0.0025, 1.3: 0.00075, 1.4: 0.00025, LARGE_GAIN: 1e-10}
 DESCRIBED = 0.05  # fit error below which a network counts as described
 NARROW_RATES = {0.9: 0.015, 1.05: 0.005, 1.3: 0.0015}
 
@@ -148,10 +149,16 @@ def fit_arrays(networks: dict[str, Trained], fits: dict[str, two_point.Fit]) -> 
     }
 
 
-def waiting(H: np.ndarray, Q: np.ndarray, w: np.ndarray, dy2: float = 0.5) -> float:
-    """Time for the difference's loss to fall to 9/10 over that to 1/10; 0.046 if it is exponential."""
-    left = (2 * w - Q + dy2) / (2 * w[0] - Q[0] + dy2)
-    return float(np.argmax(left < 0.9) / np.argmax(left < 0.1))
+def remaining(H: np.ndarray, Q: np.ndarray, w: np.ndarray, dy2: float = 0.5) -> np.ndarray:
+    """What is left of the difference's part of the loss, in units of its first value."""
+    loss = 2 * w - Q + dy2
+    return loss / loss[0]
+
+
+def waiting(left: np.ndarray) -> float:
+    """Time at which 9/10 of a loss are left over that of 1/10: 0.046 if exponential, NaN if it stays."""
+    early, late = (int(np.argmax(left < part)) for part in (0.9, 0.1))
+    return early / late if late else np.nan
 
 
 @dataclass(frozen=True)
@@ -188,14 +195,16 @@ class Pairs:
 
     Attributes:
         dx: distance of the inputs, shape (25,).
-        network: mean over networks, shape (25,); NaN for a pair at which fewer than two converged.
-        error: its standard error.
+        repeats: networks per pair.
+        network: mean over networks, shape (25,); NaN for a pair at which fewer than two, or none, converged.
+        error: its standard error; zero for a single network.
         theory: the closed form at the networks' own initial distances, mean over networks.
         left_out: networks that were not trained to the end, of 25 × networks.
         rate_spread: standard deviation of log η_h/η_y over networks.
     """
 
     dx: np.ndarray
+    repeats: int
     network: np.ndarray
     error: np.ndarray
     theory: np.ndarray
@@ -203,30 +212,31 @@ class Pairs:
     rate_spread: float
 
 
-def final_distances(key: Any, row: Row, networks: int, steps: int = 12_000) -> Pairs:
-    """Train networks on 25 pairs, |dx| from 0.5 to 1.5 and |dy| from 0 to 1, and as many for the rates.
+def final_distances(key: Any, row: Row, repeats: int, trials: int, steps: int = 12_000) -> Pairs:
+    """Train networks on 25 pairs, |dx| from 0.5 to 1.5 and |dy| from 0 to 1, and some for the rates.
 
-    One ratio of rates, fitted at |dx| = 1, predicts all pairs.
+    One ratio of rates, fitted at |dx| = 1 and averaged over the trials, predicts all pairs.
     """
-    trials = learn(jax.random.fold_in(key, 99), row, repeats=networks)
-    fits = [trials.fit(r) for r in trials.done]
+    tried = learn(jax.random.fold_in(key, 99), row, repeats=trials)
+    fits = [tried.fit(r) for r in tried.done]
     logs = np.log([f.eta_h / f.eta_y for f in fits])
     grid = [(dx, dy) for dx in np.linspace(0.5, 1.5, 5) for dy in np.linspace(0, 1, 5)]
     rows, left_out = [], 0
     for k, (dx, dy) in enumerate(grid):
         points, place = tasks.two_points(dx**2, dy**2), jax.random.fold_in(key, k)
-        options: dict[str, Any] = {"repeats": networks, "stop_loss": 1e-4, "converged_loss": 1e-3}
+        options: dict[str, Any] = {"repeats": repeats, "stop_loss": 1e-4, "converged_loss": 1e-3}
         trained = learn(place, row, points, steps=steps, **options)
-        left_out += networks - len(trained.done)
-        if len(trained.done) < 2:
+        left_out += repeats - len(trained.done)
+        if len(trained.done) < min(2, repeats):
             rows.append([np.nan, np.nan, np.nan])
             continue
         H, Q, _ = np.transpose([trained.trajectory(r) for r in trained.done], (1, 2, 0))
         theory = two_point.final_distance(H[0], Q[0], np.exp(logs.mean()), 1.0, dx**2, dy**2)
-        rows.append([H[-1].mean(), H[-1].std(ddof=1) / len(trained.done) ** 0.5, np.mean(theory)])
+        error = H[-1].std(ddof=min(1, repeats - 1)) / len(trained.done) ** 0.5
+        rows.append([H[-1].mean(), error, np.mean(theory)])
     network, error, predicted = np.transpose(rows)
     dx = np.array([dx for dx, _ in grid])
-    return Pairs(dx, network, error, predicted, left_out, float(logs.std(ddof=1)))
+    return Pairs(dx, repeats, network, error, predicted, left_out, float(logs.std(ddof=1)))
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,22 @@ from typing import Any
 import numpy as np
 from coding_schemes import statistics
 from coding_schemes.theory import two_point
+from companion import figures
 from companion.checks import above, absolute, below, check
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from experiments.two_point import DESCRIBED, Layers, Pairs, Spreads, Trained, carried_over, waiting
+from experiments.two_point import (
+    DESCRIBED,
+    LARGE_GAIN,
+    Layers,
+    Pairs,
+    Spreads,
+    Trained,
+    carried_over,
+    remaining,
+    waiting,
+)
 from experiments.two_point_figures import fit_errors
 
 PRINTED_LOSSES = (
@@ -19,6 +30,16 @@ PRINTED_LOSSES = (
     0.3582, 0.09402, 0.1002, 0.2350, 0.5230, 0.9208, 1.491, 3.036, 2.061, 1.623,
 )  # fmt: skip
 """Fit losses of layers 1 to 20, as the notebook 2_points_depth of paper C's authors prints them."""
+
+SHADES = (
+    "#440154",
+    "#443983",
+    "#31688E",
+    "#21918C",
+    "#35B779",
+    "#90D743",
+    "#E0C51A",
+)  # small to large weights
 
 
 def check_closed_forms(rates: dict[str, Any], times: np.ndarray) -> None:
@@ -154,9 +175,33 @@ def check_altered(errors: np.ndarray) -> None:
         )
 
 
-def check_gains(gains: Sequence[float], networks: Sequence[Trained], fits: Sequence[two_point.Fit]) -> None:
+def plateaus(gains: Sequence[float], networks: Sequence[Trained], large: Trained) -> dict[str, Any]:
+    """Figure: the difference's loss over time in units of its own, from small to large weights."""
+    curves = [remaining(*network.trajectory()) for network in (*networks, large)]
+    share = np.linspace(0, 1.2, 121)
+    shown = [np.interp(share * np.argmax(left < 0.1), np.arange(len(left)), left) for left in curves]
+    return {
+        "plot_function": figures.curves,
+        "name": "plateaus",
+        "caption": "The plateau goes when outputs start farther apart than the targets: what is left of the "
+        "difference's loss over time, in units of the time at which a tenth is left. Up to gain "
+        f"{gains[-1]:g} outputs begin near zero, and the loss waits; at {LARGE_GAIN:g}, paper C's large "
+        "weights, it decays at once, as an exponential (dotted) does. One network each. Paper C, A.5.",
+        "x": share,
+        "values": [*shown, 0.1**share],
+        "names": [*(f"gain {gain}" for gain in (*gains, LARGE_GAIN)), "exponential"],
+        "colors": [*(SHADES[k * 6 // len(networks)] for k in range(len(curves))), "#606060"],
+        "styles": ["-"] * len(curves) + [":"],
+        "xlabel": "time over the time to 1/10",
+        "ylabel": "loss of the difference",
+    }
+
+
+def check_gains(
+    gains: Sequence[float], networks: Sequence[Trained], fits: Sequence[two_point.Fit], large: Trained
+) -> None:
     """Plateau at small weights, decay at large, breakdown beyond (C2)."""
-    waits = np.array([waiting(*network.trajectory()) for network in networks])
+    waits = np.array([waiting(remaining(*network.trajectory())) for network in networks])
     errors, H0 = np.array([fit.error for fit in fits]), fits[-1].solution.H[0]
     times = np.linspace(0, 4, 401)
     huge = two_point.solve(400.0, 2e4, 2e4 - 90, 0.002, 0.006, 1.0, 0.5, times)
@@ -165,15 +210,22 @@ def check_gains(gains: Sequence[float], networks: Sequence[Trained], fits: Seque
         f"loss: time to 9/10 over time to 1/10 (0.046 if exponential), gain {gains[0]}",
         waits[0],
         above(0.25),
-        control=("theory at weights a thousand times larger", np.float64(waiting(huge.H, huge.Q, huge.w))),
+        control=(
+            "theory at weights a thousand times larger",
+            np.float64(waiting(remaining(huge.H, huge.Q, huge.w))),
+        ),
         because="no plateau at this width",
     )
+    Q0 = {gain: network.trajectory()[1, 0] for gain, network in zip(gains, networks, strict=True)}
+    Q0[LARGE_GAIN] = large.trajectory()[1, 0]
     check_c2(
-        f"the same at gains {', '.join(map(str, gains[1:]))}, the shortest: no plateau",
-        waits[1:].min(),
+        f"the same at gain {LARGE_GAIN:g}: no plateau",
+        waiting(remaining(*large.trajectory())),
         below(0.1),
         control=(f"gain {gains[0]}", waits[0]),
-        because="the wait shortens but does not vanish up to this gain",
+        note=f"at gains {', '.join(map(str, gains[1:]))}: {', '.join(f'{wait:.2f}' for wait in waits[1:])}; "
+        f"Q0 is at most {max(list(Q0.values())[:-1]):.1g} there, {Q0[LARGE_GAIN]:.2g} here, |dy|² = 0.5",
+        because="the loss did not fall to a tenth, or weights are not large enough",
     )
     check_c2(
         f"breakdown: fit error at the largest gain (H0 = {H0:.2g}) over the largest at smaller ones",
@@ -256,7 +308,7 @@ def _trend(rates: np.ndarray, layers: slice) -> float:
     return float(np.mean([stats.spearmanr(np.arange(rows.shape[1]), row).statistic for row in rows]))
 
 
-def check_pairs(found: dict[str, Pairs], networks: int, seed: int) -> None:
+def check_pairs(found: dict[str, Pairs], seed: int) -> None:
     """Final distances against the closed form (C4), predictions of other pairs as control."""
     for name, pairs in found.items():
         done = np.isfinite(pairs.network)
@@ -272,9 +324,9 @@ def check_pairs(found: dict[str, Pairs], networks: int, seed: int) -> None:
             explained,
             above([0.8, 0.9]),
             control=("predictions of other pairs", shuffled),
-            note=f"means over {networks} networks per pair; not trained to the end {pairs.left_out} of "
-            f"{25 * networks}; log η_h/η_y varies by {pairs.rate_spread:.2f} between networks; H(∞) grows as "
-            f"|dx|^{network_growth:.2f}, in theory as |dx|^{theory_growth:.2f}",
+            note=f"networks per pair: {pairs.repeats}; not trained to the end {pairs.left_out} of "
+            f"{25 * pairs.repeats}; log η_h/η_y varies by {pairs.rate_spread:.2f} between networks; "
+            f"H(∞) grows as |dx|^{network_growth:.2f}, in theory as |dx|^{theory_growth:.2f}",
             because="deep networks' final distance depends less on |dx| than with one ratio of rates",
         )
 
@@ -354,7 +406,7 @@ def theory_arrays(paths: Sequence[two_point.Solution], H_star: np.ndarray, dy2: 
         "times": [path.times for path in paths[:2]],
         "values": [[path.H for path in paths], loss / loss[0, 0]],
         "titles": ["squared distance $H$", "loss of the difference"],
-        "colors": ["#440154", "#443983", "#31688E", "#21918C", "#35B779", "#90D743", "#E0C51A"],
+        "colors": SHADES,
         "levels": [H_star, np.full(len(H_star), np.nan)],
         "xlabel": "steps $t$",
         "ylabel": "",

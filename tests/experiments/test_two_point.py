@@ -10,7 +10,10 @@ from experiments import representations, two_point, universality
 def test_exponential_decay_does_not_wait():
     t = np.linspace(0, 40, 4001)
     H, Q, w = np.ones_like(t), np.full_like(t, 0.5), 0.5 * np.exp(-t)  # dy² = ½: all of the loss is in w
-    assert two_point.waiting(H, Q, w) == pytest.approx(np.log(10 / 9) / np.log(10), abs=0.01)
+    left = two_point.remaining(H, Q, w)
+    np.testing.assert_allclose(left, np.exp(-t), atol=1e-12)
+    assert two_point.waiting(left) == pytest.approx(np.log(10 / 9) / np.log(10), abs=0.01)
+    assert np.isnan(two_point.waiting(left[:50]))  # a tenth is not reached
 
 
 def test_collapse_is_that_of_the_irrelevant_coordinate():
@@ -20,6 +23,15 @@ def test_collapse_is_that_of_the_irrelevant_coordinate():
     assert found.irrelevant == pytest.approx(0.01)
     assert found.contexts == pytest.approx(0, abs=1e-12)  # a point and its partner coincide
     assert representations.Collapse(both + np.array([0, 3]).reshape(2, 1, 1, 1), 0.0).contexts > 1
+
+
+def test_pairs_may_have_one_network_each_as_the_paper_has():
+    row = Architecture(jax.nn.leaky_relu, 0.35, 50, 2), 0.01
+    one = two_point.final_distances(jax.random.key(0), row, repeats=1, trials=3, steps=3000)
+    done = np.isfinite(one.network)
+    assert 0 < one.left_out == 25 - done.sum() < 25
+    np.testing.assert_array_equal(one.error[done], 0)
+    assert np.corrcoef(one.network[done], one.theory[done])[0, 1] > 0.9
 
 
 def test_growth_with_the_inputs_distance_is_read_where_targets_differ_and_training_ended():
