@@ -1,5 +1,6 @@
 """Shares, extrapolations and frozen schemes of the phase diagram."""
 
+import jax
 import numpy as np
 import pytest
 from experiments import phases
@@ -36,3 +37,14 @@ def test_the_variance_of_the_readouts_falls_with_temperature():
     cold, warm, hot = (phases.predicted_variance(20, 0.5, t) for t in (0.01, 0.04, 0.5))
     assert cold > warm > 5 * hot
     assert hot == pytest.approx(3 / 20, rel=0.15)  # the prior's: three outputs of variance 1/P
+
+
+def test_networks_quenched_at_once_hold_codes_of_one_class_until_they_may_change_them():
+    ends = phases.equilibrate(jax.random.key(0), 40, 0.1, 0.01, 4, (80, 60, 4), at_once=phases.COLD)
+    assert phases.place(ends.quenched) == (0.1, phases.COLD)
+    assert phases.place(ends.run) == (0.1, 0.01)
+    alone = phases.CODES.sum(axis=1) == 1
+    assert phases.mean_shares(ends.quenched)[alone].sum() > 0.25
+    assert phases.mean_shares(ends.run)[alone].sum() < 0.1
+    by_name = dict(zip(phases.NAMES, phases.mean_shares(ends.quenched), strict=True))
+    assert min(by_name[name] for name in ("1-0-0", "0-1-0", "0-0-1")) > phases.PRESENT
