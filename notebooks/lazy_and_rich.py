@@ -49,7 +49,7 @@ quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains
 quick |= {"lengths": {"linear": (96, 1, 1.6), "sigmoidal": (96, 2, 0.8), "relu": (96, 1, 1.6)}}
 quick |= {"fractions": (0.25, 0.4), "over_widths": ("linear",)}
 paper = quick | {"num_neurons": 500, "num_samples": 64, "fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
-paper |= {"lengths": {"linear": (96, 1, 1.6), "sigmoidal": (96, 3, 0.8), "relu": (120, 4, 1.6)}}
+paper |= {"lengths": {"linear": (96, 1, 1.6), "sigmoidal": (96, 3, 0.8), "relu": (200, 4, 1.6)}}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
