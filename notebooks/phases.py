@@ -124,9 +124,9 @@ glue("most_schemes", max(counts.values()), display=False)
 #
 # **Question.** Where do the other schemes come from? Random networks that are put at a low temperature at
 # once, without annealing, pass through four schemes as $y_-$ grows: all codes with one or two classes; of
-# those with one only 1-0-0, the code of the largest class; none of them; and then 1-1-1. This is what paper A
-# reports, wherever one begins to count a code. {numref}`fig-phases-panels` shows such networks at $N = P =$
-# {glue:text}`N`, and below the same networks after neurons were free to change their codes.
+# those with one only 1-0-0, the code of the largest class; none of them; and then 1-1-1. Four schemes are
+# what paper A reports. {numref}`fig-phases-panels` shows such networks at $N = P =$ {glue:text}`N`, and below
+# the same networks after neurons were free to change their codes.
 
 # %%
 wide_networks, wide_counts = settings.wide
@@ -159,8 +159,9 @@ figures.publish(**phase_checks.cooling(cooling, cooled, N, 0.1, transitions))
 # %% [markdown]
 # ### Four ways down, and what they cost
 #
-# Quenched; cooled several times more *slowly*; *planted* in the theory's scheme, with local dynamics; and
-# with `recode`. Slow cooling leaves fewer neurons in a wrong code, planted networks stay, recoded ones agree.
+# Quenched as on the map; cooled several times more *slowly*; *planted* in the theory's scheme, with local
+# dynamics; and with `recode`. Slow cooling leaves fewer neurons in a wrong code, planted networks stay,
+# recoded ones agree.
 
 # %%
 reached = {y: phases.ways(jax.random.fold_in(key, 300), scan[y, T], settings.slow) for y in targets}
