@@ -31,15 +31,8 @@ PRINTED_LOSSES = (
 )  # fmt: skip
 """Fit losses of layers 1 to 20, as the notebook 2_points_depth of paper C's authors prints them."""
 
-SHADES = (
-    "#440154",
-    "#443983",
-    "#31688E",
-    "#21918C",
-    "#35B779",
-    "#90D743",
-    "#E0C51A",
-)  # small to large weights
+# From small to large weights
+SHADES = ("#440154", "#443983", "#31688E", "#21918C", "#35B779", "#90D743", "#E0C51A")
 
 
 def check_closed_forms(rates: dict[str, Any], times: np.ndarray) -> None:
@@ -216,15 +209,14 @@ def check_gains(
         ),
         because="no plateau at this width",
     )
-    Q0 = {gain: network.trajectory()[1, 0] for gain, network in zip(gains, networks, strict=True)}
-    Q0[LARGE_GAIN] = large.trajectory()[1, 0]
+    *Q0, large_Q0 = (network.trajectory()[1, 0] for network in (*networks, large))
     check_c2(
         f"the same at gain {LARGE_GAIN:g}: no plateau",
         waiting(remaining(*large.trajectory())),
         below(0.1),
         control=(f"gain {gains[0]}", waits[0]),
         note=f"at gains {', '.join(map(str, gains[1:]))}: {', '.join(f'{wait:.2f}' for wait in waits[1:])}; "
-        f"Q0 is at most {max(list(Q0.values())[:-1]):.1g} there, {Q0[LARGE_GAIN]:.2g} here, |dy|² = 0.5",
+        f"Q0 is at most {max(Q0):.1g} there, {large_Q0:.2g} here, |dy|² = 0.5",
         because="the loss did not fall to a tenth, or weights are not large enough",
     )
     check_c2(
