@@ -37,6 +37,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import numpy as np
 from companion import figures, presets
+from companion.checks import check, equal
 from experiments import phase_checks, phases
 from experiments.phases import equilibrate
 from myst_nb import glue
@@ -118,6 +119,17 @@ counts = {t: phases.count_schemes(N, fine, t) for t in (phases.COLD, T, 0.03, 0.
 glue("num_equilibrium", counts[T], display=False)
 glue("num_cold", counts[phases.COLD], display=False)
 glue("most_schemes", max(counts.values()), display=False)
+check(
+    "A11",
+    f"schemes in equilibrium for y₋ from 0.1 to 0.5, theory at T = {T}, P = {N}",
+    counts[T],
+    4,
+    equal(),
+    control=("above the critical temperature, T = 0.3", counts[0.3]),
+    source="published",
+    note="schemes at other T: " + ", ".join(f"{n} at {t:g}" for t, n in counts.items()),
+    because="the other schemes hold frozen codes: see the next section",
+)
 
 # %% [markdown]
 # ## Equilibrium or frozen?

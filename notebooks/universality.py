@@ -21,9 +21,10 @@
 # them; the equations themselves are pinned down less well than the fits suggest.
 #
 # *Did not come out:* that the fit singles out the equations (doubling one of them changes little), that the
-# third number is followed as well as the others, that final distances of *narrow* networks are predicted, and
-# that networks lose their randomness at small weights (part of it is their width). *Needs:* gradient descent;
-# none of the other chapters. *Reading:* 12 minutes.
+# third number is followed as well as the others, that the loss falls at once from weights that paper C calls
+# large, that final distances of *narrow* networks are predicted, and that networks lose their randomness at
+# small weights (part of it is their width). *Needs:* gradient descent; none of the other chapters. *Reading:*
+# 12 minutes.
 
 # %% tags=["parameters", "hide-input"]
 preset = "quick"  # quick or paper

@@ -15,7 +15,7 @@ from coding_schemes.training import Architecture, ScaledNetwork
 Row = tuple[Architecture | ScaledNetwork, float]  # and its learning rate
 
 RECORDS = 600  # of a run, whatever its length: one compiled program per architecture
-LARGE_GAIN = 2.0  # paper C's "high weights" (Table 2), at a rate so small that descent follows the flow
+LARGE_GAIN = 2.0  # high weights of paper C's Table 2 (1.3 in Table 1); so small a rate that descent is a flow
 GAIN_RATES = {0.9: 0.015, 1.0: 0.005, 1.1: 0.0025, 1.3: 0.00075, 1.4: 0.00025, LARGE_GAIN: 1e-10}
 DESCRIBED = 0.05  # fit error below which a network counts as described
 NARROW_RATES = {0.9: 0.015, 1.05: 0.005, 1.3: 0.0015}

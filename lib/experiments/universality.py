@@ -179,7 +179,8 @@ def plateaus(gains: Sequence[float], networks: Sequence[Trained], large: Trained
         "caption": "The plateau goes when outputs start farther apart than the targets: what is left of the "
         "difference's loss over time, in units of the time at which a tenth is left. Up to gain "
         f"{gains[-1]:g} outputs begin near zero, and the loss waits; at {LARGE_GAIN:g}, paper C's large "
-        "weights, it decays at once, as an exponential (dotted) does. One network each. Paper C, A.5.",
+        "weights on another task, it decays at once, as an exponential (dotted) does. One network each. "
+        "Paper C, A.5.",
         "x": share,
         "values": [*shown, 0.1**share],
         "names": [*(f"gain {gain}" for gain in (*gains, LARGE_GAIN)), "exponential"],
@@ -209,14 +210,20 @@ def check_gains(
         ),
         because="no plateau at this width",
     )
+    check_c2(
+        f"the same at gains {', '.join(map(str, gains[1:]))}, the shortest: no plateau",
+        waits[1:].min(),
+        below(0.1),
+        control=(f"gain {gains[0]}", waits[0]),
+        because="the wait shortens but does not vanish up to this gain",
+    )
     *Q0, large_Q0 = (network.trajectory()[1, 0] for network in (*networks, large))
     check_c2(
         f"the same at gain {LARGE_GAIN:g}: no plateau",
         waiting(remaining(*large.trajectory())),
         below(0.1),
         control=(f"gain {gains[0]}", waits[0]),
-        note=f"at gains {', '.join(map(str, gains[1:]))}: {', '.join(f'{wait:.2f}' for wait in waits[1:])}; "
-        f"Q0 is at most {max(Q0):.1g} there, {large_Q0:.2g} here, |dy|² = 0.5",
+        note=f"Q0 is {large_Q0:.2g} here, at most {max(Q0):.1g} at the other gains; |dy|² = 0.5",
         because="the loss did not fall to a tenth, or weights are not large enough",
     )
     check_c2(
