@@ -36,7 +36,6 @@ jax.config.update("jax_enable_x64", True)
 import numpy as np
 from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
-from coding_schemes.sampling import HMC
 from coding_schemes.theory import linear
 from companion import figures, presets
 from experiments import lazy_and_rich, lazy_checks
@@ -49,15 +48,16 @@ quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains
 quick |= {"lengths": {"linear": (96, 1, 1.6), "sigmoidal": (96, 2, 0.8), "relu": (96, 1, 1.6)}}
 quick |= {"fractions": (0.25, 0.4), "over_widths": ("linear",)}
 paper = quick | {"num_neurons": 500, "num_samples": 64, "fractions": (0.1, 0.2, 0.4), "over_widths": SCHEMES}
-paper |= {"lengths": {"linear": (96, 1, 1.6), "sigmoidal": (96, 3, 0.8), "relu": (200, 4, 1.6)}}
+paper |= {"lengths": {"linear": (96, 1, 1.6), "sigmoidal": (96, 3, 0.8), "relu": ((60, 60), 3, 1.6)}}
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 N, T = settings.num_neurons, settings.temperature
 counts = {"num_samples": settings.num_samples, "num_chains": settings.num_chains}
 options = {
-    name: counts | {"num_warmup": warmup, "thinning": thinning, "method": HMC(length)}
+    (name, scaling): counts | {"num_warmup": warmup, "thinning": thinning, "method": method}
     for name, (warmup, thinning, length) in settings.lengths.items()
+    for scaling, method in lazy_and_rich.methods(name, N, length).items()
 }
 key = jax.random.key(seed)
 glue("N", N, display=False)
@@ -68,7 +68,11 @@ task = lazy_and_rich.binary_task(N, seed)
 runs = {
     scaling: {
         scheme: draw(
-            jax.random.fold_in(key, 10 * i + j), task, Network(1, N, scheme, scaling), T, **options[scheme]
+            jax.random.fold_in(key, 10 * i + j),
+            task,
+            Network(1, N, scheme, scaling),
+            T,
+            **options[scheme, scaling],
         )
         for j, scheme in enumerate(SCHEMES)
     }
@@ -131,7 +135,7 @@ figures.publish(**lazy_checks.kernels_and_neurons(rich))
 sizes = [round(N * fraction) for fraction in settings.fractions]
 scans = {
     (scheme, scaling): lazy_and_rich.over_widths(
-        jax.random.fold_in(key, 100 + k), runs[scaling][scheme], sizes, seed, **options[scheme]
+        jax.random.fold_in(key, 100 + k), runs[scaling][scheme], sizes, seed, **options[scheme, scaling]
     )
     for k, scheme in enumerate(settings.over_widths)
     for scaling in SCALINGS
@@ -226,7 +230,8 @@ lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotat
 # %%
 EQUAL = (1 / 3, 1 / 3, 1 / 3)
 equal = tasks.toy(3 * round(N / 3), EQUAL, y_minus=-0.5, seed=seed)
-own = {scheme: each | {"thinning": 1} for scheme, each in options.items()}
+fewer = {"thinning": 1, "num_samples": -(-settings.num_samples // 2)}
+own = {scheme: options[scheme, "non-lazy"] | fewer for scheme in SCHEMES}
 classes = {
     scheme: lazy_and_rich.both_ends(jax.random.fold_in(key, 50 + k), equal, scheme, N, T, **own[scheme])
     for k, scheme in enumerate(SCHEMES)

@@ -7,6 +7,7 @@ import numpy as np
 from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import HMC
 from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear
@@ -23,6 +24,12 @@ def binary_task(size: int, seed: int) -> Task:
     """Two classes with random labels and targets ±1: P = size orthogonal inputs of dimension size + 10."""
     ratios, targets = (0.5, 0.5), [[1.0], [-1.0]]
     return tasks.toy(size, ratios, targets=targets, random_labels=True, input_dim=size + 10, seed=seed)
+
+
+def methods(scheme: str, size: int, length: float) -> dict[str, HMC]:
+    """How to sample in either scaling: readouts of non-lazy ReLU networks in the units they grow to."""
+    grown = {"non-lazy": size**0.5 / 2} if scheme == "relu" else {}
+    return {scaling: HMC(length, stretch=grown.get(scaling)) for scaling in SCALINGS}
 
 
 def learned_entry(kernels: np.ndarray, task: Task, nonlinearity: Any) -> np.ndarray:
@@ -85,10 +92,10 @@ def predicted_entry(size: int, scaling: str, temperature: float, seed: int) -> f
 def smallest_alignment(runs: dict[str, Run]) -> np.ndarray:
     """Least cosine between what two nonlinearities learned: kernels less their priors, centered.
 
-    One number for every sample of runs by nonlinearity, of one task: shape (chains, samples).
+    One number for every fourth sample of runs by nonlinearity, of one task: shape (chains, samples / 4).
     """
     learned = [
-        coding.kernels(run.samples.activations())
+        coding.kernels(run.samples.activations()[:, ::4])
         - gaussian_process.prior_kernels(run.task.inputs, None, name)[1]
         for name, run in runs.items()
     ]

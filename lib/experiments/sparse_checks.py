@@ -264,39 +264,43 @@ def coarsening_frame(
     counts: np.ndarray,
     losses: np.ndarray,
     now: np.ndarray,
+    figure: Figure | None = None,
 ) -> Figure:
     """Neurons in the plane of three classes, and the number of outliers and the loss so far."""
-    figure = plt.figure(figsize=(6.4, 3.4), layout="none")
-    grid = figure.add_gridspec(2, 2, width_ratios=(6, 5), left=0.01, right=0.98, top=0.92, bottom=0.18)
-    grid.update(wspace=0.2, hspace=0.5)
-    plane = figure.add_subplot(grid[:, 0])
     angles = np.pi / 2 + 2 * np.pi / 3 * np.arange(3)
-    rays = np.stack([np.cos(angles), np.sin(angles)], 1)
-    reach = activations.max()
-    for c, (x, y) in enumerate(reach * rays):
-        plane.plot([0, x], [0, y], color="0.8", zorder=0)
-        plane.annotate(f"class {c}", (1.2 * x, 1.2 * y), ha="center", va="center", fontsize="small")
-    colors = [figures.CODE_COLORS[coding.code_name(code)] for code in codes[frame]]
-    size = np.where(codes[frame].any(-1), 60, 14)
-    across, up = (activations[frame] @ rays).T
-    plane.scatter(across, up, s=size, c=colors, linewidths=0.5, edgecolors="white")
-    plane.set(xlim=(-1.35 * reach, 1.35 * reach), ylim=(-0.8 * reach, 1.35 * reach), aspect="equal")
-    plane.axis("off")
+    rays, reach = np.stack([np.cos(angles), np.sin(angles)], 1), activations.max()
+    if figure is None:
+        figure = plt.figure(figsize=(6.4, 3.4), layout="none")
+        grid = figure.add_gridspec(2, 2, width_ratios=(6, 5), left=0.01, right=0.98, top=0.92, bottom=0.18)
+        grid.update(wspace=0.2, hspace=0.5)
+        plane = figure.add_subplot(grid[:, 0])
+        for c, (x, y) in enumerate(reach * rays):
+            plane.plot([0, x], [0, y], color="0.8", zorder=0)
+            plane.annotate(f"class {c}", (1.2 * x, 1.2 * y), ha="center", va="center", fontsize="small")
+        plane.scatter([], [], linewidths=0.5, edgecolors="white")
+        plane.set(xlim=(-1.35 * reach, 1.35 * reach), ylim=(-0.8 * reach, 1.35 * reach), aspect="equal")
+        plane.axis("off")
+        later = losses[:, -len(times) // 4 :].mean()
+        panels = (counts, 3, "number of outliers"), (losses, later, "squared error")
+        for row, (values, level, title) in enumerate(panels):
+            panel = figure.add_subplot(grid[row, 1])
+            panel.plot(times, values.T, color="0.85", linewidth=0.6)
+            panel.axhline(level, color=figures.COLORS["theory"], linestyle="--", linewidth=1, zorder=3)
+            panel.plot([], [], color=figures.COLORS["relu"])
+            panel.set(xscale="log", title=title, xticks=[1e1, 1e3, 1e5])
+            if row == 0:
+                panel.set(ylim=(0, counts.max() + 1), yticks=[0, 3, counts.max()], xticklabels=[])
+            else:
+                panel.set(yscale="log", xlabel="Langevin steps")
+            panel.minorticks_off()
+    plane, *curves = figure.axes
+    (dots,) = plane.collections
+    dots.set_offsets(activations[frame] @ rays)
+    dots.set_sizes(np.where(codes[frame].any(-1), 60, 14))
+    dots.set_facecolor([figures.CODE_COLORS[coding.code_name(code)] for code in codes[frame]])
     seen = times <= now[frame]
-    later = losses[:, -len(times) // 4 :].mean()
-    for row, (values, level, title) in enumerate(
-        [(counts, 3, "number of outliers"), (losses, later, "squared error")]
-    ):
-        line = figure.add_subplot(grid[row, 1])
-        line.plot(times, values.T, color="0.85", linewidth=0.6)
-        line.plot(times[seen], values[0, seen], color=figures.COLORS["relu"])
-        line.axhline(level, color=figures.COLORS["theory"], linestyle="--", linewidth=1)
-        line.set(xscale="log", title=title, xticks=[1e1, 1e3, 1e5])
-        if row == 0:
-            line.set(ylim=(0, counts.max() + 1), yticks=[0, 3, counts.max()], xticklabels=[])
-        else:
-            line.set(yscale="log", xlabel="Langevin steps")
-        line.minorticks_off()
+    for panel, values in zip(curves, (counts, losses), strict=True):
+        panel.lines[-1].set_data(times[seen], values[0, seen])
     return figure
 
 
