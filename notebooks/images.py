@@ -155,8 +155,7 @@ figures.publish(
     caption="The feature layer's code explains the training responses at any number of images, the first "
     "layer's less and less. Kept: fraction of the code, class by class and neuron by neuron, that class "
     "means on test images keep; by chance (dotted: classes permuted) it grows, too, because codes grow "
-    "sparser. "
-    f"N = {ten.width}, stored. Not in the papers.",
+    f"sparser. N = {ten.width}, stored. Not in the papers.",
     **images.code_curves(ten),
 )
 images.check_ten_classes(ten, whole)

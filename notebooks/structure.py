@@ -45,11 +45,10 @@ from experiments.two_point_figures import fit_panels, projections, square_matric
 from myst_nb import glue
 
 quick = {"width": 100, "num_positions": 15, "faster": 4, "digits": "three", "num_steps": 6000}
-quick |= {"records": 120, "num_inputs": 40, "num_samples": 60}
+quick |= {"records": 120, "num_inputs": 40}
 quick |= {"schemes": {"sigmoidal": ("gibbs",), "relu": "auto"}}  # codes need not mix: any of them saturates
 paper = {"width": 500, "num_positions": 30, "faster": 1, "digits": "ten", "num_steps": 23_400}
-paper |= {"records": 60, "num_inputs": 100, "num_samples": 60}
-paper |= {"schemes": dict.fromkeys(("linear", "sigmoidal", "relu"), "auto")}
+paper |= {"records": 60, "num_inputs": 100, "schemes": dict.fromkeys(("linear", "sigmoidal", "relu"), "auto")}
 given = {"width": width, "num_positions": num_positions, "num_steps": num_steps}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
 key = jax.random.key(seed)
@@ -233,11 +232,9 @@ structure.check_descents(descents)
 # the rates. Inputs of a class should stay as far apart as in the prior.
 
 # %%
-options = {"num_samples": settings.num_samples, "num_chains": 8, "num_warmup": 100, "seed": seed}
+options = {"temperature": 0.01, "num_samples": 60, "num_chains": 8, "num_warmup": 100, "seed": seed}
 sampled = {
-    scheme: networks.sampled_distances(
-        key, scheme, settings.num_inputs, temperature=0.01, moves=moves, **options
-    )
+    scheme: networks.sampled_distances(key, scheme, settings.num_inputs, moves=moves, **options)
     for scheme, moves in settings.schemes.items()
 }
 

@@ -74,9 +74,8 @@ figures.publish(
     caption="Two rates describe how two points move apart, whatever the architecture. Squared distance of "
     "the representations halfway through the network, H, of the outputs, Q, and w = Q − dy·dŷ, which is "
     "zero where the outputs' difference meets the targets'. Markers: one network each; lines: theory with "
-    "its two fitted rates; above: fit "
-    f"error in units of the curves' variance. {settings.width} units per layer (narrow: 50), rates and gains "
-    "of paper C's Table 1. Paper C, Fig. 2.",
+    "its two fitted rates; above: fit error in units of the curves' variance. "
+    f"{settings.width} units per layer (narrow: 50), rates and gains of paper C's Table 1. Paper C, Fig. 2.",
     **experiment.fit_arrays(networks, fits),
 )
 
