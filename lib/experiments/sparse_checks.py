@@ -295,9 +295,11 @@ def coarsening_frame(
             panel.minorticks_off()
     plane, *curves = figure.axes
     (dots,) = plane.collections
-    dots.set_offsets(activations[frame] @ rays)
-    dots.set_sizes(np.where(codes[frame].any(-1), 60, 14))
-    dots.set_facecolor([figures.CODE_COLORS[coding.code_name(code)] for code in codes[frame]])
+    dots.set(
+        offsets=activations[frame] @ rays,
+        sizes=np.where(codes[frame].any(-1), 60, 14),
+        facecolor=[figures.CODE_COLORS[coding.code_name(code)] for code in codes[frame]],
+    )
     seen = times <= now[frame]
     for panel, values in zip(curves, (counts, losses), strict=True):
         panel.lines[-1].set_data(times[seen], values[0, seen])
