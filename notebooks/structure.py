@@ -232,9 +232,9 @@ structure.check_descents(descents)
 # the rates. Inputs of a class should stay as far apart as in the prior.
 
 # %%
-options = {"temperature": 0.01, "num_samples": 60, "num_chains": 8, "num_warmup": 100, "seed": seed}
+options = {"num_samples": 60, "thinning": 4, "num_chains": 8, "num_warmup": 100, "seed": seed}
 sampled = {
-    scheme: networks.sampled_distances(key, scheme, settings.num_inputs, moves=moves, **options)
+    scheme: networks.sampled_distances(key, scheme, settings.num_inputs, 0.01, moves=moves, **options)
     for scheme, moves in settings.schemes.items()
 }
 
