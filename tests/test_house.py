@@ -39,3 +39,10 @@ def test_the_science_imports_no_pictures_and_no_notebooks():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=LIB)
     assert done.stdout.split() == []
+
+
+@pytest.mark.xdist_group("house")
+def test_tests_of_a_group_go_to_one_worker(request):
+    if not hasattr(request.config, "workerinput"):
+        pytest.skip("one process: nothing is dealt out")
+    assert request.node.nodeid.endswith("@house")  # what xdist deals by
