@@ -230,7 +230,7 @@ lazy_checks.check_rotation(task.labels, (redundant, rotated), (linear_one, rotat
 # %%
 EQUAL = (1 / 3, 1 / 3, 1 / 3)
 equal = tasks.toy(3 * round(N / 3), EQUAL, y_minus=-0.5, seed=seed)
-fewer = {"thinning": 1, "num_samples": -(-settings.num_samples // 2)}
+fewer = {"thinning": 1, "num_samples": (settings.num_samples + 1) // 2}
 own = {scheme: options[scheme, "non-lazy"] | fewer for scheme in SCHEMES}
 classes = {
     scheme: lazy_and_rich.both_ends(jax.random.fold_in(key, 50 + k), equal, scheme, N, T, **own[scheme])
