@@ -61,7 +61,16 @@ ONE_OF_EACH_KIND = """() => {
     }
 }"""
 STILL = "* { transition: none !important }"  # colors on their way from light to dark are neither
-OVERFLOW = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+# By how much the page is wider than its window, or text that no box scrolls, where the theme cuts it off
+OVERFLOW = """() => {
+    const page = document.documentElement;
+    const scrolled = (node) => node && node !== document.body
+        && (['auto', 'scroll'].includes(getComputedStyle(node).overflowX) || scrolled(node.parentElement));
+    const texts = document.querySelectorAll('article :is(p, li, a, h1, h2, h3), .prev-next-area *');
+    const ends = [...texts].filter((each) => each.checkVisibility() && !scrolled(each.parentElement))
+        .map((each) => Math.floor(each.getBoundingClientRect().right) - page.clientWidth);
+    return Math.max(page.scrollWidth - page.clientWidth, ...ends);
+}"""
 
 
 @dataclass
