@@ -218,28 +218,27 @@ def check_densities(ends: dict[str, Ends], solutions: dict[str, list[Solution]])
 
 def overlaps(depths: dict[int, Overlaps], run: Run) -> dict[str, Any]:
     """Figure: overlaps of the kernels with the targets, layer by layer."""
-    shown = [
-        run.posterior.network.depth,
-        *(depth for depth in depths if depth != run.posterior.network.depth),
+    deepest, sampled = max(depths), run.posterior.network.depth
+    rows = [
+        np.pad(each.overlaps, (0, deepest - depth), constant_values=np.nan) for depth, each in depths.items()
     ]
-    rows = np.full((len(shown), max(shown) + 1), np.nan)
-    for row, depth in zip(rows, shown, strict=True):
-        row[: depth + 1] = depths[depth].overlaps
-    mean, error = statistics.mean_and_error(runs.overlaps(runs.layer_kernels(run), run.task))
+    found = statistics.mean_and_error(runs.overlaps(runs.layer_kernels(run), run.task))
+    before = np.full((list(depths).index(sampled), sampled), np.nan)  # markers take the color of their line
+    mean, error = (np.vstack([before, each]) for each in found)
     return {
         "plot_function": figures.curves,
         "name": "overlaps",
         "caption": "Deep linear networks learn by the same factor from layer to layer. Lines: overlap of "
-        f"each layer's kernel with the targets at N → ∞; markers: sampled networks of {shown[0]} hidden "
+        f"each layer's kernel with the targets at N → ∞; markers: sampled networks of {sampled} hidden "
         f"layers, N = {run.posterior.network.width}, off the line by the finite width. γ₀ = 0.5, P = "
         f"{run.task.num_inputs}, β = 50. Paper B, "
         "Fig. 2a.",
-        "x": np.arange(rows.shape[1]),
+        "x": np.arange(deepest + 1),
         "values": rows,
-        "names": [f"L = {depth}" for depth in shown],
-        "sampled_x": np.arange(1, shown[0] + 1),
-        "sampled": [mean],
-        "sampled_errors": [error],
+        "names": [f"L = {depth}" for depth in depths],
+        "sampled_x": np.arange(1, sampled + 1),
+        "sampled": mean,
+        "sampled_errors": error,
         "scales": ("linear", "log"),
         "xlabel": r"layer $\ell$",
         "ylabel": r"overlap $c_\ell$",
