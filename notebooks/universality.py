@@ -51,7 +51,7 @@ quick |= {"pairs": {"shallow": (50, 2)}, "num_networks": 2}
 quick |= {"narrow_gains": (0.9, 1.3), "widths": (25, 50, 100), "num_repeats": 8}
 rows = ("default", "convolution", "skip", "shallow", "narrow", "dropout", "linear", "relu", "elu", "tanh")
 paper = {"width": 500, "rows": (*rows, "swish"), "gains": (0.9, 1.0, 1.1, 1.3, 1.4), "num_seeds": 3}
-paper |= {"pairs": {"default": (500, 1), "narrow": (50, 10), "shallow": (500, 10)}, "num_networks": 10}
+paper |= {"pairs": {"default": (500, 1), "narrow": (50, 10), "shallow": (500, 4)}, "num_networks": 10}
 paper |= {"narrow_gains": (0.9, 1.05, 1.3), "widths": (25, 50, 100), "num_repeats": 20}
 given = {"width": width, "num_networks": num_networks, "num_repeats": num_repeats}
 settings = presets.choose(preset, quick=quick, paper=paper, given=given)
@@ -201,7 +201,8 @@ universality.check_altered(altered)
 # numbers $H$ is by then far outside of what the fit can follow.
 
 # %% tags=["hide-input"]
-series = [learn(key, table[f"gain {gain}"]) for gain in settings.gains]
+known = {table[name]: network for name, network in networks.items()}
+series = [known.get(row) or learn(key, row) for row in (table[f"gain {gain}"] for gain in settings.gains)]
 series_fits = [network.fit() for network in series]
 figures.publish(
     fit_panels,
@@ -212,7 +213,7 @@ figures.publish(
     "(above: H) and one more to the loss (below). Paper C, Fig. 3.",
     **universality.gain_arrays(settings.gains, series, series_fits),
 )
-large = learn(key, table[f"gain {experiment.LARGE_GAIN}"], record_every=1)
+large = learn(key, table[f"gain {experiment.LARGE_GAIN}"], steps=1800, record_every=1)
 figures.publish(**universality.plateaus(settings.gains, series, large))
 universality.check_gains(settings.gains, series, series_fits, large)
 described = [name for name, fit in fits.items() if fit.error < experiment.DESCRIBED]
@@ -253,7 +254,8 @@ universality.check_layers(layers, gain=1.0)
 pairs = {}
 for name, (_, most) in settings.pairs.items():
     row, repeats = experiment.table(units[name])[name], min(most, settings.num_networks)
-    pairs[name] = experiment.final_distances(key, row, repeats, trials=settings.num_networks)
+    tried = seeds if row == table["default"] else []
+    pairs[name] = experiment.final_distances(key, row, repeats, settings.num_networks, tried)
 
 # %% tags=["hide-input"]
 figures.publish(

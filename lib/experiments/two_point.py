@@ -212,13 +212,17 @@ class Pairs:
     rate_spread: float
 
 
-def final_distances(key: Any, row: Row, repeats: int, trials: int, steps: int = 12_000) -> Pairs:
+def final_distances(
+    key: Any, row: Row, repeats: int, trials: int, known: Sequence[Trained] = (), steps: int = 12_000
+) -> Pairs:
     """Train networks on 25 pairs, |dx| from 0.5 to 1.5 and |dy| from 0 to 1, and some for the rates.
 
-    One ratio of rates, fitted at |dx| = 1 and averaged over the trials, predicts all pairs.
+    One ratio of rates, fitted at |dx| = 1 and averaged over the trials, predicts all pairs. Networks of the
+    row that are known already count among the trials.
     """
-    tried = learn(jax.random.fold_in(key, 99), row, repeats=trials)
-    fits = [tried.fit(r) for r in tried.done]
+    new = max(0, trials - sum(len(network.run.loss) for network in known))
+    tried = [*known, *([learn(jax.random.fold_in(key, 99), row, repeats=new)] if new else [])]
+    fits = [network.fit(r) for network in tried for r in network.done]
     logs = np.log([f.eta_h / f.eta_y for f in fits])
     grid = [(dx, dy) for dx in np.linspace(0.5, 1.5, 5) for dy in np.linspace(0, 1, 5)]
     rows, left_out = [], 0
