@@ -4,11 +4,13 @@ Theory is a line, samples are markers or bars with their errors. Draw through `c
 """
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
@@ -232,7 +234,7 @@ def code_raster(times: ArrayLike, which: ArrayLike, names: ArrayLike, titles: Ar
         axis.set(xlabel="time $t$", title=title)
     axes[0, 0].set_ylabel("neuron")
     handles = [mpl.patches.Patch(color=color, label=name) for color, name in zip(palette, codes, strict=True)]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(codes), 5))
+    legend_above(figure, handles=handles)
     return figure
 
 
@@ -335,7 +337,7 @@ def densities(
         if scale == "log":
             axis.set_ylim(bottom=1 / len(row))  # far below, theory goes on where nothing was sampled
     axes[0, 0].set_ylabel("probability density")
-    _legend_above(figure, axes[0, 0])
+    legend_above(figure, axes[0, 0])
     return figure
 
 
@@ -376,8 +378,7 @@ def sparse_population(
         right.hist(row, edges, label=f"outlier {k}", **line)
         right.axvline(level, color=COLORS["theory"], linestyle="--", linewidth=1, zorder=0)
     right.set(xlabel=xlabel, ylabel="count", yscale="log", title="bulk and outliers")
-    handles = [handle for axis in (left, right) for handle in axis.get_legend_handles_labels()[0]]
-    figure.legend(handles=handles, loc="outside upper center", ncols=3)
+    legend_above(figure, left, right)
     return figure
 
 
@@ -452,7 +453,7 @@ def curves(
     if np.size(xticks):
         axis.set_xticks(np.asarray(xticks), [f"{tick:,}" for tick in np.asarray(xticks).tolist()])
         axis.xaxis.set_minor_locator(NullLocator())
-    _legend_above(figure, axis)
+    legend_above(figure, axis)
     return figure
 
 
@@ -583,10 +584,10 @@ def sampler_traces(
             axis.plot([], [], color=COLORS[color], label=label or None)
         axis.set(xlabel="sample", ylabel=str(name))
         if np.size(rhat):
-            axis.set_title(f"R-hat {np.asarray(rhat)[k]:.3f}, ESS {np.asarray(ess)[k]:.0f}", fontsize="small")
+            axis.set_title(f"R-hat {np.asarray(rhat)[k]:.3f}, ESS {np.asarray(ess)[k]:.0f}")
     for spare in axes.flat[len(np.asarray(names)) :]:
         spare.remove()
-    figure.suptitle("\n".join(textwrap.wrap(str(verdict), 80)), fontsize="small")
+    figure.suptitle("\n".join(textwrap.wrap(str(verdict), 64)))
     handles, labels = axes[0, 0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=2)
@@ -653,7 +654,7 @@ def bars(
         axis.set_xticks(place, ticks, rotation=90 if sum(map(len, ticks)) * len(heights) > 40 else 0)
         axis.set(title=str(title), xlabel=xlabel)
     axes[0, 0].set(ylabel=ylabel, ylim=(0, None))  # shared, so that every panel's bars are in view
-    _legend_above(figure, axes[0, 0])
+    legend_above(figure, axes[0, 0])
     return figure
 
 
@@ -710,7 +711,7 @@ def _draw_outputs(
         axis.xaxis.set_visible(r == len(axes) - 1)
     _class_ticks(axes[-1].xaxis, labels)
     axes[-1].set_xlabel(r"input $\mu$, by class")
-    _legend_above(figure, axes[0])
+    legend_above(figure, axes[0])
 
 
 def _palette(names: list[str], colors: ArrayLike) -> list[str]:
@@ -756,8 +757,15 @@ def _class_ticks(axis: XAxis | YAxis, labels: ArrayLike) -> None:
     axis.set_tick_params(which="minor", length=6)
 
 
-def _legend_above(figure: Figure, axis: Axes) -> None:
-    handles, names = axis.get_legend_handles_labels()
-    columns = max(1, min(len(names), 4, 100 // (5 + max(map(len, names), default=0))))  # a row of 100 letters
-    if handles:
-        figure.legend(handles, names, loc="outside upper center", ncols=columns)
+def legend_above(figure: Figure, *axes: Axes, handles: Sequence[Artist] = ()) -> None:
+    """Put one legend above all panels: of these axes, or these handles, in as few rows as fit.
+
+    A legend wider than the figure would make the figure wider, and its text smaller on a phone.
+    """
+    entries = handles or [h for axis in axes for h in axis.get_legend_handles_labels()[0]]
+    for rows in range(1, len(entries) + 1):
+        columns = -(-len(entries) // rows)
+        legend = figure.legend(handles=entries, loc="outside upper center", ncols=columns)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()

@@ -276,7 +276,7 @@ def coarsening_frame(
         plane = figure.add_subplot(grid[:, 0])
         for c, (x, y) in enumerate(reach * rays):
             plane.plot([0, x], [0, y], color="0.8", zorder=0)
-            plane.annotate(f"class {c}", (1.2 * x, 1.2 * y), ha="center", va="center", fontsize="small")
+            plane.annotate(f"class {c}", (1.2 * x, 1.2 * y), ha="center", va="center")
         plane.scatter([], [], linewidths=0.5, edgecolors="white")
         plane.set(xlim=(-1.35 * reach, 1.35 * reach), ylim=(-0.8 * reach, 1.35 * reach), aspect="equal")
         plane.axis("off")

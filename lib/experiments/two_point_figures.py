@@ -1,7 +1,10 @@
 """Drawing functions of the chapters on two points."""
 
+import textwrap
+
 import matplotlib.pyplot as plt
 import numpy as np
+from companion.figures import legend_above
 from companion.publish import WIDTH
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -31,7 +34,7 @@ def fit_panels(
     """
     t, dots, lines = np.asarray(times), np.asarray(network), np.asarray(theory)
     rows = -(-len(dots) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.6 + 1.55 * rows), squeeze=False)
+    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.6 + 1.6 * rows), squeeze=False)
     for axis in axes.flat[len(dots) :]:
         axis.set_visible(False)
     for k, (axis, title, stop) in enumerate(
@@ -42,13 +45,11 @@ def fit_panels(
         for dot, line, color, name in zip(dots[k], lines[k], CURVES, np.asarray(names), strict=False):
             axis.plot(t[shown], line[shown], color=color, linewidth=1.2)
             axis.plot(t[marked], dot[marked], ".", color=color, label=str(name))
-        axis.set_title(str(title), fontsize="small")
-        axis.tick_params(labelsize="small")
-        axis.locator_params(axis="x", nbins=3)
+        axis.set_title(str(title))
+        axis.locator_params(nbins=3 if columns < 4 else 2)
         axis.set_xlabel("steps $t$" if k + columns >= len(dots) else "")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    if len(labels) > 1:
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    if len(np.asarray(names)) > 1:
+        legend_above(figure, axes[0, 0])
     return figure
 
 
@@ -64,23 +65,21 @@ def fit_errors(names: ArrayLike, errors: ArrayLike, altered: ArrayLike, altered_
     Returns:
         The figure, the threshold as a dashed line.
     """
-    rows = np.size(names), np.size(altered)
+    architectures, equations = ([textwrap.fill(str(n), 20) for n in np.asarray(a)] for a in (names, altered))
+    heights = 0.25 * len(architectures), 0.45 * len(equations)  # of one line of text, and of two
     figure, (upper, lower) = plt.subplots(
-        2, 1, figsize=(WIDTH, 1.5 + 0.25 * sum(rows)), sharex=True, height_ratios=rows
+        2, 1, figsize=(WIDTH, 1.5 + sum(heights)), sharex=True, height_ratios=heights
     )
     upper.plot(np.asarray(errors), np.arange(np.size(names)), "o", color=CURVES[0])
     for k, row in enumerate(np.asarray(altered_errors)):
         lower.plot(row, np.full(row.shape, k), "o", color=CURVES[0] if k == 0 else CURVES[1], alpha=0.6)
     for axis, labels, title in (
-        (upper, names, "architectures"),
-        (lower, altered, "default, equations altered"),
+        (upper, architectures, "architectures"),
+        (lower, equations, "default, equations altered"),
     ):
-        axis.set_yticks(
-            np.arange(np.size(labels)), [str(name) for name in np.asarray(labels)], fontsize="small"
-        )
+        axis.set_yticks(np.arange(len(labels)), labels)
         axis.axvline(DESCRIBED, color="0.4", linestyle="--", linewidth=0.8)
-        axis.set(xscale="log", ylim=(np.size(labels) - 0.5, -0.5))
-        axis.set_title(title, fontsize="small")
+        axis.set(xscale="log", ylim=(len(labels) - 0.5, -0.5), title=title)
     lower.set_xlabel("fit error")
     return figure
 
@@ -89,12 +88,12 @@ def depth_panels(
     loss: ArrayLike, printed: ArrayLike, eta_h: ArrayLike, eta_y: ArrayLike, start: ArrayLike, law: ArrayLike
 ) -> Figure:
     """Fit loss, fitted rates and initial distance over the layers of several networks, (networks, layers)."""
-    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.9), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.1))
     layers = np.arange(1, np.shape(loss)[1] + 1)
     panels = (
-        (axes[0], ((loss, CURVES[0], "networks"),)),
+        (axes[0], ((loss, CURVES[0], None),)),
         (axes[1], ((eta_h, CURVES[0], r"encoder $\eta_h$"), (eta_y, CURVES[1], r"decoder $\eta_y$"))),
-        (axes[2], ((start, CURVES[0], "networks"),)),
+        (axes[2], ((start, CURVES[0], None),)),
     )
     for axis, rows in panels:
         for values, color, name in rows:
@@ -104,10 +103,9 @@ def depth_panels(
     axes[2].plot(layers, np.asarray(law), color="0.1", label="theory")
     titles = ("fit loss", "rate per step", "initial distance $H_0$")
     for axis, title in zip(axes, titles, strict=True):
-        axis.set(xlabel="hidden layer", yscale="log")
-        axis.set_title(title, fontsize="small")
-        axis.tick_params(labelsize="small")
-        axis.legend(fontsize="x-small")
+        axis.set(xlabel="hidden layer", yscale="log", title=title)
+        axis.locator_params(axis="y", numticks=5)
+    legend_above(figure, *axes)
     return figure
 
 
@@ -129,10 +127,10 @@ def scatter_panels(
             axis.errorbar(x[at], y[at], bar[at], fmt="o", color=shade, markersize=4, label=f"{distance:g}")
         top = 1.08 * max(np.nanmax(x), np.nanmax(y))
         axis.plot([0, top], [0, top], color="0.1", linewidth=1)
-        axis.set(xlabel="$H^*$, theory")
-        axis.set_title(str(title), fontsize="small")
+        axis.set(xlabel="$H^*$, theory", title=str(title))
     axes[0, 0].set_ylabel(r"$H(\infty)$, networks")
-    axes[0, -1].legend(title="$|dx|$", fontsize="x-small", title_fontsize="x-small", loc="upper left")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, title="$|dx|$", loc="outside right center", handletextpad=0.2)
     return figure
 
 
@@ -155,11 +153,13 @@ def square_matrices(
     rows, columns, count = panels.shape[:3]
     place = (begin + np.append(begin[1:], count) - 1) / 2 if begin.size else np.arange(count)
     side = WIDTH / columns
-    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.3 + rows * side), squeeze=False)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(WIDTH, 0.3 + rows * side), squeeze=False, sharex=True, sharey=True
+    )
     for axis, panel in zip(axes.flat, panels.reshape(-1, count, count), strict=True):
         axis.imshow(panel / max(panel.max(), 1e-30), cmap="Greens", vmin=0, vmax=1)
         for set_ticks in (axis.set_xticks, axis.set_yticks):
-            set_ticks(place, [str(t) for t in np.asarray(ticks)], fontsize="small")
+            set_ticks(place, [str(t) for t in np.asarray(ticks)])
         axis.tick_params(length=0)
     _name(axes, titles, row_names)
     return figure
@@ -193,6 +193,6 @@ def projections(points: ArrayLike, targets: ArrayLike, titles: ArrayLike, row_na
 def _name(axes: np.ndarray, titles: ArrayLike, row_names: ArrayLike) -> None:
     """Titles above the columns of a grid, names beside its rows."""
     for axis, title in zip(axes[0], np.asarray(titles), strict=True):
-        axis.set_title(str(title), fontsize="small")
+        axis.set_title(str(title))
     for axis, name in zip(axes[:, 0], np.asarray(row_names), strict=True):
         axis.set_ylabel(str(name))

@@ -215,6 +215,19 @@ def test_curves_of_one_name_are_drawn_alike_with_their_marks():
     assert texts(figure) == ["plain", "moves"]
 
 
+def test_legend_breaks_into_rows_before_it_is_wider_than_the_figure():
+    x, values = np.arange(3.0), np.ones((4, 3))
+    for word, rows in (("short", 1), ("by no means short", 2)):
+        names = [f"{word} {k}" for k in range(4)]
+        figure = figures.curves(x, values, names)
+        figure.draw_without_rendering()
+        (legend,) = figure.legends
+        assert legend.get_window_extent().width <= figure.bbox.width
+        heights = {round(text.get_window_extent().y0) for text in legend.get_texts()}
+        assert len(heights) == rows, word
+        assert sorted(texts(figure)) == names
+
+
 def test_grid_of_activations_sorts_the_inputs_of_every_panel_and_names_the_rows():
     panels = np.broadcast_to(np.asarray(LABELS, dtype=float), (2, 3, 4, len(LABELS)))
     figure = figures.activation_matrix(panels, LABELS, ["0", "1", "2"], ["layer 1", "layer 2"])

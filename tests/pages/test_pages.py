@@ -60,6 +60,9 @@ ONE_OF_EACH_KIND = """() => {
         seen.add(looks.join());
     }
 }"""
+# Width of a matplotlib SVG in points, and of its texts the size over 100
+WIDTH_OF_SVG = re.compile(r'viewBox="0 0 ([\d.]+) ')
+TEXT_SCALE = re.compile(r'<g [^>]*transform="translate\([^)]*\) (?:rotate\([^)]*\) )?scale\(([\d.]+) -')
 STILL = "* { transition: none !important }"  # colors on their way from light to dark are neither
 # By how much the page is wider than its window, or text that no box scrolls, where the theme cuts it off
 OVERFLOW = """() => {
@@ -423,6 +426,16 @@ def test_images_of_figures_are_files_loaded_when_they_are_looked_at(pages):
     assert [
         image for image in images if image["src"].startswith("data:") or image.get("loading") != "lazy"
     ] == []
+
+
+def test_text_in_figures_is_legible_on_a_phone(pages):
+    """The theme's text is nine pixels high there, if the figure is as wide as the page's column."""
+    drawn = {image.name: image.read_text(encoding="utf-8") for image in (pages / "_images").glob("*.svg")}
+    sizes = {name: [100 * float(size) for size in TEXT_SCALE.findall(svg)] for name, svg in drawn.items()}
+    widths = {name: float(WIDTH_OF_SVG.search(svg)[1]) for name, svg in drawn.items()}
+    small = {name: min(sizes[name]) * 462 / widths[name] for name in drawn if sizes[name]}
+    assert small
+    assert {name: size for name, size in small.items() if size < 11.4} == {}
 
 
 def test_scoreboard_is_also_there_for_programs(pages):
