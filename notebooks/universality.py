@@ -251,11 +251,10 @@ universality.check_layers(layers, gain=1.0)
 # only further input to {eq}`eq-two-point-final` are the networks' initial distances.
 
 # %%
-pairs = {}
-for name, (_, most) in settings.pairs.items():
-    row, repeats = experiment.table(units[name])[name], min(most, settings.num_networks)
-    tried = seeds if row == table["default"] else []
-    pairs[name] = experiment.final_distances(key, row, repeats, settings.num_networks, tried)
+chosen = {name: experiment.table(units[name])[name] for name in units}
+repeats = {name: min(most, settings.num_networks) for name, (_, most) in settings.pairs.items()}
+tried = {table["default"]: seeds}  # networks whose rates count, too
+pairs = experiment.final_distances(key, chosen, repeats, settings.num_networks, tried)
 
 # %% tags=["hide-input"]
 figures.publish(

@@ -1,8 +1,10 @@
 """Two points in deep networks: paper C's architectures trained on them, and fits over layers and pairs."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -213,13 +215,29 @@ class Pairs:
 
 
 def final_distances(
-    key: Any, row: Row, repeats: int, trials: int, known: Sequence[Trained] = (), steps: int = 12_000
-) -> Pairs:
+    key: Any,
+    rows: Mapping[str, Row],
+    repeats: Mapping[str, int],
+    trials: int,
+    known: Mapping[Row, Sequence[Trained]] = MappingProxyType({}),
+    steps: int = 12_000,
+) -> dict[str, Pairs]:
     """Train networks on 25 pairs, |dx| from 0.5 to 1.5 and |dy| from 0 to 1, and some for the rates.
 
-    One ratio of rates, fitted at |dx| = 1 and averaged over the trials, predicts all pairs. Networks of the
-    row that are known already count among the trials.
+    One ratio of rates, fitted at |dx| = 1 and averaged over the trials, predicts all pairs. Networks of a row
+    that are known already count among the trials. Two rows are trained at a time: a deep wide network waits
+    for its weights, in time that serves a small one.
     """
+    with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
+        warnings.simplefilter("ignore")  # as in `learn`, which cannot say so for the other thread
+        jobs = {
+            name: pool.submit(_final_distances, key, row, repeats[name], trials, known.get(row, ()), steps)
+            for name, row in rows.items()
+        }
+        return {name: job.result() for name, job in jobs.items()}
+
+
+def _final_distances(key, row, repeats, trials, known, steps):
     new = max(0, trials - sum(len(network.run.loss) for network in known))
     tried = [*known, *([learn(jax.random.fold_in(key, 99), row, repeats=new)] if new else [])]
     fits = [network.fit(r) for network in tried for r in network.done]

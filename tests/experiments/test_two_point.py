@@ -27,10 +27,10 @@ def test_collapse_is_that_of_the_irrelevant_coordinate():
 
 def test_pairs_may_have_one_network_each_as_the_paper_has():
     row = Architecture(jax.nn.leaky_relu, 0.35, 50, 2), 0.01
-    key = jax.random.key(0)
-    one = two_point.final_distances(key, row, repeats=1, trials=3, steps=3000)
-    known = [two_point.learn(jax.random.fold_in(key, 99), row, repeats=3)]
-    same = two_point.final_distances(key, row, 1, trials=3, known=known, steps=3000)
+    key, options = jax.random.key(0), {"trials": 3, "steps": 3000}
+    one = two_point.final_distances(key, {"": row}, {"": 1}, **options)[""]
+    known = {row: [two_point.learn(jax.random.fold_in(key, 99), row, repeats=3)]}
+    same = two_point.final_distances(key, {"": row}, {"": 1}, known=known, **options)[""]
     np.testing.assert_array_equal(same.theory, one.theory)  # networks for the rates are not trained twice
     done = np.isfinite(one.network)
     assert 0 < one.left_out == 25 - done.sum() < 25
