@@ -253,8 +253,7 @@ universality.check_layers(layers, gain=1.0)
 # %%
 chosen = {name: experiment.table(units[name])[name] for name in units}
 repeats = {name: min(most, settings.num_networks) for name, (_, most) in settings.pairs.items()}
-tried = {table["default"]: seeds}  # networks whose rates count, too
-pairs = experiment.final_distances(key, chosen, repeats, settings.num_networks, tried)
+pairs = experiment.final_distances(key, chosen, repeats, settings.num_networks, {table["default"]: seeds})
 
 # %% tags=["hide-input"]
 figures.publish(

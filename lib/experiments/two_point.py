@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -219,7 +218,7 @@ def final_distances(
     rows: Mapping[str, Row],
     repeats: Mapping[str, int],
     trials: int,
-    known: Mapping[Row, Sequence[Trained]] = MappingProxyType({}),
+    known: Mapping[Row, Sequence[Trained]],
     steps: int = 12_000,
 ) -> dict[str, Pairs]:
     """Train networks on 25 pairs, |dx| from 0.5 to 1.5 and |dy| from 0 to 1, and some for the rates.

@@ -28,7 +28,7 @@ def test_collapse_is_that_of_the_irrelevant_coordinate():
 def test_pairs_may_have_one_network_each_as_the_paper_has():
     row = Architecture(jax.nn.leaky_relu, 0.35, 50, 2), 0.01
     key, options = jax.random.key(0), {"trials": 3, "steps": 3000}
-    one = two_point.final_distances(key, {"": row}, {"": 1}, **options)[""]
+    one = two_point.final_distances(key, {"": row}, {"": 1}, known={}, **options)[""]
     known = {row: [two_point.learn(jax.random.fold_in(key, 99), row, repeats=3)]}
     same = two_point.final_distances(key, {"": row}, {"": 1}, known=known, **options)[""]
     np.testing.assert_array_equal(same.theory, one.theory)  # networks for the rates are not trained twice
