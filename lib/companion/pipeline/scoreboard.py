@@ -107,10 +107,28 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
     no check fails by more (`_by_chance`), a change from or to "reproduced" is said, and let pass.
 
     Raises:
-        BuildError: If a verdict differs; names each claim with both verdicts.
+        BuildError: If a verdict differs; names each claim with both verdicts. Or if a control did not fail,
+            or a check failed without a reason: readers' own runs may end so, the book on record not.
     """
     recorded = recorded_verdicts(project)
     table = list(table)
+    faults = {
+        "controls that did not fail, so that their checks show nothing": lambda record: (
+            record["control"] and record["control"]["passed"]
+        ),
+        "checks that fail, without a reason (because=…)": lambda record: (
+            not record["passed"] and not record["because"].strip()
+        ),
+    }
+    for fault, has in faults.items():
+        found = [
+            f"  {row.claim['id']} ({row.chapter}) {record['quantity']}"
+            for row in table
+            for record in row.records
+            if has(record)
+        ]
+        if found:
+            raise BuildError("\n".join([f"{fault}:", *found]))
     held = {row.chapter for row in table if row.claim["id"] in recorded}
     changed: list[str] = []
     shown: list[str] = []
