@@ -13,9 +13,9 @@ from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import HMC, Samples, TwoEnded, compare_ends, sample
 from coding_schemes.theory import sigmoidal
+from companion.workbench import Run, draw
 
 from experiments.redundant import solve
-from experiments.runs import Run, draw
 
 CODES = np.array(list(product((True, False), repeat=3)))[[1, 2, 4, 0, 3, 5, 6, 7]]
 NAMES = tuple(coding.code_name(code) for code in CODES)

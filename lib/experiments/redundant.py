@@ -15,12 +15,12 @@ from coding_schemes.sampling import HMC
 from coding_schemes.theory import sigmoidal
 from companion import figures
 from companion.checks import Control, beside, check, p_value, standard_errors
+from companion.workbench import Starts, both_starts, one_network
 from matplotlib.figure import Figure
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
 
 from experiments import finite_width
-from experiments.runs import Ends, both_ends, one_network
 
 CODES = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # in equilibrium at y₋ = ½
 NAMES = tuple(coding.code_name(code) for code in CODES)
@@ -43,7 +43,7 @@ def solve(size: int, y_minus: float, temperature: float, y_plus: float = 1.0) ->
 
 
 @dataclass(frozen=True)
-class Networks(Ends):
+class Networks(Starts):
     """Independent networks of one posterior, half of them annealed from the prior, half planted in theory."""
 
     @cached_property
@@ -93,7 +93,7 @@ def networks(
     Half start from the prior and are cooled for 2 num_warmup transitions, half are planted, with num_warmup.
     """
     from_prior, from_theory, *plants = jax.random.split(key, 2 + count // 2)
-    drawn = both_ends(
+    drawn = both_starts(
         (from_prior, from_theory, jnp.stack(plants)),
         posterior,
         theory,

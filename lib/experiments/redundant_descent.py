@@ -11,9 +11,9 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.tasks import Task
 from companion import figures
 from companion.checks import above, check
+from companion.workbench import Run, draw
 
 from experiments.redundant import OPTIONS, Networks, mean_and_spread
-from experiments.runs import Run, draw
 
 RATE = 6.5  # of the descent; stable below about 8
 

@@ -14,9 +14,9 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal
 from companion import figures
 from companion.checks import absolute, below, check, equal, relative
+from companion.workbench import untrained
 
 from experiments.redundant import mean_and_spread
-from experiments.runs import untrained
 
 NUM_SAMPLES = 6  # stored per network; the last one is looked at
 RARE = 0.03  # codes with fewer neurons are not counted
