@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from coding_schemes.barriers import Path, minimum_energy_path
 
 

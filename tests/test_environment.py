@@ -6,8 +6,9 @@ import tomllib
 from pathlib import Path
 
 import yaml
-from companion.pipeline import environment
 from packaging.requirements import Requirement
+
+from companion.pipeline import environment
 
 ROOT = Path(__file__).parents[1]
 PROJECT = (ROOT / "pyproject.toml").read_text()

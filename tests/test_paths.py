@@ -2,6 +2,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from coding_schemes import paths
 
 

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+
 from coding_schemes import coding, networks, planting, posterior, tasks, theory
 from coding_schemes.theory import deep_sigmoidal, linear, relu, sigmoidal
 

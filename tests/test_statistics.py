@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+
 from coding_schemes import statistics
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from coding_schemes import data, tasks
 
 

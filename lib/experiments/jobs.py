@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+
 from coding_schemes import paths
 
 

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import log_ndtr
+
 from coding_schemes import barriers, coding, planting, statistics, training
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Posterior, Weights
@@ -16,8 +18,6 @@ from coding_schemes.sampling import Convergence, convergence, sample
 from coding_schemes.theory import relu
 from companion import figures
 from companion.checks import above, absolute, check, standard_errors
-from scipy.special import log_ndtr
-
 from experiments.dynamics import EXACT, NODE_WEIGHTS, NODES, follow, solve, toy
 
 

@@ -7,8 +7,9 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from companion import films, formats, publish
 from PIL import Image
+
+from companion import films, formats, publish
 
 
 def bars(frame, heights):

@@ -1,4 +1,5 @@
 import pytest
+
 from companion import presets
 
 QUICK = {"width": 50, "temperature": 0.1}

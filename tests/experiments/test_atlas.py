@@ -1,6 +1,7 @@
 """The atlas of redundant schemes."""
 
 import numpy as np
+
 from experiments import atlas
 
 

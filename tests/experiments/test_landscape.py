@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from coding_schemes import tasks
 from coding_schemes.theory import sigmoidal
 from experiments import landscape

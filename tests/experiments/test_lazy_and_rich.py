@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from experiments import lazy_and_rich
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+
 from coding_schemes import (
     barriers,
     coding,

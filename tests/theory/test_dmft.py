@@ -3,9 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import kurtosis
+
 from coding_schemes import networks, tasks, training
 from coding_schemes.theory import dmft
-from scipy.stats import kurtosis
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
-from coding_schemes import tasks
-from coding_schemes.theory import mean_field
 from scipy.optimize import rosen, rosen_der
 from scipy.special import erf
+
+from coding_schemes import tasks
+from coding_schemes.theory import mean_field
 
 T = 0.01
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from coding_schemes import tasks
 from coding_schemes.theory import gaussian_process, linear, mean_field, relu, relu_squared
 

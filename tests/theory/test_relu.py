@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
+
 from coding_schemes import planting, tasks
 from coding_schemes.theory import _solvers, relu, relu_squared
-from scipy.special import log_ndtr
 
 RATIOS = (0.5, 0.25, 0.25)
 

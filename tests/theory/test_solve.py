@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from coding_schemes import planting, tasks, theory
 from coding_schemes.networks import Network
 

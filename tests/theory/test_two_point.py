@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from coding_schemes.theory import two_point
 from scipy.integrate import solve_ivp
+
+from coding_schemes.theory import two_point
 
 RATES = {"eta_h": 0.002, "eta_y": 0.006, "dx2": 1.0}
 START = (0.01, 0.002, -0.01)

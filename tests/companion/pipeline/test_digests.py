@@ -2,6 +2,7 @@
 
 import pytest
 import small_book
+
 from companion.pipeline import manifest
 from companion.pipeline.project import MANIFEST, Project
 
