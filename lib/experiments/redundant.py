@@ -12,14 +12,13 @@ from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC
-from coding_schemes.theory import sigmoidal
+from coding_schemes.theory import finite_width, sigmoidal
 from companion import figures
 from companion.checks import Control, beside, check, p_value, standard_errors
 from matplotlib.figure import Figure
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
 
-from experiments import finite_width
 from experiments.runs import Ends, both_ends, one_network
 
 CODES = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # in equilibrium at y₋ = ½

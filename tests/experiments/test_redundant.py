@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import sigmoidal
-from experiments import finite_width, redundant, redundant_descent
+from coding_schemes.theory import finite_width, sigmoidal
+from experiments import redundant, redundant_descent
 
 
 @pytest.fixture(scope="module")
