@@ -37,7 +37,7 @@ def correction(
 ) -> float:
     """What finite width adds to N⟨x⟩, of order one, for a property x of single neurons.
 
-    For x = w(a) v(z_μ), v any function of the preactivation on an input μ of class c, by the module's formula.
+    By the module's formula, for x = w(a) v(z_μ), v any function of the preactivation on an input of class c.
 
     Args:
         solution: a scheme in equilibrium, by quadrature.

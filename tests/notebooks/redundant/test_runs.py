@@ -2,25 +2,9 @@
 
 import numpy as np
 import pytest
-
 from coding_schemes import tasks
 from coding_schemes.theory import finite_width, sigmoidal
 from redundant import runs
-
-
-@pytest.fixture(scope="module")
-def theory():
-    return runs.solve(24, 0.5, 0.02)
-
-
-def test_finite_width_adds_no_neurons(theory):
-    points, _ = sigmoidal.readout_ensemble(theory)
-    assert finite_width.correction(theory, np.ones(len(points))) == pytest.approx(0, abs=1e-9)
-
-
-def test_numbers_of_all_codes_add_up_to_the_width(theory):
-    codes = np.array(list(np.ndindex(2, 2, 2)), dtype=bool)
-    assert finite_width.numbers(theory, codes, 24).sum() == pytest.approx(24, abs=1e-4)
 
 
 def test_whole_numbers_cost_what_the_theory_of_frozen_shares_says():
@@ -38,20 +22,26 @@ def test_whole_numbers_cost_what_the_theory_of_frozen_shares_says():
     assert cost[1:] - cost[0] == pytest.approx(form[1:] - form[0], rel=0.15)
 
 
-def test_whole_numbers_are_coins_where_they_hardly_move_and_gaussian_where_they_do():
-    variance, fourth = finite_width.number_moments(runs.solve(160, 0.5, 0.01), runs.CODES, 160)
-    assert fourth[0] == pytest.approx(variance[0], rel=0.1)  # off by one, or not at all
-    assert fourth[2] == pytest.approx(3 * variance[2] ** 2, rel=0.02)
-
-
-def test_a_wide_network_has_theorys_preactivations(theory):
+def test_readouts_drawn_from_theory_pass_its_test_and_shifted_ones_do_not():
+    theory = runs.solve(24, 0.5, 0.02)
+    points, weights = sigmoidal.readout_ensemble(theory)
     code = runs.CODES[0]
-    row = int(np.flatnonzero(np.all(theory.codes == code, axis=1))[0])
-    z = np.linspace(-8, 8, 1601)
-    density = sigmoidal.preactivation_density(theory, row, 0, z) * (z[1] - z[0])
-    mean, variance = finite_width.preactivation_moments(theory, code, 0, np.inf)
-    assert mean == pytest.approx(density @ z, abs=0.01)
-    assert variance == pytest.approx(density @ z**2 - (density @ z) ** 2, abs=0.01)
+    mean, variance = finite_width.readout_moments(theory, code, 0, np.inf)
+    active = np.all((points @ theory.dual_field.T > theory.problem.site.critical_field) == code, axis=1)
+    share = weights * active / (weights @ active)
+    assert mean == pytest.approx(share @ points[:, 0], abs=0.02)
+    assert variance == pytest.approx(share @ (points[:, 0] - mean) ** 2, rel=0.1)
+    finite = [finite_width.readout_moments(theory, code, 0, width)[0] for width in (100, 200, 400)]
+    assert np.diff(finite)[0] == pytest.approx(2 * np.diff(finite)[1], rel=0.05)  # the shift falls as 1/N
+
+
+def test_difference_of_two_sets_has_the_error_of_both():
+    rng = np.random.default_rng(0)
+    scores = []
+    for _ in range(400):
+        found = runs.difference(rng.normal(1, 0.3, 12), rng.normal(0.5, 0.8, 8))
+        scores.append((found.value - 0.5) / found.error)
+    assert np.std(scores) == pytest.approx(1, abs=0.15)  # Student's t of some ten degrees of freedom
 
 
 def test_a_gaussian_code_cut_by_its_sign_explains_two_over_pi():
@@ -62,3 +52,8 @@ def test_a_gaussian_code_cut_by_its_sign_explains_two_over_pi():
 def test_perfect_groups_explain_everything():
     codes = np.random.default_rng(0).random((50, 3)) > 0.5
     assert runs.between_codes(codes.astype(float), codes) == pytest.approx(1)
+
+
+def test_fishers_combination_is_uniform_where_its_tests_are():
+    found = [runs.combined(row) for row in np.random.default_rng(0).random((2000, 12))]
+    assert np.mean(np.array(found) < 0.1) == pytest.approx(0.1, abs=0.03)
