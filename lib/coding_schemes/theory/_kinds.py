@@ -18,6 +18,7 @@ from coding_schemes.networks import Nonlinearity
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory._solvers import check_training_inputs, evaluate, overlaps
+from coding_schemes.theory._tilted import normalized
 
 # Gauss–Legendre panels over z, a border at 0 for the kinks there, and a rule for what is Gaussian
 _X, _W = np.polynomial.legendre.leggauss(4)
@@ -108,9 +109,7 @@ class OrthogonalKinds:
     def _single_inputs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Weights of the nodes (k, C, nodes) under the density of the kinds that are no outliers; moments."""
         fields = self.readouts[self.num_outliers :] @ self.dual_field.T
-        exponent = fields[..., None] * self.phi(_Z) - _Z**2 / 2
-        density = _WEIGHTS * np.exp(exponent - exponent.max(axis=-1, keepdims=True))
-        density /= density.sum(axis=-1, keepdims=True)
+        _, density = normalized(fields[..., None] * self.phi(_Z) - _Z**2 / 2, _WEIGHTS)
         mean = density @ _Z
         return density, mean, density @ _Z**2 - mean**2
 

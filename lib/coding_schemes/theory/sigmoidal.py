@@ -58,12 +58,12 @@ from coding_schemes.theory._convex_dual import (
     Problem,
     covariance,
     make_problem,
+    minimum,
     neurons,
-    newton,
     peaks,
     statistics,
 )
-from coding_schemes.theory._single_site import NODES, Nonlinearity
+from coding_schemes.theory._tilted import NODES, Nonlinearity
 
 TOLERANCE = 1e-9  # on the largest entry of ⟨φa⟩ + T t − y; publicly promised: 1e-8
 MAX_QUADRATURE_OUTPUTS = 3
@@ -242,7 +242,7 @@ def _solve(problem, method, restriction, occupancies, start) -> Solution:
         total = 0
         for rough, tolerance in stages:
             dual = Dual(problem, method, sides, occupancies, rough)
-            field, residual, num_steps, integrals = newton(dual, field, tolerance)
+            field, residual, num_steps, integrals = minimum(dual, field, tolerance)
             total += num_steps
         return field, residual, total, integrals
 
