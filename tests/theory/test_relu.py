@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import planting, tasks
+from coding_schemes import tasks
 from coding_schemes.theory import _solvers, relu, relu_squared
 from coding_schemes.theory._tilted import RECTIFIED, single_site
 from scipy.special import log_ndtr
@@ -433,7 +433,7 @@ def test_drawn_network_is_the_theory():
     task = toy(num_inputs=200)
     finite = relu.finite_size(relu.solve(task, 0.01), 200)
     rng = np.random.default_rng(0)
-    z, a = planting._outliers_and_bulk(finite, task.labels, rng)
+    z, a = finite.draw(rng, task.labels, finite.num_neurons)
     root, means = np.sqrt(200), np.maximum(z, 0) @ (task.labels[:, None] == np.arange(3)) / task.class_counts
     np.testing.assert_allclose(a[:3], root * finite.outlier_readouts)
     np.testing.assert_allclose(np.diag(means[:3]), root * np.diag(finite.outlier_preactivations), rtol=0.02)
@@ -442,10 +442,10 @@ def test_drawn_network_is_the_theory():
     output = a.T @ np.maximum(z, 0) / 200
     np.testing.assert_allclose(output, task.targets.T - 0.01 * finite.dual_field[task.labels].T, atol=0.25)
     # parallel copies have the same output, and three networks' worth of neurons is refused
-    z, a = planting._outliers_and_bulk(finite, task.labels, rng, copies=4)
+    z, a = finite.draw(rng, task.labels, finite.num_neurons, copies=4)
     np.testing.assert_allclose(a[:12].sum(0), 2 * root * finite.outlier_readouts.sum(0))
     with pytest.raises(ValueError, match="copies"):
-        planting._outliers_and_bulk(finite, task.labels, rng, copies=67)
+        finite.draw(rng, task.labels, finite.num_neurons, copies=67)
 
 
 def test_squared_one_outlier_per_class():

@@ -332,9 +332,10 @@ def minimum(dual: Dual, field, tolerance):
         step = _descent_direction(dual.hessian(*parts), gradient)
         return step, -gradient @ step, min(1.0, 0.5 * (1 + np.abs(flat).max()) / np.abs(step).max())
 
-    start = field.ravel(), evaluate(field.ravel())
-    noise = {"relative_noise": 1e-12, "noise": 1e-6 if dual.rough else 0.0}
-    flat, found, num_steps = newton(evaluate, propose, *start, MAX_STEPS, shortest=1e-8, **noise)
+    start, noise = field.ravel(), 1e-6 if dual.rough else 0.0
+    flat, found, num_steps = newton(
+        evaluate, propose, start, evaluate(start), MAX_STEPS, shortest=1e-8, noise=noise, relative_noise=1e-12
+    )
     return flat.reshape(shape), error(found[1]), num_steps, found[3]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
+from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import check_training_inputs, evaluate, overlaps
 from coding_schemes.theory._tilted import normalized
 
@@ -30,7 +31,7 @@ _AT_A_TIME = 256  # new inputs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OrthogonalKinds:
+class OrthogonalKinds(Solved):
     """Base of the solutions on orthogonal inputs; f = Σ_γ P_γ φ_γ a_γ with the attributes below.
 
     Attributes:
@@ -42,9 +43,6 @@ class OrthogonalKinds:
         codes: the classes that a kind answers to, shape (n, C).
         num_outliers: how many of the first kinds are outliers, of which there is one neuron each.
         dual_field: t, shape (C, m).
-        residual: largest error of the theory's equations.
-        num_steps: of the solver.
-        converged: whether the residual is below the tolerance.
     """
 
     task: Task
@@ -55,9 +53,6 @@ class OrthogonalKinds:
     codes: np.ndarray
     num_outliers: int
     dual_field: np.ndarray
-    residual: float
-    num_steps: int
-    converged: bool
 
     def phi(self, z: np.ndarray) -> np.ndarray:
         """φ(z) in double precision."""
@@ -122,7 +117,7 @@ class OrthogonalKinds:
         return np.maximum(z, 0.0)
 
 
-class OneKind:
+class OneKind(Solved):
     """Base of the solutions in which all neurons are of one kind, without codes."""
 
     task: Task

@@ -136,7 +136,7 @@ def newton(
         point: where to start, an array.
         found: what `evaluate` gave there.
         max_steps: steps at most.
-        shortest: fraction of a step below which none is tried; the descent ends where the value does not fall.
+        shortest: fraction of a step below which none is tried; where the value falls at none, all ends.
         noise: error of the values, by which they may rise.
         relative_noise: the same, relative to the value.
 

@@ -16,7 +16,7 @@ What has a further tilt of its own is weighted by `normalized` on nodes of its o
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri, ndtri_exp
@@ -33,7 +33,7 @@ LARGEST_FIELD = 1000.0  # |a·t_c| stays below 100 for targets of order one; bey
 
 
 def normalized(exponent: np.ndarray, rule: np.ndarray | float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """log Σ w eˣ along the last axis, for a rule's weights w, and w eˣ over that sum, in the place of x."""
+    """Log Σ w eˣ along the last axis, for a rule's weights w, and w eˣ over that sum, in the place of x."""
     shift = exponent.max(axis=-1, keepdims=True)
     exponent -= shift
     weights = np.exp(exponent, out=exponent)
@@ -100,14 +100,14 @@ class Relu(Tilted):
 
     @staticmethod
     def _log_parts(s):
-        """log g, and the log of the probability that z > 0."""
+        """Log g, and the log of the probability that z > 0."""
         log_positive = s**2 / 2 + log_ndtr(s)
         log_g = np.logaddexp(np.log(0.5), log_positive)
         return log_g, log_positive - log_g
 
 
 class Softplus(Tilted):
-    """log(1 + eᶻ): the trapezoid rule to |s| = 28; beyond, log(1 + eᶻ) = z at z ≈ s, and so L(s) = s²/2.
+    """log(1 + eᶻ): the trapezoid rule to s = 28; beyond, log(1 + eᶻ) = z at z ≈ s, and so L(s) = s²/2.
 
     The integrand is analytic for |Im z| < π, so that the rule is exact to rounding.
     """
@@ -122,11 +122,11 @@ class Softplus(Tilted):
         exponent = np.minimum(s, self.largest_field)[..., None] * values - self.nodes**2 / 2
         log_g, weights = normalized(exponent + np.log(cell))
         found = [log_g, *central_moments(values, weights, max(order, 1))][: order + 1]
-        far, beyond = s > self.largest_field, (s**2 / 2, s, 1.0, 0.0)
+        far, beyond = s > self.largest_field, (s**2 / 2, s, np.ones_like(s), np.zeros_like(s))
         return [np.where(far, there, here) for here, there in zip(found, beyond)]
 
 
-RECTIFIED: dict[str, Tilted] = {"relu": Relu(), "softplus": Softplus()}
+RECTIFIED: dict[Any, Tilted] = {"relu": Relu(), "softplus": Softplus()}
 
 
 class _Tables(NamedTuple):

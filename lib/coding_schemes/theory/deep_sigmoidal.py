@@ -32,7 +32,6 @@ and finite P, as a maximum of the evidence over kernels, is this book's.
 """
 
 import itertools
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -41,10 +40,12 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.special import logsumexp
 
-from coding_schemes import validation
+from coding_schemes import coding, validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory import sigmoidal
 from coding_schemes.theory._convex_dual import Problem, make_problem
+from coding_schemes.theory._drawn import GRID, matrix_given_response
+from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import newton
 from coding_schemes.theory._tilted import LOG_CELL, NODES, Nonlinearity, central_moments, normalized
 
@@ -490,7 +491,7 @@ class LayerScheme(sigmoidal.Coded):
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Solved):
     """A coding scheme of a deep network.
 
     Attributes:
@@ -519,10 +520,7 @@ class Solution:
     dual_field: np.ndarray
     training_residual: np.ndarray
     free_energy: float
-    residual: float
     readout_residual: float
-    num_steps: int
-    converged: bool
     problem: Problem
 
     @property
@@ -534,6 +532,30 @@ class Solution:
     def temperature(self) -> float:
         """T."""
         return self.problem.temperature
+
+    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> tuple[Any, ...]:
+        """Preactivations (N, P), readouts (N, m) and W² … W^L of N = width neurons.
+
+        Neurons of a layer are evenly spread over its points; W^ℓ is from its prior given the class means that
+        layer ℓ is to have, and a given φ from its posterior.
+        """
+        problem, hidden = self.problem, list[np.ndarray]()
+        for below, layer in zip((None, *self.layers), self.layers):
+            ranks = (rng.permutation(width) + rng.random()) / width
+            points = np.searchsorted(np.cumsum(layer.point_weights), ranks * layer.point_weights.sum())
+            levels = layer.point_activations[points]
+            if below is None:
+                first = z = _with_class_means(rng, problem.site, levels, labels)
+                continue
+            spread = np.sqrt(np.maximum(below.kernel_diagonal, 0))
+            smooth = problem.site.phi(GRID[:, None, None] + spread[:, None] * SCATTER_NODES) @ SCATTER_WEIGHTS
+            aim = np.stack([np.interp(row, s, GRID) for row, s in zip(levels.T, smooth.T)], axis=1)
+            features = problem.site.phi(z) / width**0.5
+            hidden.append(matrix_given_response(rng, coding.class_means(features, labels), aim))
+            z = hidden[-1] @ features
+        readouts = problem.readout_variance * (levels * problem.counts) @ self.dual_field
+        readouts += problem.readout_variance**0.5 * rng.standard_normal(readouts.shape)
+        return first, readouts, tuple(hidden)
 
     def kernel(self, labels: np.ndarray, layer: int = -1) -> np.ndarray:
         """K of a layer, (P, P), for inputs of the given classes, (P,); the last layer's unless given."""
@@ -615,12 +637,6 @@ def solve(
     state = _evaluate(problem, targets, tilts, field, frozen)
     state, residual, num_steps = _ascend(problem, state, targets, frozen, tolerance, max_steps)
     converged = residual <= tolerance and state.violation <= READOUT_TOLERANCE
-    if not converged:
-        warnings.warn(
-            f"deep sigmoidal theory did not converge: residuals {residual:.1e} of the kernels and "
-            f"{state.violation:.1e} of the readouts after {num_steps} steps",
-            stacklevel=2,
-        )
     last = Kernel(problem.readout_variance * state.field @ state.field.T, np.zeros(num_classes))
     duals = [*(_to_tilt(tilt, num_classes) for tilt in state.tilts), last]
     threshold = problem.site.threshold
@@ -632,7 +648,7 @@ def solve(
     used = order[layers[-1].probabilities[order] >= sigmoidal.MIN_PROBABILITY]
     activations = layers[-1].activations[used]
     readouts = problem.readout_variance * (activations * counts) @ state.field
-    return Solution(
+    found = Solution(
         layers=layers,
         probabilities=layers[-1].probabilities[used],
         codes=layers[-1].codes[used],
@@ -647,6 +663,20 @@ def solve(
         converged=bool(converged),
         problem=problem,
     )
+    return found.reported("theory.deep_sigmoidal.solve", f"{state.violation:.1e} of the readouts")
+
+
+def _with_class_means(rng, site, levels, labels):
+    """Preactivations from N(z; 0, 1) e^{sφ(z)}, with the s for which φ has the mean (N, C) asked for."""
+    fields = np.linspace(-40, 40, 4001)
+    tilts = np.interp(levels, site.cumulants(fields, 1)[1], fields)
+    z = np.empty((len(levels), len(labels)))
+    for c, column in enumerate(tilts.T):
+        cumulative = np.cumsum(site.density(GRID, column[:, None]), axis=1)
+        members = np.flatnonzero(labels == c)
+        for row, one in enumerate(cumulative):
+            z[row, members] = np.interp(rng.random(len(members)), one / one[-1], GRID)
+    return z
 
 
 def _tabulated(weights, activations, variances, threshold, kernel: Kernel, dual: Kernel) -> LayerScheme:

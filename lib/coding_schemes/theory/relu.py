@@ -30,7 +30,6 @@ max(0, z)² scales otherwise: see `coding_schemes.theory.relu_squared`.
 Source: paper A, "Sparse coding scheme" (its supplement C derives the same saddle for T → 0).
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -122,6 +121,12 @@ class Solution(_Kinds):
     energy: float
     temperature: float
 
+    def draw(
+        self, rng: np.random.Generator, labels: np.ndarray, width: int, copies: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `FiniteSize.draw`, with the corrections of N = width."""
+        return finite_size(self, width).draw(rng, labels, width, copies)
+
     @property
     def outlier_preactivations(self) -> np.ndarray:
         """z̄ per class, shape (n, C), in units of √N."""
@@ -154,6 +159,32 @@ class FiniteSize(_Kinds):
     outlier_preactivation_variances: np.ndarray
     bulk_readout_covariance: np.ndarray
     num_neurons: int
+
+    def draw(
+        self, rng: np.random.Generator, labels: np.ndarray, width: int, copies: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.
+
+        `copies` of an outlier act together like it.
+        """
+        if self.num_neurons != width:
+            raise ValueError(f"solution: is for N = {self.num_neurons}, the posterior's network has {width}")
+        outliers = np.repeat(self.outlier_readouts, copies, axis=0)
+        if len(outliers) >= width:
+            raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {width}")
+        grid = np.linspace(-8.0, 8.0, 1601)
+        z = np.empty((width, len(labels)))
+        for c in range(len(self.class_weights)):
+            cumulative = np.cumsum(bulk_density(self, grid, c))
+            members = np.flatnonzero(labels == c)
+            z[:, members] = np.interp(rng.random((width, len(members))), cumulative / cumulative[-1], grid)
+        a = rng.multivariate_normal(self.bulk_readout, self.bulk_readout_covariance, width)
+        share = np.sqrt(width / copies)
+        a[: len(outliers)] = share * outliers
+        noise = np.repeat(np.sqrt(self.outlier_preactivation_variances), copies, axis=0)[:, labels]
+        z[: len(outliers)] = share * np.repeat(self.outlier_preactivations, copies, axis=0)[:, labels]
+        z[: len(outliers)] += noise * rng.standard_normal((len(outliers), len(labels)))
+        return z, a
 
 
 def solve(
@@ -207,13 +238,8 @@ def solve(
     if converged:
         best = _fewest_outliers(problem, best)
         error = problem.residual(best)
-    else:
-        warnings.warn(
-            f"theory.relu.solve did not converge: equations {error:.1e}, constraints {violation:.1e}, "
-            f"tolerance {tolerance:.1e}",
-            stacklevel=2,
-        )
-    return _as_solution(problem, best, task, nonlinearity, error, num_steps, converged)
+    found = _as_solution(problem, best, task, nonlinearity, error, num_steps, converged)
+    return found.reported("theory.relu.solve", f"constraints violated by {violation:.1e}")
 
 
 def finite_size(
@@ -275,10 +301,7 @@ def finite_size(
         num_steps += 1
     _, activations, covariance, held = _finite_equations(best, solution, num_neurons)
     t, bulk, p, outliers = best
-    converged = error <= tolerance
-    if not converged:
-        warnings.warn(f"theory.relu.finite_size did not converge: residual {error:.1e}", stacklevel=2)
-    return FiniteSize(
+    found = FiniteSize(
         task=solution.task,
         nonlinearity=solution.nonlinearity,
         probabilities=np.append(np.ones(num_outliers), (1 - num_outliers / num_neurons) * p),
@@ -289,12 +312,13 @@ def finite_size(
         dual_field=t,
         residual=error,
         num_steps=num_steps,
-        converged=converged,
+        converged=error <= tolerance,
         outlier_preactivations=held.preactivation_mean / np.sqrt(num_neurons),
         outlier_preactivation_variances=held.preactivation_variance,
         bulk_readout_covariance=covariance[np.argmax(p)],
         num_neurons=num_neurons,
     )
+    return found.reported("theory.relu.finite_size")
 
 
 def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, label: int) -> np.ndarray:
