@@ -250,21 +250,37 @@ class Project:
     def _imports(self, path: Path) -> set[Path]:
         lib = self.root / "lib"
         names: set[str] = set()
-        for node in ast.walk(_parse(path)):
+        bound: dict[str, str] = {}  # what a name in the file stands for
+        nodes = list(ast.walk(_parse(path)))
+        for node in nodes:
             if isinstance(node, ast.Import):
                 names.update(alias.name for alias in node.names)
+                bound |= {alias.asname: alias.name for alias in node.names if alias.asname}
             elif isinstance(node, ast.ImportFrom):
                 base = node.module or ""
                 if node.level:
                     package = path.relative_to(lib).parts[: -node.level]
                     base = ".".join((*package, base) if base else package)
                 names.update({base, *(f"{base}.{alias.name}" for alias in node.names)})
+                bound |= {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
+        for node in nodes:  # theory.solve: a package may import on first use, from a module of its own
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in bound
+            ):
+                names.add(f"{bound[node.value.id]}.{node.attr}")
         found: set[Path] = set()
         for name in names:
             parts = name.split(".")
             for depth in range(1, len(parts) + 1):  # importing a.b runs a/__init__.py first
                 place = lib.joinpath(*parts[:depth])
-                found.update(p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file())
+                files = (
+                    place.with_suffix(".py"),
+                    place / "__init__.py",
+                    place.with_name(f"_{place.name}.py"),
+                )
+                found.update(p for p in files if p.is_file())
         return found
 
     @functools.cached_property
