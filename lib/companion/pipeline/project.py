@@ -264,23 +264,16 @@ class Project:
                 names.update({base, *(f"{base}.{alias.name}" for alias in node.names)})
                 bound |= {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
         for node in nodes:  # theory.solve: a package may import on first use, from a module of its own
-            if (
-                isinstance(node, ast.Attribute)
-                and isinstance(node.value, ast.Name)
-                and node.value.id in bound
-            ):
-                names.add(f"{bound[node.value.id]}.{node.attr}")
+            match node:
+                case ast.Attribute(ast.Name(name), attribute) if name in bound:
+                    names.add(f"{bound[name]}.{attribute}")
         found: set[Path] = set()
         for name in names:
             parts = name.split(".")
             for depth in range(1, len(parts) + 1):  # importing a.b runs a/__init__.py first
                 place = lib.joinpath(*parts[:depth])
-                files = (
-                    place.with_suffix(".py"),
-                    place / "__init__.py",
-                    place.with_name(f"_{place.name}.py"),
-                )
-                found.update(p for p in files if p.is_file())
+                own, hidden = place.with_suffix(".py"), place.with_name(f"_{place.name}.py")
+                found.update(p for p in (own, hidden, place / "__init__.py") if p.is_file())
         return found
 
     @functools.cached_property
