@@ -51,7 +51,6 @@ from arviz_stats.base import array_stats
 jax.config.update("jax_enable_x64", True)
 
 from _machine import processor
-
 from coding_schemes import coding, networks, planting, posterior, sampling, tasks, theory
 from coding_schemes.sampling import moves
 from coding_schemes.sampling.hmc import standard_normal

@@ -19,11 +19,10 @@ from pathlib import Path
 import jax
 import numpy as np
 from _machine import processor
-from scipy.optimize import minimize
-
 from coding_schemes import tasks
 from coding_schemes.theory import deep_sigmoidal, linear, mean_field, relu, sigmoidal
 from coding_schemes.theory._convex_dual import Dual, make_problem
+from scipy.optimize import minimize
 
 RATIOS = (0.5, 0.25, 0.25)
 RESULTS = Path(__file__).parent / "results"

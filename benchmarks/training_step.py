@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from _machine import processor
-
 from coding_schemes import tasks, training
 
 WIDTH, DEPTH, RATE = 500, 20, 0.005

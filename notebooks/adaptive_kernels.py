@@ -37,13 +37,12 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from myst_nb import glue
-
 from coding_schemes import statistics
 from coding_schemes.networks import Network
 from coding_schemes.theory import adaptive_kernel, sigmoidal
 from companion import figures, presets
 from experiments import adaptive_checks, adaptive_kernels
+from myst_nb import glue
 
 quick = {"num_inputs": 20, "widths": (40, 64, 100), "num_samples": 60, "rounds": 50, "neurons": 512}
 quick |= {"cases": (("erf", 0.3), ("erf", 1.0), ("relu", 0.3)), "deep_widths": (60,), "repeats": 3}

@@ -36,8 +36,6 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from myst_nb import glue
-
 from coding_schemes import statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -46,6 +44,7 @@ from coding_schemes.theory import linear
 from companion import figures, presets
 from companion.workbench import Run
 from experiments import analog, analog_checks
+from myst_nb import glue
 
 quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 128, "num_chains": 4}
 quick |= {"norms": (1,), "sizes": (0.5, 0.7, 1.0)}

@@ -36,8 +36,6 @@ num_samples: int | None = None  # snapshots per chain
 import jax
 
 jax.config.update("jax_enable_x64", True)
-from myst_nb import glue
-
 from coding_schemes import planting
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -45,6 +43,7 @@ from coding_schemes.sampling import HMC, sample
 from companion import figures, films, presets
 from companion.workbench import draw
 from experiments import dynamics, dynamics_shown, swaps
+from myst_nb import glue
 
 quick = {"num_neurons": 120, "num_linear": 40, "temperature": 0.01, "num_samples": 100, "num_chains": 4}
 quick |= {"spans": (400.0, 24.0, 50.0), "outlier_fractions": (1 / 3, 1 / 2, 3 / 4), "num_frames": 60}

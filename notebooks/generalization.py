@@ -37,8 +37,6 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from myst_nb import glue
-
 from coding_schemes import planting, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -46,6 +44,7 @@ from coding_schemes.sampling import sample
 from companion import figures, presets
 from experiments import digits, generalization
 from experiments.generalization import Draw
+from myst_nb import glue
 
 quick = {"num_inputs": 50, "width": 50, "num_draws": 2, "num_test": 300, "temperature": 0.01}
 quick |= {"num_projected": 1, "width_factors": (0.5, 1, 2), "scaled": ()}

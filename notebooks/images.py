@@ -40,12 +40,11 @@ y_minus: float = 0.0  # and of the others
 import jax
 
 jax.config.update("jax_enable_x64", True)
-from myst_nb import glue
-
 from coding_schemes import paths, tasks
 from coding_schemes.networks import Network
 from companion import figures, presets
 from experiments import generalization, images, large_run
+from myst_nb import glue
 
 quick = {"num_inputs": 50, "width": 50, "num_test": 300, "temperature": 0.01}
 paper = {"num_inputs": 100, "width": 100, "num_test": 1000, "temperature": 0.01}

@@ -34,8 +34,6 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from myst_nb import glue
-
 from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.theory import linear
@@ -43,6 +41,7 @@ from companion import figures, presets
 from companion.workbench import draw
 from experiments import lazy_and_rich, lazy_checks
 from experiments.lazy_and_rich import SCALINGS, SCHEMES
+from myst_nb import glue
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains": 4}
 # warm-up, thinning, length of a trajectory: sigmoidal neurons are moved by `recode`

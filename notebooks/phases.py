@@ -36,12 +36,11 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from myst_nb import glue
-
 from companion import figures, presets
 from companion.checks import check, equal
 from experiments import phase_checks, phases
 from experiments.phases import equilibrate
+from myst_nb import glue
 
 quick = {"num_neurons": 60, "scan_size": 60, "num_networks": 8, "temperature": 0.01}
 quick |= {"targets": (0.1, 0.3, 0.5), "beside": (0.65,), "others": ((0.1, 0.06), (0.25, 0.1))}

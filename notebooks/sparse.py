@@ -35,8 +35,6 @@ max_steps: int | None = None  # Langevin steps at most
 import jax
 
 jax.config.update("jax_enable_x64", True)
-from myst_nb import glue
-
 from coding_schemes import tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -45,6 +43,7 @@ from coding_schemes.theory import relu
 from companion import figures, films, presets
 from companion.workbench import untrained
 from experiments import sparse, sparse_checks
+from myst_nb import glue
 
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "max_steps": max_steps}

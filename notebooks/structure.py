@@ -36,14 +36,13 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from myst_nb import glue
-
 from coding_schemes import data, tasks
 from companion import figures, presets
 from experiments import representations as networks
 from experiments import structure
 from experiments.two_point import fit_arrays, learn, table
 from experiments.two_point_figures import fit_panels, projections, square_matrices
+from myst_nb import glue
 
 quick = {"width": 100, "num_positions": 15, "faster": 4, "digits": "three", "num_steps": 6000}
 quick |= {"records": 120, "num_inputs": 40}

@@ -38,14 +38,13 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from myst_nb import glue
-
 from coding_schemes.theory import two_point
 from companion import figures, presets
 from experiments import two_point as experiment
 from experiments import universality
 from experiments.two_point import learn
 from experiments.two_point_figures import depth_panels, fit_panels, scatter_panels
+from myst_nb import glue
 
 quick = {"width": 100, "rows": ("default", "shallow", "tanh"), "gains": (0.9, 1.0, 1.3), "num_seeds": 2}
 quick |= {"pairs": {"shallow": (50, 2)}, "num_networks": 2}

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from coding_schemes import coding, statistics
 
 LABELS = np.repeat([0, 1, 2], [6, 3, 3])

@@ -15,9 +15,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pooch
 import pytest
-from PIL import Image
-
 from coding_schemes import data, paths
+from PIL import Image
 
 DATA = paths.repository_root() / "data"
 CANONICAL = os.environ.get(data.ENVIRONMENT_VARIABLE)

@@ -3,14 +3,13 @@
 import subprocess
 import sys
 
+import coding_schemes
 import numpy as np
 import pytest
-from scipy import stats
-
-import coding_schemes
 from coding_schemes import diagnosis
 from coding_schemes.coding import class_means
 from coding_schemes.diagnosis import diagnose
+from scipy import stats
 
 LABELS = np.repeat([0, 1, 2], [20, 10, 10])
 CODES = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1]], dtype=bool)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import jax
 import pytest
-
 from coding_schemes import networks, tasks
 from coding_schemes.theory import _solve
 from companion.pipeline import front

@@ -6,9 +6,8 @@ import tomllib
 from pathlib import Path
 
 import yaml
-from packaging.requirements import Requirement
-
 from companion.pipeline import environment
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PROJECT = (ROOT / "pyproject.toml").read_text()

@@ -4,11 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import erf
-
 from coding_schemes import networks, tasks
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import moves
+from scipy.special import erf
 
 
 def test_sigmoidal_is_paper_a_s():

@@ -4,9 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.test_util import check_grads
-
 from coding_schemes import networks, posterior, tasks
+from jax.test_util import check_grads
 
 
 def general_task(input_dim, num_inputs, seed=0):

@@ -4,10 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-
 from coding_schemes import paths, tasks
 from coding_schemes.theory import linear
+from scipy.optimize import brentq
 
 NUM_INPUTS = 200
 

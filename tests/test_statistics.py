@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-
 from coding_schemes import statistics
 
 

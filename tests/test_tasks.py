@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from coding_schemes import data, tasks
 
 

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-
 from coding_schemes import networks, posterior, tasks, training
 from coding_schemes.theory import two_point
 

@@ -17,12 +17,12 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from coding_schemes import paths
 from IPython.display import display
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from coding_schemes import paths
 from companion import formats
 
 WIDTH = 6.4

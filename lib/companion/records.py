@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 import yaml
+from coding_schemes import paths
 from IPython.display import display
 
-from coding_schemes import paths
 from companion import formats
 
 State = Literal["passed", "partly", "open", "failed"]

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-
 from coding_schemes import planting, statistics
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import Convergence, Samples, TwoEnded, compare_ends, convergence, sample
 from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
+
 from companion import figures
 
 #: Independent networks that give an error where each of them keeps its shares of the codes.

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-
 from coding_schemes import statistics
 from coding_schemes.networks import Network
 from coding_schemes.tasks import Task
@@ -12,6 +11,7 @@ from coding_schemes.theory.adaptive_kernel import Overlaps, Solution
 from companion import figures
 from companion.checks import above, absolute, below, between, check, relative, standard_errors
 from companion.workbench import Run, titled
+
 from experiments import adaptive_kernels as runs
 from experiments.adaptive_kernels import Ends, Flows, Widths
 

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from coding_schemes import tasks
 from coding_schemes.networks import Network
 from coding_schemes.tasks import Task
@@ -15,6 +14,7 @@ from coding_schemes.theory import features as _features
 from coding_schemes.theory.features import Features
 from companion import figures
 from companion.checks import above, below, check
+
 from experiments import integrated
 from experiments.adaptive_kernels import rms, solved
 

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.tasks import Task

@@ -18,12 +18,11 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
-
 from coding_schemes import coding, paths, tasks
 from coding_schemes.theory import sigmoidal
 from companion.figures import CODE_COLORS
 from companion.publish import theme
+from matplotlib.figure import Figure
 
 TARGETS = np.linspace(-0.5, 0.7, 13)
 TEMPERATURES = np.geomspace(0.001, 0.3, 11)

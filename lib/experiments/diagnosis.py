@@ -18,14 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax import Array
-from numpy.typing import ArrayLike
-
 from coding_schemes import tasks, training
 from coding_schemes.diagnosis import diagnose
 from coding_schemes.networks import Network
 from coding_schemes.sampling import HMC, sample
 from coding_schemes.tasks import Task
+from jax import Array
+from numpy.typing import ArrayLike
+
 from experiments import jobs
 from experiments.generalization import posterior_of
 

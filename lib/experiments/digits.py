@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax import Array
-
 from coding_schemes import coding, statistics
 from coding_schemes.networks import Network
 from coding_schemes.tasks import Task
@@ -14,6 +12,8 @@ from coding_schemes.theory import mean_field
 from companion import figures
 from companion.checks import above, absolute, below, check
 from companion.workbench import Equilibrium, titled
+from jax import Array
+
 from experiments.generalization import (
     CLOSE,
     Draw,

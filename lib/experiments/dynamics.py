@@ -8,10 +8,6 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
-from scipy.optimize import brentq
-
 from coding_schemes import coding, planting, statistics, tasks
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Posterior
@@ -20,6 +16,9 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal, linear, relu, sigmoidal
 from companion.figures import CODE_COLORS
 from companion.workbench import Run
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from scipy.optimize import brentq
 
 TARGETS = {"linear": 0.0, "sigmoidal": 0.5, "relu": -0.5}  # y₋, as in paper A's Fig. 4
 COLD = 0.001  # where deep ReLU networks begin: cooled to T only, they may stop at half of the task

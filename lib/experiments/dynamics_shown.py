@@ -4,12 +4,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from coding_schemes import coding, statistics
 from coding_schemes.theory import linear
 from companion import figures
 from companion.checks import above, absolute, below, check, equal, standard_errors
 from companion.workbench import Run, titled, where
+
 from experiments import dynamics
 from experiments.dynamics import Motion, OutlierVariances
 

@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from numpy.typing import ArrayLike
-
 from coding_schemes import coding, planting, statistics
 from coding_schemes.coding import GeneralizationError
 from coding_schemes.networks import Network
@@ -19,6 +16,8 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear, mean_field
 from companion.checks import relative
 from companion.workbench import Equilibrium
+from jax import Array
+from numpy.typing import ArrayLike
 
 #: Trajectories of 30 steps on average at most: the inputs' large eigenvalues ask for small ones.
 METHOD = HMC(max_num_steps=45)

@@ -12,13 +12,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
-
 from coding_schemes import tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from coding_schemes.tasks import Task
+from numpy.typing import ArrayLike
+
 from experiments import generalization, jobs
 from experiments.generalization import METHOD, held_out
 

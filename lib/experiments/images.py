@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from coding_schemes import coding, data
 from companion import figures
 from companion.checks import above, absolute, below, between, check
 from companion.workbench import Equilibrium
+
 from experiments.digits import over_draws
 from experiments.generalization import CLOSE, SCHEMES, Draw, apart, code_transfer, first_of_each, transfer
 from experiments.image_jobs import COUNTS as COUNTS

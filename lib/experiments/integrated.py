@@ -17,7 +17,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from coding_schemes import statistics
 from coding_schemes.posterior import normal
 from coding_schemes.sampling import diagnostics

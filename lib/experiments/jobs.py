@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import numpy as np
-
 from coding_schemes import paths
 
 

@@ -10,9 +10,6 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
-from scipy.special import logsumexp
-
 from coding_schemes import coding, tasks
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.posterior import Posterior
@@ -20,6 +17,8 @@ from coding_schemes.sampling import sample
 from coding_schemes.theory import linear, relu, sigmoidal
 from companion.figures import CODE_COLORS, COLORMAPS, COLORS
 from companion.publish import WIDTH, theme
+from matplotlib.figure import Figure
+from scipy.special import logsumexp
 
 SOLVERS = {"linear": linear, "sigmoidal": sigmoidal, "relu": relu}
 WHAT = {

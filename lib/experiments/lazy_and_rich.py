@@ -4,8 +4,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy.stats import ortho_group
-
 from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -15,6 +13,7 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear
 from companion import workbench as runs
 from companion.workbench import Run, Scan, Starts, measured, over_sizes
+from scipy.stats import ortho_group
 
 SCHEMES = ("linear", "sigmoidal", "relu")
 SCALINGS = ("lazy", "non-lazy")

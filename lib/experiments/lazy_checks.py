@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-
 from coding_schemes import coding, statistics
 from coding_schemes.sampling import Samples
 from companion import figures, films
 from companion.checks import Control, above, absolute, below, between, check, standard_errors
 from companion.workbench import Run, Starts, power_laws, titled, where
+
 from experiments import lazy_and_rich
 from experiments.lazy_and_rich import SCALINGS, SCHEMES, Widths
 

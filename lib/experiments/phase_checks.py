@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-
 from coding_schemes import coding, paths, statistics, tasks
 from coding_schemes.theory import sigmoidal
 from companion import figures
 from companion.checks import Control, above, absolute, below, beside, check, equal, relative, standard_errors
 from companion.workbench import Run, where
+from matplotlib.figure import Figure
+
 from experiments import phases
 from experiments.phases import (
     CODES,

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from coding_schemes import coding, planting, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights

@@ -7,9 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import stats
-from scipy.spatial.distance import cdist
-
 from coding_schemes import coding, statistics, tasks, training
 from coding_schemes.data import ImageSet
 from coding_schemes.networks import Network
@@ -18,6 +15,9 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture, ScaledNetwork
 from companion.workbench import draw
+from scipy import stats
+from scipy.spatial.distance import cdist
+
 from experiments.lazy_and_rich import untrained
 from experiments.two_point import Trained, learn
 

@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from scipy.special import log_ndtr
-
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.planting import planted
@@ -15,6 +13,7 @@ from coding_schemes.sampling import HMC, PlainLangevin, TwoEnded, compare_ends, 
 from coding_schemes.tasks import Task
 from coding_schemes.theory import relu, relu_squared
 from companion.workbench import Run
+from scipy.special import log_ndtr
 
 QUICK: dict[str, Any] = {
     "num_neurons": 100,

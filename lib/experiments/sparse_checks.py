@@ -6,13 +6,13 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
-
 from coding_schemes import coding, statistics
 from coding_schemes.theory import relu, relu_squared
 from companion import figures
 from companion.checks import Control, above, absolute, below, beside, check, equal, relative, standard_errors
 from companion.workbench import Run, one_network, power_laws, where
+from matplotlib.figure import Figure
+
 from experiments import sparse
 from experiments.analog import readout_gram
 from experiments.sparse import Coarsening, Ends, Path

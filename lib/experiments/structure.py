@@ -4,11 +4,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point
 from companion.checks import above, absolute, below, between, check
 from companion.workbench import titled
+
 from experiments.representations import Collapse, Digits, Sampled, Square
 from experiments.two_point import DESCRIBED, Trained, exchanged
 

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import log_ndtr
-
 from coding_schemes import barriers, coding, planting, statistics, training
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Posterior, Weights
@@ -18,6 +16,8 @@ from coding_schemes.sampling import Convergence, convergence, sample
 from coding_schemes.theory import relu
 from companion import figures
 from companion.checks import above, absolute, check, standard_errors
+from scipy.special import log_ndtr
+
 from experiments.dynamics import EXACT, NODE_WEIGHTS, NODES, follow, solve, toy
 
 
@@ -111,7 +111,7 @@ def passes(size: int, temperature: float) -> Passes:
         options = {"step_size": 0.1 * problem.readout_variance, "num_images": 31, "num_steps": 2000}
         path = barriers.minimum_energy_path(free_energy, (readouts[i], readouts[j]), *parameters, **options)
         heights[i, j] = path.barrier
-        heights[j, i] = path._replace(energies=path.energies[::-1]).barrier
+        heights[j, i] = replace(path, energies=path.energies[::-1]).barrier
     return Passes(solution.codes[kept], heights)
 
 

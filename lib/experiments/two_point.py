@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import numpy as np
-
 from coding_schemes import tasks, training
 from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point

@@ -4,11 +4,11 @@ import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
+from companion.figures import legend_above
+from companion.publish import WIDTH
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from companion.figures import legend_above
-from companion.publish import WIDTH
 from experiments.two_point import DESCRIBED
 
 CURVES = ("#332288", "#CC6677", "#44AA99")

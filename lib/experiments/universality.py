@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import stats
-
 from coding_schemes import statistics
 from coding_schemes.theory import two_point
 from companion import figures
 from companion.checks import above, absolute, below, check
+from numpy.typing import ArrayLike
+from scipy import stats
+
 from experiments.two_point import (
     DESCRIBED,
     LARGE_GAIN,

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
-from scipy.linalg import block_diag
-from scipy.stats import ortho_group
-
 from coding_schemes import coding, data, paths, tasks, theory
 from coding_schemes.diagnosis import Diagnosis, diagnose
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.tasks import Task
 from companion.publish import WIDTH
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+from scipy.linalg import block_diag
+from scipy.stats import ortho_group
+
 from experiments import diagnosis
 from experiments.diagnosis import KNOWN
 

@@ -32,8 +32,6 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from myst_nb import glue
-
 from coding_schemes import coding
 from coding_schemes.diagnosis import TWO_LEVELS
 from coding_schemes.sampling import convergence
@@ -42,6 +40,7 @@ from companion import figures, presets
 from companion.findings import Control, Estimate, Finding, spread
 from companion.predicates import above, absolute, below, equal, p_value, relative, standard_errors
 from companion.publish import publish
+from myst_nb import glue
 from redundant import runs
 from redundant.runs import CODES, NAMES
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-
 from coding_schemes import coding, paths
 from redundant import runs
 

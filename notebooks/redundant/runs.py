@@ -8,9 +8,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import stats
-from scipy.integrate import cumulative_trapezoid
-
 from coding_schemes import coding, diagnose, statistics, tasks, training
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -19,6 +16,8 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal, finite_width, sigmoidal
 from companion.findings import Estimate, spread
 from companion.workbench import Run, Starts, both_starts, draw, untrained
+from scipy import stats
+from scipy.integrate import cumulative_trapezoid
 
 CODES = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # in equilibrium at y₋ = ½
 NAMES = tuple(coding.code_name(code) for code in CODES)

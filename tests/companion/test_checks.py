@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from coding_schemes import paths
 from companion import checks, formats
 from companion.checks import (

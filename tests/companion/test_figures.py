@@ -1,10 +1,9 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from companion import figures
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-
-from companion import figures
 
 LABELS = np.array([2, 0, 1, 0, 1, 0])
 

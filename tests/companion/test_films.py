@@ -7,9 +7,8 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from PIL import Image
-
 from companion import films, formats, publish
+from PIL import Image
 
 
 def bars(frame, heights):

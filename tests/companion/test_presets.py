@@ -1,5 +1,4 @@
 import pytest
-
 from companion import presets
 
 QUICK = {"width": 50, "temperature": 0.1}

@@ -6,10 +6,9 @@ import types
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from companion import figures, formats, publish
 from matplotlib.colors import to_hex
 from PIL import Image
-
-from companion import figures, formats, publish
 
 
 @pytest.fixture

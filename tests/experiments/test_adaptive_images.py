@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-
 from coding_schemes.tasks import Task
 from coding_schemes.theory import features, gaussian_process, wishart_chain
 from experiments import adaptive_images, adaptive_kernels, integrated

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from coding_schemes.networks import Network
 from coding_schemes.theory import adaptive_kernel, dmft
 from experiments import adaptive_kernels

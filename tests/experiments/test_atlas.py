@@ -1,7 +1,6 @@
 """The atlas of redundant schemes."""
 
 import numpy as np
-
 from experiments import atlas
 
 

@@ -5,7 +5,6 @@ import json
 import jax
 import numpy as np
 import pytest
-
 from coding_schemes import tasks
 from coding_schemes.diagnosis import diagnose
 from coding_schemes.networks import Network

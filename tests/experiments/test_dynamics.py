@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from experiments import dynamics, swaps
 from scipy.optimize import brentq
 from scipy.special import ndtr
-
-from experiments import dynamics, swaps
 
 
 def test_linear_memory_is_that_of_the_coupled_processes():

@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 import pytest
-
 from coding_schemes import planting, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior

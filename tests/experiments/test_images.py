@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from coding_schemes import data
 from experiments import image_jobs, images
 from experiments.large_run import FULL, Settings

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from coding_schemes import tasks
 from coding_schemes.theory import sigmoidal
 from experiments import landscape

@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-
 from coding_schemes import data, sampling, tasks
 from coding_schemes.sampling import run
 from coding_schemes.sampling.checkpoint import Checkpoint, CheckpointMismatchError

@@ -1,7 +1,6 @@
 """Theory's numbers and the measures of the sparse chapter, on cases that need no sampling."""
 
 import numpy as np
-
 from coding_schemes.theory import relu, relu_squared
 from experiments import sparse
 

@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 import pytest
-
 from coding_schemes.training import Architecture
 from experiments import representations, two_point, universality
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-
 from coding_schemes import tasks
 from coding_schemes.networks import Network
 from experiments import your_own

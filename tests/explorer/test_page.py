@@ -11,11 +11,10 @@ from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
-
 from coding_schemes import tasks
 from coding_schemes.theory import sigmoidal
 from companion.pipeline import site
+from playwright.sync_api import sync_playwright
 from redundant import explorer_samples
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("explorer"), pytest.mark.slow]

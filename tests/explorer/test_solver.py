@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from coding_schemes import coding, tasks
 from coding_schemes.theory import linear, relu, sigmoidal
 from companion import figures

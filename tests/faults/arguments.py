@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-
 from coding_schemes import (
     barriers,
     coding,

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 import small_book
+from companion.pipeline.project import Project
 from faults import files
 from faults.files import cut, empty, flip, noise, same, whole
 from faults.trials import FaultError, trial
-
-from companion.pipeline.project import Project
 
 TESTS = Path(__file__).resolve().parents[1]
 BUILT: list[Path] = []  # the small book, built once before the trials that copy it

@@ -13,14 +13,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from faults.trials import FaultError, refused, trial
-
 from coding_schemes import data, diagnose, networks, posterior, sampling, tasks
 from coding_schemes.sampling.checkpoint import Checkpoint, CheckpointMismatchError
 from companion import checks
 from companion.pipeline import execution
 from companion.pipeline.project import BuildError
 from experiments import images, large_run
+from faults.trials import FaultError, refused, trial
 
 Damage = Callable[[Path], Any]
 

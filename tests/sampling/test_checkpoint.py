@@ -6,7 +6,6 @@ import shutil
 import jax
 import numpy as np
 import pytest
-
 from coding_schemes import networks, posterior, sampling, tasks
 from coding_schemes.data import CorruptDataError
 from coding_schemes.sampling.checkpoint import Checkpoint, CheckpointMismatchError

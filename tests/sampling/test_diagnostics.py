@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 import pytest
-
 from coding_schemes import networks, posterior, sampling, tasks
 from coding_schemes.sampling import diagnostics
 from companion import figures

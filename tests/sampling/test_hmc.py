@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from blackjax.mcmc.integrators import IntegratorState
-
 from coding_schemes.sampling import hmc
 
 STEP, NUM_STEPS = 0.2, 7

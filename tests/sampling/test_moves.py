@@ -10,11 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.scipy.linalg import cho_solve
-
 from coding_schemes import coding, networks, planting, posterior, tasks
 from coding_schemes.sampling import moves, recoding, sample
 from coding_schemes.theory import mean_field
+from jax.scipy.linalg import cho_solve
 
 DRAWS = 8_000
 MAX_Z = 4.5

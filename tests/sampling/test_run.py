@@ -10,11 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.extend.random import threefry_2x32
-from scipy import linalg, stats
-
 from coding_schemes import coding, networks, posterior, sampling, tasks, theory
 from coding_schemes.sampling import HMC, Langevin, Minibatches, PlainLangevin, langevin, moves, run
+from jax.extend.random import threefry_2x32
+from scipy import linalg, stats
 
 NETWORK = networks.Network(1, 6, "sigmoidal")
 

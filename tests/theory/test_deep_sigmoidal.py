@@ -3,11 +3,10 @@
 import jax
 import numpy as np
 import pytest
-from scipy.special import erf
-
 from coding_schemes import networks, posterior, sampling, tasks
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
 from coding_schemes.theory._convex_dual import make_problem
+from scipy.special import erf
 
 COUNTS = np.array([0.5, 0.25, 0.25])
 

@@ -3,7 +3,6 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from coding_schemes import tasks
 from coding_schemes.networks import Network
 from coding_schemes.theory import adaptive_kernel, dmft, features

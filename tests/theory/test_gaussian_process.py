@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from coding_schemes import networks, tasks
 from coding_schemes.theory import gaussian_process, linear
 

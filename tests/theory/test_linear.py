@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-
 from coding_schemes import tasks
 from coding_schemes.theory import linear
+from scipy.optimize import minimize
 
 
 @pytest.fixture(scope="module")

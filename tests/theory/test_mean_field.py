@@ -3,11 +3,10 @@
 import jax
 import numpy as np
 import pytest
-from scipy.optimize import rosen, rosen_der
-from scipy.special import erf
-
 from coding_schemes import tasks
 from coding_schemes.theory import mean_field
+from scipy.optimize import rosen, rosen_der
+from scipy.special import erf
 
 T = 0.01
 

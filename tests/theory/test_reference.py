@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from coding_schemes import tasks
 from coding_schemes.theory import gaussian_process, linear, mean_field, relu, relu_squared
 

@@ -6,14 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import erf, logsumexp, ndtr
-from scipy.stats import norm
-
 from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
 from coding_schemes.theory import _convex_dual, sigmoidal
+from scipy.special import erf, logsumexp, ndtr
+from scipy.stats import norm
 
 RATIOS = (0.5, 0.25, 0.25)
 

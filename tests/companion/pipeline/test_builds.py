@@ -13,10 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
-from small_book import REPOSITORY, environment, pipeline
-
 from companion.pipeline.progress import Display, Progress, step_times
 from companion.pipeline.project import Project
+from small_book import REPOSITORY, environment, pipeline
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.xdist_group("pipeline")]
 

@@ -5,7 +5,6 @@ import nbformat
 import numpy as np
 import pytest
 import yaml
-
 from companion import formats
 from companion.pipeline import front, manifest, scoreboard, site
 from companion.pipeline.progress import Progress, cost

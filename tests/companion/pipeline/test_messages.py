@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from companion.pipeline import __main__ as commands
 from companion.pipeline import execution, site
 from companion.pipeline.project import BuildError, Chapter, Project

@@ -4,10 +4,9 @@ import re
 import shutil
 
 import pytest
-from small_book import pipeline
-
 from companion.pipeline import pdf
 from companion.pipeline.project import BuildError, Project
+from small_book import pipeline
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.xdist_group("pipeline")]
 

@@ -5,7 +5,6 @@ import json
 import nbformat
 import pytest
 import yaml
-
 from companion import formats
 from companion.pipeline import manifest, scoreboard
 from companion.pipeline.project import BuildError, Project

@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-
 from coding_schemes import coding, paths, tasks
 from coding_schemes.theory import sigmoidal
 from redundant import explorer_samples
