@@ -54,7 +54,8 @@ class Solution(OrthogonalKinds):
         outlier_preactivations: z̄ per class, (n, C), in units of N^(1/3).
         dual_field: τ, (C, m); the training residual is T N^(−1/3) τ.
         bulk_readout: a0 in units of N^(−1/3), ½ Σ_c w_c τ_c, (m,).
-        energy: Σ_i (|ā_i|² + Σ_c w_c z̄_ic²)/2, in units of N^(2/3) P.
+        energy: Σ_i (|ā_i|² + Σ_c w_c z̄_ic²)/2, in units of N^(2/3) P; where N is given, with what the field
+            costs, N^(−1/3) (T Σ_c w_c |τ_c|² + |Σ_c w_c τ_c|²/4)/2.
         local_energies: the distinct energies at which searches ended, ascending: metastable schemes.
         residual: largest error of the stationarity equations.
         num_steps: iterations of all searches.
