@@ -259,6 +259,7 @@ def show(
     """
     kind = "svg+xml" if file.endswith("svg") else "png"
     source = f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
+    small = f" <small>{html.escape(tail)}</small>" if tail else ""
     figure = {"name": name, "file": file, "caption": caption, "description": description, "width": width}
     figure |= {"tail": tail, "panels": list(counterparts)}
     figure |= {"film": True} if film else {}
@@ -267,7 +268,7 @@ def show(
             "text/plain": f"Figure {name}: {caption or description}",
             "text/html": f'<figure class="published-figure" id="figure-{name}"><img src="{source}" '
             f'alt="{html.escape(description)}" style="width: 100%; max-width: {width}px">{inline}'
-            f"<figcaption>{html.escape(caption)} <small>{html.escape(tail)}</small></figcaption></figure>",
+            f"<figcaption>{html.escape(caption)}{small}</figcaption></figure>",
             formats.FIGURE_TYPE: {**figure, "page": page},
         },
         raw=True,
