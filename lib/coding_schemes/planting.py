@@ -19,11 +19,8 @@ from coding_schemes.posterior import Posterior, Weights
 def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1) -> Weights:
     """A network whose neurons are drawn from a theory's solution.
 
-    Redundant schemes: neurons are dealt to the codes in proportion to P_γ, a neuron has the readout a_γ and
-    preactivations from the density given its code. Deeper: W^ℓ is drawn from its prior, given the class means
-    that layer ℓ is to have. Sparse ones: outliers at their place, the bulk drawn from its density. Analog
-    ones: all preactivations and readouts from their joint Gaussian. General inputs: P_γ N neurons of each
-    kind, without fluctuations, or one outlier of each and all other neurons zero.
+    How is the solution's own affair, in its `draw`: codes and kinds in proportion to P_γ, outliers at their
+    place, everything else by chance from the predicted densities.
 
     Args:
         key: of the draws; an array of keys draws as many networks.

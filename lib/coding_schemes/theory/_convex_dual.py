@@ -15,7 +15,7 @@ from scipy.stats import qmc
 from coding_schemes import validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory._solvers import newton
-from coding_schemes.theory._tilted import Nonlinearity, SingleSite, single_site
+from coding_schemes.theory._tilted import Nonlinearity, SingleSite, normalized, single_site
 
 MAX_STEPS = 200  # Newton steps per level; a cold solve needs some tens in all
 WIDENED = 1.2  # variance of the Gaussians that are drawn from, over that of Laplace's formula
@@ -169,13 +169,9 @@ def _refined(cubes, factor, width):
 def lattice_integral(points, field, problem, side=None, spacing=FINE.spacing) -> Integral:
     """The trapezoid rule on lattice points."""
     log_g, means, variances = _cumulants(problem, _fields(points, field), side, 2)
-    exponent = _exponent(log_g, points, problem)
-    shift = exponent.max()
-    weights = np.exp(exponent - shift)
-    total = weights.sum()
-    weights /= total
+    log_value, weights = normalized(_exponent(log_g, points, problem))
     cell = points.shape[1] * np.log(spacing / np.sqrt(2 * np.pi))  # σ_a cancels against the prior's norm
-    ensemble = Ensemble(points, weights, means, variances, float(shift + np.log(total) + cell))
+    ensemble = Ensemble(points, weights, means, variances, float(log_value + cell))
     mean = (weights * means.T * problem.counts[:, None]) @ points
     return Integral(ensemble.log_value, mean.ravel(), lambda: covariance(ensemble, problem), ensemble)
 
@@ -496,6 +492,5 @@ def neurons(field, problem, method, side=None, spacing=FINE.spacing):
     log_proposal = np.logaddexp.reduce([log_gaussian(c, s) for c, s in zip(centers, stiffness)])
     log_g, means, variances = _cumulants(problem, _fields(points, field), side, 2)
     log_ratio = _exponent(log_g, points, problem) - log_proposal  # as many draws from every Gaussian
-    importance = np.exp(log_ratio - log_ratio.max())
-    result = Ensemble(points, importance / importance.sum(), means, variances, laplace.log_value)
+    result = Ensemble(points, normalized(log_ratio)[1], means, variances, laplace.log_value)
     return result, *find_maxima(field, problem, side, points)

@@ -48,29 +48,28 @@ class Lattice(NamedTuple):
 def solve(counts: np.ndarray, targets: np.ndarray, richness: float, ridge: float) -> Lattice:
     """Minimize the dual over q (C,) by Newton's method, for classes of `counts` inputs."""
 
-    def slope(q, weights, first):
-        sums = counts * first * _G[:, None]
-        mean = weights @ sums
-        return sums, mean, mean - richness * counts * targets + ridge * counts * q
+    def evaluate(q):
+        """D, ∞ outside its domain; ∂D/∂q, as sums and their weights; φ's mean and variance given g."""
+        if any(counts[side] @ q[side] ** 2 >= 1 - 1e-7 for side in (q > 0, q < 0)):
+            return (np.inf,)
+        log_g, mean, variance = Relu().cumulants(_G[:, None] * q)
+        log_z, weights = normalized(log_g @ counts - 0.5 * _G**2 + _LOG_CELL)
+        value = log_z - richness * counts @ (q * targets) + 0.5 * ridge * counts @ q**2
+        sums = counts * mean * _G[:, None]
+        gradient = weights @ sums - richness * counts * targets + ridge * counts * q
+        return value, gradient, sums, weights, mean, variance
 
     def propose(q, found):
-        _, weights, first, variance = found
-        sums, mean, gradient = slope(q, weights, first)
-        hessian = (sums * weights[:, None]).T @ sums - np.outer(mean, mean)
+        _, gradient, sums, weights, _, variance = found
+        hessian = (sums * weights[:, None]).T @ sums - np.outer(weights @ sums, weights @ sums)
         spread = counts * (weights * _G**2 @ variance + ridge)
         step = -np.linalg.solve(hessian + np.diag(spread), gradient)
         decrement = -gradient @ step
         return (step, decrement, 1.0) if decrement > 1e-24 else None
 
-    def evaluate(q):
-        return _dual(q, counts, targets, richness, ridge)
-
-    start = np.zeros(len(counts))
-    q, found, num_steps = newton(
-        evaluate, propose, start, evaluate(start), MAX_STEPS, shortest=1e-8, relative_noise=1e-13
-    )
-    _, weights, first, variance = found
-    gradient = slope(q, weights, first)[2]
+    start, line = np.zeros(len(counts)), {"shortest": 1e-8, "relative_noise": 1e-13}
+    q, found, num_steps = newton(evaluate, propose, start, evaluate(start), MAX_STEPS, **line)
+    _, gradient, _, weights, first, variance = found
     block = (first * weights[:, None]).T @ first
     residual = float(np.abs(gradient / (richness * counts)).max())
     diagonal = weights @ (variance + first**2) - np.diag(block)
@@ -93,14 +92,3 @@ def neurons(found: Lattice, labels: np.ndarray, root: np.ndarray, key: jax.Array
     uniform = np.asarray(jax.random.uniform(keys[1], s.shape, minval=1e-12))
     z = Relu().drawn(s, np.asarray(jax.random.uniform(keys[2], s.shape)), uniform)
     return Neurons(np.linalg.lstsq(root, z.T, rcond=None)[0].T, weights / weights.sum())
-
-
-def _dual(q, counts, targets, richness, ridge):
-    """D, ∞ outside its domain; the lattice's weights; mean and variance of φ given g, shape (n, C)."""
-    for side in (q > 0, q < 0):
-        if counts[side] @ q[side] ** 2 >= 1 - 1e-7:
-            return np.inf, None, None, None
-    log_g, mean, variance = Relu().cumulants(_G[:, None] * q)
-    log_z, weights = normalized(log_g @ counts - 0.5 * _G**2 + _LOG_CELL)
-    value = log_z - richness * counts @ (q * targets) + 0.5 * ridge * counts @ q**2
-    return value, weights, mean, variance

@@ -129,19 +129,11 @@ def newton(
 ) -> tuple[Any, tuple, int]:
     """Newton's descent of a convex function, every step halved until the value falls enough (Armijo's rule).
 
-    Args:
-        evaluate: gives a tuple that begins with a point's value, ∞ outside the domain.
-        propose: from a point and what `evaluate` gave there, the step −H⁻¹∇, the decrement −∇ · step > 0 and
-            the longest fraction of the step to take; None where the point will do.
-        point: where to start, an array.
-        found: what `evaluate` gave there.
-        max_steps: steps at most.
-        shortest: fraction of a step below which none is tried; where the value falls at none, all ends.
-        noise: error of the values, by which they may rise.
-        relative_noise: the same, relative to the value.
-
-    Returns:
-        The last point, what `evaluate` gave there, and the number of steps.
+    `evaluate` gives a tuple that begins with a point's value, ∞ outside the domain; `found` is the start's.
+    `propose` gives, from a point and what was found there, the step −H⁻¹∇, the decrement −∇ · step > 0 and
+    the longest fraction of the step to take; None where the point will do. No fraction below the shortest is
+    tried, and the value may rise by its noise. Returns the last point, what was found there, and the number
+    of steps.
     """
     num_steps = 0
     while num_steps < max_steps and (proposal := propose(point, found)) is not None:

@@ -177,11 +177,8 @@ class Solution(Solved):
             ValueError: the method keeps no neurons.
         """
         neurons, roots = self._layers()
-        u = neurons[layer].u
-        root = roots[layer]
-        return (u @ root.reshape(-1, root.shape[-1]).T).reshape(len(u), *root.shape[:2]), neurons[
-            layer
-        ].weights
+        (u, weights), root = neurons[layer], roots[layer]
+        return (u @ root.reshape(-1, root.shape[-1]).T).reshape(len(u), *root.shape[:2]), weights
 
     def _layers(self) -> tuple[list[Neurons], list[np.ndarray]]:
         if self._neurons is None or self._roots is None:

@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from scipy.linalg import block_diag
 from scipy.special import logsumexp
 
@@ -44,7 +45,7 @@ from coding_schemes import coding, validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory import sigmoidal
 from coding_schemes.theory._convex_dual import Problem, make_problem
-from coding_schemes.theory._drawn import GRID, matrix_given_response
+from coding_schemes.theory._drawn import GRID, Drawn, matrix_given_response
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import newton
 from coding_schemes.theory._tilted import LOG_CELL, NODES, Nonlinearity, central_moments, normalized
@@ -189,11 +190,8 @@ def _layer(problem: Problem, below: Kernel | None, tilt: Kernel, frozen: _Frozen
     if frozen is not None:
         active = [one.sums > problem.site.threshold * n for one, n in zip(classes, counts)]
         exponent, offset = _freeze(exponent, active, frozen)
-    highest = exponent.max()
-    index = np.nonzero(exponent > highest - CUTOFF)
-    weights = np.exp(exponent[index] - highest)
-    log_value = float(np.log(weights.sum()) + highest) + offset
-    weights /= weights.sum()
+    index = np.nonzero(exponent > exponent.max() - CUTOFF)
+    log_value, weights = normalized(exponent[index])
 
     def gather(name):
         return np.stack([getattr(one, name)[i] for one, i in zip(classes, index)], axis=1)
@@ -217,7 +215,7 @@ def _layer(problem: Problem, below: Kernel | None, tilt: Kernel, frozen: _Frozen
         by_scatter = fields * gather("sums_by_scatter") + 0.5 * tilt.diagonal * gather("squares_by_scatter")
         slope = _conjugate(0.5 * moment, 0.5 * np.diag(moment) / counts + weights @ by_scatter, counts)
     return Layer(
-        log_value,
+        float(log_value) + offset,
         weights,
         group,
         activations,
@@ -348,18 +346,16 @@ def _fit_readouts(problem, below, field, frozen=None):
         tilt = Kernel(variance * field @ field.T, np.zeros(len(field)))
         layer = _layer(problem, below, tilt, frozen)
         value = counts @ np.sum(0.5 * temperature * field**2 - field * problem.targets, axis=1)
-        return layer.log_value + value, layer
-
-    def products_and_slope(field, kernel):
+        kernel = layer.kernel
         products = kernel.block * np.outer(counts, counts) + np.diag(counts * kernel.diagonal)
         slope = (variance * products @ field).ravel()
-        return products, slope + scale * (temperature * field - problem.targets).ravel()
+        slope += scale * (temperature * field - problem.targets).ravel()
+        return layer.log_value + value, layer, products, slope
 
     def propose(flat, found):
-        field, layer = flat.reshape(shape), found[1]
-        products, slope = products_and_slope(field, layer.kernel)
+        _, layer, products, slope = found
         sums = layer.activations * counts
-        readouts = variance * sums @ field
+        readouts = variance * sums @ flat.reshape(shape)
         moved = (sums[:, :, None] * readouts[:, None, :]).reshape(len(sums), -1)
         hessian = _covariance(moved, layer.weights, layer.group)
         hessian += variance * np.kron(products, np.eye(shape[1])) + temperature * np.diag(scale)
@@ -369,10 +365,9 @@ def _fit_readouts(problem, below, field, frozen=None):
         return None if decrement < 1e-10 else (step, decrement, longest)
 
     start = field.ravel(), evaluate(field.ravel())
-    flat, (value, layer), _ = newton(evaluate, propose, *start, 100, shortest=1e-6, noise=NOISE)
-    field = flat.reshape(shape)
-    _, slope = products_and_slope(field, layer.kernel)
-    return field, layer, value, float(np.abs(slope / scale).max())
+    flat, found, _ = newton(evaluate, propose, *start, 100, shortest=1e-6, noise=NOISE)
+    value, layer, _, slope = found
+    return flat.reshape(shape), layer, value, float(np.abs(slope / scale).max())
 
 
 # --- all layers together ------------------------------------------------------------------------
@@ -533,7 +528,7 @@ class Solution(Solved):
         """T."""
         return self.problem.temperature
 
-    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> tuple[Any, ...]:
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P), readouts (N, m) and W² … W^L of N = width neurons.
 
         Neurons of a layer are evenly spread over its points; W^ℓ is from its prior given the class means that

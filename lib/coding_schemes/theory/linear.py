@@ -24,15 +24,15 @@ are this book's.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.optimize import root as find_root
 
 from coding_schemes import validation
 from coding_schemes.tasks import Task
-from coding_schemes.theory._drawn import matrix_given_response
+from coding_schemes.theory._drawn import Drawn, matrix_given_response
 from coding_schemes.theory._kinds import OneKind
 from coding_schemes.theory._solvers import inverses, overlaps, spectrum
 
@@ -78,7 +78,7 @@ class Solution(OneKind):
         """Slope of ⟨z^L | a⟩ = (K_{L−1} t) a, shape (P, m); Y U⁻¹ for T → 0 and large P."""
         return self.kernels[self.depth - 1] @ self.dual_field
 
-    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> tuple[Any, ...]:
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P), readouts (N, m) and W² … W^L of N = width neurons.
 
         From their joint Gaussian, W^ℓ from its prior given what layer ℓ is to have.

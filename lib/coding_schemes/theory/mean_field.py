@@ -39,6 +39,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax, logsumexp, softmax
@@ -47,7 +48,7 @@ from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical, is_bounded
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
-from coding_schemes.theory._drawn import dealt
+from coding_schemes.theory._drawn import Drawn, dealt
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import (
     Parts,
@@ -111,7 +112,7 @@ class Solution(Solved):
     readout_variance: float
     energy: float
 
-    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons: the kinds' own, without chance.
 
         P_γ N of each kind, or one outlier of each and all other neurons zero.

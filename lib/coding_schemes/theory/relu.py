@@ -36,11 +36,13 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from scipy.optimize import minimize, nnls
 
 from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical
 from coding_schemes.tasks import Task
+from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solvers import check_orthogonal, jacobian, pack, solve_equations, unpack
 from coding_schemes.theory._tilted import RECTIFIED, Tilted, central_moments, normalized
@@ -50,6 +52,7 @@ _MAX_ENUMERATED_CLASSES = 8  # up to here the search also starts from every acti
 _FLOOR_TEMPERATURE = 1e-9  # keeps B_c invertible at T = 0, where its null space does not matter
 _NUM_ROUNDS = 200  # of `_held`, at most; ten to twenty are enough where there is a solution
 _SILENT = 1e-6  # z̄ below this counts as silent
+_LEGENDRE = np.polynomial.legendre.leggauss(96)  # on either side of the kink
 _ZERO = 1e-6  # outliers of amplitude² and bulk populations of probability below this are dropped
 
 
@@ -121,9 +124,7 @@ class Solution(_Kinds):
     energy: float
     temperature: float
 
-    def draw(
-        self, rng: np.random.Generator, labels: np.ndarray, width: int, copies: int = 1
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, rng: Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
         """As `FiniteSize.draw`, with the corrections of N = width."""
         return finite_size(self, width).draw(rng, labels, width, copies)
 
@@ -160,9 +161,7 @@ class FiniteSize(_Kinds):
     bulk_readout_covariance: np.ndarray
     num_neurons: int
 
-    def draw(
-        self, rng: np.random.Generator, labels: np.ndarray, width: int, copies: int = 1
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, rng: Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.
 
         `copies` of an outlier act together like it.
@@ -757,7 +756,7 @@ def _held(phi, fields, outliers, noise, last):
     Returns, from the fields s (n, C), the noise B_c (C, m, m) and the last round's result, a _Held, and the
     inverse of B_c + Σ_i V_i ā_i ā_iᵀ at the last V.
     """
-    x, weights = _legendre_nodes()
+    x, weights = _LEGENDRE
     inverse = np.linalg.inv(noise + np.einsum("ic,ir,iq->crq", last.variance, outliers, outliers))
     load = np.einsum("ir,crq,iq->ic", outliers, inverse, outliers)
     stiffness = load / (1 - last.variance * load)
@@ -773,11 +772,6 @@ def _held(phi, fields, outliers, noise, last):
     mean = last.mean + (mean - last.mean) / (1 - stiffness * variance)  # Newton's step
     free = 1 / (1 / variance - stiffness)
     return _Held(np.maximum(mean, 0), free, *central_moments(z, density, 2)), inverse
-
-
-@cache
-def _legendre_nodes():
-    return np.polynomial.legendre.leggauss(96)
 
 
 @cache

@@ -43,6 +43,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from scipy.integrate import cumulative_trapezoid
 from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
@@ -62,7 +63,7 @@ from coding_schemes.theory._convex_dual import (
     peaks,
     statistics,
 )
-from coding_schemes.theory._drawn import GRID, dealt
+from coding_schemes.theory._drawn import GRID, Drawn, dealt
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._tilted import NODES, Nonlinearity
 
@@ -148,7 +149,7 @@ class Solution(Coded, Solved):
     def _neurons(self):
         return neurons(self.dual_field, self.problem, self.method)
 
-    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width independent neurons, dealt to the codes."""
         rows = dealt(self.probabilities, width)
         z = np.empty((width, len(labels)))
