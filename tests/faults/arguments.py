@@ -23,6 +23,7 @@ from coding_schemes import (
     theory,
     training,
 )
+from coding_schemes.sampling import integrated
 from coding_schemes.theory import features, finite_width, wishart_chain
 
 SECONDS = 10  # after which an argument counts as accepted
@@ -265,6 +266,22 @@ def _of_sampling():
             "predict_inputs": (*arrays(toy().inputs)[:-1], toy().inputs[1:]),
         },
     )
+
+    whole = {"features": features.dense(toy(), "tanh"), "richness": 1.0, "ridge": 0.1, "widths": (4,)}
+    whole |= {"key": key, "inputs": toy().inputs}
+    bad = {
+        "key": KEY,
+        "features": OBJECT,
+        "inputs": (*arrays(toy().inputs), toy().inputs[1:]),
+        "richness": POSITIVE,
+        "ridge": POSITIVE,
+        "widths": ((), 3, "3", *((each,) for each in COUNT)),
+        "num_samples": COUNT,
+        "num_chains": COUNT,
+        "num_warmup": (-1, 1.5, True, "3"),
+        "thinning": COUNT,
+    }
+    yield "sampling.integrated.sample", integrated.sample, lambda: whole, bad
 
     def settings(kind, name, value):
         given = {"step_size": 0.1} if kind is sampling.PlainLangevin else {}
