@@ -56,7 +56,7 @@ setup:
 	  awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > $(VENV)/uv.txt; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt; \
 	  $(UV) pip sync --quiet --python $(PY) $(COMPILED) --require-hashes requirements.lock; \
-	  $(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/book.pth", "w").write(os.path.abspath("lib"))'; \
+	  $(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/book.pth", "w").write("\n".join(map(os.path.abspath, ("lib", "notebooks"))))'; \
 	  cp requirements.lock $(VENV)/requirements.lock; \
 	fi
 
@@ -70,7 +70,7 @@ plan: setup ## what a build would make again
 	@$(JOB) plan --preset "$$PRESET"
 
 chapter: setup ## one chapter with the reader's own parameters
-	@test -n "$$NAME" || { echo "NAME is needed: make chapter NAME=analog; chapters: $(patsubst notebooks/%.py,%,$(wildcard notebooks/*.py))" >&2; exit 1; }
+	@test -n "$$NAME" || { echo "NAME is needed: make chapter NAME=analog; chapters: $(sort $(patsubst notebooks/%.py,%,$(wildcard notebooks/*.py)) $(patsubst notebooks/%/chapter.py,%,$(wildcard notebooks/*/chapter.py)))" >&2; exit 1; }
 	@$(JOB) chapter --preset "$$PRESET" --typed "$$NAME"
 
 fetch-results: setup ## results of others, by digest

@@ -42,8 +42,8 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, convergence, sample
 from coding_schemes.theory import linear
 from companion import figures, presets
+from companion.workbench import Run
 from experiments import analog, analog_checks
-from experiments.runs import Run
 from myst_nb import glue
 
 quick = {"num_neurons": 80, "temperature": 0.01, "num_samples": 128, "num_chains": 4}

@@ -41,8 +41,8 @@ from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
 from companion import figures, films, presets
+from companion.workbench import draw
 from experiments import dynamics, dynamics_shown, swaps
-from experiments.runs import draw
 from myst_nb import glue
 
 quick = {"num_neurons": 120, "num_linear": 40, "temperature": 0.01, "num_samples": 100, "num_chains": 4}

@@ -38,9 +38,9 @@ from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.theory import linear
 from companion import figures, presets
+from companion.workbench import draw
 from experiments import lazy_and_rich, lazy_checks
 from experiments.lazy_and_rich import SCALINGS, SCHEMES
-from experiments.runs import draw
 from myst_nb import glue
 
 quick = {"num_neurons": 64, "temperature": 0.01, "num_samples": 112, "num_chains": 4}
@@ -233,7 +233,7 @@ equal = tasks.toy(3 * round(N / 3), EQUAL, y_minus=-0.5, seed=seed)
 fewer = {"thinning": 1, "num_samples": (settings.num_samples + 1) // 2}
 own = {scheme: options[scheme, "non-lazy"] | fewer for scheme in SCHEMES}
 classes = {
-    scheme: lazy_and_rich.both_ends(jax.random.fold_in(key, 50 + k), equal, scheme, N, T, **own[scheme])
+    scheme: lazy_and_rich.both_starts(jax.random.fold_in(key, 50 + k), equal, scheme, N, T, **own[scheme])
     for k, scheme in enumerate(SCHEMES)
 }
 noise = {s: lazy_and_rich.untrained(key, ends.posterior, 8) for s, ends in classes.items()}
@@ -253,7 +253,7 @@ lazy_checks.check_frames(classes, noise)
 # %% tags=["hide-input"]
 halved = tasks.toy(3 * round(N / 6), EQUAL, y_minus=-0.5, seed=seed)
 half = (halved, "sigmoidal", N // 2, T)
-smaller = lazy_and_rich.both_ends(jax.random.fold_in(key, 60), *half, **own["sigmoidal"])
+smaller = lazy_and_rich.both_starts(jax.random.fold_in(key, 60), *half, **own["sigmoidal"])
 lazy_checks.check_variability(classes["sigmoidal"], smaller)
 unequal = linear.solve(tasks.toy(N, (0.5, 0.25, 0.25), y_minus=-0.5, seed=seed), 1, T)
 root = np.linalg.cholesky(unequal.readout_covariance)

@@ -41,8 +41,8 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC
 from coding_schemes.theory import relu
 from companion import figures, films, presets
+from companion.workbench import untrained
 from experiments import sparse, sparse_checks
-from experiments.runs import untrained
 from myst_nb import glue
 
 given = {"num_neurons": num_neurons, "temperature": temperature}

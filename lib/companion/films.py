@@ -36,6 +36,8 @@ def publish_animation(
     num_frames: int,
     description: str,
     caption: str = "",
+    tail: str = "",
+    counterparts: Sequence[str] = (),
     still: int = 0,
     **arrays: Any,
 ) -> None:
@@ -51,7 +53,9 @@ def publish_animation(
         name: the animation's name, unique within the chapter; letters, digits, ``_`` or ``-``.
         num_frames: number of frames.
         description: what is to be seen, as alternative text.
-        caption: as in `publish.publish`.
+        caption: as in `publish.publish`; so are tail and counterparts.
+        tail: sizes and the paper's figure.
+        counterparts: the papers' panels.
         still: the frame to show first and in print.
         **arrays: what is drawn, as in `publish.publish`.
 
@@ -88,6 +92,8 @@ def publish_animation(
         caption,
         description,
         width,
+        tail=tail,
+        counterparts=counterparts,
         inline=player(inline),
         page=player([f"{publish.downloads()}/{file}" for file in files]),
         film=True,

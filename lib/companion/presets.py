@@ -1,10 +1,62 @@
 """One place where a chapter's sizes are chosen: the preset, then whatever the reader sets by hand."""
 
+import tomllib
 from collections.abc import Mapping
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 PRESETS = ("quick", "paper", "full")
+
+
+def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
+    """Settle a chapter's settings: those of the preset in its ``sizes.toml``, overridden by given ones.
+
+    The file has a table ``[quick]`` with every setting, ``[paper]`` with those that differ, and ``[full]``
+    with those that differ from `paper`, where a chapter has runs that `paper` leaves out. A table in one of
+    them names the sizes of one run: ``[quick.deep]``.
+
+    Args:
+        chapter: A module of the chapter, beside its ``sizes.toml``.
+        preset: "quick", "paper" or, where a chapter offers it, "full".
+        **given: Values of the chapter's parameters cell. None stands for "the preset's own value".
+
+    Returns:
+        A namespace with one attribute per setting, tables as namespaces of their own.
+
+    Raises:
+        ValueError: If the preset is not offered, or a table or `given` names a setting that quick has not.
+    """
+    path = Path(str(chapter.__file__)).with_name("sizes.toml")
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    settings: dict[str, Any] = {}
+    offered = [name for name in PRESETS if name in tables]
+    if preset not in offered:
+        raise ValueError(f"preset must be one of {', '.join(offered)} in this chapter; got {preset!r}")
+    for name in offered[: offered.index(preset) + 1]:
+        settings = _merged(
+            settings, tables[name], f"{path.parent.name}/sizes.toml, {name}" if settings else ""
+        )
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return _namespace(_merged(settings, chosen, "given"))
+
+
+def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Settings with some of them changed; where there are none yet (no `where`), all of them are new."""
+    unknown = sorted(set(changes) - set(settings)) if where else []
+    if unknown:
+        raise ValueError(f"{where} names unknown settings {unknown}; allowed are {sorted(settings)}")
+    merged = dict(settings)
+    for name, value in changes.items():
+        merged[name] = _merged(merged[name], value, where) if where and isinstance(value, dict) else value
+    return merged
+
+
+def _namespace(settings: Mapping[str, Any]) -> SimpleNamespace:
+    fresh = {
+        name: _namespace(value) if isinstance(value, dict) else value for name, value in settings.items()
+    }
+    return SimpleNamespace(**{n: tuple(v) if isinstance(v, list) else v for n, v in fresh.items()})
 
 
 def choose(

@@ -10,7 +10,7 @@ import inspect
 import io
 import os
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -102,6 +102,8 @@ def publish(
     name: str,
     *,
     caption: str = "",
+    tail: str = "",
+    counterparts: Sequence[str] = (),
     description: str = "",
     page: str = "",
     **arrays: Any,
@@ -117,8 +119,10 @@ def publish(
         plot_function: Takes the arrays by name, returns a Figure. A function of a module, or one defined in
             the notebook that reads nothing but its arguments, ``figures``, ``np`` and ``plt``.
         name: The figure's name, unique within the chapter; a file name without its ending.
-        caption: In MyST: the finding first, then what is shown, N, P, T and seeds, then the paper's figure.
-            With one the figure is numbered.
+        caption: In MyST: what is to be seen first, then what is shown. With one the figure is numbered.
+        tail: Sizes and the paper's figure, small and gray behind the caption.
+        counterparts: The papers' panels it stands for, as ``book/panels.yml`` names them; by default those
+            that the caption names.
         description: What is to be seen, for readers who cannot see it (the image's alt text). Default: the
             first line of the plot function's docstring.
         page: HTML to follow it on the book's page.
@@ -150,7 +154,10 @@ def publish(
             }
         plt.close(figure)
     store(name, stored, code, function.__name__, images)
-    show(name, file, images[file], caption, description, round(inches * PIXELS_PER_INCH), page=page)
+    width = round(inches * PIXELS_PER_INCH)
+    show(
+        name, file, images[file], caption, description, width, tail=tail, counterparts=counterparts, page=page
+    )
 
 
 def figure_name(name: str) -> None:
@@ -229,6 +236,8 @@ def show(
     description: str,
     width: int,
     *,
+    tail: str = "",
+    counterparts: Sequence[str] = (),
     inline: str = "",
     page: str = "",
     film: bool = False,
@@ -242,6 +251,8 @@ def show(
         caption: In MyST.
         description: Alternative text.
         width: On the page, in pixels.
+        tail: As in `publish`.
+        counterparts: As in `publish`.
         inline: HTML to follow it in the notebook.
         page: HTML to follow it on the book's page.
         film: whether the artifacts hold it as a film, too.
@@ -249,13 +260,14 @@ def show(
     kind = "svg+xml" if file.endswith("svg") else "png"
     source = f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
     figure = {"name": name, "file": file, "caption": caption, "description": description, "width": width}
+    figure |= {"tail": tail, "panels": list(counterparts)}
     figure |= {"film": True} if film else {}
     display(
         {
             "text/plain": f"Figure {name}: {caption or description}",
             "text/html": f'<figure class="published-figure" id="figure-{name}"><img src="{source}" '
             f'alt="{html.escape(description)}" style="width: 100%; max-width: {width}px">{inline}'
-            f"<figcaption>{html.escape(caption)}</figcaption></figure>",
+            f"<figcaption>{html.escape(caption)} <small>{html.escape(tail)}</small></figcaption></figure>",
             formats.FIGURE_TYPE: {**figure, "page": page},
         },
         raw=True,

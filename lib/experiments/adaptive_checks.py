@@ -10,10 +10,10 @@ from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process, wisha
 from coding_schemes.theory.adaptive_kernel import Overlaps, Solution
 from companion import figures
 from companion.checks import above, absolute, below, between, check, relative, standard_errors
+from companion.workbench import Run, titled
 
 from experiments import adaptive_kernels as runs
 from experiments.adaptive_kernels import Ends, Flows, Widths
-from experiments.runs import Run, titled
 
 
 def two_ends(ends: dict[str, Ends], num_inputs: int) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.tasks import Task
 from coding_schemes.theory import linear, wishart_chain
-
-from experiments.runs import Run, Scan, measured, over_sizes
+from companion.workbench import Run, Scan, measured, over_sizes
 
 DEEPER_IS_WARMER = {1: 1.0, 2: 10.0, 3: 20.0}  # the gain σ_a² Hᴸ from field to output grows with depth
 

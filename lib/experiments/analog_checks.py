@@ -7,11 +7,11 @@ from coding_schemes import coding, statistics
 from coding_schemes.theory import linear
 from companion import figures
 from companion.checks import Control, above, absolute, beside, check, p_value, standard_errors
+from companion.workbench import Run, Scan, one_network, power_laws, where
 from scipy import stats
 
 from experiments import analog
 from experiments.analog import Regression, Strengths
-from experiments.runs import Run, Scan, one_network, power_laws, where
 
 # --- one hidden layer ---------------------------------------------------------------------------
 

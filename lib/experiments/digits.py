@@ -11,6 +11,7 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import mean_field
 from companion import figures
 from companion.checks import above, absolute, below, check
+from companion.workbench import Equilibrium, titled
 from jax import Array
 
 from experiments.generalization import (
@@ -26,7 +27,6 @@ from experiments.generalization import (
     totals,
     transfer,
 )
-from experiments.runs import Equilibrium, titled
 
 TITLES = ("linear", "sigmoidal", "ReLU")
 

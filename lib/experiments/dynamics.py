@@ -15,11 +15,10 @@ from coding_schemes.sampling import HMC, PlainLangevin, Samples, convergence, sa
 from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal, linear, relu, sigmoidal
 from companion.figures import CODE_COLORS
+from companion.workbench import Run
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
-
-from experiments.runs import Run
 
 TARGETS = {"linear": 0.0, "sigmoidal": 0.5, "relu": -0.5}  # y₋, as in paper A's Fig. 4
 COLD = 0.001  # where deep ReLU networks begin: cooled to T only, they may stop at half of the task

@@ -8,10 +8,10 @@ from coding_schemes import coding, statistics
 from coding_schemes.theory import linear
 from companion import figures
 from companion.checks import above, absolute, below, check, equal, standard_errors
+from companion.workbench import Run, titled, where
 
 from experiments import dynamics
 from experiments.dynamics import Motion, OutlierVariances
-from experiments.runs import Run, titled, where
 
 FILM_INPUTS = 64  # shown in the film, at most: one more column costs it ten kilobytes
 SMALL_P = "at this P the barrier is low enough to be crossed now and then, as the last section computes"

@@ -15,10 +15,9 @@ from coding_schemes.sampling import HMC, Samples, compare_ends, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear, mean_field
 from companion.checks import relative
+from companion.workbench import Equilibrium
 from jax import Array
 from numpy.typing import ArrayLike
-
-from experiments.runs import Equilibrium
 
 #: Trajectories of 30 steps on average at most: the inputs' large eigenvalues ask for small ones.
 METHOD = HMC(max_num_steps=45)

@@ -10,11 +10,11 @@ import numpy as np
 from coding_schemes import coding, data
 from companion import figures
 from companion.checks import above, absolute, below, between, check
+from companion.workbench import Equilibrium
 
 from experiments.digits import over_draws
 from experiments.generalization import CLOSE, SCHEMES, Draw, apart, code_transfer, first_of_each, transfer
 from experiments.image_jobs import COUNTS as COUNTS
-from experiments.runs import Equilibrium
 
 Arrays = dict[str, np.ndarray]
 PUBLISHED_ACCURACY, PUBLISHED_SIZE = 0.45, 50_000  # paper A, Fig. 7

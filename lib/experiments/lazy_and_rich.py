@@ -11,10 +11,9 @@ from coding_schemes.sampling import HMC
 from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear
+from companion import workbench as runs
+from companion.workbench import Run, Scan, Starts, measured, over_sizes
 from scipy.stats import ortho_group
-
-from experiments import runs
-from experiments.runs import Ends, Run, Scan, measured, over_sizes
 
 SCHEMES = ("linear", "sigmoidal", "relu")
 SCALINGS = ("lazy", "non-lazy")
@@ -104,12 +103,12 @@ def smallest_alignment(runs: dict[str, Run]) -> np.ndarray:
     return np.min(aligned, axis=0)
 
 
-def both_ends(key: Any, task: Task, scheme: str, width: int, temperature: float, **options: Any) -> Ends:
-    """Networks of one hidden layer from the prior, and as many from theory: `runs.both_ends`."""
+def both_starts(key: Any, task: Task, scheme: str, width: int, temperature: float, **options: Any) -> Starts:
+    """Networks of one hidden layer from the prior, and as many from theory: `runs.both_starts`."""
     from_prior, plants, from_theory = (jax.random.fold_in(key, k) for k in range(3))
     network, plants = Network(1, width, scheme), jax.random.split(plants, options["num_chains"])
     solution, posterior = theory.solve(task, network, temperature), Posterior(task, network, temperature)
-    return runs.both_ends((from_prior, from_theory, plants), posterior, solution, **options)
+    return runs.both_starts((from_prior, from_theory, plants), posterior, solution, **options)
 
 
 def untrained(key: Any, posterior: Posterior, count: int) -> np.ndarray:

@@ -7,10 +7,10 @@ from coding_schemes import coding, statistics
 from coding_schemes.sampling import Samples
 from companion import figures, films
 from companion.checks import Control, above, absolute, below, between, check, standard_errors
+from companion.workbench import Run, Starts, power_laws, titled, where
 
 from experiments import lazy_and_rich
 from experiments.lazy_and_rich import SCALINGS, SCHEMES, Widths
-from experiments.runs import Ends, Run, power_laws, titled, where
 
 Scans = dict[tuple[str, str], Widths]
 GREYS = dict(zip(SCHEMES, figures.GREYS[::-1], strict=True))
@@ -210,7 +210,7 @@ def check_rotation(labels: np.ndarray, code: Any, control: Any, change: float) -
 # --- neural collapse ------------------------------------------------------------------------------
 
 
-def frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> dict[str, Any]:
+def frames(ends: dict[str, Starts], noise: dict[str, np.ndarray]) -> dict[str, Any]:
     """Figure: cosines between class means, trained and untrained."""
     first = next(iter(ends.values()))
     labels = first.task.labels
@@ -237,7 +237,7 @@ def _frame(samples: Samples, labels: np.ndarray) -> np.ndarray:
     return coding.class_frame(samples.activations(), labels).mean((0, 1))
 
 
-def check_frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> None:
+def check_frames(ends: dict[str, Starts], noise: dict[str, np.ndarray]) -> None:
     """Class means of two halves of the inputs form a simplex, in networks from either end."""
     for scheme, each in ends.items():
         labels = each.task.labels
@@ -253,7 +253,7 @@ def check_frames(ends: dict[str, Ends], noise: dict[str, np.ndarray]) -> None:
         )
 
 
-def check_variability(ends: Ends, smaller: Ends) -> None:
+def check_variability(ends: Starts, smaller: Starts) -> None:
     """Within-class variability of a sigmoidal network does not fall with its size, from either end."""
     large, small = (
         [coding.neural_collapse(half.activations(), each.task.labels) for half in each.halves]

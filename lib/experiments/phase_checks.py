@@ -9,6 +9,7 @@ from coding_schemes import coding, paths, statistics, tasks
 from coding_schemes.theory import sigmoidal
 from companion import figures
 from companion.checks import Control, above, absolute, below, beside, check, equal, relative, standard_errors
+from companion.workbench import Run, where
 from matplotlib.figure import Figure
 
 from experiments import phases
@@ -23,9 +24,8 @@ from experiments.phases import (
     place,
     share_series,
     shares,
+    solve,
 )
-from experiments.redundant import solve
-from experiments.runs import Run, where
 
 
 def _sizes(run: Run) -> str:

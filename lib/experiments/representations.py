@@ -14,11 +14,11 @@ from coding_schemes.sampling import Convergence
 from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture, ScaledNetwork
+from companion.workbench import draw
 from scipy import stats
 from scipy.spatial.distance import cdist
 
 from experiments.lazy_and_rich import untrained
-from experiments.runs import draw
 from experiments.two_point import Trained, learn
 
 LEAKY = jax.nn.leaky_relu

@@ -12,9 +12,8 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, TwoEnded, compare_ends, convergence, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import relu, relu_squared
+from companion.workbench import Run
 from scipy.special import log_ndtr
-
-from experiments.runs import Run
 
 QUICK: dict[str, Any] = {
     "num_neurons": 100,

@@ -10,11 +10,11 @@ from coding_schemes import coding, statistics
 from coding_schemes.theory import relu, relu_squared
 from companion import figures
 from companion.checks import Control, above, absolute, below, beside, check, equal, relative, standard_errors
+from companion.workbench import Run, one_network, power_laws, where
 from matplotlib.figure import Figure
 
 from experiments import sparse
 from experiments.analog import readout_gram
-from experiments.runs import Run, one_network, power_laws, where
 from experiments.sparse import Coarsening, Ends, Path
 
 BULK = 20_000  # neurons of a histogram

@@ -7,9 +7,9 @@ import numpy as np
 from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point
 from companion.checks import above, absolute, below, between, check
+from companion.workbench import titled
 
 from experiments.representations import Collapse, Digits, Sampled, Square
-from experiments.runs import titled
 from experiments.two_point import DESCRIBED, Trained, exchanged
 
 MERGED = 0.1  # of a squared distance, below which two points count as one

@@ -23,7 +23,7 @@ from coding_schemes import (
     theory,
     training,
 )
-from coding_schemes.theory import features, wishart_chain
+from coding_schemes.theory import features, finite_width, wishart_chain
 
 SECONDS = 10  # after which an argument counts as accepted
 
@@ -512,6 +512,17 @@ def _of_theory():
     bad = {"solution": OBJECT, "codes": ([[1]], [1, 0], [[nan, 1]], "10", [])}
     for function in (theory.sigmoidal.measured_occupancies, theory.sigmoidal.occupancy_covariance):
         yield f"theory.sigmoidal.{function.__name__}", function, one(codes=[[1, 0]]), bad
+    bad |= {"width": COUNT}
+    both = one(codes=[[1, 0], [0, 1]], width=12)
+    for function in (finite_width.numbers, finite_width.number_moments):
+        yield f"theory.finite_width.{function.__name__}", function, both, bad
+    bad = {"solution": OBJECT, "code": ([1], [[1, 0]], [nan, 1], "10"), "class_index": INDEX}
+    bad |= {"width": (*POSITIVE[:3], *POSITIVE[4:])}  # infinite width is fine
+    of_a_code = one(code=[1, 0], class_index=0, width=12)
+    yield "theory.finite_width.preactivation_moments", finite_width.preactivation_moments, of_a_code, bad
+    weight = np.ones(len(theory.sigmoidal.readout_ensemble(redundant())[0]))
+    bad = {"solution": OBJECT, "weight": (*arrays(weight), weight[:-1]), "class_index": INDEX}
+    yield "theory.finite_width.correction", finite_width.correction, one(weight=weight), bad
     bad = {
         **common,
         "temperature": POSITIVE,

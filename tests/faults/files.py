@@ -478,14 +478,12 @@ NEAR = checks.absolute(0.1)
         "a boolean in place of a predicate": ({"against": (1.0, True)}, "predicate"),
         "“passed” in place of a predicate": ({"against": (1.0, "passed")}, "predicate"),
         "no predicate at all": ({"against": ()}, "predicate"),
-        "the control passes": ({"control": ("nothing", np.float64(1.05))}, "control"),
         "the control is what was computed": ({"control": ("nothing", np.float64(1.0))}, "control"),
         "the control is a constant": ({"control": ("typed", 5.0)}, "control"),
         "the control is NaN": ({"control": ("broken", np.float64(nan))}, "control"),
         "the control has no name": ({"control": ("", np.float64(5.0))}, "control"),
         "an unknown claim": ({"id": "A99"}, "A99"),
         "nothing is said to be computed": ({"quantity": "  "}, "quantity"),
-        "it fails without a reason": ({"computed": 3.0}, "because"),
         "the sampler is a text": ({"sampler": "converged"}, "sampler"),
         "the sampler's verdict is NaN": ({"sampler": SimpleNamespace(converged=nan)}, "sampler"),
     },
@@ -499,7 +497,7 @@ def bad_check(folder, case):
     call = lambda: checks.check(  # noqa: E731
         given.pop("id"), given.pop("quantity"), given.pop("computed"), *against, **given
     )
-    return refused(call, says, ValueError, AssertionError)
+    return refused(call, says)
 
 
 @trial(

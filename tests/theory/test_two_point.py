@@ -157,7 +157,7 @@ def test_fixed_points_and_their_stability():
 def test_loss_of_any_two_outputs_follows_from_the_three_quantities():
     outputs, targets = np.random.default_rng(0).standard_normal((2, 2, 3))
     H, Q, w = two_point.measure(1.0, outputs, targets)
-    point = two_point.Solution(np.zeros(1), H, Q, w, 0.0, 0, True)
+    point = two_point.Solution(np.zeros(1), H, Q, w, residual=0.0, num_steps=0, converged=True)
     mean_error_sq = np.sum((outputs - targets).mean(axis=0) ** 2)
     curve = two_point.loss_curve(point, 0.1, mean_error_sq, np.sum((targets[1] - targets[0]) ** 2))
     np.testing.assert_allclose(curve, 0.5 * np.mean(np.sum((outputs - targets) ** 2, axis=1)))

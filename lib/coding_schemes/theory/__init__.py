@@ -13,6 +13,7 @@ __all__ = [
     "deep_sigmoidal",
     "dmft",
     "features",
+    "finite_width",
     "gaussian_process",
     "linear",
     "mean_field",

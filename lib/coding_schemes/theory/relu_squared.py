@@ -25,7 +25,6 @@ output. The error is then of relative order N^(−2/3), up to a logarithm.
 Source: paper A states the sparse scheme for max(0, z)² from sampling only (supplement E).
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -116,12 +115,9 @@ def solve(
     good = [one for one in minima if one[1] <= tolerance and one[2]] or minima
     point, residual, stable, energy = min(good, key=lambda one: one[3])
     energies = np.sort([one[3] for one in good])
-    converged = residual <= tolerance and stable
-    if not converged:
-        warnings.warn(f"theory.relu_squared.solve did not converge: residual {residual:.1e}", stacklevel=2)
     order = np.argsort(-np.sum(point.a**2, 1).round(9), kind="stable")
     z = point.z[order]
-    return Solution(
+    found = Solution(
         task=task,
         nonlinearity="relu_squared",
         probabilities=np.ones(len(order)),
@@ -136,8 +132,9 @@ def solve(
         local_energies=energies[np.append(True, np.diff(energies) > 1e-6)],
         residual=residual,
         num_steps=sum(steps for _, steps in searches),
-        converged=bool(converged),
+        converged=bool(residual <= tolerance and stable),
     )
+    return found.reported("theory.relu_squared.solve")
 
 
 class _Point(NamedTuple):

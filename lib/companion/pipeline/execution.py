@@ -21,6 +21,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
+from companion.formats import CHECK_TYPE
 from companion.pipeline import manifest
 from companion.pipeline.progress import Progress
 from companion.pipeline.project import BUILD, MANIFEST, BuildError, Chapter, Project
@@ -53,20 +54,21 @@ def parse_parameters(source: Path, given: dict[str, str]) -> dict[str, Any]:
             or annotation.
     """
     allowed = _parameters(jupytext.read(source), source)
+    chapter = source.parent.name if source.name == "chapter.py" else source.stem
     values = {}
     for name, text in given.items():
         if name not in allowed:
             raise BuildError(
-                f"{name} is not a parameter of the chapter {source.stem}; allowed are {', '.join(allowed)}"
+                f"{name} is not a parameter of the chapter {chapter}; allowed are {', '.join(allowed)}"
             )
         default, annotation = allowed[name]
         kinds = _kinds(default, annotation)
         value = _read(text, kinds)
         if kinds is not None and not _fits(value, kinds):
             expected = " or ".join(sorted(kinds))
-            raise BuildError(f"{name} of the chapter {source.stem} must be {expected}; got {text!r}")
+            raise BuildError(f"{name} of the chapter {chapter} must be {expected}; got {text!r}")
         if not all(map(math.isfinite, (v for v in _each(value) if isinstance(v, float)))):
-            raise BuildError(f"{name} of the chapter {source.stem} must be finite; got {text!r}")
+            raise BuildError(f"{name} of the chapter {chapter} must be finite; got {text!r}")
         values[name] = list(value) if isinstance(value, tuple) else value
     return values
 
@@ -129,7 +131,7 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
             parameters,
             engine_name="chapters",
             progress_bar=False,
-            folder=chapter.source.parent,
+            folder=project.root / "notebooks",
             environment=_environment(project, chapter, partial / "artifacts"),
             progress=progress,
             numbers={cell["id"]: index for index, cell in enumerate(code_cells)},
@@ -138,6 +140,7 @@ def run(project: Project, chapter: Chapter, parameters: dict[str, Any], progress
             # papermill takes sys.exit() for an end like any other
             raise PapermillExecutionError(0, 0, "", "SystemExit", "a chapter runs to its last cell", [])
         normalize(executed, chapter.name, project.root)
+        _stamp(executed)
         nbformat.write(executed, partial / chapter.notebook.name)
         manifest.seal(partial / MANIFEST, partial, chapter.made_from)
         shutil.rmtree(chapter.folder, ignore_errors=True)
@@ -191,6 +194,21 @@ def normalize(notebook: nbformat.NotebookNode, name: str, root: Path) -> None:
                     output.data[mime_type] = clean(content)
 
 
+def _stamp(notebook: nbformat.NotebookNode) -> None:
+    """Write preset and seed of the run into the records of its findings."""
+    values = {
+        name: ast.literal_eval(default) if default is not None else None
+        for cell in notebook.cells
+        if {"parameters", _INJECTED} & set(_tags(cell))
+        for name, (default, _) in _assigned(cell.source).items()
+        if name in ("preset", "seed")
+    }
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if record := output.get("data", {}).get(CHECK_TYPE):
+                record.update(values)
+
+
 def _tags(cell: nbformat.NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
 
@@ -202,8 +220,13 @@ def _parameters(
     cells = [cell for cell in notebook.cells if "parameters" in _tags(cell)]
     if len(cells) != 1:
         raise BuildError(f"{source} must have one cell tagged parameters; it has {len(cells)}")
+    return _assigned(cells[0].source)
+
+
+def _assigned(source: str) -> dict[str, tuple[ast.expr | None, ast.expr | None]]:
+    """Default and annotation of each name that a cell sets."""
     found: dict[str, tuple[ast.expr | None, ast.expr | None]] = {}
-    for node in ast.parse(cells[0].source).body:
+    for node in ast.parse(source).body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found[node.target.id] = (node.value, node.annotation)
         elif isinstance(node, ast.Assign):
@@ -282,5 +305,6 @@ def _failure(
     else:
         reason, detail = f"the kernel did not start, or was killed (out of memory?): {error}", source
     place = f"cell {current + 1} of {len(code_cells)}" + (f" (line {line})" if line else "")
-    text = f"{chapter.name}: {place} of {chapter.source.name} failed: {reason}\n\n{detail}"
+    file = chapter.source.relative_to(chapter.source.parents[chapter.source.name == "chapter.py"])
+    text = f"{chapter.name}: {place} of {file} failed: {reason}\n\n{detail}"
     return _ANSI.sub("", text).rstrip()

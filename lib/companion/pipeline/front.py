@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 from PIL import Image
 
+from companion import records
 from companion.formats import FIGURE_TYPE, THUMBNAIL, text
 from companion.pipeline import scoreboard
 from companion.pipeline.progress import cost
@@ -21,9 +22,6 @@ PAPERS = {
     "B": "B. Adaptive kernels",
     "C": "C. Universality of two-point dynamics",
 }
-_ITEM = r"\b(?:\d+(?:[a-zA-Z](?:[–-][a-zA-Z])?)?|[a-zA-Z](?:[–-][a-zA-Z])?)\b"
-_CITATION = re.compile(rf"[Pp]aper (A[′']|[ABC]), [Ff]igs?\.? ({_ITEM}(?:(?:, and |, | and ){_ITEM})*)")
-_PLACE = re.compile(r"(\d*)(?:([a-z])(?:[–-]([a-z]))?)?")
 
 
 class Figure(NamedTuple):
@@ -34,17 +32,19 @@ class Figure(NamedTuple):
         name: Its own.
         file: Its image in the chapter's artifacts.
         caption: As published, in MyST.
+        named: Panels of the papers that it says to be the counterpart of.
     """
 
     chapter: str
     name: str
     file: Path
     caption: str
+    named: tuple[str, ...] = ()
 
     @property
     def panels(self) -> set[str]:
-        """Panels of the papers that the caption names: "A 2a", or "C 9" where a figure has no letters."""
-        return cited(self.caption)
+        """Panels of the papers: "A 2a", or "C 9" where a figure has no letters; else those in the caption."""
+        return set(self.named) or records.cited(self.caption)
 
     @property
     def link(self) -> str:
@@ -53,27 +53,16 @@ class Figure(NamedTuple):
         return f"../notebooks/{self.chapter}.html#{anchor.replace('_', '-')}"
 
 
-def cited(caption: str) -> set[str]:
-    """Panels that a caption names.
-
-    >>> sorted(cited("Flat. Paper A, Figs 2a and 3d–f; paper C, Fig. 9."))
-    ['A 2a', 'A 3d', 'A 3e', 'A 3f', 'C 9']
-    """
-    found: set[str] = set()
-    for paper, listed in _CITATION.findall(" ".join(caption.split())):
-        number, paper = "", paper.replace("'", "′")
-        for item in re.findall(_ITEM, listed):
-            digits, first, last = _PLACE.fullmatch(item.lower()).groups()  # type: ignore[union-attr]
-            number = digits or number
-            letters = map(chr, range(ord(first), ord(last or first) + 1)) if first else ("",)
-            found.update(f"{paper} {number}{letter}" for letter in letters)
-    return found
-
-
 def figures(project: Project) -> list[Figure]:
     """Every figure of the executed chapters, in their order."""
     return [
-        Figure(chapter.name, shown["name"], chapter.artifacts / shown["file"], shown["caption"])
+        Figure(
+            chapter.name,
+            shown["name"],
+            chapter.artifacts / shown["file"],
+            shown["caption"],
+            tuple(shown["panels"]),
+        )
         for chapter in _in_order(project)
         for shown in scoreboard.left_behind(chapter.notebook, FIGURE_TYPE)
     ]

@@ -115,13 +115,14 @@ class Project:
 
     @property
     def python_path(self) -> str:
-        """Where its programs find the library: its own, and the companion that builds it."""
-        return os.pathsep.join(dict.fromkeys((str(self.root / "lib"), str(_PIPELINE.parents[1]))))
+        """Where its programs find the library, the chapters' own modules, and what builds the book."""
+        return os.pathsep.join(dict.fromkeys(map(str, (*self._places, _PIPELINE.parents[1]))))
 
     @functools.cached_property
     def names(self) -> list[str]:
         """Names of the chapters present, sorted."""
-        return sorted(path.stem for path in (self.root / "notebooks").glob("*.py"))
+        folders = (path.parent.name for path in (self.root / "notebooks").glob("*/chapter.py"))
+        return sorted({*folders, *(path.stem for path in (self.root / "notebooks").glob("*.py"))})
 
     @functools.cached_property
     def chapters(self) -> list[Chapter]:
@@ -129,10 +130,11 @@ class Project:
         return [self.chapter(name, {"preset": self.preset}, self.build / "chapters") for name in self.names]
 
     def source(self, name: str) -> Path:
-        """A chapter's py:percent file."""
+        """A chapter's py:percent file: ``notebooks/name/chapter.py``, or ``notebooks/name.py`` alone."""
         if name not in self.names:
             raise BuildError(f"NAME must be one of the chapters {', '.join(self.names)}; got {name!r}")
-        return self.root / "notebooks" / f"{name}.py"
+        folder = self.root / "notebooks" / name
+        return folder / "chapter.py" if folder.is_dir() else folder.with_suffix(".py")
 
     def chapter(self, name: str, parameters: dict[str, Any], parent: Path) -> Chapter:
         """One chapter run with given parameters; its results lie in a folder of `parent`."""
@@ -233,38 +235,60 @@ class Project:
         return found
 
     def imported(self, source: Path) -> list[Path]:
-        """Library files that a Python file imports, directly or not, and the data they read."""
+        """Files of library and chapters that a Python file imports, directly or not, and their data."""
         found: set[Path] = set()
         waiting = [source]
         while waiting:
             for path in self._imports(waiting.pop()) - found:
                 found.add(path)
                 waiting.append(path)
-        packages = {self.root / "lib" / path.relative_to(self.root / "lib").parts[0] for path in found}
-        for package in packages:  # style sheets and other files that a module reads
+        for package in {self._package(path) for path in (source, *found)} - {*self._places}:
+            # style sheets, sizes and other files that a module reads
             found.update(p for p in package.rglob("*") if p.is_file() and p.suffix not in {".py", ".pyc"})
             if package / "data.py" in found:
                 found.update(path for path in (self.root / "data").rglob("*") if path.is_file())
         return sorted(found)
 
+    def _package(self, path: Path) -> Path:
+        """The folder of the library or of a chapter that a file lies in."""
+        place = self._place(path)
+        return place if path.parent == place else place / path.relative_to(place).parts[0]
+
+    @property
+    def _places(self) -> tuple[Path, Path]:
+        """Where modules that chapters import lie: the library's, and the chapters' own."""
+        return self.root / "lib", self.root / "notebooks"
+
+    def _place(self, path: Path) -> Path:
+        return next(place for place in self._places if path.is_relative_to(place))
+
     def _imports(self, path: Path) -> set[Path]:
-        lib = self.root / "lib"
         names: set[str] = set()
-        for node in ast.walk(_parse(path)):
+        bound: dict[str, str] = {}  # what a name in the file stands for
+        nodes = list(ast.walk(_parse(path)))
+        for node in nodes:
             if isinstance(node, ast.Import):
                 names.update(alias.name for alias in node.names)
+                bound |= {alias.asname: alias.name for alias in node.names if alias.asname}
             elif isinstance(node, ast.ImportFrom):
                 base = node.module or ""
                 if node.level:
-                    package = path.relative_to(lib).parts[: -node.level]
+                    package = path.relative_to(self._place(path)).parts[: -node.level]
                     base = ".".join((*package, base) if base else package)
                 names.update({base, *(f"{base}.{alias.name}" for alias in node.names)})
+                bound |= {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
+        for node in nodes:  # theory.solve: a package may import on first use, from a module of its own
+            match node:
+                case ast.Attribute(ast.Name(name), attribute) if name in bound:
+                    names.add(f"{bound[name]}.{attribute}")
         found: set[Path] = set()
         for name in names:
             parts = name.split(".")
             for depth in range(1, len(parts) + 1):  # importing a.b runs a/__init__.py first
-                place = lib.joinpath(*parts[:depth])
-                found.update(p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file())
+                for root in self._places if depth > 1 else self._places[:1]:  # no chapter is a module itself
+                    place = root.joinpath(*parts[:depth])
+                    own, hidden = place.with_suffix(".py"), place.with_name(f"_{place.name}.py")
+                    found.update(p for p in (own, hidden, place / "__init__.py") if p.is_file())
         return found
 
     @functools.cached_property

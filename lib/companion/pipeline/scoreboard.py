@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from companion import checks
+from companion import predicates, records
 from companion.formats import CHECK_TYPE, text
 from companion.pipeline.project import BuildError, Project
 
-VERDICTS = ("reproduced", "partly", "not reproduced", "needs the full preset", "not yet")
+VERDICTS = ("reproduced", "in part", "refuted", "open", "not run")
 LANDING_CHAPTER, LANDING_FIGURE = "lazy_and_rich", "kernels_and_neurons.png"
+_LEADS = '<b title="the published statement, which decides the verdict">headline</b> '
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -42,15 +43,24 @@ class Row(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """One of `VERDICTS`, from the records' checks."""
-        states = {checks.state(record) for record in self.records}
-        if not states:
-            return (
-                "needs the full preset" if self.written and self.claim.get("needs") == "full" else "not yet"
-            )
-        return (
-            "reproduced" if states == {"passed"} else "not reproduced" if states == {"failed"} else "partly"
-        )
+        """One of `VERDICTS`: the headline decides, other findings can only lower it to "in part"."""
+        if not self.records:
+            return "not run"
+        states = [records.state(record) for record in self.records]
+        leading = [records.state(record) for record in self.records if record.get("headline")] or states
+        for decisive, verdict in (("failed", "refuted"), ("open", "open")):
+            if set(leading) == {decisive}:
+                return verdict
+        return "reproduced" if set(states) == {"passed"} else "in part"
+
+    @property
+    def why(self) -> str:
+        """One plain sentence why the verdict is not "reproduced", the headline's before others'."""
+        if not self.records:
+            needs = "It needs the preset full." if self.claim.get("needs") == "full" else ""
+            return needs or ("" if self.written else "Its chapter is not written.")
+        ordered = sorted(self.records, key=lambda record: not record.get("headline"))
+        return next(filter(None, map(records.why, ordered)), "")
 
 
 def anchor(claim_id: str) -> str:
@@ -69,8 +79,8 @@ def rows(project: Project) -> list[Row]:
     """Every claim of the list, with the records of the executed chapters of this build.
 
     Raises:
-        BuildError: If a chapter records a claim that is not in the list, or none of a claim's records
-            has a control.
+        BuildError: If a chapter records a claim that is not in the list, none of a claim's records has a
+            control, or its findings have not exactly one headline.
     """
     path = project.root / "book" / "claims.yml"
     claims = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
@@ -86,13 +96,18 @@ def rows(project: Project) -> list[Row]:
         records = found.get(claim["id"], [])
         if records and not any(record["control"] for _, record in records):
             raise BuildError(f"claim {claim['id']} ({records[0][0]}) has no control: a check shown failing")
+        leading = [record["quantity"] for _, record in records if record.get("headline")]
+        if any(record.get("size") for _, record in records) and len(leading) != 1:
+            raise BuildError(
+                f"claim {claim['id']} needs one finding as its headline; has {leading or 'none'}"
+            )
         name = records[0][0] if records else claim["chapter"]
         result.append(Row(claim, name, [record for _, record in records], name in project.names))
     return result
 
 
 def recorded_verdicts(project: Project) -> dict[str, str]:
-    """Verdicts on record for this preset, by claim; "not yet" is not kept."""
+    """Verdicts on record for this preset, by claim; "not run" is not kept."""
     path = project.root / "book" / "verdicts.yml"
     recorded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
     return ((recorded or {}).get(project.preset)) or {}
@@ -107,23 +122,46 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
     no check fails by more (`_by_chance`), a change from or to "reproduced" is said, and let pass.
 
     Raises:
-        BuildError: If a verdict differs; names each claim with both verdicts.
+        BuildError: If a verdict differs; names each claim with both verdicts. Or if a control did not fail,
+            or a check failed without a reason: readers' own runs may end so, the book on record not.
     """
     recorded = recorded_verdicts(project)
     table = list(table)
+    faults = {
+        "controls that did not fail, so that their checks show nothing": lambda record: (
+            record["control"] and record["control"]["passed"]
+        ),
+        "checks that fail, without a reason (because=…)": lambda record: (
+            not record["passed"] and not record["because"].strip()
+        ),
+    }
+    for fault, has in faults.items():
+        found = [
+            f"  {row.claim['id']} ({row.chapter}) {record['quantity']}"
+            for row in table
+            for record in row.records
+            if has(record)
+        ]
+        if found:
+            raise BuildError("\n".join([f"{fault}:", *found]))
     held = {row.chapter for row in table if row.claim["id"] in recorded}
     changed: list[str] = []
     shown: list[str] = []
     for row in table:
-        before = recorded.get(row.claim["id"], "not yet")
+        before = recorded.get(row.claim["id"], "not run")
         if row.chapter not in held or row.verdict == before:
             continue
-        failed = [record for record in row.records if checks.state(record) == "failed"]
-        lets_pass = before in ("reproduced", "partly") and all(map(_by_chance, failed))
+        failed = [record for record in row.records if records.state(record) == "failed"]
+        lets_pass = before in ("reproduced", "in part", "open") and all(map(_by_chance, failed))
         message = f"  {row.claim['id']} ({row.chapter}): {before} on record, now {row.verdict}"
         (shown if lets_pass else changed).append(message)
     if shown:
-        print("Verdicts that hang on equilibrium shown, or on chance:", *shown, sep="\n", file=sys.stderr)
+        print(
+            "Verdicts that differ by whether equilibrium is shown, or by chance:",
+            *shown,
+            sep="\n",
+            file=sys.stderr,
+        )
     if changed:
         raise BuildError(
             f"verdicts differ from book/verdicts.yml (preset {project.preset}):\n"
@@ -141,9 +179,9 @@ def _by_chance(record: dict[str, Any]) -> bool:
     found = re.fullmatch(r"within \S+ s\.e\.(?: or within (\S+) %)?|p > \S+", record["predicate"])
     if not found:
         return False
-    wide = checks.p_value(1e-5) if record["predicate"].startswith("p") else checks.standard_errors(5)
+    wide = predicates.p_value(1e-5) if record["predicate"].startswith("p") else predicates.standard_errors(5)
     if found[1]:
-        wide |= checks.relative(float(found[1]) / 100)
+        wide |= predicates.relative(float(found[1]) / 100)
     return wide(*(record[name] for name in ("computed", "expected", "uncertainty")))
 
 
@@ -158,10 +196,10 @@ def accept_verdicts(project: Project) -> Path:
     executed = {chapter.name for chapter in project.chapters if chapter.finished}
     table = rows(project)
     found = {
-        row.claim["id"]: row.verdict if row.chapter in executed else before.get(row.claim["id"], "not yet")
+        row.claim["id"]: row.verdict if row.chapter in executed else before.get(row.claim["id"], "not run")
         for row in table
     }
-    recorded[project.preset] = {id: verdict for id, verdict in found.items() if verdict != "not yet"}
+    recorded[project.preset] = {id: verdict for id, verdict in found.items() if verdict != "not run"}
     head = (
         "# The scoreboard's verdicts on record, by preset; a build that finds others fails.\n"
         "# Written by `make accept-verdicts`, after a look at what changed.\n"
@@ -170,11 +208,11 @@ def accept_verdicts(project: Project) -> Path:
     if project.preset == "paper":
         kept = path.with_name("records-paper.json")
         earlier = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
-        records = {
+        found_now = {
             row.claim["id"]: row.records if row.chapter in executed else earlier.get(row.claim["id"], [])
             for row in table
         }
-        _write_json(kept, {id: found for id, found in records.items() if found})
+        _write_json(kept, {id: found for id, found in found_now.items() if found})
         _keep_figures(project)
     return path
 
@@ -191,7 +229,14 @@ def _keep_figures(project: Project) -> None:
 def export(project: Project, table: Iterable[Row], path: Path) -> None:
     """Write the scoreboard as JSON: every claim with its verdict and the records of this build."""
     claims = [
-        {**row.claim, "chapter": row.chapter, "verdict": row.verdict, "records": row.records} for row in table
+        {
+            **row.claim,
+            "chapter": row.chapter,
+            "verdict": row.verdict,
+            "why": row.why,
+            "records": row.records,
+        }
+        for row in table
     ]
     _write_json(path, {"preset": project.preset, "claims": claims})
 
@@ -303,25 +348,28 @@ def _table_row(row: Row, at_paper: Mapping[str, str], changed: Collection[str]) 
     data = f'data-paper="{id[:1]}" data-chapter="{chapter}" data-verdict="{row.verdict}"'
     verdict = at_paper.get(claim["id"])
     paper = f'<span class="verdict-paper">preset paper: {text(verdict)}</span>' if verdict else ""
+    why = f'<p class="scoreboard-why">{text(row.why)}</p>' if row.why else ""
     return (
         f'<tr id="claim-{id.lower()}" {data}>'
         f'<td data-label="Claim"><b>{id}</b> · {link}<br>{text(claim["claim"])}{check}</td>'
         f'<td data-label="Published">{published}</td>'
-        f'<td data-label="Found">{computed}</td>'
+        f'<td data-label="Found">{why}{computed}</td>'
         f'<td data-label="Difference">{"–" if apart is None else f"{apart:.2g} s.e."}</td>'
         f'<td data-label="Verdict">{_badge(row.verdict)}{paper}</td></tr>'
     )
 
 
 def _record(record: dict[str, Any]) -> str:
-    found = checks.state(record)
-    notes = ["stored result"] * bool(record["stored"]) + [record["because"]] * (found == "failed")
+    found = records.state(record)
+    notes = ["stored result"] * bool(record["stored"]) + [records.missing(record)] * (found == "open")
+    notes += [record["because"]] * (found in ("partly", "failed"))
     said = f' <span class="scoreboard-none">{text("; ".join(notes))}</span>' if notes else ""
+    name = _LEADS * bool(record.get("headline")) + text(record["quantity"])
     return (
         f'<details class="check check-{found}"><summary>'
-        f'<span class="check-mark" title="{found}">{checks.MARKS[found]}</span> '
-        f"{text(record['quantity'])}: {checks.headline(record)} · {text(record['predicate'])}{said}</summary>"
-        f"{checks.details_html(record)}</details>"
+        f'<span class="check-mark" title="{found}">{records.MARKS[found]}</span> '
+        f"{name}: {records.headline(record)} · {text(record['predicate'])}{said}</summary>"
+        f"{records.details_html(record)}</details>"
     )
 
 

@@ -1,5 +1,6 @@
 """Assemble executed chapters and prose into one tree, and build the pages from it."""
 
+import html
 import json
 import os
 import re
@@ -177,6 +178,8 @@ def _figure(figure: dict[str, Any], chapter: str) -> str:
         + "</p>"
     )
     caption = " ".join(figure["caption"].split())
+    if caption and figure["tail"]:
+        caption += f' <span class="figure-sizes">{html.escape(figure["tail"])}</span>'
     directive = "figure" if caption else "image"
     options = {
         "alt": json.dumps(figure["description"], ensure_ascii=False),

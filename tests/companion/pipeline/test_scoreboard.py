@@ -32,6 +32,7 @@ RECORD = {
     "source": "theory",
 }
 FAILED = RECORD | {"passed": False, "because": "too few"}
+BLIND = RECORD | {"control": RECORD["control"] | {"passed": True}}
 UNSETTLED = RECORD | {"sampler": {"converged": False, "verdict": "R-hat 1.4"}}
 
 
@@ -69,6 +70,7 @@ def executed(tmp_path):
         ([FAILED], "not reproduced"),
         ([UNSETTLED], "partly"),
         ([RECORD, UNSETTLED], "partly"),
+        ([BLIND], "partly"),
         ([UNSETTLED, FAILED], "partly"),
     ],
 )
@@ -80,6 +82,18 @@ def test_verdict_is_that_of_all_checks(executed, records, verdict):
 def test_claim_without_a_control_stops_the_build(executed):
     with pytest.raises(BuildError, match="A1 .* has no control"):
         scoreboard.rows(executed(RECORD | {"control": None}))
+
+
+def test_the_book_on_record_is_not_built_from_a_control_that_passes(executed):
+    project = executed(BLIND)
+    with pytest.raises(BuildError, match=r"did not fail.*\n  A1 \(even\) twice two"):
+        scoreboard.check_verdicts(project, scoreboard.rows(project))
+
+
+def test_nor_from_a_check_that_fails_without_a_reason(executed):
+    project = executed(FAILED | {"because": " "})
+    with pytest.raises(BuildError, match=r"without a reason.*\n  A1 \(even\) twice two"):
+        scoreboard.check_verdicts(project, scoreboard.rows(project))
 
 
 def test_text_of_others_stays_in_its_place(executed):

@@ -1,6 +1,7 @@
 """Networks sampled for the explorer: the command that stores them, and the stored ones against theory."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from coding_schemes import coding, paths, tasks
 from coding_schemes.theory import sigmoidal
-from experiments import explorer_samples
+from redundant import explorer_samples
 
 FILE = paths.repository_root() / "book/_static/explorer-samples.js"
 STORED = explorer_samples.read(FILE)
@@ -30,11 +31,12 @@ def test_histograms_integrate_to_one_and_know_their_scatter():
 @pytest.mark.slow
 def test_the_command_leaves_a_script_with_a_manifest(tmp_path):
     output = tmp_path / "samples.js"
-    command = [sys.executable, "-m", "experiments.explorer_samples", "--output", str(output)]
-    small = ["--num_inputs", "12", "--count", "4", "--num_samples", "4", "--num_warmup", "4"]
-    subprocess.run([*command, *small], check=True, cwd=paths.repository_root() / "lib", capture_output=True)
+    command = [sys.executable, "-m", "redundant.explorer_samples", "--output", str(output)]
+    small = ["--num_inputs", "12", "--num_networks", "4", "--num_samples", "4", "--num_warmup", "4"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([*command, *small], check=True, capture_output=True, env=environment)
     found = explorer_samples.read(output)
-    assert found["manifest"]["count"] == 4
+    assert found["manifest"]["num_networks"] == 4
     assert {"seed", "commit", "versions", "date"} <= found["manifest"].keys()
     assert found["presets"].keys() == explorer_samples.PRESETS.keys()
     for one in found["presets"].values():

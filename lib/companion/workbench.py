@@ -1,4 +1,4 @@
-"""One sampled posterior with its diagnostics: what every chapter's experiments are made of."""
+"""The workbench: sampled posteriors with diagnostics, from two starts, over sizes; it knows no theory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,6 +12,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import Convergence, Samples, TwoEnded, compare_ends, convergence, sample
 from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
+
 from companion import figures
 
 #: Independent networks that give an error where each of them keeps its shares of the codes.
@@ -20,25 +21,32 @@ ENOUGH = 8
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """Whether what is checked depends on where the networks came from.
+    """Whether what was found depends on where the networks started.
 
     Attributes:
-        agree: networks from the two ends, prior and theory, meet; or there are enough of them to check each
-            end by itself, with an error from independent ones.
-        verdict: one line.
-        apart: largest relative difference of the two ends in what was checked.
+        agree: Networks from the two starts, prior and theory, meet; or there are enough of them to judge each
+            start by itself, with an error from independent ones.
+        verdict: One line.
+        apart: Largest relative difference of the two starts in what was checked.
+        each: They do not meet, and each start is judged by itself.
     """
 
     agree: bool
     verdict: str
     apart: float = 0.0
+    each: bool = False
+
+    @property
+    def state(self) -> str:
+        """One of a record's three states of its sampler."""
+        return "not shown" if not self.agree else "each" if self.each else "met"
 
     @classmethod
     def of(cls, met: bool, networks: int, verdict: str, apart: float = 0.0) -> "Equilibrium":
-        """What to make of so many networks whose two ends have met, or not."""
+        """What to make of so many networks whose two starts have met, or not."""
         if met or networks < ENOUGH:
             return cls(met, verdict, apart)
-        return cls(True, f"{networks} independent networks, each end checked by itself; {verdict}", apart)
+        return cls(True, f"{networks} independent networks from two starts; {verdict}", apart, each=True)
 
 
 class Run(NamedTuple):
@@ -85,8 +93,8 @@ def draw(
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Independent networks of one posterior: as many from the prior as from a theory's solution.
+class Starts:
+    """Independent networks of one posterior: as many started from the prior as from a theory's solution.
 
     Attributes:
         posterior: what was sampled.
@@ -115,19 +123,19 @@ class Ends:
 
     @property
     def equilibrium(self) -> Equilibrium:
-        """Whether the two meet, or else are enough to be checked apart."""
+        """Whether the two meet, or else are enough to be judged apart."""
         count = sum(len(half.info.energy) for half in self.halves)
         return Equilibrium.of(self.meeting.agree, count, self.meeting.verdict)
 
 
-def both_ends(
+def both_starts(
     streams: tuple[Any, Any, Any],
     posterior: Posterior,
     theory: Any,
     tolerance: float = 0.02,
     prior_warmup: int | None = None,
     **options: Any,
-) -> Ends:
+) -> Starts:
     """Sample from the prior, and again from networks that `planting.planted` draws from theory.
 
     Args:
@@ -143,7 +151,7 @@ def both_ends(
     longer = {} if prior_warmup is None else {"num_warmup": prior_warmup}
     prior = sample(posterior, from_prior, **(options | longer))
     planted = sample(posterior, from_theory, init=start, **options)
-    return Ends(posterior, theory, compare_ends(prior, planted, posterior, tolerance=tolerance))
+    return Starts(posterior, theory, compare_ends(prior, planted, posterior, tolerance=tolerance))
 
 
 def untrained(keys: Any, posterior: Posterior) -> list[np.ndarray]:
