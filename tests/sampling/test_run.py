@@ -11,7 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import coding, networks, posterior, sampling, tasks, theory
-from coding_schemes.sampling import HMC, Langevin, Minibatches, PlainLangevin, langevin, moves, run
+from coding_schemes.sampling import (
+    HMC,
+    Langevin,
+    Minibatches,
+    PlainLangevin,
+    hmc,
+    langevin,
+    moves,
+    program,
+    run,
+)
 from jax.extend.random import threefry_2x32
 from scipy import linalg, stats
 
@@ -93,22 +103,22 @@ def test_linear_networks_follow_the_exact_law(depth, method):
 def test_wrong_gradient_is_caught(monkeypatch):
     """HMC with a wrong force still accepts by the true energy: exact, only slower. Plain Langevin is not."""
     given = linear_posterior(1)
-    honest = run.plain_steps
+    honest = langevin.plain_steps
 
-    def wrong(key, weights, gradient, step_size, num_steps):
+    def wrong(key, weights, gradient, step_sizes, num_steps):
         def biased(k, w):
             slope = gradient(k, w)
             return slope._replace(readout=0.7 * slope.readout)
 
-        return honest(key, weights, biased, step_size, num_steps)
+        return honest(key, weights, biased, step_sizes, num_steps)
 
     arguments = CHAINS | {"method": PlainLangevin(0.11), "num_warmup": 0, "num_samples": 9}
     right = small_sample(given, **arguments).weights
-    monkeypatch.setattr(run, "plain_steps", wrong)
-    run._advance_plain.clear_cache()
+    monkeypatch.setattr(langevin, "plain_steps", wrong)
+    program.compiled(PlainLangevin.compiler_options).clear_cache()
     faulty = small_sample(given, key=1, **arguments).weights
     monkeypatch.undo()
-    run._advance_plain.clear_cache()
+    program.compiled(PlainLangevin.compiler_options).clear_cache()
     late = jax.tree.map(lambda leaf: leaf[:, 2::3], right), jax.tree.map(lambda leaf: leaf[:, 2::3], faulty)
     assert ks_values(given, late[0]).min() > 1e-3
     assert ks_values(given, late[1]).min() < 1e-4
@@ -134,7 +144,7 @@ def test_noise_is_threefry_and_normal():
 def test_wrong_acceptance_is_caught(monkeypatch):
     """Right forces, but a potential energy of zero: proposals are accepted by the kinetic energy alone."""
     given = linear_posterior(1)
-    honest = run.hmc_step
+    honest = hmc.hmc_step
 
     def careless(key, weights, value_and_gradient, step_size, num_steps):
         def flat(position):
@@ -145,11 +155,11 @@ def test_wrong_acceptance_is_caught(monkeypatch):
 
     arguments = CHAINS | {"num_warmup": 0, "method": HMC(step_size=0.3), "num_samples": 20, "thinning": 5}
     right = small_sample(given, **arguments).weights
-    monkeypatch.setattr(run, "hmc_step", careless)
-    run._advance.clear_cache()
+    monkeypatch.setattr(hmc, "hmc_step", careless)
+    program.compiled().clear_cache()
     faulty = small_sample(given, key=1, **arguments).weights
     monkeypatch.undo()
-    run._advance.clear_cache()
+    program.compiled().clear_cache()
     late = jax.tree.map(lambda leaf: leaf[:, 8::4], right), jax.tree.map(lambda leaf: leaf[:, 8::4], faulty)
     assert ks_values(given, late[0]).min() > 1e-3
     assert ks_values(given, late[1]).min() < 1e-4
@@ -184,7 +194,7 @@ def test_geweke_joint_law(nonlinearity):
         given = jax.tree.unflatten(structure, leaves)
 
         def transition(weights, k):
-            return run.hmc_step(k, weights, given.value_and_gradient, jnp.float32(0.3), 6)[0], None
+            return hmc.hmc_step(k, weights, given.value_and_gradient, jnp.float32(0.3), 6)[0], None
 
         weights, _ = jax.lax.scan(transition, weights, jax.random.split(move_key, 5))
         residual = (given.targets - given.outputs(weights)) * base.likelihood_precision**0.5
@@ -323,11 +333,11 @@ def test_the_step_size_after_warm_up_is_the_averaged_one(small):
 
 def test_one_compilation_serves_all_temperatures(small):
     small_sample(small)
-    before = run._advance._cache_size()
+    before = program.compiled()._cache_size()
     small_sample(small.at_temperature(0.3), key=3)
     small_sample(small, num_samples=5, num_warmup=7, thinning=3, method=HMC(1.0, 30, target_acceptance=0.7))
     small_sample(small, init=small.prior(jax.random.key(1)), num_warmup=0, method=HMC(step_size=0.1))
-    assert run._advance._cache_size() == before
+    assert program.compiled()._cache_size() == before
 
 
 def test_nan_is_reported_with_its_step(small):
@@ -348,7 +358,7 @@ def test_replicas_exchange(small):
 
 def test_minibatch_gradient_is_unbiased(small):
     weights = small.prior(jax.random.key(0))
-    gradient = run.minibatch_gradient(small, 2)
+    gradient = langevin.minibatch_gradient(small, 2)
     drawn = jax.jit(jax.vmap(lambda k: gradient(k, weights).readout))
     estimates = drawn(jax.random.split(jax.random.key(1), 4000))
     exact = jax.jit(jax.grad(small.logdensity))(weights).readout
@@ -461,7 +471,7 @@ def test_chains_spread_over_devices():
         samples = sampling.sample(
             given, jax.random.key(0), num_samples=6, num_chains=2, num_warmup=8, progress=False, moves=()
         )
-        state = sampling.run.State(np.zeros((1, 2)), *[np.zeros(1)] * 2, {}, 0)
+        state = sampling.program.State(np.zeros((1, 2)), np.zeros(1), {}, 0)
         state = sampling.run._spread(given, state, 2)[1]
         held = 1 if isinstance(state.weights, np.ndarray) else len(state.weights.sharding.device_set)
         inputs = np.random.default_rng(0).standard_normal((3, 4))
@@ -644,5 +654,5 @@ def test_parity_with_the_sampler_of_several_programs(phi, method, num_warmup, pl
     init = given.prior(jax.random.key(3))
     arguments = {"num_samples": 20, "thinning": 2, "num_warmup": num_warmup, "method": method, "store": ()}
     found = small_sample(given, key=1, init=init, **arguments)
-    run._advance_plain.clear_cache()
+    program.compiled(PlainLangevin.compiler_options).clear_cache()
     np.testing.assert_allclose(found.info.energy[:, list(places)], energies, rtol=1e-4)
