@@ -28,7 +28,7 @@ def chosen(method: str | Kernel, posterior: Posterior, num_warmup: int, from_pri
     return replace(method, step_size=method.first_step * cold)  # type: ignore[type-var]
 
 
-def annealing(anneal_by: Minibatches | None, method: Kernel, posterior: Posterior) -> tuple[Kernel, ...]:
+def annealing(anneal_by: Kernel | None, method: Kernel, posterior: Posterior) -> tuple[Kernel, ...]:
     """The kernels of a run, in order: of annealing where another one does it, and of the rest."""
     if anneal_by is None:
         return (method,)
@@ -36,4 +36,4 @@ def annealing(anneal_by: Minibatches | None, method: Kernel, posterior: Posterio
     if not isinstance(method, HMC):
         raise ValueError(f"anneal_by: got {anneal_by} and {method}, needs HMC to go on with")
     anneal_by.check(posterior)
-    return replace(anneal_by, stretch=method.stretch), method
+    return replace(anneal_by, stretch=method.stretch), method  # type: ignore[type-var]

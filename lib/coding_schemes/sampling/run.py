@@ -25,7 +25,6 @@ from coding_schemes.sampling import methods, program, results
 from coding_schemes.sampling import moves as _moves
 from coding_schemes.sampling.checkpoint import Checkpoint, digest
 from coding_schemes.sampling.kernel import ADAPT, ANNEAL, SAMPLE, Kernel
-from coding_schemes.sampling.langevin import Minibatches
 from coding_schemes.sampling.program import Plan, State, Static
 from coding_schemes.sampling.results import Samples
 
@@ -49,7 +48,7 @@ def sample(
     moves: str | tuple[str, ...] = "auto",
     init: Weights | str = "prior",
     anneal_from: float | None = None,
-    anneal_by: Minibatches | None = None,
+    anneal_by: Kernel | None = None,
     temperatures: tuple[float, ...] = (),
     store: tuple[str, ...] = ("readouts", "preactivations", "test_kernel"),
     predict_inputs: np.ndarray | None = None,
