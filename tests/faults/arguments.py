@@ -295,6 +295,7 @@ def _of_sampling():
         (sampling.Minibatches, {"num_epochs": COUNT, "batch_size": (99, *COUNT)}),
         (sampling.Langevin, {"num_steps": COUNT, "step_size": POSITIVE, "target_acceptance": FRACTION}),
         (sampling.PlainLangevin, {"num_steps": COUNT, "step_size": POSITIVE, "batch_size": (99, *COUNT)}),
+        (sampling.PlainLangevin, {"mobility": ("units", 3, None)}),
     ):
         for name, values in bad.items():
             call = partial(settings, kind, name)
