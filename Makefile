@@ -89,7 +89,7 @@ test: setup-tests ## lint, types, tests
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
-	@$(PY) -m pytest -n 2 tests
+	@$(PY) -m pytest -n 2 tests --ignore tests/launch
 
 test-launch: setup-tests ## the tree that Binder and Colab open, in a bare environment
 	@$(PY) -m pytest tests/launch
