@@ -16,7 +16,7 @@ VENV := .venv
 BENCH := .venv-bench
 PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
-PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14,$(if \
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11 python3.15,$(if \
   $(shell $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo yes),$(name))))
 JOB := $(PY) -m companion.pipeline
 
@@ -26,13 +26,14 @@ TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findst
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book plan fetch-results test mutants faults test-pages chapter serve bench accept-verdicts lock dag clean known-settings pdf
+.PHONY: help setup setup-tests book plan fetch-results test test-launch mutants faults test-pages chapter serve bench accept-verdicts lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
 	@echo "make fetch-results FROM=folder [PRESET=paper]  take over what a cluster, or others, ran from these sources"
 	@echo "make test                        lint, types, and all tests"
+	@echo "make test-launch                 a chapter opened from elsewhere, as on Colab; downloads the library's packages"
 	@echo "make mutants [ONLY=pattern]      plant faults and see that the tests notice (a quarter of an hour)"
 	@echo "make faults [ONLY=pattern]       bad arguments, damaged files, kills: what comes (ten minutes)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
@@ -42,7 +43,8 @@ help: ## this list
 	@echo "make bench                       side-by-side benchmarks"
 	@echo "make test-pages [PRESET=quick]   page tests on the built book"
 	@echo "make accept-verdicts [PRESET=quick]  put the scoreboard's verdicts on record"
-	@echo "make lock [UPGRADE=1]            resolve the dependencies in pyproject.toml again, to the newest versions"
+	@echo "make lock [UPGRADE=1] [NEWEST=1] resolve the dependencies in pyproject.toml again, to the newest versions;"
+	@echo "                                 NEWEST=1: for this Python alone, past the caps that newest.txt lifts"
 	@echo "make clean                       delete everything built (the environment in .venv stays)"
 
 # Where Python may write no bytecode, every process would compile all that it imports
@@ -57,8 +59,15 @@ setup:
 	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt; \
 	  $(UV) pip sync --quiet --python $(PY) $(COMPILED) --require-hashes requirements.lock; \
 	  $(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/book.pth", "w").write("\n".join(map(os.path.abspath, ("lib", "notebooks"))))'; \
+	  rm -f $(VENV)/tests.lock; \
 	  cp requirements.lock $(VENV)/requirements.lock; \
 	fi
+
+# What the tests need on top; the book needs none of it
+setup-tests: setup
+	@cmp -s tests/requirements.lock $(VENV)/tests.lock || { set -e; \
+	  $(UV) pip install --quiet --python $(PY) $(COMPILED) --require-hashes -r tests/requirements.lock; \
+	  cp tests/requirements.lock $(VENV)/tests.lock; }
 
 known-settings:
 	@:$(if $(strip $(TYPED)),$(error unknown: $(TYPED); allowed are PRESET and PYTHON (chapters take parameters: make chapter)))
@@ -76,19 +85,22 @@ chapter: setup ## one chapter with the reader's own parameters
 fetch-results: setup ## results of others, by digest
 	@$(JOB) fetch-results --preset "$$PRESET" -- "$$FROM"
 
-test: setup ## lint, types, tests
+test: setup-tests ## lint, types, tests
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
-	@$(PY) -m pytest -n 2 tests
+	@$(PY) -m pytest -n 2 tests --ignore tests/launch
 
-mutants: setup ## faults that the tests have to notice
+test-launch: setup-tests ## the tree that Binder and Colab open, in a bare environment
+	@$(PY) -m pytest tests/launch
+
+mutants: setup-tests ## faults that the tests have to notice
 	@$(PY) tests/mutants/run.py --jobs 2 $(if $(ONLY),--only "$$ONLY")
 
-faults: setup ## bad arguments, damaged files, kills
+faults: setup-tests ## bad arguments, damaged files, kills
 	@$(PY) tests/faults/run.py --jobs 2 $(if $(ONLY),--only "$$ONLY")
 
-test-pages: setup ## page tests on the built book
+test-pages: setup-tests ## page tests on the built book
 	@$(PY) -m pytest tests/pages --book "_build/$$PRESET/html"
 
 serve: setup ## look at the built book
@@ -107,13 +119,16 @@ bench: setup ## benchmarks, with the other packages in an environment of their o
 accept-verdicts: setup ## record the scoreboard's verdicts
 	@$(JOB) accept-verdicts --preset "$$PRESET"
 
-COMPILE = env -u PIP_FIND_LINKS $(UV) pip compile --quiet --generate-hashes --universal --python-version 3.11 \
-  $(if $(UPGRADE),--upgrade) --no-header --no-emit-index-url --no-emit-find-links
+# Each Python gets the newest versions that run on it. NEWEST=1, in the weekly job: this Python alone, no caps
+COMPILE = env -u PIP_FIND_LINKS $(UV) pip compile --quiet --generate-hashes --universal $(if $(UPGRADE),--upgrade) \
+  $(if $(NEWEST),--overrides newest.txt --python $(PY),--python-version 3.11 --fork-strategy requires-python) \
+  --no-header --no-emit-index-url --no-emit-find-links
 
-lock: ## resolve pyproject.toml into requirements.lock and environment.yml; UPGRADE=1 for the newest versions
+lock: ## resolve pyproject.toml into locks and environment.yml; UPGRADE=1 for the newest versions
 	@test -x $(UV) || $(MAKE) setup
-	@$(COMPILE) --fork-strategy fewest --all-extras --output-file requirements.lock pyproject.toml
-	@$(COMPILE) --no-annotate --constraints requirements.lock --output-file benchmarks/requirements.lock benchmarks/requirements.in
+	@$(COMPILE) --extra chapters --extra book --output-file requirements.lock pyproject.toml
+	@$(COMPILE) --group tests --constraints requirements.lock --output-file tests/requirements.lock
+	@$(if $(NEWEST),,$(COMPILE) --no-annotate --constraints requirements.lock --output-file benchmarks/requirements.lock benchmarks/requirements.in)
 	@$(PY) -m companion.pipeline.environment
 
 dag: setup ## picture of the pipeline's jobs, as Graphviz text

@@ -5,17 +5,28 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 from companion.pipeline import environment
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 PROJECT = (ROOT / "pyproject.toml").read_text()
 LOCK = (ROOT / "requirements.lock").read_text()
+TOOLS = (ROOT / "tests/requirements.lock").read_text()
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
-def requirements(lines):
-    return {Requirement(line).name.lower(): Requirement(line) for line in lines}
+def versions(lock, python):
+    """Version of each package that a lock gives to one Python."""
+    where = {"python_version": python, "python_full_version": f"{python}.4", "sys_platform": "linux"}
+    lines = map(Requirement, environment.pins(lock))
+    return {
+        line.name.lower(): Version(str(line.specifier).removeprefix("=="))
+        for line in lines
+        if line.marker is None or line.marker.evaluate(where)
+    }
 
 
 def test_conda_environment_carries_the_pins_of_the_lock():
@@ -24,13 +35,39 @@ def test_conda_environment_carries_the_pins_of_the_lock():
     assert sorted(pip) == sorted([*environment.pins(LOCK), "-e ."])
 
 
-def test_lock_satisfies_every_direct_dependency():
+@pytest.mark.parametrize("python", PYTHONS)
+def test_locks_satisfy_every_direct_dependency(python):
+    table = tomllib.loads(PROJECT)
+    project = table["project"]
+    book = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    for lock, lines in ((LOCK, book), (TOOLS, table["dependency-groups"]["tests"])):
+        locked = versions(lock, python)
+        for wanted in map(Requirement, lines):
+            assert wanted.specifier.contains(locked[wanted.name.lower()]), wanted
+
+
+def test_newer_pythons_are_not_held_back_by_the_oldest():
+    oldest, *newer = [versions(LOCK, python) for python in PYTHONS]
+    for name in ("jax", "jaxlib", "numpy", "scipy", "arviz-stats"):
+        assert all(found[name] > oldest[name] for found in newer), name
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_tools_of_the_tests_are_no_part_of_the_book_and_agree_with_it(python):
+    book, tools = versions(LOCK, python), versions(TOOLS, python)
+    assert not {"playwright", "mypy", "ruff", "pytest"} & set(book)
+    assert {name for name in set(book) & set(tools) if book[name] != tools[name]} == set()
+
+
+def test_every_direct_dependency_is_imported():
+    """By lib or a chapter; the others are programs."""
     project = tomllib.loads(PROJECT)["project"]
-    lines = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
-    locked = requirements(environment.pins(LOCK))
-    for wanted in map(Requirement, lines):
-        (pin,) = locked[wanted.name.lower()].specifier
-        assert wanted.specifier.contains(pin.version), wanted
+    lines = [*project["dependencies"], *project["optional-dependencies"]["chapters"]]
+    modules = {"pillow": "PIL", "pyyaml": "yaml", "ipython": "IPython"}
+    code = "".join(path.read_text() for folder in ("lib", "notebooks") for path in (ROOT / folder).rglob("*.py"))
+    names = {modules.get(name, name.replace("-", "_")) for name in (Requirement(line).name for line in lines)}
+    unused = {name for name in names if not re.search(rf"^\s*(import|from) {name}\b", code, re.MULTILINE)}
+    assert unused == {"jaxlib"}  # jax's own half
 
 
 def test_every_direct_dependency_has_its_reason():
@@ -40,10 +77,11 @@ def test_every_direct_dependency_has_its_reason():
     assert [line for line in lines if not re.search(r"# \w", line)] == []
 
 
-def test_lock_is_hashed_and_names_no_host():
-    assert LOCK.count("--hash=sha256:") > len(environment.pins(LOCK))
-    assert not re.search(r"https?://|file:|--(extra-)?index-url|--find-links", LOCK)
-    for block in re.split(r"\n(?=\S)", LOCK.strip()):
+@pytest.mark.parametrize("lock", [LOCK, TOOLS], ids=["book", "tests"])
+def test_lock_is_hashed_and_names_no_host(lock):
+    assert lock.count("--hash=sha256:") > len(environment.pins(lock))
+    assert not re.search(r"https?://|file:|--(extra-)?index-url|--find-links", lock)
+    for block in re.split(r"\n(?=\S)", lock.strip()):
         assert "--hash=sha256:" in block, block
 
 

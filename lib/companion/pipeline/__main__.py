@@ -174,10 +174,14 @@ def pdf(arguments: argparse.Namespace) -> None:
 
 
 def launch_tree(arguments: argparse.Namespace) -> None:
-    """Write the tree that Binder and Colab open."""
+    """Write the tree that Binder and Colab open; none where the repository has no address."""
     from companion.pipeline import site
 
-    site.write_launch_tree(Project(Path.cwd(), arguments.preset), arguments.target)
+    project = Project(Path.cwd(), arguments.preset)
+    if project.repository is None:
+        print("Nothing to launch from: no address in _config.yml, CI's environment or the git remote.")
+        return
+    site.write_launch_tree(project, arguments.target)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-PYTHON = "3.12"
+PYTHON = "3.13"  # every package of the lock has a wheel for it
 
 _HEAD = f"""\
 # The pins of requirements.lock for conda users and Binder; written by `make lock`, held by a test.

@@ -198,23 +198,17 @@ def _panel(row: dict[str, Any], counterparts: list[Figure], verdicts: dict[str, 
 
 
 def codecheck(project: Project) -> dict[str, Any]:
-    """The build as a CODECHECK manifest: the papers, and every figure that a chapter made, as a file."""
-    return {
-        "version": "https://codecheck.org.uk/spec/config/1.0/",
-        "source": "Every chapter run by `make book`; verdicts in scoreboard.json",
-        "paper": {
-            "title": "Coding schemes in neural networks learning classification tasks",
-            "authors": [{"name": "Alexander van Meegen"}, {"name": "Haim Sompolinsky"}],
-        },
-        "manifest": [
-            {
-                "file": f"downloads/{figure.chapter}/{figure.file.name}",
-                "comment": ", ".join(sorted(figure.panels)) or figure.name,
-            }
-            for figure in figures(project)
-        ],
-        "summary": f"preset {project.preset}; verdicts by claim in scoreboard.json",
-    }
+    """The root's ``codecheck.yml`` for this build: where the repository is, and every figure, as a file."""
+    about: dict[str, Any] = yaml.safe_load((project.root / "codecheck.yml").read_text(encoding="utf-8"))
+    about["manifest"] = [
+        {
+            "file": f"downloads/{figure.chapter}/{figure.file.name}",
+            "comment": ", ".join(sorted(figure.panels)) or figure.name,
+        }
+        for figure in figures(project)
+    ]
+    about["source"] = f"Every chapter run by `make book PRESET={project.preset}`"
+    return about | ({"repository": project.repository} if project.repository else {})
 
 
 def _in_order(project: Project) -> list[Chapter]:

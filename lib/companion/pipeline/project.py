@@ -10,8 +10,11 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
+import subprocess
 import sys
+import urllib.parse
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +111,28 @@ class Project:
         """The book's configuration, ``_config.yml``."""
         return yaml.safe_load((self.root / "_config.yml").read_text(encoding="utf-8")) or {}
 
+    @functools.cached_property
+    def repository(self) -> str | None:
+        """Address of the repository's page: from ``_config.yml``, else CI's environment, else the git remote.
+
+        None where none of them gives one.
+
+        Raises:
+            BuildError: If ``_config.yml`` gives something that is no address.
+        """
+        if given := (self.config.get("repository") or {}).get("url"):
+            if address := web_address(given):
+                return address
+            raise BuildError(f"_config.yml: repository: url must be like https://host/owner/name; got {given!r}")
+        server, place = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+        if server and place:
+            return web_address(f"{server}/{place}")
+        if not (self.root / ".git").exists():  # a folder inside of somebody's repository
+            return None
+        command = ["git", "remote", "get-url", "origin"]
+        found = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
+        return web_address(found.stdout.strip()) if found.returncode == 0 else None
+
     @property
     def html(self) -> Path:
         """Folder of the built pages."""
@@ -149,9 +174,10 @@ class Project:
         """Digest of everything the pages are made from, by name."""
         written = [*(self.root / "book").rglob("*"), *(self.root / "benchmarks/results").rglob("*")]
         prose = [path for path in written if path.is_file()]
-        config = [self.root / "_config.yml", self.root / "_toc.yml"]
+        config = [self.root / name for name in ("_config.yml", "_toc.yml", "codecheck.yml")]
         library = (self.root / "lib").rglob("*.py")
         notebooks = {f"chapter {chapter.name}": chapter.folder.name for chapter in self.chapters}
+        notebooks |= {"address of the repository": self.repository} if self.repository else {}
         return self._ingredients(sorted({*prose, *config, *library, *_PIPELINE.glob("*.py")})) | notebooks
 
     @property
@@ -302,6 +328,23 @@ class Project:
 
     def _relative(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else path.name
+
+
+def web_address(remote: str) -> str | None:
+    """Address at which a browser finds a git remote, without credentials; None for a folder of this machine.
+
+    >>> web_address("git@host.org:owner/name.git"), web_address("../name")
+    ('https://host.org/owner/name', None)
+    """
+    if scp := re.fullmatch(r"(?:[^@/:]+@)?([^@/:]{2,}):(?!//)(.+)", remote):  # as in git@host:owner/name
+        remote = f"ssh://{scp[1]}/{scp[2]}"
+    parts = urllib.parse.urlsplit(remote)
+    place = parts.path.strip("/").removesuffix(".git")
+    if parts.scheme not in {"https", "http", "ssh", "git", "git+ssh"} or not parts.hostname or not place:
+        return None
+    port = f":{parts.port}" if parts.port and parts.scheme.startswith("http") else ""
+    scheme = parts.scheme if parts.scheme.startswith("http") else "https"
+    return f"{scheme}://{parts.hostname}{port}/{place}"
 
 
 def _digest(made_from: dict[str, str]) -> str:

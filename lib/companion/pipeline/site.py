@@ -40,6 +40,23 @@ _NAMELESS = (
     ),
 )
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
+_INSTALL = """\
+# Only where the library is not installed, as on Colab: takes the repository, and what its chapters import
+import importlib.util
+import os
+import subprocess
+import sys
+
+folder = "coding-schemes"
+if importlib.util.find_spec("companion") is None or os.path.isdir(folder):
+    if not os.path.isdir(folder):
+        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{branch}", "{address}", folder]
+        subprocess.run(clone, check=True)
+    if importlib.util.find_spec("companion") is None:
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--editable", folder + "[chapters]"]
+        subprocess.run(install, check=True)
+    os.chdir(folder + "/notebooks")
+    sys.path[:0] = [os.path.abspath("../lib"), os.getcwd()]  # this Python has started already"""
 
 
 def build(project: Project) -> Path:
@@ -113,19 +130,28 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
 
 
 def _write_config(project: Project, site: Path) -> None:
-    """The book's configuration, its footer with the version and commit that the pages are made from."""
+    """The book's configuration: links to the repository, the version and commit that the pages are made from.
+
+    The theme knows the pages of three hosts, and where to open an issue on two of them.
+    """
     config = project.config
+    address = project.repository or ""
+    config["repository"] = {"url": address} if re.search("github|gitlab|bitbucket", address) else {}
+    html = config.setdefault("html", {})
+    html["use_repository_button"] = bool(config["repository"])
+    html["use_issues_button"] = bool(config["repository"]) and "bitbucket" not in address
     about = project.root / "pyproject.toml"
     version = (
         tomllib.loads(about.read_text(encoding="utf-8"))["project"]["version"] if about.is_file() else ""
     )
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     found = subprocess.run(command, cwd=project.root, capture_output=True, text=True)
-    made = [f"version {version}"] * bool(version) + [f"commit {found.stdout.strip()}"] * (
-        not found.returncode
-    )
+    made = [f"version {version}"] if version else []
+    if not found.returncode:
+        commit = found.stdout.strip()
+        link = f'<a href="{address}/commit/{commit.removesuffix("-dirty")}">{commit}</a>'
+        made.append(f"commit {link if address else commit}")
     if made:
-        html = config.setdefault("html", {})
         note = f"Made from {', '.join(made)}."
         html["extra_footer"] = " ".join(filter(None, [html.get("extra_footer", ""), note]))
     (site / "_config.yml").write_text(
@@ -134,29 +160,37 @@ def _write_config(project: Project, site: Path) -> None:
 
 
 def write_launch_tree(project: Project, target: Path) -> None:
-    """Write the repository with its chapters as notebooks, for the branch that Binder and Colab open."""
-    url = repository(project)
-    if url is None:
-        raise BuildError("_config.yml sets no repository: url, so there is nowhere to launch from")
+    """Write the repository with its chapters as notebooks, for the branch that Binder and Colab open.
+
+    Raises:
+        BuildError: If the repository has no address to open it from, or a chapter has not run.
+    """
+    if project.repository is None:
+        raise BuildError("the repository has no address, so there is nowhere to launch from")
+    if waiting := [chapter.name for chapter in project.chapters if not chapter.finished]:
+        raise BuildError(f"not run yet: {', '.join(waiting)}; run make book PRESET={project.preset}")
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=project.root, check=True, capture_output=True)
     target.mkdir(parents=True)
     subprocess.run(["tar", "x", "-C", str(target)], input=archive.stdout, check=True)
     for chapter in project.chapters:
-        notebook = nbformat.read(chapter.notebook, as_version=4)
-        install = nbformat.v4.new_code_cell(
-            "# Only where the library is not installed, as on Colab\n"
-            "import importlib.util\n\n"
-            "if importlib.util.find_spec('coding_schemes') is None:\n"
-            f"    %pip install -q git+{url}",
-            id="install",
-        )
-        notebook.cells.insert(1, install)
+        notebook = to_launch(nbformat.read(chapter.notebook, as_version=4), project.repository)
         nbformat.write(notebook, target / "notebooks" / f"{chapter.name}.ipynb")
 
 
-def repository(project: Project) -> str | None:
-    """Address of the repository, set in one place: ``repository: url`` of ``_config.yml``."""
-    return ((project.config.get("repository") or {}).get("url") or "").rstrip("/") or None
+def to_launch(notebook: Any, address: str) -> Any:
+    """An executed chapter as it is opened elsewhere: outputs as they are, at preset `quick` when it is run.
+
+    Args:
+        notebook: The executed chapter.
+        address: Where the repository is cloned from.
+    """
+    cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", ())]
+    for cell in cells:
+        if "parameters" in cell.metadata.get("tags", ()):
+            cell.source = re.sub(r'^preset = "\w+"', 'preset = "quick"', cell.source, flags=re.MULTILINE)
+    source = _INSTALL.format(branch=_LAUNCH_BRANCH, address=address)
+    notebook.cells = [*cells[:1], nbformat.v4.new_code_cell(source, id="install"), *cells[1:]]
+    return notebook
 
 
 def _with_figures(notebook: Any, chapter: str) -> Any:
@@ -227,10 +261,9 @@ def _with_links(notebook: Any, name: str, project: Project) -> Any:
 
 def _links(name: str, project: Project) -> str:
     links = [f'<a href="../downloads/{name}.ipynb" download>Download the executed notebook</a>']
-    url = repository(project)
-    if url is not None:
-        place = urllib.parse.urlparse(url).path.strip("/")
-        path = f"notebooks/{name}.ipynb"
+    address = urllib.parse.urlsplit(project.repository or "")
+    if address.hostname == "github.com":  # both open what lies there
+        place, path = address.path.strip("/"), f"notebooks/{name}.ipynb"
         binder = (
             f"https://mybinder.org/v2/gh/{place}/{_LAUNCH_BRANCH}?labpath={urllib.parse.quote(path, safe='')}"
         )

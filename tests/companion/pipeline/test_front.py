@@ -1,5 +1,8 @@
 """The cards of the landing page, and the papers' panels beside their counterparts."""
 
+import re
+import shutil
+
 import matplotlib.image
 import nbformat
 import numpy as np
@@ -9,6 +12,7 @@ from companion import formats
 from companion.pipeline import front, manifest, scoreboard, sections, site
 from companion.pipeline.progress import Progress, cost
 from companion.pipeline.project import BuildError, Project
+from small_book import REPOSITORY
 
 ROW = {"panel": "A 2b", "shows": "activations", "claims": ["A1"]}
 
@@ -117,8 +121,22 @@ def test_what_does_not_exist_stops_the_build(book, written, given, message):
         written(book(**given))
 
 
-def test_codecheck_lists_every_figure(book):
-    assert front.codecheck(book())["manifest"] == [{"file": "downloads/even/wide_one.png", "comment": "A 2b"}]
+def test_codecheck_lists_every_figure_and_says_where_the_repository_is(tmp_path, monkeypatch):
+    shutil.copy(REPOSITORY / "codecheck.yml", tmp_path)
+    (tmp_path / "_config.yml").write_text("repository: {url: https://github.com/owner/name}")
+    figure = front.Figure("even", "wide_one", tmp_path / "wide_one.png", "Paper A, Fig. 2b.", ("A 2b",))
+    monkeypatch.setattr(front, "figures", lambda _: [figure])
+    made = front.codecheck(Project(tmp_path))
+    assert made["manifest"] == [{"file": "downloads/even/wide_one.png", "comment": "A 2b"}]
+    assert made["repository"] == "https://github.com/owner/name"
+
+
+def test_codecheck_at_the_root_holds_what_its_validator_asks_of_authors():
+    about = yaml.safe_load((REPOSITORY / "codecheck.yml").read_text(encoding="utf-8"))
+    assert re.match("https?://", about["paper"]["reference"])
+    assert all(author["name"] for author in about["paper"]["authors"])
+    assert all(entry["file"] for entry in about["manifest"])
+    assert not {"certificate", "codechecker", "check_time", "report"} & set(about)  # the checker's
 
 
 def test_icons_that_no_page_names_are_left_out(tmp_path):

@@ -1,0 +1,170 @@
+"""Where the repository is found, and what the pages link to then; what Binder and Colab open."""
+
+import subprocess
+
+import nbformat
+import pytest
+import small_book
+from companion.pipeline import site
+from companion.pipeline.project import BuildError, Project, web_address
+
+OURS = "https://github.com/owner/name"
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("https://github.com/owner/name.git", OURS),
+        ("https://user:token@github.com/owner/name", OURS),
+        ("git@github.com:owner/name.git", OURS),
+        ("github.com:owner/name", OURS),
+        ("ssh://git@github.com:22/owner/name.git", OURS),
+        ("git://github.com/owner/name/", OURS),
+        ("https://host.org:8443/group/part/name.git", "https://host.org:8443/group/part/name"),
+        ("/srv/git/name.git", None),
+        ("../name", None),
+        ("file:///srv/git/name", None),
+        ("C:/git/name", None),
+        ("https://github.com", None),
+        ("", None),
+    ],
+)
+def test_address_of_a_remote(remote, address):
+    assert web_address(remote) == address
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder with git and a remote, and nothing else that tells an address."""
+    (tmp_path / "_config.yml").write_text("repository: {url: ''}\n")
+    for command in (["init", "-q"], ["remote", "add", "origin", "git@github.com:remote/name.git"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_address_is_configured_or_that_of_ci_or_the_remote(root, monkeypatch):
+    assert Project(root).repository == "https://github.com/remote/name"
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "fork/name")
+    assert Project(root).repository == "https://github.com/fork/name"
+    (root / "_config.yml").write_text(f"repository: {{url: {OURS}/}}\n")
+    assert Project(root).repository == OURS
+
+
+def test_no_address_without_remote_or_in_a_folder_of_another_repository(root):
+    inside = root / "inside"
+    inside.mkdir()
+    (inside / "_config.yml").write_text("")
+    assert Project(inside).repository is None
+    subprocess.run(["git", "remote", "remove", "origin"], cwd=root, check=True)
+    assert Project(root).repository is None
+
+
+def test_what_is_configured_must_be_an_address(root):
+    (root / "_config.yml").write_text("repository: {url: owner/name}\n")
+    with pytest.raises(BuildError, match=r"repository: url must be like .* got 'owner/name'"):
+        assert Project(root).repository
+
+
+def test_pages_are_made_anew_for_another_address(tmp_path):
+    root = small_book.write(tmp_path / "book")
+    before = Project(root).pages_stamp
+    config = root / "_config.yml"
+    config.write_text(config.read_text().replace('url: ""', f"url: {OURS}"))
+    assert Project(root).pages_made_from["address of the repository"] == OURS
+    assert Project(root).pages_stamp != before
+
+
+@pytest.mark.parametrize(
+    ("address", "repository", "issues"),
+    [
+        (OURS, True, True),
+        ("https://gitlab.com/group/part/name", True, True),
+        ("https://bitbucket.org/owner/name", True, False),
+        ("https://forge.example.org/owner/name", False, False),  # the theme stops at hosts it does not know
+        (None, False, False),
+    ],
+)
+def test_buttons_that_the_theme_can_draw_for_a_host(root, tmp_path_factory, address, repository, issues):
+    (root / "_config.yml").write_text(f"repository: {{url: '{address or ''}'}}\n")
+    subprocess.run(["git", "remote", "remove", "origin"], cwd=root, check=True)
+    made = tmp_path_factory.mktemp("site")
+    site._write_config(Project(root), made)
+    config = Project(made).config
+    assert config["repository"] == ({"url": address} if repository else {})
+    assert config["html"]["use_repository_button"] is repository
+    assert config["html"]["use_issues_button"] is issues
+
+
+def test_only_github_is_opened_by_binder_and_colab(root):
+    links = site._links("even", Project(root))
+    assert "https://mybinder.org/v2/gh/remote/name/launch?labpath=notebooks%2Feven.ipynb" in links
+    assert "https://colab.research.google.com/github/remote/name/blob/launch/notebooks/even.ipynb" in links
+    (root / "_config.yml").write_text("repository: {url: https://gitlab.com/owner/name}\n")
+    assert "Binder" not in site._links("even", Project(root))
+
+
+@pytest.mark.pipeline
+@pytest.mark.xdist_group("pipeline")
+def test_every_page_links_to_the_repository_where_it_has_an_address(built_book, tmp_path):
+    """The small book in a repository of its own, with nothing of it edited."""
+    root = small_book.shutil.copytree(built_book, tmp_path / "copy", symlinks=True)
+    address = "https://github.com/owner/name"
+    git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org"]
+    for command in (["init", "-q"], ["add", "_toc.yml"], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *command], cwd=root, check=True)
+    subprocess.run(["git", "remote", "add", "origin", "git@github.com:owner/name.git"], cwd=root, check=True)
+    small_book.pipeline(root, "build")
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(head, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+    for name in ("book/intro", "notebooks/even", "notebooks/loud"):
+        page, before = (
+            (folder / f"_build/quick/html/{name}.html").read_text(encoding="utf-8") for folder in (root, built_book)
+        )
+        assert f'href="{address}"' in page
+        assert f'href="{address}/issues/new' in page
+        assert f'<a href="{address}/commit/{commit}">' in page
+        assert ("Run on Colab" in page) is name.startswith("notebooks")
+        assert "github.com" not in before
+        assert "Run on" not in before
+    target = tmp_path / "launch"
+    small_book.pipeline(root, "launch-tree", str(target))
+    assert {path.name for path in (target / "notebooks").iterdir()} == {"even.ipynb", "loud.ipynb"}
+
+
+@pytest.mark.pipeline
+@pytest.mark.xdist_group("pipeline")
+def test_no_address_is_no_failure_of_the_launch_tree_and_a_chapter_not_run_is_one(built_book, tmp_path):
+    assert "no address" in small_book.pipeline(built_book, "launch-tree", str(tmp_path / "a")).stdout
+    assert not (tmp_path / "a").exists()
+    root = small_book.write(tmp_path / "book")
+    config = root / "_config.yml"
+    config.write_text(config.read_text().replace('url: ""', f"url: {OURS}"))
+    done = small_book.pipeline(root, "launch-tree", str(tmp_path / "b"), check=False)
+    assert done.returncode == 1
+    assert "not run yet: even, loud" in done.stderr
+
+
+def test_launched_notebook_begins_at_quick_and_keeps_what_paper_put_out():
+    output = nbformat.v4.new_output("stream", text="N = 500")
+    cell = nbformat.v4.new_code_cell
+    cells = [
+        nbformat.v4.new_markdown_cell("# Title"),
+        cell('preset = "paper"  # quick or paper\nseed = 0', metadata={"tags": ["parameters"]}),
+        cell('# Parameters\npreset = "paper"', metadata={"tags": ["injected-parameters", "remove-cell"]}),
+        cell("print(N)", outputs=[output]),
+    ]
+    launched = site.to_launch(nbformat.v4.new_notebook(cells=cells), OURS)
+    title, install, parameters, last = launched.cells
+    assert title.source == "# Title"
+    assert OURS in install.source
+    assert parameters.source == 'preset = "quick"  # quick or paper\nseed = 0'
+    assert last.outputs == [output]
+
+
+def test_install_cell_does_nothing_where_the_library_is(tmp_path, monkeypatch):
+    launched = site.to_launch(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("#")]), OURS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("ran something"))
+    exec(launched.cells[1].source, {})
+    assert list(tmp_path.iterdir()) == []
