@@ -22,6 +22,7 @@ __all__ = [
     "gaussian_process",
     "linear",
     "mean_field",
+    "outliers",
     "relu",
     "relu_squared",
     "sigmoidal",

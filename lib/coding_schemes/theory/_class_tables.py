@@ -177,7 +177,11 @@ class ClassTable:
         var += n**2 * np.sum(weights * (one - mean[:, None]) ** 2, axis=1)
         spread = variance / n
         m4 = one**4 + 6 * one**2 * spread + 3 * spread**2 + 4 * one * third / n**2 + fourth / n**3
-        on = np.zeros_like(mean) if np.isinf(self.threshold) else self._active(s, weights, one, variance, moments)
+        on = (
+            np.zeros_like(mean)
+            if np.isinf(self.threshold)
+            else self._active(s, weights, one, variance, moments)
+        )
         log_value = shift[:, 0] + np.log(norm[:, 0])
         averages = (np.sum(weights * values, axis=1) for values in (one**2, two, m4))
         return np.stack([log_value, n * mean, var, *averages, on])

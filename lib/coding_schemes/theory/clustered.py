@@ -47,7 +47,9 @@ MAX_QUADRATURE_OUTPUTS = 3
 MIN_PROBABILITY = 1e-6  # peaks with a smaller weight are not listed
 FORM_TOLERANCE = 1e-10  # on the entries of K0
 _FIRST_LEVEL, _FIRST_TEMPERATURE = 8.0, 1e-2  # cold starts, as in theory.sigmoidal
-_TAIL = _convex_dual.Rule(1.0, 34.0, 0.0)  # rays are e^{−10} and more below the bulk, and as many times longer
+_TAIL = _convex_dual.Rule(
+    1.0, 34.0, 0.0
+)  # rays are e^{−10} and more below the bulk, and as many times longer
 _COARSE_TAIL = _convex_dual.Rule(1.3, 24.0, 0.0)
 _NUM_SAMPLED = 4096  # neurons that stand for the population on new inputs
 
@@ -175,7 +177,7 @@ class Solution:
 
     @property
     def training_residual(self) -> np.ndarray:
-        """y − f of every class, T t, shape (C, m)."""
+        """Y − f of every class, T t, shape (C, m)."""
         return self.temperature * self.dual_field
 
     @property
@@ -286,7 +288,8 @@ def solve(
         raise FloatingPointError(f"clustered theory: the solve diverged after {num_steps} steps")
     if not residual <= TOLERANCE:
         warnings.warn(
-            f"clustered theory did not converge: residual {residual:.1e} after {num_steps} steps", stacklevel=2
+            f"clustered theory did not converge: residual {residual:.1e} after {num_steps} steps",
+            stacklevel=2,
         )
     return _describe(task, problem, method, field, residual, num_steps, integrals[0])
 
@@ -463,7 +466,10 @@ def _draw(table: ClassTable, s, num_inputs, rng) -> np.ndarray:
     chosen = _inverse(v, log_weight, rng.random((len(s), 1)))
     sigma, (low, high) = np.sqrt(1 - table.overlap), table.shape.slopes
     center = np.sqrt(table.overlap) * chosen
-    shifts = np.minimum(0, s * low) + np.minimum(0, s * high), np.maximum(0, s * low) + np.maximum(0, s * high)
+    shifts = (
+        np.minimum(0, s * low) + np.minimum(0, s * high),
+        np.maximum(0, s * low) + np.maximum(0, s * high),
+    )
     start, stop = (sigma**2 * shift[:, None] + side * 8 * sigma for shift, side in zip(shifts, (-1, 1)))
     offset = start + (stop - start) * np.linspace(0, 1, 401)
     z = center + offset

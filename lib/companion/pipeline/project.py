@@ -123,7 +123,9 @@ class Project:
         if given := (self.config.get("repository") or {}).get("url"):
             if address := web_address(given):
                 return address
-            raise BuildError(f"_config.yml: repository: url must be like https://host/owner/name; got {given!r}")
+            raise BuildError(
+                f"_config.yml: repository: url must be like https://host/owner/name; got {given!r}"
+            )
         server, place = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
         if server and place:
             return web_address(f"{server}/{place}")
