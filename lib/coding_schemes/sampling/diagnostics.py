@@ -134,7 +134,7 @@ def judge(
 ) -> Convergence:
     """Convergence of any named series (chains, samples); `convergence` has those of `sample`.
 
-    `acceptance` is the mean acceptance probability of each chain, (chains,); two chains at least, else ValueError.
+    `acceptance` is the mean acceptance probability of each chain, (chains,). ValueError for a single chain.
     """
     num_chains, num_samples = next(iter(series.values())).shape
     if num_chains < 2:
