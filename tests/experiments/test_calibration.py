@@ -8,46 +8,15 @@ from experiments import (
     adaptive_images,
     adaptive_kernels,
     dynamics,
-    explorer_samples,
     images,
     integrated,
     lazy_and_rich,
     phases,
-    redundant,
-    runs,
     sparse,
 )
-from scipy.stats import norm
 from test_calibration import assert_calibrated, autoregressive
 
 REPEATS = 300
-
-
-def test_mean_of_networks_from_their_spread():
-    rng = np.random.default_rng(0)
-    mean, error = redundant.mean_and_spread(2 + rng.standard_normal((9, 2000)))
-    assert_calibrated(mean, 2, error, 8 / 6)
-    np.testing.assert_allclose(np.mean(error**2), 1 / 9, rtol=0.05)
-
-
-@pytest.mark.parametrize("between", [0.0, 1.0])
-def test_variance_of_numbers_within_networks_and_between(between):
-    """Numbers that fluctuate in time and differ for good between networks, with ten of these or with two."""
-    rng, variance = np.random.default_rng(1), 4.0
-    shape = (10, 60, REPEATS) if between == 0 else (2, 60, 20 * REPEATS)
-    own = np.sqrt(between * variance / 2) * rng.standard_normal((shape[0], 1, shape[2]))
-    numbers = own + np.sqrt(variance * (1 - between / 2)) * rng.standard_normal(shape)
-    predicted = np.full(shape[2], variance), np.full(shape[2], 3 * variance**2)
-    found, error = redundant.scatter(SimpleNamespace(numbers=numbers, predicted_scatter=predicted))
-    assert abs(found.mean() / variance - 1) < 4 * (found.std() / variance) / shape[2] ** 0.5 + 0.02 / 6
-    if between == 0:
-        assert_calibrated(found, variance, error, slack=0.2)
-        np.testing.assert_allclose(np.median(error), variance * (2 / 600) ** 0.5, rtol=0.1)
-    else:  # as many effective draws as networks at least, and hardly more
-        assert np.all(error <= variance * (2 / 2) ** 0.5 + 1e-12)
-        assert np.median(error) > variance * (2 / 20) ** 0.5
-        still = SimpleNamespace(numbers=np.ones((2, 60, 1)), predicted_scatter=(variance, 3 * variance**2))
-        np.testing.assert_allclose(redundant.scatter(still)[1], variance)  # two draws, though none moves
 
 
 def test_zeros_of_lines_by_the_jackknife():
@@ -171,26 +140,3 @@ def test_variance_of_the_outputs_of_networks():
     values, errors = np.array(found).T
     assert values.mean() == pytest.approx(1.5 - 0.36 / 12, abs=0.04)
     assert_calibrated(values, values.mean(), errors, 11 / 9, slack=0.4)
-
-
-def test_densities_of_readouts():
-    """Bins of a known law, from networks that differ: density and error in the units of the axis."""
-    rng, found = np.random.default_rng(11), []
-    for _ in range(150):
-        readouts = 0.5 * rng.standard_normal((8, 1, 1, 1)) + rng.standard_normal((8, 5, 20, 1))
-        (row,) = explorer_samples.histograms(readouts, 0.5)
-        k = int(np.argmin(np.abs(np.array(row["at"]) - 0.5)))
-        assert row["at"][k] == 0.5
-        found.append([row["density"][k], row["error"][k]])
-    densities, errors = np.array(found).T
-    edges = np.array([0.25, 0.75]) / 1.25**0.5
-    expected = np.diff(norm.cdf(edges))[0] / 0.5
-    assert_calibrated(densities, expected, errors, 7 / 5, slack=0.15)
-
-
-@pytest.mark.parametrize(("met", "networks", "agree"), [(True, 2, True), (False, 7, False), (False, 8, True)])
-def test_networks_enough_to_check_each_end_by_itself(met, networks, agree):
-    found = runs.Equilibrium.of(met, networks, "as seen", 0.3)
-    assert (found.agree, found.apart) == (agree, 0.3)
-    assert "as seen" in found.verdict
-    assert ("each end checked by itself" in found.verdict) == (agree and not met)

@@ -10,6 +10,8 @@ import pytest
 from coding_schemes import coding, paths, tasks
 from coding_schemes.theory import sigmoidal
 from redundant import explorer_samples
+from scipy.stats import norm
+from test_calibration import assert_calibrated
 
 FILE = paths.repository_root() / "book/_static/explorer-samples.js"
 STORED = explorer_samples.read(FILE)
@@ -90,3 +92,18 @@ def test_the_file_is_small_and_one_script():
     text = FILE.read_text(encoding="utf-8")
     assert len(text) < 40_000
     json.loads(text.removeprefix(explorer_samples.PREFIX).removesuffix(explorer_samples.SUFFIX))
+
+
+def test_densities_of_readouts():
+    """Bins of a known law, from networks that differ: density and error in the units of the axis."""
+    rng, found = np.random.default_rng(11), []
+    for _ in range(150):
+        readouts = 0.5 * rng.standard_normal((8, 1, 1, 1)) + rng.standard_normal((8, 5, 20, 1))
+        (row,) = explorer_samples.histograms(readouts, 0.5)
+        k = int(np.argmin(np.abs(np.array(row["at"]) - 0.5)))
+        assert row["at"][k] == 0.5
+        found.append([row["density"][k], row["error"][k]])
+    densities, errors = np.array(found).T
+    edges = np.array([0.25, 0.75]) / 1.25**0.5
+    expected = np.diff(norm.cdf(edges))[0] / 0.5
+    assert_calibrated(densities, expected, errors, 7 / 5, slack=0.15)

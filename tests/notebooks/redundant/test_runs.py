@@ -1,10 +1,13 @@
 """What the chapter on redundant schemes measures, on cases that are known exactly."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from coding_schemes import tasks
 from coding_schemes.theory import finite_width, sigmoidal
 from redundant import runs
+from test_calibration import assert_calibrated
 
 
 def test_whole_numbers_cost_what_the_theory_of_frozen_shares_says():
@@ -57,3 +60,30 @@ def test_perfect_groups_explain_everything():
 def test_fishers_combination_is_uniform_where_its_tests_are():
     found = [runs.combined(row) for row in np.random.default_rng(0).random((2000, 12))]
     assert np.mean(np.array(found) < 0.1) == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("between", [0.0, 1.0])
+def test_variance_of_numbers_within_networks_and_between(between, monkeypatch):
+    """Numbers that fluctuate in time and differ for good between networks, with ten of these or with two."""
+    rng, variance = np.random.default_rng(1), 4.0
+    shape = (10, 60, 300) if between == 0 else (2, 60, 20 * 300)
+    own = np.sqrt(between * variance / 2) * rng.standard_normal((shape[0], 1, shape[2]))
+    numbers = own + np.sqrt(variance * (1 - between / 2)) * rng.standard_normal(shape)
+    monkeypatch.setattr(runs.finite_width, "number_moments", lambda *_: (variance, 3 * variance**2))
+    found, error = runs.scatter(SimpleNamespace(numbers=numbers, theory=None, width=0))
+    assert abs(found.mean() / variance - 1) < 4 * (found.std() / variance) / shape[2] ** 0.5 + 0.02 / 6
+    if between == 0:
+        assert_calibrated(found, variance, error, slack=0.2)
+        np.testing.assert_allclose(np.median(error), variance * (2 / 600) ** 0.5, rtol=0.1)
+    else:  # as many effective draws as networks at least, and hardly more
+        assert np.all(error <= variance * (2 / 2) ** 0.5 + 1e-12)
+        assert np.median(error) > variance * (2 / 20) ** 0.5
+        still = SimpleNamespace(numbers=np.ones((2, 60, 1)), theory=None, width=0)
+        np.testing.assert_allclose(runs.scatter(still).error, variance)  # two draws, though none moves
+
+
+def test_difference_of_two_sets_of_networks():
+    rng = np.random.default_rng(12)
+    found = runs.difference(3 + rng.standard_normal((20, 2000)), 1 + 2 * rng.standard_normal((15, 2000)))
+    assert_calibrated(found.value, 2, found.error, slack=0.2)
+    np.testing.assert_allclose(np.mean(found.error**2), 1 / 20 + 4 / 15, rtol=0.05)
