@@ -283,7 +283,7 @@ def network_sample(
     if not np.size(activations):
         size = (WIDTH, 1.0 + 1.15 * rows)
         figure, axes = plt.subplots(rows, 1, figsize=size, sharex=True, sharey=True, squeeze=False)
-        _draw_outputs(figure, axes[:, 0], outputs, targets, labels, theory)
+        _draw_outputs(axes[:, 0], outputs, targets, labels, theory)
         for axis, name in zip(axes[:, 0], np.asarray(names), strict=False):
             axis.set_ylabel(str(name))
         return figure
@@ -312,7 +312,7 @@ def network_sample(
         _class_ticks(axis.xaxis, labels)
         axis.set_xlim(-0.5, len(order) - 0.5)
     axes[0, 1].set_xticklabels([])
-    _draw_outputs(figure, axes[1:, 1], outputs, targets, labels, theory)
+    _draw_outputs(axes[1:, 1], outputs, targets, labels, theory)
     return figure
 
 
@@ -713,7 +713,7 @@ def phase_map(
 
 
 def _draw_outputs(
-    figure: Figure, axes: Any, outputs: ArrayLike, targets: ArrayLike, labels: ArrayLike, theory: ArrayLike
+    axes: Any, outputs: ArrayLike, targets: ArrayLike, labels: ArrayLike, theory: ArrayLike
 ) -> None:
     """Outputs as dots and targets as steps, one axis per output, inputs by class."""
     order = np.argsort(labels, kind="stable")
@@ -730,7 +730,7 @@ def _draw_outputs(
         axis.xaxis.set_visible(r == len(axes) - 1)
     _class_ticks(axes[-1].xaxis, labels)
     axes[-1].set_xlabel(r"input $\mu$, by class")
-    legend_above(figure, axes[0])
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.1)
 
 
 def _palette(names: list[str], colors: ArrayLike) -> list[str]:

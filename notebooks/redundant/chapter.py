@@ -400,9 +400,11 @@ fluctuations.judge(standard_errors(3), because="at the smallest size the correct
 # sharpness of the maxima, $N$ by the $1/N$ corrections alone.
 
 # %% tags=["hide-input"]
+ratio = vars(sizes.ratio)
+few_and_many, narrow = ratio.pop("num_inputs"), ratio.pop("num_neurons")
 ratios = [
-    runs.networks(jax.random.fold_in(key, 700 + inputs), sizes.ratio.num_neurons, inputs, T, **counts)
-    for inputs in sizes.ratio.num_inputs
+    runs.networks(jax.random.fold_in(key, 700 + inputs), narrow, inputs, T, **ratio)
+    for inputs in few_and_many
 ]
 any_ratio = Finding(
     "A35",
@@ -411,7 +413,7 @@ any_ratio = Finding(
     sampled=Estimate(*np.swapaxes([spread(each.numbers.mean(1)) for each in ratios], 0, 1)),
     theory=np.array([finite_width.numbers(each.theory, CODES, each.width) for each in ratios]),
     over=NAMES,
-    size=ratios[0].size | {"P": list(sizes.ratio.num_inputs)},
+    size=ratios[0].size | {"P": list(few_and_many)},
     sampler=[each.meeting for each in ratios],
     panel="Paper A, text",
     figure="ratios",
@@ -431,7 +433,7 @@ any_ratio.draw(
     errors=any_ratio.error[:, :, None],
     groups=NAMES,
     names=["sampled"],
-    titles=[f"P = {inputs}" for inputs in sizes.ratio.num_inputs],
+    titles=[f"P = {inputs}" for inputs in few_and_many],
     points=any_ratio.theory[:, None],
     point_names=["theory"],
     colors=[GREEN],
