@@ -182,7 +182,7 @@ def convert_features(key: Array, weights: Weights, posterior: Posterior) -> tupl
         w' = w + M_k' − M_k(w),    k' uniform among the other codes there are,
 
     which takes along whatever neurons of a code have in common, also what they do within classes. The way
-    back is as likely; where k(w') ≠ k' there is none, and w stays. Accepted as in `imitate_features`, with the
+    back is as likely; where k(w') ≠ k' there is none, and w stays. Accepted as in `imitate_features`, for the
     same classes and at the same cost; it makes no code that no neuron has. On images it is accepted while T
     falls, where shares of codes even out, and hardly ever at low T.
 
