@@ -9,6 +9,7 @@ stands in `methods.METHODS`. Its numbers are data where they can be, so that one
 """
 
 import dataclasses
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -50,7 +51,7 @@ class Stage(NamedTuple):
     following: Any  # T of the next one
 
 
-class Kernel:
+class Kernel(ABC):
     """A method, and the adaptation of its step size to a target acceptance, which most methods share.
 
     Attributes:
@@ -93,11 +94,11 @@ class Kernel:
         )
         return Adaptation(log_step_size, averaging)
 
+    @abstractmethod
     def step(
         self, key: Array, weights: Weights, posterior: Posterior, step_size: Array, shared: Array
     ) -> tuple[Weights, Info]:
         """One transition of one chain; `shared` is a number uniform in (0, 1), the same for all chains."""
-        raise NotImplementedError
 
     def adapt(self, adaptation: Adaptation, info: Info, stage: Stage) -> Adaptation:
         """The step size of the next transition, from what this one reported, (chains,) arrays.
