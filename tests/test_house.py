@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from companion.pipeline.project import Project
 
 LIB = Path(__file__).parents[1] / "lib"
 MAY_IMPORT = {
@@ -39,6 +40,24 @@ def test_the_science_imports_no_pictures_and_no_notebooks():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=LIB)
     assert done.stdout.split() == []
+
+
+COMMON = ("coding", "diagnosis", "planting", "posterior", "sampling/__init__", "statistics", "training")
+
+
+@pytest.mark.parametrize("module", COMMON)
+def test_what_all_chapters_use_imports_no_theory(module):
+    """Otherwise an edit of one theory would run all chapters again."""
+    imported = Project(LIB.parent).imported(LIB / "coding_schemes" / f"{module}.py")
+    assert imported
+    assert not [path for path in imported if "theory" in path.relative_to(LIB.parent).parts]
+
+
+def test_one_place_in_theory_warns():
+    texts = {
+        path.name: path.read_text(encoding="utf-8") for path in (LIB / "coding_schemes/theory").glob("*.py")
+    }
+    assert [name for name, text in texts.items() if "warnings.warn(" in text] == ["_solution.py"]
 
 
 @pytest.mark.xdist_group("house")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from coding_schemes import tasks, theory
 from coding_schemes.networks import Network
+from coding_schemes.theory._solution import Solved
 
 T = 0.01
 TOY = tasks.toy(40, y_minus=-0.5)
@@ -194,3 +195,13 @@ def test_importing_the_theory_stays_light():
     code = f"import coding_schemes.theory, sys; print([m for m in {heavy} if m in sys.modules])"
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == "[]"
+
+
+def test_every_solver_says_how_it_went():
+    modules = [getattr(theory, name) for name in theory.__all__ if name not in ("solve", "features")]
+    for module in modules:
+        kind = getattr(module, "Solution", getattr(module, "Path", None))
+        assert issubclass(kind, Solved), module
+    found = Solved(residual=0.1, num_steps=3, converged=False)
+    with pytest.warns(UserWarning, match="a solver did not converge: residual 1.0e-01 after 3 steps, why"):
+        assert found.reported("a solver", "why") is found

@@ -314,16 +314,14 @@ def minimum(dual: Dual, field, tolerance):
 
     def evaluate(flat):
         try:
-            return dual.value_and_gradient(flat.reshape(shape))
+            value, gradient, *parts = dual.value_and_gradient(flat.reshape(shape))
         except FloatingPointError:
-            return np.inf, np.full_like(flat, np.nan), None, None
-
-    def error(gradient):
-        return float(np.max(np.abs(gradient / scale)))
+            return np.inf, None, np.nan, None, None
+        return value, gradient, float(np.max(np.abs(gradient / scale))), *parts
 
     def propose(flat, found):
-        _, gradient, *parts = found
-        if not error(gradient) > tolerance:
+        _, gradient, residual, *parts = found
+        if not residual > tolerance:
             return None
         step = _descent_direction(dual.hessian(*parts), gradient)
         return step, -gradient @ step, min(1.0, 0.5 * (1 + np.abs(flat).max()) / np.abs(step).max())
@@ -332,7 +330,7 @@ def minimum(dual: Dual, field, tolerance):
     flat, found, num_steps = newton(
         evaluate, propose, start, evaluate(start), MAX_STEPS, shortest=1e-8, noise=noise, relative_noise=1e-12
     )
-    return flat.reshape(shape), error(found[1]), num_steps, found[3]
+    return flat.reshape(shape), found[2], num_steps, found[4]
 
 
 def _descent_direction(hessian, gradient):

@@ -1,4 +1,4 @@
-"""What the solvers share: nonlinearities in double precision, and the checks on their arguments."""
+"""What the solvers share: φ in double precision, Newton's method, and the checks on their arguments."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

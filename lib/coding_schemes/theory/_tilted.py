@@ -32,12 +32,13 @@ LOG_CELL = np.log(np.sqrt(2 * np.pi) / (NODES[1] - NODES[0]))  # minus the log o
 LARGEST_FIELD = 1000.0  # |a·t_c| stays below 100 for targets of order one; beyond lies a diverging solve
 
 
-def normalized(exponent: np.ndarray, rule: np.ndarray | float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def normalized(exponent: np.ndarray, rule: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Log Σ w eˣ along the last axis, for a rule's weights w, and w eˣ over that sum, in the place of x."""
     shift = exponent.max(axis=-1, keepdims=True)
     exponent -= shift
     weights = np.exp(exponent, out=exponent)
-    weights *= rule
+    if rule is not None:
+        weights *= rule
     total = weights.sum(axis=-1, keepdims=True)
     weights /= total
     return (shift + np.log(total))[..., 0], weights
