@@ -12,6 +12,7 @@ __all__ = [
     "adaptive_kernel",
     "deep_sigmoidal",
     "dmft",
+    "dynamics",
     "features",
     "finite_width",
     "gaussian_process",
