@@ -148,8 +148,14 @@ def passes(solution: sigmoidal.Solution) -> Passes:
     heights = np.zeros((len(readouts), len(readouts)))
     for i, j in combinations(range(len(readouts)), 2):
         parameters = solution.dual_field, problem.counts, problem.readout_variance
-        options = {"step_size": 0.1 * problem.readout_variance, "num_images": 31, "num_steps": 2000}
-        path = barriers.minimum_energy_path(_free_energy, (readouts[i], readouts[j]), *parameters, **options)
+        path = barriers.minimum_energy_path(
+            _free_energy,
+            (readouts[i], readouts[j]),
+            *parameters,
+            step_size=0.1 * problem.readout_variance,
+            num_images=31,
+            num_steps=2000,
+        )
         heights[i, j] = path.barrier
         heights[j, i] = path._replace(energies=path.energies[::-1]).barrier
     return Passes(solution.codes[kept], heights)
