@@ -47,3 +47,40 @@ def test_power_law_is_found_exactly_without_noise():
 def test_power_law_refuses_bad_data(sizes, values):
     with pytest.raises(ValueError, match=r"(sizes|values): got"):
         statistics.fit_power_law(sizes, values)
+
+
+def test_variance_in_time_is_that_of_independent_draws():
+    z = 3 + 0.5 * np.random.default_rng(0).standard_normal((2, 400, 5, 7))
+    series = statistics.variance_in_time(z)
+    assert series.shape == (2, 200)
+    assert series.mean() == pytest.approx(0.25, rel=0.03)
+
+
+def test_scale_of_barriers_is_found_with_its_error():
+    """Poisson counts of ways at two temperatures with attempt rates of their own, drawn two hundred times."""
+    rng = np.random.default_rng(0)
+    heights = [np.array([1.0, 2.0, 3.5]), np.array([0.5, 1.0, 2.0, 2.5])]
+    exposures = [np.array([50.0, 90.0, 70.0]), np.array([40.0, 10.0, 90.0, 60.0])]
+    rates = [attempt * np.exp(-0.8 * height) for attempt, height in zip((2.0, 0.5), heights)]
+    found, errors = np.transpose(
+        [
+            statistics.fit_barrier_scale(
+                heights, [rng.poisson(r * e) for r, e in zip(rates, exposures)], exposures
+            )
+            for _ in range(200)
+        ]
+    )
+    assert abs(found.mean() - 0.8) < 4 * found.std() / 200**0.5
+    assert found.std() == pytest.approx(errors.mean(), rel=0.2)
+
+
+def test_barriers_without_passages_have_no_scale():
+    with pytest.raises(ValueError, match="counts: got no passage"):
+        statistics.fit_barrier_scale([[1.0, 2.0]], [[0, 0]], [[1.0, 1.0]])
+    with pytest.raises(ValueError, match="counts: got shape"):
+        statistics.fit_barrier_scale([[1.0, 2.0]], [[1]], [[1.0, 1.0]])
+
+
+def test_variance_in_time_needs_two_samples():
+    with pytest.raises(ValueError, match="series: got shape"):
+        statistics.variance_in_time(np.ones((3, 1)))

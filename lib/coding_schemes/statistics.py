@@ -4,6 +4,7 @@ Series have shape (chains, samples, …). The effective number of samples and R-
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -209,3 +210,67 @@ def _series(series: ArrayLike) -> np.ndarray:
             f"series: got shape {series.shape} of {series.dtype}, needs (chains, 4 or more samples, …), real"
         )
     return series.astype(float)
+
+
+def variance_in_time(series: ArrayLike) -> np.ndarray:
+    """½⟨(z(t + S/2) − z(t))²⟩ over all axes but (chains, t): free of the bias of a short window's mean.
+
+    Args:
+        series: z, shape (chains, S, …), S ≥ 2.
+
+    Returns:
+        The variance of values half a run apart, shape (chains, S // 2).
+
+    Raises:
+        ValueError: fewer than two samples, or values that are no finite numbers.
+    """
+    z = validation.array("series", series, "…", dtype=None)
+    if z.ndim < 2 or z.shape[1] < 2:
+        raise ValueError(f"series: got shape {z.shape}, needs (chains, samples, …) with two samples or more")
+    half = z.shape[1] // 2
+    change = np.square(z[:, half : 2 * half].astype(float) - z[:, :half])
+    return 0.5 * change.reshape(*change.shape[:2], -1).mean(-1)
+
+
+def fit_barrier_scale(
+    heights: Sequence[ArrayLike], counts: Sequence[ArrayLike], exposures: Sequence[ArrayLike]
+) -> tuple[float, float]:
+    """β of rates ∝ e^{−βΔF} of passing barriers ΔF, by maximum likelihood over all ways; 1 if ΔF is right.
+
+    One attempt rate for each set of ways: the counts of a set are multinomial given their number, with
+    probabilities ∝ exposure e^{−βΔF}. By Newton's method in steps of at most 0.3.
+
+    Args:
+        heights: ΔF in units of kT, one array (ways,) for each set, as for one temperature.
+        counts: passages seen, of the same shapes.
+        exposures: time spent where each way begins, of the same shapes.
+
+    Returns:
+        β and its standard error.
+
+    Raises:
+        ValueError: sets of different numbers or shapes, negative counts or exposures, or no passage at all
+            over ways that differ.
+    """
+    sets = []
+    for height, count, exposure in zip(heights, counts, exposures, strict=True):
+        height = validation.array("heights", height, "ways")
+        count, exposure = (
+            validation.array(name, values, "ways", ways=len(height))
+            for name, values in (("counts", count), ("exposures", exposure))
+        )
+        if count.min() < 0 or exposure.min() < 0:
+            raise ValueError("counts, exposures: hold negative numbers")
+        sets.append((height, count, exposure))
+    if not any(count.sum() > 0 and np.ptp(height[exposure > 0]) > 0 for height, count, exposure in sets):
+        raise ValueError("counts: got no passage over ways of different heights, so that β is free")
+    beta, information = 0.0, 1.0
+    for _ in range(50):
+        score = information = 0.0
+        for height, count, exposure in sets:
+            weight = exposure * np.exp(-beta * height)
+            mean = np.average(height, weights=weight)
+            score += count.sum() * mean - count @ height
+            information += count.sum() * np.average((height - mean) ** 2, weights=weight)
+        beta += float(np.clip(score / information, -0.3, 0.3))
+    return beta, float(information**-0.5)

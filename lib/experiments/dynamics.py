@@ -13,17 +13,16 @@ from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, Samples, convergence, sample
 from coding_schemes.tasks import Task
-from coding_schemes.theory import deep_sigmoidal, linear, relu, sigmoidal
+from coding_schemes.theory import deep_sigmoidal, dynamics, linear, relu, sigmoidal
+from coding_schemes.theory.dynamics import OutlierVariances
 from companion.figures import CODE_COLORS
 from companion.workbench import Run
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from scipy.optimize import brentq
 
 TARGETS = {"linear": 0.0, "sigmoidal": 0.5, "relu": -0.5}  # y₋, as in paper A's Fig. 4
 COLD = 0.001  # where deep ReLU networks begin: cooled to T only, they may stop at half of the task
 EXACT: dict[str, Any] = {"moves": (), "method": HMC(max_num_steps=75)}
-NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 
 def toy(nonlinearity: str, size: int, seed: int = 0) -> Task:
@@ -174,18 +173,6 @@ def autocorrelations(series: np.ndarray, max_lag: int) -> tuple[np.ndarray, np.n
     return pooled, each.std(0, ddof=1) / len(each) ** 0.5
 
 
-def linear_memory(theory: linear.Solution, lags: np.ndarray) -> np.ndarray:
-    """Autocorrelation of a linear neuron's readouts in the mean field of the others.
-
-    Readout and activation of one neuron are driven by −∇ of |ã|²/2 + |u|²/2 − ãᵀκu, with U = σ_a²/(1 − κ²)
-    along each eigenvector: two modes of rates 1 ∓ κ, of which the slow one holds (1 + κ)/2 of the variance.
-    """
-    variances = np.linalg.eigvalsh(theory.readout_covariance)
-    kappa = np.sqrt(1 - theory.readout_variance / variances)
-    decay = [(1 + s * kappa) / 2 * np.exp(-np.outer(lags, 1 - s * kappa)) for s in (1, -1)]
-    return sum(decay) @ variances / variances.sum()
-
-
 def order_over_length(
     motion: Motion, layer: int, count: int = 8
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -204,49 +191,6 @@ def variance_ratio(series: np.ndarray) -> np.ndarray:
 # ---- variances in time ----------------------------------------------------------------------
 
 
-def variance_in_time(z: np.ndarray) -> np.ndarray:
-    """½⟨(z(t + S/2) − z(t))²⟩ over all axes but (chains, t): free of the bias of a short window's mean."""
-    half = z.shape[1] // 2
-    change = np.square(z[:, half : 2 * half].astype(float) - z[:, :half])
-    return 0.5 * change.reshape(*change.shape[:2], -1).mean(-1)
-
-
-class _Tilted(NamedTuple):
-    """Moments under N(z; 0, 1) exp(sφ(z) − gφ(z)²/2): mean and variance of φ, variance of z, covariance."""
-
-    mean: float
-    spread: float
-    variance: float
-    covariance: float
-
-
-def _tilted(s: float, g: float = 0.0) -> _Tilted:
-    phi = np.asarray(Network(1, 1, "sigmoidal").phi(jnp.asarray(NODES)))
-    density = NODE_WEIGHTS * np.exp(s * phi - g * phi**2 / 2)
-    moments = np.cov(phi, NODES, aweights=density, ddof=0)
-    return _Tilted(float(np.average(phi, weights=density)), moments[0, 0], moments[1, 1], moments[0, 1])
-
-
-def branch_variance(theory: sigmoidal.Solution, row: int, c: int, mean: float, step: float) -> float:
-    """Variance in time of the preactivations on a branch, for a class on which φ has this mean.
-
-    To order 1/N: the others answer to one neuron's φ, by exp(−½ g φ²) with g = aᵀ H⁻¹ a/N and H the
-    covariance of the outputs of all others, T included; and readouts vary on their branch, by 1/P. Euler
-    steps Δt add ½Δt, to first order whatever the stiffness Λ: (Λ − ½Δt Λ²)⁻¹ = Λ⁻¹ + ½Δt + O(Δt²).
-    """
-    kept = theory.probabilities > 0.01
-    readouts, t, counts = theory.mean_readouts, theory.dual_field, theory.problem.counts
-    size, outer = counts.sum(), np.einsum("gi,gj->gij", readouts, readouts)
-    spreads = np.array([[_tilted(a @ field).spread for field in t] for a in readouts[kept]])
-    noise = theory.temperature * np.eye(t.shape[1])
-    noise += np.einsum("g,g,gij->ij", theory.probabilities[kept], spreads[:, c], outer[kept])
-    g = readouts[row] @ np.linalg.solve(noise, readouts[row]) / size
-    stiffness = size * np.eye(t.shape[1]) - np.einsum("c,ci,cj->ij", counts * spreads[row], t, t)
-    found = _tilted(brentq(lambda s: _tilted(s, g).mean - mean, -60, 60), g)
-    of_readouts = found.covariance**2 * float(t[c] @ np.linalg.solve(stiffness, t[c]))
-    return found.variance + of_readouts + 0.5 * step
-
-
 def sigmoidal_variances(
     motion: Motion, theory: sigmoidal.Solution, step: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -260,78 +204,26 @@ def sigmoidal_variances(
     for row, code in enumerate(theory.codes[theory.probabilities > 0.01]):
         members = keeps & np.all(codes[0, 0] == code, axis=-1)
         for c in range(len(code)):
-            series = variance_in_time(z[:, :, members][..., labels == c])
+            series = statistics.variance_in_time(z[:, :, members][..., labels == c])
             mean = float(motion.means[-1][:, :, members, c].mean())
-            rows.append([*statistics.mean_and_error(series), branch_variance(theory, row, c, mean, step)])
+            rows.append(
+                [*statistics.mean_and_error(series), dynamics.branch_variance(theory, row, c, mean, step)]
+            )
     sampled, errors, expected = np.array(rows).T.reshape(3, -1, len(theory.dual_field))
     return sampled, errors, expected
 
 
-def _noise(readout: np.ndarray, bulk: np.ndarray, spread: float, temperature: float, step: float) -> float:
-    """Variance of an outlier's z around its class mean, given ⟨b bᵀ⟩ of the bulk and its variance of φ.
-
-    The training error holds ā z + (the bulk's φ a) to within T: with x = (z, the bulk's part in units of its
-    own spread) the energy is ½ xᵀΛx, Λ = 1 + GᵀG/T. Euler steps Δt turn Λ⁻¹ into (Λ − ½Δt Λ²)⁻¹.
-    """
-    values, vectors = np.linalg.eigh(bulk * spread)
-    root = np.column_stack([readout, vectors * np.sqrt(np.maximum(values, 0))])
-    stiffness = np.eye(root.shape[1]) + root.T @ root / temperature
-    return float(np.linalg.inv(stiffness - 0.5 * step * stiffness @ stiffness)[0, 0])
-
-
-def _activation_variance(tilt: float) -> float:
-    """Variance of max(z, 0) under N(z; 0, 1) exp(tilt max(z, 0))."""
-    grid = np.linspace(-9, 9, 3601)
-    density = np.exp(-(grid**2) / 2 + tilt * np.maximum(grid, 0))
-    return float(np.cov(np.maximum(grid, 0), aweights=density, ddof=0))
-
-
-class OutlierVariances(NamedTuple):
-    """Theory of an outlier's variance in time on its class: of class 0, and of a small class, each (2,).
-
-    Attributes:
-        infinite: at N → ∞, where only noise around the class mean is left.
-        noise: the same at finite N, where the bulk's readouts scatter.
-        total: and with the exchange of strength between readout and preactivation, 1/(4 n_c).
-        stepped: the total as Euler steps of length Δt make it.
-    """
-
-    infinite: np.ndarray
-    noise: np.ndarray
-    total: np.ndarray
-    stepped: np.ndarray
-
-
 def outlier_variances(size: int, temperature: float, step: float) -> OutlierVariances:
-    """What theory has for ReLU outliers at N = P = size.
-
-    The output of an outlier does not change when its readout grows by e^ε and its preactivations shrink by
-    e^−ε. The priors hold ε with the energy 2 n_c N z̄² ε², so that the class mean breathes with 1/(4 n_c).
-    """
-    task = toy("relu", size)
-    limit = relu.solve(task, temperature)
-    finite = relu.finite_size(limit, size)
-    rows = []
-    for i, c in np.argwhere(finite.codes[:2]):
-        values = []
-        for theory, scatter in ((limit, 0.0), (finite, finite.bulk_readout_covariance)):
-            b, t = theory.bulk_readout, theory.dual_field[c]
-            moment, spread = np.outer(b, b) + scatter, _activation_variance(t @ b)
-            values.append(
-                [_noise(theory.outlier_readouts[i], moment, spread, temperature, at) for at in (0.0, step)]
-            )
-        noise = finite.outlier_preactivation_variances[i, c]
-        breathing = 1 / (4 * task.class_counts[c])
-        stepped = noise * values[1][1] / values[1][0] + breathing
-        rows.append([values[0][0], noise, noise + breathing, stepped])
-    return OutlierVariances(*np.transpose(rows))
+    """Theory at N = P = size, for class 0 and a small class."""
+    found = dynamics.outlier_variances(toy("relu", size), temperature, size, step)
+    return OutlierVariances(*(part[:2] for part in found))
 
 
 def sampled_outlier_variances(run: Run) -> tuple[np.ndarray, np.ndarray]:
     """Variance in time of planted outliers on their class: of class 0, mean of the small ones; and errors."""
     z, labels = run.preactivations[0], run.task.labels
     loudest = coding.class_means(z, labels).mean((0, 1)).argmax(0)
-    own = [variance_in_time(z[:, :, i][..., labels == c]) for c, i in enumerate(loudest)]
+    own = [statistics.variance_in_time(z[:, :, i][..., labels == c]) for c, i in enumerate(loudest)]
     pairs = [statistics.mean_and_error(one) for one in (own[0], (own[1] + own[2]) / 2)]
     mean, error = np.transpose(pairs)
     return mean, error

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from coding_schemes import coding, statistics
+from coding_schemes.theory import dynamics as theory_dynamics
 from coding_schemes.theory import linear
 from companion import figures
 from companion.checks import above, absolute, below, check, equal, standard_errors
@@ -73,7 +74,7 @@ def memory(motions: dict[str, Motion], theory: linear.Solution) -> dict[str, Any
     values, errors = np.swapaxes(np.array(rows), 0, 1)
     return {
         "x": [times[0], *times],
-        "values": [dynamics.linear_memory(theory, times[0]), *values],
+        "values": [theory_dynamics.linear_memory(theory, times[0]), *values],
         "errors": [np.zeros(len(times[0])), *errors],
         "names": ["theory, linear", *map(titled, motions)],
         "colors": [figures.COLORS[name] for name in ("theory", *motions)],
@@ -121,17 +122,17 @@ def check_exploration(motions: dict[str, Motion], theory: linear.Solution, half:
     question = "permutation order of the readouts, linear network"
     against = (0.0, q.standard_error, absolute(0.1))
     check_a20(question, q.value, *against, control=control, because=short)
-    expected = dynamics.linear_memory(theory, motion.times)
+    expected = theory_dynamics.linear_memory(theory, motion.times)
     lags = [int(np.argmin(np.abs(expected - level))) + 1 for level in (0.8, 0.5, 0.3)]
     found, errors = (part[lags] for part in dynamics.autocorrelations(series, lags[-1]))
     at = motion.interval * np.array(lags)
     check_a20(
         f"autocorrelation of linear readouts at the lags {', '.join(f'{one:.0f}' for one in at)}",
         found,
-        dynamics.linear_memory(theory, at),
+        theory_dynamics.linear_memory(theory, at),
         errors,
         absolute(2 / series.shape[2]),
-        control=("theory at half the size", None, None, dynamics.linear_memory(half, at)),
+        control=("theory at half the size", None, None, theory_dynamics.linear_memory(half, at)),
         note="within 2/N: the mean field that drives a neuron fluctuates, to order 1/N",
         because="corrections of order 1/N are larger than 2/N",
     )
@@ -215,7 +216,7 @@ def check_fluctuations(motions: dict[str, Motion], theories: dict[str, Any], ste
         sampler=sparse.run.convergence,
         because="corrections of higher order in 1/N",
     )
-    bulk = dynamics.variance_in_time(sparse.run.preactivations[0][:, :, count:]).mean()
+    bulk = statistics.variance_in_time(sparse.run.preactivations[0][:, :, count:]).mean()
     check_a22(
         "the largest of them: outliers freeze",
         outliers.max(),

@@ -3,22 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from coding_schemes import barriers, coding, planting, statistics, training
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import Convergence, convergence, sample
-from coding_schemes.theory import relu
+from coding_schemes.theory import dynamics, relu
 from companion import figures
 from companion.checks import above, absolute, check, standard_errors
-from scipy.special import log_ndtr
 
-from experiments.dynamics import EXACT, NODE_WEIGHTS, NODES, follow, solve, toy
+from experiments.dynamics import EXACT, follow, solve, toy
 
 
 def _exchanged(weights: Weights, i: int, j: int) -> Weights:
@@ -73,65 +70,15 @@ def swap_path(
     return barriers.minimum_energy_path(_energy, ends, posterior, **options)
 
 
-def free_energy(readout: Any, field: Any, counts: Any, variance: Any) -> Any:
-    """−P E(a) of one sigmoidal neuron's readout."""
-    log_prior = np.log(NODE_WEIGHTS / NODE_WEIGHTS.sum())
-    values = Network(1, 1, "sigmoidal").phi(jnp.asarray(NODES))
-    tilted = jax.scipy.special.logsumexp((field @ readout)[:, None] * values[None] + log_prior[None], axis=1)
-    return 0.5 * jnp.sum(readout**2) / variance - counts @ tilted
-
-
-class Passes(NamedTuple):
-    """Barriers between the codes of a sigmoidal layer.
-
-    Attributes:
-        codes: those that at least one neuron in a hundred has, shape (n, C).
-        heights: free energy of the pass from code γ to γ′ above that of γ, in units of kT, shape (n, n).
-    """
-
-    codes: np.ndarray
-    heights: np.ndarray
-
-    @property
-    def lowest(self) -> float:
-        """The lowest of them; 0 with one code only."""
-        off = self.heights[~np.eye(len(self.heights), dtype=bool)]
-        return float(off.min()) if off.size else 0.0
-
-
 @cache
-def passes(size: int, temperature: float) -> Passes:
-    """Passes between all codes that at least one neuron in a hundred has, by the string method."""
-    solution = solve("sigmoidal", size, temperature)
-    kept = solution.probabilities > 0.01
-    readouts, problem = solution.readouts[kept], solution.problem
-    heights = np.zeros((len(readouts), len(readouts)))
-    for i, j in combinations(range(len(readouts)), 2):
-        parameters = solution.dual_field, problem.counts, problem.readout_variance
-        options = {"step_size": 0.1 * problem.readout_variance, "num_images": 31, "num_steps": 2000}
-        path = barriers.minimum_energy_path(free_energy, (readouts[i], readouts[j]), *parameters, **options)
-        heights[i, j] = path.barrier
-        heights[j, i] = replace(path, energies=path.energies[::-1]).barrier
-    return Passes(solution.codes[kept], heights)
+def passes(size: int, temperature: float) -> dynamics.Passes:
+    """Passes of the toy task at N = P = size."""
+    return dynamics.passes(solve("sigmoidal", size, temperature))
 
 
 def split_free_energy(size: int, temperature: float, outlier: int, angles: np.ndarray) -> np.ndarray:
-    """Free energy −P E(a_i) − P E(a_j) along a turn that hands an outlier on, ReLU at leading order.
-
-    a_i = √N ā cos θ and a_j = √N ā sin θ, and the rest of either the bulk's readout: the output stays what it
-    was, the energy does not rise, and halfway two neurons are silent on all other classes in place of one.
-    """
-    theory = relu.solve(toy("relu", size), temperature)
-    large, small = size**0.5 * theory.outlier_readouts[outlier], theory.bulk_readout
-
-    def minus_pe(share: np.ndarray) -> np.ndarray:
-        readouts = np.outer(share, large) + np.outer(1 - share, small)
-        s = readouts @ theory.dual_field.T
-        log_g = np.logaddexp(np.log(0.5), s**2 / 2 + log_ndtr(s))
-        return size * np.square(readouts).sum(1) / 2 - log_g @ theory.task.class_counts
-
-    path = minus_pe(np.cos(angles)) + minus_pe(np.sin(angles))
-    return path - path[0]
+    """Free energy on the way that hands an outlier on, of the toy task at N = P = size."""
+    return dynamics.handing_on(relu.solve(toy("relu", size), temperature), outlier, angles)
 
 
 class Crossings(NamedTuple):
@@ -156,16 +103,7 @@ class Crossings(NamedTuple):
 
         One attempt rate for each temperature: the counts are multinomial given their number.
         """
-        beta, information = 0.0, 1.0
-        for _ in range(50):
-            score = information = 0.0
-            for height, count, exposure in zip(self.heights, self.counts, self.exposures, strict=True):
-                weight = exposure * np.exp(-beta * height)
-                mean = np.average(height, weights=weight)
-                score += count.sum() * mean - count @ height
-                information += count.sum() * np.average((height - mean) ** 2, weights=weight)
-            beta += float(np.clip(score / information, -0.3, 0.3))
-        return beta, float(information**-0.5)
+        return statistics.fit_barrier_scale(self.heights, self.counts, self.exposures)
 
 
 def crossings(

@@ -17,6 +17,7 @@ __all__ = [
     "adaptive_kernel",
     "deep_sigmoidal",
     "dmft",
+    "dynamics",
     "features",
     "finite_width",
     "gaussian_process",

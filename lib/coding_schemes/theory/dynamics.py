@@ -1,0 +1,293 @@
+r"""Single neurons in time, under Langevin dynamics: memory, variances on a branch, passes between codes.
+
+The weights follow dw = −∇U dt + √2 dW with U of the posterior e^{−U}, so that times are those of unit
+variance of the prior. A neuron moves in the mean field of the others, on the landscape of its free energy
+
+    F(a) = −P E(a) = |a|²/(2σ_a²) − Σ_c n_c log ⟨e^{(a·t_c) φ(z)}⟩,   in units of kT.
+
+Source: paper A, Discussion and Fig. 4, shows which neurons keep their codes; the formulas are the
+book's own.
+"""
+
+from itertools import combinations
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from coding_schemes import barriers, networks, validation
+from coding_schemes.tasks import Task
+from coding_schemes.theory import linear, relu, sigmoidal
+
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
+
+# --- linear -------------------------------------------------------------------------------------
+
+
+def linear_memory(solution: linear.Solution, lags: np.ndarray) -> np.ndarray:
+    """Autocorrelation of a linear neuron's readouts in the mean field of the others.
+
+    Readout and activation of one neuron are driven by −∇ of |ã|²/2 + |u|²/2 − ãᵀκu, with U = σ_a²/(1 − κ²)
+    along each eigenvector: two modes of rates 1 ∓ κ, of which the slow one holds (1 + κ)/2 of the variance.
+
+    Args:
+        solution: of one hidden layer.
+        lags: times t ≥ 0, shape (k,).
+
+    Returns:
+        The autocorrelation, 1 at t = 0, averaged over the readouts by their variance, shape (k,).
+
+    Raises:
+        ValueError: another solution, or lags that are no finite numbers of at least 0.
+    """
+    validation.instance("solution", solution, linear.Solution)
+    lags = validation.array("lags", lags, "k")
+    if lags.min() < 0:
+        raise ValueError(f"lags: got {lags.min():g}, needs times of at least 0")
+    variances = np.linalg.eigvalsh(solution.readout_covariance)
+    kappa = np.sqrt(1 - solution.readout_variance / variances)
+    decay = [(1 + s * kappa) / 2 * np.exp(-np.outer(lags, 1 - s * kappa)) for s in (1, -1)]
+    return sum(decay) @ variances / variances.sum()
+
+
+# --- sigmoidal ----------------------------------------------------------------------------------
+
+
+def branch_variance(
+    solution: sigmoidal.Solution, row: int, class_index: int, mean: float, step: float = 0.0
+) -> float:
+    """Variance in time of the preactivations on a branch, for a class on which φ has this mean.
+
+    To order 1/N: the others answer to one neuron's φ, by exp(−½ g φ²) with g = aᵀ H⁻¹ a/N and H the
+    covariance of the outputs of all others, T included; and readouts vary on their branch, by 1/P. Euler
+    steps Δt add ½Δt, to first order whatever the stiffness Λ: (Λ − ½Δt Λ²)⁻¹ = Λ⁻¹ + ½Δt + O(Δt²).
+
+    Args:
+        solution: a scheme in equilibrium, N = P, of the nonlinearity "sigmoidal".
+        row: of the solution: which branch.
+        class_index: c.
+        mean: ⟨φ⟩ on the class, between 0 and 1.
+        step: Δt; 0 for exact dynamics.
+
+    Returns:
+        The variance of z; that of the prior is 1.
+
+    Raises:
+        ValueError: another solution or nonlinearity, no such row or class, a mean outside (0, 1), Δt < 0.
+    """
+    _sigmoidal(solution)
+    validation.count("row", row, 0, len(solution.readouts) - 1)
+    validation.count("class_index", class_index, 0, len(solution.dual_field) - 1)
+    validation.number("mean", mean, above=0, below=1)
+    validation.number("step", step, least=0)
+    kept, c = solution.probabilities > 0.01, class_index
+    readouts, t, counts = solution.mean_readouts, solution.dual_field, solution.problem.counts
+    size, outer = counts.sum(), np.einsum("gi,gj->gij", readouts, readouts)
+    spreads = np.array([[_tilted(a @ field).spread for field in t] for a in readouts])
+    noise = solution.temperature * np.eye(t.shape[1])
+    noise += np.einsum("g,g,gij->ij", solution.probabilities[kept], spreads[kept][:, c], outer[kept])
+    g = readouts[row] @ np.linalg.solve(noise, readouts[row]) / size
+    stiffness = size * np.eye(t.shape[1]) - np.einsum("c,ci,cj->ij", counts * spreads[row], t, t)
+    found = _tilted(brentq(lambda s: _tilted(s, g).mean - mean, -60, 60), g)
+    of_readouts = found.covariance**2 * float(t[c] @ np.linalg.solve(stiffness, t[c]))
+    return found.variance + of_readouts + 0.5 * step
+
+
+class _Tilted(NamedTuple):
+    """Moments under N(z; 0, 1) exp(sφ(z) − gφ(z)²/2): mean and variance of φ, variance of z, covariance."""
+
+    mean: float
+    spread: float
+    variance: float
+    covariance: float
+
+
+def _tilted(s: float, g: float = 0.0) -> _Tilted:
+    phi = np.asarray(networks.nonlinearity("sigmoidal")(jnp.asarray(NODES)))
+    density = NODE_WEIGHTS * np.exp(s * phi - g * phi**2 / 2)
+    moments = np.cov(phi, NODES, aweights=density, ddof=0)
+    return _Tilted(float(np.average(phi, weights=density)), moments[0, 0], moments[1, 1], moments[0, 1])
+
+
+class Passes(NamedTuple):
+    """Barriers between the codes of a sigmoidal layer.
+
+    Attributes:
+        codes: those that at least one neuron in a hundred has, shape (n, C).
+        heights: free energy of the pass from code γ to γ′ above that of γ, in units of kT, shape (n, n).
+    """
+
+    codes: np.ndarray
+    heights: np.ndarray
+
+    @property
+    def lowest(self) -> float:
+        """The lowest of them; 0 with one code only."""
+        off = self.heights[~np.eye(len(self.heights), dtype=bool)]
+        return float(off.min()) if off.size else 0.0
+
+
+def passes(solution: sigmoidal.Solution) -> Passes:
+    """Passes of F(a) between all codes that at least one neuron in a hundred has, by the string method.
+
+    Args:
+        solution: an unrestricted scheme of the nonlinearity "sigmoidal".
+
+    Returns:
+        Passes, ordered like the solution's rows.
+
+    Raises:
+        ValueError: another solution, a restricted one, or one of another nonlinearity.
+    """
+    _sigmoidal(solution)
+    kept = solution.probabilities > 0.01
+    readouts, problem = solution.readouts[kept], solution.problem
+    heights = np.zeros((len(readouts), len(readouts)))
+    for i, j in combinations(range(len(readouts)), 2):
+        parameters = solution.dual_field, problem.counts, problem.readout_variance
+        path = barriers.minimum_energy_path(
+            _free_energy,
+            (readouts[i], readouts[j]),
+            *parameters,
+            step_size=0.1 * problem.readout_variance,
+            num_images=31,
+            num_steps=2000,
+        )
+        heights[i, j] = path.barrier
+        heights[j, i] = path._replace(energies=path.energies[::-1]).barrier
+    return Passes(solution.codes[kept], heights)
+
+
+def _free_energy(readout, field, counts, variance):
+    """F(a) of one sigmoidal neuron's readout."""
+    log_prior = np.log(NODE_WEIGHTS / NODE_WEIGHTS.sum())
+    values = networks.nonlinearity("sigmoidal")(jnp.asarray(NODES))
+    tilted = jax.scipy.special.logsumexp((field @ readout)[:, None] * values[None] + log_prior[None], axis=1)
+    return 0.5 * jnp.sum(readout**2) / variance - counts @ tilted
+
+
+def _sigmoidal(solution):
+    validation.instance("solution", solution, sigmoidal.Solution)
+    if solution.restriction is not None:
+        raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
+    if solution.problem.nonlinearity != "sigmoidal":
+        got = validation.shown(solution.problem.nonlinearity)
+        raise ValueError(f"solution: got the nonlinearity {got}, needs 'sigmoidal'")
+
+
+# --- relu ---------------------------------------------------------------------------------------
+
+
+class OutlierVariances(NamedTuple):
+    """Variance in time of outliers' preactivations on their classes, for each pair of both, shape (k,).
+
+    Attributes:
+        infinite: at N → ∞, where only noise around the class mean is left.
+        noise: the same at finite N, where the bulk's readouts scatter.
+        total: and with the exchange of strength between readout and preactivation, 1/(4 n_c).
+        stepped: the total as Euler steps of length Δt make it.
+    """
+
+    infinite: np.ndarray
+    noise: np.ndarray
+    total: np.ndarray
+    stepped: np.ndarray
+
+
+def outlier_variances(
+    task: Task, temperature: float, num_neurons: int, step: float = 0.0
+) -> OutlierVariances:
+    """Variances in time of ReLU outliers.
+
+    The output of an outlier does not change when its readout grows by e^ε and its preactivations shrink by
+    e^−ε. The priors hold ε with the energy 2 n_c N z̄² ε², so that the class mean breathes with 1/(4 n_c).
+
+    Args:
+        task: a toy task whose outliers answer to one class each.
+        temperature: T > 0.
+        num_neurons: N.
+        step: Δt of Euler steps; 0 for exact dynamics.
+
+    Returns:
+        OutlierVariances, in the order of the solution's outliers and their classes.
+
+    Raises:
+        ValueError: as `relu.solve` and `relu.finite_size`, T = 0 or Δt < 0.
+    """
+    validation.instance("task", task, Task)
+    validation.number("temperature", temperature, above=0)
+    validation.count("num_neurons", num_neurons)
+    validation.number("step", step, least=0)
+    limit = relu.solve(task, temperature)
+    finite = relu.finite_size(limit, num_neurons)
+    rows = []
+    for i, c in np.argwhere(finite.codes):
+        values = []
+        for theory, scatter in ((limit, 0.0), (finite, finite.bulk_readout_covariance)):
+            b, t = theory.bulk_readout, theory.dual_field[c]
+            moment, spread = np.outer(b, b) + scatter, _activation_variance(t @ b)
+            values.append(
+                [_noise(theory.outlier_readouts[i], moment, spread, temperature, at) for at in (0.0, step)]
+            )
+        noise = finite.outlier_preactivation_variances[i, c]
+        breathing = 1 / (4 * task.class_counts[c])
+        stepped = noise * values[1][1] / values[1][0] + breathing
+        rows.append([values[0][0], noise, noise + breathing, stepped])
+    return OutlierVariances(*np.transpose(rows))
+
+
+def _noise(readout: np.ndarray, bulk: np.ndarray, spread: float, temperature: float, step: float) -> float:
+    """Variance of an outlier's z around its class mean, given ⟨b bᵀ⟩ of the bulk and its variance of φ.
+
+    The training error holds ā z + (the bulk's φ a) to within T: with x = (z, the bulk's part in units of its
+    own spread) the energy is ½ xᵀΛx, Λ = 1 + GᵀG/T. Euler steps Δt turn Λ⁻¹ into (Λ − ½Δt Λ²)⁻¹.
+    """
+    values, vectors = np.linalg.eigh(bulk * spread)
+    root = np.column_stack([readout, vectors * np.sqrt(np.maximum(values, 0))])
+    stiffness = np.eye(root.shape[1]) + root.T @ root / temperature
+    return float(np.linalg.inv(stiffness - 0.5 * step * stiffness @ stiffness)[0, 0])
+
+
+def _activation_variance(tilt: float) -> float:
+    """Variance of max(z, 0) under N(z; 0, 1) exp(tilt max(z, 0))."""
+    grid = np.linspace(-9, 9, 3601)
+    density = np.exp(-(grid**2) / 2 + tilt * np.maximum(grid, 0))
+    return float(np.cov(np.maximum(grid, 0), aweights=density, ddof=0))
+
+
+def handing_on(solution: relu.Solution, outlier: int, angles: np.ndarray) -> np.ndarray:
+    """Free energy F(a_i) + F(a_j) along a turn that hands a ReLU outlier on to a neuron of the bulk.
+
+    N = P: a_i = √N ā cos θ and a_j = √N ā sin θ, and the rest of either the bulk's readout: the output stays
+    what it was, the energy does not rise, and halfway two neurons are silent on all other classes, not one.
+
+    Args:
+        solution: of `relu.solve`, for ReLU.
+        outlier: its row in the solution.
+        angles: θ, shape (k,).
+
+    Returns:
+        The free energy less its first value, in units of kT, shape (k,).
+
+    Raises:
+        ValueError: another solution, softplus, no such outlier, or angles of another shape.
+    """
+    validation.instance("solution", solution, relu.Solution)
+    if solution.nonlinearity != "relu":
+        raise ValueError(f"solution: got the nonlinearity {solution.nonlinearity!r}, needs 'relu'")
+    validation.count("outlier", outlier, 0, solution.num_outliers - 1)
+    angles = validation.array("angles", angles, "k")
+    size = solution.task.num_inputs
+    large, small = size**0.5 * solution.outlier_readouts[outlier], solution.bulk_readout
+
+    def minus_pe(share):
+        readouts = np.outer(share, large) + np.outer(1 - share, small)
+        s = readouts @ solution.dual_field.T
+        log_g = np.logaddexp(np.log(0.5), s**2 / 2 + log_ndtr(s))
+        return size * np.square(readouts).sum(1) / 2 - log_g @ solution.task.class_counts
+
+    path = minus_pe(np.cos(angles)) + minus_pe(np.sin(angles))
+    return path - path[0]

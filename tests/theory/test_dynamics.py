@@ -1,0 +1,150 @@
+"""Single neurons in time: matrix exponentials, stationary laws of Euler chains, landscapes on grids."""
+
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import dynamics, linear, relu, sigmoidal
+from scipy.linalg import expm, solve_discrete_lyapunov
+from scipy.optimize import brentq
+from scipy.special import logsumexp, ndtr
+
+
+def redundant(size, temperature=0.01):
+    return sigmoidal.solve(tasks.toy(size, y_minus=0.5), temperature)
+
+
+def sparse(size, temperature=0.01):
+    return relu.solve(tasks.toy(size, y_minus=-0.5), temperature)
+
+
+@pytest.fixture(scope="module")
+def scheme():
+    return redundant(60)
+
+
+def test_linear_memory_is_that_of_two_coupled_processes():
+    """Readout and activation along each eigenvector: d(ã, u) = −A (ã, u) dt + noise, C(t) = e^{−At} A⁻¹."""
+    solution = linear.solve(tasks.toy(40, y_minus=0.0), 1, 0.01, width=40)
+    variances, lags = np.linalg.eigvalsh(solution.readout_covariance), np.array([0.0, 0.3, 2.0, 30.0])
+    expected = np.zeros(len(lags))
+    for variance in variances:
+        kappa = np.sqrt(1 - solution.readout_variance / variance)
+        A = np.array([[1, -kappa], [-kappa, 1]])
+        still = np.linalg.inv(A)
+        assert solution.readout_variance * still[0, 0] == pytest.approx(variance)
+        expected += variance * np.array([(expm(-A * t) @ still)[0, 0] for t in lags]) / still[0, 0]
+    np.testing.assert_allclose(dynamics.linear_memory(solution, lags), expected / variances.sum(), rtol=1e-9)
+
+
+def test_euler_steps_add_half_a_step_to_the_variance(scheme):
+    # the stationary law of the Euler chain itself, on a grid, for one preactivation in a field of 6
+    step, field, z = 0.005, 6.0, np.arange(-6, 8, 0.03)
+    phi = ndtr(np.sqrt(np.pi / 2) * z)
+    slope = z - field * 0.5 * np.exp(-np.pi * z**2 / 4)  # of the energy ½z² − 6φ(z)
+    chain = np.exp(-np.square(z[:, None] - (z - step * slope)) / (4 * step))
+    density = np.linalg.matrix_power(chain / chain.sum(0), 4096)[:, len(z) // 2]
+    mean, variance = density @ phi, density @ z**2 - (density @ z) ** 2
+    exact = dynamics._tilted(brentq(lambda s: dynamics._tilted(s).mean - mean, 0, 20)).variance
+    added = dynamics.branch_variance(scheme, 0, 0, mean, step) - dynamics.branch_variance(scheme, 0, 0, mean)
+    assert added == pytest.approx(variance - exact, rel=0.06)
+
+
+def test_a_branch_of_a_wide_network_has_the_variance_of_its_tilted_gaussian():
+    """At N = P → ∞ readouts stand still and others do not answer; what is left falls as 1/N."""
+    z = np.linspace(-9, 9, 3601)
+    phi, away = ndtr(np.sqrt(np.pi / 2) * z), []
+    for size in (400, 1600):
+        solution = redundant(size)
+        s = solution.mean_readouts[0] @ solution.dual_field[2]
+        weights = np.exp(s * phi - z**2 / 2)
+        mean, center = (np.average(x, weights=weights) for x in (phi, z))
+        variance = np.average((z - center) ** 2, weights=weights)
+        away.append(dynamics.branch_variance(solution, 0, 2, mean) - variance)
+    assert abs(away[1]) < 0.02
+    assert away[0] / away[1] == pytest.approx(4, rel=0.15)
+
+
+def test_an_outliers_noise_is_the_stationary_law_of_its_euler_chain():
+    """x ← (1 − ΔtΛ)x + √(2Δt) ξ has the covariance C = MCM + 2Δt."""
+    rng = np.random.default_rng(0)
+    readout, root, temperature, spread = rng.standard_normal(3), rng.standard_normal((3, 3)), 0.3, 0.4
+    G = np.column_stack([readout, root * spread**0.5])
+    stiffness = np.eye(4) + G.T @ G / temperature
+    for step in (1e-6, 0.02):
+        move = np.eye(4) - step * stiffness
+        law = solve_discrete_lyapunov(move, 2 * step * np.eye(4))
+        found = dynamics._noise(readout, root @ root.T, spread, temperature, step)
+        assert found == pytest.approx(law[0, 0], rel=1e-6)
+
+
+def test_outliers_freeze_as_networks_grow():
+    small, large = (dynamics.outlier_variances(tasks.toy(n, y_minus=-0.5), 0.01, n, 0.005) for n in (60, 240))
+    np.testing.assert_allclose(small.infinite, large.infinite, rtol=1e-5)
+    for one, counts in ((small, [30, 15, 15]), (large, [120, 60, 60])):
+        assert np.all((one.infinite < one.noise) & (one.noise < one.total) & (one.total < one.stepped))
+        np.testing.assert_allclose(np.sort(one.total - one.noise), np.sort(0.25 / np.array(counts)))
+    # both corrections are of order 1/N
+    ratio = (small.total - small.infinite) / (large.total - large.infinite)
+    assert ratio == pytest.approx(4 * np.ones(3), rel=0.15)
+
+
+def test_the_pass_of_one_output_is_the_top_of_its_landscape():
+    """Of readouts on a line the lowest way between two codes goes over the maximum between them."""
+    solution = sigmoidal.solve(tasks.toy(60, (0.5, 0.5), targets=[[1.0], [-1.0]]), 0.01)
+    found = dynamics.passes(solution)
+    assert found.codes.tolist() in ([[1, 0], [0, 1]], [[0, 1], [1, 0]])
+    a, z = np.linspace(-4, 4, 4001), np.linspace(-9, 9, 901)
+    energy = a**2 / (2 * solution.problem.readout_variance)
+    for count, (t,) in zip(solution.problem.counts, solution.dual_field, strict=True):
+        exponent = np.outer(a, t * ndtr(np.sqrt(np.pi / 2) * z)) - z**2 / 2
+        energy -= count * (logsumexp(exponent, axis=1) - logsumexp(-(z**2) / 2))
+    low, high = energy[a < 0].argmin(), np.argmax(a >= 0) + energy[a >= 0].argmin()
+    top = energy[low:high].max()
+    ends = [energy[low if readout < 0 else high] for (readout,) in solution.readouts]
+    assert found.heights[0, 1] == pytest.approx(top - ends[0], rel=0.01)
+    assert found.heights[1, 0] == pytest.approx(top - ends[1], rel=0.01)
+
+
+def test_passes_are_extensive_and_end_with_the_scheme(scheme):
+    assert 1.5 < dynamics.passes(redundant(120)).lowest / dynamics.passes(scheme).lowest < 3
+    assert dynamics.passes(redundant(60, 0.16)).lowest == 0
+
+
+def test_handing_an_outlier_on_costs_what_sums_over_preactivations_say():
+    solution, angles = sparse(100), np.linspace(0, np.pi / 2, 5)
+    found = dynamics.handing_on(solution, 1, angles)
+    z = np.linspace(-12, 40, 5201)
+    expected = np.zeros(len(angles))
+    for share in (np.cos(angles), np.sin(angles)):
+        large = 10 * solution.outlier_readouts[1]
+        a = np.outer(share, large) + np.outer(1 - share, solution.bulk_readout)
+        expected += 50 * np.sum(a**2, 1)
+        for count, t in zip(solution.task.class_counts, solution.dual_field, strict=True):
+            exponent = np.outer(a @ t, np.maximum(z, 0)) - z**2 / 2
+            expected -= count * (logsumexp(exponent, axis=1) - logsumexp(-(z**2) / 2))
+    np.testing.assert_allclose(found, expected - expected[0], atol=0.02)
+
+
+def test_handing_an_outlier_on_costs_entropy_in_proportion_to_the_inputs():
+    angles = np.linspace(0, np.pi / 2, 41)
+    small, large = (dynamics.handing_on(sparse(size), 1, angles) for size in (100, 400))
+    assert large[-1] == pytest.approx(0, abs=1e-9)
+    assert 3 < large.max() / small.max() < 5
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: dynamics.linear_memory(s, [1.0]), "solution: got"),
+        (lambda s: dynamics.branch_variance(s, 9, 0, 0.5), "row: got 9"),
+        (lambda s: dynamics.branch_variance(s, 0, 3, 0.5), "class_index: got 3"),
+        (lambda s: dynamics.branch_variance(s, 0, 0, 1.5), "mean: got 1.5"),
+        (lambda s: dynamics.branch_variance(s, 0, 0, 0.5, -1), "step: got -1"),
+        (lambda s: dynamics.passes(None), "solution: got None"),
+        (lambda s: dynamics.handing_on(s, 0, [0.0]), "solution: got"),
+        (lambda s: dynamics.outlier_variances(3, 0.01, 9), "task: got 3"),
+    ],
+)
+def test_bad_arguments_are_named(scheme, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(scheme)
