@@ -23,6 +23,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tqdm.auto import tqdm
 
+from coding_schemes.compiler import fusion_emitters
 from coding_schemes import validation
 from coding_schemes.posterior import NewInputs, Posterior, Weights
 from coding_schemes.sampling import moves as _moves
@@ -290,7 +291,7 @@ def _block(posterior, new, method, static, key, state, plan):
 _advance = jax.jit(_block, static_argnames=("static",))
 #: Plain dynamics is elementwise work and long: vector code pays, whatever XLA_FLAGS say of shorter programs.
 _advance_plain = jax.jit(
-    _block, static_argnames=("static",), compiler_options={"xla_cpu_use_fusion_emitters": True}
+    _block, static_argnames=("static",), compiler_options=fusion_emitters(True)
 )
 
 
