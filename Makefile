@@ -58,7 +58,7 @@ setup:
 	  awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > $(VENV)/uv.txt; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt; \
 	  $(UV) pip sync --quiet --python $(PY) $(COMPILED) --require-hashes requirements.lock; \
-	  $(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/book.pth", "w").write(os.path.abspath("lib"))'; \
+	  $(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/book.pth", "w").write("\n".join(map(os.path.abspath, ("lib", "notebooks"))))'; \
 	  rm -f $(VENV)/tests.lock; \
 	  cp requirements.lock $(VENV)/requirements.lock; \
 	fi

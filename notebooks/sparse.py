@@ -39,7 +39,7 @@ from coding_schemes import tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC
-from coding_schemes.theory import relu
+from coding_schemes.theory import outliers, relu
 from companion import figures, films, presets
 from companion.workbench import untrained
 from experiments import sparse, sparse_checks
@@ -226,7 +226,7 @@ sampled = {
 by_target = {y: sampled[f"y₋ = {y}"] for y in settings.targets}
 figures.publish(**sparse_checks.numbers(SMALL, T, by_target))
 for name, y, size in (("some", 0.3, SMALL), ("many", 0.6, SMALL), ("large", 0.6, 500)):
-    spare = sparse.spare_outliers(relu.solve(sparse.toy(size, y, seed=seed), T), size)
+    spare = outliers.spare_outliers(relu.solve(sparse.toy(size, y, seed=seed), T), size)
     glue(f"room_{name}", spare, display=False)
 background = sampled.pop("background")
 sparse_checks.check_targets(sampled, background, lazy)

@@ -70,7 +70,15 @@ def test_an_unfinished_path_says_so():
 
 
 def test_barrier_is_the_largest_rise_from_any_image_before():
-    path = Path(None, np.arange(5.0), np.array([0.0, 1.0, -2.0, 2.0, 1.5]), 0.0, 0.0, 1, True)
+    path = Path(
+        None,
+        np.arange(5.0),
+        np.array([0.0, 1.0, -2.0, 2.0, 1.5]),
+        0.0,
+        residual=0.0,
+        num_steps=1,
+        converged=True,
+    )
     assert path.barrier == 4
 
 

@@ -162,15 +162,6 @@ def autoregressive(decay, shape, seed):
     return series
 
 
-def test_autocorrelation_time_of_an_autoregressive_series():
-    series = autoregressive(0.8, (4, 4000, 6), seed=6)
-    times = statistics.autocorrelation_time(series)
-    assert times.shape == (6,)
-    assert np.median(times) == pytest.approx((1 + 0.8) / (1 - 0.8), rel=0.15)
-    series[..., 0] = 1.0
-    assert np.isnan(statistics.autocorrelation_time(series)[0])
-
-
 def test_error_of_a_mean_counts_autocorrelation_and_chains_that_disagree():
     """AR(1): (1 + ρ)/(1 − ρ) times the variance of independent draws, and so the means scatter."""
     repeats, decay, draws = 60, 0.9, 4 * 1000

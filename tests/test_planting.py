@@ -92,6 +92,8 @@ def test_what_does_not_fit_is_refused():
         planting.planted(KEY, solution, given)
     with pytest.raises(ValueError, match="can plant those of"):
         planting.planted(KEY, 3, given)
+    with pytest.raises(ValueError, match="copies: got 2; only outliers"):
+        planting.planted(KEY, solution, given, copies=2)
     with pytest.raises(ValueError, match="3 rows, the posterior's task 2 classes and 8 inputs"):
         planting.planted(KEY, solution, _posterior(8, class_ratios=(0.5, 0.5)))
     with pytest.raises(ValueError, match="has no task"):

@@ -1,6 +1,6 @@
 /* The explorer's page: controls, figures drawn as SVG by hand, and two workers that run createSolver of explorer.js.
    The first answers the controls, the second draws the rest: phase diagram, transitions, ReLU network. Nothing is
-   fetched, so that the page also works from a local file: explorer-samples.js, made by experiments.explorer_samples,
+   fetched, so that the page also works from a local file: explorer-samples.js, made by redundant.explorer_samples,
    holds the presets' tasks and what networks sampled at them are like. */
 
 (function () {

@@ -14,9 +14,9 @@ permuted solutions (Discussion); computing them is this book's.
 """
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,17 +25,19 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from coding_schemes import validation
+from coding_schemes.theory._solution import Solved
 
 
-class Path(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Path(Solved):
     """A relaxed path.
 
     Attributes:
         images: states along the path, a pytree with a leading axis (images,).
         lengths: arc length up to every image, in the units of the states, shape (images,).
         energies: U of every image, shape (images,).
-        residual: largest norm of the gradient's part across the path, over the inner images.
         drift: change of the highest energy over the last tenth of the steps.
+        residual: largest norm of the gradient's part across the path, over the inner images.
         num_steps: steps made.
         converged: whether |drift| is below the tolerance.
     """
@@ -43,10 +45,7 @@ class Path(NamedTuple):
     images: Any
     lengths: np.ndarray
     energies: np.ndarray
-    residual: float
     drift: float
-    num_steps: int
-    converged: bool
 
     @property
     def barrier(self) -> float:
@@ -90,17 +89,11 @@ def minimum_energy_path(
     if not np.all(np.isfinite(energies)):
         raise FloatingPointError(f"the string diverged with step_size {step_size:g}; take a smaller one")
     drift = float(energies.max() - before)
-    converged = abs(drift) <= tolerance
-    if not converged:
-        warnings.warn(
-            f"minimum_energy_path: the highest energy still moved by {drift:.3g} over the last tenth of "
-            f"{num_steps} steps",
-            stacklevel=2,
-        )
-    images = jax.tree.map(np.asarray, images)
-    return Path(
-        images, np.asarray(lengths, float), energies, float(across), drift, num_steps, bool(converged)
-    )
+    path = Path(
+        jax.tree.map(np.asarray, images), np.asarray(lengths, float), energies, drift,
+        residual=float(across), num_steps=num_steps, converged=abs(drift) <= tolerance,
+    )  # fmt: skip
+    return path.reported("minimum_energy_path", f"the highest energy still moved by {drift:.3g} at last")
 
 
 @functools.partial(jax.jit, static_argnames=("energy", "num_images"))

@@ -254,7 +254,8 @@ class Posterior:
         first = jnp.asarray(first_preactivations, self.dtype)
         if self.root is not None:
             first = jnp.linalg.lstsq(self.root, first.T)[0].T
-        return Weights(first, hidden, jnp.asarray(readouts, self.dtype) / self.readout_std)
+        matrices = tuple(jnp.asarray(matrix, self.dtype) for matrix in hidden)
+        return Weights(first, matrices, jnp.asarray(readouts, self.dtype) / self.readout_std)
 
     def first_layer(self, key: Array, weights: Weights) -> Array:
         """W¹ in input space, shape (N, N0), drawn from its posterior given u.

@@ -150,6 +150,106 @@ def toy(
     >>> task.class_targets.tolist()
     [[1.0, -0.5, -0.5], [-0.5, 1.0, -0.5], [-0.5, -0.5, 1.0]]
     """
+    input_dim, ratios = _sizes(num_inputs, class_ratios, input_dim)
+    class_targets = _class_targets(len(ratios), y_plus, y_minus, targets)
+    rng = _generator(seed)
+    directions, rng.bit_generator.state = _orthonormal(input_dim, num_inputs, seed)
+    if random_labels:
+        labels = np.sort(rng.choice(len(ratios), size=num_inputs, p=ratios))
+    else:
+        labels = np.repeat(np.arange(len(ratios)), _apportion(ratios, num_inputs))
+    _check_no_class_empty(labels, class_ratios)
+    return Task(np.sqrt(input_dim) * directions, labels, class_targets[labels], name="toy task")
+
+
+def clustered(
+    num_inputs: int,
+    class_ratios: Sequence[float] = (0.5, 0.25, 0.25),
+    overlap: float | Sequence[float] = 0.5,
+    y_plus: float = 1.0,
+    y_minus: float = 0.0,
+    seed: int = 0,
+    *,
+    input_dim: int | None = None,
+    targets: ArrayLike | None = None,
+) -> Task:
+    """Classes that are clouds: inputs of one class overlap by ρ, those of different classes are orthogonal.
+
+        XᵀX / N0 = (1 − ρ) 1 + ρ (ones within every class), exactly
+
+    From the toy task, ρ = 0, to one point per class, ρ → 1.
+
+    Args:
+        num_inputs: number of training inputs, P.
+        class_ratios: fraction of the inputs in every class; sums to 1.
+        overlap: ρ, at least 0 and below 1; one for all classes, or one for each.
+        y_plus: target of an input's own class.
+        y_minus: target of all other classes.
+        seed: draws the directions.
+        input_dim: N0, at least P; P + 20 unless given.
+        targets: (C, m) matrix of class targets in place of the one-hot ones.
+
+    Raises:
+        ValueError: as for `toy`, or an overlap outside [0, 1).
+
+    >>> task = clustered(4, (0.5, 0.5), overlap=0.3)
+    >>> task.input_kernel.round(9).tolist()[0]
+    [1.0, 0.3, 0.0, 0.0]
+    """
+    input_dim, ratios = _sizes(num_inputs, class_ratios, input_dim)
+    overlaps = validation.array("overlap", overlap, "…")
+    if overlaps.shape not in ((), ratios.shape) or np.any(overlaps < 0) or np.any(overlaps >= 1):
+        raise ValueError(
+            f"overlap: got {validation.shown(overlap)}, needs one number, or one for each of {len(ratios)} "
+            "classes, of at least 0 and below 1"
+        )
+    between = np.diag(np.broadcast_to(overlaps, ratios.shape))
+    class_targets = _class_targets(len(ratios), y_plus, y_minus, targets)
+    return _block_task(num_inputs, class_ratios, between, class_targets, seed, input_dim, "clustered task")
+
+
+def tree(
+    num_inputs: int,
+    class_ratios: Sequence[float] = (0.25, 0.25, 0.25, 0.25),
+    groups: Sequence[int] = (0, 0, 1, 1),
+    overlaps: tuple[float, float] = (0.5, 0.25),
+    y_plus: float = 1.0,
+    y_minus: float = 0.0,
+    seed: int = 0,
+    *,
+    input_dim: int | None = None,
+    targets: ArrayLike | None = None,
+) -> Task:
+    """Classes within super-classes: overlap ρ₁ within a class, ρ₂ ≤ ρ₁ between classes of a super-class.
+
+    Args:
+        groups: super-class of every class, whole numbers 0 … S − 1.
+        overlaps: (ρ₁, ρ₂) with 0 ≤ ρ₂ ≤ ρ₁ < 1; inputs of different super-classes are orthogonal.
+
+    The other arguments are those of `clustered`.
+
+    Raises:
+        ValueError: as for `toy`; the overlaps are not ordered; or not every class has a super-class.
+
+    >>> task = tree(8, overlaps=(0.5, 0.25))
+    >>> task.input_kernel.round(9).tolist()[0]
+    [1.0, 0.5, 0.25, 0.25, 0.0, 0.0, 0.0, 0.0]
+    """
+    input_dim, ratios = _sizes(num_inputs, class_ratios, input_dim)
+    within, super_class = validation.array("overlaps", overlaps, "2")
+    if not 0 <= super_class <= within < 1:
+        raise ValueError(
+            f"overlaps: got {validation.shown(overlaps)}, needs 0 ≤ ρ₂ ≤ ρ₁ < 1: within a class inputs are "
+            "at least as alike as within a super-class"
+        )
+    groups = validation.labels("groups", groups, len(ratios))
+    between = super_class * (groups[:, None] == groups) + (within - super_class) * np.eye(len(ratios))
+    class_targets = _class_targets(len(ratios), y_plus, y_minus, targets)
+    return _block_task(num_inputs, class_ratios, between, class_targets, seed, input_dim, "tree of classes")
+
+
+def _sizes(num_inputs: int, class_ratios: Sequence[float], input_dim: int | None) -> tuple[int, np.ndarray]:
+    """N0 and the classes' ratios, checked."""
     validation.counts(num_inputs=num_inputs)
     ratios = validation.array("class_ratios", class_ratios, "C")
     if np.any(ratios <= 0) or not np.isclose(ratios.sum(), 1.0):
@@ -158,18 +258,33 @@ def toy(
             "needs positive numbers that sum to 1"
         )
     input_dim = num_inputs + 20 if input_dim is None else input_dim
-    validation.count("input_dim", input_dim, num_inputs)  # orthogonal inputs need N0 ≥ P
-    class_targets = _class_targets(len(ratios), y_plus, y_minus, targets)
-    rng = _generator(seed)
-    directions, rng.bit_generator.state = _orthonormal(input_dim, num_inputs, seed)
-    if random_labels:
-        labels = np.sort(rng.choice(len(ratios), size=num_inputs, p=ratios))
-    else:
-        labels = np.repeat(np.arange(len(ratios)), _apportion(ratios, num_inputs))
-    missing = np.setdiff1d(np.arange(len(ratios)), labels)
+    # P independent inputs need N0 ≥ P
+    return validation.count("input_dim", input_dim, num_inputs), ratios
+
+
+def _check_no_class_empty(labels: np.ndarray, class_ratios: Sequence[float]) -> None:
+    missing = np.setdiff1d(np.arange(len(class_ratios)), labels)
     if missing.size:
-        raise ValueError(f"class_ratios: {class_ratios} leave class {missing[0]} empty at P = {num_inputs}")
-    return Task(np.sqrt(input_dim) * directions, labels, class_targets[labels], name="toy task")
+        raise ValueError(f"class_ratios: {class_ratios} leave class {missing[0]} empty at P = {len(labels)}")
+
+
+def _block_task(
+    num_inputs: int,
+    class_ratios: Sequence[float],
+    between: np.ndarray,
+    class_targets: np.ndarray,
+    seed: int,
+    input_dim: int,
+    name: str,
+) -> Task:
+    """Inputs of unit K0_μμ whose overlaps depend on their classes alone, (C, C)."""
+    labels = np.repeat(np.arange(len(between)), _apportion(np.asarray(class_ratios), num_inputs))
+    _check_no_class_empty(labels, class_ratios)
+    kernel = between[np.ix_(labels, labels)]
+    np.fill_diagonal(kernel, 1.0)
+    directions = _orthonormal(input_dim, num_inputs, validation.count("seed", seed, 0))[0]
+    inputs = np.sqrt(input_dim) * directions @ np.linalg.cholesky(kernel).T
+    return Task(inputs, labels, class_targets[labels], name=name)
 
 
 def mnist(

@@ -5,6 +5,7 @@ Theory is a line, samples are markers or bars with their errors. Draw through `c
 
 import textwrap
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import matplotlib as mpl
@@ -106,6 +107,7 @@ def activation_matrix(
     labels: ArrayLike,
     titles: ArrayLike = ("",),
     row_names: ArrayLike = (),
+    codes: ArrayLike = (),
     colorbar_label: str = r"activation $\phi(z)$",
 ) -> Figure:
     """Activations of every neuron on every input, the inputs sorted by class.
@@ -116,6 +118,7 @@ def activation_matrix(
         labels: Class of each input (P,).
         titles: One title per column.
         row_names: One name per row of a grid.
+        codes: Name of every neuron's code, (N,) or (K, N), as a strip of the codes' colors beside a panel.
         colorbar_label: What the colors stand for.
 
     Returns:
@@ -132,6 +135,8 @@ def activation_matrix(
         _class_ticks(axis.xaxis, labels)
     for axis, title in zip(axes[0], np.broadcast_to(titles, columns), strict=True):
         axis.set_title(str(title))
+    for axis, names in zip(axes[0], _rows_of_codes(codes, columns), strict=False):
+        _code_strip(axis, names)
     for axis, name in zip(axes[:, 0], [*np.atleast_1d(row_names), *[""] * rows], strict=False):
         axis.set_ylabel(f"{name}\nneuron".strip())
     figure.supxlabel("input, by class", fontsize=mpl.rcParams["axes.labelsize"])
@@ -181,7 +186,11 @@ def kernel_matrices(
 
 
 def kernels_and_neurons(
-    kernels: ArrayLike, activations: ArrayLike, labels: ArrayLike, titles: ArrayLike
+    kernels: ArrayLike,
+    activations: ArrayLike,
+    labels: ArrayLike,
+    titles: ArrayLike,
+    codes: ArrayLike = (),
 ) -> Figure:
     """Several networks side by side: kernels above, activations below, inputs sorted by class.
 
@@ -190,6 +199,7 @@ def kernels_and_neurons(
         activations: Array (K, n, P), neurons in the order to be shown.
         labels: Class of each input (P,).
         titles: One per network.
+        codes: Name of every neuron's code, (K, n), as a strip of the codes' colors.
 
     Returns:
         The figure; all kernels share a color scale, the activations of each network have one of their own.
@@ -207,8 +217,13 @@ def kernels_and_neurons(
             _class_ticks(axis, labels)
         above.set_title(str(title))
         below.set_xlabel("input, by class")
+    for axis, names in zip(axes[1], _rows_of_codes(codes, len(upper)), strict=False):
+        _code_strip(axis, names)
     axes[0, 0].set_ylabel("kernel\ninput, by class")
-    axes[1, 0].set_ylabel("activation\nneuron")
+    if np.size(codes):  # their names stand where the label would
+        axes[1, 0].set_title("activation, neurons by code", loc="left")
+    else:
+        axes[1, 0].set_ylabel("activation\nneuron")
     return figure
 
 
@@ -246,6 +261,7 @@ def network_sample(
     labels: ArrayLike,
     theory: ArrayLike = (),
     names: ArrayLike = (),
+    codes: ArrayLike = (),
 ) -> Figure:
     """One network: readouts and activations of its neurons, and its outputs against the targets.
 
@@ -257,6 +273,7 @@ def network_sample(
         labels: Class of each input (P,); inputs are sorted by it.
         theory: Predicted outputs (P, m), a thin line.
         names: Of the outputs (m,), where they are shown alone; $f_r$ unless given.
+        codes: Name of every neuron's code (N,), as a strip of the codes' colors.
 
     Returns:
         A figure with readouts beside activations, and below them the outputs on the same inputs.
@@ -266,7 +283,7 @@ def network_sample(
     if not np.size(activations):
         size = (WIDTH, 1.0 + 1.15 * rows)
         figure, axes = plt.subplots(rows, 1, figsize=size, sharex=True, sharey=True, squeeze=False)
-        _draw_outputs(figure, axes[:, 0], outputs, targets, labels, theory)
+        _draw_outputs(axes[:, 0], outputs, targets, labels, theory)
         for axis, name in zip(axes[:, 0], np.asarray(names), strict=False):
             axis.set_ylabel(str(name))
         return figure
@@ -287,13 +304,15 @@ def network_sample(
     axes[0, 0].xaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes[0, 0].yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes[0, 1].set(title=r"activation $\phi(z_{i\mu})$", yticks=[])
+    for code_names in _rows_of_codes(codes, 1):
+        _code_strip(axes[0, 1], code_names)
     for spare in axes[1:, 0]:
         spare.set_visible(False)
     for axis in axes[:, 1]:
         _class_ticks(axis.xaxis, labels)
         axis.set_xlim(-0.5, len(order) - 0.5)
     axes[0, 1].set_xticklabels([])
-    _draw_outputs(figure, axes[1:, 1], outputs, targets, labels, theory)
+    _draw_outputs(axes[1:, 1], outputs, targets, labels, theory)
     return figure
 
 
@@ -694,7 +713,7 @@ def phase_map(
 
 
 def _draw_outputs(
-    figure: Figure, axes: Any, outputs: ArrayLike, targets: ArrayLike, labels: ArrayLike, theory: ArrayLike
+    axes: Any, outputs: ArrayLike, targets: ArrayLike, labels: ArrayLike, theory: ArrayLike
 ) -> None:
     """Outputs as dots and targets as steps, one axis per output, inputs by class."""
     order = np.argsort(labels, kind="stable")
@@ -711,7 +730,7 @@ def _draw_outputs(
         axis.xaxis.set_visible(r == len(axes) - 1)
     _class_ticks(axes[-1].xaxis, labels)
     axes[-1].set_xlabel(r"input $\mu$, by class")
-    legend_above(figure, axes[0])
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.1)
 
 
 def _palette(names: list[str], colors: ArrayLike) -> list[str]:
@@ -739,6 +758,29 @@ def _color_scale(values: np.ndarray, kind: str) -> dict[str, Any]:
     if values.min() < -0.02 * top:
         return {"cmap": signed, "vmin": -top, "vmax": top}
     return {"cmap": positive, "vmin": 0.0, "vmax": top}
+
+
+def _rows_of_codes(codes: ArrayLike, count: int) -> list[np.ndarray]:
+    """Names of the codes panel by panel; none where none are given."""
+    names = np.asarray(codes)
+    return [] if not names.size else list(np.broadcast_to(names, (count, names.shape[-1])))
+
+
+def _code_strip(axis: Axes, names: ArrayLike) -> None:
+    """A strip of the codes' colors beside a matrix of neurons, large groups with their names."""
+    kinds = [str(name) for name in np.atleast_1d(names)]
+    edges = [0, *(k for k in range(1, len(kinds)) if kinds[k] != kinds[k - 1]), len(kinds)]
+    groups = [(kinds[start], start, end) for start, end in pairwise(edges)]
+    thick = 0.1 / (axis.get_position().width * WIDTH)  # a tenth of an inch
+    strip = axis.inset_axes((-1.3 * thick, 0, thick, 1))
+    for name, start, end in groups:
+        strip.axhspan(start - 0.5, end - 0.5, color=CODE_COLORS[name], linewidth=0)
+    large = [group for group in groups if group[2] - group[1] >= 0.06 * len(kinds)]
+    strip.set_yticks([(start + end - 1) / 2 for _, start, end in large], [name for name, _, _ in large])
+    strip.set(xticks=[], xlim=(0, 1), ylim=(len(kinds) - 0.5, -0.5))
+    strip.tick_params(axis="y", length=0, labelsize=mpl.rcParams["ytick.labelsize"])
+    strip.spines[:].set_visible(False)
+    axis.tick_params(axis="y", left=False, labelleft=False)
 
 
 def _class_edges(labels: ArrayLike) -> np.ndarray:

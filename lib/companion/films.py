@@ -37,7 +37,7 @@ def publish_animation(
     description: str,
     caption: str = "",
     tail: str = "",
-    panels: Sequence[str] = (),
+    counterparts: Sequence[str] = (),
     still: int = 0,
     **arrays: Any,
 ) -> None:
@@ -53,9 +53,9 @@ def publish_animation(
         name: the animation's name, unique within the chapter; letters, digits, ``_`` or ``-``.
         num_frames: number of frames.
         description: what is to be seen, as alternative text.
-        caption: as in `publish.publish`; so are tail and panels.
+        caption: as in `publish.publish`; so are tail and counterparts.
         tail: sizes and the paper's figure.
-        panels: the papers' panels.
+        counterparts: the papers' panels.
         still: the frame to show first and in print.
         **arrays: what is drawn, as in `publish.publish`.
 
@@ -93,7 +93,7 @@ def publish_animation(
         description,
         width,
         tail=tail,
-        panels=panels,
+        counterparts=counterparts,
         inline=player(inline),
         page=player([f"{publish.downloads()}/{file}" for file in files]),
         film=True,

@@ -88,6 +88,7 @@ class Finding:
         panel: the place in a paper it is the counterpart of, "Paper A, Fig. 4a"; several with "; " between.
         source: where `theory` comes from: "theory", "published", or in words.
         stored: the stored result that `sampled` was read from, if it was not computed in this build.
+        lacking: what these sizes lack for the claim to be decided, if anything: it is then open.
 
     Raises:
         ValueError: the claim or panel is unknown, shapes do not fit, there is no size, or the control alters
@@ -108,6 +109,7 @@ class Finding:
     panel: str = ""
     source: str = "theory"
     stored: str = ""
+    lacking: str = ""
 
     def __post_init__(self) -> None:
         claims, shape = records.known(), np.shape(self._value)
@@ -176,7 +178,7 @@ class Finding:
             self.figure or self.id.lower(),
             caption=caption,
             tail=tail,
-            panels=records.placed(self.panel),
+            counterparts=records.placed(self.panel),
             **arrays,
         )
 
@@ -255,6 +257,7 @@ class Finding:
             "because": because,
             "note": note,
             "stored": self.stored,
+            "lacking": self.lacking,
             "source": self.source,
             "headline": self.headline,
             "size": {name: _plain(value) for name, value in self.size.items()},

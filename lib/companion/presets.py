@@ -10,11 +10,11 @@ PRESETS = ("quick", "paper", "full")
 
 
 def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
-    """Settle a chapter's settings: those of the preset in its ``sizes.toml``, overridden by the ones given.
+    """Settle a chapter's settings: those of the preset in its ``sizes.toml``, overridden by given ones.
 
-    The file has a table ``[quick]`` with every setting, ``[paper]`` with those that differ, and, where a chapter
-    has runs that `paper` leaves out, ``[full]`` with those that differ from `paper`. A table in one of them
-    names the sizes of one run: ``[quick.deep]``.
+    The file has a table ``[quick]`` with every setting, ``[paper]`` with those that differ, and ``[full]``
+    with those that differ from `paper`, where a chapter has runs that `paper` leaves out. A table in one of
+    them names the sizes of one run: ``[quick.deep]``.
 
     Args:
         chapter: A module of the chapter, beside its ``sizes.toml``.

@@ -103,7 +103,7 @@ def publish(
     *,
     caption: str = "",
     tail: str = "",
-    panels: Sequence[str] = (),
+    counterparts: Sequence[str] = (),
     description: str = "",
     page: str = "",
     **arrays: Any,
@@ -121,7 +121,7 @@ def publish(
         name: The figure's name, unique within the chapter; a file name without its ending.
         caption: In MyST: what is to be seen first, then what is shown. With one the figure is numbered.
         tail: Sizes and the paper's figure, small and gray behind the caption.
-        panels: The papers' panels it is a counterpart of, as ``book/panels.yml`` names them; by default those
+        counterparts: The papers' panels it stands for, as ``book/panels.yml`` names them; by default those
             that the caption names.
         description: What is to be seen, for readers who cannot see it (the image's alt text). Default: the
             first line of the plot function's docstring.
@@ -155,7 +155,9 @@ def publish(
         plt.close(figure)
     store(name, stored, code, function.__name__, images)
     width = round(inches * PIXELS_PER_INCH)
-    show(name, file, images[file], caption, description, width, tail=tail, panels=panels, page=page)
+    show(
+        name, file, images[file], caption, description, width, tail=tail, counterparts=counterparts, page=page
+    )
 
 
 def figure_name(name: str) -> None:
@@ -235,7 +237,7 @@ def show(
     width: int,
     *,
     tail: str = "",
-    panels: Sequence[str] = (),
+    counterparts: Sequence[str] = (),
     inline: str = "",
     page: str = "",
     film: bool = False,
@@ -250,22 +252,23 @@ def show(
         description: Alternative text.
         width: On the page, in pixels.
         tail: As in `publish`.
-        panels: As in `publish`.
+        counterparts: As in `publish`.
         inline: HTML to follow it in the notebook.
         page: HTML to follow it on the book's page.
         film: whether the artifacts hold it as a film, too.
     """
     kind = "svg+xml" if file.endswith("svg") else "png"
     source = f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
+    small = f" <small>{html.escape(tail)}</small>" if tail else ""
     figure = {"name": name, "file": file, "caption": caption, "description": description, "width": width}
-    figure |= {"tail": tail, "panels": list(panels)}
+    figure |= {"tail": tail, "panels": list(counterparts)}
     figure |= {"film": True} if film else {}
     display(
         {
             "text/plain": f"Figure {name}: {caption or description}",
             "text/html": f'<figure class="published-figure" id="figure-{name}"><img src="{source}" '
             f'alt="{html.escape(description)}" style="width: 100%; max-width: {width}px">{inline}'
-            f"<figcaption>{html.escape(caption)} <small>{html.escape(tail)}</small></figcaption></figure>",
+            f"<figcaption>{html.escape(caption)}{small}</figcaption></figure>",
             formats.FIGURE_TYPE: {**figure, "page": page},
         },
         raw=True,

@@ -30,6 +30,8 @@ _LINE_HOLDS = 3  # longer lists are given by their worst element, the rest unfol
 
 def state(record: dict[str, Any]) -> State:
     """Whether a finding holds, holds in part, is open because something is missing, or fails."""
+    if record.get("lacking"):
+        return "open"
     if missing(record):
         return "open" if record["passed"] or record["computed"] is None else "failed"
     if not record["passed"]:
@@ -39,6 +41,8 @@ def state(record: dict[str, Any]) -> State:
 
 def missing(record: dict[str, Any]) -> str:
     """What a record lacks to count, in a few words; nothing where it lacks nothing."""
+    if record.get("lacking"):
+        return "it needs larger sizes"
     if record["computed"] is None:
         return "it cannot be computed at these sizes"
     if record["control"] and record["control"]["passed"]:
@@ -65,6 +69,8 @@ def why(record: dict[str, Any]) -> str:
         )
         return f"{apart}: {record['because']}" if record["because"] else f"{apart}."
     lacks = missing(record)
+    if record.get("lacking"):
+        return record["lacking"]
     if lacks == "equilibrium not shown":
         return f"Equilibrium is not shown: {record['sampler']['verdict'].removeprefix(f'{lacks}: ')}"
     if lacks == "its control did not fail":
@@ -123,10 +129,8 @@ def headline(record: dict[str, Any]) -> str:
     """The value as one line holds it: of many elements, the one closest to failing."""
     shown, expected, error = record["computed"], record["expected"], record["uncertainty"]
     lead = ""
-    if isinstance(shown, list) and np.size(np.asarray(shown, dtype=object)) > _LINE_HOLDS:
-        worst = record["worst"]
-        if worst is None:
-            return ""
+    worst = record["worst"]
+    if worst and isinstance(shown, list) and np.size(np.asarray(shown, dtype=object)) > _LINE_HOLDS:
         shown, expected, error = worst["computed"], worst["expected"], worst["uncertainty"]
         lead = f"worst of {worst['of']}: "
     line = lead + ("" if shown is None else f"<b>{formats.text(formats.values(shown, error))}</b>")

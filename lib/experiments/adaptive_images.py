@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from coding_schemes import tasks
 from coding_schemes.networks import Network
+from coding_schemes.sampling import integrated
 from coding_schemes.tasks import Task
 from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process
 from coding_schemes.theory import features as _features
@@ -15,7 +16,6 @@ from coding_schemes.theory.features import Features
 from companion import figures
 from companion.checks import above, below, check
 
-from experiments import integrated
 from experiments.adaptive_kernels import rms, solved
 
 DIGITS = (0, 2)

@@ -9,14 +9,12 @@ import jax
 import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network, is_bounded
-from coding_schemes.sampling import Convergence
+from coding_schemes.sampling import Convergence, integrated
 from coding_schemes.tasks import Task
 from coding_schemes.theory import adaptive_kernel, dmft, features, gaussian_process
 from coding_schemes.theory.adaptive_kernel import Solution
 from companion.workbench import Run, draw
 from scipy.stats import kurtosis, sem
-
-from experiments import integrated
 
 #: Draws of theory's population whose scatter is the error of the variance it predicts.
 THEORIES = 4

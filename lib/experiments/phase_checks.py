@@ -24,8 +24,8 @@ from experiments.phases import (
     place,
     share_series,
     shares,
+    solve,
 )
-from experiments.redundant import solve
 
 
 def _sizes(run: Run) -> str:

@@ -15,8 +15,6 @@ from coding_schemes.sampling import HMC, Samples, TwoEnded, compare_ends, sample
 from coding_schemes.theory import sigmoidal
 from companion.workbench import Run, draw
 
-from experiments.redundant import solve
-
 CODES = np.array(list(product((True, False), repeat=3)))[[1, 2, 4, 0, 3, 5, 6, 7]]
 NAMES = tuple(coding.code_name(code) for code in CODES)
 SMALL_WAYS = ("fast", "planted", "recode", "exchange")
@@ -24,6 +22,14 @@ PRESENT = 0.01  # a code belongs to a scheme if it holds this fraction of the ne
 COLD = 0.001  # where networks are quenched to at once
 LOCAL: dict[str, Any] = {"moves": (), "method": HMC(1.0)}
 RECODE: dict[str, Any] = {"moves": ("recode",), "method": HMC(1.0)}  # short: the moves do the rest
+
+
+@cache
+def solve(size: int, y_minus: float, temperature: float) -> sigmoidal.Solution:
+    """Theory of the toy task at N → ∞ and P = size."""
+    solution = sigmoidal.solve(tasks.toy(size, y_minus=y_minus), temperature)
+    assert solution.converged
+    return solution
 
 
 def over_targets(size: int, targets: Any, temperature: float) -> list[sigmoidal.Solution]:

@@ -11,9 +11,8 @@ from coding_schemes.planting import planted
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, TwoEnded, compare_ends, convergence, sample
 from coding_schemes.tasks import Task
-from coding_schemes.theory import relu, relu_squared
+from coding_schemes.theory import relu
 from companion.workbench import Run
-from scipy.special import log_ndtr
 
 QUICK: dict[str, Any] = {
     "num_neurons": 100,
@@ -177,86 +176,6 @@ def both_ends(
     other = follow(planted_key, posterior, count, start, **options)
     meeting = compare_ends(prior.run.samples, other.run.samples, posterior)
     return Ends(theory, finite, prior, other, meeting)
-
-
-# --- theory's numbers, and the same ones measured ------------------------------------------------
-
-
-def strengths(theory: Any, num_neurons: int, exponent: float = 0.5) -> np.ndarray:
-    """Readouts and own preactivation of every class's outlier, shape (C, m + 1)."""
-    own = theory.outlier_preactivations.argmax(0)
-    own_z = theory.outlier_preactivations[own].diagonal()
-    return num_neurons**exponent * np.column_stack([theory.outlier_readouts[own], own_z])
-
-
-def measured_strengths(found: coding.SparseMeasures) -> np.ndarray:
-    """The same of every sample, shape (chains, samples, C, m + 1)."""
-    own_z = np.diagonal(found.preactivations, axis1=-2, axis2=-1)
-    return np.concatenate([found.readouts, own_z[..., None]], axis=-1)
-
-
-def variation(finite: relu.FiniteSize) -> np.ndarray:
-    """Coefficient of variation of each class's outlier about its class mean in the sample, shape (C,)."""
-    own = finite.outlier_preactivations.argmax(0)
-    variances = finite.outlier_preactivation_variances[own].diagonal() * (1 - 1 / finite.task.class_counts)
-    return np.sqrt(variances) / strengths(finite, finite.num_neurons)[:, -1]
-
-
-def variation_squared_relu(solution: relu_squared.Solution, num_neurons: int, temperature: float) -> Any:
-    r"""The same for max(0, z)² at leading order, from the stiffness of the likelihood alone.
-
-        CV_c = 1 / (√N z̄_c² √(ā_cᵀ H⁻¹ ā_c)),    H = T + (5/4) (1/P + a0 a0ᵀ)
-
-    H is the noise that temperature and bulk leave in the outputs; 5/4 is the variance of max(0, z)².
-    """
-    own = solution.outlier_preactivations.argmax(0)
-    a, z = solution.outlier_readouts[own], solution.outlier_preactivations[own].diagonal()
-    bulk = solution.bulk_readout * num_neurons ** (-1 / 3)
-    noise = temperature * np.eye(len(bulk)) + 1.25 * np.outer(bulk, bulk)
-    noise += 1.25 / solution.task.num_inputs * np.eye(len(bulk))
-    held = np.sqrt(num_neurons * np.einsum("cr,rq,cq->c", a, np.linalg.inv(noise), a))
-    return np.sqrt(1 - 1 / solution.task.class_counts) / (held * z**2)
-
-
-def measured_variation(found: coding.SparseMeasures) -> tuple[np.ndarray, np.ndarray]:
-    """Root mean square over samples of each outlier's coefficient of variation, with its error."""
-    mean, error = statistics.mean_and_error(np.square(found.variation))
-    return np.sqrt(mean), error / (2 * np.sqrt(mean))
-
-
-def overlaps(theory: relu.Solution) -> np.ndarray:
-    r"""Overlaps Σ_i a_i a_iᵀ / N of all readouts, a₀a₀ᵀ + Σ āāᵀ, one for a whole family: upper triangle."""
-    readouts = np.vstack([theory.bulk_readout, theory.outlier_readouts])
-    return (readouts.T @ readouts)[np.triu_indices(readouts.shape[1])]
-
-
-def spare_outliers(theory: relu.Solution, size: int) -> float:
-    r"""How many further outliers the single-neuron posterior holds at N = P = size, at leading order.
-
-        N ∫_{outliers} da e^{P E(a)} / ∫_{bulk} da e^{P E(a)}
-
-    over readouts up to the largest outlier's, where a neuron of this readout is counted as an outlier. Far
-    below 1 their number is the theory's; otherwise it is not fixed at this size. The fields are the theory's,
-    so that large values say only that: many.
-    """
-    t, w = theory.dual_field, theory.class_weights
-    directions = np.random.default_rng(0).standard_normal((1000, 3))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    radii = np.linspace(0, np.sqrt(size) * np.linalg.norm(theory.outlier_readouts, axis=1).max(), 150)[1:]
-
-    def free_energy(a: np.ndarray) -> Any:  # E(a), with log g of a ReLU
-        s = a @ t.T
-        return np.logaddexp(-np.log(2), s**2 / 2 + log_ndtr(s)) @ w - np.square(a).sum(-1) / 2
-
-    s0, mean = t @ theory.bulk_readout, theory.bulk_activations
-    second = s0 * mean + 1 - 0.5 * np.exp(-np.logaddexp(-np.log(2), s0**2 / 2 + log_ndtr(s0)))  # ⟨φ²⟩
-    squares = np.square(theory.outlier_preactivations).sum(0) + second
-    a = radii[:, None, None] * directions
-    counted = (np.square(np.maximum(a @ t.T, 0)) > np.sqrt(size) * squares).any(-1)
-    weight = np.where(counted, np.exp(size * (free_energy(a) - free_energy(theory.bulk_readout))), 0).mean(1)
-    mass = 4 * np.pi * (weight @ radii**2) * (radii[1] - radii[0])
-    stiffness = np.eye(3) - np.einsum("c,cr,cq->rq", w * (second - mean**2), t, t)
-    return float(size * mass * np.sqrt(np.linalg.det(stiffness) * (size / (2 * np.pi)) ** 3))
 
 
 # --- coarsening ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from coding_schemes import coding, statistics
-from coding_schemes.theory import relu, relu_squared
+from coding_schemes.theory import outliers, relu, relu_squared
 from companion import figures
 from companion.checks import Control, above, absolute, below, beside, check, equal, relative, standard_errors
 from companion.workbench import Run, one_network, power_laws, where
@@ -94,11 +94,11 @@ def check_scheme(ends: Ends, other: relu.FiniteSize, lazy: Path) -> None:
         sampler=ends.meeting,
         because="chains from the prior have not merged all parallel outliers yet",
     )
-    expected, wrong = (sparse.strengths(each, finite.num_neurons) for each in (finite, other))
+    expected, wrong = (outliers.strengths(each, finite.num_neurons) for each in (finite, other))
     check(
         "A15",
         "readouts and preactivation of each class's outlier",
-        *beside(statistics.mean_and_error(sparse.measured_strengths(found)), expected),
+        *beside(statistics.mean_and_error(outliers.measured_strengths(found)), expected),
         relative(0.01),
         control=Control("theory for y₋ = 0", expected=wrong),
         sampler=ends.meeting,
@@ -127,12 +127,12 @@ def over_widths(found: dict[int, Ends]) -> dict[str, Any]:
     rows = []
     for size, ends in found.items():
         m = ends.measures()
-        strength = sparse.strengths(ends.finite, size)[0]
+        strength = outliers.strengths(ends.finite, size)[0]
         series = np.linalg.norm(m.readouts[..., 0, :], axis=-1), m.preactivations[..., 0, 0]
         pairs = [statistics.mean_and_error(each) for each in series]
-        pairs.append(tuple(part[0] for part in sparse.measured_variation(m)))
+        pairs.append(tuple(part[0] for part in outliers.measured_variation(m)))
         pairs.append(statistics.mean_and_error(m.bulk_activations[..., 0]))
-        theory = (np.linalg.norm(strength[:-1]), strength[-1], sparse.variation(ends.finite)[0])
+        theory = (np.linalg.norm(strength[:-1]), strength[-1], outliers.variation(ends.finite)[0])
         rows.append([*zip(*pairs, strict=True), (*theory, ends.finite.bulk_activations[0])])
     values, errors, theory = np.transpose(rows, (1, 2, 0))
     return power_laws(np.array(list(found)), values, errors) | {"theory": theory}
@@ -185,13 +185,13 @@ def check_widths(found: dict[int, Ends], warmer: relu.FiniteSize) -> None:
         because="corrections of relative order 1/N at the smallest widths",
     )
     largest = found[max(found)]
-    estimate, theory = sparse.measured_variation(largest.measures()), sparse.variation(largest.finite)
+    estimate, theory = outliers.measured_variation(largest.measures()), outliers.variation(largest.finite)
     check(
         "A16",
         f"coefficient of variation of each outlier within its class, N = P = {max(found)}",
         *beside(estimate, theory),
         standard_errors(3),
-        control=Control("theory at twice the temperature", expected=sparse.variation(warmer)),
+        control=Control("theory at twice the temperature", expected=outliers.variation(warmer)),
         sampler=largest.meeting,
         because=f"{np.max(np.abs(estimate[0] / theory - 1)):.1%} off, by corrections of relative order 1/N; "
         "one is that the outliers of other classes, active on rare inputs only, are no Gaussian noise",
@@ -313,7 +313,7 @@ def check_targets(found: dict[str, Ends], background: Ends, lazy: Path) -> None:
     """Outliers of every sampled task: number and bulk where unique, overlaps of readouts in families."""
     unique = [ends for ends in found.values() if ends.theory.num_free_directions == 0]
     for name, ends in found.items():
-        spare = sparse.spare_outliers(ends.theory, ends.finite.num_neurons)
+        spare = outliers.spare_outliers(ends.theory, ends.finite.num_neurons)
         fewest, most = extremes(ends.counts)
         options: dict[str, Any] = {
             "sampler": ends.meeting,
@@ -335,9 +335,9 @@ def check_targets(found: dict[str, Ends], background: Ends, lazy: Path) -> None:
             check(
                 "A15",
                 f"overlaps of all readouts, {name}, where theory does not fix the number of outliers",
-                *beside(statistics.mean_and_error(np.concatenate(measured)), sparse.overlaps(ends.theory)),
+                *beside(statistics.mean_and_error(np.concatenate(measured)), outliers.overlaps(ends.theory)),
                 absolute(1 / ends.finite.num_neurons),
-                control=Control("theory of the first task", expected=sparse.overlaps(unique[0].theory)),
+                control=Control("theory of the first task", expected=outliers.overlaps(unique[0].theory)),
                 because="corrections of order 1/N",
                 **options,
             )
@@ -410,10 +410,10 @@ def check_nonlinearities(softplus: Ends, square: Path, sigmoidal: Path, temperat
         "softplus": (softplus.counts, softplus.measures(), softplus.meeting),
         "max(0, z)²": (square.settled, sparse.measures(square.run), square.run.convergence),
     }
-    strengths = sparse.strengths(softplus.finite, size), sparse.strengths(theory, size, 1 / 3)
+    strengths = outliers.strengths(softplus.finite, size), outliers.strengths(theory, size)
     variations = (
-        sparse.variation(softplus.finite),
-        sparse.variation_squared_relu(theory, size, temperature),
+        outliers.variation(softplus.finite),
+        outliers.variation_squared_relu(theory, size, temperature),
     )
     for (phi, (counts, found, sampler)), strength, variation in zip(
         cases.items(), strengths, variations, strict=True
@@ -431,17 +431,17 @@ def check_nonlinearities(softplus: Ends, square: Path, sigmoidal: Path, temperat
         check(
             "A18",
             f"{phi}: readouts and preactivation of each class's outlier",
-            *beside(statistics.mean_and_error(sparse.measured_strengths(found)), strength),
+            *beside(statistics.mean_and_error(outliers.measured_strengths(found)), strength),
             relative(0.04),
-            control=(name, sparse.measured_strengths(control).mean((0, 1))),
+            control=(name, outliers.measured_strengths(control).mean((0, 1))),
             **given,
         )
         check(
             "A18",
             f"{phi}: coefficient of variation of each outlier within its class",
-            *beside(sparse.measured_variation(found), variation),
+            *beside(outliers.measured_variation(found), variation),
             relative(0.1),
-            control=(name, sparse.measured_variation(control)[0]),
+            control=(name, outliers.measured_variation(control)[0]),
             **given,
         )
 

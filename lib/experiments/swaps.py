@@ -111,7 +111,7 @@ def passes(size: int, temperature: float) -> Passes:
         options = {"step_size": 0.1 * problem.readout_variance, "num_images": 31, "num_steps": 2000}
         path = barriers.minimum_energy_path(free_energy, (readouts[i], readouts[j]), *parameters, **options)
         heights[i, j] = path.barrier
-        heights[j, i] = path._replace(energies=path.energies[::-1]).barrier
+        heights[j, i] = replace(path, energies=path.energies[::-1]).barrier
     return Passes(solution.codes[kept], heights)
 
 

@@ -61,6 +61,8 @@ def test_publish_leaves_what_the_page_is_made_of(shown, downloads):
         "file": "line.svg",
         "caption": "It **rises**.",
         "description": "A <line>",
+        "tail": "",
+        "panels": [],
         "page": "",
     }
     assert (downloads / "line.svg").read_bytes().startswith(b"<?xml")

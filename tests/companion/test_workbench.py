@@ -6,7 +6,8 @@ import pytest
 from coding_schemes import tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from companion import workbench
+from companion import findings, workbench
+from test_calibration import assert_calibrated
 
 FEW = {"num_chains": 2, "num_samples": 4, "num_warmup": 4}
 LINEAR = Network(1, 12, "linear")
@@ -42,3 +43,20 @@ def test_runs_over_sizes_have_a_task_each_and_are_measured_together():
     assert scan.sizes.tolist() == [6, 8, 12]
     assert scan.laws[0].exponent == pytest.approx(2)
     assert workbench.power_laws(scan.sizes, scan.mean.T, scan.error.T)["prefactors"] == pytest.approx([1])
+
+
+@pytest.mark.parametrize(("met", "networks", "agree"), [(True, 2, True), (False, 7, False), (False, 8, True)])
+def test_networks_enough_to_check_each_end_by_itself(met, networks, agree):
+    found = workbench.Equilibrium.of(met, networks, "as seen", 0.3)
+    assert (found.agree, found.apart) == (agree, 0.3)
+    assert "as seen" in found.verdict
+    assert found.state == ("met" if met else "each" if agree else "not shown")
+
+
+def test_mean_of_networks_from_their_spread():
+    rng = np.random.default_rng(0)
+    mean, error = findings.spread(2 + rng.standard_normal((9, 2000)))
+    assert_calibrated(mean, 2, error, 8 / 6)
+    np.testing.assert_allclose(np.mean(error**2), 1 / 9, rtol=0.05)
+    rows = np.outer([1.0, 2.0], [1.0, 2.0, 6.0])
+    np.testing.assert_allclose(findings.spread(rows, axis=1).value, [3, 6])

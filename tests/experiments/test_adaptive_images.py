@@ -2,12 +2,11 @@
 
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
 from coding_schemes.tasks import Task
-from coding_schemes.theory import features, gaussian_process, wishart_chain
-from experiments import adaptive_images, adaptive_kernels, integrated
+from coding_schemes.theory import features, gaussian_process
+from experiments import adaptive_images
 
 
 @pytest.fixture(scope="module")
@@ -87,24 +86,3 @@ def failing(task, *_, **__):
     if task.num_inputs == 6 and np.allclose(task.inputs, adaptive_images.digits(6, 1).inputs):
         raise FloatingPointError("not at rest")
     return 0.5 + 0.01 * float(task.inputs.mean())
-
-
-def test_networks_without_readouts_have_the_exact_kernel():
-    """Linear networks of two widths against the exact average at finite width."""
-    task: Task = adaptive_kernels.teacher_task(6, 9, 10, 0)
-    richness, ridge, widths = 1.0, 0.1, (12, 30)
-    dense = features.dense(task, "linear")
-    found = integrated.sample(
-        jax.random.key(0), dense, task.test_inputs, richness, ridge, widths, num_samples=300, thinning=2
-    )
-    for width, networks in zip(widths, found, strict=True):
-        exact = wishart_chain.solve(task, 1, ridge / richness**2, width, readout_variance=1 / richness**2)
-        sampled = adaptive_kernels.alignment(networks.kernels, task.targets)
-        assert networks.convergence.converged, networks.convergence.verdict
-        difference = networks.kernels.mean((0, 1)) - exact.kernels[1]
-        assert np.linalg.norm(difference) < 0.1 * np.linalg.norm(exact.kernels[1])
-        lazy = task.input_kernel  # the control
-        assert np.linalg.norm(lazy - exact.kernels[1]) > 0.3 * np.linalg.norm(exact.kernels[1])
-        assert sampled.shape == (4, 300)
-        h = networks.preactivations[0, -1, :, 0]
-        np.testing.assert_allclose(h.T @ h / width, networks.kernels[0, -1], atol=1e-4)

@@ -1,5 +1,7 @@
 """Networks on new inputs: code transfer, planted starts, sampling from two ends against theory."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -73,3 +75,27 @@ def test_sampled_digits_agree_with_theory():
 def test_a_task_without_test_split_is_refused():
     with pytest.raises(ValueError, match="test split"):
         generalization.predicted(tasks.toy(12), "linear", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "noise", "networks", "agree"),
+    [
+        (1.019, 0.0, 2, True),
+        (1.022, 0.0, 2, False),
+        (1.2, 1.0, 2, True),  # within four standard errors
+        (1.022, 0.0, 4, True),  # eight networks, each end by itself
+        (1.022, 0.0, 3, False),
+    ],
+)
+def test_test_errors_meet_within_two_per_cent_or_four_standard_errors(
+    ratio, noise, networks, agree, monkeypatch
+):
+    monkeypatch.setattr(generalization, "compare_ends", lambda *_: SimpleNamespace(verdict="the rest"))
+    rng = np.random.default_rng(0)
+    errors = [
+        f * np.ones((networks, 20, 2)) + noise * rng.standard_normal((networks, 20, 2)) for f in (1, ratio)
+    ]
+    found = generalization._two_ended(None, (None, None), errors)
+    assert found.agree == agree
+    if noise == 0:
+        assert found.apart == pytest.approx(1 - 1 / ratio)

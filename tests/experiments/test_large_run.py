@@ -180,15 +180,15 @@ texts, spied = [], sys.argv.pop(1) == "spied"
 def make_task(settings):  # called once processes have found each other, as what is imported here has to be
     sys.path.insert(0, "tests/experiments")
     import test_large_run
-    from coding_schemes.sampling import run
+    from coding_schemes.sampling import program
 
-    advance = run._advance
+    advance = program.compiled()
     def spy(*arguments):
         if not texts:
             texts.append(advance.lower(*arguments).compile().as_text())
         return advance(*arguments)
 
-    run._advance = spy if spied else advance
+    program.compiled = lambda options: spy if spied else advance
     return test_large_run.blobs()
 
 large_run.make_task = make_task

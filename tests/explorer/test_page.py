@@ -14,8 +14,8 @@ import pytest
 from coding_schemes import tasks
 from coding_schemes.theory import sigmoidal
 from companion.pipeline import site
-from experiments import explorer_samples
 from playwright.sync_api import sync_playwright
+from redundant import explorer_samples
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("explorer"), pytest.mark.slow]
 

@@ -23,7 +23,8 @@ from coding_schemes import (
     theory,
     training,
 )
-from coding_schemes.theory import features, wishart_chain
+from coding_schemes.sampling import integrated
+from coding_schemes.theory import features, finite_width, wishart_chain
 
 SECONDS = 10  # after which an argument counts as accepted
 
@@ -266,6 +267,22 @@ def _of_sampling():
         },
     )
 
+    whole = {"features": features.dense(toy(), "tanh"), "richness": 1.0, "ridge": 0.1, "widths": (4,)}
+    whole |= {"key": key, "inputs": toy().inputs}
+    bad = {
+        "key": KEY,
+        "features": OBJECT,
+        "inputs": (*arrays(toy().inputs), toy().inputs[1:]),
+        "richness": POSITIVE,
+        "ridge": POSITIVE,
+        "widths": ((), 3, "3", *((each,) for each in COUNT)),
+        "num_samples": COUNT,
+        "num_chains": COUNT,
+        "num_warmup": (-1, 1.5, True, "3"),
+        "thinning": COUNT,
+    }
+    yield "sampling.integrated.sample", integrated.sample, lambda: whole, bad
+
     def settings(kind, name, value):
         given = {"step_size": 0.1} if kind is sampling.PlainLangevin else {}
         role = "anneal_by" if kind is sampling.Minibatches else "method"
@@ -278,6 +295,7 @@ def _of_sampling():
         (sampling.Minibatches, {"num_epochs": COUNT, "batch_size": (99, *COUNT)}),
         (sampling.Langevin, {"num_steps": COUNT, "step_size": POSITIVE, "target_acceptance": FRACTION}),
         (sampling.PlainLangevin, {"num_steps": COUNT, "step_size": POSITIVE, "batch_size": (99, *COUNT)}),
+        (sampling.PlainLangevin, {"mobility": ("units", 3, None)}),
     ):
         for name, values in bad.items():
             call = partial(settings, kind, name)
@@ -512,6 +530,17 @@ def _of_theory():
     bad = {"solution": OBJECT, "codes": ([[1]], [1, 0], [[nan, 1]], "10", [])}
     for function in (theory.sigmoidal.measured_occupancies, theory.sigmoidal.occupancy_covariance):
         yield f"theory.sigmoidal.{function.__name__}", function, one(codes=[[1, 0]]), bad
+    bad |= {"width": COUNT}
+    both = one(codes=[[1, 0], [0, 1]], width=12)
+    for function in (finite_width.numbers, finite_width.number_moments):
+        yield f"theory.finite_width.{function.__name__}", function, both, bad
+    bad = {"solution": OBJECT, "code": ([1], [[1, 0]], [nan, 1], "10"), "class_index": INDEX}
+    bad |= {"width": (*POSITIVE[:3], *POSITIVE[4:])}  # infinite width is fine
+    of_a_code = one(code=[1, 0], class_index=0, width=12)
+    yield "theory.finite_width.preactivation_moments", finite_width.preactivation_moments, of_a_code, bad
+    weight = np.ones(len(theory.sigmoidal.readout_ensemble(redundant())[0]))
+    bad = {"solution": OBJECT, "weight": (*arrays(weight), weight[:-1]), "class_index": INDEX}
+    yield "theory.finite_width.correction", finite_width.correction, one(weight=weight), bad
     bad = {
         **common,
         "temperature": POSITIVE,

@@ -1,6 +1,7 @@
 """Checkpoints of a run: resuming, refusing other runs, damaged files, no pickles."""
 
 import dataclasses
+import json
 import shutil
 
 import jax
@@ -151,6 +152,14 @@ OTHER = {
 def test_another_run_is_refused(folder, name):
     with pytest.raises(CheckpointMismatchError, match="belongs to another run: .* there and .* here"):
         run(folder, **OTHER[name])
+
+
+def test_checkpoints_from_before_moves_were_keyed_by_name_are_refused(folder):
+    record = json.loads((folder / "record.json").read_text())
+    del record["arrangement"]
+    (folder / "record.json").write_text(json.dumps(record))
+    with pytest.raises(CheckpointMismatchError, match="arrangement is None there and .* by name here"):
+        run(folder)
 
 
 def test_versions_are_part_of_the_run(folder, monkeypatch):

@@ -1,18 +1,23 @@
 """Convergence verdicts and the two-ended check."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
-from coding_schemes import networks, posterior, sampling, tasks
+from coding_schemes import networks, posterior, sampling, statistics, tasks
 from coding_schemes.sampling import diagnostics
 from companion import figures
 
 
-def made_up(energy, acceptance=0.8):
-    """Samples with given energies (chains, samples) and nothing else stored."""
+def made_up(energy, acceptance=0.8, squared_error=None, **stored):
+    """Samples with given energies (chains, samples) and nothing else stored unless given."""
     ones = np.ones_like(energy)
-    info = sampling.SampleInfo(acceptance * ones, energy, energy**2, 0.1 * ones, 0 * ones, ones, {})
-    return sampling.Samples(*[None] * 7, info, None, None, 0.1, {})
+    squared_error = energy**2 if squared_error is None else squared_error
+    acceptance = acceptance * ones if np.ndim(acceptance) == 0 else acceptance
+    info = sampling.SampleInfo(acceptance, energy, squared_error, 0.1 * ones, 0 * ones, ones, {})
+    empty = sampling.Samples(*[None] * 7, info, None, None, 0.1, {})
+    return dataclasses.replace(empty, **stored)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +95,8 @@ def test_a_small_difference_counts_as_agreement_however_sure_it_is(given):
 def test_too_few_samples_are_refused(given):
     with pytest.raises(ValueError, match="at least 4"):
         sampling.convergence(made_up(np.ones((2, 3))), given)
+    with pytest.raises(ValueError, match="got 1 chain"):
+        sampling.convergence(made_up(NOISE[:1]), given)
 
 
 def test_runs_from_two_ends_are_compared(given):
@@ -98,6 +105,98 @@ def test_runs_from_two_ends_are_compared(given):
     shifted = sampling.compare_ends(made_up(noise), made_up(noise + 1), given)
     assert not shifted.agree
     assert shifted.difference["energy"] == pytest.approx(1 / 11, rel=0.02)
+
+
+STILL = np.full((4, 200), 10.0)
+NOISE = np.random.default_rng(1).standard_normal((4, 200))
+NOISE -= NOISE.mean(axis=1, keepdims=True)  # no scatter between chains
+
+
+@pytest.mark.parametrize(("gap", "agree"), [(0.0199, True), (0.0202, False)])
+def test_two_ends_may_differ_by_two_per_cent_of_the_larger(given, gap, agree):
+    """However small the errors, and whatever the sign: energies of both signs and of either end."""
+    for sign in (1.0, -1.0):
+        pair = [made_up(sign * f * STILL, squared_error=STILL) for f in (1.0, 1 - gap)]
+        for first, second in (pair, pair[::-1]):
+            found = sampling.compare_ends(first, second, given)
+            assert found.agree == agree
+            assert found.difference["energy"] == pytest.approx(gap)
+            assert found.z_score["energy"] == np.inf
+            assert ("differ in energy:" in found.verdict) != agree
+    other = [made_up(STILL, squared_error=f * STILL) for f in (1.0, 1 - gap)]
+    assert sampling.compare_ends(*other, given).agree == agree
+
+
+@pytest.mark.parametrize(("number", "agree"), [(3.9, True), (4.1, False)])
+def test_two_ends_may_differ_by_four_standard_errors(given, number, agree):
+    """Of both runs together: in all else the same, by a tenth of the mean."""
+    error = np.hypot(*2 * [statistics.mean_and_error(NOISE)[1]])
+    first = made_up(number * error * 10 + NOISE, squared_error=STILL)
+    found = sampling.compare_ends(first, made_up(number * error * 9 + NOISE, squared_error=STILL), given)
+    assert found.z_score["energy"] == pytest.approx(number)
+    assert found.difference["energy"] > 0.02
+    assert found.agree == agree
+    assert sampling.compare_ends(first, first, given, tolerance=0.0, max_z=1e-9).agree
+
+
+def with_codes(present, num_neurons=50):
+    """A run in which so many neurons have the code 1-0, some 0-1, and the others 0-0, for good."""
+    z = np.full((2, 20, num_neurons, 4), -3.0)
+    z[..., :present, :2] = 3.0
+    z[..., present : present + 10, 2:] = 3.0
+    labels, network = np.array([0, 0, 1, 1]), networks.Network(1, num_neurons, "sigmoidal")
+    return made_up(np.full((2, 20), 10.0), preactivations=(z,), labels=labels, network=network)
+
+
+def test_a_code_that_one_start_alone_has_counts(given):
+    """Its occupancy is zero at the other start; what is allowed is a fraction of all neurons."""
+    with_, without = with_codes(5), with_codes(0)
+    for pair in ((with_, without), (without, with_)):
+        found = sampling.compare_ends(*pair, given)
+        assert found.difference["occupancy of 1-0"] == pytest.approx(0.1)
+        assert not found.agree
+        assert "differ in occupancy of 0-0, occupancy of 1-0:" in found.verdict
+        arrays = found.arrays(("occupancy of 1-0",))
+        assert {float(arrays["prior"].mean()), float(arrays["planted"].mean())} == {0.1, 0.0}
+    few = sampling.compare_ends(with_codes(1, 100), with_codes(0, 100), given)
+    assert few.difference["occupancy of 1-0"] == pytest.approx(0.01)
+    assert few.agree
+    series = diagnostics.observables(with_, given)
+    assert {name: float(x[0, 0]) for name, x in series.items() if "occupancy" in name} == {
+        "occupancy of 0-0": 0.7, "occupancy of 0-1": 0.2, "occupancy of 1-0": 0.1,
+    }  # fmt: skip
+
+
+def test_readouts_are_watched_output_by_output(given):
+    readouts = np.ones((2, 20, 50, 3)) * [1.0, 2.0, 3.0]
+    series = diagnostics.observables(made_up(np.ones((2, 20)), readouts=readouts), given)
+    assert [float(series[f"readouts² of output {r}"][1, 2]) for r in range(3)] == [1, 4, 9]
+    moved = made_up(np.ones((2, 20)), readouts=readouts * [1.0, 1.0, 1.02])
+    found = sampling.compare_ends(made_up(np.ones((2, 20)), readouts=readouts), moved, given)
+    assert not found.agree
+    assert found.difference["readouts² of output 2"] == pytest.approx(1 - 1 / 1.02**2)
+
+
+def test_verdicts_at_their_boundaries(given):
+    """R-hat and ESS that just pass and just do not; one frozen chain among four; a single chain."""
+    series = {"x": autoregressive(0.5, 400, seed=7), "y": autoregressive(0.0, 400, seed=8)}
+    active = np.full(4, 0.8)
+    found = diagnostics.judge(series, active)
+    assert found.converged
+    largest, fewest = max(found.rhat.values()), min(found.ess.values())
+    assert diagnostics.judge(series, active, max_rhat=largest, min_ess=fewest).converged
+    assert not diagnostics.judge(series, active, max_rhat=largest - 1e-9, min_ess=fewest).converged
+    assert not diagnostics.judge(series, active, max_rhat=largest, min_ess=fewest + 1e-9).converged
+    for acceptance, frozen in ((0.0999, True), (0.1, False)):
+        one = diagnostics.judge(series, np.where(np.arange(4) == 2, acceptance, 0.8))
+        assert one.converged != frozen
+        assert ("frozen chains: [2]" in one.verdict) == frozen
+    assert (diagnostics.MAX_RHAT, diagnostics.MIN_ESS) == (1.05, 100)
+    for divergences in (0, 7):
+        assert f"{divergences} divergences" in diagnostics.judge(series, active, divergences).verdict
+    spoilt = series | {"x": series["x"] + np.array([0, 0, 0, 1.0])[:, None]}
+    assert not diagnostics.judge(spoilt, active).converged
+    assert "(x)" in diagnostics.judge(spoilt, active).verdict
 
 
 @pytest.mark.slow

@@ -11,7 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import coding, networks, posterior, sampling, tasks, theory
-from coding_schemes.sampling import HMC, Langevin, Minibatches, PlainLangevin, langevin, moves, run
+from coding_schemes.sampling import (
+    HMC,
+    Langevin,
+    Minibatches,
+    PlainLangevin,
+    hmc,
+    langevin,
+    methods,
+    moves,
+    program,
+    run,
+)
+from coding_schemes.sampling.kernel import Info, Kernel
 from jax.extend.random import threefry_2x32
 from scipy import linalg, stats
 
@@ -93,25 +105,69 @@ def test_linear_networks_follow_the_exact_law(depth, method):
 def test_wrong_gradient_is_caught(monkeypatch):
     """HMC with a wrong force still accepts by the true energy: exact, only slower. Plain Langevin is not."""
     given = linear_posterior(1)
-    honest = run.plain_steps
+    honest = langevin.plain_steps
 
-    def wrong(key, weights, gradient, step_size, num_steps):
+    def wrong(key, weights, gradient, step_sizes, num_steps):
         def biased(k, w):
             slope = gradient(k, w)
             return slope._replace(readout=0.7 * slope.readout)
 
-        return honest(key, weights, biased, step_size, num_steps)
+        return honest(key, weights, biased, step_sizes, num_steps)
 
     arguments = CHAINS | {"method": PlainLangevin(0.11), "num_warmup": 0, "num_samples": 9}
     right = small_sample(given, **arguments).weights
-    monkeypatch.setattr(run, "plain_steps", wrong)
-    run._advance_plain.clear_cache()
+    monkeypatch.setattr(langevin, "plain_steps", wrong)
+    program.compiled(PlainLangevin.compiler_options).clear_cache()
     faulty = small_sample(given, key=1, **arguments).weights
     monkeypatch.undo()
-    run._advance_plain.clear_cache()
+    program.compiled(PlainLangevin.compiler_options).clear_cache()
     late = jax.tree.map(lambda leaf: leaf[:, 2::3], right), jax.tree.map(lambda leaf: leaf[:, 2::3], faulty)
     assert ks_values(given, late[0]).min() > 1e-3
     assert ks_values(given, late[1]).min() < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.key_reuse
+def test_mobility_leaves_the_law_as_it_is(monkeypatch):
+    """Paper A's equation has the same posterior; with its drift but not its noise readouts would be cold."""
+    given, honest = linear_posterior(1), langevin.plain_steps
+
+    def cold(key, weights, gradient, step_sizes, num_steps):
+        def faster(k, w):
+            slope = gradient(k, w)
+            return slope._replace(readout=slope.readout / given.readout_variance)
+
+        return honest(key, weights, faster, step_sizes.first, num_steps)
+
+    method = PlainLangevin(0.08, 50, mobility="unit")
+    arguments = CHAINS | {"method": method, "num_warmup": 0, "num_samples": 9, "thinning": 8}
+    right = small_sample(given, **arguments).weights
+    monkeypatch.setattr(langevin, "plain_steps", cold)
+    program.compiled(method.compiler_options).clear_cache()
+    faulty = small_sample(given, key=1, **arguments).weights
+    monkeypatch.undo()
+    program.compiled(method.compiler_options).clear_cache()
+    late = jax.tree.map(lambda leaf: leaf[:, 2::3], right), jax.tree.map(lambda leaf: leaf[:, 2::3], faulty)
+    assert ks_values(given, late[0]).min() > 1e-3
+    assert ks_values(given, late[1]).min() < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mobility", "rate"), [("prior variance", 1.0), ("unit", 1 / 0.2)])
+@pytest.mark.key_reuse
+def test_readouts_forget_at_the_rate_of_their_mobility(small, mobility, rate):
+    """T → ∞: Ornstein–Uhlenbeck, da = −M a/σ_a² dt + √(2M) dB; a step keeps 1 − M dt/σ_a² of a."""
+    given = posterior.Posterior(small.task, NETWORK, 1e8, 0.2)
+    method = PlainLangevin(0.3, 4, mobility=mobility)
+    plan = {"num_warmup": 0, "num_chains": 400, "num_samples": 5, "store": ("weights",)}
+    weights = small_sample(given, method=method, **plan).weights
+    for leaf, per_time in ((weights.readout, rate), (weights.first, 1.0)):
+        now, later = (leaf[:, part].ravel().astype(float) for part in (slice(-1), slice(1, None)))
+        slope, _, _, _, error = stats.linregress(now, later)
+        assert abs(slope - (1 - per_time * 0.3**2 / 2) ** 4) < 4 * error
+        expected = 1 / (1 - per_time * 0.3**2 / 4)  # of the steps at rest, with their bias
+        last = leaf[:, -1].ravel()
+        assert abs(last.var() - expected) < 4 * expected * (2 / last.size) ** 0.5
 
 
 def test_noise_is_threefry_and_normal():
@@ -134,7 +190,7 @@ def test_noise_is_threefry_and_normal():
 def test_wrong_acceptance_is_caught(monkeypatch):
     """Right forces, but a potential energy of zero: proposals are accepted by the kinetic energy alone."""
     given = linear_posterior(1)
-    honest = run.hmc_step
+    honest = hmc.hmc_step
 
     def careless(key, weights, value_and_gradient, step_size, num_steps):
         def flat(position):
@@ -145,11 +201,11 @@ def test_wrong_acceptance_is_caught(monkeypatch):
 
     arguments = CHAINS | {"num_warmup": 0, "method": HMC(step_size=0.3), "num_samples": 20, "thinning": 5}
     right = small_sample(given, **arguments).weights
-    monkeypatch.setattr(run, "hmc_step", careless)
-    run._advance.clear_cache()
+    monkeypatch.setattr(hmc, "hmc_step", careless)
+    program.compiled().clear_cache()
     faulty = small_sample(given, key=1, **arguments).weights
     monkeypatch.undo()
-    run._advance.clear_cache()
+    program.compiled().clear_cache()
     late = jax.tree.map(lambda leaf: leaf[:, 8::4], right), jax.tree.map(lambda leaf: leaf[:, 8::4], faulty)
     assert ks_values(given, late[0]).min() > 1e-3
     assert ks_values(given, late[1]).min() < 1e-4
@@ -184,7 +240,7 @@ def test_geweke_joint_law(nonlinearity):
         given = jax.tree.unflatten(structure, leaves)
 
         def transition(weights, k):
-            return run.hmc_step(k, weights, given.value_and_gradient, jnp.float32(0.3), 6)[0], None
+            return hmc.hmc_step(k, weights, given.value_and_gradient, jnp.float32(0.3), 6)[0], None
 
         weights, _ = jax.lax.scan(transition, weights, jax.random.split(move_key, 5))
         residual = (given.targets - given.outputs(weights)) * base.likelihood_precision**0.5
@@ -323,11 +379,40 @@ def test_the_step_size_after_warm_up_is_the_averaged_one(small):
 
 def test_one_compilation_serves_all_temperatures(small):
     small_sample(small)
-    before = run._advance._cache_size()
+    before = program.compiled()._cache_size()
     small_sample(small.at_temperature(0.3), key=3)
     small_sample(small, num_samples=5, num_warmup=7, thinning=3, method=HMC(1.0, 30, target_acceptance=0.7))
     small_sample(small, init=small.prior(jax.random.key(1)), num_warmup=0, method=HMC(step_size=0.1))
-    assert run._advance._cache_size() == before
+    assert program.compiled()._cache_size() == before
+
+
+def test_a_method_is_a_kernel_and_an_entry(small, monkeypatch):
+    """`sample` knows nothing of a random walk; at T → ∞ it comes to the prior, as often accepted as asked."""
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass(frozen=True)
+    class Walk(Kernel):
+        step_size: float | None = None
+        target_acceptance: float = 0.4
+
+        def step(self, key, weights, posterior, step_size, shared):
+            move_key, accept_key = jax.random.split(key)
+            draw = hmc.standard_normal(move_key, weights)
+            moved = jax.tree.map(lambda w, xi: w + step_size * xi, weights, draw)
+            ratio = posterior.logdensity(moved) - posterior.logdensity(weights)
+            accept = jnp.log(jax.random.uniform(accept_key)) < ratio
+            weights = jax.tree.map(lambda new, old: jnp.where(accept, new, old), moved, weights)
+            return weights, Info(
+                jnp.exp(jnp.minimum(ratio, 0)), ~jnp.isfinite(ratio), jnp.int32(0), step_size
+            )
+
+    monkeypatch.setitem(methods.METHODS, "walk", Walk)
+    given = posterior.Posterior(small.task, NETWORK, 1e6)
+    plan = {"num_chains": 100, "num_samples": 2, "num_warmup": 200, "thinning": 100, "store": ("weights",)}
+    samples = small_sample(given, method="walk", **plan)
+    last = np.concatenate([leaf[:, -1].ravel() for leaf in jax.tree.leaves(samples.weights)])
+    assert stats.kstest(last, "norm").pvalue > 1e-3
+    assert abs(samples.info.acceptance.mean() - 0.4) < 0.05
 
 
 def test_nan_is_reported_with_its_step(small):
@@ -348,7 +433,7 @@ def test_replicas_exchange(small):
 
 def test_minibatch_gradient_is_unbiased(small):
     weights = small.prior(jax.random.key(0))
-    gradient = run.minibatch_gradient(small, 2)
+    gradient = langevin.minibatch_gradient(small, 2)
     drawn = jax.jit(jax.vmap(lambda k: gradient(k, weights).readout))
     estimates = drawn(jax.random.split(jax.random.key(1), 4000))
     exact = jax.jit(jax.grad(small.logdensity))(weights).readout
@@ -461,7 +546,7 @@ def test_chains_spread_over_devices():
         samples = sampling.sample(
             given, jax.random.key(0), num_samples=6, num_chains=2, num_warmup=8, progress=False, moves=()
         )
-        state = sampling.run.State(np.zeros((1, 2)), *[np.zeros(1)] * 2, {}, 0)
+        state = sampling.program.State(np.zeros((1, 2)), np.zeros(1), {}, 0)
         state = sampling.run._spread(given, state, 2)[1]
         held = 1 if isinstance(state.weights, np.ndarray) else len(state.weights.sharding.device_set)
         inputs = np.random.default_rng(0).standard_normal((3, 4))
@@ -504,6 +589,7 @@ def test_chains_spread_over_devices():
         ({"num_warmup": 0}, "step_size: got None"),
         ({"method": "plain_langevin"}, "step_size: got None"),
         ({"method": PlainLangevin(0.1, batch_size=9)}, "batch_size: got 9"),
+        ({"method": PlainLangevin(0.1, mobility="units")}, "mobility: got 'units'.*did you mean 'unit'"),
         ({"method": Langevin(num_steps=2.5)}, "num_steps: got 2.5"),
         ({"method": HMC(trajectory_length=np.nan)}, "trajectory_length: got nan"),
         ({"method": HMC(trajectory_length=0.0)}, "trajectory_length: got 0"),
@@ -614,6 +700,35 @@ def test_moves_are_made_unless_refused(small):
     assert not plain.info.move_acceptance
 
 
+@pytest.fixture
+def still(monkeypatch):
+    """A move that changes nothing, whose acceptance is the first number of its key."""
+    monkeypatch.setitem(moves.MOVES, "still", moves.Move(lambda key, w, _: (w, jax.random.uniform(key))))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("still")
+def test_a_move_draws_from_its_own_key_whatever_other_moves_there_are(small):
+    orders = [("still",), ("still", "gibbs"), ("gibbs", "still"), ("gibbs", "recode", "still")]
+    settings = {"method": HMC(step_size=0.1), "num_warmup": 0, "num_samples": 12}
+    runs = [small_sample(small, moves=order, **settings) for order in orders]
+    for found in runs[1:]:
+        np.testing.assert_array_equal(
+            found.info.move_acceptance["still"], runs[0].info.move_acceptance["still"]
+        )
+    gibbs = small_sample(small, moves=("gibbs",), **settings)
+    for found in runs[1:3]:  # one that changes nothing leaves the samples as they are
+        np.testing.assert_allclose(found.readouts[:, :3], gibbs.readouts[:, :3], rtol=1e-4, atol=1e-5)
+    assert not np.allclose(runs[0].readouts[:, :3], gibbs.readouts[:, :3], atol=1e-2)
+
+
+def test_a_move_that_is_made_twice_draws_anew():
+    assert len(set(moves.streams((*moves.MOVES, "gibbs", "gibbs")))) == len(moves.MOVES) + 2
+    assert moves.streams(("gibbs", "scale", "gibbs"))[::2] == moves.streams(("gibbs", "gibbs"))
+    # SHA-256 of "gibbs 0": the same in every process and version
+    assert moves.streams(("gibbs",)) == (3_931_267_459,)
+
+
 def test_importing_the_samplers_is_light():
     """ArviZ loads SciPy's signal processing, which only diagnostics need."""
     program = "import sys, coding_schemes.sampling.run; print('scipy.signal' in sys.modules)"
@@ -644,5 +759,5 @@ def test_parity_with_the_sampler_of_several_programs(phi, method, num_warmup, pl
     init = given.prior(jax.random.key(3))
     arguments = {"num_samples": 20, "thinning": 2, "num_warmup": num_warmup, "method": method, "store": ()}
     found = small_sample(given, key=1, init=init, **arguments)
-    run._advance_plain.clear_cache()
+    program.compiled(PlainLangevin.compiler_options).clear_cache()
     np.testing.assert_allclose(found.info.energy[:, list(places)], energies, rtol=1e-4)

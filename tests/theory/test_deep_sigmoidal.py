@@ -154,14 +154,6 @@ def test_codes_sharpen_with_depth(two_layers):
     )
 
 
-def test_output_is_target_minus_residual(two_layers):
-    last = two_layers.layers[-1]
-    kernel = last.kernel_block * 30 + np.diag(last.kernel_diagonal)
-    output = kernel @ two_layers.dual_field / 60
-    target = tasks.one_hot(2, 1.0, 0.0)
-    np.testing.assert_allclose(target - output, two_layers.training_residual, atol=1e-4)
-
-
 def test_frozen_equilibrium_occupancies_change_nothing(two_layers):
     last = two_layers.layers[-1]
     used = last.probabilities > 1e-3

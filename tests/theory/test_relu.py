@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import planting, tasks
+from coding_schemes import tasks
 from coding_schemes.theory import _solvers, relu, relu_squared
+from coding_schemes.theory._tilted import RECTIFIED, single_site
 from scipy.special import log_ndtr
 
 RATIOS = (0.5, 0.25, 0.25)
@@ -45,7 +46,7 @@ def check_optimal(s):
     k = len(s.bulk_readouts)
     assert energies[k:].max() <= energies[:k].min() + 1e-6
     np.testing.assert_allclose(energies[:k], energies[0], atol=1e-6)
-    mean = np.array([relu._relu_cumulants(b @ t.T).mean for b in s.bulk_readouts])
+    mean = np.array([RECTIFIED["relu"].cumulants(b @ t.T)[1] for b in s.bulk_readouts])
     output = (s.bulk_probabilities[:, None] * mean).T @ s.bulk_readouts + z.T @ a
     np.testing.assert_allclose(s.class_targets - output, s.temperature * t, atol=1e-7)
     assert s.converged
@@ -206,13 +207,32 @@ def test_softplus():
         np.testing.assert_allclose(np.trapezoid(density * phi, z) / np.trapezoid(density, z), mean, atol=1e-9)
 
 
-@pytest.mark.parametrize("cumulants", [relu._relu_cumulants, relu._softplus_cumulants])
-def test_cumulants_are_derivatives(cumulants):
+@pytest.mark.parametrize("site", [*RECTIFIED.values(), single_site("erf")])
+def test_cumulants_are_derivatives(site):
     s, h = np.linspace(-6, 6, 25), 1e-4
-    up, middle, down = cumulants(s + h), cumulants(s), cumulants(s - h)
-    for higher, lower in (("mean", "log_normaliser"), ("variance", "mean"), ("third", "variance")):
-        slope = (getattr(up, lower) - getattr(down, lower)) / (2 * h)
-        np.testing.assert_allclose(slope, getattr(middle, higher), atol=1e-7)
+    up, middle, down = (site.cumulants(s + shift, 3) for shift in (h, 0, -h))
+    for k in range(3):
+        np.testing.assert_allclose((up[k] - down[k]) / (2 * h), middle[k + 1], atol=1e-7)
+
+
+@pytest.mark.parametrize("site", [*RECTIFIED.values(), single_site("erf")])
+def test_density_of_a_preactivation_has_the_cumulants(site):
+    s, z = np.array([-5.0, -0.3, 0.0, 2.0, 6.0]), np.linspace(-13, 20, 33_001)
+    density = site.density(z, s[:, None])
+    np.testing.assert_allclose(np.trapezoid(density, z), 1, atol=1e-6)
+    mean, variance = site.cumulants(s)[1:]
+    np.testing.assert_allclose(np.trapezoid(density * site.phi(z), z), mean, atol=1e-6)
+    off = site.phi(z) - mean[:, None]
+    np.testing.assert_allclose(np.trapezoid(density * off**2, z), variance, atol=1e-5)
+
+
+def test_preactivations_are_drawn_from_their_density():
+    relu_neuron, s, count = RECTIFIED["relu"], np.array([[-40.0], [-1.0], [0.5], [4.0]]), 40_000
+    side, place = (np.random.default_rng(k).random((4, count)) for k in (0, 1))
+    z = relu_neuron.drawn(np.broadcast_to(s, side.shape), side, place)
+    mean, variance = (moment[:, 0] for moment in relu_neuron.cumulants(s)[1:])
+    error = np.sqrt(variance / count)
+    assert np.all(np.abs(np.maximum(z, 0).mean(1) - mean) < 4 * error)
 
 
 def test_differences_are_the_derivative():
@@ -224,7 +244,7 @@ def test_differences_are_the_derivative():
         np.array([0.6, 0.4]),
         rng.standard_normal((2, 2)),
     )
-    problem = relu._Problem(np.array(RATIOS), rng.standard_normal((3, 2)), 0.1, relu._relu_cumulants)
+    problem = relu._Problem(np.array(RATIOS), rng.standard_normal((3, 2)), 0.1, RECTIFIED["relu"])
     x = _solvers.pack(point)
     direction = rng.standard_normal(len(x))
 
@@ -413,7 +433,7 @@ def test_drawn_network_is_the_theory():
     task = toy(num_inputs=200)
     finite = relu.finite_size(relu.solve(task, 0.01), 200)
     rng = np.random.default_rng(0)
-    z, a = planting._outliers_and_bulk(finite, task.labels, rng)
+    z, a = finite.draw(rng, task.labels, finite.num_neurons)
     root, means = np.sqrt(200), np.maximum(z, 0) @ (task.labels[:, None] == np.arange(3)) / task.class_counts
     np.testing.assert_allclose(a[:3], root * finite.outlier_readouts)
     np.testing.assert_allclose(np.diag(means[:3]), root * np.diag(finite.outlier_preactivations), rtol=0.02)
@@ -422,10 +442,10 @@ def test_drawn_network_is_the_theory():
     output = a.T @ np.maximum(z, 0) / 200
     np.testing.assert_allclose(output, task.targets.T - 0.01 * finite.dual_field[task.labels].T, atol=0.25)
     # parallel copies have the same output, and three networks' worth of neurons is refused
-    z, a = planting._outliers_and_bulk(finite, task.labels, rng, copies=4)
+    z, a = finite.draw(rng, task.labels, finite.num_neurons, copies=4)
     np.testing.assert_allclose(a[:12].sum(0), 2 * root * finite.outlier_readouts.sum(0))
     with pytest.raises(ValueError, match="copies"):
-        planting._outliers_and_bulk(finite, task.labels, rng, copies=67)
+        finite.draw(rng, task.labels, finite.num_neurons, copies=67)
 
 
 def test_squared_one_outlier_per_class():

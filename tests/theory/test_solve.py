@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import planting, tasks, theory
+from coding_schemes import tasks, theory
 from coding_schemes.networks import Network
 
 T = 0.01
@@ -141,7 +141,7 @@ def test_kernel_on_an_orthogonal_task_is_the_networks():
     finite = theory.solve(task, Network(1, 400, "relu"), T, finite_width=True)
     rng, kernels = np.random.default_rng(0), []
     for _ in range(20):
-        z, _ = planting._outliers_and_bulk(finite, task.labels, rng)
+        z, _ = finite.draw(rng, task.labels, finite.num_neurons)
         kernels.append(np.maximum(z, 0).T @ np.maximum(z, 0) / 400)
     error = np.std(kernels, axis=0) / 20**0.5
     gap = np.abs(np.mean(kernels, axis=0) - finite.kernel())

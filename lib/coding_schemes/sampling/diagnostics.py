@@ -134,15 +134,17 @@ def judge(
 ) -> Convergence:
     """Convergence of any named series (chains, samples); `convergence` has those of `sample`.
 
-    `acceptance` is the mean acceptance probability of each chain, (chains,).
+    `acceptance` is the mean acceptance probability of each chain, (chains,). ValueError for a single chain.
     """
     num_chains, num_samples = next(iter(series.values())).shape
+    if num_chains < 2:
+        raise ValueError(f"samples: got {num_chains} chain, R-hat needs at least 2")
     rhat = {name: float(statistics.rhat(values)) for name, values in series.items()}
     ess = {name: float(statistics.effective_sample_size(values, "bulk")) for name, values in series.items()}
     frozen = np.flatnonzero(acceptance < FROZEN)
     worst = max((name for name in rhat if not np.isnan(rhat[name])), key=lambda name: rhat[name])
     fewest = min((name for name in ess if not np.isnan(ess[name])), key=lambda name: ess[name])
-    converged = rhat[worst] <= max_rhat and ess[fewest] >= min_ess and not len(frozen) and num_chains > 1
+    converged = rhat[worst] <= max_rhat and ess[fewest] >= min_ess and not len(frozen)
     bound = f"R-hat ≤ {rhat[worst]:.3f}" if np.isfinite(rhat[worst]) else "R-hat infinite"
     numbers = (
         f"{bound} ({worst}), ESS ≥ {ess[fewest]:.0f} ({fewest}), acceptance "

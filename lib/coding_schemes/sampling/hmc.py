@@ -9,12 +9,11 @@ matrix is the identity and only the step size is adapted. Positions and momenta 
 accept/reject needs ΔH to O(0.1) out of H = O(N·P).
 """
 
-import functools
 import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +23,8 @@ from blackjax.mcmc.metrics import Metric
 from blackjax.mcmc.proposal import safe_energy_diff, static_binomial_sampling
 from jax import Array
 
-from coding_schemes.posterior import sum_of_squares
+from coding_schemes.posterior import Weights, sum_of_squares
+from coding_schemes.sampling.kernel import Info, Kernel
 
 #: ΔH above which a trajectory counts as divergent (BlackJAX's default).
 DIVERGENCE_THRESHOLD = 1000.0
@@ -32,13 +32,9 @@ DIVERGENCE_THRESHOLD = 1000.0
 JITTER = 0.5, 1.5
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["trajectory_length", "max_num_steps", "step_size", "target_acceptance", "stretch"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class HMC:
+class HMC(Kernel):
     """Hamiltonian Monte Carlo; numbers are data to the compiled program, which serves them all.
 
     Attributes:
@@ -59,13 +55,22 @@ class HMC:
     target_acceptance: float = 0.8
     stretch: float | None = None
 
+    def step(self, key, weights, posterior, step_size, shared) -> tuple[Weights, Info]:
+        """One trajectory, its length jittered for all chains alike."""
+        unit, value_and_gradient = self.stretch, posterior.value_and_gradient
 
-class Info(NamedTuple):
-    """What one transition reports."""
+        def stretched(position):
+            value, gradient = posterior.value_and_gradient(position.stretched(unit))
+            return value, gradient.stretched(unit)
 
-    acceptance: Array  # acceptance probability, averaged over the proposals of the transition
-    divergent: Array  # whether |ΔH| exceeded the divergence threshold or was not finite
-    num_gradients: Array  # gradient evaluations spent
+        if unit is not None:
+            value_and_gradient, weights = stretched, weights.stretched(1 / unit)
+        jitter = JITTER[0] + (JITTER[1] - JITTER[0]) * shared
+        wanted = jnp.asarray(self.trajectory_length, step_size.dtype) / step_size
+        steps = jnp.ceil(jitter * jnp.minimum(wanted, self.max_num_steps / JITTER[1]))
+        steps = jnp.maximum(steps, 1).astype(jnp.int32)
+        weights, info = hmc_step(key, weights, value_and_gradient, step_size, steps)
+        return (weights if unit is None else weights.stretched(unit)), info
 
 
 def unit_metric() -> Metric:
@@ -103,8 +108,8 @@ def hmc_step(
     """
     state = hmc.HMCState(weights, *value_and_gradient(weights))
     state, info = transition(key, state, value_and_gradient, step_size, num_steps)
-    num_gradients = jnp.asarray(num_steps, jnp.int32) + 1
-    return state.position, Info(info.acceptance_rate, info.is_divergent, num_gradients)
+    cost, step_size = jnp.asarray(num_steps, jnp.int32) + 1, jnp.asarray(step_size)
+    return state.position, Info(info.acceptance_rate, info.is_divergent, cost, step_size)
 
 
 def transition(key, state: hmc.HMCState, value_and_gradient: Callable, step_size, num_steps):

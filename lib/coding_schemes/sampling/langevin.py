@@ -1,34 +1,39 @@
 r"""Overdamped Langevin dynamics as paper A writes it, Metropolis-adjusted and plain.
 
-    dw = −∇U(w) dt + √2 dB,        w' = w − dt ∇U(w) + √(2 dt) ξ,  ξ ~ N(0, 1)
+    dw = −M ∇U(w) dt + √(2M) dB,        w' = w − M dt ∇U(w) + √(2 M dt) ξ,  ξ ~ N(0, 1)
 
-in the coordinates (u, W^ℓ, ã) of `posterior`. In paper A's coordinates this is Langevin dynamics of
-W¹ (its part in the data span, exactly) and of a = σ_a ã with mobility σ_a²: da = −σ_a² ∂U/∂a dt +
-σ_a √2 dB, so one unit of time here is one relaxation time of the prior for every weight.
+The mobility M changes the pace, not the posterior. Paper A has M = 1 for every weight. In the coordinates
+(u, W^ℓ, ã) of `posterior` one step for all is M = 1 for W¹ (its part in the data span, exactly) and W^ℓ, and
+M = σ_a² for a = σ_a ã: da = −σ_a² ∂U/∂a dt + σ_a √2 dB, so that one unit of time is one relaxation time of
+the prior for every weight. Against hidden weights, paper A's readouts are faster by 1/σ_a², a factor of P in
+bounded networks.
 """
 
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from blackjax.mcmc.hmc import HMCState
 from jax import Array
 
+from coding_schemes.compiler import fusion_emitters
+from coding_schemes import validation
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling.hmc import Info, standard_normal, transition
+from coding_schemes.sampling.hmc import standard_normal, transition
+from coding_schemes.sampling.kernel import Adaptation, Info, Kernel, Stage
+
+#: Mobilities M of plain dynamics: every weight's prior variance, or one for all as in paper A.
+MOBILITIES = ("prior variance", "unit")
+#: Of settings that a program is compiled for.
+STATIC = {"static": True}
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["num_steps", "step_size", "target_acceptance"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Langevin:
-    """Metropolis-adjusted Langevin dynamics.
+class Langevin(Kernel):
+    """Metropolis-adjusted Langevin dynamics, with mobilities that are the prior's variances.
 
     Attributes:
         num_steps: steps per transition.
@@ -39,24 +44,58 @@ class Langevin:
     num_steps: int = 50
     step_size: float | None = None
     target_acceptance: float = 0.574
+    first_step: ClassVar[float] = 0.09
+
+    def step(self, key, weights, posterior, step_size, shared) -> tuple[Weights, Info]:
+        """As many steps as are set."""
+        return adjusted_steps(key, weights, posterior.value_and_gradient, step_size, self.num_steps)
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["step_size", "num_steps"], meta_fields=["batch_size"]
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class PlainLangevin:
+class PlainLangevin(Kernel):
     """Langevin dynamics without acceptance: for dynamics, with an O(dt) bias.
 
     Attributes:
         step_size: ε = √(2 dt), never adapted.
         num_steps: steps per transition.
         batch_size: training inputs per gradient; all of them unless given.
+        mobility: "prior variance", so σ_a² for readouts and one for hidden weights; or "unit" for all, paper
+            A's equation in plain weights: readouts move 1/σ_a² times faster, so that ε has to be shorter.
+            Time is that of hidden weights in both, and the posterior is the same.
     """
 
     step_size: float | None = None
     num_steps: int = 50
-    batch_size: int | None = None
+    batch_size: int | None = field(default=None, metadata=STATIC)
+    mobility: str = field(default="prior variance", metadata=STATIC)
+    adapts: ClassVar[bool] = False
+    #: It is elementwise work and long: vector code pays, whatever XLA_FLAGS say of shorter programs.
+    compiler_options: ClassVar[tuple[tuple[str, Any], ...]] = tuple(fusion_emitters(True).items())
+
+    def check(self, posterior: Posterior) -> None:
+        """Raise ValueError where a setting is out of range."""
+        super().check(posterior)
+        validation.choice("mobility", self.mobility, MOBILITIES)
+
+    def init(self, log_step_size: Array) -> Adaptation:
+        """The step size, which is never adapted."""
+        return Adaptation(log_step_size)
+
+    def step(self, key, weights, posterior, step_size, shared) -> tuple[Weights, Info]:
+        """As many steps as are set, with ε√M in place of ε: of ã, √M is 1 or 1/σ_a."""
+        if self.batch_size is None:
+            gradient = lambda _, position: posterior.value_and_gradient(position)[1]  # noqa: E731
+        else:
+            gradient = minibatch_gradient(posterior, self.batch_size)
+        sizes = jax.tree.map(lambda _: step_size, weights)  # of hidden weights first: ε itself
+        if self.mobility == "unit":
+            sizes = sizes.stretched(1 / posterior.readout_std)
+        return plain_steps(key, weights, gradient, sizes, self.num_steps)
+
+    def adapt(self, adaptation: Adaptation, info: Info, stage: Stage) -> Adaptation:
+        """No change."""
+        return adaptation
 
 
 #: Of minibatch dynamics: momentum kept from epoch to epoch; the step times the energy's largest frequency, 2
@@ -65,17 +104,40 @@ KEPT_MOMENTUM, MINIBATCH_STEP, FIRST_STEP = 0.5, 0.6, 1.5
 POWER_ITERATIONS = 8
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Minibatches:
+class Minibatches(Kernel):
     """Underdamped Langevin dynamics on minibatches: lowers T where full gradients would take too long.
 
     Attributes:
         num_epochs: passes over all inputs per transition.
         batch_size: inputs per step; divides their number.
+        stretch: of readouts; that of the HMC that goes on, which `sample` takes it from.
     """
 
-    num_epochs: int = 10
-    batch_size: int = 250
+    num_epochs: int = field(default=10, metadata=STATIC)
+    batch_size: int = field(default=250, metadata=STATIC)
+    stretch: float | None = None
+    with_moves: ClassVar[bool] = False
+
+    def check(self, posterior: Posterior) -> None:
+        """Raise ValueError where a setting is out of range, or batches do not divide the inputs."""
+        super().check(posterior)
+        if len(posterior.targets) % self.batch_size:
+            raise ValueError(
+                f"batch_size: got {self.batch_size}, must divide the {len(posterior.targets)} inputs"
+            )
+
+    def step(self, key, weights, posterior, step_size, shared) -> tuple[Weights, Info]:
+        """As many epochs as are set; nothing is accepted or rejected. Reports ε with which HMC may go on."""
+        stretch = 1.0 if self.stretch is None else self.stretch
+        weights, frequency = minibatch_epochs(key, weights, posterior, self, stretch)
+        nothing, count = jnp.full((), jnp.nan, jnp.result_type(float)), jnp.int32(self.num_epochs)
+        return weights, Info(nothing, jnp.zeros((), bool), count, FIRST_STEP / frequency)
+
+    def adapt(self, adaptation: Adaptation, info: Info, stage: Stage) -> Adaptation:
+        """HMC goes on with a step that is short enough for all chains."""
+        return adaptation._replace(log_step_size=jnp.log(info.step_size.min().astype(jnp.float32)))
 
 
 def adjusted_steps(
@@ -96,31 +158,36 @@ def adjusted_steps(
     start = HMCState(weights, *value_and_gradient(weights))
     start = start, jnp.zeros((), jnp.result_type(float)), jnp.zeros((), bool)
     state, acceptance, divergent = jax.lax.fori_loop(0, num_steps, body, start)
-    return state.position, Info(acceptance / num_steps, divergent, jnp.asarray(num_steps + 1, jnp.int32))
+    num_gradients = jnp.asarray(num_steps + 1, jnp.int32)
+    return state.position, Info(acceptance / num_steps, divergent, num_gradients, jnp.asarray(step_size))
 
 
 def plain_steps(
-    key: Array, weights: Any, gradient: Callable, step_size: Array, num_steps: Array | int
+    key: Array, weights: Any, gradient: Callable, step_sizes: Any, num_steps: Array | int
 ) -> tuple[Any, Info]:
     """`num_steps` Euler–Maruyama steps with dt = ε²/2, unadjusted: for dynamics, with an O(dt) bias.
 
     `gradient` is that of the log target density, (key, position) → pytree; an unbiased estimate (a minibatch)
-    uses its key. Returns the next position and an Info with acceptance 1.
+    uses its key. `step_sizes` are one ε, or ε√M of every array in the structure of the weights. Returns the
+    next position and an Info with acceptance 1.
     """
+    step_sizes = jax.tree.broadcast(step_sizes, weights)
 
     def body(step, position):
         noise_key, batch_key = jax.random.split(jax.random.fold_in(key, step))
         leaves, structure = jax.tree.flatten(position)
         return jax.tree.map(
-            lambda w, slope, noise: w + 0.5 * step_size**2 * slope + step_size * noise,
+            lambda w, slope, noise, step_size: w + 0.5 * step_size**2 * slope + step_size * noise,
             position,
             gradient(batch_key, position),
             jax.tree.unflatten(structure, noise_like(noise_key, leaves)),
+            step_sizes,
         )
 
     position = jax.lax.fori_loop(0, num_steps, body, weights)
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(position)]).all()
-    return position, Info(jnp.ones(()), ~finite, jnp.asarray(num_steps, jnp.int32))
+    step_size = jax.tree.leaves(step_sizes)[0]
+    return position, Info(jnp.ones(()), ~finite, jnp.asarray(num_steps, jnp.int32), jnp.asarray(step_size))
 
 
 def noise_like(key: Array, leaves: list[Array]) -> list[Array]:

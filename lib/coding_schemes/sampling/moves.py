@@ -1,11 +1,13 @@
 r"""Posterior-invariant moves for what local dynamics cannot do.
 
 A move maps (key, weights, posterior) to (weights, acceptance probability) and leaves the posterior
-e^{−U} invariant; `sample(..., moves=...)` makes them after every transition. All work on one chain
-and are vmapped over chains.
+e^{−U} invariant; `sample(..., moves=...)` makes them after every transition, each from a key of its own name.
+All work on one chain and are vmapped over chains.
 """
 
+import hashlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -144,61 +146,24 @@ def split_merge(key: Array, weights: Weights, posterior: Posterior) -> tuple[Wei
     return _pair_sweep(key, weights, posterior, draw, propose)
 
 
-def recode(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
-    r"""Give single neurons of a redundant scheme new codes, all readouts integrated out.
+def _with_new_features(features: Callable) -> Callable[..., tuple[Weights, Array]]:
+    def move(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+        feature_key, readout_key = jax.random.split(key)
+        rows, acceptance = features(feature_key, weights, posterior)
+        if posterior.network.depth > 1:
+            moved = weights._replace(hidden=(*weights.hidden[:-1], rows))
+        else:
+            moved = weights._replace(first=rows)
+        return gibbs(readout_key, moved, posterior)[0], acceptance
 
-    A tenth of the neurons get new preactivations, proposed from the mean-field theory's single-neuron
-    posterior in the field of the other neurons, and accepted with the exact marginal likelihood; then all
-    readouts are drawn as in `gibbs`. Formulas: `coding_schemes.sampling.recoding`. For one hidden layer
-    with a bounded nonlinearity and orthogonal inputs, where preactivations are independent a priori.
-    """
-    return _with_new_features(recoding.recode_features, key, weights, posterior)
-
-
-def imitate(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
-    r"""Give single feature neurons the code of another neuron, all readouts integrated out.
-
-    A tenth of the neurons get class means like those of others, accepted with the exact marginal
-    likelihood; then all readouts are drawn as in `gibbs`. Formulas:
-    `coding_schemes.sampling.recoding.imitate_features`. For any task, depth and nonlinearity, where `recode`
-    is for one bounded hidden layer on orthogonal inputs; a code that no neuron has is only found by chance.
-    Classes are told by the largest target, a single one by its mean. Takes O(P³ + N P²) operations.
-    """
-    return _with_new_features(recoding.imitate_features, key, weights, posterior)
+    move.__doc__ = f"""Incoming weights by `recoding.{features.__name__}`, then all readouts as in `gibbs`."""
+    return move
 
 
-def convert(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
-    r"""Take single feature neurons from their code to another one as a whole, all readouts integrated out.
-
-    A tenth of the neurons move by the difference of two codes' mean incoming weights, accepted with the exact
-    marginal likelihood; then all readouts are drawn as in `gibbs`. Formulas:
-    `coding_schemes.sampling.recoding.convert_features`. For any task and depth; it makes no code that no
-    neuron has. On images it is accepted while T falls, where shares of codes even out, and hardly ever at low
-    T. Classes are told by the largest target, a single one by its mean. Takes O(P³ + N P²) operations.
-    """
-    return _with_new_features(recoding.convert_features, key, weights, posterior)
-
-
-def reflect(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
-    r"""Turn small sets of feature neurons into their mirror images, all readouts integrated out.
-
-    Incoming weights change sign and codes turn into their opposites, 1-0-0 into 0-1-1, with all that a neuron
-    does within classes; accepted with the exact marginal likelihood; then all readouts are drawn as in
-    `gibbs`. Formulas: `coding_schemes.sampling.recoding.reflect_features`. For any task and depth, and
-    φ(z) + φ(−z) = 2φ(0). Takes O(P³ + N P² + N³) operations.
-    """
-    return _with_new_features(recoding.reflect_features, key, weights, posterior)
-
-
-def _with_new_features(features: Callable, key, weights: Weights, posterior: Posterior):
-    """Incoming weights of the feature layer from `features`, then `gibbs`."""
-    feature_key, readout_key = jax.random.split(key)
-    rows, acceptance = features(feature_key, weights, posterior)
-    if posterior.network.depth > 1:
-        moved = weights._replace(hidden=(*weights.hidden[:-1], rows))
-    else:
-        moved = weights._replace(first=rows)
-    return gibbs(readout_key, moved, posterior)[0], acceptance
+recode = _with_new_features(recoding.recode_features)
+imitate = _with_new_features(recoding.imitate_features)
+convert = _with_new_features(recoding.convert_features)
+reflect = _with_new_features(recoding.reflect_features)
 
 
 def exchange(
@@ -224,22 +189,67 @@ def exchange(
     return jax.tree.map(lambda leaf: leaf[source], weights), probability.sum() / jnp.maximum(tried.sum(), 1)
 
 
-MOVES: dict[str, Callable] = {
-    "gibbs": gibbs,
-    "scale": scale,
-    "rotations": rotations,
-    "split_merge": split_merge,
-    "recode": recode,
-    "convert": convert,
-    "imitate": imitate,
-    "reflect": reflect,
-}
-
-
 #: Most targets for which `recode` tries all codes, 2^m of them.
 FEW_TARGETS = 4
 #: Most targets for which `convert` tells codes apart, 2^m of them.
 MOST_TARGETS = 10
+
+
+class Move(NamedTuple):
+    """A posterior-invariant move, and where it can be made.
+
+    Attributes:
+        function: (key, weights, posterior) → (weights, acceptance probability), of one chain.
+        applies: whether to a posterior's network and task.
+        needs: the same in words.
+    """
+
+    function: Callable[[Array, Weights, Posterior], tuple[Weights, Array]]
+    applies: Callable[[Posterior], bool] = lambda posterior: True
+    needs: str = "nothing"
+
+    def __call__(self, key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+        """The move, made."""
+        return self.function(key, weights, posterior)
+
+
+def _has_pairs(posterior: Posterior) -> bool:
+    return posterior.network.width > 1
+
+
+def _is_independent(posterior: Posterior) -> bool:
+    """Whether preactivations are independent a priori, and bounded features leave them near their prior."""
+    network = posterior.network
+    return network.depth == 1 and network.width > 1 and posterior.root is None and is_bounded(network.phi)
+
+
+#: A new move is a function and an entry here; `auto` says which networks need it.
+MOVES = {
+    "gibbs": Move(gibbs),
+    "scale": Move(
+        scale,
+        lambda posterior: bool(homogeneity(posterior.network.phi)),
+        "a homogeneous nonlinearity, such as linear, relu or relu_squared",
+    ),
+    "rotations": Move(rotations, _has_pairs, "at least two neurons"),
+    "split_merge": Move(split_merge, _has_pairs, "at least two neurons"),
+    "recode": Move(
+        recode,
+        _is_independent,
+        "one hidden layer of at least two neurons, a bounded nonlinearity and orthogonal inputs",
+    ),
+    "imitate": Move(imitate, _has_pairs, "at least two neurons"),
+    "convert": Move(
+        convert,
+        lambda posterior: _has_pairs(posterior) and posterior.targets.shape[1] <= MOST_TARGETS,
+        f"at least two neurons and at most {MOST_TARGETS} targets",
+    ),
+    "reflect": Move(
+        reflect,
+        lambda posterior: middle(posterior.network.phi) is not None,
+        "a nonlinearity with φ(z) + φ(−z) = 2φ(0)",
+    ),
+}
 
 
 def auto(posterior: Posterior) -> tuple[str, ...]:
@@ -256,40 +266,36 @@ def auto(posterior: Posterior) -> tuple[str, ...]:
     network = posterior.network
     if network.scaling == "lazy" or network.width < 2 or network.nonlinearity == "linear":
         return ("gibbs",)
-    if is_bounded(network.phi):
-        num_targets, correlated = posterior.targets.shape[1], posterior.root is not None
-        if num_targets <= FEW_TARGETS and network.depth == 1 and not correlated:
-            return ("recode",)
-        convert = ("convert",) if correlated and num_targets <= MOST_TARGETS else ()
-        reflect = ("reflect",) if (correlated or network.depth > 1) and middle(network.phi) else ()
-        return ("imitate", *convert, *reflect)
-    return ("gibbs", *(("scale",) if homogeneity(network.phi) else ()), "rotations", "split_merge")
+    if not is_bounded(network.phi):
+        names: tuple[str, ...] = ("gibbs", "scale", "rotations", "split_merge")
+    elif MOVES["recode"].applies(posterior) and posterior.targets.shape[1] <= FEW_TARGETS:
+        names = ("recode",)
+    else:
+        correlated = posterior.root is not None
+        mirrored = (correlated or network.depth > 1) and middle(network.phi)
+        names = ("imitate", *(("convert",) if correlated else ()), *(("reflect",) if mirrored else ()))
+    return tuple(name for name in names if MOVES[name].applies(posterior))
 
 
 def check(name: str, posterior: Posterior) -> None:
-    """Raise ValueError where a move does not exist or does not apply to the network."""
-    validation.choice("moves", name, MOVES)
-    network = posterior.network
-    if name == "scale" and not homogeneity(network.phi):
+    """Raise ValueError where a move does not exist or does not apply to the network and its task."""
+    move = MOVES[validation.choice("moves", name, MOVES)]
+    if not move.applies(posterior):
+        network = posterior.network
         raise ValueError(
-            "moves: 'scale' needs a homogeneous nonlinearity, such as linear, relu or relu_squared; got "
-            f"{network.nonlinearity!r}"
+            f"moves: {name!r} needs {move.needs}; got depth {network.depth}, width {network.width}, "
+            f"{network.nonlinearity!r}, {posterior.targets.shape[1]} targets and {len(posterior.targets)} "
+            f"{'orthogonal' if posterior.root is None else 'correlated'} inputs"
         )
-    if name == "recode" and not (network.depth == 1 and posterior.root is None and is_bounded(network.phi)):
-        raise ValueError(
-            "moves: 'recode' needs one hidden layer, a bounded nonlinearity and orthogonal inputs; got depth "
-            f"{network.depth}, {network.nonlinearity!r} and {posterior.rank} dimensions of the inputs' span"
-        )
-    if name == "reflect" and middle(network.phi) is None:
-        raise ValueError(
-            f"moves: 'reflect' needs a nonlinearity with φ(z) + φ(−z) = 2φ(0); got {network.nonlinearity!r}"
-        )
-    if name == "convert" and posterior.targets.shape[1] > MOST_TARGETS:
-        raise ValueError(
-            f"moves: 'convert' needs at most {MOST_TARGETS} targets; got {posterior.targets.shape[1]}"
-        )
-    if name in ("rotations", "split_merge", "recode", "imitate", "convert") and network.width < 2:
-        raise ValueError(f"moves: {name!r} needs at least two neurons, got width {network.width}")
+
+
+def streams(names: tuple[str, ...]) -> tuple[int, ...]:
+    """What is folded into a transition's key for each move: a digest of its name, and of its name before.
+
+    Its random numbers are then the same whatever other moves are made.
+    """
+    tags = [f"{name} {names[:place].count(name)}" for place, name in enumerate(names)]
+    return tuple(int.from_bytes(hashlib.sha256(tag.encode()).digest()[:4]) for tag in tags)
 
 
 def _pair_sweep(

@@ -1,14 +1,17 @@
 """What a run leaves: samples, diagnostics of every sample, response to new inputs."""
 
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from coding_schemes import coding, validation
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Weights
+from coding_schemes.sampling.program import coldest
 
 #: Mean acceptance below which a chain counts as frozen.
 FROZEN = 0.1
@@ -128,3 +131,68 @@ class Samples:
     def occupancies(self, layer: int = -1) -> coding.Occupancy:
         """How many neurons use which code, with standard errors; raises as `codes`."""
         return coding.occupancy(self.codes(layer))
+
+
+def gather(posterior, state, outputs, num_blocks: int) -> Samples:
+    """Samples from what all blocks gave and the state after the last; the last `num_blocks` hold samples."""
+
+    def join(blocks):
+        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
+
+    found, seconds = zip(*outputs)
+    num_warmup_blocks = len(outputs) - num_blocks
+    warmup = [SampleInfo(**out["info"]) for out in found[:num_warmup_blocks]]
+    out = join(found[num_warmup_blocks:])
+    info = SampleInfo(**out["info"])
+    num_samples = info.energy.shape[1]
+    means = jax.tree.map(lambda total: total / num_samples, state.means)
+    predictions = None
+    if "predicted" in out:
+        kernel = means["test_kernel"].mean(0) if "test_kernel" in means else None
+        predictions = Predictions(out["predicted"], kernel)
+    seconds_of = {"warmup": seconds[:num_warmup_blocks], "sampling": seconds[num_warmup_blocks:]}
+    return Samples(
+        **{name: out.get(name) for name in ("readouts", "preactivations", "weights", "outputs")},
+        **{name: means.get(name) for name in ("mean_outputs", "kernels")},
+        predictions=predictions,
+        info=info,
+        warmup_info=join(warmup) if warmup else None,
+        final=coldest(state.weights),
+        temperature=float(posterior.temperature),
+        seconds={phase: float(sum(blocks)) for phase, blocks in seconds_of.items()},
+        network=posterior.network,
+        labels=None if posterior.task is None else posterior.task.labels,
+    )
+
+
+def check_finite(info, iteration: int, thinning: int) -> None:
+    """Raise FloatingPointError where the energies of a block are not finite."""
+    bad = ~np.isfinite(info["energy"])
+    if bad.any():
+        chain, index = np.argwhere(bad)[0]
+        step = iteration - (bad.shape[1] - 1 - index) * thinning
+        raise FloatingPointError(
+            f"chain {chain}: energy {info['energy'][chain, index]} at transition {step} with step size "
+            f"{info['step_size'][chain, index]:.3g}; take a smaller step size or start nearer to equilibrium"
+        )
+
+
+def warn_of_trouble(info: SampleInfo, thinning: int) -> None:
+    """Warn of divergent transitions after warm-up, with the first's place, and of chains that do not move."""
+    trouble = []
+    if info.divergences.any():
+        chain, index = np.argwhere(info.divergences)[0]
+        trouble.append(
+            f"{int(info.divergences.sum())} divergent transitions after warm-up, the first in chain {chain} "
+            f"at transition {index * thinning + 1} to {(index + 1) * thinning} with step size "
+            f"{info.step_size[chain, index]:.3g}"
+        )
+    acceptance = info.acceptance.mean(1)
+    if acceptance.min() < FROZEN:
+        frozen = np.flatnonzero(acceptance < FROZEN).tolist()
+        names = frozen if len(frozen) <= 8 else f"{len(frozen)} of {len(acceptance)}"
+        trouble.append(
+            f"frozen chains {names} (acceptance below {FROZEN}), step size {info.step_size[0, -1]:.3g}"
+        )
+    if trouble:
+        warnings.warn(f"sampling: {'; '.join(trouble)}", stacklevel=3)

@@ -14,7 +14,8 @@ from scipy.stats import qmc
 
 from coding_schemes import validation
 from coding_schemes.tasks import Task
-from coding_schemes.theory._single_site import Nonlinearity, SingleSite, single_site
+from coding_schemes.theory._solvers import newton
+from coding_schemes.theory._tilted import Nonlinearity, SingleSite, normalized, single_site
 
 MAX_STEPS = 200  # Newton steps per level; a cold solve needs some tens in all
 WIDENED = 1.2  # variance of the Gaussians that are drawn from, over that of Laplace's formula
@@ -168,13 +169,9 @@ def _refined(cubes, factor, width):
 def lattice_integral(points, field, problem, side=None, spacing=FINE.spacing) -> Integral:
     """The trapezoid rule on lattice points."""
     log_g, means, variances = _cumulants(problem, _fields(points, field), side, 2)
-    exponent = _exponent(log_g, points, problem)
-    shift = exponent.max()
-    weights = np.exp(exponent - shift)
-    total = weights.sum()
-    weights /= total
+    log_value, weights = normalized(_exponent(log_g, points, problem))
     cell = points.shape[1] * np.log(spacing / np.sqrt(2 * np.pi))  # σ_a cancels against the prior's norm
-    ensemble = Ensemble(points, weights, means, variances, float(shift + np.log(total) + cell))
+    ensemble = Ensemble(points, weights, means, variances, float(log_value + cell))
     mean = (weights * means.T * problem.counts[:, None]) @ points
     return Integral(ensemble.log_value, mean.ravel(), lambda: covariance(ensemble, problem), ensemble)
 
@@ -306,8 +303,8 @@ class Dual:
         return hessian + self.problem.temperature * np.diag(scale)
 
 
-def newton(dual: Dual, field, tolerance):
-    """Damped Newton descent of D; returns (t, residual, steps, integrals there).
+def minimum(dual: Dual, field, tolerance):
+    """The minimum of D by Newton's method; returns (t, residual, steps, integrals there).
 
     SciPy's trust-exact on the same functions takes 1.3 times as long (26 ms for 20 at P = 500, m = 3), but
     stops where D no longer falls by more than its rounding: at residuals of 2e-8 in three of thirteen
@@ -321,38 +318,21 @@ def newton(dual: Dual, field, tolerance):
         except FloatingPointError:
             return np.inf, np.full_like(flat, np.nan), None, None
 
-    flat = field.ravel()
-    value, gradient, *parts = evaluate(flat)
-    residual = float(np.max(np.abs(gradient / scale)))
-    num_steps = 0
-    while residual > tolerance and num_steps < MAX_STEPS:
-        direction = _descent_direction(dual.hessian(*parts), gradient)
-        decrement = -gradient @ direction
-        length = min(1.0, 0.5 * (1 + np.abs(flat).max()) / np.abs(direction).max())
-        noise = 1e-12 * abs(value) + (1e-6 if dual.rough else 0)
-        found = backtrack(evaluate, flat, value, direction, decrement, length, 1e-8, noise)
-        if found is None:
-            break
-        flat, (value, gradient, *parts) = found
-        residual = float(np.max(np.abs(gradient / scale)))
-        num_steps += 1
-    return flat.reshape(shape), residual, num_steps, parts[1]
+    def error(gradient):
+        return float(np.max(np.abs(gradient / scale)))
 
+    def propose(flat, found):
+        _, gradient, *parts = found
+        if not error(gradient) > tolerance:
+            return None
+        step = _descent_direction(dual.hessian(*parts), gradient)
+        return step, -gradient @ step, min(1.0, 0.5 * (1 + np.abs(flat).max()) / np.abs(step).max())
 
-def backtrack(evaluate, start, value, direction, decrement, length, shortest, noise):
-    """The first point start + length · direction whose value falls enough (Armijo's rule), or None.
-
-    From the length that is given it is halved down to the shortest. `evaluate` returns a tuple that begins
-    with a point's value; what it gave is returned with the point. The value at the start, with the decrement
-    −slope · direction > 0, may rise by `noise`, the values' error.
-    """
-    while length > shortest:
-        point = start + length * direction
-        found = evaluate(point)
-        if found[0] <= value - 1e-4 * length * decrement + noise:
-            return point, found
-        length /= 2
-    return None
+    start, noise = field.ravel(), 1e-6 if dual.rough else 0.0
+    flat, found, num_steps = newton(
+        evaluate, propose, start, evaluate(start), MAX_STEPS, shortest=1e-8, noise=noise, relative_noise=1e-12
+    )
+    return flat.reshape(shape), error(found[1]), num_steps, found[3]
 
 
 def _descent_direction(hessian, gradient):
@@ -512,6 +492,5 @@ def neurons(field, problem, method, side=None, spacing=FINE.spacing):
     log_proposal = np.logaddexp.reduce([log_gaussian(c, s) for c, s in zip(centers, stiffness)])
     log_g, means, variances = _cumulants(problem, _fields(points, field), side, 2)
     log_ratio = _exponent(log_g, points, problem) - log_proposal  # as many draws from every Gaussian
-    importance = np.exp(log_ratio - log_ratio.max())
-    result = Ensemble(points, importance / importance.sum(), means, variances, laplace.log_value)
+    result = Ensemble(points, normalized(log_ratio)[1], means, variances, laplace.log_value)
     return result, *find_maxima(field, problem, side, points)

@@ -17,7 +17,9 @@ import numpy as np
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
+from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import check_training_inputs, evaluate, overlaps
+from coding_schemes.theory._tilted import normalized
 
 # Gauss–Legendre panels over z, a border at 0 for the kinks there, and a rule for what is Gaussian
 _X, _W = np.polynomial.legendre.leggauss(4)
@@ -29,7 +31,7 @@ _AT_A_TIME = 256  # new inputs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OrthogonalKinds:
+class OrthogonalKinds(Solved):
     """Base of the solutions on orthogonal inputs; f = Σ_γ P_γ φ_γ a_γ with the attributes below.
 
     Attributes:
@@ -41,9 +43,6 @@ class OrthogonalKinds:
         codes: the classes that a kind answers to, shape (n, C).
         num_outliers: how many of the first kinds are outliers, of which there is one neuron each.
         dual_field: t, shape (C, m).
-        residual: largest error of the theory's equations.
-        num_steps: of the solver.
-        converged: whether the residual is below the tolerance.
     """
 
     task: Task
@@ -54,9 +53,6 @@ class OrthogonalKinds:
     codes: np.ndarray
     num_outliers: int
     dual_field: np.ndarray
-    residual: float
-    num_steps: int
-    converged: bool
 
     def phi(self, z: np.ndarray) -> np.ndarray:
         """φ(z) in double precision."""
@@ -108,9 +104,7 @@ class OrthogonalKinds:
     def _single_inputs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Weights of the nodes (k, C, nodes) under the density of the kinds that are no outliers; moments."""
         fields = self.readouts[self.num_outliers :] @ self.dual_field.T
-        exponent = fields[..., None] * self.phi(_Z) - _Z**2 / 2
-        density = _WEIGHTS * np.exp(exponent - exponent.max(axis=-1, keepdims=True))
-        density /= density.sum(axis=-1, keepdims=True)
+        _, density = normalized(fields[..., None] * self.phi(_Z) - _Z**2 / 2, _WEIGHTS)
         mean = density @ _Z
         return density, mean, density @ _Z**2 - mean**2
 
@@ -123,7 +117,7 @@ class OrthogonalKinds:
         return np.maximum(z, 0.0)
 
 
-class OneKind:
+class OneKind(Solved):
     """Base of the solutions in which all neurons are of one kind, without codes."""
 
     task: Task

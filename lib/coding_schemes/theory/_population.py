@@ -25,6 +25,7 @@ import numpy as np
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.posterior import normal
 from coding_schemes.theory import features as _features
+from coding_schemes.theory._solvers import newton
 from coding_schemes.theory.features import NewInputs
 
 NUM_LEAPFROG = 12
@@ -183,10 +184,15 @@ class _Dual:
 
     def newton(self, q, min_share, max_steps=30, tolerance=1e-14) -> tuple[np.ndarray, float, int]:
         """Newton's method, steps cut so that min_share of the neurons stay effective: q, share, steps."""
-        num, m = q.shape
-        value, weights, share, overlaps = self.value(q)
-        least, steps = min(min_share, 0.98 * share), 0
-        for steps in range(1, max_steps + 1):  # noqa: B007 (returned)
+        (num, m), found = q.shape, self.value(q)
+        least = min(min_share, 0.98 * found[2])
+
+        def evaluate(q):
+            value, *rest = self.value(q)
+            return np.inf if rest[1] < least else value, *rest
+
+        def propose(q, found):
+            value, weights, _, overlaps = found
             pulled = np.einsum("nap,nam->npm", self.activations, overlaps, optimize=True)
             pulled = pulled.reshape(len(weights), -1)  # Σ_a F_a F_aᵀq
             mean = weights @ pulled
@@ -195,18 +201,11 @@ class _Dual:
             hessian += np.kron(self.kernel(weights) + self.ridge * np.eye(num), np.eye(m))
             step = -np.linalg.solve(hessian, gradient)
             decrement = -gradient @ step
-            if not decrement > tolerance * max(1.0, abs(value)):
-                break
-            length, found = 1.0, None
-            while length > 1e-3 and found is None:
-                trial = q + length * step.reshape(q.shape)
-                found = self.value(trial)
-                if found[0] > value - 1e-4 * length * decrement + 1e-12 or found[2] < least:
-                    length, found = length / 2, None
-            if found is None:
-                break
-            q, (value, weights, share, overlaps) = trial, found
-        return q, share, steps
+            enough = not decrement > tolerance * max(1.0, abs(value))
+            return None if enough else (step.reshape(q.shape), decrement, 1.0)
+
+        q, found, steps = newton(evaluate, propose, q, found, max_steps, shortest=1e-3, noise=1e-12)
+        return q, found[2], min(steps + 1, max_steps)
 
 
 def hold(key, root, tilt, phi, num_neurons=1024, num_rounds=40, pooled=False) -> Neurons:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -114,6 +114,41 @@ def jacobian(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.
     step = 1e-5
     shifts = step * np.eye(len(x))
     return (function(x + shifts) - function(x - shifts)).T / (2 * step)
+
+
+def newton(
+    evaluate: Callable[[Any], tuple],
+    propose: Callable[..., tuple[Any, float, float] | None],
+    point: Any,
+    found: tuple,
+    max_steps: int,
+    *,
+    shortest: float,
+    noise: float = 0.0,
+    relative_noise: float = 0.0,
+) -> tuple[Any, tuple, int]:
+    """Newton's descent of a convex function, every step halved until the value falls enough (Armijo's rule).
+
+    `evaluate` gives a tuple that begins with a point's value, ∞ outside the domain; `found` is the start's.
+    `propose` gives, from a point and what was found there, the step −H⁻¹∇, the decrement −∇ · step > 0 and
+    the longest fraction of the step to take; None where the point will do. No fraction below the shortest is
+    tried, and the value may rise by its noise. Returns the last point, what was found there, and the number
+    of steps.
+    """
+    num_steps = 0
+    while num_steps < max_steps and (proposal := propose(point, found)) is not None:
+        step, decrement, length = proposal
+        allowed = noise + relative_noise * abs(found[0])
+        while length > shortest:
+            trial = point + length * step
+            there = evaluate(trial)
+            if there[0] <= found[0] - 1e-4 * length * decrement + allowed:
+                point, found, num_steps = trial, there, num_steps + 1
+                break
+            length /= 2
+        else:
+            break
+    return point, found, num_steps
 
 
 def solve_equations(equations: Callable[[np.ndarray], np.ndarray], start: Parts) -> tuple[Parts, int]:

@@ -30,7 +30,6 @@ Source: paper B, Eqs. 4–8, 18–33 (the sign of Φ̂ is this book's); the conv
 papers share one saddle point, are this book's.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -49,6 +48,7 @@ from coding_schemes.theory import deep_sigmoidal as deep
 from coding_schemes.theory import features as _features
 from coding_schemes.theory._expansion import Expansion, expansion
 from coding_schemes.theory._population import Neurons
+from coding_schemes.theory._solution import Solved
 from coding_schemes.theory.features import Features, NewInputs
 
 __all__ = ["Expansion", "Overlaps", "Solution", "expansion", "overlaps", "solve"]
@@ -78,7 +78,7 @@ SAMPLED_TOLERANCE = 0.05  # where the conditions can only be measured on sampled
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Solved):
     """Kernels of all layers at the saddle point.
 
     Attributes:
@@ -106,11 +106,8 @@ class Solution:
     kernels: np.ndarray
     dual_kernels: np.ndarray
     dual_field: np.ndarray
-    residual: float
     disagreement: float
     effective_share: float
-    num_steps: int
-    converged: bool
     method: str
     _neurons: Callable[[], list[Neurons]] | None = field(default=None, repr=False)
     _roots: list[np.ndarray] | None = field(default=None, repr=False)
@@ -180,11 +177,8 @@ class Solution:
             ValueError: the method keeps no neurons.
         """
         neurons, roots = self._layers()
-        u = neurons[layer].u
-        root = roots[layer]
-        return (u @ root.reshape(-1, root.shape[-1]).T).reshape(len(u), *root.shape[:2]), neurons[
-            layer
-        ].weights
+        (u, weights), root = neurons[layer], roots[layer]
+        return (u @ root.reshape(-1, root.shape[-1]).T).reshape(len(u), *root.shape[:2]), weights
 
     def _layers(self) -> tuple[list[Neurons], list[np.ndarray]]:
         if self._neurons is None or self._roots is None:
@@ -272,17 +266,14 @@ def solve(
     converged = bool(
         converged and parts["disagreement"] < MAX_DISAGREEMENT and parts["effective_share"] > 0.3
     )
-    if not converged:
-        warnings.warn(
-            f"adaptive kernel ({chosen}) did not converge: residual {parts['residual']:.1e}, populations "
-            f"differ by {parts['disagreement']:.1%}, {parts['effective_share']:.0%} of the neurons effective",
-            stacklevel=2,
-        )
     base = task.input_kernel if is_dense else _base_kernel(features)
     v = parts["dual_field"]
     parts["kernels"] = np.stack([base, *parts["kernels"]])
     parts["dual_kernels"] = np.stack([*parts.pop("lower_duals"), richness**2 * v @ v.T])
-    return Solution(task, network, features, richness, ridge, converged=converged, method=chosen, **parts)
+    found = Solution(task, network, features, richness, ridge, converged=converged, method=chosen, **parts)
+    differ, share = found.disagreement, found.effective_share
+    detail = f"populations differ by {differ:.1%}, {share:.0%} of the neurons effective"
+    return found.reported(f"adaptive kernel ({chosen})", detail)
 
 
 def _choose(method, task, network, richness, is_dense) -> str:

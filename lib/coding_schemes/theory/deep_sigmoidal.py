@@ -32,20 +32,23 @@ and finite P, as a maximum of the evidence over kernels, is this book's.
 """
 
 import itertools
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from scipy.linalg import block_diag
 from scipy.special import logsumexp
 
-from coding_schemes import validation
+from coding_schemes import coding, validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory import sigmoidal
-from coding_schemes.theory._convex_dual import Problem, backtrack, make_problem
-from coding_schemes.theory._single_site import NODES, Nonlinearity
+from coding_schemes.theory._convex_dual import Problem, make_problem
+from coding_schemes.theory._drawn import GRID, Drawn, matrix_given_response
+from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._solvers import newton
+from coding_schemes.theory._tilted import LOG_CELL, NODES, Nonlinearity, central_moments, normalized
 
 TOLERANCE = 1e-4  # on the residual, in nats per neuron
 READOUT_TOLERANCE = 1e-4  # on |σ_a² K_L t + T t − y|
@@ -122,17 +125,8 @@ def _first_marginal(site, count, tilt) -> _Marginal:
 def _sum_density(site, count, tilt, s):
     """Daniels' log density of Φ at Φ = n Λ'(s), with the tilted weights of φ, its mean and variance."""
     phi = site.values
-    exponent = s[:, None] * phi + 0.5 * tilt * phi**2 - 0.5 * NODES**2
-    exponent -= np.log(np.sqrt(2 * np.pi) / (NODES[1] - NODES[0]))
-    shift = exponent.max(axis=1, keepdims=True)
-    weights = np.exp(exponent - shift)
-    norm = weights.sum(axis=1)
-    weights /= norm[:, None]
-    log_g = shift[:, 0] + np.log(norm)
-    mean = weights @ phi
-    centered = phi - mean[:, None]
-    squares = centered**2  # further powers as products: NumPy's take ten times as long
-    variance, third, fourth = (np.sum(weights * k, axis=1) for k in (squares, squares * centered, squares**2))
+    log_g, weights = normalized(s[:, None] * phi + 0.5 * tilt * phi**2 - 0.5 * NODES**2 - LOG_CELL)
+    mean, variance, third, fourth = central_moments(phi, weights, 4)
     correction = ((fourth / variance**2 - 3) / 8 - 5 * third**2 / variance**3 / 24) / count
     log_density = count * (log_g - s * mean) - 0.5 * np.log(2 * np.pi * count * variance)
     return weights, log_density + np.log1p(np.maximum(correction, -0.5)), mean, variance
@@ -196,11 +190,8 @@ def _layer(problem: Problem, below: Kernel | None, tilt: Kernel, frozen: _Frozen
     if frozen is not None:
         active = [one.sums > problem.site.threshold * n for one, n in zip(classes, counts)]
         exponent, offset = _freeze(exponent, active, frozen)
-    highest = exponent.max()
-    index = np.nonzero(exponent > highest - CUTOFF)
-    weights = np.exp(exponent[index] - highest)
-    log_value = float(np.log(weights.sum()) + highest) + offset
-    weights /= weights.sum()
+    index = np.nonzero(exponent > exponent.max() - CUTOFF)
+    log_value, weights = normalized(exponent[index])
 
     def gather(name):
         return np.stack([getattr(one, name)[i] for one, i in zip(classes, index)], axis=1)
@@ -224,7 +215,7 @@ def _layer(problem: Problem, below: Kernel | None, tilt: Kernel, frozen: _Frozen
         by_scatter = fields * gather("sums_by_scatter") + 0.5 * tilt.diagonal * gather("squares_by_scatter")
         slope = _conjugate(0.5 * moment, 0.5 * np.diag(moment) / counts + weights @ by_scatter, counts)
     return Layer(
-        log_value,
+        float(log_value) + offset,
         weights,
         group,
         activations,
@@ -324,59 +315,59 @@ def _invert(problem, below, target, start, max_steps=30, shortest=1e-2):
             return np.inf, None
         return layer.log_value - vector @ target, layer
 
-    vector = start
-    value, layer = evaluate(vector)
-    for _ in range(max_steps):
-        if layer is None:
-            break
+    arrived = False
+
+    def propose(_, found):
+        nonlocal arrived
+        if (layer := found[1]) is None:
+            return None
         slope = _from_kernel(layer.kernel, problem.counts) - target
         covariance = layer.covariance + 1e-10 * np.diag(np.diag(layer.covariance) + 1e-12)
         step = -np.linalg.solve(covariance, slope)
         decrement = -slope @ step
-        if decrement < INNER_TOLERANCE:
-            return vector, layer, value
-        length = min(1.0, 3 / np.sqrt(decrement))
-        found = backtrack(evaluate, vector, value, step, decrement, length, shortest, NOISE)
-        if found is None:
-            break
-        vector, (value, layer) = found
-    raise FloatingPointError("no density of this layer has the kernel asked for")
+        arrived = decrement < INNER_TOLERANCE
+        return None if arrived else (step, decrement, min(1.0, 3 / np.sqrt(decrement)))
+
+    line = {"shortest": shortest, "noise": NOISE}
+    vector, (value, layer), _ = newton(evaluate, propose, start, evaluate(start), max_steps, **line)
+    if not arrived:
+        raise FloatingPointError("no density of this layer has the kernel asked for")
+    return vector, layer, value
 
 
 def _fit_readouts(problem, below, field, frozen=None):
-    """Newton descent of the convex D(t); returns t, the layer, D and the largest |σ_a² K t + T t − y|."""
+    """The minimum of the convex D(t); returns t, the layer, D and the largest |σ_a² K t + T t − y|."""
     variance, temperature = problem.readout_variance, problem.temperature
-    counts, m = problem.counts, field.shape[1]
-    scale = np.repeat(counts, m)
+    counts, shape = problem.counts, field.shape
+    scale = np.repeat(counts, shape[1])
 
-    def evaluate(field):
+    def evaluate(flat):
+        field = flat.reshape(shape)
         tilt = Kernel(variance * field @ field.T, np.zeros(len(field)))
         layer = _layer(problem, below, tilt, frozen)
         value = counts @ np.sum(0.5 * temperature * field**2 - field * problem.targets, axis=1)
-        return layer.log_value + value, layer
-
-    value, layer = evaluate(field)
-    for _ in range(100):
         kernel = layer.kernel
         products = kernel.block * np.outer(counts, counts) + np.diag(counts * kernel.diagonal)
         slope = (variance * products @ field).ravel()
         slope += scale * (temperature * field - problem.targets).ravel()
-        residual = float(np.abs(slope / scale).max())
+        return layer.log_value + value, layer, products, slope
+
+    def propose(flat, found):
+        _, layer, products, slope = found
         sums = layer.activations * counts
-        readouts = variance * sums @ field
+        readouts = variance * sums @ flat.reshape(shape)
         moved = (sums[:, :, None] * readouts[:, None, :]).reshape(len(sums), -1)
         hessian = _covariance(moved, layer.weights, layer.group)
-        hessian += variance * np.kron(products, np.eye(m)) + temperature * np.diag(scale)
+        hessian += variance * np.kron(products, np.eye(shape[1])) + temperature * np.diag(scale)
         step = -np.linalg.solve(hessian, slope)
         decrement = -slope @ step
-        if decrement < 1e-10:
-            break
-        length = min(1.0, 0.5 * (1 + np.abs(field).max()) / np.abs(step).max())
-        found = backtrack(evaluate, field, value, step.reshape(field.shape), decrement, length, 1e-6, NOISE)
-        if found is None:
-            break
-        field, (value, layer) = found
-    return field, layer, value, residual
+        longest = min(1.0, 0.5 * (1 + np.abs(flat).max()) / np.abs(step).max())
+        return None if decrement < 1e-10 else (step, decrement, longest)
+
+    start = field.ravel(), evaluate(field.ravel())
+    flat, found, _ = newton(evaluate, propose, *start, 100, shortest=1e-6, noise=NOISE)
+    value, layer, _, slope = found
+    return flat.reshape(shape), layer, value, float(np.abs(slope / scale).max())
 
 
 # --- all layers together ------------------------------------------------------------------------
@@ -495,7 +486,7 @@ class LayerScheme(sigmoidal.Coded):
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Solved):
     """A coding scheme of a deep network.
 
     Attributes:
@@ -524,10 +515,7 @@ class Solution:
     dual_field: np.ndarray
     training_residual: np.ndarray
     free_energy: float
-    residual: float
     readout_residual: float
-    num_steps: int
-    converged: bool
     problem: Problem
 
     @property
@@ -539,6 +527,30 @@ class Solution:
     def temperature(self) -> float:
         """T."""
         return self.problem.temperature
+
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
+        """Preactivations (N, P), readouts (N, m) and W² … W^L of N = width neurons.
+
+        Neurons of a layer are evenly spread over its points; W^ℓ is from its prior given the class means that
+        layer ℓ is to have, and a given φ from its posterior.
+        """
+        problem, hidden = self.problem, list[np.ndarray]()
+        for below, layer in zip((None, *self.layers), self.layers):
+            ranks = (rng.permutation(width) + rng.random()) / width
+            points = np.searchsorted(np.cumsum(layer.point_weights), ranks * layer.point_weights.sum())
+            levels = layer.point_activations[points]
+            if below is None:
+                first = z = _with_class_means(rng, problem.site, levels, labels)
+                continue
+            spread = np.sqrt(np.maximum(below.kernel_diagonal, 0))
+            smooth = problem.site.phi(GRID[:, None, None] + spread[:, None] * SCATTER_NODES) @ SCATTER_WEIGHTS
+            aim = np.stack([np.interp(row, s, GRID) for row, s in zip(levels.T, smooth.T)], axis=1)
+            features = problem.site.phi(z) / width**0.5
+            hidden.append(matrix_given_response(rng, coding.class_means(features, labels), aim))
+            z = hidden[-1] @ features
+        readouts = problem.readout_variance * (levels * problem.counts) @ self.dual_field
+        readouts += problem.readout_variance**0.5 * rng.standard_normal(readouts.shape)
+        return first, readouts, tuple(hidden)
 
     def kernel(self, labels: np.ndarray, layer: int = -1) -> np.ndarray:
         """K of a layer, (P, P), for inputs of the given classes, (P,); the last layer's unless given."""
@@ -620,12 +632,6 @@ def solve(
     state = _evaluate(problem, targets, tilts, field, frozen)
     state, residual, num_steps = _ascend(problem, state, targets, frozen, tolerance, max_steps)
     converged = residual <= tolerance and state.violation <= READOUT_TOLERANCE
-    if not converged:
-        warnings.warn(
-            f"deep sigmoidal theory did not converge: residuals {residual:.1e} of the kernels and "
-            f"{state.violation:.1e} of the readouts after {num_steps} steps",
-            stacklevel=2,
-        )
     last = Kernel(problem.readout_variance * state.field @ state.field.T, np.zeros(num_classes))
     duals = [*(_to_tilt(tilt, num_classes) for tilt in state.tilts), last]
     threshold = problem.site.threshold
@@ -637,7 +643,7 @@ def solve(
     used = order[layers[-1].probabilities[order] >= sigmoidal.MIN_PROBABILITY]
     activations = layers[-1].activations[used]
     readouts = problem.readout_variance * (activations * counts) @ state.field
-    return Solution(
+    found = Solution(
         layers=layers,
         probabilities=layers[-1].probabilities[used],
         codes=layers[-1].codes[used],
@@ -652,6 +658,20 @@ def solve(
         converged=bool(converged),
         problem=problem,
     )
+    return found.reported("theory.deep_sigmoidal.solve", f"{state.violation:.1e} of the readouts")
+
+
+def _with_class_means(rng, site, levels, labels):
+    """Preactivations from N(z; 0, 1) e^{sφ(z)}, with the s for which φ has the mean (N, C) asked for."""
+    fields = np.linspace(-40, 40, 4001)
+    tilts = np.interp(levels, site.cumulants(fields, 1)[1], fields)
+    z = np.empty((len(levels), len(labels)))
+    for c, column in enumerate(tilts.T):
+        cumulative = np.cumsum(site.density(GRID, column[:, None]), axis=1)
+        members = np.flatnonzero(labels == c)
+        for row, one in enumerate(cumulative):
+            z[row, members] = np.interp(rng.random(len(members)), one / one[-1], GRID)
+    return z
 
 
 def _tabulated(weights, activations, variances, threshold, kernel: Kernel, dual: Kernel) -> LayerScheme:

@@ -24,7 +24,6 @@ this book's.
 """
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -41,6 +40,7 @@ from coding_schemes.networks import Nonlinearity, canonical, homogeneity
 from coding_schemes.tasks import Task
 from coding_schemes.theory import features as _features
 from coding_schemes.theory import mean_field
+from coding_schemes.theory._solution import Solved
 from coding_schemes.theory.features import Features, NewInputs
 
 STARTS = ("gaussian", "laplace", "laplace_readouts")
@@ -48,7 +48,7 @@ FIXED_POINT_TOLERANCE = 0.02  # rms difference of flow and predictor on the trai
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class Path(Solved):
     """The flow (*) of a population or of a network.
 
     Attributes:
@@ -65,7 +65,8 @@ class Path:
         gates: φ'(h) on the training inputs, averaged over the last steps, shape (neurons, A', P).
         step: dt.
         residual: rms change of the training outputs over the last tenth of the records, over the rms of y.
-        num_steps: Euler steps.
+        num_steps: Euler steps, or those of L-BFGS.
+        converged: whether the search of `fixed_point` came to rest; a flow has, at its last record.
     """
 
     features: Features
@@ -80,8 +81,6 @@ class Path:
     u: np.ndarray
     gates: np.ndarray
     step: float
-    residual: float
-    num_steps: int
     _new: NewInputs | None = None
     _free: np.ndarray | None = None
 
@@ -190,8 +189,9 @@ def population(
     return Path(
         features, richness, weight_decay, times, outputs,
         None if new is None else np.asarray(test_outputs, float), inputs, (np.asarray(w), np.asarray(u)),
-        np.asarray(final[0]), np.asarray(final[1]), np.asarray(gates), step,
-        float(residual / np.linalg.norm(task.targets)), num_records * per_record, new, np.asarray(free),
+        np.asarray(final[0]), np.asarray(final[1]), np.asarray(gates), step, new, np.asarray(free),
+        residual=float(residual / np.linalg.norm(task.targets)), num_steps=num_records * per_record,
+        converged=True,
     )  # fmt: skip
 
 
@@ -257,8 +257,6 @@ def fixed_point(
             energy, np.concatenate([w.ravel(), u.ravel()]), jac=True, method="L-BFGS-B",
             options={"maxiter": max_steps, "maxfun": 2 * max_steps, "ftol": tolerance, "gtol": 0.0},
         )  # fmt: skip
-        if not found.success:
-            warnings.warn(f"fixed_point: not at rest after {found.nit} steps, {found.message}", stacklevel=2)
         w, u = found.x[: w.size].reshape(w.shape), found.x[w.size :].reshape(u.shape)
 
         def outputs(u, w, projection):
@@ -270,10 +268,11 @@ def fixed_point(
         path = Path(
             features, richness, weight_decay, np.array([np.inf]), here[None],
             None if new is None else outputs(u, w, new.projection)[None], inputs, (w, u), w, u, slopes, 0.0,
-            np.nan, int(found.nit), new, np.zeros((num_neurons, num_free)),
+            new, np.zeros((num_neurons, num_free)),
+            residual=np.nan, num_steps=int(found.nit), converged=bool(found.success),
         )  # fmt: skip
         if not average_steps:
-            return path
+            return path.reported("fixed_point", f"not at rest: {found.message}")
         kernel, _ = _tangent_kernel(path, responses, slopes, features.root)
         step = 0.5 / (np.linalg.eigvalsh(kernel)[-1] + weight_decay)
         scalars = tuple(jnp.asarray(a, jnp.float64) for a in (richness, weight_decay, step))
@@ -281,7 +280,8 @@ def fixed_point(
         gates, (late_w, late_u) = _averaged_gates((jnp.asarray(w), jnp.asarray(u)), *arguments)
         moved = np.linalg.norm(outputs(late_u, late_w, features.root) - here)
         residual = float(moved / np.linalg.norm(task.targets))
-        return replace(path, gates=np.asarray(gates), step=float(step), residual=residual)
+        path = replace(path, gates=np.asarray(gates), step=float(step), residual=residual)
+        return path.reported("fixed_point", f"not at rest: {found.message}")
 
 
 @partial(jax.jit, static_argnums=(2, 3))
@@ -414,7 +414,7 @@ def _slope(phi, h):
 
 
 @dataclass(frozen=True, eq=False)
-class Antk:
+class Antk(Solved):
     """Kernel regression (**) with the adapted neural tangent kernel.
 
     Attributes:
@@ -424,7 +424,8 @@ class Antk:
         degree: κ.
         dual_field: (K + κλ)⁻¹ y, shape (P, m).
         residual: rms difference of flow and predictor on the training inputs, over the rms of y.
-        converged: below FIXED_POINT_TOLERANCE.
+        num_steps: of the path.
+        converged: whether the residual is below FIXED_POINT_TOLERANCE.
     """
 
     path: Path
@@ -432,8 +433,6 @@ class Antk:
     feature_kernel: np.ndarray
     degree: float
     dual_field: np.ndarray
-    residual: float
-    converged: bool
 
     def predict(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """f(x) = k(x)ᵀ(K + κλ)⁻¹ y, shape (P*, m).
@@ -490,13 +489,11 @@ def antk(path: Path) -> Antk:
     dual_field = np.linalg.solve(kernel + ridge, targets.ravel())
     missed = (kernel @ dual_field).reshape(targets.shape) - path.outputs[-1]
     residual = float(np.linalg.norm(missed) / np.linalg.norm(targets))
-    converged = residual < FIXED_POINT_TOLERANCE
-    if not converged:
-        warnings.warn(
-            f"aNTK: predictor and flow differ by {residual:.1e} on training inputs; follow the path longer",
-            stacklevel=2,
-        )
-    return Antk(path, kernel, feature_kernel, degree, dual_field.reshape(targets.shape), residual, converged)
+    found = Antk(
+        path, kernel, feature_kernel, degree, dual_field.reshape(targets.shape),
+        residual=residual, num_steps=path.num_steps, converged=residual < FIXED_POINT_TOLERANCE,
+    )  # fmt: skip
+    return found.reported("aNTK", "so far do predictor and flow differ on training inputs")
 
 
 def _tangent_kernel(path, responses, gates, coordinates):

@@ -34,7 +34,6 @@ methods for deep learning" (2009); the sigmoidal one follows from erf by φ(z) =
 """
 
 import itertools
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -227,9 +226,6 @@ class Solution(OneKind):
     dual_field: np.ndarray
     readout_variance: float
     temperature: float
-    residual: float
-    num_steps: int
-    converged: bool
 
     @cached_property
     def activations(self) -> np.ndarray:
@@ -301,10 +297,7 @@ def solve(
             f"task: K_L has rank {np.count_nonzero(eigenvalues)} < P = {task.num_inputs} and the targets "
             "leave its span, so the process cannot pass through them; give a temperature above 0"
         )
-    converged = residual < RESIDUAL_TOLERANCE
-    if not converged:
-        warnings.warn(f"Gaussian process: relative residual {residual:.1e} of the linear solve", stacklevel=2)
-    return Solution(
+    found = Solution(
         task=task,
         nonlinearity=canonical(nonlinearity),
         depth=depth,
@@ -314,5 +307,6 @@ def solve(
         temperature=temperature,
         residual=residual,
         num_steps=0,
-        converged=converged,
+        converged=residual < RESIDUAL_TOLERANCE,
     )
+    return found.reported("theory.gaussian_process.solve")

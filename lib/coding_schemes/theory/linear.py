@@ -23,15 +23,16 @@ Source: paper A, "Analog coding scheme" and supplement A; the finite-T, finite-P
 are this book's.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.optimize import root
+from scipy.optimize import root as find_root
 
 from coding_schemes import validation
 from coding_schemes.tasks import Task
+from coding_schemes.theory._drawn import Drawn, matrix_given_response
 from coding_schemes.theory._kinds import OneKind
 from coding_schemes.theory._solvers import inverses, overlaps, spectrum
 
@@ -66,9 +67,6 @@ class Solution(OneKind):
     learned_factors: np.ndarray
     readout_variance: float
     temperature: float
-    residual: float
-    num_steps: int
-    converged: bool
 
     @property
     def activations(self) -> np.ndarray:
@@ -79,6 +77,29 @@ class Solution(OneKind):
     def feature_slopes(self) -> np.ndarray:
         """Slope of ⟨z^L | a⟩ = (K_{L−1} t) a, shape (P, m); Y U⁻¹ for T → 0 and large P."""
         return self.kernels[self.depth - 1] @ self.dual_field
+
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
+        """Preactivations (N, P), readouts (N, m) and W² … W^L of N = width neurons.
+
+        From their joint Gaussian, W^ℓ from its prior given what layer ℓ is to have.
+        """
+        roots = [_root(kernel) for kernel in self.kernels[:-1]]
+        readouts = rng.standard_normal((width, len(self.readout_covariance)))
+        readouts = readouts @ _root(self.readout_covariance)
+        hidden: list[np.ndarray] = []
+        for layer in range(1, self.depth + 1):
+            # z^ℓ ~ N(0, K_ℓ) below, z^L | a ~ N(K_{L−1} t a, K_{L−1}) above
+            root = roots[layer - (layer == self.depth)]
+            aim = rng.standard_normal((width, len(root))) @ root
+            if layer == self.depth:
+                aim += readouts @ self.feature_slopes.T
+            if layer == 1:
+                first = z = aim
+                continue
+            features = z / width**0.5
+            hidden.append(matrix_given_response(rng, features, aim))
+            z = hidden[-1] @ features
+        return first, readouts, tuple(hidden)
 
     @property
     def _output_gram(self) -> np.ndarray:
@@ -172,10 +193,7 @@ def solve(
     inverse = _ridge_inverses(eigenvalues, readout_variance * np.linalg.matrix_power(h, depth), temperature)
     dual_field = basis @ np.einsum("im,imk->ik", rotated, inverse)
     learned = task.input_kernel @ dual_field
-    converged = residual < RESIDUAL_TOLERANCE
-    if not converged:
-        warnings.warn(f"linear theory did not converge: relative residual {residual:.1e}", stacklevel=2)
-    return Solution(
+    found = Solution(
         task,
         depth,
         readout_covariance=readout_variance * h,
@@ -186,8 +204,9 @@ def solve(
         temperature=temperature,
         residual=residual,
         num_steps=num_steps,
-        converged=converged,
+        converged=residual < RESIDUAL_TOLERANCE,
     )
+    return found.reported("theory.linear.solve")
 
 
 def gram_logdensity(
@@ -251,7 +270,7 @@ def _saddle(eigenvalues, rotated, depth, temperature, readout_variance, width, s
     def newton(start, temperature):
         values, vectors = np.linalg.eigh(start)
         log_start = ((vectors * np.log(values)) @ vectors.T)[upper]
-        result = root(violation, log_start, (temperature,), tol=1e-14)
+        result = find_root(violation, log_start, (temperature,), tol=1e-14)
         h = unpack(result.x)
         residual = np.linalg.norm(violation(result.x, temperature)) / np.linalg.norm(h)
         return h, float(residual), int(result.nfev)
@@ -263,6 +282,12 @@ def _saddle(eigenvalues, rotated, depth, temperature, readout_variance, width, s
             h, residual, more = newton(h, between)
             num_steps += more
     return h, residual, num_steps
+
+
+def _root(covariance):
+    """The symmetric root."""
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
 
 
 def _task_overlap(eigenvalues: np.ndarray, rotated: np.ndarray, temperature: float) -> np.ndarray:

@@ -31,7 +31,6 @@ Source: paper A, "Generalization" and supplement C (restated); theory.md section
 and the certificate are this book's.
 """
 
-import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax, logsumexp, softmax
@@ -48,6 +48,8 @@ from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical, is_bounded
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
+from coding_schemes.theory._drawn import Drawn, dealt
+from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import (
     Parts,
     class_means,
@@ -76,7 +78,7 @@ class _Point(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Solved):
     """Kinds of neurons of the mean-field solution.
 
     Attributes:
@@ -95,7 +97,6 @@ class Solution:
         energy: the minimum of (*), divided by P.
         residual: duality gap relative to the energy; bounds how far the energy is from its minimum.
         num_steps: rounds of column generation.
-        converged: whether the residual met the tolerance.
     """
 
     task: Task
@@ -110,9 +111,19 @@ class Solution:
     temperature: float
     readout_variance: float
     energy: float
-    residual: float
-    num_steps: int
-    converged: bool
+
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
+        """Preactivations (N, P) and readouts (N, m) of N = width neurons: the kinds' own, without chance.
+
+        P_γ N of each kind, or one outlier of each and all other neurons zero.
+        """
+        if not self.outliers:
+            rows = dealt(self.probabilities, width)
+            return self.preactivations[rows], self.readouts[rows]
+        kinds = min(len(self.readouts), width)
+        silent = ((0, width - kinds), (0, 0))
+        z, a = (np.pad(v[:kinds] * width**0.5, silent) for v in (self.preactivations, self.readouts))
+        return z, a
 
     @property
     def outliers(self) -> bool:
@@ -225,13 +236,7 @@ def solve(
     problem = _Problem(phi, root, targets, temperature, readout_variance, outliers)
     rng = np.random.default_rng(seed)
     solution = _column_generation(problem, task, tolerance, num_starts, max_rounds, rng)
-    if not solution.converged:
-        warnings.warn(
-            f"mean-field theory did not converge: relative duality gap {solution.residual:.1e} after "
-            f"{solution.num_steps} rounds, wanted {tolerance:.1e}",
-            stacklevel=2,
-        )
-    return solution
+    return solution.reported("theory.mean_field.solve", f"tolerance {tolerance:.1e}")
 
 
 @dataclass(frozen=True)

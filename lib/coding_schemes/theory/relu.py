@@ -30,42 +30,30 @@ max(0, z)² scales otherwise: see `coding_schemes.theory.relu_squared`.
 Source: paper A, "Sparse coding scheme" (its supplement C derives the same saddle for T → 0).
 """
 
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from scipy.optimize import minimize, nnls
-from scipy.special import log_ndtr
 
 from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical
 from coding_schemes.tasks import Task
+from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solvers import check_orthogonal, jacobian, pack, solve_equations, unpack
+from coding_schemes.theory._tilted import RECTIFIED, Tilted, central_moments, normalized
 
-# z grid on which softplus is averaged. The integrand is analytic for |Im z| < π, so that the trapezoid
-# rule is exact to rounding; beyond s = _LARGE_FIELD, log g(s) = s²/2 is, as log(1 + eᶻ) = z at z ≈ s.
-_GRID = np.arange(-14.0, 40.0, 0.125)
-_LARGE_FIELD = 28.0
 _SPHERE_STARTS = 64  # random directions each search starts from, besides those the fields suggest
 _MAX_ENUMERATED_CLASSES = 8  # up to here the search also starts from every active set's eigenvectors
 _FLOOR_TEMPERATURE = 1e-9  # keeps B_c invertible at T = 0, where its null space does not matter
 _NUM_ROUNDS = 200  # of `_held`, at most; ten to twenty are enough where there is a solution
 _SILENT = 1e-6  # z̄ below this counts as silent
+_LEGENDRE = np.polynomial.legendre.leggauss(96)  # on either side of the kink
 _ZERO = 1e-6  # outliers of amplitude² and bulk populations of probability below this are dropped
-
-
-class Cumulants(NamedTuple):
-    """log g(s) and the tilted cumulants of φ(z); each of the shape of s."""
-
-    log_normaliser: np.ndarray
-    mean: np.ndarray
-    variance: np.ndarray
-    third: np.ndarray
 
 
 class _Kinds(OrthogonalKinds):
@@ -136,6 +124,10 @@ class Solution(_Kinds):
     energy: float
     temperature: float
 
+    def draw(self, rng: Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
+        """As `FiniteSize.draw`, with the corrections of N = width."""
+        return finite_size(self, width).draw(rng, labels, width, copies)
+
     @property
     def outlier_preactivations(self) -> np.ndarray:
         """z̄ per class, shape (n, C), in units of √N."""
@@ -168,6 +160,30 @@ class FiniteSize(_Kinds):
     outlier_preactivation_variances: np.ndarray
     bulk_readout_covariance: np.ndarray
     num_neurons: int
+
+    def draw(self, rng: Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
+        """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.
+
+        `copies` of an outlier act together like it.
+        """
+        if self.num_neurons != width:
+            raise ValueError(f"solution: is for N = {self.num_neurons}, the posterior's network has {width}")
+        outliers = np.repeat(self.outlier_readouts, copies, axis=0)
+        if len(outliers) >= width:
+            raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {width}")
+        grid = np.linspace(-8.0, 8.0, 1601)
+        z = np.empty((width, len(labels)))
+        for c in range(len(self.class_weights)):
+            cumulative = np.cumsum(bulk_density(self, grid, c))
+            members = np.flatnonzero(labels == c)
+            z[:, members] = np.interp(rng.random((width, len(members))), cumulative / cumulative[-1], grid)
+        a = rng.multivariate_normal(self.bulk_readout, self.bulk_readout_covariance, width)
+        share = np.sqrt(width / copies)
+        a[: len(outliers)] = share * outliers
+        noise = np.repeat(np.sqrt(self.outlier_preactivation_variances), copies, axis=0)[:, labels]
+        z[: len(outliers)] = share * np.repeat(self.outlier_preactivations, copies, axis=0)[:, labels]
+        z[: len(outliers)] += noise * rng.standard_normal((len(outliers), len(labels)))
+        return z, a
 
 
 def solve(
@@ -203,7 +219,7 @@ def solve(
     validation.counts(max_rounds=max_rounds)
     nonlinearity = _checked(nonlinearity)
     weights, targets = check_orthogonal(task)
-    problem = _Problem(weights, targets, float(temperature), _CUMULANTS[nonlinearity])
+    problem = _Problem(weights, targets, float(temperature), RECTIFIED[nonlinearity])
     search, tried, num_steps, round_tolerance = _Search(problem), [], 0, 1e-2
     for _ in range(max_rounds):
         num_steps += search.exchange()
@@ -221,13 +237,8 @@ def solve(
     if converged:
         best = _fewest_outliers(problem, best)
         error = problem.residual(best)
-    else:
-        warnings.warn(
-            f"theory.relu.solve did not converge: equations {error:.1e}, constraints {violation:.1e}, "
-            f"tolerance {tolerance:.1e}",
-            stacklevel=2,
-        )
-    return _as_solution(problem, best, task, nonlinearity, error, num_steps, converged)
+    found = _as_solution(problem, best, task, nonlinearity, error, num_steps, converged)
+    return found.reported("theory.relu.solve", f"constraints violated by {violation:.1e}")
 
 
 def finite_size(
@@ -270,10 +281,10 @@ def finite_size(
     validation.count("num_neurons", num_neurons, num_outliers + 1)
     validation.positive(tolerance=tolerance)
     validation.counts(max_steps=max_steps)
-    cumulants = _CUMULANTS[solution.nonlinearity]
     bulk, outliers = solution.bulk_readouts, solution.outlier_readouts
     point = _Point(solution.dual_field, bulk, solution.bulk_probabilities, outliers)
-    problem = _Problem(solution.class_weights, solution.class_targets, solution.temperature, cumulants)
+    site = RECTIFIED[solution.nonlinearity]
+    problem = _Problem(solution.class_weights, solution.class_targets, solution.temperature, site)
     slope = problem.slope(point)  # of the leading order: a chord method
     best, error, num_steps = point, np.inf, 0
     while num_steps < max_steps and error > tolerance:
@@ -289,10 +300,7 @@ def finite_size(
         num_steps += 1
     _, activations, covariance, held = _finite_equations(best, solution, num_neurons)
     t, bulk, p, outliers = best
-    converged = error <= tolerance
-    if not converged:
-        warnings.warn(f"theory.relu.finite_size did not converge: residual {error:.1e}", stacklevel=2)
-    return FiniteSize(
+    found = FiniteSize(
         task=solution.task,
         nonlinearity=solution.nonlinearity,
         probabilities=np.append(np.ones(num_outliers), (1 - num_outliers / num_neurons) * p),
@@ -303,12 +311,13 @@ def finite_size(
         dual_field=t,
         residual=error,
         num_steps=num_steps,
-        converged=converged,
+        converged=error <= tolerance,
         outlier_preactivations=held.preactivation_mean / np.sqrt(num_neurons),
         outlier_preactivation_variances=held.preactivation_variance,
         bulk_readout_covariance=covariance[np.argmax(p)],
         num_neurons=num_neurons,
     )
+    return found.reported("theory.relu.finite_size")
 
 
 def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, label: int) -> np.ndarray:
@@ -322,47 +331,7 @@ def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, la
     validation.count("label", label, 0, len(solution.class_weights) - 1)
     z = validation.array("preactivations", preactivations, "…")
     field = float(solution.bulk_readouts[0] @ solution.dual_field[label])
-    log_g = _CUMULANTS[solution.nonlinearity](np.array(field)).log_normaliser
-    return np.exp(-(z**2) / 2 + field * solution.phi(z) - log_g) / np.sqrt(2 * np.pi)
-
-
-# --- one neuron ---------------------------------------------------------------------------------
-
-
-def _relu_cumulants(s: np.ndarray) -> Cumulants:
-    """G = e^{s²/2} Φ(s): g = ½ + G, G' = s G + 1/√(2π), ⟨φᵏ⟩ = G⁽ᵏ⁾/g."""
-    log_positive = s**2 / 2 + log_ndtr(s)
-    log_g = np.logaddexp(np.log(0.5), log_positive)
-    active, edge = np.exp(log_positive - log_g), np.exp(-log_g) / np.sqrt(2 * np.pi)
-    mean = s * active + edge
-    square = active + s * mean
-    third = 2 * mean + s * square - 3 * square * mean + 2 * mean**3
-    gaussian = s > 12  # up to rounding; the differences of large powers below would lose digits
-    variance, third = np.where(gaussian, 1.0, square - mean**2), np.where(gaussian, 0.0, third)
-    return Cumulants(log_g, mean, variance, third)
-
-
-def _softplus_cumulants(s: np.ndarray) -> Cumulants:
-    """The trapezoid rule on `_GRID`; the Gaussian N(z; s, 1) beyond."""
-    phi, step = np.logaddexp(0.0, _GRID), _GRID[1] - _GRID[0]
-    exponent = np.minimum(s, _LARGE_FIELD)[..., None] * phi - _GRID**2 / 2 + np.log(step / np.sqrt(2 * np.pi))
-    top = exponent.max(-1)
-    density = np.exp(exponent - top[..., None])
-    total = density.sum(-1)
-    density /= total[..., None]
-    mean = density @ phi
-    variance, third = density @ phi**2 - mean**2, density @ phi**3
-    third = third - 3 * mean * variance - mean**3
-    grid = (top + np.log(total), mean, variance, third)
-    beyond = (s**2 / 2, s, 1.0, 0.0)
-    far = s > _LARGE_FIELD
-    return Cumulants(*(np.where(far, np.asarray(b), g) for b, g in zip(beyond, grid, strict=True)))
-
-
-_CUMULANTS: dict[Any, Callable[[np.ndarray], Cumulants]] = {
-    "relu": _relu_cumulants,
-    "softplus": _softplus_cumulants,
-}
+    return RECTIFIED[solution.nonlinearity].density(z, np.array(field))
 
 
 def _checked(nonlinearity: str | Nonlinearity) -> str:
@@ -372,9 +341,9 @@ def _checked(nonlinearity: str | Nonlinearity) -> str:
             "nonlinearity: max(0, z)² has no finite saddle at a, z = O(√N), as ⟨exp(s φ)⟩ diverges for "
             "s ≥ 1/2; theory.relu_squared solves it at its own scale, N^(1/3)"
         )
-    if not isinstance(known, str) or known not in _CUMULANTS:
+    if not isinstance(known, str) or known not in RECTIFIED:
         raise ValueError(
-            f"nonlinearity: got {nonlinearity!r}, this theory is for {' and '.join(map(repr, _CUMULANTS))}"
+            f"nonlinearity: got {nonlinearity!r}, this theory is for {' and '.join(map(repr, RECTIFIED))}"
         )
     return known
 
@@ -395,16 +364,16 @@ class _Point(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """One task's dual: class weights w (C,), targets y (C, m), T, and the nonlinearity's cumulants."""
+    """One task's dual: class weights w (C,), targets y (C, m), T, and averages over the nonlinearity."""
 
     weights: np.ndarray
     targets: np.ndarray
     temperature: float
-    cumulants: Callable[[np.ndarray], Cumulants]
+    site: Tilted
 
     def free_energy(self, a, t):
         """E(a), shape (…,), of readouts (…, m)."""
-        return -np.sum(a**2, -1) / 2 + self.cumulants(a @ t.T).log_normaliser @ self.weights
+        return -np.sum(a**2, -1) / 2 + self.site.cumulants(a @ t.T, 0)[0] @ self.weights
 
     def load(self, directions, t):
         """h(â), shape (…,), of unit directions (…, m)."""
@@ -414,12 +383,12 @@ class _Problem(NamedTuple):
         """Residuals: fields (times w_c), bulk readouts, equal E of bulk populations, Σ p = 1, outliers."""
         (t, bulk, p, outliers), w = point, self.weights
         transposed = np.swapaxes(t, -1, -2)
-        field, z = self.cumulants(bulk @ transposed), np.maximum(outliers @ transposed, 0)
-        output = np.swapaxes(p[..., None] * field.mean, -1, -2) @ bulk + np.swapaxes(z, -1, -2) @ outliers
-        free_energy = -np.sum(bulk**2, -1) / 2 + field.log_normaliser @ w
+        (log_g, mean), z = self.site.cumulants(bulk @ transposed, 1), np.maximum(outliers @ transposed, 0)
+        output = np.swapaxes(p[..., None] * mean, -1, -2) @ bulk + np.swapaxes(z, -1, -2) @ outliers
+        free_energy = -np.sum(bulk**2, -1) / 2 + log_g @ w
         parts = [
             w[:, None] * (output + self.temperature * t - self.targets),
-            (w * field.mean) @ t - bulk,
+            (w * mean) @ t - bulk,
             free_energy[..., 1:] - free_energy[..., :1],
             p.sum(-1, keepdims=True) - 1,
             (w * z) @ t - outliers,
@@ -500,7 +469,7 @@ def _highest_readouts(problem, t, known, num_iterations=60):
     around = [radius * _sphere(t.shape[1]) for radius in (0.5, 2.0, 5.0)]
     a = np.vstack([*around, known, 2 * t, np.zeros((1, t.shape[1]))])
     for _ in range(num_iterations):
-        a = (problem.weights * problem.cumulants(a @ t.T).mean) @ t
+        a = (problem.weights * problem.site.cumulants(a @ t.T, 1)[1]) @ t
     free_energy = problem.free_energy(a, t)
     order = np.argsort(-free_energy, kind="stable")
     return a[order], free_energy[order]
@@ -555,7 +524,7 @@ class _Search:
 
         def slack_slope(x):
             t = x[:-1].reshape(shape)
-            z, mean = np.maximum(self.directions @ t.T, 0), problem.cumulants(self.readouts @ t.T).mean
+            z, mean = np.maximum(self.directions @ t.T, 0), problem.site.cumulants(self.readouts @ t.T, 1)[1]
             rows = [
                 -2 * np.einsum("c,kc,kr->kcr", problem.weights, z, self.directions),
                 -2 * np.einsum("c,cd,cr->cdr", problem.weights, np.eye(len(t)), t),
@@ -580,7 +549,7 @@ class _Search:
         starts = _distinct(self.readouts[order[level[order] > level.max() - 1e-2]], 0.05)[:12]
         bulk = np.array([self._climb(a) for a in starts])
         bulk = _distinct(bulk[np.argsort(-problem.free_energy(bulk, t), kind="stable")], 1e-2)
-        responses = (problem.cumulants(bulk @ t.T).mean, bulk), (np.maximum(near @ t.T, 0), near)
+        responses = (problem.site.cumulants(bulk @ t.T, 1)[1], bulk), (np.maximum(near @ t.T, 0), near)
         columns = [np.einsum("c,kc,kr->kcr", root, z, a).reshape(len(a), t.size) for z, a in responses]
         stress = 100.0  # holds Σ p = 1 against the fit
         of_sum = np.repeat([stress, 0.0], [len(bulk), len(near)])
@@ -597,8 +566,8 @@ class _Search:
         """The local maximum of E uphill of a."""
 
         def negative(x):
-            field, w = self.problem.cumulants(x @ self.t.T), self.problem.weights
-            return x @ x / 2 - field.log_normaliser @ w, x - (w * field.mean) @ self.t
+            (log_g, mean), w = self.problem.site.cumulants(x @ self.t.T, 1), self.problem.weights
+            return x @ x / 2 - log_g @ w, x - (w * mean) @ self.t
 
         return minimize(negative, a, jac=True, method="BFGS", options={"gtol": 1e-9}).x
 
@@ -697,7 +666,9 @@ def _as_solution(problem, point, task, nonlinearity, error, steps, converged) ->
         nonlinearity=nonlinearity,
         probabilities=np.append(np.ones(len(outliers)), np.sort(point.probabilities)[::-1]),
         readouts=np.vstack([outliers, bulk]),
-        activations=np.vstack([np.where(answers, outliers @ t.T, 0.0), problem.cumulants(bulk @ t.T).mean]),
+        activations=np.vstack(
+            [np.where(answers, outliers @ t.T, 0.0), problem.site.cumulants(bulk @ t.T, 1)[1]]
+        ),
         codes=np.vstack([answers, np.zeros((len(bulk), len(w)), dtype=bool)]),
         num_outliers=len(outliers),
         dual_field=t,
@@ -721,29 +692,24 @@ def _finite_equations(point, solution, num_neurons):
         Residuals, ⟨φ⟩ of every bulk population (k, C), its covariance of a (k, m, m), the outliers' moments.
     """
     t, bulk, p, outliers = point
-    w, cumulants = solution.class_weights, _CUMULANTS[solution.nonlinearity]
+    w, site = solution.class_weights, RECTIFIED[solution.nonlinearity]
     num_inputs, eye = solution.task.num_inputs, np.eye(t.shape[1])
     share, root = 1 - len(outliers) / num_neurons, np.sqrt(num_neurons)
     temperature = max(solution.temperature, _FLOOR_TEMPERATURE)
 
-    stiffness = eye - np.einsum("c,kc,cr,cq->krq", w, cumulants(bulk @ t.T).variance, t, t)
+    stiffness = eye - np.einsum("c,kc,cr,cq->krq", w, site.cumulants(bulk @ t.T, 2)[2], t, t)
     nodes, node_weights = _gaussian_nodes(t.shape[1])
     width = np.linalg.cholesky(np.linalg.inv(stiffness) / num_inputs)
     a = bulk[:, None] + np.einsum("krq,xq->kxr", width, nodes)
-    own = cumulants(a @ t.T)
-    log_density = num_inputs * (own.log_normaliser @ w - np.sum(a**2, -1) / 2) + np.sum(nodes**2, 1) / 2
-
-    def average(log_density):  # weights of the nodes (k, x), log of the integral (k,)
-        top = log_density.max(1, keepdims=True)
-        density = node_weights * np.exp(log_density - top)
-        total = density.sum(1, keepdims=True)
-        return density / total, (top + np.log(total))[:, 0]
+    log_g, phi_mean, phi_variance, phi_third = site.cumulants(a @ t.T, 3)
+    log_density = num_inputs * (log_g @ w - np.sum(a**2, -1) / 2) + np.sum(nodes**2, 1) / 2
 
     fields, load = root * outliers @ t.T, np.zeros((*a.shape[:2], len(w)))
     out = _Held(np.maximum(fields, 0.1), *np.ones((3, *fields.shape)))
     for _ in range(_NUM_ROUNDS):
-        density, log_mass = average(log_density - num_inputs / (2 * num_neurons) * (own.variance * load) @ w)
-        scatter = np.einsum("k,kx,kxc,kxr,kxq->crq", p, density, own.variance, a, a, optimize=True)
+        noise = num_inputs / (2 * num_neurons) * (phi_variance * load) @ w
+        log_mass, density = normalized(log_density - noise, node_weights)
+        scatter = np.einsum("k,kx,kxc,kxr,kxq->crq", p, density, phi_variance, a, a, optimize=True)
         last, last_load = out, load
         out, inverse = _held(solution.phi, fields, outliers, temperature * eye + share * scatter, last)
         load = np.einsum("kxr,crq,kxq->kxc", a, inverse, a, optimize=True)
@@ -751,7 +717,7 @@ def _finite_equations(point, solution, num_neurons):
             break
     else:
         raise np.linalg.LinAlgError("the noise of bulk and outliers does not settle")
-    phi = own.mean - own.third * load / (2 * num_neurons)
+    phi = phi_mean - phi_third * load / (2 * num_neurons)
     noise_out = np.einsum("crq,kq->kcr", inverse, outliers)
     z = out.mean / root
 
@@ -790,7 +756,7 @@ def _held(phi, fields, outliers, noise, last):
     Returns, from the fields s (n, C), the noise B_c (C, m, m) and the last round's result, a _Held, and the
     inverse of B_c + Σ_i V_i ā_i ā_iᵀ at the last V.
     """
-    x, weights = _legendre_nodes()
+    x, weights = _LEGENDRE
     inverse = np.linalg.inv(noise + np.einsum("ic,ir,iq->crq", last.variance, outliers, outliers))
     load = np.einsum("ir,crq,iq->ic", outliers, inverse, outliers)
     stiffness = load / (1 - last.variance * load)
@@ -800,23 +766,12 @@ def _held(phi, fields, outliers, noise, last):
     half = (np.stack([np.zeros_like(fields), center + reach], -1)[..., None] - low) / 2
     z = (low + half + half * x).reshape(*fields.shape, 2 * len(x))
     f, (s, k, m) = phi(z), np.stack([fields, stiffness, last.mean])[..., None]
-    exponent = s * f - k * (f - m) ** 2 / 2 - z**2 / 2
-    density = np.exp(exponent - exponent.max(-1, keepdims=True)) * (half * weights).reshape(z.shape)
-    density /= density.sum(-1, keepdims=True)
-    mean, variance = _mean_and_variance(density, f)
+    rule = (half * weights).reshape(z.shape)
+    _, density = normalized(s * f - k * (f - m) ** 2 / 2 - z**2 / 2, rule)
+    mean, variance = central_moments(f, density, 2)
     mean = last.mean + (mean - last.mean) / (1 - stiffness * variance)  # Newton's step
     free = 1 / (1 / variance - stiffness)
-    return _Held(np.maximum(mean, 0), free, *_mean_and_variance(density, z)), inverse
-
-
-@cache
-def _legendre_nodes():
-    return np.polynomial.legendre.leggauss(96)
-
-
-def _mean_and_variance(density, values):
-    mean = np.sum(density * values, axis=-1)
-    return mean, np.sum(density * (values - mean[..., None]) ** 2, axis=-1)
+    return _Held(np.maximum(mean, 0), free, *central_moments(z, density, 2)), inverse
 
 
 @cache

@@ -25,7 +25,6 @@ output. The error is then of relative order N^(−2/3), up to a logarithm.
 Source: paper A states the sparse scheme for max(0, z)² from sampling only (supplement E).
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,7 +54,8 @@ class Solution(OrthogonalKinds):
         outlier_preactivations: z̄ per class, (n, C), in units of N^(1/3).
         dual_field: τ, (C, m); the training residual is T N^(−1/3) τ.
         bulk_readout: a0 in units of N^(−1/3), ½ Σ_c w_c τ_c, (m,).
-        energy: Σ_i (|ā_i|² + Σ_c w_c z̄_ic²)/2, in units of N^(2/3) P.
+        energy: Σ_i (|ā_i|² + Σ_c w_c z̄_ic²)/2, in units of N^(2/3) P; where N is given, with what the field
+            costs, N^(−1/3) (T Σ_c w_c |τ_c|² + |Σ_c w_c τ_c|²/4)/2.
         local_energies: the distinct energies at which searches ended, ascending: metastable schemes.
         residual: largest error of the stationarity equations.
         num_steps: iterations of all searches.
@@ -115,12 +115,9 @@ def solve(
     good = [one for one in minima if one[1] <= tolerance and one[2]] or minima
     point, residual, stable, energy = min(good, key=lambda one: one[3])
     energies = np.sort([one[3] for one in good])
-    converged = residual <= tolerance and stable
-    if not converged:
-        warnings.warn(f"theory.relu_squared.solve did not converge: residual {residual:.1e}", stacklevel=2)
     order = np.argsort(-np.sum(point.a**2, 1).round(9), kind="stable")
     z = point.z[order]
-    return Solution(
+    found = Solution(
         task=task,
         nonlinearity="relu_squared",
         probabilities=np.ones(len(order)),
@@ -135,8 +132,9 @@ def solve(
         local_energies=energies[np.append(True, np.diff(energies) > 1e-6)],
         residual=residual,
         num_steps=sum(steps for _, steps in searches),
-        converged=bool(converged),
+        converged=bool(residual <= tolerance and stable),
     )
+    return found.reported("theory.relu_squared.solve")
 
 
 class _Point(NamedTuple):

@@ -37,13 +37,13 @@ Source: paper A, "Redundant coding scheme" and supplement B.1. The convex dual, 
 temperature, finite P and restricted schemes, is this book's formulation.
 """
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from scipy.integrate import cumulative_trapezoid
 from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
@@ -58,12 +58,14 @@ from coding_schemes.theory._convex_dual import (
     Problem,
     covariance,
     make_problem,
+    minimum,
     neurons,
-    newton,
     peaks,
     statistics,
 )
-from coding_schemes.theory._single_site import NODES, Nonlinearity
+from coding_schemes.theory._drawn import GRID, Drawn, dealt
+from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._tilted import NODES, Nonlinearity
 
 TOLERANCE = 1e-9  # on the largest entry of ⟨φa⟩ + T t − y; publicly promised: 1e-8
 MAX_QUADRATURE_OUTPUTS = 3
@@ -92,7 +94,7 @@ class Coded:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution(Coded):
+class Solution(Coded, Solved):
     """A coding scheme: the single-neuron posterior at the optimum of the dual.
 
     Rows γ run over the maxima of the readout posterior (of a restricted scheme: over its codes),
@@ -115,7 +117,6 @@ class Solution(Coded):
         energy: mean of U/N, the energy per neuron to leading order in N.
         residual: largest entry of |⟨φa⟩ + T t − y|.
         num_steps: Newton steps taken.
-        converged: whether the residual is below the tolerance.
         method: "quadrature" or "laplace".
         problem: what was solved.
         restriction: the codes asked for, shape (k, C), or None.
@@ -134,9 +135,6 @@ class Solution(Coded):
     kernel_diagonal: np.ndarray
     free_energy: float
     energy: float
-    residual: float
-    num_steps: int
-    converged: bool
     method: str
     problem: Problem
     restriction: np.ndarray | None = None
@@ -150,6 +148,16 @@ class Solution(Coded):
     @cached_property
     def _neurons(self):
         return neurons(self.dual_field, self.problem, self.method)
+
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
+        """Preactivations (N, P) and readouts (N, m) of N = width independent neurons, dealt to the codes."""
+        rows = dealt(self.probabilities, width)
+        z = np.empty((width, len(labels)))
+        for row in np.unique(rows):
+            for c in range(labels.max() + 1):
+                where = np.ix_(rows == row, labels == c)
+                z[where] = np.interp(rng.random(z[where].shape), _cumulative(self, int(row), c), GRID)
+        return z, self.readouts[rows]
 
     def num_peaks(self, min_probability: float = 0.01) -> int:
         """How many maxima of the readout posterior hold at least this fraction of the neurons."""
@@ -197,7 +205,7 @@ def solve(
     method = _method(method, problem)
     if start is not None:
         start = validation.array("start", start, "{}, {}".format(*problem.targets.shape))
-    return _solve(problem, method, restriction, occupancies, start)
+    return _solve(problem, method, restriction, occupancies, start).reported("theory.sigmoidal.solve")
 
 
 def scan(
@@ -242,7 +250,7 @@ def _solve(problem, method, restriction, occupancies, start) -> Solution:
         total = 0
         for rough, tolerance in stages:
             dual = Dual(problem, method, sides, occupancies, rough)
-            field, residual, num_steps, integrals = newton(dual, field, tolerance)
+            field, residual, num_steps, integrals = minimum(dual, field, tolerance)
             total += num_steps
         return field, residual, total, integrals
 
@@ -267,11 +275,6 @@ def _solve(problem, method, restriction, occupancies, start) -> Solution:
         num_steps += steps
     if integrals is None:
         raise FloatingPointError(f"sigmoidal theory: the solve diverged after {num_steps} steps")
-    if not residual <= TOLERANCE:
-        warnings.warn(
-            f"sigmoidal theory did not converge: residual {residual:.1e} after {num_steps} steps",
-            stacklevel=3,
-        )
     return _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, integrals)
 
 
@@ -581,6 +584,12 @@ def preactivation_cdf(
     density = preactivation_density(solution, row, class_index, NODES)
     cumulated = cumulative_trapezoid(density, NODES, initial=0)
     return np.interp(np.asarray(values, float), NODES, cumulated / cumulated[-1])
+
+
+@lru_cache(maxsize=64)
+def _cumulative(solution, row, class_index):
+    """Distribution of preactivations on the grid, once for all networks drawn from a solution."""
+    return preactivation_cdf(solution, row, class_index, GRID)
 
 
 def _readout_marginal(solution, component, row):

@@ -18,7 +18,6 @@ ValueError is raised unless dx2, H0 and the rates are positive, and Q0 and dy2 z
 Source: paper C, Eqs. 7-11 and appendix A; the fits follow its Eq. 49.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,6 +30,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize
 
 from coding_schemes import validation
+from coding_schemes.theory._solution import Solved
 
 UNALTERED = (1.0, 1.0, 1.0, 1.0, 1.0)
 """The theory itself, as factors of the five terms in the order they stand in the equations."""
@@ -47,8 +47,8 @@ MAX_STEPS = 16384  # of the ODE solver
 MAX_STEPS_ON_GRID = 1024  # the grid, solved side by side, waits for its slowest corner, which is no optimum
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, eq=False)
+class Solution(Solved):
     """A trajectory of the two-point theory.
 
     Attributes:
@@ -65,9 +65,6 @@ class Solution:
     H: np.ndarray
     Q: np.ndarray
     w: np.ndarray
-    residual: float
-    num_steps: int
-    converged: bool
 
 
 @dataclass(frozen=True)
@@ -89,8 +86,8 @@ class FixedPoint:
     reachable: bool
 
 
-@dataclass(frozen=True)
-class Fit:
+@dataclass(frozen=True, eq=False)
+class Fit(Solved):
     """Effective rates fitted to a network's trajectory.
 
     Attributes:
@@ -103,7 +100,9 @@ class Fit:
             than a constant).
         error: the same for the three together, sums before the ratio. This is what the fit minimizes.
         solution: the fitted trajectory.
-        converged: the least-squares search ended at an optimum and the trajectory was solved.
+        residual: largest entry of the gradient where the least-squares search ended.
+        num_steps: evaluations of that search.
+        converged: it ended at an optimum, and the trajectory was solved.
     """
 
     eta_h: float
@@ -112,11 +111,10 @@ class Fit:
     errors: np.ndarray
     error: float
     solution: Solution
-    converged: bool
 
 
-@dataclass(frozen=True)
-class LossFit:
+@dataclass(frozen=True, eq=False)
+class LossFit(Solved):
     """The third rate, fitted to the loss curve.
 
     Attributes:
@@ -124,6 +122,9 @@ class LossFit:
         log_standard_error: of log η_mean, from the curvature of the fit.
         error: normalized as in :class:`Fit`.
         loss: the fitted curve, shape (n,).
+        residual: largest entry of the gradient where the search ended.
+        num_steps: evaluations of that search.
+        converged: it ended at an optimum.
     """
 
     eta_mean: float
@@ -206,9 +207,8 @@ def solve(
         with np.errstate(invalid="ignore", divide="ignore"):
             drift = np.where(H > 0, np.abs(Q / H - rho * H - (Q0 / H0 - rho * H0)), 0.0)
         residual = float(np.max(drift) / (Q0 / H0 + rho * (H0 + np.max(H))))
-    else:
-        warnings.warn(f"two_point.solve: the ODE solver gave up after {int(num_steps)} steps", stacklevel=2)
-    return Solution(times, H, Q, w, residual, int(num_steps), converged)
+    path = Solution(times, H, Q, w, residual=residual, num_steps=int(num_steps), converged=converged)
+    return path.reported("two_point.solve", "where the ODE solver gave up")
 
 
 def invariant(H: ArrayLike, Q: ArrayLike, eta_h: float, eta_y: float, dx2: float):
@@ -297,7 +297,7 @@ def identical_outputs(
     integral = times if k == 0 else np.expm1(exponent) / k
     H = 1 / (np.exp(exponent) / H0 + eta_y * integral)
     Q = H * (eta_y / (eta_h * dx2) * H + C)
-    return Solution(times, H, Q, Q, 0.0, 0, True)
+    return Solution(times, H, Q, Q, residual=0.0, num_steps=0, converged=True)
 
 
 def loss_curve(solution: Solution, eta_mean: float, mean_error_sq: float, dy2: float) -> np.ndarray:
@@ -372,18 +372,18 @@ def fit(
     solution = solve(H0, Q0, w0, eta_h, eta_y, dx2, dy2, times, factors=factors, relative_tolerance=1e-7)
     residuals = np.stack([solution.H, solution.Q, solution.w]) - observed
     mean_squares = np.mean(residuals**2, axis=1)
-    converged = bool(search.success) and solution.converged
-    if not converged:
-        warnings.warn("two_point.fit: no optimum found; see the fit's error", stacklevel=2)
-    return Fit(
+    found = Fit(
         eta_h=float(eta_h),
         eta_y=float(eta_y),
         log_standard_errors=_standard_errors(search.jac, residuals / scale),
         errors=mean_squares / variances,
         error=float(np.sum(mean_squares) / np.sum(variances)),
         solution=solution,
-        converged=converged,
+        residual=float(search.optimality),
+        num_steps=int(search.nfev),
+        converged=bool(search.success) and solution.converged,
     )
+    return found.reported("two_point.fit", f"normalized error {found.error:.2g}")
 
 
 def fit_loss(loss: ArrayLike, solution: Solution, mean_error_sq: float, dy2: float) -> LossFit:
@@ -403,12 +403,16 @@ def fit_loss(loss: ArrayLike, solution: Solution, mean_error_sq: float, dy2: flo
     starts = np.log(np.geomspace(0.01 / span, 10 / np.min(np.diff(solution.times)), 60))
     start = starts[np.argmin([np.sum(residuals([s]) ** 2) for s in starts])]
     search = optimize.least_squares(residuals, [start])
-    return LossFit(
+    found = LossFit(
         float(np.exp(search.x[0])),
         float(_standard_errors(search.jac / np.sqrt(search.fun.size), search.fun[None])[0]),
         float(np.mean(search.fun**2) / np.var(loss)),
         search.fun + loss,
+        residual=float(search.optimality),
+        num_steps=int(search.nfev),
+        converged=bool(search.success),
     )
+    return found.reported("two_point.fit_loss")
 
 
 _POSITIVE = ("H0", "eta_h", "eta_y", "dx2", "scale", "eta_mean")

@@ -28,26 +28,27 @@ from scipy.stats import multivariate_t
 
 from coding_schemes import validation
 from coding_schemes.tasks import Task
+from coding_schemes.theory._solution import Solved
 
 DEGREES_OF_FREEDOM = 8  # of the proposal, a Student t: its tails are heavier than the posterior's
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Solved):
     """Posterior averages of a linear network of finite width.
 
     Attributes:
         readout_covariance: ⟨aᵀa⟩/N, shape (m, m).
         kernels: ⟨K_0⟩ … ⟨K_L⟩ on the training inputs, shape (L + 1, P, P).
-        effective_draws: effective number of importance draws; relative errors are about its inverse root,
-            times the chain's own spread, which is O(1/√N).
+        effective_draws: effective number of importance draws.
+        residual: its inverse root, which averages err by, relative to the chain's own spread of O(1/√N).
+        num_steps: of the search for the mode.
         converged: whether at least a tenth of the draws count.
     """
 
     readout_covariance: np.ndarray
     kernels: np.ndarray
     effective_draws: float
-    converged: bool
 
 
 def solve(
@@ -107,12 +108,15 @@ def solve(
     effective = float(1 / np.square(weights).sum())
     grams = np.einsum("dlij,dlkj->dlik", factors, factors)
     kernels = _kernels(grams, weights, eigenvalues, rotated, temperature, width)
-    return Solution(
+    solution = Solution(
         np.einsum("d,dij->ij", weights, grams[:, 0]),
         np.einsum("pi,lij,qj->lpq", basis, kernels, basis),
         effective,
-        effective > 0.1 * num_draws,
+        residual=effective**-0.5,
+        num_steps=int(found.nit),
+        converged=effective > 0.1 * num_draws,
     )
+    return solution.reported("theory.wishart_chain.solve", f"{effective:.0f} of {num_draws} draws count")
 
 
 def _logdensity(packed: Array, data, width: int, temperature: float, variance: float) -> Array:

@@ -61,7 +61,7 @@ def figures(project: Project) -> list[Figure]:
             shown["name"],
             chapter.artifacts / shown["file"],
             shown["caption"],
-            tuple(shown["panels"]),
+            tuple(shown.get("panels", ())),
         )
         for chapter in _in_order(project)
         for shown in scoreboard.left_behind(chapter.notebook, FIGURE_TYPE)

@@ -123,7 +123,9 @@ class Project:
         if given := (self.config.get("repository") or {}).get("url"):
             if address := web_address(given):
                 return address
-            raise BuildError(f"_config.yml: repository: url must be like https://host/owner/name; got {given!r}")
+            raise BuildError(
+                f"_config.yml: repository: url must be like https://host/owner/name; got {given!r}"
+            )
         server, place = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
         if server and place:
             return web_address(f"{server}/{place}")
@@ -290,22 +292,31 @@ class Project:
 
     def _imports(self, path: Path) -> set[Path]:
         names: set[str] = set()
-        for node in ast.walk(_parse(path)):
+        bound: dict[str, str] = {}  # what a name in the file stands for
+        nodes = list(ast.walk(_parse(path)))
+        for node in nodes:
             if isinstance(node, ast.Import):
                 names.update(alias.name for alias in node.names)
+                bound |= {alias.asname: alias.name for alias in node.names if alias.asname}
             elif isinstance(node, ast.ImportFrom):
                 base = node.module or ""
                 if node.level:
                     package = path.relative_to(self._place(path)).parts[: -node.level]
                     base = ".".join((*package, base) if base else package)
                 names.update({base, *(f"{base}.{alias.name}" for alias in node.names)})
+                bound |= {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
+        for node in nodes:  # theory.solve: a package may import on first use, from a module of its own
+            match node:
+                case ast.Attribute(ast.Name(name), attribute) if name in bound:
+                    names.add(f"{bound[name]}.{attribute}")
         found: set[Path] = set()
         for name in names:
             parts = name.split(".")
             for depth in range(1, len(parts) + 1):  # importing a.b runs a/__init__.py first
-                for place in self._places if depth > 1 else self._places[:1]:  # no chapter is a module itself
-                    path = place.joinpath(*parts[:depth])
-                    found.update(p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file())
+                for root in self._places if depth > 1 else self._places[:1]:  # no chapter is a module itself
+                    place = root.joinpath(*parts[:depth])
+                    own, hidden = place.with_suffix(".py"), place.with_name(f"_{place.name}.py")
+                    found.update(p for p in (own, hidden, place / "__init__.py") if p.is_file())
         return found
 
     @functools.cached_property

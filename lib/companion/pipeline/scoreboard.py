@@ -13,6 +13,7 @@ import yaml
 
 from companion import predicates, records
 from companion.formats import CHECK_TYPE, text
+from companion.pipeline import sections
 from companion.pipeline.project import BuildError, Project
 
 VERDICTS = ("reproduced", "in part", "refuted", "open", "not run")
@@ -61,11 +62,6 @@ class Row(NamedTuple):
             return needs or ("" if self.written else "Its chapter is not written.")
         ordered = sorted(self.records, key=lambda record: not record.get("headline"))
         return next(filter(None, map(records.why, ordered)), "")
-
-
-def anchor(claim_id: str) -> str:
-    """The place in a chapter's page where a claim is first recorded."""
-    return f"recorded-{claim_id.lower()}"
 
 
 def left_behind(notebook: Path, kind: str) -> list[dict[str, Any]]:
@@ -336,7 +332,7 @@ def _table_row(row: Row, at_paper: Mapping[str, str], changed: Collection[str]) 
     id, chapter = text(claim["id"]), text(row.chapter)
     link = chapter
     if row.records:
-        link = f'<a href="../notebooks/{chapter}.html#{anchor(id)}">{chapter}</a>'
+        link = f'<a href="../notebooks/{chapter}.html#{sections.anchor(id)}">{chapter}</a>'
     elif row.written:
         link = f'<a href="../notebooks/{chapter}.html">{chapter}</a>'
     check = f"<details><summary>How it is checked</summary>{text(claim.get('check'))}</details>"

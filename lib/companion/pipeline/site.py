@@ -18,8 +18,8 @@ import nbformat
 import yaml
 from PIL import Image
 
-from companion.formats import CHECK_TYPE, FIGURE_TYPE
-from companion.pipeline import front, hovers, manifest, scoreboard
+from companion.formats import FIGURE_TYPE
+from companion.pipeline import front, hovers, manifest, scoreboard, sections
 from companion.pipeline.project import BuildError, Project
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
@@ -123,7 +123,8 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
         notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name)
-        notebook = _plain_numbers(_with_links(with_prompts(notebook), chapter.name, project))
+        notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook)))
+        notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
     return site
 
@@ -237,30 +238,6 @@ def _figure(figure: dict[str, Any], chapter: str) -> str:
     return "\n".join([*block, "", *player])
 
 
-def with_prompts(notebook: Any) -> Any:
-    """The notebook whose folded cells say on their toggle what they hold."""
-    for cell in notebook.cells:
-        if "hide-input" not in cell.metadata.get("tags", ()):
-            continue
-        what = [
-            name
-            for name, found in (
-                ("parameters", "parameters" in cell.metadata.tags),
-                (
-                    "imports and sizes of the presets",
-                    re.search(r"^(import|from) ", cell.source, re.MULTILINE),
-                ),
-                ("figure", "figures.publish" in cell.source or "publish_animation" in cell.source),
-                ("checks", re.search(r"\bcheck\w*\(|_checks\.check", cell.source)),
-                ("numbers in the text", re.search(r"^\s*glue\(", cell.source, re.MULTILINE)),
-            )
-            if found
-        ]
-        title = f"Code: {', '.join(what)}" if what else "Code: runs"
-        cell.metadata["mystnb"] = {"code_prompt_show": title, "code_prompt_hide": title}
-    return notebook
-
-
 def _plain_numbers(notebook: Any) -> Any:
     """The notebook with NumPy's scalars as bare numbers: the page formats glued values from their text."""
     for cell in notebook.cells:
@@ -273,24 +250,12 @@ def _plain_numbers(notebook: Any) -> Any:
 
 
 def _with_links(notebook: Any, name: str, project: Project) -> Any:
-    """The notebook with links under its title, and an anchor before each cell that first records a claim."""
+    """The notebook with links under its title."""
     title = notebook.cells[0] if notebook.cells else None
     if title is None or title.cell_type != "markdown" or not title.source.lstrip().startswith("# "):
         raise BuildError(f"notebooks/{name}.py must begin with a markdown cell whose first line is its title")
     heading, _, rest = title.source.lstrip().partition("\n")
     title.source = f"{heading}\n\n{_links(name, project)}\n\n{rest.lstrip()}"
-    seen: set[str] = set()
-    cells = []
-    for cell in notebook.cells:
-        data = [output["data"] for output in cell.get("outputs", []) if "data" in output]
-        records = [bundle.pop(CHECK_TYPE, None) for bundle in data]  # Sphinx cannot show them
-        ids = dict.fromkeys(record["id"] for record in records if record and record["id"] not in seen)
-        seen.update(ids)
-        if ids:
-            anchors = "".join(f'<span id="{scoreboard.anchor(id)}"></span>' for id in ids)
-            cells.append(nbformat.v4.new_markdown_cell(anchors, id="-".join(["anchor", *ids])))
-        cells.append(cell)
-    notebook.cells = cells
     return notebook
 
 

@@ -303,10 +303,10 @@ def test_same_sources_give_the_same_bytes(book, built_book):
 
 
 def test_changed_verdict_fails_until_accepted(book):
-    (book / "book/verdicts.yml").write_text("quick: {A1: not reproduced}\npaper: {A1: reproduced}\n")
+    (book / "book/verdicts.yml").write_text("quick: {A1: refuted}\npaper: {A1: reproduced}\n")
     done = pipeline(book, "build", check=False)
     assert done.returncode != 0
-    assert "A1 (even): not reproduced on record, now reproduced" in done.stderr
+    assert "A1 (even): refuted on record, now reproduced" in done.stderr
     assert "make accept-verdicts" in done.stderr
     pipeline(book, "accept-verdicts")
     assert "quick:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()

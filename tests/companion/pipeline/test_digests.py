@@ -18,6 +18,10 @@ def book(tmp_path):
         "lib/other/words.py": "def shout(word):\n    return word.upper()\n",
         "lib/small/style.mplstyle": "",
         "lib/small/deep/__init__.py": "",
+        "lib/other/late/__init__.py": "def __getattr__(name):  # imports _found on first use\n    ...\n",
+        "lib/other/late/_found.py": "",
+        "lib/other/late/seen.py": "",
+        "lib/other/late/unused.py": "",
         "lib/small/deep/inner.py": "from ..sums import add\n",
         "lib/small/sums.py": "def add(x, y):\n    return x + y\n",
         "data/table.csv": "1\n",
@@ -29,7 +33,8 @@ def book(tmp_path):
     even.write_text(
         even.read_text().replace("import numbers", "import data, numbers\nfrom small.deep import inner")
     )
-    loud.write_text(loud.read_text().replace("from small.words", "from other.words"))
+    text = loud.read_text().replace("from small.words", "from other.words")
+    loud.write_text(text + "\n# %%\nfrom other import late\n\nlate.found(late.seen.x)\n")
     return root
 
 
@@ -56,6 +61,9 @@ def names(root):
         ("lib/small/style.mplstyle", "even pages"),
         ("lib/small/sums.py", "even pages"),
         ("lib/small/words.py", "pages"),
+        ("lib/other/late/_found.py", "loud pages"),
+        ("lib/other/late/seen.py", "loud pages"),
+        ("lib/other/late/unused.py", "pages"),
         ("lib/other/words.py", "loud pages"),
         ("notebooks/loud.py", "loud pages"),
     ],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 from companion import formats
-from companion.pipeline import front, manifest, scoreboard, site
+from companion.pipeline import front, manifest, scoreboard, sections, site
 from companion.pipeline.progress import Progress, cost
 from companion.pipeline.project import BuildError, Project
 from small_book import REPOSITORY
@@ -64,19 +64,6 @@ def written(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    ("caption", "panels"),
-    [
-        ("Paper A, Fig. 2.", {"A 2"}),
-        ("On the task of paper A's Fig. 3, N = P = 80, L = 3. Paper A, text.", set()),
-        ("Paper A′, Figs 5a–d and 4F.", {"A′ 5a", "A′ 5b", "A′ 5c", "A′ 5d", "A′ 4f"}),
-        ("Paper C, Figs 9, 13 and\n14b, c.", {"C 9", "C 13", "C 14b", "C 14c"}),
-    ],
-)
-def test_panels_named_in_a_caption(caption, panels):
-    assert front.cited(caption) == panels
-
-
 def test_a_card_has_title_finding_time_and_picture(book, written):
     cards, _, pictures = written(book(chapters={"even": {"finding": "Half of <all>."}}))
     assert "Even &lt;numbers&gt;" in cards
@@ -105,7 +92,7 @@ def test_a_panel_stands_beside_the_figure_that_names_it(book, written, caption):
     _, panels, _ = written(book(caption))
     assert 'href="../notebooks/even.html#fig-even-wide-one"' in panels
     assert "1 of 1 panels" in panels
-    assert "A1 not yet" in panels
+    assert "A1 not run" in panels
 
 
 def test_a_panel_without_counterpart_gives_its_reason(book, written):
@@ -230,14 +217,16 @@ def test_a_run_that_did_not_end_here_has_no_cost(tmp_path, state):
         (
             "import jax\nN = 3\nglue('N', N)",
             ["hide-input"],
-            "Code: imports and sizes of the presets, numbers in the text",
+            "Code: imports and sizes, numbers in the text",
         ),
         ("figures.publish(**one())\nsparse_checks.check_scheme(x)", ["hide-input"], "Code: figure, checks"),
+        ("numbers.bars(x)\nnumbers.judge(y)", ["hide-input"], "Code: figure, checks"),
         ("x = 1", ["hide-input"], "Code: runs"),
+        ("x = 1", ["solution"], "Solution"),
         ("import jax", [], None),
     ],
 )
 def test_toggles_say_what_they_hold(source, tags, prompt):
     cell = nbformat.v4.new_code_cell(source, metadata={"tags": tags})
-    site.with_prompts(nbformat.v4.new_notebook(cells=[cell]))
+    sections.with_prompts(nbformat.v4.new_notebook(cells=[cell]))
     assert cell.metadata.get("mystnb", {}).get("code_prompt_show") == prompt

@@ -33,6 +33,9 @@ RECORD = {
 }
 FAILED = RECORD | {"passed": False, "because": "too few"}
 BLIND = RECORD | {"control": RECORD["control"] | {"passed": True}}
+FINDING = RECORD | {"size": {"N": 3}, "because": "too few"}
+HEADLINE = FINDING | {"headline": True}
+UNSETTLED_BY = {"sampler": {"state": "not shown", "verdict": "R-hat 1.4"}}
 UNSETTLED = RECORD | {"sampler": {"converged": False, "verdict": "R-hat 1.4"}}
 
 
@@ -63,20 +66,44 @@ def executed(tmp_path):
 @pytest.mark.parametrize(
     ("records", "verdict"),
     [
-        ([], "not yet"),
+        ([], "not run"),
         ([RECORD], "reproduced"),
         ([RECORD, RECORD], "reproduced"),
-        ([RECORD, FAILED], "partly"),
-        ([FAILED], "not reproduced"),
-        ([UNSETTLED], "partly"),
-        ([RECORD, UNSETTLED], "partly"),
-        ([BLIND], "partly"),
-        ([UNSETTLED, FAILED], "partly"),
+        ([RECORD, FAILED], "in part"),
+        ([FAILED], "refuted"),
+        ([UNSETTLED], "open"),
+        ([RECORD, UNSETTLED], "in part"),
+        ([BLIND], "open"),
+        ([UNSETTLED, FAILED], "in part"),
+        # a headline decides, other findings can only lower it
+        ([HEADLINE], "reproduced"),
+        ([HEADLINE, FINDING], "reproduced"),
+        ([HEADLINE, FINDING | {"passed": False}], "in part"),
+        ([HEADLINE, FINDING | UNSETTLED_BY], "in part"),
+        ([HEADLINE | {"passed": False}, FINDING], "refuted"),
+        ([HEADLINE | UNSETTLED_BY, FINDING], "open"),
+        ([HEADLINE | UNSETTLED_BY, FINDING | {"passed": False}], "open"),
+        ([HEADLINE | {"apart": 6.0}, FINDING], "in part"),
+        ([HEADLINE | {"apart": 5.0}, FINDING], "reproduced"),
+        ([HEADLINE | {"lacking": "N = 200"}], "open"),
     ],
 )
 def test_verdict_is_that_of_all_checks(executed, records, verdict):
     (row,) = scoreboard.rows(executed(*records))
     assert row.verdict == verdict
+
+
+@pytest.mark.parametrize("records", [[FINDING], [HEADLINE, HEADLINE]])
+def test_a_claim_has_one_headline(executed, records):
+    with pytest.raises(BuildError, match="A1 needs one finding as its headline"):
+        scoreboard.rows(executed(*records))
+
+
+def test_one_sentence_says_why_the_headline_first(executed):
+    (row,) = scoreboard.rows(executed(FINDING | {"passed": False, "because": "b"}, HEADLINE | UNSETTLED_BY))
+    assert row.why == "Equilibrium is not shown: R-hat 1.4"
+    page = scoreboard.page([row], "quick")
+    assert '<p class="scoreboard-why">Equilibrium is not shown: R-hat 1.4</p>' in page
 
 
 def test_claim_without_a_control_stops_the_build(executed):
@@ -142,11 +169,11 @@ def test_kept_records_of_a_chapter_that_has_not_run_stay(executed, tmp_path):
 
 def test_every_claim_has_a_tile_and_its_verdict_at_paper(executed):
     table = scoreboard.rows(executed(RECORD))
-    page = scoreboard.page(table, "quick", {"A1": "partly"})
+    page = scoreboard.page(table, "quick", {"A1": "in part"})
     assert '<a class="verdict verdict-reproduced" href="#claim-a1" title="c: reproduced">A1</a>' in page
     assert 'data-paper="A" data-chapter="even" data-verdict="reproduced"' in page
-    assert "preset paper: partly" in page
-    assert "preset paper" not in scoreboard.page(table, "paper", {"A1": "partly"})
+    assert "preset paper: in part" in page
+    assert "preset paper" not in scoreboard.page(table, "paper", {"A1": "in part"})
 
 
 def test_changed_checks_and_scoreboard_link_to_each_other(executed):
@@ -183,9 +210,9 @@ def off(errors, predicate="within 3 s.e."):
 @pytest.mark.parametrize(
     ("record", "before", "refused"),
     [
-        (RECORD, "partly", False),
+        (RECORD, "in part", False),
         (UNSETTLED, "reproduced", False),  # another processor's trajectories
-        (UNSETTLED, "not reproduced", True),
+        (UNSETTLED, "refuted", True),
         (FAILED, "reproduced", True),
         (off(3.5), "reproduced", False),  # one of hundreds of numbers
         (off(5.5), "reproduced", True),

@@ -4,8 +4,11 @@ Given the neurons' u the readouts are Gaussian, so that the posterior of the neu
 
     −log p(u) = ½ |u|² + (N γ0²/2) tr Yᵀ(Φ_N + 1/β)⁻¹Y + (m/2) log |Φ_N + 1/β|,   Φ_N = (1/N) Σ_i F_iᵀ F_i,
 
-with the features F of theory.features: dense, convolutional or pooled. Mean and variance of the outputs over
-the readouts are exact, and no readout holds a neuron to its code.
+with the features F of theory.features: dense, convolutional or pooled, richness γ0 and ridge 1/β. Mean and
+variance of the outputs over the readouts are exact, and no readout holds a neuron to its code. Paper A's
+posterior is the one with γ0² = 1/σ_a² and 1/β = T/σ_a².
+
+Source: the posterior is paper B's; to sample it without its readouts is this book's.
 """
 
 import math
@@ -17,14 +20,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from coding_schemes import statistics
+
+from coding_schemes import statistics, validation
 from coding_schemes.posterior import normal
 from coding_schemes.sampling import diagnostics
 from coding_schemes.sampling.hmc import hmc_step
 from coding_schemes.theory import features as _features
 from coding_schemes.theory.features import Features, NewInputs
 
-ACCEPTANCE, MAX_STEPS = 0.8, 40
+ACCEPTANCE, MAX_STEPS = 0.8, 40  # that the step size is adapted to; of one trajectory
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,37 @@ def sample(
 ) -> list[Networks]:
     """Sample networks of several widths by Hamiltonian Monte Carlo, from the prior.
 
-    One compiled program serves all widths: neurons beyond the width are there, but unseen. The step size
-    adapts in the warm-up's transitions; `thinning` of them lie between two samples.
+    One compiled program serves all widths: neurons beyond the width are there, but unseen. A trajectory is a
+    quarter of a period of the prior long, ± half, of at most MAX_STEPS steps.
+
+    Args:
+        key: random key.
+        features: what neurons see of a task's inputs, and its targets.
+        inputs: new inputs, shape (N0, P*).
+        richness: γ0 > 0.
+        ridge: 1/β > 0.
+        widths: N of each kind of network.
+        num_samples: kept per chain.
+        num_chains: of every width.
+        num_warmup: transitions, at least, in which the step size adapts.
+        thinning: transitions between two samples.
+
+    Returns:
+        Networks of every width, in order.
+
+    Raises:
+        ValueError: no key or features, inputs of another dimension, a richness or ridge that is not positive,
+            no widths, or counts that are no whole numbers of at least 1 (0 for the warm-up).
     """
+    validation.key(key)
+    validation.instance("features", features, Features)
+    validation.number("richness", richness, above=0)
+    validation.number("ridge", ridge, above=0)
+    widths = [validation.count("widths", width) for width in validation.several("widths", widths)]
+    if not widths:
+        raise ValueError("widths: got none, needs at least one")
+    validation.counts(num_samples=num_samples, num_chains=num_chains, thinning=thinning)
+    validation.count("num_warmup", num_warmup, 0)
     new = NewInputs(*(np.asarray(a, np.float32) for a in features.on(inputs)))
     arrays = [jnp.asarray(a, jnp.float32) for a in (features.root, features.task.targets)]
     early = -(-num_warmup // thinning)

@@ -1,6 +1,7 @@
 """Sampled networks for the explorer, whose presets show them as dots over the theory.
 
-    python -m experiments.explorer_samples --output book/_static/explorer-samples.js
+    cd notebooks
+    python -m redundant.explorer_samples --output ../book/_static/explorer-samples.js
 
 samples sigmoidal networks, N = P, at the task of every preset (some minutes on one core). The file is a
 classic script, because a page opened from a disk may fetch nothing.
@@ -16,8 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from coding_schemes import coding, paths
-
-from experiments import redundant
+from redundant import runs
 
 PREFIX, SUFFIX = "const EXPLORER_SAMPLES = ", ";\n"  # around the JSON: a classic script
 
@@ -38,7 +38,7 @@ PRESETS = {
     "sparse": Preset(500, -0.5, 0.01),
     "hot": Preset(500, 0.5, 0.1),
 }
-COUNTS = {"count": 8, "num_samples": 32, "num_warmup": 64}
+COUNTS = {"num_networks": 8, "num_samples": 32, "num_warmup": 64}
 
 
 def histograms(readouts: np.ndarray, width: float) -> list[dict[str, list[float]]]:
@@ -66,7 +66,7 @@ def histograms(readouts: np.ndarray, width: float) -> list[dict[str, list[float]
     return rows
 
 
-def describe(drawn: redundant.Networks) -> dict[str, Any]:
+def describe(drawn: runs.Networks) -> dict[str, Any]:
     """What the explorer shows of sampled networks: shares of the codes and densities of the readouts.
 
     Args:
@@ -93,7 +93,7 @@ def compute(presets: Mapping[str, Preset], seed: int, **counts: Any) -> dict[str
     Args:
         presets: name → task.
         seed: of the random key.
-        **counts: of `redundant.networks`: networks, samples of each, transitions before.
+        **counts: of `runs.networks`: networks, samples of each, transitions before.
 
     Returns:
         name → the task as the page's address has it, and what `describe` says.
@@ -101,7 +101,8 @@ def compute(presets: Mapping[str, Preset], seed: int, **counts: Any) -> dict[str
     found = {}
     for k, (name, preset) in enumerate(presets.items()):
         key = jax.random.fold_in(jax.random.key(seed), k)
-        drawn = redundant.networks(key, *redundant.posed(*preset), **counts)
+        size, y_minus, temperature = preset
+        drawn = runs.networks(key, size, size, temperature, y_minus=y_minus, **counts)
         state = {"r": [0.5, 0.25, 0.25], "yp": 1, "ym": preset.y_minus, "T": preset.temperature}
         found[name] = {"state": state | {"P": preset.num_inputs}} | describe(drawn)
         print(name, found[name]["shares"], found[name]["verdict"], flush=True)

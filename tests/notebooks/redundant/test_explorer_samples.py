@@ -1,6 +1,7 @@
 """Networks sampled for the explorer: the command that stores them, and the stored ones against theory."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 from coding_schemes import coding, paths, tasks
 from coding_schemes.theory import sigmoidal
-from experiments import explorer_samples
+from redundant import explorer_samples
+from scipy.stats import norm
+from test_calibration import assert_calibrated
 
 FILE = paths.repository_root() / "book/_static/explorer-samples.js"
 STORED = explorer_samples.read(FILE)
@@ -30,11 +33,12 @@ def test_histograms_integrate_to_one_and_know_their_scatter():
 @pytest.mark.slow
 def test_the_command_leaves_a_script_with_a_manifest(tmp_path):
     output = tmp_path / "samples.js"
-    command = [sys.executable, "-m", "experiments.explorer_samples", "--output", str(output)]
-    small = ["--num_inputs", "12", "--count", "4", "--num_samples", "4", "--num_warmup", "4"]
-    subprocess.run([*command, *small], check=True, cwd=paths.repository_root() / "lib", capture_output=True)
+    command = [sys.executable, "-m", "redundant.explorer_samples", "--output", str(output)]
+    small = ["--num_inputs", "12", "--num_networks", "4", "--num_samples", "4", "--num_warmup", "4"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([*command, *small], check=True, capture_output=True, env=environment)
     found = explorer_samples.read(output)
-    assert found["manifest"]["count"] == 4
+    assert found["manifest"]["num_networks"] == 4
     assert {"seed", "commit", "versions", "date"} <= found["manifest"].keys()
     assert found["presets"].keys() == explorer_samples.PRESETS.keys()
     for one in found["presets"].values():
@@ -88,3 +92,18 @@ def test_the_file_is_small_and_one_script():
     text = FILE.read_text(encoding="utf-8")
     assert len(text) < 40_000
     json.loads(text.removeprefix(explorer_samples.PREFIX).removesuffix(explorer_samples.SUFFIX))
+
+
+def test_densities_of_readouts():
+    """Bins of a known law, from networks that differ: density and error in the units of the axis."""
+    rng, found = np.random.default_rng(11), []
+    for _ in range(150):
+        readouts = 0.5 * rng.standard_normal((8, 1, 1, 1)) + rng.standard_normal((8, 5, 20, 1))
+        (row,) = explorer_samples.histograms(readouts, 0.5)
+        k = int(np.argmin(np.abs(np.array(row["at"]) - 0.5)))
+        assert row["at"][k] == 0.5
+        found.append([row["density"][k], row["error"][k]])
+    densities, errors = np.array(found).T
+    edges = np.array([0.25, 0.75]) / 1.25**0.5
+    expected = np.diff(norm.cdf(edges))[0] / 0.5
+    assert_calibrated(densities, expected, errors, 7 / 5, slack=0.15)

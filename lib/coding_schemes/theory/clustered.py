@@ -1,0 +1,487 @@
+r"""Inputs that are alike within a class, exactly at N → ∞: one hidden layer, any nonlinearity that is bounded
+or grows like z.
+
+Inputs of class c overlap by ρ_c, those of different classes are orthogonal (`tasks.clustered`; ρ = 0 is the
+toy task). Given a neuron's readout a, its preactivations are z_μ = √ρ v_c + √(1−ρ) ξ_μ, and the convex dual
+of `theory.sigmoidal` keeps its form with another term for a class:
+
+    D(t) = log ∫ N(a; 0, σ_a²) e^{Σ_c G_c(a·t_c)} da − Σ_c n_c t_c·y_c + (T/2) Σ_c n_c |t_c|²,
+    G_c(s) = log E_v [E_ξ e^{sφ(√ρ v + √(1−ρ) ξ)}]^{n_c},   ⟨a G_c'(a·t_c)⟩ = n_c (y_c − T t_c) .
+
+Within a class activations are correlated given a, through v: K_μν = ⟨E_v[m(v)²]⟩ for two inputs of a class,
+⟨m_c m_d⟩ for those of two classes.
+
+**Integrals over a.** e^E is a mixture of Gaussians of variance σ_a², whatever φ and ρ, and the lattice of
+`theory.sigmoidal` serves for all: spacing σ_a, relative error 2e-8.
+
+**φ that grows** (ReLU, softplus, gelu, leaky ReLU): G_c(s) → ½ n_c κ_c s², κ_c = 1 − ρ_c + n_c ρ_c, so that the
+integral exists only for Σ_c n_c κ_c (â·t_c)₊² < 1/σ_a² in all directions â. At finite P the optimum is inside,
+at a distance δ, and the density of a has rays of length ~ σ_a/√δ: a smooth population in which a finite fraction of
+the neurons codes. Per ray its mass is p = A δ^{−1/2} and the constraint fixes p⟨r²⟩ = B, ⟨r²⟩ ∝ 1/δ, hence
+p = A^{2/3} B^{1/3}: the two-thirds power of the bare weight A. Networks of N ≫ `crossover_width` show this population;
+in narrower ones it condenses, one neuron per class with an amplitude of √N, as in `theory.relu`.
+
+**What is neglected**: corrections of relative order 1/N, nothing else.
+
+Source: the book's own; ρ = 0 is paper A's toy task.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coding_schemes import validation
+from coding_schemes.networks import Nonlinearity, canonical
+from coding_schemes.networks import nonlinearity as resolve
+from coding_schemes.tasks import Task
+from coding_schemes.theory import _convex_dual
+from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, shape
+from coding_schemes.theory._solvers import evaluate, overlaps
+
+TOLERANCE = 1e-8  # on the largest entry of ⟨φa⟩ + T t − y
+MAX_QUADRATURE_OUTPUTS = 3
+MIN_PROBABILITY = 1e-6  # peaks with a smaller weight are not listed
+FORM_TOLERANCE = 1e-10  # on the entries of K0
+_FIRST_LEVEL, _FIRST_TEMPERATURE = 8.0, 1e-2  # cold starts, as in theory.sigmoidal
+_TAIL = _convex_dual.Rule(
+    1.0, 34.0, 0.0
+)  # rays are e^{−10} and more below the bulk, and as many times longer
+_COARSE_TAIL = _convex_dual.Rule(1.3, 24.0, 0.0)
+_NUM_SAMPLED = 4096  # neurons that stand for the population on new inputs
+
+
+def class_overlaps(task: Task) -> np.ndarray | None:
+    """ρ_c of every class, shape (C,), where K0 = 1 on the diagonal, ρ_c ≥ 0 within classes and 0 between; or None."""
+    kernel, labels, counts = task.input_kernel, task.labels, task.class_counts
+    members = labels == np.arange(task.num_classes)[:, None]
+    sums = members @ kernel @ members.T
+    pairs = np.maximum(counts * (counts - 1), 1)
+    within = (np.diag(sums) - counts) / pairs
+    expected = np.where(labels[:, None] == labels, within[labels][:, None], 0.0)
+    np.fill_diagonal(expected, 1.0)
+    if np.abs(kernel - expected).max() > FORM_TOLERANCE or within.min() < -FORM_TOLERANCE:
+        return None
+    return np.where(within < FORM_TOLERANCE, 0.0, within) if within.max() < 1 else None
+
+
+class _Site(NamedTuple):
+    """The classes' tables, with the face of `_single_site.SingleSite`: cumulants per input of every class."""
+
+    tables: Any  # largest field to [ClassTable] * C
+    counts: np.ndarray
+    shape: Shape
+    lower: float
+    upper: float
+
+    @property
+    def threshold(self) -> float:
+        """Halfway up φ."""
+        return 0.5 * (self.shape.lower + self.shape.upper)
+
+    def of(self, fields: np.ndarray) -> list[ClassTable]:
+        """The tables that reach these fields (n, C)."""
+        return self.tables(float(np.abs(fields).max(initial=0.0)))
+
+    def cumulants(self, fields: np.ndarray, order: int = 2, num_terms: int = 4) -> list[np.ndarray]:
+        """[G/n, G'/n, …] up to the given order (at most 3: the third by differences), (n, C) each."""
+        columns = [t.evaluate(f, min(order, 2)) for t, f in zip(self.of(fields), fields.T)]
+        found = [(np.array(rows) / self.counts[:, None]).T for rows in zip(*columns)]
+        if order > 2:
+            up, down = (self.cumulants(fields + step, 2)[2] for step in (1e-3, -1e-3))
+            found.append((up - down) / 2e-3)
+        return found
+
+    def nearest_mean(self, fields: np.ndarray) -> np.ndarray:
+        """G'/n."""
+        return self.cumulants(fields, 1)[1]
+
+    def shared(self, fields: np.ndarray) -> np.ndarray:
+        """What inputs of a class share (4, n, C), as in ClassTable.shared."""
+        return np.moveaxis([t.shared(f) for t, f in zip(self.of(fields), fields.T)], (0, 1, 2), (2, 1, 0))
+
+
+class Problem(NamedTuple):
+    """What is solved; stands for `_convex_dual.Problem`, with tables of its own."""
+
+    counts: np.ndarray
+    targets: np.ndarray
+    temperature: float
+    readout_variance: float
+    nonlinearity: str | Nonlinearity
+    site: _Site
+    overlaps: np.ndarray
+
+    @property
+    def stiffness(self) -> np.ndarray:
+        """κ_c = 1 − ρ_c + n_c ρ_c of the full classes, shape (C,)."""
+        return 1 - self.overlaps + self.site.counts * self.overlaps
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The single-neuron posterior at the optimum of the dual, N → ∞.
+
+    Attributes:
+        task: what was learned.
+        nonlinearity: φ.
+        probabilities: fraction of the neurons in the basin of every maximum of the readouts' density, shape
+            (n,), most first. What one counts in networks is `activity_shares`. Of a φ that grows: 1, for the
+            population.
+        readouts: mean readout of these neurons, shape (n, m).
+        maxima: the maxima themselves, shape (n, m).
+        activations: their mean activation per class, shape (n, C).
+        codes: classes with a mean activation above the middle of φ's range, (n, C); none where φ grows.
+        dual_field: t, shape (C, m); T t is the training residual.
+        kernel_block: K_μν for μ ≠ ν in classes c, c', shape (C, C).
+        kernel_diagonal: what is added on the diagonal, shape (C,).
+        class_participation: Σ-ratio (⟨m²⟩)²/⟨m⁴⟩ of the neurons' class means m, shape (C,): PR/N, the fraction
+            of the neurons that carry a class.
+        free_energy: −min D, −log evidence per neuron.
+        residual: largest entry of |⟨φa⟩ + T t − y|.
+        num_steps: Newton steps.
+        converged: whether the residual is below the tolerance.
+        method: "quadrature" or "laplace".
+        approximation: what was neglected.
+        problem: what was solved.
+    """
+
+    task: Task
+    nonlinearity: str | Nonlinearity
+    probabilities: np.ndarray
+    readouts: np.ndarray
+    maxima: np.ndarray
+    activations: np.ndarray
+    codes: np.ndarray
+    dual_field: np.ndarray
+    kernel_block: np.ndarray
+    kernel_diagonal: np.ndarray
+    class_participation: np.ndarray
+    free_energy: float
+    residual: float
+    num_steps: int
+    converged: bool
+    method: str
+    approximation: str
+    problem: Problem
+    ensemble: _convex_dual.Ensemble
+    num_outliers: int = 0
+
+    @property
+    def temperature(self) -> float:
+        """T."""
+        return self.problem.temperature
+
+    @property
+    def training_residual(self) -> np.ndarray:
+        """Y − f of every class, T t, shape (C, m)."""
+        return self.temperature * self.dual_field
+
+    @property
+    def crossover_width(self) -> np.ndarray:
+        """N* = N/PR of every class, (C,): in networks far narrower, fewer than one neuron would carry it."""
+        return 1 / self.class_participation
+
+    def occupancy(self, code: Sequence[int] | np.ndarray) -> float:
+        """Fraction of neurons in the basins of a code (0 where it does not occur)."""
+        return float(self.probabilities[np.all(self.codes == np.asarray(code, bool), axis=1)].sum())
+
+    def activity_shares(self, codes: Sequence[Sequence[int]] | np.ndarray) -> np.ndarray:
+        """Fraction of neurons that are *found* with each code (k, C), told from their mean activations.
+
+        A neuron's mean over the n_c inputs of a class, given a and v, is Gaussian to leading order in n_c; v is
+        integrated exactly. ValueError where φ grows.
+        """
+        if not self.problem.site.shape.bounded:
+            raise ValueError(f"solution: {self.nonlinearity!r} has no middle to tell codes by")
+        codes = validation.array("codes", codes, "k, C", C=len(self.problem.counts)).astype(bool)
+        active = self.problem.site.shared(self.ensemble.points @ self.dual_field.T)[3]
+        found = [np.prod(np.where(code, active, 1 - active), axis=1) for code in codes]
+        return np.array(found) @ self.ensemble.weights
+
+    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Feature-layer kernel ⟨φφ⟩ on the training inputs (P, P), or on new inputs (N0, P*) from sampled neurons."""
+        if inputs is None:
+            labels = self.task.labels
+            return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
+        smooth, squares = self._responses(inputs)
+        found = smooth.T @ smooth / len(smooth)
+        return found + np.diag(squares.mean(axis=0) - np.diag(found))
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Mean predictor on new inputs (N0, P*), shape (P*, m).
+
+        Averages over sampled neurons; their error on the training inputs, which is known, is taken off as far as
+        it is linear in the overlaps with these. Training inputs come out exact.
+        """
+        readouts, preactivations = self.neurons
+        here = evaluate(resolve(self.nonlinearity), preactivations)
+        exact = (self.task.class_targets - self.training_residual)[self.task.labels]
+        missed = exact - here.T @ readouts / len(readouts)
+        return self._responses(inputs)[0].T @ readouts / len(readouts) + self._onto(inputs) @ missed
+
+    @cached_property
+    def neurons(self) -> tuple[np.ndarray, np.ndarray]:
+        """Neurons drawn from the posterior with a fixed seed: readouts (n, m), preactivations (n, P)."""
+        return sample_neurons(self, _NUM_SAMPLED, np.random.default_rng(0))
+
+    def _onto(self, inputs):
+        """k0ᵀ K0⁻¹, shape (P*, P)."""
+        return np.linalg.solve(self.task.input_kernel, overlaps(self.task, inputs).T).T
+
+    def _responses(self, inputs):
+        """⟨φ⟩ and ⟨φ²⟩ of sampled neurons on new inputs, (n, P*) each, over what training leaves free."""
+        weights = self._onto(inputs)
+        own = np.square(np.asarray(inputs, float)).mean(axis=0)
+        free = np.sqrt(np.maximum(own - np.sum(weights * overlaps(self.task, inputs), axis=1), 0))
+        mean = self.neurons[1] @ weights.T
+        nodes, gauss = np.polynomial.hermite_e.hermegauss(20)
+        phi, gauss = resolve(self.nonlinearity), gauss / gauss.sum()
+        first, second = np.zeros_like(mean), np.zeros_like(mean)
+        for node, weight in zip(nodes, gauss):
+            values = evaluate(phi, mean + free * node)
+            first, second = first + weight * values, second + weight * values**2
+        return first, second
+
+
+def solve(
+    task: Task,
+    temperature: float,
+    *,
+    nonlinearity: str | Nonlinearity = "sigmoidal",
+    readout_variance: float | None = None,
+    method: str = "auto",
+    start: np.ndarray | None = None,
+) -> Solution:
+    """The minimum of D(t) for inputs that are alike within a class, by Newton's method with the exact Hessian.
+
+    Args:
+        task: inputs with K0 = 1 on the diagonal, ρ_c within classes and 0 between (to 1e-10).
+        temperature: T ≥ 0, of paper A's scaling.
+        nonlinearity: bounded, or growing like z at one or both ends; by name or as a function.
+        readout_variance: σ_a²; 1/P unless given.
+        method: "quadrature" (at most 3 outputs), "laplace" (bounded φ), or "auto".
+        start: dual field (C, m) to start from.
+
+    Returns:
+        A Solution; converged=False, with a warning, where the residual stays above the tolerance.
+
+    Raises:
+        ValueError: inputs of another kind, a nonlinearity that grows otherwise, too many outputs, one target for
+            all classes, or T < 0.
+    """
+    problem = _problem(task, temperature, nonlinearity, readout_variance)
+    method = _method(method, problem)
+    dual = _Dual(problem, method)
+    residual, num_steps, integrals = np.inf, 0, None
+    if start is not None:
+        field = validation.array("start", start, "{}, {}".format(*problem.targets.shape))
+        field, residual, num_steps, integrals = _convex_dual.newton(dual, field, TOLERANCE)
+    if not residual <= TOLERANCE:
+        field, steps = _coarse_start(problem, method)
+        field, residual, more, integrals = _convex_dual.newton(dual, field, TOLERANCE)
+        num_steps += steps + more
+    if integrals is None:
+        raise FloatingPointError(f"clustered theory: the solve diverged after {num_steps} steps")
+    if not residual <= TOLERANCE:
+        warnings.warn(
+            f"clustered theory did not converge: residual {residual:.1e} after {num_steps} steps",
+            stacklevel=2,
+        )
+    return _describe(task, problem, method, field, residual, num_steps, integrals[0])
+
+
+def _problem(task, temperature, nonlinearity, readout_variance) -> Problem:
+    validation.instance("task", task, Task)
+    validation.number("temperature", temperature, least=0)
+    validation.positive(readout_variance=readout_variance)
+    alike = class_overlaps(task)
+    if alike is None:
+        raise ValueError(
+            f"task: the inputs of {task.name!r} do not overlap by one ρ within and 0 between classes, to "
+            f"{FORM_TOLERANCE:g}; theory.solve finds the solver for general inputs"
+        )
+    counts, targets = task.class_counts.astype(float), np.asarray(task.class_targets, float)
+    if len(targets) > 1 and np.all(targets == targets[0]):
+        raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
+    known = canonical(nonlinearity)
+    form = shape(known)
+    site = _Site(class_tables(known, task.class_counts, alike), counts, form, form.lower, form.upper)
+    variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
+    return Problem(counts, targets, float(temperature), variance, known, site, alike)
+
+
+def _method(method, problem):
+    validation.choice("method", method, ("auto", "quadrature", "laplace"))
+    few, bounded = problem.targets.shape[1] <= MAX_QUADRATURE_OUTPUTS, problem.site.shape.bounded
+    if (method == "quadrature" or not bounded) and not few:
+        raise ValueError(
+            f"task: got {problem.targets.shape[1]} outputs; quadrature over readouts reaches "
+            f"{MAX_QUADRATURE_OUTPUTS}, beyond there is 'laplace' for bounded nonlinearities"
+        )
+    if method == "laplace" and not bounded:
+        raise ValueError(f"method: 'laplace' needs a bounded nonlinearity, got {problem.nonlinearity!r}")
+    return ("quadrature" if few else "laplace") if method == "auto" else method
+
+
+def _coarse_start(problem, method):
+    """Near the optimum, by sharpening the landscape fourfold at a time."""
+    field, num_steps = np.zeros_like(problem.targets), 0
+    factor = min(1.0, _FIRST_LEVEL * problem.readout_variance)
+    while True:
+        level = problem._replace(
+            counts=problem.counts * factor,
+            readout_variance=problem.readout_variance / factor,
+            temperature=problem.temperature if factor == 1 else max(problem.temperature, _FIRST_TEMPERATURE),
+        )
+        dual = _Dual(level, method, True)
+        field, _, steps, _ = _convex_dual.newton(dual, field, 1e-2 if factor < 1 else 1e-5)
+        num_steps += steps
+        if factor == 1:
+            return field, num_steps
+        factor = min(1.0, 4 * factor)
+
+
+class _Dual(_convex_dual.Dual):
+    """The dual with the classes' tables; where φ grows, infinite outside its domain."""
+
+    def __init__(self, problem, method, rough=False):
+        super().__init__(problem, method, [None], None, rough)
+
+    def integrals(self, field):
+        if self.problem.site.shape.bounded:
+            return super().integrals(field)
+        rule = _COARSE_TAIL if self.rough else _TAIL
+        points = tail_support(field, self.problem, rule)
+        return [_convex_dual.lattice_integral(points, field, self.problem, None, rule.spacing)]
+
+
+def edge_distance(field: np.ndarray, problem: Problem) -> float:
+    """δ = 1 − σ_a² max_â Σ_c n_c κ_c [β (â·t_c)]²: where φ grows, D is infinite for δ ≤ 0."""
+    low, high = problem.site.shape.slopes
+    scale = problem.readout_variance * problem.counts * problem.stiffness
+
+    def pull(directions):
+        s = directions @ field.T
+        return np.where(s > 0, high**2, low**2) * s
+
+    rng = np.random.default_rng(0)
+    starts = np.concatenate([field, -field, rng.standard_normal((64, field.shape[1]))])
+    lengths = np.linalg.norm(starts, axis=1, keepdims=True)
+    directions = starts[lengths[:, 0] > 0] / lengths[lengths[:, 0] > 0]
+    for _ in range(60):  # never decreases the convex form
+        moved = (pull(directions) * scale) @ field
+        size = np.linalg.norm(moved, axis=1, keepdims=True)
+        directions = np.where(size > 0, moved / np.maximum(size, 1e-300), directions)
+    return float(1 - np.max(np.sum(pull(directions) * (directions @ field.T) * scale, axis=1)))
+
+
+def tail_support(field: np.ndarray, problem: Problem, rule: _convex_dual.Rule) -> np.ndarray:
+    """Lattice points where e^E matters, along rays of a length that δ sets; FloatingPointError outside the domain."""
+    delta = edge_distance(field, problem)
+    if not delta > 0:
+        raise FloatingPointError("the dual field is outside the dual's domain")
+    reach = np.sqrt(2 * (rule.cutoff + 5) * problem.readout_variance / delta)
+    largest = 3 + reach * np.max(problem.stiffness * np.linalg.norm(field, axis=1))
+    low, high = problem.site.shape.slopes
+    bounds = {
+        "lower": min(problem.site.lower, 0) if low == 0 else -abs(low) * largest,
+        "upper": max(problem.site.shape.upper if high == 0 else 0, abs(high) * largest),
+    }
+    return _convex_dual.support(field, problem._replace(site=problem.site._replace(**bounds)), None, rule)
+
+
+def _describe(task, problem, method, field, residual, num_steps, integral) -> Solution:
+    bounded = problem.site.shape.bounded
+    if bounded:
+        ensemble, maxima, owner = _convex_dual.neurons(field, problem, method)
+    else:
+        ensemble = integral.ensemble
+        maxima, owner = (ensemble.weights @ ensemble.points)[None], np.zeros(len(ensemble.weights), int)
+    membership = np.where(owner == np.arange(len(maxima))[:, None], ensemble.weights, 0.0)
+    mass = membership.sum(axis=1)
+    kept = np.flatnonzero(mass >= MIN_PROBABILITY)
+    kept = kept[np.lexsort((*-maxima[kept].T[::-1].round(6), -mass[kept].round(9)))]
+    average = membership[kept] / mass[kept, None]
+    activations = average @ ensemble.means
+    at_maxima = problem.site.nearest_mean(maxima[kept] @ field.T)
+    codes = at_maxima > problem.site.threshold if bounded else np.zeros(activations.shape, bool)
+    shared, square, fourth, _ = problem.site.shared(ensemble.points @ field.T)
+    weights, means = ensemble.weights, ensemble.means
+    block = (means.T * weights) @ means
+    np.fill_diagonal(block, weights @ shared)
+    spread = ensemble.variances / problem.counts  # of the class mean: G''/n²
+    participation = (weights @ (means**2 + spread)) ** 2 / (weights @ fourth)
+    dual_terms = 0.5 * problem.temperature * field**2 - field * problem.targets
+    return Solution(
+        task=task,
+        nonlinearity=problem.nonlinearity,
+        probabilities=mass[kept],
+        readouts=average @ ensemble.points,
+        maxima=maxima[kept],
+        activations=activations,
+        codes=codes,
+        dual_field=field,
+        kernel_block=block,
+        kernel_diagonal=weights @ (square - shared),
+        class_participation=participation,
+        free_energy=-float(integral.log_value + problem.counts @ dual_terms.sum(axis=1)),
+        residual=float(residual),
+        num_steps=num_steps,
+        converged=bool(residual <= TOLERANCE),
+        method=method,
+        approximation="exact at N → ∞" if method == "quadrature" else "N → ∞, to relative order 1/P",
+        problem=problem,
+        ensemble=ensemble,
+    )
+
+
+# --- neurons --------------------------------------------------------------------------------------
+
+
+def sample_neurons(solution: Solution, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Readouts (n, m) and preactivations (n, P) of neurons drawn from the posterior at N → ∞."""
+    weights, points = solution.ensemble.weights, solution.ensemble.points
+    levels = (rng.random() + np.arange(count)) / count
+    index = np.minimum(np.searchsorted(np.cumsum(weights), levels), len(weights) - 1)
+    readouts = points[index]
+    if solution.method == "quadrature":  # within the lattice's cells
+        readouts = readouts + np.sqrt(solution.problem.readout_variance) * (rng.random(readouts.shape) - 0.5)
+    preactivations = np.empty((count, solution.task.num_inputs))
+    fields = readouts @ solution.dual_field.T
+    for c, table in enumerate(solution.problem.site.of(fields)):
+        members = np.flatnonzero(solution.task.labels == c)
+        order = np.argsort(fields[:, c])
+        for rows in np.array_split(order, 1 + count // 32):
+            preactivations[np.ix_(rows, members)] = _draw(table, fields[rows, c], len(members), rng)
+    return readouts, preactivations
+
+
+def _draw(table: ClassTable, s, num_inputs, rng) -> np.ndarray:
+    """Preactivations (k, n) of a class given the fields s (k,)."""
+    v, log_weight, _ = table.latent(s)
+    chosen = _inverse(v, log_weight, rng.random((len(s), 1)))
+    sigma, (low, high) = np.sqrt(1 - table.overlap), table.shape.slopes
+    center = np.sqrt(table.overlap) * chosen
+    shifts = (
+        np.minimum(0, s * low) + np.minimum(0, s * high),
+        np.maximum(0, s * low) + np.maximum(0, s * high),
+    )
+    start, stop = (sigma**2 * shift[:, None] + side * 8 * sigma for shift, side in zip(shifts, (-1, 1)))
+    offset = start + (stop - start) * np.linspace(0, 1, 401)
+    z = center + offset
+    values = evaluate(table.phi, z)
+    return _inverse(z, s[:, None] * values - 0.5 * (offset / sigma) ** 2, rng.random((len(s), num_inputs)))
+
+
+def _inverse(nodes, log_density, levels) -> np.ndarray:
+    """Quantiles at the levels (k, n) of densities given at equidistant nodes (k, j), row by row."""
+    if nodes.shape[1] == 1:
+        return np.broadcast_to(nodes, levels.shape)
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    reached = np.cumsum(0.5 * (density[:, 1:] + density[:, :-1]), axis=1)
+    reached = np.concatenate([np.zeros((len(nodes), 1)), reached / reached[:, -1:]], axis=1)
+    return np.array([np.interp(u, c, x) for u, c, x in zip(levels, reached, nodes)])

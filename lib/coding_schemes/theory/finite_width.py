@@ -1,0 +1,248 @@
+r"""Finite width of sigmoidal networks: the 1/N of theory for averages over neurons.
+
+The posterior of N neurons is an integral over fields t_μ (P, m), one for each input, along imaginary axes,
+
+    Z = ∫ Π_μ dt_μ e^{N D(t)},   D(t) = log ⟨e^{Σ_μ a·t_μ φ(z_μ)}⟩ − Σ_μ t_μ·y_μ + (T/2) Σ_μ |t_μ|²,
+
+and theory of a wide network, `sigmoidal`, is its saddle point, where fields are alike on a class. The first
+correction is the determinant of the fluctuations about it: with a source h in D for a property x of single
+neurons, log⟨e^{… + h x}⟩, N of them have
+
+    N ⟨x⟩ = N ⟨x⟩_theory − ½ d/dh [log det H + Σ_c (n_c − 1) log det M_c],
+
+H the Hessian of D in fields that are alike on a class, M_c = ⟨a aᵀ Var φ_c⟩ + T for those that are not.
+
+Source: the book's own; paper A takes N → ∞.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.special import ndtr
+
+from coding_schemes import validation
+from coding_schemes.theory import sigmoidal
+
+SOURCE = 0.05  # h, for the derivative
+FIELDS = np.linspace(-40, 40, 1601)  # of the tables of preactivations' moments
+MAX_STEPS = 100  # Newton steps from h = 0 to ± SOURCE; some five are needed
+
+
+def correction(
+    solution: sigmoidal.Solution,
+    weight: np.ndarray,
+    moment: Callable[..., np.ndarray] | None = None,
+    class_index: int = 0,
+) -> float:
+    """What finite width adds to N⟨x⟩, of order one, for a property x of single neurons.
+
+    By the module's formula, for x = w(a) v(z_μ), v any function of the preactivation on an input of class c.
+
+    Args:
+        solution: a scheme in equilibrium, by quadrature.
+        weight: w at the readouts of `sigmoidal.readout_ensemble(solution)`, shape (n,).
+        moment: moment(s, k), of the shape of s, is the k-th derivative, k = 0 … 2, of the average of v over
+            z ∝ N(z; 0, 1) e^{sφ(z)}; None for v = 1.
+        class_index: c.
+
+    Returns:
+        N⟨x⟩ at finite N less N⟨x⟩ in theory, up to corrections of order 1/N.
+
+    Raises:
+        ValueError: a restricted scheme or one by Laplace's formula, a weight of another shape, no such class.
+        FloatingPointError: the saddle point with a source was not found.
+    """
+    _check(solution)
+    points, _ = sigmoidal.readout_ensemble(solution)
+    weight = validation.array("weight", weight, "n", n=len(points))
+    validation.count("class_index", class_index, 0, len(solution.dual_field) - 1)
+    up, down = (_log_determinant(solution, weight, moment, class_index, h) for h in (SOURCE, -SOURCE))
+    return -0.5 * (up - down) / (2 * SOURCE)
+
+
+def numbers(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
+    """Mean number of neurons with each code in a network of N = width, N⟨q⟩ with the 1/N of `correction`.
+
+    q is the probability that a neuron with readouts a is found with the code, as for
+    `sigmoidal.measured_occupancies`.
+
+    Args:
+        solution: a scheme in equilibrium, by quadrature.
+        codes: rows of C booleans, shape (k, C).
+        width: N.
+
+    Returns:
+        The numbers, shape (k,); of all 2^C codes they add up to N.
+
+    Raises:
+        ValueError: a restricted scheme or one by Laplace's formula, codes of another shape, N < 1.
+        FloatingPointError: as for `correction`.
+    """
+    _check(solution)
+    validation.count("width", width)
+    found, weights = _code_weights(solution, codes)
+    return np.array([width * weights @ q + correction(solution, q) for q in found])
+
+
+def number_moments(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
+    """Second and fourth central moments of the numbers of neurons with codes that all N = width share.
+
+    A source of 2πi for a code changes nothing where numbers are whole, so that the saddle point has an image
+    for each of them. By Poisson's formula their sum is the Gaussian of one saddle point, of mean `numbers`
+    and the covariance N `sigmoidal.occupancy_covariance`, taken at whole numbers only.
+
+    Args:
+        solution: a scheme in equilibrium, by quadrature.
+        codes: at least two rows of C booleans, shape (k, C); what all others hold is left out.
+        width: N.
+
+    Returns:
+        The moments ⟨(n − ⟨n⟩)²⟩ and ⟨(n − ⟨n⟩)⁴⟩, shape (2, k).
+
+    Raises:
+        ValueError: a restricted scheme or one by Laplace's formula, codes of another shape, N < 1.
+        FloatingPointError: as for `correction`.
+    """
+    codes = validation.array("codes", codes, "k, C").astype(bool)
+    if len(codes) < 2:
+        raise ValueError("codes: got one code, needs the two or more that all neurons share")
+    mean, covariance = numbers(solution, codes, width)[:-1], sigmoidal.occupancy_covariance(solution, codes)
+    inverse = np.linalg.inv(width * covariance[:-1, :-1])
+    reach = np.ceil(1 + 6 * np.sqrt(width * covariance.diagonal()[:-1]))
+    around = [np.arange(-r, r + 1) + np.rint(n) for r, n in zip(reach, mean, strict=True)]
+    found = np.stack(np.meshgrid(*around, indexing="ij"), axis=-1).reshape(-1, len(mean))
+    away = found - mean
+    weights = np.exp(-0.5 * np.einsum("ni,ij,nj->n", away, inverse, away))
+    found = np.column_stack([found, width - found.sum(1)])
+    weights *= np.all(found >= 0, axis=1)
+    weights /= weights.sum()
+    away = found - weights @ found
+    return np.stack([weights @ away**power for power in (2, 4)])
+
+
+def readout_moments(solution: sigmoidal.Solution, code: np.ndarray, output: int, width: float) -> np.ndarray:
+    """Mean and variance of a readout of a code's neurons.
+
+    ⟨q a^k⟩ / ⟨q⟩, k = 1, 2, both with the 1/N of `correction`; q as for `numbers`.
+
+    Args:
+        solution: a scheme in equilibrium, by quadrature.
+        code: C booleans, shape (C,).
+        output: r.
+        width: N; ∞: without the 1/N.
+
+    Returns:
+        Mean and variance of a^r, shape (2,).
+
+    Raises:
+        ValueError: a restricted scheme or one by Laplace's formula, a code of another shape, no such output,
+            N not positive.
+        FloatingPointError: as for `correction`.
+    """
+    _check(solution)
+    validation.count("output", output, 0, solution.problem.targets.shape[1] - 1)
+    code = validation.array("code", code, "C", C=len(solution.dual_field))
+    if width != np.inf:
+        validation.positive(width=width)
+    (q,), weights = _code_weights(solution, code[None])
+    a = sigmoidal.readout_ensemble(solution)[0][:, output]
+    totals = [weights @ (q * a**power) for power in range(3)]
+    if width < np.inf:
+        totals = [total + correction(solution, q * a**power) / width for power, total in enumerate(totals)]
+    mean = totals[1] / totals[0]
+    return np.array([mean, totals[2] / totals[0] - mean**2])
+
+
+def preactivation_moments(
+    solution: sigmoidal.Solution, code: np.ndarray, class_index: int, width: float
+) -> np.ndarray:
+    """Mean and variance of the preactivations of a code's neurons on an input of a class.
+
+    ⟨q z^k⟩ / ⟨q⟩, both with the 1/N of `correction`; q as for `numbers`.
+
+    Args:
+        solution: a scheme in equilibrium, by quadrature.
+        code: C booleans, shape (C,).
+        class_index: c.
+        width: N; ∞: without the 1/N.
+
+    Returns:
+        Mean and variance, shape (2,).
+
+    Raises:
+        ValueError: a restricted scheme or one by Laplace's formula, a code of another shape, no such class, N
+            not positive.
+        FloatingPointError: as for `correction`.
+    """
+    _check(solution)
+    validation.count("class_index", class_index, 0, len(solution.dual_field) - 1)
+    code = validation.array("code", code, "C", C=len(solution.dual_field))
+    if width != np.inf:
+        validation.positive(width=width)
+    (q,), weights = _code_weights(solution, code[None])
+    s = sigmoidal.readout_ensemble(solution)[0] @ solution.dual_field[class_index]
+    z = np.linspace(-9, 9, 901)
+    density = solution.problem.site.density(z[:, None], FIELDS) * (z[1] - z[0])
+    totals = []
+    for power in range(3):
+        moment = CubicSpline(FIELDS, z**power @ density)
+        totals.append(weights @ (q * moment(s)))
+        if width < np.inf:
+            totals[-1] += correction(solution, q, moment, class_index) / width
+    mean = totals[1] / totals[0]
+    return np.array([mean, totals[2] / totals[0] - mean**2])
+
+
+def _check(solution):
+    validation.instance("solution", solution, sigmoidal.Solution)
+    if solution.restriction is not None:
+        raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
+    if solution.method != "quadrature":
+        raise ValueError(
+            f"solution: got one by {solution.method!r}, whose error is of order 1/P; needs 'quadrature'"
+        )
+
+
+def _log_determinant(solution, weight, moment, class_index, h):
+    """Of the fluctuations about the saddle point with a source h."""
+    problem, points = solution.problem, sigmoidal.readout_ensemble(solution)[0]
+    counts, temperature, m = problem.counts, problem.temperature, points.shape[1]
+    noise, t, step = temperature * np.eye(m), solution.dual_field.copy(), np.inf
+    for _ in range(MAX_STEPS):
+        s = points @ t.T
+        log_g, means, variances = problem.site.cumulants(s, 2)
+        source = (
+            np.ones((1, len(s)))
+            if moment is None
+            else np.stack([moment(s[:, class_index], k) for k in range(3)])
+        )
+        source = h * weight * source
+        exponent = log_g @ counts - np.square(points).sum(1) / (2 * problem.readout_variance) + source[0]
+        for derivative, change in zip((means, variances), source[1:], strict=False):
+            derivative[:, class_index] += change / counts[class_index]
+        p = np.exp(exponent - exponent.max())
+        p /= p.sum()
+        statistics = (counts * means)[:, :, None] * points[:, None, :]
+        mean = np.tensordot(p, statistics, 1)
+        flat = statistics.reshape(len(p), -1) - mean.ravel()
+        within = np.einsum("n,nc,nr,nq->crq", p, variances, points, points) + noise
+        hessian = (flat * p[:, None]).T @ flat
+        for c, block in enumerate(within):
+            hessian[c * m : (c + 1) * m, c * m : (c + 1) * m] += counts[c] * block
+        if step < 1e-9:
+            return np.linalg.slogdet(hessian)[1] + (counts - 1) @ np.linalg.slogdet(within)[1]
+        slope = mean + counts[:, None] * (temperature * t - problem.targets)
+        change = np.linalg.solve(hessian, slope.ravel()).reshape(t.shape)
+        t, step = t - change, np.abs(change).max() / np.abs(t).max()
+    raise FloatingPointError(f"finite width: no saddle point with a source {h} after {MAX_STEPS} steps")
+
+
+def _code_weights(solution, codes):
+    """Probability of each code at the readouts of the ensemble, shape (k, n), and their weights."""
+    codes = validation.array("codes", codes, "k, C", C=len(solution.dual_field)).astype(bool)
+    points, weights = sigmoidal.readout_ensemble(solution)
+    site, counts = solution.problem.site, solution.problem.counts
+    _, means, variances = site.cumulants(points @ solution.dual_field.T, 2)
+    active = ndtr((means - site.threshold) * np.sqrt(counts / np.maximum(variances, 1e-12)))
+    return np.array([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes]), weights

@@ -1,0 +1,109 @@
+"""What a page shows of a chapter's code and checks: folded cells, a line of checks per section, one set-up.
+
+Cells carry tags: "hide-input" folds what draws and judges, "setup" moves to one closed bar at the end of the
+page, "solution" is an exercise's answer, closed until it is asked for.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import nbformat
+
+from companion import records
+from companion.formats import CHECK_TYPE, text
+
+_HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
+_FENCE = "`" * 12  # longer than any inside
+
+
+def with_prompts(notebook: Any) -> Any:
+    """The notebook whose folded cells say on their toggle what they hold."""
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        if "setup" in tags:
+            tags.append("remove-input")
+        elif "solution" in tags:
+            tags.append("hide-cell")
+            _prompt(cell, "Solution")
+        elif "hide-input" in tags:
+            found = {
+                "parameters": "parameters" in tags,
+                "imports and sizes": re.search(r"^(import|from) ", cell.source, re.MULTILINE),
+                "figure": re.search(r"\bpublish(_animation)?\(|\.(draw|bars)\(", cell.source),
+                "checks": re.search(r"\bcheck\w*\(|_checks\.check|\.judge\(", cell.source),
+                "numbers in the text": re.search(r"^\s*glue\(", cell.source, re.MULTILINE),
+            }
+            _prompt(cell, f"Code: {', '.join(name for name, holds in found.items() if holds) or 'runs'}")
+    return notebook
+
+
+def _prompt(cell: Any, title: str) -> None:
+    cell.metadata["mystnb"] = {"code_prompt_show": title, "code_prompt_hide": title}
+
+
+def with_setup(notebook: Any) -> Any:
+    """The notebook with its set-up cells, as text, in one closed bar at the end."""
+    code = [cell.source for cell in notebook.cells if "setup" in cell.metadata.get("tags", [])]
+    if code:
+        block = [f"{_FENCE}{{code-block}} python", "\n\n".join(code), _FENCE]
+        title = ":::::{dropdown} Set-up of this chapter: parameters, sizes, imports"
+        bar = "\n".join([title, *block, ":::::"])
+        notebook.cells.append(nbformat.v4.new_markdown_cell(bar, id="setup-shown"))
+    return notebook
+
+
+def with_checks(notebook: Any) -> Any:
+    """The notebook with a closed line for the checks of each section, and anchors where claims are judged."""
+    seen: set[str] = set()
+    cells: list[Any] = []
+    waiting: list[tuple[dict[str, Any], str]] = []
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and _HEADING.search(cell.source):
+            cells += _line_of(waiting)
+            waiting = []
+        found = list(_taken(cell))
+        fresh = dict.fromkeys(record["id"] for record, _ in found if record["id"] not in seen)
+        seen.update(fresh)
+        if fresh:
+            anchors = "".join(f'<span id="{anchor(id)}"></span>' for id in fresh)
+            cells.append(nbformat.v4.new_markdown_cell(anchors, id="-".join(["anchor", *fresh])))
+        waiting += found
+        cells.append(cell)
+    notebook.cells = cells + list(_line_of(waiting))
+    return notebook
+
+
+def anchor(claim_id: str) -> str:
+    """The place in a chapter's page where a claim is first judged."""
+    return f"recorded-{claim_id.lower()}"
+
+
+def _taken(cell: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Records of a code cell with their lines, taken out of its outputs."""
+    left = []
+    for output in cell.get("outputs", []):
+        if record := output.get("data", {}).get(CHECK_TYPE):
+            yield record, output["data"]["text/html"]
+        else:
+            left.append(output)
+    if cell.cell_type == "code":
+        cell.outputs = left
+
+
+def _line_of(found: list[tuple[dict[str, Any], str]]) -> Iterator[Any]:
+    """One closed element that holds the lines of some records."""
+    if not found:
+        return
+    states = [records.state(record) for record, _ in found]
+    worst = max(states, key=list(records.MARKS).index)
+    holds = sum(state in ("passed", "partly") for state in states)
+    lines = "\n".join(line for _, line in found)
+    what = dict.fromkeys(
+        f"{records.MARKS[s]} {r['quantity']}" for s, (r, _) in zip(states, found, strict=True)
+    )
+    summary = f"{holds} of {len(found)} checks: {text('; '.join(what))}"
+    mark = f'<span class="check-mark">{records.MARKS[worst]}</span>'
+    html = f'<details class="checks checks-{worst}"><summary>{mark} {summary}</summary>\n{lines}\n</details>'
+    block = f"{_FENCE}{{raw}} html\n{html}\n{_FENCE}"
+    yield nbformat.v4.new_markdown_cell(block, id=f"checks-{found[0][0]['id'].lower()}-{len(lines)}")

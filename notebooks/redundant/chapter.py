@@ -1,0 +1,752 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Redundant coding: sigmoidal networks
+#
+# Train a wide network of sigmoidal neurons on three classes, then sort its neurons: they fall into a few
+# large groups. All neurons of a group answer to the same classes, their **code**, and carry nearly the same
+# readout weights, so any of them could take another's place: the scheme is **redundant**
+# {cite:p}`vanmeegen2025`. Theory predicts which codes there are and how many neurons hold each, to a
+# fraction of one neuron.
+
+# %% tags=["parameters", "setup"]
+preset = "quick"  # quick or paper
+seed = 0
+num_neurons: int | None = None  # N = P, neurons and training inputs; None: the preset's
+temperature: float | None = None  # T, rescaled as in the primer
+num_networks: int | None = None  # independent networks, an even number
+num_samples: int | None = None  # posterior samples of each
+
+# %% tags=["setup"]
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from coding_schemes import coding
+from coding_schemes.diagnosis import TWO_LEVELS
+from coding_schemes.sampling import convergence
+from coding_schemes.theory import deep_sigmoidal, finite_width, sigmoidal
+from companion import figures, presets
+from companion.findings import Control, Estimate, Finding, spread
+from companion.predicates import above, absolute, below, equal, p_value, relative, standard_errors
+from companion.publish import publish
+from myst_nb import glue
+from redundant import runs
+from redundant.runs import CODES, NAMES
+
+given = {"num_neurons": num_neurons, "temperature": temperature}
+given |= {"num_networks": num_networks, "num_samples": num_samples}
+sizes = presets.sizes(runs, preset, **given)
+N, T, R = sizes.num_neurons, sizes.temperature, sizes.num_networks
+counts = {"num_networks": R, "num_samples": sizes.num_samples, "num_warmup": sizes.num_warmup}
+key = jax.random.key(seed)
+GREEN = figures.COLORS["sigmoidal"]
+main = runs.networks(jax.random.fold_in(key, 1), N, N, T, **counts)
+for name, value in (("N", N), ("T", T), ("R", R)):
+    glue(name, value, display=False)
+
+# %% tags=["hide-input"]
+phi, codes = main.activations[0], main.codes[0, -1]
+order = coding.sort_by_code(codes, phi)
+readouts = main.readouts[0, -1]
+publish(
+    figures.network_sample,
+    "one_network",
+    caption="A few groups of neurons with one code each, plain to see in the activations and in the "
+    "readouts. One sampled network, neurons sorted by code. Within a class activations keep fluctuating "
+    "from input to input. The outputs (below) miss the targets a little, as they must at a temperature "
+    "above zero.",
+    tail=f"N = P = {N}, T = {T:g}, y₋ = 0.5. Paper A, Fig. 2.",
+    counterparts=["A 2"],
+    readouts=readouts[order],
+    activations=phi[order],
+    codes=runs.names(codes[order]),
+    outputs=phi.T @ readouts / len(readouts),
+    targets=main.task.targets,
+    labels=main.task.labels,
+)
+
+# %% [markdown]
+# *Needs:* the [primer](../book/primer.md). *Reading:* 25 minutes.
+#
+# Try it: ten lines draw a network from the posterior and put theory beside it.
+
+# %%
+from coding_schemes import tasks, theory
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import sample
+
+task = tasks.toy(60, y_minus=0.5)  # 60 orthogonal inputs: a half in class 0, a quarter in each of the others
+network = Network(depth=1, width=60, nonlinearity="sigmoidal")
+predicted = theory.solve(task, network, temperature=0.01)
+found = sample(Posterior(task, network, temperature=0.01), jax.random.key(seed), num_samples=50).occupancies()
+for code, share in zip(found.codes, found.fractions, strict=True):
+    print(coding.code_name(code), f"sampled {60 * share:.1f}, theory {60 * predicted.occupancy(code):.1f}")
+
+# %% [markdown]
+# ## Why groups
+#
+# The task has {glue:text}`N` orthogonal inputs, a half of them in class 0 and a quarter in each of two
+# others. An input's own class has the target 1, the others have $y_- = \tfrac12$. The nonlinearity is
+# $\phi(z) = \tfrac12[1+\mathrm{erf}(\sqrt\pi z/2)]$, and the readouts' prior has the variance $1/P$.
+#
+# The [primer](../book/primer.md) shows that the neurons of a wide network are independent of each other
+# once a common field is given: one vector $t_c$ per class, which says how hard the inputs of that class
+# pull. A neuron's readout weights $a$ then have the density
+#
+# $$
+# \begin{gathered}
+# P(a) \;\propto\; e^{P\,E(a)}, \\
+# E(a) = -\tfrac12 |a|^2 + \sum_c \tfrac{n_c}{P}\, \log g(a\cdot t_c),
+# \end{gathered}
+# $$ (eq-redundant-landscape)
+#
+# where $n_c$ is the number of inputs in class $c$ and $g(s) = \langle e^{s\phi(z)} \rangle$ averages over a
+# standard normal preactivation $z$. The figure shows why this makes groups. For a linear neuron $\log g =
+# s^2/2$: the sum is a quadratic form, and $P(a)$ a Gaussian. A bounded $\phi$ turns $\log g$ into a
+# *hinge*. Far to the left the neuron is off and the slope is 0, far to the right it is on and the slope is
+# 1, and the change happens in between. Every class is a hinge. Three hinges and the parabola $-|a|^2/2$
+# have several maxima between them, and the factor $P$ makes these sharp. Around a maximum each class is
+# either on, $\langle\phi\rangle > \tfrac12$, or off: that is the code, written 1-1-0 if classes 0 and 1 are
+# on.
+
+
+# %% tags=["hide-input"]
+def hinge(s, values, names):
+    """The average over preactivations, for a bounded and a linear neuron."""
+    colors = [figures.COLORS[name] for name in ("sigmoidal", "linear", "control")]
+    figure = figures.curves(s, values, names, colors=colors, styles=["-", "-", ":"])
+    figure.axes[0].set(xlabel=r"field $s = a\cdot t_c$", ylabel=r"$\log\, g(s)$", ylim=(-0.5, 8))
+    return figure
+
+
+s = np.linspace(-10, 10, 401)
+log_g = theory.sigmoidal.solve(task, 0.01).problem.site.cumulants(s[:, None], 2)[0][:, 0]
+publish(
+    hinge,
+    "hinge",
+    caption="A bounded nonlinearity makes a hinge of every class: slope 0 where the neuron is off, slope 1 "
+    "where it is on. A linear neuron has a parabola instead.",
+    tail="Theory, without sampling.",
+    s=s,
+    values=[log_g, s**2 / 2, np.maximum(s, 0)],
+    names=["sigmoidal", "linear", "slopes 0 and 1"],
+)
+
+# %% [markdown]
+# One kind of neuron alone could not fit the targets, so several maxima have to be occupied at once. The field
+# sees to that: it is fixed by
+#
+# $$
+# y_c - \langle \phi_c\, a\rangle = T\,t_c ,
+# $$ (eq-redundant-field)
+#
+# the statement that the mean output misses the target by $T$ times the pull. This is the stationarity
+# condition of a *convex* function of $t$, so there is one solution, and nothing has to be assumed about
+# codes. At the solution the maxima in use are degenerate up to differences of order $1/P$, and these
+# differences decide which fraction $P_\gamma$ of the neurons sits at which maximum. We keep $P$ finite and
+# integrate {eq}`eq-redundant-landscape` numerically. In the figure above the outputs miss the targets by
+# exactly this $T\,t_c$.
+#
+# ## How many neurons have each code
+#
+# We draw {glue:text}`R` independent networks from the posterior. Half are cooled down from the prior, half
+# start from neurons drawn from the theory's solution; if both halves agree, it does not matter where a
+# network started. A neuron that changes its code alone changes the outputs on a whole class, which costs
+# far too much energy at low $T$. So the sampler proposes, after every trajectory, new codes to a tenth of
+# the neurons at a time, with all readouts integrated out ([samplers](../book/samplers.md)).
+
+# %% tags=["hide-input"]
+numbers = Finding(
+    "A8",
+    "number of neurons with each code",
+    headline=True,
+    sampled=spread(main.numbers.mean(1)),
+    theory=finite_width.numbers(main.theory, CODES, N),
+    over=NAMES,
+    size=main.size,
+    sampler=main.meeting,
+    figure="numbers",
+    panel="Paper A, Fig. 4a",
+    control=Control("theory at y₋ + 0.1", theory=finite_width.numbers(main.neighbor(y_minus=0.1), CODES, N)),
+)
+numbers.bars(
+    "Three large groups and a rare fourth, in the numbers that theory predicts. Bars: mean over networks, "
+    "with the standard error from their spread; dots: theory with its 1/N correction.",
+    names=["sampled"],
+    colors=[GREEN],
+    ylabel="number of neurons",
+)
+numbers.judge(standard_errors(3), because="corrections of second order in 1/N")
+verdict = convergence(main.meeting.prior, main.posterior).verdict
+for name, value in {"verdict": verdict, "starts": main.meeting.verdict, "shift": runs.shift(main)}.items():
+    glue(name, value, display=False)
+
+# %% [markdown]
+# Theory is accurate to a fraction of one neuron here, and at this precision $N \to \infty$ is not enough.
+# Theory is the saddle point of an integral over fields. Fluctuations of the fields shift the number
+# $n_\gamma$ of neurons with a code by a fraction of one neuron, whatever $N$ is. To compute the shift, give
+# every neuron with the code a weight $e^h$ and expand about the saddle:
+#
+# $$
+# \begin{gathered}
+# \langle n_\gamma \rangle = N P_\gamma - \tfrac12 \frac{d}{dh} \Big[ \log\det H \\
+# \qquad\qquad + \sum_c (n_c - 1) \log\det M_c \Big]_{h=0} .
+# \end{gathered}
+# $$ (eq-redundant-finite)
+#
+# Here $H = \mathrm{Cov}(S) + T\, \mathrm{diag}(n_c)$, with $S_c = a\sum_{\mu\in c} \phi(z_\mu)$, is the
+# stiffness of fields that are alike on a class, and $M_c = \langle a\,a^\top\, \mathrm{Var}\,\phi_c\rangle
+# + T$ that of fields that differ within it. The shift of $\langle n_\gamma\rangle$ is {glue:text}`shift`.
+#
+# The two starts agree: {glue:text}`starts`. Diagnostics of a single run are of no use for numbers this
+# steady. They compare the spread between chains with that within one, and both are a fraction of a neuron
+# here: "{glue:text}`verdict`".
+#
+# ## One neuron, not the square root
+#
+# How far may these numbers fluctuate from network to network? Neurons that choose their codes independently
+# would scatter by the square root of the number. But they have to fit the targets *together*. With
+# $q_\gamma$ the indicator of a code, the common field takes back most of the fluctuation,
+#
+# $$
+# \begin{gathered}
+# N\, \mathrm{Cov}(P_\gamma, P_\delta) = \mathrm{Cov}(q_\gamma, q_\delta) \\
+# \qquad - \mathrm{Cov}(q_\gamma, S)\, H^{-1}\, \mathrm{Cov}(S, q_\delta) ,
+# \end{gathered}
+# $$ (eq-redundant-covariance)
+#
+# and leaves about one neuron, in small and in large networks alike. Numbers this sharp feel that neurons are
+# whole: their distribution is the Gaussian of {eq}`eq-redundant-covariance` taken at whole numbers only. They
+# scatter more than the formula says where the mean lies half way between two whole numbers, and less where
+# it is close to one.
+
+# %% tags=["hide-input"]
+counts["num_networks"] = 2 * R  # small networks are cheap
+smaller = [runs.networks(jax.random.fold_in(key, n), n, n, T, **counts) for n in sizes.sizes]
+over_sizes = [*smaller, main]
+widths = [each.width for each in over_sizes]
+found = Estimate(*np.swapaxes([runs.scatter(each) for each in over_sizes], 0, 1))
+expected = np.array([finite_width.number_moments(each.theory, CODES, each.width)[0] for each in over_sizes])
+independent = np.array([runs.independent_scatter(each) for each in over_sizes])
+scatter = Finding(
+    "D8",
+    "variance of the number of neurons with each code, at every size",
+    headline=True,
+    sampled=found,
+    theory=expected,
+    over=NAMES,
+    size=main.size | {"N": widths, "P": widths, "networks": [len(each.readouts) for each in over_sizes]},
+    sampler=[each.meeting for each in over_sizes],
+    figure="scatter",
+    control=Control("independent neurons", theory=independent),
+)
+scatter.draw(
+    figures.bars,
+    "The number of neurons with a code fluctuates by about one neuron, not by the square root of the "
+    "number. Bars: standard deviation over networks and samples, with standard errors; dots: theory, "
+    "triangles: independent neurons, both at the largest size.",
+    values=np.sqrt(found.value).T[None],
+    errors=(0.5 * found.error / np.sqrt(found.value)).T[None],
+    groups=NAMES,
+    names=[f"N = {width}" for width in widths],
+    points=np.sqrt([expected[-1], independent[-1]]),
+    point_names=["theory", "independent neurons"],
+    colors=["#A5DAC6", "#55BC97", GREEN][-len(widths) :],
+    ylabel="s.d. of the number of neurons",
+)
+scatter.judge(standard_errors(3), because="corrections of higher order in 1/N")
+
+# %% [markdown]
+# ## The readouts, peak by peak
+#
+# {eq}`eq-redundant-landscape` gives the whole density of the readouts at our $P$. The test is strict. Four
+# codes and three outputs make twelve Kolmogorov–Smirnov tests, on samples so far apart that a neuron has
+# forgotten where about its peak it was, and Fisher's method combines their p-values into one. At this
+# precision the peaks' own $1/N$ matters again: {eq}`eq-redundant-finite` with $a\,q_\gamma$ and $a^2
+# q_\gamma$ in place of $q_\gamma$ moves and widens them. The readouts of one code depend little on the
+# targets, and still there are enough draws to tell our task from its neighbors at $y_- \pm 0.1$.
+
+# %% tags=["hide-input"]
+pvalues = runs.readout_pvalues(main, main.theory)
+neighbors = [runs.combined(runs.readout_pvalues(main, main.neighbor(y_minus=shift))) for shift in (0.1, -0.1)]
+grid = np.linspace(-2.6, 2.6, 1041)
+peaks = Finding(
+    "A9",
+    "p-value of the readouts, twelve tests combined",
+    headline=True,
+    sampled=runs.combined(pvalues),
+    size=main.size,
+    sampler=main.meeting,
+    figure="readout_posterior",
+    panel="Paper A, Fig. 4a",
+    control=Control("theory at y₋ + 0.1 or − 0.1, whichever fits better", sampled=max(neighbors)),
+)
+peaks.draw(
+    figures.densities,
+    "Readout weights are found at the peaks of the theory. Histograms: every fourth sample; lines: theory "
+    "at the same P.",
+    panels=True,
+    colors=[GREEN],
+    samples=main.readouts[:, ::4].reshape(-1, 3).T,
+    grid=grid,
+    density=[sigmoidal.readout_density(main.theory, r, grid) for r in range(3)],
+    names=[f"output {r}" for r in range(3)],
+)
+draws = np.all(main.codes[:, :: runs.FORGOTTEN, :, None] == CODES, axis=-1).sum((0, 1, 2))
+peaks.judge(
+    p_value(0.01),
+    note=f"{draws.min()} to {draws.max()} draws of every code; single tests from p = {pvalues.min():.2g}",
+    because="corrections of second order in 1/N",
+)
+
+# %% [markdown]
+# ## Preactivations keep fluctuating
+#
+# Neurons of a group share their code, not their preactivations. Given the code, a neuron's preactivation on
+# an input of class $c$ has a density in proportion to $\mathcal N(z;0,1)\, e^{a_\gamma\cdot t_c\,\phi(z)}$:
+# it is shifted against the prior, somewhat narrower, and independent from input to input. The fluctuations
+# do not die out in wide networks. Their variance tends to a constant, and theory has its $1/N$ correction,
+# too.
+
+# %% tags=["hide-input"]
+grid = np.linspace(-3, 5, 321)
+on_class = Finding(
+    "A10",
+    "p-value of the preactivations of code 1-1-0 on class 0",
+    headline=True,
+    sampled=runs.preactivation_pvalue(main, main.theory),
+    size=main.size,
+    sampler=main.meeting,
+    figure="preactivations",
+    panel="Paper A, Fig. 4c",
+    control=Control("theory at y₊ = 1.2", sampled=runs.preactivation_pvalue(main, main.neighbor(y_plus=0.2))),
+)
+on_class.draw(
+    figures.densities,
+    "Preactivations of neurons with code 1-1-0 on inputs of class 0 have a width of order one. Histogram: "
+    "last samples; line: theory.",
+    samples=np.concatenate(main.preactivations(CODES[0], 0))[:20000],
+    grid=grid,
+    density=runs.preactivation_density(main, grid),
+    colors=[GREEN],
+    xlabel="preactivation $z$",
+)
+on_class.judge(p_value(0.01), because="corrections of order 1/N to more than mean and variance")
+
+
+# %% tags=["hide-input"]
+def over_width(**arrays):
+    """Sampled quantities over 1/N under lines of theory, the axis labeled by N."""
+    figure = figures.curves(**arrays)
+    figure.axes[0].set_xticks(arrays["x"], [f"{1 / x:.0f}" for x in arrays["x"]])
+    return figure
+
+
+variance = [spread([z.var() for z in each.preactivations(CODES[0], 0)]) for each in over_sizes]
+corrected, limit, altered = (
+    np.array([runs.preactivation_variance(each, solution(each), width(each)) for each in over_sizes])
+    for solution, width in (
+        (lambda each: each.theory, lambda each: each.width),
+        (lambda each: each.theory, lambda each: np.inf),
+        (lambda each: each.neighbor(y_plus=0.2), lambda each: each.width),
+    )
+)
+fluctuations = Finding(
+    "A10",
+    "variance of these preactivations, at every size",
+    sampled=Estimate(*np.transpose(variance)),
+    theory=corrected,
+    over=[f"N = {width}" for width in widths],
+    size=scatter.size,
+    sampler=scatter.sampler,
+    figure="variance_over_sizes",
+    panel="Paper A, text",
+    control=Control("theory at y₊ = 1.2", theory=altered),
+)
+fluctuations.draw(
+    over_width,
+    "These fluctuations survive in wide networks: their variance tends to that of N → ∞ as 1/N. Markers: "
+    "sampled, with the standard error from the networks' spread; lines: theory without (dashed) and with "
+    "its 1/N correction.",
+    x=1 / np.array(widths),
+    values=[limit, corrected],
+    names=["N → ∞ at this P", "with its 1/N correction"],
+    styles=["--", "-"],
+    colors=[GREEN, figures.COLORS["theory"]],
+    sampled_x=1 / np.array(widths),
+    sampled=[fluctuations.sampled.value],
+    sampled_errors=[fluctuations.error],
+    xlabel="width $N$, in steps of $1/N$",
+    ylabel="variance of $z$",
+)
+fluctuations.judge(standard_errors(3), because="at the smallest size the correction of second order in 1/N")
+
+# %% [markdown]
+# ## Any ratio of inputs to neurons
+#
+# So far there were as many inputs as neurons. The theory asks for nothing of the kind: $P$ enters by the
+# sharpness of the maxima, $N$ by the $1/N$ corrections alone.
+
+# %% tags=["hide-input"]
+ratio = vars(sizes.ratio)
+few_and_many, narrow = ratio.pop("num_inputs"), ratio.pop("num_neurons")
+ratios = [
+    runs.networks(jax.random.fold_in(key, 700 + inputs), narrow, inputs, T, **ratio)
+    for inputs in few_and_many
+]
+any_ratio = Finding(
+    "A35",
+    "number of neurons with each code, few inputs and many",
+    headline=True,
+    sampled=Estimate(*np.swapaxes([spread(each.numbers.mean(1)) for each in ratios], 0, 1)),
+    theory=np.array([finite_width.numbers(each.theory, CODES, each.width) for each in ratios]),
+    over=NAMES,
+    size=ratios[0].size | {"P": list(few_and_many)},
+    sampler=[each.meeting for each in ratios],
+    panel="Paper A, text",
+    figure="ratios",
+    control=Control(
+        "theory at y₋ + 0.1",
+        theory=np.array(
+            [finite_width.numbers(each.neighbor(y_minus=0.1), CODES, each.width) for each in ratios]
+        ),
+    ),
+)
+any_ratio.draw(
+    figures.bars,
+    "Fewer inputs than neurons or more: theory holds. The rare fourth code grows where inputs are few, "
+    "since the maxima are less sharp. Bars: mean over networks with its standard error; dots: theory at "
+    "the same N and P.",
+    values=any_ratio.sampled.value[:, :, None],
+    errors=any_ratio.error[:, :, None],
+    groups=NAMES,
+    names=["sampled"],
+    titles=[f"P = {inputs}" for inputs in few_and_many],
+    points=any_ratio.theory[:, None],
+    point_names=["theory"],
+    colors=[GREEN],
+    ylabel="number of neurons",
+)
+any_ratio.judge(standard_errors(3), because="corrections of second order in 1/N")
+
+# %% [markdown]
+# How the scheme changes with the targets and with $T$, what is frozen after fast cooling, and at which
+# temperature the groups end, is the subject of [the next chapter](phases.ipynb). [The
+# explorer](../book/explorer.md) solves class ratios, targets and temperatures of your own.
+#
+# ## Three hidden layers
+#
+# Where in a deep network are the codes? In every layer. Layers decouple given their kernels $K_\ell$: a
+# neuron of a lower layer has the density $\propto \mathcal N(z; 0, K_{\ell-1})\, e^{\frac12 \phi(z)^\top
+# \tilde K_\ell\, \phi(z)}$, where $\tilde K_\ell$ says what the layers above ask of it. All kernels have
+# the classes' block structure, so that this can be solved, too, without assuming codes
+# (`theory.deep_sigmoidal`).
+#
+# We sample the task of paper A's Fig. 3, $y_- = -\tfrac12$. Neurons of the lower layers change their codes by
+# themselves. Those of the last layer need moves: they may take over each other's class means (`imitate`) or
+# turn into their mirror images, 1-0-0 into 0-1-1 (`reflect`), which serve targets that sum to zero equally
+# well. Half of the networks are cooled in steps, half start at $T$ at once: {glue:text}`deep`.
+
+# %% tags=["hide-input"]
+settings = vars(sizes.deep)
+with_theory = settings.pop("theory")
+width = settings.pop("num_neurons")
+deep = runs.deep_networks(jax.random.fold_in(key, 900), 3, width, **settings)
+glue("deep", deep.meeting.verdict, display=False)
+publish(
+    figures.kernels_and_neurons,
+    "three_layers",
+    caption="Codes in all three layers, sharper in later ones, and so are the class blocks of the kernels. "
+    "One network: kernels (above), activations (below), neurons sorted by code in each layer.",
+    tail=f"L = 3, N = P = {width}, T = {sizes.deep.temperature:g}, y₋ = −0.5. Paper A, Fig. 3.",
+    counterparts=["A 3"],
+    **runs.one_of_each_layer(deep),
+)
+
+# %% [markdown]
+# Paper A counts five codes in the first layer and six in the two others. How many one counts in the first
+# layer depends on where one reads. Its four densest maxima have class means that overlap, near (.50, .73,
+# .25), (.50, .25, .73), (.69, .30, .30) and (.31, .68, .71): in two of them class 0 lies *on* the threshold
+# of one half. Read at 0.4 or 0.6 the first layer has five codes. Read at 0.5 it has six, in theory as well
+# as in samples. The two other layers have six wherever one reads.
+
+# %% tags=["hide-input"]
+published = np.array([5, 6, 6])
+LAYERS = [f"layer {k}" for k in (1, 2, 3)]
+counted = {threshold: deep.num_codes(threshold) for threshold in runs.THRESHOLDS}
+medians = np.array([np.median(sampled, axis=0) for sampled, _ in counted.values()])
+untrained = np.array([np.median(noise, axis=0) for _, noise in counted.values()])
+shared = {"size": deep.size, "sampler": deep.meeting, "panel": "Paper A, Fig. 3a–c"}
+away = [k for k, threshold in enumerate(runs.THRESHOLDS) if threshold != 0.5]
+codes_by_layer = Finding(
+    "A12",
+    "number of codes in layers 1, 2 and 3, read at 0.4 and 0.6, median over networks",
+    headline=True,
+    sampled=medians[away],
+    theory=np.array([published, published]),
+    source="published",
+    over=LAYERS,
+    figure="codes_over_thresholds",
+    control=Control("untrained networks", sampled=untrained[away]),
+    lacking=""
+    if width >= 200
+    else f"At N = {width} the count changes from network to network; it needs N = 200.",
+    **shared,
+)
+codes_by_layer.draw(
+    figures.bars,
+    "Six codes in layers 2 and 3 wherever one reads; five or six in layer 1, since two of its maxima lie "
+    "on the threshold of one half. Bars: number of codes with more than 3 % of the neurons, median over "
+    "networks; dots: published.",
+    values=medians.T[None],
+    groups=LAYERS,
+    names=[f"read at {threshold}" for threshold in runs.THRESHOLDS],
+    points=[published],
+    point_names=["published"],
+    colors=["#A5DAC6", "#55BC97", GREEN],
+    ylabel="number of codes",
+)
+codes_by_layer.judge(equal(), because="shares of the codes fluctuate from network to network")
+Finding(
+    "A12",
+    "number of codes in layers 1, 2 and 3, read at 0.5, median over networks",
+    sampled=medians[runs.THRESHOLDS.index(0.5)],
+    theory=published,
+    source="published",
+    control=Control("untrained networks", sampled=untrained[runs.THRESHOLDS.index(0.5)]),
+    **shared,
+).judge(
+    equal(),
+    because="read at one half layer 1 has six codes, in theory too: two of its maxima lie on that threshold",
+    note="single networks: " + "; ".join("-".join(map(str, row)) for row in counted[0.5][0]),
+)
+
+# %% [markdown]
+# Depth sharpens the codes. Activations become more alike with depth in any network of this kind, also in an
+# untrained one, so what counts is their variance within classes *over* that between classes. In untrained
+# networks this ratio stays the same from layer to layer. In trained ones it falls by more than an order of
+# magnitude per layer, and the last of three layers is sharper than the only layer of a shallow network.
+
+# %% tags=["hide-input"]
+ratios_by_layer, of_noise = deep.sharpness()
+shallow = runs.deep_networks(jax.random.fold_in(key, 910), 1, width, **settings)
+log_ratio, log_noise = (np.log(r[:, 1:] / r[:, :-1]) for r in (ratios_by_layer, of_noise))
+sharper = Finding(
+    "A12",
+    "logarithm of this ratio, from one layer to the next",
+    sampled=spread(log_ratio),
+    over=["1 to 2", "2 to 3"],
+    figure="sharpness",
+    control=Control("untrained networks", sampled=spread(log_noise)),
+    **shared | {"panel": "Paper A, text"},
+)
+sharper.draw(
+    figures.curves,
+    "Depth sharpens the codes of trained networks only. Variance of the activations within over between "
+    "classes, one line per network.",
+    x=[1, 2, 3],
+    values=np.concatenate([ratios_by_layer, of_noise]),
+    names=["trained"] * len(ratios_by_layer) + ["untrained"] * len(of_noise),
+    colors=[GREEN, figures.COLORS["control"]],
+    scales=("linear", "log"),
+    xlabel="layer",
+    xticks=[1, 2, 3],
+    ylabel="within over between",
+)
+sharper.judge(below(np.log(0.5), 3), because="the layer below is as sharp already")
+of_one, of_one_noise = shallow.sharpness()
+last, only = np.log(ratios_by_layer[:, -1]), np.log(of_one[:, 0])
+from_either = [
+    (last[: len(last) // 2], only[: len(only) // 2]),
+    (last[len(last) // 2 :], only[len(only) // 2 :]),
+]
+Finding(
+    "A12",
+    "logarithm of this ratio in the feature layer, three layers over one",
+    sampled=runs.difference(last, only),
+    starts=tuple(runs.difference(*halves) for halves in from_either),
+    control=Control(
+        "untrained networks", sampled=runs.difference(np.log(of_noise[:, -1]), np.log(of_one_noise[:, 0]))
+    ),
+    **shared | {"panel": "Paper A, text", "sampler": [deep.meeting, shallow.meeting]},
+).judge(below(0, 3), because="one layer is as sharp already")
+
+# %% tags=["hide-input"]
+if with_theory:
+    solution = deep_sigmoidal.solve(deep.task, 3, sizes.deep.temperature)
+    share = np.array(deep.task.class_counts) / deep.task.num_inputs
+    within, within_noise = (spread(each[:, :2]) for each in deep.within())
+    Finding(
+        "A12",
+        "variance of activations within classes in layers 1 and 2",
+        sampled=within,
+        theory=np.array([layer.within_class_variance @ share for layer in solution.layers[:2]]),
+        over=LAYERS[:2],
+        control=Control("untrained networks", sampled=within_noise),
+        **shared | {"panel": "Paper A, text"},
+    ).judge(
+        relative(0.15),
+        because="corrections of order 1/N; and theory takes the scatter within a class to be the prior's",
+    )
+    kernels, held, stopped = runs.held_below(deep, solution)
+    Finding(
+        "A12",
+        "class blocks of the kernels of layers 1 and 2; theory with these networks' last layers",
+        sampled=kernels,
+        theory=held,
+        control=Control("the two layers exchanged", sampled=kernels.value[::-1]),
+        **shared | {"panel": "Paper A, text"},
+    ).judge(
+        absolute(0.02),
+        note="; ".join(stopped),
+        because="kernels of single networks fluctuate by about as much, in layer 2 by 0.01 to 0.02",
+    )
+
+# %% [markdown]
+# ## Without noise
+#
+# Do groups need noise, or a prior that shrinks with $P$? Neither by itself. Gradient descent on
+# $\tfrac12\lVert Y-f\rVert^2 + \tfrac{\lambda}{2N}\sum(\text{weights})^2$ from the prior at $\sigma_a = 1$,
+# $\lambda = 0.1$, without noise, tends to the solution of least norm, and its neurons form groups as well.
+#
+# How two-valued are they? For each class sort the neurons into on and off, and replace a neuron's class
+# mean by the average of its side. The share of the differences between classes that survives is 1 for
+# perfect groups. But a Gaussian cloud can be cut in two as well, and about two thirds survive. So we
+# compare with rotations of neuron space, which leave the kernel as it is and make the code analog
+# ([diagnosis](../book/api.md)).
+
+# %% tags=["hide-input"]
+least_norm = runs.descend(jax.random.fold_in(key, 901), strength=0.1, **vars(sizes.descent))
+quiet = runs.two_levels(least_norm.activations, least_norm.task.labels)
+own, own_codes = least_norm.activations[0], coding.codes(least_norm.activations[0], least_norm.task.labels)
+order = coding.sort_by_code(own_codes, own)
+M = sizes.descent.num_neurons
+size = {"N": M, "P": M, "λ": 0.1, "y₋": 0.5, "networks": len(quiet.share)}
+explained = Finding(
+    "A14",
+    "share of the differences between classes that codes explain, without noise",
+    headline=True,
+    sampled=quiet.share,
+    size=size,
+    figure="descent",
+    panel="Paper A, supplement E, descent without noise",
+    control=Control("rotated neurons, an analog code with the same kernel, at most", sampled=quiet.rotated),
+)
+explained.draw(
+    figures.activation_matrix,
+    "Noise-free descent ends in groups too: a few levels per class, and more codes than equilibrium has. "
+    "Activations of one network, neurons sorted by code.",
+    activations=own[order],
+    codes=runs.names(own_codes[order]),
+    labels=least_norm.task.labels,
+)
+explained.judge(above(TWO_LEVELS), because="descent has not come to rest")
+cut, cut_gaussian = runs.readouts_cut(least_norm)
+Finding(
+    "A14",
+    "share of the readouts' variance between codes, without noise",
+    sampled=cut,
+    size=size,
+    panel="Paper A, supplement E, descent without noise",
+    control=Control("Gaussian readouts of the same covariance, cut by sign", sampled=cut_gaussian),
+).judge(above(TWO_LEVELS), because="descent has not come to rest")
+
+# %% [markdown]
+# With noise it is different. At $\sigma_a = 1$ the readouts grow instead of the features: the fields
+# $a\cdot t_c$ become small, the landscape {eq}`eq-redundant-landscape` loses its sharp maxima, and noise
+# blurs the groups. The same noise at $\sigma_a^2 = 1/P$ leaves them sharp. So it is *noise* that needs the
+# stronger regularization.
+
+# %% tags=["hide-input"]
+strong = over_sizes[1]
+weak = runs.weak_prior(jax.random.fold_in(key, 902), strong)
+noisy = runs.two_levels(strong.activations, strong.task.labels)
+blurred = runs.two_levels(weak.samples.activations()[:, -1], strong.task.labels)
+both = Finding(
+    "A14",
+    "share that codes explain with noise and the stronger prior",
+    sampled=spread(noisy.share),
+    size=strong.size,
+    sampler=strong.meeting,
+    figure="noise",
+    panel="Paper A, Discussion",
+    control=Control("the same noise at σ_a = 1", sampled=spread(blurred.share)),
+)
+three = [quiet, noisy, blurred]
+both.draw(
+    figures.bars,
+    "Groups survive without noise, or with noise and the stronger prior, but not with noise alone. Bars: "
+    "share of the differences between classes that codes explain, mean over networks; dots: the most that "
+    "rotated neurons reach.",
+    values=[each.share.mean() for each in three],
+    errors=[spread(each.share).error for each in three],
+    groups=["no noise", "noise, σₐ² = 1/P", "noise, σₐ = 1"],
+    points=[[each.rotated.mean() for each in three]],
+    point_names=["rotated neurons"],
+    colors=[GREEN],
+    ylabel="share that codes explain",
+)
+both.judge(
+    above(TWO_LEVELS, 3),
+    note=f"sampler at σ_a = 1: {weak.convergence.verdict}",
+    because="few neurons per code at this N",
+)
+
+# %% [markdown]
+# ## What to take away
+#
+# - The neurons of a sigmoidal network form a few large groups with one code each. One convex problem
+# predicts the   codes, how many neurons have each, and the densities of readouts and preactivations.
+# - The numbers are sharp to about one neuron, in small and large networks alike, because the neurons have
+# to fit   the targets together. With its $1/N$ correction theory has them to a fraction of a neuron.
+# - Every layer of a deep network has codes, and depth sharpens them.
+# - Descent without noise finds groups as well. Descent with noise needs a readout variance of $1/P$.
+#
+# **Limits.** Theory's corrections beyond the first order in $1/N$ are left out; at the small widths of preset
+# `quick` they can show. Moves to codes that no neuron has yet need orthogonal inputs and one hidden layer.
+# In deep networks only the last layer has moves of its own, to codes in use and to opposite ones.
+#
+# **Reproduced in part.** Paper A's five codes in the first of three layers come out where the codes are
+# read at 0.4 or 0.6, not at 0.5. The authors' sampled weights are public (figshare, doi
+# 10.6084/m9.figshare.26539129); they would decide how the paper read them, and could not be downloaded
+# here.
+#
+# ## Exercises
+#
+# **1.** Predict first: what happens to the codes if $y_-$ goes to 1?
+
+# %% tags=["solution"]
+for y_minus in (0.5, 0.7, 0.9, 0.99):
+    found = theory.solve(tasks.toy(60, y_minus=y_minus), network, temperature=0.01)
+    print(y_minus, {coding.code_name(c): f"{found.occupancy(c):.2f}" for c in found.codes})
+
+# %% [markdown]
+# Nearly equal targets hardly tell the classes apart: in the end every neuron answers to all of them.
+#
+# **2.** Heat the network. At which temperature does the last group disappear, and what is left?
+
+# %% tags=["solution"]
+for hot in (0.01, 0.03, 0.06, 0.1):
+    found = theory.solve(task, network, temperature=hot)
+    print(hot, {coding.code_name(c): f"{found.occupancy(c):.2f}" for c in found.codes})
+
+# %% [markdown]
+# **3.** Make one class rare. Which group shrinks, the one that answers to it or the one that does not?
+
+# %% tags=["solution"]
+for ratios_given in ((0.5, 0.25, 0.25), (0.6, 0.3, 0.1), (0.65, 0.3, 0.05)):
+    uneven = tasks.toy(60, class_ratios=ratios_given, y_minus=0.5)
+    found = theory.solve(uneven, network, temperature=0.01)
+    print(ratios_given, {coding.code_name(c): f"{found.occupancy(c):.2f}" for c in found.codes})

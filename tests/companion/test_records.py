@@ -1,0 +1,72 @@
+import pytest
+from companion import records
+
+
+@pytest.mark.parametrize(
+    ("caption", "panels"),
+    [
+        ("Paper A, Fig. 2.", {"A 2"}),
+        ("On the task of paper A's Fig. 3, N = P = 80, L = 3. Paper A, text.", set()),
+        ("Paper A′, Figs 5a–d and 4F.", {"A′ 5a", "A′ 5b", "A′ 5c", "A′ 5d", "A′ 4f"}),
+        ("Paper C, Figs 9, 13 and\n14b, c.", {"C 9", "C 13", "C 14b", "C 14c"}),
+    ],
+)
+def test_panels_named_in_a_caption(caption, panels):
+    assert records.cited(caption) == panels
+
+
+@pytest.mark.parametrize(
+    ("panel", "places"),
+    [
+        ("Paper A, Figs 2b and 4a; paper A, text", ["A 2b", "A 4a"]),
+        ("Paper A, Fig. 3", ["A 3"]),
+        ("Paper A, supplement E, descent without noise", ["A supplement E, descent without noise"]),
+        ("Paper A, Discussion", []),
+        ("", []),
+    ],
+)
+def test_places_in_the_papers(panel, places):
+    assert records.placed(panel) == places
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ({"N": 60, "P": 60, "T": 0.01, "networks": 16}, "N = P = 60, T = 0.01, 16 networks"),
+        ({"N": [30, 60], "P": 20, "y₋": -0.5}, "N = 30, 60, P = 20, y₋ = −0.5"),
+    ],
+)
+def test_sizes_as_a_caption_says_them(size, said):
+    assert records.sizes(size) == said
+
+
+OLD = {
+    "id": "A8",
+    "quantity": "q",
+    "computed": 4.0,
+    "expected": 4.0,
+    "uncertainty": None,
+    "predicate": "exactly",
+    "passed": True,
+    "worst": None,
+    "control": None,
+    "sampler": {"converged": False, "verdict": "R-hat 1.4"},
+    "because": "",
+    "note": "",
+    "stored": "",
+    "source": "theory",
+}
+
+
+def test_records_of_chapters_that_have_not_moved_are_read():
+    assert records.state(OLD) == "open"
+    assert records.state(OLD | {"sampler": {"converged": True, "verdict": ""}}) == "passed"
+    assert dict(records.details(OLD))["asked for"] == "exactly"
+    assert "<dt>asked for</dt>" in records.details_html(OLD)
+
+
+def test_many_elements_are_one_line_by_the_one_closest_to_failing():
+    worst = {"of": 4, "computed": 1.29, "expected": 1.0, "uncertainty": 0.1}
+    line = records.headline(OLD | {"computed": [[1.0, 1.02], [1.29, 1.0]], "worst": worst})
+    assert line == "worst of 4: <b>1.29(10)</b> … theory 1"
+    assert records.headline(OLD | {"computed": [5, 6, 6, 6]}).startswith("<b>(5, 6, 6, 6)</b>")

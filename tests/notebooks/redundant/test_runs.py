@@ -1,0 +1,89 @@
+"""What the chapter on redundant schemes measures, on cases that are known exactly."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import finite_width, sigmoidal
+from redundant import runs
+from test_calibration import assert_calibrated
+
+
+def test_whole_numbers_cost_what_the_theory_of_frozen_shares_says():
+    """N times the free energy at given whole numbers is the quadratic form that their Gaussian has."""
+    size, away = 60, np.array([[1, 0, 0], [0, 0, 1], [1, -1, 0], [0, 0, 2], [-1, -1, 0]])
+    theory = runs.solve(size, 0.5, 0.01)
+    covariance = size * sigmoidal.occupancy_covariance(theory, runs.CODES)[:3, :3]
+    mean = size * sigmoidal.measured_occupancies(theory, runs.CODES)[:3]
+    near = np.array([18, 18, 18]) + np.concatenate([np.zeros((1, 3), int), away])
+    shares = np.column_stack([near, size - near.sum(1)]) / size
+    task = tasks.toy(size, y_minus=0.5)
+    frozen = [sigmoidal.solve(task, 0.01, codes=runs.CODES, occupancies=each) for each in shares]
+    cost = size * np.array([each.free_energy for each in frozen])
+    form = 0.5 * np.einsum("ni,ij,nj->n", near - mean, np.linalg.inv(covariance), near - mean)
+    assert cost[1:] - cost[0] == pytest.approx(form[1:] - form[0], rel=0.15)
+
+
+def test_readouts_drawn_from_theory_pass_its_test_and_shifted_ones_do_not():
+    theory = runs.solve(24, 0.5, 0.02)
+    points, weights = sigmoidal.readout_ensemble(theory)
+    code = runs.CODES[0]
+    mean, variance = finite_width.readout_moments(theory, code, 0, np.inf)
+    active = np.all((points @ theory.dual_field.T > theory.problem.site.critical_field) == code, axis=1)
+    share = weights * active / (weights @ active)
+    assert mean == pytest.approx(share @ points[:, 0], abs=0.02)
+    assert variance == pytest.approx(share @ (points[:, 0] - mean) ** 2, rel=0.1)
+    finite = [finite_width.readout_moments(theory, code, 0, width)[0] for width in (100, 200, 400)]
+    assert np.diff(finite)[0] == pytest.approx(2 * np.diff(finite)[1], rel=0.05)  # the shift falls as 1/N
+
+
+def test_difference_of_two_sets_has_the_error_of_both():
+    rng = np.random.default_rng(0)
+    scores = []
+    for _ in range(400):
+        found = runs.difference(rng.normal(1, 0.3, 12), rng.normal(0.5, 0.8, 8))
+        scores.append((found.value - 0.5) / found.error)
+    assert np.std(scores) == pytest.approx(1, abs=0.15)  # Student's t of some ten degrees of freedom
+
+
+def test_a_gaussian_code_cut_by_its_sign_explains_two_over_pi():
+    gaussian = np.random.default_rng(0).standard_normal((20_000, 1))
+    assert runs.between_codes(gaussian, gaussian > 0) == pytest.approx(2 / np.pi, abs=0.01)
+
+
+def test_perfect_groups_explain_everything():
+    codes = np.random.default_rng(0).random((50, 3)) > 0.5
+    assert runs.between_codes(codes.astype(float), codes) == pytest.approx(1)
+
+
+def test_fishers_combination_is_uniform_where_its_tests_are():
+    found = [runs.combined(row) for row in np.random.default_rng(0).random((2000, 12))]
+    assert np.mean(np.array(found) < 0.1) == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("between", [0.0, 1.0])
+def test_variance_of_numbers_within_networks_and_between(between, monkeypatch):
+    """Numbers that fluctuate in time and differ for good between networks, with ten of these or with two."""
+    rng, variance = np.random.default_rng(1), 4.0
+    shape = (10, 60, 300) if between == 0 else (2, 60, 20 * 300)
+    own = np.sqrt(between * variance / 2) * rng.standard_normal((shape[0], 1, shape[2]))
+    numbers = own + np.sqrt(variance * (1 - between / 2)) * rng.standard_normal(shape)
+    monkeypatch.setattr(runs.finite_width, "number_moments", lambda *_: (variance, 3 * variance**2))
+    found, error = runs.scatter(SimpleNamespace(numbers=numbers, theory=None, width=0))
+    assert abs(found.mean() / variance - 1) < 4 * (found.std() / variance) / shape[2] ** 0.5 + 0.02 / 6
+    if between == 0:
+        assert_calibrated(found, variance, error, slack=0.2)
+        np.testing.assert_allclose(np.median(error), variance * (2 / 600) ** 0.5, rtol=0.1)
+    else:  # as many effective draws as networks at least, and hardly more
+        assert np.all(error <= variance * (2 / 2) ** 0.5 + 1e-12)
+        assert np.median(error) > variance * (2 / 20) ** 0.5
+        still = SimpleNamespace(numbers=np.ones((2, 60, 1)), theory=None, width=0)
+        np.testing.assert_allclose(runs.scatter(still).error, variance)  # two draws, though none moves
+
+
+def test_difference_of_two_sets_of_networks():
+    rng = np.random.default_rng(12)
+    found = runs.difference(3 + rng.standard_normal((20, 2000)), 1 + 2 * rng.standard_normal((15, 2000)))
+    assert_calibrated(found.value, 2, found.error, slack=0.2)
+    np.testing.assert_allclose(np.mean(found.error**2), 1 / 20 + 4 / 15, rtol=0.05)

@@ -1,0 +1,148 @@
+"""The 1/N of the sigmoidal theory against networks of two inputs, whose posterior is a sum over a grid."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import finite_width, sigmoidal
+from scipy.special import comb, erf, ndtr
+from scipy.stats import norm
+
+CODES = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # in equilibrium at y₋ = ½
+TEMPERATURE, TARGET = 0.05, 1.2
+FIELD = 1.942  # t at the saddle point
+EVERY = np.array([[True], [False]])  # code of one class
+
+
+@pytest.fixture(scope="module")
+def theory():
+    return sigmoidal.solve(tasks.toy(24, y_minus=0.5), 0.02)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Theory of two inputs of one class with one output."""
+    task = tasks.Task(np.sqrt(2) * np.eye(2), np.zeros(2, int), np.full((2, 1), TARGET))
+    return sigmoidal.solve(task, TEMPERATURE)
+
+
+@cache
+def readouts_and_tilts():
+    """Readouts, their prior, and E_z[z^k e^{i(k − it) a φ(z)}] on a grid of fields, one axis of them.
+
+    The axis is moved through the saddle point, which changes no integral, only its cancellations.
+    """
+    a, z = np.linspace(-5, 8, 131), np.linspace(-8, 8, 161)
+    fields = FIELD + 1j * np.linspace(-8, 8, 161)
+    phi, prior = 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2)), norm.pdf(z) * (z[1] - z[0])
+    tilts = np.exp(fields[:, None, None] * a[:, None] * phi)
+    return a, fields, norm.pdf(a, scale=0.5**0.5) * (a[1] - a[0]), [tilts @ (prior * z**k) for k in range(3)]
+
+
+def exact(weight, width, power=0):
+    """⟨w(a) z_1^k⟩ over the neurons of networks of N = width, by the integral over both inputs' fields."""
+    one, tilted = over_readouts(np.ones_like), over_readouts(weight, power)
+    return (np.sum(tilted * one ** (width - 1)) / np.sum(one**width)).real
+
+
+def over_readouts(weight, power=0):
+    """⟨w(a) z_1^k e^{Σ_μ t_μ (a φ(z_μ) − y) + T t_μ²/2}⟩ over the prior, on the grid of both fields."""
+    a, fields, prior, tilts = readouts_and_tilts()
+    action = np.add.outer(*[0.5 * TEMPERATURE * fields**2 - fields * TARGET] * 2)
+    return np.einsum("a,ka,la->kl", prior * weight(a), tilts[power], tilts[0]) * np.exp(action)
+
+
+def active(solution):
+    """Probability that a neuron with readout a is found with its class active."""
+    site, t = solution.problem.site, solution.dual_field[0, 0]
+
+    def weight(a):
+        _, mean, variance = site.cumulants(a * t, 2)
+        return ndtr((mean - site.threshold) * np.sqrt(2 / variance))
+
+    return weight
+
+
+def test_correction_is_the_first_order_of_the_exact_integral(pair):
+    """N times the difference from theory, extrapolated to N = ∞ from two widths."""
+    points, weights = sigmoidal.readout_ensemble(pair)
+    for weight in (np.tanh, np.square):
+        values = weight(points[:, 0])
+        one, two = (width * (exact(weight, width) - weights @ values) for width in (40, 80))
+        assert finite_width.correction(pair, values) == pytest.approx(2 * two - one, rel=0.02)
+        assert abs(two) > 0.01
+
+
+def test_numbers_of_a_small_network(pair):
+    (on, off), (wide, _) = (finite_width.numbers(pair, EVERY, width) / width for width in (10, 10**9))
+    truth = exact(active(pair), 10)
+    assert on == pytest.approx(truth, abs=1e-4)
+    assert off == pytest.approx(1 - truth, abs=1e-4)
+    assert abs(wide - truth) > 1e-3  # what theory without the 1/N says
+
+
+def test_number_moments_are_those_of_the_exact_distribution(pair):
+    """P(n) ∝ binomial × the integral with n neurons of one code and N − n of the other."""
+    width, weight = 40, active(pair)
+    on, off = over_readouts(weight), over_readouts(lambda a: 1 - weight(a))
+    j = np.arange(width + 1)
+    p = np.array([comb(width, n) * np.sum(on**n * off ** (width - n)).real for n in j])
+    p /= p.sum()
+    variance, fourth = finite_width.number_moments(pair, EVERY, width)
+    np.testing.assert_allclose(variance, p @ (j - p @ j) ** 2, rtol=0.03)
+    np.testing.assert_allclose(fourth, p @ (j - p @ j) ** 4, rtol=0.08)
+
+
+def test_preactivation_moments_of_a_small_network(pair):
+    weight, width = active(pair), 20
+    norm_, first, second = (exact(weight, width, power) for power in range(3))
+    mean, variance = finite_width.preactivation_moments(pair, EVERY[0], 0, width)
+    wide = finite_width.preactivation_moments(pair, EVERY[0], 0, np.inf)
+    assert mean == pytest.approx(first / norm_, abs=1e-3)
+    assert variance == pytest.approx(second / norm_ - (first / norm_) ** 2, abs=1e-3)
+    assert np.all(np.abs(wide - [mean, variance]) > 5e-3)
+
+
+def test_finite_width_adds_no_neurons(theory):
+    points, _ = sigmoidal.readout_ensemble(theory)
+    assert finite_width.correction(theory, np.ones(len(points))) == pytest.approx(0, abs=1e-9)
+
+
+def test_numbers_of_all_codes_add_up_to_the_width(theory):
+    codes = np.array(list(np.ndindex(2, 2, 2)), dtype=bool)
+    assert finite_width.numbers(theory, codes, 24).sum() == pytest.approx(24, abs=1e-4)
+
+
+def test_whole_numbers_are_coins_where_they_hardly_move_and_gaussian_where_they_do():
+    solution = sigmoidal.solve(tasks.toy(160, y_minus=0.5), 0.01)
+    variance, fourth = finite_width.number_moments(solution, CODES, 160)
+    assert fourth[0] == pytest.approx(variance[0], rel=0.1)  # off by one, or not at all
+    assert fourth[2] == pytest.approx(3 * variance[2] ** 2, rel=0.02)
+
+
+def test_a_wide_network_has_theorys_preactivations(theory):
+    row = int(np.flatnonzero(np.all(theory.codes == CODES[0], axis=1))[0])
+    z = np.linspace(-8, 8, 1601)
+    density = sigmoidal.preactivation_density(theory, row, 0, z) * (z[1] - z[0])
+    mean, variance = finite_width.preactivation_moments(theory, CODES[0], 0, np.inf)
+    assert mean == pytest.approx(density @ z, abs=0.01)
+    assert variance == pytest.approx(density @ z**2 - (density @ z) ** 2, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"codes": CODES}, "solution: got a scheme"),
+        ({"method": "laplace"}, "solution: got one by"),
+    ],
+)
+def test_only_schemes_in_equilibrium_by_quadrature_have_a_correction(options, message):
+    solution = sigmoidal.solve(tasks.toy(24, y_minus=0.5), 0.02, **options)
+    with pytest.raises(ValueError, match=message):
+        finite_width.numbers(solution, CODES, 24)
+
+
+def test_one_code_has_no_number_moments(theory):
+    with pytest.raises(ValueError, match="codes: got one code"):
+        finite_width.number_moments(theory, CODES[:1], 24)
