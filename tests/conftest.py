@@ -2,10 +2,12 @@
 
 import os
 
+from coding_schemes.compiler import as_flags, fusion_emitters
+
 # One thread per worker, so that two workers share two cores, and a compiler that is fast at small sizes and
 # leaves programs that run for moments as they come; before jax starts its thread pool
-FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_use_fusion_emitters=false"
-FLAGS += " --xla_backend_optimization_level=0"
+FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0"
+FLAGS += as_flags(fusion_emitters(False))
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}".strip()
 for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[name] = "1"

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from blackjax.mcmc.hmc import HMCState
 from jax import Array
 
+from coding_schemes.compiler import fusion_emitters
 from coding_schemes import validation
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling.hmc import standard_normal, transition
@@ -70,7 +71,7 @@ class PlainLangevin(Kernel):
     mobility: str = field(default="prior variance", metadata=STATIC)
     adapts: ClassVar[bool] = False
     #: It is elementwise work and long: vector code pays, whatever XLA_FLAGS say of shorter programs.
-    compiler_options: ClassVar[tuple[tuple[str, Any], ...]] = (("xla_cpu_use_fusion_emitters", True),)
+    compiler_options: ClassVar[tuple[tuple[str, Any], ...]] = tuple(fusion_emitters(True).items())
 
     def check(self, posterior: Posterior) -> None:
         """Raise ValueError where a setting is out of range."""

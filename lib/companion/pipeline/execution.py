@@ -21,6 +21,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
+from coding_schemes.compiler import as_flags, fusion_emitters
 from companion.formats import CHECK_TYPE
 from companion.pipeline import manifest
 from companion.pipeline.progress import Progress
@@ -267,7 +268,7 @@ def _environment(project: Project, chapter: Chapter, artifacts: Path) -> dict[st
     build = project.root / BUILD
     threads = str(THREADS_PER_CHAPTER)
     # At quick sizes a chapter mostly compiles, and these halve it; at paper sizes the code would be too slow.
-    faster = " --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1"
+    faster = as_flags(fusion_emitters(False)) + " --xla_backend_optimization_level=1"
     fast_compilation = faster if project.preset == "quick" else ""
     return os.environ | {
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + fast_compilation,

@@ -111,7 +111,7 @@ def test_every_page_links_to_the_repository_where_it_has_an_address(built_book, 
     root = small_book.shutil.copytree(built_book, tmp_path / "copy", symlinks=True)
     address = "https://github.com/owner/name"
     git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org"]
-    for command in (["init", "-q"], ["add", "_toc.yml"], ["commit", "-qm", "x"]):
+    for command in (["init", "-q"], ["add", "_toc.yml", "notebooks"], ["commit", "-qm", "x"]):
         subprocess.run([*git, *command], cwd=root, check=True)
     subprocess.run(["git", "remote", "add", "origin", "git@github.com:owner/name.git"], cwd=root, check=True)
     small_book.pipeline(root, "build")
@@ -129,7 +129,7 @@ def test_every_page_links_to_the_repository_where_it_has_an_address(built_book, 
         assert "Run on" not in before
     target = tmp_path / "launch"
     small_book.pipeline(root, "launch-tree", str(target))
-    assert {path.name for path in (target / "notebooks").iterdir()} == {"even.ipynb", "loud.ipynb"}
+    assert {path.name for path in (target / "notebooks").glob("*.ipynb")} == {"even.ipynb", "loud.ipynb"}
 
 
 @pytest.mark.pipeline
