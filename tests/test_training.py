@@ -41,8 +41,9 @@ def test_factored_gradients_are_the_gradients(kind):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6), multiplied, exact)
 
 
-@pytest.mark.parametrize("adam", [False, True])
-def test_the_compiled_loop_takes_the_same_steps_as_a_plain_one(adam):
+@pytest.mark.parametrize(("adam", "decay"), [(False, 0.0), (True, 0.0), (False, 0.5), (True, 0.5)])
+def test_the_compiled_loop_takes_the_same_steps_as_a_plain_one(adam, decay):
+    """Weight decay takes learning rate × decay of every weight, and is no part of Adam's own steps."""
     model = SMALL["dense"]
     run = training.train(
         model,
@@ -53,6 +54,7 @@ def test_the_compiled_loop_takes_the_same_steps_as_a_plain_one(adam):
         num_steps=12,
         record_every=4,
         adam=adam,
+        weight_decay=decay,
         converged_loss=10,
     )
     key = jax.random.split(jax.random.fold_in(jax.random.key(3), 0), 3)[0]
@@ -66,6 +68,7 @@ def test_the_compiled_loop_takes_the_same_steps_as_a_plain_one(adam):
             losses.append(value)
         if i < 12:
             updates, state = optimizer.update(gradient, state)
+            updates = jax.tree.map(lambda u, w: u - 0.02 * decay * w, updates, parameters)
             parameters = optax.apply_updates(parameters, updates)
     np.testing.assert_allclose(run.loss[0], losses, rtol=1e-4)
     assert losses[-1] < 0.9 * losses[0]
