@@ -9,6 +9,7 @@ Source: paper A, Discussion and Fig. 4, shows which neurons keep their codes; th
 book's own.
 """
 
+from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -157,7 +158,7 @@ def passes(solution: sigmoidal.Solution) -> Passes:
             num_steps=2000,
         )
         heights[i, j] = path.barrier
-        heights[j, i] = path._replace(energies=path.energies[::-1]).barrier
+        heights[j, i] = replace(path, energies=path.energies[::-1]).barrier
     return Passes(solution.codes[kept], heights)
 
 
