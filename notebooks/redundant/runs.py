@@ -1,6 +1,6 @@
 """What the chapter on redundant coding runs and measures: sigmoidal networks, one by one, against theory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -109,6 +109,16 @@ def networks(
         **OPTIONS,
     )
     return Networks(drawn.posterior, drawn.theory, drawn.meeting)
+
+
+def mean_numbers(each: Sequence[Networks], half: int | None = None) -> Estimate:
+    """Mean number of neurons with each code, shape (sizes, codes); of one start alone, 0 the prior, 1 theory."""
+
+    def chosen(networks: Networks) -> np.ndarray:
+        numbers = networks.numbers.mean(1)
+        return numbers if half is None else np.split(numbers, 2)[half]
+
+    return Estimate(*np.swapaxes([spread(chosen(networks)) for networks in each], 0, 1))
 
 
 def scatter(networks: Networks) -> Estimate:
