@@ -112,7 +112,7 @@ def networks(
 
 
 def mean_numbers(each: Sequence[Networks], half: int | None = None) -> Estimate:
-    """Mean number of neurons with each code, shape (sizes, codes); of one start alone, 0 the prior, 1 theory."""
+    """Mean number of neurons with each code, shape (sizes, codes); of one start, 0 the prior, 1 theory."""
 
     def chosen(networks: Networks) -> np.ndarray:
         numbers = networks.numbers.mean(1)
