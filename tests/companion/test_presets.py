@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 from companion import presets
 
@@ -43,3 +45,42 @@ def test_unknown_full_setting_is_refused():
 def test_presets_must_name_the_same_settings():
     with pytest.raises(ValueError, match=r"\['temperature'\]"):
         presets.choose("quick", quick=QUICK, paper={"width": 200})
+
+
+@pytest.fixture
+def chapter(tmp_path):
+    """A chapter's module beside its sizes."""
+
+    def make(text):
+        (tmp_path / "sizes.toml").write_text(text)
+        return SimpleNamespace(__file__=str(tmp_path / "runs.py"))
+
+    return make
+
+
+SIZES = (
+    "[quick]\nN = 60\nsizes = [30]\n[quick.deep]\nN = 40\nT = 0.1\n[paper]\nN = 500\n[paper.deep]\nN = 200\n"
+)
+
+
+def test_named_sizes_of_a_chapter(chapter):
+    runs = chapter(SIZES)
+    quick, paper = (presets.sizes(runs, preset) for preset in ("quick", "paper"))
+    assert (quick.N, quick.sizes, quick.deep.N, quick.deep.T) == (60, (30,), 40, 0.1)
+    assert (paper.N, paper.sizes, paper.deep.N, paper.deep.T) == (500, (30,), 200, 0.1)
+    given = presets.sizes(runs, "paper", N=80, sizes=None)
+    assert (given.N, given.sizes) == (80, (30,))
+
+
+@pytest.mark.parametrize(
+    ("text", "preset", "given", "complaint"),
+    [
+        (SIZES, "full", {}, "preset must be one of quick, paper in this chapter; got 'full'"),
+        (SIZES, "fast", {}, "preset must be one of quick, paper"),
+        (SIZES, "quick", {"M": 3}, r"given names unknown settings \['M'\]"),
+        (SIZES + "M = 3\n", "paper", {}, r"sizes.toml, paper names unknown settings \['M'\]"),
+    ],
+)
+def test_sizes_that_no_preset_has_are_refused(chapter, text, preset, given, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        presets.sizes(chapter(text), preset, **given)

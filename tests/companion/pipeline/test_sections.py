@@ -1,0 +1,99 @@
+"""What a page shows of a chapter: a line of checks per section, the set-up at the end, solutions closed."""
+
+import nbformat
+from companion import formats
+from companion.pipeline import sections
+from companion.pipeline.project import Project
+
+RECORD = {
+    "id": "A8",
+    "quantity": "numbers <of> neurons",
+    "computed": 4.0,
+    "expected": 4.0,
+    "uncertainty": None,
+    "predicate": "exactly",
+    "passed": True,
+    "worst": None,
+    "control": None,
+    "sampler": None,
+    "because": "",
+    "note": "",
+    "stored": "",
+    "source": "theory",
+}
+
+
+def code(*records, source="x = 1", tags=()):
+    outputs = [
+        nbformat.v4.new_output("display_data", {formats.CHECK_TYPE: record, "text/html": f"<p>{k}</p>"})
+        for k, record in enumerate(records)
+    ]
+    outputs.append(nbformat.v4.new_output("stream", text="said"))
+    return nbformat.v4.new_code_cell(source, outputs=outputs, metadata={"tags": list(tags)})
+
+
+def markdown(text):
+    return nbformat.v4.new_markdown_cell(text)
+
+
+def test_checks_of_a_section_are_one_closed_line_at_its_end():
+    failed = RECORD | {"passed": False, "quantity": "their scatter", "because": "small"}
+    cells = [markdown("# T"), code(RECORD), markdown("more"), code(failed), markdown("## Next"), code(RECORD)]
+    notebook = sections.with_checks(nbformat.v4.new_notebook(cells=cells))
+    sources = [cell.source for cell in notebook.cells]
+    lines = [source for source in sources if "<details" in source]
+    assert len(lines) == 2
+    assert "1 of 2 checks: ✓ numbers &lt;of&gt; neurons; ✗ their scatter" in lines[0]
+    assert lines[0].count("<p>") == 2
+    assert 'class="checks checks-failed"' in lines[0]
+    assert 'class="checks checks-passed"' in lines[1]
+    assert sources.index(lines[0]) < sources.index("## Next") < sources.index(lines[1])
+    assert sum('<span id="recorded-a8"></span>' in source for source in sources) == 1
+    kept = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert [output.output_type for output in kept] == ["stream"] * 3
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+
+
+def test_set_up_goes_to_the_end_and_solutions_are_closed():
+    cells = [
+        markdown("# T"),
+        code(source="a = 1", tags=["parameters", "setup"]),
+        code(source="b = 2", tags=["setup"]),
+    ]
+    cells.append(code(source="c = 3", tags=["solution"]))
+    notebook = sections.with_setup(sections.with_prompts(nbformat.v4.new_notebook(cells=cells)))
+    *_, solution, end = notebook.cells
+    assert "a = 1\n\nb = 2" in end.source
+    assert [("remove-input" in cell.metadata.get("tags", [])) for cell in cells[1:4]] == [True, True, False]
+    assert "hide-cell" in solution.metadata.tags
+    assert solution.metadata.mystnb.code_prompt_show == "Solution"
+    assert len(sections.with_setup(nbformat.v4.new_notebook(cells=cells[:1])).cells) == 1
+
+
+def test_a_chapter_may_be_a_folder_and_depends_on_all_in_it(tmp_path):
+    files = {
+        "notebooks/old.py": "from one import runs\n",
+        "notebooks/one/chapter.py": "from one import runs\nfrom lib_a import b\n",
+        "notebooks/one/runs.py": "import one.more\n",
+        "notebooks/one/more.py": "",
+        "notebooks/one/unused.py": "",
+        "notebooks/one/sizes.toml": "[quick]\n",
+        "lib/lib_a/b.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    project = Project(tmp_path)
+    assert project.names == ["old", "one"]
+
+    def used(chapter):
+        return {str(path.relative_to(tmp_path)) for path in chapter.dependencies}
+
+    old, one = project.chapters
+    own = {f"notebooks/one/{name}" for name in ("runs.py", "more.py", "sizes.toml")}
+    assert used(one) == own | {"notebooks/one/chapter.py", "lib/lib_a/b.py"}
+    assert used(old) == own | {"notebooks/old.py"}
+    assert (one.name, one.notebook.name) == ("one", "one.ipynb")
+    (tmp_path / "notebooks/one/sizes.toml").write_text("[quick]\nN = 3\n")
+    again = Project(tmp_path).chapters
+    assert [chapter.folder for chapter in again] != [chapter.folder for chapter in project.chapters]
