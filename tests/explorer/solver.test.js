@@ -209,6 +209,7 @@ test("ReLU against the library", withOracle, () => {
     close(solution.bulkActivations, task.bulkActivations, 1e-6, `${name}, ⟨φ⟩`);
     assert.equal(solution.outliers.length, task.outliers.length, `${name}, number of outliers`);
     assert.equal(solution.family, task.family, `${name}, family`);
+    close([solution.trainingError], [task.trainingError], 1e-7, `${name}, training error`);
     const output = (outliers) =>
       Array.from({ length: 9 }, (_, i) =>
         // what all of them add to the outputs, unique in a family too
@@ -235,5 +236,12 @@ test("linear against the library", withOracle, () => {
       name = nameOf(task);
     close(solution.readoutCovariance.flat(), task.covariance.flat(), 1e-8, `${name}, covariance`);
     close(solution.field.flat(), task.field.flat(), 1e-7, `${name}, field`);
+    close(solution.spread, task.spread, 1e-8, `${name}, eigenvalues`);
+    close([solution.trainingError], [task.trainingError], 1e-8, `${name}, training error`);
+    solution.vectors.forEach((v, k) => {
+      const moved = solution.readoutCovariance.map((row) => row.reduce((sum, x, r) => sum + x * v[r], 0));
+      close(moved, Array.from(v, (x) => solution.spread[k] * x), 1e-12, `${name}, eigenvector ${k}`);
+      assert.ok(Math.abs(Math.hypot(...v) - 1) < 1e-12, `${name}, length of ${k}`);
+    });
   }
 });

@@ -100,7 +100,15 @@ def of_relu():
             "bulkActivations": found.bulk_activations.tolist(),
             "outliers": [{"readout": a, "preactivations": z} for a, z in pairs],
             "family": found.num_free_directions > 0,
+            "trainingError": float(
+                found.class_weights @ np.sum((temperature * found.dual_field) ** 2, axis=1)
+            ),
         }
+
+
+def _error(task, solution):
+    """Squared error of the outputs on all training inputs, summed over outputs."""
+    return float(np.square(task.targets - solution.predict(task.inputs)).sum(1).mean())
 
 
 def of_linear():
@@ -108,6 +116,8 @@ def of_linear():
         (20, HALF, 0.0, 0.01),
         (100, (0.6, 0.3, 0.1), 0.5, 0.3),
         (60, (0.4, 0.4, 0.2), -0.5, 1e-3),
+        (30, (0.2, 0.3, 0.5), 0.8, 1.5),
+        (1000, (0.34, 0.33, 0.33), -0.9, 1e-4),
     ]:
         task = tasks.toy(num_inputs, ratios, 1.0, y_minus)
         found = linear.solve(task, temperature=temperature)
@@ -115,6 +125,8 @@ def of_linear():
         yield options(num_inputs, ratios, y_minus, temperature) | {
             "covariance": found.readout_covariance.tolist(),
             "field": found.dual_field[first].tolist(),
+            "spread": np.linalg.eigvalsh(found.readout_covariance).tolist(),
+            "trainingError": _error(task, found),
         }
 
 
