@@ -64,7 +64,9 @@ def test_every_direct_dependency_is_imported():
     project = tomllib.loads(PROJECT)["project"]
     lines = [*project["dependencies"], *project["optional-dependencies"]["chapters"]]
     modules = {"pillow": "PIL", "pyyaml": "yaml", "ipython": "IPython"}
-    code = "".join(path.read_text() for folder in ("lib", "notebooks") for path in (ROOT / folder).rglob("*.py"))
+    code = "".join(
+        path.read_text() for folder in ("lib", "notebooks") for path in (ROOT / folder).rglob("*.py")
+    )
     names = {modules.get(name, name.replace("-", "_")) for name in (Requirement(line).name for line in lines)}
     unused = {name for name in names if not re.search(rf"^\s*(import|from) {name}\b", code, re.MULTILINE)}
     assert unused == {"jaxlib"}  # jax's own half

@@ -77,7 +77,11 @@ def bare(tree, tmp_path_factory):
     """Runs a program on cells, by a Python that has had nothing but pip, in a folder of its own."""
     place = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
-    clone = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{tree}.insteadOf", "GIT_CONFIG_VALUE_0": ADDRESS}
+    clone = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{tree}.insteadOf",
+        "GIT_CONFIG_VALUE_0": ADDRESS,
+    }
     unset = ("PYTHONPATH", "XLA_FLAGS")
     environment = {name: value for name, value in os.environ.items() if name not in unset} | clone
 

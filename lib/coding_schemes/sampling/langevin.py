@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from blackjax.mcmc.hmc import HMCState
 from jax import Array
 
-from coding_schemes.compiler import fusion_emitters
 from coding_schemes import validation
+from coding_schemes.compiler import fusion_emitters
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling.hmc import standard_normal, transition
 from coding_schemes.sampling.kernel import Adaptation, Info, Kernel, Stage

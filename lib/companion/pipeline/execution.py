@@ -16,12 +16,12 @@ os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # this environment's kernel before 
 import jupytext
 import nbformat
 import papermill
+from coding_schemes.compiler import as_flags, fusion_emitters
 from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from coding_schemes.compiler import as_flags, fusion_emitters
 from companion.formats import CHECK_TYPE
 from companion.pipeline import manifest
 from companion.pipeline.progress import Progress
