@@ -57,13 +57,15 @@ setup:
 	  test -x $(PY) && $(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV); \
 	  awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > $(VENV)/uv.txt; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt; \
-	  $(UV) pip sync --quiet --python $(PY) $(COMPILED) --require-hashes requirements.lock; \
-	  $(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/book.pth", "w").write("\n".join(map(os.path.abspath, ("lib", "notebooks"))))'; \
+	  tools=$$(test ! -x $(VENV)/bin/pytest || ls tests/requirements.lock); \
 	  rm -f $(VENV)/tests.lock; \
+	  $(UV) pip sync --quiet --python $(PY) $(COMPILED) --require-hashes requirements.lock $$tools; \
+	  $(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/book.pth", "w").write("\n".join(map(os.path.abspath, ("lib", "notebooks"))))'; \
+	  test -z "$$tools" || cp $$tools $(VENV)/tests.lock; \
 	  cp requirements.lock $(VENV)/requirements.lock; \
 	fi
 
-# What the tests need on top; the book needs none of it
+# What the tests need on top; the book needs none of it, and leaves it where it is
 setup-tests: setup
 	@cmp -s tests/requirements.lock $(VENV)/tests.lock || { set -e; \
 	  $(UV) pip install --quiet --python $(PY) $(COMPILED) --require-hashes -r tests/requirements.lock; \

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from companion.pipeline import environment
+from companion.pipeline.project import Project
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -90,5 +91,5 @@ def test_lock_is_hashed_and_names_no_host(lock):
 def test_contents_list_exactly_the_chapters_present():
     contents = (ROOT / "_toc.yml").read_text()
     listed = re.findall(r"file: notebooks/(\w+)", contents)
-    assert sorted(listed) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.py"))
+    assert sorted(listed) == Project(ROOT).names
     assert len(listed) == len(set(listed))

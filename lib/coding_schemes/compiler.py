@@ -1,4 +1,4 @@
-"""What the compiler of the installed JAX can be told; it ends the process at a switch that it does not know."""
+"""What the installed JAX's compiler can be told; a switch that it does not know ends the process."""
 
 from importlib import metadata
 

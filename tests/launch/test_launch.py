@@ -1,4 +1,4 @@
-"""A chapter opened from elsewhere, as on Colab: a Python that has nothing, the install cell, then the chapter.
+"""Chapters opened from elsewhere, as on Colab: a Python that has nothing, the install cell, the chapter.
 
 `make test-launch` runs it, not `make test`: it downloads JAX and the rest of what chapters import.
 """
@@ -77,11 +77,8 @@ def bare(tree, tmp_path_factory):
     """Runs a program on cells, by a Python that has had nothing but pip, in a folder of its own."""
     place = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
-    clone = {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.file://{tree}.insteadOf",
-        "GIT_CONFIG_VALUE_0": ADDRESS,
-    }
+    instead = {"COUNT": "1", "KEY_0": f"url.file://{tree}.insteadOf", "VALUE_0": ADDRESS}
+    clone = {f"GIT_CONFIG_{name}": value for name, value in instead.items()}
     unset = ("PYTHONPATH", "XLA_FLAGS")
     environment = {name: value for name, value in os.environ.items() if name not in unset} | clone
 

@@ -118,10 +118,8 @@ def test_every_page_links_to_the_repository_where_it_has_an_address(built_book, 
     head = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(head, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
     for name in ("book/intro", "notebooks/even", "notebooks/loud"):
-        page, before = (
-            (folder / f"_build/quick/html/{name}.html").read_text(encoding="utf-8")
-            for folder in (root, built_book)
-        )
+        path = f"_build/quick/html/{name}.html"
+        page, before = ((folder / path).read_text(encoding="utf-8") for folder in (root, built_book))
         assert f'href="{address}"' in page
         assert f'href="{address}/issues/new' in page
         assert f'<a href="{address}/commit/{commit}">' in page
