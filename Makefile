@@ -4,13 +4,15 @@
 # where a shell would run what stands in backquotes.
 PRESET ?= quick
 PORT ?= 8000
+SEEDS ?= 8
 override PRESET := $(value PRESET)
 override NAME := $(value NAME)
 override SEED := $(value SEED)
+override SEEDS := $(value SEEDS)
 override PORT := $(value PORT)
 override ONLY := $(value ONLY)
 override FROM := $(value FROM)
-export PRESET NAME SEED PORT ONLY FROM
+export PRESET NAME SEED SEEDS PORT ONLY FROM
 
 VENV := .venv
 BENCH := .venv-bench
@@ -21,12 +23,12 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED NAME PORT PYTHON BROWSER_TESTS ONLY FROM
+OWN := PRESET SEED SEEDS NAME PORT PYTHON BROWSER_TESTS ONLY FROM
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests book plan fetch-results test test-launch mutants faults test-pages chapter serve bench accept-verdicts lock dag clean known-settings pdf
+.PHONY: help setup setup-tests book plan fetch-results test test-launch mutants faults test-pages chapter seeds serve bench accept-verdicts lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
@@ -38,6 +40,7 @@ help: ## this list
 	@echo "make faults [ONLY=pattern]       bad arguments, damaged files, kills: what comes (ten minutes)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"
+	@echo "make seeds [NAME=analog] [SEEDS=8] [PRESET=quick]  run chapters with several seeds; a ledger of what held"
 	@echo "make serve [PRESET=quick] [PORT=8000]  show the built book at http://127.0.0.1:8000/"
 	@echo "make pdf [PRESET=quick]          the built book as one PDF; needs Chromium or Chrome"
 	@echo "make bench                       side-by-side benchmarks"
@@ -83,6 +86,9 @@ plan: setup ## what a build would make again
 chapter: setup ## one chapter with the reader's own parameters
 	@test -n "$$NAME" || { echo "NAME is needed: make chapter NAME=analog; chapters: $(sort $(patsubst notebooks/%.py,%,$(wildcard notebooks/*.py)) $(patsubst notebooks/%/chapter.py,%,$(wildcard notebooks/*/chapter.py)))" >&2; exit 1; }
 	@$(JOB) chapter --preset "$$PRESET" --typed "$$NAME"
+
+seeds: setup ## chapters with several seeds
+	@$(JOB) seeds --preset "$$PRESET" --name "$$NAME" --seeds "$$SEEDS"
 
 fetch-results: setup ## results of others, by digest
 	@$(JOB) fetch-results --preset "$$PRESET" -- "$$FROM"

@@ -22,7 +22,7 @@ from companion.pipeline.project import BUILD, BuildError, Project
 PAGES = "pages"  # name of the job that builds the pages
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
 # Settings of the Makefile itself
-_OF_MAKE = ("NAME", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM")
+_OF_MAKE = ("NAME", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM")
 
 
 def main() -> int:
@@ -142,6 +142,32 @@ def chapter(arguments: argparse.Namespace) -> None:
     print(run.notebook)
 
 
+def seeds(arguments: argparse.Namespace) -> None:
+    """Run chapters with several seeds, and keep a ledger of what held."""
+    from companion.pipeline import execution
+    from companion.pipeline import seeds as book
+
+    project = Project(Path.cwd(), arguments.preset)
+    for name in [arguments.name] if arguments.name else project.names:
+        notebooks = []
+        for seed in range(arguments.seeds):
+            parameters = {"preset": project.preset, "seed": seed}
+            run = project.chapter(name, parameters, project.root / BUILD / "reruns")
+            with _only_one(run.folder.parent / f".{run.folder.name}.lock", f"{name}, seed {seed}"):
+                if not run.finished:
+                    with (
+                        Display(run.folder.parent, [name], 1),
+                        _reported(run.folder.parent, name) as progress,
+                    ):
+                        execution.run(project, run, parameters, progress)
+            notebooks.append(run.notebook)
+        found = book.keep(project, name, notebooks)
+        for id, counted in found["claims"].items():
+            print(f"{name} {id}: {', '.join(f'{verdict} {n}' for verdict, n in counted.items())}")
+    print(book.summary(book.read(project)))
+    print(book.path(project))
+
+
 def accept_verdicts(arguments: argparse.Namespace) -> None:
     """Put the verdicts of the executed chapters on record."""
     from companion.pipeline import scoreboard
@@ -203,6 +229,9 @@ def _parser() -> argparse.ArgumentParser:
     command(serve).add_argument("--port", type=int, default=8000)
     command(fetch_results).add_argument("shared")
     command(launch_tree).add_argument("target", type=Path)
+    several = command(seeds)
+    several.add_argument("--name", default="")
+    several.add_argument("--seeds", type=int, default=8)
     rerun = command(chapter)
     rerun.add_argument("name")
     rerun.add_argument("parameters", nargs="*", metavar="name=value")

@@ -1,0 +1,111 @@
+"""The ledger of seeds: how often each finding held, and how far it lay from theory, over reruns of the chapters.
+
+Where errors are right, (found − expected)/error over all numbers is a standard normal. `make seeds` reruns the
+chapters and writes the ledger, ``book/seeds-<preset>.json``; a chapter that is not rerun keeps its rows.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from companion import records
+from companion.formats import CHECK_TYPE
+from companion.pipeline import scoreboard
+from companion.pipeline.project import Project
+
+BEYOND = 3.0  # standard errors; 0.27 % of a standard normal lie there
+
+
+def verdicts(found: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Verdict of every claim that a chapter's records speak of."""
+    claims: dict[str, list[dict[str, Any]]] = {}
+    for record in found:
+        claims.setdefault(record["id"], []).append(record)
+    return {id: scoreboard.Row({"id": id}, "", each, True).verdict for id, each in claims.items()}
+
+
+def distances(record: dict[str, Any]) -> np.ndarray:
+    """(found − expected)/error of every element; none where a record has no error or no theory."""
+    if record["expected"] is None or record["uncertainty"] is None or "s.e." not in record["predicate"]:
+        return np.empty(0)
+    found, expected, error = (np.asarray(record[k]) for k in ("computed", "expected", "uncertainty"))
+    return np.ravel((found - expected) / error)
+
+
+def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
+    """What one chapter's findings came to over its runs, the seeds.
+
+    Args:
+        runs: Records of each run.
+
+    Returns:
+        ``claims``: how often each verdict came out, by claim; ``findings``: how often each held, by claim and
+        quantity; ``distances``: of all numbers, their count, standard deviation and how many lie beyond 3.
+    """
+    claims: dict[str, Counter[str]] = {}
+    findings: dict[str, Counter[str]] = {}
+    for found in runs:
+        for id, verdict in verdicts(found).items():
+            claims.setdefault(id, Counter())[verdict] += 1
+        for record in found:
+            findings.setdefault(f"{record['id']} {record['quantity']}", Counter())[records.state(record)] += 1
+    away = [distances(record) for found in runs for record in found]
+    far = np.concatenate(away) if away else np.empty(0)
+    numbers = {"count": far.size, "beyond": int(np.sum(np.abs(far) > BEYOND))}
+    numbers["squares"] = float(np.sum(far**2))
+    return {
+        "seeds": len(runs),
+        "claims": {id: dict(counted) for id, counted in claims.items()},
+        "findings": {name: dict(counted) for name, counted in findings.items()},
+        "distances": numbers,
+    }
+
+
+def path(project: Project) -> Path:
+    """Where the ledger of this preset is kept."""
+    return project.root / "book" / f"seeds-{project.preset}.json"
+
+
+def read(project: Project) -> dict[str, Any]:
+    """Ledger by chapter; empty where none is kept."""
+    kept = path(project)
+    return json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+
+
+def keep(project: Project, name: str, notebooks: Iterable[Path]) -> dict[str, Any]:
+    """Enter one chapter's runs; the other chapters' rows stay."""
+    entered = ledger([scoreboard.left_behind(notebook, CHECK_TYPE) for notebook in notebooks])
+    rows = read(project) | {name: entered}
+    text = json.dumps(dict(sorted(rows.items())), indent=1, ensure_ascii=False)
+    path(project).write_text(text + "\n", encoding="utf-8")
+    return entered
+
+
+def held(rows: dict[str, Any]) -> dict[str, str]:
+    """How often each claim's most frequent verdict came out, as "8 of 8", by claim."""
+    return {
+        id: f"{max(counted.values())} of {row['seeds']} seeds"
+        for row in rows.values()
+        for id, counted in row["claims"].items()
+    }
+
+
+def summary(rows: dict[str, Any]) -> str:
+    """The whole ledger in one sentence; nothing where it is empty."""
+    total = {
+        key: sum(row["distances"][key] for row in rows.values()) for key in ("count", "beyond", "squares")
+    }
+    same = sum(max(c.values()) for row in rows.values() for c in row["claims"].values())
+    cases = sum(sum(c.values()) for row in rows.values() for c in row["claims"].values())
+    if not cases or not total["count"]:
+        return ""
+    spread = (total["squares"] / total["count"]) ** 0.5
+    return (
+        f"Over seeds {same / cases:.1%} of {cases} verdicts are the same; (found − expected)/error over "
+        f"{total['count']} numbers has a root mean square of {spread:.2f}, and "
+        f"{total['beyond'] / total['count']:.2%} lie beyond {BEYOND:g} (a standard normal: 1 and 0.27 %)."
+    )

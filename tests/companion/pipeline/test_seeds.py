@@ -1,0 +1,76 @@
+"""The ledger of seeds, on records whose fate is known."""
+
+import json
+
+import nbformat
+import numpy as np
+import pytest
+from companion import formats
+from companion.pipeline import seeds
+from companion.pipeline.project import Project
+
+RECORD = {
+    "id": "A8",
+    "quantity": "numbers",
+    "computed": [18.1, 5.8],
+    "expected": [18.0, 6.0],
+    "uncertainty": [0.1, 0.1],
+    "predicate": "within 3 s.e.",
+    "passed": True,
+    "worst": None,
+    "control": None,
+    "sampler": None,
+    "because": "",
+    "note": "",
+    "stored": "",
+    "source": "theory",
+    "headline": True,
+    "size": {"N": 60},
+}
+OFF = RECORD | {"computed": [18.5, 6.0], "passed": False, "because": "1/N"}
+SIDE = RECORD | {
+    "quantity": "share",
+    "headline": False,
+    "predicate": "> 0.9",
+    "computed": 1.0,
+    "expected": None,
+}
+
+
+def test_how_often_verdicts_and_findings_held_and_how_far_numbers_lay():
+    found = seeds.ledger([[RECORD, SIDE], [RECORD, SIDE | {"passed": False}], [OFF, SIDE]])
+    assert found["seeds"] == 3
+    assert found["claims"] == {"A8": {"reproduced": 1, "in part": 1, "refuted": 1}}
+    assert found["findings"]["A8 numbers"] == {"passed": 2, "failed": 1}
+    assert found["distances"] == {"count": 6, "beyond": 1, "squares": pytest.approx(5 + 5 + 25)}
+    assert seeds.held({"one": found}) == {"A8": "1 of 3 seeds"}
+
+
+def test_a_standard_normal_is_called_one():
+    draws = np.random.default_rng(0).standard_normal((50, 40))
+    runs = [[RECORD | {"computed": row.tolist(), "expected": 0.0, "uncertainty": 1.0}] for row in draws]
+    found = seeds.ledger(runs)
+    assert found["distances"]["squares"] / found["distances"]["count"] == pytest.approx(1, abs=0.1)
+    said = seeds.summary({"one": found})
+    assert "100.0% of 50 verdicts are the same" in said
+    assert "over 2000 numbers has a root mean square of" in said
+
+
+def test_nothing_is_said_of_an_empty_ledger(tmp_path):
+    project = Project(tmp_path)
+    assert seeds.read(project) == {}
+    assert seeds.summary({}) == ""
+    assert seeds.summary({"one": seeds.ledger([[SIDE]])}) == ""
+
+
+def test_rows_of_other_chapters_stay(tmp_path):
+    (tmp_path / "book").mkdir()
+    outputs = [nbformat.v4.new_output("display_data", {formats.CHECK_TYPE: RECORD, "text/plain": ""})]
+    cell = nbformat.v4.new_code_cell(outputs=outputs)
+    notebook = tmp_path / "one.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), notebook)
+    project = Project(tmp_path, "paper")
+    seeds.keep(project, "two", [notebook])
+    seeds.keep(project, "one", [notebook, notebook])
+    kept = json.loads((tmp_path / "book/seeds-paper.json").read_text())
+    assert {name: row["seeds"] for name, row in kept.items()} == {"one": 2, "two": 1}
