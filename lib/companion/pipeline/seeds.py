@@ -1,7 +1,7 @@
-"""The ledger of seeds: how often each finding held, and how far it lay from theory, over reruns of the chapters.
+"""The ledger of seeds: how often each finding held, and how far it lay from theory, over reruns of chapters.
 
-Where errors are right, (found − expected)/error over all numbers is a standard normal. `make seeds` reruns the
-chapters and writes the ledger, ``book/seeds-<preset>.json``; a chapter that is not rerun keeps its rows.
+Where errors are right, (found − expected)/error over all numbers is a standard normal. `make seeds` reruns
+the chapters and writes the ledger, ``book/seeds-<preset>.json``; a chapter that is not rerun keeps its rows.
 """
 
 import json
@@ -55,13 +55,12 @@ def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
             findings.setdefault(f"{record['id']} {record['quantity']}", Counter())[records.state(record)] += 1
     away = [distances(record) for found in runs for record in found]
     far = np.concatenate(away) if away else np.empty(0)
-    numbers = {"count": far.size, "beyond": int(np.sum(np.abs(far) > BEYOND))}
-    numbers["squares"] = float(np.sum(far**2))
+    beyond, squares = int(np.sum(np.abs(far) > BEYOND)), float(np.sum(far**2))
     return {
         "seeds": len(runs),
         "claims": {id: dict(counted) for id, counted in claims.items()},
         "findings": {name: dict(counted) for name, counted in findings.items()},
-        "distances": numbers,
+        "distances": {"count": far.size, "beyond": beyond, "squares": squares},
     }
 
 
