@@ -184,11 +184,16 @@ def combined(pvalues: np.ndarray) -> np.float64:
     return np.float64(stats.combine_pvalues(np.fmax(pvalues, 1e-300).ravel()).pvalue)
 
 
-def preactivation_pvalue(networks: Networks, theory: sigmoidal.Solution) -> np.float64:
+def thinned(draws: np.ndarray, count: int = 20_000) -> np.ndarray:
+    """So many draws, evenly spaced: fewer than would show corrections of order 1/N to a density's shape."""
+    return draws[:: -(-len(draws) // count)]
+
+
+def preactivation_pvalue(networks: Networks, theory: sigmoidal.Solution, draws: np.ndarray) -> np.float64:
     """Kolmogorov–Smirnov test of preactivations, code 1-1-0 on class 0, mean and variance with their 1/N."""
     widths = networks.width, np.inf
     both = [finite_width.preactivation_moments(theory, CODES[0], 0, width) for width in widths]
-    moved = _moved(np.concatenate(networks.preactivations(CODES[0], 0)), *both)
+    moved = _moved(draws, *both)
     row = _row(theory, CODES[0])
     return np.float64(stats.kstest(moved, lambda z: sigmoidal.preactivation_cdf(theory, row, 0, z)).pvalue)
 
@@ -302,7 +307,7 @@ def names(codes: np.ndarray) -> list[str]:
 
 
 def held_below(deep: Deep, solution: deep_sigmoidal.Solution) -> tuple[Estimate, np.ndarray, list[str]]:
-    """Class blocks of the kernels of layers 1 and 2, and theory with each network's own last layer held.
+    """Kernel within classes less that between them, in lower layers; theory holds each network's last layer.
 
     Returns:
         mean over networks, with the error of the difference; theory's mean; what of theory did not converge.
@@ -319,11 +324,17 @@ def held_below(deep: Deep, solution: deep_sigmoidal.Solution) -> tuple[Estimate,
             codes=held.codes[some],
             occupancies=held.probabilities[some],
         )
-        found.append([layer.kernel_block for layer in below_it])
-        expected.append([layer.kernel_block for layer in theory.layers[:-1]])
+        found.append([_contrast(layer.kernel_block) for layer in below_it])
+        expected.append([_contrast(layer.kernel_block) for layer in theory.layers[:-1]])
         stopped += [] if theory.converged else [f"theory stopped at a residual of {theory.residual:.1g} nats"]
     error = spread(np.array(found) - np.array(expected)).error
     return Estimate(np.mean(found, axis=0), error), np.mean(expected, axis=0), stopped
+
+
+def _contrast(block: np.ndarray) -> float:
+    """Mean of a class block's diagonal less that of the rest."""
+    same = np.eye(len(block), dtype=bool)
+    return float(block[same].mean() - block[~same].mean())
 
 
 def difference(one: np.ndarray, other: np.ndarray) -> Estimate:

@@ -146,3 +146,29 @@ def test_only_schemes_in_equilibrium_by_quadrature_have_a_correction(options, me
 def test_one_code_has_no_number_moments(theory):
     with pytest.raises(ValueError, match="codes: got one code"):
         finite_width.number_moments(theory, CODES[:1], 24)
+
+
+def test_readout_moments_of_a_small_network(pair):
+    weight, width = active(pair), 20
+    norm_, first, second = (exact(lambda a, k=k: weight(a) * a**k, width) for k in range(3))
+    mean, variance = finite_width.readout_moments(pair, EVERY[0], 0, width)
+    wide = finite_width.readout_moments(pair, EVERY[0], 0, np.inf)
+    assert mean == pytest.approx(first / norm_, abs=2e-3)
+    assert variance == pytest.approx(second / norm_ - (first / norm_) ** 2, abs=2e-3)
+    assert np.abs(wide - [mean, variance]).max() > 1e-2
+
+
+def test_means_of_whole_numbers_are_those_of_the_integral_where_numbers_move(pair):
+    for width in (10, 13):
+        truth = width * exact(active(pair), width)
+        assert finite_width.whole_numbers(pair, EVERY, width)[0] == pytest.approx(truth, abs=1e-3)
+
+
+def test_means_are_drawn_to_whole_numbers_where_they_hardly_move():
+    """And then the whole numbers of a code take some of those of the others: all of them add up to N."""
+    solution = sigmoidal.solve(tasks.toy(90, y_minus=0.5), 0.01)
+    smooth, whole = (f(solution, CODES, 60) for f in (finite_width.numbers, finite_width.whole_numbers))
+    variance = finite_width.number_moments(solution, CODES, 60)[0]
+    assert variance[0] < 0.1
+    assert smooth[0] + 0.05 < whole[0] < 18
+    assert whole.sum() == pytest.approx(60, abs=1e-9)

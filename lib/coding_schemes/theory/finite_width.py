@@ -104,6 +104,37 @@ def number_moments(solution: sigmoidal.Solution, codes: np.ndarray, width: int) 
         ValueError: a restricted scheme or one by Laplace's formula, codes of another shape, N < 1.
         FloatingPointError: as for `correction`.
     """
+    found, weights = _whole(solution, codes, width)
+    weights = weights * np.all(found >= 0, axis=1)  # of a rare code, none at the least
+    weights /= weights.sum()
+    away = found - weights @ found
+    return np.stack([weights @ away**power for power in (2, 4)])
+
+
+def whole_numbers(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
+    """Mean numbers of neurons with codes that all N = width share, neurons being whole.
+
+    The mean of the distribution that `number_moments` describes: `numbers`, which it tends to where they
+    fluctuate, drawn towards whole numbers where they hardly do.
+
+    Args:
+        solution: a scheme in equilibrium, by quadrature.
+        codes: at least two rows of C booleans, shape (k, C); what all others hold is left out.
+        width: N.
+
+    Returns:
+        The means, shape (k,).
+
+    Raises:
+        ValueError: as `number_moments`.
+        FloatingPointError: as for `correction`.
+    """
+    found, weights = _whole(solution, codes, width)
+    return weights @ found
+
+
+def _whole(solution, codes, width):
+    """Whole numbers of neurons with each code near their mean (n, k), and their probabilities (n,)."""
     codes = validation.array("codes", codes, "k, C").astype(bool)
     if len(codes) < 2:
         raise ValueError("codes: got one code, needs the two or more that all neurons share")
@@ -115,10 +146,7 @@ def number_moments(solution: sigmoidal.Solution, codes: np.ndarray, width: int) 
     away = found - mean
     weights = np.exp(-0.5 * np.einsum("ni,ij,nj->n", away, inverse, away))
     found = np.column_stack([found, width - found.sum(1)])
-    weights *= np.all(found >= 0, axis=1)
-    weights /= weights.sum()
-    away = found - weights @ found
-    return np.stack([weights @ away**power for power in (2, 4)])
+    return found, weights / weights.sum()
 
 
 def readout_moments(solution: sigmoidal.Solution, code: np.ndarray, output: int, width: float) -> np.ndarray:
