@@ -10,6 +10,7 @@ from importlib import import_module
 
 __all__ = [
     "adaptive_kernel",
+    "clustered",
     "deep_sigmoidal",
     "dmft",
     "features",
