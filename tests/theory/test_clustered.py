@@ -1,4 +1,4 @@
-"""Inputs alike within a class: against the toy task, brute force, closed forms, limits and sampled networks."""
+"""Inputs alike within a class: the toy task, brute force, closed forms, limits and sampled networks."""
 
 import jax
 import numpy as np
@@ -48,13 +48,13 @@ def test_overlap_lets_neurons_answer_to_all_classes(overlap, share):
     np.testing.assert_allclose(s.activity_shares([[1, 1, 1]]), share, atol=1e-3)
 
 
-# --- brute force: Gauss–Hermite over every preactivation of a task with one or two inputs per class -----------
+# --- brute force: a task with one or two inputs per class
 
 TINY = tasks.clustered(3, (2 / 3, 1 / 3), overlap=0.6, targets=[[1.0], [-0.4]])
 
 
 def brute_force(field, act, temperature=T, num_nodes=40):
-    """D, ⟨φ_μ a⟩ and ⟨φ_μ φ_ν⟩ by sums over three preactivations and a lattice of readouts: no code of the solver."""
+    """D, ⟨φ_μ a⟩ and ⟨φ_μ φ_ν⟩ by sums over three preactivations, the readout by hand."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(num_nodes)
     root = np.linalg.cholesky(TINY.input_kernel)
     grid = np.stack(np.meshgrid(*3 * [nodes], indexing="ij"), -1).reshape(-1, 3)
@@ -77,7 +77,7 @@ def brute_force(field, act, temperature=T, num_nodes=40):
     [("sigmoidal", phi, 40, 1e-5), ("softplus", lambda z: np.logaddexp(0, z), 60, 1e-3)],
 )
 def test_tiny_task_agrees_with_brute_force(nonlinearity, act, num_nodes, atol):
-    """Gauss–Hermite over every preactivation; of a φ that grows at a high temperature, where its tails end."""
+    """Gauss–Hermite over every preactivation; a φ that grows at a high T, where its tails end."""
     temperature = 0.01 if nonlinearity == "sigmoidal" else 1.0
     s = clustered.solve(TINY, temperature, nonlinearity=nonlinearity)
     assert s.converged
@@ -107,7 +107,7 @@ def test_gradient_and_hessian_are_finite_differences(nonlinearity):
 
 
 def test_shares_and_kernels_agree_with_an_independent_quadrature(redundant):
-    """Gauss–Hermite for ξ, a grid for v, splines over the field, and a cube of readouts: no code of the solver."""
+    """Gauss–Hermite for ξ, a grid for v, splines over the field, and a cube of readouts."""
     task, s = redundant.task, redundant
     nodes, gauss = np.polynomial.hermite_e.hermegauss(60)
     v = np.linspace(-7, 7, 181)
@@ -210,7 +210,7 @@ def test_networks_have_the_shares_and_kernels(redundant):
     task = redundant.task
     posterior = Posterior(task, Network(1, 100, "sigmoidal"), T)
     samples = sample(
-        posterior, jax.random.key(0), num_samples=30, num_chains=4, num_warmup=150, thinning=2, method=HMC()
+        posterior, jax.random.key(0), num_samples=20, num_chains=4, num_warmup=120, thinning=2, method=HMC()
     )
     activations = np.asarray(samples.activations(-1), float)
     codes = coding.codes(activations, task.labels)

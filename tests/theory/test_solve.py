@@ -13,6 +13,8 @@ from coding_schemes.networks import Network
 
 T = 0.01
 TOY = tasks.toy(40, y_minus=-0.5)
+CLUSTERED = tasks.clustered(40, overlap=0.5, y_minus=-0.5)
+MIXED = tasks.Task(TOY.inputs, TOY.labels, TOY.targets + 0.1 * np.eye(40, 3))
 TWO = tasks.toy(20, (0.5, 0.5), y_minus=-0.5)
 
 
@@ -40,6 +42,10 @@ CASES = [
     (TOY, Network(1, 50, jax.nn.relu), theory.relu.Solution),
     (TOY, Network(1, 50, "softplus"), theory.relu.Solution),
     (TOY, Network(1, 50, "relu_squared"), theory.relu_squared.Solution),
+    (CLUSTERED, Network(1, 50, "sigmoidal"), theory.clustered.Solution),
+    (CLUSTERED, Network(1, 50, "relu"), theory.clustered.Solution),
+    (CLUSTERED, Network(1, 50, jax.nn.leaky_relu), theory.clustered.Solution),
+    (MIXED, Network(1, 50, "sigmoidal"), theory.mean_field.Solution),  # targets differ within a class
     (GENERAL, Network(2, 50, "linear"), theory.linear.Solution),
     (GENERAL, Network(1, 50, jnp.tanh), theory.mean_field.Solution),
     (GENERAL, Network(1, 50, lambda z: jnp.maximum(z, 0)), theory.mean_field.Solution),
@@ -51,7 +57,8 @@ CASES = [
 def name(case):
     task, network, _ = case
     phi = network.nonlinearity if isinstance(network.nonlinearity, str) else "own"
-    return f"{'general' if task is GENERAL else 'toy'}-{network.scaling}-{phi}-{network.depth}"
+    where = "general" if task is GENERAL else task.name.replace(" ", "-")
+    return f"{where}-{network.scaling}-{phi}-{network.depth}"
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
@@ -108,6 +115,18 @@ def test_solvers_keep_the_parts_they_need():
     assert variance.problem.readout_variance == 0.05
 
 
+def test_a_rectified_network_of_any_readout_variance():
+    """a = λ a' turns σ_a² into 1/P, y into y/λ: the outliers' equations hold with σ_a² in place of 1/P."""
+    variance = 0.1
+    s = theory.solve(TOY, Network(1, 50, "relu"), T, readout_variance=variance)
+    z = s.outlier_preactivations
+    pull = variance * (z * TOY.class_counts) @ s.dual_field
+    np.testing.assert_allclose(s.outlier_readouts, pull, atol=1e-8)
+    outputs = s.activations.T @ (s.probabilities[:, None] * s.readouts)
+    np.testing.assert_allclose(outputs, TOY.class_targets - T * s.dual_field, atol=1e-8)
+    np.testing.assert_allclose(z, np.maximum(s.outlier_readouts @ s.dual_field.T, 0), atol=1e-8)
+
+
 def test_new_inputs_on_an_orthogonal_task():
     """Averages over a million draws of independent z_μ and of what training leaves free."""
     task, rng = tasks.toy(20, y_minus=-0.5), np.random.default_rng(0)
@@ -158,7 +177,7 @@ def test_kernel_on_an_orthogonal_task_is_the_networks():
         (lambda: theory.solve(TOY, Network(1, 9, jax.nn.leaky_relu), T), "no theory for depth 1"),
         (lambda: theory.solve(TOY, Network(1, 9, "relu"), -1.0), "temperature: got -1"),
         (lambda: theory.solve(GENERAL, Network(1, 9, "relu"), 0.0), "temperature: got 0"),
-        (lambda: theory.solve(TOY, Network(1, 9, "relu"), T, readout_variance=2.0), "1/P = 0.025"),
+        (lambda: theory.solve(TOY, Network(1, 9, "relu_squared"), T, readout_variance=2.0), "1/P"),
         (
             lambda: theory.solve(TOY, Network(1, 9, "relu"), T, readout_variance=-1.0),
             "readout_variance: got -1",

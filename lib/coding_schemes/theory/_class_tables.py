@@ -1,7 +1,7 @@
 r"""A class of overlapping inputs, seen by one neuron: tables over the field s = a·t_c.
 
-The n inputs of a class have the preactivations z_μ = √ρ v + √(κ₀−ρ) ξ_μ, v and ξ standard normal, K0_μμ = κ₀. With
-g(s, u) = E_ξ e^{sφ(u + √(κ₀−ρ) ξ)},
+The n inputs of a class have the preactivations z_μ = √ρ v + √(κ₀−ρ) ξ_μ, v and ξ standard normal,
+K0_μμ = κ₀. With g(s, u) = E_ξ e^{sφ(u + √(κ₀−ρ) ξ)},
 
     G(s) = log E_v g(s, √ρ v)ⁿ,   G' = ⟨Σ_μ φ_μ⟩,   G'' = Var Σ_μ φ_μ .
 
@@ -53,9 +53,9 @@ def shape(nonlinearity: str | Nonlinearity) -> Shape:
     nearer = values[-3] / z[-3], values[-2] / z[-2]
     if not np.all(np.isfinite(values)) or not np.allclose(slopes, nearer, atol=1e-3):
         raise ValueError(f"nonlinearity: got {nonlinearity!r}; needs one that is bounded or grows like z")
-    slopes = tuple(0.0 if abs(slope) < 1e-3 else float(slope) for slope in slopes)
-    near = values[:-4] if slopes != (0.0, 0.0) else values
-    return Shape(float(near.min()), float(near.max()), slopes)  # type: ignore[arg-type]
+    low, high = (0.0 if abs(slope) < 1e-3 else float(slope) for slope in slopes)
+    near = values if low == high == 0 else values[:-4]
+    return Shape(float(near.min()), float(near.max()), (low, high))
 
 
 class Moments(NamedTuple):
@@ -87,7 +87,7 @@ def _piecewise(s, u, sigma, slopes) -> Moments:
 
 
 def _by_quadrature(s, u, sigma, phi, slopes) -> Moments:
-    """Of any φ, for s (k, 1) and u (k, v): the trapezoid rule in z between all centers that s can shift to."""
+    """Of any φ, for s (k, 1), u (k, v): the trapezoid rule in z between all centers that s can shift to."""
     shifts = [s * slope * sigma**2 for slope in slopes]
     low = np.minimum(0, np.minimum(*shifts)) - _REACH * sigma
     high = np.maximum(0, np.maximum(*shifts)) + _REACH * sigma
@@ -178,16 +178,12 @@ class ClassTable:
         var += n**2 * np.sum(weights * (one - mean[:, None]) ** 2, axis=1)
         spread = variance / n
         m4 = one**4 + 6 * one**2 * spread + 3 * spread**2 + 4 * one * third / n**2 + fourth / n**3
-        on = (
-            np.zeros_like(mean)
-            if np.isinf(self.threshold)
-            else self._active(s, weights, one, variance, moments)
-        )
+        on = np.zeros_like(mean) if np.isinf(self.threshold) else self._active(weights, one, variance)
         log_value = shift[:, 0] + np.log(norm[:, 0])
         averages = (np.sum(weights * values, axis=1) for values in (one**2, two, m4))
         return np.stack([log_value, n * mean, var, *averages, on])
 
-    def _active(self, s, weights, mean, variance, moments):
+    def _active(self, weights, mean, variance):
         """Share of neurons whose mean over the class's inputs is above the threshold."""
         precision = np.sqrt(self.count / np.maximum(variance, 1e-14))
         return np.sum(weights * ndtr((mean - self.threshold) * precision), axis=1)

@@ -133,7 +133,7 @@ def _has_class_targets(task: Task) -> bool:
 
 
 def _rectified(task, phi, temperature, readout_variance, width, options):
-    """ReLU's theories are for σ_a² = 1/P; others are reached by the scale of the readouts, a = λ a', λ² = P σ_a²."""
+    """ReLU's theories are for σ_a² = 1/P; others come by the readouts' scale, a = λ a', λ² = P σ_a²."""
     scale = 1.0 if readout_variance is None else float(np.sqrt(readout_variance * task.num_inputs))
     if phi == "relu_squared":
         if not np.isclose(scale, 1):

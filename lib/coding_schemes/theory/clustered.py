@@ -1,5 +1,4 @@
-r"""Inputs that are alike within a class, exactly at N → ∞: one hidden layer, any nonlinearity that is bounded
-or grows like z.
+r"""Inputs that are alike within a class, exactly at N → ∞: one hidden layer, φ bounded or growing like z.
 
 Inputs of class c overlap by ρ_c, those of different classes are orthogonal (`tasks.clustered`; ρ = 0 is the
 toy task). Given a neuron's readout a, its preactivations are z_μ = √ρ v_c + √(1−ρ) ξ_μ, and the convex dual
@@ -14,12 +13,14 @@ Within a class activations are correlated given a, through v: K_μν = ⟨E_v[m(
 **Integrals over a.** e^E is a mixture of Gaussians of variance σ_a², whatever φ and ρ, and the lattice of
 `theory.sigmoidal` serves for all: spacing σ_a, relative error 2e-8.
 
-**φ that grows** (ReLU, softplus, gelu, leaky ReLU): G_c(s) → ½ n_c κ_c s², κ_c = 1 − ρ_c + n_c ρ_c, so that the
-integral exists only for Σ_c n_c κ_c (â·t_c)₊² < 1/σ_a² in all directions â. At finite P the optimum is inside,
-at a distance δ, and the density of a has rays of length ~ σ_a/√δ: a smooth population in which a finite fraction of
-the neurons codes. Per ray its mass is p = A δ^{−1/2} and the constraint fixes p⟨r²⟩ = B, ⟨r²⟩ ∝ 1/δ, hence
-p = A^{2/3} B^{1/3}: the two-thirds power of the bare weight A. Networks of N ≫ `crossover_width` show this population;
-in narrower ones it condenses, one neuron per class with an amplitude of √N, as in `theory.relu`.
+**φ that grows** (ReLU, gelu, leaky ReLU): G_c(s) → ½ n_c κ_c s², κ_c = 1 − ρ_c + n_c ρ_c, so that the
+integral exists only for Σ_c n_c κ_c (â·t_c)₊² < 1/σ_a² in all directions â. At finite P the optimum is
+inside, at a distance δ, and the density of a has rays of length ~ σ_a/√δ: a smooth population in which a
+finite fraction of the neurons codes. Per ray its mass is p = A δ^{−1/2} and the constraint fixes p⟨r²⟩ = B,
+⟨r²⟩ ∝ 1/δ, hence p = A^{2/3} B^{1/3}: the two-thirds power of the bare weight A. Networks of
+N ≫ `crossover_width` show this population; in narrower ones it condenses, one neuron per class with an
+amplitude of √N, as in `theory.relu`. Softplus is silent only at a cost that grows with the amplitude,
+log² r: where δ would fall below 1e-5, `solve` does not converge and says so.
 
 **What is neglected**: corrections of relative order 1/N, nothing else.
 
@@ -47,18 +48,17 @@ MAX_QUADRATURE_OUTPUTS = 3
 MIN_PROBABILITY = 1e-6  # peaks with a smaller weight are not listed
 FORM_TOLERANCE = 1e-10  # on the entries of K0
 _FIRST_LEVEL, _FIRST_TEMPERATURE = 8.0, 1e-2  # cold starts, as in theory.sigmoidal
-_TAIL = _convex_dual.Rule(
-    1.0, 34.0, 0.0
-)  # rays are e^{−10} and more below the bulk, and as many times longer
+_TAIL = _convex_dual.Rule(1.0, 34.0, 0.0)  # rays lie e^{−10} and more below the bulk
 _COARSE_TAIL = _convex_dual.Rule(1.3, 24.0, 0.0)
 _LEAST_DISTANCE = 1e-5  # from the edge: rays of a thousand σ_a or so, and few neurons in them
 _NUM_SAMPLED = 2048  # neurons that stand for the population on new inputs
 
 
 def class_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
-    """ρ_c and K0_μμ of every class, shape (C,) each; None where K0 is no block of these (to 1e-10 of its diagonal).
+    """ρ_c and K0_μμ of every class, shape (C,) each, or None where K0 has another form.
 
-    K0 needs one diagonal and one overlap 0 ≤ ρ_c < K0_μμ within a class, and 0 between classes.
+    K0 needs one diagonal and one overlap 0 ≤ ρ_c < K0_μμ within a class, and 0 between classes, to 1e-10 of
+    its diagonal.
     """
     kernel, labels, counts = task.input_kernel, task.labels, task.class_counts
     members = (labels == np.arange(task.num_classes)[:, None]).astype(float)
@@ -73,7 +73,7 @@ def class_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def reaches(task: Task, nonlinearity: str | Nonlinearity) -> bool:
-    """Whether `solve` answers: K0 of the form above and not 1, φ bounded, or growing like z and few outputs."""
+    """Whether `solve` answers: K0 of this form, φ bounded, or growing like z with few outputs and K0 ≠ 1."""
     try:
         bounded = shape(canonical(nonlinearity)).bounded
     except ValueError:
@@ -116,7 +116,7 @@ class _Site(NamedTuple):
 
     def shared(self, fields: np.ndarray) -> np.ndarray:
         """What inputs of a class share (4, n, C), as in ClassTable.shared."""
-        return np.moveaxis([t.shared(f) for t, f in zip(self.of(fields), fields.T)], (0, 1, 2), (2, 1, 0))
+        return np.stack([t.shared(f).T for t, f in zip(self.of(fields), fields.T)], axis=-1)
 
 
 class Problem(NamedTuple):
@@ -148,8 +148,8 @@ class Solution:
         dual_field: t, shape (C, m); T t is the training residual.
         kernel_block: K_μν for μ ≠ ν in classes c, c', shape (C, C).
         kernel_diagonal: what is added on the diagonal, shape (C,).
-        class_participation: Σ-ratio (⟨m²⟩)²/⟨m⁴⟩ of the neurons' class means m, shape (C,): PR/N, the fraction
-            of the neurons that carry a class.
+        class_participation: ⟨m²⟩²/⟨m⁴⟩ of the neurons' class means m, shape (C,): PR/N, the fraction of the
+            neurons that carry a class, see `coding.class_participation`.
         free_energy: −min D, −log evidence per neuron.
         residual: largest entry of |⟨φa⟩ + T t − y|.
         num_steps: Newton steps.
@@ -202,8 +202,8 @@ class Solution:
     def activity_shares(self, codes: Sequence[Sequence[int]] | np.ndarray) -> np.ndarray:
         """Fraction of neurons that are *found* with each code (k, C), told from their mean activations.
 
-        A neuron's mean over the n_c inputs of a class, given a and v, is Gaussian to leading order in n_c; v is
-        integrated exactly. ValueError where φ grows.
+        A neuron's mean over the n_c inputs of a class, given a and v, is Gaussian to leading order in n_c; v
+        is integrated exactly. ValueError where φ grows.
         """
         if not self.problem.site.shape.bounded:
             raise ValueError(f"solution: {self.nonlinearity!r} has no middle to tell codes by")
@@ -213,7 +213,7 @@ class Solution:
         return np.array(found) @ self.ensemble.weights
 
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
-        """Feature-layer kernel ⟨φφ⟩ on the training inputs (P, P), or on new inputs (N0, P*) from sampled neurons."""
+        """Feature kernel ⟨φφ⟩ of the training inputs (P, P), or new ones (N0, P*) by sampled neurons."""
         if inputs is None:
             labels = self.task.labels
             return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
@@ -224,8 +224,8 @@ class Solution:
     def predict(self, inputs: np.ndarray) -> np.ndarray:
         """Mean predictor on new inputs (N0, P*), shape (P*, m).
 
-        Averages over sampled neurons; their error on the training inputs, which is known, is taken off as far as
-        it is linear in the overlaps with these. Training inputs come out exact.
+        Averages over sampled neurons; their error on the training inputs, which is known, is taken off as far
+        as it is linear in the overlaps with these. Training inputs come out exact.
         """
         readouts, preactivations = self.neurons
         here = evaluate(resolve(self.nonlinearity), preactivations)
@@ -266,7 +266,7 @@ def solve(
     method: str = "auto",
     start: np.ndarray | None = None,
 ) -> Solution:
-    """The minimum of D(t) for inputs that are alike within a class, by Newton's method with the exact Hessian.
+    """The minimum of D(t) for inputs that are alike within a class, by Newton's method.
 
     Args:
         task: inputs whose K0 has one diagonal and one overlap within every class, and 0 between classes.
@@ -280,8 +280,8 @@ def solve(
         A Solution; converged=False, with a warning, where the residual stays above the tolerance.
 
     Raises:
-        ValueError: inputs of another kind, a nonlinearity that grows otherwise, too many outputs, one target for
-            all classes, or T < 0.
+        ValueError: inputs of another kind, a nonlinearity that grows otherwise, too many outputs, one target
+            for all classes, or T < 0.
     """
     problem = _problem(task, temperature, nonlinearity, readout_variance)
     method = _method(method, problem)
@@ -361,6 +361,8 @@ def _coarse_start(problem, method):
 
 class _Dual(_convex_dual.Dual):
     """The dual with the classes' tables; where φ grows, infinite outside its domain."""
+
+    problem: Any  # a Problem of this module
 
     def __init__(self, problem, method, rough=False):
         super().__init__(problem, method, [None], None, rough)
