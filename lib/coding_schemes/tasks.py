@@ -193,7 +193,7 @@ def clustered(
         ValueError: as for `toy`, or an overlap outside [0, 1).
 
     >>> task = clustered(4, (0.5, 0.5), overlap=0.3)
-    >>> task.input_kernel.round(9).tolist()[0]
+    >>> abs(task.input_kernel[0]).round(9).tolist()
     [1.0, 0.3, 0.0, 0.0]
     """
     input_dim, ratios = _sizes(num_inputs, class_ratios, input_dim)
@@ -237,7 +237,7 @@ def tree(
         ValueError: as for `toy`; the overlaps are not ordered; or not every class has a super-class.
 
     >>> task = tree(8, overlaps=(0.5, 0.25))
-    >>> task.input_kernel.round(9).tolist()[0]
+    >>> abs(task.input_kernel[0]).round(9).tolist()
     [1.0, 0.5, 0.25, 0.25, 0.0, 0.0, 0.0, 0.0]
     """
     input_dim, ratios = _sizes(num_inputs, class_ratios, input_dim)

@@ -98,6 +98,16 @@ def test_outputs_are_made_of_the_kinds(phi):
     np.testing.assert_allclose(outputs[TOY.labels], s.predict(TOY.inputs), atol=atol)
 
 
+def test_nearly_independent_inputs_of_no_known_form_are_warned_of():
+    """There mean_field has .17 for a share that is .10 in networks."""
+    rng = np.random.default_rng(0)
+    inputs = TOY.inputs + 0.05 * rng.standard_normal(TOY.inputs.shape)
+    with pytest.warns(UserWarning, match="mean_field answers.*nearly independent"):
+        s = theory.solve(tasks.Task(inputs, TOY.labels, TOY.targets), Network(1, 40, "sigmoidal"), T)
+    assert "neglected" in s.approximation
+    assert theory.solve(CLUSTERED, Network(1, 40, "sigmoidal"), T).approximation == "exact at N → ∞"
+
+
 def test_solvers_keep_the_parts_they_need():
     """What theory.solve returns is what the solver itself returns."""
     network = Network(1, 60, "relu")

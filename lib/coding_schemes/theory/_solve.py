@@ -22,6 +22,8 @@ from coding_schemes.theory import (
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solvers import check_training_inputs, overlaps
 
+_MOST_INDEPENDENT = 0.4  # share of directions in use; 0.07 for a hundred digits, 1 for orthogonal inputs
+
 
 def solve(
     task: Task,
@@ -115,6 +117,7 @@ def solve(
         if bounded or phi == "relu":
             from coding_schemes.theory import mean_field
 
+            _warn_of_fluctuations(task, bounded)
             return mean_field.solve(task, phi, temperature, readout_variance=readout_variance, **options)
     inputs = "orthogonal" if task.is_orthogonal else "general"
     raise ValueError(
@@ -130,6 +133,19 @@ def _has_class_targets(task: Task) -> bool:
     """Whether all inputs of a class share one target."""
     first = np.unique(task.labels, return_index=True)[1]
     return np.array_equal(task.targets[first][task.labels], task.targets)
+
+
+def _warn_of_fluctuations(task: Task, bounded: bool) -> None:
+    """What mean_field neglects is of order one where each input has a direction of its own."""
+    kernel = task.input_kernel
+    independent = np.trace(kernel) ** 2 / (len(kernel) * np.sum(kernel**2))
+    if bounded and independent > _MOST_INDEPENDENT:
+        warnings.warn(
+            "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
+            f"are nearly independent ((tr K0)²/(P tr K0²) = {independent:.2f}): shares and kernels may be off "
+            "by half. sampling.sample, or adaptive_kernel.solve(method='population'), has them",
+            stacklevel=3,
+        )
 
 
 def _rectified(task, phi, temperature, readout_variance, width, options):
