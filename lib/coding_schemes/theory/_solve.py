@@ -142,8 +142,8 @@ def _warn_of_fluctuations(task: Task, bounded: bool) -> None:
     if bounded and independent > _MOST_INDEPENDENT:
         warnings.warn(
             "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
-            f"are nearly independent ((tr K0)²/(P tr K0²) = {independent:.2f}): shares and kernels may be off "
-            "by half. sampling.sample, or adaptive_kernel.solve(method='population'), has them",
+            f"are nearly independent ((tr K0)²/(P tr K0²) = {independent:.2f}): shares and kernels may be "
+            "off by half. sampling.sample, or adaptive_kernel.solve(method='population'), has them",
             stacklevel=3,
         )
 

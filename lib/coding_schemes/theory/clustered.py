@@ -298,7 +298,7 @@ def solve(
         raise FloatingPointError(f"clustered theory: the solve diverged after {num_steps} steps")
     if not residual <= TOLERANCE:
         near = not problem.site.shape.bounded and edge_distance(field, problem) < 10 * _LEAST_DISTANCE
-        reason = "; so few neurons would code that all networks condense to one per class" if near else ""
+        reason = "; the coding neurons are too few and too long to be resolved" if near else ""
         warnings.warn(
             f"clustered theory did not converge: residual {residual:.1e} after {num_steps} steps{reason}",
             stacklevel=2,
