@@ -255,3 +255,37 @@ def test_blobs_hold_every_position_in_both_contexts():
         np.testing.assert_allclose(corner[1] / corner[0], np.exp(-(0.4**2) / (2 * width**2)))
     with pytest.raises(ValueError, match="blob_width"):
         tasks.blobs(blob_width=0.0)
+
+
+def test_clustered_and_tree_have_exactly_their_kernels():
+    task = tasks.clustered(12, (0.5, 0.25, 0.25), (0.3, 0.0, 0.9), y_minus=-0.5, input_dim=12)
+    expected = np.where(task.labels[:, None] == task.labels, np.array([0.3, 0.0, 0.9])[task.labels], 0.0)
+    np.fill_diagonal(expected, 1)
+    np.testing.assert_allclose(task.input_kernel, expected, atol=1e-12)
+    assert task.class_counts.tolist() == [6, 3, 3]
+    np.testing.assert_array_equal(tasks.clustered(8, overlap=0).inputs, tasks.toy(8).inputs)
+    tree = tasks.tree(12, (0.5, 0.25, 0.25), (0, 0, 1), (0.6, 0.2))
+    c = tree.labels
+    between = np.array([[0.6, 0.2, 0.0], [0.2, 0.6, 0.0], [0.0, 0.0, 0.6]])[np.ix_(c, c)]
+    np.fill_diagonal(between, 1)
+    np.testing.assert_allclose(tree.input_kernel, between, atol=1e-12)
+    apart = tasks.tree(12, (0.5, 0.25, 0.25), (0, 1, 2), (0.4, 0.4))
+    np.testing.assert_allclose(apart.input_kernel, tasks.clustered(12, overlap=0.4).input_kernel, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tasks.clustered(12, overlap=1.0), "overlap: got 1"),
+        (lambda: tasks.clustered(12, overlap=-0.1), "overlap: got -0.1"),
+        (lambda: tasks.clustered(12, overlap=(0.1, 0.2)), "one for each of 3"),
+        (lambda: tasks.clustered(12, overlap=np.nan), "overlap"),
+        (lambda: tasks.clustered(12, input_dim=9), "input_dim: got 9"),
+        (lambda: tasks.tree(12, overlaps=(0.2, 0.5)), "overlaps: got .*0.2, 0.5"),
+        (lambda: tasks.tree(12, groups=(0, 0, 2, 2)), "groups: class 1"),
+        (lambda: tasks.tree(12, groups=(0, 1)), "groups: got shape"),
+    ],
+)
+def test_clustered_and_tree_refuse(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -193,7 +193,7 @@ def clustered(
         ValueError: as for `toy`, or an overlap outside [0, 1).
 
     >>> task = clustered(4, (0.5, 0.5), overlap=0.3)
-    >>> task.input_kernel.round(9).tolist()[0]
+    >>> abs(task.input_kernel[0]).round(9).tolist()
     [1.0, 0.3, 0.0, 0.0]
     """
     input_dim, ratios = _sizes(num_inputs, class_ratios, input_dim)
@@ -223,16 +223,21 @@ def tree(
     """Classes within super-classes: overlap ρ₁ within a class, ρ₂ ≤ ρ₁ between classes of a super-class.
 
     Args:
+        num_inputs: number of training inputs, P.
+        class_ratios: fraction of the inputs in every class; sums to 1.
         groups: super-class of every class, whole numbers 0 … S − 1.
         overlaps: (ρ₁, ρ₂) with 0 ≤ ρ₂ ≤ ρ₁ < 1; inputs of different super-classes are orthogonal.
-
-    The other arguments are those of `clustered`.
+        y_plus: target of an input's own class.
+        y_minus: target of all other classes.
+        seed: draws the directions.
+        input_dim: N0, at least P; P + 20 unless given.
+        targets: (C, m) matrix of class targets in place of the one-hot ones.
 
     Raises:
         ValueError: as for `toy`; the overlaps are not ordered; or not every class has a super-class.
 
     >>> task = tree(8, overlaps=(0.5, 0.25))
-    >>> task.input_kernel.round(9).tolist()[0]
+    >>> abs(task.input_kernel[0]).round(9).tolist()
     [1.0, 0.5, 0.25, 0.25, 0.0, 0.0, 0.0, 0.0]
     """
     input_dim, ratios = _sizes(num_inputs, class_ratios, input_dim)
@@ -242,8 +247,8 @@ def tree(
             f"overlaps: got {validation.shown(overlaps)}, needs 0 ≤ ρ₂ ≤ ρ₁ < 1: within a class inputs are "
             "at least as alike as within a super-class"
         )
-    groups = validation.labels("groups", groups, len(ratios))
-    between = super_class * (groups[:, None] == groups) + (within - super_class) * np.eye(len(ratios))
+    group = validation.labels("groups", groups, len(ratios))
+    between = super_class * (group[:, None] == group) + (within - super_class) * np.eye(len(ratios))
     class_targets = _class_targets(len(ratios), y_plus, y_minus, targets)
     return _block_task(num_inputs, class_ratios, between, class_targets, seed, input_dim, "tree of classes")
 

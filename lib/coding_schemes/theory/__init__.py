@@ -15,6 +15,7 @@ from importlib import import_module
 
 __all__ = [
     "adaptive_kernel",
+    "clustered",
     "deep_sigmoidal",
     "dmft",
     "dynamics",

@@ -1,14 +1,14 @@
 r"""A class of overlapping inputs, seen by one neuron: tables over the field s = a·t_c.
 
-The n inputs of a class have the preactivations z_μ = √ρ v + √(1−ρ) ξ_μ, all standard normal. With
-g(s, u) = E_ξ e^{sφ(u + √(1−ρ) ξ)},
+The n inputs of a class have the preactivations z_μ = √ρ v + √(κ₀−ρ) ξ_μ, v and ξ standard normal,
+K0_μμ = κ₀. With g(s, u) = E_ξ e^{sφ(u + √(κ₀−ρ) ξ)},
 
     G(s) = log E_v g(s, √ρ v)ⁿ,   G' = ⟨Σ_μ φ_μ⟩,   G'' = Var Σ_μ φ_μ .
 
-**Quadrature in v.** Given all z_μ, v is Gaussian of variance (1−ρ)/(1−ρ+nρ), whatever the tilt: its density
+**Quadrature in v.** Given all z_μ, v is Gaussian of variance (κ₀−ρ)/(κ₀−ρ+nρ), whatever the tilt: its density
 is a mixture of such Gaussians, and the trapezoid rule of spacing 0.9 standard deviations is exact to 1e-10.
 
-**Far fields.** Where φ(z) → β± z as z → ±∞, G → ½ n κ β±² s² with κ = 1 − ρ + nρ. This part is split off
+**Far fields.** Where φ(z) → β± z as z → ±∞, G → ½ n κ β±² s² with κ = κ₀ − ρ + nρ. This part is split off
 smoothly, the rest is tabulated over x = asinh(s/s₀) with its first two derivatives and continued by quintic
 polynomials. Steps follow the width of a class that switches as a whole, 1/√(n + n²ρ).
 """
@@ -52,12 +52,10 @@ def shape(nonlinearity: str | Nonlinearity) -> Shape:
     slopes = values[-4] / z[-4], values[-1] / z[-1]
     nearer = values[-3] / z[-3], values[-2] / z[-2]
     if not np.all(np.isfinite(values)) or not np.allclose(slopes, nearer, atol=1e-3):
-        raise ValueError(
-            f"nonlinearity: got {nonlinearity!r}; needs one that is bounded, or grows like z far from the origin"
-        )
-    slopes = tuple(0.0 if abs(slope) < 1e-3 else float(slope) for slope in slopes)
-    near = values[:-4] if slopes != (0.0, 0.0) else values
-    return Shape(float(near.min()), float(near.max()), slopes)  # type: ignore[arg-type]
+        raise ValueError(f"nonlinearity: got {nonlinearity!r}; needs one that is bounded or grows like z")
+    low, high = (0.0 if abs(slope) < 1e-3 else float(slope) for slope in slopes)
+    near = values if low == high == 0 else values[:-4]
+    return Shape(float(near.min()), float(near.max()), (low, high))
 
 
 class Moments(NamedTuple):
@@ -89,7 +87,7 @@ def _piecewise(s, u, sigma, slopes) -> Moments:
 
 
 def _by_quadrature(s, u, sigma, phi, slopes) -> Moments:
-    """Of any φ, for s (k, 1) and u (k, v): the trapezoid rule in z between all centers that s can shift to."""
+    """Of any φ, for s (k, 1), u (k, v): the trapezoid rule in z between all centers that s can shift to."""
     shifts = [s * slope * sigma**2 for slope in slopes]
     low = np.minimum(0, np.minimum(*shifts)) - _REACH * sigma
     high = np.maximum(0, np.maximum(*shifts)) + _REACH * sigma
@@ -115,15 +113,18 @@ class ClassTable:
     Args:
         nonlinearity: bounded, or growing like z.
         count: inputs n of the class.
-        overlap: ρ, at least 0 and below 1.
+        overlap: ρ, at least 0 and below the diagonal.
+        diagonal: κ₀.
         limit: largest |s| of the table.
     """
 
-    def __init__(self, nonlinearity: str | Nonlinearity, count: int, overlap: float, limit: float):
+    def __init__(
+        self, nonlinearity: str | Nonlinearity, count: int, overlap: float, diagonal: float, limit: float
+    ):
         self.count, self.overlap, self.limit = count, overlap, limit
         self.phi, self.shape = resolve(nonlinearity), shape(nonlinearity)
-        self._sigma = float(np.sqrt(1 - overlap))
-        self.stiffness = 1 - overlap + count * overlap  # κ
+        self.sigma = float(np.sqrt(diagonal - overlap))
+        self.stiffness = diagonal - overlap + count * overlap  # κ
         self.threshold = 0.5 * (self.shape.lower + self.shape.upper) if self.shape.bounded else np.inf
         piecewise = homogeneity(self.phi) == 1
         self._exact = piecewise or nonlinearity == "relu"
@@ -138,8 +139,8 @@ class ClassTable:
         low, high = self.shape.slopes
         far = (s.min() > _FAR_FIELD and high > 0) or (s.max() < -_FAR_FIELD and low > 0)  # where φ(z) = βz
         if self._exact or far:
-            return _piecewise(s, u, self._sigma, self.shape.slopes)
-        return _by_quadrature(s, u, self._sigma, self.phi, self.shape.slopes)
+            return _piecewise(s, u, self.sigma, self.shape.slopes)
+        return _by_quadrature(s, u, self.sigma, self.phi, self.shape.slopes)
 
     def latent(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, Moments]:
         """Nodes v (k, nodes), log of their weights g(s, √ρ v)ⁿ N(v) dv, and the moments of φ there."""
@@ -148,7 +149,7 @@ class ClassTable:
             v = np.zeros_like(s)
             moments = self._moments(s, v)
             return v, self.count * moments.log_g, moments
-        step = max(0.9 * self._sigma / np.sqrt(self.stiffness), 0.25 / np.sqrt(self.count))
+        step = max(0.9 * self.sigma / np.sqrt(self.stiffness), 0.25 / np.sqrt(self.count))
         below, above = (np.sqrt(self.overlap) * self.count * s * slope for slope in self.shape.slopes)
         below, above = np.minimum(below, 0), np.maximum(above, 0)  # where v goes with z < 0, and with z > 0
         low = np.where((above > 30) & (below == 0), above - 17, below)  # far from 0 nothing is left around it
@@ -177,16 +178,12 @@ class ClassTable:
         var += n**2 * np.sum(weights * (one - mean[:, None]) ** 2, axis=1)
         spread = variance / n
         m4 = one**4 + 6 * one**2 * spread + 3 * spread**2 + 4 * one * third / n**2 + fourth / n**3
-        on = (
-            np.zeros_like(mean)
-            if np.isinf(self.threshold)
-            else self._active(s, weights, one, variance, moments)
-        )
+        on = np.zeros_like(mean) if np.isinf(self.threshold) else self._active(weights, one, variance)
         log_value = shift[:, 0] + np.log(norm[:, 0])
         averages = (np.sum(weights * values, axis=1) for values in (one**2, two, m4))
         return np.stack([log_value, n * mean, var, *averages, on])
 
-    def _active(self, s, weights, mean, variance, moments):
+    def _active(self, weights, mean, variance):
         """Share of neurons whose mean over the class's inputs is above the threshold."""
         precision = np.sqrt(self.count / np.maximum(variance, 1e-14))
         return np.sum(weights * ndtr((mean - self.threshold) * precision), axis=1)
@@ -261,7 +258,7 @@ _SIZES = 20.0 * 16.0 ** np.arange(4)  # limits of tables: few are built
 
 
 def class_tables(
-    nonlinearity: str | Nonlinearity, counts: np.ndarray, overlaps: np.ndarray
+    nonlinearity: str | Nonlinearity, counts: np.ndarray, overlaps: np.ndarray, diagonals: np.ndarray
 ) -> Callable[[float], list[ClassTable]]:
     """For a largest field: the tables of all classes, built once."""
     known = canonical(nonlinearity)
@@ -270,11 +267,13 @@ def class_tables(
         if not largest <= _SIZES[-1]:
             raise FloatingPointError(f"field of size {largest:g} on a class: the solve diverged")
         limit = float(_SIZES[np.searchsorted(_SIZES, largest)])
-        return [_class_table(known, int(n), float(o), limit) for n, o in zip(counts, overlaps)]
+        return [
+            _class_table(known, int(n), *map(float, k), limit) for n, *k in zip(counts, overlaps, diagonals)
+        ]
 
     return up_to
 
 
 @lru_cache(maxsize=64)
-def _class_table(nonlinearity, count, overlap, limit) -> ClassTable:
-    return ClassTable(nonlinearity, count, overlap, limit)
+def _class_table(*arguments) -> ClassTable:
+    return ClassTable(*arguments)

@@ -1,6 +1,8 @@
 """One call for every theory: the task and the network decide which solver answers."""
 
-from dataclasses import dataclass
+import inspect
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +10,19 @@ import numpy as np
 from coding_schemes import validation
 from coding_schemes.networks import Network, Nonlinearity, is_bounded
 from coding_schemes.tasks import Task
-from coding_schemes.theory import deep_sigmoidal, gaussian_process, linear, relu, relu_squared, sigmoidal
+from coding_schemes.theory import (
+    clustered,
+    deep_sigmoidal,
+    gaussian_process,
+    linear,
+    relu,
+    relu_squared,
+    sigmoidal,
+)
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solvers import check_training_inputs, overlaps
+
+_MOST_INDEPENDENT = 0.4  # share of directions in use; 0.07 for a hundred digits, 1 for orthogonal inputs
 
 
 def solve(
@@ -29,7 +41,15 @@ def solve(
         bounded φ, orthogonal inputs                sigmoidal (depth 1), deep_sigmoidal (above)
         ReLU and softplus, orthogonal inputs        relu (depth 1)
         max(0, z)², orthogonal inputs               relu_squared (depth 1)
+        bounded φ, inputs alike within a class      clustered (depth 1)
+        φ that grows like z, the same               clustered (depth 1, at most three outputs)
         bounded φ and ReLU, any other inputs        mean_field (depth 1, T > 0)
+
+    Inputs are recognized by K0 (to 1e-10 of its diagonal), those of one target per class alone: one overlap
+    within every class, none between. A ReLU network there whose neurons condense at any width that
+    clustered reaches is answered by mean_field, with a warning. mean_field neglects the fluctuations of a
+    neuron's preactivations, all others are exact at N → ∞ (relu and relu_squared: and P → ∞); each
+    solution's own docstring says so.
 
     All solutions have the same face. Neurons come in kinds γ, one or more, each with a fraction P_γ of the
     neurons, a mean readout a_γ and mean activations φ_γ; outliers, kinds of one neuron each, come first, with
@@ -44,7 +64,7 @@ def solve(
         task: what is learned.
         network: the architecture; its width counts only if `finite_width` is asked for.
         temperature: T ≥ 0; where scaling is "non-lazy" the rescaled one of paper A.
-        readout_variance: σ_a²; as in `Posterior` unless given.
+        readout_variance: σ_a²; as in `Posterior` unless given (relu_squared: 1/P alone).
         finite_width: with the corrections in 1/N that linear, relu and relu_squared have (the first and last
             at any T > 0 and T ≥ 0); N → ∞ otherwise.
         **options: of the solver's own `solve`, such as `tolerance`.
@@ -80,22 +100,25 @@ def solve(
         return gaussian_process.solve(task, phi, depth, temperature, variance, **options)
     if phi == "linear":
         return linear.solve(task, depth, temperature, readout_variance, width, **options)
-    bounded = is_bounded(network.phi)
-    if task.is_orthogonal and bounded:
+    bounded, has_class_targets = is_bounded(network.phi), _has_class_targets(task)
+    if task.is_orthogonal and bounded and has_class_targets:
         return _bounded(task, depth, phi, temperature, {"readout_variance": readout_variance, **options})
-    if depth == 1 and task.is_orthogonal and phi in ("relu", "softplus", "relu_squared"):
-        if readout_variance is not None and not np.isclose(readout_variance * task.num_inputs, 1):
-            raise ValueError(
-                f"readout_variance: got {readout_variance}; this theory is for 1/P = {1 / task.num_inputs:g}"
-            )
-        if phi == "relu_squared":
-            return relu_squared.solve(task, temperature, num_neurons=width, **options)
-        solution = relu.solve(task, temperature, nonlinearity=phi, **options)
-        return relu.finite_size(solution, width) if width is not None else solution
-    if depth == 1 and not finite_width and (bounded or phi == "relu"):
-        from coding_schemes.theory import mean_field
+    if (
+        depth == 1
+        and task.is_orthogonal
+        and has_class_targets
+        and phi in ("relu", "softplus", "relu_squared")
+    ):
+        return _rectified(task, phi, temperature, readout_variance, width, options)
+    if depth == 1 and not finite_width:
+        found = _alike(task, phi, temperature, readout_variance, options) if has_class_targets else None
+        if found is not None:
+            return found
+        if bounded or phi == "relu":
+            from coding_schemes.theory import mean_field
 
-        return mean_field.solve(task, phi, temperature, readout_variance=readout_variance, **options)
+            _warn_of_fluctuations(task, bounded)
+            return mean_field.solve(task, phi, temperature, readout_variance=readout_variance, **options)
     inputs = "orthogonal" if task.is_orthogonal else "general"
     raise ValueError(
         f"network: no theory for depth {depth}, {phi!r} (non-lazy) on {inputs} inputs"
@@ -104,6 +127,73 @@ def solve(
         "'relu' at depth 1; for 'softplus' and 'relu_squared' at depth 1 on orthogonal inputs. "
         "sampling.sample draws from the posterior of every network"
     )
+
+
+def _has_class_targets(task: Task) -> bool:
+    """Whether all inputs of a class share one target."""
+    first = np.unique(task.labels, return_index=True)[1]
+    return np.array_equal(task.targets[first][task.labels], task.targets)
+
+
+def _warn_of_fluctuations(task: Task, bounded: bool) -> None:
+    """What mean_field neglects is of order one where each input has a direction of its own."""
+    kernel = task.input_kernel
+    independent = np.trace(kernel) ** 2 / (len(kernel) * np.sum(kernel**2))
+    if bounded and independent > _MOST_INDEPENDENT:
+        warnings.warn(
+            "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
+            f"are nearly independent ((tr K0)²/(P tr K0²) = {independent:.2f}): shares and kernels may be "
+            "off by half. sampling.sample, or adaptive_kernel.solve(method='population'), has them",
+            stacklevel=3,
+        )
+
+
+def _rectified(task, phi, temperature, readout_variance, width, options):
+    """ReLU's theories are for σ_a² = 1/P; others come by the readouts' scale, a = λ a', λ² = P σ_a²."""
+    scale = 1.0 if readout_variance is None else float(np.sqrt(readout_variance * task.num_inputs))
+    if phi == "relu_squared":
+        if not np.isclose(scale, 1):
+            raise ValueError(
+                f"readout_variance: got {readout_variance}; this theory is for 1/P = {1 / task.num_inputs:g}"
+            )
+        return relu_squared.solve(task, temperature, num_neurons=width, **options)
+    scaled = task if np.isclose(scale, 1) else replace(task, targets=task.targets / scale)
+    validation.number("temperature", temperature, least=0)
+    solution: Any = relu.solve(scaled, temperature / scale**2, nonlinearity=phi, **options)
+    parts = {"temperature": temperature}
+    if width is not None:
+        solution = relu.finite_size(solution, width)
+        parts = {"bulk_readout_covariance": scale**2 * solution.bulk_readout_covariance}
+    if scaled is task:
+        return solution
+    return replace(
+        solution,
+        task=task,
+        readouts=scale * solution.readouts,
+        dual_field=solution.dual_field / scale,
+        **parts,
+    )
+
+
+def _alike(task, phi, temperature, readout_variance, options):
+    """The exact theory of inputs that are alike within a class; None where it does not reach."""
+    known = set(inspect.signature(clustered.solve).parameters)
+    if not set(options) <= known or not clustered.reaches(task, phi):
+        return None
+    arguments = {"nonlinearity": phi, "readout_variance": readout_variance, **options}
+    if phi != "relu":
+        return clustered.solve(task, temperature, **arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = clustered.solve(task, temperature, **arguments)
+    if found.converged:
+        return found
+    warnings.warn(
+        f"theory.solve: clustered theory did not converge (residual {found.residual:.1e}): its population "
+        "condenses. mean_field answers, which neglects fluctuations of the preactivations",
+        stacklevel=3,
+    )
+    return None
 
 
 def _bounded(task, depth, phi, temperature, options):

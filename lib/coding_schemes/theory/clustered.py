@@ -1,5 +1,4 @@
-r"""Inputs that are alike within a class, exactly at N → ∞: one hidden layer, any nonlinearity that is bounded
-or grows like z.
+r"""Inputs that are alike within a class, exactly at N → ∞: one hidden layer, φ bounded or growing like z.
 
 Inputs of class c overlap by ρ_c, those of different classes are orthogonal (`tasks.clustered`; ρ = 0 is the
 toy task). Given a neuron's readout a, its preactivations are z_μ = √ρ v_c + √(1−ρ) ξ_μ, and the convex dual
@@ -14,12 +13,14 @@ Within a class activations are correlated given a, through v: K_μν = ⟨E_v[m(
 **Integrals over a.** e^E is a mixture of Gaussians of variance σ_a², whatever φ and ρ, and the lattice of
 `theory.sigmoidal` serves for all: spacing σ_a, relative error 2e-8.
 
-**φ that grows** (ReLU, softplus, gelu, leaky ReLU): G_c(s) → ½ n_c κ_c s², κ_c = 1 − ρ_c + n_c ρ_c, so that the
-integral exists only for Σ_c n_c κ_c (â·t_c)₊² < 1/σ_a² in all directions â. At finite P the optimum is inside,
-at a distance δ, and the density of a has rays of length ~ σ_a/√δ: a smooth population in which a finite fraction of
-the neurons codes. Per ray its mass is p = A δ^{−1/2} and the constraint fixes p⟨r²⟩ = B, ⟨r²⟩ ∝ 1/δ, hence
-p = A^{2/3} B^{1/3}: the two-thirds power of the bare weight A. Networks of N ≫ `crossover_width` show this population;
-in narrower ones it condenses, one neuron per class with an amplitude of √N, as in `theory.relu`.
+**φ that grows** (ReLU, gelu, leaky ReLU): G_c(s) → ½ n_c κ_c s², κ_c = 1 − ρ_c + n_c ρ_c, so that the
+integral exists only for Σ_c n_c κ_c (â·t_c)₊² < 1/σ_a² in all directions â. At finite P the optimum is
+inside, at a distance δ, and the density of a has rays of length ~ σ_a/√δ: a smooth population in which a
+finite fraction of the neurons codes. Per ray its mass is p = A δ^{−1/2} and the constraint fixes p⟨r²⟩ = B,
+⟨r²⟩ ∝ 1/δ, hence p = A^{2/3} B^{1/3}: the two-thirds power of the bare weight A. Networks of
+N ≫ `crossover_width` show this population; in narrower ones it condenses, one neuron per class with an
+amplitude of √N, as in `theory.relu`. Softplus is silent only at a cost that grows with the amplitude,
+log² r: where δ would fall below 1e-5, `solve` does not converge and says so.
 
 **What is neglected**: corrections of relative order 1/N, nothing else.
 
@@ -47,25 +48,39 @@ MAX_QUADRATURE_OUTPUTS = 3
 MIN_PROBABILITY = 1e-6  # peaks with a smaller weight are not listed
 FORM_TOLERANCE = 1e-10  # on the entries of K0
 _FIRST_LEVEL, _FIRST_TEMPERATURE = 8.0, 1e-2  # cold starts, as in theory.sigmoidal
-_TAIL = _convex_dual.Rule(
-    1.0, 34.0, 0.0
-)  # rays are e^{−10} and more below the bulk, and as many times longer
+_TAIL = _convex_dual.Rule(1.0, 34.0, 0.0)  # rays lie e^{−10} and more below the bulk
 _COARSE_TAIL = _convex_dual.Rule(1.3, 24.0, 0.0)
-_NUM_SAMPLED = 4096  # neurons that stand for the population on new inputs
+_LEAST_DISTANCE = 1e-5  # from the edge: rays of a thousand σ_a or so, and few neurons in them
+_NUM_SAMPLED = 2048  # neurons that stand for the population on new inputs
 
 
-def class_overlaps(task: Task) -> np.ndarray | None:
-    """ρ_c of every class, shape (C,), where K0 = 1 on the diagonal, ρ_c ≥ 0 within classes and 0 between; or None."""
+def class_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
+    """ρ_c and K0_μμ of every class, shape (C,) each, or None where K0 has another form.
+
+    K0 needs one diagonal and one overlap 0 ≤ ρ_c < K0_μμ within a class, and 0 between classes, to 1e-10 of
+    its diagonal.
+    """
     kernel, labels, counts = task.input_kernel, task.labels, task.class_counts
-    members = labels == np.arange(task.num_classes)[:, None]
-    sums = members @ kernel @ members.T
-    pairs = np.maximum(counts * (counts - 1), 1)
-    within = (np.diag(sums) - counts) / pairs
+    members = (labels == np.arange(task.num_classes)[:, None]).astype(float)
+    diagonal = members @ np.diag(kernel) / counts
+    sums = np.einsum("cp,pq,cq->c", members, kernel, members, optimize=True)
+    within = (sums - counts * diagonal) / np.maximum(counts * (counts - 1), 1)
+    within = np.where(np.abs(within) < FORM_TOLERANCE * diagonal, 0.0, within)
     expected = np.where(labels[:, None] == labels, within[labels][:, None], 0.0)
-    np.fill_diagonal(expected, 1.0)
-    if np.abs(kernel - expected).max() > FORM_TOLERANCE or within.min() < -FORM_TOLERANCE:
-        return None
-    return np.where(within < FORM_TOLERANCE, 0.0, within) if within.max() < 1 else None
+    np.fill_diagonal(expected, diagonal[labels])
+    fits = np.abs(kernel - expected).max() <= FORM_TOLERANCE * diagonal.max()
+    return (within, diagonal) if fits and np.all((within >= 0) & (within < diagonal)) else None
+
+
+def reaches(task: Task, nonlinearity: str | Nonlinearity) -> bool:
+    """Whether `solve` answers: K0 of this form, φ bounded, or growing like z with few outputs and K0 ≠ 1."""
+    try:
+        bounded = shape(canonical(nonlinearity)).bounded
+    except ValueError:
+        return False
+    if not bounded and (task.is_orthogonal or task.num_targets > MAX_QUADRATURE_OUTPUTS):
+        return False
+    return task.num_classes <= _convex_dual.MAX_CLASSES and class_overlaps(task) is not None
 
 
 class _Site(NamedTuple):
@@ -101,7 +116,7 @@ class _Site(NamedTuple):
 
     def shared(self, fields: np.ndarray) -> np.ndarray:
         """What inputs of a class share (4, n, C), as in ClassTable.shared."""
-        return np.moveaxis([t.shared(f) for t, f in zip(self.of(fields), fields.T)], (0, 1, 2), (2, 1, 0))
+        return np.stack([t.shared(f).T for t, f in zip(self.of(fields), fields.T)], axis=-1)
 
 
 class Problem(NamedTuple):
@@ -113,12 +128,7 @@ class Problem(NamedTuple):
     readout_variance: float
     nonlinearity: str | Nonlinearity
     site: _Site
-    overlaps: np.ndarray
-
-    @property
-    def stiffness(self) -> np.ndarray:
-        """κ_c = 1 − ρ_c + n_c ρ_c of the full classes, shape (C,)."""
-        return 1 - self.overlaps + self.site.counts * self.overlaps
+    stiffness: np.ndarray  # κ_c = K0_μμ − ρ_c + n_c ρ_c of the full classes, shape (C,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +148,8 @@ class Solution:
         dual_field: t, shape (C, m); T t is the training residual.
         kernel_block: K_μν for μ ≠ ν in classes c, c', shape (C, C).
         kernel_diagonal: what is added on the diagonal, shape (C,).
-        class_participation: Σ-ratio (⟨m²⟩)²/⟨m⁴⟩ of the neurons' class means m, shape (C,): PR/N, the fraction
-            of the neurons that carry a class.
+        class_participation: ⟨m²⟩²/⟨m⁴⟩ of the neurons' class means m, shape (C,): PR/N, the fraction of the
+            neurons that carry a class, see `coding.class_participation`.
         free_energy: −min D, −log evidence per neuron.
         residual: largest entry of |⟨φa⟩ + T t − y|.
         num_steps: Newton steps.
@@ -192,8 +202,8 @@ class Solution:
     def activity_shares(self, codes: Sequence[Sequence[int]] | np.ndarray) -> np.ndarray:
         """Fraction of neurons that are *found* with each code (k, C), told from their mean activations.
 
-        A neuron's mean over the n_c inputs of a class, given a and v, is Gaussian to leading order in n_c; v is
-        integrated exactly. ValueError where φ grows.
+        A neuron's mean over the n_c inputs of a class, given a and v, is Gaussian to leading order in n_c; v
+        is integrated exactly. ValueError where φ grows.
         """
         if not self.problem.site.shape.bounded:
             raise ValueError(f"solution: {self.nonlinearity!r} has no middle to tell codes by")
@@ -203,7 +213,7 @@ class Solution:
         return np.array(found) @ self.ensemble.weights
 
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
-        """Feature-layer kernel ⟨φφ⟩ on the training inputs (P, P), or on new inputs (N0, P*) from sampled neurons."""
+        """Feature kernel ⟨φφ⟩ of the training inputs (P, P), or new ones (N0, P*) by sampled neurons."""
         if inputs is None:
             labels = self.task.labels
             return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
@@ -214,8 +224,8 @@ class Solution:
     def predict(self, inputs: np.ndarray) -> np.ndarray:
         """Mean predictor on new inputs (N0, P*), shape (P*, m).
 
-        Averages over sampled neurons; their error on the training inputs, which is known, is taken off as far as
-        it is linear in the overlaps with these. Training inputs come out exact.
+        Averages over sampled neurons; their error on the training inputs, which is known, is taken off as far
+        as it is linear in the overlaps with these. Training inputs come out exact.
         """
         readouts, preactivations = self.neurons
         here = evaluate(resolve(self.nonlinearity), preactivations)
@@ -256,10 +266,10 @@ def solve(
     method: str = "auto",
     start: np.ndarray | None = None,
 ) -> Solution:
-    """The minimum of D(t) for inputs that are alike within a class, by Newton's method with the exact Hessian.
+    """The minimum of D(t) for inputs that are alike within a class, by Newton's method.
 
     Args:
-        task: inputs with K0 = 1 on the diagonal, ρ_c within classes and 0 between (to 1e-10).
+        task: inputs whose K0 has one diagonal and one overlap within every class, and 0 between classes.
         temperature: T ≥ 0, of paper A's scaling.
         nonlinearity: bounded, or growing like z at one or both ends; by name or as a function.
         readout_variance: σ_a²; 1/P unless given.
@@ -270,8 +280,8 @@ def solve(
         A Solution; converged=False, with a warning, where the residual stays above the tolerance.
 
     Raises:
-        ValueError: inputs of another kind, a nonlinearity that grows otherwise, too many outputs, one target for
-            all classes, or T < 0.
+        ValueError: inputs of another kind, a nonlinearity that grows otherwise, too many outputs, one target
+            for all classes, or T < 0.
     """
     problem = _problem(task, temperature, nonlinearity, readout_variance)
     method = _method(method, problem)
@@ -287,8 +297,10 @@ def solve(
     if integrals is None:
         raise FloatingPointError(f"clustered theory: the solve diverged after {num_steps} steps")
     if not residual <= TOLERANCE:
+        near = not problem.site.shape.bounded and edge_distance(field, problem) < 10 * _LEAST_DISTANCE
+        reason = "; the coding neurons are too few and too long to be resolved" if near else ""
         warnings.warn(
-            f"clustered theory did not converge: residual {residual:.1e} after {num_steps} steps",
+            f"clustered theory did not converge: residual {residual:.1e} after {num_steps} steps{reason}",
             stacklevel=2,
         )
     return _describe(task, problem, method, field, residual, num_steps, integrals[0])
@@ -301,17 +313,19 @@ def _problem(task, temperature, nonlinearity, readout_variance) -> Problem:
     alike = class_overlaps(task)
     if alike is None:
         raise ValueError(
-            f"task: the inputs of {task.name!r} do not overlap by one ρ within and 0 between classes, to "
-            f"{FORM_TOLERANCE:g}; theory.solve finds the solver for general inputs"
+            f"task: the inputs of {task.name!r} do not overlap by one ρ within and 0 between classes (to "
+            f"{FORM_TOLERANCE:g}); theory.solve finds the solver for general inputs"
         )
     counts, targets = task.class_counts.astype(float), np.asarray(task.class_targets, float)
     if len(targets) > 1 and np.all(targets == targets[0]):
         raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
     known = canonical(nonlinearity)
     form = shape(known)
-    site = _Site(class_tables(known, task.class_counts, alike), counts, form, form.lower, form.upper)
+    within, diagonal = alike
+    site = _Site(class_tables(known, task.class_counts, *alike), counts, form, form.lower, form.upper)
+    stiffness = diagonal - within + counts * within
     variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
-    return Problem(counts, targets, float(temperature), variance, known, site, alike)
+    return Problem(counts, targets, float(temperature), variance, known, site, stiffness)
 
 
 def _method(method, problem):
@@ -348,15 +362,26 @@ def _coarse_start(problem, method):
 class _Dual(_convex_dual.Dual):
     """The dual with the classes' tables; where φ grows, infinite outside its domain."""
 
+    problem: Any  # a Problem of this module
+
     def __init__(self, problem, method, rough=False):
         super().__init__(problem, method, [None], None, rough)
+        self.distance, self._least = 1.0, _LEAST_DISTANCE
 
     def integrals(self, field):
         if self.problem.site.shape.bounded:
             return super().integrals(field)
+        self.distance = edge_distance(field, self.problem)
+        if not self.distance > self._least:
+            raise FloatingPointError("the dual field is outside the dual's domain, or too near its edge")
         rule = _COARSE_TAIL if self.rough else _TAIL
-        points = tail_support(field, self.problem, rule)
+        points = tail_support(field, self.distance, self.problem, rule)
         return [_convex_dual.lattice_integral(points, field, self.problem, None, rule.spacing)]
+
+    def hessian(self, weights, integrals):
+        # asked for where a step begins: it may not end so near the edge that rays grow before they are felt
+        self._least = max(0.25 * self.distance, _LEAST_DISTANCE)
+        return super().hessian(weights, integrals)
 
 
 def edge_distance(field: np.ndarray, problem: Problem) -> float:
@@ -379,11 +404,8 @@ def edge_distance(field: np.ndarray, problem: Problem) -> float:
     return float(1 - np.max(np.sum(pull(directions) * (directions @ field.T) * scale, axis=1)))
 
 
-def tail_support(field: np.ndarray, problem: Problem, rule: _convex_dual.Rule) -> np.ndarray:
-    """Lattice points where e^E matters, along rays of a length that δ sets; FloatingPointError outside the domain."""
-    delta = edge_distance(field, problem)
-    if not delta > 0:
-        raise FloatingPointError("the dual field is outside the dual's domain")
+def tail_support(field: np.ndarray, delta: float, problem: Problem, rule: _convex_dual.Rule) -> np.ndarray:
+    """Lattice points where e^E matters, along rays of a length that the distance δ > 0 from the edge sets."""
     reach = np.sqrt(2 * (rule.cutoff + 5) * problem.readout_variance / delta)
     largest = 3 + reach * np.max(problem.stiffness * np.linalg.norm(field, axis=1))
     low, high = problem.site.shape.slopes
@@ -464,12 +486,10 @@ def _draw(table: ClassTable, s, num_inputs, rng) -> np.ndarray:
     """Preactivations (k, n) of a class given the fields s (k,)."""
     v, log_weight, _ = table.latent(s)
     chosen = _inverse(v, log_weight, rng.random((len(s), 1)))
-    sigma, (low, high) = np.sqrt(1 - table.overlap), table.shape.slopes
+    sigma, (low, high) = table.sigma, table.shape.slopes
     center = np.sqrt(table.overlap) * chosen
-    shifts = (
-        np.minimum(0, s * low) + np.minimum(0, s * high),
-        np.maximum(0, s * low) + np.maximum(0, s * high),
-    )
+    pulls = s * low, s * high
+    shifts = np.minimum(0, np.minimum(*pulls)), np.maximum(0, np.maximum(*pulls))
     start, stop = (sigma**2 * shift[:, None] + side * 8 * sigma for shift, side in zip(shifts, (-1, 1)))
     offset = start + (stop - start) * np.linspace(0, 1, 401)
     z = center + offset

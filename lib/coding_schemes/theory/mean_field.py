@@ -126,6 +126,11 @@ class Solution(Solved):
         return z, a
 
     @property
+    def approximation(self) -> str:
+        """What is neglected."""
+        return "N → ∞, fluctuations of the preactivations given the readout neglected"
+
+    @property
     def outliers(self) -> bool:
         """Whether the kinds are outliers rather than shares of a population."""
         return self.num_outliers > 0

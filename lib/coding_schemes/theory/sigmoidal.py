@@ -101,7 +101,8 @@ class Solution(Coded, Solved):
     most occupied first.
 
     Attributes:
-        probabilities: fraction of neurons P_γ, shape (n,).
+        probabilities: fraction of neurons P_γ in the basin of a_γ, shape (n,). What one counts in networks,
+            by activity, is `measured_occupancies`.
         readouts: the maxima a_γ, shape (n, m).
         mean_readouts: mean of a over the neurons of γ at this finite P, shape (n, m).
         activations: mean activation per class ⟨φ⟩ of the neurons of γ, shape (n, C).
