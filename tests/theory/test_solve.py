@@ -13,6 +13,7 @@ from coding_schemes.networks import Network
 from coding_schemes.theory._solution import Solved
 
 T = 0.01
+FORMULAS = ("features", "finite_width", "outliers", "dynamics")  # of solutions that others find
 TOY = tasks.toy(40, y_minus=-0.5)
 CLUSTERED = tasks.clustered(40, overlap=0.5, y_minus=-0.5)
 MIXED = tasks.Task(TOY.inputs, TOY.labels, TOY.targets + 0.1 * np.eye(40, 3))
@@ -208,7 +209,7 @@ def test_bad_input_names_what_is_allowed(call, message):
 
 
 def test_all_solvers_are_importable_alike_and_ask_in_one_order():
-    others = {"solve", "two_point", "adaptive_kernel", "dmft", "features"}  # no temperature, or no one solve
+    others = {"solve", "two_point", "adaptive_kernel", "dmft", *FORMULAS}  # no temperature, or no one solve
     for module in sorted(set(theory.__all__) - others):
         parameters = list(inspect.signature(getattr(theory, module).solve).parameters)
         assert parameters[0] == "task"
@@ -227,7 +228,7 @@ def test_importing_the_theory_stays_light():
 
 
 def test_every_solver_says_how_it_went():
-    modules = [getattr(theory, name) for name in theory.__all__ if name not in ("solve", "features")]
+    modules = [getattr(theory, name) for name in theory.__all__ if name not in ("solve", *FORMULAS)]
     for module in modules:
         kind = getattr(module, "Solution", getattr(module, "Path", None))
         assert issubclass(kind, Solved), module

@@ -27,7 +27,6 @@ log² r: where δ would fall below 1e-5, `solve` does not converge and says so.
 Source: the book's own; ρ = 0 is paper A's toy task.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +40,7 @@ from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual
 from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, shape
+from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import evaluate, overlaps
 
 TOLERANCE = 1e-8  # on the largest entry of ⟨φa⟩ + T t − y
@@ -84,7 +84,7 @@ def reaches(task: Task, nonlinearity: str | Nonlinearity) -> bool:
 
 
 class _Site(NamedTuple):
-    """The classes' tables, with the face of `_single_site.SingleSite`: cumulants per input of every class."""
+    """The classes' tables, with the face of `_tilted.SingleSite`: cumulants per input of every class."""
 
     tables: Any  # largest field to [ClassTable] * C
     counts: np.ndarray
@@ -132,7 +132,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Solved):
     """The single-neuron posterior at the optimum of the dual, N → ∞.
 
     Attributes:
@@ -171,9 +171,6 @@ class Solution:
     kernel_diagonal: np.ndarray
     class_participation: np.ndarray
     free_energy: float
-    residual: float
-    num_steps: int
-    converged: bool
     method: str
     approximation: str
     problem: Problem
@@ -289,21 +286,17 @@ def solve(
     residual, num_steps, integrals = np.inf, 0, None
     if start is not None:
         field = validation.array("start", start, "{}, {}".format(*problem.targets.shape))
-        field, residual, num_steps, integrals = _convex_dual.newton(dual, field, TOLERANCE)
+        field, residual, num_steps, integrals = _convex_dual.minimum(dual, field, TOLERANCE)
     if not residual <= TOLERANCE:
         field, steps = _coarse_start(problem, method)
-        field, residual, more, integrals = _convex_dual.newton(dual, field, TOLERANCE)
+        field, residual, more, integrals = _convex_dual.minimum(dual, field, TOLERANCE)
         num_steps += steps + more
     if integrals is None:
         raise FloatingPointError(f"clustered theory: the solve diverged after {num_steps} steps")
-    if not residual <= TOLERANCE:
-        near = not problem.site.shape.bounded and edge_distance(field, problem) < 10 * _LEAST_DISTANCE
-        reason = "; the coding neurons are too few and too long to be resolved" if near else ""
-        warnings.warn(
-            f"clustered theory did not converge: residual {residual:.1e} after {num_steps} steps{reason}",
-            stacklevel=2,
-        )
-    return _describe(task, problem, method, field, residual, num_steps, integrals[0])
+    solution = _describe(task, problem, method, field, residual, num_steps, integrals[0])
+    near = not problem.site.shape.bounded and edge_distance(field, problem) < 10 * _LEAST_DISTANCE
+    reason = "the coding neurons are too few and too long to be resolved" if near else ""
+    return solution.reported("clustered theory", reason)
 
 
 def _problem(task, temperature, nonlinearity, readout_variance) -> Problem:
@@ -352,7 +345,7 @@ def _coarse_start(problem, method):
             temperature=problem.temperature if factor == 1 else max(problem.temperature, _FIRST_TEMPERATURE),
         )
         dual = _Dual(level, method, True)
-        field, _, steps, _ = _convex_dual.newton(dual, field, 1e-2 if factor < 1 else 1e-5)
+        field, _, steps, _ = _convex_dual.minimum(dual, field, 1e-2 if factor < 1 else 1e-5)
         num_steps += steps
         if factor == 1:
             return field, num_steps
