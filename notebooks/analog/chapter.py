@@ -245,7 +245,7 @@ slopes = Finding(
     sampled=Estimate(*statistics.mean_and_error(regression.slopes)),
     theory=expected,
     figure="responses",
-    panel="Paper A, Fig. 2b",
+    panel="Paper A, text",
     control=Control("labels shuffled over inputs", theory=runs.class_slopes(shuffled, main.task.labels)),
     **shared,
 )
@@ -295,28 +295,39 @@ Finding(
 # and the features learn. For $L$ linear layers the same argument gives growth as $P^{1/(L+1)}$, and asks for
 # $\sigma_a^2 = P^{-1/L}$.
 #
-# Rectified networks are homogeneous as well, and the same powers count. Sigmoidal networks are not: their
-# activations are bounded, so that depth does not help, and $\sigma_a^2 = 1/P$ is needed at any depth. We
-# sample all three kinds at either choice. Half of the networks are cooled in steps, half start at $T$ at
-# once.
+# Rectified networks are homogeneous as well, so that the same powers apply. Sigmoidal networks are not. Their
+# activations are bounded, outputs of order one need readouts of order one at any depth, and $\sigma_a^2 =
+# 1/P$ is what leaves them there. We sample all three kinds at either choice, the deeper linear and rectified
+# ones at $10\,T$ ($L = 2$) and $20\,T$ ($L = 3$), where they reach the same residual. Half of the networks
+# are cooled in steps, half start at $T$ at once.
 
 
 # %% tags=["hide-input"]
-def norms(sizes, values, errors, powers, factors, depths, kinds, colors, published):
+def norms(sizes, values, errors, powers, factors, depths, kinds, colors):
     """Squared readout norms over sizes: one panel per kind of network, both choices of the variance."""
-    figure, axes = plt.subplots(1, len(kinds), figsize=(figures.WIDTH, 3.2), sharey=True)
+    figure, axes = plt.subplots(1, len(kinds), figsize=(figures.WIDTH, 3.4), sharey=True)
     for k, (axis, kind, color) in enumerate(zip(axes, kinds, colors, strict=True)):
-        for d, (depth, marker) in enumerate(zip(depths, "os^", strict=False)):
+        for d, marker in zip(range(len(depths)), "os^", strict=False):
             for c, (fill, style) in enumerate(((color, "-"), ("white", "--"))):
                 look = {"fmt": marker, "color": color, "markerfacecolor": fill}
-                label = f"L = {depth}, " + (r"$\sigma_a^2$ scaled" if published[c] else r"$\sigma_a = 1$")
-                axis.errorbar(sizes, values[k, d, c], errors[k, d, c], label=label, **look)
+                axis.errorbar(sizes, values[k, d, c], errors[k, d, c], **look)
                 axis.plot(sizes, factors[k, d, c] * sizes ** powers[k, d, c], style, color=color, linewidth=1)
         axis.set(title=kind, xscale="log", yscale="log", xlabel="inputs $P = N$")
         axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100) if values.min() / 2 < tick < 2 * values.max()]
+        axis.set_yticks(ticks, [f"{tick}" for tick in ticks])
         axis.minorticks_off()
     axes[0].set_ylabel(r"squared readout norm $\langle |a_i|^2 \rangle$")
-    figures.legend_above(figure, axes[0])
+    gray = {"color": "0.4", "linewidth": 1}
+    marks = [
+        plt.Line2D([], [], marker=m, label=f"L = {d}", **gray) for d, m in zip(depths, "os^", strict=False)
+    ]
+    marks = [] if len(depths) == 1 else marks
+    marks.append(plt.Line2D([], [], marker="o", label=r"$\sigma_a^2$ scaled", **gray))
+    marks.append(
+        plt.Line2D([], [], marker="o", ls="--", markerfacecolor="white", label=r"$\sigma_a = 1$", **gray)
+    )
+    figures.legend_above(figure, handles=marks)
     return figure
 
 
@@ -337,6 +348,7 @@ def in_units(values, choice):
 
 named = [f"{kind}, L = {depth}" for kind in TITLES for depth in DEPTHS]
 networks = {"N": settings["sizes"], "P": settings["sizes"], "L": DEPTHS, "y₋": 0.0}
+networks |= {"T": sorted({each.temperature for each in measured.values()})}
 networks |= {"networks": settings["num_networks"]}
 flat, growing = (
     Estimate(in_units(fitted, choice), in_units(uncertain, choice)) for choice in range(len(CHOICES))
@@ -367,7 +379,6 @@ stays.draw(
     depths=DEPTHS,
     kinds=TITLES,
     colors=[figures.COLORS[kind] for kind in KINDS],
-    published=[variance is None for variance in CHOICES.values()],
 )
 stays.judge(below(0.5, 3), because="nearer to the growth at σ_a = 1 than to none")
 growing_too = Finding(
@@ -384,8 +395,8 @@ growing_too = Finding(
 growing_too.judge(above(0, 3), because="too few sizes, too close to each other")
 
 # %% [markdown]
-# The full power $1/(L+1)$ is reached for large $P$ only. How far these sizes are from it can be computed for
-# linear networks, whose norms are known exactly at any size (below).
+# The full power $1/(L+1)$ is that of large $P$. At any size the norms of linear networks are known exactly
+# (we shall see why), and we compare them size by size.
 
 # %% tags=["hide-input"]
 for depth in DEPTHS:
@@ -424,11 +435,34 @@ for depth in DEPTHS:
 # A_\ell = \sigma_a^2\, H^{L-\ell+1} .
 # $$ (eq-analog-chain)
 #
-# The readouts are the first step, $U = A_L = \sigma_a^2 H$. A direction of the outputs that the targets do
-# not use needs no climb, and there $H$ is close to one. On the task of paper A's Fig. 3, with $y_- =
-# -\tfrac12$, the three columns of $Y$ sum to zero, so that one direction in three is such a one.
+# The readouts are the first step, $U = A_L = \sigma_a^2 H$. On the task of paper A's Fig. 3, with $y_- =
+# -\tfrac12$, the three columns of $Y$ sum to zero. So there is a direction of the outputs that the targets do
+# not use. Weights in this direction only add noise to the outputs, and the network turns them down at every
+# layer.
+
 
 # %% tags=["hide-input"]
+def stairs(exact, sampled, errors, names, colors):
+    """Strength of the weights on the way down, from the prior above the readouts to the inputs."""
+    figure = figures.curves(
+        np.arange(len(exact[0])),
+        exact,
+        names,
+        colors=colors,
+        scales=("linear", "log"),
+        sampled_x=np.arange(1, len(exact[0])),
+        sampled=sampled,
+        sampled_errors=errors,
+        xlabel="layer, on the way down",
+        ylabel=r"strength of the weights $A_\ell$",
+    )
+    depth = len(exact[0]) - 1
+    places = ["prior", *(f"{layer}" for layer in range(depth, 0, -1))]
+    places[1], places[-1] = f"{depth}\n(readouts)", "1\n(inputs)"
+    figure.axes[0].set_xticks(np.arange(depth + 1), places)
+    return figure
+
+
 stream = jax.random.fold_in(key, 40)
 kept = ("readouts", "preactivations", "weights")
 (deep,) = runs.grow(stream, 3, [N], T, seed=seed, y_minus=-0.5, store=kept, **counts)
@@ -449,29 +483,18 @@ staircase = Finding(
     sampler=deep.convergence,
     figure="staircase",
     panel="Paper A, text",
-    control=Control(
-        "no learning, the prior's at every layer",
-        theory=np.full((3, 3), prior),
-        spared=WAYS[2:],
-        because="targets do not use this direction, so that it keeps its prior",
-    ),
+    control=Control("no learning, the prior's at every layer", theory=np.full((3, 3), prior)),
 )
 staircase.draw(
-    figures.curves,
-    "From the readouts down to the inputs the weights grow by the same factor at every layer, in the "
-    "directions of the outputs that targets use. Markers: samples; lines: exact averages at the same N, P "
-    "and T, from the prior at the left.",
-    x=[0, 1, 2, 3],
-    values=np.column_stack([np.full(3, prior), staircase.theory[::-1].T]),
+    stairs,
+    "From the readouts down to the inputs the weights grow by the same factor at every layer, along "
+    "outputs that targets use; along the unused one they shrink. Markers: samples; lines: exact averages "
+    "at the same N, P and T, from the prior at the left.",
+    exact=np.column_stack([np.full(3, prior), staircase.theory[::-1].T]),
+    sampled=steps[::-1].T,
+    errors=step_errors[::-1].T,
     names=WAYS,
     colors=[*figures.BLUES[:0:-1], figures.COLORS["control"]],
-    sampled_x=[1, 2, 3],
-    sampled=steps[::-1].T,
-    sampled_errors=step_errors[::-1].T,
-    scales=("linear", "log"),
-    xticks=[0, 1, 2, 3],
-    xlabel="layers passed on the way down: 0 prior, 1 readouts, 3 inputs",
-    ylabel=r"strength of the weights $A_\ell$",
 )
 staircase.judge(standard_errors(3), because="nine numbers at three standard errors")
 
@@ -502,8 +525,6 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 #
 # The staircase has only $L\,m(m+1)/2$ numbers, whose joint density is known at any width. So the averages can
 # also be taken exactly at finite $N$, without a saddle point (`theory.wishart_chain`; the papers do not).
-# Deeper networks reach the same residual at a higher temperature: we sample $L = 2$ at $10\,T$ and $L = 3$ at
-# $20\,T$.
 
 # %% tags=["hide-input"]
 LAYERS = ("layer 1", "layer 2", "layer 3")
@@ -532,7 +553,7 @@ learned = Finding(
 learned.draw(
     figures.kernel_matrices,
     "Class blocks emerge with depth. Kernels of the three hidden layers, averaged over samples (above) and "
-    "predicted (below), on the task with y₋ = −½.",
+    "predicted (below), on the task whose targets sum to zero.",
     kernels=[*averaged[1], *chain.kernels[1:]],
     labels=deep.task.labels,
     titles=[f"{kind}, {layer}" for kind in ("samples", "theory") for layer in LAYERS],
@@ -578,6 +599,7 @@ strength.draw(
     sampled=grown.entries(grown.scan.mean).T,
     sampled_errors=grown.entries(1 + grown.scan.error).T,
     scales=("log", "log"),
+    xticks=np.unique([grown_over[0], *grown_over[-1:], *wide[4:].astype(int)]),
     xlabel="training inputs $P = N$",
     ylabel="learned entry of the kernel",
 )
