@@ -14,7 +14,6 @@ from companion.workbench import Run, one_network, power_laws, where
 from matplotlib.figure import Figure
 
 from experiments import sparse
-from experiments.analog import readout_gram
 from experiments.sparse import Coarsening, Ends, Path
 
 BULK = 20_000  # neurons of a histogram
@@ -331,7 +330,7 @@ def check_targets(found: dict[str, Ends], background: Ends, lazy: Path) -> None:
                 **options,
             )
         else:
-            measured = [readout_gram(path.run) for path in (ends.prior, ends.planted)]
+            measured = [path.run.readout_gram for path in (ends.prior, ends.planted)]
             check(
                 "A15",
                 f"overlaps of all readouts, {name}, where theory does not fix the number of outliers",

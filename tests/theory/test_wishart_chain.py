@@ -30,8 +30,9 @@ def test_one_output_against_quadrature_over_the_chain():
         kernel = (1 - 1 / width) * kernel + learned
     expected = basis @ kernel @ basis.T
     np.testing.assert_allclose(found.kernels[-1], expected, atol=0.02 * np.abs(expected).max())
-    mean_gram = (weight * grams[..., 0]).sum()
-    assert found.readout_covariance[0, 0] == pytest.approx(mean_gram, rel=0.02)
+    above, below = (weight[..., None] * grams).sum((0, 1))
+    assert found.readout_covariance[0, 0] == pytest.approx(above, rel=0.02)
+    assert found.grams[:, 0, 0] == pytest.approx([below, above], rel=0.02)
 
 
 def test_large_width_is_the_saddle_and_corrections_fall_as_one_over_width():

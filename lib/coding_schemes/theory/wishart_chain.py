@@ -38,7 +38,7 @@ class Solution(Solved):
     """Posterior averages of a linear network of finite width.
 
     Attributes:
-        readout_covariance: ⟨aᵀa⟩/N, shape (m, m).
+        grams: ⟨A_1⟩ … ⟨A_L⟩, shape (L, m, m).
         kernels: ⟨K_0⟩ … ⟨K_L⟩ on the training inputs, shape (L + 1, P, P).
         effective_draws: effective number of importance draws.
         residual: its inverse root, which averages err by, relative to the chain's own spread of O(1/√N).
@@ -46,9 +46,14 @@ class Solution(Solved):
         converged: whether at least a tenth of the draws count.
     """
 
-    readout_covariance: np.ndarray
+    grams: np.ndarray
     kernels: np.ndarray
     effective_draws: float
+
+    @property
+    def readout_covariance(self) -> np.ndarray:
+        """⟨aᵀa⟩/N = ⟨A_L⟩, shape (m, m)."""
+        return self.grams[-1]
 
 
 def solve(
@@ -109,7 +114,7 @@ def solve(
     grams = np.einsum("dlij,dlkj->dlik", factors, factors)
     kernels = _kernels(grams, weights, eigenvalues, rotated, temperature, width)
     solution = Solution(
-        np.einsum("d,dij->ij", weights, grams[:, 0]),
+        np.einsum("d,dlij->lij", weights, grams)[::-1],
         np.einsum("pi,lij,qj->lpq", basis, kernels, basis),
         effective,
         residual=effective**-0.5,

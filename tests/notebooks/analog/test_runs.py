@@ -1,0 +1,111 @@
+"""What the chapter on analog schemes measures, on cases that are known exactly."""
+
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+from analog import runs
+from coding_schemes import tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.theory import linear, wishart_chain
+from companion.findings import Estimate
+
+
+def test_gaussian_readouts_pass_and_two_peaks_of_the_same_covariance_do_not():
+    rng = np.random.default_rng(0)
+    covariance = np.array([[1.0, 0.4], [0.4, 0.5]])
+    root = np.linalg.cholesky(covariance)
+    found = [runs.gaussian_pvalue(rng.standard_normal((4, 50, 2)) @ root.T, covariance) for _ in range(500)]
+    assert np.mean(np.array(found) < 0.1) == pytest.approx(0.1, abs=0.04)
+    two_peaks = rng.choice([-1.0, 1.0], (4, 50, 2)) @ root.T
+    assert runs.gaussian_pvalue(two_peaks, covariance) < 1e-6
+
+
+def test_regression_of_neurons_drawn_from_theory():
+    """Slopes and residual covariance are unbiased at any width."""
+    task, rng = tasks.toy(20, y_minus=0.0), np.random.default_rng(1)
+    theory = linear.solve(task, 1, 0.05)
+    drawn = [theory.draw(rng, task.labels, 25)[:2] for _ in range(400)]
+    z, readouts = (np.stack(each)[None] for each in zip(*drawn, strict=True))
+    run = SimpleNamespace(readouts=readouts, preactivations=(z,), task=task)
+    found = runs.regress(run)
+    cases = [
+        (found.slopes, runs.class_slopes(theory.feature_slopes, task.labels)),
+        (found.residual_covariance, np.append(np.eye(3)[np.triu_indices(3)], 1.0)),
+    ]
+    for series, expected in cases:
+        error = series.std(1)[0] / 20
+        assert np.all(np.abs(series.mean((0, 1)) - expected) < 4.5 * error)
+    assert found.raw_covariance.mean((0, 1))[0] > 5  # the class's own variance grows by learning
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_exponents_of_exact_laws(noise):
+    sizes = np.array([30, 60, 120, 240])
+    law = np.stack([3.0 * sizes**0.5, 2.0 * sizes**-0.25], axis=1)
+    if noise == 0:
+        found = runs.exponent(sizes, Estimate(law, 0.01 * law))
+        assert found.value == pytest.approx([0.5, -0.25])
+        x = np.log(sizes)
+        assert found.error == pytest.approx(0.01 / (len(x) ** 0.5 * x.std()))
+        return
+    rng = np.random.default_rng(2)
+    noisy = law[..., None] * np.exp(noise * rng.standard_normal((*law.shape, 300)))
+    found = runs.exponent(sizes, Estimate(noisy, noise * noisy))
+    scores = (found.value - np.array([[0.5], [-0.25]])) / found.error
+    assert 0.75 < scores.std() < 1.0  # the larger of two errors: somewhat too wide, never too narrow
+
+
+def test_scatter_about_a_law_widens_the_error():
+    sizes = np.array([30, 60, 120, 240])
+    bent = sizes**0.5 * np.array([1.0, 1.2, 1.2, 1.0])
+    assert runs.exponent(sizes, Estimate(bent, 1e-6 * bent)).error > 0.05
+
+
+def test_weights_of_every_layer_give_the_outputs_and_their_overlaps_the_prior():
+    task = tasks.toy(10, y_minus=0.0)
+    posterior = Posterior(task, Network(3, 40, "linear"), 0.1)
+    weights = jax.vmap(posterior.prior)(jax.random.split(jax.random.key(0), 300))
+    z = jax.vmap(posterior.preactivations)(weights)
+    readouts = np.asarray(weights.readout) * posterior.readout_variance**0.5
+    samples = SimpleNamespace(weights=jax.tree.map(lambda w: np.asarray(w)[:, None], weights))
+    found = runs.overlaps(SimpleNamespace(samples=samples, readouts=readouts[:, None]))[:, 0]
+    assert found.shape == (300, 3, 3, 3)
+    back = readouts
+    for layer in (2, 1, 0):
+        outputs = np.swapaxes(np.asarray(z[layer]), 1, 2) @ back / 40
+        assert outputs == pytest.approx(np.asarray(z[-1]).transpose(0, 2, 1) @ readouts / 40, abs=1e-5)
+        assert found[:, layer] == pytest.approx(np.swapaxes(back, 1, 2) @ back / 40, rel=1e-4, abs=1e-6)
+        if layer:
+            back = np.swapaxes(np.asarray(weights.hidden[layer - 1]), 1, 2) @ back / 40**0.5
+    diagonal = runs.along(found, np.eye(3)).mean(-1)
+    error = diagonal.std(0) / 300**0.5
+    assert np.all(np.abs(diagonal.mean(0) - posterior.readout_variance) < 4 * error)
+
+
+def test_the_exact_chain_is_a_staircase_in_wide_networks():
+    task = tasks.toy(12, y_minus=0.0)
+    exact = wishart_chain.solve(task, 3, 0.05, 400).grams
+    steps = runs.along(exact, np.eye(3))[::-1]
+    ratios = steps / np.vstack([np.full(3, 12 ** (-1 / 3)), steps[:-1]])
+    assert ratios == pytest.approx(np.broadcast_to(ratios[0], ratios.shape), rel=0.03)
+    assert ratios[0].min() > 1.5
+
+
+def test_sizes_differ_however_small_the_largest():
+    assert runs.sizes_over(200, (0.25, 0.5, 1.0)) == [50, 100, 200]
+    small = runs.sizes_over(6, (0.4, 0.55, 0.75, 1.0))
+    assert len(set(small)) == 4
+    assert min(small) >= runs.SMALLEST
+
+
+@pytest.mark.parametrize(("y_minus", "rank"), [(0.0, 3), (-0.5, 2)])
+def test_theory_learns_as_many_directions_as_targets_have(y_minus, rank):
+    task = tasks.toy(40, y_minus=y_minus)
+    posterior = Posterior(task, Network(3, 40, "linear"), 0.2)
+    run = SimpleNamespace(task=task, posterior=posterior, samples=SimpleNamespace(temperature=0.2))
+    theory = wishart_chain.solve(task, 3, 0.2, 40)
+    assert runs.learned_directions(theory.kernels[1:], run) == [rank] * 3
+    assert runs.learned_directions([task.input_kernel] * 3, run) == [0] * 3
