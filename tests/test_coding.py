@@ -360,3 +360,13 @@ def test_class_frame_is_a_simplex_for_classes_and_nothing_for_noise():
     assert np.abs(coding.class_frame(noise, labels)).max() < 5 / 400**0.5
     with pytest.raises(ValueError, match="class 1 has 1 input"):
         coding.class_frame(noise[..., :41], labels[:41])
+
+
+def test_class_participation_counts_the_neurons_of_a_class():
+    labels = np.array([0, 0, 1, 1])
+    activations = np.zeros((2, 10, 4))
+    activations[:, 0, :2], activations[0, :5, 2:], activations[1, :, 2:] = 3.0, 1.0, -1.0
+    np.testing.assert_allclose(coding.class_participation(activations, labels), [[1, 5], [1, 10]])
+    assert np.isnan(coding.class_participation(np.zeros((3, 4)), labels)).all()
+    gaussian = np.random.default_rng(0).standard_normal((100_000, 1)) * np.ones(4)
+    np.testing.assert_allclose(coding.class_participation(gaussian, labels) / 1e5, 1 / 3, rtol=0.03)

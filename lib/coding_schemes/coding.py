@@ -129,6 +129,19 @@ def participation(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
         return strength.sum(axis=-1) ** 2 / (strength.shape[-1] * np.square(strength).sum(axis=-1))
 
 
+def class_participation(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Number of neurons that carry each class, a participation ratio of class-mean activities, shape (…, C).
+
+        PR_c = (Σ_i m_ic²)² / Σ_i m_ic⁴,   m_ic = ⟨φ_i⟩_c
+
+    1 where a single neuron answers to a class, N where all do alike, N/3 for Gaussian class means; NaN where
+    none answers. Not to be confused with `participation`, the fraction of neurons that tell classes apart.
+    """
+    squares = np.square(class_means(activations, labels).astype(float))
+    with np.errstate(invalid="ignore"):
+        return squares.sum(axis=-2) ** 2 / np.square(squares).sum(axis=-2)
+
+
 def sort_by_activity(activations: ArrayLike) -> np.ndarray:
     """Indices (…, N) of the neurons of φ (…, N, P) in order of falling mean squared activity.
 
