@@ -505,35 +505,65 @@ def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
 def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
     """N times the covariance, (k, k), of the fractions of neurons with each code in one network of N neurons.
 
-    Neurons are not independent at finite N: together they have to fit the targets. With the statistics
-    S_c = a Σ_{μ∈c} φ(z_μ) of a neuron, whose means the dual field t is conjugate to, and the
-    Hessian of the dual, H = Cov(S) + T diag(n), fluctuations of the fractions are to leading order those of
-    independent neurons less what the common field takes back,
-
-        N Cov(p) = Cov(q) − Cov(q, S) H⁻¹ Cov(S, q),   q: indicators of the codes.
-
-    Arguments and errors are those of `measured_occupancies`.
+    That of averages over neurons, `average_covariance`, for indicators of the codes. Arguments and errors are
+    those of `measured_occupancies`.
 
     Source: the book's own; independent neurons are paper A's picture.
     """
     ensemble, found = _code_probabilities(solution, codes)
+    free = np.diag(ensemble.weights @ found)  # indicators: q² = q, and two codes exclude each other
+    return _fitting_together(solution, ensemble, found, free)
+
+
+def average_covariance(solution: Solution, values: np.ndarray) -> np.ndarray:
+    """N times the covariance, (k, k), of averages over the neurons of one network of N neurons.
+
+    Neurons are not independent at finite N: together they have to fit the targets. With the statistics
+    S_c = a Σ_{μ∈c} φ(z_μ) of a neuron, whose means the dual field t is conjugate to, and the Hessian of the
+    dual, H = Cov(S) + T diag(n), averages fluctuate to leading order as those of independent neurons less
+    what the common field takes back,
+
+        N Cov(x̄) = Cov(x) − Cov(x, S) H⁻¹ Cov(S, x),   x: a property of single neurons.
+
+    Args:
+        solution: a solved scheme, unrestricted (else ValueError).
+        values: x at the readouts of `readout_ensemble(solution)`, shape (k, n).
+
+    Returns:
+        The covariance.
+
+    Source: the book's own.
+    """
+    _require_equilibrium(solution)
+    ensemble, _, _ = solution._neurons
+    used = ensemble.weights > 0
+    found = np.zeros((len(used), len(values)))
+    found[used] = validation.array("values", values, "k, n", n=int(used.sum())).T
+    return _fitting_together(solution, ensemble, found, (found * ensemble.weights[:, None]).T @ found)
+
+
+def _fitting_together(solution, ensemble, found, second):
+    """Cov(x) − Cov(x, S) H⁻¹ Cov(S, x) of properties (n, k) with second moments (k, k)."""
     problem = solution.problem
     hessian = covariance(ensemble, problem)
     hessian += problem.temperature * np.diag(np.repeat(problem.counts, problem.targets.shape[1]))
     values, weights = statistics(ensemble, problem), ensemble.weights
-    fractions = weights @ found
-    mixed = (found * weights[:, None]).T @ values - np.outer(fractions, weights @ values)
-    free = np.diag(fractions) - np.outer(fractions, fractions)
-    return free - mixed @ np.linalg.solve(hessian, mixed.T)
+    mean = weights @ found
+    mixed = (found * weights[:, None]).T @ values - np.outer(mean, weights @ values)
+    return second - np.outer(mean, mean) - mixed @ np.linalg.solve(hessian, mixed.T)
+
+
+def _require_equilibrium(solution):
+    validation.instance("solution", solution, Solution)
+    if solution.restriction is not None:
+        raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
 
 
 def _code_probabilities(solution, codes):
     """Readouts of neurons, and for every one the probability of each code (n, k)."""
-    validation.instance("solution", solution, Solution)
+    _require_equilibrium(solution)
     problem, site = solution.problem, solution.problem.site
     codes = validation.array("codes", codes, "k, C", C=len(problem.counts)).astype(bool)
-    if solution.restriction is not None:
-        raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
     ensemble, _, _ = solution._neurons
     precision = np.sqrt(problem.counts / np.maximum(ensemble.variances, 1e-12))
     active = ndtr((ensemble.means - site.threshold) * precision)

@@ -1,0 +1,835 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The phase diagram of coding schemes
+#
+# Paper A reports four coding schemes of one sigmoidal network, one after the other, as the target $y_-$ of
+# the wrong classes rises from 0.1 to 0.5 {cite:p}`vanmeegen2025`. We see them too, in networks that are put
+# at a low temperature at once. But give the neurons of the same networks a way to change their codes, and
+# some of the codes vanish: this chapter finds out which, why, and what they cost.
+
+# %% tags=["parameters", "setup"]
+preset = "quick"  # quick or paper
+seed = 0
+num_neurons: int | None = None  # N = P of the networks that are quenched and shown; None: the preset's
+scan_size: int | None = None  # N = P where many networks are compared
+temperature: float | None = None  # T of equilibrium, rescaled as in the primer
+num_networks: int | None = None  # independent networks at every place, an even number
+
+# %% tags=["setup"]
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from coding_schemes import coding
+from coding_schemes.theory import sigmoidal
+from companion import figures, presets
+from companion.findings import Control, Estimate, Finding, spread
+from companion.predicates import above, absolute, below, equal, p_value, standard_errors
+from companion.publish import publish
+from myst_nb import glue
+from phases import runs
+from phases.runs import COLD, NAMES
+
+given = {"num_neurons": num_neurons, "scan_size": scan_size}
+given |= {"temperature": temperature, "num_networks": num_networks}
+sizes = presets.sizes(runs, preset, **given)
+N, S, T, R = sizes.num_neurons, sizes.scan_size, sizes.temperature, sizes.num_networks
+key = jax.random.key(seed)
+counts = {"num_networks": R, **vars(sizes.counts)}
+wide = {
+    y: runs.networks(
+        jax.random.fold_in(key, 100 + k),
+        size=N,
+        y_minus=y,
+        temperature=T,
+        at_once=COLD,
+        num_networks=R,
+        **vars(sizes.wide),
+    )
+    for k, y in enumerate((0.1, 0.2, 0.3, 0.4, 0.5))
+}
+for name, value in {"N": N, "S": S, "T": T, "networks": R, "cold": COLD}.items():
+    glue(name, value, display=False)
+
+
+# %% tags=["hide-input"]
+def two_rows(activations, labels, titles, row_names, codes):
+    """Activations over targets, networks as quenched above, as they relaxed below; strips name the codes."""
+    figure = figures.activation_matrix(activations, labels, titles, row_names)
+    names = np.asarray(codes).reshape(-1, np.asarray(codes).shape[-1])
+    seen = [name for name in figures.CODE_COLORS if name in names]
+    panels = [axis for axis in figure.axes if axis.get_images()]
+    for axis, own in zip(panels, names, strict=False):
+        strip = axis.inset_axes((-0.09, 0, 0.07, 1))
+        for k, name in enumerate(own):
+            strip.axhspan(k - 0.5, k + 0.5, color=figures.CODE_COLORS[name], linewidth=0)
+        strip.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(len(own) - 0.5, -0.5))
+        strip.spines[:].set_visible(False)
+        axis.set(yticks=[])
+    patches = [plt.Rectangle((0, 0), 1, 1, color=figures.CODE_COLORS[name], label=name) for name in seen]
+    figures.legend_above(figure, handles=patches)
+    return figure
+
+
+labels = wide[0.5].task.labels
+drawn = [
+    [runs.sorted_by_code(found.quenched.samples, labels) for found in wide.values()],
+    [runs.sorted_by_code(found.meeting.prior, labels) for found in wide.values()],
+]
+publish(
+    two_rows,
+    "panels",
+    caption="Four schemes above, fewer below. Activations of all neurons, sorted by code, which the strip "
+    "on the left names. Above: a network put from the prior at a low temperature at once. Below: the same "
+    "network after its neurons could change their codes.",
+    tail=f"N = P = {N}, T = {COLD:g} above and {T:g} below. Paper A, supplement E; paper A′, Fig. 5A–D.",
+    counterparts=["A supplement E, transitions", "A′ 5a", "A′ 5b", "A′ 5c", "A′ 5d"],
+    activations=[[phi for phi, _ in row] for row in drawn],
+    labels=labels,
+    titles=[f"$y_-$ = {y:g}" for y in wide],
+    row_names=["quenched", "free to recode"],
+    codes=[[names for _, names in row] for row in drawn],
+)
+
+# %% [markdown]
+# *Needs:* [redundant coding](redundant.ipynb). *Reading:* 20 minutes.
+#
+# Try it: which codes does theory find, and which are there at a higher temperature?
+
+# %%
+from coding_schemes import tasks, theory
+from coding_schemes.networks import Network
+
+network = Network(depth=1, width=500, nonlinearity="sigmoidal")
+for y_minus in (0.1, 0.3, 0.5):
+    for warm in (0.01, 0.05, 0.1):
+        found = theory.solve(tasks.toy(500, y_minus=y_minus), network, temperature=warm)
+        large = [coding.code_name(c) for c, p in zip(found.codes, found.probabilities, strict=True) if p > 0.01]
+        print(f"y₋ = {y_minus}, T = {warm}:", *large)
+
+# %% [markdown]
+# ## The evidence: four schemes
+#
+# The task is that of the [last chapter](redundant.ipynb): orthogonal inputs, a half of them in class 0 and a
+# quarter in each of two others. The target is 1 for an input's own class and $y_-$ for the others. A
+# neuron's code is the set of classes on which its mean activation is above one half.
+#
+# We take networks from the prior, put them at $T =$ {glue:text}`cold` and let Hamiltonian Monte Carlo, a
+# local dynamics, run until the energy no longer falls. This is a **quench**. At small $y_-$ such networks
+# hold all codes with one or two classes. As $y_-$ grows, 0-1-0 and 0-0-1 leave, then 1-0-0, and at the end
+# 1-1-1 joins. These are four schemes, as paper A reports.
+
+# %% tags=["hide-input"]
+quenched = runs.mirrored(np.array([found.quenched_numbers.mean(0) / N for found in wide.values()]))
+equilibrium = np.array([runs.shares(runs.solve(N, y, COLD)) for y in wide])
+line = {"N": N, "P": N, "T": COLD, "y₋": list(wide), "networks": 2 * (R // 2)}
+seen = zip(wide, runs.schemes(quenched, 0.02), strict=True)
+Finding(
+    "A11",
+    "number of schemes in quenched networks, y₋ from 0.1 to 0.5",
+    headline=True,
+    sampled=runs.count_schemes(quenched),
+    theory=np.full(3, 4),
+    over=[f"codes with {100 * least:g} %" for least in runs.LEAST],
+    source="published",
+    size=line,
+    figure="panels",
+    panel="Paper A, supplement E, transitions; Paper A′, Fig. 5a–d",
+    control=Control(
+        "theory's equilibrium at the same temperature and targets", sampled=runs.count_schemes(equilibrium)
+    ),
+).judge(
+    equal(),
+    note="; ".join(f"{' '.join(codes)} at {y}" for y, codes in seen),
+    because="which codes freeze in depends on the cooling",
+)
+
+# %% [markdown]
+# The time scale of the readouts is a suspect. Paper A's Langevin equation gives all weights one mobility,
+# and with readouts of variance $1/P$ this makes readouts $P$ times faster than they are in our runs. So we
+# repeat the quench with readouts drawn in equilibrium after every step, the limit of very fast ones.
+
+# %% tags=["hide-input"]
+fast = np.array(
+    [
+        runs.counted(
+            runs.quench(
+                jax.random.fold_in(key, 150 + k),
+                tasks.toy(S, y_minus=y),
+                T,
+                num_quench=sizes.wide.num_quench,
+                at_once=COLD,
+                moves=("gibbs",),
+                num_chains=2 * (R // 2),
+                num_samples=4,
+            ).samples
+        )[:, -1].mean(0)
+        / S
+        for k, y in enumerate(wide)
+    ]
+)
+Finding(
+    "A11",
+    "the same with readouts in equilibrium at every step",
+    sampled=runs.count_schemes(runs.mirrored(fast)),
+    theory=np.full(3, 4),
+    over=[f"codes with {100 * least:g} %" for least in runs.LEAST],
+    source="published",
+    size=line | {"N": S, "P": S},
+    panel="Paper A, supplement E, transitions",
+    control=Control(
+        "theory's equilibrium at the same temperature and targets",
+        sampled=runs.count_schemes(np.array([runs.shares(runs.solve(S, y, COLD)) for y in wide])),
+    ),
+).judge(equal(), because="which codes freeze in depends on the cooling")
+
+# %% [markdown]
+# ## The theory: fewer in equilibrium
+#
+# **Equilibrium** is what remains after an infinitely long time. Theory knows it. Neurons are independent in
+# a common field $t$, one vector per class, with the density $P(a)\propto e^{PE(a)}$ of {eq}`eq-redundant-landscape`; every maximum of $E$ has a code. The field minimizes
+#
+# $$
+# D(t) = \log\!\int\! e^{PE}\,{\rm d}a + \sum_c n_c \bigl(\tfrac T2 |t_c|^2 - t_c\!\cdot y_c\bigr) ,
+# $$ (eq-phases-dual)
+#
+# which is convex: there is *one* solution for every $T$ and $y_-$. Codes cannot jump, they join and leave
+# with shares that grow from zero.
+
+# %% tags=["hide-input"]
+fine = np.linspace(0.1, 0.5, 21)
+temperatures = (COLD, 0.01, 0.03, 0.05)
+in_equilibrium = np.array([runs.peak_schemes(500, fine, t) for t in temperatures])
+warmer = np.array(runs.peak_schemes(500, fine, 0.1))
+for name, value in {"num_cold": in_equilibrium[0], "num_most": in_equilibrium.max(), "num_warm": warmer}.items():
+    glue(name, int(value), display=False)
+Finding(
+    "D6",
+    "number of schemes in equilibrium, y₋ from 0.1 to 0.5",
+    sampled=in_equilibrium,
+    over=[f"T = {t:g}" for t in temperatures],
+    size={"P": 500, "T": list(temperatures), "y₋": [0.1, 0.5]},
+    panel="Paper A, supplement E, transitions",
+    control=Control("T = 0.1, above the critical temperature of y₋ = 1/2", sampled=warmer),
+).judge(below(4))
+
+# %% [markdown]
+# Between $y_- = 0.1$ and 0.5 equilibrium has {glue:text}`num_cold` schemes at $T =$ {glue:text}`cold` and at
+# most {glue:text}`num_most` up to $T = 0.05$: the three codes with two classes, joined by 1-1-1 near $y_- =
+# \tfrac12$, and at higher temperatures by 1-0-0 near 0.1. There is a line along which equilibrium has
+# {glue:text}`num_warm`, at $T = 0.1$. But it ends above the critical temperature of $y_- = \tfrac12$, in
+# 1-1-1 alone, and its codes are not those of the quench. So at least some of the published schemes are not
+# equilibrium. Is theory right?
+#
+# ## The test: let the neurons go
+#
+# A neuron that changes its code alone changes the outputs on a whole class. That costs far too much energy
+# at low $T$, so local dynamics cannot tell us what equilibrium is. Our sampler can propose new codes to a
+# tenth of the neurons at once, with all readouts integrated out ([`recode`](../book/samplers.md)). We let
+# the quenched networks go on with it. As many others start from neurons that are drawn from theory
+# (**planted**); where the two meet, the start does not matter.
+
+# %% tags=["hide-input"]
+apart, as_quenched, from_prior, from_theory = (
+    np.array([found.deviations(which(found)).max() for found in wide.values()])
+    for which in (
+        lambda found: found.numbers.mean(1),
+        lambda found: found.quenched_numbers,
+        lambda found: found.numbers.mean(1)[: R // 2],
+        lambda found: found.numbers.mean(1)[R // 2 :],
+    )
+)
+Finding(
+    "D6",
+    "distance from theory of quenched networks that could change their codes, in standard errors, largest of all codes",
+    headline=True,
+    sampled=apart,
+    over=[f"y₋ = {y:g}" for y in wide],
+    size=line | {"T": T},
+    sampler=[found.meeting for found in wide.values()],
+    starts=(from_prior, from_theory),
+    figure="panels",
+    panel="Paper A, supplement E, transitions",
+    control=Control("the same networks as quenched", sampled=as_quenched),
+).judge(below(4), because="some neurons had no time to change, or corrections of second order in 1/N")
+
+# %% [markdown]
+# The codes of one class go, 1-0-0 above all, and the numbers of neurons with the others become those of
+# theory. What remains at $y_- = \tfrac12$, 1-1-1, belongs to equilibrium. {numref}`fig-phases-transitions`
+# follows the shares over the whole range of targets.
+
+# %% tags=["hide-input"]
+places = [(y, T) for y in (*sizes.beside, *sizes.targets)] + [*map(tuple, sizes.others)]
+scan = {
+    place: runs.networks(
+        jax.random.fold_in(key, k), size=S, y_minus=place[0], temperature=place[1], **counts
+    )
+    for k, place in enumerate(places)
+}
+on_line = {y: found for (y, t), found in scan.items() if t == T}
+fine = np.linspace(-0.5, 0.7, 49)
+curves = np.array([runs.shares(solution) for solution in runs.over_targets(S, fine, T)])
+sampled = np.array([found.free_shares for found in on_line.values()])  # y₋, value and error, code
+drawn = np.maximum(curves.max(0), sampled[:, 0].max(0)) > 0.015
+publish(
+    figures.curves,
+    "transitions",
+    caption="Codes join and leave as the target of the wrong classes rises, each by a share that grows from "
+    "zero. Lines: theory (1-1-0 lies under 1-0-1, 0-1-0 under 0-0-1); markers: networks in equilibrium, with "
+    "standard errors.",
+    tail=f"N = P = {S}, T = {T:g}, {2 * (R // 2)} networks. Paper A, supplement E.",
+    counterparts=["A supplement E, transitions"],
+    x=fine,
+    values=curves.T[drawn],
+    names=np.array(NAMES)[drawn],
+    sampled_x=[*on_line],
+    sampled=sampled[:, 0].T[drawn],
+    sampled_errors=sampled[:, 1].T[drawn],
+    xlabel=r"target of the other classes $y_-$",
+    ylabel="fraction of neurons",
+)
+
+# %% [markdown]
+# ## The motive: what freezes, and when
+#
+# Why 1-0-0? Follow networks at $y_- = 0.1$ down that are cooled in steps. Just below the critical
+# temperature 1-0-0 belongs to the *equilibrium* scheme, for the largest class is the first to be told
+# apart. Further down its share should fall to nearly nothing, but by then neurons no longer change their
+# codes.
+
+# %% tags=["hide-input"]
+steps = np.geomspace(runs.HOT, T, sizes.cooling.num_temperatures)
+cooled = runs.cool(
+    jax.random.fold_in(key, 200),
+    size=S,
+    temperatures=steps,
+    num_networks=R,
+    num_transitions=sizes.cooling.num_transitions,
+)
+fine = np.geomspace(steps.max(), steps.min(), 31)
+curves = np.array([runs.shares(runs.solve(S, 0.1, float(t))) for t in fine])
+drawn = np.maximum(curves.max(0), cooled.mean(1).max(0)) > 0.015
+publish(
+    figures.curves,
+    "cooling",
+    caption="Frozen codes are codes of a higher temperature. Networks cooled step by step (markers, from "
+    "right to left, with the scatter over networks) follow the equilibrium shares (lines) near the critical "
+    "temperature, and then keep 1-0-0, which equilibrium gives up. Far above it the activations of all "
+    "neurons lie close to one half, and their codes are chance.",
+    tail=f"y₋ = 0.1, N = P = {S}, {R} networks, {sizes.cooling.num_transitions} trajectories at each T. In none of the papers.",
+    x=fine,
+    values=curves.T[drawn],
+    names=np.array(NAMES)[drawn],
+    sampled_x=steps,
+    sampled=cooled.mean(1).T[drawn],
+    sampled_errors=cooled.std(1, ddof=1).T[drawn],
+    xlabel="temperature $T$",
+    ylabel="fraction of neurons",
+    scales=("log", "linear"),
+)
+
+# %% [markdown]
+# How slowly would one have to cool? We cool Langevin dynamics from $T = 0.3$ to 0.01 within a time $\tau$
+# and count the neurons that hold a code of one class, beyond those of equilibrium. Time is that of the
+# hidden weights. Readouts have either the mobility of their prior's variance, $1/P$, or the same as all
+# other weights, as in paper A.
+
+# %% tags=["hide-input"]
+LAWS = {"prior variance": "readouts of mobility 1/P", "unit": "one mobility for all, as in paper A"}
+times = {
+    "prior variance": np.array(sizes.law.slow_times),
+    "unit": np.array(sizes.law.fast_times),
+}
+all_times = np.union1d(*times.values())
+M, count = sizes.law.num_neurons, sizes.law.num_networks
+followed = {
+    mobility: runs.frozen_share(
+        runs.cooled_in(
+            jax.random.fold_in(key, 500 + k), each, num_neurons=M, num_networks=count, mobility=mobility
+        ),
+        M,
+    )
+    for k, (mobility, each) in enumerate(times.items())
+}
+at_once = runs.frozen_share(
+    runs.cooled_in(
+        jax.random.fold_in(key, 510),
+        times["prior variance"],
+        num_neurons=M,
+        num_networks=count,
+        mobility="prior variance",
+        start=0.01,
+    ),
+    M,
+)
+laws = {mobility: runs.law(times[mobility], shares) for mobility, shares in followed.items()}
+stays = runs.law(times["prior variance"], at_once)
+exponential = [runs.law(each, followed[mobility], exponential=True).pvalue for mobility, each in times.items()]
+law_size = {"N": M, "P": M, "T": 0.01, "y₋": 0.1, "networks": count}
+power_law = Finding(
+    "D13",
+    "p-value of a power law of the frozen share in the cooling time",
+    headline=True,
+    sampled=np.array([laws[mobility].pvalue for mobility in LAWS]),
+    over=list(LAWS.values()),
+    size=law_size,
+    figure="quench_law",
+    control=Control("an exponential law", sampled=np.array(exponential)),
+)
+power_law.draw(
+    figures.scaling_plot,
+    "The slower the cooling, the fewer neurons are frozen in a code of one class, and ten times the time buys "
+    "a factor of two or so. Markers: share of neurons with such a code beyond that of equilibrium, with "
+    "standard errors; lines: power laws fitted to them.",
+    sizes=all_times,
+    values=[runs.at_times(all_times, times[one], spread(f, axis=1).value) for one, f in followed.items()],
+    errors=[runs.at_times(all_times, times[one], spread(f, axis=1).error) for one, f in followed.items()],
+    exponents=[laws[mobility].exponent.value for mobility in LAWS],
+    prefactors=[laws[mobility].prefactor for mobility in LAWS],
+    names=list(LAWS.values()),
+    xlabel=r"cooling time $\tau$",
+    ylabel="frozen share",
+)
+power_law.judge(p_value(0.01), because="the share falls more slowly the slower the cooling already is")
+Finding(
+    "D13",
+    "exponent of the frozen share in the cooling time",
+    sampled=Estimate(*np.transpose([laws[mobility].exponent for mobility in LAWS])),
+    over=list(LAWS.values()),
+    size=law_size,
+    figure="quench_law",
+    control=Control("networks at T = 0.01 from the start, for the same times", sampled=stays.exponent),
+).judge(below(0, 3), because="too few neurons to see it")
+for name, mobility in {"slow": "prior variance", "unit": "unit"}.items():
+    value, error = laws[mobility].exponent
+    glue(f"exponent_{name}", f"{value:.2f} ± {error:.2f}".replace("-", "−"), display=False)
+
+# %% [markdown]
+# The exponent is {glue:text}`exponent_slow` with slow readouts and {glue:text}`exponent_unit` with those of
+# paper A. What a quench leaves depends on how long it takes, and on little else: a neuron changes its code
+# by a jump over a barrier, and jumps stop where their waiting time exceeds the time that is left.
+#
+# ## The price
+#
+# What does it cost a network to be frozen? Hold the neurons to the numbers $n_\gamma$ that were found, and
+# the theory is convex again. $-N\min D$ is the **free energy** of a network; its excess $\Delta F$ over that
+# of equilibrium says that such numbers are $e^{\Delta F}$ times rarer than the best ones. We compare four
+# ways down: *quenched*, by fast annealing; *slow*, cooled several times more slowly; *planted* in theory's
+# scheme, with local dynamics; and *recode*.
+
+# %% tags=["hide-input"]
+WAYS = ("quenched", "slow", "planted", "recode")
+reached = {
+    y: runs.ways(jax.random.fold_in(key, 300), scan[y, T], num_slow=sizes.slow.num_warmup)
+    for y in sizes.targets
+}
+publish(
+    figures.bars,
+    "ways",
+    caption="Quenched and slowly cooled networks differ from theory, planted and recoded ones do not. Shares "
+    "of the codes, mean over networks.",
+    tail=f"N = P = {S}, T = {T:g}, {2 * (R // 2)} networks. In none of the papers.",
+    values=[
+        [*(by_way.numbers(way).mean(0) / S for way in WAYS), runs.numbers(S, y, T) / S]
+        for y, by_way in reached.items()
+    ],
+    names=NAMES,
+    groups=[*WAYS, "theory"],
+    titles=[f"$y_-$ = {y:g}" for y in reached],
+    stacked=True,
+)
+
+# %% tags=["hide-input"]
+held = {
+    way: [[runs.frozen(own, y, T) for own in by_way.numbers(way)] for y, by_way in reached.items()]
+    for way in WAYS
+}
+lost = {way: np.array([[one.lost for one in row] for row in rows]) for way, rows in held.items()}
+ways_size = {"N": S, "P": S, "T": T, "y₋": list(sizes.targets), "networks": 2 * (R // 2)}
+meetings = [scan[y, T].meeting for y in sizes.targets]
+price = Finding(
+    "D6",
+    "free energy of quenched networks above that of recoded ones, in nats",
+    sampled=runs.difference(lost["quenched"], lost["recode"]),
+    over=[f"y₋ = {y:g}" for y in sizes.targets],
+    size=ways_size,
+    sampler=meetings,
+    figure="free_energy",
+    control=Control("planted networks", sampled=runs.difference(lost["planted"], lost["recode"])),
+)
+price.draw(
+    figures.bars,
+    "A quench costs far more than thermal fluctuations do. Free energy of one network above that of "
+    "equilibrium, by theory held to the numbers that were found: ten nats mean odds of $e^{10}$ against.",
+    values=[[[lost[way][k].mean() for way in WAYS] for k in range(len(reached))]],
+    errors=[[[spread(lost[way][k]).error for way in WAYS] for k in range(len(reached))]],
+    groups=[f"$y_-$ = {y:g}" for y in sizes.targets],
+    names=WAYS,
+    colors=[figures.COLORS[name] for name in ("control", "gaussian_process", "lazy", "sigmoidal")],
+    ylabel="free energy lost (nats)",
+)
+price.judge(above(0, 3), because="at this target and size few neurons are frozen")
+
+# %% [markdown]
+# Is this price real? It can be tested. The same theory predicts the energy of the frozen networks, and their
+# measured energy agrees. And they are frozen indeed: their neurons hardly ever change their codes, while
+# those of networks just below the critical temperature do.
+
+# %% tags=["hide-input"]
+excess = np.array([[one.excess for one in row] for row in held["quenched"]])
+energies = {way: np.array([by_way.energies(way) for by_way in reached.values()]) for way in WAYS}
+Finding(
+    "D6",
+    "energy of quenched networks above equilibrium, in nats; theory held to each network's numbers",
+    sampled=Estimate(
+        runs.difference(energies["quenched"], energies["recode"]).value,
+        runs.difference(energies["quenched"] - excess, energies["recode"]).error,
+    ),
+    theory=excess.mean(1),
+    over=[f"y₋ = {y:g}" for y in sizes.targets],
+    size=ways_size,
+    sampler=meetings,
+    control=Control("planted networks", sampled=runs.difference(energies["planted"], energies["recode"])),
+).judge(standard_errors(4), because="corrections of order 1/N: theory takes N to infinity")
+
+# %% [markdown]
+# ## The critical temperature
+#
+# Where does redundancy end? In theory, where the readouts' density loses its second maximum: at $T_c =$
+# {glue:text}`critical:.3f` for $y_- = \tfrac12$ and the paper's $P = 500$. (A maximum counts if it holds one
+# per cent of the neurons.) Samples show it without any reference to codes. Let every neuron climb the
+# density of the sampled readouts: below $T_c$ neurons arrive in several places, above it in one.
+
+# %% tags=["hide-input"]
+W, warm = sizes.warm_size, np.array(sizes.warm)
+heated = [
+    runs.networks(
+        jax.random.fold_in(key, 600 + k), size=W, y_minus=0.5, temperature=float(t), **counts
+    )
+    for k, t in enumerate(warm)
+]
+found_groups = [runs.groups(found) for found in heated]
+modes = np.array([one.number for one in found_groups])
+critical = runs.critical_temperature(500, 0.5)
+glue("critical", float(critical), display=False)
+warm_size = {"N": W, "P": W, "y₋": 0.5, "networks": 2 * (R // 2)}
+panel = "Paper A, supplement E, critical temperature"
+hot, cold = slice(-2, None), slice(0, 2)
+Finding(
+    "A13",
+    "number of groups of neurons above the critical temperature",
+    headline=True,
+    sampled=modes[hot],
+    theory=np.array([runs.solve(W, 0.5, float(t)).num_peaks() for t in warm[hot]]),
+    over=[f"T = {t:g}" for t in warm[hot]],
+    size=warm_size | {"T": list(warm[hot])},
+    sampler=[found.meeting for found in heated[hot]],
+    figure="critical_temperature",
+    panel=panel,
+    control=Control(f"T = {warm[0]:g} and {warm[1]:g}, below it", sampled=modes[cold]),
+).judge(equal(), because="groups overlap just above the critical temperature")
+
+
+# %% tags=["hide-input"]
+def critical_plot(extrapolated, **arrays):
+    """Variance of the readouts over temperature, theory and samples, and where it would vanish."""
+    figure = figures.curves(**arrays)
+    axis, (place, error) = figure.axes[0], np.asarray(extrapolated)
+    axis.errorbar(place, 0, xerr=error, fmt="D", color=figures.COLORS["theory"], capsize=4, clip_on=False)
+    axis.set(ylim=(0, None), xlim=(float(np.min(arrays["x"])), float(np.max(arrays["x"]))))
+    return figure
+
+
+each = np.array([runs.readout_variance(found) for found in heated])  # (T, networks)
+measured = spread(each, axis=1)
+scatter = np.array([runs.variance_scatter(W, 0.5, float(t)) for t in warm]) / each.shape[1] ** 0.5
+predicted, neighbor = (
+    np.array([runs.predicted_variance(W, y, float(t), width) for t in warm])
+    for y, width in ((0.5, W), (0.4, np.inf))
+)
+below_it = slice(0, sizes.num_below)
+zero, theory_zero = (
+    runs.zero(warm[below_it], values) for values in (each[below_it], predicted[below_it, None])
+)
+variance = Finding(
+    "A13",
+    "variance of the readouts over the neurons of one network",
+    sampled=Estimate(measured.value, np.maximum(measured.error, scatter)),
+    theory=predicted,
+    over=[f"T = {t:g}" for t in warm],
+    size=warm_size | {"T": list(warm)},
+    sampler=[found.meeting for found in heated],
+    figure="critical_temperature",
+    panel=panel,
+    control=Control("theory at y₋ = 0.4", theory=neighbor),
+)
+fine = np.linspace(0.02, 0.11, 19)
+variance.draw(
+    critical_plot,
+    "The variance of the readouts falls to almost nothing at the critical temperature. Lines: theory at two "
+    "sizes, with the $T_c$ of each (dotted); markers: sampled, with standard errors; diamond: where the "
+    "colder markers, extrapolated, reach zero.",
+    x=fine,
+    values=[[runs.predicted_variance(size, 0.5, float(t)) for t in fine] for size in (60, 500)],
+    names=[f"theory, P = {size}" for size in (60, 500)],
+    colors=[figures.COLORS["lazy"], figures.COLORS["sigmoidal"]],
+    marks=[runs.critical_temperature(size, 0.5) for size in (60, 500)],
+    sampled_x=warm,
+    sampled=[measured.value] if W < 280 else [np.full(len(warm), np.nan), measured.value],
+    sampled_errors=[measured.error] if W < 280 else [measured.error, measured.error],
+    extrapolated=[zero.temperature, zero.error],
+    xlabel="temperature $T$",
+    ylabel=r"variance of readouts, tr Cov$(a)$",
+)
+variance.judge(standard_errors(4), because="corrections of second order in 1/N, large where groups merge")
+convention = critical - runs.critical_temperature(500, 0.5, 0.05)
+Finding(
+    "A13",
+    "critical temperature extrapolated from samples; theory at P = 500",
+    sampled=Estimate(zero.temperature, float(np.hypot(zero.error, convention))),
+    theory=critical,
+    size=warm_size | {"T": list(warm[below_it])},
+    sampler=[found.meeting for found in heated[below_it]],
+    figure="critical_temperature",
+    panel=panel,
+    control=Control("theory at y₋ = 0.3", theory=np.float64(runs.critical_temperature(500, 0.3))),
+).judge(
+    standard_errors(2),
+    note=f"error: networks {zero.network_error:.2g}, extrapolation {zero.extrapolation_error:.2g}, what counts "
+    f"as a peak, 1 or 5 % of the neurons, {convention:.2g}; the same extrapolation of theory at N = {W}: "
+    f"{theory_zero.temperature:.4f}",
+    because="the variance bends more than a parabola does",
+)
+
+# %% [markdown]
+# Smaller networks lose their groups at a lower temperature, since their maxima are broader, but the
+# extrapolated variance hardly depends on the size. Equilibrium is quick to reach here: just below $T_c$
+# neurons change their codes by themselves.
+
+# %% tags=["hide-input"]
+Finding(
+    "D6",
+    "code changes per neuron and trajectory in quenched networks",
+    sampled=Estimate(*np.transpose([spread(runs.switch_rates(by_way.quenched)) for by_way in reached.values()])),
+    over=[f"y₋ = {y:g}" for y in sizes.targets],
+    size=ways_size,
+    control=Control(
+        f"local dynamics at T = {warm[sizes.num_below - 1]:g}, y₋ = 1/2, N = {W}",
+        sampled=spread(runs.switch_rates(heated[sizes.num_below - 1].quenched.samples)),
+    ),
+).judge(below(0.005), because="at this size and temperature some neurons still cross")
+
+# %% [markdown]
+# ## The map
+#
+# Put together, theory draws a map over targets and temperatures. Below zero six codes coexist: with targets
+# that sum to nearly zero, a code and its opposite serve equally well.
+
+# %% tags=["hide-input"]
+warm_places = {found.place: found for found in heated}
+everywhere = {place: found for place, found in (scan | warm_places).items() if place[0] >= 0}
+many = [*everywhere.values()]
+mapped = Finding(
+    "D1",
+    "distance of sampled numbers of neurons from theory in standard errors, largest of all codes",
+    headline=True,
+    sampled=np.array([found.deviations(found.numbers.mean(1)).max() for found in many]),
+    over=[f"y₋ = {y:g}, T = {t:g}" for y, t in everywhere],
+    size={"N": sorted({S, W}), "places": len(many), "networks": 2 * (R // 2)},
+    sampler=[found.meeting for found in many],
+    starts=tuple(
+        np.array([found.deviations(found.numbers.mean(1)[half]).max() for found in many])
+        for half in (slice(R // 2), slice(R // 2, None))
+    ),
+    figure="phase_diagram",
+    panel="Paper A, supplement E, critical temperature",
+    control=Control(
+        "theory at y₋ + 0.1",
+        sampled=np.array([found.deviations(found.numbers.mean(1), 0.1).max() for found in many]),
+    ),
+)
+all_groups = [runs.group_shares(runs.groups(found)) for found in scan.values()]
+all_groups += [runs.group_shares(one) for one in found_groups]
+mapped.draw(
+    figures.phase_map,
+    "Many codes at low targets, few at high ones, and a single group of neurons above the critical "
+    "temperature (line). Color: effective number of codes, $\\exp(-\\sum_\\gamma P_\\gamma \\log P_\\gamma)$, "
+    "of the groups of neurons in theory; circles, on the same scale: groups found in sampled networks.",
+    points=[*scan, *warm_places],
+    point_values=runs.effective_number(np.array(all_groups)),
+    **runs.atlas_map(),
+)
+mapped.judge(below(4), because="corrections of second order in 1/N")
+below_zero = {place: found for place, found in scan.items() if place[0] < 0}
+if below_zero:
+    few = [*below_zero.values()]
+    Finding(
+        "D1",
+        "the same at negative y₋",
+        sampled=np.array([found.deviations(found.numbers.mean(1)).max() for found in few]),
+        over=[f"y₋ = {y:g}, T = {t:g}" for y, t in below_zero],
+        size={"N": S, "P": S, "networks": 2 * (R // 2)},
+        sampler=[found.meeting for found in few],
+        starts=tuple(
+            np.array([found.deviations(found.numbers.mean(1)[half]).max() for found in few])
+            for half in (slice(R // 2), slice(R // 2, None))
+        ),
+        figure="phase_diagram",
+        control=Control(
+            "theory at y₋ + 0.1",
+            sampled=np.array([found.deviations(found.numbers.mean(1), 0.1).max() for found in few]),
+        ),
+    ).judge(below(4), because="six codes coexist there, and their numbers move slowly")
+
+# %% [markdown]
+# The circles show groups, as the colors do. The comparison with theory needs no groups: it asks how many
+# neurons are on for which classes. The two questions differ near $T_c$, where the activations of a group
+# may lie on both sides of one half. [The explorer](../book/explorer.md) solves targets, temperatures and
+# class ratios of your own in your browser; its solver agrees with this one.
+
+# %% tags=["hide-input"]
+explored = runs.explored()
+Finding(
+    "D4",
+    "largest difference of a share between the explorer and the stored atlas",
+    headline=True,
+    sampled=explored.off.max(),
+    size={"P": 100, "tasks": explored.off.size},
+    stored="data/results/explorer.json",
+    control=Control("the atlas at the next temperature", sampled=explored.next_off.max()),
+).judge(
+    below(0.01),
+    note=f"in {np.sum(explored.off < 1e-3)} tasks below 0.001; elsewhere a border of two peaks divides a cell",
+    because="the page's lattice is too coarse",
+)
+Finding(
+    "D4",
+    "shares by the explorer at tasks off its grid, with other class ratios",
+    sampled=explored.elsewhere,
+    theory=explored.theory,
+    size={"P": explored.num_inputs},
+    stored="data/results/explorer.json",
+    control=Control("theory at twice the temperature", theory=explored.warmer),
+).judge(absolute(1e-3), because="the page's lattice is too coarse")
+
+# %% [markdown]
+# ## More classes
+#
+# Three classes have eight codes, ten have a thousand. How many are used? We solve $m$ classes that are all
+# alike at $y_- = 0.3$. By symmetry a code comes with all others that answer to as many classes, so the
+# number of codes is a binomial coefficient or the sum of two. It grows exponentially: neurons answer to
+# about six in ten of the classes, and any six will do.
+
+# %% tags=["hide-input"]
+most, m = sizes.classes.most, sizes.classes.num_classes
+solved = {c: runs.many_classes(c) for c in range(2, most + 1)}
+used = {c: solution.codes[solution.probabilities > runs.RARE] for c, solution in solved.items()}
+many, many_codes = runs.many_networks(
+    jax.random.fold_in(key, 700),
+    num_classes=m,
+    num_networks=sizes.classes.num_networks,
+    num_warmup=sizes.classes.num_warmup,
+    num_samples=sizes.classes.num_samples,
+)
+expected = runs.many_classes(m)
+expected_codes = expected.codes[expected.probabilities > runs.RARE]
+noise = runs.prior_codes(jax.random.fold_in(key, 710), many, len(many_codes))
+number_found = np.array(len(runs.used_codes(many_codes)))
+classes = Finding(
+    "D12",
+    f"number of codes of {m} classes",
+    headline=True,
+    sampled=number_found,
+    theory=np.array(len(expected_codes)),
+    size={"m": m, "N": many.width, "P": many.task.num_inputs, "T": 0.01, "y₋": 0.3, "networks": len(many_codes)},
+    sampler=many.meeting,
+    starts=tuple(np.array(len(runs.used_codes(half))) for half in np.split(many_codes, 2)),
+    figure="many_classes",
+    control=Control("networks drawn from the prior", sampled=np.array(len(runs.used_codes(noise)))),
+)
+classes.draw(
+    figures.curves,
+    "The number of codes grows exponentially with the number of classes. Line: theory; marker: sampled.",
+    x=[*used],
+    values=[[len(codes) for codes in used.values()], [2**c - 1 for c in used]],
+    names=["theory", "all codes"],
+    styles=["-", ":"],
+    colors=[figures.COLORS["sigmoidal"], figures.COLORS["control"]],
+    scales=("linear", "log"),
+    sampled_x=[m],
+    sampled=[[float(number_found)]],
+    xlabel="number of classes $m$",
+    ylabel="number of codes",
+)
+classes.judge(equal(), because="some codes hold less than a neuron")
+answers = spread(many_codes.sum(axis=-1).mean(axis=-1))
+if answers.error > 0:  # where every neuron answers to as many classes there is nothing to compare it with
+    Finding(
+        "D12",
+        "mean number of classes that a neuron answers to",
+        sampled=answers,
+        theory=runs.mean_answers(expected),
+        size=classes.size,
+        sampler=many.meeting,
+        starts=tuple(spread(half.sum(axis=-1).mean(axis=-1)) for half in np.split(many_codes, 2)),
+        control=Control("theory at y₋ = 0.1", theory=runs.mean_answers(runs.many_classes(m, 0.1))),
+    ).judge(standard_errors(3), because="some neurons had no time to change, or corrections of order 1/N")
+
+# %% [markdown]
+# ## What to take away
+#
+# - One convex problem says which codes a network has in equilibrium, with which shares, over targets and
+#   temperatures. Samples in equilibrium agree.
+# - Codes join and leave with shares that grow from zero. Above $T_c$ one group of neurons is left.
+# - Four schemes between $y_- = 0.1$ and 0.5 are what a quench shows. The codes of one class that some of
+#   them hold are frozen: they are codes of a higher temperature, kept because neurons can no longer change,
+#   at a price in free energy that slower cooling lowers only slowly.
+#
+# **Limits.** Theory takes $N\to\infty$ at finite $P$, with its $1/N$ for numbers of neurons. Moves between
+# codes need orthogonal inputs and one hidden layer, and networks below $y_- = 0$ need many more of them;
+# preset `quick` leaves that side of the map out. Paper A does not claim equilibrium for its four schemes.
+# The authors' sampled weights are public (figshare, doi 10.6084/m9.figshare.26539129). They would say which
+# codes each of the four holds, and could not be downloaded here.
+#
+# ## Exercises
+#
+# **1.** Predict first: at which $y_-$ does 1-1-1 join at $T = 0.01$?
+
+# %% tags=["solution"]
+for y_minus in (0.4, 0.45, 0.5, 0.6):
+    found = theory.solve(tasks.toy(60, y_minus=y_minus), network, temperature=0.01)
+    print(y_minus, f"{found.occupancy([1, 1, 1]):.3f}")
+
+# %% [markdown]
+# Shortly below one half, with a share that grows from zero.
+#
+# **2.** The small classes are a quarter of the inputs each. At $y_- = 0.1$, is it the largest class that
+# the code of a single class answers to? Make another class the largest.
+
+# %% tags=["solution"]
+for class_ratios in ((0.5, 0.25, 0.25), (0.2, 0.6, 0.2)):
+    uneven = tasks.toy(60, class_ratios=class_ratios, y_minus=0.1)
+    found = theory.solve(uneven, network, temperature=0.05)
+    print(class_ratios, {coding.code_name(c): f"{found.occupancy(c):.2f}" for c in found.codes})
+
+# %% [markdown]
+# **3.** What does it cost to hold a tenth of the neurons at 1-0-0, at $y_- = 0.1$ and at 0.5?
+
+# %% tags=["solution"]
+for y_minus in (0.1, 0.5):
+    own = tasks.toy(60, y_minus=y_minus)
+    free = sigmoidal.solve(own, 0.01)
+    some = [[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 0, 0]]
+    costs = sigmoidal.solve(own, 0.01, codes=some, occupancies=[0.3, 0.3, 0.3, 0.1])
+    print(y_minus, f"{60 * (costs.free_energy - free.free_energy):.1f} nats")
