@@ -84,14 +84,18 @@ def publish_animation(
         )
 
     inline = [f"data:image/png;base64,{base64.b64encode(frame).decode('ascii')}" for frame in frames]
-    width = Image.open(io.BytesIO(frames[still])).width * publish.PIXELS_PER_INCH // DOTS_PER_INCH
+    across, down = Image.open(io.BytesIO(frames[still])).size
+    size = (
+        across * publish.PIXELS_PER_INCH // DOTS_PER_INCH,
+        down * publish.PIXELS_PER_INCH // DOTS_PER_INCH,
+    )
     publish.show(
         name,
         f"{name}.png",
         frames[still],
         caption,
         description,
-        width,
+        size,
         tail=tail,
         counterparts=counterparts,
         inline=player(inline),

@@ -145,7 +145,7 @@ def publish(
         file = f"{name}.{'png' if _is_picture(figure) else 'svg'}"
         images = {file: _saved(figure, file)}
         figure.set_layout_engine("none")  # all is in its place, and to find it takes as long as to draw
-        inches = figure.get_tightbbox().width
+        inches, tall = figure.get_tightbbox().size
         if file.endswith("svg"):
             images |= {
                 f"{name}-thumbnail.png": _saved(
@@ -155,8 +155,9 @@ def publish(
         plt.close(figure)
     store(name, stored, code, function.__name__, images)
     width = round(inches * PIXELS_PER_INCH)
+    size = width, round(width * (tall + 2 * _PADDING) / (inches + 2 * _PADDING))
     show(
-        name, file, images[file], caption, description, width, tail=tail, counterparts=counterparts, page=page
+        name, file, images[file], caption, description, size, tail=tail, counterparts=counterparts, page=page
     )
 
 
@@ -234,7 +235,7 @@ def show(
     image: bytes,
     caption: str,
     description: str,
-    width: int,
+    size: tuple[int, int],
     *,
     tail: str = "",
     counterparts: Sequence[str] = (),
@@ -250,7 +251,7 @@ def show(
         image: Its content.
         caption: In MyST.
         description: Alternative text.
-        width: On the page, in pixels.
+        size: Width and height on the page, in pixels.
         tail: As in `publish`.
         counterparts: As in `publish`.
         inline: HTML to follow it in the notebook.
@@ -260,14 +261,14 @@ def show(
     kind = "svg+xml" if file.endswith("svg") else "png"
     source = f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
     small = f" <small>{html.escape(tail)}</small>" if tail else ""
-    figure = {"name": name, "file": file, "caption": caption, "description": description, "width": width}
-    figure |= {"tail": tail, "panels": list(counterparts)}
+    figure: dict[str, Any] = {"name": name, "file": file, "caption": caption, "description": description}
+    figure |= {"width": size[0], "height": size[1], "tail": tail, "panels": list(counterparts)}
     figure |= {"film": True} if film else {}
     display(
         {
             "text/plain": f"Figure {name}: {caption or description}",
             "text/html": f'<figure class="published-figure" id="figure-{name}"><img src="{source}" '
-            f'alt="{html.escape(description)}" style="width: 100%; max-width: {width}px">{inline}'
+            f'alt="{html.escape(description)}" style="width: 100%; max-width: {size[0]}px">{inline}'
             f"<figcaption>{html.escape(caption)}{small}</figcaption></figure>",
             formats.FIGURE_TYPE: {**figure, "page": page},
         },

@@ -14,8 +14,8 @@
 # # Redundant coding: sigmoidal networks
 #
 # Train a wide network of sigmoidal neurons on three classes, then sort its neurons: they fall into a few
-# large groups. All neurons of a group answer to the same classes, their **code**, and carry nearly the same
-# readout weights, so any of them could take another's place: the scheme is **redundant**
+# large groups. All neurons of a group answer to the same classes, their {term}`code`, and carry nearly the
+# same readout weights, so any of them could take another's place: the scheme is **redundant**
 # {cite:p}`vanmeegen2025`. Theory predicts which codes there are and how many neurons hold each, to a
 # fraction of one neuron.
 
@@ -98,12 +98,12 @@ for code, share in zip(found.codes, found.fractions, strict=True):
 # ## Why groups
 #
 # The task has {glue:text}`N` orthogonal inputs, a half of them in class 0 and a quarter in each of two
-# others. An input's own class has the target 1, the others have $y_- = \tfrac12$. The nonlinearity is
-# $\phi(z) = \tfrac12[1+\mathrm{erf}(\sqrt\pi z/2)]$, and the readouts' prior has the variance $1/P$.
+# others. An input's own class has the target 1, the others have {sym}`y_-` $= \tfrac12$. The nonlinearity is
+# $\phi(z) = \tfrac12[1+\mathrm{erf}(\sqrt\pi z/2)]$, and the readouts' {term}`prior` has the variance $1/P$.
 #
 # The [primer](../book/primer.md) shows that the neurons of a wide network are independent of each other
-# once a common field is given: one vector $t_c$ per class, which says how hard the inputs of that class
-# pull. A neuron's readout weights $a$ then have the density
+# once a common field is given: one vector {sym}`t_c <t>` per class, which says how hard the inputs of that
+# class pull. A neuron's readout weights {sym}`a` then have the density
 #
 # $$
 # \begin{gathered}
@@ -112,9 +112,9 @@ for code, share in zip(found.codes, found.fractions, strict=True):
 # \end{gathered}
 # $$ (eq-redundant-landscape)
 #
-# where $n_c$ is the number of inputs in class $c$ and $g(s) = \langle e^{s\phi(z)} \rangle$ averages over a
-# standard normal preactivation $z$. The figure shows why this makes groups. For a linear neuron $\log g =
-# s^2/2$: the sum is a quadratic form, and $P(a)$ a Gaussian. A bounded $\phi$ turns $\log g$ into a
+# where {sym}`n_c` is the number of inputs in class $c$ and $g(s) = \langle e^{s\phi(z)} \rangle$ averages
+# over a standard normal preactivation $z$. The figure shows why this makes groups. For a linear neuron $\log
+# g = s^2/2$: the sum is a quadratic form, and $P(a)$ a Gaussian. A bounded $\phi$ turns $\log g$ into a
 # *hinge*. Far to the left the neuron is off and the slope is 0, far to the right it is on and the slope is
 # 1, and the change happens in between. Every class is a hinge. Three hinges and the parabola $-|a|^2/2$
 # have several maxima between them, and the factor $P$ makes these sharp. Around a maximum each class is
@@ -152,20 +152,20 @@ publish(
 # y_c - \langle \phi_c\, a\rangle = T\,t_c ,
 # $$ (eq-redundant-field)
 #
-# the statement that the mean output misses the target by $T$ times the pull. This is the stationarity
+# the statement that the mean output misses the target by {sym}`T` times the pull. This is the stationarity
 # condition of a *convex* function of $t$, so there is one solution, and nothing has to be assumed about
 # codes. At the solution the maxima in use are degenerate up to differences of order $1/P$, and these
-# differences decide which fraction $P_\gamma$ of the neurons sits at which maximum. We keep $P$ finite and
-# integrate {eq}`eq-redundant-landscape` numerically. In the figure above the outputs miss the targets by
+# differences decide which fraction {sym}`P_\gamma` of the neurons sits at which maximum. We keep $P$ finite
+# and integrate {eq}`eq-redundant-landscape` numerically. In the figure above the outputs miss the targets by
 # exactly this $T\,t_c$.
 #
 # ## How many neurons have each code
 #
-# We draw {glue:text}`R` independent networks from the posterior. Half are cooled down from the prior, half
-# start from neurons drawn from the theory's solution; if both halves agree, it does not matter where a
-# network started. A neuron that changes its code alone changes the outputs on a whole class, which costs
-# far too much energy at low $T$. So the sampler proposes, after every trajectory, new codes to a tenth of
-# the neurons at a time, with all readouts integrated out ([samplers](../book/samplers.md)).
+# We draw {glue:text}`R` independent networks from the {term}`posterior`. Half are cooled down from the
+# prior, half start from neurons drawn from the theory's solution; if both halves agree, it does not matter
+# where a network started. A neuron that changes its code alone changes the outputs on a whole class, which
+# costs far too much energy at low $T$. So the sampler proposes, after every trajectory, new codes to a tenth
+# of the neurons at a time, with all readouts integrated out ([samplers](../book/samplers.md)).
 
 # %% tags=["hide-input"]
 numbers = Finding(
@@ -197,7 +197,7 @@ for name, value in {"verdict": verdict, "starts": main.meeting.verdict, "shift":
 
 # %% [markdown]
 # Theory is accurate to a fraction of one neuron here, and at this precision $N \to \infty$ is not enough.
-# Theory is the saddle point of an integral over fields. Fluctuations of the fields shift the number
+# Theory is the {term}`saddle point` of an integral over fields. Fluctuations of the fields shift the number
 # $n_\gamma$ of neurons with a code by a fraction of one neuron, whatever $N$ is. To compute the shift, give
 # every neuron with the code a weight $e^h$ and expand about the saddle:
 #

@@ -1,6 +1,5 @@
 """The front of the book: a card for every chapter, and every panel of the papers beside its counterpart."""
 
-import html
 import os
 import re
 from collections import Counter
@@ -11,10 +10,11 @@ import yaml
 from PIL import Image
 
 from companion import records
-from companion.formats import FIGURE_TYPE, THUMBNAIL, text
+from companion.formats import FIGURE_TYPE, THUMBNAIL
 from companion.pipeline import scoreboard
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
+from companion.pipeline.templates import render
 
 PAPERS = {
     "A": "A. Coding schemes",
@@ -79,33 +79,20 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
     shown = figures(project)
     wanted: set[Figure] = set()
     generated = site / "book" / "_generated"
-    for name, page in (("chapters", _cards), ("panels", _panels)):
+    for name, write_part in (("chapters", _cards), ("panels", _panels)):
         path = project.root / "book" / f"{name}.yml"
         if path.is_file():
             listed = yaml.safe_load(path.read_text(encoding="utf-8"))
-            content, used = page(project, listed, shown, table)
+            content, used = write_part(project, listed, shown, table)
             (generated / f"{name}.md").write_text(content, encoding="utf-8")
             wanted |= used
-    (generated / "costs.md").write_text(_costs(project), encoding="utf-8")
+    took = {chapter.name: cost(project.build, chapter.name) for chapter in _in_order(project)}
+    costs = {name: known for name, known in took.items() if known}
+    page = render("costs.md", costs=costs, preset=project.preset, cores=os.cpu_count())
+    (generated / "costs.md").write_text(page, encoding="utf-8")
     folder = site / "book" / "_static" / "thumbnails"
     for figure in sorted(wanted):
         _thumbnail(figure, folder)
-
-
-def _costs(project: Project) -> str:
-    """What each chapter took where this book was built."""
-    rows = [(chapter.name, cost(project.build, chapter.name)) for chapter in _in_order(project)]
-    body = "".join(
-        f"<tr><td>{name}</td><td>{took.seconds:.0f} s</td><td>{took.peak_bytes / 2**30:.1f} GiB</td></tr>"
-        for name, took in rows
-        if took
-    )
-    if not body:
-        return "The chapters of this book were taken over from an earlier build.\n"
-    head = "<thead><tr><th>chapter</th><th>time</th><th>memory</th></tr></thead>"
-    table = _raw(f'<table class="table">{head}<tbody>{body}</tbody></table>')
-    where = f"on the machine that built this book ({os.cpu_count()} cores), other chapters running beside"
-    return f"At preset `{project.preset}`, {where}:\n\n{table}"
 
 
 def _cards(
@@ -129,13 +116,16 @@ def _cards(
         notes = [f"{minutes[1]} min"] if minutes else []
         if counts:
             notes.append(f"{counts['reproduced']} of {counts.total()} claims reproduced")
-        picture = _picture(chosen[0]) if chosen else ""
         cards.append(
-            f'<a class="chapter-card" href="../notebooks/{chapter.name}.html">{picture}'
-            f"<b>{text(title[1] if title else chapter.name)}</b>"
-            f"<span>{text(about.get('finding', ''))}</span><small>{' · '.join(notes)}</small></a>"
+            {
+                "name": chapter.name,
+                "figure": chosen[0] if chosen else None,
+                "title": title[1] if title else chapter.name,
+                "finding": about.get("finding", ""),
+                "notes": notes,
+            }
         )
-    return _raw('<div class="chapter-cards">' + "\n".join(cards) + "</div>"), used
+    return render("chapters.md", cards=cards), used
 
 
 def _panels(
@@ -151,18 +141,10 @@ def _panels(
     unknown = sorted({id for row in listed for id in row.get("claims", ())} - set(verdicts))
     if twice or unknown:
         raise BuildError(f"book/panels.yml: panels listed twice {twice}, claims unknown {unknown}")
-    parts: list[str] = []
-    used: set[Figure] = set()
-    for paper, title in PAPERS.items():
-        rows = [row for row in listed if row["panel"].split()[0] == paper]
-        found = [_counterparts(row, by_panel, shown) for row in rows]
-        used.update(figure for counterparts in found for figure in counterparts)
-        if rows:
-            count = sum(map(bool, found))
-            body = "\n".join(_panel(*pair, verdicts) for pair in zip(rows, found, strict=True))
-            parts.append(f"## {title}\n\n{count} of {len(rows)} panels have a counterpart.\n\n")
-            parts.append(_raw(f'<div class="panels">{body}</div>'))
-    return "".join(parts), used
+    rows = [_panel(row, _counterparts(row, by_panel, shown)) for row in listed]
+    papers = [(title, [row for row in rows if row["paper"] == paper]) for paper, title in PAPERS.items()]
+    page = render("panels.md", papers=[paper for paper in papers if paper[1]], verdicts=verdicts)
+    return page, {figure for row in rows for figure in row["figures"]}
 
 
 def _counterparts(
@@ -177,24 +159,18 @@ def _counterparts(
     return [*citing, *(named[name] for name in row.get("figures", ()))]
 
 
-def _panel(row: dict[str, Any], counterparts: list[Figure], verdicts: dict[str, str]) -> str:
-    pictures = "".join(
-        f'<a href="{figure.link}" title="{html.escape(figure.chapter)}">{_picture(figure)}</a>'
-        for figure in counterparts
-    )
+def _panel(row: dict[str, Any], counterparts: list[Figure]) -> dict[str, Any]:
+    """A row of ``book/panels.yml`` as its template takes it."""
     paper, _, place = row["panel"].partition(" ")
-    name = f"Fig. {place}" if place[:1].isdigit() else place
-    badges = " ".join(
-        f'<a class="{scoreboard.verdict_class(verdicts[id])}" '
-        f'href="scoreboard.html#claim-{id.lower()}">{id} {verdicts[id]}</a>'
-        for id in row.get("claims", ())
-    )
-    reason = "" if counterparts else f"<em>No counterpart: {text(row.get('why', 'not yet'))}</em>"
-    anchor = re.sub(r"\W+", "-", row["panel"].replace("′", "1")).lower()
-    return (
-        f'<div class="panel-row" id="panel-{anchor}"><div><b>{paper}, {text(name)}</b> {text(row["shows"])}'
-        f" {reason} {badges}</div><div>{pictures}</div></div>"
-    )
+    return {
+        "anchor": re.sub(r"\W+", "-", row["panel"].replace("′", "1")).lower(),
+        "paper": paper,
+        "place": f"Fig. {place}" if place[:1].isdigit() else place,
+        "shows": row["shows"],
+        "claims": row.get("claims", ()),
+        "why": row.get("why", "not yet"),
+        "figures": counterparts,
+    }
 
 
 def codecheck(project: Project) -> dict[str, Any]:
@@ -220,13 +196,6 @@ def _in_order(project: Project) -> list[Chapter]:
     return sorted(chapters, key=lambda c: listed.index(c.name) if c.name in listed else len(listed))
 
 
-def _picture(figure: Figure) -> str:
-    return (
-        f'<img class="published-figure" loading="lazy" alt="" '
-        f'src="../_static/thumbnails/{figure.chapter}-{figure.file.stem}.png">'
-    )
-
-
 def _thumbnail(figure: Figure, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     name = figure.file.stem
@@ -234,7 +203,3 @@ def _thumbnail(figure: Figure, folder: Path) -> None:
     with Image.open(drawn) as image:
         image.thumbnail((THUMBNAIL, THUMBNAIL))
         image.save(folder / f"{figure.chapter}-{name}.png")  # `site.shrink_pictures` makes it small
-
-
-def _raw(content: str) -> str:
-    return f"```{{raw}} html\n{content}\n```\n\n"

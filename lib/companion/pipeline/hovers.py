@@ -1,114 +1,127 @@
-"""Symbols and terms explained where a page first uses them: a link to the glossary that shows its entry."""
+"""A Sphinx extension: symbols and words of the text explained on hover, by their entries in the glossary.
 
-import re
+The role ``{sym}`` shows a symbol and its row of the glossary's tables; where it stands in the text otherwise
+than there, or two rows have it, the row is named behind it, as in ``{sym}`t_c <t>``` or
+``{sym}`U <U (energy)>```. Words have Sphinx's own role, as in ``{term}`annealed <anneal>```.
+"""
+
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-GLOSSARY = "book/glossary.html"
-_EXPLAINED = ("notebooks/*.html", "book/primer.html", "book/samplers.html")
-_OF_ONE_CHAPTER = {"adaptive-kernels-paper-b": "adaptive_kernels", "two-points-paper-c": "universality"}
-_ALONE = {"universality"}  # chapters in which symbols are their own section's
-_OTHERWISE = {"dynamics": {"t"}}  # symbols that mean something else there
-_MATH = re.compile(r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</span>', re.DOTALL)
-_SHOWN_MATH = r'<div class="math\b.*?</div>'
-_TOKEN = re.compile(rf"{_MATH.pattern}|{_SHOWN_MATH}|<!--.*?-->|<[^>]*>|[^<]+", re.DOTALL)
-_NOT_IN = {"a", "h1", "h2", "h3", "h4", "code", "pre", "table", "summary", "details", "script", "style"}
-_NOT_IN |= {"noscript", "figcaption", "dt", "button", "nav", "svg", "strong"}
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.util.docutils import ReferenceRole
+from sphinx.util.nodes import make_refnode
+
+GLOSSARY = "book/glossary"
 
 
 class Entry(NamedTuple):
-    """What the glossary says of a symbol or a term.
+    """What the glossary says of a symbol or a word.
 
     Attributes:
-        name: TeX of the symbol, or the term in lower case.
-        section: anchor of its section.
-        meaning: HTML without links.
+        place: anchor in its page.
+        told: the meaning, then the name in the code, without links.
     """
 
-    name: str
-    section: str
-    meaning: str
+    place: str
+    told: list[nodes.Node]
 
 
-def write(pages: Path) -> None:
-    """Explain symbols and terms at their first use on every page that is to be read from top to bottom."""
-    glossary = pages / GLOSSARY
-    if not glossary.is_file():
-        return
-    found = list(entries(glossary.read_text(encoding="utf-8")))
-    for page in sorted(path for pattern in _EXPLAINED for path in pages.glob(pattern)):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(explained(text, _of(found, page.stem)), encoding="utf-8")
+class Explained(nodes.Inline, nodes.Element):
+    """A link to the glossary that shows its entry."""
 
 
-def _of(found: list[Entry], page: str) -> dict[str, Entry]:
-    """What holds on a page; several meanings of one symbol together."""
-    here: dict[str, Entry] = {}
-    for entry in found:
-        owner = _OF_ONE_CHAPTER.get(entry.section)
-        foreign = owner not in (None, page) or (page in _ALONE and owner != page and entry.section != "words")
-        if foreign or entry.name in _OTHERWISE.get(page, ()):
+class Symbol(ReferenceRole):
+    """The role ``{sym}``."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """An open reference to the symbol's row."""
+        node = addnodes.pending_xref("", nodes.math("", self.title), refdomain="", refwarn=True)
+        node.update_basic_atts({})
+        node["reftype"], node["reftarget"], node["refdoc"] = "sym", self.target, self.env.docname
+        self.set_source_info(node)
+        return [node], []
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Connect to Sphinx."""
+    app.add_role("sym", Symbol())
+    app.add_node(Explained, html=(_open, _close))
+    app.connect("doctree-read", _collect)
+    app.connect("missing-reference", _symbol)
+    app.connect("doctree-resolved", _words)
+    return {"parallel_read_safe": False}
+
+
+def entries(glossary: nodes.document) -> Iterator[tuple[str, Entry]]:
+    """Rows of the glossary's tables by their symbols, and words by their anchors.
+
+    A row's first cell holds symbols, and a note in parentheses where another row has the same; the second
+    its meaning, the third its name in the code.
+    """
+    for row in glossary.findall(nodes.row):
+        if isinstance(row.parent, nodes.thead):
             continue
-        known = here.get(entry.name)
-        meaning = f"{known.meaning}; or {entry.meaning}" if known else entry.meaning
-        here[entry.name] = entry._replace(meaning=meaning)
-    return here
+        symbols, meaning, name, *_ = row.children
+        note = " ".join(part.astext() for part in symbols.findall(nodes.Text) if "(" in part).strip()
+        section = next(_around(row, nodes.section))["ids"][0]
+        told = _without_links(meaning) + [nodes.Text(" · ")] * bool(name.astext()) + _without_links(name)
+        for symbol in symbols.findall(nodes.math):
+            yield f"{symbol.astext()} {note}".strip(), Entry(section, told)
+    for item in glossary.findall(nodes.definition_list_item):
+        for term in item.findall(nodes.term):
+            for place in term["ids"]:
+                yield place, Entry(place, _without_links(item.children[-1]))
 
 
-def entries(glossary: str) -> Iterator[Entry]:
-    """Symbols of the glossary's tables and terms of its list, from the built page."""
-    for section, content in re.findall(
-        r'<section id="([\w-]+)">(.*?)(?=<section|</article)', glossary, re.DOTALL
-    ):
-        columns = re.findall(r'<th class="head"><p>(.*?)</p>', content)
-        for row in re.findall(r"<tr class=\"row-\w+\"><td>(.*?)</tr>", content, re.DOTALL):
-            cells = [re.sub(r"</?(?:td|p|a)\b[^>]*>", "", cell).strip() for cell in row.split("<td>")]
-            told = [text for name, text in zip(columns[1:], cells[1:]) if text and name != "definition"]
-            note = re.sub(r".*</span>", "", cells[0], flags=re.DOTALL).strip()
-            for symbol in _MATH.findall(cells[0]):
-                yield Entry(
-                    symbol, section, " · ".join([note.strip("()"), *told] if note.startswith("(") else told)
-                )
-        for names, meaning in re.findall(
-            r"<dt><strong>(.*?)</strong></dt><dd><p>(.*?)</p>", content, re.DOTALL
-        ):
-            for name in names.split(", "):
-                yield Entry(name.lower(), section, re.sub(r"</?a\b[^>]*>", "", meaning))
+def _around(node: nodes.Element, kind: type) -> Iterator[Any]:
+    while node := node.parent:
+        if isinstance(node, kind):
+            yield node
 
 
-def explained(page: str, known: dict[str, Entry]) -> str:
-    """A page whose article explains what is known at its first use, outside of headings, links and code."""
-    before, start, rest = page.partition("<article")
-    article, end, after = rest.partition("</article>")
-    left, depth, parts = dict(known), 0, []
-    words = sorted((name for name, entry in known.items() if entry.section == "words"), key=len, reverse=True)
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})(?=s?\b)", re.IGNORECASE) if words else None
+def _without_links(part: nodes.Node) -> list[nodes.Node]:
+    """Text of a cell or a definition, links and references as what they show."""
+    found: list[nodes.Node] = []
+    for paragraph in part.deepcopy().findall(nodes.paragraph):
+        for link in [*paragraph.findall(addnodes.pending_xref), *paragraph.findall(nodes.reference)]:
+            link.replace_self(link.children)
+        found += paragraph.children
+    return found
 
-    def link(entry: Entry, shown: str) -> str:
-        spoken = ""
-        if shown.startswith("<"):  # an equation, which is no name for a link
-            plain = re.sub(r"<[^>]*>|\\[()]", "", f"{entry.name}: {entry.meaning}").replace('"', "&quot;")
-            spoken = f' aria-label="{plain}"'
-        return (
-            f'<a class="term" href="../{GLOSSARY}#{entry.section}"{spoken}>{shown}'
-            f'<span class="term-meaning">{entry.meaning}</span></a>'
-        )
 
-    for token in _TOKEN.finditer(article):
-        text = token[0]
-        name = re.fullmatch(r"</?(\w+)[^>]*>", text)
-        if token[1] is not None:
-            if not depth and (entry := left.pop(token[1].strip(), None)):
-                text = link(entry, text)
-        elif name:
-            depth += name[1] in _NOT_IN and not text.endswith("/>") and (-1 if text.startswith("</") else 1)
-        elif pattern and not depth and not text.startswith("<"):
+def _collect(app: Any, doctree: nodes.document) -> None:
+    if app.env.docname == GLOSSARY:
+        app.env.explained = dict(entries(doctree))
 
-            def replaced(word: re.Match[str]) -> str:
-                entry = left.pop(word[0].lower(), None)
-                return link(entry, word[0]) if entry else word[0]
 
-            text = pattern.sub(replaced, text)
-        parts.append(text)
-    return before + start + "".join(parts) + end + after
+def _symbol(app: Any, env: Any, node: Any, shown: nodes.Element) -> nodes.Element | None:
+    entry = getattr(env, "explained", {}).get(node["reftarget"]) if node["reftype"] == "sym" else None
+    if entry is None:
+        return None
+    link = make_refnode(app.builder, node["refdoc"], GLOSSARY, entry.place, shown)
+    return _explained(link, entry, f"{shown.astext()}: {''.join(part.astext() for part in entry.told)}")
+
+
+def _words(app: Any, doctree: nodes.document, docname: str) -> None:
+    for link in list(doctree.findall(nodes.reference)):
+        place = link.get("refuri", "").partition("#")[2]
+        if docname != GLOSSARY and place.startswith("term-") and place in app.env.explained:
+            link.replace_self(_explained(link, app.env.explained[place]))
+
+
+def _explained(link: nodes.Element, entry: Entry, spoken: str = "") -> Explained:
+    """A link with its entry; an equation is no name for a link, so that one is given to it."""
+    told = nodes.inline("", "", *(part.deepcopy() for part in entry.told), classes=["term-meaning"])
+    address = link.get("refuri") or f"#{link['refid']}"
+    return Explained("", *link.children, told, address=address, spoken=spoken)
+
+
+def _open(writer: Any, node: Explained) -> None:
+    named = {"aria-label": node["spoken"]} if node["spoken"] else {}
+    writer.body.append(writer.starttag(node, "a", "", CLASS="term", href=node["address"], **named))
+
+
+def _close(writer: Any, node: Explained) -> None:
+    writer.body.append("</a>")

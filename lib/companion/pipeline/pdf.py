@@ -1,7 +1,5 @@
 """The whole book as one PDF: its built pages joined into one, printed by a Chromium that is installed."""
 
-import html
-import os
 import posixpath
 import re
 import shutil
@@ -11,19 +9,16 @@ import urllib.parse
 from pathlib import Path
 
 import yaml
+from bs4 import BeautifulSoup, Tag
 
 from companion.pipeline.project import BuildError, Project
+from companion.pipeline.templates import render
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-pdf-header-footer"),
 ]
-_PAGE = """<!DOCTYPE html>
-<html lang="en" data-theme="light" data-mode="light"><head><meta charset="utf-8"><title>{title}</title>
-{head}</head><body class="whole-book"><main class="bd-content">
-<header class="title-page"><h1>{title}</h1><p>{made}</p><ol>{contents}</ol></header>
-{articles}</main></body></html>"""
 
 
 def build(project: Project) -> Path:
@@ -66,25 +61,28 @@ def build(project: Project) -> Path:
 def joined(project: Project) -> str:
     """All pages of the table of contents in one, links between them pointing to the places in it."""
     names = _names(yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8")))
-    texts = {f"{name}.html": (project.html / f"{name}.html").read_text(encoding="utf-8") for name in names}
-    first = next(iter(texts))
-    head = re.findall(
-        r'<link [^>]*rel="stylesheet"[^>]*>'
-        r"|<script>window\.MathJax.*?</script>|<script [^>]*mathjax\.js[^>]*></script>",
-        texts[first],
-        re.DOTALL,
-    )
-    made = re.search(r'<div class="extra_footer">(.*?)</div>', texts[first], re.DOTALL)
-    articles = {name: _article(name, text, set(texts)) for name, text in texts.items()}
-    contents = "".join(
-        f'<li><a href="#{_anchor(name)}">{_title(article)}</a></li>' for name, article in articles.items()
-    )
-    return _PAGE.format(
-        title=html.escape(project.config.get("title", "")),
-        head="\n".join(_moved(tag, first, set()) for tag in head),
-        made=made[1].strip() if made else "",
-        contents=contents,
-        articles="\n".join(articles.values()),
+    pages = {
+        f"{name}.html": BeautifulSoup((project.html / f"{name}.html").read_bytes(), "html.parser")
+        for name in names
+    }
+    first = next(iter(pages))
+    head = list(pages[first].find_all("link", rel="stylesheet"))
+    head += [
+        script
+        for script in pages[first].find_all("script")
+        if "window.MathJax" in script.get_text() or "mathjax.js" in str(script.get("src"))
+    ]
+    made = pages[first].find(class_="extra_footer")
+    for tag in head:
+        _move(tag, first, set())
+    articles = {_anchor(name): _article(name, page, set(pages)) for name, page in pages.items()}
+    return render(
+        "whole_book.html",
+        title=project.config.get("title", ""),
+        head="\n".join(map(str, head)),
+        made=made.decode_contents().strip() if made else "",
+        contents={anchor: _title(article) for anchor, article in articles.items()},
+        articles="\n".join(map(str, articles.values())),
     )
 
 
@@ -97,34 +95,37 @@ def _names(contents: dict) -> list[str]:
     return names
 
 
-def _title(article: str) -> str:
-    found = re.search(r"<h1>(.*?)(?:<a class=\"headerlink\"|</h1>)", article, re.DOTALL)
-    return re.sub(r"<[^>]*>", "", found[1]) if found else ""
+def _title(article: Tag) -> str:
+    heading = article.h1
+    return "" if heading is None else heading.get_text().rstrip("#")  # the sign that links to it
 
 
 def _anchor(page: str, place: str = "") -> str:
     return re.sub(r"[^\w-]", "-", f"{page.removesuffix('.html')}--{place}")
 
 
-def _article(name: str, text: str, pages: set[str]) -> str:
+def _article(name: str, page: BeautifulSoup, pages: set[str]) -> Tag:
     """What a page says, without what only a screen can use."""
-    content = text.partition("<article")[2].partition(">")[2].partition("</article>")[0]
-    content = re.sub(r"<script\b.*?</script>|<noscript>|</noscript>", "", content, flags=re.DOTALL)
-    content = re.sub(r'\bid="([^"]*)"', lambda id: f'id="{_anchor(name, id[1])}"', content)
-    content = content.replace(' loading="lazy"', "")
-    return f'<article class="bd-article" id="{_anchor(name)}">{_moved(content, name, pages)}</article>'
+    article = page.article
+    assert article is not None, name
+    for script in article("script"):
+        script.decompose()
+    for tag in article("noscript"):
+        tag.unwrap()
+    for tag in [article, *article(True)]:
+        if "id" in tag.attrs:
+            tag["id"] = _anchor(name, str(tag["id"]))
+        if "loading" in tag.attrs:
+            del tag["loading"]
+        _move(tag, name, pages)
+    article["id"], article["class"] = _anchor(name), "bd-article"
+    return article
 
 
-def _moved(content: str, name: str, pages: set[str]) -> str:
-    """Links of a page as they are seen from the root; those to joined pages lead to places in this one."""
-
-    def moved(link: re.Match[str]) -> str:
-        address = html.unescape(link[2])
-        parts = urllib.parse.urlsplit(address)
-        if parts.scheme or address.startswith("//"):
-            return link[0]
-        path = posixpath.normpath(posixpath.join(os.path.dirname(name), parts.path)) if parts.path else name
-        place = f"#{_anchor(path, parts.fragment)}" if path in pages else path
-        return f'{link[1]}="{html.escape(place)}"'
-
-    return re.sub(r'\b(href|src)="([^"]*)"', moved, content)
+def _move(tag: Tag, name: str, pages: set[str]) -> None:
+    """Point what a page's tag links to from the root; to joined pages, to places in this one."""
+    for key in {"href", "src"} & tag.attrs.keys():
+        parts = urllib.parse.urlsplit(str(tag[key]))
+        if not parts.scheme and not parts.netloc:
+            path = posixpath.normpath(posixpath.join(name, "..", parts.path)) if parts.path else name
+            tag[key] = f"#{_anchor(path, parts.fragment)}" if path in pages else path

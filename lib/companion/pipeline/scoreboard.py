@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import yaml
 
 from companion import predicates, records
-from companion.formats import CHECK_TYPE, text
+from companion.formats import CHECK_TYPE
 from companion.pipeline import sections
 from companion.pipeline.project import BuildError, Project
+from companion.pipeline.templates import render
 
 VERDICTS = ("reproduced", "in part", "refuted", "open", "not run")
 LANDING_CHAPTER, LANDING_FIGURE = "lazy_and_rich", "kernels_and_neurons.png"
-_LEADS = '<b title="the published statement, which decides the verdict">headline</b> '
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -269,50 +269,23 @@ def page(
         changed: Claims whose rows link to the page "Changed checks".
     """
     counts = Counter(row.verdict for row in table)
-    summary = "".join(
-        f"<li>{_badge(verdict)} {counts[verdict]}</li>" for verdict in VERDICTS if counts[verdict]
-    )
-    parts = [
-        f"```{{raw}} html\n<p>Preset of this build: <code>{preset}</code>. {len(table)} claims, "
-        'also <a href="../scoreboard.json">as JSON</a> and as a <a href="../codecheck.yml">CODECHECK '
-        f'manifest</a>:</p>\n<ul class="scoreboard-summary">{summary}</ul>\n{_tiles(table)}{_FILTER}```\n'
+    groups = [
+        (letter, title, [row for row in table if row.claim["id"].startswith(letter)])
+        for letter, title in _GROUPS.items()
     ]
-    at_paper = {} if preset == "paper" or at_paper is None else at_paper
-    for letter, title in _GROUPS.items():
-        group = [row for row in table if row.claim["id"].startswith(letter)]
-        if group:
-            body = "\n".join(_table_row(row, at_paper, changed) for row in group)
-            parts.append(
-                f'## {letter}. {title}\n\n```{{raw}} html\n<table class="scoreboard">\n'
-                "<thead><tr><th>Claim</th><th>Published</th>"
-                "<th>Found in this build</th><th>Difference</th><th>Verdict</th></tr></thead>\n"
-                f"<tbody>\n{body}\n</tbody></table>\n```\n"
-            )
-    return "\n".join(parts)
-
-
-def _tiles(table: list[Row]) -> str:
-    """A tile for every claim, one line per paper."""
-    lines = []
-    for letter in _GROUPS:
-        tiles = [
-            f'<a class="{verdict_class(row.verdict)}" href="#claim-{text(id).lower()}" '
-            f'title="{text(row.claim["claim"])}: {row.verdict}">{text(id)}</a>'
-            for row in table
-            if (id := row.claim["id"]).startswith(letter)
-        ]
-        if tiles:
-            lines.append(f'<div class="tiles"><b>{letter}</b>{"".join(tiles)}</div>\n')
-    return "".join(lines)
-
-
-# Filled and shown by scoreboard.js; without it every row stands
-_FILTER = (
-    '<form class="scoreboard-filter" hidden><label>Paper <select name="paper"></select></label>'
-    '<label>Chapter <select name="chapter"></select></label>'
-    '<label>Verdict <select name="verdict"></select></label><output></output></form>\n'
-    '<script src="../_static/scoreboard.js" defer></script>\n'
-)
+    return render(
+        "scoreboard.md",
+        preset=preset,
+        table=table,
+        counts={verdict: counts[verdict] for verdict in VERDICTS},
+        groups=[group for group in groups if group[-1]],
+        at_paper={} if preset == "paper" or at_paper is None else at_paper,
+        changed=changed,
+        anchor=sections.anchor,
+        difference=difference,
+        notes=_notes,
+        records=records,
+    )
 
 
 def difference(row: Row) -> float | None:
@@ -327,55 +300,10 @@ def difference(row: Row) -> float | None:
     return max(worst, default=None)
 
 
-def _table_row(row: Row, at_paper: Mapping[str, str], changed: Collection[str]) -> str:
-    claim = row.claim
-    id, chapter = text(claim["id"]), text(row.chapter)
-    link = chapter
-    if row.records:
-        link = f'<a href="../notebooks/{chapter}.html#{sections.anchor(id)}">{chapter}</a>'
-    elif row.written:
-        link = f'<a href="../notebooks/{chapter}.html">{chapter}</a>'
-    check = f"<details><summary>How it is checked</summary>{text(claim.get('check'))}</details>"
-    if claim["id"] in changed:
-        check += f'<a href="changed_checks.html#changed-{id.lower()}">How this check was changed</a>'
-    published = text(claim.get("published")) or '<span class="scoreboard-none">in none of the papers</span>'
-    computed = "".join(map(_record, row.records)) or '<span class="scoreboard-none">nothing yet</span>'
-    apart = difference(row)
-    data = f'data-paper="{id[:1]}" data-chapter="{chapter}" data-verdict="{row.verdict}"'
-    verdict = at_paper.get(claim["id"])
-    paper = f'<span class="verdict-paper">preset paper: {text(verdict)}</span>' if verdict else ""
-    why = f'<p class="scoreboard-why">{text(row.why)}</p>' if row.why else ""
-    return (
-        f'<tr id="claim-{id.lower()}" {data}>'
-        f'<td data-label="Claim"><b>{id}</b> · {link}<br>{text(claim["claim"])}{check}</td>'
-        f'<td data-label="Published">{published}</td>'
-        f'<td data-label="Found">{why}{computed}</td>'
-        f'<td data-label="Difference">{"–" if apart is None else f"{apart:.2g} s.e."}</td>'
-        f'<td data-label="Verdict">{_badge(row.verdict)}{paper}</td></tr>'
-    )
-
-
-def _record(record: dict[str, Any]) -> str:
+def _notes(record: dict[str, Any]) -> str:
     found = records.state(record)
     notes = ["stored result"] * bool(record["stored"]) + [records.missing(record)] * (found == "open")
-    notes += [record["because"]] * (found in ("partly", "failed"))
-    said = f' <span class="scoreboard-none">{text("; ".join(notes))}</span>' if notes else ""
-    name = _LEADS * bool(record.get("headline")) + text(record["quantity"])
-    return (
-        f'<details class="check check-{found}"><summary>'
-        f'<span class="check-mark" title="{found}">{records.MARKS[found]}</span> '
-        f"{name}: {records.headline(record)} · {text(record['predicate'])}{said}</summary>"
-        f"{records.details_html(record)}</details>"
-    )
-
-
-def verdict_class(verdict: str) -> str:
-    """Classes of the element that shows a verdict."""
-    return f"verdict verdict-{verdict.replace(' ', '-')}"
-
-
-def _badge(verdict: str) -> str:
-    return f'<span class="{verdict_class(verdict)}">{verdict}</span>'
+    return "; ".join(notes + [record["because"]] * (found in ("partly", "failed")))
 
 
 def _write_json(path: Path, content: Any) -> None:

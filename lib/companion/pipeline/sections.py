@@ -11,7 +11,8 @@ from typing import Any
 import nbformat
 
 from companion import records
-from companion.formats import CHECK_TYPE, text
+from companion.formats import CHECK_TYPE
+from companion.pipeline.templates import render
 
 _HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 _FENCE = "`" * 12  # longer than any inside
@@ -96,14 +97,14 @@ def _line_of(found: list[tuple[dict[str, Any], str]]) -> Iterator[Any]:
     if not found:
         return
     states = [records.state(record) for record, _ in found]
-    worst = max(states, key=list(records.MARKS).index)
-    holds = sum(state in ("passed", "partly") for state in states)
-    lines = "\n".join(line for _, line in found)
-    what = dict.fromkeys(
-        f"{records.MARKS[s]} {r['quantity']}" for s, (r, _) in zip(states, found, strict=True)
+    lines = [line for _, line in found]
+    named = [f"{records.MARKS[s]} {r['quantity']}" for s, (r, _) in zip(states, found, strict=True)]
+    block = render(
+        "checks.md",
+        worst=max(states, key=list(records.MARKS).index),
+        holds=sum(state in ("passed", "partly") for state in states),
+        marks=records.MARKS,
+        quantities=dict.fromkeys(named),
+        lines=lines,
     )
-    summary = f"{holds} of {len(found)} checks: {text('; '.join(what))}"
-    mark = f'<span class="check-mark">{records.MARKS[worst]}</span>'
-    html = f'<details class="checks checks-{worst}"><summary>{mark} {summary}</summary>\n{lines}\n</details>'
-    block = f"{_FENCE}{{raw}} html\n{html}\n{_FENCE}"
     yield nbformat.v4.new_markdown_cell(block, id=f"checks-{found[0][0]['id'].lower()}-{len(lines)}")

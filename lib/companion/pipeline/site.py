@@ -1,7 +1,5 @@
 """Assemble executed chapters and prose into one tree, and build the pages from it."""
 
-import html
-import json
 import os
 import re
 import shutil
@@ -10,35 +8,21 @@ import subprocess
 import sys
 import tomllib
 import urllib.parse
-from functools import partial
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import tinycss2
 import yaml
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
-from companion.pipeline import front, hovers, manifest, scoreboard, sections
+from companion.pipeline import front, manifest, scoreboard, sections
 from companion.pipeline.project import BuildError, Project
+from companion.pipeline.templates import render
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
-_ICON = re.compile(
-    r'(?:"(?P<quoted>[\w-]+)"|\b(?P<bare>\w+)):'  # its name
-    r'\[\d+,\d+,\[(?P<aliases>[^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\["[^]]*"\])\],?'  # size, aliases, code, path
-)
-_CSS_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*.*?\*/|[{};]', re.DOTALL)
-_CSS_CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
-_FIGURE = re.compile(r'<img [^>]*src="(?P<src>[^"]*_images/[^"]+)" style="width: (?P<width>\d+)px;"')
-_SVG_SIZE = re.compile(r'<svg [^>]*\bwidth="([\d.]+)pt" height="([\d.]+)pt"')
-_NAMELESS = (
-    ('role="doc-biblioentry"', 'role="listitem"'),
-    ('<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="region" aria-label="Contents"'),
-    (
-        '<summary><span class="toctree-toggle"',
-        '<summary aria-label="pages below"><span class="toctree-toggle"',
-    ),
-)
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 _INSTALL = """\
 # Only where the library is not installed, as on Colab: takes the repository, and what its chapters import
@@ -76,10 +60,6 @@ def build(project: Project) -> Path:
     scoreboard.check_verdicts(project, table)
     site = assemble(project, table)
     fresh = _sphinx(project, site)
-    _name_parts(fresh)
-    size_figures(fresh)
-    hovers.write(fresh)
-    prune_icons(fresh)
     shrink_pictures(fresh)
     prune_styles(fresh)
     _add_downloads(project, fresh)
@@ -198,44 +178,9 @@ def _with_figures(notebook: Any, chapter: str) -> Any:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if figure := output.get("data", {}).get(FIGURE_TYPE):
-                output.data = nbformat.NotebookNode({"text/markdown": _figure(figure, chapter)})
+                shown = render("figure.md", figure=figure, chapter=chapter)
+                output.data = nbformat.NotebookNode({"text/markdown": shown})
     return notebook
-
-
-def _figure(figure: dict[str, Any], chapter: str) -> str:
-    """A published figure in MyST; one without a caption has no number."""
-    name = figure["name"]
-    files = f"../downloads/{chapter}/{name}"
-    links = (
-        f'<p class="figure-downloads">Download: <a href="{files}.npz" download>arrays (npz)</a>, '
-        f'<a href="{files}.py" download>drawing code (py)</a>'
-        + (f', <a href="{files}.webp" download>film (webp)</a>' if figure.get("film") else "")
-        + "</p>"
-    )
-    caption = " ".join(figure["caption"].split())
-    if caption and figure["tail"]:
-        caption += f' <span class="figure-sizes">{html.escape(figure["tail"])}</span>'
-    directive = "figure" if caption else "image"
-    options = {
-        "alt": json.dumps(figure["description"], ensure_ascii=False),
-        "width": f"{figure['width']}px",
-        "loading": "lazy",
-        "class" if directive == "image" else "figclass": "published-figure",
-        **({"name": f"fig-{chapter}-{name}".replace("_", "-")} if caption else {}),
-    }
-    lines = [f":{key}: {value}" for key, value in options.items()]
-    inside, outside = ([caption, "", links], []) if caption else ([], ["", links])
-    fence = "`" * 12  # longer than any in a caption
-    block = [
-        f"{fence}{{{directive}}} figures/{chapter}/{figure['file']}",
-        *lines,
-        "",
-        *inside,
-        fence,
-        *outside,
-    ]
-    player = [f"{fence}{{raw}} html", figure["page"], fence] if figure["page"] else []
-    return "\n".join([*block, "", *player])
 
 
 def _plain_numbers(notebook: Any) -> Any:
@@ -260,16 +205,16 @@ def _with_links(notebook: Any, name: str, project: Project) -> Any:
 
 
 def _links(name: str, project: Project) -> str:
-    links = [f'<a href="../downloads/{name}.ipynb" download>Download the executed notebook</a>']
     address = urllib.parse.urlsplit(project.repository or "")
+    elsewhere = {}
     if address.hostname == "github.com":  # both open what lies there
         place, path = address.path.strip("/"), f"notebooks/{name}.ipynb"
-        binder = (
-            f"https://mybinder.org/v2/gh/{place}/{_LAUNCH_BRANCH}?labpath={urllib.parse.quote(path, safe='')}"
-        )
-        colab = f"https://colab.research.google.com/github/{place}/blob/{_LAUNCH_BRANCH}/{path}"
-        links += [f'<a href="{binder}">Run on Binder</a>', f'<a href="{colab}">Run on Colab</a>']
-    return f'<p class="chapter-links">{" ".join(links)}</p>'
+        binder = f"{place}/{_LAUNCH_BRANCH}?labpath={urllib.parse.quote(path, safe='')}"
+        elsewhere = {
+            "Run on Binder": f"https://mybinder.org/v2/gh/{binder}",
+            "Run on Colab": f"https://colab.research.google.com/github/{place}/blob/{_LAUNCH_BRANCH}/{path}",
+        }
+    return render("links.html", name=name, elsewhere=elsewhere)
 
 
 def _sphinx(project: Project, site: Path) -> Path:
@@ -306,22 +251,6 @@ def _sphinx(project: Project, site: Path) -> Path:
     return output / "_build" / "html"
 
 
-def prune_icons(pages: Path) -> None:
-    """Leave of the theme's icons, 1.5 MB on every page, those that some page or script names."""
-    scripts = list(pages.rglob("fontawesome.js"))
-    files = [path for ending in ("html", "js") for path in pages.rglob(f"*.{ending}") if path not in scripts]
-    named = {
-        name for path in files for name in re.findall(r"\bfa-([\w-]+)", path.read_text(encoding="utf-8"))
-    }
-
-    def keep(icon: re.Match[str]) -> str:
-        names = {icon["quoted"] or icon["bare"], *re.findall(r"[\w-]+", icon["aliases"])}
-        return icon[0] if names & named else ""
-
-    for script in scripts:
-        script.write_text(_ICON.sub(keep, script.read_text(encoding="utf-8")), encoding="utf-8")
-
-
 def shrink_pictures(pages: Path) -> None:
     """Save the pages' PNG pictures with a palette, at a third of their size; downloads stay as they are."""
     for folder, colors in (("_images", 256), ("_static/thumbnails", 64)):
@@ -331,84 +260,49 @@ def shrink_pictures(pages: Path) -> None:
             small.save(path, optimize=True)
 
 
-def _name_parts(pages: Path) -> None:
-    """Name what the theme leaves without a name for screen readers."""
-    for page in pages.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        for found, named in _NAMELESS:
-            text = text.replace(found, named)
-        page.write_text(text, encoding="utf-8")
-
-
-def size_figures(pages: Path) -> None:
-    """Give each figure its height, so that it has its place before it comes into view and is loaded."""
-    for page in pages.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(_FIGURE.sub(partial(_sized, page.parent), text), encoding="utf-8")
-
-
-def _sized(folder: Path, figure: re.Match[str]) -> str:
-    path, width = folder / figure["src"], int(figure["width"])
-    if path.suffix == ".svg":
-        size = _SVG_SIZE.search(path.read_text(encoding="utf-8")[:2000])
-        across, down = map(float, size.groups()) if size else (0.0, 0.0)
-    else:
-        with Image.open(path) as picture:
-            across, down = picture.size
-    return f'{figure[0]} width="{width}" height="{round(width * down / across)}"' if across else figure[0]
-
-
 def prune_styles(pages: Path) -> None:
     """Leave of the style sheets, half a megabyte, the rules whose classes some page or script names.
 
     A script may put a class together, `output-${k}`: what begins like this is kept.
     """
-    files = [path for ending in ("html", "js") for path in pages.rglob(f"*.{ending}")]
-    named, begun = set(), set()
-    for path in files:
-        if path.name in ("fontawesome.js", "mathjax.js"):
-            continue
-        text = path.read_text(encoding="utf-8")
-        # fa-: a font of icons, which are drawn by a script
-        named |= {name for name in re.findall(r"[\w-]+", text) if not name.startswith("fa-")}
-        begun |= set(re.findall(r"([A-Za-z][\w-]*-)\$\{", text)) if path.suffix == ".js" else set()
+    named: set[str] = set()
+    begun: set[str] = set()
+    for path in (path for ending in ("html", "js") for path in pages.rglob(f"*.{ending}")):
+        if path.name not in ("fontawesome.js", "mathjax.js"):
+            text = path.read_text(encoding="utf-8")
+            named.update(re.findall(r"[\w-]+", text))
+            begun.update(re.findall(r"([A-Za-z][\w-]*-)\$\{", text) if path.suffix == ".js" else ())
     for sheet in pages.rglob("*.css"):
-        css = sheet.read_text(encoding="utf-8")
-        made = {name for name in _CSS_CLASS.findall(css) if name.startswith(tuple(begun))}
-        sheet.write_text(_pruned(css, named | made), encoding="utf-8")
+        rules = tinycss2.parse_stylesheet(sheet.read_text(encoding="utf-8"), True, True)
+        sheet.write_text(_pruned(rules, named, tuple(begun)), encoding="utf-8")
 
 
-def _pruned(css: str, named: set[str]) -> str:
-    """A style sheet without comments, and without the selectors that need a class that is not named."""
-    kept, depth, start, head = [], 0, 0, ""
-    css = _CSS_TOKEN.sub(lambda token: "" if token[0].startswith("/*") else token[0], css)
-    for token in _CSS_TOKEN.finditer(css):
-        if token[0] == ";" and depth == 0:
-            kept.append(css[start : token.end()])
-            start = token.end()
-        elif token[0] == "{":
-            if depth == 0:
-                head, start = css[start : token.start()].strip(), token.end()
-            depth += 1
-        elif token[0] == "}":
-            depth -= 1
-            if depth == 0:
-                body, start = css[start : token.start()], token.end()
-                if re.match(r"@(media|supports|container)", head):
-                    body = _pruned(body, named)
-                elif not head.startswith("@"):
-                    parts = re.split(r",(?![^()]*\))", head)
-                    head = ",".join(part for part in parts if _classes(part) <= named)
-                if head and body:
-                    kept.append(f"{head}{{{body}}}\n")
-    return "".join(kept)
+def _pruned(rules: list[Any], named: set[str], begun: tuple[str, ...]) -> str:
+    """Rules without the selectors that need a class that is not named."""
 
+    def met(selector: list[Any]) -> bool:
+        """Whether its classes are named, outside of :not(…) and its like, which are one token each."""
+        classes = [name.value for dot, name in pairwise(selector) if dot == "." and name.type == "ident"]
+        return all(name in named or name.startswith(begun) for name in classes)
 
-def _classes(selector: str) -> set[str]:
-    """Classes that an element must have, or one around it: those outside of parentheses."""
-    while (simpler := re.sub(r"\([^()]*\)", "", selector)) != selector:
-        selector = simpler
-    return set(_CSS_CLASS.findall(selector))
+    kept = []
+    for rule in (rule for rule in rules if rule.type != "error"):
+        head = tinycss2.serialize(rule.prelude).strip()
+        body = None if rule.content is None else tinycss2.serialize(rule.content)
+        if rule.type == "qualified-rule":
+            parts = [
+                list(part) for comma, part in groupby(rule.prelude, lambda token: token == ",") if not comma
+            ]
+            head = ",".join(tinycss2.serialize(part).strip() for part in parts if met(part))
+        else:
+            if rule.lower_at_keyword in ("media", "supports", "container"):
+                body = _pruned(tinycss2.parse_rule_list(rule.content, True, True), named, begun)
+            head = f"@{rule.at_keyword} {head}"
+        if body is None:
+            kept.append(f"{head};")
+        elif head and body:
+            kept.append(f"{head}{{{body}}}")
+    return "\n".join(kept)
 
 
 def _add_downloads(project: Project, pages: Path) -> None:

@@ -139,39 +139,6 @@ def test_codecheck_at_the_root_holds_what_its_validator_asks_of_authors():
     assert not {"certificate", "codechecker", "check_time", "report"} & set(about)  # the checker's
 
 
-def test_icons_that_no_page_names_are_left_out(tmp_path):
-    icon = '[512,512,[{}],"f002","M1 2"]'
-    script = (
-        '{"list-ul":'
-        + icon.format('"list-dots"')
-        + ",sun:"
-        + icon.format("")
-        + ",xmark:"
-        + icon.format("")
-        + "}"
-    )
-    (tmp_path / "fontawesome.js").write_text(script)
-    (tmp_path / "page.html").write_text('<i class="fa-solid fa-list-dots"></i>')
-    (tmp_path / "theme.js").write_text("show('fa-xmark')")
-    site.prune_icons(tmp_path)
-    left = (tmp_path / "fontawesome.js").read_text()
-    assert left == script.replace("sun:" + icon.format("") + ",", "")
-
-
-def test_figures_that_are_not_loaded_yet_have_their_place(tmp_path):
-    (tmp_path / "_images").mkdir()
-    (tmp_path / "chapters").mkdir()
-    (tmp_path / "_images" / "line.svg").write_text('<svg xmlns="x" width="460.5pt" height="230.25pt">')
-    matplotlib.image.imsave(tmp_path / "_images" / "picture.png", np.zeros((30, 40)))
-    other = '<img alt="no figure" src="../logo.svg" />'
-    image = '<img alt="" loading="lazy" src="../_images/{}" style="width: {}px;"{} />'
-    page = tmp_path / "chapters" / "page.html"
-    page.write_text(image.format("line.svg", 600, "") + image.format("picture.png", 200, "") + other)
-    site.size_figures(tmp_path)
-    line = image.format("line.svg", 600, ' width="600" height="300"')
-    assert page.read_text() == line + image.format("picture.png", 200, ' width="200" height="150"') + other
-
-
 def test_styles_of_what_no_page_names_are_left_out(tmp_path):
     (tmp_path / "page.html").write_text('<p class="kept alone"></p>')
     (tmp_path / "page.js").write_text("element.classList.add('later', `output-${k}`)")
@@ -182,13 +149,12 @@ def test_styles_of_what_no_page_names_are_left_out(tmp_path):
     )
     site.prune_styles(tmp_path)
     assert (tmp_path / "theme.css").read_text().split("\n") == [
-        '@import "a.css";p, .kept:not(.no){ color: red }',
-        "@media print{.later{ left: 0 }",
-        "}",
-        "@font-face{ src: url(x) }",
+        '@import "a.css";',
+        "p,.kept:not(.no){ color: red }",
+        "@media print{.later{ left: 0 }}",
+        "@font-face { src: url(x) }",
         ":is(.kept, .gone) p{ top: 0 }",
         ".output-2{ left: 0 }",
-        "",
     ]
 
 

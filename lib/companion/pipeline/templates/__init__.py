@@ -1,0 +1,30 @@
+"""Templates of what the pipeline writes into the pages; those of the theme's names override the theme's."""
+
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from companion import formats
+
+
+def _inert(value: Any) -> Markup:
+    """Escaped for a page; a backquote could end the block of Markdown around it."""
+    return value if isinstance(value, Markup) else Markup(escape(value).replace("`", "&#96;"))
+
+
+_ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.PackageLoader("companion.pipeline"),
+    autoescape=True,
+    finalize=_inert,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_ENVIRONMENT.filters["raised"] = lambda content: Markup(formats.text(content))  # exponents in braces
+
+
+def render(name: str, /, **data: Any) -> str:
+    """A template with its data; texts that are not declared safe in it stay texts."""
+    return _ENVIRONMENT.get_template(name).render(data)
