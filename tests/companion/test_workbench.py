@@ -3,9 +3,10 @@
 import jax
 import numpy as np
 import pytest
-from coding_schemes import tasks, theory
+from coding_schemes import planting, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import sample
 from companion import findings, workbench
 from test_calibration import assert_calibrated
 
@@ -24,6 +25,20 @@ def test_both_starts_are_sampled_from_streams_of_their_own():
     assert first.readouts.shape == second.readouts.shape == (2, 4, 12, 3)
     assert found.width == found.task.num_inputs == 12
     assert found.equilibrium.agree == found.meeting.agree  # four networks are too few to judge starts apart
+
+
+def test_each_start_has_its_own_key():
+    """Halves that shared random numbers would agree by themselves."""
+    task = tasks.toy(12)
+    posterior, solution = Posterior(task, LINEAR, 0.1), theory.solve(task, LINEAR, 0.1)
+    one, other, *plants = jax.random.split(jax.random.key(0), 4)
+    streams = one, other, jax.numpy.stack(plants)
+    found = workbench.both_starts(streams, posterior, solution, **FEW)
+    from_prior = sample(posterior, one, **FEW)
+    start = planting.planted(streams[2], solution, posterior)
+    from_theory = sample(posterior, other, init=start, **FEW)
+    for half, alone in zip(found.halves, (from_prior, from_theory), strict=True):
+        np.testing.assert_array_equal(half.readouts, alone.readouts)
 
 
 def test_untrained_networks_of_a_linear_layer_have_the_inputs_kernel():

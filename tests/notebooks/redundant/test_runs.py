@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from coding_schemes import tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
 from coding_schemes.theory import finite_width, sigmoidal
 from redundant import runs
 from test_calibration import assert_calibrated
@@ -87,3 +89,17 @@ def test_difference_of_two_sets_of_networks():
     found = runs.difference(3 + rng.standard_normal((20, 2000)), 1 + 2 * rng.standard_normal((15, 2000)))
     assert_calibrated(found.value, 2, found.error, slack=0.2)
     np.testing.assert_allclose(np.mean(found.error**2), 1 / 20 + 4 / 15, rtol=0.05)
+
+
+def test_codes_of_deep_networks_are_read_at_a_threshold_layer_by_layer():
+    """Six neurons of two layers; a class mean of 0.45 is on at 0.4 and off at 0.5."""
+    task = tasks.toy(8, class_ratios=(0.5, 0.25, 0.25))
+    means = [[0.9, 0.9, 0.1], [0.9, 0.1, 0.9], [0.9, 0.45, 0.1]]
+    layer = np.repeat(np.array(means)[:, task.labels], 2, axis=0)
+    sharp = np.repeat(np.array([[0.9, 0.1, 0.1]])[:, task.labels], 6, axis=0)
+    deep = runs.Deep(
+        Posterior(task, Network(2, 6, "sigmoidal"), 0.1), None, [layer[None], sharp[None]], [sharp[None]] * 2
+    )
+    assert deep.num_codes(0.4)[0].tolist() == [[2, 1]]
+    assert deep.num_codes(0.5)[0].tolist() == [[3, 1]]
+    assert deep.num_codes(0.5)[1].tolist() == [[1, 1]]
