@@ -463,14 +463,15 @@ def stairs(exact, sampled, errors, names, colors):
     return figure
 
 
+grown_over = runs.sizes_over(N, sizes.fractions)
 stream = jax.random.fold_in(key, 40)
 kept = ("readouts", "preactivations", "weights")
-(deep,) = runs.grow(stream, 3, [N], T, seed=seed, y_minus=-0.5, store=kept, **counts)
-chain = wishart_chain.solve(deep.task, 3, deep.samples.temperature, N)
+(deep,) = runs.grow(stream, 3, grown_over[-1:], T, seed=seed, y_minus=-0.5, store=kept, **counts)
+chain = wishart_chain.solve(deep.task, 3, deep.samples.temperature, grown_over[-1])
 prior = deep.task.num_inputs ** (-1 / 3)
-directions = np.linalg.eigh(linear.solve(deep.task, 3, deep.samples.temperature, width=N).readout_covariance)[
-    1
-][:, ::-1]
+directions = np.linalg.eigh(
+    linear.solve(deep.task, 3, deep.samples.temperature, width=grown_over[-1]).readout_covariance
+)[1][:, ::-1]
 WAYS = ("class 0 against the others", "class 1 against 2", "sum of all, unused")
 steps, step_errors = statistics.mean_and_error(runs.along(runs.overlaps(deep), directions))
 staircase = Finding(
@@ -528,7 +529,6 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 
 # %% tags=["hide-input"]
 LAYERS = ("layer 1", "layer 2", "layer 3")
-grown_over = runs.sizes_over(N, sizes.fractions)
 over_sizes = runs.grow(jax.random.fold_in(key, 13), 3, grown_over, T, seed=seed, **counts)
 pair = (over_sizes[-1], deep)
 averaged = [runs.average_kernels(run) for run in pair]
@@ -588,8 +588,8 @@ entries = runs.learned_entries(wide, 3, T)
 powers = entries[:, -1:] * (wide / wide[-1]) ** np.array([[-2 / 3], [-1 / 3], [0]])
 strength.draw(
     figures.curves,
-    "The first layer hardly learns, and ever less in larger networks; the last one learns as much in all. "
-    "Markers: samples with standard errors; lines: theory; dotted: the powers that it approaches.",
+    "The first layer hardly learns, and ever less in larger networks; the last one learns nearly as much "
+    "in all. Markers: samples with standard errors; lines: theory; dotted: the powers that it approaches.",
     x=wide,
     values=[*entries, *powers],
     names=[*LAYERS, *LAYERS],
@@ -599,7 +599,7 @@ strength.draw(
     sampled=grown.entries(grown.scan.mean).T,
     sampled_errors=grown.entries(1 + grown.scan.error).T,
     scales=("log", "log"),
-    xticks=np.unique([grown_over[0], *grown_over[-1:], *wide[4:].astype(int)]),
+    xticks=np.unique([grown_over[0], *grown_over[-1:], *wide[-1:].astype(int)]),
     xlabel="training inputs $P = N$",
     ylabel="learned entry of the kernel",
 )

@@ -104,8 +104,11 @@ def _along_classes(z: np.ndarray, task: Task, free: int) -> np.ndarray:
 
 
 def class_slopes(slopes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Slopes (P, m) of activations on readouts, averaged over the inputs of a class: (C, m)."""
-    return coding.class_means(slopes.T, labels).T
+    """Slopes (P, m) of activations on readouts, averaged over the inputs of a class: (C, m).
+
+    Rounded to twelve digits, so that what is zero by symmetry is shown as zero.
+    """
+    return coding.class_means(slopes.T, labels).T.round(12) + 0.0
 
 
 # ---- readout norms of three nonlinearities --------------------------------------------------------
