@@ -73,6 +73,13 @@ class Run(NamedTuple):
         return _there("readouts", self.samples.readouts).astype(float)
 
     @property
+    def readout_gram(self) -> np.ndarray:
+        """aᵀa/N of every sample, its upper triangle: shape (chains, samples, m(m + 1)/2)."""
+        readouts = self.readouts
+        gram = np.swapaxes(readouts, -1, -2) @ readouts / readouts.shape[-2]
+        return gram[..., *np.triu_indices(gram.shape[-1])]
+
+    @property
     def preactivations(self) -> tuple[np.ndarray, ...]:
         """Preactivations of every layer, each of shape (chains, samples, N, P)."""
         return _there("preactivations", self.samples.preactivations)
