@@ -100,8 +100,9 @@ def test_merged_outliers_act_like_those_they_come_from():
     codes = np.zeros((2, 24, 3), dtype=bool)
     codes[:, :3, 1] = True
     united = runs.merged(weights, codes)
-    np.testing.assert_allclose(np.linalg.norm(united.readout[0, :3], axis=1)[1:], 0, atol=1e-10)
+    np.testing.assert_allclose(np.linalg.norm(united.readout[0, :3], axis=1)[1:], 0, atol=1e-6)
     for ours, theirs in ((united.readout, readout), (united.hidden[-1], incoming)):
-        np.testing.assert_allclose(np.square(ours).sum(1), np.square(theirs).sum(1))  # the prior's cost
+        np.testing.assert_allclose(np.square(ours).sum(1), np.square(theirs).sum(1), rtol=1e-5)  # the prior's cost
     before, after = (jax.vmap(posterior.outputs)(each) for each in (weights, united))
-    np.testing.assert_allclose(np.abs(after - before).max(), 0, atol=1e-8)
+    np.testing.assert_allclose(after, before, atol=1e-4 * np.abs(before).max())
+    assert np.abs(after).max() > 0.01
