@@ -111,8 +111,12 @@ def equal() -> Predicate:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal in every element."""
-    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+    """Whether two values are equal in every element, the other broadcast to the shape of the one."""
+    first, second = np.asarray(one), np.asarray(other)
+    try:
+        return bool(np.array_equal(first, np.broadcast_to(second, first.shape)))
+    except ValueError:
+        return False
 
 
 def _limit(name: str, value: float) -> float:

@@ -256,3 +256,10 @@ def test_sampler_traces_show_both_ends_and_the_diagnostics():
     figure = figures.sampler_traces(["energy"], ends[:1], rhat=[1.234], ess=[99.6])
     assert [axis.get_title() for axis in figure.axes] == ["R-hat 1.234, ESS 100"]
     assert isinstance(figure, Figure)
+
+
+def test_stacked_bars_stand_on_all_before():
+    heights = np.array([[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]])
+    figure = figures.bars(heights, ["a", "b"], names=["x", "y", "z"], stacked=True)
+    third = [(patch.get_y(), patch.get_height()) for patch in figure.axes[0].patches[4:6]]
+    assert third == [(3.0, 3.0), (9.0, 6.0)]

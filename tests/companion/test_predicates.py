@@ -18,6 +18,7 @@ from companion.predicates import above, absolute, below, between, equal, p_value
         (between(0.2, 0.3), "between 0.2 and 0.3", ([0.2, 0.3],), (0.31,)),
         (p_value(0.01), "p > 0.01", ([0.011, 1.0],), ([0.5, 0.01],)),
         (equal(), "exactly", (["1-1-0", "0-1-1"], ["1-1-0", "0-1-1"]), (["1-1-0"], ["1-1-0", "0-1-1"])),
+        (equal(), "exactly", ([[3, 2], [3, 2]], [3, 2]), ([3, 2], [[3, 2], [3, 2]])),
         (
             standard_errors(1) | relative(0.5),
             "within 1 s.e. or within 50 %",

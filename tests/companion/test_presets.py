@@ -84,3 +84,11 @@ def test_named_sizes_of_a_chapter(chapter):
 def test_sizes_that_no_preset_has_are_refused(chapter, text, preset, given, complaint):
     with pytest.raises(ValueError, match=complaint):
         presets.sizes(chapter(text), preset, **given)
+
+
+def test_full_builds_on_paper_and_a_given_zero_counts(chapter):
+    runs = chapter(SIZES + "[full]\nsizes = [7]\n")
+    full = presets.sizes(runs, "full")
+    assert (full.N, full.sizes, full.deep.N) == (500, (7,), 200)
+    assert presets.sizes(runs, "full", N=0).N == 0
+    assert presets.sizes(chapter("[quick]\ntheory = true\n"), "quick", theory=False).theory is False

@@ -70,3 +70,26 @@ def test_many_elements_are_one_line_by_the_one_closest_to_failing():
     line = records.headline(OLD | {"computed": [[1.0, 1.02], [1.29, 1.0]], "worst": worst})
     assert line == "worst of 4: <b>1.29(10)</b> … theory 1"
     assert records.headline(OLD | {"computed": [5, 6, 6, 6]}).startswith("<b>(5, 6, 6, 6)</b>")
+
+
+FAILS = OLD | {"passed": False, "because": "small", "sampler": None}
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [
+        {
+            "control": {
+                "description": "c",
+                "computed": 1.0,
+                "uncertainty": None,
+                "expected": None,
+                "passed": True,
+            }
+        },
+        {"sampler": {"state": "not shown", "verdict": "R-hat 1.4"}},
+    ],
+)
+def test_what_fails_has_failed_whatever_else_is_missing(lacks):
+    assert records.state(FAILS | lacks) == "failed"
+    assert records.state(FAILS | lacks | {"passed": True}) == "open"

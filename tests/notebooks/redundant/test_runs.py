@@ -103,3 +103,64 @@ def test_codes_of_deep_networks_are_read_at_a_threshold_layer_by_layer():
     assert deep.num_codes(0.4)[0].tolist() == [[2, 1]]
     assert deep.num_codes(0.5)[0].tolist() == [[3, 1]]
     assert deep.num_codes(0.5)[1].tolist() == [[1, 1]]
+
+
+def test_variance_within_classes_weighs_classes_by_their_inputs():
+    task = tasks.toy(8, class_ratios=(0.5, 0.25, 0.25))
+    scatter = np.zeros(8)
+    scatter[task.labels == 0] = [1, -1, 1, -1]  # variance 1 in half of the inputs, 0 in the others
+    layer = np.tile(0.5 + scatter, (6, 1))
+    deep = runs.Deep(Posterior(task, Network(1, 6, "sigmoidal"), 0.1), None, [layer[None]], [layer[None]])
+    assert deep.within()[0] == pytest.approx(np.array([[0.5]]))
+
+
+def test_preactivations_are_of_the_neurons_that_have_the_code_when_they_are_seen():
+    """Neuron 0 has the code in the first sample, neuron 1 in the last, whose preactivations are taken."""
+    task = tasks.toy(4, class_ratios=(0.5, 0.25, 0.25))
+    codes = np.zeros((1, 2, 2, 3), bool)
+    codes[0, 0, 0], codes[0, 1, 1] = runs.CODES[0], runs.CODES[0]
+    z = np.arange(16.0).reshape(1, 2, 2, 4)  # (networks, samples, N, P)
+    half = SimpleNamespace(preactivations=[z])
+    posterior = Posterior(task, Network(1, 2, "sigmoidal"), 0.1)
+    networks = runs.Networks(
+        posterior, None, SimpleNamespace(prior=half, planted=SimpleNamespace(preactivations=None))
+    )
+    networks.__dict__["codes"] = codes
+    (found,) = networks.preactivations(runs.CODES[0], 0)
+    assert found.tolist() == z[0, 1, 1, task.labels == 0].tolist()
+
+
+def test_draws_are_moved_to_the_mean_and_variance_of_the_limit():
+    draws = np.random.default_rng(0).normal(1.0, 2.0, 50_000)
+    moved = runs._moved(draws, np.array([1.0, 4.0]), np.array([3.0, 0.25]))
+    assert (moved.mean(), moved.std()) == (pytest.approx(3, abs=0.01), pytest.approx(0.5, rel=0.02))
+
+
+def test_error_of_the_kernels_is_that_of_the_difference(monkeypatch):
+    """Networks that differ as their own theories do leave no error."""
+    contrasts = iter([1.0, 2.0, 4.0])
+
+    class Layer:
+        def __init__(self, contrast):
+            self.kernel_block = contrast * np.eye(3)
+            self.probabilities, self.codes = np.ones(1), runs.CODES[:1]
+
+    measured = {}
+
+    def measure(phi, labels):
+        return Layer(measured.setdefault(float(phi[0, 0]), float(phi[0, 0])))
+
+    def solve(task, depth, temperature, **held):
+        contrast = next(contrasts) - 0.5
+        return SimpleNamespace(converged=True, residual=0.0, layers=[Layer(contrast), Layer(contrast)])
+
+    monkeypatch.setattr(runs.deep_sigmoidal, "measure", measure)
+    monkeypatch.setattr(runs.deep_sigmoidal, "solve", solve)
+    layer = np.array([np.full((2, 4), value) for value in (1.0, 2.0, 4.0)])
+    task = tasks.toy(4, class_ratios=(0.5, 0.25, 0.25))
+    deep = runs.Deep(Posterior(task, Network(2, 2, "sigmoidal"), 0.1), None, [layer, layer], [])
+    problem = SimpleNamespace(problem=SimpleNamespace(temperature=0.1))
+    found, expected, stopped = runs.held_below(deep, problem)
+    assert found.value - expected == pytest.approx(0.5)
+    assert found.error == pytest.approx(0)
+    assert not stopped

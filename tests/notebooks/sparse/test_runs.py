@@ -1,0 +1,110 @@
+"""What the chapter on sparse coding measures, on cases that need no sampling."""
+
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import coding, planting
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.theory import relu
+from companion.findings import Estimate
+from sparse import runs
+
+LABELS = np.repeat([0, 1, 2], [8, 4, 4])
+
+
+def test_a_bulk_that_codes_for_a_class_saves_an_outlier():
+    assert relu.solve(runs.background_task(100), 0.01).num_outliers == 2
+
+
+def test_statements_about_depth():
+    rng = np.random.default_rng(0)
+    classes = np.eye(3)[LABELS].T
+    layers = []
+    for rows in (classes[1:], classes[[1, 1, 2]], classes):
+        phi = 0.1 * rng.random((60, 16))
+        phi[: len(rows)] = (2 + len(layers)) * rows
+        layers.append(phi[None])
+    assert runs.statements(layers, LABELS).tolist() == [[True] * 4]
+    assert runs.statements(layers[::-1], LABELS)[0, [0, 2, 3]].tolist() == [False] * 3
+    layers[2] = np.concatenate([layers[2], layers[2][:, :1]], axis=1)  # a second outlier of class 0
+    assert runs.statements(layers, LABELS)[0, 2]
+
+
+def test_exponent_of_a_power_law_and_its_error():
+    sizes = [30, 100, 60]
+    value = 2.0 * np.array(sizes)[:, None] ** np.array([0.5, -0.5])
+    found = runs.exponent(sizes, Estimate(value, 0.01 * value))
+    np.testing.assert_allclose(found.value, [0.5, -0.5])
+    np.testing.assert_allclose(found.error, 0.01 * 2**0.5 / np.log(100 / 30))
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Networks drawn from theory at N = P = 100, as if they were samples."""
+    task = runs.toy(100)
+    finite = relu.finite_size(relu.solve(task, 0.01), 100)
+    posterior = Posterior(task, Network(1, 100, "relu"), 0.01)
+    weights = planting.planted(jax.random.split(jax.random.key(1), 48), finite, posterior)
+    z = np.asarray(jax.vmap(posterior.preactivations)(weights)[0]).reshape(12, 4, 100, 100)
+    readouts = np.asarray(jax.vmap(posterior.readouts)(weights)).reshape(12, 4, 100, 3)
+    activations = np.maximum(z, 0)
+    samples = SimpleNamespace(
+        activations=lambda: activations, codes=lambda: coding.outliers(activations, task.labels).codes
+    )
+    run = SimpleNamespace(task=task, samples=samples, readouts=readouts, preactivations=(z,))
+    return SimpleNamespace(task=task, finite=finite, paths=[SimpleNamespace(run=run)])
+
+
+def test_likelihood_of_networks_drawn_from_theory(planted):
+    found = runs.likelihood(planted)
+    value, error = (float(np.mean(part)) for part in found.sampled)
+    assert abs(value - found.theory) < 4 * error
+    assert found.theory > 0 > found.gaussian
+    assert value - found.gaussian > 3 * error
+
+
+def test_share_that_outliers_carry_in_networks_drawn_from_theory(planted):
+    found = runs.estimate(runs.carried(planted))
+    expected = runs.carried_in_theory(planted.finite, 0.01)
+    assert found.value == pytest.approx(expected, abs=4 * float(found.error) + 1 / 100)
+    assert found.value < 1 - 4 * found.error
+
+
+def test_density_of_the_bulk_is_normalized_and_that_of_its_readout_where_all_share_it(planted):
+    grid = np.linspace(-8, 8, 3201)
+    spread = runs.bulk_density(planted.finite, grid, 0)
+    assert np.trapezoid(spread, grid) == pytest.approx(1, abs=1e-4)
+    single = runs.bulk_density(planted.finite, grid, 0, nodes=1)
+    np.testing.assert_allclose(single, relu.bulk_density(planted.finite, grid, 0), atol=1e-6)
+    assert np.abs(spread - single).max() > 1e-4
+
+
+def test_spread_of_the_bulk_is_that_of_the_theory_it_is_drawn_from(planted):
+    found = runs.bulk_spread(planted)
+    expected = np.sqrt(np.diag(planted.finite.bulk_readout_covariance))
+    assert np.all(np.abs(found.value - expected) < 4 * found.error)
+
+
+def test_merged_outliers_act_like_those_they_come_from():
+    rng = np.random.default_rng(0)
+    posterior = Posterior(runs.toy(16), Network(3, 24, "relu"), 0.01)
+    weights = jax.vmap(posterior.prior)(jax.random.split(jax.random.key(0), 2))
+    readout, incoming = np.array(weights.readout), np.array(weights.hidden[-1])
+    direction, row = rng.standard_normal(3), incoming[0, 0]
+    for neuron, strength in enumerate((1.0, 2.0, 2.0)):  # parallel: their product is that of one
+        readout[:, neuron], incoming[:, neuron] = strength * direction, strength * row
+    weights = weights._replace(readout=readout, hidden=(*weights.hidden[:-1], incoming))
+    codes = np.zeros((2, 24, 3), dtype=bool)
+    codes[:, :3, 1] = True
+    united = runs.merged(weights, codes)
+    np.testing.assert_allclose(np.linalg.norm(united.readout[0, :3], axis=1)[1:], 0, atol=1e-6)
+    for ours, theirs in ((united.readout, readout), (united.hidden[-1], incoming)):
+        np.testing.assert_allclose(
+            np.square(ours).sum(1), np.square(theirs).sum(1), rtol=1e-5
+        )  # the prior's cost
+    before, after = (jax.vmap(posterior.outputs)(each) for each in (weights, united))
+    np.testing.assert_allclose(after, before, atol=1e-4 * np.abs(before).max())
+    assert np.abs(after).max() > 0.01
