@@ -129,4 +129,4 @@ rule long_redundant_atlas:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.atlas --output {output}"
+        sys.executable + " -m phases.atlas --output {output}"

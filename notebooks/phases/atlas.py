@@ -1,10 +1,11 @@
 """An atlas of redundant coding schemes over targets and temperatures.
 
-    python -m experiments.atlas --output data/results/redundant-atlas.npz
+    cd notebooks
+    python -m phases.atlas --output ../data/results/redundant-atlas.npz
 
 makes the stored atlas (some minutes on one core), the map of the chapter on the phase diagram, and
 
-    python -m experiments.atlas --still book/_static/explorer-still.svg
+    python -m phases.atlas --still ../book/_static/explorer-still.svg
 
 draws it for readers of the explorer without JavaScript.
 """

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from coding_schemes import coding, paths, planting, statistics, tasks
+from coding_schemes import coding, paths, planting, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import HMC, Samples, compare_ends, sample
@@ -208,6 +208,12 @@ class Networks(Starts):
         scatter = np.sqrt(number_variance(size, y_minus, temperature) / len(numbers_found))
         return np.abs(found.value - expected) / np.maximum(np.fmax(found.error, scatter), 1e-12)
 
+    def change(self, y_shift: float) -> float:
+        """Largest change of theory's numbers with the targets."""
+        size, (y_minus, temperature) = self.task.num_inputs, self.place
+        moved = shares(solve(size, round(y_minus + y_shift, 6), temperature))
+        return float(size * np.abs(moved - shares(self.theory)).max())
+
 
 def networks(
     key: Any,
@@ -255,7 +261,7 @@ def quench(
     moves: tuple[str, ...] = (),
     **options: Any,
 ) -> Run:
-    """Networks of N = P from the prior by local dynamics, annealed fast or put at the temperature `at_once`."""
+    """Networks of N = P from the prior by local dynamics, annealed fast or put at `at_once`."""
     how: dict[str, Any] = LOCAL | {"num_warmup": num_quench, "moves": moves}
     if at_once is not None:
         how |= {"num_warmup": (num_quench - num_quench // 8, num_quench // 8), "anneal_from": at_once}
@@ -278,9 +284,10 @@ def _chains(samples: Samples, which: slice) -> Samples:
     return replace(samples, readouts=readouts, preactivations=layers, info=info)
 
 
-def mirrored(rows: np.ndarray) -> np.ndarray:
-    """Shares averaged over the exchange of the two small classes, which are alike."""
-    return (rows + rows[..., MIRROR]) / 2
+def typical(found: np.ndarray) -> np.ndarray:
+    """Shares (8,): median over networks (networks, 8), averaged over exchanging the small classes."""
+    middle = np.median(found, axis=0)
+    return (middle + middle[MIRROR]) / 2 / found.sum(axis=1).mean()
 
 
 def sorted_by_code(samples: Samples, labels: np.ndarray) -> tuple[np.ndarray, list[str]]:
@@ -381,10 +388,6 @@ class Ways:
         """Last number of neurons with each code, (networks, 8)."""
         return np.concatenate([counted(half)[:, -1] for half in self.halves(way)])
 
-    def energies(self, way: str) -> np.ndarray:
-        """U of every network, averaged over samples."""
-        return np.concatenate([half.info.energy.mean(1) for half in self.halves(way)])
-
 
 def ways(key: Any, found: Networks, *, num_slow: int) -> Ways:
     """The networks found at a place, and as many after slow cooling, and from planted starts."""
@@ -392,7 +395,7 @@ def ways(key: Any, found: Networks, *, num_slow: int) -> Ways:
     counts: dict[str, Any] = {"num_chains": count, "num_samples": found.readouts.shape[1]}
     start = planted(key, posterior, count, found.place[1])
     slow = sample(posterior, jax.random.fold_in(key, 1), num_warmup=num_slow, **LOCAL, **counts)
-    options = {"num_warmup": 32, "init": start} | LOCAL | counts
+    options: dict[str, Any] = {"num_warmup": 32, "init": start} | LOCAL | counts
     stays = sample(posterior, jax.random.fold_in(key, 2), **options)
     return Ways(found.quenched.samples, slow, stays, found.halves)
 
@@ -403,30 +406,18 @@ def difference(one: np.ndarray, other: np.ndarray) -> Estimate:
     return Estimate(first.value - second.value, np.hypot(first.error, second.error))
 
 
-class Frozen(NamedTuple):
-    """Theory for neurons held to given codes in given numbers.
-
-    Attributes:
-        lost: N ΔF, free energy of a network above that of equilibrium, in nats.
-        excess: U above that of equilibrium, in nats.
-    """
-
-    lost: float
-    excess: float
-
-
-def frozen(held: np.ndarray, y_minus: float, temperature: float) -> Frozen:
-    """What it costs N = P neurons to be held to these numbers (8,)."""
-    return _frozen(tuple(np.rint(held).astype(int).tolist()), y_minus, temperature)
+def lost(held: np.ndarray, y_minus: float, temperature: float) -> float:
+    """N ΔF in nats: free energy of N = P neurons held to these numbers (8,) above that of equilibrium."""
+    return _lost(tuple(np.rint(held).astype(int).tolist()), y_minus, temperature)
 
 
 @cache
-def _frozen(held: tuple[int, ...], y_minus: float, temperature: float) -> Frozen:
+def _lost(held: tuple[int, ...], y_minus: float, temperature: float) -> float:
     given = np.array(held)
     size, some = int(given.sum()), given > 0
-    task, free = tasks.toy(size, y_minus=y_minus), solve(size, y_minus, temperature)
-    theory = sigmoidal.solve(task, temperature, codes=CODES[some].astype(int), occupancies=given[some] / size)
-    return Frozen(size * (theory.free_energy - free.free_energy), size * (theory.energy - free.energy))
+    options: dict[str, Any] = {"codes": CODES[some].astype(int), "occupancies": given[some] / size}
+    theory = sigmoidal.solve(tasks.toy(size, y_minus=y_minus), temperature, **options)
+    return size * (theory.free_energy - solve(size, y_minus, temperature).free_energy)
 
 
 def switch_rates(samples: Samples) -> np.ndarray:
@@ -476,6 +467,12 @@ def frozen_share(found: np.ndarray, size: int) -> np.ndarray:
     return found[..., SINGLE].sum(-1) - numbers(size, 0.1, 0.01)[SINGLE].sum() / size
 
 
+def less(ones: Sequence[Estimate], other: Estimate) -> Estimate:
+    """Several independent estimates less another one."""
+    values, errors = np.transpose(ones)
+    return Estimate(values - other.value, np.hypot(errors, other.error))
+
+
 class Law(NamedTuple):
     """log share = exponent · x + log prefactor, by least squares weighted with the networks' scatter.
 
@@ -516,7 +513,7 @@ def at_times(times: np.ndarray, own: np.ndarray, values: np.ndarray) -> np.ndarr
 # ---- many classes ---------------------------------------------------------------------------------
 
 PER_CLASS, MANY_TARGET, MANY_TEMPERATURE = 20, 0.3, 0.01
-RARE = 5e-4  # codes with fewer neurons, less than one in eight networks, are not counted
+RARE = 0.5  # neurons per network, on average: codes with fewer are not counted
 
 
 @cache
@@ -533,14 +530,14 @@ def many_task(num_classes: int, y_minus: float = MANY_TARGET) -> tasks.Task:
 
 
 def used_codes(codes: np.ndarray) -> np.ndarray:
-    """Different codes that hold more than RARE of all neurons, codes (networks, N, C): (k, C)."""
-    found, numbers_found = np.unique(codes.reshape(-1, codes.shape[-1]), axis=0, return_counts=True)
-    return found[numbers_found > RARE * numbers_found.sum()]
+    """Different codes with more than RARE neurons per network, codes (networks, N, C): (k, C)."""
+    found, number = np.unique(codes.reshape(-1, codes.shape[-1]), axis=0, return_counts=True)
+    return found[number > RARE * len(codes)]
 
 
-def mean_answers(solution: sigmoidal.Solution) -> np.float64:
-    """Number of classes that a neuron's code answers to, averaged over theory's neurons."""
-    return np.float64(solution.probabilities @ solution.codes.sum(axis=1) / solution.probabilities.sum())
+def theory_codes(solution: sigmoidal.Solution) -> np.ndarray:
+    """The same of a network of N = P in theory."""
+    return solution.codes[solution.probabilities * solution.problem.counts.sum() > RARE]
 
 
 def prior_codes(key: Any, drawn: Starts, count: int) -> np.ndarray:

@@ -11,25 +11,11 @@ from experiments import (
     images,
     integrated,
     lazy_and_rich,
-    phases,
     sparse,
 )
 from test_calibration import assert_calibrated, autoregressive
 
 REPEATS = 300
-
-
-def test_zeros_of_lines_by_the_jackknife():
-    """Eight networks, straight to the zero at 0.08: what their noise does, and nothing from the bend."""
-    rng, temperatures = np.random.default_rng(2), np.array([0.02, 0.03, 0.04, 0.05, 0.06])
-    line = (0.08 - temperatures)[:, None]
-    found = [phases.zero(temperatures, line + 2e-4 * rng.standard_normal((5, 8))) for _ in range(REPEATS)]
-    estimates, errors = np.array([(f.temperature, f.network_error) for f in found]).T
-    assert_calibrated(estimates, estimates.mean(), errors, 7 / 5, slack=0.25)
-    np.testing.assert_allclose(np.mean(errors**2), estimates.var(), rtol=0.3)
-    assert found[0].error == pytest.approx(np.hypot(found[0].network_error, found[0].extrapolation_error))
-    gap = np.mean([f.extrapolation_error for f in found])
-    assert 0 < gap < 5 * np.std(estimates)
 
 
 def test_limit_of_infinite_width():

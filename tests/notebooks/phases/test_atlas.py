@@ -1,7 +1,7 @@
 """The atlas of redundant schemes."""
 
 import numpy as np
-from experiments import atlas
+from phases import atlas
 
 
 def test_the_atlas_holds_solutions():

@@ -1,50 +1,147 @@
-"""Shares, extrapolations and frozen schemes of the phase diagram."""
+"""What the chapter on the phase diagram measures: schemes, numbers, extrapolations, laws and groups."""
+
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
-from experiments import phases
+from coding_schemes.theory import sigmoidal
+from phases import runs
+from test_calibration import assert_calibrated
 
 
 def test_a_line_and_a_parabola_end_where_they_should():
     temperatures = np.array([0.02, 0.03, 0.04, 0.05])
-    straight = phases.zero(temperatures, np.outer(0.08 - temperatures, [1.0, 1.0]))
+    straight = runs.zero(temperatures, np.outer(0.08 - temperatures, [1.0, 1.0]))
     assert np.allclose(straight.temperature, 0.08)
     assert straight.error < 1e-9
-    bent = phases.zero(temperatures, ((0.08 - temperatures) ** 2)[:, None] * [[0.9, 1.1]])
+    bent = runs.zero(temperatures, ((0.08 - temperatures) ** 2)[:, None] * [[0.9, 1.1]])
     assert 0.05 < bent.temperature < 0.08
     assert bent.extrapolation_error > 0.005
     scatter = np.zeros((4, 2))
     scatter[0] = 0.001, -0.001
-    noisy = phases.zero(temperatures, (0.08 - temperatures)[:, None] + scatter)
+    noisy = runs.zero(temperatures, (0.08 - temperatures)[:, None] + scatter)
     assert noisy.network_error > 0
+
+
+def test_zeros_of_lines_by_the_jackknife():
+    """Eight networks, straight to the zero at 0.08: what their noise does, and nothing from the bend."""
+    rng, temperatures = np.random.default_rng(2), np.array([0.02, 0.03, 0.04, 0.05, 0.06])
+    line = (0.08 - temperatures)[:, None]
+    found = [runs.zero(temperatures, line + 2e-4 * rng.standard_normal((5, 8))) for _ in range(300)]
+    estimates, errors = np.array([(f.temperature, f.network_error) for f in found]).T
+    assert_calibrated(estimates, estimates.mean(), errors, 7 / 5, slack=0.25)
+    np.testing.assert_allclose(np.mean(errors**2), estimates.var(), rtol=0.3)
+    assert found[0].error == pytest.approx(np.hypot(found[0].network_error, found[0].extrapolation_error))
+    gap = np.mean([f.extrapolation_error for f in found])
+    assert 0 < gap < 5 * np.std(estimates)
 
 
 def test_schemes_are_named_by_the_codes_that_hold_enough_neurons():
     rows = np.zeros((2, 8))
     rows[0, :3], rows[1, 0], rows[1, 3] = (0.4, 0.592, 0.008), 0.9, 0.1
-    assert phases.schemes(rows) == [phases.NAMES[:2], (phases.NAMES[0], phases.NAMES[3])]
-    assert np.allclose(phases.effective_number(np.full((1, 8), 0.125)), 8)
+    assert runs.schemes(rows) == [runs.NAMES[:2], (runs.NAMES[0], runs.NAMES[3])]
+    rows[1] = rows[0]
+    rows[1, :3] = 0.4, 0.585, 0.015  # the third code counts from one per cent on
+    assert runs.count_schemes(rows).tolist() == [2, 1, 1]
+    assert np.allclose(runs.effective_number(np.full((1, 8), 0.125)), 8)
 
 
-def test_shares_of_peaks_and_of_neurons_agree_far_from_the_critical_temperature():
-    solution = phases.solve(60, 0.25, 0.01)
-    assert np.allclose(phases.peak_shares(solution, 1.0), phases.shares(solution), atol=0.01)
-    assert phases.ambiguity(solution) < 0.01
+def test_typical_shares_do_not_see_one_odd_network_and_treat_small_classes_alike():
+    found = np.tile([30.0, 20, 10, 0, 0, 0, 0, 0], (8, 1))
+    found[3] = [0, 0, 0, 0, 0, 0, 0, 60]
+    shares = runs.typical(found)
+    assert shares[0] == shares[1] == pytest.approx(25 / 60)
+    assert shares[7] == 0
+
+
+@pytest.mark.parametrize(("y_minus", "temperature"), [(0.5, 0.02), (0.1, 0.05)])
+def test_numbers_of_all_codes_add_up_and_mirror(y_minus, temperature):
+    found = runs.numbers(24, y_minus, temperature)
+    assert found.sum() == pytest.approx(24, abs=0.05)
+    assert found == pytest.approx(found[runs.MIRROR], abs=0.02)
+    part = found % 1
+    assert np.all(runs.number_variance(24, y_minus, temperature) >= part * (1 - part))
+
+
+def test_covariance_of_averages_is_that_of_shares_where_codes_are_told_by_readouts():
+    """Far below T_c a readout settles the code, so that its probabilities are indicators."""
+    solution = runs.solve(60, 0.3, 0.01)
+    points, _ = sigmoidal.readout_ensemble(solution)
+    distance = np.linalg.norm(points[:, None] - solution.readouts, axis=-1)
+    nearest = solution.codes[distance.argmin(axis=1)]
+    indicator = np.array([np.all(nearest == code, axis=1) for code in runs.CODES[:3]], dtype=float)
+    found = sigmoidal.average_covariance(solution, indicator)
+    assert found == pytest.approx(sigmoidal.occupancy_covariance(solution, runs.CODES[:3]), abs=1e-3)
+    with pytest.raises(ValueError, match="values"):
+        sigmoidal.average_covariance(solution, indicator[:, 1:])
 
 
 def test_the_variance_of_the_readouts_falls_with_temperature():
-    cold, warm, hot = (phases.predicted_variance(20, 0.5, t) for t in (0.01, 0.04, 0.5))
+    cold, warm, hot = (runs.predicted_variance(20, 0.5, t) for t in (0.01, 0.04, 0.5))
     assert cold > warm > 5 * hot
     assert hot == pytest.approx(3 / 20, rel=0.15)  # the prior's: three outputs of variance 1/P
+    assert runs.predicted_variance(20, 0.5, 0.04, 1e6) == pytest.approx(warm, rel=1e-4)
+
+
+def test_a_power_law_is_found_and_told_from_an_exponential_one():
+    rng, times, found = np.random.default_rng(0), 2.0 ** np.arange(6), []
+    mean = 0.3 * times[:, None] ** -0.3
+    for _ in range(100):
+        found.append(runs.law(times, mean * (1 + 0.1 * rng.standard_normal((6, 8)))))
+    exponents = np.array([one.exponent for one in found])
+    assert_calibrated(exponents[:, 0], -0.3, exponents[:, 1], slack=0.6)
+    assert np.mean([one.pvalue > 0.01 for one in found]) > 0.85
+    noisy = 0.3 * np.exp(-times / 8)[:, None] * (1 + 0.1 * rng.standard_normal((6, 8)))
+    assert runs.law(times, noisy).pvalue < 0.01 < runs.law(times, noisy, exponential=True).pvalue
+    assert np.isnan(runs.law(times, np.zeros((6, 8))).exponent.value)
+
+
+def test_groups_are_the_modes_of_the_density():
+    rng, labels = np.random.default_rng(1), np.repeat([0, 1, 2], 20)
+    codes = np.repeat([[1, 1, 0], [0, 0, 1]], 40, axis=0)
+    readouts = (2.0 * codes + 0.1 * rng.standard_normal((4, 80, 3)))[:, None]
+    activations = np.repeat(codes[None, :, labels] * 0.8 + 0.1, 4, axis=0)
+    task = SimpleNamespace(num_inputs=60, labels=labels)
+    found = runs.groups(SimpleNamespace(readouts=readouts, activations=activations, task=task))
+    assert found.number == 2
+    assert runs.group_shares(found)[[0, 6]] == pytest.approx([0.5, 0.5])  # 1-1-0 and 0-0-1
+    one = runs.groups(SimpleNamespace(readouts=0.05 * readouts, activations=activations, task=task))
+    assert one.number == 1
+
+
+def test_only_codes_with_half_a_neuron_a_network_count():
+    codes = np.zeros((8, 10, 2), bool)
+    codes[:, :5, 0] = True
+    codes[:4, 9] = True  # in four of eight networks
+    assert runs.used_codes(codes).tolist() == [[False, False], [True, False]]
+    codes[4, 9] = True
+    assert len(runs.used_codes(codes)) == 3
 
 
 def test_networks_quenched_at_once_hold_codes_of_one_class_until_they_may_change_them():
-    ends = phases.equilibrate(jax.random.key(0), 40, 0.1, 0.01, 4, (80, 60, 4), at_once=phases.COLD)
-    assert phases.place(ends.quenched) == (0.1, phases.COLD)
-    assert phases.place(ends.run) == (0.1, 0.01)
-    alone = phases.CODES.sum(axis=1) == 1
-    assert phases.mean_shares(ends.quenched)[alone].sum() > 0.25
-    assert phases.mean_shares(ends.run)[alone].sum() < 0.1
-    by_name = dict(zip(phases.NAMES, phases.mean_shares(ends.quenched), strict=True))
-    assert min(by_name[name] for name in ("1-0-0", "0-1-0", "0-0-1")) > phases.PRESENT
+    found = runs.networks(
+        jax.random.key(0),
+        size=40,
+        y_minus=0.1,
+        temperature=0.01,
+        num_networks=4,
+        num_quench=80,
+        num_warmup=60,
+        num_samples=4,
+        at_once=runs.COLD,
+    )
+    assert found.place == (0.1, 0.01)
+    assert found.quenched.posterior.temperature == runs.COLD
+    before, after = found.quenched_numbers.mean(0) / 40, found.free_shares.value
+    assert before[runs.SINGLE].sum() > 0.25 > 0.1 > after[runs.SINGLE].sum()
+    assert np.all(before[runs.SINGLE] > 0.01)
+    assert found.deviations(found.numbers.mean(1)).max() < 4 < found.deviations(found.quenched_numbers).max()
+    assert runs.lost(found.quenched_numbers[0], 0.1, 0.01) > 10
+
+
+def test_a_slower_cooling_freezes_fewer_neurons():
+    options = {"num_neurons": 30, "num_networks": 4, "mobility": "prior variance"}
+    found = runs.frozen_share(runs.cooled_in(jax.random.key(1), (1.0, 30.0), **options), 30)
+    assert found.shape == (2, 4)
+    assert found[0].mean() > 1.3 * found[1].mean()
