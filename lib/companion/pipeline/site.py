@@ -222,21 +222,11 @@ def _sphinx(project: Project, site: Path) -> Path:
     output = project.build / "pages"
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    command = [
-        str(Path(sys.executable).with_name("jupyter-book")),
-        "build",
-        str(site),
-        "-W",
-        "-n",
-        "--keep-going",
-    ]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(site)]
+    command += ["-W", "-n", "--keep-going", "--path-output", str(output)]
+    settings = {"PYTHONPATH": project.python_path, "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
-        [*command, "--path-output", str(output)],
-        cwd=project.root,
-        env=os.environ
-        | {"PYTHONPATH": project.python_path, "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
+        command, cwd=project.root, env=os.environ | settings, capture_output=True, text=True
     )
     log = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
     (project.build / "pages.log").write_text(log, encoding="utf-8")
