@@ -15,6 +15,8 @@ from typing import Any
 import nbformat
 import tinycss2
 import yaml
+from fontTools.subset import Subsetter
+from fontTools.ttLib import TTFont
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
@@ -62,6 +64,7 @@ def build(project: Project) -> Path:
     fresh = _sphinx(project, site)
     shrink_pictures(fresh)
     prune_styles(fresh)
+    prune_icons(fresh)
     _add_downloads(project, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
     (fresh / "codecheck.yml").write_text(
@@ -293,6 +296,18 @@ def _pruned(rules: list[Any], named: set[str], begun: tuple[str, ...]) -> str:
         elif head and body:
             kept.append(f"{head}{{{body}}}")
     return "\n".join(kept)
+
+
+def prune_icons(pages: Path) -> None:
+    """Make smaller fonts of the theme's icons: of those that its pruned styles name; ``book.css`` loads them."""
+    styles = "".join(sheet.read_text(encoding="utf-8") for sheet in pages.rglob("*.css"))
+    for path in pages.glob("_static/vendor/fontawesome/webfonts/*.ttf"):
+        font = TTFont(path, recalcTimestamp=False)
+        subset = Subsetter()
+        subset.populate(text=styles)
+        subset.subset(font)
+        font.flavor = "woff"
+        font.save(path.with_suffix(".woff"))
 
 
 def _add_downloads(project: Project, pages: Path) -> None:
