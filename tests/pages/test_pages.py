@@ -259,10 +259,12 @@ def test_no_page_is_heavy(visits):
     assert all(any(url.endswith(name) for url in visit.weights) for name, visit in visits.items())
 
 
-def test_icons_are_drawn(visits):
+def test_icons_are_drawn_from_the_few_that_the_pages_name(visits, pages):
     assert all("magnifying-glass" in " ".join(visit.icons) for visit in visits.values())
     drawn = {icon: found for visit in visits.values() for icon, found in visit.icons.items()}
     assert [icon for icon, found in drawn.items() if not found] == []
+    assert 0 < sum(font.stat().st_size for font in pages.rglob("fa-*.woff")) < 20_000
+    assert not any(url.endswith(("fontawesome.js", ".woff2")) for v in visits.values() for url in v.weights)
 
 
 def test_scoreboard_shows_only_what_is_asked_for(pages, address, browser):

@@ -1,12 +1,12 @@
 """A Sphinx extension: symbols and words of the text explained on hover, by their entries in the glossary.
 
-The role ``{sym}`` shows a symbol and its row of the glossary's tables; where it stands in the text otherwise
-than there, or two rows have it, the row is named behind it, as in ``{sym}`t_c <t>``` or
-``{sym}`U <U (energy)>```. Words have Sphinx's own role, as in ``{term}`annealed <anneal>```.
+The role ``{sym}`` shows a symbol and its row of the glossary's tables. Where it is written otherwise than
+there, or two rows have it, the row is named behind it: ``{sym}`t_c <t>```, ``{sym}`U <U (energy)>```. Words
+have Sphinx's own role: ``{term}`annealed <anneal>```.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
@@ -14,18 +14,9 @@ from sphinx.util.docutils import ReferenceRole
 from sphinx.util.nodes import make_refnode
 
 GLOSSARY = "book/glossary"
-
-
-class Entry(NamedTuple):
-    """What the glossary says of a symbol or a word.
-
-    Attributes:
-        place: anchor in its page.
-        told: the meaning, then the name in the code, without links.
-    """
-
-    place: str
-    told: list[nodes.Node]
+Entry = tuple[
+    str, list[nodes.Node]
+]  # anchor in its page; the meaning, then the name in the code, without links
 
 
 class Explained(nodes.Inline, nodes.Element):
@@ -36,10 +27,9 @@ class Symbol(ReferenceRole):
     """The role ``{sym}``."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """An open reference to the symbol's row."""
-        node = addnodes.pending_xref("", nodes.math("", self.title), refdomain="", refwarn=True)
-        node.update_basic_atts({})
-        node["reftype"], node["reftarget"], node["refdoc"] = "sym", self.target, self.env.docname
+        """A reference to the symbol's row, still open."""
+        target = {"refdomain": "", "reftype": "sym", "reftarget": self.target, "refdoc": self.env.docname}
+        node = addnodes.pending_xref("", nodes.math("", self.title), refwarn=True, **target)
         self.set_source_info(node)
         return [node], []
 
@@ -47,7 +37,7 @@ class Symbol(ReferenceRole):
 def setup(app: Any) -> dict[str, bool]:
     """Connect to Sphinx."""
     app.add_role("sym", Symbol())
-    app.add_node(Explained, html=(_open, _close))
+    app.add_node(Explained, html=(_open, lambda writer, node: writer.body.append("</a>")))
     app.connect("doctree-read", _collect)
     app.connect("missing-reference", _symbol)
     app.connect("doctree-resolved", _words)
@@ -57,38 +47,29 @@ def setup(app: Any) -> dict[str, bool]:
 def entries(glossary: nodes.document) -> Iterator[tuple[str, Entry]]:
     """Rows of the glossary's tables by their symbols, and words by their anchors.
 
-    A row's first cell holds symbols, and a note in parentheses where another row has the same; the second
-    its meaning, the third its name in the code.
+    A row's first cell holds symbols, or one with a note in parentheses where another row has the same; the
+    second its meaning, the third its name in the code.
     """
-    for row in glossary.findall(nodes.row):
-        if isinstance(row.parent, nodes.thead):
-            continue
-        symbols, meaning, name, *_ = row.children
-        note = " ".join(part.astext() for part in symbols.findall(nodes.Text) if "(" in part).strip()
-        section = next(_around(row, nodes.section))["ids"][0]
-        told = _without_links(meaning) + [nodes.Text(" · ")] * bool(name.astext()) + _without_links(name)
-        for symbol in symbols.findall(nodes.math):
-            yield f"{symbol.astext()} {note}".strip(), Entry(section, told)
+    for section in glossary.findall(nodes.section):  # inner ones last, whose anchors are kept
+        for row in (row for body in section.findall(nodes.tbody) for row in body.children):
+            symbols, meaning, name, *_ = row.children
+            note = " ".join(part.astext() for part in symbols.findall(nodes.Text) if "(" in part).strip()
+            between = [nodes.Text(" · ")] * bool(name.astext())
+            told = [*_without_links(meaning), *between, *_without_links(name)]
+            for symbol in symbols.findall(nodes.math):
+                yield f"{symbol.astext()} {note}".strip(), (section["ids"][0], told)
     for item in glossary.findall(nodes.definition_list_item):
-        for term in item.findall(nodes.term):
-            for place in term["ids"]:
-                yield place, Entry(place, _without_links(item.children[-1]))
-
-
-def _around(node: nodes.Element, kind: type) -> Iterator[Any]:
-    while node := node.parent:
-        if isinstance(node, kind):
-            yield node
+        for place in (place for term in item.findall(nodes.term) for place in term["ids"]):
+            yield place, (place, _without_links(item.children[-1]))
 
 
 def _without_links(part: nodes.Node) -> list[nodes.Node]:
     """Text of a cell or a definition, links and references as what they show."""
-    found: list[nodes.Node] = []
-    for paragraph in part.deepcopy().findall(nodes.paragraph):
+    paragraphs = list(part.deepcopy().findall(nodes.paragraph))
+    for paragraph in paragraphs:
         for link in [*paragraph.findall(addnodes.pending_xref), *paragraph.findall(nodes.reference)]:
             link.replace_self(link.children)
-        found += paragraph.children
-    return found
+    return [node for paragraph in paragraphs for node in paragraph.children]
 
 
 def _collect(app: Any, doctree: nodes.document) -> None:
@@ -98,30 +79,24 @@ def _collect(app: Any, doctree: nodes.document) -> None:
 
 def _symbol(app: Any, env: Any, node: Any, shown: nodes.Element) -> nodes.Element | None:
     entry = getattr(env, "explained", {}).get(node["reftarget"]) if node["reftype"] == "sym" else None
-    if entry is None:
-        return None
-    link = make_refnode(app.builder, node["refdoc"], GLOSSARY, entry.place, shown)
-    return _explained(link, entry, f"{shown.astext()}: {''.join(part.astext() for part in entry.told)}")
+    return entry and _explained(make_refnode(app.builder, node["refdoc"], GLOSSARY, entry[0], shown), entry)
 
 
 def _words(app: Any, doctree: nodes.document, docname: str) -> None:
     for link in list(doctree.findall(nodes.reference)):
         place = link.get("refuri", "").partition("#")[2]
-        if docname != GLOSSARY and place.startswith("term-") and place in app.env.explained:
+        if place.startswith("term-") and place in app.env.explained:
             link.replace_self(_explained(link, app.env.explained[place]))
 
 
-def _explained(link: nodes.Element, entry: Entry, spoken: str = "") -> Explained:
-    """A link with its entry; an equation is no name for a link, so that one is given to it."""
-    told = nodes.inline("", "", *(part.deepcopy() for part in entry.told), classes=["term-meaning"])
-    address = link.get("refuri") or f"#{link['refid']}"
-    return Explained("", *link.children, told, address=address, spoken=spoken)
+def _explained(link: nodes.Element, entry: Entry) -> Explained:
+    """A link with its entry."""
+    told = nodes.inline("", "", *(part.deepcopy() for part in entry[1]), classes=["term-meaning"])
+    return Explained("", *link.children, told, address=link.get("refuri") or f"#{link['refid']}")
 
 
 def _open(writer: Any, node: Explained) -> None:
-    named = {"aria-label": node["spoken"]} if node["spoken"] else {}
+    shown, told = node.children
+    # an equation is no name for a link, so that one is given to it
+    named = {"aria-label": f"{shown.astext()}: {told.astext()}"} if isinstance(shown, nodes.math) else {}
     writer.body.append(writer.starttag(node, "a", "", CLASS="term", href=node["address"], **named))
-
-
-def _close(writer: Any, node: Explained) -> None:
-    writer.body.append("</a>")

@@ -19,7 +19,7 @@ class Progress:
     """The state of one job, kept in a small file that another process can read.
 
     The times its steps took are kept in a second file, by what each step was, so that the next run can say
-    how long is left.
+    how long is left. (Snakemake knows nothing of steps, and looks at memory every half minute.)
 
     Attributes:
         current: Index of the step that runs, −1 before the first.
@@ -27,7 +27,6 @@ class Progress:
 
     def __init__(self, build: Path, name: str) -> None:
         """Progress of the job `name` of the build folder `build`."""
-        self.name = name
         self._path = build / "progress" / f"{name}.json"
         self._times_path = build / "durations" / f"{name}.json"
         self.current = -1
@@ -37,22 +36,15 @@ class Progress:
 
     def begin(self, sources: Iterable[str]) -> None:
         """Start, with the sources of all steps to come."""
-        self._steps = [_key(source) for source in sources]
-        earlier = step_times(self._times_path)
-        self._state = {
-            "state": "running",
-            "started": time.time(),
-            "steps": [earlier.get(step) for step in self._steps],
-            "current": -1,
-            "step_started": time.time(),
-        }
-        self._write()
+        self._steps = [hashlib.sha256(source.encode()).hexdigest()[:16] for source in sources]
+        steps = [*map(step_times(self._times_path).get, self._steps)]
+        now = time.time()
+        self._write(state="running", started=now, steps=steps, current=-1, step_started=now)
 
     def cell(self, index: int) -> None:
         """Step `index` starts."""
         self.current = index
-        self._state |= {"current": index, "step_started": time.time()}
-        self._write()
+        self._write(current=index, step_started=time.time())
 
     def cell_done(self) -> None:
         """The current step has ended."""
@@ -62,15 +54,14 @@ class Progress:
         """All has succeeded."""
         manifest.write(self._times_path, self._times)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024  # the kernel, which has ended
-        self._state |= {"state": "done", "ended": time.time(), "peak_bytes": peak}
-        self._write()
+        self._write(state="done", ended=time.time(), peak_bytes=peak)
 
     def fail(self, message: str) -> None:
         """The job has failed; the message is for the reader."""
-        self._state |= {"state": "failed", "message": message}
-        self._write()
+        self._write(state="failed", message=message)
 
-    def _write(self) -> None:
+    def _write(self, **changes: Any) -> None:
+        self._state |= changes
         manifest.write(self._path, self._state)
 
 
@@ -123,16 +114,15 @@ class Display:
             if state.get("state") == "done" and name not in self._finished:
                 self._finished.add(name)
                 self._say(f"{name}: done in {duration(state['ended'] - state['started'])}")
-        running = {name: state for name, state in states.items() if state.get("state") == "running"}
-        due = self._terminal or time.time() - self._shown_at >= LINE_EVERY_S
-        if not running or not due:
-            return
-        self._shown_at = time.time()
-        text = "; ".join(_describe(name, state) for name, state in running.items())
-        text += f" [{len(self._finished)} of {len(self._names)} done"
-        left = self._left(states)
-        text += f", {duration(left)} left]" if left is not None else "]"
-        self._say(text, end="" if self._terminal else "\n")
+        running = [
+            _describe(name, state) for name, state in states.items() if state.get("state") == "running"
+        ]
+        if running and (self._terminal or time.time() - self._shown_at >= LINE_EVERY_S):
+            self._shown_at = time.time()
+            left = self._left(states)
+            about = "" if left is None else f", {duration(left)} left"
+            done = f" [{len(self._finished)} of {len(self._names)} done{about}]"
+            self._say("; ".join(running) + done, end="" if self._terminal else "\n")
 
     def _say(self, text: str, end: str = "\n") -> None:
         print(f"\r\x1b[2K{text}" if self._terminal else text, end=end, flush=True)
@@ -141,17 +131,11 @@ class Display:
         """Seconds left, from the previous run's times; None where a job has never run."""
         left = []
         for name, state in states.items():
-            if state.get("state") == "running":
-                one = _job_left(state)
-            elif state:
-                one = 0.0
-            else:
-                times = step_times(self._build / "durations" / f"{name}.json")
-                one = sum(times.values()) if times else None
-            if one is None:
-                return None
-            left.append(one)
-        return max(*left, sum(left) / self._concurrent) if len(left) > 1 else sum(left)
+            times = step_times(self._build / "durations" / f"{name}.json")
+            waits = sum(times.values()) if times else None
+            left.append(_job_left(state) if state.get("state") == "running" else 0.0 if state else waits)
+        known = [seconds for seconds in left if seconds is not None]
+        return max(*known, sum(known) / self._concurrent) if len(known) == len(left) else None
 
 
 def duration(seconds: float) -> str:
@@ -180,10 +164,6 @@ def _job_left(state: dict[str, Any]) -> float | None:
     current = max(state["current"], 0)
     in_step = time.time() - state["step_started"]
     return max(times[current] - in_step, 0.0) + sum(times[current + 1 :])
-
-
-def _key(source: str) -> str:
-    return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
 class Cost(NamedTuple):

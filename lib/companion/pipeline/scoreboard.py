@@ -224,16 +224,8 @@ def _keep_figures(project: Project) -> None:
 
 def export(project: Project, table: Iterable[Row], path: Path) -> None:
     """Write the scoreboard as JSON: every claim with its verdict and the records of this build."""
-    claims = [
-        {
-            **row.claim,
-            "chapter": row.chapter,
-            "verdict": row.verdict,
-            "why": row.why,
-            "records": row.records,
-        }
-        for row in table
-    ]
+    told = ("chapter", "verdict", "why", "records")
+    claims = [row.claim | {name: getattr(row, name) for name in told} for row in table]
     _write_json(path, {"preset": project.preset, "claims": claims})
 
 

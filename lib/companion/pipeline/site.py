@@ -15,6 +15,8 @@ from typing import Any
 import nbformat
 import tinycss2
 import yaml
+from fontTools.subset import Subsetter
+from fontTools.ttLib import TTFont
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
@@ -62,6 +64,7 @@ def build(project: Project) -> Path:
     fresh = _sphinx(project, site)
     shrink_pictures(fresh)
     prune_styles(fresh)
+    prune_icons(fresh)
     _add_downloads(project, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
     (fresh / "codecheck.yml").write_text(
@@ -222,21 +225,11 @@ def _sphinx(project: Project, site: Path) -> Path:
     output = project.build / "pages"
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    command = [
-        str(Path(sys.executable).with_name("jupyter-book")),
-        "build",
-        str(site),
-        "-W",
-        "-n",
-        "--keep-going",
-    ]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(site)]
+    command += ["-W", "-n", "--keep-going", "--path-output", str(output)]
+    settings = {"PYTHONPATH": project.python_path, "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
-        [*command, "--path-output", str(output)],
-        cwd=project.root,
-        env=os.environ
-        | {"PYTHONPATH": project.python_path, "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
+        command, cwd=project.root, env=os.environ | settings, capture_output=True, text=True
     )
     log = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
     (project.build / "pages.log").write_text(log, encoding="utf-8")
@@ -303,6 +296,18 @@ def _pruned(rules: list[Any], named: set[str], begun: tuple[str, ...]) -> str:
         elif head and body:
             kept.append(f"{head}{{{body}}}")
     return "\n".join(kept)
+
+
+def prune_icons(pages: Path) -> None:
+    """Make smaller fonts of the theme's icons: of those that its pruned styles name; ``book.css`` loads them."""
+    styles = "".join(sheet.read_text(encoding="utf-8") for sheet in pages.rglob("*.css"))
+    for path in pages.glob("_static/vendor/fontawesome/webfonts/*.ttf"):
+        font = TTFont(path, recalcTimestamp=False)
+        subset = Subsetter()
+        subset.populate(text=styles)
+        subset.subset(font)
+        font.flavor = "woff"
+        font.save(path.with_suffix(".woff"))
 
 
 def _add_downloads(project: Project, pages: Path) -> None:

@@ -21,7 +21,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 class Writer(HTML5Translator):
-    """Sphinx's writer with two changes."""
+    """Sphinx's writer with a change."""
 
     def image_size(self, node: nodes.image) -> str:
         """Width and proportions: a figure has its place before it comes into view and is loaded."""
@@ -29,9 +29,3 @@ class Writer(HTML5Translator):
             width, height = (node[name].removesuffix("px") for name in ("width", "height"))
             return f"width: {width}px; aspect-ratio: {width} / {height};"
         return super().image_size(node)
-
-    def visit_citation(self, node: nodes.citation) -> None:
-        """An item of a list; its own role, doc-biblioentry, is deprecated."""
-        if not isinstance(node.previous_sibling(), nodes.citation):
-            self.body.append('<div role="list" class="citation-list">\n')
-        self.body.append(self.starttag(node, "div", classes=[node.tagname], role="listitem"))
