@@ -101,6 +101,9 @@ def test_kernel_alignment():
     offset = coding.kernel_alignment(task_kernel, task_kernel + 5.0)
     assert offset < 0.99
     assert coding.kernel_alignment(task_kernel, task_kernel + 5.0, centered=True) == pytest.approx(1.0)
+    stack = np.stack([other, task_kernel + 5.0])
+    alone = [coding.kernel_alignment(kernel, other + 1.0, centered=True) for kernel in stack]
+    np.testing.assert_allclose(coding.kernel_alignment(stack, other + 1.0, centered=True), alone)
 
 
 @pytest.mark.parametrize("width", [100, 500])

@@ -187,7 +187,7 @@ def norms(
         network = Network(depth, number, nonlinearity)
         posterior = Posterior(tasks.toy(number, y_minus=0.0), network, factor * temperature, readout_variance)
         cooled = sample(posterior, first, num_samples, **options)
-        at_once = sample(posterior, second, num_samples, anneal_from=posterior.temperature, **options)
+        at_once = sample(posterior, second, num_samples, anneal_from=factor * temperature, **options)
         meetings.append(compare_ends(cooled, at_once, posterior))
     return Norms(tuple(sizes), factor * temperature, meetings)
 

@@ -299,7 +299,7 @@ def _pruned(rules: list[Any], named: set[str], begun: tuple[str, ...]) -> str:
 
 
 def prune_icons(pages: Path) -> None:
-    """Make smaller fonts of the theme's icons: of those that its pruned styles name; ``book.css`` loads them."""
+    """Make smaller fonts of the theme's icons, those that its pruned styles name; ``book.css`` loads them."""
     styles = "".join(sheet.read_text(encoding="utf-8") for sheet in pages.rglob("*.css"))
     for path in pages.glob("_static/vendor/fontawesome/webfonts/*.ttf"):
         font = TTFont(path, recalcTimestamp=False)
