@@ -251,6 +251,8 @@ def page(
     preset: str,
     at_paper: Mapping[str, str] | None = None,
     changed: Collection[str] = (),
+    held: Mapping[str, str] | None = None,
+    ledger: str = "",
 ) -> str:
     """The scoreboard, as the Markdown that ``book/scoreboard.md`` includes.
 
@@ -259,6 +261,8 @@ def page(
         preset: Of this build.
         at_paper: Verdicts on record for the preset paper, by claim.
         changed: Claims whose rows link to the page "Changed checks".
+        held: Over how many seeds the verdict came out, by claim.
+        ledger: What the ledger of seeds says of all claims.
     """
     counts = Counter(row.verdict for row in table)
     groups = [
@@ -273,6 +277,8 @@ def page(
         groups=[group for group in groups if group[-1]],
         at_paper={} if preset == "paper" or at_paper is None else at_paper,
         changed=changed,
+        held=held or {},
+        ledger=ledger,
         anchor=sections.anchor,
         difference=difference,
         notes=_notes,

@@ -20,7 +20,7 @@ from fontTools.ttLib import TTFont
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
-from companion.pipeline import front, manifest, scoreboard, sections
+from companion.pipeline import front, manifest, scoreboard, sections, seeds
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.templates import render
 
@@ -97,7 +97,8 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     if history.is_file():
         linked, changed = scoreboard.link_history(history.read_text(encoding="utf-8"))
         history.write_text(linked, encoding="utf-8")
-    page = scoreboard.page(table, project.preset, at_paper, changed)
+    kept = seeds.read(project)
+    page = scoreboard.page(table, project.preset, at_paper, changed, seeds.held(kept), seeds.summary(kept))
     (generated / "scoreboard.md").write_text(page, encoding="utf-8")
     front.write(project, table, site)
     (site / "notebooks").mkdir()

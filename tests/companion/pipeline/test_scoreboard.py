@@ -176,6 +176,14 @@ def test_every_claim_has_a_tile_and_its_verdict_at_paper(executed):
     assert "preset paper" not in scoreboard.page(table, "paper", {"A1": "in part"})
 
 
+def test_seeds_stand_with_the_verdict_and_the_ledger_above(executed):
+    page = scoreboard.page(
+        scoreboard.rows(executed(RECORD)), "quick", held={"A1": "7 of 8 seeds"}, ledger="All <b>"
+    )
+    assert '<span class="verdict-paper">7 of 8 seeds</span>' in page
+    assert "All &lt;b&gt;" in page
+
+
 def test_changed_checks_and_scoreboard_link_to_each_other(executed):
     history, changed = scoreboard.link_history("A1 in text\n| A1, A2 | before |\n| A1 | later, see A3 |\n")
     assert changed == {"A1", "A2"}
