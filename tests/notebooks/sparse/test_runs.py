@@ -102,7 +102,8 @@ def test_merged_outliers_act_like_those_they_come_from():
     united = runs.merged(weights, codes)
     np.testing.assert_allclose(np.linalg.norm(united.readout[0, :3], axis=1)[1:], 0, atol=1e-6)
     for ours, theirs in ((united.readout, readout), (united.hidden[-1], incoming)):
-        np.testing.assert_allclose(np.square(ours).sum(1), np.square(theirs).sum(1), rtol=1e-5)  # the prior's cost
+        costs = np.square(ours).sum(1), np.square(theirs).sum(1)  # what the prior sees
+        np.testing.assert_allclose(*costs, rtol=1e-5)
     before, after = (jax.vmap(posterior.outputs)(each) for each in (weights, united))
     np.testing.assert_allclose(after, before, atol=1e-4 * np.abs(before).max())
     assert np.abs(after).max() > 0.01
