@@ -92,7 +92,7 @@ publish(
 )
 
 # %% [markdown]
-# *Needs:* the [primer](../book/primer.md). *Reading:* 25 minutes.
+# *Needs:* the [primer](../book/primer.md). *Reading:* 20 minutes.
 #
 # Try it: ten lines draw a network from the posterior and put theory beside it.
 
