@@ -19,7 +19,8 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
     Args:
         chapter: A module of the chapter, beside its ``sizes.toml``.
         preset: "quick", "paper" or, where a chapter offers it, "full".
-        **given: Values of the chapter's parameters cell. None stands for "the preset's own value".
+        **given: Values of the chapter's parameters cell, of a table as a dict. None stands for "the preset's
+            own value".
 
     Returns:
         A namespace with one attribute per setting, tables as namespaces of their own.
@@ -37,8 +38,13 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
         settings = _merged(
             settings, tables[name], f"{path.parent.name}/sizes.toml, {name}" if settings else ""
         )
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return _namespace(_merged(settings, chosen, "given"))
+    return _namespace(_merged(settings, _chosen(given), "given"))
+
+
+def _chosen(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reader has set, in tables too."""
+    tables = {name: _chosen(value) if isinstance(value, dict) else value for name, value in given.items()}
+    return {name: value for name, value in tables.items() if value is not None}
 
 
 def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Sparse coding: ReLU networks
 #
-# Train a wide network of ReLU neurons on three classes: three of them grow until they tower over all
+# Train a wide network of ReLU neurons on three classes: three neurons grow until they tower over all
 # others, one for each class, and carry nearly the whole task. The others, the **bulk**, stay small and
 # alike. Theory predicts this **sparse** scheme {cite:p}`vanmeegen2025`, how strong the three neurons are,
 # and how little they vary within a class.
@@ -44,12 +44,13 @@ from myst_nb import glue
 from sparse import runs
 from sparse.runs import CLASSES, EXTREMES, MOST_STEPS, SMALL
 
-sizes = presets.sizes(runs, preset, temperature=temperature)
-for table, given in (
-    (sizes.main, {"num_neurons": num_neurons, "num_samples": num_samples}),
-    (sizes.coarsening, {"max_steps": max_steps}),
-):
-    vars(table).update({name: value for name, value in given.items() if value is not None})
+sizes = presets.sizes(
+    runs,
+    preset,
+    temperature=temperature,
+    main={"num_neurons": num_neurons, "num_samples": num_samples},
+    coarsening={"max_steps": max_steps},
+)
 N, T = sizes.main.num_neurons, sizes.temperature
 key = jax.random.key(seed)
 RELU, GRAY = figures.COLORS["relu"], figures.COLORS["control"]
@@ -91,7 +92,7 @@ publish(
 )
 
 # %% [markdown]
-# *Needs:* the [primer](../book/primer.md). *Reading:* 25 minutes.
+# *Needs:* the [primer](../book/primer.md). *Reading:* 20 minutes.
 #
 # Try it: ten lines draw a network from the posterior and put theory beside it.
 
@@ -147,12 +148,12 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 #
 # The plateau on which outliers live lies below the bulk's maximum, by some tenths of a unit of $E$. At $P =
 # 200$ that is a factor of about $e^{-60}$ in the density, so the expected number of such neurons among
-# hundreds is zero. Yet the outputs have to reach their targets. The output is a sum of many independent
-# terms, which has to take a value far from its typical one. If the tail of a single term falls slowly
-# enough, one term does it all: the sum **condenses**. The same happens in sums of heavy-tailed variables
-# ("one big jump"), in zero-range processes, and in Bose and Einstein's gas. A ReLU makes the tail flat,
-# since $a \to \lambda a$, $z \to z/\lambda$ leaves a neuron's output unchanged. So one neuron per class
-# takes all of the excess. A sparse scheme is a condensate.
+# hundreds is practically zero. Yet the outputs have to reach their targets. The output is a sum of many
+# independent terms, which has to take a value far from its typical one. If the tail of a single term falls
+# slowly enough, one term does it all: the sum **condenses**. The same happens in sums of heavy-tailed
+# variables ("one big jump"), in zero-range processes, and in Bose and Einstein's gas. A ReLU makes the tail
+# flat, since $a \to \lambda a$, $z \to z/\lambda$ leaves a neuron's output unchanged. So one neuron per
+# class takes all of the excess. A sparse scheme is a condensate.
 #
 # ## Three outliers, one for each class
 #
@@ -199,7 +200,7 @@ Finding(
 #
 # The paper calls the bulk largely task-agnostic. It does not ignore the task. Its neurons are more active
 # on the large class than on the two others, as theory says, and they produce a few per cent of the outputs.
-# The outliers carry the rest. What is agnostic is the bulk's *code*: an outlier is silent on the classes it
+# The outliers do the rest. What is agnostic is the bulk's *code*: an outlier is silent on the classes it
 # does not answer to, and a bulk neuron is silent on none.
 
 # %% tags=["hide-input"]
@@ -226,19 +227,21 @@ activity.bars(
 )
 activity.judge(standard_errors(3), because="corrections of second order in 1/N and 1/P")
 share = runs.estimate(runs.carried(main))
-glue("bulk_share", f"{100 * (1 - share.value):.1f} %", display=False)
+glue("outliers_share", f"{100 * share.value[0]:.1f} %", display=False)
 Finding(
     "A15",
-    "share of the outputs that the outliers carry, along the targets",
+    "share of each class's own output that the outliers carry",
     sampled=share,
     theory=runs.carried_in_theory(finite, T),
+    over=CLASSES,
     panel="Paper A, text",
-    control=Control("outliers alone", theory=np.float64(1)),
+    control=Control("outliers alone", theory=np.ones(3)),
     **everywhere,
 ).judge(standard_errors(3), because="corrections of second order in 1/N")
 
 # %% [markdown]
-# At these sizes the bulk's part of the outputs, projected on the targets, is {glue:text}`bulk_share`.
+# On the large class the outlier carries {glue:text}`outliers_share` of the output; on the two others the bulk
+# pulls the wrong way, and their outliers make up for it.
 #
 # ## One readout for the whole bulk
 #
@@ -474,22 +477,24 @@ films.publish_animation(
 ratio, coded = (np.log10(times / coarse.zero) for times in (coarse.final, coarse.first_coded))
 for name, times in (("zero", coarse.zero), ("final", coarse.final)):
     glue(name, f"{np.median(times):,.0f}", display=False)
+decades = spread(ratio)  # a lower bound where a network has not arrived
 size = {"N": narrow, "P": narrow, "T": T, "networks": len(ratio)}
 steps = [", ".join(f"{t:,}" for t in times) for times in (coarse.zero, coarse.final)]
 Finding(
     "A19",
     "decades between zero loss and the final scheme, plain Langevin dynamics",
     headline=True,
-    sampled=spread(ratio),
+    sampled=decades,
     size=size,
     panel="Paper A, Discussion",
     control=Control("until every class has an outlier", sampled=spread(coded)),
     lacking=""
-    if coarse.reached.all()
+    if coarse.reached.all() or above(2, 3)(decades.value, None, decades.error)
     else "Not every network reached the final scheme within the run; it needs more steps.",
 ).judge(
     above(2, 3),
-    note=f"zero loss after {steps[0]} steps, the final scheme after {steps[1]}",
+    note=f"zero loss after {steps[0]} steps, the final scheme after {steps[1]}, "
+    f"by the end of the run in {coarse.reached.sum()}",
     because="at this size outliers merge sooner",
 )
 price = runs.price_of_splitting(coarse)
@@ -873,8 +878,8 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 
 # %% [markdown]
 # The *codes* of the feature layer are those of the paper, one for each class. The number of neurons that
-# share a code is not fixed at as many inputs as neurons. Rotated into a single outlier per code, they split
-# again at once, so this is no lack of patience.
+# share a code depends on the number of inputs. With as many inputs as neurons, outliers that were rotated
+# into a single one per code split again, so this is no lack of patience.
 #
 # With one hidden layer a copy has to be silent on each of the $P - n_c$ inputs of other classes, which costs
 # entropy of order $P$. In a deep network the layer below makes the inputs of a class alike. A copy is then
@@ -894,6 +899,9 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 # **Limits.** The theory is for one hidden layer and orthogonal inputs. In families of rotated outliers only
 # the leading order in $1/N$ is at hand, and so it is for $\max(0,z)^2$. Times of coarsening are measured at
 # one size, for dynamics in coordinates in which all weights have the same prior variance.
+#
+# **Reproduced in part.** Theory of families, and of $\max(0,z)^2$, is of leading order. Samples lie within
+# $1/N$ of the one and a few per cent of the other, but many standard errors away.
 #
 # **Refuted.** In a network with three hidden layers and $N = P = 100$ the feature layer has more than one
 # neuron for each class on average. The published network has three in all, as single networks of ours have.

@@ -157,28 +157,21 @@ def both_starts(
 
 
 def carried(networks: Networks) -> np.ndarray:
-    """Share of the outputs, projected on the targets, that outliers carry: (chains of both, samples)."""
+    """Share of each class's own output that outliers carry: (chains of both, samples, C)."""
     return np.concatenate([_carried(path.run) for path in networks.paths])
 
 
 def _carried(run: Run) -> np.ndarray:
-    targets, inputs = run.task.targets, run.task.num_inputs
-    activations, readouts = run.samples.activations(), run.readouts
-    along = (
-        readouts @ targets.T * activations
-    )  # (chains, samples, N, P): what a neuron adds along the targets
-    each = along.sum(-1) / inputs
-    mask = coding.outliers(activations, run.task.labels).mask
-    return (each * mask).sum(-1) / each.sum(-1)
+    activations, labels = run.samples.activations(), run.task.labels
+    each = run.readouts * coding.class_means(activations, labels)  # output c on class c, (…, N, C)
+    mask = coding.outliers(activations, labels).mask[..., None]
+    return (each * mask).sum(-2) / each.sum(-2)
 
 
-def carried_in_theory(finite: relu.FiniteSize, temperature: float) -> np.float64:
-    """The same in theory: Σ ā_i μ_ic of the outliers over the outputs y_c − T t_c, along the targets."""
-    targets, weights = finite.task.class_targets, finite.class_weights
+def carried_in_theory(finite: relu.FiniteSize, temperature: float) -> np.ndarray:
+    """The same in theory: Σ_i ā_i μ_ic of the outliers over the output y_c − T t_c, shape (C,)."""
     theirs = finite.activations[: finite.num_outliers].T @ finite.outlier_readouts
-    outputs = targets - temperature * finite.dual_field
-    projected = [weights @ (targets * each).sum(1) for each in (theirs, outputs)]
-    return np.float64(projected[0] / projected[1])
+    return np.diagonal(theirs) / np.diagonal(finite.task.class_targets - temperature * finite.dual_field)
 
 
 def variation(networks: Networks) -> Estimate:

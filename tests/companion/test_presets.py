@@ -72,6 +72,14 @@ def test_named_sizes_of_a_chapter(chapter):
     assert (given.N, given.sizes) == (80, (30,))
 
 
+def test_given_values_reach_into_tables(chapter):
+    module = chapter("[quick]\n[quick.deep]\nwidth = 5\nsteps = 7\n[paper]\n")
+    found = presets.sizes(module, "paper", deep={"width": 9, "steps": None})
+    assert vars(found.deep) == {"width": 9, "steps": 7}
+    with pytest.raises(ValueError, match="height"):
+        presets.sizes(module, "quick", deep={"height": 1})
+
+
 @pytest.mark.parametrize(
     ("text", "preset", "given", "complaint"),
     [
