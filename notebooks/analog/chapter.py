@@ -143,7 +143,7 @@ cloud = Finding(
     "covariance of the readouts, one hidden layer",
     headline=True,
     sampled=Estimate(*statistics.mean_and_error(main.readout_gram)),
-    theory=solved.readout_covariance[upper],
+    theory=solved.readout_covariance[upper].round(9),
     over=PAIRS,
     figure="readout_posterior",
     panel="Paper A, Figs 2a and 4a",
@@ -529,7 +529,8 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 
 # %% tags=["hide-input"]
 LAYERS = ("layer 1", "layer 2", "layer 3")
-over_sizes = runs.grow(jax.random.fold_in(key, 13), 3, grown_over, T, seed=seed, **counts)
+more = counts | {"num_chains": sizes.grown_chains}
+over_sizes = runs.grow(jax.random.fold_in(key, 13), 3, grown_over, T, seed=seed, **more)
 pair = (over_sizes[-1], deep)
 averaged = [runs.average_kernels(run) for run in pair]
 noise = [runs.untrained_kernels(jax.random.fold_in(key, 41), run) for run in pair]
@@ -629,7 +630,7 @@ Finding(
     "A4",
     "covariance of the readouts, two hidden layers",
     sampled=Estimate(*statistics.mean_and_error(two.readout_gram)),
-    theory=of_two.readout_covariance[upper],
+    theory=of_two.readout_covariance[upper].round(9),
     over=PAIRS,
     size=runs.size(two),
     sampler=two.convergence,

@@ -106,9 +106,9 @@ def _along_classes(z: np.ndarray, task: Task, free: int) -> np.ndarray:
 def class_slopes(slopes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Slopes (P, m) of activations on readouts, averaged over the inputs of a class: (C, m).
 
-    Rounded to twelve digits, so that what is zero by symmetry is shown as zero.
+    Rounded to nine digits, so that what is zero by symmetry is shown as zero.
     """
-    return coding.class_means(slopes.T, labels).T.round(12) + 0.0
+    return coding.class_means(slopes.T, labels).T.round(9) + 0.0
 
 
 # ---- readout norms of three nonlinearities --------------------------------------------------------
