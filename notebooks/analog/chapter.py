@@ -584,7 +584,7 @@ strength = Finding(
     panel="Paper A, Fig. 3d–f",
     control=Control("theory with σ_a = 1", theory=grown.exponents_of(with_one)),
 )
-wide = np.geomspace(min(grown_over), 8 * max(grown_over), 7).round()
+wide = np.geomspace(min(grown_over), 4 * max(grown_over), 7).round()
 entries = runs.learned_entries(wide, 3, T)
 powers = entries[:, -1:] * (wide / wide[-1]) ** np.array([[-2 / 3], [-1 / 3], [0]])
 strength.draw(

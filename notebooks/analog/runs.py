@@ -9,11 +9,11 @@ import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import HMC, TwoEnded, compare_ends, sample
+from coding_schemes.sampling import HMC, compare_ends, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import linear, wishart_chain
 from companion.findings import Estimate, spread
-from companion.workbench import Run, Scan, measured, over_sizes, untrained
+from companion.workbench import Equilibrium, Run, Scan, measured, over_sizes, untrained
 from scipy import stats
 
 # T over that of one hidden layer. In linear and ReLU networks the gain from field to output grows with
@@ -121,29 +121,16 @@ class Norms:
     Attributes:
         sizes: N = P.
         temperature: T.
-        meetings: networks cooled in steps and started at T at once, held against each other, by size.
+        by_start: the norm of every network, cooled in steps and started at T at once, (networks, sizes) each.
+        readouts: of the largest networks in their last samples, (networks, N, m).
+        meetings: whether networks from the two starts meet, by size.
     """
 
     sizes: tuple[int, ...]
     temperature: float
-    meetings: list[TwoEnded]
-
-    @property
-    def by_start(self) -> list[np.ndarray]:
-        """Cooled, and started at once: the norm of every network, (networks, sizes) each."""
-        halves = [
-            [meeting.prior for meeting in self.meetings],
-            [meeting.planted for meeting in self.meetings],
-        ]
-        return [np.stack([_norm(half) for half in each], axis=-1) for each in halves]
-
-    @property
-    def readouts(self) -> np.ndarray:
-        """Readouts of the largest networks in their last samples, (networks, N, m)."""
-        last = self.meetings[-1]
-        return np.concatenate(
-            [np.asarray(each.readouts, float)[:, -1] for each in (last.prior, last.planted)]
-        )
+    by_start: tuple[np.ndarray, ...]
+    readouts: np.ndarray
+    meetings: list[Equilibrium]
 
     @property
     def mean(self) -> Estimate:
@@ -159,10 +146,6 @@ class Norms:
     def exponents_by_start(self) -> list[Estimate]:
         """The same of either start."""
         return [exponent(self.sizes, spread(each)) for each in self.by_start]
-
-
-def _norm(samples: Any) -> np.ndarray:
-    return np.square(np.asarray(samples.readouts, float)).sum(-1).mean((1, 2))
 
 
 def norms(
@@ -181,15 +164,20 @@ def norms(
     factor = 1.0 if nonlinearity == "sigmoidal" else DEEPER_IS_WARMER[depth]
     options: dict[str, Any] = {"num_chains": num_networks // 2, "num_warmup": num_warmup, "thinning": 2}
     options |= {"method": HMC(1.0), "moves": ("gibbs",), "store": ("readouts", "preactivations")}
-    meetings = []
+    meetings, found, last = [], [], np.empty(0)
     for k, number in enumerate(sizes):
         first, second = jax.random.split(jax.random.fold_in(key, k))
         network = Network(depth, number, nonlinearity)
         posterior = Posterior(tasks.toy(number, y_minus=0.0), network, factor * temperature, readout_variance)
         cooled = sample(posterior, first, num_samples, **options)
-        at_once = sample(posterior, second, num_samples, anneal_from=posterior.temperature, **options)
-        meetings.append(compare_ends(cooled, at_once, posterior))
-    return Norms(tuple(sizes), factor * temperature, meetings)
+        at_once = sample(posterior, second, num_samples, anneal_from=factor * temperature, **options)
+        met = compare_ends(cooled, at_once, posterior)
+        meetings.append(Equilibrium(met.agree, met.verdict))
+        readouts = [np.asarray(each.readouts, float) for each in (cooled, at_once)]
+        found.append([np.square(each).sum(-1).mean((1, 2)) for each in readouts])
+        last = np.concatenate([each[:, -1] for each in readouts])
+    by_start = tuple(np.stack(each, axis=-1) for each in zip(*found, strict=True))
+    return Norms(tuple(sizes), factor * temperature, by_start, last, meetings)
 
 
 def exact_norms(found: Norms, depth: int, readout_variance: float | None) -> np.ndarray:
