@@ -12,7 +12,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, compare_ends, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import linear, wishart_chain
-from companion.findings import Estimate, spread
+from companion.findings import Estimate
 from companion.workbench import Equilibrium, Run, Scan, measured, over_sizes, untrained
 from scipy import stats
 
@@ -121,21 +121,18 @@ class Norms:
     Attributes:
         sizes: N = P.
         temperature: T.
-        by_start: the norm of every network, cooled in steps and started at T at once, (networks, sizes) each.
+        mean: over all networks, shape (sizes,).
+        by_start: of those cooled in steps, and of those started at T at once.
         readouts: of the largest networks in their last samples, (networks, N, m).
         meetings: whether networks from the two starts meet, by size.
     """
 
     sizes: tuple[int, ...]
     temperature: float
-    by_start: tuple[np.ndarray, ...]
+    mean: Estimate
+    by_start: tuple[Estimate, ...]
     readouts: np.ndarray
     meetings: list[Equilibrium]
-
-    @property
-    def mean(self) -> Estimate:
-        """Mean over all networks, shape (sizes,)."""
-        return spread(np.concatenate(self.by_start))
 
     @property
     def exponent(self) -> Estimate:
@@ -145,7 +142,7 @@ class Norms:
     @property
     def exponents_by_start(self) -> list[Estimate]:
         """The same of either start."""
-        return [exponent(self.sizes, spread(each)) for each in self.by_start]
+        return [exponent(self.sizes, each) for each in self.by_start]
 
 
 def norms(
@@ -174,10 +171,11 @@ def norms(
         met = compare_ends(cooled, at_once, posterior)
         meetings.append(Equilibrium(met.agree, met.verdict))
         readouts = [np.asarray(each.readouts, float) for each in (cooled, at_once)]
-        found.append([np.square(each).sum(-1).mean((1, 2)) for each in readouts])
+        halves = [np.square(each).sum(-1).mean(-1) for each in readouts]
+        found.append([statistics.mean_and_error(each) for each in (np.concatenate(halves), *halves)])
         last = np.concatenate([each[:, -1] for each in readouts])
-    by_start = tuple(np.stack(each, axis=-1) for each in zip(*found, strict=True))
-    return Norms(tuple(sizes), factor * temperature, by_start, last, meetings)
+    mean, *by_start = (Estimate(*np.transpose(each)) for each in zip(*found, strict=True))
+    return Norms(tuple(sizes), factor * temperature, mean, tuple(by_start), last, meetings)
 
 
 def exact_norms(found: Norms, depth: int, readout_variance: float | None) -> np.ndarray:
