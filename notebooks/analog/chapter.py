@@ -412,7 +412,7 @@ for depth in DEPTHS:
         sampler=[meeting for each in ours.values() for meeting in each.meetings],
         panel="Paper A, text",
         control=Control("the two choices exchanged", theory=np.stack(list(exact.values())[::-1])),
-    ).judge(standard_errors(3), because="corrections that the two starts have not averaged out")
+    ).judge(standard_errors(3), because="theory is exact here, so that this is chance or an error taken too small")
 
 # %% [markdown]
 # ## Depth: a staircase of equal steps
