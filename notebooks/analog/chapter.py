@@ -32,6 +32,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import matplotlib.pyplot as plt
 import numpy as np
+from analog import runs
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.sampling import HMC
@@ -42,8 +43,6 @@ from companion.predicates import above, below, equal, p_value, standard_errors
 from companion.publish import publish
 from companion.workbench import draw, titled
 from myst_nb import glue
-
-from analog import runs
 
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
@@ -412,7 +411,7 @@ for depth in DEPTHS:
         sampler=[meeting for each in ours.values() for meeting in each.meetings],
         panel="Paper A, text",
         control=Control("the two choices exchanged", theory=np.stack(list(exact.values())[::-1])),
-    ).judge(standard_errors(3), because="theory is exact here, so that this is chance or an error taken too small")
+    ).judge(standard_errors(3), because="theory is exact: chance, or an error taken too small")
 
 # %% [markdown]
 # ## Depth: a staircase of equal steps
