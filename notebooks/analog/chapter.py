@@ -32,6 +32,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import matplotlib.pyplot as plt
 import numpy as np
+from analog import runs
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.sampling import HMC
@@ -42,8 +43,6 @@ from companion.predicates import above, below, equal, p_value, standard_errors
 from companion.publish import publish
 from companion.workbench import draw, titled
 from myst_nb import glue
-
-from analog import runs
 
 given = {"num_neurons": num_neurons, "temperature": temperature}
 given |= {"num_samples": num_samples, "num_chains": num_chains}
@@ -143,7 +142,7 @@ cloud = Finding(
     "covariance of the readouts, one hidden layer",
     headline=True,
     sampled=Estimate(*statistics.mean_and_error(main.readout_gram)),
-    theory=solved.readout_covariance[upper],
+    theory=solved.readout_covariance[upper].round(9),
     over=PAIRS,
     figure="readout_posterior",
     panel="Paper A, Figs 2a and 4a",
@@ -412,7 +411,7 @@ for depth in DEPTHS:
         sampler=[meeting for each in ours.values() for meeting in each.meetings],
         panel="Paper A, text",
         control=Control("the two choices exchanged", theory=np.stack(list(exact.values())[::-1])),
-    ).judge(standard_errors(3), because="an error from eight networks is itself uncertain")
+    ).judge(standard_errors(3), because="theory is exact: chance, or an error taken too small")
 
 # %% [markdown]
 # ## Depth: a staircase of equal steps
@@ -529,7 +528,8 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 
 # %% tags=["hide-input"]
 LAYERS = ("layer 1", "layer 2", "layer 3")
-over_sizes = runs.grow(jax.random.fold_in(key, 13), 3, grown_over, T, seed=seed, **counts)
+more = counts | {"num_chains": sizes.grown_chains}
+over_sizes = runs.grow(jax.random.fold_in(key, 13), 3, grown_over, T, seed=seed, **more)
 pair = (over_sizes[-1], deep)
 averaged = [runs.average_kernels(run) for run in pair]
 noise = [runs.untrained_kernels(jax.random.fold_in(key, 41), run) for run in pair]
@@ -583,7 +583,7 @@ strength = Finding(
     panel="Paper A, Fig. 3d–f",
     control=Control("theory with σ_a = 1", theory=grown.exponents_of(with_one)),
 )
-wide = np.geomspace(min(grown_over), 8 * max(grown_over), 7).round()
+wide = np.geomspace(min(grown_over), 4 * max(grown_over), 7).round()
 entries = runs.learned_entries(wide, 3, T)
 powers = entries[:, -1:] * (wide / wide[-1]) ** np.array([[-2 / 3], [-1 / 3], [0]])
 strength.draw(
@@ -629,7 +629,7 @@ Finding(
     "A4",
     "covariance of the readouts, two hidden layers",
     sampled=Estimate(*statistics.mean_and_error(two.readout_gram)),
-    theory=of_two.readout_covariance[upper],
+    theory=of_two.readout_covariance[upper].round(9),
     over=PAIRS,
     size=runs.size(two),
     sampler=two.convergence,

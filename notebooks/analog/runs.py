@@ -9,11 +9,11 @@ import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import HMC, TwoEnded, compare_ends, sample
+from coding_schemes.sampling import HMC, compare_ends, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import linear, wishart_chain
-from companion.findings import Estimate, spread
-from companion.workbench import Run, Scan, measured, over_sizes, untrained
+from companion.findings import Estimate
+from companion.workbench import Equilibrium, Run, Scan, measured, over_sizes, untrained
 from scipy import stats
 
 # T over that of one hidden layer. In linear and ReLU networks the gain from field to output grows with
@@ -106,9 +106,9 @@ def _along_classes(z: np.ndarray, task: Task, free: int) -> np.ndarray:
 def class_slopes(slopes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Slopes (P, m) of activations on readouts, averaged over the inputs of a class: (C, m).
 
-    Rounded to twelve digits, so that what is zero by symmetry is shown as zero.
+    Rounded to nine digits, so that what is zero by symmetry is shown as zero.
     """
-    return coding.class_means(slopes.T, labels).T.round(12) + 0.0
+    return coding.class_means(slopes.T, labels).T.round(9) + 0.0
 
 
 # ---- readout norms of three nonlinearities --------------------------------------------------------
@@ -121,34 +121,18 @@ class Norms:
     Attributes:
         sizes: N = P.
         temperature: T.
-        meetings: networks cooled in steps and started at T at once, held against each other, by size.
+        mean: over all networks, shape (sizes,).
+        by_start: of those cooled in steps, and of those started at T at once.
+        readouts: of the largest networks in their last samples, (networks, N, m).
+        meetings: whether networks from the two starts meet, by size.
     """
 
     sizes: tuple[int, ...]
     temperature: float
-    meetings: list[TwoEnded]
-
-    @property
-    def by_start(self) -> list[np.ndarray]:
-        """Cooled, and started at once: the norm of every network, (networks, sizes) each."""
-        halves = [
-            [meeting.prior for meeting in self.meetings],
-            [meeting.planted for meeting in self.meetings],
-        ]
-        return [np.stack([_norm(half) for half in each], axis=-1) for each in halves]
-
-    @property
-    def readouts(self) -> np.ndarray:
-        """Readouts of the largest networks in their last samples, (networks, N, m)."""
-        last = self.meetings[-1]
-        return np.concatenate(
-            [np.asarray(each.readouts, float)[:, -1] for each in (last.prior, last.planted)]
-        )
-
-    @property
-    def mean(self) -> Estimate:
-        """Mean over all networks, shape (sizes,)."""
-        return spread(np.concatenate(self.by_start))
+    mean: Estimate
+    by_start: tuple[Estimate, ...]
+    readouts: np.ndarray
+    meetings: list[Equilibrium]
 
     @property
     def exponent(self) -> Estimate:
@@ -158,11 +142,7 @@ class Norms:
     @property
     def exponents_by_start(self) -> list[Estimate]:
         """The same of either start."""
-        return [exponent(self.sizes, spread(each)) for each in self.by_start]
-
-
-def _norm(samples: Any) -> np.ndarray:
-    return np.square(np.asarray(samples.readouts, float)).sum(-1).mean((1, 2))
+        return [exponent(self.sizes, each) for each in self.by_start]
 
 
 def norms(
@@ -181,15 +161,21 @@ def norms(
     factor = 1.0 if nonlinearity == "sigmoidal" else DEEPER_IS_WARMER[depth]
     options: dict[str, Any] = {"num_chains": num_networks // 2, "num_warmup": num_warmup, "thinning": 2}
     options |= {"method": HMC(1.0), "moves": ("gibbs",), "store": ("readouts", "preactivations")}
-    meetings = []
+    meetings, found, last = [], [], np.empty(0)
     for k, number in enumerate(sizes):
         first, second = jax.random.split(jax.random.fold_in(key, k))
         network = Network(depth, number, nonlinearity)
         posterior = Posterior(tasks.toy(number, y_minus=0.0), network, factor * temperature, readout_variance)
         cooled = sample(posterior, first, num_samples, **options)
         at_once = sample(posterior, second, num_samples, anneal_from=factor * temperature, **options)
-        meetings.append(compare_ends(cooled, at_once, posterior))
-    return Norms(tuple(sizes), factor * temperature, meetings)
+        met = compare_ends(cooled, at_once, posterior)
+        meetings.append(Equilibrium(met.agree, met.verdict))
+        readouts = [np.asarray(each.readouts, float) for each in (cooled, at_once)]
+        halves = [np.square(each).sum(-1).mean(-1) for each in readouts]
+        found.append([statistics.mean_and_error(each) for each in (np.concatenate(halves), *halves)])
+        last = np.concatenate([each[:, -1] for each in readouts])
+    mean, *by_start = (Estimate(*np.transpose(each)) for each in zip(*found, strict=True))
+    return Norms(tuple(sizes), factor * temperature, mean, tuple(by_start), last, meetings)
 
 
 def exact_norms(found: Norms, depth: int, readout_variance: float | None) -> np.ndarray:
