@@ -429,7 +429,7 @@ glue("exponent_none", f"{stays.value:.2f} Â± {stays.error:.2f}".replace("-", "âˆ
 
 # %% [markdown]
 # The exponent is {glue:text}`exponent_slow` with slow readouts and {glue:text}`exponent_unit` with those of
-# paper A. Faster readouts leave fewer frozen neurons within the same time, but the law is nearly the same. A
+# paper A. Faster readouts leave fewer frozen neurons within the same time, and the exponent is similar. A
 # neuron changes its code by a jump over a barrier, and jumps stop where their waiting time exceeds the time
 # that is left. Networks that are at $T = 0.01$ from the start are frozen at once: how long one waits then
 # matters little (exponent {glue:text}`exponent_none`).
