@@ -21,7 +21,7 @@ from companion.findings import Estimate, spread
 from companion.workbench import Run, Starts, both_starts, draw, untrained
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import cdist
-from scipy.stats import chi2
+from scipy.stats import f as f_distribution
 
 CODES = np.array(list(product((True, False), repeat=3)))[[1, 2, 4, 0, 3, 5, 6, 7]]
 NAMES = tuple(coding.code_name(code) for code in CODES)
@@ -474,33 +474,51 @@ def less(ones: Sequence[Estimate], other: Estimate) -> Estimate:
 
 
 class Law(NamedTuple):
-    """log share = exponent · x + log prefactor, by least squares weighted with the networks' scatter.
+    """log share = exponent · x + log prefactor, by weighted least squares.
 
     Attributes:
-        exponent: with its error; where points scatter more than their errors say, enlarged by √(χ²/dof).
+        exponent: with its error; where points scatter more than their errors say, enlarged by √(χ²/free).
         prefactor: the share at x = 0.
-        pvalue: of χ², that points scatter so much about the law.
+        chi_sq: of the points about the law.
+        free: its degrees of freedom.
+        spread_free: those of the errors, which the networks' spread gives.
     """
 
     exponent: Estimate
     prefactor: float
-    pvalue: float
+    chi_sq: float
+    free: int
+    spread_free: int
 
 
 def law(times: np.ndarray, found: np.ndarray, exponential: bool = False) -> Law:
-    """Fit of shares (times, networks) to a power of time, x = log t; or to an exponential law, x = t."""
-    mean, error = spread(found, axis=1)
-    inside = (mean > 0) & (error > 0)
+    """Fit of shares (times, networks) to a power of time, x = log t; or to an exponential law, x = t.
+
+    Shares are counts of neurons: their variance over networks is taken in proportion to their mean, by one
+    factor for all times, which many networks determine.
+    """
+    mean, variance = found.mean(axis=1), found.var(axis=1, ddof=1)
+    inside = mean > 0
     x, y = (times if exponential else np.log(times))[inside], np.log(mean[inside])
-    if len(x) < 3:
-        return Law(Estimate(np.float64(np.nan), np.float64(np.nan)), np.nan, np.nan)
-    sigma = error[inside] / mean[inside]
+    factor = variance[inside].sum() / max(mean[inside].sum(), 1e-12)
+    if len(x) < 3 or factor == 0:
+        return Law(Estimate(np.float64(np.nan), np.float64(np.nan)), np.nan, np.nan, 0, 0)
+    sigma = np.sqrt(factor / (mean[inside] * found.shape[1]))
     design = np.column_stack([x, np.ones_like(x)]) / sigma[:, None]
     covariance = np.linalg.inv(design.T @ design)
     slope, offset = covariance @ design.T @ (y / sigma)
-    chi_sq, free = np.sum(np.square((y - slope * x - offset) / sigma)), len(x) - 2
+    chi_sq, free = float(np.sum(np.square((y - slope * x - offset) / sigma))), len(x) - 2
     enlarged = np.sqrt(covariance[0, 0] * max(1.0, chi_sq / free))
-    return Law(Estimate(slope, enlarged), float(np.exp(offset)), float(chi2.sf(chi_sq, free)))
+    spread_free = len(x) * (found.shape[1] - 1)
+    return Law(Estimate(slope, enlarged), float(np.exp(offset)), chi_sq, free, spread_free)
+
+
+def pvalue(laws: Sequence[Law]) -> np.float64:
+    """That points scatter so much about several independent laws together: of F, as errors are estimated."""
+    chi_sq, free, spread_free = (
+        sum(getattr(one, name) for one in laws) for name in ("chi_sq", "free", "spread_free")
+    )
+    return np.float64(f_distribution.sf(chi_sq / free, free, spread_free) if free else np.nan)
 
 
 def at_times(times: np.ndarray, own: np.ndarray, values: np.ndarray) -> np.ndarray:

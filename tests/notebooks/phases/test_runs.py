@@ -87,13 +87,15 @@ def test_the_variance_of_the_readouts_falls_with_temperature():
 def test_a_power_law_is_found_and_told_from_an_exponential_one():
     rng, times, found = np.random.default_rng(0), 2.0 ** np.arange(6), []
     mean = 0.3 * times[:, None] ** -0.3
-    for _ in range(100):
-        found.append(runs.law(times, mean * (1 + 0.1 * rng.standard_normal((6, 8)))))
+    for _ in range(300):
+        found.append(runs.law(times, mean + 0.03 * mean**0.5 * rng.standard_normal((6, 8))))
     exponents = np.array([one.exponent for one in found])
     assert_calibrated(exponents[:, 0], -0.3, exponents[:, 1], slack=0.6)
-    assert np.mean([one.pvalue > 0.01 for one in found]) > 0.85
+    pvalues = [runs.pvalue([one]) for one in found]
+    assert 0.9 < np.mean(np.array(pvalues) > 0.05) <= 1
     noisy = 0.3 * np.exp(-times / 8)[:, None] * (1 + 0.1 * rng.standard_normal((6, 8)))
-    assert runs.law(times, noisy).pvalue < 0.01 < runs.law(times, noisy, exponential=True).pvalue
+    assert runs.pvalue([runs.law(times, noisy)]) < 0.01
+    assert runs.pvalue([runs.law(times, noisy, exponential=True)] * 2) > 0.01
     assert np.isnan(runs.law(times, np.zeros((6, 8))).exponent.value)
 
 
