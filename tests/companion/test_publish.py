@@ -1,4 +1,5 @@
 import json
+import re
 import runpy
 import textwrap
 import types
@@ -56,6 +57,10 @@ def test_publish_leaves_what_the_page_is_made_of(shown, downloads):
     figure = json.loads(json.dumps(bundle[formats.FIGURE_TYPE]))
     width = figure.pop("width")
     assert 1.5 * publish.PIXELS_PER_INCH < width < 2.5 * publish.PIXELS_PER_INCH
+    picture = re.search(
+        r'<svg [^>]*width="([\d.]+)pt" height="([\d.]+)pt"', (downloads / "line.svg").read_text()
+    )
+    assert figure.pop("height") / width == pytest.approx(float(picture[2]) / float(picture[1]), abs=0.01)
     assert figure == {
         "name": "line",
         "file": "line.svg",

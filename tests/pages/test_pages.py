@@ -45,7 +45,10 @@ ICONS = """() => Object.fromEntries([...document.querySelectorAll('i[class*="fa-
     .filter((icon) => icon.checkVisibility()).map((icon) => {
         const { content, fontFamily, fontWeight } = getComputedStyle(icon, '::before');
         const known = /^"[^ -~]"$/u.test(content);
-        return [icon.className, known && document.fonts.check(`${fontWeight} 1em ${fontFamily}`)];
+        const plain = (name) => name.replaceAll('"', '');
+        const loaded = [...document.fonts].some((face) => face.status === 'loaded'
+            && plain(face.family) === plain(fontFamily) && face.weight === fontWeight);
+        return [icon.className, known && loaded];
     }))"""
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
 BARRIERS = """async () => {

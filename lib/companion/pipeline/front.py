@@ -14,7 +14,7 @@ from companion.formats import FIGURE_TYPE, THUMBNAIL
 from companion.pipeline import scoreboard
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
-from companion.pipeline.templates import render
+from companion.pipeline.rendering import render
 
 PAPERS = {
     "A": "A. Coding schemes",

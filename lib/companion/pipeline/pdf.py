@@ -12,7 +12,7 @@ import yaml
 from bs4 import BeautifulSoup, Tag
 
 from companion.pipeline.project import BuildError, Project
-from companion.pipeline.templates import render
+from companion.pipeline.rendering import render
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _FLAGS = [

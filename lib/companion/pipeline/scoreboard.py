@@ -15,7 +15,7 @@ from companion import predicates, records
 from companion.formats import CHECK_TYPE
 from companion.pipeline import sections
 from companion.pipeline.project import BuildError, Project
-from companion.pipeline.templates import render
+from companion.pipeline.rendering import render
 
 VERDICTS = ("reproduced", "in part", "refuted", "open", "not run")
 LANDING_CHAPTER, LANDING_FIGURE = "lazy_and_rich", "kernels_and_neurons.png"

@@ -12,7 +12,7 @@ import nbformat
 
 from companion import records
 from companion.formats import CHECK_TYPE
-from companion.pipeline.templates import render
+from companion.pipeline.rendering import render
 
 _HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 _FENCE = "`" * 12  # longer than any inside

@@ -22,7 +22,7 @@ from PIL import Image
 from companion.formats import FIGURE_TYPE
 from companion.pipeline import front, manifest, scoreboard, sections, seeds
 from companion.pipeline.project import BuildError, Project
-from companion.pipeline.templates import render
+from companion.pipeline.rendering import render
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
@@ -300,7 +300,7 @@ def _pruned(rules: list[Any], named: set[str], begun: tuple[str, ...]) -> str:
 
 
 def prune_icons(pages: Path) -> None:
-    """Make smaller fonts of the theme's icons, those that its pruned styles name; ``book.css`` loads them."""
+    """Make small fonts of the theme's icons, those that its pruned styles name; ``book.css`` loads them."""
     styles = "".join(sheet.read_text(encoding="utf-8") for sheet in pages.rglob("*.css"))
     for path in pages.glob("_static/vendor/fontawesome/webfonts/*.ttf"):
         font = TTFont(path, recalcTimestamp=False)

@@ -113,3 +113,7 @@ def test_results_of_others_are_taken_over_by_their_digest(book, tmp_path):
     (_, edited) = Project(book).chapters
     assert here.fetch(edited, tmp_path / "shared") == "not there (notebooks/loud.py changed); to be run here"
     assert [path.name for path in (here.build / "chapters").iterdir()] == [even.folder.name]
+
+
+def test_pages_are_made_from_their_templates(book):
+    assert {"figure.md", "layout.html", "webpack-macros.html"} <= Project(book).pages_made_from.keys()

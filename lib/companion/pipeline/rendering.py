@@ -1,4 +1,4 @@
-"""Templates of what the pipeline writes into the pages; those of the theme's names override the theme's."""
+"""What the pipeline writes into the pages, from ``templates/``."""
 
 from typing import Any
 
