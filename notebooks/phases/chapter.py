@@ -39,7 +39,6 @@ from companion.findings import Control, Estimate, Finding, spread
 from companion.predicates import above, below, equal, p_value, standard_errors
 from companion.publish import publish
 from myst_nb import glue
-
 from phases import runs
 from phases.runs import COLD, NAMES
 
