@@ -1,13 +1,15 @@
 """Findings: one value, computed once, that is drawn, captioned, judged, placed and kept.
 
-numbers = Finding(
-    "A8", "number of neurons with each code", figure="numbers", panel="Paper A, Fig. 4a", headline=True,
-    sampled=spread(main.numbers), theory=finite_width.numbers(theory, CODES, N), over=NAMES,
-    sampler=main.meeting, size={"N": N, "P": N, "T": T, "networks": R},
-    control=Control("theory at y₋ + 0.1", theory=finite_width.numbers(beside, CODES, N)),
-)
-numbers.bars("Three large groups and a rare fourth.", ylabel="number of neurons")
-numbers.judge(standard_errors(3), because="corrections of second order in 1/N")
+In a chapter::
+
+    numbers = Finding(
+        "A8", "number of neurons with each code", figure="numbers", panel="Paper A, Fig. 4a", headline=True,
+        sampled=spread(main.numbers), theory=finite_width.numbers(theory, CODES, N), over=NAMES,
+        sampler=main.meeting, size={"N": N, "P": N, "T": T, "networks": R},
+        control=Control("theory at y₋ + 0.1", theory=finite_width.numbers(beside, CODES, N)),
+    )
+    numbers.bars("Three large groups and a rare fourth.", ylabel="number of neurons")
+    numbers.judge(standard_errors(3), because="corrections of second order in 1/N")
 """
 
 from collections.abc import Callable, Mapping, Sequence

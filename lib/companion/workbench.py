@@ -74,7 +74,7 @@ class Run(NamedTuple):
 
     @property
     def readout_gram(self) -> np.ndarray:
-        """aᵀa/N of every sample, its upper triangle: shape (chains, samples, m(m + 1)/2)."""
+        """Upper triangle of aᵀa/N of every sample, shape (chains, samples, m(m + 1)/2)."""
         readouts = self.readouts
         gram = np.swapaxes(readouts, -1, -2) @ readouts / readouts.shape[-2]
         return gram[..., *np.triu_indices(gram.shape[-1])]

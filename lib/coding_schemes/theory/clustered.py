@@ -189,7 +189,7 @@ class Solution(Solved):
 
     @property
     def crossover_width(self) -> np.ndarray:
-        """N* = N/PR of every class, (C,): in networks far narrower, fewer than one neuron would carry it."""
+        """N* = N/PR of every class (C,); in networks far narrower, fewer than one neuron would carry it."""
         return 1 / self.class_participation
 
     def occupancy(self, code: Sequence[int] | np.ndarray) -> float:
@@ -232,7 +232,7 @@ class Solution(Solved):
 
     @cached_property
     def neurons(self) -> tuple[np.ndarray, np.ndarray]:
-        """Neurons drawn from the posterior with a fixed seed: readouts (n, m), preactivations (n, P)."""
+        """Readouts (n, m) and preactivations (n, P) of neurons drawn from the posterior with a fixed seed."""
         return sample_neurons(self, _NUM_SAMPLED, np.random.default_rng(0))
 
     def _onto(self, inputs):

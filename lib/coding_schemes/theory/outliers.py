@@ -146,8 +146,8 @@ def spare_outliers(solution: relu.Solution, size: int) -> float:
         size: N = P.
 
     Returns:
-        The number; an order of magnitude, as a thousand directions of a are drawn: their scatter is 25 % at
-        a size of 100, and a factor of several at 500, where few of them carry all weight.
+        The number, as an order of magnitude. A thousand directions of a are drawn; they scatter by some 25 %
+        at a size of 100, and by a factor of several at 500, where few of them carry all weight.
 
     Raises:
         ValueError: another solution or number of outputs, softplus, no outliers, or a size below 1.
