@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.networks import Network
+from coding_schemes.networks import Network, nonlinearity
 from coding_schemes.theory import adaptive_kernel, dmft, features
 
 SHAPE = (4, 6, 2)
@@ -107,3 +107,13 @@ def test_bad_arguments(images):
     conv = features.convolution(images, "relu", SHAPE, 2, 2)
     with pytest.raises(ValueError, match="features"):
         adaptive_kernel.solve(images, Network(2, 1, "relu"), 1.0, 0.1, features=conv)
+
+
+@pytest.mark.parametrize("name", ["linear", "relu", "erf", "sigmoidal", "tanh"])
+def test_averages_over_what_is_left_free_against_quadrature(name):
+    phi, mean, std = nonlinearity(name), np.array([-1.2, 0.3, 2.0]), np.array([0.4, 1.5, 0.0])
+    nodes = np.linspace(-9, 9, 20_001)
+    density = np.exp(-0.5 * nodes**2) / np.sqrt(2 * np.pi) * (nodes[1] - nodes[0])
+    expected = np.asarray(phi(jnp.asarray(mean[:, None] + std[:, None] * nodes))) @ density
+    found = features.averaged(phi, jnp.asarray(mean), jnp.asarray(std))
+    np.testing.assert_allclose(found, expected, atol=1e-6 if name != "tanh" else 1e-3)

@@ -19,8 +19,8 @@ inside, at a distance δ, and the density of a has rays of length ~ σ_a/√δ: 
 finite fraction of the neurons codes. Per ray its mass is p = A δ^{−1/2} and the constraint fixes p⟨r²⟩ = B,
 ⟨r²⟩ ∝ 1/δ, hence p = A^{2/3} B^{1/3}: the two-thirds power of the bare weight A. Networks of
 N ≫ `crossover_width` show this population; in narrower ones it condenses, one neuron per class with an
-amplitude of √N, as in `theory.relu`. Softplus is silent only at a cost that grows with the amplitude,
-log² r: where δ would fall below 1e-5, `solve` does not converge and says so.
+amplitude of √N, as in `theory.relu`. Softplus is never quite silent, and its rays are probably not flat:
+where δ would fall below 1e-5, `solve` does not converge and says so.
 
 **What is neglected**: corrections of relative order 1/N, nothing else.
 
