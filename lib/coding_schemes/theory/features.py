@@ -177,7 +177,7 @@ def averaged(phi: Nonlinearity, mean: Array, std: Array) -> Array:
         return erf(mean / jnp.sqrt(1 + 2 * std**2))
     if phi is networks.sigmoidal:
         return networks.sigmoidal(mean / jnp.sqrt(1 + 0.5 * math.pi * std**2))
-    nodes = jnp.asarray(_NODES, mean.dtype)
+    nodes = jnp.asarray(_NODES, mean.dtype).reshape((1,) * mean.ndim + (-1,))
     return phi(mean[..., None] + std[..., None] * nodes) @ jnp.asarray(_WEIGHTS / _WEIGHTS.sum(), mean.dtype)
 
 
