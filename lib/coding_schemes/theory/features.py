@@ -28,7 +28,7 @@ from coding_schemes import networks, validation
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.tasks import Task
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(10)
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 
 
 class NewInputs(NamedTuple):
