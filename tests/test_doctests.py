@@ -8,10 +8,10 @@ import jax
 import pytest
 from coding_schemes import networks, tasks
 from coding_schemes.theory import _solve
-from companion.pipeline import front
+from companion import records
 
 
-@pytest.mark.parametrize("module", [networks, tasks, _solve, front])
+@pytest.mark.parametrize("module", [networks, tasks, _solve, records])
 def test_examples(module):
     result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert result.attempted > 0
@@ -35,6 +35,9 @@ def test_every_public_module_has_a_page():
         ".".join(path.relative_to(root / "lib").with_suffix("").parts)
         for path in (root / "lib" / "coding_schemes").rglob("[!_]*.py")
     }
-    inside = {f"sampling.{name}" for name in ("checkpoint", "recoding")} | {"validation"}
+    inside = {f"sampling.{name}" for name in ("checkpoint", "methods", "program")} | {
+        "validation",
+        "compiler",
+    }
     inside |= {f"sampling.{name}" for name in ("hmc", "langevin")}  # their settings have a page
     assert modules - documented == {f"coding_schemes.{name}" for name in inside}
