@@ -229,13 +229,13 @@ def power_laws(sizes: Any, values: Any, errors: Any) -> dict[str, Any]:
     }
 
 
-def one_network(run: Any, activations: Any, order: Any, caption: str) -> dict[str, Any]:
-    """Figure: the last sample of the first network of a run; neurons in an order, or some of them."""
+def one_network(run: Any, activations: np.ndarray, order: Any) -> dict[str, Any]:
+    """For `figures.network_sample`: the last sample of a run's first network, some neurons in an order.
+
+    Activations (N, P) are those of this sample.
+    """
     readouts = run.readouts[0, -1]
     return {
-        "plot_function": figures.network_sample,
-        "name": "one_network",
-        "caption": caption,
         "readouts": readouts[order],
         "activations": activations[order],
         "outputs": activations.T @ readouts / len(readouts),

@@ -41,7 +41,7 @@ from companion import figures, presets
 from companion.findings import Control, Estimate, Finding
 from companion.predicates import above, below, equal, p_value, standard_errors
 from companion.publish import publish
-from companion.workbench import draw, titled
+from companion.workbench import draw, one_network, titled
 from myst_nb import glue
 
 given = {"num_neurons": num_neurons, "temperature": temperature}
@@ -67,7 +67,7 @@ for name, value in (("N", N), ("T", T), ("verdict", main.convergence.verdict)):
     glue(name, value, display=False)
 
 # %% tags=["hide-input"]
-activations, readouts = main.samples.activations()[0, -1], main.readouts[0, -1]
+activations = main.samples.activations()[0, -1]
 order = coding.sort_by_activity(activations)
 publish(
     figures.network_sample,
@@ -78,11 +78,7 @@ publish(
     "the targets a little, as they must at a temperature above zero.",
     tail=f"N = P = {N}, T = {T:g}, y₋ = 0. Paper A, Fig. 2.",
     counterparts=["A 2"],
-    readouts=readouts[order],
-    activations=activations[order],
-    outputs=activations.T @ readouts / len(readouts),
-    targets=main.task.targets,
-    labels=main.task.labels,
+    **one_network(main, activations, order),
 )
 
 # %% [markdown]
@@ -254,7 +250,7 @@ slopes.draw(
     "A neuron that reads out class 0 strongly answers to class 0 strongly; what it reads out for class 1 "
     "says nothing about it. Every point is a neuron. Lines: theory's mean, with a band of one standard "
     "deviation left, and right that of all neurons.",
-    readouts=readouts[:, :2].T,
+    readouts=main.readouts[0, -1, :, :2].T,
     response=activations[:, in_class].mean(1),
     slopes=expected[0, :2],
     noise=in_class.sum() ** -0.5,

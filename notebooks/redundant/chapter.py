@@ -40,6 +40,7 @@ from companion import figures, presets
 from companion.findings import Control, Estimate, Finding, spread
 from companion.predicates import above, below, equal, p_value, relative, standard_errors
 from companion.publish import publish
+from companion.workbench import one_network
 from myst_nb import glue
 from redundant import runs
 from redundant.runs import CODES, NAMES
@@ -58,7 +59,6 @@ for name, value in (("N", N), ("T", T), ("R", R)):
 # %% tags=["hide-input"]
 phi, codes = main.activations[0], main.codes[0, -1]
 order = coding.sort_by_code(codes, phi)
-readouts = main.readouts[0, -1]
 publish(
     figures.network_sample,
     "one_network",
@@ -68,12 +68,8 @@ publish(
     "above zero.",
     tail=f"N = P = {N}, T = {T:g}, y₋ = 0.5. Paper A, Fig. 2.",
     counterparts=["A 2"],
-    readouts=readouts[order],
-    activations=phi[order],
     codes=runs.names(codes[order]),
-    outputs=phi.T @ readouts / len(readouts),
-    targets=main.task.targets,
-    labels=main.task.labels,
+    **one_network(main, phi, order),
 )
 
 # %% [markdown]

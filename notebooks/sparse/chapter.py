@@ -39,8 +39,9 @@ from companion import figures, films, presets
 from companion.findings import Control, Estimate, Finding, spread
 from companion.predicates import above, absolute, below, equal, relative, standard_errors
 from companion.publish import publish
-from companion.workbench import Equilibrium, untrained
+from companion.workbench import Equilibrium, one_network, untrained
 from myst_nb import glue
+
 from sparse import runs
 from sparse.runs import CLASSES, EXTREMES, MOST_STEPS, SMALL
 
@@ -74,7 +75,7 @@ for name, value in (("N", N), ("T", T), ("starts", main.meeting.verdict)):
 
 # %% tags=["hide-input"]
 own = main.paths[0].run
-phi, readouts = own.samples.activations()[0, -1], own.readouts[0, -1]
+phi = own.samples.activations()[0, -1]
 order = coding.sort_by_activity(phi)[:9]
 publish(
     figures.network_sample,
@@ -84,11 +85,7 @@ publish(
     "(below) miss the targets a little, as they must at a temperature above zero.",
     tail=f"N = P = {N}, T = {T:g}, y₋ = −0.5. Paper A, Fig. 2.",
     counterparts=["A 2"],
-    readouts=readouts[order],
-    activations=phi[order],
-    outputs=phi.T @ readouts / len(readouts),
-    targets=own.task.targets,
-    labels=own.task.labels,
+    **one_network(own, phi, order),
 )
 
 # %% [markdown]
