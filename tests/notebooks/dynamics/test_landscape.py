@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from coding_schemes import tasks
 from coding_schemes.theory import sigmoidal
-from experiments import landscape
+from dynamics import landscape
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """The primer's figures: from the posterior to codes, and what a readout costs, for three nonlinearities.
 
-python -m experiments.landscape book/_static
+    cd notebooks
+    python -m dynamics.landscape ../book/_static
 """
 
 import argparse
