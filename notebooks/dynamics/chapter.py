@@ -31,7 +31,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import planting, statistics
+from coding_schemes import statistics
 from coding_schemes.sampling import HMC
 from coding_schemes.theory import dynamics as single_neurons
 from companion import figures, films, presets
@@ -92,12 +92,14 @@ publish(
 
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md) and the three schemes, [analog](analog.ipynb),
-# [redundant](redundant.ipynb) and [sparse](sparse.ipynb). *Reading:* 17 minutes.
+# [redundant](redundant.ipynb) and [sparse](sparse.ipynb). *Reading:* 20 minutes.
 #
 # Try it: ten lines let a network go from theory's scheme, and count the neurons that change their code.
 
 # %%
-from coding_schemes import tasks, theory
+import jax
+import numpy as np
+from coding_schemes import planting, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import PlainLangevin, sample
@@ -418,7 +420,8 @@ Finding(
     control=Control("theory at N → ∞", theory=strong["theory"].infinite),
 ).judge(standard_errors(3), because="corrections of higher order in 1/N")
 own = sizes.outliers
-widths = [round(networks["relu"]["num_neurons"] * fraction) for fraction in own.fractions]
+main = networks["relu"]["num_neurons"]
+widths = [max(20, round(main * fraction)) for fraction in own.fractions]
 exact = {"method": HMC(0.8, own.most_steps), "thinning": own.thinning, "moves": (), "num_warmup": 60}
 by_size = []
 for k, width in enumerate(widths):
@@ -692,16 +695,17 @@ rates.judge(
     ),
     because="passes of the order of the thermal energy are no rare events",
 )
+B = sizes.swaps.temperature
 large = np.array([125, 250, 500, 1000])
-heights = np.array([runs.passes(int(each), T).lowest for each in large])
-hotter = [runs.passes(int(each), T * each / large[1]).lowest for each in large]
+heights = np.array([runs.passes(int(each), B).lowest for each in large])
+hotter = [runs.passes(int(each), B * each / large[1]).lowest for each in large]
 grown = statistics.fit_power_law(large, heights)
 Finding(
     "A24",
     "exponent in N = P of the lowest pass in theory's free energy, sigmoidal",
     sampled=Estimate(grown.exponent, grown.standard_error),
     theory=np.float64(1),
-    size={"N": large.tolist(), "P": large.tolist(), "T": T},
+    size={"N": large.tolist(), "P": large.tolist(), "T": B},
     panel="Paper A, Discussion",
     control=Control(
         "temperature that grows with N", sampled=np.float64(statistics.fit_power_law(large, hotter).exponent)
@@ -725,12 +729,12 @@ glue("pass", f"{heights[2]:.0f}", display=False)
 
 # %% tags=["hide-input"]
 shown = sizes.swaps.num_neurons[1]
-climbs = {size: runs.sigmoidal_swap(size, T) for size in sizes.swaps.num_neurons}
+climbs = {size: runs.sigmoidal_swap(size, B) for size in sizes.swaps.num_neurons}
 ways = {
     "other code": climbs[shown],
-    "same code": runs.same_code_swap(shown, T),
-    "linear": runs.linear_swap(shown, T),
-    "ReLU": runs.relu_swap(shown, T),
+    "same code": runs.same_code_swap(shown, B),
+    "linear": runs.linear_swap(shown, B),
+    "ReLU": runs.relu_swap(shown, B),
 }
 fraction = np.linspace(0, 1, len(ways["linear"].energies))
 barriers = np.array([path.barrier for path in climbs.values()])
@@ -740,7 +744,7 @@ energy = Finding(
     headline=True,
     sampled=barriers,
     over=[f"N = {size}" for size in climbs],
-    size={"N": list(climbs), "P": list(climbs), "T": T},
+    size={"N": list(climbs), "P": list(climbs), "T": B},
     figure="paths",
     panel="Paper A, Discussion",
     control=Control("two neurons of the same code", sampled=np.full(len(climbs), ways["same code"].barrier)),
@@ -753,7 +757,7 @@ energy.draw(
     x=fraction,
     values=[
         *(path.energies - path.energies[0] for path in ways.values()),
-        runs.handing_on(shown, T, fraction * np.pi / 2),
+        runs.handing_on(shown, B, fraction * np.pi / 2),
     ],
     names=[*ways, "ReLU, free energy"],
     colors=[figures.COLORS[name] for name in ("sigmoidal", "control", "linear", "relu", "relu")],
@@ -765,13 +769,13 @@ energy.draw(
 energy.judge(above(5), because="the barrier is of the order of the thermal energy at the smallest size")
 if len(climbs) > 2:
     law = statistics.fit_power_law(list(climbs), barriers)
-    cold = [runs.sigmoidal_swap(size, T * size / shown).barrier for size in climbs]
+    cold = [runs.sigmoidal_swap(size, B * size / shown).barrier for size in climbs]
     Finding(
         "A24",
         "exponent in N = P of this barrier",
         sampled=Estimate(law.exponent, law.standard_error),
         theory=np.float64(1),
-        size={"N": list(climbs), "P": list(climbs), "T": T},
+        size={"N": list(climbs), "P": list(climbs), "T": B},
         panel="Paper A, Discussion",
         control=Control(
             "temperature that grows with N",
@@ -797,7 +801,7 @@ held = {
     size: runs.umbrella(
         jax.random.fold_in(key, 70 + k),
         num_neurons=size,
-        temperature=T,
+        temperature=B,
         num_samples=sizes.umbrella.num_samples,
         num_chains=sizes.umbrella.num_chains,
     )
@@ -807,7 +811,7 @@ Finding(
     "A24",
     "least energy barrier of all paths that exchange a ReLU outlier and a neuron of the bulk",
     sampled=np.float64(ways["ReLU"].barrier),
-    size={"N": shown, "P": shown, "T": T},
+    size={"N": shown, "P": shown, "T": B},
     panel="Paper A, Discussion",
     control=Control("two neurons of a linear network", sampled=np.float64(ways["linear"].barrier)),
 ).judge(above(5), because="one outlier hands its part on to another neuron at constant output and energy")
@@ -815,9 +819,9 @@ entropy = Finding(
     "A24",
     "free-energy barrier to hand a ReLU outlier on (thermal energy: 1)",
     sampled=runs.stacked([each.barrier for each in held.values()]),
-    theory=np.array([runs.handing_on(size, T, np.array([0, np.pi / 4]))[-1] for size in held]),
+    theory=np.array([runs.handing_on(size, B, np.array([0, np.pi / 4]))[-1] for size in held]),
     over=[f"N = {size}" for size in held],
-    size={"N": list(held), "P": list(held), "T": T, "chains": sizes.umbrella.num_chains},
+    size={"N": list(held), "P": list(held), "T": B, "chains": sizes.umbrella.num_chains},
     figure="umbrella",
     panel="Paper A, Discussion",
     control=Control("the energy alone", theory=np.full(len(held), ways["ReLU"].barrier)),
@@ -829,7 +833,7 @@ entropy.draw(
     "lines: theory, entropy at constant energy. At the right end both neurons share the outlier's part "
     "alike.",
     x=angles,
-    values=[runs.handing_on(size, T, angles) for size in held],
+    values=[runs.handing_on(size, B, angles) for size in held],
     names=[f"N = {size}" for size in held],
     colors=["#F2B48A", "#E58A50", figures.COLORS["relu"]],
     sampled_x=np.mean([each.angles for each in held.values()], axis=0),
@@ -902,7 +906,7 @@ for hot in (0.01, 0.05, 0.1, 0.16):
     scheme = theory.sigmoidal.solve(task, hot)
     print(
         hot,
-        f"{scheme.num_codes if hasattr(scheme, 'num_codes') else (scheme.probabilities > 0.01).sum()} codes,",
+        f"{(scheme.probabilities > 0.01).sum()} codes,",
         f"lowest pass {single_neurons.passes(scheme).lowest:.2f}",
     )
 

@@ -1,7 +1,7 @@
 """The primer's figures: from the posterior to codes, and what a readout costs, for three nonlinearities.
 
-    cd notebooks
-    python -m dynamics.landscape ../book/_static
+cd notebooks
+python -m dynamics.landscape ../book/_static
 """
 
 import argparse
