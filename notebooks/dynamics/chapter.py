@@ -51,6 +51,7 @@ sizes = presets.sizes(
     num_samples=num_samples,
     sigmoidal={"num_neurons": num_neurons},
     relu={"num_neurons": num_neurons},
+    linear={"num_samples": num_samples},
 )
 T, key = sizes.temperature, jax.random.key(seed)
 counts = {"num_samples": sizes.num_samples, "num_chains": sizes.num_chains}
@@ -77,10 +78,9 @@ chosen = {name: runs.shown_neurons(motion) for name, motion in motions.items()}
 publish(
     figures.trace_panels,
     "readouts_in_time",
-    caption="Linear neurons wander through the whole distribution of readouts; sigmoidal and ReLU neurons "
-    "keep to the branches of theirs. Readout weight for class 0 of six neurons of each network. Dashed: "
-    "one standard deviation (linear), maxima of the readout posterior (sigmoidal), outliers and bulk "
-    "(ReLU) in theory.",
+    caption="Linear neurons wander; sigmoidal and ReLU neurons keep to the branches of their readouts. Readout "
+    "weight for class 0 of six neurons of each network, over the same time. Dashed: one standard deviation "
+    "(linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory.",
     tail=f"N = P = {', '.join(map(str, together['N']))}, T = {T:g}. Paper A, Fig. 4b.",
     counterparts=["A 4b"],
     levels=levels,
@@ -166,7 +166,8 @@ print("neurons of each chain that end with another code:", moved.sum(-1))
 # %% tags=["hide-input"]
 wandering, still = motions["linear"], motions["sigmoidal"]
 size = networks["linear"]["num_neurons"]
-lags = wandering.interval * np.arange(sizes.num_samples)
+snapshots = len(wandering.times)
+lags = wandering.interval * np.arange(snapshots)
 seen = Finding(
     "A20",
     "share of the readout distribution's deciles that a linear neuron visits within the run",
@@ -182,16 +183,17 @@ seen.judge(standard_errors(3), because="corrections of second order in 1/N")
 expected = runs.linear_memory(analog, lags, num_neurons=size)
 levels_at = (0.8, 0.6, 0.4)
 at = np.array([int(np.argmin(np.abs(expected - level))) for level in levels_at])
+at = np.minimum(at, snapshots // 2)
 correlation = {
-    name: runs.autocorrelations(motion.run.readouts, sizes.num_samples // 2)
-    for name, motion in motions.items()
+    name: runs.autocorrelations(each.run.readouts, len(each.times) // 2) for name, each in motions.items()
 }
+some = {name: np.linspace(1, len(each.times) // 2, 50).astype(int) for name, each in motions.items()}
 half = runs.solve("linear", size // 2, T)
 memory = Finding(
     "A20",
     f"autocorrelation of linear readouts at the lags {', '.join(f'{lag:.0f}' for lag in lags[at])}",
-    sampled=Estimate(*(part[np.minimum(at, len(part) - 1)] for part in correlation["linear"])),
-    theory=expected[np.minimum(at, sizes.num_samples // 2)],
+    sampled=Estimate(*(part[at] for part in correlation["linear"])),
+    theory=expected[at],
     over=[f"theory's {level:g}" for level in levels_at],
     size=wandering.size,
     sampler=wandering.run.convergence,
@@ -199,17 +201,16 @@ memory = Finding(
     panel="Paper A, Fig. 4b",
     control=Control(
         "theory at half the size",
-        theory=runs.linear_memory(half, lags, num_neurons=size // 2)[np.minimum(at, sizes.num_samples // 2)],
+        theory=runs.linear_memory(half, lags[at], num_neurons=size // 2),
     ),
 )
 memory.draw(
     figures.curves,
     "Readouts of linear neurons forget at the rate of theory (dashed); sigmoidal and ReLU ones do not, over "
     "the time that they were followed. Bands: standard errors over chains.",
-    x=[lags[1 : sizes.num_samples // 2]]
-    + [motion.interval * np.arange(1, sizes.num_samples // 2) for motion in motions.values()],
-    values=[expected[1 : sizes.num_samples // 2], *(each.value[1:-1] for each in correlation.values())],
-    errors=[0 * lags[1 : sizes.num_samples // 2], *(each.error[1:-1] for each in correlation.values())],
+    x=[lags[some["linear"]], *(motions[name].interval * some[name] for name in NAMES)],
+    values=[expected[some["linear"]], *(correlation[name].value[some[name]] for name in NAMES)],
+    errors=[np.zeros(50), *(correlation[name].error[some[name]] for name in NAMES)],
     names=["theory, linear", *NAMES.values()],
     colors=[figures.COLORS[name] for name in ("theory", *NAMES)],
     styles=["--", "-", "-", "-"],
