@@ -78,9 +78,9 @@ chosen = {name: runs.shown_neurons(motion) for name, motion in motions.items()}
 publish(
     figures.trace_panels,
     "readouts_in_time",
-    caption="Linear neurons wander; sigmoidal and ReLU neurons keep to the branches of their readouts. Readout "
-    "weight for class 0 of six neurons of each network, over the same time. Dashed: one standard deviation "
-    "(linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory.",
+    caption="Linear neurons wander; sigmoidal and ReLU neurons keep to the branches of their readouts. "
+    "Readout weight for class 0 of six neurons of each network, over the same time. Dashed: one standard "
+    "deviation (linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory.",
     tail=f"N = P = {', '.join(map(str, together['N']))}, T = {T:g}. Paper A, Fig. 4b.",
     counterparts=["A 4b"],
     levels=levels,
