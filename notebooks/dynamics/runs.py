@@ -128,7 +128,7 @@ class Motion:
 
 def _order(series: np.ndarray) -> tuple[float, float]:
     found = statistics.permutation_order(series)
-    return found.value, found.standard_error
+    return np.float64(found.value), np.float64(found.standard_error)
 
 
 def orders(motions: Sequence[Motion]) -> Estimate:
@@ -257,7 +257,7 @@ def coverage(series: np.ndarray) -> Estimate:
         [np.searchsorted(e, x) for e, x in zip(edges.T, np.moveaxis(series, -1, 0), strict=True)]
     )
     visited = np.stack([(deciles == k).any(2) for k in range(10)]).mean((0, 1))  # (chains, N)
-    return Estimate(float(visited.mean()), float(visited.std() / visited.size**0.5))
+    return Estimate(visited.mean(), visited.std() / visited.size**0.5)
 
 
 def gaussian_coverage(memory: np.ndarray, draws: int = 4000) -> np.float64:
@@ -514,7 +514,8 @@ class Crossings:
 
     def slope(self) -> Estimate:
         """β of the rates ∝ e^{−βΔF}, by maximum likelihood over all ways, one attempt rate for each T."""
-        return Estimate(*statistics.fit_barrier_scale(self.heights, self.counts, self.exposures))
+        found = statistics.fit_barrier_scale(self.heights, self.counts, self.exposures)
+        return Estimate(*map(np.float64, found))
 
     def dealt(self) -> "Crossings":
         """The same with the passes dealt to the ways at random."""
