@@ -106,6 +106,12 @@ class Motion:
         layers, labels = range(network.depth), self.run.task.labels
         return tuple(coding.outliers(samples.activations(layer), labels).codes for layer in layers)
 
+    @property
+    def local(self) -> Convergence:
+        """Diagnostics by energy and training error: of equilibrium within the codes, which neurons keep."""
+        bare = replace(self.run.samples, readouts=None, preactivations=None)
+        return convergence(bare, self.run.posterior)
+
     def switches(self, layer: int = -1) -> coding.SwitchRate:
         """Rate at which neurons of a layer change their code."""
         return coding.switch_rate(self.codes[layer], self.interval)
@@ -575,8 +581,7 @@ def crossings(
         heights.append(theory.heights[ways])
         counts.append(seen[ways])
         exposures.append(time[ways])
-        bare = replace(motion.run.samples, readouts=None, preactivations=None)
-        local.append(convergence(bare, posterior))
+        local.append(motion.local)
     return Crossings(np.asarray(temperatures), heights, counts, exposures, local)
 
 
