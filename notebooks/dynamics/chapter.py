@@ -78,9 +78,10 @@ chosen = {name: runs.shown_neurons(motion) for name, motion in motions.items()}
 publish(
     figures.trace_panels,
     "readouts_in_time",
-    caption="Linear neurons wander; sigmoidal and ReLU neurons keep to the branches of their readouts. "
-    "Readout weight for class 0 of six neurons of each network, over the same time. Dashed: one standard "
-    "deviation (linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory.",
+    caption="Linear neurons wander; sigmoidal and ReLU neurons stay on one branch of their readouts. Readout "
+    "weight for class 0 of six neurons of each network, over the same time. Dashed: one standard deviation "
+    "(linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory. In a small "
+    "sigmoidal network a neuron may be seen to cross from one branch to another.",
     tail=f"N = P = {', '.join(map(str, together['N']))}, T = {T:g}. Paper A, Fig. 4b.",
     counterparts=["A 4b"],
     levels=levels,
@@ -722,7 +723,8 @@ glue("pass", f"{heights[2]:.0f}", display=False)
 # The second computation makes no use of the theory. We let a network slide down into the nearest minimum
 # of its energy $U$, exchange two neurons, and look for paths of minimal energy between the two networks
 # in the space of *all* weights: the others are free to make room. Several first guesses are relaxed, one
-# neuron following the other, both at once, or by way of a third code, and the least climb counts.
+# neuron following the other, both at once, or by way of a third code. A path may pass
+# deeper minima on its way. Its barrier is its largest climb, and the least of all paths counts.
 
 # %% tags=["hide-input"]
 shown = sizes.swaps.num_neurons[1]
@@ -748,7 +750,7 @@ energy = Finding(
 )
 energy.draw(
     figures.curves,
-    "Sigmoidal neurons of different codes climb a hill of energy when they are exchanged. Those of the same "
+    "Sigmoidal neurons of different codes climb hills of energy when they are exchanged. Those of the same "
     "code, two neurons of a linear network, and a ReLU outlier and a neuron of the bulk trade places without "
     "energy; the last two climb a hill of free energy (dotted, theory). One network each.",
     x=fraction,
@@ -866,7 +868,7 @@ entropy.judge(
 # **Reproduced in part.** Small sigmoidal networks cross their passes now and then, and fluctuate a little
 # more than theory says. For ReLU networks, solutions that differ by a permutation are connected without any
 # barrier of energy; the barrier is one of free energy. With two ReLU layers outliers split and merge within
-# our runs, in the second layer more than in the first, where the paper calls the first layer frozen.
+# our runs, also in the first layer, which the paper calls frozen.
 #
 # ## Exercises
 #
