@@ -865,10 +865,11 @@ entropy.judge(
 # they agree on this branch, not that there is no other. Paths are the least of a few first guesses. Runs
 # with the paper's mobility are short and small, since its steps have to be $P$ times shorter.
 #
-# **Reproduced in part.** Small sigmoidal networks cross their passes now and then, and fluctuate a little
-# more than theory says. For ReLU networks, solutions that differ by a permutation are connected without any
-# barrier of energy; the barrier is one of free energy. With two ReLU layers outliers split and merge within
-# our runs, also in the first layer, which the paper calls frozen.
+# **Reproduced in part.** Small sigmoidal networks cross their passes now and then. With two ReLU layers
+# outliers split and merge within our runs, also in the first layer, which the paper calls frozen.
+#
+# **Refuted for ReLU networks.** Solutions that differ by a permutation are connected without any barrier of
+# energy. What separates them is free energy, which umbrella sampling finds to be high.
 #
 # ## Exercises
 #
@@ -897,7 +898,7 @@ for inputs in (40, 120, 360):
 # %% [markdown]
 # In proportion to $P$.
 #
-# **3.** Heat the sigmoidal network of the open cell. At which temperature do its neurons stop to have codes
+# **3.** Heat the sigmoidal network of the open cell. At which temperature do its neurons stop having codes
 # of their own?
 
 # %% tags=["solution"]
