@@ -187,7 +187,7 @@ def one_layer(
     start = planting.planted(key if plant_key is None else plant_key, theory, posterior)
     rest = sample(posterior, key, 20, num_chains=num_chains, num_warmup=60, init=start, **EXACT)
     dt = temperature / 2 if mobility == "prior variance" else temperature / num_neurons
-    counts = {"num_samples": num_samples, "num_chains": num_chains}
+    counts: dict[str, Any] = {"num_samples": num_samples, "num_chains": num_chains}
     return follow(key, posterior, rest, span, dt=dt, mobility=mobility, **counts)
 
 
@@ -206,7 +206,7 @@ def two_layers(
     rest = settle_deep(jax.random.fold_in(key, 0), posterior)
     stiff = nonlinearity != "sigmoidal"  # their readouts have a larger prior variance
     dt = 2 * float(rest.info.step_size[0, -1]) ** 2 if stiff else temperature / 2
-    counts = {"num_samples": num_samples, "num_chains": num_chains}
+    counts: dict[str, Any] = {"num_samples": num_samples, "num_chains": num_chains}
     return follow(jax.random.fold_in(key, 1), posterior, rest, span, dt=dt, **counts)
 
 
@@ -571,7 +571,7 @@ def crossings(
         start = planting.planted(stream, solve("sigmoidal", num_neurons, temperature), posterior)
         options: dict[str, Any] = {"num_chains": num_chains, "num_warmup": 60, "init": start}
         rest = sample(posterior, stream, 20, store=("readouts",), **options, **EXACT)
-        taken = {"num_samples": num_samples, "num_chains": num_chains}
+        taken: dict[str, Any] = {"num_samples": num_samples, "num_chains": num_chains}
         motion = follow(stream, posterior, rest, span, dt=temperature / 2, **taken)
         theory, codes = passes(num_neurons, temperature), motion.codes[-1]
         inside = np.stack([np.all(codes == code, axis=-1) for code in theory.codes])
