@@ -7,12 +7,13 @@ PORT ?= 8000
 SEEDS ?= 8
 override PRESET := $(value PRESET)
 override NAME := $(value NAME)
+override ID := $(value ID)
 override SEED := $(value SEED)
 override SEEDS := $(value SEEDS)
 override PORT := $(value PORT)
 override ONLY := $(value ONLY)
 override FROM := $(value FROM)
-export PRESET NAME SEED SEEDS PORT ONLY FROM
+export PRESET NAME ID SEED SEEDS PORT ONLY FROM
 
 VENV := .venv
 BENCH := .venv-bench
@@ -23,12 +24,12 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED SEEDS NAME PORT PYTHON BROWSER_TESTS ONLY FROM
+OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests book plan fetch-results test test-launch mutants faults test-pages chapter seeds serve bench accept-verdicts lock dag clean known-settings pdf
+.PHONY: help setup setup-tests book plan fetch-results test test-launch mutants faults test-pages chapter claim seeds serve bench accept-verdicts lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
@@ -40,6 +41,7 @@ help: ## this list
 	@echo "make faults [ONLY=pattern]       bad arguments, damaged files, kills: what comes (ten minutes)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"
+	@echo "make claim ID=A13 [PRESET=quick] run what one claim needs, and show what was found"
 	@echo "make seeds [NAME=analog] [SEEDS=8] [PRESET=quick]  run chapters with several seeds; a ledger of what held"
 	@echo "make serve [PRESET=quick] [PORT=8000]  show the built book at http://127.0.0.1:8000/"
 	@echo "make pdf [PRESET=quick]          the built book as one PDF; needs Chromium or Chrome"
@@ -89,6 +91,10 @@ chapter: setup ## one chapter with the reader's own parameters
 
 seeds: setup ## chapters with several seeds
 	@$(JOB) seeds --preset "$$PRESET" --name "$$NAME" --seeds "$$SEEDS"
+
+claim: setup ## what one claim needs, and what was found
+	@test -n "$$ID" || { echo "ID is needed: make claim ID=A13; claims: book/claims.yml" >&2; exit 1; }
+	@$(JOB) claim --preset "$$PRESET" -- "$$ID"
 
 fetch-results: setup ## results of others, by digest
 	@$(JOB) fetch-results --preset "$$PRESET" -- "$$FROM"

@@ -22,7 +22,7 @@ from companion.pipeline.project import BUILD, BuildError, Project
 PAGES = "pages"  # name of the job that builds the pages
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
 # Settings of the Makefile itself
-_OF_MAKE = ("NAME", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM")
+_OF_MAKE = ("NAME", "ID", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM")
 
 
 def main() -> int:
@@ -142,6 +142,26 @@ def chapter(arguments: argparse.Namespace) -> None:
     print(run.notebook)
 
 
+def claim(arguments: argparse.Namespace) -> None:
+    """Run the one chapter that judges a claim, if it has not run, and show what it found."""
+    from companion import records
+    from companion.formats import CHECK_TYPE
+    from companion.pipeline import claims, execution, kept
+
+    project = Project(Path.cwd(), arguments.preset)
+    name = claims.chapter_of(project, arguments.id)
+    (run,) = [c for c in project.chapters if c.name == name]
+    with _only_one(project.build / ".lock", "A build of this book"):
+        if not run.finished:
+            with Display(project.build, [name], 1), _reported(project.build, name) as progress:
+                execution.run(project, run, {"preset": project.preset}, progress)
+    for record in kept.left_behind(run.notebook, CHECK_TYPE):
+        if record["id"] == arguments.id:
+            print(f"{records.MARKS[records.state(record)]} {record['quantity']}")
+            print(*(f"    {title}: {said}" for title, said in records.details(record)), sep="\n")
+    print(run.notebook)
+
+
 def seeds(arguments: argparse.Namespace) -> None:
     """Run chapters with several seeds, and keep a ledger of what held."""
     from companion.pipeline import execution
@@ -229,6 +249,7 @@ def _parser() -> argparse.ArgumentParser:
     command(serve).add_argument("--port", type=int, default=8000)
     command(fetch_results).add_argument("shared")
     command(launch_tree).add_argument("target", type=Path)
+    command(claim).add_argument("id")
     several = command(seeds)
     several.add_argument("--name", default="")
     several.add_argument("--seeds", type=int, default=8)

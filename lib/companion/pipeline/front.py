@@ -3,6 +3,7 @@
 import os
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from PIL import Image
 from companion import records
 from companion.formats import FIGURE_TYPE, THUMBNAIL
 from companion.pipeline import scoreboard
+from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
 from companion.pipeline.rendering import render
@@ -64,7 +66,7 @@ def figures(project: Project) -> list[Figure]:
             tuple(shown.get("panels", ())),
         )
         for chapter in _in_order(project)
-        for shown in scoreboard.left_behind(chapter.notebook, FIGURE_TYPE)
+        for shown in left_behind(chapter.notebook, FIGURE_TYPE)
     ]
 
 
@@ -101,6 +103,7 @@ def _cards(
     """A card for every chapter, in the order of the table of contents."""
     if unknown := sorted(set(listed) - set(project.names)):
         raise BuildError(f"book/chapters.yml speaks of {', '.join(unknown)}, which are no chapters")
+    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
     cards, used = [], set()
     for chapter in _in_order(project):
         about = listed.get(chapter.name) or {}
@@ -112,10 +115,8 @@ def _cards(
         source = chapter.source.read_text(encoding="utf-8")
         title = re.search(r"^# # (.+)$", source, re.MULTILINE)
         minutes = re.search(r"\*Reading:\*\s*(?:#\s*)?(\d+)", source)
-        counts = Counter(row.verdict for row in table if row.chapter == chapter.name and row.records)
         notes = [f"{minutes[1]} min"] if minutes else []
-        if counts:
-            notes.append(f"{counts['reproduced']} of {counts.total()} claims reproduced")
+        notes += _tally([row for row in table if row.chapter == chapter.name], at_paper)
         cards.append(
             {
                 "name": chapter.name,
@@ -126,6 +127,18 @@ def _cards(
             }
         )
     return render("chapters.md", cards=cards), used
+
+
+def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:
+    """How many of a chapter's claims have which verdict: at paper size where known, else in this build."""
+    found = {row.claim["id"]: row.verdict for row in own if row.records}
+    known = {id: at_paper[id] for id in found if id in at_paper} or found
+    counts = Counter(known.values())
+    if not counts:
+        return []
+    place = "at paper size" if known is not found else "in this build"
+    rest = [f"{counts[verdict]} {verdict}" for verdict in scoreboard.VERDICTS[1:] if counts[verdict]]
+    return [f"{counts['reproduced']} of {counts.total()} claims reproduced {place}", *rest]
 
 
 def _panels(

@@ -135,6 +135,13 @@ class Project:
         found = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
         return web_address(found.stdout.strip()) if found.returncode == 0 else None
 
+    @functools.cached_property
+    def commit(self) -> str:
+        """The repository's state, as ``ab12cd3`` or ``ab12cd3-dirty``; "unknown" outside of one."""
+        command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+        found = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
+        return found.stdout.strip() or "unknown"
+
     @property
     def html(self) -> Path:
         """Folder of the built pages."""

@@ -12,6 +12,7 @@ import nbformat
 
 from companion import records
 from companion.formats import CHECK_TYPE
+from companion.pipeline import kept
 from companion.pipeline.rendering import render
 
 _HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
@@ -54,8 +55,13 @@ def with_setup(notebook: Any) -> Any:
     return notebook
 
 
-def with_checks(notebook: Any) -> Any:
-    """The notebook with a closed line for the checks of each section, and anchors where claims are judged."""
+def with_checks(notebook: Any, at_paper: kept.Kept | None = None) -> Any:
+    """The notebook with a closed line for the checks of each section, and anchors where claims are judged.
+
+    Args:
+        notebook: An executed chapter.
+        at_paper: What is kept of it at the preset paper, shown under each check.
+    """
     seen: set[str] = set()
     cells: list[Any] = []
     waiting: list[tuple[dict[str, Any], str]] = []
@@ -63,7 +69,7 @@ def with_checks(notebook: Any) -> Any:
         if cell.cell_type == "markdown" and _HEADING.search(cell.source):
             cells += _line_of(waiting)
             waiting = []
-        found = list(_taken(cell))
+        found = [(record, _with(line, kept.line(at_paper, record))) for record, line in _taken(cell)]
         fresh = dict.fromkeys(record["id"] for record, _ in found if record["id"] not in seen)
         seen.update(fresh)
         if fresh:
@@ -90,6 +96,12 @@ def _taken(cell: Any) -> Iterator[tuple[dict[str, Any], str]]:
             left.append(output)
     if cell.cell_type == "code":
         cell.outputs = left
+
+
+def _with(line: str, more: str) -> str:
+    """A check's line with more in what it unfolds."""
+    head, end, rest = line.rpartition("</details>")
+    return f"{head}{more}{end}{rest}"
 
 
 def _line_of(found: list[tuple[dict[str, Any], str]]) -> Iterator[Any]:

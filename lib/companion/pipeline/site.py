@@ -20,7 +20,7 @@ from fontTools.ttLib import TTFont
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
-from companion.pipeline import front, manifest, scoreboard, sections, seeds
+from companion.pipeline import claims, front, kept, manifest, scoreboard, sections, seeds
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
@@ -91,23 +91,30 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     _write_config(project, site)
     generated = site / "book" / "_generated"
     generated.mkdir()
-    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
+    at_paper = kept.read(project)
+    verdicts = scoreboard.recorded_verdicts(Project(project.root, "paper"))
     changed: set[str] = set()
     history = site / "book" / "changed_checks.md"
     if history.is_file():
         linked, changed = scoreboard.link_history(history.read_text(encoding="utf-8"))
         history.write_text(linked, encoding="utf-8")
-    kept = seeds.read(project)
-    page = scoreboard.page(table, project.preset, at_paper, changed, seeds.held(kept), seeds.summary(kept))
+    ledger = seeds.read(project)
+    page = scoreboard.page(
+        table, project.preset, verdicts, changed, seeds.held(ledger), seeds.summary(ledger)
+    )
     (generated / "scoreboard.md").write_text(page, encoding="utf-8")
     front.write(project, table, site)
+    if (site / "book" / "claims.yml").is_file():
+        folder = site / "book" / "claims"
+        claims.write(project, table, front.figures(project), seeds.held(ledger), folder)
     (site / "notebooks").mkdir()
     for chapter in project.chapters:
+        own = at_paper.get(chapter.name)
         text = chapter.notebook.read_text(encoding="utf-8")
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
-        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name)
-        notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook)))
+        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name, own)
+        notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook), own))
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
     return site
@@ -128,11 +135,8 @@ def _write_config(project: Project, site: Path) -> None:
     version = (
         tomllib.loads(about.read_text(encoding="utf-8"))["project"]["version"] if about.is_file() else ""
     )
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    found = subprocess.run(command, cwd=project.root, capture_output=True, text=True)
     made = [f"version {version}"] if version else []
-    if not found.returncode:
-        commit = found.stdout.strip()
+    if (commit := project.commit) != "unknown":
         link = f'<a href="{address}/commit/{commit.removesuffix("-dirty")}">{commit}</a>'
         made.append(f"commit {link if address else commit}")
     if made:
@@ -177,12 +181,12 @@ def to_launch(notebook: Any, address: str) -> Any:
     return notebook
 
 
-def _with_figures(notebook: Any, chapter: str) -> Any:
+def _with_figures(notebook: Any, chapter: str, at_paper: kept.Kept | None = None) -> Any:
     """The notebook with its published figures as the page's own: numbered, images as files beside it."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if figure := output.get("data", {}).get(FIGURE_TYPE):
-                shown = render("figure.md", figure=figure, chapter=chapter)
+                shown = render("figure.md", figure=figure, chapter=chapter, kept=at_paper)
                 output.data = nbformat.NotebookNode({"text/markdown": shown})
     return notebook
 

@@ -1,0 +1,87 @@
+"""A page for every claim: what was published, how it is checked, what was found, and how to cite it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from companion import records
+from companion.pipeline import kept, scoreboard, sections
+from companion.pipeline.front import Figure
+from companion.pipeline.project import BuildError, Project
+from companion.pipeline.rendering import render
+
+
+def write(
+    project: Project,
+    table: Iterable[scoreboard.Row],
+    figures: Iterable[Figure],
+    held: Mapping[str, str],
+    folder: Path,
+) -> None:
+    """Write each claim's page into a folder, as Markdown that no table of contents lists.
+
+    Args:
+        project: The book at one preset.
+        table: All claims, with what this build found.
+        figures: Published figures; those that name a claim's panels stand on its page.
+        held: Over how many seeds the verdict came out, by claim.
+        folder: Where the pages go.
+    """
+    root = project.root / "book"
+    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
+    left, shown = kept.read(project), list(figures)
+    changes, listed = root / "changed_checks.md", root / "panels.yml"
+    changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
+    panels = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else []
+    folder.mkdir(parents=True)
+    for row in table:
+        id = row.claim["id"]
+        own = [panel for panel in panels if id in panel.get("claims", ())]
+        named = {panel["panel"] for panel in own}
+        pictures = [figure for figure in shown if figure.chapter == row.chapter and figure.panels & named]
+        content = render(
+            "claim.md",
+            row=row,
+            panels=own,
+            figure=pictures[0] if pictures else None,
+            paper=at_paper.get(id) if project.preset != "paper" else None,
+            seeds=held.get(id),
+            history=changed.get(id, ()),
+            preset=project.preset,
+            kept=left.get(row.chapter),
+            line=kept.line,
+            anchor=sections.anchor,
+            records=records,
+            notes=scoreboard.notes,
+            commit=project.commit,
+            repository=project.repository,
+        )
+        (folder / f"{id}.md").write_text(content, encoding="utf-8")
+
+
+def history(changes: str) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the page "Changed checks", by claim: what was before, what is now, and why."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in re.findall(r"^\| ([A-D]\d.*) \|$", changes, re.MULTILINE):
+        claims, *rest = (cell.strip() for cell in row.split(" | "))
+        for id in re.findall(r"[A-D]\d+", claims):
+            found.setdefault(id, []).append(dict(zip(("before", "now", "why"), rest, strict=False)))
+    return found
+
+
+def chapter_of(project: Project, id: str) -> str:
+    """The chapter that judges a claim.
+
+    Raises:
+        BuildError: There is no such claim, or its chapter is not written.
+    """
+    listed = yaml.safe_load((project.root / "book" / "claims.yml").read_text(encoding="utf-8"))
+    chapters = {claim["id"]: claim["chapter"] for claim in listed}
+    if id not in chapters:
+        raise BuildError(f"ID must be a claim of book/claims.yml, {', '.join(chapters)}; got {id!r}")
+    if chapters[id] not in project.names:
+        raise BuildError(f"the chapter of {id}, {chapters[id]}, is not written")
+    return chapters[id]
