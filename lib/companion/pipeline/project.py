@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -278,17 +278,15 @@ class Project:
             for path in self._imports(waiting.pop()) - found:
                 found.add(path)
                 waiting.append(path)
-        for package in {self._package(path) for path in (source, *found)} - {*self._places}:
-            # style sheets, sizes and other files that a module reads
-            found.update(p for p in package.rglob("*") if p.is_file() and p.suffix not in {".py", ".pyc"})
-            if package / "data.py" in found:
-                found.update(path for path in (self.root / "data").rglob("*") if path.is_file())
+        modules = {source, *found}
+        for folder in {path.parent for path in modules} - {*self._places}:
+            found.update(_beside(folder))  # style sheets, sizes and other files that a module reads
+        data = self.root / "data"
+        if any(path.name == "data.py" for path in modules):
+            found.update(_beside(data))
+        if any(re.search(r"\bdata/results\b|[\"']results[\"']", path.read_text("utf-8")) for path in modules):
+            found.update(_beside(data / "results"))
         return sorted(found)
-
-    def _package(self, path: Path) -> Path:
-        """The folder of the library or of a chapter that a file lies in."""
-        place = self._place(path)
-        return place if path.parent == place else place / path.relative_to(place).parts[0]
 
     @property
     def _places(self) -> tuple[Path, Path]:
@@ -338,6 +336,13 @@ class Project:
 
     def _relative(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else path.name
+
+
+def _beside(folder: Path) -> Iterator[Path]:
+    """Files of a folder that are neither code nor prose."""
+    for path in folder.glob("*"):
+        if path.is_file() and path.suffix not in {".py", ".pyc", ".md"}:
+            yield path
 
 
 def web_address(remote: str) -> str | None:
