@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from companion import records
+from companion import formats, records
 from companion.pipeline import kept, scoreboard, sections
 from companion.pipeline.front import Figure
 from companion.pipeline.project import BuildError, Project
@@ -70,6 +70,32 @@ def history(changes: str) -> dict[str, list[dict[str, Any]]]:
         for id in re.findall(r"[A-D]\d+", claims):
             found.setdefault(id, []).append(dict(zip(("before", "now", "why"), rest, strict=False)))
     return found
+
+
+def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str:
+    """Prose with each ``{claim}`A13``` replaced by the claim's headline, at paper size where it is kept.
+
+    Raises:
+        BuildError: A claim is named that is not in the list.
+    """
+    rows, left = {row.claim["id"]: row for row in table}, kept.read(project)
+    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
+
+    def quote(named: re.Match[str]) -> str:
+        if (row := rows.get(named[1])) is None:
+            raise BuildError(f"{{claim}}`{named[1]}`: no such claim in book/claims.yml")
+        before = left.get(row.chapter)
+        own = [record for record in before.records if record["id"] == named[1]] if before else []
+        found, place = (own, "at paper size") if own else (row.records, "in this build")
+        verdict = at_paper.get(named[1], row.verdict) if own else row.verdict
+        link = f"[{named[1]}](claims/{named[1]}.md) · {verdict} {place}"
+        leading = next((record for record in found if record.get("headline")), None)
+        if leading is None:
+            return link
+        sized = f" ({records.sizes(leading['size'])})" if leading.get("size") else ""
+        return f"{link} · {formats.text(leading['quantity'])}{sized}: {records.headline(leading)}"
+
+    return re.sub(r"\{claim\}`([A-D]\d+)`", quote, prose)
 
 
 def chapter_of(project: Project, id: str) -> str:

@@ -107,6 +107,10 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     if (site / "book" / "claims.yml").is_file():
         folder = site / "book" / "claims"
         claims.write(project, table, front.figures(project), seeds.held(ledger), folder)
+    for path in (site / "book").glob("*.md"):
+        prose = path.read_text(encoding="utf-8")
+        if "{claim}" in prose:
+            path.write_text(claims.quoted(project, table, prose), encoding="utf-8")
     (site / "notebooks").mkdir()
     for chapter in project.chapters:
         own = at_paper.get(chapter.name)

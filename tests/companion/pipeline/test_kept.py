@@ -67,6 +67,17 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     assert "title        = {Claim A1: c}," in page
 
 
+def test_prose_quotes_a_claims_headline_at_paper(at_paper):
+    project = at_paper(HEADLINE, HEADLINE | {"computed": 3.875, "size": {"N": 500}})
+    said = claims.quoted(project, scoreboard.rows(project), "So it is.\n\n{claim}`A1`\n")
+    assert said.startswith(
+        "So it is.\n\n[A1](claims/A1.md) · reproduced at paper size · twice two (N = 500): "
+    )
+    assert "3.875" in said
+    with pytest.raises(BuildError, match="{claim}`A2`: no such claim"):
+        claims.quoted(project, scoreboard.rows(project), "{claim}`A2`")
+
+
 def test_texts_of_others_stay_texts_on_a_claims_page(executed, tmp_path):  # noqa: F811
     record = RECORD | {"quantity": HOSTILE, "note": HOSTILE}
     project = executed(record, claim=HOSTILE, published=HOSTILE, check=HOSTILE)

@@ -1,10 +1,31 @@
-"""The primer's landscape: its peaks are the theories' readouts."""
+"""The primer's figures: four neurons have one kernel, the landscape's peaks are the theories' readouts."""
+
+import importlib.util
 
 import numpy as np
 import pytest
-from coding_schemes import tasks
+from coding_schemes import paths, tasks
 from coding_schemes.theory import sigmoidal
-from experiments import landscape
+
+
+def _module():
+    path = paths.repository_root() / "book" / "primer_figures.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+landscape = _module()
+
+
+@pytest.mark.parametrize("scheme", ["sparse", "redundant", "analog"])
+def test_four_neurons_have_one_kernel_and_one_output(scheme):
+    """And readouts of one length, so that neither kernel nor prior can tell the schemes apart."""
+    activations, readouts = landscape.FOUR_NEURONS[scheme]
+    np.testing.assert_allclose(activations.T @ activations / 4, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(readouts @ activations / 4, [1, -1], atol=1e-12)
+    assert readouts @ readouts == pytest.approx(8)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
-"""The primer's figures: from the posterior to codes, and what a readout costs, for three nonlinearities.
+"""The primer's figures: four neurons, one landscape for each nonlinearity, from the posterior to codes.
 
-python -m experiments.landscape book/_static
+PYTHONPATH=lib python book/primer_figures.py book/_static
 """
 
 import argparse
@@ -25,6 +25,13 @@ WHAT = {
     "linear": "linear:\none wide hill",
     "sigmoidal": "sigmoidal:\none peak per code",
     "relu": "ReLU:\na peak, two plateaus",
+}
+
+
+FOUR_NEURONS = {  # activations of four neurons on two inputs, and their readouts
+    "sparse": (np.array([[2, 0], [0, 2], [0, 0], [0, 0]]), np.array([2, -2, 0, 0])),
+    "redundant": (2**0.5 * np.array([[1, 0], [1, 0], [0, 1], [0, 1]]), 2**0.5 * np.array([1, 1, -1, -1])),
+    "analog": (np.array([[1, 1], [1, -1], [1, 1], [1, -1]]), np.array([0, 2, 0, 2])),
 }
 
 
@@ -95,6 +102,37 @@ def draw(readouts: np.ndarray, found: dict[str, np.ndarray]) -> Figure:
     return figure
 
 
+def draw_four_neurons() -> Figure:
+    """Three networks of four neurons: inputs below, neurons as pairs of bars, readouts to one output."""
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.0), layout="constrained")
+    blues, limit = plt.get_cmap("RdBu"), 2.0
+    for axis, (scheme, (activations, readouts)) in zip(axes, FOUR_NEURONS.items(), strict=True):
+        for neuron, (responses, readout) in enumerate(zip(activations, readouts, strict=True)):
+            for place in (-0.5, 0.5):
+                axis.plot([3 * place + 1.5, neuron], [-0.62, 0.0], color="#BBBBBB", linewidth=0.5, zorder=0)
+            style = {"linewidth": 0.6 + 2 * abs(readout), "zorder": 0}
+            color = blues(0.5 + 0.42 * np.sign(readout)) if readout else "#DDDDDD"
+            axis.plot([neuron, 1.5], [1, 1.9], color=color, **style)
+            for k, response in enumerate(responses):
+                style = {"facecolor": blues(0.5 + response / limit / 2.4), "edgecolor": "#444444"}
+                box = plt.Rectangle((neuron - 0.36 + 0.36 * k, 0.28), 0.36, 0.44, linewidth=0.7, **style)
+                axis.add_patch(box)
+                shown = f"{response:.1f}".replace("-", "−").replace(".0", "")
+                dark = abs(response) > 1.6
+                axis.text(
+                    neuron - 0.18 + 0.36 * k, 0.5, shown, ha="center", va="center", fontsize=7.5,
+                    color="white" if dark else "#222222",
+                )  # fmt: skip
+            plain = f"{readout:.1f}".replace("-", "−").replace(".0", "")
+            axis.text(neuron, 0.86, plain, ha="center", va="center", fontsize=8, color="#444444")
+        axis.text(1.5, 2.05, "output: 1 and −1", ha="center", fontsize=9)
+        for place, name in ((0, "input 1"), (3, "input 2")):
+            axis.text(place, -0.85, name, ha="center", fontsize=9)
+        axis.set(title=scheme, xlim=(-0.7, 3.7), ylim=(-0.95, 2.3))
+        axis.axis("off")
+    return figure
+
+
 def draw_steps(num_inputs: int, temperature: float) -> Figure:
     """Neurons of a sampled network, the dual with its minimum, and both sides' readouts by code."""
     task = two_classes(num_inputs)
@@ -139,13 +177,14 @@ def draw_steps(num_inputs: int, temperature: float) -> Figure:
 
 
 def main() -> None:
-    """Command line: draw both figures."""
+    """Command line: draw all figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     readouts = np.linspace(-6, 6, 241)
     with theme(), jax.enable_x64(True):
         figures = {
+            "four_neurons.svg": draw_four_neurons(),
             "landscape.svg": draw(readouts, exponents(200, 0.05, readouts)),
             "posterior_to_codes.svg": draw_steps(200, 0.05),
         }
