@@ -115,17 +115,17 @@ def draw_four_neurons() -> Figure:
             axis.plot([neuron, 1.5], [1, 1.9], color=color, **style)
             for k, response in enumerate(responses):
                 style = {"facecolor": blues(0.5 + response / limit / 2.4), "edgecolor": "#444444"}
-                box = plt.Rectangle((neuron - 0.36 + 0.36 * k, 0.28), 0.36, 0.44, linewidth=0.7, **style)
+                box = plt.Rectangle((neuron - 0.43 + 0.43 * k, 0.28), 0.43, 0.44, linewidth=0.7, **style)
                 axis.add_patch(box)
                 shown = f"{response:.1f}".replace("-", "−").replace(".0", "")
                 dark = abs(response) > 1.6
                 axis.text(
-                    neuron - 0.18 + 0.36 * k, 0.5, shown, ha="center", va="center", fontsize=7.5,
+                    neuron - 0.215 + 0.43 * k, 0.5, shown, ha="center", va="center", fontsize=7,
                     color="white" if dark else "#222222",
                 )  # fmt: skip
             plain = f"{readout:.1f}".replace("-", "−").replace(".0", "")
             axis.text(neuron, 0.86, plain, ha="center", va="center", fontsize=8, color="#444444")
-        axis.text(1.5, 2.05, "output: 1 and −1", ha="center", fontsize=9)
+        axis.text(1.5, 2.08, "output: 1 and −1", ha="center", fontsize=9)
         for place, name in ((0, "input 1"), (3, "input 2")):
             axis.text(place, -0.85, name, ha="center", fontsize=9)
         axis.set(title=scheme, xlim=(-0.7, 3.7), ylim=(-0.95, 2.3))

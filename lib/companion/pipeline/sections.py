@@ -67,7 +67,7 @@ def with_checks(notebook: Any, at_paper: kept.Kept | None = None) -> Any:
     waiting: list[tuple[dict[str, Any], str]] = []
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and _HEADING.search(cell.source):
-            cells += _line_of(waiting)
+            cells += _line_of(waiting, len(cells))
             waiting = []
         found = [(record, _with(line, kept.line(at_paper, record))) for record, line in _taken(cell)]
         fresh = dict.fromkeys(record["id"] for record, _ in found if record["id"] not in seen)
@@ -77,7 +77,7 @@ def with_checks(notebook: Any, at_paper: kept.Kept | None = None) -> Any:
             cells.append(nbformat.v4.new_markdown_cell(anchors, id="-".join(["anchor", *fresh])))
         waiting += found
         cells.append(cell)
-    notebook.cells = cells + list(_line_of(waiting))
+    notebook.cells = cells + list(_line_of(waiting, len(cells)))
     return notebook
 
 
@@ -104,8 +104,8 @@ def _with(line: str, more: str) -> str:
     return f"{head}{more}{end}{rest}"
 
 
-def _line_of(found: list[tuple[dict[str, Any], str]]) -> Iterator[Any]:
-    """One closed element that holds the lines of some records."""
+def _line_of(found: list[tuple[dict[str, Any], str]], place: int) -> Iterator[Any]:
+    """One closed element that holds the lines of some records; its place among the cells names it."""
     if not found:
         return
     states = [records.state(record) for record, _ in found]
@@ -119,4 +119,4 @@ def _line_of(found: list[tuple[dict[str, Any], str]]) -> Iterator[Any]:
         quantities=dict.fromkeys(named),
         lines=lines,
     )
-    yield nbformat.v4.new_markdown_cell(block, id=f"checks-{found[0][0]['id'].lower()}-{len(lines)}")
+    yield nbformat.v4.new_markdown_cell(block, id=f"checks-{place}")

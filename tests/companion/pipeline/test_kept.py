@@ -62,6 +62,7 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     assert page.startswith("---\norphan: true\n---\n\n# A1. c\n")
     for shown in ("too few", ">reproduced</span> at paper size", "7 of 8 seeds", "At paper size (N = 3)"):
         assert shown in page
+    assert page.count("\n```") == page.count("```") // 4  # each fence begins a line
     assert "<td>ten</td><td>twenty</td><td>small</td>" in page
     assert "<td>x</td>" not in page
     assert "title        = {Claim A1: c}," in page
