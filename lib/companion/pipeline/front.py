@@ -160,6 +160,20 @@ def _panels(
     return page, {figure for row in rows for figure in row["figures"]}
 
 
+def panels(project: Project) -> dict[str, list[str]]:
+    """The papers' figures, as "A, Fig. 2", that each claim belongs to."""
+    path = project.root / "book" / "panels.yml"
+    found: dict[str, list[str]] = {}
+    for row in yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else ():
+        paper, _, place = row["panel"].partition(" ")
+        figure = re.match(r"\d+", place)
+        name = f"{paper}, Fig. {figure[0]}" if figure else row["panel"]
+        for id in row.get("claims", ()):
+            if name not in found.setdefault(id, []):
+                found[id].append(name)
+    return found
+
+
 def _counterparts(
     row: dict[str, Any], by_panel: dict[str, list[Figure]], shown: list[Figure]
 ) -> list[Figure]:

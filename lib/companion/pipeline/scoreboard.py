@@ -229,6 +229,7 @@ def page(
     changed: Collection[str] = (),
     held: Mapping[str, str] | None = None,
     ledger: str = "",
+    panels: Mapping[str, Collection[str]] | None = None,
 ) -> str:
     """The scoreboard, as the Markdown that ``book/scoreboard.md`` includes.
 
@@ -239,6 +240,7 @@ def page(
         changed: Claims whose rows link to the page "Changed checks".
         held: Over how many seeds the verdict came out, by claim.
         ledger: What the ledger of seeds says of all claims.
+        panels: The papers' figures that a claim belongs to, by claim.
     """
     counts = Counter(row.verdict for row in table)
     groups = [
@@ -255,6 +257,7 @@ def page(
         changed=changed,
         held=held or {},
         ledger=ledger,
+        panels=panels or {},
         anchor=sections.anchor,
         difference=difference,
         notes=notes,

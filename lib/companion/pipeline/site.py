@@ -25,6 +25,7 @@ from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
+_FENCE = "`" * 12  # longer than any inside
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 _INSTALL = """\
 # Only where the library is not installed, as on Colab: takes the repository, and what its chapters import
@@ -100,13 +101,22 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         history.write_text(linked, encoding="utf-8")
     ledger = seeds.read(project)
     page = scoreboard.page(
-        table, project.preset, verdicts, changed, seeds.held(ledger), seeds.summary(ledger)
+        table,
+        project.preset,
+        verdicts,
+        changed,
+        seeds.held(ledger),
+        seeds.summary(ledger),
+        front.panels(project),
     )
     (generated / "scoreboard.md").write_text(page, encoding="utf-8")
     front.write(project, table, site)
     if (site / "book" / "claims.yml").is_file():
         folder = site / "book" / "claims"
         claims.write(project, table, front.figures(project), seeds.held(ledger), folder)
+    for path in (site / "book" / name for name in ("changed_checks.md", "faults.inc")):
+        if path.is_file():
+            path.write_text(folded(path.read_text(encoding="utf-8")), encoding="utf-8")
     for path in (site / "book").glob("*.md"):
         prose = path.read_text(encoding="utf-8")
         if "{claim}" in prose:
@@ -122,6 +132,17 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
     return site
+
+
+def folded(page: str) -> str:
+    """A long page with its sections closed; ``folds.js`` opens them for a link, or to print."""
+    head, *parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    for part in parts:
+        title, _, body = part.partition("\n")
+        rows = len(re.findall(r"^\|", body, re.MULTILINE)) - 2
+        opening = f'{_FENCE}{{raw}} html\n<details class="fold"><summary>{rows} rows</summary>\n{_FENCE}'
+        head += f"{title}\n\n{opening}\n\n{body.strip()}\n\n{_FENCE}{{raw}} html\n</details>\n{_FENCE}\n\n"
+    return head
 
 
 def _write_config(project: Project, site: Path) -> None:

@@ -172,7 +172,7 @@ def test_every_claim_has_a_tile_and_its_verdict_at_paper(executed):
     table = scoreboard.rows(executed(RECORD))
     page = scoreboard.page(table, "quick", {"A1": "in part"})
     assert '<a class="verdict verdict-reproduced" href="claims/A1.html" title="c: reproduced">A1</a>' in page
-    assert 'data-paper="A" data-chapter="even" data-verdict="reproduced"' in page
+    assert 'data-paper="A" data-chapter="even" data-figure="" data-verdict="reproduced"' in page
     assert "preset paper: in part" in page
     assert "preset paper" not in scoreboard.page(table, "paper", {"A1": "in part"})
 
