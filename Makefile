@@ -33,7 +33,10 @@ unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
-	@echo "make fetch-results FROM=folder [PRESET=paper]  take over what a cluster, or others, ran from these sources"
+	@echo "make fetch-results [FROM=folder|address] [PRESET=paper]  take over what others ran from these sources;"
+	@echo "                                 without FROM: from the published book"
+	@echo "make diff A=build B=build        what differs between two builds (folders or archives): numbers, verdicts, figures"
+	@echo "make report [PRESET=quick]       machine, versions, times, differences to the record, ready to paste"
 	@echo "make test                        lint, types, and all tests"
 	@echo "make test-launch                 a chapter opened from elsewhere, as on Colab; downloads the library's packages"
 	@echo "make mutants [ONLY=pattern]      plant faults and see that the tests notice (a quarter of an hour)"

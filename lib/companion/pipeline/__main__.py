@@ -87,16 +87,15 @@ def plan(arguments: argparse.Namespace) -> None:
 
 
 def fetch_results(arguments: argparse.Namespace) -> None:
-    """Take over the chapters that others have run from the same sources, a cluster for instance."""
-    project, shared = Project(Path.cwd(), arguments.preset), Path(arguments.shared)
-    if not arguments.shared or not shared.is_dir():
-        raise BuildError(
-            f"FROM must be a folder of results, such as another checkout's _build; got {arguments.shared!r}"
-        )
+    """Take over the chapters that others have run from the same sources: the published book, or a cluster."""
+    from companion.pipeline import restore
+
+    project = Project(Path.cwd(), arguments.preset)
+    shared = restore.source(project, arguments.shared)
     with _only_one(project.build / ".lock", "A build of this book"):
-        (project.build / "chapters").mkdir(exist_ok=True)
         for chapter in project.chapters:
-            print(f"{chapter.name}: {project.fetch(chapter, shared)}")
+            print(f"{chapter.name}: {restore.restore(chapter, shared)}", flush=True)
+    print(project.build / "chapters")
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -227,7 +226,7 @@ def _parser() -> argparse.ArgumentParser:
     command(execute).add_argument("name")
     command(pdf)
     command(serve).add_argument("--port", type=int, default=8000)
-    command(fetch_results).add_argument("shared")
+    command(fetch_results).add_argument("shared", nargs="?", default="")
     command(launch_tree).add_argument("target", type=Path)
     several = command(seeds)
     several.add_argument("--name", default="")

@@ -20,7 +20,7 @@ from fontTools.ttLib import TTFont
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
-from companion.pipeline import front, manifest, scoreboard, sections, seeds
+from companion.pipeline import front, manifest, restore, scoreboard, sections, seeds
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
@@ -65,7 +65,8 @@ def build(project: Project) -> Path:
     shrink_pictures(fresh)
     prune_styles(fresh)
     prune_icons(fresh)
-    _add_downloads(project, fresh)
+    for chapter in project.chapters:
+        restore.publish(chapter, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
     (fresh / "codecheck.yml").write_text(
         yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True), encoding="utf-8"
@@ -131,8 +132,7 @@ def _write_config(project: Project, site: Path) -> None:
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     found = subprocess.run(command, cwd=project.root, capture_output=True, text=True)
     made = [f"version {version}"] if version else []
-    if not found.returncode:
-        commit = found.stdout.strip()
+    if commit := project.commit:
         link = f'<a href="{address}/commit/{commit.removesuffix("-dirty")}">{commit}</a>'
         made.append(f"commit {link if address else commit}")
     if made:
