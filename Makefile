@@ -12,7 +12,9 @@ override SEEDS := $(value SEEDS)
 override PORT := $(value PORT)
 override ONLY := $(value ONLY)
 override FROM := $(value FROM)
-export PRESET NAME SEED SEEDS PORT ONLY FROM
+override A := $(value A)
+override B := $(value B)
+export PRESET NAME SEED SEEDS PORT ONLY FROM A B
 
 VENV := .venv
 BENCH := .venv-bench
@@ -23,12 +25,12 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED SEEDS NAME PORT PYTHON BROWSER_TESTS ONLY FROM
+OWN := PRESET SEED SEEDS NAME PORT PYTHON BROWSER_TESTS ONLY FROM A B
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests book plan fetch-results test test-launch mutants faults test-pages chapter seeds serve bench accept-verdicts lock dag clean known-settings pdf
+.PHONY: help setup setup-tests book plan fetch-results diff report test test-launch mutants faults test-pages chapter seeds serve bench accept-verdicts lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
@@ -95,6 +97,12 @@ seeds: setup ## chapters with several seeds
 
 fetch-results: setup ## results of others, by digest
 	@$(JOB) fetch-results --preset "$$PRESET" -- "$$FROM"
+
+diff: setup ## two builds held against each other
+	@$(JOB) diff -- "$$A" "$$B"
+
+report: setup ## what a reviewer sends
+	@$(JOB) report --preset "$$PRESET"
 
 test: setup-tests ## lint, types, tests
 	@$(VENV)/bin/ruff check .

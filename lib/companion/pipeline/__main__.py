@@ -22,7 +22,7 @@ from companion.pipeline.project import BUILD, BuildError, Project
 PAGES = "pages"  # name of the job that builds the pages
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
 # Settings of the Makefile itself
-_OF_MAKE = ("NAME", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM")
+_OF_MAKE = ("NAME", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM", "A", "B")
 
 
 def main() -> int:
@@ -167,6 +167,26 @@ def seeds(arguments: argparse.Namespace) -> None:
     print(book.path(project))
 
 
+def diff(arguments: argparse.Namespace) -> None:
+    """Hold two builds against each other: numbers in standard errors, verdicts, figures' arrays."""
+    from companion.pipeline import difference
+
+    with difference.opened(arguments.a, "A") as a, difference.opened(arguments.b, "B") as b:
+        found = difference.compare(a, b)
+    page = difference.write(found, (arguments.a, arguments.b), Path.cwd() / BUILD / "difference")
+    print(page.with_suffix(".md").read_text(encoding="utf-8"))
+    print(page)
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """What a reviewer sends: machine, versions, times, and differences to the record, ready to paste."""
+    from companion.pipeline import reports
+
+    path = reports.write(Project(Path.cwd(), arguments.preset))
+    print(path.read_text(encoding="utf-8"))
+    print(path)
+
+
 def accept_verdicts(arguments: argparse.Namespace) -> None:
     """Put the verdicts of the executed chapters on record."""
     from companion.pipeline import scoreboard
@@ -228,6 +248,10 @@ def _parser() -> argparse.ArgumentParser:
     command(serve).add_argument("--port", type=int, default=8000)
     command(fetch_results).add_argument("shared", nargs="?", default="")
     command(launch_tree).add_argument("target", type=Path)
+    command(report)
+    two = command(diff)
+    two.add_argument("a")
+    two.add_argument("b")
     several = command(seeds)
     several.add_argument("--name", default="")
     several.add_argument("--seeds", type=int, default=8)

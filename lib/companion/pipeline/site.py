@@ -68,6 +68,8 @@ def build(project: Project) -> Path:
     for chapter in project.chapters:
         restore.publish(chapter, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
+    figures = scoreboard.about(project) | {"figures": front.index(project)}
+    scoreboard.write_json(fresh / "figures.json", figures)
     (fresh / "codecheck.yml").write_text(
         yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
@@ -129,8 +131,6 @@ def _write_config(project: Project, site: Path) -> None:
     version = (
         tomllib.loads(about.read_text(encoding="utf-8"))["project"]["version"] if about.is_file() else ""
     )
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    found = subprocess.run(command, cwd=project.root, capture_output=True, text=True)
     made = [f"version {version}"] if version else []
     if commit := project.commit:
         link = f'<a href="{address}/commit/{commit.removesuffix("-dirty")}">{commit}</a>'
@@ -309,14 +309,6 @@ def prune_icons(pages: Path) -> None:
         subset.subset(font)
         font.flavor = "woff"
         font.save(path.with_suffix(".woff"))
-
-
-def _add_downloads(project: Project, pages: Path) -> None:
-    downloads = pages / "downloads"
-    downloads.mkdir()
-    for chapter in project.chapters:
-        shutil.copy(chapter.notebook, downloads / f"{chapter.name}.ipynb")
-        shutil.copytree(chapter.artifacts, downloads / chapter.name)
 
 
 def _forget_old_runs(project: Project, keep: int = 3) -> None:
