@@ -13,7 +13,9 @@ override SEEDS := $(value SEEDS)
 override PORT := $(value PORT)
 override ONLY := $(value ONLY)
 override FROM := $(value FROM)
-export PRESET NAME ID SEED SEEDS PORT ONLY FROM
+override A := $(value A)
+override B := $(value B)
+export PRESET NAME ID SEED SEEDS PORT ONLY FROM A B
 
 VENV := .venv
 BENCH := .venv-bench
@@ -24,17 +26,20 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM
+OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM A B
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests book plan fetch-results test test-launch mutants faults test-pages chapter claim seeds serve bench accept-verdicts lock dag clean known-settings pdf
+.PHONY: help setup setup-tests book plan fetch-results diff report test test-launch mutants faults test-pages chapter claim seeds serve bench accept-verdicts lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
-	@echo "make fetch-results FROM=folder [PRESET=paper]  take over what a cluster, or others, ran from these sources"
+	@echo "make fetch-results [FROM=folder|address] [PRESET=paper]  take over what others ran from these sources;"
+	@echo "                                 without FROM: from the published book"
+	@echo "make diff A=build B=build        what differs between two builds (folders or archives): numbers, verdicts, figures"
+	@echo "make report [PRESET=quick]       machine, versions, times, differences to the record, ready to paste"
 	@echo "make test                        lint, types, and all tests"
 	@echo "make test-launch                 a chapter opened from elsewhere, as on Colab; downloads the library's packages"
 	@echo "make mutants [ONLY=pattern]      plant faults and see that the tests notice (a quarter of an hour)"
@@ -98,6 +103,12 @@ claim: setup ## what one claim needs, and what was found
 
 fetch-results: setup ## results of others, by digest
 	@$(JOB) fetch-results --preset "$$PRESET" -- "$$FROM"
+
+diff: setup ## two builds held against each other
+	@$(JOB) diff -- "$$A" "$$B"
+
+report: setup ## what a reviewer sends
+	@$(JOB) report --preset "$$PRESET"
 
 test: setup-tests ## lint, types, tests
 	@$(VENV)/bin/ruff check .

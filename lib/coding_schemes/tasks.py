@@ -32,7 +32,8 @@ class Task:
         class_names: what figures call the classes; "0", "1", … unless given.
 
     Raises:
-        ValueError: shapes disagree, a value is not finite, or a class has no training input.
+        ValueError: shapes disagree, a value is masked or not finite, a class has no training input, or all of
+            them are zero.
     """
 
     inputs: np.ndarray
@@ -46,6 +47,8 @@ class Task:
 
     def __post_init__(self):
         self._check_split("")
+        if not self.inputs.any():
+            raise ValueError("inputs: are all zero, so that no network can tell them apart")
         test = (self.test_inputs, self.test_labels, self.test_targets)
         if all(part is not None for part in test):
             self._check_split("test_", N0=self.input_dim, m=self.num_targets)
@@ -290,6 +293,38 @@ def _block_task(
     directions = _orthonormal(input_dim, num_inputs, validation.count("seed", seed, 0))[0]
     inputs = np.sqrt(input_dim) * directions @ np.linalg.cholesky(kernel).T
     return Task(inputs, labels, class_targets[labels], name=name)
+
+
+def own(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    targets: ArrayLike | None = None,
+    *,
+    y_plus: float = 1.0,
+    y_minus: float = -0.5,
+    name: str = "own",
+) -> Task:
+    """A reader's own task: inputs scaled so that the mean of |x|²/N0 is one, and sorted by class.
+
+    Args:
+        inputs: shape (N0, P).
+        labels: class of every input, whole numbers 0 … C − 1, shape (P,).
+        targets: shape (P, m); by itself y₊ for an input's own class and y₋ for the others.
+        y_plus: target of an input's own class, where there are no targets.
+        y_minus: target of the other classes.
+        name: what figures call the task.
+
+    Raises:
+        ValueError: as for `Task`.
+    """
+    x = validation.array("inputs", inputs, "N0, P")
+    classes = validation.labels("labels", labels, x.shape[1])
+    if targets is None:
+        targets = one_hot(int(classes.max()) + 1, y_plus, y_minus)[classes]
+    y = validation.array("targets", targets, "P, m", P=x.shape[1])
+    order, largest = np.argsort(classes, kind="stable"), np.abs(x).max() or 1.0
+    x = x / largest  # squares of very large or small numbers would leave the range of floats
+    return Task(x[:, order] / (np.sqrt(np.square(x).mean()) or 1.0), classes[order], y[order], name=name)
 
 
 def mnist(

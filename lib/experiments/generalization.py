@@ -1,7 +1,6 @@
 """Learned networks on new inputs: sampled, predicted by theory, and by a Gaussian process, draw by draw."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +9,7 @@ import numpy as np
 from coding_schemes import coding, planting, statistics
 from coding_schemes.coding import GeneralizationError
 from coding_schemes.networks import Network
-from coding_schemes.posterior import Posterior
+from coding_schemes.posterior import Posterior, non_lazy
 from coding_schemes.sampling import HMC, Samples, compare_ends, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear, mean_field
@@ -160,7 +159,7 @@ def learn(
 
     The task has a test split; options are those of `sampling.sample`.
     """
-    posterior = posterior_of(task, network, temperature)
+    posterior = non_lazy(task, network, temperature)
     defaults: dict[str, Any] = {"method": METHOD, "store": STORE, "predict_inputs": held_out(task)[0]}
     options = defaults | options
     ends = [sample(posterior, key, **options)]
@@ -174,18 +173,6 @@ def _there(found: Any) -> Any:
     if found is None:
         raise ValueError("samples: hold no predictions with their kernel; ask for them by `predict_inputs`")
     return found
-
-
-def posterior_of(task: Task, network: Network, temperature: float) -> Posterior:
-    """The posterior of a network; of a lazy one as a non-lazy network with readouts √N times as large.
-
-    With f = (1/N) Σ a φ, σ_a² = N and N T in place of T, prior and likelihood of the outputs are the lazy
-    network's, so both kinds of networks share one compiled sampler.
-    """
-    if network.scaling == "non-lazy":
-        return Posterior(task, network, temperature)
-    wide = replace(network, scaling="non-lazy")
-    return Posterior(task, wide, network.width * temperature, readout_variance=network.width)
 
 
 def predicted(task: Task, nonlinearity: str, temperature: float) -> Predicted:

@@ -35,16 +35,6 @@ def test_code_transfer_does_not_see_the_scale():
     )
 
 
-def test_a_lazy_network_is_a_non_lazy_one_with_large_readouts():
-    """The same energy, outputs and responses for the same weights in unit-variance coordinates."""
-    task, network = tasks.mnist(12, 5), Network(1, 9, "erf", "lazy")
-    lazy, other = Posterior(task, network, 0.1), generalization.posterior_of(task, network, 0.1)
-    weights = lazy.prior(jax.random.key(0))
-    assert other.network.scaling == "non-lazy"
-    np.testing.assert_allclose(other.energy(weights), lazy.energy(weights), rtol=1e-5)
-    np.testing.assert_allclose(other.outputs(weights), lazy.outputs(weights), rtol=1e-4, atol=1e-5)
-
-
 def test_planted_networks_fit_the_task():
     """A network made of the theory's kinds has the theory's outputs, up to rounding its shares to N."""
     task = tasks.toy(20, y_minus=-0.5)

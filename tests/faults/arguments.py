@@ -52,6 +52,7 @@ def arrays(good: Any) -> tuple[Any, ...]:
         good.astype(str),
         good[..., None, None, None, None, None],  # the fifth: fine where leading axes are free
         np.zeros((0, *good.shape[1:])),
+        np.ma.masked_where(np.arange(good.size).reshape(good.shape) == 0, good),
         RAGGED,
         None,
     )
@@ -364,6 +365,7 @@ def _of_codes():
         lambda: {**good, "readouts": READOUTS[0, 0], "num_rotations": 99},
         {
             **with_labels,
+            "labels": tuple(bad for bad in LABELS_BAD if np.asarray(bad).dtype.kind != "U"),  # words are fine
             "readouts": (*arrays(READOUTS[0, 0])[:-1], READOUTS[0, 0, 1:], 0 * READOUTS[0, 0]),
             "num_rotations": (98, *COUNT),
             "seed": SEED,

@@ -32,7 +32,7 @@ def write(
     """
     root = project.root / "book"
     at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
-    left, shown = kept.read(project), list(figures)
+    left, shown = kept.beside(project), list(figures)
     changes, listed = root / "changed_checks.md", root / "panels.yml"
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
     panels = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else []
@@ -56,7 +56,7 @@ def write(
             anchor=sections.anchor,
             records=records,
             notes=scoreboard.notes,
-            commit=project.commit,
+            commit=project.commit or "unknown",
             repository=project.repository,
         )
         (folder / f"{id}.md").write_text(content, encoding="utf-8")
@@ -78,7 +78,7 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
     Raises:
         BuildError: A claim is named that is not in the list.
     """
-    rows, left = {row.claim["id"]: row for row in table}, kept.read(project)
+    rows, left = {row.claim["id"]: row for row in table}, kept.beside(project)
     at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
 
     def quote(named: re.Match[str]) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 from PIL import Image
 
 from companion import records
 from companion.formats import FIGURE_TYPE, THUMBNAIL
-from companion.pipeline import scoreboard
+from companion.pipeline import manifest, scoreboard
 from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
@@ -198,6 +199,31 @@ def _panel(row: dict[str, Any], counterparts: list[Figure]) -> dict[str, Any]:
         "why": row.get("why", "not yet"),
         "figures": counterparts,
     }
+
+
+def index(project: Project) -> list[dict[str, Any]]:
+    """Every figure with the file of its arrays, their shapes and types, for programs that read them."""
+    return [
+        {
+            "chapter": figure.chapter,
+            "figure": figure.name,
+            "page": figure.link.removeprefix("../"),
+            "panels": sorted(figure.panels),
+            "image": f"downloads/{figure.chapter}/{figure.file.name}",
+            "arrays": f"downloads/{figure.chapter}/{file.name}",
+            "sha256": manifest.digest(file),
+            "holds": _held(file),
+        }
+        for figure in figures(project)
+        if (file := figure.file.with_name(f"{figure.name}.npz")).is_file()
+    ]
+
+
+def _held(file: Path) -> dict[str, Any]:
+    with np.load(file) as arrays:
+        return {
+            name: {"shape": list(array.shape), "dtype": str(array.dtype)} for name, array in arrays.items()
+        }
 
 
 def codecheck(project: Project) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def keep(project: Project, chapter: Chapter) -> Path:
     """Keep what an executed chapter left, in place of what was kept of it."""
     shown = {figure["name"]: figure for figure in left_behind(chapter.notebook, FIGURE_TYPE)}
     kept = Kept(
-        project.commit,
+        project.commit or "unknown",
         datetime.date.fromtimestamp(chapter.notebook.stat().st_mtime).isoformat(),
         left_behind(chapter.notebook, CHECK_TYPE),
         {name: {key: figure.get(key) for key in _SHOWN} for name, figure in shown.items()},
@@ -71,9 +71,14 @@ def keep(project: Project, chapter: Chapter) -> Path:
 
 
 def read(project: Project) -> dict[str, Kept]:
-    """What is kept, by chapter; nothing in a build that is at the preset paper itself."""
-    paths = [] if project.preset == "paper" else sorted((project.root / FOLDER).glob(f"*/{_FILE}"))
+    """What is kept, by chapter."""
+    paths = sorted((project.root / FOLDER).glob(f"*/{_FILE}"))
     return {path.parent.name: Kept(**json.loads(path.read_text(encoding="utf-8"))) for path in paths}
+
+
+def beside(project: Project) -> dict[str, Kept]:
+    """What pages show beside their own results; nothing in a build at the preset paper itself."""
+    return {} if project.preset == "paper" else read(project)
 
 
 def line(kept: Kept | None, record: dict[str, Any]) -> str:

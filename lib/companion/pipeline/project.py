@@ -135,12 +135,28 @@ class Project:
         found = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
         return web_address(found.stdout.strip()) if found.returncode == 0 else None
 
+    @property
+    def pages_address(self) -> str | None:
+        """Where the book is published: ``html: baseurl`` of ``_config.yml``, else GitHub's place for it."""
+        if given := (self.config.get("html") or {}).get("baseurl"):
+            return given.rstrip("/")
+        address = urllib.parse.urlsplit(self.repository or "")
+        owner, _, name = address.path.strip("/").partition("/")
+        return f"https://{owner.lower()}.github.io/{name}" if address.hostname == "github.com" else None
+
     @functools.cached_property
     def commit(self) -> str:
-        """The repository's state, as ``ab12cd3`` or ``ab12cd3-dirty``; "unknown" outside of one."""
-        command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-        found = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
-        return found.stdout.strip() or "unknown"
+        """Short name of the present commit, with "-dirty" where sources differ from it; "" without git."""
+        return self._git("describe", "--always", "--dirty", "--exclude=*")
+
+    @property
+    def commit_date(self) -> str:
+        """Day of the present commit, so that the same sources give the same pages; "" without git."""
+        return self._git("show", "--no-patch", "--format=%cs", "HEAD")
+
+    def _git(self, *arguments: str) -> str:
+        found = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True)
+        return "" if found.returncode else found.stdout.strip()
 
     @property
     def html(self) -> Path:
@@ -205,7 +221,7 @@ class Project:
         for chapter in self.chapters:
             if lost := chapter.damaged:
                 shutil.rmtree(chapter.folder)
-                found.append(f"{chapter.name}: {_few(lost)} damaged; it is run again")
+                found.append(f"{chapter.name}: {few(lost)} damaged; it is run again")
             elif self.pages_stamp.exists() and not chapter.finished:
                 found.append(f"{chapter.name}: its results are gone; it is run again")
         if self.pages_stamp.exists():
@@ -213,54 +229,24 @@ class Project:
             if lost or found:
                 self.pages_stamp.unlink()
             if lost:
-                found.append(f"pages: {_few(lost)} missing or damaged; they are built again")
+                found.append(f"pages: {few(lost)} missing or damaged; they are built again")
         return found
-
-    def fetch(self, chapter: Chapter, shared: Path) -> str:
-        """Take a chapter's results over from a folder that others built in, if they are these, and whole.
-
-        Args:
-            chapter: One whose results may be missing here.
-            shared: Folder below which its results may lie, in a folder of the same digest.
-
-        Returns:
-            What came of it, in words.
-        """
-        if chapter.finished:
-            return "there already"
-        lost = []
-        for found in sorted(shared.glob(f"**/{chapter.folder.name}")):
-            if lost := manifest.damage(found / MANIFEST, found):
-                continue
-            partial = chapter.folder.with_name(f".{chapter.folder.name}-{os.getpid()}")
-            try:
-                shutil.copytree(found, partial)
-                if not manifest.damage(partial / MANIFEST, partial):
-                    shutil.rmtree(chapter.folder, ignore_errors=True)
-                    partial.replace(chapter.folder)
-                    return f"restored from {found}"
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
-        if lost:
-            return f"damaged there ({_few(lost)}); to be run here"
-        earlier = shared.glob(f"**/{chapter.any_manifest}")
-        return f"not there ({_why(earlier, chapter.made_from)}); to be run here"
 
     def plan(self) -> dict[str, str]:
         """What a build would make again, and why: a reason by name, empty where nothing is to be done."""
         reasons = {}
         for chapter in self.chapters:
             lost = chapter.damaged
-            reasons[chapter.name] = f"{_few(lost)} damaged" if lost else ""
+            reasons[chapter.name] = f"{few(lost)} damaged" if lost else ""
             if not lost and not chapter.finished:
                 earlier = chapter.folder.parent.glob(chapter.any_manifest)
-                reasons[chapter.name] = _why(earlier, chapter.made_from)
+                reasons[chapter.name] = why(earlier, chapter.made_from)
         if not self.pages_stamp.exists():
-            reasons["pages"] = _why(self.build.glob("html-*.json"), self.pages_made_from)
+            reasons["pages"] = why(self.build.glob("html-*.json"), self.pages_made_from)
         else:
             lost = manifest.damage(self.pages_stamp, self.html)
             again = "a chapter is run again" if any(reasons.values()) else ""
-            reasons["pages"] = f"{_few(lost)} missing or damaged" if lost else again
+            reasons["pages"] = f"{few(lost)} missing or damaged" if lost else again
         return reasons
 
     def _ingredients(self, files: Iterable[Path]) -> dict[str, str]:
@@ -366,15 +352,16 @@ def _digest(made_from: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
-def _why(earlier: Iterable[Path], now: dict[str, str]) -> str:
+def why(earlier: Iterable[Path], now: dict[str, str]) -> str:
     """What changed since the latest of the results made before."""
     latest = max(earlier, key=lambda path: path.stat().st_mtime, default=None)
     if latest is None:
         return "nothing made yet"
-    return _few(manifest.changes(manifest.made_from(latest), now), 5) or "its result is gone"
+    return few(manifest.changes(manifest.made_from(latest), now), 5) or "its result is gone"
 
 
-def _few(names: list[str], shown: int = 3) -> str:
+def few(names: list[str], shown: int = 3) -> str:
+    """The first of several names, and how many more there are."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
 

@@ -16,6 +16,7 @@ from companion.pipeline import kept, sections
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
+SCHEMA = 1  # of scoreboard.json and figures.json; another where a field changes its meaning or goes
 VERDICTS = ("reproduced", "in part", "refuted", "open", "not run")
 _GROUPS = {
     "A": "Coding schemes",
@@ -202,7 +203,12 @@ def export(project: Project, table: Iterable[Row], path: Path) -> None:
     """Write the scoreboard as JSON: every claim with its verdict and the records of this build."""
     told = ("chapter", "verdict", "why", "records")
     claims = [row.claim | {name: getattr(row, name) for name in told} for row in table]
-    _write_json(path, {"preset": project.preset, "claims": claims})
+    write_json(path, about(project) | {"claims": claims})
+
+
+def about(project: Project) -> dict[str, Any]:
+    """How JSON files of the pages begin: version of their schema, preset, commit and its date."""
+    return {"schema": SCHEMA, "preset": project.preset, "commit": project.commit, "date": project.commit_date}
 
 
 def link_history(history: str) -> tuple[str, set[str]]:
@@ -284,5 +290,6 @@ def notes(record: dict[str, Any]) -> str:
     return "; ".join(said + [record["because"]] * (found in ("partly", "failed")))
 
 
-def _write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file for readers."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

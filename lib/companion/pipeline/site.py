@@ -20,7 +20,7 @@ from fontTools.ttLib import TTFont
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
-from companion.pipeline import claims, front, kept, manifest, scoreboard, sections, seeds
+from companion.pipeline import claims, front, kept, manifest, restore, scoreboard, sections, seeds
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
@@ -66,8 +66,11 @@ def build(project: Project) -> Path:
     shrink_pictures(fresh)
     prune_styles(fresh)
     prune_icons(fresh)
-    _add_downloads(project, fresh)
+    for chapter in project.chapters:
+        restore.publish(chapter, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
+    figures = scoreboard.about(project) | {"figures": front.index(project)}
+    scoreboard.write_json(fresh / "figures.json", figures)
     (fresh / "codecheck.yml").write_text(
         yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
@@ -92,7 +95,7 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     _write_config(project, site)
     generated = site / "book" / "_generated"
     generated.mkdir()
-    at_paper = kept.read(project)
+    at_paper = kept.beside(project)
     verdicts = scoreboard.recorded_verdicts(Project(project.root, "paper"))
     changed: set[str] = set()
     history = site / "book" / "changed_checks.md"
@@ -161,7 +164,7 @@ def _write_config(project: Project, site: Path) -> None:
         tomllib.loads(about.read_text(encoding="utf-8"))["project"]["version"] if about.is_file() else ""
     )
     made = [f"version {version}"] if version else []
-    if (commit := project.commit) != "unknown":
+    if commit := project.commit:
         link = f'<a href="{address}/commit/{commit.removesuffix("-dirty")}">{commit}</a>'
         made.append(f"commit {link if address else commit}")
     if made:
@@ -338,14 +341,6 @@ def prune_icons(pages: Path) -> None:
         subset.subset(font)
         font.flavor = "woff"
         font.save(path.with_suffix(".woff"))
-
-
-def _add_downloads(project: Project, pages: Path) -> None:
-    downloads = pages / "downloads"
-    downloads.mkdir()
-    for chapter in project.chapters:
-        shutil.copy(chapter.notebook, downloads / f"{chapter.name}.ipynb")
-        shutil.copytree(chapter.artifacts, downloads / chapter.name)
 
 
 def _forget_old_runs(project: Project, keep: int = 3) -> None:

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from companion import formats
 from companion.pipeline import claims, kept, scoreboard, sections
-from companion.pipeline.project import BuildError, Project
+from companion.pipeline.project import BuildError
 
 from tests.companion.pipeline.test_scoreboard import FAILED, HEADLINE, RECORD, executed  # noqa: F401
 
@@ -40,7 +40,7 @@ def test_a_check_shows_what_it_found_at_paper(at_paper):
 def test_a_build_at_paper_shows_its_own_numbers_alone(executed):  # noqa: F811
     project = executed(HEADLINE, preset="paper")
     scoreboard.accept_verdicts(project)
-    assert kept.read(project) == {}
+    assert kept.beside(project) == {}
 
 
 def test_what_is_kept_says_when_and_from_which_commit(at_paper):
@@ -97,7 +97,3 @@ def test_a_claim_that_nobody_has_judged(executed):  # noqa: F811
     (project.root / "book/claims.yml").write_text("[{id: A1, chapter: odd}]")
     with pytest.raises(BuildError, match="the chapter of A1, odd, is not written"):
         claims.chapter_of(project, "A1")
-
-
-def test_commit_of_a_folder_that_is_no_repository(tmp_path):
-    assert Project(tmp_path).commit == "unknown"
