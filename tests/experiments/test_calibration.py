@@ -9,12 +9,11 @@ from companion.findings import spread
 from experiments import (
     adaptive_images,
     adaptive_kernels,
-    dynamics,
     images,
     lazy_and_rich,
 )
 from sparse import runs as sparse
-from test_calibration import assert_calibrated, autoregressive
+from test_calibration import assert_calibrated
 
 REPEATS = 300
 
@@ -56,26 +55,6 @@ def test_paired_differences_leave_out_what_is_missing():
     values = np.array([[1.0, 2, 3, 4, np.nan, np.nan]])
     expected = 2.5 / (np.std([1, 2, 3, 4], ddof=1) / 2)
     np.testing.assert_allclose(adaptive_images.gain(values, 0 * values), [expected])
-
-
-def test_autocorrelations_and_their_errors():
-    found = []
-    for seed in range(60):
-        correlation, error = dynamics.autocorrelations(autoregressive(0.7, (8, 60, 10, 2), seed), 3)
-        assert correlation[0] == 1
-        found.append((correlation[1:], error[1:]))
-    values, errors = np.moveaxis(np.array(found), 1, 0)
-    np.testing.assert_allclose(values.mean(0), 0.7 ** np.arange(1, 4), atol=0.02)
-    assert_calibrated(values, values.mean(0), errors, 7 / 5, slack=0.3)
-
-
-def test_deciles_that_neurons_visit():
-    """Independent neurons that stay where they are, or see all."""
-    rng = np.random.default_rng(7)
-    share, error = dynamics.coverage(np.repeat(rng.standard_normal((4, 1, 500, 1)), 3, axis=1))
-    assert (share, error) == pytest.approx((0.1, 0.0), abs=1e-3)
-    found = np.array([dynamics.coverage(rng.standard_normal((8, 5, 10, 1))) for _ in range(200)])
-    assert_calibrated(found[:, 0], 1 - 0.9**5, found[:, 1], slack=0.5)
 
 
 def test_exponents_with_scatter_and_samples_together():
