@@ -53,7 +53,7 @@ function createLaboratory(makeTask) {
 
   /** Coefficients of φ's cubic Hermite interpolant between nodes 1/16 apart, four for each interval of [−20, 20).
 
-      It errs by 4e-8, its slope is continuous, and it is exact for piecewise polynomials that break at a node. Beyond the
+      It errs by 2e-7 at most, its slope is continuous, and it is exact for piecewise polynomials that break at a node. Beyond the
       ends its first and last polynomial go on: of a saturated φ a constant, of softplus a line. */
   function makeTable({ phi, derivative }) {
     const count = 2 * REACH * NODES_PER_UNIT,
@@ -233,10 +233,8 @@ function createLaboratory(makeTask) {
       f2 = 0;
     for (let i = 0; i < N; i++) {
       const x = z[base + i] * toNodes + MIDDLE;
-      let k = x | 0;
-      if (k < 0) k = 0;
-      else if (k > LAST) k = LAST;
-      const d = x - k,
+      const k = x < LAST ? (x > 0 ? x | 0 : 0) : LAST,
+        d = x - k,
         at = k << 2;
       const t1 = table[at + 1],
         t2 = table[at + 2],
@@ -459,7 +457,7 @@ function createLaboratory(makeTask) {
 
   function valueAt({ table, toNodes }, preactivation) {
     const x = preactivation * toNodes + MIDDLE,
-      k = Math.max(0, Math.min(LAST, x | 0)),
+      k = x < LAST ? (x > 0 ? x | 0 : 0) : LAST,
       d = x - k;
     return table[4 * k] + d * (table[4 * k + 1] + d * (table[4 * k + 2] + d * table[4 * k + 3]));
   }
