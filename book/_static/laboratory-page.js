@@ -84,7 +84,7 @@
           plan = null;
           frame("drawn");
           set({ ...message.pace, count: setting.transitions, settled: Math.floor(0.8 * setting.transitions), at: (k) => lab.temperatureAt(setting, k) }); // prettier-ignore
-        } else if (message.type === "theory") post({ type: "theory", run, theory: theoryOf(message.options) });
+        } else if (message.type === "theory") post({ type: "theory", run, theory: theoryOf(message.options), at: message.options.temperature });
         else if (!net) return;
         else if (message.type === "walk") {
           // from the present temperature to another, evenly in its logarithm, and then some time there
@@ -189,7 +189,7 @@
   const PICTURES = { neurons: 250, cloud: 210, kernel: 150, outputs: 150, trace: 110 };
 
   function makeStage(place, index) {
-    const stage = { place, index, frame: null, theory: undefined, trace: [], lastGroups: null, first: null };
+    const stage = { place, index, frame: null, theory: undefined, trace: [],  };
     const select = document.createElement("select");
     select.setAttribute("aria-label", `Nonlinearity of network ${index + 1}`);
     for (const [value, text] of Object.entries(NAMES)) select.add(new Option(text, value));
@@ -249,16 +249,14 @@
       stage.frame = null;
       draw(stage);
     } else if (message.type === "theory") {
-      stage.theory = message.theory;
+      Object.assign(stage, { theory: message.theory, at: message.at });
       draw(stage);
     } else {
       stage.frame = message;
       stage.busy = message.why === "running" || message.why === "drawn";
-      stage.first ??= message;
       stage.place.classList.remove("stale");
       if (message.why !== "swapped") stage.trace.push([message.transitions, message.energy / (message.N * message.P), message.temperature, message.squaredError / message.P]); // prettier-ignore
-      const groups = CODES.filter((code) => (message.codes[code] ?? 0) >= 0.05 * message.N).length;
-      if (groups > 1) stage.lastGroups = message.temperature;
+      if (divided(message)) stage.divided = message.temperature;
       if (!stage.waiting) {
         stage.waiting = true;
         requestAnimationFrame(() => {
@@ -270,6 +268,12 @@
       if (message.why === "swapped") swapped(stage);
     }
     showButtons();
+  }
+
+  /** Whether some class tells groups apart: at least one neuron in twenty is clearly active on it, as many clearly silent. */
+  function divided({ means, N }) {
+    const many = (of) => means.filter(of).length >= N / 20;
+    return [0, 1, 2].some((c) => many((mean) => mean[c] < 0.35) && many((mean) => mean[c] > 0.65));
   }
 
   // --- drawing a stage ----------------------------------------------------------------------------
@@ -460,7 +464,7 @@
       return made;
     };
     const unit = phi === "linear" ? "readouts" : laboratory.NONLINEARITIES[phi].bounded ? "code" : "neurons";
-    table.replaceChildren(row([unit, "here", theory === undefined ? "theory …" : "theory"], true), ...comparison(stage).map((cells) => row(cells, false))); // prettier-ignore
+    table.replaceChildren(row([unit, "here", theory === undefined ? "theory …" : theory ? `theory, T = ${significant(stage.at)}` : "theory"], true), ...comparison(stage).map((cells) => row(cells, false))); // prettier-ignore
   }
 
   /** Cosine between two centered kernels. */
@@ -626,7 +630,7 @@
         options = optionsOf(state, phi),
         send = engineOf(stage);
       runs++;
-      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], first: null, lastGroups: null, busy: true, before: null }); // prettier-ignore
+      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null }); // prettier-ignore
       send({ type: "theory", run: runs, options });
       send({ type: "start", run: runs, pace: pace(), options: { ...options, startTemperature: what === "cool" ? Math.max(HOT, state.T) : state.T } }); // prettier-ignore
     }
@@ -640,7 +644,8 @@
     paused = false;
     for (const stage of stages) {
       stage.busy = true;
-      stage.lastGroups = null;
+      stage.divided = NaN;
+      stage.send({ type: "theory", run: stage.run, options: { ...optionsOf(state, stage.phi), temperature: to } });
       stage.send({ type: "walk", to, count, hold, pace: pace() });
     }
     say(`The networks go to T = ${significant(to)}.`);
@@ -756,7 +761,7 @@
         const stage = by("sigmoidal"),
           critical = stage.theory?.critical;
         if (kind !== "heat") return "The groups stand. Now heat, and watch the sigmoidal network's strip of colors.";
-        return `More than one code was last seen at T = ${significant(stage.lastGroups ?? NaN)}.${critical ? ` Theory has one code above T = ${significant(critical)}, for infinitely many neurons; ${stage.frame.N} neurons flicker on for a while.` : ""}`; // prettier-ignore
+        return `Groups were last seen at T = ${significant(stage.divided)}.${critical ? ` Theory, for infinitely many neurons, has one code left above T = ${significant(critical)}.` : ""}`; // prettier-ignore
       },
     },
     quench: {
@@ -781,7 +786,7 @@
       },
     },
     small: {
-      state: { ym: 0.5, T: 0.02 },
+      state: { ym: 0.1 },
       then: () => {
         change({ ...copy(state), N: 15 });
         start("cool");

@@ -4,7 +4,8 @@
    In Node, require("./laboratory.js") gives what createLaboratory returns; in the page, laboratory-page.js runs it in
    workers. The posterior is that of posterior.Posterior, moves are those of sampling.moves, against which the tests hold
    every number. Weights are kept input by input: u[N μ + i] of neuron i, prior N(0, 1), and a[N r + i], the readouts over σ_a.
-   No sine, cosine or power is taken, whose last digits differ between browsers: one seed gives one network everywhere. */
+   Exponentials and logarithms are made here from sums and products, as the last digits of Math's differ between browsers: one
+   seed gives one network everywhere. */
 
 function createLaboratory(makeTask) {
   "use strict";
@@ -17,17 +18,56 @@ function createLaboratory(makeTask) {
   const LANGEVIN_STEP = 0.3; // ε over √T
   const COOLING = 0.6; // of the transitions
 
+  // --- functions that give the same bits everywhere ---------------------------------------------------
+
+  const double = new Float64Array(1),
+    words = new Uint32Array(double.buffer); // the second holds sign, exponent and first digits
+
+  /** e^x to rounding: x = k log 2 + r, and the series of e^r. */
+  function exp(x) {
+    if (!(x > -700)) return x === x ? 0 : NaN;
+    if (x > 700) return Infinity;
+    const k = Math.round(x / Math.LN2),
+      r = x - k * 0.6931471803691238 - k * 1.9082149292705877e-10; // log 2 in two parts
+    let sum = 1;
+    for (let n = 14; n > 0; n--) sum = 1 + (r / n) * sum;
+    words[0] = 0;
+    words[1] = (k + 1023) << 20;
+    return sum * double[0];
+  }
+
+  /** The natural logarithm to rounding, for normal x > 0: x = 2^k m, and 2 artanh((m − 1)/(m + 1)). */
+  function log(x) {
+    double[0] = x;
+    let k = (words[1] >>> 20) - 1023;
+    words[1] = (words[1] & 0xfffff) | (1023 << 20);
+    let m = double[0];
+    if (m > Math.SQRT2) {
+      m /= 2;
+      k++;
+    }
+    const s = (m - 1) / (m + 1);
+    let sum = 0;
+    for (let n = 23; n > 0; n -= 2) sum = 1 / n + s * s * sum;
+    return k * 0.6931471803691238 + (k * 1.9082149292705877e-10 + 2 * s * sum);
+  }
+
   // --- nonlinearities: φ and φ' by one table each ---------------------------------------------------
 
-  const gauss = (z) => Math.exp(-0.25 * Math.PI * z * z);
+  const gauss = (z) => exp(-0.25 * Math.PI * z * z);
   const NONLINEARITIES = {
     linear: { phi: (z) => z, derivative: () => 1, bounded: false },
     sigmoidal: { phi: (z) => 0.5 + 0.5 * erf(0.5 * Math.sqrt(Math.PI) * z), derivative: (z) => 0.5 * gauss(z), bounded: true, middle: 0.5 }, // prettier-ignore
     relu: { phi: (z) => Math.max(z, 0), derivative: (z) => (z > 0 ? 1 : 0), bounded: false },
-    tanh: { phi: Math.tanh, derivative: (z) => 1 - Math.tanh(z) ** 2, bounded: true, middle: 0 },
-    softplus: { phi: (z) => Math.max(z, 0) + Math.log1p(Math.exp(-Math.abs(z))), derivative: (z) => 0.5 + 0.5 * Math.tanh(z / 2), bounded: false }, // prettier-ignore
-    relu_squared: { phi: (z) => Math.max(z, 0) ** 2, derivative: (z) => 2 * Math.max(z, 0), bounded: false },
+    tanh: { phi: tanh, derivative: (z) => 1 - tanh(z) * tanh(z), bounded: true, middle: 0 },
+    softplus: { phi: (z) => Math.max(z, 0) + log(1 + exp(-Math.abs(z))), derivative: (z) => 0.5 + 0.5 * tanh(z / 2), bounded: false }, // prettier-ignore
+    relu_squared: { phi: (z) => Math.max(z, 0) * Math.max(z, 0), derivative: (z) => 2 * Math.max(z, 0), bounded: false },
   };
+
+  function tanh(z) {
+    const e = exp(-2 * Math.abs(z));
+    return (Math.sign(z) * (1 - e)) / (1 + e);
+  }
 
   /** erf to rounding: the series of e^{x²} erf x, and 1 − continued fraction beyond 3. */
   function erf(x) {
@@ -40,10 +80,10 @@ function createLaboratory(makeTask) {
         value += term;
         term *= (2 * u * u) / (2 * n + 1);
       }
-      value *= (2 / Math.sqrt(Math.PI)) * Math.exp(-u * u);
+      value *= (2 / Math.sqrt(Math.PI)) * exp(-u * u);
     } else {
       for (let n = 60; n > 0; n--) value = n / 2 / (u + value);
-      value = 1 - Math.exp(-u * u) / Math.sqrt(Math.PI) / (u + value);
+      value = 1 - exp(-u * u) / Math.sqrt(Math.PI) / (u + value);
     }
     return Math.sign(x) * value;
   }
@@ -100,13 +140,13 @@ function createLaboratory(makeTask) {
         if (layer === 0) {
           let tail, height;
           do {
-            tail = -Math.log(uniform()) / ZIGGURAT.start;
-            height = -Math.log(uniform());
+            tail = -log(uniform()) / ZIGGURAT.start;
+            height = -log(uniform());
           } while (2 * height < tail * tail);
           return bits < 0 ? -ZIGGURAT.start - tail : ZIGGURAT.start + tail;
         }
         const { height } = ZIGGURAT;
-        if (height[layer] + uniform() * (height[layer + 1] - height[layer]) < Math.exp(-0.5 * x * x)) return x;
+        if (height[layer] + uniform() * (height[layer + 1] - height[layer]) < exp(-0.5 * x * x)) return x;
       }
     }
     return { uniform, normal };
@@ -118,12 +158,12 @@ function createLaboratory(makeTask) {
   function makeZiggurat() {
     const start = 3.442619855899,
       area = 9.91256303526217e-3,
-      f = (x) => Math.exp(-0.5 * x * x);
+      f = (x) => exp(-0.5 * x * x);
     const edge = new Float64Array(129),
       width = new Float64Array(128);
     edge[0] = area / f(start); // of the bottom layer with its tail
     edge[1] = start;
-    for (let k = 2; k < 128; k++) edge[k] = Math.sqrt(-2 * Math.log(area / edge[k - 1] + f(edge[k - 1])));
+    for (let k = 2; k < 128; k++) edge[k] = Math.sqrt(-2 * log(area / edge[k - 1] + f(edge[k - 1])));
     for (let k = 0; k < 128; k++) width[k] = edge[k] / 8388608;
     return { start, edge, width, height: edge.map(f) };
   }
@@ -174,7 +214,7 @@ function createLaboratory(makeTask) {
       nonlinearity = NONLINEARITIES[setting.nonlinearity],
       { uniform, normal } = makeRandom(setting.seed);
     const plain = setting.method === "langevin",
-      readoutDeviation = Math.exp(-0.5 * scaling * Math.log(P));
+      readoutDeviation = exp(-0.5 * scaling * log(P));
     const u = Float64Array.from({ length: N * P }, normal),
       a = Float64Array.from({ length: 3 * N }, normal);
     const labels = Uint8Array.from({ length: P }, (_, input) => (input < counts[0] ? 0 : input < P - counts[2] ? 1 : 2));
@@ -184,12 +224,12 @@ function createLaboratory(makeTask) {
       targets: Float64Array.from({ length: 3 * P }, (_, k) => setting.targets[3 * labels[(k / 3) | 0] + (k % 3)]),
       ...{ firsts: [0, counts[0], counts[0] + counts[1], P], table: makeTable(nonlinearity) },
       ...{ toNodes: setting.slope * NODES_PER_UNIT, bounded: nonlinearity.bounded, readoutDeviation },
-      outputScale: readoutDeviation * Math.exp(-0.5 * (1 + scaling) * Math.log(N)), // c
+      outputScale: readoutDeviation * exp(-0.5 * (1 + scaling) * log(N)), // c
       stretch: plain ? 1 : Math.max(1, 0.5 / readoutDeviation), // units in which readouts move, as in sampling.HMC
       ...{ z: overlap > 0 ? empty(N * P) : u, h: empty(N * P), residual: empty(3 * P) }, // h: features φ(z)
       ...{ p: empty(N * P), pa: empty(3 * N), pull: empty(N * P), ga: empty(3 * N), slopes: empty(N), mean: empty(N) },
       ...{ uStart: empty(N * P), aStart: empty(3 * N) },
-      logStep: Math.log(0.3), // of the step size over √T
+      logStep: log(0.3), // of the step size over √T
       ...{ precision: 1, temperature: setting.startTemperature, squaredError: 0, fresh: false }, // fresh: as u and a are
       ...{ transitions: 0, gradients: 0, acceptance: 1, diverged: 0 },
     };
@@ -313,7 +353,7 @@ function createLaboratory(makeTask) {
     sweep(net, 0.5 * step, 0);
     const rise = energy(net) + kinetic(net) - before;
     if (!(rise < DIVERGENT)) net.diverged++;
-    const probability = rise < DIVERGENT ? Math.min(1, Math.exp(-rise)) : 0;
+    const probability = rise < DIVERGENT ? Math.min(1, exp(-rise)) : 0;
     net.fresh = uniform() < probability;
     if (!net.fresh) {
       u.set(uStart);
@@ -422,7 +462,7 @@ function createLaboratory(makeTask) {
           change -= shift * (2 * old - shift);
         }
       }
-      if (!(Math.log(uniform()) < -0.5 * net.precision * change)) continue;
+      if (!(log(uniform()) < -0.5 * net.precision * change)) continue;
       residual.set(next);
       net.squaredError += change;
       for (let r = 0; r < 3; r++) turn(a, r * N + i, r * N + j, cos, sin);
@@ -439,7 +479,7 @@ function createLaboratory(makeTask) {
   /** Cosine and sine of an angle: uniform on the circle or, half of the time, of log-uniform size from 10⁻³ to 1. */
   function drawAngle({ uniform, normal }) {
     if (uniform() < 0.5) {
-      const t = 0.5 * Math.exp(Math.log(1e-3) * uniform()) * (uniform() < 0.5 ? -1 : 1); // tangent of its half
+      const t = 0.5 * exp(log(1e-3) * uniform()) * (uniform() < 0.5 ? -1 : 1); // tangent of its half
       return [(1 - t * t) / (1 + t * t), (2 * t) / (1 + t * t)];
     }
     const x = normal(),
@@ -467,11 +507,11 @@ function createLaboratory(makeTask) {
     const { scaling, nonlinearity } = net.setting,
       root = Math.min(1, Math.sqrt(temperature));
     net.temperature = temperature;
-    net.precision = Math.exp(scaling * Math.log(net.N)) / temperature;
+    net.precision = exp(scaling * log(net.N)) / temperature;
     net.transitions++;
     if (net.plain) langevin(net, LANGEVIN_STEP * root);
     else {
-      net.acceptance = trajectory(net, Math.exp(net.logStep) * root);
+      net.acceptance = trajectory(net, exp(net.logStep) * root);
       if (adapt) net.logStep = Math.min(0.5, net.logStep + 0.1 * (net.acceptance - ACCEPTANCE));
       if (!net.bounded && nonlinearity !== "linear") rotations(net);
       if (net.transitions % GIBBS_EVERY === 0) gibbs(net);
@@ -560,7 +600,7 @@ function createLaboratory(makeTask) {
   /** Where the temperature is at a transition: falling evenly in its logarithm over 60 % of them, or constant. */
   function temperatureAt({ startTemperature, temperature, transitions }, k) {
     const left = Math.max(0, 1 - k / (COOLING * transitions));
-    return temperature * Math.exp(left * Math.log(startTemperature / temperature));
+    return temperature * exp(left * log(startTemperature / temperature));
   }
 
   /** A whole run: from the prior at `startTemperature` (1; the same as `temperature` for a quench) to the last sample.
@@ -579,7 +619,7 @@ function createLaboratory(makeTask) {
   }
 
   const steps = { trajectory, langevin, gibbs, rotations };
-  return { NONLINEARITIES, makeNetwork, advance, swap, observe, temperatureAt, run, sweep, look, steps, energy, makeRandom, makeTable, checked }; // prettier-ignore
+  return { NONLINEARITIES, makeNetwork, advance, swap, observe, temperatureAt, run, sweep, look, steps, energy, makeRandom, checked, exp, log }; // prettier-ignore
 }
 
 if (typeof module !== "undefined") module.exports = createLaboratory(require("./explorer.js").makeTask);

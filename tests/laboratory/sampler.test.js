@@ -108,7 +108,7 @@ test("joint test: each planted fault is found", () => {
     ["trajectory", "pull[base + i] = slopes[i] * toNodes *", "pull[base + i] = 1.5 * slopes[i] * toNodes *", "sigmoidal"],
     ["gibbs", "for (let i = 0; i < N; i++) x[i] += normal();", "for (let i = 0; i < N; i++) x[i] += 0.8 * normal();"],
     ["gibbs", "for (let i = 0; i < size; i++) matrix[i * size + i] += 1;", "for (let i = 0; i < size; i++) matrix[i * size + i] += 2;"],
-    ["rotations", "if (!(Math.log(uniform()) < -0.5 * net.precision * change)) continue;", ""],
+    ["rotations", "if (!(log(uniform()) < -0.5 * net.precision * change)) continue;", ""],
     ["rotations", "change -= shift * (2 * old - shift);", "change -= shift * (2 * old + shift);"],
   ]) {
     const broken = faulty(passage, replacement);
@@ -151,6 +151,18 @@ test("tables hold φ and its slope", () => {
       assert.ok(Math.abs(net.h[k] - phi(z)) < tolerance * Math.max(1, Math.abs(phi(z))), `${name} at ${z}: ${net.h[k]}`);
     });
   }
+});
+
+test("exponential and logarithm are right to rounding", () => {
+  for (let k = -4000; k < 4000; k++) {
+    const x = k * 0.0871,
+      relative = Math.abs(laboratory.exp(x) / Math.exp(x) - 1);
+    assert.ok(relative < 3e-16 * (1 + Math.abs(x) / 50), `exp(${x}): ${relative}`);
+    const y = Math.exp(x);
+    assert.ok(Math.abs(laboratory.log(y) - x) < 4e-16 * (1 + Math.abs(x)), `log(${y})`);
+  }
+  assert.equal(laboratory.exp(-1e4), 0);
+  assert.equal(laboratory.log(1), 0);
 });
 
 test("random numbers are uniform and normal, and differ between seeds", () => {

@@ -40,7 +40,7 @@ def of_linear():
 
 
 def of_codes():
-    """At T = 0.02, above which cooling for 600 transitions keeps equilibrium; at 0.01 codes have frozen on the way."""
+    """At T = 0.02, where a cooled network is in equilibrium; by 0.01 codes have frozen on the way."""
     found = sigmoidal.solve(tasks.toy(60, HALF, 1.0, 0.5), 0.02)
     numbers = finite_width.whole_numbers(found, CODES, 60)
     names = ["".join(str(int(active)) for active in code) for code in CODES]
