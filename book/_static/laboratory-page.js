@@ -201,7 +201,7 @@
     place.append(select);
     stage.select = select;
     stage.canvases = {};
-    const titles = { neurons: "Activations: neurons by inputs", cloud: "Readouts of outputs 0 and 1; rings: theory", kernel: "Kernel", outputs: "Outputs on targets", trace: "Over transitions: error (solid), T (dashed), energy (thin)" }; // prettier-ignore
+    const titles = { neurons: "Activations: neurons by inputs", cloud: "Readouts a₀ and a₁; rings: theory", kernel: "Kernel", outputs: "Outputs on targets", trace: "Over transitions: error (solid), T (dashed), energy (thin)" }; // prettier-ignore
     const pair = document.createElement("div");
     pair.className = "pair";
     for (const [name, title] of Object.entries(titles)) {
@@ -213,6 +213,7 @@
       canvas.setAttribute("aria-label", `${title}: no network yet`);
       box.append(caption, canvas);
       canvas.style.height = `${PICTURES[name]}px`;
+      if (name === "trace") box.className = "wide";
       if (name === "kernel" || name === "outputs") pair.append(box);
       else place.append(box);
       if (name === "outputs") place.append(pair);
@@ -332,7 +333,9 @@
       context.fillRect(0, height / 2, width, 0.7);
       context.fillRect(width / 2, 0, 0.7, height);
       context.globalAlpha = 1;
-      context.fillText(`a₀ = ${significant(reach / 1.12)}`, width - 62, height / 2 - 4);
+      context.textAlign = "right";
+      context.fillText(`a₀ to ${significant(reach / 1.12)}`, width - 2, height / 2 - 4);
+      context.textAlign = "left";
       frame.readouts.forEach((a, i) => {
         context.fillStyle = phi === "linear" ? colorOf("--output-0") : colorOf(`--code-${frame.neuronCodes[i]}`);
         context.globalAlpha = 0.75;
@@ -342,10 +345,10 @@
       });
       context.globalAlpha = 1;
       context.lineWidth = 1.6;
-      for (const { a, code, spread } of rings) {
+      for (const { a, code, spread, angle } of rings) {
         context.strokeStyle = code ? colorOf(`--code-${code}`) : getComputedStyle(root).color;
         context.beginPath();
-        if (spread) context.ellipse(...at(a), 2 * spread[0] * unit, 2 * spread[1] * unit, 0, 0, 7);
+        if (spread) context.ellipse(...at(a), 2 * spread[0] * unit, 2 * spread[1] * unit, angle, 0, 7);
         else context.arc(...at(a), 8, 0, 7);
         context.stroke();
       }
@@ -413,7 +416,12 @@
   /** Where theory has peaks of the readouts' density. */
   function ringsOf(theory, phi, width) {
     if (!theory) return [];
-    if (phi === "linear") return [{ a: [0, 0], spread: [0, 1].map((r) => Math.sqrt(theory.readoutCovariance[r][r])) }]; // prettier-ignore
+    if (phi === "linear") {
+      // axes of the covariance of a₀ and a₁
+      const [[x, xy], [, y]] = theory.readoutCovariance,
+        half = Math.hypot((x - y) / 2, xy);
+      return [{ a: [0, 0], spread: [1, -1].map((sign) => Math.sqrt(Math.max(0, (x + y) / 2 + sign * half))), angle: -Math.atan2(2 * xy, x - y) / 2 }]; // prettier-ignore
+    }
     if (phi === "sigmoidal") return Object.entries(theory.readouts).filter(([code]) => theory.occupancies[code] * width > 0.05).map(([code, a]) => ({ a, code })); // prettier-ignore
     return [
       { a: theory.bulkReadout, code: "000" },
