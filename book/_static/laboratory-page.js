@@ -201,7 +201,7 @@
     place.append(select);
     stage.select = select;
     stage.canvases = {};
-    const titles = { neurons: "Activations: neurons by inputs", cloud: "Readouts a₀ and a₁; rings: theory", kernel: "Kernel", outputs: "Outputs on targets", trace: "Over transitions: error (solid), T (dashed), energy (thin)" }; // prettier-ignore
+    const titles = { neurons: "Activations: neurons by inputs", cloud: "Readouts a₀ and a₁; rings: theory", kernel: "Kernel", outputs: "Outputs on targets", trace: "Error, T (dashed), energy (thin)" }; // prettier-ignore
     const pair = document.createElement("div");
     pair.className = "pair";
     for (const [name, title] of Object.entries(titles)) {
@@ -303,7 +303,7 @@
     const count = Object.keys(frame.codes).filter((code) => code !== "000").length;
     const who = phi === "linear" ? "every neuron answers in its own degree" : `${count} code${count === 1 ? "" : "s"} in use`; // prettier-ignore
     stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
-    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.`; // prettier-ignore
+    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}.` : ""}`; // prettier-ignore
     Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
   }
 
@@ -432,7 +432,7 @@
   /** Rows of the table beside the pictures: what, in the sample, in theory. */
   function comparison({ frame, theory, phi }) {
     if (phi === "linear")
-      return [0, 1, 2].map((r) => [`deviation of a, output ${r}`, round(Math.sqrt(frame.readouts.reduce((sum, a) => sum + a[r] ** 2 / frame.N, 0)), 2), theory ? round(Math.sqrt(theory.readoutCovariance[r][r]), 2) : "–"]); // prettier-ignore
+      return [0, 1, 2].map((r) => [`spread of a${"₀₁₂"[r]}`, round(Math.sqrt(frame.readouts.reduce((sum, a) => sum + a[r] ** 2 / frame.N, 0)), 2), theory ? round(Math.sqrt(theory.readoutCovariance[r][r]), 2) : "–"]); // prettier-ignore
     const bounded = laboratory.NONLINEARITIES[phi].bounded;
     if (bounded) {
       const share = (code) => (theory ? frame.N * theory.occupancies[code] : 0);
@@ -444,7 +444,7 @@
       ...[0, 1, 2].map((c) => {
         const strongest = frame.means.reduce((best, row, i) => (row[c] > frame.means[best][c] ? i : best), 0);
         const expected = theory ? Math.sqrt(frame.N) * Math.max(0, ...theory.outliers.map((one) => one.preactivations[c])) : NaN; // prettier-ignore
-        return [`most active on class ${c}`, round(frame.means[strongest][c], 1), theory ? round(expected, 1) : "–", frame.neuronCodes[strongest]]; // prettier-ignore
+        return [`strongest, class ${c}`, round(frame.means[strongest][c], 1), theory ? round(expected, 1) : "–", frame.neuronCodes[strongest]]; // prettier-ignore
       }),
     ];
   }
@@ -472,7 +472,7 @@
       return made;
     };
     const unit = phi === "linear" ? "readouts" : laboratory.NONLINEARITIES[phi].bounded ? "code" : "neurons";
-    table.replaceChildren(row([unit, "here", theory === undefined ? "theory …" : theory ? `theory, T = ${significant(stage.at)}` : "theory"], true), ...comparison(stage).map((cells) => row(cells, false))); // prettier-ignore
+    table.replaceChildren(row([unit, "here", theory === undefined ? "theory …" : "theory"], true), ...comparison(stage).map((cells) => row(cells, false))); // prettier-ignore
   }
 
   /** Cosine between two centered kernels. */
@@ -830,6 +830,7 @@
         return;
       }
       trial = experiment;
+      if (root.querySelector(".stages").getBoundingClientRect().top > 0.6 * window.innerHeight) find("networks").scrollIntoView({ behavior: still.matches ? "auto" : "smooth" }); // prettier-ignore
       if (change({ ...copy(START), ...experiment.state })) start(experiment.begin ?? "cool");
     });
   }

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("laboratory"), pytest.m
 
 PAGE = "laboratory"  # of bare_page
 STATIC = Path(__file__).parents[2] / "book" / "_static"
-SMALL = "#N=12&P=16&time=40&ym=0.5&T=0.05&seed=3"
+SMALL = "#N=12&P=16&time=40&ym=0.5&T=0.06&seed=3"
 CONTROLS = ("r0", "r1", "r2", "ym", "rho", "P", "N", "slope", "g", "T", "time", "seed")
 NUMBERS = {
     "r0": "0.4",
@@ -83,7 +83,7 @@ def test_a_run_is_the_one_of_node(visit, address):
     page = visit(address + SMALL)
     cooled(page)
     options = {"ratios": [0.5, 0.25, 0.25], "yPlus": 1, "yMinus": 0.5, "numNeurons": 12, "numInputs": 16}
-    options |= {"temperature": 0.05, "transitions": 40, "seed": 3, "slope": 1, "overlap": 0}
+    options |= {"temperature": 0.06, "transitions": 40, "seed": 3, "slope": 1, "overlap": 0}
     node = shutil.which("node")
     if node is None:
         pytest.skip("no Node found to compare with")
@@ -131,7 +131,7 @@ def test_nonlinearities_and_dynamics_are_chosen(visit, address):
         stage.select_option(phi)
     page.locator("[data-part=method]").select_option("langevin")
     cooled(page)
-    assert "tanh: T = 0.05" in said(page)
+    assert "tanh: T = 0.06" in said(page)
     assert "method=langevin" in page.evaluate("location.hash")
     assert all(text.count("–") for text in page.locator(".stage table").all_inner_texts())  # no theory here
 
