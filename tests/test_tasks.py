@@ -138,9 +138,12 @@ def test_mnist_splits_do_not_overlap_and_do_not_depend_on_each_other():
 
 
 def test_normalizations():
-    standard, pixel, unit = (
-        tasks.mnist(60, 40, normalization=n) for n in ("standardize", "pixel", "unit_norm")
+    standard, pixel, unit, raw = (
+        tasks.mnist(60, 40, normalization=n) for n in ("standardize", "pixel", "unit_norm", "unit_range")
     )
+    for images in (raw.inputs, raw.test_inputs):
+        assert (images.min(), images.max()) == (0, 1)
+    np.testing.assert_allclose(np.corrcoef(raw.inputs.ravel(), standard.inputs.ravel())[0, 1], 1)
     assert standard.inputs.mean() == pytest.approx(0, abs=1e-12)
     assert standard.inputs.std() == pytest.approx(1)
     assert np.trace(standard.input_kernel) == pytest.approx(60)
@@ -289,3 +292,13 @@ def test_clustered_and_tree_have_exactly_their_kernels():
 def test_clustered_and_tree_refuse(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_held_out():
+    task = tasks.mnist(12, 5)
+    for found, expected in zip(
+        task.held_out, (task.test_inputs, task.test_labels, task.test_targets), strict=True
+    ):
+        assert found is expected
+    with pytest.raises(ValueError, match="task: has no test split"):
+        _ = tasks.toy(12).held_out

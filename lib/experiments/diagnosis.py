@@ -21,13 +21,13 @@ import optax
 from coding_schemes import tasks, training
 from coding_schemes.diagnosis import diagnose
 from coding_schemes.networks import Network
+from coding_schemes.posterior import non_lazy
 from coding_schemes.sampling import HMC, sample
 from coding_schemes.tasks import Task
 from jax import Array
 from numpy.typing import ArrayLike
 
 from experiments import jobs
-from experiments.generalization import posterior_of
 
 SCHEMES = ("analog", "redundant", "sparse", "undecided")
 TRUTHS = ("analog", "redundant", "sparse", "lazy", "untrained")
@@ -66,7 +66,7 @@ def drawn(
     Returns:
         φ, shape (num_networks, N, P).
     """
-    posterior = posterior_of(task, network, 1.0 if temperature is None else temperature)
+    posterior = non_lazy(task, network, 1.0 if temperature is None else temperature)
     if temperature is None:
         weights = jax.vmap(posterior.prior)(jax.random.split(key, num_networks))
     else:
