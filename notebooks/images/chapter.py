@@ -73,7 +73,7 @@ publish(
 )
 
 # %% [markdown]
-# *Needs:* [generalization](generalization.ipynb). *Reading:* 12 minutes.
+# *Needs:* [generalization](generalization.ipynb). *Reading:* 15 minutes.
 #
 # Try it: ten lines draw a network that learned 50 digits, and ask how much of its code new digits show.
 
@@ -84,10 +84,10 @@ from coding_schemes.sampling import sample
 
 task = tasks.mnist(num_inputs=50, num_test=300)  # or tasks.cifar10, where its files are at hand
 network = Network(depth=1, width=50, nonlinearity="sigmoidal")
-samples = sample(Posterior(task, network, 0.01), jax.random.key(seed), 1, predict_inputs=task.test_inputs)
-phi = samples.activations()[0, -1]
-weights = jax.tree.map(lambda leaf: leaf[0], samples.final)
-answer = Posterior(task, network, 0.01).predict(jax.random.key(1), weights, task.test_inputs)
+posterior = Posterior(task, network, temperature=0.01)
+samples = sample(posterior, jax.random.key(seed), num_samples=1, num_chains=1)
+phi, weights = samples.activations()[0, -1], jax.tree.map(lambda leaf: leaf[0], samples.final)
+answer = posterior.predict(jax.random.key(1), weights, task.test_inputs)
 new = network.phi(answer.preactivations[-1])
 print("explained by the code", coding.code_transfer(phi, task.labels, new, task.test_labels).round(2))
 
@@ -199,8 +199,8 @@ publish(
 publish(
     figures.network_sample,
     "ten_classes_outputs",
-    caption="The mean output for airplanes (class 0) rises on airplanes and on many other images. Readouts and "
-    "feature layer of 100 neurons of the same network on test images, output 0.",
+    caption="The mean output for airplanes (class 0) rises on airplanes and on many other images. Readouts "
+    "and feature layer of 100 neurons of the same network on test images, output 0.",
     tail=f"{whole.task}, N = {whole.settings['width']}, P = {whole.num_inputs:,}, stored result. Paper A, "
     "Fig. 7c, f.",
     counterparts=["A 7c", "A 7f"],
@@ -584,7 +584,7 @@ another.judge(
 
 # %% tags=["solution"]
 for number in (10, 25, 50):
-    small = tasks.mnist(num_inputs=number, num_test=300)
+    small = tasks.mnist(num_inputs=number, num_test=300, balanced=True)
     drawn = held_out.learn(small, network, 0.01, jax.random.key(seed), num_samples=1, num_chains=2)
     labels = small.labels, small.test_labels
     kept_by = coding.code_transfer(drawn.training_activations, labels[0], drawn.test_activations, labels[1])
