@@ -54,7 +54,8 @@ learned = {name: runs.draws(key, name, T, num_draws=R, **shape, **counts) for na
 first = {name: draws[0] for name, draws in learned.items()}
 DIGITS = [f"digit {name}" for name in first["linear"].task.class_names]
 networks = 2 * counts["num_chains"]
-size = {"N": N, "P": P, "T": T, "test images": sizes.num_test, "draws": R, "networks each": networks}
+one_draw = {"N": N, "P": P, "T": T, "test images": sizes.num_test, "networks each": networks}
+size = one_draw | {"draws": R}
 because_neglected = "theory neglects how single preactivations fluctuate"
 for name, value in {"N": N, "P": P, "T": T, "R": R, "networks": networks}.items():
     glue(name, value, display=False)
@@ -87,10 +88,8 @@ solved = theory.solve(task, network, temperature=0.01)
 lazy_limit = gaussian_process.solve(task, "sigmoidal", temperature=0.01)
 for name, found in {"features": solved, "process": lazy_limit}.items():
     outputs = found.predict(task.test_inputs)
-    right = np.mean(outputs.argmax(axis=1) == task.test_labels)
-    print(
-        name, f"{right:.0%} right, error of the mean", np.square(outputs - task.test_targets).mean().round(3)
-    )
+    missed = np.square(outputs - task.test_targets).mean()
+    print(name, f"{np.mean(outputs.argmax(1) == task.test_labels):.0%} right, error of the mean {missed:.3f}")
 
 # %% [markdown]
 # ## Codes on training images, codes on test images
@@ -152,7 +151,7 @@ carried.draw(
     names=["learned", "lazy", "untrained"],
     points=[shown[0, :, 0]],
     point_names=["learned, training images"],
-    colors=[figures.COLORS[name] for name in ("test", "lazy", "prior")],
+    colors=[figures.COLORS["test"], *figures.GREYS[2::-2]],
     ylabel="explained by the code",
 )
 carried.judge(
@@ -422,7 +421,7 @@ falls = Finding(
     sampled=variances.exponent(variances.learned),
     theory=np.float64(-1),
     starts=tuple(map(variances.exponent, variances.starts)),
-    size=size | {"N": widths, "draws": 1},
+    size=one_draw | {"N": widths},
     sampler=variances.meetings,
     figure="predictor_variance",
     panel="Paper A, text",
@@ -622,7 +621,7 @@ squeezed = [
 narrow_lazy = held_out.experiment(
     squeezed[0].task, Network(1, N, "sigmoidal", "lazy"), T, jax.random.fold_in(key, 90), **counts
 )
-tight = size | {"N₀": max(2, P // 2), "draws": len(squeezed)}
+tight = one_draw | {"N₀": max(2, P // 2)} | ({"draws": len(squeezed)} if len(squeezed) > 1 else {})
 redundant = Finding(
     "A29",
     "fraction of neurons with one code on training and test images, every draw",

@@ -244,12 +244,16 @@ Finding(
 ).judge(above(0.9), because="the chain has not learned all of its images")
 Finding(
     "A31",
-    "fraction of the feature layer's code that class means on test images keep",
-    sampled=whole.kept(2),
+    "fraction of the feature layer's code that class means on test images keep beyond chance",
+    sampled=whole.kept_beyond_chance(2),
     panel="Paper A, Fig. 7e",
-    control=Control("classes of the test images permuted", sampled=whole.kept(2, shift=1)),
+    control=Control("classes of the test images permuted", sampled=whole.kept_beyond_chance(2, shift=2)),
     **at_size,
-).judge(between(0.75, 0.99), because="nearly all entries of the code are off, and are kept by chance")
+).judge(
+    between(0.25, 0.95),
+    note=f"{whole.kept(2):.3f} of all entries kept, {whole.kept(2, shift=1):.3f} by chance",
+    because="the code is not that of the training images",
+)
 Finding(
     "A31",
     f"test accuracy, {whole.task}",
@@ -363,7 +367,10 @@ kept = Finding(
     over=[f"P = {number}" for number in SIZES],
     figure="code_kept",
     panel="Paper A, Fig. 7e",
-    control=Control("first layer", sampled=np.array(rows[0])),
+    control=Control(
+        "classes of the test images permuted",
+        sampled=np.array([run.kept_beyond_chance(2, shift=2) for run in ten]),
+    ),
     **over_sizes,
 )
 kept.draw(
@@ -413,17 +420,23 @@ of_reuse = {
     "stored": runs.source(reuse, "reuse-digits.npz"),
     "sampler": runs.TWO_STARTS,
 }
-learned, random = runs.gain(reuse, LEARNED), runs.gain(reuse, RANDOM)
+learned, pixels = runs.gain(reuse, LEARNED), reuse["pixels"]
 
 
-def gained(rows, which):
-    """Accuracy of learned features beyond lazy ones, from both starts and from either, and of random ones."""
+better = {
+    "features of untrained networks less lazy ones": runs.gain(reuse, RANDOM),
+    "pixels less lazy features": pixels - runs.of_features(reuse, LAZY),
+}
+
+
+def gained(rows, which, instead):
+    """Accuracy beyond lazy features, of learned ones from both starts and from either, and of others."""
     chosen = lambda values: over_last(values[rows][:, which])  # noqa: E731
     return {
         "sampled": chosen(learned),
         "starts": tuple(map(chosen, starts)),
         "over": [f"{number} examples" for number in shots[which]],
-        "control": Control("features of untrained networks less lazy ones", sampled=chosen(random)),
+        "control": Control(instead, sampled=chosen(better[instead])),
         **of_reuse,
     }
 
@@ -433,7 +446,7 @@ first = Finding(
     "accuracy on new digits, features of linear and of ReLU networks less lazy ones, ten examples or more",
     headline=True,
     figure="reuse",
-    **gained([0, 2], many),
+    **gained([0, 2], many, "features of untrained networks less lazy ones"),
 )
 first.draw(
     figures.curves,
@@ -451,14 +464,13 @@ first.judge(
 Finding(
     "D7",
     "accuracy on new digits, sigmoidal features less lazy ones, every number of examples",
-    **gained([1], shots > 0),
+    **gained([1], shots > 0, "pixels less lazy features"),
 ).judge(below(0, 3), because="saturated codes keep enough to tell new digits apart")
 Finding(
     "D7",
     "accuracy on new digits, learned features of all three less lazy ones, one or two examples",
-    **gained([0, 1, 2], few),
-).judge(below(0, 3), because="one or two examples suffice where features are learned")
-pixels = reuse["pixels"]
+    **gained([0, 1, 2], few, "pixels less lazy features"),
+).judge(below(0, 3), because="with two examples learned ReLU features do nearly as well as lazy ones")
 Finding(
     "D7",
     "accuracy on new digits, learned features less pixels, the best nonlinearity at every number of examples",
@@ -506,6 +518,8 @@ dressed = Finding(
         sampled=stacked(
             [over_draws(runs.realized(clothes, name, exchanged=True))["sampled"] for name in TWO]
         ),
+        spared=["boots"],
+        because="boots then have the error of sandals, which is nearly theirs",
     ),
 )
 dressed.draw(
@@ -591,13 +605,14 @@ for number in (10, 25, 50):
     print(number, "images: explained on training and test images", kept_by.mean(0).round(2))
 
 # %% [markdown]
-# **2.** How many directions do features leave for new classes? Compare the theory's kinds of neurons.
+# **2.** How many directions do features leave for new classes? Count the kinds of neurons in theory.
 
 # %% tags=["solution"]
 from coding_schemes.theory import mean_field
 
+zero = tasks.mnist(num_inputs=50, num_test=300, y_minus=0.0)
 for name in ("sigmoidal", "erf"):
-    kinds = mean_field.solve(task, name, 0.01)
+    kinds = mean_field.solve(zero, name, 0.01)
     print(name, len(kinds.probabilities), "kinds; a feature layer of so many directions at most")
 
 # %% [markdown]

@@ -183,10 +183,10 @@ class Run:
         first, second = (self.arrays[f"{split}_class_means_{layer}"] > 0.5 for split in SPLITS)
         return np.float64(coding.code_agreement(first, np.roll(second, shift, axis=1)).entries)
 
-    def kept_beyond_chance(self, layer: int) -> np.float64:
-        """What is kept beyond chance, as a fraction of what there is to keep."""
+    def kept_beyond_chance(self, layer: int, shift: int = 0) -> np.float64:
+        """What is kept beyond chance, as a fraction of what there is to keep; or with classes permuted."""
         chance = self.kept(layer, shift=1)
-        return (self.kept(layer) - chance) / (1 - chance)
+        return (self.kept(layer, shift) - chance) / (1 - chance)
 
     def diagnosis(self) -> Diagnosis:
         """Of the stored neurons of the feature layer on training images."""

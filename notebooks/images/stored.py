@@ -151,7 +151,7 @@ def _joined(rows: dict[str, list]) -> dict[str, Any]:
     return {field: np.asarray(value if len(value) > 1 else value[0]) for field, value in rows.items()}
 
 
-def reuse_digits(num_draws: int = 8, num_inputs: int = 100, width: int = 100) -> dict[str, Any]:
+def reuse_digits(num_draws: int = 4, num_inputs: int = 100, width: int = 100) -> dict[str, Any]:
     """Claim D7: digits 0–2 learned, digits 3–9 told apart by a new readout on the same features.
 
     Accuracies (names, kinds, shots, draws, starts): learned features from either start; lazy and random
@@ -217,7 +217,7 @@ def main() -> None:
     known = {"cifar": cifar_three_classes, "fashion": fashion_mnist, "reuse": reuse_digits}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("job", choices=sorted(known))
-    parser.add_argument("--num_draws", type=int, default=8, help="draws of the images, with seeds 0, 1, …")
+    parser.add_argument("--num_draws", type=int, default=4, help="draws of the images, with seeds 0, 1, …")
     parser.add_argument("--num_inputs", type=int, default=100)
     parser.add_argument("--width", type=int, default=100)
     parser.add_argument("--output", type=Path, required=True, help="npz file for the arrays")
