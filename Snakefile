@@ -111,7 +111,7 @@ rule long_reuse:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m images.stored reuse --output {output}"
+        sys.executable + " -m images.stored reuse --num_draws 4 --output {output}"
 
 
 rule long_fashion_mnist:

@@ -4,7 +4,7 @@ Each leaves a small file (in the folder `notebooks`):
 
     python -m images.stored cifar --output ../data/results/cifar10-three-classes.npz
     python -m images.stored fashion --output ../data/results/fashion-mnist.npz
-    python -m images.stored reuse --output ../data/results/reuse-digits.npz
+    python -m images.stored reuse --num_draws 4 --output ../data/results/reuse-digits.npz
 """
 
 import argparse
@@ -217,7 +217,7 @@ def main() -> None:
     known = {"cifar": cifar_three_classes, "fashion": fashion_mnist, "reuse": reuse_digits}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("job", choices=sorted(known))
-    parser.add_argument("--num_draws", type=int, default=4, help="draws of the images, with seeds 0, 1, …")
+    parser.add_argument("--num_draws", type=int, default=5, help="draws of the images, with seeds 0, 1, …")
     parser.add_argument("--num_inputs", type=int, default=100)
     parser.add_argument("--width", type=int, default=100)
     parser.add_argument("--output", type=Path, required=True, help="npz file for the arrays")
