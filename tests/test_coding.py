@@ -373,3 +373,22 @@ def test_class_participation_counts_the_neurons_of_a_class():
     assert np.isnan(coding.class_participation(np.zeros((3, 4)), labels)).all()
     gaussian = np.random.default_rng(0).standard_normal((100_000, 1)) * np.ones(4)
     np.testing.assert_allclose(coding.class_participation(gaussian, labels) / 1e5, 1 / 3, rtol=0.03)
+
+
+def test_code_transfer_of_pure_codes_and_of_noise():
+    """Responses that are the class mean are explained fully; independent ones not at all on test inputs."""
+    rng = np.random.default_rng(0)
+    labels, test_labels = np.repeat([0, 1, 2], 20), rng.integers(0, 3, 50)
+    means = rng.standard_normal((30, 3))
+    found = coding.code_transfer(means[:, labels], labels, means[:, test_labels], test_labels)
+    np.testing.assert_allclose(found, 1)
+    noise, test_noise = rng.standard_normal((2, 30, 60)), rng.standard_normal((2, 30, 50))
+    both = coding.code_transfer(noise, labels, test_noise, test_labels)
+    assert both.shape == (2, 2)
+    np.testing.assert_allclose(both[:, 0], 2 / 59, atol=0.02)  # two free means among 59 degrees of freedom
+    assert np.all(both[:, 1] < 0)
+    np.testing.assert_allclose(coding.code_transfer(7 * noise, labels, 7 * test_noise, test_labels), both)
+    with pytest.raises(ValueError, match="test_activations: got shape"):
+        coding.code_transfer(noise, labels, test_noise[:, 1:], test_labels)
+    with pytest.raises(ValueError, match="test_labels: got class 3"):
+        coding.code_transfer(noise, labels, test_noise, test_labels + 1)

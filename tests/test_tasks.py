@@ -138,9 +138,12 @@ def test_mnist_splits_do_not_overlap_and_do_not_depend_on_each_other():
 
 
 def test_normalizations():
-    standard, pixel, unit = (
-        tasks.mnist(60, 40, normalization=n) for n in ("standardize", "pixel", "unit_norm")
+    standard, pixel, unit, raw = (
+        tasks.mnist(60, 40, normalization=n) for n in ("standardize", "pixel", "unit_norm", "unit_range")
     )
+    for images in (raw.inputs, raw.test_inputs):
+        assert (images.min(), images.max()) == (0, 1)
+    np.testing.assert_allclose(np.corrcoef(raw.inputs.ravel(), standard.inputs.ravel())[0, 1], 1)
     assert standard.inputs.mean() == pytest.approx(0, abs=1e-12)
     assert standard.inputs.std() == pytest.approx(1)
     assert np.trace(standard.input_kernel) == pytest.approx(60)
@@ -327,3 +330,13 @@ X = np.ones((3, 4))
 def test_what_is_no_task_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         tasks.own(*arguments)
+
+
+def test_held_out():
+    task = tasks.mnist(12, 5)
+    for found, expected in zip(
+        task.held_out, (task.test_inputs, task.test_labels, task.test_targets), strict=True
+    ):
+        assert found is expected
+    with pytest.raises(ValueError, match="task: has no test split"):
+        _ = tasks.toy(12).held_out

@@ -454,6 +454,51 @@ def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgre
     return CodeAgreement(float(agree.all(axis=-1).mean()), float(agree.mean()), float(chance))
 
 
+def code_transfer(
+    training_activations: ArrayLike,
+    training_labels: ArrayLike,
+    test_activations: ArrayLike,
+    test_labels: ArrayLike,
+) -> np.ndarray:
+    """How much of the neurons' code on training inputs is found on test inputs.
+
+    The training code of a neuron is its mean response to each class, so that analog, redundant and sparse
+    schemes are measured alike.
+
+        R² = 1 − Σ_iμ (φ_iμ − ⟨φ_i⟩_c(μ))² / Σ_iμ (φ_iμ − ⟨φ_i⟩)²
+
+    with both averages over training inputs, and the sums over all neurons and one split's inputs.
+
+    Args:
+        training_activations: φ, shape (…, N, P).
+        training_labels: shape (P,).
+        test_activations: φ of the same neurons, shape (…, N, P*).
+        test_labels: shape (P*,).
+
+    Returns:
+        R² on training and on test inputs, shape (…, 2): 1 at best, 0 or below for none.
+
+    Raises:
+        ValueError: shapes disagree, or a value is not finite.
+    """
+    training = validation.array("training_activations", training_activations, "…, N, P")
+    labels = validation.labels("training_labels", training_labels, training.shape[-1])
+    test = validation.array("test_activations", test_activations, "…, N, P*")
+    if test.shape[:-1] != training.shape[:-1]:
+        raise ValueError(
+            f"test_activations: got shape {test.shape}, the training activations have {training.shape}"
+        )
+    classes = int(labels.max()) + 1
+    new = validation.labels("test_labels", test_labels, test.shape[-1], classes)
+    code, center = class_means(training, labels), training.mean(axis=-1, keepdims=True)
+
+    def explained(activations: np.ndarray, own: np.ndarray) -> np.ndarray:
+        missed = np.square(activations - code[..., own]).sum((-2, -1))
+        return 1 - missed / np.square(activations - center).sum((-2, -1))
+
+    return np.stack([explained(training, labels), explained(test, new)], axis=-1)
+
+
 class GeneralizationError(NamedTuple):
     """Expected squared test error of one network, output by output.
 

@@ -102,6 +102,14 @@ class Task:
             raise ValueError("targets: inputs of one class have different targets, so no class target exists")
         return per_class
 
+    @property
+    def held_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Test inputs (N0, P*), labels (P*,) and targets (P*, m); ValueError where the task has none."""
+        split = self.test_inputs, self.test_labels, self.test_targets
+        if any(part is None for part in split):
+            raise ValueError("task: has no test split; give the constructor num_test > 0")
+        return split  # type: ignore[return-value]
+
     @cached_property
     def input_kernel(self) -> np.ndarray:
         """K0 = XᵀX / N0, shape (P, P)."""
@@ -355,12 +363,13 @@ def mnist(
         y_minus: target of all other classes.
         seed: draws the classes and the images.
         targets: (C, m) matrix of class targets in place of the one-hot ones.
-        normalization: how pixels become inputs (paper A does not say; each choice has K0_μμ of O(1)):
+        normalization: how pixels become inputs (paper A does not say):
             "standardize": minus the mean, over the standard deviation, of all pixels of all training images
             together, so that tr K0 = P; "pixel": the same for every pixel on its own, pixels that are
             constant over the training images set to zero, which makes the inputs sum to zero and K0 singular
             (rank P − 1 at most: theories at T = 0 may refuse it); "unit_norm": every image, uncentred, scaled
-            to |x|² = N0, so that K0_μμ = 1.
+            to |x|² = N0, so that K0_μμ = 1; "unit_range": divided by 255, which leaves
+            K0_μμ near 0.1 on digits.
         balanced: equal class sizes (to within one) in place of random ones, in both splits.
         pool: "subset" takes training and test images from the first 10,000 training images (for digits
             0, 1 and 2 these come with the repository); "full" takes them from the 60,000 training and the
@@ -524,7 +533,7 @@ def projected(task: Task, input_dim: int, seed: int = 0) -> Task:
     )
 
 
-NORMALIZATIONS = ("standardize", "pixel", "unit_norm")
+NORMALIZATIONS = ("standardize", "pixel", "unit_norm", "unit_range")
 
 
 def _image_task(
@@ -594,6 +603,8 @@ def _normalize(
     pixels: np.ndarray, test_pixels: np.ndarray, normalization: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Both splits, one image a row, normalized by the training split's statistics."""
+    if normalization == "unit_range":
+        return pixels / 255, test_pixels / 255
     if normalization == "unit_norm":
         return tuple(
             images * np.sqrt(images.shape[1]) / np.linalg.norm(images, axis=1, keepdims=True)

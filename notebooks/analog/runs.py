@@ -194,13 +194,9 @@ def exponent(sizes: Any, values: Estimate) -> Estimate:
 
     Its error is the larger of what the values' own errors make of it and of the scatter about the law.
     """
-    x = np.log(sizes) - np.mean(np.log(sizes))
-    gain = x / (x @ x)
-    value, error = (np.reshape(each, (len(x), -1)) for each in values)
-    noise = np.sqrt(np.square(gain) @ np.square(error / value))
-    laws = [statistics.fit_power_law(sizes, column) for column in value.T]
-    slopes = np.array([law.exponent for law in laws])
-    errors = np.maximum(noise, [law.standard_error for law in laws])
+    value, error = (np.reshape(each, (len(sizes), -1)) for each in values)
+    laws = [statistics.fit_power_law(sizes, *columns) for columns in zip(value.T, error.T, strict=True)]
+    slopes, errors = np.transpose([(law.exponent, law.standard_error) for law in laws])
     shape = np.shape(values.value)[1:]
     return Estimate(slopes.reshape(shape), errors.reshape(shape))
 

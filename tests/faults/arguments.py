@@ -348,6 +348,13 @@ def _of_codes():
         lambda: {"training_codes": CODES, "test_codes": CODES},
         codes,
     )
+    phi, labels = good["activations"], good["labels"]
+    splits = ("training", "test")
+    both = {f"{s}_{kind}": v for s in splits for kind, v in (("activations", phi), ("labels", labels))}
+    bad = {f"{split}_activations": leading(phi) for split in splits}
+    bad["test_activations"] += (phi[1:],)
+    bad["test_labels"] = (labels[1:], labels + 9, labels - 1, None)
+    yield "coding.code_transfer", coding.code_transfer, lambda: both, bad
     f = np.ones((4, 2))
     yield (
         "coding.generalization_error",

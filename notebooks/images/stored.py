@@ -1,31 +1,35 @@
-"""Long jobs of the images chapter, whose images do not come with the book.
+"""Long jobs of the chapter on images, whose images do not come with the book.
 
-Each leaves a small file:
+Each leaves a small file (in the folder `notebooks`):
 
-    python -m experiments.image_jobs cifar --output data/results/cifar10-three-classes.npz
-    python -m experiments.image_jobs fashion --output data/results/fashion-mnist.npz
-    python -m experiments.image_jobs reuse --output data/results/reuse-digits.npz
+    python -m images.stored cifar --output ../data/results/cifar10-three-classes.npz
+    python -m images.stored fashion --output ../data/results/fashion-mnist.npz
+    python -m images.stored reuse --num_draws 4 --output ../data/results/reuse-digits.npz
 """
 
 import argparse
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from coding_schemes import tasks
+from coding_schemes import paths, planting, tasks
 from coding_schemes.networks import Network
-from coding_schemes.posterior import Posterior
+from coding_schemes.posterior import non_lazy
 from coding_schemes.sampling import sample
 from coding_schemes.tasks import Task
+from companion import held_out
+from companion.held_out import METHOD
 from numpy.typing import ArrayLike
 
-from experiments import generalization, jobs
-from experiments.generalization import METHOD, held_out
-
 TEMPERATURE = 0.01
+NAMES = ("linear", "sigmoidal", "relu")
 #: Of the networks on three classes: these from the prior, and as many from the theory's solution.
 COUNTS: dict[str, Any] = {"num_chains": 4, "num_samples": 40, "num_warmup": (800, 200), "thinning": 2}
-#: Of the networks whose features are reused: one sample of one chain, by Hamiltonian dynamics alone.
+#: Of the networks whose features are reused: one sample of one chain from either start.
 REUSE_COUNTS: dict[str, Any] = {"num_chains": 1, "num_samples": 1, "num_warmup": 500}
 
 
@@ -113,22 +117,21 @@ def fashion_mnist(num_draws: int = 5, num_inputs: int = 100, width: int = 100) -
 
 
 def _append(rows: dict[str, list], name: str, task: Task, network: Network, draw: int, key: Any) -> None:
-    """Sample networks on one draw and add what the chapter reads of them, a row for each of their ends."""
-    found = generalization.experiment(task, network, TEMPERATURE, key, **COUNTS)
-    labels = held_out(task)[1]
-    for end in generalization.apart([found]):
-        learned = end.learned
+    """Sample networks on one draw and add what the chapter reads of them, a row for each start."""
+    found = held_out.experiment(task, network, TEMPERATURE, key, **COUNTS)
+    labels = task.held_out[1]
+    for start in found.starts:
+        learned = start.learned
         row = {
-            "error": learned.error.total,
-            "spread": learned.spread,
-            "variance": learned.error.variance,
-            "theory_error": end.theory.error.total,
-            "process_error": end.process.error.total,
-            "transfer": generalization.transfer(end),
+            "error": learned.error.value,
+            "spread": learned.error.error,
+            "theory_error": start.theory.error.total,
+            "process_error": start.process.error.total,
+            "transfer": held_out.transfer(start).mean(0),
             "misclassified": np.mean(learned.predictor.argmax(axis=1) != labels),
             "energy": learned.energy,
-            "agree": learned.equilibrium.agree,
-            "verdict": learned.equilibrium.verdict,
+            "agree": learned.meeting.agree,
+            "verdict": learned.meeting.verdict,
         }
         if f"{name}_error" not in rows:
             shown = np.linspace(0, len(labels) - 1, min(200, len(labels))).astype(int)
@@ -148,11 +151,15 @@ def _joined(rows: dict[str, list]) -> dict[str, Any]:
     return {field: np.asarray(value if len(value) > 1 else value[0]) for field, value in rows.items()}
 
 
-def reuse_digits(num_draws: int = 5, num_inputs: int = 100, width: int = 100) -> dict[str, Any]:
-    """Claim D7: digits 0–2 learned, digits 3–9 told apart by a new readout on the same features."""
-    shots, names, kinds = np.array([1, 2, 5, 10, 20]), generalization.SCHEMES, ("learned", "lazy", "random")
-    accuracy = np.zeros((len(names), len(kinds), len(shots), num_draws))
-    dimension, pixels = np.zeros((len(names), len(kinds), num_draws)), np.zeros((len(shots), num_draws))
+def reuse_digits(num_draws: int = 4, num_inputs: int = 100, width: int = 100) -> dict[str, Any]:
+    """Claim D7: digits 0–2 learned, digits 3–9 told apart by a new readout on the same features.
+
+    Accuracies (names, kinds, shots, draws, starts): learned features from either start; lazy and random
+    networks have one, whose accuracy stands twice.
+    """
+    shots, kinds = np.array([1, 2, 5, 10, 20, 50]), ("learned", "lazy", "random")
+    accuracy = np.zeros((len(NAMES), len(kinds), len(shots), num_draws, 2))
+    dimension, pixels = np.zeros((len(NAMES), len(kinds), num_draws)), np.zeros((len(shots), num_draws))
     for draw in range(num_draws):
         task = tasks.mnist(num_inputs, 10, seed=draw)
         new = tasks.mnist(700, 0, tuple(range(3, 10)), seed=100 + draw, balanced=True)
@@ -165,41 +172,63 @@ def reuse_digits(num_draws: int = 5, num_inputs: int = 100, width: int = 100) ->
             ]
 
         pixels[:, draw] = curve(new.inputs)
-        for i, name in enumerate(names):
-            learned, random = features_on(task, Network(1, width, name), new.inputs, draw)
-            lazy, _ = features_on(task, Network(1, width, name, "lazy"), new.inputs, draw)
-            for k, features in enumerate((learned, lazy, random)):
-                accuracy[i, k, :, draw] = curve(features)
-                dimension[i, k, draw] = effective_dimension(features)
-    fields = {"shots": shots, "names": np.array(names), "kinds": np.array(kinds)}
+        for i, name in enumerate(NAMES):
+            for k, features in enumerate(features_on(task, name, width, new.inputs, draw)):
+                accuracy[i, k, :, draw] = np.transpose([curve(each) for each in features])
+                dimension[i, k, draw] = np.mean([effective_dimension(each) for each in features])
+        print("draw", draw, accuracy[:, :, :, draw].mean(-1).round(3).tolist(), flush=True)
+    fields = {"shots": shots, "names": np.array(NAMES), "kinds": np.array(kinds)}
     return fields | {"accuracy": accuracy, "dimension": dimension, "pixels": pixels}
 
 
-def features_on(task: Task, network: Network, inputs: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Feature-layer activations on `inputs` of a network sampled on a task, and of a random one."""
-    posterior, key = Posterior(task, network, TEMPERATURE), jax.random.key(seed)
-    samples = sample(posterior, key, method=METHOD, moves=(), store=(), **REUSE_COUNTS)
-    learned = jax.tree.map(lambda leaf: leaf[0], samples.final)
-    weights = learned, posterior.prior(jax.random.fold_in(key, 2))
-    answers = [posterior.predict(jax.random.fold_in(key, 1), one, inputs) for one in weights]
-    first, second = (np.asarray(network.phi(one.preactivations[-1])) for one in answers)
-    return first, second
+def features_on(task: Task, name: str, width: int, inputs: np.ndarray, seed: int) -> list[list[np.ndarray]]:
+    """Feature-layer activations on `inputs` of networks that learned a task from either start.
+
+    Then those of a lazy network and of one from the prior.
+    """
+    key, features = jax.random.key(seed), []
+    theory = held_out.predicted(task, Network(1, width, name), TEMPERATURE).solution
+    for scaling in ("non-lazy", "lazy"):
+        posterior, weights = non_lazy(task, Network(1, width, name, scaling), TEMPERATURE), []
+        starts: list[Any] = ["prior"]
+        if scaling == "non-lazy":
+            starts.append(planting.planted(key, theory, posterior))
+        for k, start in enumerate(starts):
+            stream = jax.random.fold_in(key, k)
+            run = sample(posterior, stream, method=METHOD, store=(), init=start, **REUSE_COUNTS)
+            weights.append(jax.tree.map(lambda leaf: leaf[0], run.final))
+        features.append(weights)
+    features.append([posterior.prior(jax.random.fold_in(key, 12))])
+    phi, noise = posterior.network.phi, jax.random.fold_in(key, 11)
+    return [
+        [np.asarray(phi(posterior.predict(noise, one, inputs).preactivations[-1])) for one in weights]
+        for weights in features
+    ]
+
+
+def save(output: Path, arrays: Mapping[str, Any]) -> None:
+    """Leave arrays in an npz file, making its folder."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(output, **arrays)
 
 
 def main() -> None:
-    """Command line: compute one result file."""
+    """Command line: compute one result file, in double precision, with a manifest of how it was made."""
     known = {"cifar": cifar_three_classes, "fashion": fashion_mnist, "reuse": reuse_digits}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("job", choices=sorted(known))
     parser.add_argument("--num_draws", type=int, default=5, help="draws of the images, with seeds 0, 1, …")
     parser.add_argument("--num_inputs", type=int, default=100)
     parser.add_argument("--width", type=int, default=100)
-
-    def run(job: str, **sizes: int) -> tuple[dict, dict]:
-        sampling = REUSE_COUNTS if job == "reuse" else COUNTS
-        return known[job](**sizes), {"temperature": TEMPERATURE, "sampling": sampling}
-
-    jobs.run(parser, run)
+    parser.add_argument("--output", type=Path, required=True, help="npz file for the arrays")
+    given = vars(parser.parse_args())
+    output, job, start = given.pop("output"), given["job"], time.perf_counter()
+    with jax.enable_x64(True):
+        results = known[job](**{name: value for name, value in given.items() if name != "job"})
+    sampling = REUSE_COUNTS if job == "reuse" else COUNTS
+    manifest = given | {"temperature": TEMPERATURE, "sampling": sampling}
+    manifest |= paths.provenance(time.perf_counter() - start)
+    save(output, {"manifest": json.dumps(manifest), **results})
 
 
 if __name__ == "__main__":

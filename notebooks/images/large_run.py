@@ -6,9 +6,9 @@ Langevin dynamics on minibatches lower the temperature, and HMC holds it. A kill
 checkpoint and ends with the same numbers. Nothing of size P × P is ever formed: memory is O(P (N0 + L N)).
 With several devices, also of several processes, the inputs are split among them.
 
-    python -m experiments.large_run --num_inputs 2000 --output cifar10-P2000.npz
-    python -m experiments.large_run full --output cifar10-full.npz
-    srun python -m experiments.large_run full --distributed --output cifar10-full.npz
+    python -m images.large_run --num_inputs 2000 --output cifar10-P2000.npz
+    python -m images.large_run full --output cifar10-full.npz
+    srun python -m images.large_run full --distributed --output cifar10-full.npz
 
 Source: paper A, Fig. 7 and "Parameters used in Figures". Deviations: HMC in place of Langevin dynamics (the
 same posterior, reached in fewer gradients), a start by minibatches, and the temperature, which paper A does
@@ -30,8 +30,7 @@ import numpy as np
 from coding_schemes import paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-
-from experiments import jobs
+from images import stored
 
 if TYPE_CHECKING:
     from coding_schemes.sampling import Samples
@@ -166,7 +165,7 @@ def run(
     from coding_schemes import sampling
 
     task = make_task(settings) if task is None else task
-    test_inputs = _test_split(task)[0]
+    test_inputs = task.held_out[0]
     network = Network(settings.depth, settings.width, settings.nonlinearity)
     epochs = sampling.Minibatches(settings.num_epochs, settings.batch_size) if settings.num_epochs else None
     stretch = max(1.0, task.num_inputs**0.5 / 2)
@@ -215,12 +214,6 @@ def matrix_product_rate(size: int = 2048) -> float:
     return 5 * 2 * size**3 / (time.perf_counter() - start)
 
 
-def _test_split(task: tasks.Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    if task.test_inputs is None or task.test_labels is None or task.test_targets is None:
-        raise ValueError("task: has no test split; the run needs one")
-    return task.test_inputs, task.test_labels, task.test_targets
-
-
 def _accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean(outputs.argmax(axis=1) == labels))
 
@@ -244,7 +237,7 @@ def _history(settings: Settings, task: tasks.Task, samples: "Samples") -> np.nda
     info = jax.tree.map(lambda array: array[0], samples.info)
     for k in range(settings.num_averaged):
         training = _accuracy(samples.outputs[0, k], task.labels)
-        test = _accuracy(samples.predictions.outputs[0, k], _test_split(task)[1])
+        test = _accuracy(samples.predictions.outputs[0, k], task.held_out[1])
         error = info.squared_error[k] / task.targets.size
         rows.append((settings.temperature, error, training, test, info.acceptance[k], info.energy[k]))
     return np.array(rows)
@@ -254,7 +247,7 @@ def _results(
     settings: Settings, posterior: Posterior, task: tasks.Task, samples: "Samples"
 ) -> dict[str, Any]:
     assert samples.predictions is not None
-    test_inputs, test_labels, test_targets = _test_split(task)
+    test_inputs, test_labels, test_targets = task.held_out
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), samples.final)
     test_key = jax.random.fold_in(jax.random.key(settings.seed), settings.num_blocks + 1)
     prediction = posterior.predict(test_key, weights, test_inputs)
@@ -330,7 +323,7 @@ def main() -> None:
     settings = replace(FULL if arguments.pop("preset") else Settings(), **arguments)
     results = run(settings, checkpoint=checkpoint)
     if jax.process_index() == 0:
-        jobs.save(output, results)
+        stored.save(output, results)
 
 
 if __name__ == "__main__":

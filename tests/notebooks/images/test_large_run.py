@@ -13,7 +13,7 @@ import pytest
 from coding_schemes import data, sampling, tasks
 from coding_schemes.sampling import run
 from coding_schemes.sampling.checkpoint import Checkpoint, CheckpointMismatchError
-from experiments import large_run
+from images import large_run
 
 SETTINGS = large_run.Settings(
     num_inputs=24, num_test=10, num_classes=3, width=12, num_annealing=2, num_blocks=4, num_averaged=2,
@@ -174,11 +174,11 @@ def test_it_learns():
 
 PROGRAM = """
 import sys
-from experiments import large_run
+from images import large_run
 texts, spied = [], sys.argv.pop(1) == "spied"
 
 def make_task(settings):  # called once processes have found each other, as what is imported here has to be
-    sys.path.insert(0, "tests/experiments")
+    sys.path.insert(0, "tests/notebooks/images")
     import test_large_run
     from coding_schemes.sampling import program
 
