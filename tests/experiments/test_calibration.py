@@ -11,7 +11,6 @@ from experiments import (
     adaptive_kernels,
     dynamics,
     images,
-    lazy_and_rich,
 )
 from sparse import runs as sparse
 from test_calibration import assert_calibrated, autoregressive
@@ -76,30 +75,6 @@ def test_deciles_that_neurons_visit():
     assert (share, error) == pytest.approx((0.1, 0.0), abs=1e-3)
     found = np.array([dynamics.coverage(rng.standard_normal((8, 5, 10, 1))) for _ in range(200)])
     assert_calibrated(found[:, 0], 1 - 0.9**5, found[:, 1], slack=0.5)
-
-
-def test_exponents_with_scatter_and_samples_together():
-    """Of an exact law what its points' errors propagate to is all; scatter about it comes in squares."""
-    sizes, rng = np.array([50, 100, 200, 400]), np.random.default_rng(8)
-    own = [SimpleNamespace(task=SimpleNamespace(num_inputs=n)) for n in sizes]
-    truth = 2 * sizes[:, None] ** -0.5
-    errors = truth * np.array([0.01, 0.02, 0.03, 0.04])[:, None]
-    exact = lazy_and_rich.Widths(own, truth, errors).exponent(0)
-    noisy = [
-        lazy_and_rich.Widths(own, truth + errors * rng.standard_normal((4, 1)), errors)
-        for _ in range(REPEATS)
-    ]
-    slopes = np.array([w.exponent(0).exponent for w in noisy])
-    assert exact.standard_error == pytest.approx(slopes.std(), rel=0.15)
-    for w in noisy[:3]:
-        propagated = np.linalg.norm(_slope_weights(sizes) * w.error[:, 0] / w.mean[:, 0])
-        both = np.hypot(w.laws[0].standard_error, propagated)
-        assert w.exponent(0).standard_error == pytest.approx(both)
-
-
-def _slope_weights(sizes):
-    """Of a least-squares slope over log sizes, in the values."""
-    return np.linalg.pinv(np.column_stack([np.log(sizes), np.ones(len(sizes))]))[0]
 
 
 def test_price_of_one_more_outlier():
