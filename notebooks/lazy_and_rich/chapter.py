@@ -71,10 +71,11 @@ one_sample = {scheme: run.samples.activations()[0, -1] for scheme, run in rich.i
 publish(
     figures.kernels_and_neurons,
     "kernels_and_neurons",
-    caption="One kernel, three codes. Above: what each network's kernel has learned, centered and scaled to "
-    "one length, blue where inputs have become more alike and red where less. Below: the ten neurons that "
-    "tell the classes apart best and thirty others, ordered by what they say about the classes. Linear "
-    "neurons answer by degrees, sigmoidal ones all alike, and of the ReLU neurons two do the work.",
+    caption="One kernel, three codes. Above: what each network's kernel has learned, centered and scaled "
+    "to one length, green where inputs have become more alike and purple where less. Below: the ten "
+    "neurons that tell the classes apart best and thirty others, ordered by what they say about the "
+    "classes. Linear neurons answer by degrees, sigmoidal ones all alike, and of the ReLU neurons two do "
+    "the work.",
     tail=f"One sample of each, inputs sorted by class. N = P = {N}, T = {T:g}. Paper A, Fig. 1e.",
     counterparts=["A 1e"],
     kernels=[runs.learned_kernel(rich[scheme], phi) for scheme, phi in one_sample.items()],
@@ -364,7 +365,8 @@ carried = Finding(
 carried.draw(
     figures.bars,
     "All sigmoidal neurons, a third of the linear ones and two ReLU neurons carry what the kernel has "
-    "learned. Bars: samples with standard errors; dots: theory.",
+    "learned. Bars: samples with standard errors; dots: theory for non-lazy "
+    "networks.",
     values=np.stack([found.value, of_lazy.value], axis=1)[None],
     errors=np.stack([found.error, of_lazy.error], axis=1)[None],
     groups=TITLES,
@@ -548,23 +550,26 @@ Finding(
     because="more inputs ask for the contrast of the large class, and readouts carry more of it: theory, "
     "too, has other angles",
 )
+off, off_equal = ((each.value - simplex) / (theory_unequal - simplex) for each in (unequal, equal))
 Finding(
     "A32",
-    "cosines between class means, a half of the inputs in class 0, against theory",
-    sampled=unequal,
-    theory=theory_unequal,
-    control=Control("the simplex", theory=simplex),
+    "deviation from the simplex over theory's, less one, a half of the inputs in class 0",
+    sampled=Estimate(np.abs(off - 1), unequal.error / np.abs(theory_unequal - simplex)),
+    control=Control("networks at equal classes", sampled=np.abs(off_equal - 1)),
     **about(runs.PAPER),
-).judge(standard_errors(3), because="corrections of order 1/N")
-for name, values_of in (("widest", theory_unequal.min()), ("narrowest", theory_unequal.max())):
-    glue(name, f"{values_of:.2f}".replace("-", "−"), display=False)
+).judge(below(0.5, 3), note="nearer to theory than to the simplex", because="corrections of order 1/N")
+for name, pair in (("linear", theory_unequal[:3]), ("sigmoidal", theory_unequal[3:6])):
+    for which, cosine in (("large", pair[0]), ("small", pair[2])):
+        glue(f"{name}_{which}", f"{cosine:.2f}".replace("-", "−"), display=False)
 
 # %% [markdown]
 # With classes of equal size symmetry makes the *average* frame regular. With a half, a quarter and a quarter
-# of the inputs, as in paper A's own task, it is not: theory's cosines lie between {glue:text}`widest` and
-# {glue:text}`narrowest`, and the samples follow theory. More inputs ask for the contrast between the large
+# of the inputs, as in paper A's own task, it is not. In linear networks theory has the cosine
+# {glue:text}`linear_large` between the large class and a small one, and {glue:text}`linear_small` between
+# the small ones; ReLU networks have nearly the same. More inputs ask for the contrast between the large
 # class and the others. So the readouts grow for it, the features can stay smaller, and the means of the two
-# small classes stand further apart.
+# small classes stand further apart. Sigmoidal features are bounded, and their frame is almost regular: here
+# theory has {glue:text}`sigmoidal_large` and {glue:text}`sigmoidal_small`.
 #
 # ## Neural collapse with a number
 #
@@ -633,9 +638,8 @@ collapsed = Finding(
 )
 collapsed.draw(
     figures.curves,
-    "In the two small classes the variance falls towards zero, far below theory's value for the posterior "
-    "(lower dashed line). In the large class it falls below its value (upper line) and turns. Means over "
-    "networks trained by Adam.",
+    "Without noise the variance within classes falls through the values that theory gives for the posterior "
+    "(dashed; the upper one is that of class 0), and far beyond. Means over networks trained by Adam.",
     x=descent.times,
     values=descent.within[:, :, 0].mean(0).T,
     names=CLASSES,
@@ -656,10 +660,9 @@ for name, value in (("left", last.value / closed), ("left_prior", last.value / b
 # %% [markdown]
 # It is not. Training fits the targets within a fraction of a decay time. Then it goes on to shrink what the
 # targets do not need. After {glue:text}`decay_times` decay times classes 0, 1 and 2 have {glue:text}`left` of
-# the posterior's variance. The small classes collapse. The large class falls below the posterior's value and
-# then turns, and theory does not say why. In the posterior the same weight decay is at work, but noise feeds
-# the differences as fast as it takes them away. So theory's number is that of networks *with* noise. Neural
-# collapse is what becomes of small classes without it.
+# the posterior's variance. In the posterior the same weight decay is at work, but noise feeds the
+# differences as fast as it takes them away. So theory's number is that of networks *with* noise. Without it
+# the small classes collapse. The large class is left with more, and we do not know why.
 #
 # ## What to take away
 #
@@ -677,7 +680,8 @@ for name, value in (("left", last.value / closed), ("left_prior", last.value / b
 # temperature is small but finite, so that outputs miss the targets by about a per cent in rich networks.
 #
 # **Reproduced in part.** Class means form a regular simplex where classes have equal size. At the ratios of
-# paper A's own task they do not, in theory nor in samples.
+# paper A's own task they do not, in theory nor in samples: the angles are off by a tenth in linear and ReLU
+# networks, by a hundredth in sigmoidal ones.
 #
 # **Refuted.** Networks trained by Adam without noise do not keep the posterior's variance within classes.
 #
