@@ -353,16 +353,24 @@ def test_error_of_the_permutation_order_is_that_of_a_ratio():
     assert order.standard_error < 1e-3
 
 
-def test_class_frame_is_a_simplex_for_classes_and_nothing_for_noise():
+def test_the_gram_matrix_of_class_means_has_no_noise():
     rng = np.random.default_rng(5)
     labels = np.repeat([0, 1, 2], [40, 20, 20])
-    noise = rng.standard_normal((3, 400, 80))
-    frame = rng.standard_normal((400, 3))
-    trained = coding.class_frame(noise + 3 * frame[:, labels], labels)
-    np.testing.assert_allclose(trained, np.broadcast_to(1.5 * np.eye(3) - 0.5, trained.shape), atol=0.15)
-    assert np.abs(coding.class_frame(noise, labels)).max() < 5 / 400**0.5
+    noise = rng.standard_normal((60, 400, 80))
+    frame = np.linalg.qr(rng.standard_normal((400, 3)))[0] * 20
+    center = np.eye(3) - 1 / 3
+    trained = coding.class_gram(noise + frame[:, labels], labels)
+    error = trained.std(0) / 60**0.5
+    assert np.all(np.abs(trained.mean(0) - center) < 4 * error)  # |frame|²/N = 1
+    untrained = coding.class_gram(noise, labels)
+    assert np.all(np.abs(untrained.mean(0)) < 4 * untrained.std(0) / 60**0.5)
+    phi, c = noise[0], np.eye(3)[labels]
+    pairs = np.outer(c.sum(0), c.sum(0)) - np.diag(c.sum(0))
+    kernel = phi.T @ phi / 400
+    block = c.T @ (kernel - np.diag(np.diag(kernel))) @ c / pairs
+    np.testing.assert_allclose(untrained[0], center @ block @ center, atol=1e-12)
     with pytest.raises(ValueError, match="class 1 has 1 input"):
-        coding.class_frame(noise[..., :41], labels[:41])
+        coding.class_gram(noise[..., :41], labels[:41])
 
 
 def test_class_participation_counts_the_neurons_of_a_class():

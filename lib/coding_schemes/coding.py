@@ -398,28 +398,26 @@ def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse
     )
 
 
-def class_frame(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Cosines between the centered class means of one half of every class's inputs and of the other half.
+def class_gram(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Inner products of the centered mean activations of the classes, without the noise of these means.
 
-        cos(μ_c − μ̄, μ'_c' − μ̄'),   μ from every second input of a class, μ' from the others, shape (…, C, C)
+        G = C g C,   g_cc' = mean of φ_μ·φ_ν / N over inputs μ ≠ ν of classes c and c',   C = 1 − 11ᵀ/C
 
-    In an equiangular tight frame they are 1 for c = c' and −1/(C − 1) for c ≠ c'. Noise is independent in the
-    two halves: where class means hold nothing else, as in an untrained network, all cosines vanish, while
-    within one set of inputs they would pass for a frame. Each class needs two inputs.
+    In an equiangular tight frame G is proportional to C: equal lengths, cosines −1/(C − 1). Class means over
+    finitely many inputs contain noise, in an untrained network nothing else, and noise of equal size is a
+    frame, too; pairs of one input with itself, which hold the noise, are left out. Each class needs two
+    inputs. Shape (…, C, C).
     """
     activations, labels = _checked(activations, labels)
     counts = np.bincount(labels)
     if counts.min() < 2:
-        raise ValueError(f"labels: class {counts.argmin()} has {counts.min()} input; its halves need two")
-    first = np.zeros(labels.shape, dtype=bool)
-    for c in range(labels.max() + 1):
-        first[np.flatnonzero(labels == c)[::2]] = True
-    halves = []
-    for half in (first, ~first):
-        means = class_means(activations[..., half], labels[half]).astype(float)
-        means -= means.mean(axis=-1, keepdims=True)
-        halves.append(means / np.linalg.norm(means, axis=-2, keepdims=True))
-    return np.swapaxes(halves[0], -1, -2) @ halves[1]
+        raise ValueError(f"labels: class {counts.argmin()} has {counts.min()} input; a pair needs two")
+    means = class_means(activations, labels).astype(float)
+    gram = np.swapaxes(means, -1, -2) @ means / means.shape[-2]
+    own = class_means(np.square(activations), labels).astype(float).mean(axis=-2)  # mean of |φ_μ|²/N
+    same = np.diagonal(gram, axis1=-2, axis2=-1)
+    gram = gram + np.eye(len(counts)) * ((same - own) / (counts - 1))[..., None, :]
+    return _doubly_centered(gram)
 
 
 class CodeAgreement(NamedTuple):

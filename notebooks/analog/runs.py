@@ -19,12 +19,6 @@ from scipy import stats
 # T over that of one hidden layer. In linear and ReLU networks the gain from field to output grows with
 # depth, so that they reach the same residual at a higher T
 DEEPER_IS_WARMER = {1: 1.0, 2: 10.0, 3: 20.0}
-SMALLEST = 8  # N = P: the Wishart density needs N > m + 1, and every class two inputs
-
-
-def sizes_over(largest: int, fractions: Any) -> list[int]:
-    """Sizes N = P, fractions of the largest; all different, however small that is."""
-    return [max(round(part * largest), SMALLEST + 2 * k) for k, part in enumerate(fractions)]
 
 
 def grow(

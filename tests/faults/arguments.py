@@ -319,7 +319,7 @@ def _of_codes():
         coding.participation,
         coding.outliers,
         coding.neural_collapse,
-        coding.class_frame,
+        coding.class_gram,
     ):
         extra = {"threshold": FINITE} if function is coding.codes else {}
         extra |= {"share": (0, 1, *FRACTION)} if function is coding.outliers else {}
