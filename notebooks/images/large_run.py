@@ -30,7 +30,6 @@ import numpy as np
 from coding_schemes import paths, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from images import stored
 
 if TYPE_CHECKING:
     from coding_schemes.sampling import Samples
@@ -323,7 +322,8 @@ def main() -> None:
     settings = replace(FULL if arguments.pop("preset") else Settings(), **arguments)
     results = run(settings, checkpoint=checkpoint)
     if jax.process_index() == 0:
-        stored.save(output, results)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(output, **results)
 
 
 if __name__ == "__main__":
