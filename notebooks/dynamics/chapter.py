@@ -39,10 +39,9 @@ from companion.findings import Control, Estimate, Finding
 from companion.predicates import above, absolute, below, equal, standard_errors
 from companion.publish import publish
 from companion.workbench import draw
-from myst_nb import glue
-
 from dynamics import runs
 from dynamics.runs import NAMES
+from myst_nb import glue
 
 sizes = presets.sizes(
     runs,
