@@ -604,7 +604,7 @@ order = Finding(
 )
 order.draw(
     figures.curves,
-    "Linear layers look the more symmetric the longer one watches, and last layers of sigmoidal networks "
+    "A linear layer looks the more symmetric the longer one watches, and last layers of sigmoidal networks "
     "do not. Permutation order of the class means in layer/depth for the first part of each run; bands: "
     "standard errors.",
     names=list(layers),
