@@ -38,10 +38,27 @@ print(numbers.double(start), preset)
 object()
 
 # %%
-from companion.checks import check, equal
+import numpy as np
+from companion.findings import Control, Finding
+from companion.predicates import equal
 
-check("A1", "twice two", numbers.double(2), 4, equal(), control=("twice three", numbers.double(3)))
-check("A1", "twice one", numbers.double(1), 2, equal(), control=("twice two", numbers.double(2)))
+Finding(
+    "A1",
+    "twice two",
+    sampled=np.array(numbers.double(2)),
+    theory=4,
+    size={"N": 2},
+    headline=True,
+    control=Control("twice three", sampled=np.array(numbers.double(3))),
+).judge(equal())
+Finding(
+    "A1",
+    "twice one",
+    sampled=np.array(numbers.double(1)),
+    theory=2,
+    size={"N": 1},
+    control=Control("twice two", sampled=np.array(numbers.double(2))),
+).judge(equal())
 
 # %%
 from companion import figures

@@ -126,6 +126,13 @@ class Finding:
             records.placed(self.panel)
         except ValueError as error:
             require(False, str(error))
+        kind = np.asarray(self._value).dtype.kind
+        require(
+            np.size(self._value) and kind != "c",
+            f"sampled must be real numbers or texts; got {self._value!r}",
+        )
+        negative = self.error is not None and np.any(np.asarray(self.error) < 0)
+        require(not negative, f"error must not be negative; got {self.error!r}")
         for name, given in (("theory", self.theory), ("error", self.error)):
             fits = given is None or _fits(given, shape)
             require(fits, f"{name} must fit sampled, of shape {shape}; got {np.shape(given)}")

@@ -8,14 +8,14 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
 from coding_schemes import data, diagnose, networks, posterior, sampling, tasks
 from coding_schemes.sampling.checkpoint import Checkpoint, CheckpointMismatchError
-from companion import checks
+from companion import predicates
+from companion.findings import Control, Estimate, Finding
 from companion.pipeline import execution
 from companion.pipeline.project import BuildError
 from faults.trials import FaultError, refused, trial
@@ -454,67 +454,59 @@ def stored(folder, damage):
 # ---- checks ---------------------------------------------------------------------------------
 
 nan, inf = float("nan"), float("inf")
-CONTROL = ("shuffled", np.float64(5.0))
-NEAR = checks.absolute(0.1)
+CONTROL = Control("shuffled", sampled=np.array(5.0))
+NEAR, THREE = predicates.absolute(0.1), predicates.standard_errors(3)
 
 
 @trial(
     "Checks",
-    "an error that says what a check needs",
+    "an error that says what a finding needs",
     cases={
-        "computed is NaN": ({"computed": nan}, "computed"),
-        "computed is infinite": ({"computed": inf}, "computed"),
-        "computed is empty": ({"computed": []}, "computed"),
-        "computed is the text “no”": ({"computed": "no"}, "computed"),
-        "computed is complex": ({"computed": 1j}, "computed"),
-        "computed holds one NaN": ({"computed": [1.0, nan]}, "computed"),
-        "expected is NaN": ({"against": (nan, NEAR)}, "expected"),
-        "expected is missing": ({"against": (NEAR,)}, "expected"),
-        "the error is negative": ({"against": (1.0, -0.1, checks.standard_errors(3))}, "error"),
-        "the error is zero": ({"against": (1.0, 0.0, checks.standard_errors(3))}, "error"),
-        "the error is NaN": ({"against": (1.0, nan, checks.standard_errors(3))}, "error"),
-        "the error is missing": ({"against": (1.0, checks.standard_errors(3))}, "error"),
-        "a boolean in place of a predicate": ({"against": (1.0, True)}, "predicate"),
-        "“passed” in place of a predicate": ({"against": (1.0, "passed")}, "predicate"),
-        "no predicate at all": ({"against": ()}, "predicate"),
-        "the control is what was computed": ({"control": ("nothing", np.float64(1.0))}, "control"),
-        "the control is a constant": ({"control": ("typed", 5.0)}, "control"),
-        "the control is NaN": ({"control": ("broken", np.float64(nan))}, "control"),
-        "the control has no name": ({"control": ("", np.float64(5.0))}, "control"),
+        "sampled is empty": ({"sampled": np.array([])}, "sampled"),
+        "sampled is the text “no”": ({"sampled": "no"}, "sampled"),
+        "sampled is complex": ({"sampled": 1j}, "sampled"),
+        "theory has another shape": ({"theory": np.ones(3), "sampled": np.ones(2)}, "theory"),
+        "the error is negative": ({"sampled": Estimate(1.0, -0.1), "predicate": THREE}, "error"),
+        "the error is missing": ({"predicate": THREE}, "Estimate"),
+        "a boolean in place of a predicate": ({"predicate": True}, "predicate"),
+        "“passed” in place of a predicate": ({"predicate": "passed"}, "predicate"),
+        "the control has no name": ({"control": Control("", sampled=np.array(5.0))}, "control"),
+        "the control alters nothing": ({"control": Control("nothing")}, "control"),
         "an unknown claim": ({"id": "A99"}, "A99"),
+        "an unknown panel": ({"panel": "Paper A, Fig. 99"}, "panel"),
+        "no size": ({"size": {}}, "size"),
         "nothing is said to be computed": ({"quantity": "  "}, "quantity"),
         "the sampler is a text": ({"sampler": "converged"}, "sampler"),
-        "the sampler's verdict is NaN": ({"sampler": SimpleNamespace(converged=nan)}, "sampler"),
     },
     fast="the error is negative",
 )
-def bad_check(folder, case):
+def bad_finding(folder, case):
     change, says = case
-    given = {"id": "A5", "quantity": "a slope", "computed": 1.0, "against": (1.0, NEAR), "control": CONTROL}
-    given |= change
-    against = given.pop("against")
-    call = lambda: checks.check(  # noqa: E731
-        given.pop("id"), given.pop("quantity"), given.pop("computed"), *against, **given
-    )
-    return refused(call, says)
+    given = {"id": "A5", "quantity": "a slope", "sampled": np.array(1.0), "theory": np.array(1.0)}
+    given |= {"size": {"N": 60}, "control": CONTROL, "predicate": NEAR} | change
+    return refused(lambda: _judge(**given), says)
+
+
+def _judge(*, predicate, **given):
+    Finding(given.pop("id"), given.pop("quantity"), **given).judge(predicate)
 
 
 @trial(
     "Checks",
     "an error that names the limit",
     cases={
-        "standard_errors(−1)": lambda: checks.standard_errors(-1),
-        "standard_errors(nan)": lambda: checks.standard_errors(nan),
-        'standard_errors("3")': lambda: checks.standard_errors("3"),  # type: ignore[arg-type]
-        "relative(0)": lambda: checks.relative(0),
-        "absolute(inf)": lambda: checks.absolute(inf),
-        "above(nan)": lambda: checks.above(nan),
-        "below(1j)": lambda: checks.below(1j),
-        "between(2, 1)": lambda: checks.between(2, 1),
-        "between(nan, 1)": lambda: checks.between(nan, 1),
-        'between("a", "b")': lambda: checks.between("a", "b"),  # type: ignore[arg-type]
-        "p_value(0)": lambda: checks.p_value(0),
-        "p_value(nan)": lambda: checks.p_value(nan),
+        "standard_errors(−1)": lambda: predicates.standard_errors(-1),
+        "standard_errors(nan)": lambda: predicates.standard_errors(nan),
+        'standard_errors("3")': lambda: predicates.standard_errors("3"),  # type: ignore[arg-type]
+        "relative(0)": lambda: predicates.relative(0),
+        "absolute(inf)": lambda: predicates.absolute(inf),
+        "above(nan)": lambda: predicates.above(nan),
+        "below(1j)": lambda: predicates.below(1j),
+        "between(2, 1)": lambda: predicates.between(2, 1),
+        "between(nan, 1)": lambda: predicates.between(nan, 1),
+        'between("a", "b")': lambda: predicates.between("a", "b"),  # type: ignore[arg-type]
+        "p_value(0)": lambda: predicates.p_value(0),
+        "p_value(nan)": lambda: predicates.p_value(nan),
     },
 )
 def bad_limit(folder, call):
