@@ -172,7 +172,7 @@ def predicted_carriers(run: Run, seed: int, count: int = 400) -> np.float64:
     network, rng = run.posterior.network, np.random.default_rng(seed)
     solution = theory.solve(run.task, network, run.samples.temperature)
     drawn = [solution.draw(rng, run.task.labels, network.width)[0] for _ in range(count)]
-    return carriers(run.task, network, np.asarray(network.phi(np.stack(drawn)))[None]).mean()
+    return carriers(run.task, network, np.asarray(network.phi(jnp.stack(drawn)))[None]).mean()
 
 
 def even(vectors: np.ndarray) -> np.ndarray:
