@@ -177,9 +177,9 @@ def table(counts, rows, columns):
 
 by_name.draw(
     table,
-    "Redundant and sparse networks are called by their names, and no lazy or untrained network is. Analog "
-    "is another matter: lazy and untrained networks are called so too. Rows: how the network was made; "
-    "columns: what it is called.",
+    "Redundant and sparse networks are called by their names, and lazy or untrained ones hardly ever are. "
+    "Analog is another matter: lazy and untrained networks are called so too. Rows: how the network was "
+    "made; columns: what it is called.",
     counts=counts.transpose(1, 0, 2).reshape(9, 4),
     rows=[f"{name}, {kind}" for kind in runs.KINDS for name in ("linear", "sigmoidal", "ReLU")],
     columns=runs.SCHEMES,

@@ -72,7 +72,6 @@ publish(
     "layer, neurons sorted by their code, inputs by class.",
     tail=f"N = {N}, P = {task.num_inputs}, T = {T:g}. In none of the papers.",
     activations=layers[0][order],
-    codes=[coding.code_name(code) for code in found[0].codes[order]],
     labels=task.labels,
 )
 

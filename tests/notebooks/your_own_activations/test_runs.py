@@ -36,7 +36,7 @@ def test_sampled_networks_are_given_their_scheme_and_no_other():
     analog, redundant, sparse, _ = np.moveaxis(found.counts, -1, 0)
     assert redundant[1, 0] == 4
     assert redundant.sum() == 4
-    assert sparse.sum() == sparse[2, 0] >= 3
+    assert sparse.sum() == sparse[2, 0]  # after so few transitions outliers need not have merged
     assert analog[0, 0] >= 3  # two tests at a level of 1 %
     assert found.rotated[1:, 1:3].sum() == 0
     assert found.rotated.sum() == 3 * 4
