@@ -40,9 +40,10 @@
       run = 0;
 
     function frame(why) {
-      const { preactivations: _, ...seen } = lab.observe(net),
+      const seen = lab.observe(net),
         { N, P, h } = net,
         kernel = new Float32Array(P * P);
+      delete seen.preactivations;
       for (let m = 0; m < P; m++)
         for (let n = 0; n <= m; n++) {
           let sum = 0;
@@ -63,9 +64,9 @@
       const began = Date.now(),
         each = Math.max(1, Math.ceil(plan.count / plan.frames));
       advance(each);
-      const ended = plan.done >= plan.count;
-      frame(ended ? "ended" : "running");
-      if (!ended) timer = setTimeout(tick, Math.max(0, plan.wait - (Date.now() - began)));
+      const over = plan.done >= plan.count;
+      frame(over ? "ended" : "running");
+      if (!over) timer = setTimeout(tick, Math.max(0, plan.wait - (Date.now() - began)));
     }
 
     function set(next) {
@@ -85,24 +86,23 @@
           frame("drawn");
           set({ ...message.pace, count: setting.transitions, settled: Math.floor(0.8 * setting.transitions), at: (k) => lab.temperatureAt(setting, k) }); // prettier-ignore
         } else if (message.type === "theory") post({ type: "theory", run, theory: theoryOf(message.options), at: message.options.temperature });
-        else if (!net) return;
-        else if (message.type === "walk") {
+        else if (net && message.type === "walk") {
           // from the present temperature to another, evenly in its logarithm, and then some time there
           const from = net.temperature,
             { to, count, hold } = message;
           set({ ...message.pace, count: count + hold, settled: Infinity, at: (k) => to * Math.exp(Math.max(0, 1 - (k + 1) / count) * Math.log(from / to)) }); // prettier-ignore
-        } else if (message.type === "pause") {
+        } else if (net && message.type === "pause") {
           paused = true;
           frame("paused");
-        } else if (message.type === "resume") {
+        } else if (net && message.type === "resume") {
           paused = false;
           if (timer === null && plan && plan.done < plan.count) tick();
-        } else if (message.type === "step") {
+        } else if (net && message.type === "step") {
           paused = true;
           if (plan && plan.done < plan.count) advance(1);
           else lab.advance(net, net.temperature);
           frame("stepped");
-        } else if (message.type === "swap") {
+        } else if (net && message.type === "swap") {
           lab.swap(net, ...message.pair);
           frame("swapped");
         }
