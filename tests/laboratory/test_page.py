@@ -18,7 +18,7 @@ SMALL = "#N=12&P=16&time=40&ym=0.5&T=0.06&seed=3"
 CONTROLS = ("r0", "r1", "r2", "ym", "rho", "P", "N", "slope", "g", "T", "time", "seed")
 NUMBERS = {
     "r0": "0.4",
-    "r1": "0.3",
+    "r1": "0.35",
     "r2": "0.2",
     "ym": "-0.2",
     "rho": "0.5",
