@@ -58,9 +58,22 @@
         lab.advance(net, plan.at(plan.done), plan.done < plan.settled);
     }
 
+    function failed({ message }) {
+      plan = null;
+      post({ type: "failure", run, message });
+    }
+
     function tick() {
       timer = null;
       if (paused || !plan) return;
+      try {
+        goOn();
+      } catch (error) {
+        failed(error);
+      }
+    }
+
+    function goOn() {
       const began = Date.now(),
         each = Math.max(1, Math.ceil(plan.count / plan.frames));
       advance(each);
@@ -107,8 +120,7 @@
           frame("swapped");
         }
       } catch (error) {
-        plan = null;
-        post({ type: "failure", run, message: error.message });
+        failed(error);
       }
     };
 
@@ -653,8 +665,10 @@
     for (const stage of stages) {
       stage.busy = true;
       stage.divided = NaN;
-      stage.send({ type: "theory", run: stage.run, options: { ...optionsOf(state, stage.phi), temperature: to } });
-      stage.send({ type: "walk", to, count, hold, pace: pace() });
+      runs++;
+      stage.run = runs; // frames of what was under way are late
+      stage.send({ type: "theory", run: runs, options: { ...optionsOf(state, stage.phi), temperature: to } });
+      stage.send({ type: "walk", run: runs, to, count, hold, pace: pace() });
     }
     say(`The networks go to T = ${significant(to)}.`);
     showButtons();

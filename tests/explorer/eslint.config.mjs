@@ -44,7 +44,7 @@ export default [
   },
   {
     files: ["book/_static/explorer-page.js"],
-    languageOptions: { globals: { createSolver: "readonly", EXPLORER_SAMPLES: "readonly" } },
+    languageOptions: { globals: { createSolver: "readonly", EXPLORER_SAMPLES: "readonly", EXPLORER_MAP: "readonly" } },
   },
   {
     files: ["book/_static/laboratory-page.js"],

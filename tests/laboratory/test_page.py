@@ -33,8 +33,8 @@ const all = ["linear", "sigmoidal", "relu"].map((nonlinearity) => run({...option
 console.log(JSON.stringify(all.map(({energy, codes}) => [String(energy), codes])));
 """
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'] })).violations
-    .flatMap(({ id, nodes }) => nodes.map(({ target, html }) => `${id}: ${target.at(-1)} ${html}`))"""
+BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'], preload: false }))
+    .violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))"""
 IDLE = "() => document.getElementById('laboratory').dataset.running === 'false'"
 ENDED = """() => [...document.querySelectorAll('.stage')].every((stage) => stage.dataset.why === 'ended')
     && document.querySelector('.laboratory .status').textContent.startsWith('Done.')"""
