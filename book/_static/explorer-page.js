@@ -309,8 +309,8 @@
   function showStored() {
     if (mapKey() === MAP.of) map = MAP.columns;
     else
-      map = (map ?? MAP.columns).map(
-        (found, k) => found && Math.abs(MAP.targets[k] - state.yp) > 1e-9 && { ...found, stale: true },
+      map = (map ?? MAP.columns).map((found, k) =>
+        found && Math.abs(MAP.targets[k] - state.yp) > 1e-9 ? { ...found, stale: true } : null,
       ); // prettier-ignore
     drawMap();
   }

@@ -165,7 +165,7 @@ def test_pause_step_reheat_quench_and_swap(visit, address):
     assert page.locator("#laboratory").get_attribute("data-running") == "true"
     page.locator("[data-part=quench]").click()
     assert "at once" in said(page)
-    page.wait_for_function("() => document.querySelector('.stage').dataset.why === 'running'")
+    page.wait_for_function("() => !document.querySelector('[data-part=heat]').disabled")
     press(page, "heat")
     page.wait_for_function(ENDED)
     assert "T = 1," in said(page)
