@@ -689,7 +689,7 @@
     const moved = Math.max(...frame.outputs.map((row, m) => Math.max(...row.map((f, r) => Math.abs(f - before.outputs[m][r]))))); // prettier-ignore
     stage.moved = { outputs: moved, energy: Math.abs(frame.energy - before.energy) / before.energy };
     if (stages.every((one) => one.moved))
-      say(`Two neurons of each network exchanged all their weights. No output moved by more than ${Math.max(...stages.map((one) => one.moved.outputs)).toExponential(0)}, and the energy is the same: a network knows no names of neurons. The dynamics would never get there, as every way leads over a barrier.`); // prettier-ignore
+      say(`Two neurons of each network exchanged all their weights. No output moved by more than ${Math.max(...stages.map((one) => one.moved.outputs)).toExponential(0)}, and the energy is the same: neurons have no names. Where they hold different codes, the dynamics of a cold network hardly ever makes this step: every way there leads over a barrier.`); // prettier-ignore
   }
 
   /** A pair whose codes differ, the first of the largest two groups; else the first two. */
@@ -827,7 +827,7 @@
       },
       answer() {
         const along = stages.map(({ frame }) => round(alignment(frame.kernel, targetKernel(frame)), 2)).join(", "); // prettier-ignore
-        return `Scaling ${state.g}: the centered kernels lie along the targets with cosines ${along}. ${state.g ? "Features have learned the classes." : "The outputs fit, and the features know nothing of the classes: nothing but readouts was learned."}`; // prettier-ignore
+        return `Scaling ${state.g}: the centered kernels lie along the targets with cosines ${along}. ${state.g ? "Features have learned the classes." : "The outputs fit all the same; features have hardly changed, the readouts did the work."}`; // prettier-ignore
       },
     },
   };
