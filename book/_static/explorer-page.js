@@ -13,11 +13,8 @@
   const nameOf = (code) => [...code].join("-");
   const PRESETS = EXPLORER_SAMPLES.presets;
   const START = PRESETS.redundant.state;
-  const MAP = {
-    // the phase diagram's samples
-    targets: Array.from({ length: 20 }, (_, k) => -1 + 0.1 * k),
-    temperatures: Array.from({ length: 13 }, (_, k) => 10 ** (-3 + 0.25 * k)),
-  };
+  const MAP = EXPLORER_MAP; // the phase diagram's places, and its columns for the buttons' ratios and P
+  const MOST = 6; // effective codes of its brightest color, whatever is solved already
 
   let state = structuredClone(START),
     shown = null; // what the controls say; what was last solved and drawn
@@ -287,14 +284,13 @@
         );
       if (mapKey() !== mapOf) {
         mapOf = mapKey();
-        map = MAP.targets.map(() => null);
-        drawMap();
+        showStored();
         jobs = jobs.filter(({ kind }) => kind !== "map");
         const nearest = [...MAP.targets.keys()].sort(
           (i, j) => Math.abs(MAP.targets[i] - state.ym) - Math.abs(MAP.targets[j] - state.ym),
         );
         for (const k of nearest)
-          if (Math.abs(MAP.targets[k] - state.yp) > 1e-9)
+          if (Math.abs(MAP.targets[k] - state.yp) > 1e-9 && map !== MAP.columns)
             jobs.push({
               kind: "map",
               of: mapOf,
@@ -308,6 +304,16 @@
   }
 
   const mapKey = ({ r, yp, P } = state) => JSON.stringify([r, yp, P]);
+
+  /** What is there at once: the stored columns or, until each is solved, the last ones, pale. */
+  function showStored() {
+    if (mapKey() === MAP.of) map = MAP.columns;
+    else
+      map = (map ?? MAP.columns).map((found, k) =>
+        found && Math.abs(MAP.targets[k] - state.yp) > 1e-9 ? { ...found, stale: true } : null,
+      ); // prettier-ignore
+    drawMap();
+  }
 
   function startNext() {
     if (underWay || !jobs.length) return;
@@ -631,7 +637,6 @@
       "Phase diagram: effective number of codes over y₋ and T, a cross where you are",
     );
     mapWidth = width;
-    const most = Math.max(4, ...map.flatMap((found) => found?.effectiveCodes.filter(Number.isFinite) ?? []));
     map.forEach((found, k) =>
       found?.effectiveCodes.forEach((value, j) => {
         if (!Number.isFinite(value)) return;
@@ -644,12 +649,13 @@
           width: mapX(MAP.targets[k] + halfY) - x + 0.5,
           height: mapY(logT - halfT) - y + 0.5,
           "shape-rendering": "crispEdges",
-          fill: css(shade(VIRIDIS, (value - 1) / (most - 1))),
+          fill: css(shade(VIRIDIS, (value - 1) / (MOST - 1))),
+          "fill-opacity": found.stale ? 0.35 : 1,
         });
       }),
     );
     const boundary = map.map((found, k) =>
-      found?.critical ? [mapX(MAP.targets[k]), mapY(Math.log10(found.critical))] : null,
+      found?.critical && !found.stale ? [mapX(MAP.targets[k]), mapY(Math.log10(found.critical))] : null,
     );
     const path = boundary
       .map((point, k) =>
@@ -706,10 +712,10 @@
       if (ym < bounds.low || ym > bounds.high || logT < bounds.cold || logT > bounds.hot) return;
       change({ ...state, ym: Number(ym.toFixed(2)), T: Number((10 ** logT).toPrecision(2)) });
     });
-    const done = map.filter(Boolean).length,
+    const done = map.filter((found) => found && !found.stale).length,
       all = MAP.targets.filter((y) => Math.abs(y - state.yp) > 1e-9).length;
     find("legend").textContent =
-      done < all ? `solving: ${done} of ${all} columns` : `1 (dark) to ${round(most, 1)} (bright)`;
+      done < all ? `solving: ${done} of ${all} columns` : `1 (dark) to ${MOST} (bright)`;
     drawCross();
   }
 
@@ -952,5 +958,6 @@
   showControls();
   const given = fromHash(location.hash);
   if (given) change(given);
+  showStored();
   if (!busy) ask();
 })();

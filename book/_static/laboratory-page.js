@@ -40,9 +40,10 @@
       run = 0;
 
     function frame(why) {
-      const { preactivations: _, ...seen } = lab.observe(net),
+      const seen = lab.observe(net),
         { N, P, h } = net,
         kernel = new Float32Array(P * P);
+      delete seen.preactivations;
       for (let m = 0; m < P; m++)
         for (let n = 0; n <= m; n++) {
           let sum = 0;
@@ -57,15 +58,28 @@
         lab.advance(net, plan.at(plan.done), plan.done < plan.settled);
     }
 
+    function failed({ message }) {
+      plan = null;
+      post({ type: "failure", run, message });
+    }
+
     function tick() {
       timer = null;
       if (paused || !plan) return;
+      try {
+        goOn();
+      } catch (error) {
+        failed(error);
+      }
+    }
+
+    function goOn() {
       const began = Date.now(),
         each = Math.max(1, Math.ceil(plan.count / plan.frames));
       advance(each);
-      const ended = plan.done >= plan.count;
-      frame(ended ? "ended" : "running");
-      if (!ended) timer = setTimeout(tick, Math.max(0, plan.wait - (Date.now() - began)));
+      const over = plan.done >= plan.count;
+      frame(over ? "ended" : "running");
+      if (!over) timer = setTimeout(tick, Math.max(0, plan.wait - (Date.now() - began)));
     }
 
     function set(next) {
@@ -85,30 +99,28 @@
           frame("drawn");
           set({ ...message.pace, count: setting.transitions, settled: Math.floor(0.8 * setting.transitions), at: (k) => lab.temperatureAt(setting, k) }); // prettier-ignore
         } else if (message.type === "theory") post({ type: "theory", run, theory: theoryOf(message.options), at: message.options.temperature });
-        else if (!net) return;
-        else if (message.type === "walk") {
+        else if (net && message.type === "walk") {
           // from the present temperature to another, evenly in its logarithm, and then some time there
           const from = net.temperature,
             { to, count, hold } = message;
           set({ ...message.pace, count: count + hold, settled: Infinity, at: (k) => to * Math.exp(Math.max(0, 1 - (k + 1) / count) * Math.log(from / to)) }); // prettier-ignore
-        } else if (message.type === "pause") {
+        } else if (net && message.type === "pause") {
           paused = true;
           frame("paused");
-        } else if (message.type === "resume") {
+        } else if (net && message.type === "resume") {
           paused = false;
           if (timer === null && plan && plan.done < plan.count) tick();
-        } else if (message.type === "step") {
+        } else if (net && message.type === "step") {
           paused = true;
           if (plan && plan.done < plan.count) advance(1);
           else lab.advance(net, net.temperature);
           frame("stepped");
-        } else if (message.type === "swap") {
+        } else if (net && message.type === "swap") {
           lab.swap(net, ...message.pair);
           frame("swapped");
         }
       } catch (error) {
-        plan = null;
-        post({ type: "failure", run, message: error.message });
+        failed(error);
       }
     };
 
@@ -653,8 +665,10 @@
     for (const stage of stages) {
       stage.busy = true;
       stage.divided = NaN;
-      stage.send({ type: "theory", run: stage.run, options: { ...optionsOf(state, stage.phi), temperature: to } });
-      stage.send({ type: "walk", to, count, hold, pace: pace() });
+      runs++;
+      stage.run = runs; // frames of what was under way are late
+      stage.send({ type: "theory", run: runs, options: { ...optionsOf(state, stage.phi), temperature: to } });
+      stage.send({ type: "walk", run: runs, to, count, hold, pace: pace() });
     }
     say(`The networks go to T = ${significant(to)}.`);
     showButtons();
@@ -675,7 +689,7 @@
     const moved = Math.max(...frame.outputs.map((row, m) => Math.max(...row.map((f, r) => Math.abs(f - before.outputs[m][r]))))); // prettier-ignore
     stage.moved = { outputs: moved, energy: Math.abs(frame.energy - before.energy) / before.energy };
     if (stages.every((one) => one.moved))
-      say(`Two neurons of each network exchanged all their weights. No output moved by more than ${Math.max(...stages.map((one) => one.moved.outputs)).toExponential(0)}, and the energy is the same: a network knows no names of neurons. The dynamics would never get there, as every way leads over a barrier.`); // prettier-ignore
+      say(`Two neurons of each network exchanged all their weights. No output moved by more than ${Math.max(...stages.map((one) => one.moved.outputs)).toExponential(0)}, and the energy is the same: neurons have no names. Where they hold different codes, the dynamics of a cold network hardly ever makes this step: every way there leads over a barrier.`); // prettier-ignore
   }
 
   /** A pair whose codes differ, the first of the largest two groups; else the first two. */
@@ -813,7 +827,7 @@
       },
       answer() {
         const along = stages.map(({ frame }) => round(alignment(frame.kernel, targetKernel(frame)), 2)).join(", "); // prettier-ignore
-        return `Scaling ${state.g}: the centered kernels lie along the targets with cosines ${along}. ${state.g ? "Features have learned the classes." : "The outputs fit, and the features know nothing of the classes: nothing but readouts was learned."}`; // prettier-ignore
+        return `Scaling ${state.g}: the centered kernels lie along the targets with cosines ${along}. ${state.g ? "Features have learned the classes." : "The outputs fit all the same; features have hardly changed, the readouts did the work."}`; // prettier-ignore
       },
     },
   };

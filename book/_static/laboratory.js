@@ -25,7 +25,7 @@ function createLaboratory(makeTask) {
 
   /** e^x to rounding: x = k log 2 + r, and the series of e^r. */
   function exp(x) {
-    if (!(x > -700)) return x === x ? 0 : NaN;
+    if (!(x > -700)) return Number.isNaN(x) ? NaN : 0;
     if (x > 700) return Infinity;
     const k = Math.round(x / Math.LN2),
       r = x - k * 0.6931471803691238 - k * 1.9082149292705877e-10; // log 2 in two parts

@@ -35,15 +35,23 @@ export default [
     rules,
   },
   {
-    files: ["book/_static/explorer.js"], // in Node too
-    languageOptions: { globals: { module: "writable" } },
+    files: ["book/_static/{explorer,laboratory,landscape}.js"], // in Node too
+    languageOptions: { globals: { module: "writable", require: "readonly" } },
+  },
+  {
+    files: ["book/_static/landscape.js"],
+    languageOptions: { globals: { createSolver: "readonly" } },
   },
   {
     files: ["book/_static/explorer-page.js"],
-    languageOptions: { globals: { createSolver: "readonly", EXPLORER_SAMPLES: "readonly" } },
+    languageOptions: { globals: { createSolver: "readonly", EXPLORER_SAMPLES: "readonly", EXPLORER_MAP: "readonly" } },
   },
   {
-    files: ["tests/explorer/*.js"],
+    files: ["book/_static/laboratory-page.js"],
+    languageOptions: { globals: { createSolver: "readonly", createLaboratory: "readonly" } },
+  },
+  {
+    files: ["tests/{explorer,laboratory}/*.js"],
     linterOptions,
     languageOptions: { ecmaVersion: 2023, sourceType: "commonjs", globals: globals.node },
     rules: { ...rules, "no-console": "off" },

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.xdist_group("eslint")
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
-SCRIPTS = ("book/_static/*.js", "lib/companion/*.js", "tests/explorer/*.js")
+SCRIPTS = ("book/_static/*.js", "lib/companion/*.js", "tests/explorer/*.js", "tests/laboratory/*.js")
 
 
 def missing(reason):
@@ -44,7 +44,7 @@ def test_scripts_are_clean(eslint):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["book/_static", "lib/companion", "tests/explorer"])
+@pytest.mark.parametrize("folder", ["book/_static", "lib/companion", "tests/explorer", "tests/laboratory"])
 def test_a_fault_is_found(eslint, folder):
     """The rules hold in every folder of scripts."""
     code = "var a = 1;\nif (a == b) throw new Error(b);\n"

@@ -249,6 +249,20 @@ def test_phase_diagram_is_walked_on_by_keyboard(visit, server):
         assert page.evaluate("document.activeElement.dataset.part") == "map", cross
 
 
+def test_the_map_is_there_at_once(visit, address):
+    """Stored for the buttons' ratios and P; elsewhere pale, until it is solved."""
+    page = visit(address)
+    boxes = page.locator("[data-part=map] rect")
+    assert boxes.count() == 20 * 13
+    assert page.locator("[data-part=legend]").inner_text() == "1 (dark) to 6 (bright)"
+    settle(page)
+    page.locator("input[type=number][name=P]").fill("40")
+    page.locator("input[type=number][name=P]").press("Enter")
+    page.wait_for_function("() => document.querySelector('[data-part=map] rect[fill-opacity=\"0.35\"]')")
+    assert boxes.count() == 20 * 13
+    page.wait_for_function("() => !document.querySelector('[data-part=map] rect[fill-opacity=\"0.35\"]')")
+
+
 def test_presets_reset_link_and_csv(visit, address):
     page = visit(address + SMALL)
     settle(page)

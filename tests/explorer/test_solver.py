@@ -192,6 +192,17 @@ def test_stored_shares_are_those_of_the_solver(node):
         assert one == other
 
 
+def test_stored_map_is_the_solvers(node):
+    script = Path(__file__).with_name("store_map.js")
+    done = subprocess.run([node, str(script)], capture_output=True, text=True, check=True)
+    kept = (REPOSITORY / "book/_static/explorer-map.js").read_text(encoding="utf-8")
+    found, stored = (json.loads(text[text.index("{") : text.rindex("}") + 1]) for text in (done.stdout, kept))
+    assert [found[name] for name in ("of", "targets")] == [stored[name] for name in ("of", "targets")]
+    for one, other in zip(found["columns"], stored["columns"], strict=True):
+        np.testing.assert_allclose(one["effectiveCodes"], other["effectiveCodes"], atol=2e-3)
+        assert one["critical"] == pytest.approx(other["critical"], rel=1e-3)
+
+
 SCRIPTS = [*(REPOSITORY / "book" / "_static").glob("*.js"), REPOSITORY / "lib" / "companion" / "player.js"]
 
 

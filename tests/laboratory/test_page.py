@@ -18,7 +18,7 @@ SMALL = "#N=12&P=16&time=40&ym=0.5&T=0.06&seed=3"
 CONTROLS = ("r0", "r1", "r2", "ym", "rho", "P", "N", "slope", "g", "T", "time", "seed")
 NUMBERS = {
     "r0": "0.4",
-    "r1": "0.3",
+    "r1": "0.35",
     "r2": "0.2",
     "ym": "-0.2",
     "rho": "0.5",
@@ -33,8 +33,8 @@ const all = ["linear", "sigmoidal", "relu"].map((nonlinearity) => run({...option
 console.log(JSON.stringify(all.map(({energy, codes}) => [String(energy), codes])));
 """
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'] })).violations
-    .flatMap(({ id, nodes }) => nodes.map(({ target, html }) => `${id}: ${target.at(-1)} ${html}`))"""
+BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'], preload: false }))
+    .violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))"""
 IDLE = "() => document.getElementById('laboratory').dataset.running === 'false'"
 ENDED = """() => [...document.querySelectorAll('.stage')].every((stage) => stage.dataset.why === 'ended')
     && document.querySelector('.laboratory .status').textContent.startsWith('Done.')"""
@@ -114,7 +114,8 @@ def test_every_control_is_followed_and_refers_to_the_address(visit, address, way
         elif way == "mouse":
             slider.scroll_into_view_if_needed()
             box = slider.bounding_box()
-            page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
+            share = 0.6 if name == "ym" else 0.75  # not where the thumb is already
+            page.mouse.click(box["x"] + box["width"] * share, box["y"] + box["height"] / 2)
         else:
             field.fill(NUMBERS[name])
             field.press("Enter")
@@ -164,7 +165,7 @@ def test_pause_step_reheat_quench_and_swap(visit, address):
     assert page.locator("#laboratory").get_attribute("data-running") == "true"
     page.locator("[data-part=quench]").click()
     assert "at once" in said(page)
-    page.wait_for_function("() => document.querySelector('.stage').dataset.why === 'running'")
+    page.wait_for_function("() => !document.querySelector('[data-part=heat]').disabled")
     press(page, "heat")
     page.wait_for_function(ENDED)
     assert "T = 1," in said(page)
@@ -256,7 +257,7 @@ def test_experiments_end_with_an_answer(visit, server):
         ("kernel", False, r"cosines 0\.9\d"),
         ("quench", False, r"^\d+ sigmoidal neurons took the code 1-0-0 in the quench"),
         ("overlap", True, r"With ρ = 0.5 a class is carried by [2-9]"),
-        ("lazy", False, "nothing but readouts was learned"),
+        ("lazy", False, "features have hardly changed"),
         ("small", True, r"N = 15: the largest difference .* is [01]\.\d"),
         ("heat", True, r"last seen at T = 0.0[678]\d*\. Theory, .* one code left above T = 0.065"),
     ]:
