@@ -325,24 +325,18 @@ Finding(
 # the gain over it that theory predicts do networks have?
 
 # %% tags=["hide-input"]
-gained = {name: judged(draws, realized, stacked) for name, draws in learned.items()}
-by_scheme = lambda part: stacked([gained[name][part] for name in SCHEMES])  # noqa: E731
+everything = [draw for draws in learned.values() for draw in draws]
 errors = Finding(
     "A26",
-    "gain over the process, as a fraction of theory's: nonlinearity by draw by digit",
+    "gain over the process, as a fraction of theory's, every nonlinearity, draw and digit",
     headline=True,
-    sampled=by_scheme("sampled"),
-    starts=tuple(stacked([gained[name]["starts"][k] for name in SCHEMES]) for k in (0, 1)),
-    theory=np.ones((3, R, 3)),
+    **judged(everything, realized, stacked),
+    theory=np.ones((len(everything), 3)),
     over=DIGITS,
     size=size,
-    sampler=meetings,
     figure="class_errors",
     panel="Paper A, Fig. 6d",
-    control=Control(
-        "lazy networks of the same size and nonlinearity",
-        sampled=stacked([stacked([realized(lazy[n][0]._replace(theory=first[n].theory))]) for n in SCHEMES]),
-    ),
+    control=Control("lazy networks of the same size and nonlinearity", sampled=runs.of_lazy(learned, lazy)),
 )
 errors.draw(
     figures.bars,
@@ -558,41 +552,34 @@ for (kind, name), share in shares.items():
 # Theory has to hold for either choice of inputs.
 
 # %% tags=["hide-input"]
-raw_gained = {name: judged(raw[name], realized, stacked) for name in CODED}
+coded_raw = {name: raw[name] for name in CODED}
+both_raw = [draw for name in CODED for draw in raw[name]]
 raw_lazy = {
-    name: runs.draws(jax.random.fold_in(key, 51), name, T, normalization="unit_range", **few, **counts)[0]
+    name: runs.draws(jax.random.fold_in(key, 51), name, T, normalization="unit_range", **few, **counts)
     for name in CODED
 }
 Finding(
     "A26",
     "distance of mean predictors from theory, pixels divided by 255, every draw",
-    **judged(
-        [draw for name in CODED for draw in raw[name]],
-        lambda draw: runs.distance(draw.learned.predictor, draw.theory.predictor),
-    ),
+    **judged(both_raw, lambda draw: runs.distance(draw.learned.predictor, draw.theory.predictor)),
     over=places,
     size=size,
     panel="Paper A, Fig. 6c",
     control=Control(
         "the process's mean",
-        sampled=np.array(
-            [runs.distance(d.process.predictor, d.theory.predictor) for name in CODED for d in raw[name]]
-        ),
+        sampled=np.array([runs.distance(d.process.predictor, d.theory.predictor) for d in both_raw]),
     ),
 ).judge(below(0.05), because=because_neglected)
 Finding(
     "A26",
-    "gain over the process, as a fraction of theory's, pixels divided by 255: nonlinearity by draw by digit",
-    sampled=stacked([raw_gained[name]["sampled"] for name in CODED]),
-    starts=tuple(stacked([raw_gained[name]["starts"][k] for name in CODED]) for k in (0, 1)),
-    theory=np.ones((2, R, 3)),
+    "gain over the process, as a fraction of theory's, pixels divided by 255, every draw and digit",
+    **judged(both_raw, realized, stacked),
+    theory=np.ones((len(both_raw), 3)),
     over=DIGITS,
     size=size,
-    sampler=[draw.learned.meeting for name in CODED for draw in raw[name]],
     panel="Paper A, Fig. 6d",
     control=Control(
-        "lazy networks of the same size and nonlinearity",
-        sampled=stacked([stacked([realized(raw_lazy[n]._replace(theory=raw[n][0].theory))]) for n in CODED]),
+        "lazy networks of the same size and nonlinearity", sampled=runs.of_lazy(coded_raw, raw_lazy)
     ),
 ).judge(absolute(0.1), because=because_neglected)
 

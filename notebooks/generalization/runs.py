@@ -9,7 +9,17 @@ from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.theory import gaussian_process
 from companion.findings import Estimate, spread
-from companion.held_out import Draw, Learned, Predicted, bars_over_draws, codes, experiment, learn, stacked
+from companion.held_out import (
+    Draw,
+    Learned,
+    Predicted,
+    bars_over_draws,
+    codes,
+    experiment,
+    learn,
+    realized,
+    stacked,
+)
 from companion.workbench import Equilibrium, titled
 
 SCHEMES = ("linear", "sigmoidal", "relu")
@@ -51,6 +61,16 @@ def aligned(one: np.ndarray, other: np.ndarray) -> float:
 
 
 # ---- errors -----------------------------------------------------------------------------------------
+
+
+def of_lazy(learned: dict[str, list[Draw]], lazy: dict[str, list[Draw]]) -> Estimate:
+    """`held_out.realized` of lazy networks on the first draw of each nonlinearity, once for each draw."""
+    found = [
+        realized(lazy[name][0]._replace(theory=draws[0].theory))
+        for name, draws in learned.items()
+        for _ in draws
+    ]
+    return stacked(found)
 
 
 def realized_on_average(draw: Draw) -> Estimate:

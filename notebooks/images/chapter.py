@@ -46,7 +46,7 @@ from companion.predicates import above, absolute, below, between
 from companion.publish import publish
 from companion.workbench import titled
 from images import large_run, runs
-from images.runs import LAZY, LEARNED, RANDOM, best, over_draws, over_last
+from images.runs import LAZY, LEARNED, best, over_draws, over_last
 from myst_nb import glue
 
 given = {"num_inputs": num_inputs, "width": width, "num_test": num_test, "temperature": temperature}
@@ -413,17 +413,15 @@ Finding(
 # %% tags=["hide-input"]
 reuse = runs.stored(results / "reuse-digits.npz")
 shots, few, many = reuse["shots"], reuse["shots"] <= 2, reuse["shots"] >= 10
-starts = [runs.gain(reuse, LEARNED, start) for start in (0, 1)]
+starts = [runs.gain(reuse, start) for start in (0, 1)]
 of_reuse = {
     "size": {"N": 100, "P": 100, "T": 0.01, "draws": reuse["pixels"].shape[1], "networks each": 2},
     "stored": runs.source(reuse, "reuse-digits.npz"),
     "sampler": runs.TWO_STARTS,
 }
-learned, pixels = runs.gain(reuse, LEARNED), reuse["pixels"]
-
-
+learned, pixels = runs.gain(reuse), reuse["pixels"]
 better = {
-    "features of untrained networks less lazy ones": runs.gain(reuse, RANDOM),
+    "sigmoidal features less lazy ones": np.broadcast_to(learned[1], learned.shape),
     "pixels less lazy features": pixels - runs.of_features(reuse, LAZY),
 }
 
@@ -445,7 +443,7 @@ first = Finding(
     "accuracy on new digits, features of linear and of ReLU networks less lazy ones, ten examples or more",
     headline=True,
     figure="reuse",
-    **gained([0, 2], many, "features of untrained networks less lazy ones"),
+    **gained([0, 2], many, "sigmoidal features less lazy ones"),
 )
 first.draw(
     figures.curves,
