@@ -280,7 +280,7 @@ def solve(
         ValueError: inputs of another kind, a nonlinearity that grows otherwise, too many outputs, one target
             for all classes, or T < 0.
     """
-    problem = _problem(task, temperature, nonlinearity, readout_variance)
+    problem = make_problem(task, temperature, nonlinearity, readout_variance)
     method = _method(method, problem)
     dual = _Dual(problem, method)
     residual, num_steps, integrals = np.inf, 0, None
@@ -299,7 +299,8 @@ def solve(
     return solution.reported("clustered theory", reason)
 
 
-def _problem(task, temperature, nonlinearity, readout_variance) -> Problem:
+def make_problem(task, temperature, nonlinearity, readout_variance) -> Problem:
+    """The checked problem behind a task."""
     validation.instance("task", task, Task)
     validation.number("temperature", temperature, least=0)
     validation.positive(readout_variance=readout_variance)
