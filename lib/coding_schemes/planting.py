@@ -86,5 +86,5 @@ def merged(weights: Weights, codes: np.ndarray) -> Weights:
             turn[0] *= np.sign(turn[0].sum())
             readout[network, group] = turn @ readout[network, group]
             incoming[network, group] = turn @ incoming[network, group]
-    first, *hidden = *lower, incoming
-    return Weights(first, tuple(hidden), readout)
+    first, *hidden = (jnp.asarray(layer) for layer in (*lower, incoming))
+    return Weights(first, tuple(hidden), jnp.asarray(readout))

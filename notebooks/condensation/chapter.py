@@ -41,8 +41,8 @@ sizes = presets.sizes(runs, preset, sampling={"num_chains": num_chains, "num_sam
 key = jax.random.key(seed)
 sampling = vars(sizes.sampling)
 found = runs.over_shapes(jax.random.fold_in(key, 1), sizes.shapes, sizes.overlaps, **sampling)
-places = [(each.size["P"], each.overlap, each.size["N"]) for each in found]
-sampled = runs.stacked([each.participation for each in found])
+places = list(found)
+sampled = runs.stacked([each.participation for each in found.values()])
 predicted = np.array([runs.predicted(*place) for place in places])
 crossovers = np.array([runs.crossover(P, rho) for P, rho, _ in places])
 widths = np.array([N for *_, N in places])
@@ -154,7 +154,7 @@ for name, value in {"small": small, "large": large}.items():
 names = [f"ρ = {rho:g}, P = {P}, N = {N}" for P, rho, N in places]
 size = {"N": sorted(set(widths.tolist())), "P": sorted({P for P, *_ in places}), "T": T}
 size |= {"ρ": sorted(sizes.overlaps), "networks": 2 * sizes.sampling.num_chains}
-equilibria = [each.equilibrium for each in found]
+equilibria = [each.equilibrium for each in found.values()]
 ordered = sorted(sizes.overlaps)
 other = [ordered[ordered.index(rho) + 1] if rho < ordered[-1] else ordered[-2] for _, rho, _ in places]
 beside = np.array([runs.predicted(P, rho, N) for (P, _, N), rho in zip(places, other, strict=True)])
@@ -168,7 +168,7 @@ Finding(
     over=names,
     size=size,
     sampler=equilibria,
-    starts=tuple(runs.stacked([each.starts[k] for each in found]) for k in range(2)),
+    starts=tuple(runs.stacked([each.starts[k] for each in found.values()]) for k in range(2)),
     figure="over_width",
     control=Control(
         "theory at the next overlap",
@@ -259,7 +259,7 @@ Finding(
 # appendix. The kernel of the population is that of the networks at any width, whoever carries it.
 
 # %% tags=["hide-input"]
-half = [each for each in found if each.overlap == 0.5 and each.size["P"] == P0]
+half = [each for (P, rho, _), each in found.items() if (P, rho) == (P0, 0.5)]
 kernel = spread(half[-1].kernel[:, 0])
 count = runs.task(P0, 0.5).class_counts[0]
 diagonal = lambda solution: solution.kernel_block[0, 0] + solution.kernel_diagonal[0] / count  # noqa: E731
@@ -348,7 +348,7 @@ deep = [
     ]
     for j, P in enumerate(sizes.deep.num_inputs)
 ]
-single = [each for each in found if each.overlap == 0 and each.size["P"] == P0]
+single = [each for (P, rho, _), each in found.items() if (P, rho) == (P0, 0)]
 flatly = runs.growth(single)
 deeply = Finding(
     "D10",
@@ -410,7 +410,7 @@ all_ones.bars(
     names=["sampled"],
     ylabel="share of 1-1-1",
 )
-all_ones.judge(standard_errors(3), because="corrections of order 1/N")
+all_ones.judge(relative(0.1), because="corrections of order 1/N")
 
 # %% [markdown]
 # ## What to take away

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -146,7 +146,7 @@ def networks(
         restarted = sample(posterior, jax.random.fold_in(key, 1), num_samples, init=start, **options)
     labels, halves = given.labels, (cooled, restarted)
     inverse = [1 / coding.class_participation(half.activations(), labels).mean(1) for half in halves]
-    feature = posterior.network.phi(np.asarray(jax.vmap(posterior.preactivations)(start)[-1]))
+    feature = np.asarray(posterior.network.phi(jax.vmap(posterior.preactivations)(start)[-1]))
     kernel = np.concatenate([_kernel(half.activations(), labels) for half in halves])
     below = [half.activations(depth - 2)[:, -1] for half in halves] if depth > 1 else []
     return Networks(
@@ -159,21 +159,28 @@ def networks(
     )
 
 
+class Place(NamedTuple):
+    """Inputs P, overlap ρ and width N."""
+
+    num_inputs: int
+    overlap: float
+    num_neurons: int
+
+
 def over_shapes(
-    key: Any, shapes: Sequence[dict], overlaps: Sequence[float], **options: Any
-) -> list[Networks]:
+    key: Any, shapes: Sequence[dict[str, Any]], overlaps: Sequence[float], **options: Any
+) -> dict[Place, Networks]:
     """Networks at every shape and overlap, with fold_in(key, k) for the k-th."""
     places = [
-        (shape["num_inputs"], num_neurons, rho)
+        Place(shape["num_inputs"], rho, num_neurons)
         for shape in shapes
         for num_neurons in shape["num_neurons"]
-        for rho in overlaps
+        for rho in shape.get("overlaps", overlaps)
     ]
-    found = []
-    for k, (num_inputs, num_neurons, rho) in enumerate(places):
-        given = task(num_inputs, rho)
-        found.append(networks(jax.random.fold_in(key, k), given, num_neurons, **options))
-    return found
+    return {
+        place: networks(jax.random.fold_in(key, k), task(*place[:2]), place.num_neurons, **options)
+        for k, place in enumerate(places)
+    }
 
 
 def stacked(estimates: Sequence[Estimate]) -> Estimate:

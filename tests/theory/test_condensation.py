@@ -155,7 +155,7 @@ def test_what_does_not_fit_is_refused_or_said():
         condensation.solve(tasks.clustered(20), T, nonlinearity="sigmoidal")
     with pytest.raises(ValueError, match="ratio"):
         condensation.universal(0.0)
-    with pytest.warns(UserWarning, match="several classes"):
+    with pytest.raises(FloatingPointError, match="diverged"):
         condensation.solve(tasks.clustered(40, y_minus=0.6), T)
 
 

@@ -186,12 +186,16 @@ def _alike(task, phi, temperature, readout_variance, options):
         return clustered.solve(task, temperature, **arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        condensed = condensation.solve(task, temperature, nonlinearity=phi, readout_variance=readout_variance)
-        if condensed.converged and condensed.is_beyond_reach:
+        try:
+            condensed: Any = condensation.solve(
+                task, temperature, nonlinearity=phi, readout_variance=readout_variance
+            )
+        except FloatingPointError:
+            condensed = None
+        if condensed is not None and condensed.converged and condensed.is_beyond_reach:
             return condensed
         found = clustered.solve(task, temperature, **arguments)
-    both = [each for each in (found, condensed) if each.converged]
-    return both[0] if both else None
+    return found if found.converged else None
 
 
 def _bounded(task, depth, phi, temperature, options):

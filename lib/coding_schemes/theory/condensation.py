@@ -137,6 +137,8 @@ class Solution(Solved):
         bulk_amounts: what the bulk does, in units of B, shape (C,).
         bulk_noise: ⟨Var φ a aᵀ⟩ of the bulk for an input of every class, shape (C, m, m).
         log_bulk: log Z_b.
+        within: ρ of every class, shape (C,).
+        diagonal: K0_μμ of every class, shape (C,).
         problem: as in `theory.clustered`.
     """
 
@@ -155,6 +157,8 @@ class Solution(Solved):
     bulk_amounts: np.ndarray
     bulk_noise: np.ndarray
     log_bulk: float
+    within: np.ndarray
+    diagonal: np.ndarray
     problem: clustered.Problem
 
     @property
@@ -237,10 +241,10 @@ class Solution(Solved):
             num_neurons: N.
             counts: numbers of coding neurons, shape (C,); they set r.
         """
-        unit, alike = self._directions, clustered.class_overlaps(self.task)
+        unit = self._directions
         dyads = self.amounts[:, None, None] * unit[:, :, None] * unit[:, None, :]
         base = self.temperature * np.eye(unit.shape[1]) + self.bulk_noise
-        base = base + (alike[1] - alike[0])[:, None, None] * dyads
+        base = base + (self.diagonal - self.within)[:, None, None] * dyads
         radii, leak = np.sqrt(num_neurons * self.amounts / counts), np.zeros((len(unit), len(unit)))
         for _ in range(MAX_ROUNDS):
             found = base + np.einsum("dc,crq->drq", leak, dyads)
@@ -270,11 +274,12 @@ class Solution(Solved):
             noise: M, of `noise`.
         """
         c, unit, problem = class_index, self._directions, self.problem
-        within, diagonal = (values[c] for values in clustered.class_overlaps(self.task))
         stiff = np.linalg.inv(noise) / num_neurons
         bulk = 0.5 * np.einsum("c,crq,cqr", problem.counts, stiff, self.bulk_noise)
         across = np.trace(stiff[c]) - unit[c] @ stiff[c] @ unit[c]
-        own = 0.5 * problem.counts[c] * (diagonal - within) * across * problem.readout_variance
+        own = (
+            0.5 * problem.counts[c] * (self.diagonal[c] - self.within[c]) * across * problem.readout_variance
+        )
         change = np.full(len(radii), bulk - own)
         for d in np.delete(np.arange(len(unit)), c):
             b = radii**2 * (unit[c] @ stiff[d] @ unit[c])
@@ -289,8 +294,8 @@ class Solution(Solved):
     def _log_average(self, c, d, radii, firmness):
         """Log E_v (E_ξ e^{sφ − ½bφ²})^n on class d for coding neurons of class c, r and b of shape (k,)."""
         field = radii * (self._directions[c] @ self.dual_field[d])
-        alike = (values[d] for values in clustered.class_overlaps(self.task))
-        return _log_average(self.problem.nonlinearity, self.problem.counts[d], *alike, field, firmness)
+        phi, count = self.problem.nonlinearity, self.problem.counts[d]
+        return _log_average(phi, count, self.within[d], self.diagonal[d], field, firmness)
 
     def branch_amount(self, class_index: int) -> float:
         """∫ w(r) r² dr: what a population of coding neurons holds at most; infinite for a flat branch."""
@@ -364,11 +369,11 @@ class Solution(Solved):
             squares.append(at_total(power * square, n) * n / np.abs(single).max())
             power = power * unit
             weights.append(at_total(power, n))
-        weights, squares = np.maximum(weights, 1e-300), np.array(squares)
-        log_weights = log_binomial + k * np.log(np.abs(single).max()) + np.log(weights)
+        found, of_squares = np.maximum(weights, 1e-300), np.array(squares)
+        log_weights = log_binomial + k * np.log(np.abs(single).max()) + np.log(found)
         log_weights -= tilt * total / num_neurons * k
         second, fourth = num_neurons * bulk * self.bulk_squares[:, c]
-        inverse = (fourth + squares / weights) / (total + second) ** 2
+        inverse = (fourth + of_squares / found) / (total + second) ** 2
         kept, p = _likely(k, log_weights)
         return Neurons(kept, p, float(1 / (p @ inverse[kept - 1])))
 
@@ -424,15 +429,18 @@ def solve(
         neurons (B < 0), or the branches are not silent on all other classes.
 
     Raises:
-        ValueError: as `clustered.solve`.
+        ValueError: another nonlinearity, and as `clustered.solve`.
+        FloatingPointError: the search leaves all tables, as where coding neurons answer to several classes.
     """
     validation.choice("nonlinearity", nonlinearity, ("relu", "softplus"))
     problem = clustered.make_problem(task, temperature, nonlinearity, readout_variance)
     counts, targets, stiffness = problem.counts, problem.targets, problem.stiffness
     lengths = (problem.readout_variance * counts * stiffness) ** -0.5
+    within, diagonal = clustered.class_overlaps(task) or (counts, counts)
     silences = np.full(len(counts), -np.inf)  # softplus is never silent
     if nonlinearity == "relu":
-        silences = [log_silence(int(n), *pair) for n, *pair in zip(counts, *clustered.class_overlaps(task))]
+        each = zip(counts, within, diagonal)
+        silences = np.array([log_silence(int(n), float(rho), float(one)) for n, rho, one in each])
 
     def parts(x):
         field, amounts = x[: targets.size].reshape(targets.shape), x[targets.size :]
@@ -475,6 +483,8 @@ def solve(
         bulk_amounts=np.sum(bulk.mean.reshape(targets.shape) * field, 1) / (counts * stiffness * lengths**2),
         bulk_noise=noise,
         log_bulk=float(ensemble.log_value),
+        within=within,
+        diagonal=diagonal,
         problem=problem,
         residual=residual,
         num_steps=int(found.nfev),
