@@ -209,8 +209,8 @@ ratios = widths / crossovers
 flat = np.array([condensation.universal(ratio).participation for ratio in ratios])
 law = np.polynomial.Polynomial.fit(np.log(widths), np.log(sampled.value), 1)
 grid = np.geomspace(min(ratios.min(), 0.1), ratios.max(), 60)
-ends = np.array([1.0, sampled.value.max()])
-over_n = np.geomspace(widths.min(), widths.max(), 20)
+ends = np.geomspace(1, sampled.value.max(), 60)
+over_n = np.geomspace(widths.min(), widths.max(), 60)
 worst = lambda theory: np.abs(np.log(sampled.value / theory)).max()  # noqa: E731
 one_curve = Finding(
     "D10",
@@ -439,23 +439,23 @@ all_ones.judge(relative(0.1), because="corrections of order 1/N")
 # $B' = PB$ this is $A\,\delta^{-3/2} = B'$, so that $p = A^{2/3}B'^{1/3}$, the same. Neither knows of the
 # other: the first counts neurons at any $N$, the second never mentions one.
 #
-# The check takes the counting at large $N$, with $w(r)$ as it is, against the dual, solved without branches.
+# The check takes the counting, with $w(r)$ as it is, against the dual, solved without branches.
 
 # %% tags=["hide-input"]
-many = 1600
 where = [(each["num_inputs"], each["overlap"]) for each in sizes.limits]
-counted = np.array([1 / np.mean(1 / runs.condensate(*place).participation(many)) / many for place in where])
-exact = np.array([1 / np.mean(runs.population(*place).crossover_width) for place in where])
-flat_limit = np.array([1 / np.mean(runs.condensate(*place).crossover_width) for place in where])
 Finding(
     "D10",
-    "participation over N: counting at large N, against the dual at N → ∞",
-    sampled=counted,
-    theory=exact,
-    over=[f"ρ = {rho:g}, P = {P}" for P, rho in where],
-    size={"N": many, "P": sorted({P for P, _ in where}), "T": T},
-    control=Control("a flat branch", sampled=flat_limit),
-).judge(relative(0.1), because="the field moves with the number of neurons, which counting neglects")
+    "participation over N at N → ∞: by counting, and by the dual",
+    sampled=np.concatenate([runs.condensate(*place).class_participation for place in where]),
+    theory=np.concatenate([runs.population(*place).class_participation for place in where]),
+    over=[f"ρ = {rho:g}, P = {P}, class {c}" for P, rho in where for c in range(3)],
+    size={"P": sorted({P for P, _ in where}), "ρ": sorted({rho for _, rho in where}), "T": T},
+    source="the dual",
+    control=Control(
+        "a flat branch",
+        sampled=np.concatenate([1 / runs.condensate(*place).crossover_width for place in where]),
+    ),
+).judge(relative(0.1), because="at the largest overlap bulk and branch are not apart")
 
 # %% [markdown]
 # ## Exercises

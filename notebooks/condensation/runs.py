@@ -38,20 +38,17 @@ def condensate(num_inputs: int, overlap: float, nonlinearity: str = "relu") -> c
 
 
 @cache
-def population(num_inputs: int, overlap: float) -> clustered.Solution | None:
-    """The exact population at N → ∞, or None where it is too near its edge to be resolved."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        found = clustered.solve(task(num_inputs, overlap), T, nonlinearity="relu")
-    return found if found.converged else None
+def population(num_inputs: int, overlap: float) -> clustered.Solution:
+    """The exact population at N → ∞, where it can be resolved."""
+    return clustered.solve(task(num_inputs, overlap), T, nonlinearity="relu")
 
 
 @cache
 def crossover(num_inputs: int, overlap: float) -> float:
-    """N*, harmonic mean over classes of N/PR at N → ∞; of the flat branch where that is not resolved."""
-    found = population(num_inputs, overlap)
-    each = condensate(num_inputs, overlap).crossover_width if found is None else found.crossover_width
-    return float(np.mean(each))
+    """N*, mean over classes of N/PR at N → ∞; of a flat branch where w(r) is not known that far."""
+    found = condensate(num_inputs, overlap)
+    each = 1 / found.class_participation
+    return float(np.mean(np.where(np.isfinite(each), each, found.crossover_width)))
 
 
 @cache

@@ -121,12 +121,19 @@ def test_one_and_two_neurons_are_weighed_as_by_hand():
     assert ratio == pytest.approx(0.5 * (width - 1) * pair / one, rel=0.03)
 
 
-def test_counting_at_large_width_is_the_exact_population():
-    for num_inputs, overlap in ((60, 0.5), (240, 0.5), (240, 0.9)):
-        task = tasks.clustered(num_inputs, overlap=overlap, y_minus=-0.5)
-        exact = clustered.solve(task, T, nonlinearity="relu").class_participation
-        counted = condensation.solve(task, T).participation(1600) / 1600
-        np.testing.assert_allclose(counted, exact, rtol=0.07)
+@pytest.mark.parametrize(
+    ("num_inputs", "overlap", "rtol"),
+    [(60, 0.25, 0.01), (60, 0.5, 0.01), (240, 0.5, 0.005), (240, 0.9, 0.002)],
+)
+def test_counting_without_limit_of_width_is_the_exact_population(num_inputs, overlap, rtol):
+    """Two derivations: neurons on a branch, counted, and the dual, which knows of no branch."""
+    task = tasks.clustered(num_inputs, overlap=overlap, y_minus=-0.5)
+    exact = clustered.solve(task, T, nonlinearity="relu").class_participation
+    found = condensation.solve(task, T)
+    np.testing.assert_allclose(found.class_participation, exact, rtol=rtol)
+    assert np.all(1 / found.crossover_width < 0.5 * exact)  # a flat branch is far lower
+    if overlap > 0.25:
+        np.testing.assert_allclose(found.participation(1600) / 1600, exact, rtol=0.06)
 
 
 def test_softplus_holds_little_on_its_branch_and_stays_condensed():

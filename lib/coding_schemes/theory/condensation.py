@@ -331,6 +331,38 @@ class Solution(Solved):
         log_w = self.log_density(c, r)
         return np.geomspace(r[np.argmax(log_w < log_w[-1] + MOST_COMMON)], r[-1], 400)
 
+    @property
+    def class_participation(self) -> np.ndarray:
+        """PR/N at N → ∞, shape (C,), by counting with w(r) as it is; as `clustered.Solution` has it.
+
+        Every class's w(r) e^{−λr²} holds B, with λ of its own. NaN where a branch cannot hold it.
+        """
+        classes, found = range(len(self.amounts)), np.full(len(self.amounts), np.nan)
+        lengths = np.linalg.norm(self.dual_field, axis=1)
+        start = BULK_RADIUS * np.sqrt(self.problem.readout_variance)
+        radii = [np.geomspace(start, LARGEST_FIELD / length, 1000) for length in lengths]
+        density = [np.exp(self.log_density(c, r)) for c, r in enumerate(radii)]
+
+        def moment(c, power, tilt):
+            return np.trapezoid(density[c] * radii[c] ** power * np.exp(-tilt * radii[c] ** 2), radii[c])
+
+        tilts, masses = np.zeros(len(found)), np.zeros(len(found))
+        for _ in range(100):
+            bulk, previous = 1 / (1 + masses.sum()), masses.copy()
+            for c in classes:
+                aim = (self.amounts[c] + (1 - bulk) * self.bulk_amounts[c]) / bulk
+                least = 9 / radii[c][-1] ** 2  # beyond it the last radius is felt
+                if moment(c, 2, least) < aim:
+                    return found
+                tilts[c] = brentq(lambda tilt, c=c, aim=aim: moment(c, 2, tilt) - aim, least, 1e6)
+                masses[c] = moment(c, 0, tilts[c])
+            if np.abs(masses - previous).max() < 1e-8:
+                break
+        for c in classes:
+            second = moment(c, 2, tilts[c]) + self.bulk_squares[0, c]
+            found[c] = bulk * second**2 / (moment(c, 4, tilts[c]) + self.bulk_squares[1, c])
+        return found
+
     def participation(self, num_neurons: int) -> np.ndarray:
         """1/⟨1/PR⟩ of every class in networks of N neurons, shape (C,)."""
         return np.array([each.participation for each in self.neurons(num_neurons)])

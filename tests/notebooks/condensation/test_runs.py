@@ -64,7 +64,8 @@ def test_networks_start_again_with_fewer_coding_neurons():
     assert 0 < deep.overlap < 1
 
 
-def test_theory_of_the_chapter_knows_where_it_is_exact():
-    exact = runs.population(60, 0.9).crossover_width
-    assert runs.crossover(60, 0.9) == pytest.approx(exact.mean())
-    assert runs.predicted(60, 0.9, 800) == pytest.approx(800 / exact.mean(), rel=0.1)
+def test_crossovers_are_those_of_the_exact_population():
+    exact = runs.population(60, 0.5).crossover_width
+    assert runs.crossover(60, 0.5) == pytest.approx(exact.mean(), rel=0.02)
+    assert runs.predicted(60, 0.5, 800) == pytest.approx(800 / exact.mean(), rel=0.1)
+    assert runs.crossover(40, 0.0) == pytest.approx(runs.condensate(40, 0.0).crossover_width.mean())
