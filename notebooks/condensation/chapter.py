@@ -176,7 +176,10 @@ Finding(
         spared=condensed,
         because="below the crossover one neuron carries a class at either overlap",
     ),
-).judge(relative(0.15), because="fluctuations of the bulk, and fields that move with the number of neurons")
+).judge(
+    relative(0.15),
+    because="at finite N the bulk's own share is smaller, by some per cent, and its fluctuations are neglected",
+)
 
 # %% [markdown]
 # ## Is it one curve?
