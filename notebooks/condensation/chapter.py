@@ -59,6 +59,11 @@ def over_width(widths, sampled, errors, overlaps, line_widths, lines):
         )
         axis.plot(line_widths, np.asarray(lines)[k], color=color, label=f"$\\rho$ = {rho:g}")
     axis.set(xscale="log", yscale="log", xlabel="neurons $N$", ylabel="neurons that carry a class")
+    for scale, ticks in ((axis.xaxis, np.unique(widths)), (axis.yaxis, np.array([1, 2, 5, 10, 20, 50, 100]))):
+        low, high = scale.get_view_interval()
+        scale.set_ticks(ticks[(ticks >= low) & (ticks <= high)], minor=False)
+        scale.set_major_formatter("{x:g}")
+        scale.set_minor_locator(plt.NullLocator())
     figures.legend_above(figure, axis)
     return figure
 
@@ -178,7 +183,7 @@ Finding(
     ),
 ).judge(
     relative(0.15),
-    because="at finite N the bulk's own share is smaller, by some per cent, and its fluctuations are neglected",
+    because="at finite N the bulk's own share is smaller, and its fluctuations are neglected",
 )
 
 # %% [markdown]
@@ -286,8 +291,8 @@ Finding(
 # For $\max(0,z)^2$ the density would grow along the branch, so that one neuron takes all, too.
 
 # %% tags=["hide-input"]
-kinds = ("relu", "softplus", "relu_squared")
 M, rho, P1 = sizes.others.num_neurons, sizes.others.overlap, sizes.others.num_inputs
+kinds = ("softplus", "relu_squared")
 others = {
     kind: [
         runs.networks(
@@ -295,13 +300,14 @@ others = {
         )
         for k, N in enumerate((M[0], M[-1]))
     ]
-    for j, kind in enumerate(kinds)
+    for j, kind in enumerate(kinds, 1)
 }
+rectified = runs.growth([found[P1, rho, N] for N in (M[0], M[-1])])
 soft = lambda N: runs.predicted(P1, rho, N, "softplus")  # noqa: E731
 held = runs.condensate(P1, rho, "softplus")
 glue("soft_share", f"{100 * held.branch_amount(0) / held.amounts[0]:.1f} %", display=False)
 their_size = {"N": [M[0], M[-1]], "P": P1, "T": T, "ρ": rho, "networks": 2 * sizes.sampling.num_chains}
-growth = runs.stacked([runs.growth(others[kind]) for kind in kinds[1:]])
+growth = runs.stacked([runs.growth(others[kind]) for kind in kinds])
 growing = Finding(
     "D10",
     "exponent in N of the number of neurons that carry a class",
@@ -309,14 +315,14 @@ growing = Finding(
     theory=np.array([runs.exponent(soft, (M[0], M[-1])), 0.0]),
     over=["softplus", "max(0, z)²"],
     size=their_size,
-    sampler=[each.equilibrium for kind in kinds[1:] for each in others[kind]],
+    sampler=[each.equilibrium for kind in kinds for each in others[kind]],
     figure="nonlinearities",
-    control=Control("ReLU networks", sampled=runs.growth(others["relu"])),
+    control=Control("ReLU networks", sampled=rectified),
 )
 growing.bars(
     "With a softplus or a squared ReLU the number of neurons per class does not grow with the network. "
     "Exponents in N; bars: sampled, with standard errors; dots: theory; triangles: ReLU networks.",
-    points={"ReLU": np.full(2, runs.growth(others["relu"]).value)},
+    points={"ReLU": np.full(2, rectified.value)},
     names=["sampled"],
     ylabel="exponent in $N$",
 )
@@ -367,15 +373,18 @@ alike = [each[-1].overlap for each in deep]
 digits = tasks.mnist(sizes.digits.num_inputs, 10, y_minus=runs.Y_MINUS)
 glue("deep_overlap", f"{alike[0]:.2f}", display=False)
 glue("deep_participation", ", ".join(f"{each.participation.value:.1f}" for each in deep[0]), display=False)
+alone = [runs.predicted(sizes.deep.num_inputs[0], round(alike[0], 2), N) for N in sizes.deep.num_neurons]
+glue("deep_alone", ", ".join(f"{each:.1f}" for each in alone), display=False)
 glue("deep_widths", ", ".join(map(str, sizes.deep.num_neurons)), display=False)
 glue("digits_overlap", f"{runs.within(digits.input_kernel, digits.labels):.2f}", display=False)
 
 # %% [markdown]
 # In the layer below inputs of a class overlap by {glue:text}`deep_overlap` of the diagonal, and the number
-# of neurons per class is {glue:text}`deep_participation` at $N =$ {glue:text}`deep_widths`. That layer is no
-# cloud of one overlap: inputs of different classes overlap, too. So these values place a deep network near
-# the crossover and do not replace a theory of it. Digits, with standardized pixels, overlap by
-# {glue:text}`digits_overlap` within a class, with a wide spread. They belong to the regime of crowds.
+# of neurons per class is {glue:text}`deep_participation` at $N =$ {glue:text}`deep_widths`. One layer on
+# inputs of that overlap would have {glue:text}`deep_alone` in theory. This is an analogy: in the layer below
+# inputs of different classes overlap, too, and the theory has no such term. Digits, with standardized
+# pixels, overlap by {glue:text}`digits_overlap` within a class, with a wide spread. They belong to the
+# regime of crowds.
 #
 # ## Sigmoidal networks on inputs that are alike
 #

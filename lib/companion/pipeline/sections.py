@@ -61,7 +61,7 @@ def with_checks(notebook: Any) -> Any:
     waiting: list[tuple[dict[str, Any], str]] = []
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and _HEADING.search(cell.source):
-            cells += _line_of(waiting)
+            cells += _line_of(waiting, len(cells))
             waiting = []
         found = list(_taken(cell))
         fresh = dict.fromkeys(record["id"] for record, _ in found if record["id"] not in seen)
@@ -71,7 +71,7 @@ def with_checks(notebook: Any) -> Any:
             cells.append(nbformat.v4.new_markdown_cell(anchors, id="-".join(["anchor", *fresh])))
         waiting += found
         cells.append(cell)
-    notebook.cells = cells + list(_line_of(waiting))
+    notebook.cells = cells + list(_line_of(waiting, len(cells)))
     return notebook
 
 
@@ -92,7 +92,7 @@ def _taken(cell: Any) -> Iterator[tuple[dict[str, Any], str]]:
         cell.outputs = left
 
 
-def _line_of(found: list[tuple[dict[str, Any], str]]) -> Iterator[Any]:
+def _line_of(found: list[tuple[dict[str, Any], str]], place: int) -> Iterator[Any]:
     """One closed element that holds the lines of some records."""
     if not found:
         return
@@ -107,4 +107,4 @@ def _line_of(found: list[tuple[dict[str, Any], str]]) -> Iterator[Any]:
         quantities=dict.fromkeys(named),
         lines=lines,
     )
-    yield nbformat.v4.new_markdown_cell(block, id=f"checks-{found[0][0]['id'].lower()}-{len(lines)}")
+    yield nbformat.v4.new_markdown_cell(block, id=f"checks-{found[0][0]['id'].lower()}-{place}")
