@@ -302,7 +302,8 @@ class Solution(Solved):
         if self.densities[class_index] > 0:
             return np.inf
         length = np.linalg.norm(self.dual_field[class_index])
-        r = np.geomspace(BULK_RADIUS * np.sqrt(self.problem.readout_variance), LARGEST_FIELD / length, 600)
+        # softplus: nothing is left beyond
+        r = np.geomspace(BULK_RADIUS * np.sqrt(self.problem.readout_variance), 19 / length, 600)
         return float(np.trapezoid(np.exp(self.log_density(class_index, r)) * r**2, r))
 
     def neurons(self, num_neurons: int) -> list[Neurons]:
@@ -412,7 +413,7 @@ class Solution(Solved):
 
 def _log_average(nonlinearity, count, overlap, diagonal, field, firmness):
     """Log E_v (E_ξ e^{sφ − ½bφ²})^n for fields s and firmnesses b (k,)."""
-    v = np.linspace(-12, 8, 801) if overlap > 0 else np.zeros(1)
+    v = np.linspace(-12, 8, 401) if overlap > 0 else np.zeros(1)
     sigma, u = np.sqrt(diagonal - overlap), np.sqrt(overlap) * v
     s, b = field[:, None], firmness[:, None]
     if nonlinearity == "relu":
@@ -424,8 +425,14 @@ def _log_average(nonlinearity, count, overlap, diagonal, field, firmness):
         xi = np.linspace(-8, 8, 65)
         phi = np.logaddexp(0, u[:, None] + sigma * xi)
         exponent = s[..., None] * phi - 0.5 * b[..., None] * phi**2 - 0.5 * xi**2
-        log_g = np.logaddexp.reduce(exponent, axis=-1) + np.log((xi[1] - xi[0]) / np.sqrt(2 * np.pi))
-    return np.logaddexp.reduce(count * log_g - 0.5 * v**2, axis=1)
+        log_g = _log_sum(exponent) + np.log((xi[1] - xi[0]) / np.sqrt(2 * np.pi))
+    return _log_sum(count * log_g - 0.5 * v**2)
+
+
+def _log_sum(exponent):
+    """Log of the sum of e^x along the last axis; several times faster than np.logaddexp.reduce."""
+    shift = exponent.max(axis=-1)
+    return shift + np.log(np.exp(exponent - shift[..., None]).sum(axis=-1))
 
 
 def _tilt(h, mass, num_neurons, total):
@@ -528,7 +535,7 @@ def solve(
 def _bulk(field, problem):
     """The integral over readouts near the bulk's maximum."""
     scale, readout = np.sqrt(problem.readout_variance), np.zeros(field.shape[1])
-    for _ in range(100):  # never decreases the density
+    for _ in range(40):  # never decreases the density
         means = problem.site.nearest_mean((field @ readout)[None])[0]
         readout = problem.readout_variance * (problem.counts * means) @ field
     reach = int(BULK_RADIUS)
