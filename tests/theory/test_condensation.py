@@ -156,6 +156,15 @@ def test_solve_answers_where_the_population_condenses():
         assert np.abs(residual).max() < 1e-6
 
 
+def test_one_output_and_two_classes():
+    task = tasks.clustered(40, (0.5, 0.5), 0.1, targets=[[1.0], [-1.0]])
+    solution = condensation.solve(task, T)
+    assert solution.converged
+    np.testing.assert_allclose(solution.amounts[0], solution.amounts[1])
+    exact = clustered.solve(task, T, nonlinearity="relu").class_participation
+    np.testing.assert_allclose(solution.class_participation, exact, rtol=0.02)
+
+
 def test_what_does_not_fit_is_refused_or_said():
     with pytest.raises(ValueError, match="nonlinearity"):
         condensation.solve(tasks.clustered(20), T, nonlinearity="sigmoidal")

@@ -195,7 +195,16 @@ def _alike(task, phi, temperature, readout_variance, options):
         if condensed is not None and condensed.converged and condensed.is_beyond_reach:
             return condensed
         found = clustered.solve(task, temperature, **arguments)
-    return found if found.converged else None
+    if found.converged:
+        return found
+    if phi == "relu":
+        warnings.warn(
+            f"theory.solve: clustered theory did not converge (residual {found.residual:.1e}), and its "
+            "neurons do not condense class by class. mean_field answers, which neglects fluctuations of the "
+            "preactivations",
+            stacklevel=3,
+        )
+    return None
 
 
 def _bounded(task, depth, phi, temperature, options):

@@ -217,8 +217,8 @@ class Solution(Solved):
         unit = t[class_index] / np.linalg.norm(t[class_index])
         across = np.linalg.svd(unit[None])[2][1:]
         nodes, weights = np.polynomial.hermite_e.hermegauss(9)
-        grid = np.stack(np.meshgrid(*[nodes] * len(across), indexing="ij"), -1).reshape(-1, len(across))
-        mass = np.prod(np.meshgrid(*[weights / weights.sum()] * len(across), indexing="ij"), axis=0).ravel()
+        places = np.array(list(np.ndindex(*(9,) * len(across))), int)  # one, where no direction is left
+        grid, mass = nodes[places], np.prod(weights[places] / weights.sum(), axis=1)
         offsets = np.sqrt(problem.readout_variance) * grid @ across
         points = (np.asarray(radii, float)[:, None, None] * unit + offsets).reshape(-1, t.shape[1])
         log_g = problem.site.cumulants(points @ t.T, 0)[0] * problem.counts
