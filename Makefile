@@ -7,12 +7,15 @@ PORT ?= 8000
 SEEDS ?= 8
 override PRESET := $(value PRESET)
 override NAME := $(value NAME)
+override ID := $(value ID)
 override SEED := $(value SEED)
 override SEEDS := $(value SEEDS)
 override PORT := $(value PORT)
 override ONLY := $(value ONLY)
 override FROM := $(value FROM)
-export PRESET NAME SEED SEEDS PORT ONLY FROM
+override A := $(value A)
+override B := $(value B)
+export PRESET NAME ID SEED SEEDS PORT ONLY FROM A B
 
 VENV := .venv
 BENCH := .venv-bench
@@ -23,23 +26,27 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED SEEDS NAME PORT PYTHON BROWSER_TESTS ONLY FROM
+OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM A B
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests book plan fetch-results test test-launch mutants faults test-pages chapter seeds serve bench accept-verdicts lock dag clean known-settings pdf
+.PHONY: help setup setup-tests book plan fetch-results diff report test test-launch mutants faults test-pages chapter claim seeds serve bench accept-verdicts lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
-	@echo "make fetch-results FROM=folder [PRESET=paper]  take over what a cluster, or others, ran from these sources"
+	@echo "make fetch-results [FROM=folder|address] [PRESET=paper]  take over what others ran from these sources;"
+	@echo "                                 without FROM: from the published book"
+	@echo "make diff A=build B=build        what differs between two builds (folders or archives): numbers, verdicts, figures"
+	@echo "make report [PRESET=quick]       machine, versions, times, differences to the record, ready to paste"
 	@echo "make test                        lint, types, and all tests"
 	@echo "make test-launch                 a chapter opened from elsewhere, as on Colab; downloads the library's packages"
 	@echo "make mutants [ONLY=pattern]      plant faults and see that the tests notice (a quarter of an hour)"
 	@echo "make faults [ONLY=pattern]       bad arguments, damaged files, kills: what comes (ten minutes)"
 	@echo "make chapter NAME=analog [PRESET=quick|paper|full] [SEED=3] [parameter=value ...]"
 	@echo "                                 run one chapter with your own parameters"
+	@echo "make claim ID=A13 [PRESET=quick] run what one claim needs, and show what was found"
 	@echo "make seeds [NAME=analog] [SEEDS=8] [PRESET=quick]  run chapters with several seeds; a ledger of what held"
 	@echo "make serve [PRESET=quick] [PORT=8000]  show the built book at http://127.0.0.1:8000/"
 	@echo "make pdf [PRESET=quick]          the built book as one PDF; needs Chromium or Chrome"
@@ -90,8 +97,18 @@ chapter: setup ## one chapter with the reader's own parameters
 seeds: setup ## chapters with several seeds
 	@$(JOB) seeds --preset "$$PRESET" --name "$$NAME" --seeds "$$SEEDS"
 
+claim: setup ## what one claim needs, and what was found
+	@test -n "$$ID" || { echo "ID is needed: make claim ID=A13; claims: book/claims.yml" >&2; exit 1; }
+	@$(JOB) claim --preset "$$PRESET" -- "$$ID"
+
 fetch-results: setup ## results of others, by digest
 	@$(JOB) fetch-results --preset "$$PRESET" -- "$$FROM"
+
+diff: setup ## two builds held against each other
+	@$(JOB) diff -- "$$A" "$$B"
+
+report: setup ## what a reviewer sends
+	@$(JOB) report --preset "$$PRESET"
 
 test: setup-tests ## lint, types, tests
 	@$(VENV)/bin/ruff check .

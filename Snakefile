@@ -81,7 +81,7 @@ rule long_cifar10:
         mem_mb=16000,
         runtime=720,
     shell:
-        sys.executable + " -m experiments.large_run --num_inputs {wildcards.num_inputs} {params.options} "
+        sys.executable + " -m images.large_run --num_inputs {wildcards.num_inputs} {params.options} "
         "--checkpoint _build/cifar10-P{wildcards.num_inputs}.checkpoint --output {output}"
 
 
@@ -92,7 +92,7 @@ rule long_cifar10_full:
         mem_mb=16000,
         runtime=720,
     shell:
-        sys.executable + " -m experiments.large_run full --jpeg "
+        sys.executable + " -m images.large_run full --jpeg "
         "--checkpoint _build/cifar10-full-jpeg.checkpoint --output {output}"
 
 
@@ -102,7 +102,7 @@ rule long_three_classes:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.image_jobs cifar --output {output}"
+        sys.executable + " -m images.stored cifar --output {output}"
 
 
 rule long_reuse:
@@ -111,7 +111,7 @@ rule long_reuse:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.image_jobs reuse --output {output}"
+        sys.executable + " -m images.stored reuse --num_draws 4 --output {output}"
 
 
 rule long_fashion_mnist:
@@ -120,7 +120,7 @@ rule long_fashion_mnist:
     resources:
         runtime=60,
     shell:
-        sys.executable + " -m experiments.image_jobs fashion --output {output}"
+        sys.executable + " -m images.stored fashion --output {output}"
 
 
 rule long_redundant_atlas:

@@ -18,6 +18,8 @@ import jax
 import pytest
 import small_book
 
+pytest_plugins = ["bare_page"]
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_debug_key_reuse", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -353,16 +353,24 @@ def test_error_of_the_permutation_order_is_that_of_a_ratio():
     assert order.standard_error < 1e-3
 
 
-def test_class_frame_is_a_simplex_for_classes_and_nothing_for_noise():
+def test_the_gram_matrix_of_class_means_has_no_noise():
     rng = np.random.default_rng(5)
     labels = np.repeat([0, 1, 2], [40, 20, 20])
-    noise = rng.standard_normal((3, 400, 80))
-    frame = rng.standard_normal((400, 3))
-    trained = coding.class_frame(noise + 3 * frame[:, labels], labels)
-    np.testing.assert_allclose(trained, np.broadcast_to(1.5 * np.eye(3) - 0.5, trained.shape), atol=0.15)
-    assert np.abs(coding.class_frame(noise, labels)).max() < 5 / 400**0.5
+    noise = rng.standard_normal((60, 400, 80))
+    frame = np.linalg.qr(rng.standard_normal((400, 3)))[0] * 20
+    center = np.eye(3) - 1 / 3
+    trained = coding.class_gram(noise + frame[:, labels], labels)
+    error = trained.std(0) / 60**0.5
+    assert np.all(np.abs(trained.mean(0) - center) < 4 * error)  # |frame|²/N = 1
+    untrained = coding.class_gram(noise, labels)
+    assert np.all(np.abs(untrained.mean(0)) < 4 * untrained.std(0) / 60**0.5)
+    phi, c = noise[0], np.eye(3)[labels]
+    pairs = np.outer(c.sum(0), c.sum(0)) - np.diag(c.sum(0))
+    kernel = phi.T @ phi / 400
+    block = c.T @ (kernel - np.diag(np.diag(kernel))) @ c / pairs
+    np.testing.assert_allclose(untrained[0], center @ block @ center, atol=1e-12)
     with pytest.raises(ValueError, match="class 1 has 1 input"):
-        coding.class_frame(noise[..., :41], labels[:41])
+        coding.class_gram(noise[..., :41], labels[:41])
 
 
 def test_class_participation_counts_the_neurons_of_a_class():
@@ -373,3 +381,22 @@ def test_class_participation_counts_the_neurons_of_a_class():
     assert np.isnan(coding.class_participation(np.zeros((3, 4)), labels)).all()
     gaussian = np.random.default_rng(0).standard_normal((100_000, 1)) * np.ones(4)
     np.testing.assert_allclose(coding.class_participation(gaussian, labels) / 1e5, 1 / 3, rtol=0.03)
+
+
+def test_code_transfer_of_pure_codes_and_of_noise():
+    """Responses that are the class mean are explained fully; independent ones not at all on test inputs."""
+    rng = np.random.default_rng(0)
+    labels, test_labels = np.repeat([0, 1, 2], 20), rng.integers(0, 3, 50)
+    means = rng.standard_normal((30, 3))
+    found = coding.code_transfer(means[:, labels], labels, means[:, test_labels], test_labels)
+    np.testing.assert_allclose(found, 1)
+    noise, test_noise = rng.standard_normal((2, 30, 60)), rng.standard_normal((2, 30, 50))
+    both = coding.code_transfer(noise, labels, test_noise, test_labels)
+    assert both.shape == (2, 2)
+    np.testing.assert_allclose(both[:, 0], 2 / 59, atol=0.02)  # two free means among 59 degrees of freedom
+    assert np.all(both[:, 1] < 0)
+    np.testing.assert_allclose(coding.code_transfer(7 * noise, labels, 7 * test_noise, test_labels), both)
+    with pytest.raises(ValueError, match="test_activations: got shape"):
+        coding.code_transfer(noise, labels, test_noise[:, 1:], test_labels)
+    with pytest.raises(ValueError, match="test_labels: got class 3"):
+        coding.code_transfer(noise, labels, test_noise, test_labels + 1)

@@ -394,6 +394,22 @@ def test_arrays_that_are_no_activations(tmp_path, arrays, message):
         data.read_activations(tmp_path / "a.npz")
 
 
+def test_inputs_are_read_as_activations_are(tmp_path):
+    np.savez(tmp_path / "a.npz", inputs=PHI, labels=["cat", "dog", "cat"], targets=np.ones((3, 1)))
+    (tmp_path / "a.csv").write_text("n1, label ,n2\n0.5,cat,1.5\n-1,dog,0\n2,cat,1e-3\n")
+    for name in ("a.npz", "a.csv"):
+        found = data.read_inputs(tmp_path / name)
+        np.testing.assert_array_equal(found.inputs, PHI)
+        np.testing.assert_array_equal(found.labels, [0, 1, 0])
+        assert (found.targets is None) == name.endswith("csv")
+    np.savez(tmp_path / "a.npz", inputs=PHI.T, labels=[0, 1, 1])
+    with pytest.raises(ValueError, match="transpose inputs"):
+        data.read_inputs(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", inputs=PHI, labels=[0, 1, 1], targets=["a", "b", "c"])
+    with pytest.raises(ValueError, match="targets are <U1, need real numbers"):
+        data.read_inputs(tmp_path / "a.npz")
+
+
 def test_files_that_hold_no_arrays(tmp_path):
     (tmp_path / "a.npz").write_bytes(b"PK\x03\x04 damaged")
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00label")

@@ -187,12 +187,12 @@ PHI = activations(redundant())
         ((PHI + 1j, LABELS), {}, "real numbers"),
         ((np.ones((60, 40)), LABELS), {}, "no neuron's mean differs"),
         ((0 * PHI, LABELS), {}, "no neuron's mean differs"),
+        ((np.ma.masked_less(PHI, 0), LABELS), {}, "activations: .* are masked"),
         ((PHI, LABELS[1:]), {}, "labels: got shape"),
         ((PHI.T, LABELS), {}, "transpose activations"),
         ((PHI, LABELS - 1), {}, "labels: hold"),
         ((PHI, LABELS + 0.5), {}, "labels: hold"),
         ((PHI, np.where(LABELS == 2, np.nan, LABELS)), {}, "labels: .* NaN"),
-        ((PHI, LABELS.astype(str)), {}, "labels: got <U"),
         ((PHI, 0 * LABELS), {}, "one class"),
         ((PHI, 2 * LABELS), {}, "class 1 has no input"),
         ((PHI, LABELS, np.ones((59, 2))), {}, "readouts: got shape"),
@@ -206,8 +206,41 @@ def test_bad_input_is_named(arguments, options, message):
         diagnose(*arguments, **options)
 
 
-def test_whole_numbers_as_floats_and_lists_are_labels():
-    assert diagnose(PHI.tolist(), LABELS.astype(float).tolist()).scheme == "redundant"
+def test_whole_numbers_as_floats_lists_and_words_are_labels():
+    for labels in (LABELS.astype(float).tolist(), np.array(["cat", "dog", "eel"])[LABELS]):
+        found = diagnose(PHI.tolist(), labels)
+        assert found.scheme == "redundant"
+        assert repr(found) == f"<{found.verdict}>"
+
+
+def test_dead_neurons_are_left_out_and_counted():
+    """Weight decay kills most sigmoidal neurons; the few that live are redundant among themselves."""
+    alive = np.arange(80) % 4 == 0
+    phi = np.full((80, 40), 0.5) + 1e-5 * np.random.default_rng(4).standard_normal((80, 40))
+    phi[alive] = activations(redundant(20))
+    found, alone = diagnose(phi, LABELS), diagnose(phi[alive], LABELS)
+    np.testing.assert_array_equal(found.live, alive)
+    assert found.scheme == alone.scheme == "redundant"
+    assert found.verdict == f"{alone.verdict}; dead neurons left out: 60"
+    assert found.participation == alone.participation
+    np.testing.assert_array_equal(found.codes[alive], alone.codes)
+    assert not found.codes[~alive].any()
+    assert found.occupancies.names == alone.occupancies.names
+    phi[alive] = activations(redundant(20), noise=0.0)
+    phi[np.flatnonzero(alive)[1:]] = 0.5
+    with pytest.raises(ValueError, match="one neuron responds"):
+        diagnose(phi, LABELS)
+
+
+@pytest.mark.parametrize("num_neurons", [60, 1000, 10_000])
+def test_the_silent_neurons_of_a_sparse_scheme_are_alive(num_neurons):
+    """Outliers are √N above the others, which fluctuate by order one."""
+    means = np.zeros((num_neurons, 3))
+    means[[5, 17, 30], [0, 1, 2]] = 2 * num_neurons**0.5
+    phi = np.maximum(activations(means, noise=1.0), 0)
+    found = diagnose(phi, LABELS, num_rotations=99)
+    assert found.live.all()
+    assert found.scheme == "sparse"
 
 
 def test_the_package_offers_it_without_loading_anything():

@@ -1,5 +1,6 @@
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from coding_schemes import paths
@@ -39,3 +40,13 @@ def test_artifacts_makes_the_named_folder_or_says_none(monkeypatch, tmp_path):
     monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path / "a" / "b"))
     assert paths.artifacts() == tmp_path / "a" / "b"
     assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_a_relative_file_is_found_from_the_folder_of_notebooks(tmp_path, monkeypatch):
+    for name in ("book/claims.yml", "notebooks/some.py", "my.npz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    monkeypatch.chdir(tmp_path / "notebooks")
+    assert paths.located("my.npz") == tmp_path / "my.npz"
+    assert paths.located("some.py") == Path("some.py")
+    assert paths.located(tmp_path / "my.npz") == tmp_path / "my.npz"

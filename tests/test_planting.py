@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import coding, networks, planting, posterior, tasks, theory
-from coding_schemes.theory import deep_sigmoidal, linear, relu, sigmoidal
+from coding_schemes.theory import deep_sigmoidal, linear, mean_field, relu, sigmoidal
 
 KEY = jax.random.key(0)
 
@@ -98,6 +98,39 @@ def test_what_does_not_fit_is_refused():
         planting.planted(KEY, solution, _posterior(8, class_ratios=(0.5, 0.5)))
     with pytest.raises(ValueError, match="has no task"):
         planting.planted(KEY, solution, jax.tree.map(lambda leaf: leaf, given))
+
+
+SOLVED = {
+    "sigmoidal": lambda task, T: sigmoidal.solve(task, T),
+    "relu": lambda task, T: relu.solve(task, T),
+    "finite relu": lambda task, T: relu.finite_size(relu.solve(task, T), 8),
+    "linear": lambda task, T: linear.solve(task, 1, T),
+    "mean_field": lambda task, T: mean_field.solve(task, "sigmoidal", T),
+}
+
+
+@pytest.mark.parametrize("kind", SOLVED)
+def test_solutions_of_another_task_or_temperature_are_refused(kind):
+    """Their networks would fit other targets, and a chain's two starts would not be of one posterior."""
+    given = _posterior(
+        8, nonlinearity=kind.split()[-1] if kind != "mean_field" else "sigmoidal", y_minus=-0.5
+    )
+    planting.planted(KEY, SOLVED[kind](given.task, 0.01), given)
+    others = {"targets": {"y_minus": -0.4}, "class sizes": {"class_ratios": (0.25, 0.5, 0.25)}}
+    for options in others.values():
+        other = tasks.toy(8, **({"class_ratios": (0.5, 0.25, 0.25), "y_minus": -0.5} | options))
+        with pytest.raises(ValueError, match="of another task"):
+            planting.planted(KEY, SOLVED[kind](other, 0.01), given)
+    with pytest.raises(ValueError, match="is for T = 0.02, the posterior is at T = 0.01"):
+        planting.planted(KEY, SOLVED[kind](given.task, 0.02), given)
+
+
+def test_a_solution_for_other_inputs_is_refused():
+    labels, rng = np.array([0, 0, 1, 1]), np.random.default_rng(0)
+    mine, other = (tasks.own(rng.standard_normal((6, 4)), labels) for _ in range(2))
+    given = posterior.Posterior(mine, networks.Network(1, 8, "linear"), 0.01)
+    with pytest.raises(ValueError, match="of another task"):
+        planting.planted(KEY, linear.solve(other, 1, 0.01), given)
 
 
 @pytest.mark.parametrize(

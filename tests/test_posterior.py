@@ -193,3 +193,13 @@ def test_a_lazy_network_is_a_non_lazy_one_with_large_readouts():
     assert float(lazy.energy(weights)) == pytest.approx(float(rich.energy(weights)), rel=1e-5)
     unscaled = posterior.Posterior(task, networks.Network(1, width, "relu"), temperature)
     assert float(unscaled.energy(weights)) != pytest.approx(float(lazy.energy(weights)), rel=1e-2)
+
+
+def test_one_call_gives_a_lazy_network_in_non_lazy_form():
+    """The same energy, outputs and responses for the same weights in unit-variance coordinates."""
+    task, network = tasks.mnist(12, 5), networks.Network(1, 9, "erf", "lazy")
+    lazy, other = posterior.Posterior(task, network, 0.1), posterior.non_lazy(task, network, 0.1)
+    weights = lazy.prior(jax.random.key(0))
+    assert other.network.scaling == "non-lazy"
+    np.testing.assert_allclose(other.energy(weights), lazy.energy(weights), rtol=1e-5)
+    np.testing.assert_allclose(other.outputs(weights), lazy.outputs(weights), rtol=1e-4, atol=1e-5)

@@ -17,6 +17,19 @@ def printed_rows():
     return [tuple(float(number) for number in row) for row in rows]
 
 
+def test_the_four_neurons_are_what_the_text_says():
+    """The page's own cell, run: outputs 1 and −1, an identity, and 8, for each scheme."""
+    text = (paths.repository_root() / "book" / "primer.md").read_text(encoding="utf-8")
+    cell = re.search(r"```python\n(import numpy.*?)```", text, re.DOTALL)[1]
+    shown = []
+    exec(cell, {"print": lambda *values: shown.append(values)})
+    assert len(shown) == 3
+    for outputs, kernel, length in shown:
+        np.testing.assert_allclose(outputs, [1, -1], atol=1e-12)
+        np.testing.assert_allclose(kernel, np.eye(2), atol=1e-12)
+        assert length == pytest.approx(8)
+
+
 def test_the_table_is_there():
     assert len(printed_rows()) == 3
 

@@ -41,6 +41,10 @@ def test_power_law_is_found_exactly_without_noise():
     fit = statistics.fit_power_law(sizes, 3.0 * sizes**-0.5)
     np.testing.assert_allclose([fit.exponent, fit.prefactor], [-0.5, 3.0], rtol=1e-12)
     assert fit.standard_error < 1e-12
+    # one per cent of the two outer sizes: the error of the slope between them
+    values = np.array([4.0, 2.0, 1.0])
+    own = statistics.fit_power_law([50, 100, 200], values, 0.01 * values * [1, 0, 1])
+    assert own.standard_error == pytest.approx(0.01 * 2**0.5 / np.log(4))
 
 
 @pytest.mark.parametrize(("sizes", "values"), [([1, 2], [1, 2]), ([1, 2, 4], [1, 0, 2]), ([1, 2, 4], [1, 2])])

@@ -138,9 +138,12 @@ def test_mnist_splits_do_not_overlap_and_do_not_depend_on_each_other():
 
 
 def test_normalizations():
-    standard, pixel, unit = (
-        tasks.mnist(60, 40, normalization=n) for n in ("standardize", "pixel", "unit_norm")
+    standard, pixel, unit, raw = (
+        tasks.mnist(60, 40, normalization=n) for n in ("standardize", "pixel", "unit_norm", "unit_range")
     )
+    for images in (raw.inputs, raw.test_inputs):
+        assert (images.min(), images.max()) == (0, 1)
+    np.testing.assert_allclose(np.corrcoef(raw.inputs.ravel(), standard.inputs.ravel())[0, 1], 1)
     assert standard.inputs.mean() == pytest.approx(0, abs=1e-12)
     assert standard.inputs.std() == pytest.approx(1)
     assert np.trace(standard.input_kernel) == pytest.approx(60)
@@ -289,3 +292,51 @@ def test_clustered_and_tree_have_exactly_their_kernels():
 def test_clustered_and_tree_refuse(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_task_of_ones_own_is_scaled_and_sorted():
+    inputs, labels = np.random.default_rng(0).standard_normal((5, 6)), np.array([1, 0, 2, 1, 0, 2])
+    for scale in (1.0, 1e-200, 1e200):  # squares of which leave the range of floats
+        task = tasks.own(scale * inputs, labels, name="mine")
+        assert np.mean(task.inputs**2) == pytest.approx(1)
+        np.testing.assert_array_equal(task.labels, np.sort(labels))
+        np.testing.assert_allclose(task.inputs[:, 2] / task.inputs[0, 2], inputs[:, 0] / inputs[0, 0])
+        np.testing.assert_array_equal(task.targets, tasks.one_hot(3, 1.0, -0.5)[np.sort(labels)])
+    targets = np.arange(12.0).reshape(6, 2)
+    np.testing.assert_array_equal(tasks.own(inputs, labels, targets).targets, targets[[1, 4, 0, 3, 2, 5]])
+
+
+X = np.ones((3, 4))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0 * X, [0, 0, 1, 1]), "inputs: are all zero"),
+        ((np.ma.masked_array(X, X > 0), [0, 0, 1, 1]), "inputs: 12 values are masked"),
+        ((X, np.ma.masked_equal([0, 0, 1, 1], 1)), "labels: 2 values are masked"),
+        ((X[0], [0, 0, 1, 1]), "inputs: got shape"),
+        ((X[None], [0, 0, 1, 1]), "inputs: got shape"),
+        ((X[:, :0], []), "inputs: got shape"),
+        ((X.astype(str), [0, 0, 1, 1]), "inputs: got <U"),
+        ((X + 1j, [0, 0, 1, 1]), "inputs: got complex"),
+        ((X, [0, 0, 1]), "labels: got shape"),
+        ((X, [0, 0, 2, 2]), "class 1 has no input"),
+        ((X, [0, 0, 1, 1], np.ones((3, 2))), "targets: got shape"),
+        ((X, [0, 0, 1, 1], np.ones(4)), "targets: got shape"),
+        ((X, [0, 0, 1, 1], np.full((4, 1), np.nan)), "targets: 4 values are NaN"),
+    ],
+)
+def test_what_is_no_task_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tasks.own(*arguments)
+
+
+def test_held_out():
+    task = tasks.mnist(12, 5)
+    for found, expected in zip(
+        task.held_out, (task.test_inputs, task.test_labels, task.test_targets), strict=True
+    ):
+        assert found is expected
+    with pytest.raises(ValueError, match="task: has no test split"):
+        _ = tasks.toy(12).held_out

@@ -1297,7 +1297,17 @@ function createSolver() {
     return found;
   }
 
-  return { CODES, solve, solveRelu, solveLinear, transition, column, densityAt, makeTask };
+  /** log E exp(s φ(z)) over z ~ N(0, 1) and its first two derivatives, by nonlinearity. */
+  const cumulantsOf = {
+    linear: (s) => [(s * s) / 2, s, 1],
+    sigmoidal: (s) => {
+      cumulants(s);
+      return Array.from(L);
+    },
+    relu: reluCumulants,
+  };
+
+  return { CODES, solve, solveRelu, solveLinear, transition, column, densityAt, makeTask, cumulantsOf };
 }
 
 if (typeof module !== "undefined") module.exports = createSolver();

@@ -7,14 +7,15 @@ function show() {
   const wanted = new FormData(form);
   let shown = 0;
   for (const row of rows) {
-    row.hidden = [...wanted].some(([name, value]) => value && row.dataset[name] !== value);
+    row.hidden = [...wanted].some(([name, value]) => value && !row.dataset[name].split(";").includes(value));
     shown += !row.hidden;
   }
+  if ([...wanted].some(([, value]) => value)) document.querySelectorAll("details.fold").forEach((fold) => { fold.open = true; });
   form.querySelector("output").textContent = `${shown} of ${rows.length} claims`;
 }
 
 for (const select of form.querySelectorAll("select")) {
-  const values = [...new Set(rows.map((row) => row.dataset[select.name]))];
+  const values = [...new Set(rows.flatMap((row) => row.dataset[select.name].split(";")))].filter(Boolean);
   select.append(new Option("all", ""), ...values.map((value) => new Option(value, value)));
   if (values.includes(chosen.get(select.name))) select.value = chosen.get(select.name);
 }
@@ -27,6 +28,5 @@ form.addEventListener("change", () => {
     // a page opened as a file may not change its address in every browser
   }
 });
-document.querySelectorAll(".tiles a").forEach((tile) => tile.addEventListener("click", () => { form.reset(); show(); }));
 form.hidden = false;
 show();

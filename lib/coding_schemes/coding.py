@@ -398,28 +398,26 @@ def neural_collapse(activations: ArrayLike, labels: ArrayLike) -> NeuralCollapse
     )
 
 
-def class_frame(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Cosines between the centered class means of one half of every class's inputs and of the other half.
+def class_gram(activations: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Inner products of the centered mean activations of the classes, without the noise of these means.
 
-        cos(μ_c − μ̄, μ'_c' − μ̄'),   μ from every second input of a class, μ' from the others, shape (…, C, C)
+        G = C g C,   g_cc' = mean of φ_μ·φ_ν / N over inputs μ ≠ ν of classes c and c',   C = 1 − 11ᵀ/C
 
-    In an equiangular tight frame they are 1 for c = c' and −1/(C − 1) for c ≠ c'. Noise is independent in the
-    two halves: where class means hold nothing else, as in an untrained network, all cosines vanish, while
-    within one set of inputs they would pass for a frame. Each class needs two inputs.
+    In an equiangular tight frame G is proportional to C: equal lengths, cosines −1/(C − 1). Class means over
+    finitely many inputs contain noise, in an untrained network nothing else, and noise of equal size is a
+    frame, too; pairs of one input with itself, which hold the noise, are left out. Each class needs two
+    inputs. Shape (…, C, C).
     """
     activations, labels = _checked(activations, labels)
     counts = np.bincount(labels)
     if counts.min() < 2:
-        raise ValueError(f"labels: class {counts.argmin()} has {counts.min()} input; its halves need two")
-    first = np.zeros(labels.shape, dtype=bool)
-    for c in range(labels.max() + 1):
-        first[np.flatnonzero(labels == c)[::2]] = True
-    halves = []
-    for half in (first, ~first):
-        means = class_means(activations[..., half], labels[half]).astype(float)
-        means -= means.mean(axis=-1, keepdims=True)
-        halves.append(means / np.linalg.norm(means, axis=-2, keepdims=True))
-    return np.swapaxes(halves[0], -1, -2) @ halves[1]
+        raise ValueError(f"labels: class {counts.argmin()} has {counts.min()} input; a pair needs two")
+    means = class_means(activations, labels).astype(float)
+    gram = np.swapaxes(means, -1, -2) @ means / means.shape[-2]
+    own = class_means(np.square(activations), labels).astype(float).mean(axis=-2)  # mean of |φ_μ|²/N
+    same = np.diagonal(gram, axis1=-2, axis2=-1)
+    gram = gram + np.eye(len(counts)) * ((same - own) / (counts - 1))[..., None, :]
+    return _doubly_centered(gram)
 
 
 class CodeAgreement(NamedTuple):
@@ -452,6 +450,51 @@ def code_agreement(training_codes: ArrayLike, test_codes: ArrayLike) -> CodeAgre
     length = which.max() + 1
     chance = np.bincount(training, minlength=length) @ np.bincount(test, minlength=length) / training.size**2
     return CodeAgreement(float(agree.all(axis=-1).mean()), float(agree.mean()), float(chance))
+
+
+def code_transfer(
+    training_activations: ArrayLike,
+    training_labels: ArrayLike,
+    test_activations: ArrayLike,
+    test_labels: ArrayLike,
+) -> np.ndarray:
+    """How much of the neurons' code on training inputs is found on test inputs.
+
+    The training code of a neuron is its mean response to each class, so that analog, redundant and sparse
+    schemes are measured alike.
+
+        R² = 1 − Σ_iμ (φ_iμ − ⟨φ_i⟩_c(μ))² / Σ_iμ (φ_iμ − ⟨φ_i⟩)²
+
+    with both averages over training inputs, and the sums over all neurons and one split's inputs.
+
+    Args:
+        training_activations: φ, shape (…, N, P).
+        training_labels: shape (P,).
+        test_activations: φ of the same neurons, shape (…, N, P*).
+        test_labels: shape (P*,).
+
+    Returns:
+        R² on training and on test inputs, shape (…, 2): 1 at best, 0 or below for none.
+
+    Raises:
+        ValueError: shapes disagree, or a value is not finite.
+    """
+    training = validation.array("training_activations", training_activations, "…, N, P")
+    labels = validation.labels("training_labels", training_labels, training.shape[-1])
+    test = validation.array("test_activations", test_activations, "…, N, P*")
+    if test.shape[:-1] != training.shape[:-1]:
+        raise ValueError(
+            f"test_activations: got shape {test.shape}, the training activations have {training.shape}"
+        )
+    classes = int(labels.max()) + 1
+    new = validation.labels("test_labels", test_labels, test.shape[-1], classes)
+    code, center = class_means(training, labels), training.mean(axis=-1, keepdims=True)
+
+    def explained(activations: np.ndarray, own: np.ndarray) -> np.ndarray:
+        missed = np.square(activations - code[..., own]).sum((-2, -1))
+        return 1 - missed / np.square(activations - center).sum((-2, -1))
+
+    return np.stack([explained(training, labels), explained(test, new)], axis=-1)
 
 
 class GeneralizationError(NamedTuple):

@@ -10,7 +10,7 @@ Every file is looked for, in this order, in
 A folder holds mnist/, fashion-mnist/ and cifar10/ with the canonical file names. Which images a set consists
 of never depends on where they were found.
 
-`read_activations` reads a reader's own file.
+`read_activations` and `read_inputs` read a reader's own file.
 """
 
 import contextlib
@@ -171,44 +171,74 @@ def read_activations(path: str | Path) -> Activations:
         FileNotFoundError: there is no such file.
         ValueError: it is of another kind, something in it is missing, or it holds what is no number.
     """
-    path = Path(path)
+    return Activations(*_read_labelled(Path(path), "activations", "N", "readouts"))
+
+
+class Inputs(NamedTuple):
+    """Labelled inputs, as a file has them.
+
+    Attributes:
+        inputs: X, shape (N0, P): features before inputs.
+        labels: class of every input, 0 … C − 1, shape (P,).
+        targets: Y, shape (P, m), or None.
+        class_names: what the file calls the classes, in sorted order.
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    targets: np.ndarray | None
+    class_names: tuple[str, ...]
+
+
+def read_inputs(path: str | Path) -> Inputs:
+    """A reader's inputs and labels, from an .npz or a .csv file, for `tasks.own`.
+
+    An .npz file holds `inputs` (N0, P), `labels` (P,) and perhaps `targets` (P, m). A .csv file has one line
+    per input and a first line of names: the column `label`, and one column for every feature.
+
+    Raises:
+        FileNotFoundError, ValueError: as for `read_activations`.
+    """
+    return Inputs(*_read_labelled(Path(path), "inputs", "N0", "targets"))
+
+
+def _read_labelled(path: Path, main: str, axis: str, more: str) -> tuple:
+    """A matrix with inputs in columns, their classes, what else there may be, and the classes' names."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist")
     readers = {".npz": _read_npz, ".csv": _read_csv}
     if path.suffix.lower() not in readers:
         raise ValueError(f"path: got {path}, needs a .npz or .csv file")
-    found = readers[path.suffix.lower()](path)
-    activations, labels, readouts = (found.get(name) for name in ("activations", "labels", "readouts"))
-    assert activations is not None
-    assert labels is not None
+    found = readers[path.suffix.lower()](path, main, more)
+    matrix, labels = found[main], found["labels"]
     if labels.dtype.kind not in "biuSU" and not (labels.dtype.kind == "f" and np.all(labels % 1 == 0)):
         raise ValueError(f"{path}: labels are {labels.dtype} and not all whole; needs whole numbers or words")
-    if activations.ndim != 2 or labels.shape != activations.shape[1:]:
-        turned = ": transpose activations?" if labels.shape == activations.shape[:1] else ""
+    if matrix.ndim != 2 or labels.shape != matrix.shape[1:]:
+        turned = f": transpose {main}?" if labels.shape == matrix.shape[:1] else ""
         raise ValueError(
-            f"{path}: activations have shape {activations.shape}, labels {labels.shape}; "
-            f"needs (N, P) and (P,){turned}"
+            f"{path}: {main} have shape {matrix.shape}, labels {labels.shape}; "
+            f"needs ({axis}, P) and (P,){turned}"
         )
     names, labels = np.unique(labels.astype(int) if labels.dtype.kind == "f" else labels, return_inverse=True)
-    return Activations(activations, labels, readouts, tuple(map(str, names)))
+    return matrix, labels, found.get(more), tuple(map(str, names))
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
+def _read_npz(path: Path, main: str, more: str) -> dict[str, np.ndarray]:
     try:
         with np.load(path) as file:
             found = {name: file[name] for name in file.files}
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as arrays ({type(error).__name__}: {error})") from error
-    missing = {"activations", "labels"} - set(found)
+    missing = {main, "labels"} - set(found)
     if missing:
         raise ValueError(f"{path}: has no array {', '.join(sorted(missing))}, only {sorted(found)}")
-    for name in {"activations", "readouts"} & set(found):
+    for name in {main, more} & set(found):
         if found[name].dtype.kind not in "biuf":
             raise ValueError(f"{path}: {name} are {found[name].dtype}, need real numbers")
     return found
 
 
-def _read_csv(path: Path) -> dict[str, np.ndarray]:
+def _read_csv(path: Path, main: str, more: str) -> dict[str, np.ndarray]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte-order mark
             lines = [row for row in csv.reader(file) if row]
@@ -232,7 +262,7 @@ def _read_csv(path: Path) -> dict[str, np.ndarray]:
     labels = np.array([row[place].strip() for row in rows])
     with contextlib.suppress(ValueError):
         labels = labels.astype(float)  # so that 10 comes after 9
-    return {"activations": np.array(values).T, "labels": labels}
+    return {main: np.array(values).T, "labels": labels}
 
 
 @dataclass(frozen=True, eq=False)

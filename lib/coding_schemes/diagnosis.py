@@ -18,6 +18,10 @@ Two numbers are held against rotations, both of the differences between classes 
 
 Redundant schemes have two levels and codes that many neurons share, sparse ones few neurons in which all
 differences sit. Everything is free of the scale and offset of the activations.
+
+Neurons that do not respond to any input are *dead*, as weight decay leaves them, and are left out: a handful
+of live neurons among dead ones is a narrow network. The silent majority of a sparse scheme is not dead: its
+preactivations fluctuate from input to input by 1/√N of an outlier's.
 """
 
 from dataclasses import dataclass
@@ -42,6 +46,9 @@ random features, put 0.3 to 0.6 into neurons that pass for outliers."""
 OUTLIER_FRACTION = 0.1
 """Most outliers per neuron, and most participation, of a sparse scheme; Gaussian neurons participate at 1/3
 or more, rectified ones at 1/4."""
+
+DEAD = 0.1
+"""A neuron is dead where its s.d. over inputs is below this times 1/√N of the most variable neuron's."""
 
 COMMON_SHARE = 0.5
 """Share of the differences that the average neuron has from which on an analog scheme is not called."""
@@ -86,8 +93,10 @@ class Diagnosis:
         verdict: the same as one line, with its reason.
         codes: classes on which a neuron is active, shape (N, C): of a sparse scheme those on which an outlier
             stands out; otherwise those on which its mean is above halfway between the two levels that
-            describe all ⟨φ_i⟩_c best. In an analog scheme they are a cut through a continuum.
-        occupancies: how many neurons use which code.
+            describe all ⟨φ_i⟩_c best. In an analog scheme they are a cut through a continuum. Dead neurons
+            have none.
+        live: neurons that respond to the inputs, shape (N,); N below counts them alone.
+        occupancies: how many live neurons use which code.
         outliers: neurons with a larger share Σ_c d_ic² than any has in 99 % of rotations, and their codes.
         participation: fraction of the neurons that carry the differences between classes.
         readout_share: share of the readouts' squared length in the span of the neurons' class differences, 1
@@ -99,11 +108,15 @@ class Diagnosis:
     scheme: str
     verdict: str
     codes: np.ndarray
+    live: np.ndarray
     occupancies: coding.Occupancy
     outliers: coding.Outliers
     participation: float
     readout_share: float | None
     evidence: Evidence
+
+    def __repr__(self) -> str:
+        return f"<{self.verdict}>"
 
 
 def diagnose(
@@ -124,30 +137,35 @@ def diagnose(
     - undecided: everything else; among it classes that differ no more than random groups of the inputs,
       and so few neurons that rotations themselves come near a redundant or sparse scheme.
 
-    Untrained networks have a class structure too where inputs of a class are alike: "analog" says how
-    neurons share what distinguishes the classes, not that it was learned.
+    Untrained and lazy networks have a class structure too where inputs of a class are alike: "analog" says
+    how neurons share what distinguishes the classes, not that it was learned. Dead neurons are left out.
 
     Args:
         activations: φ, shape (N, P): neurons before inputs, of any nonlinearity.
-        labels: class of every input, whole numbers 0 … C − 1 with C ≥ 2, shape (P,).
+        labels: class of every input, C ≥ 2 whole numbers 0 … C − 1 or words, shape (P,).
         readouts: a, shape (N, m), for `readout_share`.
         num_rotations: random rotations, and random groups of the inputs, to compare with; at least 99.
         seed: draws them.
 
     Raises:
-        ValueError: shapes do not fit, values are NaN or infinite, or labels are no classes.
+        ValueError: shapes do not fit, values are masked, NaN or infinite, labels are no classes, or no two
+            neurons respond.
 
     Source: the schemes are those of paper A; the test and its thresholds are this book's, calibrated on
-    sampled networks in `experiments.diagnosis`.
+    sampled networks in the chapter "Your own activations".
     """
     phi, classes, readout_weights = _checked(activations, labels, readouts)
     validation.count("num_rotations", num_rotations, 99)  # to speak of 1 %
     validation.count("seed", seed, 0)
-    means = coding.class_means(phi, classes)
+    all_means = coding.class_means(phi, classes)
     rotation_rng, group_rng = np.random.default_rng(seed).spawn(2)
-    size = np.abs(means).max()
-    if np.ptp(means, axis=1).max() <= 1e-6 * size:  # rounding; and 0 ≤ 0 for a silent layer
+    if np.ptp(all_means, axis=1).max() <= 1e-6 * np.abs(all_means).max():  # rounding; 0 ≤ 0 in a silent layer
         raise ValueError("activations: no neuron's mean differs between classes")
+    deviation = phi.std(axis=1)
+    live = deviation * len(phi) ** 0.5 >= DEAD * deviation.max()
+    if live.sum() < 2:
+        raise ValueError("activations: one neuron responds to the inputs, a coding scheme needs at least two")
+    phi, means = phi[live], all_means[live]
 
     codes, two_levels = _two_levels(means)
     strength = _strength(means)
@@ -170,16 +188,25 @@ def diagnose(
     )
     scheme, reason = _judge(evidence, codes, outliers)
     codes = outliers.codes if scheme == "sparse" else codes
+    dead = int(np.sum(~live))
     return Diagnosis(
         scheme,
-        f"{scheme}: {reason}",
-        codes,
+        f"{scheme}: {reason}" + (f"; dead neurons left out: {dead}" if dead else ""),
+        _among_all(codes, live),
+        live,
         coding.occupancy(codes),
-        outliers,
+        coding.Outliers(_among_all(outliers.codes, live), _among_all(outliers.mask, live), outliers.counts),
         evidence.participation,
-        None if readout_weights is None else _share_in_span(readout_weights, means),
+        None if readout_weights is None else _share_in_span(readout_weights, all_means),
         evidence,
     )
+
+
+def _among_all(of_live: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """What live neurons have, False for the dead."""
+    found = np.zeros((len(live), *of_live.shape[1:]), dtype=bool)
+    found[live] = of_live
+    return found
 
 
 def _judge(evidence: Evidence, codes: np.ndarray, outliers: coding.Outliers) -> tuple[str, str]:
@@ -332,6 +359,8 @@ def _checked(
         raise ValueError("activations: got one neuron, a coding scheme needs at least two")
     if np.shape(labels) == phi.shape[:1] != phi.shape[1:]:
         raise ValueError(f"labels: got one for each of {len(phi)} rows of (N, P): transpose activations?")
+    if np.asarray(labels).dtype.kind in "SU":
+        labels = np.unique(np.asarray(labels), return_inverse=True)[1]
     classes = validation.labels("labels", labels, phi.shape[1])
     if not classes.any():
         raise ValueError("labels: got one class, a coding scheme needs at least two")

@@ -23,6 +23,15 @@ def repository_root() -> Path | None:
     return None
 
 
+def located(path: str | Path) -> Path:
+    """A reader's file: as given, or relative to the repository, where `make chapter` is typed.
+
+    Chapters run in the folder of notebooks, which is not where a reader names the file from.
+    """
+    root = repository_root()
+    return Path(path) if root is None or Path(path).is_file() else root / path
+
+
 def commit() -> str:
     """Short name of the repository's present commit, for manifests of stored results.
 

@@ -33,9 +33,9 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
         One network's weights, or those of several with a leading axis.
 
     Raises:
-        ValueError: the solution is of none of these kinds, or of another depth, class or size than the
-            posterior's network and task; copies are asked of one without outliers; or the posterior has lost
-            its task in a transformation.
+        ValueError: the solution is of none of these kinds, or of another depth, width, task or temperature
+            than the posterior; copies are asked of one without outliers; or the posterior has lost its task
+            in a transformation.
     """
     if getattr(key, "shape", ()) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
         networks = [planted(one, solution, posterior, copies=copies) for one in key]
@@ -63,6 +63,7 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
             f"solution: its dual field has {classes} rows, the posterior's task {posterior.task.num_classes} "
             f"classes and {posterior.task.num_inputs} inputs"
         )
+    _require_own(solution, posterior)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
     options = {"copies": copies} if copies > 1 else {}
     return posterior.planted(*solution.draw(rng, posterior.task.labels, posterior.network.width, **options))
@@ -88,3 +89,23 @@ def merged(weights: Weights, codes: np.ndarray) -> Weights:
             incoming[network, group] = turn @ incoming[network, group]
     first, *hidden = (jnp.asarray(layer) for layer in (*lower, incoming))
     return Weights(first, tuple(hidden), jnp.asarray(readout))
+
+
+def _require_own(solution: Any, posterior: Posterior) -> None:
+    """Refuse a solution of another task or temperature: its network would fit other targets."""
+    task, problem = posterior.task, getattr(solution, "problem", None)
+    assert task is not None
+    if problem is not None:  # of classes alone
+        targets = problem.targets[task.labels] if np.array_equal(problem.counts, task.class_counts) else None
+    else:
+        own = solution.task
+        targets = own.targets if np.array_equal(own.class_counts, task.class_counts) else None
+        if len(solution.dual_field) == task.num_inputs and not np.allclose(
+            own.input_kernel, task.input_kernel
+        ):
+            targets = None  # solved for other inputs
+    if targets is None or targets.shape != task.targets.shape or not np.allclose(targets, task.targets):
+        raise ValueError("solution: is of another task than the posterior; solve the posterior's own task")
+    here, there = float(posterior.temperature), solution.temperature
+    if not np.isclose(here, there, rtol=1e-6, atol=0):  # the posterior's may be in single precision
+        raise ValueError(f"solution: is for T = {there:g}, the posterior is at T = {here:g}")

@@ -14,6 +14,7 @@ unit-variance priors, and the posterior's condition number is O(1/T) rather than
 """
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -312,6 +313,18 @@ class Posterior:
         first = weights.first @ new.projection + noise @ new.noise_root
         layers = self.network.preactivations(first, weights.hidden)
         return Prediction(layers, self.network.outputs(layers[-1], self.readouts(weights)))
+
+
+def non_lazy(task: Task, network: Network, temperature: float) -> Posterior:
+    """The posterior of a network; of a lazy one as a non-lazy network with readouts √N times as large.
+
+    With f = (1/N) Σ a φ, σ_a² = N and N T in place of T, prior and likelihood of the outputs are the lazy
+    network's, so that both kinds of networks share one compiled sampler.
+    """
+    if network.scaling == "non-lazy":
+        return Posterior(task, network, temperature)
+    wide = replace(network, scaling="non-lazy")
+    return Posterior(task, wide, network.width * temperature, readout_variance=network.width)
 
 
 def default_readout_variance(task: Task, network: Network) -> float:

@@ -156,7 +156,8 @@ class PowerLaw(NamedTuple):
 
     Attributes:
         exponent: of the law.
-        standard_error: of the exponent, from the scatter around the line.
+        standard_error: of the exponent, from the scatter around the line, or from the values' own errors if
+            these make it larger.
         prefactor: of the law.
     """
 
@@ -165,10 +166,10 @@ class PowerLaw(NamedTuple):
     prefactor: float
 
 
-def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
+def fit_power_law(sizes: ArrayLike, values: ArrayLike, errors: ArrayLike = 0.0) -> PowerLaw:
     """Fit an exponent, log value = log prefactor + exponent · log size, by least squares.
 
-    Sizes (S,), at least three different ones, and values (S,) are positive.
+    Sizes (S,), at least three different ones, and values (S,) are positive; errors are the values' own.
     """
     sizes = validation.array("sizes", sizes, "S")
     values = validation.array("values", values, "S", S=len(sizes))
@@ -176,8 +177,10 @@ def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
     validation.number("values", values.min(), above=0)
     if np.unique(sizes).size < 3:
         raise ValueError(f"sizes: got {sizes.tolist()}, needs at least three different ones for an error")
-    line = linregress(np.log(sizes), np.log(values))
-    return PowerLaw(float(line.slope), float(line.stderr), float(np.exp(line.intercept)))
+    x, y = np.log(sizes), np.log(values)
+    line, gain = linregress(x, y), (x - x.mean()) / np.square(x - x.mean()).sum()
+    own = np.linalg.norm(gain * validation.array("errors", errors, "…") / values)
+    return PowerLaw(float(line.slope), float(max(line.stderr, own)), float(np.exp(line.intercept)))
 
 
 def first_lasting(reached: ArrayLike) -> int | None:

@@ -32,7 +32,8 @@ class Task:
         class_names: what figures call the classes; "0", "1", … unless given.
 
     Raises:
-        ValueError: shapes disagree, a value is not finite, or a class has no training input.
+        ValueError: shapes disagree, a value is masked or not finite, a class has no training input, or all of
+            them are zero.
     """
 
     inputs: np.ndarray
@@ -46,6 +47,8 @@ class Task:
 
     def __post_init__(self):
         self._check_split("")
+        if not self.inputs.any():
+            raise ValueError("inputs: are all zero, so that no network can tell them apart")
         test = (self.test_inputs, self.test_labels, self.test_targets)
         if all(part is not None for part in test):
             self._check_split("test_", N0=self.input_dim, m=self.num_targets)
@@ -98,6 +101,14 @@ class Task:
         if not np.array_equal(per_class[self.labels], self.targets):
             raise ValueError("targets: inputs of one class have different targets, so no class target exists")
         return per_class
+
+    @property
+    def held_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Test inputs (N0, P*), labels (P*,) and targets (P*, m); ValueError where the task has none."""
+        split = self.test_inputs, self.test_labels, self.test_targets
+        if any(part is None for part in split):
+            raise ValueError("task: has no test split; give the constructor num_test > 0")
+        return split  # type: ignore[return-value]
 
     @cached_property
     def input_kernel(self) -> np.ndarray:
@@ -292,6 +303,38 @@ def _block_task(
     return Task(inputs, labels, class_targets[labels], name=name)
 
 
+def own(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    targets: ArrayLike | None = None,
+    *,
+    y_plus: float = 1.0,
+    y_minus: float = -0.5,
+    name: str = "own",
+) -> Task:
+    """A reader's own task: inputs scaled so that the mean of |x|²/N0 is one, and sorted by class.
+
+    Args:
+        inputs: shape (N0, P).
+        labels: class of every input, whole numbers 0 … C − 1, shape (P,).
+        targets: shape (P, m); by itself y₊ for an input's own class and y₋ for the others.
+        y_plus: target of an input's own class, where there are no targets.
+        y_minus: target of the other classes.
+        name: what figures call the task.
+
+    Raises:
+        ValueError: as for `Task`.
+    """
+    x = validation.array("inputs", inputs, "N0, P")
+    classes = validation.labels("labels", labels, x.shape[1])
+    if targets is None:
+        targets = one_hot(int(classes.max()) + 1, y_plus, y_minus)[classes]
+    y = validation.array("targets", targets, "P, m", P=x.shape[1])
+    order, largest = np.argsort(classes, kind="stable"), np.abs(x).max() or 1.0
+    x = x / largest  # squares of very large or small numbers would leave the range of floats
+    return Task(x[:, order] / (np.sqrt(np.square(x).mean()) or 1.0), classes[order], y[order], name=name)
+
+
 def mnist(
     num_inputs: int = 100,
     num_test: int = 1000,
@@ -320,12 +363,13 @@ def mnist(
         y_minus: target of all other classes.
         seed: draws the classes and the images.
         targets: (C, m) matrix of class targets in place of the one-hot ones.
-        normalization: how pixels become inputs (paper A does not say; each choice has K0_μμ of O(1)):
+        normalization: how pixels become inputs (paper A does not say):
             "standardize": minus the mean, over the standard deviation, of all pixels of all training images
             together, so that tr K0 = P; "pixel": the same for every pixel on its own, pixels that are
             constant over the training images set to zero, which makes the inputs sum to zero and K0 singular
             (rank P − 1 at most: theories at T = 0 may refuse it); "unit_norm": every image, uncentred, scaled
-            to |x|² = N0, so that K0_μμ = 1.
+            to |x|² = N0, so that K0_μμ = 1; "unit_range": divided by 255, which leaves
+            K0_μμ near 0.1 on digits.
         balanced: equal class sizes (to within one) in place of random ones, in both splits.
         pool: "subset" takes training and test images from the first 10,000 training images (for digits
             0, 1 and 2 these come with the repository); "full" takes them from the 60,000 training and the
@@ -489,7 +533,7 @@ def projected(task: Task, input_dim: int, seed: int = 0) -> Task:
     )
 
 
-NORMALIZATIONS = ("standardize", "pixel", "unit_norm")
+NORMALIZATIONS = ("standardize", "pixel", "unit_norm", "unit_range")
 
 
 def _image_task(
@@ -559,6 +603,8 @@ def _normalize(
     pixels: np.ndarray, test_pixels: np.ndarray, normalization: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Both splits, one image a row, normalized by the training split's statistics."""
+    if normalization == "unit_range":
+        return pixels / 255, test_pixels / 255
     if normalization == "unit_norm":
         return tuple(
             images * np.sqrt(images.shape[1]) / np.linalg.norm(images, axis=1, keepdims=True)

@@ -89,12 +89,14 @@ def array(argument: str, value: Any, axes: str, *, dtype: Any = float, **sizes: 
         The array, of at least one number.
 
     Raises:
-        ValueError: it has another shape or none, is empty, or holds what is no finite real number.
+        ValueError: it has another shape or none, is empty, masked, or holds what is no finite real number.
 
     >>> array("targets", [[1, 0]], "P, m", P=3)
     Traceback (most recent call last):
     ValueError: targets: got shape (1, 2), needs (P = 3, m)
     """
+    if masked := np.ma.count_masked(value) if np.ma.isMaskedArray(value) else 0:
+        raise ValueError(f"{argument}: {masked} values are masked; leave out their rows or columns")
     found = _as_array(value)
     if not np.can_cast(found.dtype, float, "same_kind"):
         raise ValueError(f"{argument}: got {found.dtype} {shown(value)}, needs real numbers")

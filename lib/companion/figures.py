@@ -138,7 +138,7 @@ def activation_matrix(
     for axis, names in zip(axes[0], _rows_of_codes(codes, columns), strict=False):
         _code_strip(axis, names)
     for axis, name in zip(axes[:, 0], [*np.atleast_1d(row_names), *[""] * rows], strict=False):
-        axis.set_ylabel(f"{name}\nneuron".strip())
+        axis.set_ylabel(f"{name}\n{'' if np.size(codes) else 'neuron'}".strip())
     figure.supxlabel("input, by class", fontsize=mpl.rcParams["axes.labelsize"])
     figure.colorbar(image, ax=axes, label=colorbar_label, fraction=0.05, pad=0.02)
     return figure
@@ -672,7 +672,8 @@ def bars(
             axis.plot(place, row, marker, color=color, markersize=7, label=str(name))
         axis.set_xticks(place, ticks, rotation=90 if sum(map(len, ticks)) * len(heights) > 40 else 0)
         axis.set(title=str(title), xlabel=xlabel)
-    axes[0, 0].set(ylabel=ylabel, ylim=(0, None))  # shared, so that every panel's bars are in view
+    lowest = 0 if np.nanmin(heights) >= 0 else None
+    axes[0, 0].set(ylabel=ylabel, ylim=(lowest, None))  # shared, so that every panel's bars are in view
     legend_above(figure, axes[0, 0])
     return figure
 

@@ -206,6 +206,11 @@ def measured(runs: list[Run], *measures: Callable[[Run], np.ndarray]) -> Scan:
     return Scan(runs, mean, error)
 
 
+def sizes_over(largest: int, fractions: Any, smallest: int = 8) -> list[int]:
+    """Sizes N = P, fractions of the largest; all different, however small that is."""
+    return [max(round(part * largest), smallest + 2 * k) for k, part in enumerate(fractions)]
+
+
 def over_sizes(
     key: Any, sizes: Any, task: Callable[[int], Task], like: Network, temperature: float, **options: Any
 ) -> list[Run]:

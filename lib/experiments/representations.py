@@ -14,11 +14,10 @@ from coding_schemes.sampling import Convergence
 from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture, ScaledNetwork
-from companion.workbench import draw
+from companion.workbench import draw, untrained
 from scipy import stats
 from scipy.spatial.distance import cdist
 
-from experiments.lazy_and_rich import untrained
 from experiments.two_point import Trained, learn
 
 LEAKY = jax.nn.leaky_relu
@@ -272,12 +271,12 @@ def sampled_distances(
     """Sample the posterior on the toy task with three classes, N = P = size, and compare with the prior."""
     task = tasks.toy(size, (0.5, 0.25, 0.25), y_plus=1.0, y_minus=0.0, seed=seed)
     run = draw(key, task, Network(1, size, nonlinearity), temperature, **options)
-    prior = untrained(jax.random.fold_in(key, 1), run.posterior, 16)
+    (prior,) = untrained(jax.random.split(jax.random.fold_in(key, 1), 16), run.posterior)
     same = task.labels[:, None] == task.labels
     np.fill_diagonal(same, False)
     rows = []
     for pairs in (same, task.labels[:, None] != task.labels):
-        reference = _distances(prior)[:, pairs].mean()
+        reference = _distances(prior.astype(float))[:, pairs].mean()
         mean, error = statistics.mean_and_error(_distances(run.samples.activations())[..., pairs].mean(-1))
         rows.append((float(mean / reference), float(error / reference)))
     return Sampled(rows[0], rows[1], run.convergence)

@@ -41,7 +41,7 @@ from companion import figures, presets
 from companion.findings import Control, Estimate, Finding
 from companion.predicates import above, below, equal, p_value, standard_errors
 from companion.publish import publish
-from companion.workbench import draw, one_network, titled
+from companion.workbench import draw, one_network, sizes_over, titled
 from myst_nb import glue
 
 given = {"num_neurons": num_neurons, "temperature": temperature}
@@ -458,7 +458,7 @@ def stairs(exact, sampled, errors, names, colors):
     return figure
 
 
-grown_over = runs.sizes_over(N, sizes.fractions)
+grown_over = sizes_over(N, sizes.fractions)
 stream = jax.random.fold_in(key, 40)
 kept = ("readouts", "preactivations", "weights")
 (deep,) = runs.grow(stream, 3, grown_over[-1:], T, seed=seed, y_minus=-0.5, store=kept, **counts)

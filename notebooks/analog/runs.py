@@ -19,12 +19,6 @@ from scipy import stats
 # T over that of one hidden layer. In linear and ReLU networks the gain from field to output grows with
 # depth, so that they reach the same residual at a higher T
 DEEPER_IS_WARMER = {1: 1.0, 2: 10.0, 3: 20.0}
-SMALLEST = 8  # N = P: the Wishart density needs N > m + 1, and every class two inputs
-
-
-def sizes_over(largest: int, fractions: Any) -> list[int]:
-    """Sizes N = P, fractions of the largest; all different, however small that is."""
-    return [max(round(part * largest), SMALLEST + 2 * k) for k, part in enumerate(fractions)]
 
 
 def grow(
@@ -194,13 +188,9 @@ def exponent(sizes: Any, values: Estimate) -> Estimate:
 
     Its error is the larger of what the values' own errors make of it and of the scatter about the law.
     """
-    x = np.log(sizes) - np.mean(np.log(sizes))
-    gain = x / (x @ x)
-    value, error = (np.reshape(each, (len(x), -1)) for each in values)
-    noise = np.sqrt(np.square(gain) @ np.square(error / value))
-    laws = [statistics.fit_power_law(sizes, column) for column in value.T]
-    slopes = np.array([law.exponent for law in laws])
-    errors = np.maximum(noise, [law.standard_error for law in laws])
+    value, error = (np.reshape(each, (len(sizes), -1)) for each in values)
+    laws = [statistics.fit_power_law(sizes, *columns) for columns in zip(value.T, error.T, strict=True)]
+    slopes, errors = np.transpose([(law.exponent, law.standard_error) for law in laws])
     shape = np.shape(values.value)[1:]
     return Estimate(slopes.reshape(shape), errors.reshape(shape))
 

@@ -236,14 +236,14 @@ def networks(
     options: dict[str, Any] = {"num_chains": 2 * half, "num_samples": num_samples}
     task, network = tasks.toy(size, y_minus=y_minus), Network(1, size, "sigmoidal")
     streams = [jax.random.fold_in(key, k) for k in range(3)]
+    posterior = Posterior(task, network, temperature)
     quenched = quench(streams[0], task, temperature, num_quench=num_quench, at_once=at_once, **options)
     start = jax.tree.map(
         lambda one, other: np.concatenate([one[:half], other]),
         quenched.samples.final,
-        planted(streams[1], quenched.posterior, half, temperature),
+        planted(streams[1], posterior, half, temperature),
     )
     free = RECODE if y_minus >= 0 else MIRRORED
-    posterior = Posterior(task, network, temperature)
     found = sample(posterior, streams[2], init=start, num_warmup=num_warmup, **free, **options)
     meeting = compare_ends(
         _chains(found, slice(half)), _chains(found, slice(half, None)), posterior, tolerance=0.5 / size

@@ -48,6 +48,13 @@ def test_untrained_networks_of_a_linear_layer_have_the_inputs_kernel():
     np.testing.assert_allclose(first[0].T @ first[0] / 400, np.eye(12), atol=0.3)
 
 
+def test_sizes_differ_however_small_the_largest():
+    assert workbench.sizes_over(200, (0.25, 0.5, 1.0)) == [50, 100, 200]
+    small = workbench.sizes_over(6, (0.4, 0.55, 0.75, 1.0))
+    assert len(set(small)) == 4
+    assert min(small) >= 8
+
+
 def test_runs_over_sizes_have_a_task_each_and_are_measured_together():
     drawn = workbench.over_sizes(jax.random.key(0), (6, 8, 12), tasks.toy, LINEAR, 0.1, **FEW)
     alone = workbench.draw(

@@ -1,11 +1,6 @@
 """The explorer in a real browser, from a file and over HTTP: every control, against the library."""
 
 import functools
-import http.server
-import os
-import re
-import shutil
-import threading
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -13,16 +8,11 @@ import numpy as np
 import pytest
 from coding_schemes import tasks
 from coding_schemes.theory import sigmoidal
-from companion.pipeline import site
-from playwright.sync_api import sync_playwright
 from redundant import explorer_samples
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("explorer"), pytest.mark.slow]
 
 REPOSITORY = Path(__file__).parents[2]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-PATIENCE_MS = 120_000  # a busy machine is slow, not wrong
 SMALL = "#r=0.5,0.25,0.25&yp=1&ym=0.5&T=0.01&P=40"  # solved by the library in a moment
 PRESETS = explorer_samples.read(REPOSITORY / "book/_static/explorer-samples.js")["presets"]
 CONTROLS = ("r0", "r1", "r2", "ym", "yp", "T", "P")
@@ -32,91 +22,7 @@ ANSWERED = """() => {
 }"""
 SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll('svg text')]
     .map(text => parseFloat(getComputedStyle(text).fontSize)))"""
-PAGE = """<!DOCTYPE html>
-<html lang="en" data-theme="light">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Explorer</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="../_static/book.css">
-</head>
-<body><main><h1>Explorer</h1>{}</main></body>
-</html>"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The page's own part, as the book's source has it, in a bare page."""
-    root = tmp_path_factory.mktemp("explorer")
-    source = (REPOSITORY / "book" / "explorer.md").read_text(encoding="utf-8")
-    (body,) = re.findall(r"```\{raw\} html\n(.*?)\n```", source, re.DOTALL)
-    (root / "book").mkdir()
-    (root / "book" / "explorer.html").write_text(PAGE.format(body), encoding="utf-8")
-    static = REPOSITORY / "book" / "_static"
-    shutil.copytree(static, root / "_static", ignore=shutil.ignore_patterns("mathjax"))
-    site.prune_styles(root)  # as the book's pages have them
-    return root
-
-
-@pytest.fixture(scope="module")
-def server(folder):
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{found.server_port}/"
-        found.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if executable is None:
-        if os.environ.get("CI"):
-            pytest.fail("no Chromium or Chrome found, and CI may not skip the page tests")
-        pytest.skip("no Chromium or Chrome found: the explorer was not opened in a browser")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=executable, args=FLAGS, timeout=PATIENCE_MS)
-        yield found
-        found.close()
-
-
-@pytest.fixture(params=["file", "http"])
-def address(request, folder, server):
-    return (
-        f"{folder.as_uri()}/book/explorer.html" if request.param == "file" else f"{server}book/explorer.html"
-    )
-
-
-@pytest.fixture
-def visit(browser):
-    """Opens an address; whatever the page complains of or asks for outside fails the test at its end."""
-    contexts, errors = [], []
-
-    def go(address, prepare=lambda page: None, **options):
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        base = address.split("book/")[0]
-        page.on(
-            "request", lambda r: None if r.url.startswith((base, "data:", "blob:")) else errors.append(r.url)
-        )
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("requestfailed", lambda request: errors.append(f"failed: {request.url}"))
-        prepare(page)
-        page.goto(address)
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert errors == []
+PAGE = "explorer"  # of bare_page
 
 
 def settle(page):

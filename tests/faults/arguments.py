@@ -52,6 +52,7 @@ def arrays(good: Any) -> tuple[Any, ...]:
         good.astype(str),
         good[..., None, None, None, None, None],  # the fifth: fine where leading axes are free
         np.zeros((0, *good.shape[1:])),
+        np.ma.masked_where(np.arange(good.size).reshape(good.shape) == 0, good),
         RAGGED,
         None,
     )
@@ -318,7 +319,7 @@ def _of_codes():
         coding.participation,
         coding.outliers,
         coding.neural_collapse,
-        coding.class_frame,
+        coding.class_gram,
     ):
         extra = {"threshold": FINITE} if function is coding.codes else {}
         extra |= {"share": (0, 1, *FRACTION)} if function is coding.outliers else {}
@@ -347,6 +348,13 @@ def _of_codes():
         lambda: {"training_codes": CODES, "test_codes": CODES},
         codes,
     )
+    phi, labels = good["activations"], good["labels"]
+    splits = ("training", "test")
+    both = {f"{s}_{kind}": v for s in splits for kind, v in (("activations", phi), ("labels", labels))}
+    bad = {f"{split}_activations": leading(phi) for split in splits}
+    bad["test_activations"] += (phi[1:],)
+    bad["test_labels"] = (labels[1:], labels + 9, labels - 1, None)
+    yield "coding.code_transfer", coding.code_transfer, lambda: both, bad
     f = np.ones((4, 2))
     yield (
         "coding.generalization_error",
@@ -364,6 +372,7 @@ def _of_codes():
         lambda: {**good, "readouts": READOUTS[0, 0], "num_rotations": 99},
         {
             **with_labels,
+            "labels": tuple(bad for bad in LABELS_BAD if np.asarray(bad).dtype.kind != "U"),  # words are fine
             "readouts": (*arrays(READOUTS[0, 0])[:-1], READOUTS[0, 0, 1:], 0 * READOUTS[0, 0]),
             "num_rotations": (98, *COUNT),
             "seed": SEED,

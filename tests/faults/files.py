@@ -18,8 +18,8 @@ from coding_schemes.sampling.checkpoint import Checkpoint, CheckpointMismatchErr
 from companion import checks
 from companion.pipeline import execution
 from companion.pipeline.project import BuildError
-from experiments import images, large_run
 from faults.trials import FaultError, refused, trial
+from images import large_run
 
 Damage = Callable[[Path], Any]
 
@@ -448,7 +448,6 @@ def stored(folder, damage):
     message = refused(call, STORED, data.CorruptDataError, FileNotFoundError)
     if "restore" not in message:
         raise FaultError("obscure", message)
-    assert images  # whose stored files are read in this way
     return message.replace(f"{folder}/", "")
 
 

@@ -13,6 +13,10 @@ def redundant(size, temperature=0.01):
     return sigmoidal.solve(tasks.toy(size, y_minus=0.5), temperature)
 
 
+def analog(size=20):
+    return linear.solve(tasks.toy(size, y_minus=0.0), 1, 0.01, width=size)
+
+
 def sparse(size, temperature=0.01):
     return relu.solve(tasks.toy(size, y_minus=-0.5), temperature)
 
@@ -33,7 +37,67 @@ def test_linear_memory_is_that_of_two_coupled_processes():
         still = np.linalg.inv(A)
         assert solution.readout_variance * still[0, 0] == pytest.approx(variance)
         expected += variance * np.array([(expm(-A * t) @ still)[0, 0] for t in lags]) / still[0, 0]
-    np.testing.assert_allclose(dynamics.linear_memory(solution, lags), expected / variances.sum(), rtol=1e-9)
+    found = variances @ dynamics.linear_memory(solution, lags)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("mobility", [0.2, 40.0])
+def test_mobility_of_readouts_is_that_of_two_processes_of_two_speeds(mobility):
+    """d(ã, u) = −M A (ã, u) dt + √(2M) dB with M = diag(mobility, 1)."""
+    solution = linear.solve(tasks.toy(40, y_minus=0.0), 1, 0.01, width=40)
+    variances, lags = np.linalg.eigvalsh(solution.readout_covariance), np.array([0.0, 0.3, 2.0, 30.0])
+    found = dynamics.linear_memory(solution, lags, mobility=mobility)
+    for row, variance in zip(found, variances, strict=True):
+        kappa = np.sqrt(1 - solution.readout_variance / variance)
+        A, M = np.array([[1, -kappa], [-kappa, 1]]), np.diag([mobility, 1.0])
+        still = np.linalg.inv(A)
+        expected = [(expm(-M @ A * t) @ still)[0, 0] / still[0, 0] for t in lags]
+        np.testing.assert_allclose(row, expected, rtol=1e-9)
+
+
+def test_constraints_take_their_part_of_a_readouts_steps():
+    """⟨(Πe_a)²⟩ and ⟨(Πe_p)²⟩ of networks drawn from theory, by the projection itself."""
+    size, count, rng = 120, 3, np.random.default_rng(0)
+    solution = linear.solve(tasks.toy(size, y_minus=0.0), 1, 0.01, width=size)
+    variances = np.linalg.eigvalsh(solution.readout_covariance)
+    kept = np.zeros((2, count))  # along readouts, and along the slow mode
+    for _ in range(4):
+        kappa = np.sqrt(1 - solution.readout_variance / variances)
+        slow, fast = (rng.standard_normal((size, count)) / np.sqrt(1 - s * kappa) for s in (1, -1))
+        a, z = (slow + fast) / 2**0.5, (slow - fast) / 2**0.5
+        z = np.column_stack([z, rng.standard_normal((size, size - count))])
+        gram_a, gram_z = a.T @ a, z.T @ z
+        metric = np.kron(np.eye(count), gram_z) + np.kron(gram_a, np.eye(size))
+        inverse = np.linalg.inv(metric).reshape(count, size, count, size)
+        for r in range(count):
+            of_z, of_a = np.zeros((2, size, count, size))  # J e of every neuron
+            of_z[:, r] = z
+            of_a[:, :, r] = a
+            for k, own in enumerate((of_z, (of_z + of_a) / 2**0.5)):
+                kept[k, r] += np.einsum("nsp,spqt,nqt->", own, inverse, own, optimize=True) / size / 4
+    pairs = (variances / (variances + variances[:, None])).sum(1)
+    np.testing.assert_allclose(size * kept[0], pairs + (1 - count / size) / variances, rtol=0.06)
+    # half of the held directions' part is in ⟨p²⟩
+    np.testing.assert_allclose(size * kept[1], pairs + 0.5 + (1 - count / size) / (2 * variances), rtol=0.06)
+
+
+def test_memory_of_finite_networks():
+    """Longer than the mean field's, by 1/N; nothing is left of that at N → ∞, and it begins at one."""
+    lags, away = np.array([0.0, 1.0]), []
+    for size in (50, 200):
+        solution = linear.solve(tasks.toy(size, y_minus=0.0), 1, 0.01, width=size)
+        at = np.append(lags, 1.0 * size)
+        finite, limit = (dynamics.linear_memory(solution, at, num_neurons=n) for n in (size, None))
+        np.testing.assert_allclose(finite[:, 0], 1)
+        assert np.all(finite[:, 1:] > limit[:, 1:])
+        away.append(np.log(finite[:, 2] / limit[:, 2]))
+    assert away[0] / away[1] == pytest.approx(4 * np.ones(3), rel=0.1)
+    variances = np.linalg.eigvalsh(solution.readout_covariance)
+    kappa = np.sqrt(1 - solution.readout_variance / variances)
+    pairs = variances / (variances + variances[:, None])
+    lost = 0.5 + pairs.sum(1) + (1 - 3 / 200) / variances
+    far = dynamics.linear_memory(solution, [400.0, 500.0], num_neurons=200)
+    np.testing.assert_allclose(-np.diff(np.log(far))[:, 0] / 100, (1 - kappa) * (1 - lost / 200), rtol=1e-6)
 
 
 def test_euler_steps_add_half_a_step_to_the_variance(scheme):
@@ -136,6 +200,11 @@ def test_handing_an_outlier_on_costs_entropy_in_proportion_to_the_inputs():
     ("call", "message"),
     [
         (lambda s: dynamics.linear_memory(s, [1.0]), "solution: got"),
+        (
+            lambda s: dynamics.linear_memory(analog(), [1.0], num_neurons=9, mobility=2.0),
+            "num_neurons: got 9",
+        ),
+        (lambda s: dynamics.linear_memory(analog(), [1.0], mobility=0.0), "mobility: got 0"),
         (lambda s: dynamics.branch_variance(s, 9, 0, 0.5), "row: got 9"),
         (lambda s: dynamics.branch_variance(s, 0, 3, 0.5), "class_index: got 3"),
         (lambda s: dynamics.branch_variance(s, 0, 0, 1.5), "mean: got 1.5"),

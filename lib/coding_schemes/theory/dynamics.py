@@ -28,30 +28,61 @@ NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 # --- linear -------------------------------------------------------------------------------------
 
 
-def linear_memory(solution: linear.Solution, lags: np.ndarray) -> np.ndarray:
-    """Autocorrelation of a linear neuron's readouts in the mean field of the others.
+def linear_memory(
+    solution: linear.Solution, lags: np.ndarray, num_neurons: int | None = None, mobility: float = 1.0
+) -> np.ndarray:
+    r"""Autocorrelation of a linear neuron's readouts in the mean field of the others.
 
-    Readout and activation of one neuron are driven by −∇ of |ã|²/2 + |u|²/2 − ãᵀκu, with U = σ_a²/(1 − κ²)
-    along each eigenvector: two modes of rates 1 ∓ κ, of which the slow one holds (1 + κ)/2 of the variance.
+    Readout and activation of one neuron are driven by −M∇ of |ã|²/2 + |u|²/2 − ãᵀκu, with U = σ_a²/(1 − κ²)
+    along each eigenvector and the mobilities M of the one and 1 of the other. At M = 1 there are two modes of
+    rates 1 ∓ κ, of which the slow one holds (1 + κ)/2 of the variance.
+
+    At N neurons the P m constraints aᵀz/N = y − T t take their part of every step: with J their derivatives
+    and Π = 1 − Jᵀ(JJᵀ)⁻¹J, the slow mode p moves by ⟨(Πe_p)²⟩, and readouts, once stiff directions are at
+    rest, by ⟨(Πe_a)²⟩. Of them (P − m) m hold outputs at zero and confine readouts, not activations, so that
+    ⟨p²⟩ is larger by (P − m)/N than 1/(1 − κ). To order 1/N the slow rate and the first slope are
+
+        (1 − κ_r) [1 − (1 + Σ_{s≠r} U_s/(U_r + U_s) + (P − m)/(P U_r))/N]   and
+        σ_a²/U_r  [1 − (½ + Σ_{s≠r} U_s/(U_r + U_s) + (P − m)/(P U_r))/N] .
 
     Args:
         solution: of one hidden layer.
         lags: times t ≥ 0, shape (k,).
+        num_neurons: N, for the rate with its 1/N; by itself N → ∞. The solution's own fields are taken as
+            they are: of `linear.solve` with the same width.
+        mobility: of readouts in units of hidden weights', for weights of prior variance one; 1/σ_a² for paper
+            A's equation.
 
     Returns:
-        The autocorrelation, 1 at t = 0, averaged over the readouts by their variance, shape (k,).
+        The autocorrelation along each eigenvector of U in ascending order, 1 at t = 0, shape (m, k).
 
     Raises:
-        ValueError: another solution, or lags that are no finite numbers of at least 0.
+        ValueError: another solution, lags that are no finite numbers of at least 0, a mobility that is not
+            positive, or N with another mobility than 1.
     """
     validation.instance("solution", solution, linear.Solution)
     lags = validation.array("lags", lags, "k")
     if lags.min() < 0:
         raise ValueError(f"lags: got {lags.min():g}, needs times of at least 0")
+    validation.number("mobility", mobility, above=0)
+    validation.counts(num_neurons=num_neurons)
+    if num_neurons is not None and mobility != 1:
+        raise ValueError(f"num_neurons: got {num_neurons} at a mobility of {mobility:g}; its 1/N needs 1")
     variances = np.linalg.eigvalsh(solution.readout_covariance)
     kappa = np.sqrt(1 - solution.readout_variance / variances)
-    decay = [(1 + s * kappa) / 2 * np.exp(-np.outer(lags, 1 - s * kappa)) for s in (1, -1)]
-    return sum(decay) @ variances / variances.sum()
+    drift = np.array([[[mobility, -k * mobility**0.5], [-k * mobility**0.5, 1]] for k in kappa])
+    rates, modes = np.linalg.eigh(drift)
+    shares = modes[:, 0] ** 2 / rates
+    shares /= shares.sum(1, keepdims=True)
+    if num_neurons is not None:
+        count, size = len(variances), solution.task.num_inputs
+        pairs = variances / (variances + variances[:, None])  # one half for r itself
+        lost = pairs.sum(1) + (size - count) / (size * variances)
+        slope = (1 - kappa**2) * (1 - lost / num_neurons)
+        rates[:, 0] *= 1 - (lost + 0.5) / num_neurons
+        fast = (slope - rates[:, 0]) / (rates[:, 1] - rates[:, 0])
+        shares = np.column_stack([1 - fast, fast])
+    return np.einsum("rk,rkt->rt", shares, np.exp(-rates[:, :, None] * lags))
 
 
 # --- sigmoidal ----------------------------------------------------------------------------------

@@ -154,12 +154,14 @@ class FiniteSize(_Kinds):
         bulk_readout_covariance: covariance of a over the neurons of the largest population, (m, m), of
             order 1/P.
         num_neurons: N.
+        temperature: T.
     """
 
     outlier_preactivations: np.ndarray
     outlier_preactivation_variances: np.ndarray
     bulk_readout_covariance: np.ndarray
     num_neurons: int
+    temperature: float
 
     def draw(self, rng: Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.
@@ -316,6 +318,7 @@ def finite_size(
         outlier_preactivation_variances=held.preactivation_variance,
         bulk_readout_covariance=covariance[np.argmax(p)],
         num_neurons=num_neurons,
+        temperature=solution.temperature,
     )
     return found.reported("theory.relu.finite_size")
 

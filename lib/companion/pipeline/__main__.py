@@ -22,7 +22,7 @@ from companion.pipeline.project import BUILD, BuildError, Project
 PAGES = "pages"  # name of the job that builds the pages
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
 # Settings of the Makefile itself
-_OF_MAKE = ("NAME", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM")
+_OF_MAKE = ("NAME", "ID", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM", "A", "B")
 
 
 def main() -> int:
@@ -87,16 +87,15 @@ def plan(arguments: argparse.Namespace) -> None:
 
 
 def fetch_results(arguments: argparse.Namespace) -> None:
-    """Take over the chapters that others have run from the same sources, a cluster for instance."""
-    project, shared = Project(Path.cwd(), arguments.preset), Path(arguments.shared)
-    if not arguments.shared or not shared.is_dir():
-        raise BuildError(
-            f"FROM must be a folder of results, such as another checkout's _build; got {arguments.shared!r}"
-        )
+    """Take over the chapters that others have run from the same sources: the published book, or a cluster."""
+    from companion.pipeline import restore
+
+    project = Project(Path.cwd(), arguments.preset)
+    shared = restore.source(project, arguments.shared)
     with _only_one(project.build / ".lock", "A build of this book"):
-        (project.build / "chapters").mkdir(exist_ok=True)
         for chapter in project.chapters:
-            print(f"{chapter.name}: {project.fetch(chapter, shared)}")
+            print(f"{chapter.name}: {restore.restore(chapter, shared)}", flush=True)
+    print(project.build / "chapters")
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -142,6 +141,26 @@ def chapter(arguments: argparse.Namespace) -> None:
     print(run.notebook)
 
 
+def claim(arguments: argparse.Namespace) -> None:
+    """Run the one chapter that judges a claim, if it has not run, and show what it found."""
+    from companion import records
+    from companion.formats import CHECK_TYPE
+    from companion.pipeline import claims, execution, kept
+
+    project = Project(Path.cwd(), arguments.preset)
+    name = claims.chapter_of(project, arguments.id)
+    (run,) = [c for c in project.chapters if c.name == name]
+    with _only_one(project.build / ".lock", "A build of this book"):
+        if not run.finished:
+            with Display(project.build, [name], 1), _reported(project.build, name) as progress:
+                execution.run(project, run, {"preset": project.preset}, progress)
+    for record in kept.left_behind(run.notebook, CHECK_TYPE):
+        if record["id"] == arguments.id:
+            print(f"{records.MARKS[records.state(record)]} {record['quantity']}")
+            print(*(f"    {title}: {said}" for title, said in records.details(record)), sep="\n")
+    print(run.notebook)
+
+
 def seeds(arguments: argparse.Namespace) -> None:
     """Run chapters with several seeds, and keep a ledger of what held."""
     from companion.pipeline import execution
@@ -166,6 +185,26 @@ def seeds(arguments: argparse.Namespace) -> None:
             print(f"{name} {id}: {', '.join(f'{verdict} {n}' for verdict, n in counted.items())}")
     print(book.summary(book.read(project)))
     print(book.path(project))
+
+
+def diff(arguments: argparse.Namespace) -> None:
+    """Hold two builds against each other: numbers in standard errors, verdicts, figures' arrays."""
+    from companion.pipeline import difference
+
+    with difference.opened(arguments.a, "A") as a, difference.opened(arguments.b, "B") as b:
+        found = difference.compare(a, b)
+    page = difference.write(found, (arguments.a, arguments.b), Path.cwd() / BUILD / "difference")
+    print(page.with_suffix(".md").read_text(encoding="utf-8"))
+    print(page)
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """What a reviewer sends: machine, versions, times, and differences to the record, ready to paste."""
+    from companion.pipeline import reports
+
+    path = reports.write(Project(Path.cwd(), arguments.preset))
+    print(path.read_text(encoding="utf-8"))
+    print(path)
 
 
 def accept_verdicts(arguments: argparse.Namespace) -> None:
@@ -227,8 +266,13 @@ def _parser() -> argparse.ArgumentParser:
     command(execute).add_argument("name")
     command(pdf)
     command(serve).add_argument("--port", type=int, default=8000)
-    command(fetch_results).add_argument("shared")
+    command(fetch_results).add_argument("shared", nargs="?", default="")
     command(launch_tree).add_argument("target", type=Path)
+    command(claim).add_argument("id")
+    command(report)
+    two = command(diff)
+    two.add_argument("a")
+    two.add_argument("b")
     several = command(seeds)
     several.add_argument("--name", default="")
     several.add_argument("--seeds", type=int, default=8)

@@ -3,15 +3,18 @@
 import os
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 from PIL import Image
 
 from companion import records
 from companion.formats import FIGURE_TYPE, THUMBNAIL
-from companion.pipeline import scoreboard
+from companion.pipeline import manifest, scoreboard
+from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
 from companion.pipeline.rendering import render
@@ -64,7 +67,7 @@ def figures(project: Project) -> list[Figure]:
             tuple(shown.get("panels", ())),
         )
         for chapter in _in_order(project)
-        for shown in scoreboard.left_behind(chapter.notebook, FIGURE_TYPE)
+        for shown in left_behind(chapter.notebook, FIGURE_TYPE)
     ]
 
 
@@ -101,6 +104,7 @@ def _cards(
     """A card for every chapter, in the order of the table of contents."""
     if unknown := sorted(set(listed) - set(project.names)):
         raise BuildError(f"book/chapters.yml speaks of {', '.join(unknown)}, which are no chapters")
+    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
     cards, used = [], set()
     for chapter in _in_order(project):
         about = listed.get(chapter.name) or {}
@@ -112,10 +116,8 @@ def _cards(
         source = chapter.source.read_text(encoding="utf-8")
         title = re.search(r"^# # (.+)$", source, re.MULTILINE)
         minutes = re.search(r"\*Reading:\*\s*(?:#\s*)?(\d+)", source)
-        counts = Counter(row.verdict for row in table if row.chapter == chapter.name and row.records)
         notes = [f"{minutes[1]} min"] if minutes else []
-        if counts:
-            notes.append(f"{counts['reproduced']} of {counts.total()} claims reproduced")
+        notes += _tally([row for row in table if row.chapter == chapter.name], at_paper)
         cards.append(
             {
                 "name": chapter.name,
@@ -126,6 +128,18 @@ def _cards(
             }
         )
     return render("chapters.md", cards=cards), used
+
+
+def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:
+    """How many of a chapter's claims have which verdict: at paper size where known, else in this build."""
+    found = {row.claim["id"]: row.verdict for row in own if row.records}
+    known = {id: at_paper[id] for id in found if id in at_paper} or found
+    counts = Counter(known.values())
+    if not counts:
+        return []
+    place = "at paper size" if known is not found else "in this build"
+    rest = [f"{counts[verdict]} {verdict}" for verdict in scoreboard.VERDICTS[1:] if counts[verdict]]
+    return [f"{counts['reproduced']} of {counts.total()} claims reproduced {place}", *rest]
 
 
 def _panels(
@@ -145,6 +159,20 @@ def _panels(
     papers = [(title, [row for row in rows if row["paper"] == paper]) for paper, title in PAPERS.items()]
     page = render("panels.md", papers=[paper for paper in papers if paper[1]], verdicts=verdicts)
     return page, {figure for row in rows for figure in row["figures"]}
+
+
+def panels(project: Project) -> dict[str, list[str]]:
+    """The papers' figures, as "A, Fig. 2", that each claim belongs to."""
+    path = project.root / "book" / "panels.yml"
+    found: dict[str, list[str]] = {}
+    for row in yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else ():
+        paper, _, place = row["panel"].partition(" ")
+        figure = re.match(r"\d+", place)
+        name = f"{paper}, Fig. {figure[0]}" if figure else row["panel"]
+        for id in row.get("claims", ()):
+            if name not in found.setdefault(id, []):
+                found[id].append(name)
+    return found
 
 
 def _counterparts(
@@ -171,6 +199,31 @@ def _panel(row: dict[str, Any], counterparts: list[Figure]) -> dict[str, Any]:
         "why": row.get("why", "not yet"),
         "figures": counterparts,
     }
+
+
+def index(project: Project) -> list[dict[str, Any]]:
+    """Every figure with the file of its arrays, their shapes and types, for programs that read them."""
+    return [
+        {
+            "chapter": figure.chapter,
+            "figure": figure.name,
+            "page": figure.link.removeprefix("../"),
+            "panels": sorted(figure.panels),
+            "image": f"downloads/{figure.chapter}/{figure.file.name}",
+            "arrays": f"downloads/{figure.chapter}/{file.name}",
+            "sha256": manifest.digest(file),
+            "holds": _held(file),
+        }
+        for figure in figures(project)
+        if (file := figure.file.with_name(f"{figure.name}.npz")).is_file()
+    ]
+
+
+def _held(file: Path) -> dict[str, Any]:
+    with np.load(file) as arrays:
+        return {
+            name: {"shape": list(array.shape), "dtype": str(array.dtype)} for name, array in arrays.items()
+        }
 
 
 def codecheck(project: Project) -> dict[str, Any]:

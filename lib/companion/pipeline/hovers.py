@@ -1,7 +1,7 @@
 """A Sphinx extension: symbols and words of the text explained on hover, by their entries in the glossary.
 
 The role ``{sym}`` shows a symbol and its row of the glossary's tables. Where it is written otherwise than
-there, or two rows have it, the row is named behind it: ``{sym}`t_c <t>```, ``{sym}`U <U (energy)>```. Words
+there, or two rows have it, the row is named behind it: ``{sym}`t_c <t>```. Words
 have Sphinx's own role: ``{term}`annealed <anneal>```.
 """
 

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,29 @@ class Project:
         return web_address(found.stdout.strip()) if found.returncode == 0 else None
 
     @property
+    def pages_address(self) -> str | None:
+        """Where the book is published: ``html: baseurl`` of ``_config.yml``, else GitHub's place for it."""
+        if given := (self.config.get("html") or {}).get("baseurl"):
+            return given.rstrip("/")
+        address = urllib.parse.urlsplit(self.repository or "")
+        owner, _, name = address.path.strip("/").partition("/")
+        return f"https://{owner.lower()}.github.io/{name}" if address.hostname == "github.com" else None
+
+    @functools.cached_property
+    def commit(self) -> str:
+        """Short name of the present commit, with "-dirty" where sources differ from it; "" without git."""
+        return self._git("describe", "--always", "--dirty", "--exclude=*")
+
+    @property
+    def commit_date(self) -> str:
+        """Day of the present commit, so that the same sources give the same pages; "" without git."""
+        return self._git("show", "--no-patch", "--format=%cs", "HEAD")
+
+    def _git(self, *arguments: str) -> str:
+        found = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True)
+        return "" if found.returncode else found.stdout.strip()
+
+    @property
     def html(self) -> Path:
         """Folder of the built pages."""
         return self.build / "html"
@@ -198,7 +221,7 @@ class Project:
         for chapter in self.chapters:
             if lost := chapter.damaged:
                 shutil.rmtree(chapter.folder)
-                found.append(f"{chapter.name}: {_few(lost)} damaged; it is run again")
+                found.append(f"{chapter.name}: {few(lost)} damaged; it is run again")
             elif self.pages_stamp.exists() and not chapter.finished:
                 found.append(f"{chapter.name}: its results are gone; it is run again")
         if self.pages_stamp.exists():
@@ -206,54 +229,24 @@ class Project:
             if lost or found:
                 self.pages_stamp.unlink()
             if lost:
-                found.append(f"pages: {_few(lost)} missing or damaged; they are built again")
+                found.append(f"pages: {few(lost)} missing or damaged; they are built again")
         return found
-
-    def fetch(self, chapter: Chapter, shared: Path) -> str:
-        """Take a chapter's results over from a folder that others built in, if they are these, and whole.
-
-        Args:
-            chapter: One whose results may be missing here.
-            shared: Folder below which its results may lie, in a folder of the same digest.
-
-        Returns:
-            What came of it, in words.
-        """
-        if chapter.finished:
-            return "there already"
-        lost = []
-        for found in sorted(shared.glob(f"**/{chapter.folder.name}")):
-            if lost := manifest.damage(found / MANIFEST, found):
-                continue
-            partial = chapter.folder.with_name(f".{chapter.folder.name}-{os.getpid()}")
-            try:
-                shutil.copytree(found, partial)
-                if not manifest.damage(partial / MANIFEST, partial):
-                    shutil.rmtree(chapter.folder, ignore_errors=True)
-                    partial.replace(chapter.folder)
-                    return f"restored from {found}"
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
-        if lost:
-            return f"damaged there ({_few(lost)}); to be run here"
-        earlier = shared.glob(f"**/{chapter.any_manifest}")
-        return f"not there ({_why(earlier, chapter.made_from)}); to be run here"
 
     def plan(self) -> dict[str, str]:
         """What a build would make again, and why: a reason by name, empty where nothing is to be done."""
         reasons = {}
         for chapter in self.chapters:
             lost = chapter.damaged
-            reasons[chapter.name] = f"{_few(lost)} damaged" if lost else ""
+            reasons[chapter.name] = f"{few(lost)} damaged" if lost else ""
             if not lost and not chapter.finished:
                 earlier = chapter.folder.parent.glob(chapter.any_manifest)
-                reasons[chapter.name] = _why(earlier, chapter.made_from)
+                reasons[chapter.name] = why(earlier, chapter.made_from)
         if not self.pages_stamp.exists():
-            reasons["pages"] = _why(self.build.glob("html-*.json"), self.pages_made_from)
+            reasons["pages"] = why(self.build.glob("html-*.json"), self.pages_made_from)
         else:
             lost = manifest.damage(self.pages_stamp, self.html)
             again = "a chapter is run again" if any(reasons.values()) else ""
-            reasons["pages"] = f"{_few(lost)} missing or damaged" if lost else again
+            reasons["pages"] = f"{few(lost)} missing or damaged" if lost else again
         return reasons
 
     def _ingredients(self, files: Iterable[Path]) -> dict[str, str]:
@@ -271,17 +264,15 @@ class Project:
             for path in self._imports(waiting.pop()) - found:
                 found.add(path)
                 waiting.append(path)
-        for package in {self._package(path) for path in (source, *found)} - {*self._places}:
-            # style sheets, sizes and other files that a module reads
-            found.update(p for p in package.rglob("*") if p.is_file() and p.suffix not in {".py", ".pyc"})
-            if package / "data.py" in found:
-                found.update(path for path in (self.root / "data").rglob("*") if path.is_file())
+        modules = {source, *found}
+        for folder in {path.parent for path in modules} - {*self._places}:
+            found.update(_beside(folder))  # style sheets, sizes and other files that a module reads
+        data = self.root / "data"
+        if any(path.name == "data.py" for path in modules):
+            found.update(_beside(data))
+        if any(re.search(r"\bdata/results\b|[\"']results[\"']", path.read_text("utf-8")) for path in modules):
+            found.update(_beside(data / "results"))
         return sorted(found)
-
-    def _package(self, path: Path) -> Path:
-        """The folder of the library or of a chapter that a file lies in."""
-        place = self._place(path)
-        return place if path.parent == place else place / path.relative_to(place).parts[0]
 
     @property
     def _places(self) -> tuple[Path, Path]:
@@ -333,6 +324,13 @@ class Project:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else path.name
 
 
+def _beside(folder: Path) -> Iterator[Path]:
+    """Files of a folder that are neither code nor prose."""
+    for path in folder.glob("*"):
+        if path.is_file() and path.suffix not in {".py", ".pyc", ".md"}:
+            yield path
+
+
 def web_address(remote: str) -> str | None:
     """Address at which a browser finds a git remote, without credentials; None for a folder of this machine.
 
@@ -354,15 +352,16 @@ def _digest(made_from: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
-def _why(earlier: Iterable[Path], now: dict[str, str]) -> str:
+def why(earlier: Iterable[Path], now: dict[str, str]) -> str:
     """What changed since the latest of the results made before."""
     latest = max(earlier, key=lambda path: path.stat().st_mtime, default=None)
     if latest is None:
         return "nothing made yet"
-    return _few(manifest.changes(manifest.made_from(latest), now), 5) or "its result is gone"
+    return few(manifest.changes(manifest.made_from(latest), now), 5) or "its result is gone"
 
 
-def _few(names: list[str], shown: int = 3) -> str:
+def few(names: list[str], shown: int = 3) -> str:
+    """The first of several names, and how many more there are."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -13,12 +12,12 @@ import yaml
 
 from companion import predicates, records
 from companion.formats import CHECK_TYPE
-from companion.pipeline import sections
+from companion.pipeline import kept, sections
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
+SCHEMA = 1  # of scoreboard.json and figures.json; another where a field changes its meaning or goes
 VERDICTS = ("reproduced", "in part", "refuted", "open", "not run")
-LANDING_CHAPTER, LANDING_FIGURE = "lazy_and_rich", "kernels_and_neurons.png"
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -64,13 +63,6 @@ class Row(NamedTuple):
         return next(filter(None, map(records.why, ordered)), "")
 
 
-def left_behind(notebook: Path, kind: str) -> list[dict[str, Any]]:
-    """What the cells of an executed notebook left of a kind (`CHECK_TYPE`, `FIGURE_TYPE`), in order."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    return [output["data"][kind] for output in outputs if kind in output.get("data", {})]
-
-
 def rows(project: Project) -> list[Row]:
     """Every claim of the list, with the records of the executed chapters of this build.
 
@@ -82,7 +74,7 @@ def rows(project: Project) -> list[Row]:
     claims = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for chapter in project.chapters:
-        for record in left_behind(chapter.notebook, CHECK_TYPE) if chapter.finished else ():
+        for record in kept.left_behind(chapter.notebook, CHECK_TYPE) if chapter.finished else ():
             found.setdefault(record["id"], []).append((chapter.name, record))
     unknown = sorted(set(found) - {claim["id"] for claim in claims})
     if unknown:
@@ -184,7 +176,7 @@ def _by_chance(record: dict[str, Any]) -> bool:
 def accept_verdicts(project: Project) -> Path:
     """Write the executed chapters' verdicts to ``book/verdicts.yml``; others, and other presets, stay.
 
-    At the preset paper the records themselves are kept beside them, in ``book/records-paper.json``.
+    At the preset paper what the chapters left is kept as well (`kept.keep`), for builds at other presets.
     """
     path = project.root / "book" / "verdicts.yml"
     recorded = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
@@ -201,32 +193,22 @@ def accept_verdicts(project: Project) -> Path:
         "# Written by `make accept-verdicts`, after a look at what changed.\n"
     )
     path.write_text(head + yaml.safe_dump(recorded, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    if project.preset == "paper":
-        kept = path.with_name("records-paper.json")
-        earlier = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
-        found_now = {
-            row.claim["id"]: row.records if row.chapter in executed else earlier.get(row.claim["id"], [])
-            for row in table
-        }
-        _write_json(kept, {id: found for id, found in found_now.items() if found})
-        _keep_figures(project)
+    for chapter in project.chapters if project.preset == "paper" else ():
+        if chapter.name in executed:
+            kept.keep(project, chapter)
     return path
-
-
-def _keep_figures(project: Project) -> None:
-    """Keep the landing page's figure of the preset paper, whatever preset the book is built at."""
-    for chapter in project.chapters:
-        if chapter.name == LANDING_CHAPTER and chapter.finished:
-            shutil.copy(
-                chapter.artifacts / LANDING_FIGURE, project.root / "book" / "_static" / LANDING_FIGURE
-            )
 
 
 def export(project: Project, table: Iterable[Row], path: Path) -> None:
     """Write the scoreboard as JSON: every claim with its verdict and the records of this build."""
     told = ("chapter", "verdict", "why", "records")
     claims = [row.claim | {name: getattr(row, name) for name in told} for row in table]
-    _write_json(path, {"preset": project.preset, "claims": claims})
+    write_json(path, about(project) | {"claims": claims})
+
+
+def about(project: Project) -> dict[str, Any]:
+    """How JSON files of the pages begin: version of their schema, preset, commit and its date."""
+    return {"schema": SCHEMA, "preset": project.preset, "commit": project.commit, "date": project.commit_date}
 
 
 def link_history(history: str) -> tuple[str, set[str]]:
@@ -253,6 +235,7 @@ def page(
     changed: Collection[str] = (),
     held: Mapping[str, str] | None = None,
     ledger: str = "",
+    panels: Mapping[str, Collection[str]] | None = None,
 ) -> str:
     """The scoreboard, as the Markdown that ``book/scoreboard.md`` includes.
 
@@ -263,6 +246,7 @@ def page(
         changed: Claims whose rows link to the page "Changed checks".
         held: Over how many seeds the verdict came out, by claim.
         ledger: What the ledger of seeds says of all claims.
+        panels: The papers' figures that a claim belongs to, by claim.
     """
     counts = Counter(row.verdict for row in table)
     groups = [
@@ -279,9 +263,10 @@ def page(
         changed=changed,
         held=held or {},
         ledger=ledger,
+        panels=panels or {},
         anchor=sections.anchor,
         difference=difference,
-        notes=_notes,
+        notes=notes,
         records=records,
     )
 
@@ -298,11 +283,13 @@ def difference(row: Row) -> float | None:
     return max(worst, default=None)
 
 
-def _notes(record: dict[str, Any]) -> str:
+def notes(record: dict[str, Any]) -> str:
+    """What a page says beside a check that does not hold as a whole."""
     found = records.state(record)
-    notes = ["stored result"] * bool(record["stored"]) + [records.missing(record)] * (found == "open")
-    return "; ".join(notes + [record["because"]] * (found in ("partly", "failed")))
+    said = ["stored result"] * bool(record["stored"]) + [records.missing(record)] * (found == "open")
+    return "; ".join(said + [record["because"]] * (found in ("partly", "failed")))
 
 
-def _write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file for readers."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ import nbformat
 
 from companion import records
 from companion.formats import CHECK_TYPE
+from companion.pipeline import kept
 from companion.pipeline.rendering import render
 
 _HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
@@ -54,8 +55,13 @@ def with_setup(notebook: Any) -> Any:
     return notebook
 
 
-def with_checks(notebook: Any) -> Any:
-    """The notebook with a closed line for the checks of each section, and anchors where claims are judged."""
+def with_checks(notebook: Any, at_paper: kept.Kept | None = None) -> Any:
+    """The notebook with a closed line for the checks of each section, and anchors where claims are judged.
+
+    Args:
+        notebook: An executed chapter.
+        at_paper: What is kept of it at the preset paper, shown under each check.
+    """
     seen: set[str] = set()
     cells: list[Any] = []
     waiting: list[tuple[dict[str, Any], str]] = []
@@ -63,7 +69,7 @@ def with_checks(notebook: Any) -> Any:
         if cell.cell_type == "markdown" and _HEADING.search(cell.source):
             cells += _line_of(waiting, len(cells))
             waiting = []
-        found = list(_taken(cell))
+        found = [(record, _with(line, kept.line(at_paper, record))) for record, line in _taken(cell)]
         fresh = dict.fromkeys(record["id"] for record, _ in found if record["id"] not in seen)
         seen.update(fresh)
         if fresh:
@@ -92,8 +98,14 @@ def _taken(cell: Any) -> Iterator[tuple[dict[str, Any], str]]:
         cell.outputs = left
 
 
+def _with(line: str, more: str) -> str:
+    """A check's line with more in what it unfolds."""
+    head, end, rest = line.rpartition("</details>")
+    return f"{head}{more}{end}{rest}"
+
+
 def _line_of(found: list[tuple[dict[str, Any], str]], place: int) -> Iterator[Any]:
-    """One closed element that holds the lines of some records."""
+    """One closed element that holds the lines of some records; its place among the cells names it."""
     if not found:
         return
     states = [records.state(record) for record, _ in found]
@@ -107,4 +119,4 @@ def _line_of(found: list[tuple[dict[str, Any], str]], place: int) -> Iterator[An
         quantities=dict.fromkeys(named),
         lines=lines,
     )
-    yield nbformat.v4.new_markdown_cell(block, id=f"checks-{found[0][0]['id'].lower()}-{place}")
+    yield nbformat.v4.new_markdown_cell(block, id=f"checks-{place}")

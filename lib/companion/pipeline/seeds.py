@@ -15,6 +15,7 @@ import numpy as np
 from companion import records
 from companion.formats import CHECK_TYPE
 from companion.pipeline import scoreboard
+from companion.pipeline.kept import left_behind
 from companion.pipeline.project import Project
 
 BEYOND = 3.0  # standard errors; 0.27 % of a standard normal lie there
@@ -77,7 +78,7 @@ def read(project: Project) -> dict[str, Any]:
 
 def keep(project: Project, name: str, notebooks: Iterable[Path]) -> dict[str, Any]:
     """Enter one chapter's runs; the other chapters' rows stay."""
-    entered = ledger([scoreboard.left_behind(notebook, CHECK_TYPE) for notebook in notebooks])
+    entered = ledger([left_behind(notebook, CHECK_TYPE) for notebook in notebooks])
     rows = read(project) | {name: entered}
     text = json.dumps(dict(sorted(rows.items())), indent=1, ensure_ascii=False)
     path(project).write_text(text + "\n", encoding="utf-8")

@@ -20,11 +20,12 @@ from fontTools.ttLib import TTFont
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
-from companion.pipeline import front, manifest, scoreboard, sections, seeds
+from companion.pipeline import claims, front, kept, manifest, restore, scoreboard, sections, seeds
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
+_FENCE = "`" * 12  # longer than any inside
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 _INSTALL = """\
 # Only where the library is not installed, as on Colab: takes the repository, and what its chapters import
@@ -65,8 +66,11 @@ def build(project: Project) -> Path:
     shrink_pictures(fresh)
     prune_styles(fresh)
     prune_icons(fresh)
-    _add_downloads(project, fresh)
+    for chapter in project.chapters:
+        restore.publish(chapter, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
+    figures = scoreboard.about(project) | {"figures": front.index(project)}
+    scoreboard.write_json(fresh / "figures.json", figures)
     (fresh / "codecheck.yml").write_text(
         yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
@@ -91,26 +95,57 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     _write_config(project, site)
     generated = site / "book" / "_generated"
     generated.mkdir()
-    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
+    at_paper = kept.beside(project)
+    verdicts = scoreboard.recorded_verdicts(Project(project.root, "paper"))
     changed: set[str] = set()
     history = site / "book" / "changed_checks.md"
     if history.is_file():
         linked, changed = scoreboard.link_history(history.read_text(encoding="utf-8"))
         history.write_text(linked, encoding="utf-8")
-    kept = seeds.read(project)
-    page = scoreboard.page(table, project.preset, at_paper, changed, seeds.held(kept), seeds.summary(kept))
+    ledger = seeds.read(project)
+    page = scoreboard.page(
+        table,
+        project.preset,
+        verdicts,
+        changed,
+        seeds.held(ledger),
+        seeds.summary(ledger),
+        front.panels(project),
+    )
     (generated / "scoreboard.md").write_text(page, encoding="utf-8")
     front.write(project, table, site)
+    if (site / "book" / "claims.yml").is_file():
+        folder = site / "book" / "claims"
+        claims.write(project, table, front.figures(project), seeds.held(ledger), folder)
+    for path in (site / "book" / name for name in ("changed_checks.md", "faults.inc")):
+        if path.is_file():
+            path.write_text(folded(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in (site / "book").glob("*.md"):
+        prose = path.read_text(encoding="utf-8")
+        if "{claim}" in prose:
+            path.write_text(claims.quoted(project, table, prose), encoding="utf-8")
     (site / "notebooks").mkdir()
     for chapter in project.chapters:
+        own = at_paper.get(chapter.name)
         text = chapter.notebook.read_text(encoding="utf-8")
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
-        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name)
-        notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook)))
+        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name, own)
+        notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook), own))
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
     return site
+
+
+def folded(page: str) -> str:
+    """A long page with its sections closed; ``folds.js`` opens them for a link, or to print."""
+    head, *parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    for part in parts:
+        title, _, body = part.partition("\n")
+        rows = len(re.findall(r"^\|", body, re.MULTILINE)) - 2
+        opening = f'{_FENCE}{{raw}} html\n<details class="fold"><summary>{rows} rows</summary>\n{_FENCE}'
+        head += f"{title}\n\n{opening}\n\n{body.strip()}\n\n{_FENCE}{{raw}} html\n</details>\n{_FENCE}\n\n"
+    return head
 
 
 def _write_config(project: Project, site: Path) -> None:
@@ -128,11 +163,8 @@ def _write_config(project: Project, site: Path) -> None:
     version = (
         tomllib.loads(about.read_text(encoding="utf-8"))["project"]["version"] if about.is_file() else ""
     )
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    found = subprocess.run(command, cwd=project.root, capture_output=True, text=True)
     made = [f"version {version}"] if version else []
-    if not found.returncode:
-        commit = found.stdout.strip()
+    if commit := project.commit:
         link = f'<a href="{address}/commit/{commit.removesuffix("-dirty")}">{commit}</a>'
         made.append(f"commit {link if address else commit}")
     if made:
@@ -177,12 +209,12 @@ def to_launch(notebook: Any, address: str) -> Any:
     return notebook
 
 
-def _with_figures(notebook: Any, chapter: str) -> Any:
+def _with_figures(notebook: Any, chapter: str, at_paper: kept.Kept | None = None) -> Any:
     """The notebook with its published figures as the page's own: numbered, images as files beside it."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if figure := output.get("data", {}).get(FIGURE_TYPE):
-                shown = render("figure.md", figure=figure, chapter=chapter)
+                shown = render("figure.md", figure=figure, chapter=chapter, kept=at_paper)
                 output.data = nbformat.NotebookNode({"text/markdown": shown})
     return notebook
 
@@ -309,14 +341,6 @@ def prune_icons(pages: Path) -> None:
         subset.subset(font)
         font.flavor = "woff"
         font.save(path.with_suffix(".woff"))
-
-
-def _add_downloads(project: Project, pages: Path) -> None:
-    downloads = pages / "downloads"
-    downloads.mkdir()
-    for chapter in project.chapters:
-        shutil.copy(chapter.notebook, downloads / f"{chapter.name}.ipynb")
-        shutil.copytree(chapter.artifacts, downloads / chapter.name)
 
 
 def _forget_old_runs(project: Project, keep: int = 3) -> None:

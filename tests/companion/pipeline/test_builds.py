@@ -74,6 +74,21 @@ def test_edited_chapter_runs_alone_and_undoing_runs_nothing(book):
     assert executed(book) == before
 
 
+def test_what_the_pages_carry_is_restored_and_an_edited_chapter_alone_runs(book, tmp_path):
+    """From the built pages of another, as they are published: nothing is left to run; then one chapter is."""
+    shutil.move(book / "_build/quick/html", tmp_path / "published")
+    shutil.rmtree(book / "_build")
+    done = pipeline(book, "fetch-results", "--", str(tmp_path / "published"))
+    assert done.stdout.count(": restored from") == 2
+    before = executed(book)
+    assert sorted(path.stem for path in before) == list(CHAPTERS)
+    assert execute(book).returncode == 0
+    assert executed(book) == before
+    edit(book / "notebooks/even.py", "All of them", "Each of them")
+    assert execute(book).returncode == 0
+    assert new_runs(book, before) == ["even"]
+
+
 @pytest.mark.parametrize(
     ("module", "dependants"), [("constants", ["even"]), ("words", ["loud"]), ("__init__", ["even", "loud"])]
 )

@@ -2,8 +2,7 @@
 
 import pytest
 import small_book
-from companion.pipeline import manifest
-from companion.pipeline.project import MANIFEST, Project
+from companion.pipeline.project import Project
 
 DATA = "import pathlib\n\nHERE = pathlib.Path(__file__)\n"
 
@@ -90,29 +89,6 @@ def test_parameters_and_preset_are_part_of_the_name(book):
     runs = [{"preset": "quick"}, {"preset": "quick", "seed": 3}, {"preset": "paper"}]
     folders = {project.chapter("even", parameters, book).folder for parameters in runs}
     assert len(folders) == 3
-
-
-def test_results_of_others_are_taken_over_by_their_digest(book, tmp_path):
-    """Those of the same sources, if whole; a cluster's run then serves every reader."""
-    shared, here = Project(tmp_path / "shared"), Project(book)
-    for chapter in here.chapters:  # what an execution leaves, in another checkout
-        folder = shared.build / "chapters" / chapter.folder.name
-        folder.mkdir(parents=True)
-        (folder / f"{chapter.name}.ipynb").write_text("{}")
-        manifest.seal(folder / MANIFEST, folder, chapter.made_from)
-    even, loud = here.chapters
-    (shared.build / "chapters" / loud.folder.name / "loud.ipynb").write_text("{ ")
-    (here.build / "chapters").mkdir(parents=True, exist_ok=True)
-    assert here.fetch(even, tmp_path / "shared").startswith("restored from")
-    assert even.finished
-    assert here.fetch(even, tmp_path / "shared") == "there already"
-    assert here.fetch(loud, tmp_path / "shared") == "damaged there (loud.ipynb); to be run here"
-    assert not loud.folder.exists()
-    with (book / "notebooks/loud.py").open("a") as file:
-        file.write("\n")
-    (_, edited) = Project(book).chapters
-    assert here.fetch(edited, tmp_path / "shared") == "not there (notebooks/loud.py changed); to be run here"
-    assert [path.name for path in (here.build / "chapters").iterdir()] == [even.folder.name]
 
 
 def test_pages_are_made_from_their_templates(book):

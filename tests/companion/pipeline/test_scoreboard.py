@@ -153,10 +153,10 @@ def test_export_holds_claims_verdicts_and_records(executed, tmp_path):
 def test_records_of_the_paper_preset_are_kept_beside_the_verdicts(executed, preset, kept, tmp_path):
     scoreboard.accept_verdicts(executed(RECORD, preset=preset))
     assert yaml.safe_load((tmp_path / "book/verdicts.yml").read_text()) == {preset: {"A1": "reproduced"}}
-    path = tmp_path / "book/records-paper.json"
+    path = tmp_path / "book/_static/paper/even/kept.json"
     assert path.exists() == kept
     if kept:
-        assert json.loads(path.read_text()) == {"A1": [RECORD]}
+        assert json.loads(path.read_text())["records"] == [RECORD]
 
 
 def test_kept_records_of_a_chapter_that_has_not_run_stay(executed, tmp_path):
@@ -164,14 +164,15 @@ def test_kept_records_of_a_chapter_that_has_not_run_stay(executed, tmp_path):
     scoreboard.accept_verdicts(project)
     project.chapters[0].notebook.unlink()
     scoreboard.accept_verdicts(project)
-    assert json.loads((tmp_path / "book/records-paper.json").read_text()) == {"A1": [RECORD]}
+    kept = json.loads((tmp_path / "book/_static/paper/even/kept.json").read_text())
+    assert kept["records"] == [RECORD]
 
 
 def test_every_claim_has_a_tile_and_its_verdict_at_paper(executed):
     table = scoreboard.rows(executed(RECORD))
     page = scoreboard.page(table, "quick", {"A1": "in part"})
-    assert '<a class="verdict verdict-reproduced" href="#claim-a1" title="c: reproduced">A1</a>' in page
-    assert 'data-paper="A" data-chapter="even" data-verdict="reproduced"' in page
+    assert '<a class="verdict verdict-reproduced" href="claims/A1.html" title="c: reproduced">A1</a>' in page
+    assert 'data-paper="A" data-chapter="even" data-figure="" data-verdict="reproduced"' in page
     assert "preset paper: in part" in page
     assert "preset paper" not in scoreboard.page(table, "paper", {"A1": "in part"})
 

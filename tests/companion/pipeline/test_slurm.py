@@ -101,7 +101,7 @@ def test_a_book_is_built_on_a_cluster(cluster, tmp_path):
 LONG_RUN = """
 import jax
 from coding_schemes import tasks
-from experiments import large_run
+from images import large_run
 
 large_run.make_task = lambda settings: tasks.mnist(settings.num_inputs, settings.num_test)
 large_run.main()
@@ -117,9 +117,11 @@ def long_run(output, *options, before=(), devices):
     """Which processes took part in a long run, and what it stored."""
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
     settings = [f"--{name}={value}" for name, value in SMALL.items()]
+    path = os.pathsep.join(str(small_book.REPOSITORY / folder) for folder in ("lib", "notebooks"))
     done = subprocess.run(
         [*before, sys.executable, "-c", LONG_RUN, *settings, "--output", str(output), *options],
-        env=small_book.environment() | {"XLA_FLAGS": flags}, timeout=300, text=True, capture_output=True,
+        env=os.environ | {"PYTHONPATH": path, "XLA_FLAGS": flags},
+        timeout=300, text=True, capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     said = sorted(line for line in done.stdout.splitlines() if line.startswith("process"))

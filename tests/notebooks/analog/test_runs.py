@@ -94,13 +94,6 @@ def test_the_exact_chain_is_a_staircase_in_wide_networks():
     assert ratios[0].min() > 1.5
 
 
-def test_sizes_differ_however_small_the_largest():
-    assert runs.sizes_over(200, (0.25, 0.5, 1.0)) == [50, 100, 200]
-    small = runs.sizes_over(6, (0.4, 0.55, 0.75, 1.0))
-    assert len(set(small)) == 4
-    assert min(small) >= runs.SMALLEST
-
-
 @pytest.mark.parametrize(("y_minus", "rank"), [(0.0, 3), (-0.5, 2)])
 def test_theory_learns_as_many_directions_as_targets_have(y_minus, rank):
     task = tasks.toy(40, y_minus=y_minus)

@@ -1,0 +1,857 @@
+/* The laboratory's page: controls, experiments and three stages, each with a network that a worker of its own samples
+   by createLaboratory of laboratory.js, beside the theory that createSolver of explorer.js solves. Nothing is fetched, so
+   that the page works from a local file, and nothing runs before a button is pressed. */
+
+(function () {
+  "use strict";
+
+  const root = document.getElementById("laboratory");
+  if (!root) return;
+  const find = (name, place = root) => place.querySelector(`[data-part="${name}"]`);
+  const still = window.matchMedia("(prefers-reduced-motion: reduce)");
+  const solver = createSolver();
+  const laboratory = createLaboratory(solver.makeTask);
+  const CODES = ["110", "101", "011", "111", "100", "010", "001", "000"]; // in the order shown
+  const NAMES = { linear: "Linear", sigmoidal: "Sigmoidal", relu: "ReLU", tanh: "tanh", softplus: "Softplus", relu_squared: "max(0, z)²" }; // prettier-ignore
+  const START = { phi: ["linear", "sigmoidal", "relu"], r: [0.5, 0.25, 0.25], yp: 1, ym: 0.1, rho: 0, T: 0.01, N: 60, P: 60, time: 600, slope: 1, g: 1, seed: 1, method: "hmc" }; // prettier-ignore
+  const HOT = 1; // where cooling begins
+  const FRAMES = 150; // of a run that an eye follows
+
+  const copy = (state) => structuredClone(state);
+  let state = copy(START);
+  const optionsOf = (s, nonlinearity) => ({ nonlinearity, ratios: s.r, yPlus: s.yp, yMinus: s.ym, overlap: s.rho, temperature: s.T, numNeurons: s.N, numInputs: s.P, transitions: s.time, slope: s.slope, scaling: s.g, seed: s.seed, method: s.method }); // prettier-ignore
+
+  const signed = (text) => text.replace("-", "−");
+  const round = (x, digits) => signed(x.toFixed(digits));
+  const significant = (x) => signed(String(Number(x.toPrecision(2))));
+  const nameOf = (code) => [...code].join("-");
+
+  // --- a network in a worker ----------------------------------------------------------------------
+
+  /** Answers messages {type: start, walk, pause, resume, step, swap, theory}; runs a network a few transitions at a time.
+
+      Self-contained, as it is written into a worker. After every few transitions a frame is posted: what `observe` returns, and
+      the kernel. The sequence of samples depends on options alone, and not on when frames are drawn. */
+  function createEngine(solver_, lab, post) {
+    let net = null,
+      plan = null, // {at(k), count, done, settled, frames, wait}
+      paused = false,
+      timer = null,
+      run = 0;
+
+    function frame(why) {
+      const { preactivations: _, ...seen } = lab.observe(net),
+        { N, P, h } = net,
+        kernel = new Float32Array(P * P);
+      for (let m = 0; m < P; m++)
+        for (let n = 0; n <= m; n++) {
+          let sum = 0;
+          for (let i = 0, x = m * N, y = n * N; i < N; i++) sum += h[x + i] * h[y + i];
+          kernel[m * P + n] = kernel[n * P + m] = sum / N;
+        }
+      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, kernel, N, P });
+    }
+
+    function advance(count) {
+      for (let k = 0; k < count && plan.done < plan.count; k++, plan.done++)
+        lab.advance(net, plan.at(plan.done), plan.done < plan.settled);
+    }
+
+    function tick() {
+      timer = null;
+      if (paused || !plan) return;
+      const began = Date.now(),
+        each = Math.max(1, Math.ceil(plan.count / plan.frames));
+      advance(each);
+      const ended = plan.done >= plan.count;
+      frame(ended ? "ended" : "running");
+      if (!ended) timer = setTimeout(tick, Math.max(0, plan.wait - (Date.now() - began)));
+    }
+
+    function set(next) {
+      if (timer !== null) clearTimeout(timer);
+      plan = { done: 0, ...next };
+      paused = false;
+      timer = setTimeout(tick, 0);
+    }
+
+    return (message) => {
+      try {
+        if (message.run !== undefined) ({ run } = message);
+        if (message.type === "start") {
+          net = lab.makeNetwork(message.options);
+          const { setting } = net;
+          plan = null;
+          frame("drawn");
+          set({ ...message.pace, count: setting.transitions, settled: Math.floor(0.8 * setting.transitions), at: (k) => lab.temperatureAt(setting, k) }); // prettier-ignore
+        } else if (message.type === "theory") post({ type: "theory", run, theory: theoryOf(message.options), at: message.options.temperature });
+        else if (!net) return;
+        else if (message.type === "walk") {
+          // from the present temperature to another, evenly in its logarithm, and then some time there
+          const from = net.temperature,
+            { to, count, hold } = message;
+          set({ ...message.pace, count: count + hold, settled: Infinity, at: (k) => to * Math.exp(Math.max(0, 1 - (k + 1) / count) * Math.log(from / to)) }); // prettier-ignore
+        } else if (message.type === "pause") {
+          paused = true;
+          frame("paused");
+        } else if (message.type === "resume") {
+          paused = false;
+          if (timer === null && plan && plan.done < plan.count) tick();
+        } else if (message.type === "step") {
+          paused = true;
+          if (plan && plan.done < plan.count) advance(1);
+          else lab.advance(net, net.temperature);
+          frame("stepped");
+        } else if (message.type === "swap") {
+          lab.swap(net, ...message.pair);
+          frame("swapped");
+        }
+      } catch (error) {
+        plan = null;
+        post({ type: "failure", run, message: error.message });
+      }
+    };
+
+    /** What this page's theory says of a network, where it has one. */
+    function theoryOf(options) {
+      const { nonlinearity, overlap, slope, scaling } = options;
+      if (overlap > 0 || slope !== 1 || scaling !== 1 || options.method !== "hmc") return null;
+      if (nonlinearity === "linear") return solver_.solveLinear(options);
+      if (nonlinearity !== "sigmoidal" && nonlinearity !== "relu") return null;
+      const found = nonlinearity === "relu" ? solver_.solveRelu(options) : solver_.solve(options);
+      if (!found.converged) return null;
+      if (nonlinearity === "sigmoidal") {
+        const { critical } = solver_.column(options, [0.02, 0.035, 0.06, 0.1, 0.18, 0.3, 0.6]);
+        return { ...found, critical, densities: null };
+      }
+      return found;
+    }
+  }
+
+  /** Sends messages to an engine in a worker; where there is none, to one here. */
+  function makeEngine(answer) {
+    const body = `const solver = (${createSolver})(), laboratory = (${createLaboratory})(solver.makeTask);
+      const engine = (${createEngine})(solver, laboratory, (message) => postMessage(message));
+      onmessage = ({ data }) => engine(data);`;
+    try {
+      const worker = new Worker(URL.createObjectURL(new Blob([body], { type: "text/javascript" })));
+      worker.onmessage = ({ data }) => answer(data);
+      worker.onerror = (event) => answer({ type: "failure", message: event.message || "the worker stopped" });
+      return (message) => worker.postMessage(message);
+    } catch {
+      const engine = createEngine(solver, laboratory, (message) => setTimeout(() => answer(message)));
+      return (message) => setTimeout(() => engine(message));
+    }
+  }
+
+  // --- colors and canvases ------------------------------------------------------------------------
+
+  const dark = () => document.documentElement.dataset.theme === "dark";
+  // red negative, blue positive
+  const SIGNED = { light: [[178, 24, 43], [247, 247, 247], [33, 102, 172]], dark: [[255, 140, 110], [34, 38, 46], [120, 190, 255]] }; // prettier-ignore
+  const colorOf = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+  /** A canvas's context in CSS pixels, cleared. */
+  function prepared(canvas, height) {
+    const width = canvas.parentElement.clientWidth,
+      ratio = window.devicePixelRatio || 1;
+    canvas.style.height = `${height}px`;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    context.font = `11px ${getComputedStyle(root).fontFamily}`;
+    context.fillStyle = context.strokeStyle = getComputedStyle(root).color;
+    return { context, width, height };
+  }
+
+  /** A matrix as a picture, `value(row, column)` in units of `top`. */
+  function drawMatrix(context, [x, y, width, height], rows, columns, value, top) {
+    const [low, zero, high] = SIGNED[dark() ? "dark" : "light"],
+      image = new ImageData(columns, rows);
+    for (let i = 0, at = 0; i < rows; i++)
+      for (let j = 0; j < columns; j++, at += 4) {
+        const part = Math.max(-1, Math.min(1, value(i, j) / top)),
+          end = part < 0 ? low : high;
+        for (let k = 0; k < 3; k++) image.data[at + k] = zero[k] + Math.abs(part) * (end[k] - zero[k]);
+        image.data[at + 3] = 255;
+      }
+    const small = document.createElement("canvas");
+    small.width = columns;
+    small.height = rows;
+    small.getContext("2d").putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(small, x, y, width, height);
+  }
+
+  // --- a stage ------------------------------------------------------------------------------------
+
+  const PICTURES = { neurons: 250, cloud: 210, kernel: 150, outputs: 150, trace: 110 };
+
+  function makeStage(place, index) {
+    const stage = { place, index, frame: null, theory: undefined, trace: [],  };
+    const select = document.createElement("select");
+    select.setAttribute("aria-label", `Nonlinearity of network ${index + 1}`);
+    for (const [value, text] of Object.entries(NAMES)) select.add(new Option(text, value));
+    select.addEventListener("change", () => {
+      const next = copy(state);
+      next.phi[index] = select.value;
+      change(next);
+    });
+    place.append(select);
+    stage.select = select;
+    stage.canvases = {};
+    const titles = { neurons: "Activations: neurons by inputs", cloud: "Readouts a₀ and a₁; rings: theory", kernel: "Kernel", outputs: "Outputs on targets", trace: "Error, T (dashed), energy (thin)" }; // prettier-ignore
+    const pair = document.createElement("div");
+    pair.className = "pair";
+    for (const [name, title] of Object.entries(titles)) {
+      const box = document.createElement("figure"),
+        caption = document.createElement("figcaption"),
+        canvas = document.createElement("canvas");
+      caption.textContent = title;
+      canvas.setAttribute("role", "img");
+      canvas.setAttribute("aria-label", `${title}: no network yet`);
+      box.append(caption, canvas);
+      canvas.style.height = `${PICTURES[name]}px`;
+      if (name === "trace") box.className = "wide";
+      if (name === "kernel" || name === "outputs") pair.append(box);
+      else place.append(box);
+      if (name === "outputs") place.append(pair);
+      stage.canvases[name] = canvas;
+    }
+    const table = document.createElement("table"),
+      note = document.createElement("p");
+    table.className = "comparison";
+    note.className = "note";
+    place.insertBefore(table, pair);
+    place.append(note);
+    Object.assign(stage, { table, note });
+    stage.send = null;
+    return stage;
+  }
+
+  const stages = [...root.querySelectorAll(".stage")].map(makeStage);
+  let runs = 0; // a number for each start, so that late frames of an old one are dropped
+  let trial = null; // the experiment under way
+  let kind = "";
+  let paused = false;
+
+  function engineOf(stage) {
+    stage.send ??= makeEngine((message) => received(stage, message));
+    return stage.send;
+  }
+
+  function received(stage, message) {
+    if (message.run !== undefined && message.run !== stage.run) return;
+    if (message.type === "failure") {
+      root.classList.add("failed");
+      stage.busy = false;
+      say(`${NAMES[state.phi[stage.index]]} network: ${message.message}. Nothing is drawn; try another setting.`);
+      stage.frame = null;
+      draw(stage);
+    } else if (message.type === "theory") {
+      Object.assign(stage, { theory: message.theory, at: message.at });
+      draw(stage);
+    } else {
+      stage.frame = message;
+      stage.busy = message.why === "running" || message.why === "drawn";
+      stage.place.classList.remove("stale");
+      if (message.why !== "swapped") stage.trace.push([message.transitions, message.energy / (message.N * message.P), message.temperature, message.squaredError / message.P]); // prettier-ignore
+      if (divided(message)) stage.divided = message.temperature;
+      if (!stage.waiting) {
+        stage.waiting = true;
+        requestAnimationFrame(() => {
+          stage.waiting = false;
+          draw(stage);
+        });
+      }
+      if (message.why === "ended") ended();
+      if (message.why === "swapped") swapped(stage);
+    }
+    showButtons();
+  }
+
+  /** Whether some class tells groups apart: at least one neuron in twenty is clearly active on it, as many clearly silent. */
+  function divided({ means, N }) {
+    const many = (of) => means.filter(of).length >= N / 20;
+    return [0, 1, 2].some((c) => many((mean) => mean[c] < 0.35) && many((mean) => mean[c] > 0.65));
+  }
+
+  // --- drawing a stage ----------------------------------------------------------------------------
+
+  /** Order of the rows: by code, largest group first; of a linear network by its mean on class 0. */
+  function orderOf({ neuronCodes, codes, means, N }, phi) {
+    const order = Array.from({ length: N }, (_, i) => i);
+    if (phi === "linear") return order.sort((i, j) => means[j][0] - means[i][0]);
+    const rank = (code) => (code === "000" ? 1e6 : 0) - (codes[code] ?? 0) * 10 + CODES.indexOf(code);
+    return order.sort((i, j) => rank(neuronCodes[i]) - rank(neuronCodes[j]) || i - j);
+  }
+
+  function draw(stage) {
+    const { frame, canvases, place } = stage,
+      phi = state.phi[stage.index];
+    for (const [name, canvas] of Object.entries(canvases)) {
+      const view = prepared(canvas, PICTURES[name]);
+      if (frame && stage.phi === phi) PAINTERS[name](stage, view, canvas);
+      else if (frame) view.context.fillText("press a button to run", 8, 20);
+    }
+    compare(stage);
+    if (!frame) {
+      stage.note.textContent = "";
+      return;
+    }
+    const count = Object.keys(frame.codes).filter((code) => code !== "000").length;
+    const who = phi === "linear" ? "every neuron answers in its own degree" : `${count} code${count === 1 ? "" : "s"} in use`; // prettier-ignore
+    stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
+    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}.` : ""}`; // prettier-ignore
+    Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
+  }
+
+  const PAINTERS = {
+    neurons({ frame, phi }, { context, width, height }, canvas) {
+      const order = orderOf(frame, phi),
+        top = Math.max(...frame.activations.map((row) => row.reduce((most, h) => Math.max(most, Math.abs(h)), 0))), // prettier-ignore
+        left = phi === "linear" ? 0 : 14,
+        size = (height - 4) / frame.N,
+        bounded = laboratory.NONLINEARITIES[phi].bounded;
+      drawMatrix(context, [left, 0, width - left, height - 4], frame.N, frame.P, (i, m) => frame.activations[order[i]][m], bounded ? 1 : Math.min(top, 4)); // prettier-ignore
+      if (left)
+        order.forEach((i, k) => {
+          context.fillStyle = colorOf(`--code-${frame.neuronCodes[i]}`);
+          context.fillRect(0, k * size, 9, size + 0.3);
+        });
+      context.fillStyle = getComputedStyle(root).color;
+      classEnds(frame).forEach((m) => context.fillRect(left + (m / frame.P) * (width - left), 0, 0.7, height - 4)); // prettier-ignore
+      canvas.setAttribute("aria-label", `Activations of ${frame.N} neurons on ${frame.P} inputs sorted by class, neurons sorted by code: ${wordsOf(frame.codes, phi)}`); // prettier-ignore
+    },
+    cloud({ frame, theory, phi }, { context, width, height }, canvas) {
+      const rings = ringsOf(theory, phi, frame.N),
+        reach = 1.12 * Math.max(0.3, ...rings.flatMap(({ a }) => [Math.abs(a[0]), Math.abs(a[1])]), ...frame.readouts.flatMap(([x, y]) => [Math.abs(x), Math.abs(y)])), // prettier-ignore
+        unit = Math.min(width, height) / 2 / reach,
+        at = (a) => [width / 2 + a[0] * unit, height / 2 - a[1] * unit];
+      context.globalAlpha = 0.3;
+      context.fillRect(0, height / 2, width, 0.7);
+      context.fillRect(width / 2, 0, 0.7, height);
+      context.globalAlpha = 1;
+      context.textAlign = "right";
+      context.fillText(`a₀ to ${significant(reach / 1.12)}`, width - 2, height / 2 - 4);
+      context.textAlign = "left";
+      frame.readouts.forEach((a, i) => {
+        context.fillStyle = phi === "linear" ? colorOf("--output-0") : colorOf(`--code-${frame.neuronCodes[i]}`);
+        context.globalAlpha = 0.75;
+        context.beginPath();
+        context.arc(...at(a), 2.6, 0, 7);
+        context.fill();
+      });
+      context.globalAlpha = 1;
+      context.lineWidth = 1.6;
+      for (const { a, code, spread, angle } of rings) {
+        context.strokeStyle = code ? colorOf(`--code-${code}`) : getComputedStyle(root).color;
+        context.beginPath();
+        if (spread) context.ellipse(...at(a), 2 * spread[0] * unit, 2 * spread[1] * unit, angle, 0, 7);
+        else context.arc(...at(a), 8, 0, 7);
+        context.stroke();
+      }
+      canvas.setAttribute("aria-label", `Readout weights to outputs 0 and 1, one dot for each of ${frame.N} neurons; ${rings.length ? `${rings.length} rings where theory has its peaks` : "no theory for this network here"}`); // prettier-ignore
+    },
+    kernel({ frame }, { context, width, height }, canvas) {
+      const side = Math.min(width, height - 4),
+        sorted = [...frame.kernel].sort((a, b) => a - b),
+        mean = sorted.reduce((sum, k) => sum + k, 0) / sorted.length,
+        top = Math.max(1e-9, sorted[Math.floor(0.97 * sorted.length)] - mean, mean - sorted[0]);
+      drawMatrix(context, [0, 0, side, side], frame.P, frame.P, (m, n) => frame.kernel[m * frame.P + n] - mean, top); // prettier-ignore
+      canvas.setAttribute("aria-label", `Kernel between all pairs of ${frame.P} inputs, its mean subtracted`);
+    },
+    outputs({ frame }, { context, width, height }, canvas) {
+      const { yp, ym } = state,
+        low = Math.min(yp, ym) - 0.5,
+        high = Math.max(yp, ym) + 0.5,
+        y = (f) => height - 4 - ((f - low) / (high - low)) * (height - 8),
+        x = (m) => ((m + 0.5) / frame.P) * width;
+      const ends = [0, ...classEnds(frame), frame.P];
+      for (let r = 0; r < 3; r++) {
+        context.fillStyle = colorOf(`--output-${r}`);
+        context.globalAlpha = 0.5;
+        for (let c = 0; c < 3; c++) {
+          const from = (ends[c] / frame.P) * width,
+            to = (ends[c + 1] / frame.P) * width;
+          context.fillRect(from, y(c === r ? yp : ym) - 0.5 + (r - 1), to - from - 1, 1);
+        }
+        context.globalAlpha = 0.9;
+        frame.outputs.forEach((f, m) => context.fillRect(x(m) - 1, y(f[r]) - 1, 2.2, 2.2));
+      }
+      context.globalAlpha = 1;
+      canvas.setAttribute("aria-label", `Three outputs on all inputs beside their targets ${significant(yp)} and ${significant(ym)}; mean squared error ${significant(frame.squaredError / frame.P)}`); // prettier-ignore
+    },
+    trace({ trace }, { context, width, height }, canvas) {
+      if (trace.length < 2) return;
+      const left = 4,
+        bottom = height - 16,
+        last = trace.at(-1)[0],
+        first = trace[0][0],
+        x = (k) => left + ((k - first) / Math.max(1, last - first)) * (width - left - 4);
+      const line = (values, dash, thickness) => {
+        const low = Math.min(...values),
+          span = Math.max(1e-9, Math.max(...values) - low);
+        context.setLineDash(dash);
+        context.lineWidth = thickness;
+        context.beginPath();
+        values.forEach((value, k) => context.lineTo(x(trace[k][0]), bottom - ((value - low) / span) * (bottom - 6)));
+        context.stroke();
+      };
+      const series = (k, of) => trace.map((row) => of(row[k]));
+      line(series(3, Math.log), [], 1.8);
+      line(series(2, Math.log), [4, 3], 1.2);
+      line(series(1, (U) => U), [], 0.7);
+      const [, U, T, error] = trace.at(-1);
+      context.fillText(`error ${significant(error)}, T ${significant(T)}, U/NP ${significant(U)}`, left, height - 3);
+      canvas.setAttribute("aria-label", `Over ${last} transitions the error per input went from ${significant(trace[0][3])} to ${significant(error)}, the temperature from ${significant(trace[0][2])} to ${significant(T)}, the energy per neuron and input from ${significant(trace[0][1])} to ${significant(U)}`); // prettier-ignore
+    },
+  };
+
+  const classEnds = ({ P }) => solver.makeTask({ ratios: state.r, numInputs: P, yPlus: state.yp, yMinus: state.ym, temperature: state.T }).counts.slice(0, 2).map((n, c, all) => (c ? all[0] + n : n)); // prettier-ignore
+  const wordsOf = (codes, phi) =>
+    phi === "linear" ? "analog, no groups" : CODES.filter((code) => codes[code]).map((code) => `${codes[code]} neurons ${code === "000" ? "in the bulk" : nameOf(code)}`).join(", "); // prettier-ignore
+
+  /** Where theory has peaks of the readouts' density. */
+  function ringsOf(theory, phi, width) {
+    if (!theory) return [];
+    if (phi === "linear") {
+      // axes of the covariance of a₀ and a₁
+      const [[x, xy], [, y]] = theory.readoutCovariance,
+        half = Math.hypot((x - y) / 2, xy);
+      return [{ a: [0, 0], spread: [1, -1].map((sign) => Math.sqrt(Math.max(0, (x + y) / 2 + sign * half))), angle: -Math.atan2(2 * xy, x - y) / 2 }]; // prettier-ignore
+    }
+    if (phi === "sigmoidal") return Object.entries(theory.readouts).filter(([code]) => theory.occupancies[code] * width > 0.05).map(([code, a]) => ({ a, code })); // prettier-ignore
+    return [
+      { a: theory.bulkReadout, code: "000" },
+      ...theory.outliers.map(({ readout, preactivations }) => ({ a: readout.map((x) => x * Math.sqrt(width)), code: preactivations.map((z) => (z > 0 ? 1 : 0)).join("") })), // prettier-ignore
+    ];
+  }
+
+  /** Rows of the table beside the pictures: what, in the sample, in theory. */
+  function comparison({ frame, theory, phi }) {
+    if (phi === "linear")
+      return [0, 1, 2].map((r) => [`spread of a${"₀₁₂"[r]}`, round(Math.sqrt(frame.readouts.reduce((sum, a) => sum + a[r] ** 2 / frame.N, 0)), 2), theory ? round(Math.sqrt(theory.readoutCovariance[r][r]), 2) : "–"]); // prettier-ignore
+    const bounded = laboratory.NONLINEARITIES[phi].bounded;
+    if (bounded) {
+      const share = (code) => (theory ? frame.N * theory.occupancies[code] : 0);
+      return CODES.filter((code) => frame.codes[code] || share(code) >= 0.3).map((code) => [nameOf(code), String(frame.codes[code] ?? 0), theory ? round(share(code), 1) : "–", code]); // prettier-ignore
+    }
+    const outliers = frame.N - (frame.codes["000"] ?? 0);
+    return [
+      ["outliers", String(outliers), theory ? String(theory.outliers.length) : "–"],
+      ...[0, 1, 2].map((c) => {
+        const strongest = frame.means.reduce((best, row, i) => (row[c] > frame.means[best][c] ? i : best), 0);
+        const expected = theory ? Math.sqrt(frame.N) * Math.max(0, ...theory.outliers.map((one) => one.preactivations[c])) : NaN; // prettier-ignore
+        return [`strongest, class ${c}`, round(frame.means[strongest][c], 1), theory ? round(expected, 1) : "–", frame.neuronCodes[strongest]]; // prettier-ignore
+      }),
+    ];
+  }
+
+  function compare(stage) {
+    const { table, frame, theory, phi } = stage;
+    if (!frame || phi !== state.phi[stage.index]) {
+      table.replaceChildren();
+      return;
+    }
+    const row = (cells, head) => {
+      const made = document.createElement("tr");
+      cells.slice(0, 3).forEach((text, k) => {
+        const cell = document.createElement(head || k === 0 ? "th" : "td");
+        if (cell.tagName === "TH") cell.scope = head ? "col" : "row";
+        if (k === 0 && cells[3]) {
+          const mark = document.createElement("span");
+          mark.className = "mark";
+          mark.style.background = `var(--code-${cells[3]})`;
+          cell.append(mark);
+        }
+        cell.append(text);
+        made.append(cell);
+      });
+      return made;
+    };
+    const unit = phi === "linear" ? "readouts" : laboratory.NONLINEARITIES[phi].bounded ? "code" : "neurons";
+    table.replaceChildren(row([unit, "here", theory === undefined ? "theory …" : "theory"], true), ...comparison(stage).map((cells) => row(cells, false))); // prettier-ignore
+  }
+
+  /** Cosine between two centered kernels. */
+  function alignment(one, other) {
+    const centered = (kernel) => {
+      const P = Math.sqrt(kernel.length),
+        mean = Array.from({ length: P }, (_, m) => kernel.slice(m * P, m * P + P).reduce((sum, k) => sum + k / P, 0)), // prettier-ignore
+        all = mean.reduce((sum, k) => sum + k / P, 0);
+      return Float64Array.from(kernel, (k, at) => k - mean[Math.floor(at / P)] - mean[at % P] + all);
+    };
+    const [x, y] = [centered(one), centered(other)];
+    let xy = 0,
+      xx = 0,
+      yy = 0;
+    for (let k = 0; k < x.length; k++) {
+      xy += x[k] * y[k];
+      xx += x[k] * x[k];
+      yy += y[k] * y[k];
+    }
+    return xy / Math.sqrt(xx * yy);
+  }
+
+  function targetKernel(frame) {
+    const ends = classEnds(frame),
+      of = (m) => (m < ends[0] ? 0 : m < ends[1] ? 1 : 2);
+    return Float64Array.from({ length: frame.P ** 2 }, (_, at) => (of(Math.floor(at / frame.P)) === of(at % frame.P) ? 1 : 0)); // prettier-ignore
+  }
+
+  // --- controls -----------------------------------------------------------------------------------
+
+  const straight = { toValue: (x) => Number(x.toFixed(4)), toPosition: (v) => v };
+  const decades = (digits) => ({ toValue: (x) => Number((10 ** x).toPrecision(digits)), toPosition: Math.log10 });
+  const whole = { toValue: Math.round, toPosition: (v) => v };
+  const plain = (key) => ({ get: (s) => s[key], set: (s, v) => (s[key] = v) });
+  const ratio = (c) => ({ get: (s) => s.r[c], set: (s, v) => (s.r = withRatio(s.r, c, v)), min: 0.05, max: 0.9, step: 0.01, ...straight }); // prettier-ignore
+  const CONTROLS = {
+    r0: { label: "class 0", name: "Ratio of class 0", ...ratio(0) },
+    r1: { label: "class 1", name: "Ratio of class 1", ...ratio(1) },
+    r2: { label: "class 2", name: "Ratio of class 2", ...ratio(2) },
+    ym: { label: "y₋", name: "Target of the other classes, y minus", ...plain("ym"), min: -1, max: 0.9, step: 0.05, ...straight }, // prettier-ignore
+    rho: { label: "overlap ρ", name: "Overlap of inputs within a class, rho", ...plain("rho"), min: 0, max: 0.95, step: 0.05, ...straight }, // prettier-ignore
+    P: { label: "inputs P", name: "Number of inputs P", ...plain("P"), min: 12, max: 200, step: 1, ...whole },
+    N: { label: "neurons N", name: "Number of neurons N", ...plain("N"), min: 6, max: 200, step: 1, ...whole },
+    slope: { label: "slope of φ", name: "Slope of the nonlinearity", ...plain("slope"), min: 0.2, max: 4, step: 0.1, ...straight }, // prettier-ignore
+    g: { label: "scaling", name: "Scaling: 0 lazy, 1 non-lazy", ...plain("g"), min: 0, max: 1, step: 0.05, ...straight }, // prettier-ignore
+    T: { label: "T", name: "Temperature T", ...plain("T"), min: -3, max: 0, step: 0.02, ...decades(3) },
+    time: { label: "transitions", name: "Transitions of a run", ...plain("time"), min: 2, max: 3.3, step: 0.05, toValue: (x) => Math.round(10 ** x), toPosition: Math.log10 }, // prettier-ignore
+    seed: { label: "seed", name: "Seed of the random numbers", ...plain("seed"), min: 1, max: 99, step: 1, ...whole }, // prettier-ignore
+  };
+
+  /** One ratio set, the other two scaled so that the sum stays one. */
+  function withRatio(ratios, index, value) {
+    const [a, b] = [0, 1, 2].filter((c) => c !== index),
+      next = [];
+    next[index] = value;
+    next[a] = Number((((1 - value) * ratios[a]) / (ratios[a] + ratios[b])).toFixed(4));
+    next[b] = Number((1 - value - next[a]).toFixed(4));
+    return next;
+  }
+
+  for (const group of root.querySelectorAll("[data-controls]"))
+    for (const name of group.dataset.controls.split(" ")) {
+      const control = CONTROLS[name],
+        row = document.createElement("div"),
+        label = document.createElement("span");
+      row.className = "control";
+      label.textContent = control.label;
+      row.append(label);
+      for (const type of ["range", "number"]) {
+        const input = document.createElement("input");
+        input.type = type;
+        input.name = name;
+        if (type === "range") Object.assign(input, { min: control.min, max: control.max, step: control.step });
+        else input.step = "any";
+        input.setAttribute("aria-label", type === "range" ? control.name : `${control.name}, as a number`);
+        input.addEventListener(type === "range" ? "input" : "change", () => {
+          const next = copy(state),
+            given = input.value.trim() === "" ? NaN : Number(input.value);
+          control.set(next, type === "range" ? control.toValue(given) : given);
+          change(next, input);
+        });
+        row.append(input);
+      }
+      group.append(row);
+    }
+  find("method").addEventListener("change", () => change({ ...copy(state), method: find("method").value }));
+
+  function showControls(except) {
+    for (const [name, control] of Object.entries(CONTROLS)) {
+      const value = control.get(state);
+      for (const input of root.querySelectorAll(`input[name="${name}"]`)) {
+        if (input !== except) input.value = input.type === "range" ? control.toPosition(value) : value;
+        if (input.type === "range") input.setAttribute("aria-valuetext", `${control.name} ${value}`);
+        input.removeAttribute("aria-invalid");
+      }
+    }
+    find("method").value = state.method;
+    for (const stage of stages) stage.select.value = state.phi[stage.index];
+  }
+
+  /** A change asked for: refused with a sentence where it is not allowed. A running network follows T alone. */
+  function change(next, source) {
+    try {
+      for (const phi of next.phi) laboratory.checked(optionsOf(next, phi));
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      if (source?.type === "number") source.setAttribute("aria-invalid", "true");
+      else showControls();
+      find("refusal").textContent = `${error.message}. The last allowed setting stays.`;
+      return false;
+    }
+    find("refusal").textContent = "";
+    const same = (s) => JSON.stringify({ ...s, T: 0 }),
+      onlyT = same(next) === same(state) && next.T !== state.T;
+    state = next;
+    showControls(source);
+    writeHash();
+    if (onlyT && stages.every((stage) => stage.frame && stage.state === same(state))) walk(state.T, 100, 100);
+    else if (!onlyT) for (const stage of stages) stage.place.classList.toggle("stale", stage.state !== same(state));
+    return true;
+  }
+
+  function say(text) {
+    const status = find("status");
+    if (status.textContent !== text) status.textContent = text;
+  }
+
+  // --- the address --------------------------------------------------------------------------------
+
+  const hashOf = (s) => `#${Object.keys(START).map((key) => `${key}=${s[key]}`).join("&")}`; // prettier-ignore
+
+  function fromHash(hash) {
+    const given = new URLSearchParams(hash.replace(/^#/, "")),
+      found = copy(START);
+    if (![...given.keys()].some((key) => key in START)) return null;
+    for (const [key, initial] of Object.entries(START)) {
+      const text = given.get(key);
+      if (text === null) continue;
+      if (key === "phi") found.phi = text.split(",").slice(0, 3);
+      else if (key === "r") found.r = text.split(",").map(Number);
+      else found[key] = typeof initial === "number" ? Number(text) : text;
+    }
+    return found;
+  }
+
+  let writing = 0;
+  function writeHash() {
+    clearTimeout(writing);
+    writing = setTimeout(() => history.replaceState(null, "", hashOf(state)), 250);
+  }
+
+  // --- running ------------------------------------------------------------------------------------
+
+  const pace = () => (still.matches ? { frames: 5, wait: 0 } : find("fast").checked ? { frames: 40, wait: 0 } : { frames: FRAMES, wait: 33 }); // prettier-ignore
+
+  /** Networks are drawn from the prior and cooled, or put at T at once. */
+  function start(what) {
+    root.classList.remove("failed");
+    kind = what;
+    paused = false;
+    for (const stage of stages) {
+      const phi = state.phi[stage.index],
+        options = optionsOf(state, phi),
+        send = engineOf(stage);
+      runs++;
+      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null }); // prettier-ignore
+      send({ type: "theory", run: runs, options });
+      send({ type: "start", run: runs, pace: pace(), options: { ...options, startTemperature: what === "cool" ? Math.max(HOT, state.T) : state.T } }); // prettier-ignore
+    }
+    say(what === "cool" ? `Three networks are drawn at T = ${Math.max(HOT, state.T)} and cool to ${state.T}.` : `Three networks are drawn from the prior and put at T = ${state.T} at once.`); // prettier-ignore
+    showButtons();
+  }
+
+  /** The present networks go to another temperature. */
+  function walk(to, count, hold) {
+    kind = to > (stages[0].frame?.temperature ?? to) ? "heat" : "walk";
+    paused = false;
+    for (const stage of stages) {
+      stage.busy = true;
+      stage.divided = NaN;
+      stage.send({ type: "theory", run: stage.run, options: { ...optionsOf(state, stage.phi), temperature: to } });
+      stage.send({ type: "walk", to, count, hold, pace: pace() });
+    }
+    say(`The networks go to T = ${significant(to)}.`);
+    showButtons();
+  }
+
+  function ended() {
+    if (stages.some(({ busy }) => busy)) return;
+    requestAnimationFrame(() => {
+      const answer = trial?.answer?.() ?? "";
+      find("answer").textContent = answer;
+      say(`Done. ${stages.map(({ summary }) => summary).join("; ")}.`);
+    });
+  }
+
+  function swapped(stage) {
+    const { before, frame } = stage;
+    if (!before) return;
+    const moved = Math.max(...frame.outputs.map((row, m) => Math.max(...row.map((f, r) => Math.abs(f - before.outputs[m][r]))))); // prettier-ignore
+    stage.moved = { outputs: moved, energy: Math.abs(frame.energy - before.energy) / before.energy };
+    if (stages.every((one) => one.moved))
+      say(`Two neurons of each network exchanged all their weights. No output moved by more than ${Math.max(...stages.map((one) => one.moved.outputs)).toExponential(0)}, and the energy is the same: a network knows no names of neurons. The dynamics would never get there, as every way leads over a barrier.`); // prettier-ignore
+  }
+
+  /** A pair whose codes differ, the first of the largest two groups; else the first two. */
+  function pairOf({ neuronCodes }) {
+    const other = neuronCodes.findIndex((code) => code !== neuronCodes[0]);
+    return [0, other > 0 ? other : 1];
+  }
+
+  const running = () => stages.some(({ busy }) => busy);
+  function showButtons() {
+    const there = stages.every(({ frame }) => frame),
+      pause = find("pause");
+    pause.textContent = paused ? "Go on" : "Pause";
+    pause.disabled = !running() && !paused;
+    for (const name of ["step", "swap"]) find(name).disabled = !there || (running() && !paused);
+    for (const name of ["heat", "csv"]) find(name).disabled = !there;
+    root.dataset.running = String(running() && !paused);
+  }
+
+  const toAll = (message) => {
+    for (const stage of stages) stage.send?.(message);
+  };
+  const press = (name, action) => find(name).addEventListener("click", action);
+  const alone = (what) => () => {
+    trial = null;
+    find("answer").textContent = "";
+    start(what);
+  };
+  press("cool", alone("cool"));
+  press("quench", alone("quench"));
+  press("heat", () => walk(HOT, 300, 0));
+  press("pause", () => {
+    paused = !paused;
+    toAll({ type: paused ? "pause" : "resume" });
+    if (!paused) for (const stage of stages) stage.busy = stage.frame.done < stage.frame.count;
+    say(paused ? `Paused. ${stages.map(({ summary }) => summary).join("; ")}.` : "Going on.");
+    showButtons();
+  });
+  press("step", () => toAll({ type: "step" }));
+  press("swap", () => {
+    for (const stage of stages) {
+      stage.before = stage.frame;
+      stage.moved = null;
+      stage.send({ type: "swap", pair: pairOf(stage.frame) });
+    }
+  });
+  press("reset", () => {
+    trial = null;
+    find("answer").textContent = "";
+    change(copy(START));
+  });
+  press("link", async () => {
+    try {
+      await navigator.clipboard.writeText(location.href.replace(/#.*$/, "") + hashOf(state));
+      say("Link copied.");
+    } catch {
+      history.replaceState(null, "", hashOf(state));
+      say("The browser allows no copying here; the address line holds the link.");
+    }
+  });
+  press("csv", () => {
+    const lines = [
+      `# one hidden layer; ${hashOf(state).slice(1).replaceAll("&", "; ")}; transition ${stages[0].frame.transitions}, T ${stages[0].frame.temperature}`,
+      "nonlinearity,neuron,code,a_0,a_1,a_2,phi_class_0,phi_class_1,phi_class_2",
+    ];
+    for (const { frame, phi } of stages)
+      frame.readouts.forEach((a, i) => lines.push([phi, i, frame.neuronCodes[i], ...a, ...frame.means[i]].join(","))); // prettier-ignore
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+    link.download = "networks.csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+
+  // --- guided experiments -------------------------------------------------------------------------
+
+  const by = (phi) => stages.find((stage) => stage.phi === phi);
+  const count = (stage, code) => stage.frame.codes[code] ?? 0;
+  const EXPERIMENTS = {
+    kernel: {
+      state: { ym: 0.1 },
+      answer() {
+        const [a, b, c] = stages.map(({ frame }) => frame.kernel);
+        return `The kernels, centered, agree: cosines ${[alignment(a, b), alignment(b, c), alignment(a, c)].map((x) => round(x, 2)).join(", ")}. The neurons do not: all of the linear ones answer by degrees, the sigmoidal ones form groups, and ${stages[2].frame.N - count(stages[2], "000")} ReLU neurons carry the task.`; // prettier-ignore
+      },
+    },
+    heat: {
+      state: { ym: 0.5 },
+      then: () => walk(0.3, 900, 0),
+      answer() {
+        const stage = by("sigmoidal"),
+          critical = stage.theory?.critical;
+        if (kind !== "heat") return "The groups stand. Now heat, and watch the sigmoidal network's strip of colors.";
+        return `Groups were last seen at T = ${significant(stage.divided)}.${critical ? ` Theory, for infinitely many neurons, has one code left above T = ${significant(critical)}.` : ""}`; // prettier-ignore
+      },
+    },
+    quench: {
+      state: { ym: 0.1, T: 0.001 },
+      begin: "quench",
+      then: () => start("cool"),
+      answer() {
+        const stage = by("sigmoidal"),
+          expected = stage.theory ? ` Theory expects ${round(stage.theory.occupancies["100"] * stage.frame.N, 1)}.` : ""; // prettier-ignore
+        return `${count(stage, "100")} sigmoidal neurons took the code 1-0-0 ${kind === "cool" ? "on slow cooling" : "in the quench"}.${expected} Once taken, a code is frozen.`; // prettier-ignore
+      },
+    },
+    overlap: {
+      state: { ym: -0.5 },
+      then: () => {
+        change({ ...copy(state), rho: 0.5 });
+        start("cool");
+      },
+      answer() {
+        const carried = by("relu").frame.participation.map((x) => round(x, 1)).join(", "); // prettier-ignore
+        return `With ρ = ${state.rho} a class is carried by ${carried} ReLU neurons. ${state.rho ? "Inputs that are alike need no outlier that answers to each of them alone: the code is shared out, and the more neurons there are, the more share it." : "One neuron for each class: sparse. Now raise ρ."}`; // prettier-ignore
+      },
+    },
+    small: {
+      state: { ym: 0.1 },
+      then: () => {
+        change({ ...copy(state), N: 15 });
+        start("cool");
+      },
+      answer() {
+        const stage = by("sigmoidal"),
+          worst = stage.theory ? Math.max(...CODES.map((code) => Math.abs(count(stage, code) - stage.frame.N * stage.theory.occupancies[code]))) : NaN; // prettier-ignore
+        return `N = ${stage.frame.N}: the largest difference from theory's number of neurons is ${round(worst, 1)}. Were neurons to choose alone, chance would make it ${round(Math.sqrt(stage.frame.N * 0.3 * 0.7), 1)}.`; // prettier-ignore
+      },
+    },
+    lazy: {
+      state: { ym: 0.1, g: 0 },
+      then: () => {
+        change({ ...copy(state), g: 1 });
+        start("cool");
+      },
+      answer() {
+        const along = stages.map(({ frame }) => round(alignment(frame.kernel, targetKernel(frame)), 2)).join(", "); // prettier-ignore
+        return `Scaling ${state.g}: the centered kernels lie along the targets with cosines ${along}. ${state.g ? "Features have learned the classes." : "The outputs fit, and the features know nothing of the classes: nothing but readouts was learned."}`; // prettier-ignore
+      },
+    },
+  };
+  for (const button of root.querySelectorAll("[data-experiment]")) {
+    const experiment = EXPERIMENTS[button.dataset.experiment];
+    button.addEventListener("click", () => {
+      find("answer").textContent = "";
+      if (button.dataset.go === "then") {
+        if (trial !== experiment || running()) {
+          say("First the button before this one, to its end.");
+          return;
+        }
+        experiment.then();
+        return;
+      }
+      trial = experiment;
+      if (root.querySelector(".stages").getBoundingClientRect().top > 0.6 * window.innerHeight) find("networks").scrollIntoView({ behavior: still.matches ? "auto" : "smooth" }); // prettier-ignore
+      if (change({ ...copy(START), ...experiment.state })) start(experiment.begin ?? "cool");
+    });
+  }
+
+  // --- start --------------------------------------------------------------------------------------
+
+  window.addEventListener("hashchange", () => {
+    const given = fromHash(location.hash);
+    if (given) change(given);
+  });
+  let drawnWidth = 0;
+  new ResizeObserver(() => {
+    if (root.clientWidth === drawnWidth) return;
+    drawnWidth = root.clientWidth;
+    stages.forEach(draw);
+  }).observe(root);
+  new MutationObserver(() => stages.forEach(draw)).observe(document.documentElement, { attributeFilter: ["data-theme"] }); // prettier-ignore
+
+  root.hidden = false;
+  showControls();
+  showButtons();
+  const given = fromHash(location.hash);
+  if (given) change(given);
+})();

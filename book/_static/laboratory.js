@@ -1,0 +1,625 @@
+/* A network with one hidden layer, sampled where the page is read: three classes, three outputs, inputs that are orthogonal
+   or alike within a class.
+
+   In Node, require("./laboratory.js") gives what createLaboratory returns; in the page, laboratory-page.js runs it in
+   workers. The posterior is that of posterior.Posterior, moves are those of sampling.moves, against which the tests hold
+   every number. Weights are kept input by input: u[N μ + i] of neuron i, prior N(0, 1), and a[N r + i], the readouts over σ_a.
+   Exponentials and logarithms are made here from sums and products, as the last digits of Math's differ between browsers: one
+   seed gives one network everywhere. */
+
+function createLaboratory(makeTask) {
+  "use strict";
+
+  const MOST_STEPS = 40; // leapfrog steps of a transition
+  const ACCEPTANCE = 0.8; // that the step size is adapted to
+  const DIVERGENT = 1000; // a rise of the energy beyond which something is wrong
+  const LENGTH = Math.PI / 2; // of a trajectory, in standard deviations of the prior
+  const GIBBS_EVERY = 3; // transitions
+  const LANGEVIN_STEP = 0.3; // ε over √T
+  const COOLING = 0.6; // of the transitions
+
+  // --- functions that give the same bits everywhere ---------------------------------------------------
+
+  const double = new Float64Array(1),
+    words = new Uint32Array(double.buffer); // the second holds sign, exponent and first digits
+
+  /** e^x to rounding: x = k log 2 + r, and the series of e^r. */
+  function exp(x) {
+    if (!(x > -700)) return x === x ? 0 : NaN;
+    if (x > 700) return Infinity;
+    const k = Math.round(x / Math.LN2),
+      r = x - k * 0.6931471803691238 - k * 1.9082149292705877e-10; // log 2 in two parts
+    let sum = 1;
+    for (let n = 14; n > 0; n--) sum = 1 + (r / n) * sum;
+    words[0] = 0;
+    words[1] = (k + 1023) << 20;
+    return sum * double[0];
+  }
+
+  /** The natural logarithm to rounding, for normal x > 0: x = 2^k m, and 2 artanh((m − 1)/(m + 1)). */
+  function log(x) {
+    double[0] = x;
+    let k = (words[1] >>> 20) - 1023;
+    words[1] = (words[1] & 0xfffff) | (1023 << 20);
+    let m = double[0];
+    if (m > Math.SQRT2) {
+      m /= 2;
+      k++;
+    }
+    const s = (m - 1) / (m + 1);
+    let sum = 0;
+    for (let n = 23; n > 0; n -= 2) sum = 1 / n + s * s * sum;
+    return k * 0.6931471803691238 + (k * 1.9082149292705877e-10 + 2 * s * sum);
+  }
+
+  // --- nonlinearities: φ and φ' by one table each ---------------------------------------------------
+
+  const gauss = (z) => exp(-0.25 * Math.PI * z * z);
+  const NONLINEARITIES = {
+    linear: { phi: (z) => z, derivative: () => 1, bounded: false },
+    sigmoidal: { phi: (z) => 0.5 + 0.5 * erf(0.5 * Math.sqrt(Math.PI) * z), derivative: (z) => 0.5 * gauss(z), bounded: true, middle: 0.5 }, // prettier-ignore
+    relu: { phi: (z) => Math.max(z, 0), derivative: (z) => (z > 0 ? 1 : 0), bounded: false },
+    tanh: { phi: tanh, derivative: (z) => 1 - tanh(z) * tanh(z), bounded: true, middle: 0 },
+    softplus: { phi: (z) => Math.max(z, 0) + log(1 + exp(-Math.abs(z))), derivative: (z) => 0.5 + 0.5 * tanh(z / 2), bounded: false }, // prettier-ignore
+    relu_squared: { phi: (z) => Math.max(z, 0) * Math.max(z, 0), derivative: (z) => 2 * Math.max(z, 0), bounded: false },
+  };
+
+  function tanh(z) {
+    const e = exp(-2 * Math.abs(z));
+    return (Math.sign(z) * (1 - e)) / (1 + e);
+  }
+
+  /** erf to rounding: the series of e^{x²} erf x, and 1 − continued fraction beyond 3. */
+  function erf(x) {
+    const u = Math.abs(x);
+    if (u > 6) return Math.sign(x);
+    let value = 0;
+    if (u < 3) {
+      let term = u;
+      for (let n = 1; value + term !== value; n++) {
+        value += term;
+        term *= (2 * u * u) / (2 * n + 1);
+      }
+      value *= (2 / Math.sqrt(Math.PI)) * exp(-u * u);
+    } else {
+      for (let n = 60; n > 0; n--) value = n / 2 / (u + value);
+      value = 1 - exp(-u * u) / Math.sqrt(Math.PI) / (u + value);
+    }
+    return Math.sign(x) * value;
+  }
+
+  const NODES_PER_UNIT = 16,
+    REACH = 20;
+
+  /** Coefficients of φ's cubic Hermite interpolant between nodes 1/16 apart, four for each interval of [−20, 20).
+
+      It errs by 2e-7 at most, its slope is continuous, and it is exact for piecewise polynomials that break at a node. Beyond the
+      ends its first and last polynomial go on: of a saturated φ a constant, of softplus a line. */
+  function makeTable({ phi, derivative }) {
+    const count = 2 * REACH * NODES_PER_UNIT,
+      h = 1 / NODES_PER_UNIT,
+      table = new Float64Array(4 * count);
+    for (let k = 0; k < count; k++) {
+      const z = k * h - REACH,
+        low = phi(z),
+        high = phi(z + h);
+      // one-sided slopes, so that a kink at a node stays a kink
+      const left = derivative(z + 1e-12) * h,
+        right = derivative(z + h - 1e-12) * h;
+      const end = k === 0 || k === count - 1; // a line or a parabola; no cubic that would run away
+      const second = end ? ((right - left) / 2 > 1e-6 ? (right - left) / 2 : 0) : 3 * (high - low) - 2 * left - right;
+      table.set([low, end ? high - low - second : left, second, end ? 0 : left + right - 2 * (high - low)], 4 * k);
+    }
+    return table;
+  }
+
+  // --- random numbers: the same from the same seed, everywhere --------------------------------------
+
+  /** {uniform, normal}: sfc32 (C. Doty-Humphrey), and normals by the ziggurat (Marsaglia & Tsang 2000, 128 layers). */
+  function makeRandom(seed) {
+    let a = 0x9e3779b9 | 0,
+      b = 0x243f6a88 | 0,
+      c = seed | 0,
+      counter = 1;
+    function next() {
+      const found = (((a + b) | 0) + counter) | 0;
+      counter = (counter + 1) | 0;
+      a = b ^ (b >>> 9);
+      b = (c + (c << 3)) | 0;
+      c = (((c << 21) | (c >>> 11)) + found) | 0;
+      return found;
+    }
+    for (let k = 0; k < 20; k++) next();
+    const uniform = () => ((next() >>> 0) + 0.5) / 4294967296; // in (0, 1)
+    function normal() {
+      for (;;) {
+        const bits = next(),
+          layer = bits & 127,
+          x = (bits >> 8) * ZIGGURAT.width[layer];
+        if (x < ZIGGURAT.edge[layer + 1] && -x < ZIGGURAT.edge[layer + 1]) return x;
+        if (layer === 0) {
+          let tail, height;
+          do {
+            tail = -log(uniform()) / ZIGGURAT.start;
+            height = -log(uniform());
+          } while (2 * height < tail * tail);
+          return bits < 0 ? -ZIGGURAT.start - tail : ZIGGURAT.start + tail;
+        }
+        const { height } = ZIGGURAT;
+        if (height[layer] + uniform() * (height[layer + 1] - height[layer]) < exp(-0.5 * x * x)) return x;
+      }
+    }
+    return { uniform, normal };
+  }
+
+  const ZIGGURAT = makeZiggurat();
+
+  /** Layers of equal area under e^{−x²/2}: their edges from the tail inward, heights there, widths per 2⁻²³. */
+  function makeZiggurat() {
+    const start = 3.442619855899,
+      area = 9.91256303526217e-3,
+      f = (x) => exp(-0.5 * x * x);
+    const edge = new Float64Array(129),
+      width = new Float64Array(128);
+    edge[0] = area / f(start); // of the bottom layer with its tail
+    edge[1] = start;
+    for (let k = 2; k < 128; k++) edge[k] = Math.sqrt(-2 * log(area / edge[k - 1] + f(edge[k - 1])));
+    for (let k = 0; k < 128; k++) width[k] = edge[k] / 8388608;
+    return { start, edge, width, height: edge.map(f) };
+  }
+
+  // --- the network ----------------------------------------------------------------------------------
+
+  const LIMITS = { numNeurons: [2, 400], numInputs: [3, 400] };
+
+  /** The options with defaults, checked; throws RangeError with what is allowed. */
+  function checked(options) {
+    const found = { slope: 1, yPlus: 1, overlap: 0, seed: 1, scaling: 1, transitions: 600, startTemperature: 1, method: "hmc", ...options }; // prettier-ignore
+    for (const [name, [least, most]] of Object.entries(LIMITS))
+      if (!(Number.isInteger(found[name]) && found[name] >= least && found[name] <= most))
+        throw new RangeError(
+          `${name === "numInputs" ? "P" : "N"}: got ${found[name]}; allowed are whole numbers from ${least} to ${most}`,
+        );
+    for (const [name, choices] of [
+      ["nonlinearity", Object.keys(NONLINEARITIES)],
+      ["method", ["hmc", "langevin"]],
+    ])
+      if (!choices.includes(found[name]))
+        throw new RangeError(`${name}: got ${found[name]}; allowed are ${choices.join(", ")}`);
+    for (const [name, text, least, most] of [
+      ["slope", "Slope of φ", 0.1, 10],
+      ["overlap", "Overlap ρ", 0, 0.99],
+      ["scaling", "Scaling", 0, 1],
+      ["startTemperature", "Temperature at the start", 1e-5, 10],
+    ])
+      if (!(found[name] >= least && found[name] <= most))
+        throw new RangeError(`${text}: got ${found[name]}; allowed are numbers from ${least} to ${most}`);
+    for (const [name, least] of [
+      ["seed", 0],
+      ["transitions", 1],
+    ])
+      if (!(Number.isInteger(found[name]) && found[name] >= least && found[name] < 2 ** 31))
+        throw new RangeError(`${name}: got ${found[name]}; allowed are whole numbers from ${least}`);
+    return { ...found, ...makeTask(found) };
+  }
+
+  /** A network drawn from the prior, for `advance` to go on from.
+
+      The energy is U = β/2 ‖Y − f‖² + ‖a‖²/2 + ‖u‖²/2, f = c Σ_i a_i φ(z_i) with β = N^g/T and c = σ_a N^{−(1+g)/2},
+      σ_a² = P^{−g}; g = 1 is the non-lazy scaling, 0 the lazy one. Preactivations are z = R u, where R is √(1−ρ), but
+      √(1−ρ+n_c ρ) on the mean of a class. */
+  function makeNetwork(options) {
+    const setting = checked(options),
+      { numNeurons: N, numInputs: P, counts, overlap, scaling } = setting,
+      nonlinearity = NONLINEARITIES[setting.nonlinearity],
+      { uniform, normal } = makeRandom(setting.seed);
+    const plain = setting.method === "langevin",
+      readoutDeviation = exp(-0.5 * scaling * log(P));
+    const u = Float64Array.from({ length: N * P }, normal),
+      a = Float64Array.from({ length: 3 * N }, normal);
+    const labels = Uint8Array.from({ length: P }, (_, input) => (input < counts[0] ? 0 : input < P - counts[2] ? 1 : 2));
+    const empty = (size) => new Float64Array(size);
+    return {
+      ...{ setting, N, P, overlap, labels, uniform, normal, plain, u, a },
+      targets: Float64Array.from({ length: 3 * P }, (_, k) => setting.targets[3 * labels[(k / 3) | 0] + (k % 3)]),
+      ...{ firsts: [0, counts[0], counts[0] + counts[1], P], table: makeTable(nonlinearity) },
+      ...{ toNodes: setting.slope * NODES_PER_UNIT, bounded: nonlinearity.bounded, readoutDeviation },
+      outputScale: readoutDeviation * exp(-0.5 * (1 + scaling) * log(N)), // c
+      stretch: plain ? 1 : Math.max(1, 0.5 / readoutDeviation), // units in which readouts move, as in sampling.HMC
+      ...{ z: overlap > 0 ? empty(N * P) : u, h: empty(N * P), residual: empty(3 * P) }, // h: features φ(z)
+      ...{ p: empty(N * P), pa: empty(3 * N), pull: empty(N * P), ga: empty(3 * N), slopes: empty(N), mean: empty(N) },
+      ...{ uStart: empty(N * P), aStart: empty(3 * N) },
+      logStep: log(0.3), // of the step size over √T
+      ...{ precision: 1, temperature: setting.startTemperature, squaredError: 0, fresh: false }, // fresh: as u and a are
+      ...{ transitions: 0, gradients: 0, acceptance: 1, diverged: 0 },
+    };
+  }
+
+  /** Momenta are kicked by the force at the position, then the position drifts; one pass over all inputs.
+
+      Leaves features, residuals y − f and squared error of the position before the drift. */
+  function sweep(net, kick, drift) {
+    const { u, p, pull, a, pa, ga, stretch, firsts, overlap } = net;
+    ga.fill(0);
+    net.squaredError = 0;
+    net.gradients++;
+    for (let c = 0; c < 3; c++) {
+      const from = firsts[c],
+        to = firsts[c + 1];
+      if (overlap > 0) correlate(net, u, net.z, from, to);
+      for (let input = from; input < to; input++) respond(net, input);
+      if (overlap > 0) correlate(net, pull, pull, from, to);
+    }
+    for (let k = 0; k < u.length; k++) {
+      const momentum = p[k] + kick * (pull[k] - u[k]);
+      p[k] = momentum;
+      u[k] += drift * momentum;
+    }
+    for (let k = 0; k < a.length; k++) {
+      pa[k] += kick * stretch * (ga[k] - a[k]);
+      a[k] += drift * stretch * pa[k];
+    }
+  }
+
+  const MIDDLE = REACH * NODES_PER_UNIT,
+    LAST = 2 * MIDDLE - 1;
+
+  /** Features, output and residual of one input; the error's force on its preactivations and on the readouts. */
+  function respond(net, input) {
+    const { N, z, h, a, ga, pull, slopes, table, toNodes, outputScale, targets, residual } = net;
+    const base = input * N;
+    let f0 = 0,
+      f1 = 0,
+      f2 = 0;
+    for (let i = 0; i < N; i++) {
+      const x = z[base + i] * toNodes + MIDDLE;
+      const k = x < LAST ? (x > 0 ? x | 0 : 0) : LAST,
+        d = x - k,
+        at = k << 2;
+      const t1 = table[at + 1],
+        t2 = table[at + 2],
+        t3 = table[at + 3];
+      const value = table[at] + d * (t1 + d * (t2 + d * t3));
+      slopes[i] = t1 + d * (2 * t2 + 3 * d * t3);
+      h[base + i] = value;
+      f0 += a[i] * value;
+      f1 += a[N + i] * value;
+      f2 += a[2 * N + i] * value;
+    }
+    const r0 = targets[3 * input] - outputScale * f0,
+      r1 = targets[3 * input + 1] - outputScale * f1,
+      r2 = targets[3 * input + 2] - outputScale * f2;
+    residual[3 * input] = r0;
+    residual[3 * input + 1] = r1;
+    residual[3 * input + 2] = r2;
+    net.squaredError += r0 * r0 + r1 * r1 + r2 * r2;
+    const factor = net.precision * outputScale;
+    const e0 = factor * r0,
+      e1 = factor * r1,
+      e2 = factor * r2;
+    for (let i = 0; i < N; i++) {
+      const value = h[base + i];
+      pull[base + i] = slopes[i] * toNodes * (a[i] * e0 + a[N + i] * e1 + a[2 * N + i] * e2);
+      ga[i] += value * e0;
+      ga[N + i] += value * e1;
+      ga[2 * N + i] += value * e2;
+    }
+  }
+
+  /** R on the inputs of one class: √(1−ρ) x + (√(1−ρ+nρ) − √(1−ρ)) times the mean of x. */
+  function correlate({ N, mean, overlap }, x, into, from, to) {
+    const n = to - from,
+      within = Math.sqrt(1 - overlap),
+      factor = (Math.sqrt(1 - overlap + n * overlap) - within) / n;
+    mean.fill(0);
+    for (let input = from; input < to; input++)
+      for (let i = 0, at = input * N; i < N; i++, at++) mean[i] += x[at];
+    for (let input = from; input < to; input++)
+      for (let i = 0, at = input * N; i < N; i++, at++) into[at] = within * x[at] + factor * mean[i];
+  }
+
+  /** Features, residuals and squared error, where they are not those of the present position. */
+  function look(net) {
+    if (!net.fresh) sweep(net, 0, 0);
+    net.fresh = true;
+  }
+
+  function sumOfSquares(x) {
+    let sum = 0;
+    for (let i = 0; i < x.length; i++) sum += x[i] * x[i];
+    return sum;
+  }
+  const energy = ({ precision, squaredError, u, a }) =>
+    0.5 * (precision * squaredError + sumOfSquares(u) + sumOfSquares(a));
+  const kinetic = ({ p, pa }) => 0.5 * (sumOfSquares(p) + sumOfSquares(pa));
+
+  function drawMomenta({ p, pa, normal }) {
+    for (let i = 0; i < p.length; i++) p[i] = normal();
+    for (let i = 0; i < pa.length; i++) pa[i] = normal();
+  }
+
+  /** One HMC transition: fresh momenta, leapfrog, acceptance with probability min(1, e^{−ΔH}), which is returned. */
+  function trajectory(net, step) {
+    const { u, a, uStart, aStart, uniform } = net;
+    drawMomenta(net);
+    look(net);
+    const before = energy(net) + kinetic(net),
+      jitter = 0.5 + uniform(),
+      count = Math.max(1, Math.ceil(jitter * Math.min(LENGTH / step, MOST_STEPS / 1.5)));
+    uStart.set(u);
+    aStart.set(a);
+    sweep(net, 0.5 * step, step);
+    for (let k = 1; k < count; k++) sweep(net, step, step);
+    sweep(net, 0.5 * step, 0);
+    const rise = energy(net) + kinetic(net) - before;
+    if (!(rise < DIVERGENT)) net.diverged++;
+    const probability = rise < DIVERGENT ? Math.min(1, exp(-rise)) : 0;
+    net.fresh = uniform() < probability;
+    if (!net.fresh) {
+      u.set(uStart);
+      a.set(aStart);
+    }
+    return probability;
+  }
+
+  /** Ten steps of plain Langevin dynamics, dt = ε²/2: nothing is accepted or rejected, so the law errs by O(dt). */
+  function langevin(net, step) {
+    for (let k = 0; k < 10; k++) {
+      drawMomenta(net);
+      sweep(net, 0.5 * step, step);
+    }
+    net.fresh = false;
+    return 1;
+  }
+
+  /** Exact draw of all readouts given the features, as moves.gibbs: ã ~ N(Λ⁻¹Φ√βY, Λ⁻¹), Λ = 1 + ΦΦᵀ. */
+  function gibbs(net) {
+    look(net);
+    const { N, P, h, a, targets, normal } = net,
+      root = Math.sqrt(net.precision),
+      scale = root * net.outputScale,
+      tall = N <= P, // the smaller of two matrices is factorized
+      size = tall ? N : P,
+      matrix = new Float64Array(size * size),
+      x = new Float64Array(size);
+    if (tall) {
+      for (let input = 0; input < P; input++)
+        for (let i = 0, base = input * N; i < N; i++) {
+          const value = scale * scale * h[base + i];
+          for (let j = 0, at = i * N; j <= i; j++) matrix[at + j] += value * h[base + j];
+        }
+    } else
+      for (let m = 0; m < P; m++)
+        for (let n = 0; n <= m; n++) {
+          let sum = 0;
+          for (let i = 0; i < N; i++) sum += h[m * N + i] * h[n * N + i];
+          matrix[m * P + n] = scale * scale * sum;
+        }
+    for (let i = 0; i < size; i++) matrix[i * size + i] += 1;
+    factorize(matrix, size);
+    for (let r = 0; r < 3; r++) {
+      const mine = a.subarray(r * N, r * N + N);
+      if (tall) {
+        x.fill(0);
+        for (let input = 0; input < P; input++) {
+          const y = scale * root * targets[3 * input + r];
+          for (let i = 0; i < N; i++) x[i] += y * h[input * N + i];
+        }
+        forward(matrix, x, size);
+        for (let i = 0; i < N; i++) x[i] += normal();
+        backward(matrix, x, size);
+        mine.set(x);
+      } else {
+        // Matheron's rule: a draw from the prior, corrected by what it misses
+        for (let i = 0; i < N; i++) mine[i] = normal();
+        for (let input = 0; input < P; input++) {
+          let f = 0;
+          for (let i = 0; i < N; i++) f += mine[i] * h[input * N + i];
+          x[input] = root * targets[3 * input + r] - scale * f - normal();
+        }
+        forward(matrix, x, size);
+        backward(matrix, x, size);
+        for (let input = 0; input < P; input++)
+          for (let i = 0; i < N; i++) mine[i] += scale * x[input] * h[input * N + i];
+      }
+    }
+    net.fresh = false;
+  }
+
+  /** Rotates N/2 pairs of neurons, weights and readouts alike, one after another, as moves.rotations.
+
+      Pairs that hold a large readout are tried more often; |a_i|² + |a_j|² does not change, so that is no bias. */
+  function rotations(net) {
+    look(net);
+    const { N, P, u, z, h, a, residual, uniform, outputScale } = net;
+    const z0 = new Float64Array(P),
+      z1 = new Float64Array(P),
+      next = new Float64Array(3 * P);
+    for (let attempt = 0; attempt < N >> 1; attempt++) {
+      let mass = sumOfSquares(a) * uniform(),
+        i = 0;
+      for (; i < N - 1; i++) {
+        mass -= a[i] * a[i] + a[N + i] * a[N + i] + a[2 * N + i] * a[2 * N + i];
+        if (mass <= 0) break;
+      }
+      const j = (i + 1 + Math.floor(uniform() * (N - 1))) % N,
+        [cos, sin] = drawAngle(net);
+      let change = 0;
+      for (let input = 0; input < P; input++) {
+        const at = input * N;
+        z0[input] = cos * z[at + i] - sin * z[at + j];
+        z1[input] = sin * z[at + i] + cos * z[at + j];
+        const h0 = valueAt(net, z0[input]),
+          h1 = valueAt(net, z1[input]);
+        for (let r = 0; r < 3; r++) {
+          const ai = a[r * N + i],
+            aj = a[r * N + j],
+            old = residual[3 * input + r];
+          const shift =
+            outputScale *
+            ((cos * ai - sin * aj) * h0 + (sin * ai + cos * aj) * h1 - ai * h[at + i] - aj * h[at + j]);
+          next[3 * input + r] = old - shift;
+          change -= shift * (2 * old - shift);
+        }
+      }
+      if (!(log(uniform()) < -0.5 * net.precision * change)) continue;
+      residual.set(next);
+      net.squaredError += change;
+      for (let r = 0; r < 3; r++) turn(a, r * N + i, r * N + j, cos, sin);
+      for (let input = 0, at = 0; input < P; input++, at += N) {
+        turn(u, at + i, at + j, cos, sin);
+        z[at + i] = z0[input];
+        z[at + j] = z1[input];
+        h[at + i] = valueAt(net, z0[input]);
+        h[at + j] = valueAt(net, z1[input]);
+      }
+    }
+  }
+
+  /** Cosine and sine of an angle: uniform on the circle or, half of the time, of log-uniform size from 10⁻³ to 1. */
+  function drawAngle({ uniform, normal }) {
+    if (uniform() < 0.5) {
+      const t = 0.5 * exp(log(1e-3) * uniform()) * (uniform() < 0.5 ? -1 : 1); // tangent of its half
+      return [(1 - t * t) / (1 + t * t), (2 * t) / (1 + t * t)];
+    }
+    const x = normal(),
+      y = normal(),
+      r = Math.sqrt(x * x + y * y);
+    return [x / r, y / r];
+  }
+
+  function turn(x, i, j, cos, sin) {
+    const first = x[i],
+      second = x[j];
+    x[i] = cos * first - sin * second;
+    x[j] = sin * first + cos * second;
+  }
+
+  function valueAt({ table, toNodes }, preactivation) {
+    const x = preactivation * toNodes + MIDDLE,
+      k = x < LAST ? (x > 0 ? x | 0 : 0) : LAST,
+      d = x - k;
+    return table[4 * k] + d * (table[4 * k + 1] + d * (table[4 * k + 2] + d * table[4 * k + 3]));
+  }
+
+  /** One transition at a temperature, with its moves; `adapt` lets the step size follow the acceptance. */
+  function advance(net, temperature, adapt = true) {
+    const { scaling, nonlinearity } = net.setting,
+      root = Math.min(1, Math.sqrt(temperature));
+    net.temperature = temperature;
+    net.precision = exp(scaling * log(net.N)) / temperature;
+    net.transitions++;
+    if (net.plain) langevin(net, LANGEVIN_STEP * root);
+    else {
+      net.acceptance = trajectory(net, exp(net.logStep) * root);
+      if (adapt) net.logStep = Math.min(0.5, net.logStep + 0.1 * (net.acceptance - ACCEPTANCE));
+      if (!net.bounded && nonlinearity !== "linear") rotations(net);
+      if (net.transitions % GIBBS_EVERY === 0) gibbs(net);
+    }
+    look(net);
+    if (!Number.isFinite(energy(net)))
+      throw new Error(
+        `the run diverged at T = ${temperature}, transition ${net.transitions}: its energy is no longer a number; take a higher T`,
+      );
+  }
+
+  /** Lower triangle L of a positive definite matrix, in its place. */
+  function factorize(matrix, n) {
+    for (let i = 0; i < n; i++)
+      for (let j = 0; j <= i; j++) {
+        let sum = matrix[i * n + j];
+        for (let k = 0, x = i * n, y = j * n; k < j; k++) sum -= matrix[x + k] * matrix[y + k];
+        matrix[i * n + j] = i === j ? Math.sqrt(sum) : sum / matrix[j * n + j];
+      }
+  }
+
+  function forward(lower, x, n) {
+    for (let i = 0; i < n; i++) {
+      let sum = x[i];
+      for (let k = 0; k < i; k++) sum -= lower[i * n + k] * x[k];
+      x[i] = sum / lower[i * n + i];
+    }
+  }
+
+  function backward(lower, x, n) {
+    for (let i = n - 1; i >= 0; i--) {
+      x[i] /= lower[i * n + i];
+      for (let k = 0; k < i; k++) x[k] -= lower[i * n + k] * x[i];
+    }
+  }
+
+  /** Exchanges two neurons, all their weights: another network of just the same outputs, kernel and probability. */
+  function swap({ N, P, u, z, h, a }, i, j) {
+    for (const x of new Set([u, z, h]))
+      for (let at = 0; at < N * P; at += N) [x[at + i], x[at + j]] = [x[at + j], x[at + i]];
+    for (let at = 0; at < 3 * N; at += N) [a[at + i], a[at + j]] = [a[at + j], a[at + i]];
+  }
+
+  /** The present sample, a row for each neuron; readouts in the paper's units, σ_a ã.
+
+      A class is in a neuron's code where its mean activation is above the middle of a bounded φ, or where the neuron has
+      more than 1/√N of the population's squared activity, as coding.codes and coding.outliers have it. */
+  function observe(net) {
+    look(net);
+    const { N, P, a, z, h, residual, targets, firsts, setting } = net,
+      { bounded, middle } = NONLINEARITIES[setting.nonlinearity];
+    const rows = (x) => Array.from({ length: N }, (_, i) => Float64Array.from({ length: P }, (__, m) => x[m * N + i]));
+    const activations = rows(h),
+      means = [],
+      squares = [];
+    for (const row of activations) {
+      const of = (value) => [0, 1, 2].map((c) => {
+        let sum = 0;
+        for (let m = firsts[c]; m < firsts[c + 1]; m++) sum += value(row[m]);
+        return sum / (firsts[c + 1] - firsts[c]);
+      }); // prettier-ignore
+      means.push(of((x) => x));
+      squares.push(of((x) => x * x));
+    }
+    const total = (values, c) => values.reduce((sum, row) => sum + row[c], 0),
+      level = [0, 1, 2].map((c) => total(squares, c) / Math.sqrt(N));
+    const neuronCodes = means.map((row, i) =>
+      row.map((mean, c) => (bounded ? mean > middle : squares[i][c] > level[c]) ? 1 : 0).join(""),
+    ); // prettier-ignore
+    const codes = {};
+    for (const code of neuronCodes) codes[code] = (codes[code] ?? 0) + 1;
+    return {
+      ...{ activations, means, neuronCodes, codes, preactivations: rows(z) },
+      readouts: Array.from({ length: N }, (_, i) => [0, 1, 2].map((r) => net.readoutDeviation * a[r * N + i])),
+      outputs: Array.from({ length: P }, (_, m) => [0, 1, 2].map((r) => targets[3 * m + r] - residual[3 * m + r])),
+      /** (Σ m_i²)² / Σ m_i⁴ for each class: how many neurons carry it, as coding.class_participation. */
+      participation: [0, 1, 2].map((c) => {
+        const second = means.reduce((sum, row) => sum + row[c] ** 2, 0);
+        return second ** 2 / means.reduce((sum, row) => sum + row[c] ** 4, 0);
+      }),
+      ...{ energy: energy(net), squaredError: net.squaredError, temperature: net.temperature },
+      ...{ transitions: net.transitions, gradients: net.gradients, acceptance: net.acceptance },
+    };
+  }
+
+  /** Where the temperature is at a transition: falling evenly in its logarithm over 60 % of them, or constant. */
+  function temperatureAt({ startTemperature, temperature, transitions }, k) {
+    const left = Math.max(0, 1 - k / (COOLING * transitions));
+    return temperature * exp(left * log(startTemperature / temperature));
+  }
+
+  /** A whole run: from the prior at `startTemperature` (1; the same as `temperature` for a quench) to the last sample.
+
+      The step size adapts until the last fifth. Returns what `observe` does, with the mean acceptance of that fifth. */
+  function run(options) {
+    const net = makeNetwork(options),
+      { transitions } = net.setting,
+      settled = Math.floor(0.8 * transitions);
+    let acceptance = 0;
+    for (let k = 0; k < transitions; k++) {
+      advance(net, temperatureAt(net.setting, k), k < settled);
+      if (k >= settled) acceptance += net.acceptance / (transitions - settled);
+    }
+    return { ...observe(net), acceptance };
+  }
+
+  const steps = { trajectory, langevin, gibbs, rotations };
+  return { NONLINEARITIES, makeNetwork, advance, swap, observe, temperatureAt, run, sweep, look, steps, energy, makeRandom, checked, exp, log }; // prettier-ignore
+}
+
+if (typeof module !== "undefined") module.exports = createLaboratory(require("./explorer.js").makeTask);

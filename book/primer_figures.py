@@ -1,0 +1,196 @@
+"""The primer's figures: four neurons, one landscape for each nonlinearity, from the posterior to codes.
+
+PYTHONPATH=lib python book/primer_figures.py book/_static
+"""
+
+import argparse
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from coding_schemes import coding, tasks
+from coding_schemes.networks import NONLINEARITIES, Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import sample
+from coding_schemes.theory import linear, relu, sigmoidal
+from companion.figures import CODE_COLORS, COLORMAPS, COLORS
+from companion.publish import WIDTH, theme
+from matplotlib.figure import Figure
+from scipy.special import logsumexp
+
+SOLVERS = {"linear": linear, "sigmoidal": sigmoidal, "relu": relu}
+WHAT = {
+    "linear": "linear:\none wide hill",
+    "sigmoidal": "sigmoidal:\none peak per code",
+    "relu": "ReLU:\na peak, two plateaus",
+}
+
+
+FOUR_NEURONS = {  # activations of four neurons on two inputs, and their readouts
+    "sparse": (np.array([[2, 0], [0, 2], [0, 0], [0, 0]]), np.array([2, -2, 0, 0])),
+    "redundant": (2**0.5 * np.array([[1, 0], [1, 0], [0, 1], [0, 1]]), 2**0.5 * np.array([1, 1, -1, -1])),
+    "analog": (np.array([[1, 1], [1, -1], [1, 1], [1, -1]]), np.array([0, 2, 0, 2])),
+}
+
+
+def exponents(num_inputs: int, temperature: float, readouts: np.ndarray) -> dict[str, np.ndarray]:
+    """E(a) of the primer, less its maximum, by nonlinearity: one output, two equal classes, y = ±1.
+
+        E(a) = −a²/2 + Σ_c (n_c/P) log ⟨e^{a t_c φ(z)}⟩,   P(a) ∝ e^{P E(a)},
+
+    Args:
+        num_inputs: P.
+        temperature: T.
+        readouts: where, shape (n,).
+
+    Returns:
+        E − max E by name, each of shape (n,).
+    """
+    task = two_classes(num_inputs)
+    found = {}
+    for name, solver in SOLVERS.items():
+        field = np.asarray(solver.solve(task, temperature=temperature).dual_field)
+        per_class = field[:, 0] if len(field) == 2 else field[[0, -1], 0]
+        energy = -(readouts**2) / 2 + log_g(name, np.multiply.outer(readouts, per_class)).mean(1)
+        found[name] = energy - energy.max()
+    return found
+
+
+def two_classes(num_inputs: int) -> tasks.Task:
+    """The task of both figures."""
+    return tasks.toy(num_inputs, (0.5, 0.5), targets=[[1.0], [-1.0]])
+
+
+def log_g(name: str, fields: np.ndarray) -> np.ndarray:
+    """Log ⟨e^{s φ(z)}⟩ over z ~ N(0, 1) by a sum, up to a constant; fields s of any shape."""
+    z = np.linspace(-12, 24, 4001)
+    phi = np.asarray(NONLINEARITIES[name](jnp.asarray(z)))
+    return logsumexp(np.multiply.outer(fields, phi) - z**2 / 2, axis=-1)
+
+
+def dual(num_inputs: int, temperature: float, fields: np.ndarray) -> np.ndarray:
+    """D(t)/P of sigmoidal networks on the same task, less its least value on the grid.
+
+        D(t)/P = (1/P) log ∫ da e^{P [−a²/2 + Σ_c (n_c/P) log g(a t_c)]} + Σ_c (n_c/P) (T t_c²/2 − t_c y_c)
+
+    Args:
+        num_inputs: P.
+        temperature: T.
+        fields: values of t_1 and of t_2, shape (n,).
+
+    Returns:
+        Shape (n, n), first index t_1.
+    """
+    a = np.linspace(-8, 8, 801)
+    table = np.linspace(-1, 1, 2001) * 8 * np.abs(fields).max()
+    part = np.interp(np.multiply.outer(fields, a), table, log_g("sigmoidal", table)) / 2
+    inside = part[:, None] + part[None] - a**2 / 2
+    own = [(temperature * fields**2 / 2 - fields * y) / 2 for y in (1.0, -1.0)]
+    value = logsumexp(num_inputs * inside, axis=-1) / num_inputs + np.add.outer(*own)
+    return value - value.min()
+
+
+def draw(readouts: np.ndarray, found: dict[str, np.ndarray]) -> Figure:
+    """E(a) side by side."""
+    figure, axes = plt.subplots(1, len(found), figsize=(WIDTH, 2.6), sharey=True)
+    for axis, (name, energy) in zip(axes, found.items(), strict=True):
+        axis.plot(readouts, energy, color=COLORS[name])
+        axis.set(title=WHAT[name], xlabel="readout $a$", ylim=(-0.72, 0.04))
+    axes[0].set_ylabel("$E(a)$")
+    return figure
+
+
+def draw_four_neurons() -> Figure:
+    """Three networks of four neurons: inputs below, neurons as pairs of bars, readouts to one output."""
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.0), layout="constrained")
+    blues, limit = plt.get_cmap("RdBu"), 2.0
+    for axis, (scheme, (activations, readouts)) in zip(axes, FOUR_NEURONS.items(), strict=True):
+        for neuron, (responses, readout) in enumerate(zip(activations, readouts, strict=True)):
+            for place in (-0.5, 0.5):
+                axis.plot([3 * place + 1.5, neuron], [-0.62, 0.0], color="#BBBBBB", linewidth=0.5, zorder=0)
+            style = {"linewidth": 0.6 + 2 * abs(readout), "zorder": 0}
+            color = blues(0.5 + 0.42 * np.sign(readout)) if readout else "#DDDDDD"
+            axis.plot([neuron, 1.5], [1, 1.9], color=color, **style)
+            for k, response in enumerate(responses):
+                style = {"facecolor": blues(0.5 + response / limit / 2.4), "edgecolor": "#444444"}
+                box = plt.Rectangle((neuron - 0.43 + 0.43 * k, 0.28), 0.43, 0.44, linewidth=0.7, **style)
+                axis.add_patch(box)
+                shown = f"{response:.1f}".replace("-", "−").replace(".0", "")
+                dark = abs(response) > 1.6
+                axis.text(
+                    neuron - 0.215 + 0.43 * k, 0.5, shown, ha="center", va="center", fontsize=7,
+                    color="white" if dark else "#222222",
+                )  # fmt: skip
+            plain = f"{readout:.1f}".replace("-", "−").replace(".0", "")
+            axis.text(neuron, 0.86, plain, ha="center", va="center", fontsize=8, color="#444444")
+        axis.text(1.5, 2.08, "output: 1 and −1", ha="center", fontsize=9)
+        for place, name in ((0, "input 1"), (3, "input 2")):
+            axis.text(place, -0.85, name, ha="center", fontsize=9)
+        axis.set(title=scheme, xlim=(-0.7, 3.7), ylim=(-0.95, 2.3))
+        axis.axis("off")
+    return figure
+
+
+def draw_steps(num_inputs: int, temperature: float) -> Figure:
+    """Neurons of a sampled network, the dual with its minimum, and both sides' readouts by code."""
+    task = two_classes(num_inputs)
+    posterior = Posterior(task, Network(1, num_inputs, "sigmoidal"), temperature)
+    drawn = sample(
+        posterior, jax.random.key(0), num_chains=1, num_samples=1, num_warmup=300,
+        moves=("gibbs", "recode"), store=("readouts", "preactivations"), progress=False,
+    )  # fmt: skip
+    readouts, neurons = np.asarray(drawn.readouts)[0, -1], drawn.activations()[0, -1]
+    solution = sigmoidal.solve(task, temperature)
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(WIDTH, 2.7), layout="constrained")
+    by_class = np.argsort(task.labels, kind="stable")
+    order = np.ix_(np.argsort(-readouts[:, 0]), by_class)
+    left.imshow(
+        neurons[order], COLORMAPS["activations"][0], aspect="auto", vmin=0, vmax=1, interpolation="nearest"
+    )
+    left.set(title="a sample of\nthe posterior", xlabel="input, by class", ylabel="neuron, by readout")
+    fields = np.linspace(-8, 8, 161)
+    height = dual(num_inputs, temperature, fields)
+    middle.contour(
+        fields, fields, height.T, np.geomspace(0.01, 10, 9), colors=COLORS["sigmoidal"], linewidths=1
+    )
+    middle.plot(*solution.dual_field[:, 0], "*", color=COLORS["theory"], markersize=9)
+    middle.set(title="one convex\nproblem", xlabel="dual field $t_1$", ylabel="$t_2$")
+    a = np.linspace(-3, 3, 601)
+    density = sigmoidal.readout_density(solution, 0, a)
+    right.hist(
+        readouts[:, 0], np.arange(-3, 3, 0.06), density=True, histtype="stepfilled", color=COLORS["control"]
+    )
+    for code, readout in zip(solution.codes, solution.readouts[:, 0], strict=True):
+        name = coding.code_name(code)
+        near = np.abs(a - readout) < 1.5
+        right.plot(a[near], density[near], color=CODE_COLORS[name])
+        right.text(readout, 1.05 * density.max(), name, ha="center", color=CODE_COLORS[name])
+    right.set(
+        title="each neuron\nhas a code",
+        xlabel="readout $a$",
+        ylabel="density",
+        ylim=(0, 1.25 * density.max()),
+    )
+    return figure
+
+
+def main() -> None:
+    """Command line: draw all figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    readouts = np.linspace(-6, 6, 241)
+    with theme(), jax.enable_x64(True):
+        figures = {
+            "four_neurons.svg": draw_four_neurons(),
+            "landscape.svg": draw(readouts, exponents(200, 0.05, readouts)),
+            "posterior_to_codes.svg": draw_steps(200, 0.05),
+        }
+        for name, figure in figures.items():
+            figure.savefig(folder / name, metadata={"Date": None, "Creator": None})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""What differs between two builds of the book: numbers in standard errors, verdicts, and figures' arrays.
+
+A build is a folder or an archive with executed chapters in it: built pages, a ``_build/<preset>``, or a
+folder of reruns. Records of one claim and quantity are compared, the first where there are several.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from markdown_it import MarkdownIt
+
+from companion import formats, records
+from companion.formats import CHECK_TYPE
+from companion.pipeline import seeds
+from companion.pipeline.kept import left_behind
+from companion.pipeline.project import BuildError
+from companion.pipeline.rendering import render
+
+_HEAD = """\
+<!doctype html>
+<meta charset="utf-8">
+<title>What differs between two builds</title>
+<style>body {font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em}
+table {border-collapse: collapse; margin: 1em 0}
+td, th {padding: .2em .8em; border-bottom: 1px solid #ccc; text-align: left}</style>
+"""
+MOVED = 3.0  # standard errors of the difference; numbers of the same law lie farther apart once in 370 cases
+
+
+class Moved(NamedTuple):
+    """One number or array of the findings in both builds.
+
+    Attributes:
+        id: its claim.
+        quantity: what it is.
+        values: of A and of B, as they are shown.
+        states: of the two findings, as `records.state` says.
+        away: largest distance in standard errors of the difference; None where one has no error.
+    """
+
+    id: str
+    quantity: str
+    values: tuple[str, str]
+    states: tuple[str, str]
+    away: float | None
+
+
+class Difference(NamedTuple):
+    """Two builds held against each other.
+
+    Attributes:
+        compared: number of quantities that both have.
+        moved: those that lie farther apart than `MOVED`, or differ where there is no error.
+        verdicts: claims whose verdict is not the same, with both; "not run" where a build has none.
+        alone: quantities that only one build has.
+        figures: figures whose arrays differ, each with how; and the number that both have.
+        num_figures: figures in both.
+    """
+
+    compared: int
+    moved: list[Moved]
+    verdicts: dict[str, tuple[str, str]]
+    alone: list[str]
+    figures: dict[str, str]
+    num_figures: int
+
+
+class Build(NamedTuple):
+    """Records and figures of a build: by claim and quantity, and the arrays' files by chapter and name."""
+
+    records: list[dict[str, Any]]
+    figures: dict[str, Path]
+
+
+@contextmanager
+def opened(given: str, name: str) -> Iterator[Build]:
+    """A build in a folder or an archive.
+
+    Raises:
+        BuildError: there is none; names the setting.
+    """
+    with tempfile.TemporaryDirectory(prefix="build-") as scratch:
+        path = Path(given)
+        if path.is_file():
+            try:
+                safe: dict[str, Any] = {} if path.suffix == ".zip" else {"filter": "data"}
+                shutil.unpack_archive(path, scratch, **safe)
+            except (shutil.ReadError, ValueError, OSError) as error:
+                raise BuildError(
+                    f"{name} must be a folder or an archive; {given} is neither: {error}"
+                ) from error
+            path = Path(scratch)
+        if not given or not path.is_dir():
+            raise BuildError(
+                f"{name} must be a folder or an archive of a build, such as _build/quick; got {given!r}"
+            )
+        yield _read(path, name, given)
+
+
+def _read(folder: Path, name: str, given: str) -> Build:
+    """The latest run of every chapter below a folder."""
+    pages = sorted(folder.rglob("downloads/*.ipynb"))
+    found = pages or [
+        path for path in folder.rglob("*.ipynb") if path.parent.name.startswith(f"{path.stem}-")
+    ]
+    latest: dict[str, Path] = {}
+    for path in sorted(found, key=lambda path: path.stat().st_mtime):
+        latest[path.stem] = path
+    if not latest:
+        raise BuildError(f"{name}: no executed chapters in {given}; run make book first")
+    told = [record for path in latest.values() for record in left_behind(path, CHECK_TYPE)]
+    arrays = {
+        f"{chapter}/{file.stem}": file
+        for chapter, path in latest.items()
+        for file in path.with_name(chapter if pages else "artifacts").glob("*.npz")
+    }
+    return Build(told, arrays)
+
+
+def compare(a: Build, b: Build) -> Difference:
+    """What differs between two builds."""
+    one, other = (_by_quantity(build.records) for build in (a, b))
+    both = [key for key in one if key in other]
+    pairs = [_moved(one[key], other[key]) for key in both]
+    verdicts = [seeds.verdicts(build.records) for build in (a, b)]
+    turned = {
+        id: (verdicts[0].get(id, "not run"), verdicts[1].get(id, "not run"))
+        for id in verdicts[0] | verdicts[1]
+    }
+    shown = {
+        name: _arrays(a.figures[name], b.figures[name])
+        for name in sorted(a.figures.keys() & b.figures.keys())
+    }
+    only = {"A": one.keys() - other.keys(), "B": other.keys() - one.keys()}
+    return Difference(
+        len(both),
+        [
+            pair
+            for pair in pairs
+            if pair.away is None or pair.away > MOVED or pair.states[0] != pair.states[1]
+        ],
+        {id: pair for id, pair in turned.items() if pair[0] != pair[1]},
+        [f"{id} {quantity} (only in {side})" for side, keys in only.items() for id, quantity in sorted(keys)],
+        {name: how for name, how in shown.items() if how}
+        | dict.fromkeys(sorted(a.figures.keys() - b.figures.keys()), "only in A")
+        | dict.fromkeys(sorted(b.figures.keys() - a.figures.keys()), "only in B"),
+        len(shown),
+    )
+
+
+def _by_quantity(told: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in told:
+        found.setdefault((record["id"], record["quantity"]), record)
+    return found
+
+
+def _moved(a: Mapping[str, Any], b: Mapping[str, Any]) -> Moved:
+    """How far two records of a quantity lie apart; 0 where they are the same, up to rounding."""
+    values = tuple(
+        formats.values(r["computed"], r["uncertainty"]) if r["computed"] is not None else "–" for r in (a, b)
+    )
+    away: float | None = None
+    if a["computed"] == b["computed"]:
+        away = 0.0
+    elif None not in (a["computed"], b["computed"]):
+        x, y = np.asarray(a["computed"]), np.asarray(b["computed"])
+        if x.shape == y.shape and {x.dtype.kind, y.dtype.kind} <= set("iuf"):
+            if None not in (a["uncertainty"], b["uncertainty"]):
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    away = float(np.nanmax(np.abs(x - y) / np.hypot(a["uncertainty"], b["uncertainty"])))
+            elif np.allclose(x, y, rtol=1e-6, atol=0):
+                away = 0.0
+    return Moved(a["id"], " ".join(a["quantity"].split()), values, (records.state(a), records.state(b)), away)  # type: ignore[arg-type]
+
+
+def _arrays(a: Path, b: Path) -> str:
+    """How two figures' arrays differ, in words; nothing where they are the same."""
+    with np.load(a) as one, np.load(b) as other:
+        if set(one) != set(other):
+            return f"other arrays: {', '.join(sorted(set(one) ^ set(other)))}"
+        apart = {}
+        for name in one:
+            x, y = one[name], other[name]
+            if x.shape != y.shape:
+                return f"{name} has shape {x.shape} and {y.shape}"
+            if x.dtype.kind in "biufc" and y.dtype.kind in "biufc":
+                scale = np.nanmax(np.abs(x), initial=0.0) or 1.0
+                apart[name] = float(np.nanmax(np.abs(np.subtract(x, y, dtype=complex)), initial=0.0) / scale)
+            elif not np.array_equal(x, y):
+                return f"{name}: other texts"
+    worst = max(apart, key=lambda name: apart[name], default="")
+    return (
+        f"{worst} differs by up to {apart[worst]:.2g} of its largest value" if apart and apart[worst] else ""
+    )
+
+
+def write(found: Difference, names: tuple[str, str], folder: Path) -> Path:
+    """Leave a difference as ``difference.md``, for a comment, and as a page; returns the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    summary = render("difference.md", found=found, names=names, limit=MOVED)
+    (folder / "difference.md").write_text(summary, encoding="utf-8")
+    page = folder / "difference.html"
+    body = MarkdownIt("commonmark").enable("table").render(summary)
+    page.write_text(f"{_HEAD}{body}", encoding="utf-8")
+    return page

@@ -1,0 +1,905 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Dynamics: drifting representations and broken permutation symmetry
+#
+# A network has learned and is left alone with its noise: its weights go on wandering through all solutions
+# of the task. In a linear network every neuron takes every role in turn. A sigmoidal or a ReLU neuron keeps
+# its role, because a barrier that grows with the number of inputs stands in the way: *permutation symmetry is
+# broken* {cite:p}`vanmeegen2025`.
+
+# %% tags=["parameters", "setup"]
+preset = "quick"  # quick or paper
+seed = 0
+num_neurons: int | None = None  # N = P of the sigmoidal and ReLU networks; None: the preset's
+temperature: float | None = None  # T, rescaled as in the primer
+num_samples: int | None = None  # snapshots per chain
+
+# %% tags=["setup"]
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import matplotlib.pyplot as plt
+import numpy as np
+from coding_schemes import statistics
+from coding_schemes.sampling import HMC
+from coding_schemes.theory import dynamics as single_neurons
+from companion import figures, films, presets
+from companion.findings import Control, Estimate, Finding
+from companion.predicates import above, absolute, below, equal, standard_errors
+from companion.publish import publish
+from companion.workbench import draw
+from dynamics import runs
+from dynamics.runs import NAMES
+from myst_nb import glue
+
+sizes = presets.sizes(
+    runs,
+    preset,
+    temperature=temperature,
+    num_samples=num_samples,
+    sigmoidal={"num_neurons": num_neurons},
+    relu={"num_neurons": num_neurons},
+    linear={"num_samples": num_samples},
+)
+T, key = sizes.temperature, jax.random.key(seed)
+counts = {"num_samples": sizes.num_samples, "num_chains": sizes.num_chains}
+networks = {name: vars(getattr(sizes, name)) for name in NAMES}
+theories = {name: runs.solve(name, own["num_neurons"], T) for name, own in networks.items()}
+motions = {
+    name: runs.one_layer(
+        jax.random.fold_in(key, k), name, temperature=T, plant_key=key, **(counts | networks[name])
+    )
+    for k, name in enumerate(NAMES)
+}
+glue("excess", f"{100 * max(motion.excess for motion in motions.values()):.0f}", display=False)
+SMALL_P = "at this P the barrier is low enough to be crossed now and then, as the last section computes"
+together = {"N": [own["num_neurons"] for own in networks.values()]}
+together |= {"P": together["N"], "T": T}
+
+# %% tags=["hide-input"]
+analog, branches, sparse = theories.values()
+levels = np.full((3, 4), np.nan)
+levels[0, :2] = analog.readout_covariance[0, 0] ** 0.5 * np.array([-1, 1])
+levels[1, : len(branches.readouts[:4])] = branches.readouts[:4, 0]
+levels[2] = [sparse.bulk_readout[0], *sparse.num_neurons**0.5 * sparse.outlier_readouts[:3, 0]]
+chosen = {name: runs.shown_neurons(motion) for name, motion in motions.items()}
+publish(
+    figures.trace_panels,
+    "readouts_in_time",
+    caption="Linear neurons wander; sigmoidal and ReLU neurons keep to the branches of their readouts. "
+    "Readout weight for class 0 of six neurons of each network, over the same time. Dashed: one standard "
+    "deviation (linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory.",
+    tail=f"N = P = {', '.join(map(str, together['N']))}, T = {T:g}. Paper A, Fig. 4b.",
+    counterparts=["A 4b"],
+    levels=levels,
+    ylabel="readout weight $a_i^0$",
+    **runs.on_one_axis(
+        motions, {name: motion.run.readouts[0, :, chosen[name], 0] for name, motion in motions.items()}
+    ),
+)
+
+# %% [markdown]
+# *Needs:* the [primer](../book/primer.md) and the three schemes, [analog](analog.ipynb),
+# [redundant](redundant.ipynb) and [sparse](sparse.ipynb). *Reading:* 20 minutes.
+#
+# Try it: ten lines let a network go from theory's scheme, and count the neurons that change their code.
+
+# %%
+import jax
+import numpy as np
+from coding_schemes import planting, tasks, theory
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import PlainLangevin, sample
+
+task = tasks.toy(60, y_minus=0.5)  # 60 orthogonal inputs: a half in class 0, a quarter in each of the others
+posterior = Posterior(task, Network(depth=1, width=60, nonlinearity="sigmoidal"), temperature=0.01)
+start = planting.planted(jax.random.key(seed), theory.sigmoidal.solve(task, 0.01), posterior)
+free = {"method": PlainLangevin(step_size=0.1, num_steps=40), "moves": (), "num_warmup": 0}
+samples = sample(posterior, jax.random.key(1), num_samples=60, init=start, **free)
+moved = np.any(samples.codes()[:, 0] != samples.codes()[:, -1], axis=-1)
+print("neurons of each chain that end with another code:", moved.sum(-1))
+
+# %% [markdown]
+# ## One hidden layer
+#
+# **Question.** Do neurons trade places while a network wanders through its solutions?
+#
+# All neurons of a layer are equal before the posterior: renaming them changes nothing. A sample of a
+# nonlinear network does not show this equality, since its neurons have {term}`codes <code>`. The dynamics
+# could restore it, if every neuron had every code in turn. We let the weights follow the gradient of the loss
+# and of the {term}`prior`, with noise,
+#
+# $$
+# \mathrm d w = -\nabla U(w)\, \mathrm d t + \sqrt 2\, \mathrm d B ,
+# $$ (eq-dynamics-langevin)
+#
+# whose stationary law is the {term}`posterior` $e^{-U}$. All weights are in units in which their priors have
+# variance one, and $t$ is measured in the time in which a weight forgets that feels nothing but its prior.
+#
+# **Two dynamics.** Paper A's equation is in plain weights. For hidden weights the two are the same, with $t =
+# (T/N)\, t_{\rm A}$. A readout $a = \sigma_a w$ is slower here: its *mobility*, the speed that a force gives
+# it, is $\sigma_a^2 = 1/P$ of the paper's. The posterior and its barriers are the same, times are not. In
+# this chapter "our dynamics" is {eq}`eq-dynamics-langevin`, and what depends on the mobility is measured
+# with "the paper's mobility" as well.
+#
+# No moves are made here beyond the noise: those that help the book's other chapters into
+# {term}`equilibrium` exchange roles at one stroke. Networks start from the theory's scheme, pass a few
+# trajectories of Hamiltonian Monte Carlo, and are then followed in finite steps that nothing accepts or
+# rejects. The tasks are paper A's for each nonlinearity, $y_- = 0$, $1/2$, $-1/2$. The finite step raises the
+# mean squared training error by at most {glue:text}`excess` %.
+#
+# ### Linear neurons forget
+#
+# A linear neuron in the mean field of the others has a readout and a preactivation that pull on each other
+# and relax like damped springs in noise. If its readouts have the variance $V = \sigma_a^2/(1 - \kappa^2)$,
+# their autocorrelation is
+#
+# $$
+# C(s) = \tfrac{1 + \kappa}{2}\, e^{-(1 - \kappa)\, s} + \tfrac{1 - \kappa}{2}\, e^{-(1 + \kappa)\, s} .
+# $$ (eq-dynamics-memory)
+#
+# As $V$ is of order one and $\sigma_a^2 = 1/P$, the first rate is $1/(2PV)$: roles are traded slowly, in
+# a time of order $P$, but they are traded. In a finite network all neurons have to keep the outputs
+# together, and these constraints take their part of every step. With $V_r$ the variance of the readouts of
+# output $r$, the slow rate is smaller by
+#
+# $$
+# \frac1N \Bigl[1 + \sum_{s \ne r} \frac{V_s}{V_r + V_s} + \frac{P - m}{P\, V_r}\Bigr] ,
+# $$ (eq-dynamics-slower)
+#
+# as a fraction of itself: the first two terms come from the $m^2$ constraints among the readouts'
+# directions, the last from the $P - m$ directions in which the outputs must vanish.
+
+# %% tags=["hide-input"]
+wandering, still = motions["linear"], motions["sigmoidal"]
+size = networks["linear"]["num_neurons"]
+snapshots = len(wandering.times)
+lags = wandering.interval * np.arange(snapshots)
+seen = Finding(
+    "A20",
+    "share of the readout distribution's deciles that a linear neuron visits within the run",
+    headline=True,
+    sampled=runs.coverage(wandering.run.readouts),
+    theory=runs.gaussian_coverage(single_neurons.linear_memory(analog, lags, num_neurons=size)),
+    size=wandering.size,
+    sampler=wandering.run.convergence,
+    panel="Paper A, Fig. 4b",
+    control=Control("sigmoidal network", sampled=runs.coverage(still.run.readouts)),
+)
+seen.judge(standard_errors(3), because="corrections of second order in 1/N")
+expected = runs.linear_memory(analog, lags, num_neurons=size)
+levels_at = (0.8, 0.6, 0.4)
+at = np.array([int(np.argmin(np.abs(expected - level))) for level in levels_at])
+at = np.minimum(at, snapshots // 2)
+correlation = {
+    name: runs.autocorrelations(each.run.readouts, len(each.times) // 2) for name, each in motions.items()
+}
+some = {name: np.linspace(1, len(each.times) // 2, 50).astype(int) for name, each in motions.items()}
+half = runs.solve("linear", size // 2, T)
+memory = Finding(
+    "A20",
+    f"autocorrelation of linear readouts at the lags {', '.join(f'{lag:.0f}' for lag in lags[at])}",
+    sampled=Estimate(*(part[at] for part in correlation["linear"])),
+    theory=expected[at],
+    over=[f"theory's {level:g}" for level in levels_at],
+    size=wandering.size,
+    sampler=wandering.run.convergence,
+    figure="autocorrelation",
+    panel="Paper A, Fig. 4b",
+    control=Control(
+        "theory at half the size",
+        theory=runs.linear_memory(half, lags[at], num_neurons=size // 2),
+    ),
+)
+memory.draw(
+    figures.curves,
+    "Readouts of linear neurons forget at the rate of theory (dashed); sigmoidal and ReLU ones do not, over "
+    "the time that they were followed. Bands: standard errors over chains.",
+    x=[lags[some["linear"]], *(motions[name].interval * some[name] for name in NAMES)],
+    values=[expected[some["linear"]], *(correlation[name].value[some[name]] for name in NAMES)],
+    errors=[np.zeros(50), *(correlation[name].error[some[name]] for name in NAMES)],
+    names=["theory, linear", *NAMES.values()],
+    colors=[figures.COLORS[name] for name in ("theory", *NAMES)],
+    styles=["--", "-", "-", "-"],
+    widths=[1.2, 1.6, 4.0, 1.4],
+    scales=("log", "linear"),
+    xlabel="time lag $s$",
+    ylabel="autocorrelation of readouts $C(s)$",
+)
+memory.judge(standard_errors(3), because="corrections of second order in 1/N")
+
+# %% [markdown]
+# With the paper's mobility a readout follows its preactivations at once. The slow rate is then $1 - \kappa^2$
+# in place of $1 - \kappa$, about twice as fast, however large $P$ is. That is all that the mobility changes
+# for linear neurons.
+
+# %% tags=["hide-input"]
+unit = vars(sizes.unit)
+beside = {"num_samples": sizes.num_samples, "num_chains": 8, "temperature": T, "span": unit["span"]}
+faster, ours = (
+    runs.one_layer(
+        jax.random.fold_in(key, 80), "linear", num_neurons=unit["num_linear"], mobility=mobility, **beside
+    )
+    for mobility in ("unit", "prior variance")
+)
+solved = runs.solve("linear", unit["num_linear"], T)
+steps = faster.interval * np.arange(sizes.num_samples)
+times = [runs.decay_times(each.run.readouts, each.interval, level=0.6) for each in (ours, faster)]
+ratio = runs.ratio(*times)
+in_theory = [
+    runs.decay_time(runs.linear_memory(solved, steps, mobility=mobility), faster.interval, level=0.6)
+    for mobility in (1.0, float(unit["num_linear"]))
+]
+Finding(
+    "A20",
+    "how many times faster linear readouts forget at the paper's mobility",
+    sampled=ratio,
+    theory=np.float64(in_theory[0] / in_theory[1]),
+    size=faster.size,
+    sampler=faster.run.convergence,
+    panel="Paper A, Fig. 4b",
+    control=Control("were readouts faster by P", theory=np.float64(unit["num_linear"])),
+).judge(standard_errors(3), because="corrections of order 1/N")
+
+# %% [markdown]
+# ### Sigmoidal and ReLU neurons keep their codes
+#
+# A sigmoidal neuron's code is the set of classes on which it is active, a ReLU neuron's the set for which it
+# is an outlier. How much of what tells neurons apart lasts? Let $x_i(t)$ be the readouts of neuron $i$, or
+# its mean activations on the classes, $\delta x$ their deviation from the mean over neurons, and $\bar
+# x_i^{(1)}$, $\bar x_i^{(2)}$ the averages over the first and the second half of a run. The *permutation
+# order*
+#
+# $$
+# q = \bigl\langle \delta \bar x_i^{(1)} \cdot \delta \bar x_i^{(2)} \bigr\rangle_i \Big/
+#     \bigl\langle |\delta x_i(t)|^2 \bigr\rangle_{i,t}
+# $$ (eq-dynamics-order)
+#
+# is 0 where every neuron takes every role within the run, and 1 where all are frozen.
+
+# %% tags=["hide-input"]
+frozen = [motions["sigmoidal"], motions["relu"]]
+Finding(
+    "A21",
+    "permutation order of the readouts",
+    headline=True,
+    sampled=runs.orders(frozen),
+    over=["sigmoidal", "ReLU"],
+    size=together | {"N": together["N"][1:], "P": together["N"][1:], "chains": sizes.num_chains},
+    sampler=[motion.run.convergence for motion in frozen],
+    panel="Paper A, Fig. 4b; Paper A, Fig. 4d",
+    control=Control("linear network", sampled=np.full(2, wandering.readout_order().value)),
+).judge(above(0.9, 3), because=SMALL_P)
+switched = [motion.switches() for motion in frozen]
+for name, count in zip(("sigmoidal", "relu"), switched, strict=True):
+    glue(f"switches_{name}", count.num_switches, display=False)
+long = [motion.times[-1] * len(motion.means[0]) / motion.correlation_time() for motion in frozen]
+Finding(
+    "A21",
+    "code switches of all neurons",
+    sampled=np.array([count.num_switches for count in switched]),
+    theory=np.zeros(2),
+    over=["sigmoidal", "ReLU"],
+    size=together | {"N": together["N"][1:], "P": together["N"][1:], "chains": sizes.num_chains},
+    sampler=[motion.run.convergence for motion in frozen],
+    panel="Paper A, Fig. 4b; Paper A, Fig. 4d",
+    control=Control(
+        "linear network, signs of the class means", sampled=np.full(2, wandering.switches().num_switches)
+    ),
+).judge(
+    equal(),
+    note=f"rates below {switched[0].upper:.2g} and {switched[1].upper:.2g} per neuron and unit of time "
+    f"(95 %), from {long[0]:.0f} and {long[1]:.0f} autocorrelation times of the preactivations, all chains "
+    "together",
+    because=SMALL_P,
+)
+crossing_over = {
+    name: runs.one_layer(
+        jax.random.fold_in(key, 81 + k),
+        name,
+        mobility="unit",
+        **(counts | {"num_neurons": unit["num_neurons"], "temperature": T, "span": unit["short_span"]}),
+    )
+    for k, name in enumerate(("sigmoidal", "relu"))
+}
+Finding(
+    "A21",
+    "permutation order of the readouts at the paper's mobility",
+    sampled=runs.orders(list(crossing_over.values())),
+    over=["sigmoidal", "ReLU"],
+    size=crossing_over["relu"].size,
+    sampler=[motion.run.convergence for motion in crossing_over.values()],
+    panel="Paper A, Fig. 4b",
+    control=Control("linear network", sampled=np.full(2, faster.readout_order().value)),
+).judge(above(0.9, 3), because=SMALL_P)
+
+# %% [markdown]
+# In {glue:text}`switches_sigmoidal` cases a sigmoidal neuron changed its code, a class being counted as
+# switched when the mean activation has crossed the band from 0.4 to 0.6, and in {glue:text}`switches_relu` a
+# ReLU neuron did. Small sigmoidal networks have low barriers, and a few of their neurons cross.
+#
+# ### What still moves
+#
+# The neurons' inputs are not frozen with their codes. A sigmoidal neuron's preactivations fluctuate as
+# they do in the density $\mathcal N(z; 0, 1)\, e^{(a^\top t_c)\, \phi(z)}$ of its branch. Its variance is
+# tested with its corrections of order $1/N$ and the $\tfrac12 \Delta t$ that finite steps add, at the mean
+# activation that the samples have. A ReLU outlier carries a whole class alone. Its fluctuations do not
+# average out over neurons, and the training error would feel every one of them.
+
+# %% tags=["hide-input"]
+publish(
+    figures.trace_panels,
+    "preactivations_in_time",
+    caption="All preactivations fluctuate but those of the ReLU outlier that answers to the input. The "
+    "neurons of the first figure, on one input of class 0.",
+    tail=f"N = P = {', '.join(map(str, together['N']))}, T = {T:g}. Paper A, Fig. 4d.",
+    counterparts=["A 4d"],
+    ylabel=r"preactivation $z_{i\mu}$",
+    **runs.on_one_axis(
+        motions, {name: each.run.preactivations[0][0, :, chosen[name], 0] for name, each in motions.items()}
+    ),
+)
+fluctuating = runs.sigmoidal_variances(still, branches)
+strong = runs.outlier_variances(motions["relu"].run, step=runs.step(motions["relu"]))
+bulk = runs.bulk_variance(motions["relu"].run, sparse.num_outliers)
+least_moving = fluctuating.sampled.value.min()
+Finding(
+    "A22",
+    "variance in time of a ReLU outlier's preactivations over the least of any sigmoidal neurons'",
+    headline=True,
+    sampled=Estimate(*(part / least_moving for part in strong["sampled"])),
+    over=["class 0", "class 1 or 2"],
+    size=together | {"N": together["N"][1:], "P": together["N"][1:], "chains": sizes.num_chains},
+    sampler=[motion.run.convergence for motion in frozen],
+    panel="Paper A, Fig. 4d",
+    control=Control("the bulk of the ReLU network", sampled=np.full(2, bulk / least_moving)),
+).judge(below(0.5, 3), because="the variance falls with T and 1/N only")
+values = fluctuating.theory
+other = values[np.abs(values[:, None] - values).argmax(1)]
+Finding(
+    "A22",
+    "variance of sigmoidal preactivations in time by code and class, given their mean (prior: 1)",
+    sampled=fluctuating.sampled,
+    theory=fluctuating.theory,
+    over=fluctuating.names,
+    size=still.size,
+    sampler=still.run.convergence,
+    panel="Paper A, Fig. 4d",
+    control=Control("theory of the code and class farthest from it", theory=other),
+).judge(
+    standard_errors(3),
+    because="at small P readouts run up towards the passes, farther than their Gaussian width",
+)
+
+# %% [markdown]
+# How much does an outlier still move? With its readout $\sqrt N \bar a$, and with readouts $b$ and
+# activations of variance $v_c$ in the bulk,
+#
+# $$
+# \langle \delta z^2 \rangle = \Bigl[1 + \bar a^\top
+# \bigl(T + v_c \langle b\, b^\top \rangle\bigr)^{-1} \bar a\Bigr]^{-1} + \frac{1}{4 n_c} .
+# $$ (eq-dynamics-outlier)
+#
+# The first term is noise on single inputs: what the temperature allows, and what the bulk can make up for by
+# moving a little. The scatter of the bulk's readouts, of order $1/P$, belongs to $\langle b\, b^\top\rangle$.
+# The second is a slow breathing of the whole class: if the readout grows by $e^\varepsilon$ and all
+# preactivations shrink by $e^{-\varepsilon}$, the output stays, and only the priors hold $\varepsilon$, with
+# the energy $2 n_c N \bar z_c^2\, \varepsilon^2$. Both corrections vanish as $1/N$, and at the paper's size
+# they are not small. We test them by exact sampling without moves, where no finite step adds to them.
+
+# %% tags=["hide-input"]
+Finding(
+    "A22",
+    "variance of outliers' preactivations in time, ReLU, by Langevin steps (prior: 1)",
+    sampled=strong["sampled"],
+    theory=strong["theory"].stepped,
+    over=["class 0", "class 1 or 2"],
+    size=motions["relu"].size,
+    sampler=motions["relu"].run.convergence,
+    panel="Paper A, Fig. 4d",
+    control=Control("theory at N → ∞", theory=strong["theory"].infinite),
+).judge(standard_errors(3), because="corrections of higher order in 1/N")
+own = sizes.outliers
+main = networks["relu"]["num_neurons"]
+widths = [max(20, round(main * fraction)) for fraction in own.fractions]
+exact = {"method": HMC(0.8, own.most_steps), "thinning": own.thinning, "moves": (), "num_warmup": 60}
+by_size = []
+for k, width in enumerate(widths):
+    like = Posterior(runs.toy("relu", width), Network(1, width, "relu"), T)
+    planted = planting.planted(key, runs.solve("relu", width, T), like)
+    stream = jax.random.fold_in(key, 20 + k)
+    by_size.append(
+        draw(stream, like.task, like.network, T, init=planted, num_samples=160, num_chains=4, **exact)
+    )
+moving = [runs.outlier_variances(run) for run in by_size]
+in_size = {
+    name: np.array([getattr(each["theory"], name) for each in moving])
+    for name in ("total", "noise", "infinite")
+}
+freezing = Finding(
+    "A22",
+    "variance of outliers' preactivations in time, ReLU, by exact sampling without moves, at every size",
+    sampled=runs.stacked([each["sampled"] for each in moving]),
+    theory=in_size["total"],
+    over=["class 0", "class 1 or 2"],
+    size={"N": widths, "P": widths, "T": T, "chains": 4},
+    sampler=[run.convergence for run in by_size],
+    figure="outlier_variance",
+    panel="Paper A, Fig. 4d",
+    control=Control("theory at N → ∞", theory=in_size["infinite"]),
+)
+freezing.draw(
+    figures.curves,
+    "Outliers of a ReLU network freeze as it grows. Variance in time of their preactivations on their own "
+    "class (prior: 1). Markers: samples with standard errors; full lines: theory; dashed: without the "
+    "breathing of the class; dotted: N → ∞.",
+    x=widths,
+    values=np.concatenate([each.T for each in in_size.values()]),
+    names=["class 0", "class 1 or 2"] * 3,
+    colors=figures.CLASS_COLORS[:2],
+    styles=["-", "-", "--", "--", ":", ":"],
+    sampled_x=widths,
+    sampled=freezing.sampled.value.T,
+    sampled_errors=freezing.sampled.error.T,
+    xlabel="size $N = P$",
+    ylabel="variance in time of $z$",
+)
+freezing.judge(standard_errors(3), because="corrections of higher order in 1/N")
+
+# %% [markdown]
+# ## Two layers: drift below a frozen layer
+#
+# **Question.** Does a frozen feature layer freeze the layer below?
+#
+# In a sigmoidal network with two hidden layers the posterior factorizes: the layers see each other only
+# through kernels, not through the names of neurons {cite:p}`vanmeegen2025`. A network with $y_- = 1/2$ starts
+# from the scheme of the layered theory, comes to rest by exact sampling, and is followed in several chains.
+
+
+# %% tags=["hide-input"]
+def drift_frame(frame, fixed, sorted_anew, last, codes, edges, times, figure=None):
+    """Layer 1 in a fixed order and sorted anew, and layer 2, in one snapshot; a color per code."""
+    snapshots = fixed[frame], sorted_anew[frame], last[frame]
+    if figure is None:
+        figure, axes = plt.subplots(1, 3, figsize=(6.4, 3.2), sharey=True, layout="none")
+        figure.subplots_adjust(left=0.09, right=0.99, top=0.83, bottom=0.09, wspace=0.06)
+        titles = "layer 1, fixed order", "layer 1, sorted anew", "layer 2, fixed"
+        for axis, values, title in zip(axes, snapshots, titles, strict=True):
+            axis.imshow(np.ones((*values.shape, 3)), aspect="auto")
+            axis.vlines(edges, -0.5, len(values) - 0.5, color="black", linewidth=0.7)
+            axis.set(xlabel="input, by class", xticks=[])
+            axis.set_title(title, fontsize="medium")
+        axes[0].set_ylabel("neuron")
+    for axis, values, rows in zip(figure.axes, snapshots, codes[:, frame], strict=True):
+        colors = [figures.CODE_COLORS[name] for name in rows]
+        inks = np.array([[int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)] for color in colors])
+        axis.images[0].set_data(1 - np.clip(values, 0, 1)[..., None] * (1 - inks)[:, None])
+    figure.suptitle(f"t = {times[frame]:.1f}")
+    return figure
+
+
+N = networks["sigmoidal"]["num_neurons"]
+deep = runs.two_layers(jax.random.fold_in(key, 40), "sigmoidal", num_neurons=N, **(counts | vars(sizes.deep)))
+setting = {"tail": f"L = 2, N = P = {N}, T = {sizes.deep.temperature:g}, y₋ = 0.5. Paper A, Fig. 5."}
+setting["counterparts"] = ["A 5a", "A 5b", "A 5c", "A 5d"]
+films.publish_animation(
+    drift_frame,
+    "drift_film",
+    caption="Neurons of the first layer change their codes one by one, and the scheme stays. Left: some "
+    "neurons in the order of their codes at the start; middle: the same, sorted anew in every frame; "
+    "right: neurons of the feature layer in a fixed order. A color for each code.",
+    description="First-layer neurons change their codes one by one; sorted anew, the scheme stays",
+    **runs.film(deep, sizes.film.num_frames),
+    **setting,
+)
+
+# %% tags=["hide-input"]
+history = runs.code_history(deep)
+publish(
+    figures.code_raster,
+    "all_layers_in_time",
+    caption="Codes mix in the first layer and stay in the feature layer. All neurons of one chain, sorted by "
+    "their code at the start; a color for each code.",
+    times=deep.times,
+    which=[
+        w[np.argsort(w[:, 0], kind="stable")].astype(np.int16) for w in (each[0].T for each in history.layers)
+    ],
+    names=history.names,
+    titles=["layer 1", "layer 2 (feature layer)"],
+    **setting,
+)
+first, last = deep.switches(0), deep.switches(1)
+rate = runs.chain_rates(deep, 0)
+drifting = {"size": deep.size, "sampler": deep.run.convergence, "panel": "Paper A, Fig. 5"}
+Finding(
+    "A23",
+    "code switches per neuron and unit of time, first layer, less the feature layer's upper bound",
+    headline=True,
+    sampled=Estimate(rate.value - last.upper, rate.error),
+    control=Control("feature layer", sampled=np.float64(last.rate - last.upper)),
+    **drifting,
+).judge(
+    above(0, 3),
+    note=f"rate {rate.value:.3g} ± {rate.error:.2g}, bound {last.upper:.2g}; {first.fraction_moved:.0%} of "
+    "the first layer's neurons end with another code",
+    because="at this size few neurons cross within the run",
+)
+Finding(
+    "A23",
+    "code switches in the feature layer",
+    sampled=np.float64(last.num_switches),
+    theory=np.float64(0),
+    control=Control("first layer", sampled=np.float64(first.num_switches)),
+    **drifting,
+).judge(equal(), because=SMALL_P)
+before, after = (history.layers[0][:, k].ravel() for k in (0, -1))
+kinds = len(history.names)
+cohorts = [runs.net_flux(before[before == kind], after[before == kind], kinds) for kind in range(kinds)]
+Finding(
+    "A23",
+    "largest net flux of first-layer neurons into a code, in standard errors",
+    sampled=np.abs(runs.net_flux(before, after, kinds)).max(),
+    control=Control("neurons that began with one code", sampled=np.abs(cohorts).max()),
+    **drifting,
+).judge(below(3), because="the first layer had not reached equilibrium when the run began")
+alike = runs.kept(deep, 0)
+Finding(
+    "A23",
+    "similarity of the first layer's kernels in the first and the last tenth of the run, by chain",
+    sampled=alike.kernel,
+    control=Control("inputs shuffled", sampled=alike.shuffled),
+    **drifting,
+).judge(
+    above(0.9),
+    note=f"of its neurons: {alike.neurons.mean():.2f}",
+    because="the kernel of one network carries noise of order 1/√N",
+)
+
+# %% [markdown]
+# Neuroscience calls this *representational drift*: over weeks the responses of single cells change, and
+# what can be read from the population does not. Here the invariant is known: it is the kernel, which does
+# not know the neurons' names.
+#
+# ### Two ReLU layers
+#
+# The paper reports that with two ReLU layers the codes of the first are frozen as well. We follow both layers
+# of a ReLU network.
+
+# %% tags=["hide-input"]
+deep_relu = runs.two_layers(
+    jax.random.fold_in(key, 42), "relu", temperature=T, **(counts | vars(sizes.deep_relu))
+)
+layers = {f"{NAMES[name]} 1/1": (motion, 0) for name, motion in motions.items()}
+for name, motion in (("sigmoidal", deep), ("ReLU", deep_relu)):
+    layers |= {f"{name} {layer + 1}/2": (motion, layer) for layer in (0, 1)}
+both = runs.stacked([deep_relu.order(layer) for layer in (0, 1)])
+order = Finding(
+    "A21",
+    "permutation order of the class means in both layers of a ReLU network",
+    sampled=both,
+    over=["layer 1", "layer 2"],
+    size=deep_relu.size,
+    sampler=deep_relu.run.convergence,
+    figure="permutation_order",
+    panel="Paper A, Discussion",
+    control=Control("linear network, one layer", sampled=np.full(2, wandering.order().value)),
+)
+order.draw(
+    figures.curves,
+    "Linear layers look the more symmetric the longer one watches, and last layers of sigmoidal networks "
+    "do not. Permutation order of the class means in layer/depth for the first part of each run; bands: "
+    "standard errors.",
+    names=list(layers),
+    colors=[figures.COLORS[name.split()[0].lower()] for name in layers],
+    styles=["-" if "1/1" in name else "--" if "2/2" in name else ":" for name in layers],
+    scales=("log", "linear"),
+    levels=[0.0, 1.0],
+    xlabel="length of the run $t$",
+    ylabel="permutation order $q$",
+    **runs.order_curves(layers),
+)
+order.judge(
+    above(0.9, 3),
+    because="outliers of a deep ReLU network split and merge, since a copy of one is cheap there",
+)
+feature = deep.order(1)
+Finding(
+    "A21",
+    "permutation order of the class means in the feature layer of two sigmoidal layers",
+    sampled=feature,
+    size=deep.size,
+    sampler=deep.run.convergence,
+    panel="Paper A, Fig. 5",
+    control=Control("linear network, one layer", sampled=wandering.order().value),
+).judge(above(0.9, 3), because=SMALL_P)
+for name, value in zip(("first", "second"), both.value, strict=True):
+    glue(f"order_{name}", f"{value:.2f}", display=False)
+
+# %% [markdown]
+# The order is {glue:text}`order_first` in the first and {glue:text}`order_second` in the second ReLU layer.
+# With one hidden layer a copy of an outlier has to be silent on every single input of the other classes. In
+# a deep network the layer below makes the inputs of a class alike, and copies come and go
+# ([sparse](sparse.ipynb)). What one calls frozen then depends on how long one watches.
+#
+# ## Barriers
+#
+# **Question.** What stands in the way?
+#
+# To leading order neurons are independent, and the readout of one has the density $P(a) \propto e^{P
+# E(a)}$. A sigmoidal neuron that changes its code crosses the pass between two maxima, at a rate of order
+#
+# $$
+# k \sim e^{-\Delta F}, \qquad \Delta F = P\,\bigl[E(a_\gamma) - E(a_{\rm pass})\bigr] .
+# $$ (eq-dynamics-rate)
+#
+# With $P$ in the exponent, a barrier however low per input becomes insurmountable in a large network. The
+# passes of the theory's landscape are found by letting a chain of points slide down while it is kept evenly
+# spaced (the *string method*). Small networks do cross, and tell whether {eq}`eq-dynamics-rate` is right.
+
+# %% tags=["hide-input"]
+crossed = runs.crossings(jax.random.fold_in(key, 60), num_samples=100, num_chains=4, **vars(sizes.crossing))
+lowest = [height.min() for height in crossed.heights]
+rates = Finding(
+    "A24",
+    "β of the rates of code switches, e^−βΔF with the theory's passes ΔF",
+    sampled=crossed.slope(),
+    theory=np.float64(1),
+    size={
+        "N": sizes.crossing.num_neurons,
+        "P": sizes.crossing.num_neurons,
+        "T": list(sizes.crossing.temperatures),
+        "chains": 4,
+    },
+    sampler=crossed.local,
+    figure="crossings",
+    panel="Paper A, Discussion",
+    control=Control("passes dealt to the ways at random", sampled=crossed.dealt().slope()),
+)
+rates.draw(
+    figures.curves,
+    "Neurons change their codes as often as the theory's passes let them. Markers: rate of each way from "
+    "code to code, with the error of the number of events; lines: $e^{-\\Delta F}$ with one attempt rate "
+    "for each temperature. Ways on which no change was seen are not drawn; the check counts them.",
+    scales=("linear", "log"),
+    xlabel=r"height of the pass $\Delta F$",
+    ylabel="rate per neuron of the code",
+    **crossed.curves(),
+)
+rates.judge(
+    standard_errors(3),
+    note="diagnosed by energy and training error, within the codes; "
+    + "; ".join(
+        f"T = {t:g}: lowest pass {low:.1f}, {count.sum()} switches"
+        for t, low, count in zip(crossed.temperatures, lowest, crossed.counts, strict=True)
+    ),
+    because="passes of the order of the thermal energy are no rare events",
+)
+B = sizes.swaps.temperature
+large = np.array([125, 250, 500, 1000])
+heights = np.array([runs.passes(int(each), B).lowest for each in large])
+hotter = [runs.passes(int(each), B * each / large[1]).lowest for each in large]
+grown = statistics.fit_power_law(large, heights)
+Finding(
+    "A24",
+    "exponent in N = P of the lowest pass in theory's free energy, sigmoidal",
+    sampled=Estimate(grown.exponent, grown.standard_error),
+    theory=np.float64(1),
+    size={"N": large.tolist(), "P": large.tolist(), "T": B},
+    panel="Paper A, Discussion",
+    control=Control(
+        "temperature that grows with N", sampled=np.float64(statistics.fit_power_law(large, hotter).exponent)
+    ),
+).judge(
+    absolute(0.25),
+    note="half way to the rival √N; passes in units of the thermal energy: "
+    + ", ".join(f"{size}: {height:.1f}" for size, height in zip(large, heights, strict=True)),
+    because="corrections of relative order log P / P",
+)
+glue("pass", f"{heights[2]:.0f}", display=False)
+
+# %% [markdown]
+# At the paper's $N = P = 500$ the lowest pass is {glue:text}`pass` times the thermal energy. A sigmoidal
+# neuron crosses it once in very many thousand units of time.
+#
+# The second computation makes no use of the theory. We let a network slide down into the nearest minimum
+# of its energy $U$, exchange two neurons, and look for paths of minimal energy between the two networks
+# in the space of *all* weights: the others are free to make room. Several first guesses are relaxed, one
+# neuron following the other, both at once, or by way of a third code, and the least climb counts.
+
+# %% tags=["hide-input"]
+shown = sizes.swaps.num_neurons[1]
+climbs = {size: runs.sigmoidal_swap(size, B) for size in sizes.swaps.num_neurons}
+ways = {
+    "other code": climbs[shown],
+    "same code": runs.same_code_swap(shown, B),
+    "linear": runs.linear_swap(shown, B),
+    "ReLU": runs.relu_swap(shown, B),
+}
+fraction = np.linspace(0, 1, len(ways["linear"].energies))
+barriers = np.array([path.barrier for path in climbs.values()])
+energy = Finding(
+    "A24",
+    "least energy barrier of all paths that exchange two sigmoidal neurons (thermal energy: 1)",
+    headline=True,
+    sampled=barriers,
+    over=[f"N = {size}" for size in climbs],
+    size={"N": list(climbs), "P": list(climbs), "T": B},
+    figure="paths",
+    panel="Paper A, Discussion",
+    control=Control("two neurons of the same code", sampled=np.full(len(climbs), ways["same code"].barrier)),
+)
+energy.draw(
+    figures.curves,
+    "Sigmoidal neurons of different codes climb a hill of energy when they are exchanged. Those of the same "
+    "code, two neurons of a linear network, and a ReLU outlier and a neuron of the bulk trade places without "
+    "energy; the last two climb a hill of free energy (dotted, theory). One network each.",
+    x=fraction,
+    values=[
+        *(path.energies - path.energies[0] for path in ways.values()),
+        runs.handing_on(shown, B, fraction * np.pi / 2),
+    ],
+    names=[*ways, "ReLU, free energy"],
+    colors=[figures.COLORS[name] for name in ("sigmoidal", "control", "linear", "relu", "relu")],
+    styles=["-", "-", "-", "-", ":"],
+    widths=[1.6, 6.0, 3.6, 1.4, 1.6],  # three of them lie on each other
+    xlabel="fraction of the path",
+    ylabel=r"energy $U - U_{\rm start}$",
+)
+energy.judge(above(5), because="the barrier is of the order of the thermal energy at the smallest size")
+if len(climbs) > 2:
+    law = statistics.fit_power_law(list(climbs), barriers)
+    cold = [runs.sigmoidal_swap(size, B * size / shown).barrier for size in climbs]
+    Finding(
+        "A24",
+        "exponent in N = P of this barrier",
+        sampled=Estimate(law.exponent, law.standard_error),
+        theory=np.float64(1),
+        size={"N": list(climbs), "P": list(climbs), "T": B},
+        panel="Paper A, Discussion",
+        control=Control(
+            "temperature that grows with N",
+            sampled=np.float64(statistics.fit_power_law(list(climbs), cold).exponent),
+        ),
+    ).judge(absolute(0.25), note="half way to the rival √N", because="a constant adds to what grows with N")
+
+# %% [markdown]
+# ### ReLU networks: no energy, only entropy
+#
+# In ReLU networks a neuron of the bulk can grow into an outlier parallel to an old one, while that one
+# shrinks: two outliers with readouts $\bar a \cos\theta$ and $\bar a \sin\theta$ do what one does, at the
+# same energy. So the posterior's *density* has no barrier between the two. What stands in the way is entropy.
+# An outlier is silent on all other classes, and each input on which it must be costs $\log 2$; halfway there
+# are two of them. By way of a neuron of the bulk two outliers change places at no energy, too.
+#
+# No run waits long enough to see such an event. *Umbrella sampling* does not have to: a spring holds $\theta$
+# near each of a row of values, all other weights are sampled, and the pull on the spring is the slope of the
+# free energy.
+
+# %% tags=["hide-input"]
+held = {
+    size: runs.umbrella(
+        jax.random.fold_in(key, 70 + k),
+        num_neurons=size,
+        temperature=B,
+        num_samples=sizes.umbrella.num_samples,
+        num_chains=sizes.umbrella.num_chains,
+    )
+    for k, size in enumerate(sizes.umbrella.num_neurons)
+}
+Finding(
+    "A24",
+    "least energy barrier of all paths that exchange a ReLU outlier and a neuron of the bulk",
+    sampled=np.float64(ways["ReLU"].barrier),
+    size={"N": shown, "P": shown, "T": B},
+    panel="Paper A, Discussion",
+    control=Control("two neurons of a linear network", sampled=np.float64(ways["linear"].barrier)),
+).judge(above(5), because="one outlier hands its part on to another neuron at constant output and energy")
+entropy = Finding(
+    "A24",
+    "free-energy barrier to hand a ReLU outlier on (thermal energy: 1)",
+    sampled=runs.stacked([each.barrier for each in held.values()]),
+    theory=np.array([runs.handing_on(size, B, np.array([0, np.pi / 4]))[-1] for size in held]),
+    over=[f"N = {size}" for size in held],
+    size={"N": list(held), "P": list(held), "T": B, "chains": sizes.umbrella.num_chains},
+    figure="umbrella",
+    panel="Paper A, Discussion",
+    control=Control("the energy alone", theory=np.full(len(held), ways["ReLU"].barrier)),
+)
+angles = np.linspace(0, np.pi / 4, 61)
+entropy.draw(
+    figures.curves,
+    "To hand an outlier on costs free energy, the more the larger the network. Markers: umbrella sampling; "
+    "lines: theory, entropy at constant energy. At the right end both neurons share the outlier's part "
+    "alike.",
+    x=angles,
+    values=[runs.handing_on(size, B, angles) for size in held],
+    names=[f"N = {size}" for size in held],
+    colors=["#F2B48A", "#E58A50", figures.COLORS["relu"]],
+    sampled_x=np.mean([each.angles for each in held.values()], axis=0),
+    sampled=[each.free_energy for each in held.values()],
+    sampled_errors=[np.zeros_like(each.free_energy) for each in held.values()],
+    xlabel=r"angle $\theta$",
+    ylabel="free energy",
+)
+entropy.judge(
+    standard_errors(3),
+    note=f"acceptance {min(each.acceptance for each in held.values()):.2f} at the least",
+    because="corrections of order one to a height of order N",
+)
+
+# %% [markdown]
+# ## What to take away
+#
+# - In linear networks each neuron explores the whole posterior, at the rate of theory with its $1/N$, and
+#   permutation symmetry is restored. The paper's mobility makes this twice as fast.
+# - In the feature layer of sigmoidal networks, and of ReLU networks with one layer, it is broken. What stands
+#   between the roles is a free-energy barrier proportional to the number of inputs. For sigmoidal neurons it
+#   is also a barrier of energy, for ReLU neurons one of entropy alone.
+# - Frozen neurons are not still: theory says how far each still moves, to a few per cent.
+# - In the layer below, sigmoidal neurons change codes; the scheme and the kernel stay.
+#
+# **Limits.** A run of finite length bounds rates, it does not prove them zero. The first layer's rate
+# falls as the network grows, too: barriers stand there as well, only much lower ones. The deep sigmoidal
+# network starts from the theory's scheme. Quenched from the prior, some of its neurons would sit in other
+# codes, and those between two codes keep crossing. Its chains share one start. Their diagnostics say that
+# they agree on this branch, not that there is no other. Paths are the least of a few first guesses. Runs
+# with the paper's mobility are short and small, since its steps have to be $P$ times shorter.
+#
+# **Reproduced in part.** Small sigmoidal networks cross their passes now and then, and fluctuate a little
+# more than theory says. For ReLU networks, solutions that differ by a permutation are connected without any
+# barrier of energy; the barrier is one of free energy. With two ReLU layers outliers split and merge within
+# our runs, in the second layer more than in the first, where the paper calls the first layer frozen.
+#
+# ## Exercises
+#
+# **1.** Predict first: how does the lowest pass change if the network is twice as large?
+
+# %% tags=["solution"]
+for inputs in (60, 120, 240):
+    scheme = theory.sigmoidal.solve(tasks.toy(inputs, y_minus=0.5), 0.01)
+    print(inputs, f"lowest pass {single_neurons.passes(scheme).lowest:.2f} thermal energies")
+
+# %% [markdown]
+# It doubles, and somewhat more while networks are small.
+#
+# **2.** How long does a linear neuron of a network with $N = P = 360$ remember its readout?
+
+# %% tags=["solution"]
+for inputs in (40, 120, 360):
+    solution = theory.linear.solve(tasks.toy(inputs, y_minus=0.0), 1, 0.01, width=inputs)
+    lag = np.arange(0, 6.0 * inputs)
+    print(
+        inputs,
+        "half of it is forgotten after",
+        np.argmax(single_neurons.linear_memory(solution, lag)[0] < 0.5),
+    )
+
+# %% [markdown]
+# In proportion to $P$.
+#
+# **3.** Heat the sigmoidal network of the open cell. At which temperature do its neurons stop to have codes
+# of their own?
+
+# %% tags=["solution"]
+for hot in (0.01, 0.05, 0.1, 0.16):
+    scheme = theory.sigmoidal.solve(task, hot)
+    print(
+        hot,
+        f"{(scheme.probabilities > 0.01).sum()} codes,",
+        f"lowest pass {single_neurons.passes(scheme).lowest:.2f}",
+    )
+
+# %% [markdown]
+# Above the critical temperature one code is left, and no pass.

@@ -1,0 +1,733 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Generalization: do the codes survive new inputs?
+#
+# Networks that have learned handwritten digits answer digits they have never seen with the codes of their
+# classes {cite:p}`vanmeegen2025`. Theory predicts their answers image by image. Their errors lie well below
+# those of the Gaussian process, the infinitely wide lazy network, because learned features leave the
+# predictor almost no variance, and sigmoidal ones give it a better mean as well.
+
+# %% tags=["parameters", "setup"]
+preset = "quick"  # quick or paper
+seed = 0
+num_inputs: int | None = None  # P, training images; None: the preset's
+width: int | None = None  # N
+num_draws: int | None = None  # independent draws of the images, each with networks of its own
+num_test: int | None = None  # test images
+temperature: float | None = None  # T, rescaled as in the primer
+
+# %% tags=["setup"]
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from coding_schemes import statistics, tasks
+from coding_schemes.networks import Network
+from companion import figures, held_out, presets
+from companion.findings import Control, Finding, spread
+from companion.held_out import judged, realized, stacked
+from companion.predicates import above, absolute, below, standard_errors
+from companion.publish import publish
+from generalization import runs
+from generalization.runs import SCHEMES, TITLES
+from myst_nb import glue
+
+given = {"num_inputs": num_inputs, "width": width, "num_draws": num_draws}
+sizes = presets.sizes(runs, preset, num_test=num_test, temperature=temperature, **given)
+P, N, T, R = sizes.num_inputs, sizes.width, sizes.temperature, sizes.num_draws
+counts = vars(sizes.counts)
+shape = {"num_inputs": P, "width": N, "num_test": sizes.num_test, "seed": seed}
+key = jax.random.key(seed)
+learned = {name: runs.draws(key, name, T, num_draws=R, **shape, **counts) for name in SCHEMES}
+first = {name: draws[0] for name, draws in learned.items()}
+DIGITS = [f"digit {name}" for name in first["linear"].task.class_names]
+networks = 2 * counts["num_chains"]
+one_draw = {"N": N, "P": P, "T": T, "test images": sizes.num_test, "networks each": networks}
+size = one_draw | {"draws": R}
+because_neglected = "theory neglects how single preactivations fluctuate"
+for name, value in {"N": N, "P": P, "T": T, "R": R, "networks": networks}.items():
+    glue(name, value, display=False)
+
+# %% tags=["hide-input"]
+publish(
+    figures.kernels_and_neurons,
+    "answers",
+    caption="Digits never seen activate the code of their class. Above: kernels on 90 test images, averaged "
+    "over the posterior, in units of their largest entries. Below: activations of one network on the same "
+    "images; thirty linear neurons by activity, thirty sigmoidal ones by code, and the thirty most active "
+    "ReLU neurons.",
+    tail=f"N = {N}, P = {P}, T = {T:g}. Paper A, Fig. 6a, b.",
+    counterparts=["A 6a", "A 6b"],
+    **runs.answers(first),
+)
+
+# %% [markdown]
+# *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
+#
+# Try it: ten lines learn 50 digits, predict new ones by theory, and compare with the Gaussian process.
+
+# %%
+from coding_schemes import theory
+from coding_schemes.theory import gaussian_process, mean_field
+
+task = tasks.mnist(num_inputs=50, num_test=300)  # digits 0, 1 and 2; targets 1 and −1/2
+network = Network(depth=1, width=50, nonlinearity="sigmoidal")
+solved = theory.solve(task, network, temperature=0.01)
+lazy_limit = gaussian_process.solve(task, "sigmoidal", temperature=0.01)
+for name, found in {"features": solved, "process": lazy_limit}.items():
+    outputs = found.predict(task.test_inputs)
+    missed = np.square(outputs - task.test_targets).mean()
+    print(name, f"{np.mean(outputs.argmax(1) == task.test_labels):.0%} right, error of the mean {missed:.3f}")
+
+# %% [markdown]
+# ## Codes on training images, codes on test images
+#
+# Does a neuron mean the same on images that it was not trained on? We draw {glue:text}`P` images of the
+# digits 0, 1 and 2, with targets $1$ and $-\tfrac12$, and let networks of {glue:text}`N` neurons learn them.
+# Half of the networks are cooled from the prior, half start at theory's solution. Everything is repeated on
+# {glue:text}`R` independent draws of the images, with {glue:text}`networks` networks each.
+#
+# Linear networks answer in graded mixtures, sigmoidal ones in codes shared by groups of neurons, ReLU
+# networks with a few very active neurons. One number fits all three. Take a neuron's *mean response to each
+# class on training images* as its code, and ask how much of the variance of single responses to test images
+# this code explains. A lazy network of the same size has a code of this kind too, since digits of one class
+# look alike. So what counts is what learned features explain beyond that.
+
+# %% tags=["hide-input"]
+few = shape | {"num_draws": 1, "scaling": "lazy"}
+lazy = {name: runs.draws(jax.random.fold_in(key, 50), name, T, **few, **counts) for name in SCHEMES}
+R2 = {name: [held_out.transfer(draw) for draw in draws] for name, draws in learned.items()}
+R2_lazy = {name: [held_out.transfer(draw) for draw in draws] for name, draws in lazy.items()}
+R2_prior = {
+    name: [runs.without_learning(jax.random.fold_in(key, 60 + k), first[name])]
+    for k, name in enumerate(SCHEMES)
+}
+halves = [{n: [np.split(each, 2)[k] for each in found] for n, found in R2.items()} for k in (0, 1)]
+
+
+def beyond(found):
+    """Variance of test responses explained beyond lazy networks, one value for each nonlinearity."""
+    return stacked([runs.explained_beyond(found[name], R2_lazy[name]) for name in SCHEMES])
+
+
+meetings = [draw.learned.meeting for draws in learned.values() for draw in draws]
+carried = Finding(
+    "A28",
+    "variance of responses to test images that the training code explains, beyond lazy networks",
+    headline=True,
+    sampled=beyond(R2),
+    starts=tuple(map(beyond, halves)),
+    over=TITLES,
+    size=size,
+    sampler=meetings,
+    figure="codes_carried_over",
+    panel="Paper A, Fig. 6a",
+    control=Control("untrained networks", sampled=beyond(R2_prior)),
+)
+groups = (R2, R2_lazy, R2_prior)
+shown = np.array([[np.concatenate(each[name]).mean(0) for name in SCHEMES] for each in groups])
+spreads = np.array([[spread(np.concatenate(each[name])).error for name in SCHEMES] for each in groups])
+carried.draw(
+    figures.bars,
+    "The code learned on training images explains most of what neurons answer to new digits, far more than "
+    "in lazy or untrained networks. Bars: share of the variance of single responses that the class means "
+    "on training images explain, on test images, with standard errors over networks; dots: on the training "
+    "images themselves, for learned features.",
+    values=shown[None, :, :, 1].swapaxes(1, 2),
+    errors=spreads[None, :, :, 1].swapaxes(1, 2),
+    groups=TITLES,
+    names=["learned", "lazy", "untrained"],
+    points=[shown[0, :, 0]],
+    point_names=["learned, training images"],
+    colors=[figures.COLORS["test"], *figures.GREYS[2::-2]],
+    ylabel="explained by the code",
+)
+carried.judge(
+    above(0, 3), because="the code of single neurons blurs on unseen images at this number of images"
+)
+
+# %% [markdown]
+# For the sharper schemes one can ask for more. A sigmoidal neuron has a code in the strict sense, on or off
+# for each class, and it should have the same one on test images. A sparse scheme has outliers: neurons that
+# carry more than $1/\sqrt N$ of a class's squared activity. We count them on test images in the samples, and
+# by the same rule in networks made of theory's outliers and an untrained bulk.
+
+# %% tags=["hide-input"]
+Finding(
+    "A28",
+    "fraction of sigmoidal neurons with one code on training and test images, every draw",
+    **judged(learned["sigmoidal"], runs.same_code),
+    size=size,
+    panel="Paper A, Fig. 6a",
+    control=Control(
+        "codes of another neuron",
+        sampled=np.array([runs.same_code(draw, shift=True) for draw in learned["sigmoidal"]]),
+    ),
+).judge(above(0.9), because="codes of some neurons change")
+counted = [runs.outliers(draw) for draw in learned["relu"]]
+Finding(
+    "A28",
+    "number of outliers among ReLU neurons on test images, beyond theory's",
+    sampled=runs.more_outliers(learned["relu"]),
+    theory=np.float64(0),
+    starts=tuple(map(runs.more_outliers, zip(*(draw.starts for draw in learned["relu"]), strict=True))),
+    size=size,
+    sampler=[draw.learned.meeting for draw in learned["relu"]],
+    panel="Paper A, Fig. 6a",
+    control=Control("untrained networks", sampled=runs.more_outliers(learned["relu"], learned=False)),
+).judge(
+    standard_errors(3),
+    note="; ".join(f"{c.sampled.mean():.1f} sampled, {c.theory:.1f} in theory" for c in counted),
+    because="parallel outliers of one class share its activity in theory and merge in networks",
+)
+
+# %% [markdown]
+# ## What theory predicts
+#
+# On the toy task inputs are orthogonal and everything decouples. Images are correlated: the preactivations
+# of a neuron, $z \in \mathbb R^P$, are coupled through the input kernel {sym}`K_0`. Neurons are still
+# independent once a common field {sym}`t` is given,
+#
+# $$
+# \begin{gathered}
+# P(a, z) \;\propto\; \mathcal N(a;\,0,\sigma_a^2)\;\mathcal N(z;\,0,K_0)\;e^{a^\top t^\top \phi(z)}, \\
+# Y - \langle \phi(z)\,a^\top\rangle = T\,t .
+# \end{gathered}
+# $$ (eq-gen-saddle)
+#
+# For linear networks this is a Gaussian and [solved exactly](analog.ipynb). Otherwise paper A neglects how
+# $z$ fluctuates around its most likely value given $a$. Neurons then come in kinds. A neuron of kind $\gamma$
+# has the preactivations $z_\gamma = K_0\,[\phi'(z_\gamma)\circ t\,a_\gamma]$ and the readouts $a_\gamma =
+# \sigma_a^2\, t^\top\phi(z_\gamma)$. What remains is a problem over the kinds and their shares $P_\gamma$,
+#
+# $$
+# \begin{gathered}
+# \min\; \tfrac12\,\mathrm{tr}\,Y^\top (K+T)^{-1} Y \\
+# + \tfrac12\sum_\gamma P_\gamma\, z_\gamma^\top K_0^{-1} z_\gamma
+# + \sum_\gamma P_\gamma\log P_\gamma, \\
+# K = \sigma_a^2 \sum_\gamma P_\gamma\,\phi(z_\gamma)\phi(z_\gamma)^\top ,
+# \end{gathered}
+# $$ (eq-gen-convex)
+#
+# with $t = (K+T)^{-1}Y$. It is convex in the distribution of neurons over all preactivations, so that a kind
+# that is missing shows in the gap to the dual problem: here at most {glue:text}`worst_gap_sigmoidal:.0e`
+# (sigmoidal) and {glue:text}`worst_gap_relu:.0e` (ReLU) of the minimum. For the ReLU, cost and gain are of
+# the same degree in $z$. A few neurons of size $\sqrt N$ do all the work, and the sum runs over these
+# outliers, without shares and entropy.
+#
+# On a new input, $z_\gamma(x) = k_0(x)^\top K_0^{-1} z_\gamma$ and $f(x) = \sum_\gamma P_\gamma\,
+# \phi(z_\gamma(x))\, a_\gamma$. The training images leave part of $z(x)$ open, and we average over it.
+
+# %% tags=["hide-input"]
+for name in ("sigmoidal", "relu"):
+    gap = max(draw.theory.solution.residual for draw in learned[name])
+    glue(f"worst_gap_{name}", gap, display=False)
+CODED = ("sigmoidal", "relu")
+both = [draw for name in CODED for draw in learned[name]]
+places = [f"{titled}, draw {k + 1}" for titled in TITLES[1:] for k in range(R)]
+means = Finding(
+    "A26",
+    "distance of mean predictors from theory, every draw",
+    **judged(both, lambda draw: runs.distance(draw.learned.predictor, draw.theory.predictor)),
+    over=places,
+    size=size,
+    figure="mean_predictor",
+    panel="Paper A, Fig. 6c",
+    control=Control(
+        "the process's mean",
+        sampled=np.array([runs.distance(draw.process.predictor, draw.theory.predictor) for draw in both]),
+    ),
+)
+means.draw(
+    figures.network_sample,
+    "Theory predicts the mean output image by image, its mistakes included. Mean predictor for digit 0 on "
+    "100 test images by their digit. Dots: samples; thin line: theory; steps: targets.",
+    **runs.mean_predictors(first),
+)
+means.judge(below(0.05), because=because_neglected)
+kernels = Finding(
+    "A26",
+    "alignment of centered test kernels with theory, every draw",
+    **judged(both, lambda draw: runs.aligned(draw.learned.kernel, draw.theory.kernel)),
+    over=places,
+    size=size,
+    figure="test_kernels",
+    panel="Paper A, Fig. 6b",
+    control=Control(
+        "the kernel before learning",
+        sampled=np.array([runs.aligned(draw.process.kernel, draw.theory.kernel) for draw in both]),
+    ),
+)
+kernels.draw(
+    figures.kernel_matrices,
+    "The kernel on test images has the blocks of the classes, and those of theory. Above: samples; below: "
+    "theory; in units of the largest entries, 90 images. For balanced classes, code 1-0-0 with readout a "
+    "does the work of 0-1-1 with −a; such swaps change the kernel by constants along rows and columns, "
+    "which the check leaves out.",
+    **runs.kernel_panels(first),
+)
+kernels.judge(above(0.95), because="theory's shares of the codes are not those of the networks")
+
+# %% [markdown]
+# Two relations of paper A can be tested without any solver. In a linear network the kernel on new inputs
+# follows from the mean predictor alone, $K(x, x') = \kappa_0(x, x') + f(x)^\top U^{-1} f(x')$ with
+# $\kappa_0$ the inputs' own overlap and $U$ the readouts' covariance. And in a ReLU network the outliers
+# alone make the outputs, on new images too.
+
+# %% tags=["hide-input"]
+Finding(
+    "A37",
+    "share of ReLU networks' outputs on test images that outliers alone make, every draw",
+    headline=True,
+    **judged(learned["relu"], lambda draw: spread(runs.of_outliers(draw)), stacked),
+    size=size,
+    panel="Paper A, Fig. 6c",
+    control=Control(
+        "as many of the strongest other neurons",
+        sampled=stacked([spread(runs.of_outliers(draw, others=True)) for draw in learned["relu"]]),
+    ),
+).judge(above(0.9, 3), because="the bulk carries a part of the outputs at this width")
+Finding(
+    "A37",
+    "coefficient of f U⁻¹ fᵀ in what linear test kernels have learned, every draw",
+    **judged(learned["linear"], runs.kernel_formula),
+    theory=np.ones(R),
+    size=size,
+    panel="Paper A, Fig. 6b",
+    control=Control(
+        "f U⁻² fᵀ, the power of a layer further down",
+        sampled=np.array([runs.kernel_formula(draw, power=2) for draw in learned["linear"]]),
+    ),
+).judge(absolute(0.05), because="the formula is that of T → 0")
+
+# %% [markdown]
+# ## The error of every class
+#
+# A single network has the error
+#
+# $$
+# \varepsilon_r = \frac1{P_*}\sum_\mu
+# \Bigl\{ \bigl[y^r_\mu - \langle f_r(x_\mu)\rangle\bigr]^2 + \mathrm{Var}\, f_r(x_\mu) \Bigr\} ,
+# $$ (eq-gen-error)
+#
+# whether learned or lazy. The process has the readout variance $\sigma_a = 1$ and the same $T$. How much of
+# the gain over it that theory predicts do networks have?
+
+# %% tags=["hide-input"]
+gained = {name: judged(draws, realized, stacked) for name, draws in learned.items()}
+by_scheme = lambda part: stacked([gained[name][part] for name in SCHEMES])  # noqa: E731
+errors = Finding(
+    "A26",
+    "gain over the process, as a fraction of theory's: nonlinearity by draw by digit",
+    headline=True,
+    sampled=by_scheme("sampled"),
+    starts=tuple(stacked([gained[name]["starts"][k] for name in SCHEMES]) for k in (0, 1)),
+    theory=np.ones((3, R, 3)),
+    over=DIGITS,
+    size=size,
+    sampler=meetings,
+    figure="class_errors",
+    panel="Paper A, Fig. 6d",
+    control=Control(
+        "lazy networks of the same size and nonlinearity",
+        sampled=stacked([stacked([realized(lazy[n][0]._replace(theory=first[n].theory))]) for n in SCHEMES]),
+    ),
+)
+errors.draw(
+    figures.bars,
+    "Networks that learn features err less than the Gaussian process, by as much as theory says. Bars: "
+    "samples, means over draws of the images with standard errors.",
+    groups=first["linear"].task.class_names,
+    xlabel="digit",
+    colors=[figures.COLORS["samples"]],
+    **runs.class_errors(learned),
+)
+errors.judge(absolute(0.1), because=because_neglected)
+
+# %% [markdown]
+# For linear networks the story is simple. Their mean predictor *is* the process's, and what they save is its
+# variance. At width $N$ theory knows their own small variance as well, and then predicts the saved error
+# within standard errors.
+
+# %% tags=["hide-input"]
+same_mean = Finding(
+    "A25",
+    "distance of linear mean predictors from the process's, every draw",
+    headline=True,
+    **judged(learned["linear"], lambda draw: runs.distance(draw.learned.predictor, draw.process.predictor)),
+    size=size,
+    panel="Paper A, Fig. 6c",
+    control=Control(
+        "sigmoidal networks and their process",
+        sampled=np.array(
+            [runs.distance(d.learned.predictor, d.process.predictor) for d in learned["sigmoidal"]]
+        ),
+    ),
+)
+same_mean.judge(below(0.02), because="both are at finite T, which enters the two predictors differently")
+Finding(
+    "A25",
+    "error saved by linear networks over the process's variance, every draw",
+    **judged(learned["linear"], runs.saved, stacked),
+    theory=np.array([runs.saved_in_theory(draw) for draw in learned["linear"]]),
+    size=size,
+    panel="Paper A, Fig. 6d",
+    control=Control(
+        "sigmoidal networks and their process",
+        sampled=stacked([runs.saved(draw) for draw in learned["sigmoidal"]]),
+    ),
+).judge(standard_errors(3), because="corrections of higher order in 1/N")
+
+# %% [markdown]
+# Are these networks in equilibrium? No sigmoidal neuron changes its code alone: on correlated images all
+# others have adapted to what it does *within* the classes. The move [`convert`](../book/samplers.md) takes
+# that along. It is accepted while networks are cooled, so that the shares of the codes freeze where they are
+# nearly those of equilibrium: test errors from the two starts are at most {glue:text}`apart_sigmoidal:.1%`
+# apart (linear {glue:text}`apart_linear:.1%`, ReLU {glue:text}`apart_relu:.1%`). Where they do not meet, each
+# start has to pass by itself.
+
+# %% tags=["hide-input"]
+for name, draws in learned.items():
+    glue(f"apart_{name}", max(draw.learned.meeting.apart for draw in draws), display=False)
+
+# %% [markdown]
+# ## The variance falls with the width
+#
+# Why is the variance absent? In a network that learns features, outputs are averages over $N$ neurons whose
+# law is fixed by the task, so that their variance should be of order $1/N$. In a lazy network it stays of
+# order one.
+
+# %% tags=["hide-input"]
+widths = [max(2, int(N * factor)) for factor in sizes.width_factors]
+variances = runs.over_widths(
+    jax.random.fold_in(key, 70), first["sigmoidal"], lazy["sigmoidal"][0], widths, T, **counts
+)
+falls = Finding(
+    "A27",
+    "exponent of the predictor's variance in the width, sigmoidal networks",
+    headline=True,
+    sampled=variances.exponent(variances.learned),
+    theory=np.float64(-1),
+    starts=tuple(map(variances.exponent, variances.starts)),
+    size=one_draw | {"N": widths},
+    sampler=variances.meetings,
+    figure="predictor_variance",
+    panel="Paper A, text",
+    control=Control("lazy networks", sampled=variances.exponent(variances.lazy)),
+)
+powers = [statistics.fit_power_law(widths, *row) for row in (variances.learned, variances.lazy)]
+falls.draw(
+    figures.scaling_plot,
+    "The predictor's variance falls as 1/N where features are learned, and stays where they are not. "
+    "Markers: sigmoidal networks, variance over samples and networks, averaged over outputs and test images, "
+    "with standard errors; lines: power laws.",
+    sizes=widths,
+    values=[variances.learned.value, variances.lazy.value],
+    errors=[variances.learned.error, variances.lazy.error],
+    exponents=[power.exponent for power in powers],
+    prefactors=[power.prefactor for power in powers],
+    names=["non-lazy", "lazy"],
+    colors=[figures.COLORS["non-lazy"], figures.COLORS["lazy"]],
+    ylabel="variance of $f$ on test images",
+)
+falls.judge(standard_errors(3), because="corrections of higher order at small widths")
+
+# %% [markdown]
+# ## And the mean?
+#
+# Paper A says that learned features hardly improve the mean predictor over that of the process, a little in
+# sigmoidal networks, and that the smaller variance makes the difference. So we split the gain of
+# {eq}`eq-gen-error` into its two parts. The answer depends on how pixels become inputs, which paper A does
+# not say. Ours are standardized over the training set. Divided by 255 they are smaller, and the process is
+# surer of itself.
+
+# %% tags=["hide-input"]
+raw = {
+    name: runs.draws(
+        jax.random.fold_in(key, 40), name, T, num_draws=R, normalization="unit_range", **shape, **counts
+    )
+    for name in SCHEMES
+}
+PIXELS = ("standardized", "divided by 255")
+split = [
+    {name: [runs.gains(draw) for draw in draws] for name, draws in each.items()} for each in (learned, raw)
+]
+weak = [
+    {name: [runs.gains(d, runs.weak_process(d, T)) for d in draws] for name, draws in each.items()}
+    for each in (learned, raw)
+]
+
+
+def differences(each):
+    """Gain of the mean less that of the variance, draw by nonlinearity."""
+    return stacked([stacked([each[name][k].difference for name in SCHEMES]) for k in range(R)])
+
+
+def of_starts(draws):
+    """The same from either start."""
+    parts = [{n: [runs.gains(d.starts[k]) for d in ones] for n, ones in draws.items()} for k in (0, 1)]
+    return tuple(map(differences, parts))
+
+
+better = Finding(
+    "A33",
+    "gain of the mean less gain of the variance, over the process's error, every draw, standardized pixels",
+    headline=True,
+    sampled=differences(split[0]),
+    starts=of_starts(learned),
+    over=TITLES,
+    size=size,
+    sampler=meetings,
+    figure="gains",
+    panel="Paper A, Discussion",
+    lacking=""
+    if P >= 100
+    else f"With {P} images the mean of sigmoidal networks gains nearly as much as their variance does; the "
+    "paper has 100 images.",
+    control=Control(
+        "over a process with readouts of variance 1/P",
+        sampled=differences(weak[0]),
+        spared=["linear"],
+        because="shrinking improves the mean of linear processes",
+    ),
+)
+gained_by = np.array(
+    [[[[g.mean.value, g.variance.value] for g in each[name]] for name in SCHEMES] for each in split]
+)  # pixels, nonlinearity, draw, part
+better.draw(
+    figures.bars,
+    "In linear networks the smaller variance makes the whole gain, in sigmoidal ones a better mean makes "
+    "about half of it, and nearly all where pixels are divided by 255. Bars: parts of the process's error "
+    "that networks save, by their mean and by their variance, mean over draws with standard errors. A bar "
+    "below zero: a worse mean.",
+    values=gained_by.mean(2),
+    errors=gained_by.std(2, ddof=min(1, R - 1)) / R**0.5,
+    groups=TITLES,
+    names=["mean", "variance"],
+    titles=[f"pixels {kind}" for kind in PIXELS],
+    colors=[figures.COLORS["test"], figures.COLORS["samples"]],
+    ylabel="saved / the process's error",
+)
+better.judge(
+    below(0, 3),
+    because="in sigmoidal networks the mean gains about as much as the variance does or more: learned "
+    "codes pull an image that resembles training images to the prototype of its class; linear and ReLU "
+    "networks are as published",
+)
+Finding(
+    "A33",
+    "gain of the mean less gain of the variance, over the process's error, every draw, pixels divided by 255",
+    sampled=differences(split[1]),
+    starts=of_starts(raw),
+    over=TITLES,
+    size=size,
+    sampler=[draw.learned.meeting for draws in raw.values() for draw in draws],
+    panel="Paper A, Discussion",
+    control=Control("over a process with readouts of variance 1/P", sampled=differences(weak[1])),
+).judge(
+    below(0, 3),
+    because="with small inputs the process has little variance to save, and nearly all that sigmoidal "
+    "networks gain is in the mean",
+)
+shares = {
+    (kind, name): float(np.mean([g.mean.value / (g.mean.value + g.variance.value) for g in each[name]]))
+    for kind, each in zip(("standard", "raw"), split, strict=True)
+    for name in SCHEMES
+}
+for (kind, name), share in shares.items():
+    glue(f"share_{kind}_{name}", share, display=False)
+
+# %% [markdown]
+# Of the gain of sigmoidal networks {glue:text}`share_standard_sigmoidal:.0%` is the mean's with standardized
+# pixels and {glue:text}`share_raw_sigmoidal:.0%` with pixels divided by 255. Of that of ReLU networks it is
+# {glue:text}`share_standard_relu:.0%` and {glue:text}`share_raw_relu:.0%`, of that of linear ones, with
+# standardized pixels, {glue:text}`share_standard_linear:.1%`. The mean of linear networks and that of the
+# process agree for $T\to0$ only; at our $T$ and with small inputs the former is the worse one.
+#
+# Theory has to hold for either choice of inputs.
+
+# %% tags=["hide-input"]
+raw_gained = {name: judged(raw[name], realized, stacked) for name in CODED}
+raw_lazy = {
+    name: runs.draws(jax.random.fold_in(key, 51), name, T, normalization="unit_range", **few, **counts)[0]
+    for name in CODED
+}
+Finding(
+    "A26",
+    "distance of mean predictors from theory, pixels divided by 255, every draw",
+    **judged(
+        [draw for name in CODED for draw in raw[name]],
+        lambda draw: runs.distance(draw.learned.predictor, draw.theory.predictor),
+    ),
+    over=places,
+    size=size,
+    panel="Paper A, Fig. 6c",
+    control=Control(
+        "the process's mean",
+        sampled=np.array(
+            [runs.distance(d.process.predictor, d.theory.predictor) for name in CODED for d in raw[name]]
+        ),
+    ),
+).judge(below(0.05), because=because_neglected)
+Finding(
+    "A26",
+    "gain over the process, as a fraction of theory's, pixels divided by 255: nonlinearity by draw by digit",
+    sampled=stacked([raw_gained[name]["sampled"] for name in CODED]),
+    starts=tuple(stacked([raw_gained[name]["starts"][k] for name in CODED]) for k in (0, 1)),
+    theory=np.ones((2, R, 3)),
+    over=DIGITS,
+    size=size,
+    sampler=[draw.learned.meeting for name in CODED for draw in raw[name]],
+    panel="Paper A, Fig. 6d",
+    control=Control(
+        "lazy networks of the same size and nonlinearity",
+        sampled=stacked([stacked([realized(raw_lazy[n]._replace(theory=raw[n][0].theory))]) for n in CODED]),
+    ),
+).judge(absolute(0.1), because=because_neglected)
+
+# %% [markdown]
+# ## More images than dimensions
+#
+# With a random projection of the images to half as many dimensions as there are images, $K_0$ is singular
+# and not every set of preactivations is possible. The scheme stays redundant, and still generalizes. There
+# is less to gain: new images lie in the span of the training images, so that the process is surer of itself.
+# Its variance makes {glue:text}`projected_variance:.0%` of its error, against
+# {glue:text}`unprojected_variance:.0%` without the projection. Where so little can be gained, what theory
+# neglects shows: networks have {glue:text}`projected_gain:.2f` times the gain that theory predicts.
+
+# %% tags=["hide-input"]
+squeezed = [
+    held_out.experiment(
+        tasks.projected(draw.task, max(2, P // 2), seed=seed + k),
+        Network(1, N, "sigmoidal"),
+        T,
+        jax.random.fold_in(key, 80 + k),
+        **counts,
+    )
+    for k, draw in enumerate(learned["sigmoidal"][: sizes.num_projected])
+]
+narrow_lazy = held_out.experiment(
+    squeezed[0].task, Network(1, N, "sigmoidal", "lazy"), T, jax.random.fold_in(key, 90), **counts
+)
+tight = one_draw | {"N₀": max(2, P // 2)} | ({"draws": len(squeezed)} if len(squeezed) > 1 else {})
+redundant = Finding(
+    "A29",
+    "fraction of neurons with one code on training and test images, every draw",
+    headline=True,
+    **judged(squeezed, runs.same_code),
+    size=tight,
+    figure="projected",
+    panel="Paper A, supplement E, projected digits",
+    control=Control(
+        "codes of another neuron",
+        sampled=np.array([runs.same_code(draw, shift=True) for draw in squeezed]),
+    ),
+)
+redundant.draw(
+    figures.activation_matrix,
+    "With more images than dimensions the code is still redundant, and holds on test images. One sigmoidal "
+    "network, neurons by their code on training images.",
+    titles=["training images", "test images"],
+    **held_out.training_and_test(squeezed[0]),
+)
+redundant.judge(above(0.9), because="codes of some neurons change")
+Finding(
+    "A29",
+    "fraction of test images in the right class, every draw; a third by guessing",
+    **judged(squeezed, runs.right, stacked),
+    size=tight,
+    panel="Paper A, supplement E, projected digits",
+    control=Control(
+        "outputs on another image",
+        sampled=stacked([runs.right(draw, shuffled=True) for draw in squeezed]),
+    ),
+).judge(above(2 / 3, 3), because="the projection removes half of what is known of an image")
+Finding(
+    "A29",
+    "gain over the process, averaged over digits, as a fraction of theory's, every draw",
+    **judged(squeezed, runs.realized_on_average, stacked),
+    theory=np.ones(len(squeezed)),
+    size=tight,
+    panel="Paper A, supplement E, projected digits",
+    control=Control(
+        "lazy networks",
+        sampled=stacked([runs.realized_on_average(narrow_lazy._replace(theory=squeezed[0].theory))]),
+    ),
+).judge(
+    absolute(0.2),
+    because="there is little to gain here, and theory neglects how single preactivations fluctuate",
+)
+glue("projected_gain", np.mean([runs.realized_on_average(d).value for d in squeezed]), display=False)
+glue("projected_variance", runs.variance_share(squeezed), display=False)
+glue("unprojected_variance", runs.variance_share(learned["sigmoidal"]), display=False)
+
+# %% [markdown]
+# ## What to take away
+#
+# - Analog, redundant and sparse codes carry over to unseen digits, and the test kernel has their blocks.
+# - A theory that neglects the fluctuations of single preactivations predicts the mean predictor of sigmoidal
+#   and ReLU networks, image by image. The mean predictor of linear networks is the process's.
+# - In linear networks the whole gain is the absent variance, which falls as $1/N$. In sigmoidal networks a
+#   better mean makes about half of the gain or more.
+# - Which part is larger depends on the inputs' scale: with pixels divided by 255 the process has hardly any
+#   variance to lose.
+#
+# **Limits.** One hidden layer, three digits, small $N$. The duality gap of the ReLU's theory closes to about
+# one per cent, not to machine precision. All comparisons with the process are at its $\sigma_a = 1$ and our
+# $T$.
+#
+# **In part.** Theory's errors differ from sampled ones by a few per cent of the gain, which is many standard
+# errors: single preactivations fluctuate, and theory neglects it.
+#
+# **Refuted at the paper's size.** Paper A attributes the gain to the smaller variance and finds the mean
+# little better, a little more so in sigmoidal networks. For linear networks this is exact, and for ReLU
+# networks on standardized pixels it holds. The mean of sigmoidal networks gains too much to be called
+# slightly better.
+#
+# Where codes cease to carry over, and what the features are good for beyond their task, is the subject of
+# [the next chapter](images.ipynb).
+#
+# ## Exercises
+#
+# **1.** Predict first: which mean profits more from further images, that of learned features or that of the
+# process?
+
+# %% tags=["solution"]
+for number in (25, 50, 100):
+    more = tasks.mnist(num_inputs=number, num_test=300)
+    means_of = [
+        solver(more, "sigmoidal", temperature=0.01) for solver in (mean_field.solve, gaussian_process.solve)
+    ]
+    errors_of = [np.square(each.predict(more.test_inputs) - more.test_targets).mean() for each in means_of]
+    print(number, "images: features {:.3f}, process {:.3f}".format(*errors_of))
+
+# %% [markdown]
+# **2.** Heat the network. Does noise hurt on new images as much as on training images?
+
+# %% tags=["solution"]
+for hot in (0.01, 0.03, 0.1):
+    warm = mean_field.solve(task, "sigmoidal", hot)
+    on_new = np.square(warm.predict(task.test_inputs) - task.test_targets).mean()
+    print(hot, f"training {np.square(warm.outputs - task.targets).mean():.3f}, new images {on_new:.3f}")
+
+# %% [markdown]
+# **3.** Change the targets of the other classes. Does the error in units of $(y_+ - y_-)^2$ change, too?
+
+# %% tags=["solution"]
+for y_minus in (-0.5, 0.0, 0.3):
+    other = tasks.mnist(num_inputs=50, num_test=300, y_minus=y_minus)
+    outputs = mean_field.solve(other, "sigmoidal", 0.01).predict(other.test_inputs)
+    missed = np.square(outputs - other.test_targets).mean() / (1 - y_minus) ** 2
+    right = np.mean(outputs.argmax(1) == other.test_labels)
+    print(y_minus, f"{right:.0%} right, error {missed:.3f} in these units")

@@ -1,0 +1,283 @@
+"""What the chapter on images measures of the results that long jobs left behind."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from coding_schemes import coding, data, diagnose, tasks
+from coding_schemes.diagnosis import Diagnosis
+from companion.findings import Estimate, spread
+from companion.held_out import first_of_each
+from companion.workbench import Equilibrium
+
+Arrays = Mapping[str, np.ndarray]
+PUBLISHED_ACCURACY, PUBLISHED_SIZE = 0.45, 50_000  # paper A, Fig. 7
+SPLITS = ("training", "test")
+LEARNED, LAZY, RANDOM = range(3)  # kinds of features that are reused
+DATASETS = {"mnist": tasks.mnist, "fashion_mnist": tasks.fashion_mnist, "cifar10": tasks.cifar10}
+
+
+def own_task(dataset: str, *arguments: Any) -> tasks.Task:
+    """A task of the reader's choice."""
+    if dataset not in DATASETS:
+        raise ValueError(f"dataset: got {dataset!r}, allowed are {sorted(DATASETS)}")
+    return DATASETS[dataset](*arguments)
+
+
+def stored(path: str | Path) -> dict[str, np.ndarray]:
+    """Arrays that a long job left behind, with the manifest that says how they were made.
+
+    Args:
+        path: an npz file of `data/results`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        data.CorruptDataError: it is damaged, or no result file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} does not exist; it comes with the book's repository (git checkout), and "
+            f"`snakemake data/results/{path.name}` makes it anew"
+        )
+    return data.arrays(path, "manifest", "restore it (git checkout, for a file of the repository)")
+
+
+def source(result: Arrays, file: str) -> str:
+    """Where a stored result comes from, for the records."""
+    manifest = json.loads(str(result["manifest"]))
+    made = manifest.get("date") or f"commit {manifest.get('commit', 'unknown')}"
+    return f"data/results/{file}, {made}; made anew by snakemake data/results/{file}"
+
+
+# ---- networks from two starts on several draws of the images -------------------------------------
+
+
+def meetings(result: Arrays, name: str) -> list[Equilibrium]:
+    """What a stored result says of its samplers, draw by draw; not shown where it says nothing.
+
+    Rows alternate between the starts. Where anything differs between them, they do not meet.
+    """
+    if f"{name}_verdict" not in result:
+        return [Equilibrium(False, "equilibrium not shown: chains from the prior, without moves of codes")]
+    verdicts = [str(text).replace("two ends", "two starts") for text in result[f"{name}_verdict"][::2]]
+    return [Equilibrium("differ" not in verdict, verdict) for verdict in verdicts]
+
+
+def over_draws(rows: np.ndarray) -> dict[str, Any]:
+    """Rows (draws · 2, …) that alternate between two starts, as a Finding takes them: means over draws."""
+    draws = np.reshape(rows, (-1, 2, *np.shape(rows)[1:]))
+    return {"sampled": spread(draws.mean(1)), "starts": (spread(draws[:, 0]), spread(draws[:, 1]))}
+
+
+def realized(result: Arrays, name: str, exchanged: bool = False) -> np.ndarray:
+    """Gain over the process's error, as a fraction of theory's, class by class; rows as stored.
+
+    With `exchanged` the networks' classes are.
+    """
+    ours, theory, process = (result[f"{name}_{kind}error"] for kind in ("", "theory_", "process_"))
+    return (process - (np.roll(ours, 1, axis=1) if exchanged else ours)) / (process - theory)
+
+
+def training_and_test(result: Arrays, names: tuple[str, ...]) -> dict[str, Any]:
+    """Activations on training and on as many test images, a row for each name, neurons by training code."""
+    rows = []
+    for name in names:
+        first, second = (result[f"{name}_{split}_activations"].astype(float) for split in SPLITS)
+        labels, test_labels = (result[f"{name}_{split}_labels"] for split in SPLITS)
+        order, kept = _by_code(first, labels), _as_many(labels, test_labels)
+        rows.append([first[order][:, kept[0]], second[order][:, kept[1]]])
+    return {"activations": rows, "labels": labels[kept[0]]}
+
+
+def _as_many(*labels: np.ndarray) -> list[np.ndarray]:
+    """Places of the first inputs of every class, as many of each class and split as there are in all."""
+    counts = [np.bincount(x) for x in labels]
+    return [first_of_each(x, np.full_like(counts[0], np.min(counts))) for x in labels]
+
+
+def _by_code(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return coding.sort_by_code(coding.codes(activations, labels), activations)
+
+
+def class_errors(result: Arrays, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Class errors (names, draws, m), means over the starts, and those of theory and process (names, m)."""
+    errors = np.array([result[f"{name}_error"] for name in names])
+    errors = errors.reshape(len(names), -1, 2, errors.shape[-1]).mean(2)
+    others = (
+        np.array([result[f"{name}_{kind}_error"].mean(0) for name in names]) for kind in ("theory", "process")
+    )
+    theory, process = others
+    return errors, theory, process
+
+
+# ---- ten classes -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """One stored run on ten classes, as `images.large_run` left it.
+
+    Attributes:
+        arrays: what is stored.
+        settings: those of the run.
+        task: the images' name.
+        minutes: that it took.
+    """
+
+    arrays: Arrays
+    settings: dict[str, Any]
+    task: str
+    minutes: float
+
+    @classmethod
+    def of(cls, arrays: Arrays) -> "Run":
+        """From the arrays with their manifest."""
+        manifest = json.loads(str(arrays["manifest"]))
+        return cls(arrays, manifest["settings"], manifest["task"], manifest["seconds"] / 60)
+
+    @property
+    def num_inputs(self) -> int:
+        """P."""
+        return self.settings["num_inputs"]
+
+    @property
+    def size(self) -> dict[str, Any]:
+        """Sizes, for a finding."""
+        one = self.settings
+        return {"L": one["depth"], "N": one["width"], "P": one["num_inputs"], "T": one["temperature"]}
+
+    def accuracy(self, shuffled: bool = False) -> Estimate:
+        """Of the mean predictor on test images, with its binomial error; or with their labels shuffled."""
+        answers, truth = (self.arrays[name].argmax(axis=1) for name in ("predictor", "test_targets"))
+        truth = np.random.default_rng(0).permutation(truth) if shuffled else truth
+        share = np.mean(answers == truth)
+        return Estimate(share, np.sqrt(share * (1 - share) / len(truth)))
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        """Temperature, training error, and where known both accuracies, block by block."""
+        names = ("temperature", "training_error", "training_accuracy", "test_accuracy")
+        return dict(zip(names, self.arrays["history"].T, strict=False))
+
+    @property
+    def training_accuracy(self) -> float:
+        """At the end."""
+        return float(self.history["training_accuracy"][-1])
+
+    @property
+    def energy(self) -> float:
+        """Per neuron and training image at the end."""
+        return float(self.arrays["history"][-1, 5] / (self.num_inputs * self.settings["width"]))
+
+    def explained(self, layer: int) -> np.ndarray:
+        """Variance of single responses that the training code explains, training and test images: (2,)."""
+        pairs = [(self.arrays[f"{s}_activations_{layer}"], self.arrays[f"{s}_labels"]) for s in SPLITS]
+        return coding.code_transfer(*pairs[0], *pairs[1])
+
+    def kept(self, layer: int, shift: int = 0) -> np.float64:
+        """Fraction of the code's entries that class means on test images keep; or with classes permuted."""
+        first, second = (self.arrays[f"{split}_class_means_{layer}"] > 0.5 for split in SPLITS)
+        return np.float64(coding.code_agreement(first, np.roll(second, shift, axis=1)).entries)
+
+    def kept_beyond_chance(self, layer: int, shift: int = 0) -> np.float64:
+        """What is kept beyond chance, as a fraction of what there is to keep; or with classes permuted."""
+        chance = self.kept(layer, shift=1)
+        return (self.kept(layer, shift) - chance) / (1 - chance)
+
+    def diagnosis(self) -> Diagnosis:
+        """Of the stored neurons of the feature layer on training images."""
+        return diagnose(self.arrays["training_activations_2"].astype(float), self.arrays["training_labels"])
+
+    def order(self, layer: int) -> np.ndarray:
+        """Neurons by the training code of their layer."""
+        phi = self.arrays[f"training_activations_{layer}"].astype(float)
+        return _by_code(phi, self.arrays["training_labels"])
+
+    def layers(self) -> dict[str, Any]:
+        """For `figures.activation_matrix`: both layers on training and on test images."""
+        labels = [self.arrays[f"{split}_labels"] for split in SPLITS]
+        rows = [
+            [
+                self.arrays[f"{s}_activations_{layer}"][self.order(layer)][:, k].astype(float)
+                for layer in (1, 2)
+            ]
+            for s, k in zip(SPLITS, _as_many(*labels), strict=True)
+        ]
+        return {"activations": rows, "labels": labels[0][_as_many(*labels)[0]]}
+
+    def outputs(self) -> dict[str, Any]:
+        """For `figures.network_sample`: readouts and feature layer on stored test images, and output 0."""
+        order, labels = self.order(2), self.arrays["test_labels"]
+        rng = np.random.default_rng(self.settings["seed"])  # as `large_run` chooses the stored images
+        for total in (self.num_inputs, len(self.arrays["predictor"])):
+            shown = np.sort(rng.permutation(total)[: len(labels)])
+        return {
+            "readouts": self.arrays["readouts"][: len(order)][order],
+            "activations": self.arrays["test_activations_2"][order].astype(float),
+            "outputs": self.arrays["predictor"][shown, :1],
+            "targets": self.arrays["test_targets"][shown, :1],
+            "labels": labels,
+        }
+
+
+def chains(runs: Sequence[Run]) -> Equilibrium:
+    """What is known of the chains: one for each size, annealed."""
+    energies = ", ".join(f"{run.energy:.1f}" for run in runs)
+    said = "equilibrium not shown: one annealed chain per size, energies per neuron and image at the end "
+    return Equilibrium(False, said + energies)
+
+
+def trend(sizes: Any, accuracy: Any) -> tuple[Estimate, float]:
+    """Slope per decade of P, with its error from the scatter, and the accuracy the line ends at."""
+    x = np.log10(sizes)
+    (slope, offset), covariance = np.polyfit(x, accuracy, 1, cov=True)
+    return Estimate(slope, covariance[0, 0] ** 0.5), slope * np.log10(PUBLISHED_SIZE) + offset
+
+
+# ---- reuse -----------------------------------------------------------------------------------------
+
+
+def gain(reuse: Arrays, kind: int, start: int | None = None) -> np.ndarray:
+    """Accuracy of a kind of features less that of lazy ones, (names, shots, draws), paired by draw."""
+    return of_features(reuse, kind, start) - of_features(reuse, LAZY)
+
+
+def of_features(reuse: Arrays, kind: int, start: int | None = None) -> np.ndarray:
+    """Accuracy (names, shots, draws); of learned features the mean over both starts, or from one of them."""
+    accuracy = reuse["accuracy"][:, kind]  # (names, shots, draws, starts)
+    return accuracy.mean(-1) if start is None else accuracy[..., start]
+
+
+def over_last(values: np.ndarray) -> Estimate:
+    """Mean over draws, the last axis."""
+    return spread(values, axis=-1)
+
+
+def best(values: np.ndarray) -> Estimate:
+    """Mean over draws of the best nonlinearity at every number of examples; values (names, shots, draws)."""
+    found = over_last(values)
+    chosen = found.value.argmax(0), np.arange(values.shape[1])
+    return Estimate(found.value[chosen], found.error[chosen])
+
+
+def curves(reuse: Arrays, names: Sequence[str]) -> dict[str, Any]:
+    """For `figures.curves`: accuracy of learned features, of lazy ones and of pixels over the examples."""
+    every = [of_features(reuse, LEARNED), of_features(reuse, LAZY), reuse["pixels"][None]]
+    mean, error = over_last(np.concatenate(every))
+    return {
+        "x": reuse["shots"],
+        "values": mean,
+        "errors": error,
+        "names": [*names, *names, "pixels"],
+        "styles": ["-"] * 3 + ["--"] * 3 + [":"],
+        "scales": ("log", "linear"),
+        "xticks": reuse["shots"],
+    }
+
+
+#: One network from each start on every draw: whether they meet is not asked, each start is judged by itself.
+TWO_STARTS = Equilibrium(False, "equilibrium not shown: one network from each start on every draw")

@@ -1,0 +1,362 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Your own activations: which scheme does a network use?
+#
+# Give the activations of a layer and the classes of the inputs, from a network of any origin. `diagnose`
+# compares the layer with random rotations of its neurons, which change neither its kernel nor what can be
+# read out of it. It answers **redundant**, **sparse**, **analog** or **undecided**, and says what speaks for
+# the answer.
+
+# %% tags=["parameters", "setup"]
+preset = "quick"  # quick or paper
+seed = 0
+data: str | None = None  # your .npz or .csv file; None: a sampled network
+num_networks: int | None = None  # networks of each known kind; None: the preset's
+
+# %% tags=["setup"]
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import matplotlib.pyplot as plt
+import numpy as np
+from coding_schemes import paths, tasks
+from coding_schemes.data import read_activations
+from coding_schemes.networks import Network
+from companion import presets
+from companion.findings import Control, Estimate, Finding, spread
+from companion.predicates import above, below
+from companion.publish import publish
+from myst_nb import glue
+from your_own_activations import runs
+
+sizes = presets.sizes(runs, preset, num_networks=num_networks)
+key = jax.random.key(seed)
+
+# %% tags=["hide-input"]
+from coding_schemes import diagnose
+
+if data is None:  # one sampled sigmoidal network that learned three classes
+    task = tasks.toy(60, y_minus=0.5, seed=seed)
+    layers = runs.drawn(key, task, Network(1, 60, "sigmoidal"), num_networks=1)
+    activations, labels, readouts = layers.activations[0], task.labels, layers.readouts[0]
+else:
+    activations, labels, readouts, names = read_activations(paths.located(data))
+found = diagnose(activations, labels, readouts)
+
+
+def evidence(activations, labels, rotated_two_levels, two_levels, rotated_participation, participation):
+    """A layer sorted by its codes, and its two numbers among those of rotated neurons."""
+    figure, (layer, *rest) = plt.subplots(1, 3, figsize=(6.4, 2.9), width_ratios=(1.5, 1, 1))
+    largest, signed = np.abs(activations).max(), activations.min() < 0
+    layer.imshow(
+        activations,
+        aspect="auto",
+        cmap="RdBu" if signed else "Blues",
+        vmin=-largest if signed else 0,
+        vmax=largest,
+    )
+    edges = np.flatnonzero(np.diff(labels)) + 0.5
+    layer.set(xlabel="input, by class", ylabel="neuron, by code")
+    layer.set_xticks(edges, [""] * len(edges))
+    pairs = ((rotated_two_levels, two_levels), (rotated_participation, participation))
+    for axis, (cloud, value), title in zip(
+        rest, pairs, ("explained\nby codes", "participation\nratio"), strict=True
+    ):
+        axis.hist(cloud, bins=30, color="0.55", edgecolor="none")
+        axis.axvline(value, color="#D55E00")
+        axis.set(xlabel=title, xticks=[0, 0.5, 1], xticklabels=["0", "½", "1"], yticks=[], xlim=(0, 1.02))
+    return figure
+
+
+publish(
+    evidence,
+    "evidence",
+    caption=f"A layer that is {found.scheme}, and the two numbers that say so (orange) among those of its "
+    "rotations (gray): the share of the differences between classes that two levels per class explain, and "
+    "the fraction of neurons that carry them. Left: the layer, neurons sorted by their code.",
+    tail=f"N = {len(found.codes)}, P = {len(labels)}. In none of the papers.",
+    **runs.shown(activations, labels, found),
+)
+
+# %% [markdown]
+# *Needs:* nothing; the schemes are those of [the first chapter](lazy_and_rich.ipynb). *Reading:* 6 minutes.
+#
+# Try it: the first layer of a network with random weights, on digits.
+
+# %%
+import jax
+from coding_schemes import diagnose, tasks
+
+digits = tasks.mnist(60, 0)  # inputs (N0, P) in columns, and the class of each
+W = jax.random.normal(jax.random.key(0), (200, digits.input_dim))
+phi = jax.nn.relu(W @ digits.inputs / digits.input_dim**0.5)  # activations (N, P)
+print(diagnose(phi, digits.labels).verdict)
+
+# %% [markdown]
+# For activations in a file,
+#
+# ```bash
+# make chapter NAME=your_own_activations data=my.npz
+# ```
+#
+# with arrays `activations` (neurons, inputs), `labels` (inputs) and perhaps `readouts`, or a `.csv` with
+# one line per input, a column `label` and a column for each neuron. Labels are whole numbers or words.
+#
+# ## What is asked of a layer
+#
+# A rotation of neuron space leaves the kernel as it is and dissolves codes. So a layer is called
+# *redundant* if codes explain more of it than of its rotations, *sparse* if fewer neurons carry it, and
+# *analog* if it cannot be told from its rotations although either scheme would have shown. Anything else is
+# *undecided*. The thresholds are in the docstring of {py:func}`~coding_schemes.diagnosis.diagnose`.
+#
+# Neurons that respond to no input are *dead*. Strong weight decay leaves many of them, and then few neurons
+# carry all differences for a dull reason: the network has become narrow. Dead neurons are left out and
+# counted.
+
+# %%
+print(found.verdict)
+for name, share in zip(found.occupancies.names[:8], found.occupancies.fractions, strict=False):
+    print(f"  code {name}: {share:.0%} of the live neurons")
+
+# %% [markdown]
+# ## Can it be trusted?
+#
+# Linear, sigmoidal and ReLU networks drawn from the posterior are analog, redundant and sparse, as their
+# chapters show. We draw some of each that learned the digits 0, 1 and 2. For comparison we take lazy
+# networks that learned the same digits, and untrained ones. A lazy network hardly changes its features, so
+# it should be called neither redundant nor sparse.
+
+# %% tags=["hide-input"]
+places = [
+    runs.calls(jax.random.fold_in(key, width), tasks.mnist(P, 0, y_minus=-0.5), width, sizes.num_networks)
+    for width, P in sizes.places
+]
+counts = np.sum([place.counts for place in places], axis=0)  # (nonlinearities, kinds, schemes)
+rotated, n = np.sum([place.rotated for place in places], axis=0), counts[0, 0].sum()
+named = [counts[1, 0, runs.REDUNDANT], counts[2, 0, runs.SPARSE]]
+size = {"N": [width for width, _ in sizes.places], "P": sizes.places[0][1], "T": 0.01}
+size |= {"networks of each kind": int(n)}
+by_name = Finding(
+    "D9",
+    "share of sampled networks called by their name, at least (95 % confidence)",
+    headline=True,
+    sampled=runs.at_least(named, n),
+    over=("sigmoidal: redundant", "ReLU: sparse"),
+    size=size,
+    figure="calls",
+    control=Control(
+        "their neurons rotated",
+        sampled=runs.at_least([rotated[1, runs.REDUNDANT], rotated[2, runs.SPARSE]], n),
+    ),
+)
+
+
+def table(counts, rows, columns):
+    """How many networks of each kind are called by each name."""
+    figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    axis.imshow(counts, aspect="auto", cmap="Blues", vmax=1.6 * np.max(counts))
+    for (row, column), count in np.ndenumerate(counts):
+        axis.text(column, row, count, ha="center", va="center", color="0.1" if count else "0.6")
+    axis.set_xticks(range(len(columns)), columns)
+    axis.set_yticks(range(len(rows)), rows)
+    axis.tick_params(length=0)
+    axis.set_xlabel("called")
+    return figure
+
+
+by_name.draw(
+    table,
+    "Redundant and sparse networks are called by their names, and no lazy or untrained network is. Analog "
+    "is another matter: lazy and untrained networks are called so too. Rows: how the network was made; "
+    "columns: what it is called.",
+    counts=counts.transpose(1, 0, 2).reshape(9, 4),
+    rows=[f"{name}, {kind}" for kind in runs.KINDS for name in ("linear", "sigmoidal", "ReLU")],
+    columns=runs.SCHEMES,
+)
+by_name.judge(above(0.75), because="at this size rotations themselves come near a scheme")
+
+# %% tags=["hide-input"]
+alarms = counts[..., [runs.REDUNDANT, runs.SPARSE]].sum((0, 2))  # by kind
+Finding(
+    "D9",
+    "share called redundant or sparse, at most (95 % confidence)",
+    sampled=runs.at_most(alarms[1:], 3 * n),
+    over=("lazy", "untrained"),
+    size=size,
+    control=Control("sampled networks", sampled=runs.at_most(alarms[[0, 0]], 3 * n)),
+).judge(below(0.1), because="lazy ReLU networks of few neurons must learn features")
+
+# %% [markdown]
+# "Analog" says how the differences between classes are spread over the neurons. It does not say that the
+# network has learned anything. Digits of one class look alike, so a random layer spreads their differences
+# in the same way.
+
+# %% tags=["hide-input"]
+analog = counts[..., runs.ANALOG]
+Finding(
+    "D9",
+    "share of linear networks called analog though lazy or untrained, at least (95 % confidence)",
+    sampled=runs.at_least(analog[0, 1:], n),
+    over=("lazy", "untrained"),
+    size=size,
+    control=Control("sampled sigmoidal and ReLU networks", sampled=runs.at_least(analog[1:, 0], n)),
+).judge(above(0.5), because="wide random layers differ from their rotations by chance")
+
+# %% [markdown]
+# The *readouts* can tell the difference. A network that has learned its features reads out of the directions
+# in which the class means differ, and of nothing else. An untrained one has readouts in all directions. With
+# `readouts` given, `readout_share` is the part of their squared length in those directions.
+
+# %% tags=["hide-input"]
+share = np.concatenate([place.readout_share for place in places], axis=-1)
+learned = Finding(
+    "D9",
+    "share of the readouts in the span of the class differences, sampled networks",
+    sampled=spread(share[:, 0].T),
+    over=("linear", "sigmoidal", "ReLU"),
+    size=size,
+    figure="readout_share",
+    control=Control("untrained networks", sampled=spread(share[:, 2].T)),
+)
+lazy = spread(share[:, 1].T)
+learned.bars(
+    "Readouts of networks that learned features point along the differences between classes; those of "
+    "untrained networks do not. Bars: sampled networks; dots: lazy, triangles: untrained ones.",
+    points={"lazy": lazy.value, "untrained": spread(share[:, 2].T).value},
+    names=["sampled"],
+    ylabel="share of the readouts",
+)
+learned.judge(above(0.5, 3), because="readouts fluctuate with temperature in directions that carry no class")
+
+# %% [markdown]
+# ## Ten classes
+#
+# With three classes there are at most six codes worth having, and many neurons share each. Ten classes allow
+# a thousand. Codes still explain all that a sigmoidal network does, but hardly two of its neurons have the
+# same one. Nothing is redundant then, and the answer is "undecided".
+
+# %% tags=["hide-input"]
+ten = [runs.of_ten(jax.random.fold_in(key, 3), width, P, sizes.num_of_ten) for width, P in sizes.ten]
+size_of_ten = {"N": [width for width, _ in sizes.ten], "P": [P for _, P in sizes.ten], "T": 0.01}
+size_of_ten |= {"classes": 10, "networks": sizes.num_of_ten}
+shared = spread(places[0].sharing[1])  # of three classes
+Finding(
+    "D9",
+    "neurons with an average neuron's code, sigmoidal networks of ten classes",
+    sampled=Estimate(*np.transpose([spread(each.sharing) for each in ten])),
+    size=size_of_ten,
+    control=Control("three classes", sampled=Estimate(*(np.full(len(ten), each) for each in shared))),
+).judge(below(2, 3), because="there are more neurons than codes")
+glue("ten_width", sizes.ten[-1][0], display=False)
+glue("ten_codes", round(ten[-1].num_codes), display=False)
+
+# %% [markdown]
+# The widest of these networks has {glue:text}`ten_width` neurons and, on average, {glue:text}`ten_codes`
+# codes. Sparse networks are recognized as before, as long as their outliers, one for each class, are no more
+# than a tenth of the neurons.
+
+# %% tags=["hide-input"]
+Finding(
+    "D9",
+    "share of ReLU networks of ten classes called sparse, at least (95 % confidence)",
+    sampled=runs.at_least(sum(each.sparse for each in ten), len(ten) * sizes.num_of_ten),
+    size=size_of_ten,
+    control=Control(
+        "their neurons rotated",
+        sampled=runs.at_least(sum(each.rotated for each in ten), len(ten) * sizes.num_of_ten),
+    ),
+).judge(above(0.5), because="outliers have not merged to one for each class yet")
+
+# %% [markdown]
+# ## Networks trained elsewhere
+#
+# What do networks look like that an optimizer trained, without noise and without a prior? Here are five, on
+# digits. From small initial weights features are learned, and groups form. From usual ones the layer stays
+# near its random start: little of the readouts lies along the class differences, and the scheme is often
+# undecided.
+
+# %%
+task = tasks.mnist(sizes.num_inputs, 0, y_minus=-0.5, seed=seed)
+trained = {
+    "ReLU": runs.perceptron(task, key),
+    "tanh": runs.perceptron(task, key, nonlinearity="tanh"),
+    "tanh from small weights": runs.perceptron(task, key, nonlinearity="tanh", gain=0.1),
+    "ReLU with weight decay": runs.perceptron(task, key, decay=1.0),
+    "convolutional": runs.convolutional(task, key),
+}
+for name, network in trained.items():
+    answer = diagnose(network.activations, task.labels, network.readouts)
+    print(
+        f"{name}: {network.accuracy:.0%} right, {answer.readout_share:.2f} of the readouts; {answer.verdict}"
+    )
+
+# %% [markdown]
+# A network that somebody else trained is given by its weights. With matrices `weights` of the hidden layers
+# and inputs in columns, a layer's activations are
+#
+# ```python
+# h = inputs  # (N0, P)
+# for W in weights:  # (N, N0), then (N, N) for each further layer
+#     h = phi(W @ h / W.shape[1] ** 0.5)  # scikit-learn: phi(coef.T @ h + intercept[:, None])
+# diagnose(h, labels, readouts)  # readouts (N, m)
+# ```
+#
+# The authors of the paper on coding schemes {cite:p}`vanmeegen2025` have published the weights that they
+# sampled, and their code (figshare, doi [10.6084/m9.figshare.26539129](https://doi.org/10.6084/m9.figshare.26539129)).
+# Their weights have unit prior variance, so that the lines above apply as they stand. The files could not be
+# downloaded where this book was made, and nothing on this page was computed from them.
+#
+# ## What to take away
+#
+# - Redundant and sparse coding of a few classes can be read off activations and labels alone. They stand out
+# against rotations that keep the kernel.
+# - Analog coding cannot: a lazy or an untrained layer looks the same. Look at the readouts too.
+# - Ordinary training on little data hardly leaves the neighborhood of the initial weights. Its networks are
+# often undecided.
+#
+# **Limits.** A scheme has to show in class *means*; a code within a class is not seen. With ten classes
+# redundancy is not seen at all in networks of these sizes. A neuron is dead by a threshold, a tenth of what
+# the silent neurons of a sparse scheme show.
+#
+# ## Exercises
+#
+# **1.** Predict first: what becomes of the verdict if the sampled layer's neurons are rotated at random?
+
+# %% tags=["solution"]
+turn = runs.rotation(len(activations), np.random.default_rng(1))
+print(diagnose(turn @ np.asarray(activations, float), labels).verdict)
+
+# %% [markdown]
+# The kernel is the same, to the last digit, and the scheme is gone.
+#
+# **2.** How much noise on the activations hides a redundant scheme?
+
+# %% tags=["solution"]
+layer = np.where(np.arange(60)[:, None] % 2 == np.repeat([0, 1], 20), 0.9, 0.1)
+for noise in (0.1, 0.3, 1, 3):
+    noisy = layer + noise * np.random.default_rng(0).standard_normal(layer.shape)
+    print(noise, diagnose(noisy, np.repeat([0, 1], 20)).scheme)
+
+# %% [markdown]
+# Noise averages out over the inputs of a class. It hides the code only when it is about as large as the gap
+# between the two levels.
+#
+# **3.** Kill nine of ten neurons of that layer. What is it called?
+
+# %% tags=["solution"]
+dead = np.where(np.arange(60)[:, None] < 54, 0.5, layer)
+print(diagnose(dead, np.repeat([0, 1], 20)).verdict)
+
+# %% [markdown]
+# Six live neurons are a narrow network, and no sparse code.

@@ -1,0 +1,179 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Your own task: inputs, classes, nonlinearity
+#
+# Any inputs, any classes and targets, any elementwise nonlinearity. This page draws networks that learned
+# them from the {term}`posterior`, says whether the samples are in {term}`equilibrium`, solves the theory
+# where there is one, and names the coding scheme. On the page it runs on digits; below stands how to run it
+# on a file of yours.
+
+# %% tags=["parameters", "setup"]
+preset = "quick"  # quick or paper
+seed = 0
+data: str | None = None  # your .npz or .csv file; None: MNIST digits 0, 1, 2
+nonlinearity = "sigmoidal"  # a name of the library's, or of jax.nn, such as "gelu"
+depth = 1  # hidden layers
+width: int | None = None  # N, neurons in each
+temperature = 0.01  # T, rescaled as in the primer
+num_networks: int | None = None  # independent chains
+num_samples: int | None = None  # posterior samples of each
+
+# %% tags=["setup"]
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from coding_schemes import coding, diagnose, paths, tasks
+from coding_schemes.data import read_inputs
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import convergence, sample
+from companion import figures, presets
+from companion.publish import publish
+from your_own_task import runs
+
+given = {"width": width, "num_networks": num_networks, "num_samples": num_samples}
+sizes = presets.sizes(runs, preset, **given)
+N, T = sizes.width, temperature
+
+# %% tags=["hide-input"]
+if data is None:
+    task = tasks.mnist(sizes.num_inputs, 0, y_minus=-0.5, seed=seed)
+else:
+    inputs, labels, targets, names = read_inputs(paths.located(data))
+    task = tasks.own(inputs, labels, targets, name="own")
+network = Network(depth, N, runs.elementwise(nonlinearity))
+posterior = Posterior(task, network, T)
+samples = sample(
+    posterior,
+    jax.random.key(seed),
+    num_samples=sizes.num_samples,
+    num_chains=sizes.num_networks,
+    store=("preactivations", "outputs"),
+)
+layers = samples.activations()[:, -1]  # of the last sample of every chain
+found = [diagnose(phi, task.labels) for phi in layers]
+order = coding.sort_by_code(found[0].codes, layers[0])
+publish(
+    figures.activation_matrix,
+    "layer",
+    caption=f"A network that learned the task, and is {found[0].scheme}: activations of its last hidden "
+    "layer, neurons sorted by their code, inputs by class.",
+    tail=f"N = {N}, P = {task.num_inputs}, T = {T:g}. In none of the papers.",
+    activations=layers[0][order],
+    codes=[coding.code_name(code) for code in found[0].codes[order]],
+    labels=task.labels,
+)
+
+# %% [markdown]
+# *Needs:* nothing but data; start with a few hundred inputs. *Reading:* 4 minutes.
+#
+# Try it: from arrays to a coding scheme, with a task of two features.
+
+# %%
+from coding_schemes import theory
+
+rng = np.random.default_rng(0)
+labels = rng.integers(0, 2, 80)  # of 80 inputs
+X = rng.standard_normal((2, 80)) + 2 * labels  # (features, inputs)
+mine = tasks.own(X, labels)  # targets 1 and −1/2, inputs scaled to |x|² = N0 on average
+wide = Network(depth=1, width=60, nonlinearity="tanh")
+drawn = sample(Posterior(mine, wide, temperature=0.01), jax.random.key(0), num_samples=50)
+print(diagnose(drawn.activations()[0, -1], mine.labels).verdict)
+print(f"theory: {len(theory.solve(mine, wide, temperature=0.01).probabilities)} kinds of neurons")
+
+# %% [markdown]
+# For arrays in a file,
+#
+# ```bash
+# make chapter NAME=your_own_task data=my.npz nonlinearity=tanh width=200
+# ```
+#
+# with arrays `inputs` (features, inputs), `labels` (inputs) and perhaps `targets` (inputs, outputs), or a
+# `.csv` with one line per input, a column `label` and a column for each feature. What does not fit is
+# refused, with the name of the array and what was expected of it.
+
+# %%
+print(task.num_inputs, "inputs of dimension", task.input_dim, "in classes of", task.class_counts.tolist())
+
+# %% [markdown]
+# ## Theory, where there is one
+#
+# Linear networks and bounded nonlinearities in one layer have a theory for any inputs, ReLU networks and
+# deep sigmoidal ones for orthogonal inputs. Samples need no theory.
+
+# %%
+solution, sentence = runs.predicted(task, network, T)
+print(sentence)
+
+# %% [markdown]
+# ## Samples of the posterior
+#
+# The sampler takes the moves that this network needs to reach equilibrium ([how](../book/samplers.md)), and
+# says whether the samples look like it. Where codes hardly change within a chain it says no. The schemes
+# below are then those of single networks, each in its own set of codes, and shares of codes are no averages
+# over the posterior. For those, run longer, or start from the theory's solution too, as the chapters do.
+
+# %%
+print(convergence(samples, posterior).verdict)
+for scheme in dict.fromkeys(each.scheme for each in found):
+    print(f"{scheme}: {sum(each.scheme == scheme for each in found)} of {len(found)} networks")
+print(found[0].verdict)
+
+# %% [markdown]
+# ## How well are the targets met?
+#
+# At temperature $T$ the mean output misses its target by $T$ times the dual field, {eq}`primer-residual`.
+
+# %%
+output = samples.outputs.mean((0, 1), dtype=float)
+print(f"rms of target − mean output: {((task.targets - output) ** 2).mean() ** 0.5:.4f}")
+if solution is not None:
+    print(f"theory: {((task.targets - solution.predict(task.inputs)) ** 2).mean() ** 0.5:.4f}")
+
+# %% [markdown]
+# ## What to take away
+#
+# - Theory takes any inputs for linear and one-layer bounded networks, only orthogonal ones for ReLU and deep
+# sigmoidal networks; samples need nothing.
+# - What the diagnosis says of one network, look at in several. `samples.codes()` and `samples.occupancies()`
+# have all of them.
+#
+# **Limits.** Inputs are scaled to $|x|^2 = N_0$ on average. The temperature decides how exactly targets are
+# met, and above a critical one nothing is learned.
+#
+# ## Exercises
+#
+# **1.** Predict first: which scheme has the same task in a ReLU network?
+
+# %% tags=["solution"]
+rectified = Network(depth=1, width=60, nonlinearity="relu")
+again = sample(Posterior(mine, rectified, temperature=0.01), jax.random.key(1), num_samples=50)
+print(diagnose(again.activations()[0, -1], mine.labels).verdict)
+
+# %% [markdown]
+# **2.** Heat the network until it no longer learns. What is the layer called then?
+
+# %% tags=["solution"]
+for hot in (0.1, 1.0, 10.0):
+    heated = sample(Posterior(mine, wide, temperature=hot), jax.random.key(2), num_samples=20)
+    print(hot, diagnose(heated.activations()[0, -1], mine.labels).verdict)
+
+# %% [markdown]
+# **3.** Shuffle the labels. Does the network still find a code?
+
+# %% tags=["solution"]
+shuffled = tasks.own(X, rng.permutation(labels))
+learned = sample(Posterior(shuffled, wide, temperature=0.01), jax.random.key(3), num_samples=50)
+print(diagnose(learned.activations()[0, -1], shuffled.labels).verdict)

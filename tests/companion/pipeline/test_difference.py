@@ -1,0 +1,208 @@
+"""Two made-up builds held against each other, and the report of a rerun."""
+
+import json
+import shutil
+
+import nbformat
+import numpy as np
+import pytest
+import small_book
+from companion import formats
+from companion.pipeline import difference, front, manifest, reports, scoreboard
+from companion.pipeline.project import MANIFEST, BuildError, Project
+
+RECORD = {
+    "id": "A8",
+    "quantity": "numbers",
+    "computed": [18.1, 5.8],
+    "expected": [18.0, 6.0],
+    "uncertainty": [0.1, 0.1],
+    "predicate": "within 3 s.e.",
+    "passed": True,
+    "worst": None,
+    "control": {"description": "d", "computed": 0.0, "uncertainty": None, "expected": None, "passed": False},
+    "sampler": None,
+    "because": "",
+    "note": "",
+    "stored": "",
+    "source": "theory",
+    "headline": True,
+    "size": {"N": 60},
+}
+CODES = RECORD | {"id": "B2", "quantity": "codes", "computed": ["1-0"], "expected": None, "uncertainty": None}
+
+
+def executed(folder, name, told, arrays):
+    """A chapter as its execution leaves it."""
+    artifacts = folder / "artifacts"
+    artifacts.mkdir(parents=True)
+    outputs = [nbformat.v4.new_output("display_data", {formats.CHECK_TYPE: record}) for record in told]
+    for figure, each in arrays.items():
+        np.savez(artifacts / f"{figure}.npz", **each)
+        (artifacts / f"{figure}.svg").write_text("<svg/>")
+        shown = {"name": figure, "file": f"{figure}.svg", "caption": "Seen. Paper A, Fig. 2a."}
+        outputs.append(nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: shown}))
+    cell = nbformat.v4.new_code_cell("pass", id="one", outputs=outputs)
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), folder / f"{name}.ipynb")
+
+
+@pytest.fixture
+def builds(tmp_path):
+    """Makes a build's folder of one chapter with given records and arrays, and tells its path."""
+
+    def make(name, told, arrays):
+        executed(tmp_path / name / "chapters/even-0123456789ab", "even", told, arrays)
+        return str(tmp_path / name)
+
+    return make
+
+
+def compared(a, b):
+    with difference.opened(a, "A") as one, difference.opened(b, "B") as other:
+        return difference.compare(one, other)
+
+
+FIGURES = {"line": {"x": [1.0, 2.0], "names": ["a", "b"]}, "other": {"x": [1, 2, 3]}}
+
+
+def test_the_same_build_differs_in_nothing(builds):
+    a, b = (builds(name, [RECORD, CODES], FIGURES) for name in "ab")
+    assert compared(a, b) == difference.Difference(2, [], {}, [], {}, 2)
+
+
+def test_numbers_verdicts_and_arrays_that_moved(builds):
+    moved = RECORD | {"computed": [18.1, 6.5], "passed": False, "because": "1/N"}
+    new = RECORD | {"id": "C3", "quantity": "new"}
+    figures = {"line": {"x": [1.0, 2.5], "names": ["a", "b"]}, "other": {"x": [1, 2]}, "third": {"x": [0]}}
+    a = builds("a", [RECORD, CODES], FIGURES)
+    b = builds("b", [moved, CODES | {"computed": ["0-1"]}, new], figures)
+    found = compared(a, b)
+    numbers, codes = found.moved
+    assert (numbers.id, numbers.quantity, numbers.states) == ("A8", "numbers", ("passed", "failed"))
+    assert numbers.away == pytest.approx(0.7 / (0.1 * 2**0.5))
+    assert codes.away is None
+    assert found.verdicts == {"A8": ("reproduced", "refuted"), "C3": ("not run", "reproduced")}
+    assert found.alone == ["C3 new (only in B)"]
+    assert found.figures == {
+        "even/line": "x differs by up to 0.25 of its largest value",
+        "even/other": "x has shape (3,) and (2,)",
+        "even/third": "only in B",
+    }
+    assert found.num_figures == 2
+
+
+@pytest.mark.parametrize(
+    ("shift", "shown"), [(0.0, False), (2.9, False), (3.1, True)], ids=["none", "little", "far"]
+)
+def test_numbers_of_one_law_are_not_shown_as_moved(builds, shift, shown):
+    """By standard errors of the difference; the state stays passed, as the limit is wide."""
+    a = builds("a", [RECORD], {})
+    b = builds("b", [RECORD | {"computed": [18.1 + shift * 0.1 * 2**0.5, 5.8]}], {})
+    assert bool(compared(a, b).moved) == shown
+
+
+def test_rounding_of_numbers_without_errors_is_no_move(builds):
+    exact = RECORD | {"computed": [1.0, 2.0], "uncertainty": None, "predicate": "> 0.5"}
+    a = builds("a", [exact], {})
+    assert not compared(a, builds("b", [exact | {"computed": [1.0 + 1e-9, 2.0]}], {})).moved
+    assert compared(a, builds("c", [exact | {"computed": [1.01, 2.0]}], {})).moved
+    assert compared(a, builds("d", [exact | {"computed": None}], {})).moved
+
+
+@pytest.mark.parametrize("kind", ["zip", "gztar"])
+def test_archives_and_published_pages_are_builds(builds, tmp_path, kind):
+    a = builds("a", [RECORD], FIGURES)
+    pages = tmp_path / "pages/downloads"
+    pages.mkdir(parents=True)
+    shutil.copy(next((tmp_path / "a").rglob("*.ipynb")), pages)
+    shutil.copytree(next((tmp_path / "a").rglob("artifacts")), pages / "even")
+    packed = shutil.make_archive(str(tmp_path / "packed"), kind, tmp_path / "pages")
+    assert (
+        compared(a, packed)
+        == compared(a, str(tmp_path / "pages"))
+        == difference.Difference(1, [], {}, [], {}, 2)
+    )
+
+
+def test_what_is_no_build_is_refused(tmp_path):
+    (tmp_path / "broken.zip").write_text("1")
+    (tmp_path / "text").write_text("1")
+    (tmp_path / "empty").mkdir()
+    for given in ("", "nowhere", "broken.zip", "text", "empty"):
+        path = str(tmp_path / given) if given else ""
+        with pytest.raises(BuildError, match="^B"), difference.opened(path, "B"):
+            pass
+
+
+HOSTILE = "x|y\n<script>alert(1)</script> `z` **b**"
+
+
+def test_page_and_summary_hold_text_as_text(builds, tmp_path):
+    a = builds("a", [RECORD | {"quantity": HOSTILE}], {})
+    b = builds("b", [RECORD | {"quantity": HOSTILE, "computed": [19.0, 7.0]}], {})
+    page = difference.write(compared(a, b), ("a", "b"), tmp_path / "out")
+    summary = page.with_suffix(".md").read_text()
+    assert "<script>" not in page.read_text() + summary
+    (row,) = [line for line in summary.splitlines() if line.startswith("| A8 |")]
+    assert row.count("|") == 6
+    assert "<td>A8</td>" in page.read_text()
+
+
+@pytest.fixture
+def book(tmp_path):
+    root = small_book.write(tmp_path / "book")
+    (root / "book/claims.yml").write_text("- {id: A8, chapter: even, claim: c, published: p, check: q}\n")
+    return root
+
+
+def finish(root, preset, told):
+    chapter = Project(root, preset).chapters[0]
+    executed(chapter.folder, "even", told, FIGURES)
+    manifest.seal(chapter.folder / MANIFEST, chapter.folder, chapter.made_from)
+
+
+def test_a_report_holds_machine_versions_times_and_the_record(book):
+    with pytest.raises(BuildError, match="no chapter has run"):
+        reports.write(Project(book))
+    (book / "book/verdicts.yml").write_text("quick: {A8: refuted}\npaper: {A8: reproduced}\n")
+    finish(book, "quick", [RECORD])
+    manifest.write(book / "_build/quick/progress/even.json", {"started": 0.0, "ended": 61.0, "peak_bytes": 1})
+    text = reports.write(Project(book)).read_text()
+    for words in ("| cores |", "Python 3.", "jax 0.", "even 1 min 01 s", "| not run | loud |"):
+        assert words in text
+    assert "1 of 1 verdicts on record came out differently: A8: refuted on record, reproduced here" in text
+
+    before = {"commit": "ab12cd3", "date": "2026-11-25", "records": [RECORD | {"computed": [19.1, 5.8]}]}
+    (book / "book/_static/paper/even").mkdir(parents=True)
+    (book / "book/_static/paper/even/kept.json").write_text(json.dumps(before | {"figures": {}}))
+    finish(book, "paper", [RECORD])
+    text = reports.write(Project(book, "paper")).read_text()
+    assert "0 of 1 verdicts" in text
+    assert "Of 1 numbers on record 1 moved" in text
+    assert "| 7.1 |" in text
+
+
+def test_json_files_say_their_schema_and_index_all_arrays(book, tmp_path):
+    finish(book, "quick", [RECORD])
+    project = Project(book)
+    begin = scoreboard.about(project)
+    assert begin.keys() == {"schema", "preset", "commit", "date"}
+    assert begin["schema"] == 1
+    line, other = front.index(project)
+    assert (line["chapter"], line["figure"]) == ("even", "line")
+    assert line["arrays"] == "downloads/even/line.npz"
+    assert line["panels"] == ["A 2a"]
+    assert line["holds"] == {
+        "x": {"shape": [2], "dtype": "float64"},
+        "names": {"shape": [2], "dtype": "<U1"},
+    }
+    assert other["sha256"] == manifest.digest(project.chapters[0].artifacts / "other.npz")
+
+
+def test_the_commands_end_with_what_they_made(book, builds):
+    finish(book, "quick", [RECORD])
+    a, b = (builds(name, [RECORD], FIGURES) for name in "ab")
+    done = small_book.pipeline(book, "diff", "--", a, b)
+    assert done.stdout.splitlines()[-1] == str(book / "_build/difference/difference.html")
+    done = small_book.pipeline(book, "report")
+    assert done.stdout.splitlines()[-1] == str(book / "_build/quick/report.md")

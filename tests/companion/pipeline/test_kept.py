@@ -1,0 +1,99 @@
+"""What is kept of the preset paper, where other builds show it, and the pages of claims."""
+
+import nbformat
+import pytest
+from companion import formats
+from companion.pipeline import claims, kept, scoreboard, sections
+from companion.pipeline.project import BuildError
+
+from tests.companion.pipeline.test_scoreboard import FAILED, HEADLINE, RECORD, executed  # noqa: F401
+
+HOSTILE = "```\n</pre><script>alert(1)</script> `x`"
+
+
+@pytest.fixture
+def at_paper(executed):  # noqa: F811
+    """Make a project at quick whose chapter has been kept at paper with other numbers."""
+
+    def make(record, at_paper, **claim):
+        paper = executed(at_paper, preset="paper", **claim)
+        scoreboard.accept_verdicts(paper)
+        return executed(record, preset="quick", **claim)
+
+    return make
+
+
+def test_a_check_shows_what_it_found_at_paper(at_paper):
+    project = at_paper(HEADLINE, HEADLINE | {"computed": 3.875, "size": {"N": 500}})
+    line = kept.line(kept.read(project)["even"], HEADLINE)
+    assert "At paper size (N = 500): " in line
+    assert "3.875" in line
+    assert kept.line(kept.read(project)["even"], HEADLINE | {"quantity": "another"}) == ""
+    assert kept.line(None, HEADLINE) == ""
+    data = {formats.CHECK_TYPE: HEADLINE, "text/html": "<details>twice</details></div>"}
+    cell = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", data)])
+    shown = sections.with_checks(nbformat.v4.new_notebook(cells=[cell]), kept.read(project)["even"])
+    (block,) = [cell.source for cell in shown.cells if "checks" in cell.source]
+    assert f"<details>twice{line}</details></div>" in block
+
+
+def test_a_build_at_paper_shows_its_own_numbers_alone(executed):  # noqa: F811
+    project = executed(HEADLINE, preset="paper")
+    scoreboard.accept_verdicts(project)
+    assert kept.beside(project) == {}
+
+
+def test_what_is_kept_says_when_and_from_which_commit(at_paper):
+    found = kept.read(at_paper(RECORD, RECORD))["even"]
+    assert found.commit == "unknown"  # a folder that is no repository
+    assert found.date in found.stamp
+
+
+def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
+    project = at_paper(FAILED, HEADLINE)
+    (project.root / "book/changed_checks.md").write_text(
+        "| claim | before | now | why |\n|---|---|---|---|\n"
+        "| A1, A2 | ten | twenty | small |\n| A3 | x | y | z |\n"
+    )
+    folder = tmp_path / "claims"
+    (tmp_path / "_config.yml").write_text("title: small\n")
+    claims.write(project, scoreboard.rows(project), [], {"A1": "7 of 8 seeds"}, folder)
+    page = (folder / "A1.md").read_text()
+    assert page.startswith("---\norphan: true\n---\n\n# A1. c\n")
+    for shown in ("too few", ">reproduced</span> at paper size", "7 of 8 seeds", "At paper size (N = 3)"):
+        assert shown in page
+    assert page.count("\n```") == page.count("```") // 4  # each fence begins a line
+    assert "<td>ten</td><td>twenty</td><td>small</td>" in page
+    assert "<td>x</td>" not in page
+    assert "title        = {Claim A1: c}," in page
+
+
+def test_prose_quotes_a_claims_headline_at_paper(at_paper):
+    project = at_paper(HEADLINE, HEADLINE | {"computed": 3.875, "size": {"N": 500}})
+    said = claims.quoted(project, scoreboard.rows(project), "So it is.\n\n{claim}`A1`\n")
+    assert said.startswith(
+        "So it is.\n\n[A1](claims/A1.md) · reproduced at paper size · twice two (N = 500): "
+    )
+    assert "3.875" in said
+    with pytest.raises(BuildError, match="{claim}`A2`: no such claim"):
+        claims.quoted(project, scoreboard.rows(project), "{claim}`A2`")
+
+
+def test_texts_of_others_stay_texts_on_a_claims_page(executed, tmp_path):  # noqa: F811
+    record = RECORD | {"quantity": HOSTILE, "note": HOSTILE}
+    project = executed(record, claim=HOSTILE, published=HOSTILE, check=HOSTILE)
+    (tmp_path / "_config.yml").write_text("title: small\n")
+    claims.write(project, scoreboard.rows(project), [], {}, tmp_path / "claims")
+    page = (tmp_path / "claims/A1.md").read_text()
+    assert "<script>" not in page
+    assert page.count("```") == 3 * 2 * 4
+
+
+def test_a_claim_that_nobody_has_judged(executed):  # noqa: F811
+    project = executed(RECORD)
+    assert claims.chapter_of(project, "A1") == "even"
+    with pytest.raises(BuildError, match="ID must be a claim of book/claims.yml, A1; got 'a1'"):
+        claims.chapter_of(project, "a1")
+    (project.root / "book/claims.yml").write_text("[{id: A1, chapter: odd}]")
+    with pytest.raises(BuildError, match="the chapter of A1, odd, is not written"):
+        claims.chapter_of(project, "A1")

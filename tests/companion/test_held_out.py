@@ -1,0 +1,62 @@
+"""Networks on new inputs: from two starts, against theory and process."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from coding_schemes import planting, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.theory import mean_field
+from companion import held_out
+
+import jax  # isort: skip
+
+
+def test_planted_networks_fit_the_task():
+    """A network made of the theory's kinds has the theory's outputs, up to rounding its shares to N."""
+    task = tasks.toy(20, y_minus=-0.5)
+    for name in ("sigmoidal", "relu"):
+        solution = mean_field.solve(task, name, 0.01)
+        posterior = Posterior(task, Network(1, 400, name), 0.01)
+        outputs = np.asarray(posterior.outputs(planting.planted(jax.random.key(0), solution, posterior)))
+        np.testing.assert_allclose(outputs, solution.outputs, atol=0.02)
+
+
+def test_a_task_without_test_split_is_refused():
+    with pytest.raises(ValueError, match="test split"):
+        held_out.predicted(tasks.toy(12), Network(1, 12, "linear"), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "noise", "agree"), [(1.019, 0.0, True), (1.022, 0.0, False), (1.2, 1.0, True)]
+)
+@pytest.mark.parametrize("others", [True, False])
+def test_starts_meet_within_two_per_cent_or_four_standard_errors(ratio, noise, agree, others, monkeypatch):
+    """And only if all other observables do."""
+    rest = SimpleNamespace(verdict="the rest", agree=others)
+    monkeypatch.setattr(held_out, "compare_ends", lambda *_: rest)
+    rng = np.random.default_rng(0)
+    errors = [f * np.ones((2, 20, 2)) + noise * rng.standard_normal((2, 20, 2)) for f in (1, ratio)]
+    found = held_out._meeting(None, (None, None), errors)
+    assert found.agree == (agree and others)
+    if noise == 0:
+        assert found.apart == pytest.approx(1 - 1 / ratio)
+
+
+@pytest.mark.slow
+def test_measures_of_all_networks_and_of_either_start():
+    task, network = tasks.mnist(24, 40), Network(1, 30, "sigmoidal")
+    counts = {"num_chains": 2, "num_samples": 4, "num_warmup": 30}
+    draw = held_out.experiment(task, network, 0.01, jax.random.key(0), **counts)
+    found = held_out.judged([draw], lambda one: one.learned.error, held_out.stacked)
+    squared = np.square(draw.learned.outputs - task.test_targets).mean((1, 2))
+    np.testing.assert_allclose(found["sampled"].value[0], squared.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(found["starts"][0].value[0], squared[:2].mean(0), rtol=1e-5)
+    np.testing.assert_allclose(found["starts"][1].value[0], squared[2:].mean(0), rtol=1e-5)
+    gain = draw.process.error.total - draw.theory.error.total
+    expected = (draw.process.error.total - squared.mean(0)) / gain
+    np.testing.assert_allclose(held_out.realized(draw).value, expected, rtol=1e-4)
+    assert held_out.transfer(draw).shape == (4, 2)
+    shown = held_out.training_and_test(draw)
+    assert [layer.shape[0] for layer in shown["activations"]] == [30, 30]

@@ -1,0 +1,318 @@
+/* The laboratory's sampler in Node: node --test sampler.test.js; numbers of the library come in ORACLE, a file of
+   test_sampler.py. Statistical tests have fixed seeds and limits in standard errors. */
+
+"use strict";
+
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const path = require("node:path");
+const test = require("node:test");
+const vm = require("node:vm");
+const { makeTask } = require("../../book/_static/explorer.js");
+const laboratory = require("../../book/_static/laboratory.js");
+
+const SCRIPT = fs.readFileSync(path.join(__dirname, "../../book/_static/laboratory.js"), "utf8");
+const TASK = { numNeurons: 60, numInputs: 60, ratios: [0.5, 0.25, 0.25], yMinus: 0.5, temperature: 0.01, seed: 1 };
+const TINY = { numNeurons: 4, numInputs: 5, ratios: [0.4, 0.4, 0.2], yMinus: -0.5, temperature: 0.5, seed: 1 };
+const oracle = process.env.ORACLE ? JSON.parse(fs.readFileSync(process.env.ORACLE, "utf8")) : null;
+const withOracle = { skip: oracle ? false : "needs ORACLE" };
+
+/** The sampler with one passage of its source replaced, to see a test fail. */
+function faulty(passage, replacement) {
+  assert.equal(SCRIPT.split(passage).length, 2, `the script holds "${passage}" once`);
+  const start = SCRIPT.indexOf("function createLaboratory"),
+    end = SCRIPT.indexOf('if (typeof module');
+  const source = SCRIPT.slice(start, end).replace(passage, replacement);
+  return vm.runInThisContext(`(${source.trim()})`)(makeTask);
+}
+
+/** Mean and standard error of a series, from means over batches of it. */
+function summary(values, numBatches = 25) {
+  const size = Math.floor(values.length / numBatches),
+    means = Array.from({ length: numBatches }, (_, b) =>
+      values.slice(b * size, (b + 1) * size).reduce((sum, x) => sum + x / size, 0),
+    ); // prettier-ignore
+  const mean = means.reduce((sum, x) => sum + x / numBatches, 0),
+    variance = means.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (numBatches - 1);
+  return { mean, error: Math.sqrt(variance / numBatches) };
+}
+
+/** What of a network is averaged in a joint test, and its average under prior and likelihood. */
+const MEASURES = {
+  "u²": [({ u }) => u.reduce((sum, x) => sum + x * x, 0) / u.length, 1],
+  "a²": [({ a }) => a.reduce((sum, x) => sum + x * x, 0) / a.length, 1],
+  "u⁴": [({ u }) => u.reduce((sum, x) => sum + x ** 4, 0) / u.length, 3],
+  "a⁴": [({ a }) => a.reduce((sum, x) => sum + x ** 4, 0) / a.length, 3],
+  "|a_i|²|u_i|²": [
+    ({ a, u, N, P }) => {
+      let sum = 0;
+      for (let i = 0; i < N; i++)
+        for (let r = 0; r < 3; r++) for (let m = 0; m < P; m++) sum += (a[r * N + i] * u[m * N + i]) ** 2;
+      return sum / (3 * N * P);
+    },
+    1,
+  ],
+  "‖y − f‖²β": [({ squaredError, precision, P }) => (squaredError * precision) / (3 * P), 1],
+};
+
+/** Joint test (Geweke 2004): targets drawn from the network, then a step that should keep their joint law.
+
+    Returns the deviation of every measure from its average under the prior, in standard errors. */
+function jointTest(lab, options, step, count) {
+  const net = lab.makeNetwork(options),
+    series = Object.fromEntries(Object.keys(MEASURES).map((name) => [name, []]));
+  net.precision = net.N / options.temperature;
+  const { run = step } = { run: lab.steps[step] };
+  for (let k = 0; k < count; k++) {
+    lab.look(net);
+    for (let m = 0; m < net.residual.length; m++) {
+      const noise = net.normal() / Math.sqrt(net.precision);
+      net.targets[m] += noise - net.residual[m]; // f + noise
+    }
+    net.fresh = false;
+    run(net, 0.35);
+    lab.look(net);
+    for (const [name, [measure]] of Object.entries(MEASURES)) series[name].push(measure(net));
+  }
+  return Object.entries(MEASURES).map(([name, [, expected]]) => {
+    const { mean, error } = summary(series[name]);
+    return [name, (mean - expected) / error];
+  });
+}
+const worst = (found) => Math.max(...found.map(([, z]) => Math.abs(z)));
+
+// The chains move slowly where a step leaves readouts or angles alone: HMC goes with it
+function mixed(name) {
+  return (lab) => (net, step) => {
+    lab.steps[name](net, step);
+    lab.steps.trajectory(net, step);
+  };
+}
+
+for (const nonlinearity of ["sigmoidal", "relu"])
+  for (const overlap of [0, 0.6])
+    for (const name of ["trajectory", "gibbs", "rotations"]) {
+      test(`joint test: ${name} of a ${nonlinearity} network, overlap ${overlap}`, () => {
+        for (const numNeurons of name === "gibbs" ? [4, 7] : [4]) {
+          const lab = { ...laboratory, steps: { tried: mixed(name)(laboratory) } };
+          const found = jointTest(lab, { ...TINY, numNeurons, nonlinearity, overlap }, "tried", 12000);
+          assert.ok(worst(found) < 4, JSON.stringify(found));
+        }
+      });
+    }
+
+test("joint test: each planted fault is found", () => {
+  for (const [name, passage, replacement] of [
+    ["trajectory", "net.fresh = uniform() < probability;", "net.fresh = true;"],
+    ["trajectory", "const before = energy(net) + kinetic(net),", "const before = energy(net),"],
+    ["trajectory", "pull[base + i] = slopes[i] * toNodes *", "pull[base + i] = 1.5 * slopes[i] * toNodes *", "sigmoidal"],
+    ["gibbs", "for (let i = 0; i < N; i++) x[i] += normal();", "for (let i = 0; i < N; i++) x[i] += 0.8 * normal();"],
+    ["gibbs", "for (let i = 0; i < size; i++) matrix[i * size + i] += 1;", "for (let i = 0; i < size; i++) matrix[i * size + i] += 2;"],
+    ["rotations", "if (!(log(uniform()) < -0.5 * net.precision * change)) continue;", ""],
+    ["rotations", "change -= shift * (2 * old - shift);", "change -= shift * (2 * old + shift);"],
+  ]) {
+    const broken = faulty(passage, replacement);
+    const lab = { ...broken, steps: { tried: mixed(name)(broken) } };
+    const found = jointTest(lab, { ...TINY, nonlinearity: "relu" }, "tried", 12000);
+    // a wrong force is no fault of the law: HMC accepts less, but what it accepts is right
+    if (passage.startsWith("pull")) assert.ok(worst(found) < 4, JSON.stringify(found));
+    else assert.ok(worst(found) > 6, `${passage} → ${replacement}: ${JSON.stringify(found)}`);
+  }
+});
+
+test("the force is minus the slope of the energy", () => {
+  for (const nonlinearity of Object.keys(laboratory.NONLINEARITIES))
+    for (const overlap of [0, 0.4]) {
+      const net = laboratory.makeNetwork({ ...TINY, nonlinearity, overlap, slope: 1.3 });
+      net.precision = 3;
+      laboratory.sweep(net, 1, 0);
+      for (const [x, force, k] of [[net.u, net.p, 7], [net.a, net.pa, 5]]) {
+        const at = (shift) => {
+          x[k] += shift;
+          laboratory.sweep(net, 0, 0);
+          const found = laboratory.energy(net);
+          x[k] -= shift;
+          return found;
+        }; // prettier-ignore
+        const slope = (at(1e-5) - at(-1e-5)) / 2e-5,
+          stretch = x === net.a ? net.stretch : 1;
+        assert.ok(Math.abs(force[k] / stretch + slope) < 1e-6, `${nonlinearity}: ${force[k]}, ${-slope}`);
+      }
+    } // prettier-ignore
+});
+
+test("tables hold φ and its slope", () => {
+  for (const [name, { phi }] of Object.entries(laboratory.NONLINEARITIES)) {
+    const net = laboratory.makeNetwork({ ...TINY, nonlinearity: name, numNeurons: 400 });
+    net.u.forEach((_, k) => (net.u[k] = -30 + (60 * k) / net.u.length + 1e-3));
+    laboratory.sweep(net, 0, 0);
+    net.u.forEach((z, k) => {
+      const tolerance = 2e-7 + (name === "softplus" && Math.abs(z) > 19 ? 1e-6 : 0);
+      assert.ok(Math.abs(net.h[k] - phi(z)) < tolerance * Math.max(1, Math.abs(phi(z))), `${name} at ${z}: ${net.h[k]}`);
+    });
+  }
+});
+
+test("exponential and logarithm are right to rounding", () => {
+  for (let k = -4000; k < 4000; k++) {
+    const x = k * 0.0871,
+      relative = Math.abs(laboratory.exp(x) / Math.exp(x) - 1);
+    assert.ok(relative < 3e-16 * (1 + Math.abs(x) / 50), `exp(${x}): ${relative}`);
+    const y = Math.exp(x);
+    assert.ok(Math.abs(laboratory.log(y) - x) < 4e-16 * (1 + Math.abs(x)), `log(${y})`);
+  }
+  assert.equal(laboratory.exp(-1e4), 0);
+  assert.equal(laboratory.log(1), 0);
+});
+
+test("random numbers are uniform and normal, and differ between seeds", () => {
+  const { uniform, normal } = laboratory.makeRandom(5),
+    n = 400000,
+    x = Float64Array.from({ length: n }, normal);
+  const moment = (power) => x.reduce((sum, v) => sum + v ** power / n, 0);
+  for (const [power, expected, variance] of [[1, 0, 1], [2, 1, 2], [3, 0, 15], [4, 3, 96]]) // prettier-ignore
+    assert.ok(Math.abs(moment(power) - expected) < 4 * Math.sqrt(variance / n), `moment ${power}`);
+  for (const [edge, expected] of [[0.5, 0.3829249], [2, 0.9544997], [3.6, 0.9996818]]) { // prettier-ignore
+    const found = x.filter((v) => Math.abs(v) < edge).length / n;
+    assert.ok(Math.abs(found - expected) < 4 * Math.sqrt((expected * (1 - expected)) / n), `${edge}: ${found}`);
+  }
+  const mean = Array.from({ length: n }, uniform).reduce((sum, v) => sum + v / n, 0);
+  assert.ok(Math.abs(mean - 0.5) < 4 / Math.sqrt(12 * n));
+  assert.notEqual(laboratory.makeRandom(1).normal(), laboratory.makeRandom(2).normal());
+});
+
+test("the prior comes back where the task weighs nothing, and one network stays one", () => {
+  for (const nonlinearity of ["sigmoidal", "relu"]) {
+    const net = laboratory.makeNetwork({ ...TASK, nonlinearity, numNeurons: 20, numInputs: 20 }),
+      squares = [];
+    net.u.fill(3);
+    net.a.fill(-2);
+    for (let k = 0; k < 600; k++) {
+      laboratory.advance(net, 1e9, k < 100);
+      if (k >= 100) squares.push([MEASURES["u²"][0](net), MEASURES["a²"][0](net)]);
+    }
+    for (const which of [0, 1]) {
+      const { mean, error } = summary(squares.map((pair) => pair[which]));
+      assert.ok(Math.abs(mean - 1) < 4 * error && error < 0.02, `${nonlinearity} ${which}: ${mean} ± ${error}`);
+    }
+  }
+});
+
+test("Langevin dynamics has the posterior as its step goes to zero", () => {
+  const at = (step) => jointTest({ ...laboratory, steps: { tried: (net) => laboratory.steps.langevin(net, step) } }, { ...TINY, nonlinearity: "sigmoidal", method: "langevin" }, "tried", 6000); // prettier-ignore
+  assert.ok(worst(at(0.1)) < 4, JSON.stringify(at(0.1)));
+  assert.ok(worst(at(0.9)) > 6);
+});
+
+test("swapping two neurons changes the network and nothing that can be seen from outside", () => {
+  const net = laboratory.makeNetwork({ ...TASK, nonlinearity: "relu", overlap: 0.3 });
+  for (let k = 0; k < 20; k++) laboratory.advance(net, 0.1);
+  const before = laboratory.observe(net);
+  laboratory.swap(net, 3, 11);
+  net.fresh = false;
+  const after = laboratory.observe(net);
+  assert.deepEqual(after.readouts[3], before.readouts[11]);
+  after.activations[11].forEach((h, m) => assert.ok(Math.abs(h - before.activations[3][m]) < 1e-12));
+  assert.ok(Math.abs(after.energy - before.energy) < 1e-9 * before.energy);
+  after.outputs.forEach((row, m) => row.forEach((f, r) => assert.ok(Math.abs(f - before.outputs[m][r]) < 1e-12)));
+});
+
+test("one seed gives one run", () => {
+  const options = { ...TASK, nonlinearity: "relu", transitions: 30 };
+  const [one, other, next] = [options, options, { ...options, seed: 2 }].map((o) => laboratory.run(o));
+  assert.deepEqual(one, other);
+  assert.notEqual(one.energy, next.energy);
+  assert.ok(one.acceptance > 0 && one.acceptance <= 1);
+  assert.equal(Object.values(one.codes).reduce((a, b) => a + b), 60);
+});
+
+test("what is not allowed is refused in words", () => {
+  for (const [change, words] of [
+    [{ numNeurons: 1 }, /N: got 1; allowed are whole numbers from 2/],
+    [{ numNeurons: 4000 }, /N: got 4000; allowed are whole numbers from 2 to 400/],
+    [{ numInputs: 60.5 }, /P: got 60.5; allowed are whole numbers/],
+    [{ numInputs: 1000 }, /P: got 1000; allowed are whole numbers from 3 to 400/],
+    [{ temperature: 0 }, /T: got 0; allowed are numbers from/],
+    [{ temperature: -1 }, /T: got -1/],
+    [{ ratios: [0.99, 0.005, 0.005] }, /they leave class 1 without an input/],
+    [{ yMinus: 1 }, /y₋: got 1, the same as y₊/],
+    [{ nonlinearity: "sine" }, /nonlinearity: got sine; allowed are linear, sigmoidal/],
+    [{ overlap: 1 }, /Overlap ρ: got 1; allowed are numbers from 0 to 0.99/],
+    [{ slope: 0 }, /Slope of φ: got 0/],
+    [{ scaling: 2 }, /Scaling: got 2/],
+    [{ seed: -1 }, /seed: got -1/],
+    [{ transitions: 0 }, /transitions: got 0/],
+  ])
+    assert.throws(() => laboratory.run({ ...TASK, nonlinearity: "relu", ...change }), (error) => error instanceof RangeError && words.test(error.message)); // prettier-ignore
+});
+
+test("a run that diverges says so", () => {
+  const net = laboratory.makeNetwork({ ...TASK, nonlinearity: "relu_squared", method: "langevin" });
+  net.u.fill(1e80);
+  assert.throws(() => laboratory.advance(net, 1e-4), /the run diverged at T = 0.0001, transition 1: its energy/);
+});
+
+// --- against the library ------------------------------------------------------------------------------
+
+test("the linear network has the closed form's readouts", withOracle, () => {
+  const { options, covariance } = oracle.linear,
+    moments = [];
+  for (let seed = 1; seed <= 12; seed++) {
+    const net = laboratory.makeNetwork({ ...options, nonlinearity: "linear", seed }),
+      sum = new Float64Array(3);
+    for (let k = 0; k < 400; k++) {
+      laboratory.advance(net, laboratory.temperatureAt({ ...net.setting, transitions: 200 }, k), k < 120);
+      if (k < 150) continue;
+      for (let r = 0; r < 3; r++)
+        for (let i = 0; i < net.N; i++) sum[r] += (net.readoutDeviation * net.a[r * net.N + i]) ** 2 / net.N / 250;
+    }
+    moments.push(sum);
+  }
+  for (let r = 0; r < 3; r++) {
+    const found = summary(moments.map((row) => row[r]), 12); // prettier-ignore
+    assert.ok(Math.abs(found.mean - covariance[r][r]) < 3 * found.error + covariance[r][r] / options.numNeurons, `${r}: ${found.mean} ± ${found.error}, theory ${covariance[r][r]}`); // prettier-ignore
+  }
+});
+
+test("numbers of neurons per code are theory's, over 32 seeds", withOracle, () => {
+  const { options, numbers } = oracle.codes,
+    runs = Array.from({ length: 32 }, (_, k) => laboratory.run({ ...options, nonlinearity: "sigmoidal", seed: k + 1 }).codes); // prettier-ignore
+  for (const [code, expected] of Object.entries(numbers)) {
+    const { mean, error } = summary(runs.map((codes) => codes[code] ?? 0), 32); // prettier-ignore
+    assert.ok(Math.abs(mean - expected) <= 3 * error + 1e-3, `${code}: ${mean} ± ${error}, theory ${expected}`);
+  }
+});
+
+test("outliers of the ReLU network have theory's strength", withOracle, () => {
+  const { options, preactivations } = oracle.outliers,
+    strengths = [[], [], []];
+  for (let seed = 1; seed <= 2; seed++) {
+    const net = laboratory.makeNetwork({ ...options, nonlinearity: "relu", seed });
+    for (let k = 0; k < 700; k++) {
+      laboratory.advance(net, laboratory.temperatureAt({ ...net.setting, transitions: 600 }, k), k < 400);
+      if (k < 450) continue;
+      const { means } = laboratory.observe(net);
+      for (let c = 0; c < 3; c++) strengths[c].push(Math.max(...means.map((row) => row[c])) / Math.sqrt(net.N));
+    }
+  }
+  for (let c = 0; c < 3; c++) {
+    const { mean } = summary(strengths[c]);
+    assert.ok(Math.abs(mean / preactivations[c] - 1) < 0.02, `class ${c}: ${mean}, theory ${preactivations[c]}`);
+  }
+});
+
+test("overlap spreads the ReLU code over as many neurons as in the library's networks", withOracle, () => {
+  const { options, participation, error } = oracle.participation,
+    found = [];
+  for (let seed = 1; seed <= 4; seed++) {
+    const net = laboratory.makeNetwork({ ...options, nonlinearity: "relu", seed });
+    let sum = 0;
+    for (let k = 0; k < 700; k++) {
+      laboratory.advance(net, laboratory.temperatureAt({ ...net.setting, transitions: 500 }, k), k < 350);
+      if (k >= 400) sum += laboratory.observe(net).participation.reduce((a, b) => a + b / 3, 0) / 300;
+    }
+    found.push(sum);
+  }
+  const { mean, error: own } = summary(found, 4);
+  assert.ok(Math.abs(mean - participation) < 3 * Math.hypot(own, error), `${mean} ± ${own}, library ${participation} ± ${error}`); // prettier-ignore
+});

@@ -1,0 +1,293 @@
+"""The laboratory in a real browser, from a file and over HTTP: every control, against the sampler in Node."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import axe_playwright_python
+import pytest
+
+pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("laboratory"), pytest.mark.slow]
+
+PAGE = "laboratory"  # of bare_page
+STATIC = Path(__file__).parents[2] / "book" / "_static"
+SMALL = "#N=12&P=16&time=40&ym=0.5&T=0.06&seed=3"
+CONTROLS = ("r0", "r1", "r2", "ym", "rho", "P", "N", "slope", "g", "T", "time", "seed")
+NUMBERS = {
+    "r0": "0.4",
+    "r1": "0.3",
+    "r2": "0.2",
+    "ym": "-0.2",
+    "rho": "0.5",
+    "P": "20",
+    "N": "14",
+    "slope": "2",
+}
+NUMBERS |= {"g": "0.5", "T": "0.2", "time": "50", "seed": "7"}
+NODE = """
+const {run} = require(process.argv[1]), options = JSON.parse(process.argv[2]);
+const all = ["linear", "sigmoidal", "relu"].map((nonlinearity) => run({...options, nonlinearity}));
+console.log(JSON.stringify(all.map(({energy, codes}) => [String(energy), codes])));
+"""
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'] })).violations
+    .flatMap(({ id, nodes }) => nodes.map(({ target, html }) => `${id}: ${target.at(-1)} ${html}`))"""
+IDLE = "() => document.getElementById('laboratory').dataset.running === 'false'"
+ENDED = """() => [...document.querySelectorAll('.stage')].every((stage) => stage.dataset.why === 'ended')
+    && document.querySelector('.laboratory .status').textContent.startsWith('Done.')"""
+
+
+def said(page):
+    return page.locator(".laboratory .status").inner_text()
+
+
+def press(page, name, key="Enter"):
+    button = page.locator(f"[data-part={name}]")
+    button.focus()
+    page.keyboard.press(key)
+
+
+def cooled(page):
+    page.evaluate("document.querySelectorAll('.stage').forEach((stage) => delete stage.dataset.why)")
+    page.locator("[data-part=fast]").check()
+    press(page, "cool")
+    page.wait_for_function(ENDED)
+
+
+def found(page):
+    return page.locator(".stage").evaluate_all(
+        "all => all.map(({ dataset }) => [dataset.energy, JSON.parse(dataset.codes), dataset.transitions])"
+    )
+
+
+def address_state(page, before):
+    page.wait_for_function("before => location.hash !== before", arg=before)
+    return page.evaluate("location.hash")
+
+
+def test_nothing_runs_before_it_is_asked_to(visit, address):
+    page = visit(address + SMALL)
+    page.wait_for_timeout(500)
+    assert page.locator("#laboratory").get_attribute("data-running") == "false"
+    assert page.locator(".stage[data-energy]").count() == 0
+    assert "Nothing runs" in said(page)
+    for name in ("pause", "step", "swap", "heat", "csv"):
+        assert page.locator(f"[data-part={name}]").is_disabled()
+
+
+def test_a_run_is_the_one_of_node(visit, address):
+    """Bit by bit, whatever frames were drawn on the way."""
+    page = visit(address + SMALL)
+    cooled(page)
+    options = {"ratios": [0.5, 0.25, 0.25], "yPlus": 1, "yMinus": 0.5, "numNeurons": 12, "numInputs": 16}
+    options |= {"temperature": 0.06, "transitions": 40, "seed": 3, "slope": 1, "overlap": 0}
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no Node found to compare with")
+    command = [node, "-e", NODE, str(STATIC / "laboratory.js"), json.dumps(options)]
+    expected = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert [(energy, codes) for energy, codes, _ in found(page)] == [
+        (energy, codes) for energy, codes in expected
+    ]
+    for stage, (_, codes) in zip(page.locator(".stage").all()[1:2], expected[1:2]):
+        rows = stage.locator("table tr").all_inner_texts()[1:]
+        shown = {row.split("\t")[0].replace("-", ""): int(row.split("\t")[1]) for row in rows}
+        assert {code: n for code, n in shown.items() if n} == codes
+
+
+@pytest.mark.parametrize("way", ["keyboard", "mouse", "number"])
+def test_every_control_is_followed_and_refers_to_the_address(visit, address, way):
+    page = visit(address + SMALL)
+    address_state(page, SMALL)  # as the page writes it
+    for name in CONTROLS:
+        slider, field = (page.locator(f"input[type={kind}][name={name}]") for kind in ("range", "number"))
+        told, before = slider.get_attribute("aria-valuetext"), page.evaluate("location.hash")
+        assert slider.get_attribute("aria-label")
+        assert field.get_attribute("aria-label")
+        if way == "keyboard":
+            slider.focus()
+            page.keyboard.press("ArrowLeft" if name == "g" else "ArrowRight")
+            page.keyboard.press("ArrowLeft" if name == "g" else "ArrowRight")
+        elif way == "mouse":
+            slider.scroll_into_view_if_needed()
+            box = slider.bounding_box()
+            page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
+        else:
+            field.fill(NUMBERS[name])
+            field.press("Enter")
+        after = parse_qs(address_state(page, before).lstrip("#"))
+        assert slider.get_attribute("aria-valuetext") != told
+        values = after["r"][0].split(",") if name[0] == "r" and name != "rho" else after[name]
+        assert field.input_value() in values
+    assert page.locator(".stage[data-energy]").count() == 0
+
+
+def test_nonlinearities_and_dynamics_are_chosen(visit, address):
+    page = visit(address + SMALL)
+    for stage, phi in zip(page.locator(".stage select").all(), ("tanh", "softplus", "relu_squared")):
+        stage.select_option(phi)
+    page.locator("[data-part=method]").select_option("langevin")
+    cooled(page)
+    assert "tanh: T = 0.06" in said(page)
+    assert "method=langevin" in page.evaluate("location.hash")
+    assert all(text.count("–") for text in page.locator(".stage table").all_inner_texts())  # no theory here
+
+
+def test_pause_step_reheat_quench_and_swap(visit, address):
+    page = visit(address + SMALL.replace("time=40", "time=2000"))
+    press(page, "cool")
+    page.wait_for_function("() => document.querySelectorAll('.stage[data-transitions]').length === 3")
+    press(page, "pause", "Space")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.stage')].every(s => s.dataset.why === 'paused')"
+    )
+    assert said(page).startswith("Paused. Linear: T =")
+    before = found(page)
+    press(page, "step")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.stage')].every(s => s.dataset.why === 'stepped')"
+    )
+    after = found(page)
+    assert [int(one[2]) - int(other[2]) for one, other in zip(after, before)] == [1, 1, 1]
+    press(page, "swap")
+    page.wait_for_function(
+        "() => document.querySelector('.laboratory .status').textContent.includes('exchanged')"
+    )
+    for (energy, codes, _), (old, old_codes, _) in zip(found(page), after):
+        assert float(energy) == pytest.approx(float(old), rel=1e-12)
+        assert codes == old_codes
+    assert page.locator("[data-part=pause]").inner_text() == "Go on"
+    page.locator("[data-part=pause]").click()
+    assert page.locator("#laboratory").get_attribute("data-running") == "true"
+    page.locator("[data-part=quench]").click()
+    assert "at once" in said(page)
+    page.wait_for_function("() => document.querySelector('.stage').dataset.why === 'running'")
+    press(page, "heat")
+    page.wait_for_function(ENDED)
+    assert "T = 1," in said(page)
+
+
+def test_networks_follow_the_temperature(visit, address):
+    page = visit(address + SMALL)
+    cooled(page)
+    field = page.locator("input[type=number][name=T]")
+    field.fill("0.5")
+    field.press("Enter")
+    page.wait_for_function(
+        "() => document.querySelector('.laboratory .status').textContent.includes('T = 0.5, error')"
+    )
+    assert page.locator(".stage.stale").count() == 0
+    seed = page.locator("input[type=number][name=seed]")
+    seed.fill("8")
+    seed.press("Enter")
+    assert page.locator(".stage.stale").count() == 3
+
+
+def test_what_is_not_allowed_is_said(visit, address):
+    page = visit(address + SMALL)
+    for name, value, words in [
+        ("T", "0", "T: got 0; allowed"),
+        ("N", "1000", "N: got 1000; allowed are whole numbers from 2 to 400"),
+        ("P", "5.5", "P: got 5.5"),
+        ("r0", "0.99", "without an input"),
+        ("ym", "1", "nothing to learn"),
+        ("rho", "1", "Overlap ρ: got 1"),
+    ]:
+        field = page.locator(f"input[type=number][name={name}]")
+        good = field.input_value()
+        field.fill(value)
+        field.press("Enter")
+        assert words in page.locator("[role=alert]").inner_text()
+        assert field.get_attribute("aria-invalid") == "true"
+        field.fill(good)
+        field.press("Enter")
+        assert page.locator("[role=alert]").inner_text() == ""
+
+
+def test_a_link_with_a_bad_state_says_so(visit, address):
+    page = visit(address + "#phi=sine,relu,relu&N=20")
+    assert "nonlinearity: got sine" in page.locator("[role=alert]").inner_text()
+
+
+def test_a_diverging_run_says_so(visit, server):
+    def prepare(page):
+        script = (STATIC / "laboratory.js").read_text(encoding="utf-8")
+        assert script.count("const LANGEVIN_STEP = 0.3;") == 1
+        broken = script.replace("const LANGEVIN_STEP = 0.3;", "const LANGEVIN_STEP = 300;")
+        page.route(
+            "**/laboratory.js", lambda route: route.fulfill(body=broken, content_type="text/javascript")
+        )
+
+    page = visit(server + "book/laboratory.html" + SMALL + "&method=langevin", prepare)
+    press(page, "cool")
+    page.wait_for_function(
+        "() => document.querySelector('.laboratory .status').textContent.includes('diverged')"
+    )
+    page.wait_for_function(IDLE)
+    assert re.search(r"network: the run diverged at T = \S+, transition \d+: its energy", said(page))
+
+
+def test_link_csv_and_reset(visit, address):
+    page = visit(address + SMALL)
+    cooled(page)
+    with page.expect_download() as download:
+        press(page, "csv")
+    lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert "N=12" in lines[0]
+    assert len(lines) == 2 + 3 * 12
+    assert {line.split(",")[0] for line in lines[2:]} == {"linear", "sigmoidal", "relu"}
+    press(page, "link")
+    page.wait_for_function(
+        "() => /copied|address line/.test(document.querySelector('.laboratory .status').textContent)"
+    )
+    press(page, "reset")
+    page.wait_for_function("() => location.hash.includes('N=60')")
+
+
+def test_experiments_end_with_an_answer(visit, server):
+    page = visit(server + "book/laboratory.html")
+    page.locator("[data-part=fast]").check()
+    page.locator("[data-experiment=small][data-go]").click()
+    assert said(page).startswith("First the button before")
+    for name, then, words in [
+        ("kernel", False, r"cosines 0\.9\d"),
+        ("quench", False, r"^\d+ sigmoidal neurons took the code 1-0-0 in the quench"),
+        ("overlap", True, r"With ρ = 0.5 a class is carried by [2-9]"),
+        ("lazy", False, "nothing but readouts was learned"),
+        ("small", True, r"N = 15: the largest difference .* is [01]\.\d"),
+        ("heat", True, r"last seen at T = 0.0[678]\d*\. Theory, .* one code left above T = 0.065"),
+    ]:
+        for button in page.locator(f"[data-experiment={name}]").all()[: 2 if then else 1]:
+            button.focus()
+            page.keyboard.press("Enter")
+            page.wait_for_function(IDLE)
+            page.wait_for_function("() => document.querySelector('.answer').textContent !== ''")
+        assert re.search(words, page.locator(".answer").inner_text()), name
+
+
+def test_no_barrier_and_nothing_wider_than_a_phone(visit, address):
+    page = visit(address + SMALL, reduced_motion="reduce")
+    cooled(page)
+    assert all(page.locator("canvas").evaluate_all("all => all.map(c => c.getAttribute('aria-label'))"))
+    assert "no network yet" not in page.locator("canvas").first.get_attribute("aria-label")
+    page.evaluate(AXE)
+    assert page.evaluate(BARRIERS) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("() => document.querySelector('canvas').clientWidth < 390")
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    assert page.evaluate(BARRIERS) == []
+
+
+def test_works_where_workers_are_not_allowed(visit, address):
+    page = visit(address + SMALL, lambda page: page.add_init_script("delete window.Worker"))
+    cooled(page)
+    assert all(int(transitions) == 40 for _, _, transitions in found(page))
+
+
+def test_without_javascript_a_figure_stands_there(visit, address):
+    page = visit(address, java_script_enabled=False)
+    assert page.locator("#laboratory").is_hidden()
+    assert page.locator("noscript img").bounding_box()["height"] > 100

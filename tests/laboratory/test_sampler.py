@@ -1,0 +1,78 @@
+"""The laboratory's sampler, JavaScript in Node, against the library's theory and its sampled networks."""
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import finite_width, linear, relu, sigmoidal
+
+HERE = Path(__file__).parent
+HALF = (0.5, 0.25, 0.25)
+CODES = np.array(list(itertools.product((False, True), repeat=3)))
+# Of the library's ReLU networks, N = 60 on P = 60 inputs, overlap ½, y₋ = −½, T = 0.01: eight chains by
+# sample(…, num_samples=300, thinning=3, num_warmup=1200), class_participation averaged over classes
+PARTICIPATION = 3.935, 0.051
+
+
+def options(num_neurons, num_inputs, y_minus, temperature, **others):
+    return {
+        "numNeurons": num_neurons,
+        "numInputs": num_inputs,
+        "ratios": HALF,
+        "yMinus": y_minus,
+        "temperature": temperature,
+    } | others
+
+
+def of_linear():
+    found = linear.solve(tasks.toy(12, HALF, 1.0, -0.5), temperature=0.1)
+    return {
+        "options": options(60, 12, -0.5, 0.1),
+        "covariance": found.readout_covariance.tolist(),
+        "squaredError": float(np.square(0.1 * found.dual_field).sum(1).mean()),
+    }
+
+
+def of_codes():
+    """At T = 0.02, where a cooled network is in equilibrium; by 0.01 codes have frozen on the way."""
+    found = sigmoidal.solve(tasks.toy(60, HALF, 1.0, 0.5), 0.02)
+    numbers = finite_width.whole_numbers(found, CODES, 60)
+    names = ["".join(str(int(active)) for active in code) for code in CODES]
+    return {"options": options(60, 60, 0.5, 0.02), "numbers": dict(zip(names, numbers.tolist(), strict=True))}
+
+
+def of_outliers():
+    """Of each class's own outlier the mean preactivation on it, over √N."""
+    found = relu.solve(tasks.toy(100, HALF, 1.0, -0.5), 0.01)
+    strengths = found.outlier_preactivations.max(axis=0)
+    return {"options": options(100, 100, -0.5, 0.01), "preactivations": strengths.tolist()}
+
+
+@pytest.fixture(scope="module")
+def node():
+    found = shutil.which("node")
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Node found, and CI may not skip the laboratory's tests")
+        pytest.skip("no Node found: the laboratory's sampler was not tested")
+    return found
+
+
+def test_sampler(node, tmp_path):
+    """All of sampler.test.js, with the library's numbers at hand."""
+    oracle = tmp_path / "oracle.json"
+    mean, error = PARTICIPATION
+    spread = {"options": options(60, 60, -0.5, 0.01, overlap=0.5), "participation": mean, "error": error}
+    numbers = {"linear": of_linear(), "codes": of_codes(), "outliers": of_outliers(), "participation": spread}
+    oracle.write_text(json.dumps(numbers), encoding="utf-8")
+    environment = os.environ | {"ORACLE": str(oracle)}
+    command = [node, "--test", str(HERE / "sampler.test.js")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped 0" in done.stdout

@@ -1,0 +1,117 @@
+"""What the chapter on dynamics measures, on series, codes and networks of known law."""
+
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import coding
+from dynamics import runs
+from test_calibration import assert_calibrated, autoregressive
+
+
+def test_net_flux_counts_only_neurons_that_moved():
+    before, after = np.array([0] * 50 + [1] * 50), np.array([1] * 16 + [0] * 34 + [0] * 16 + [1] * 34)
+    assert np.all(runs.net_flux(before, after, 2) == 0)
+    assert runs.net_flux(before[:50], after[:50], 2) == pytest.approx([-4, 4])
+
+
+def test_autocorrelations_and_their_errors():
+    found = []
+    for seed in range(60):
+        correlation, error = runs.autocorrelations(autoregressive(0.7, (8, 60, 10, 2), seed), 3)
+        assert correlation[0] == 1
+        found.append((correlation[1:], error[1:]))
+    values, errors = np.moveaxis(np.array(found), 1, 0)
+    np.testing.assert_allclose(values.mean(0), 0.7 ** np.arange(1, 4), atol=0.02)
+    assert_calibrated(values, values.mean(0), errors, 7 / 5, slack=0.3)
+
+
+def test_deciles_that_neurons_visit():
+    """Independent neurons that stay where they are, or see all."""
+    rng = np.random.default_rng(7)
+    share, error = runs.coverage(np.repeat(rng.standard_normal((4, 1, 500, 1)), 3, axis=1))
+    assert (share, error) == pytest.approx((0.1, 0.0), abs=1e-3)
+    found = np.array([runs.coverage(rng.standard_normal((8, 5, 10, 1))) for _ in range(200)])
+    assert_calibrated(found[:, 0], 1 - 0.9**5, found[:, 1], slack=0.5)
+
+
+def test_deciles_that_gaussian_series_visit():
+    """Independent draws, and one that stays; slow series visit fewer."""
+    still, free = np.ones((2, 5)), np.eye(5)[:1]
+    assert runs.gaussian_coverage(still) == pytest.approx(0.1, abs=2e-3)
+    assert runs.gaussian_coverage(free) == pytest.approx(1 - 0.9**5, abs=0.01)
+    slow = runs.coverage(autoregressive(0.8, (8, 40, 400, 1), 0))
+    expected = runs.gaussian_coverage(0.8 ** np.arange(40)[None])
+    assert abs(slow.value - expected) < 4 * np.hypot(slow.error, 0.2 / 4000**0.5)
+
+
+def test_decay_time_is_where_the_curve_crosses():
+    assert runs.decay_time(np.exp(-0.1 * np.arange(40)), 0.5, np.exp(-1.05)) == pytest.approx(5.25, abs=0.01)
+    assert np.isnan(runs.decay_time(np.ones(4), 1.0, 0.5))
+    series = autoregressive(0.9, (8, 300, 40, 1), 0)
+    found = runs.decay_times(series, 2.0, 0.6)
+    assert found.mean() == pytest.approx(2 * np.log(0.6) / np.log(0.9), rel=0.05)
+    value, error = runs.ratio(found, found)
+    assert value == 1
+    assert error == pytest.approx(2**0.5 * found.std(ddof=1) / 8**0.5 / found.mean())
+
+
+def test_a_swap_renames_two_neurons():
+    """A renamed network has the same energy; halfway both are alike."""
+    found = runs.minimum("linear", 8, 0.05)
+    other = runs.exchanged(found.weights, 0, 3)
+    assert float(found.posterior.energy(other)) == pytest.approx(float(found.posterior.energy(found.weights)))
+    np.testing.assert_array_equal(other.first[[0, 3]], np.asarray(found.weights.first)[[3, 0]])
+    middle = runs.halfway(found.weights, 0, 3, 5, 0.5)
+    np.testing.assert_allclose(middle.readout[[0, 3]], 0.5 * np.asarray(found.weights.readout)[[5, 5]])
+    np.testing.assert_array_equal(middle.first[1], np.asarray(found.weights.first)[1])
+
+
+def test_rates_and_curves_of_crossings():
+    heights, rng = np.linspace(0.5, 3, 6), np.random.default_rng(0)
+    exposures = np.full(6, 4000.0)
+    counts = rng.poisson(0.05 * np.exp(-heights) * exposures)
+    found = runs.Crossings(np.array([0.01]), [heights], [counts], [exposures], [])
+    slope = found.slope()
+    assert abs(slope.value - 1) < 3 * slope.error
+    drawn = found.curves()
+    np.testing.assert_allclose(drawn["sampled"][0] * 4000, counts)
+    assert drawn["values"][0][0] == pytest.approx(counts.sum() / (exposures @ np.exp(-heights)))
+    assert sorted(found.dealt().heights[0]) == sorted(heights)
+
+
+def test_series_of_several_networks_share_a_time_axis():
+    motions = {
+        name: SimpleNamespace(times=step * np.arange(1, 51))
+        for name, step in (("linear", 2.0), ("relu", 0.5))
+    }
+    values = {name: motion.times[None] for name, motion in motions.items()}
+    found = runs.on_one_axis(motions, values, points=20)
+    assert all(times[-1] >= 25 and times[0] <= 2 for times in found["times"])
+    assert max(times[-1] for times in found["times"]) < 27
+    np.testing.assert_array_equal(found["times"][0], found["values"][0][0])
+
+
+def test_a_shared_outlier_keeps_the_output_and_a_silent_partner():
+    found = runs.minimum("relu", 40, 0.05)
+    weights = jax.tree.map(np.array, found.weights)
+    labels = runs.toy("relu", 40).labels
+    own = int(coding.class_means(np.maximum(weights.first[1], 0)[None], labels).argmax())
+    shared = runs._shared(weights, [1, 39], np.pi / 4, labels != own)
+    assert np.all(shared.first[39, labels != own] <= 0)
+    on_class = lambda w: (np.maximum(w.first[[1, 39]], 0).T @ w.readout[[1, 39]])[labels == own]  # noqa: E731
+    before, after = on_class(weights), on_class(shared)
+    scale = np.abs(before).max()
+    np.testing.assert_allclose(after / scale, before / scale, atol=0.2)  # but for what the bulk neuron adds
+    cos = shared.readout[[1, 39]] @ weights.readout[1]
+    assert cos[1] / cos[0] == pytest.approx(1, abs=0.5)
+
+
+def test_umbrella_on_a_network_that_is_held():
+    """The free energy rises from the bulk to equal shares, by about what theory says."""
+    found = runs.umbrella(jax.random.key(0), num_neurons=16, temperature=0.05, num_samples=60, num_chains=2)
+    theory = runs.handing_on(16, 0.05, np.array([0, np.pi / 4]))[-1]
+    assert found.acceptance > 0.5
+    assert found.free_energy.min() == 0
+    assert found.barrier.value == pytest.approx(theory, abs=max(4 * found.barrier.error, 2.0))

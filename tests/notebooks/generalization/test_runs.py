@@ -1,0 +1,99 @@
+"""What the chapter on generalization measures, on cases that are known exactly."""
+
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import coding, tasks
+from companion.held_out import Draw, Learned, Predicted
+from companion.workbench import Equilibrium
+from generalization import runs
+
+TARGETS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+
+
+def predicted(error, variance, predictor=TARGETS):
+    error = coding.GeneralizationError(np.full(2, error), np.full(2, variance), np.full(2, error + variance))
+    return Predicted(error, predictor, np.eye(4), None)
+
+
+def answered(outputs, **arrays):
+    """Networks with given outputs on four test inputs, (networks, samples, 4, 2)."""
+    inputs = np.eye(4)
+    task = tasks.Task(inputs, [0, 1, 0, 1], TARGETS, inputs, [0, 1, 0, 1], TARGETS)
+    number = len(outputs)
+    given = {name: np.zeros((number, 3, 4)) for name in ("training_activations", "test_activations")}
+    given |= {
+        "readouts": np.zeros((number, 3, 2)),
+        "kernels": np.zeros((2, 4, 4)),
+        "energy": np.zeros(number),
+    }
+    posterior = SimpleNamespace(task=task)
+    learned = Learned(posterior, np.asarray(outputs), **(given | arrays), meeting=Equilibrium(True, ""))
+    return Draw(task, learned, predicted(0.1, 0.0), predicted(0.3, 0.2))
+
+
+def test_gains_split_the_error_into_mean_and_variance():
+    """Outputs around a mean that is off by a known amount, with a known variance."""
+    rng = np.random.default_rng(0)
+    off, deviation = 0.4, 0.3
+    noise = rng.standard_normal((40, 500, 4, 2))
+    draw = answered(TARGETS + off + deviation * noise)
+    gains = runs.gains(draw)
+    assert gains.mean.value == pytest.approx((0.3 - off**2) / 0.5, abs=5 * gains.mean.error)
+    assert gains.variance.value == pytest.approx((0.2 - deviation**2) / 0.5, abs=5 * gains.variance.error)
+    assert gains.difference.value == pytest.approx(gains.mean.value - gains.variance.value)
+    found = runs.saved(draw)
+    assert found.value == pytest.approx((0.5 - draw.learned.error.value.mean()) / 0.2)
+    assert runs.saved_in_theory(draw) == pytest.approx(2.0)
+
+
+def test_errors_of_gains_are_those_of_many_repetitions():
+    """Networks that differ among each other: the error of the mean's part is its scatter."""
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(200):
+        own = TARGETS + 0.4 + 0.2 * rng.standard_normal((8, 1, 4, 2))
+        found.append(runs.gains(answered(np.repeat(own, 3, axis=1))).mean)
+    values, errors = np.transpose(found)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(values.std(), rel=0.25)
+
+
+def test_outliers_make_the_outputs_of_networks_whose_other_neurons_read_out_nothing():
+    phi = np.full((2, 9, 4), 0.1)
+    phi[:, 0, ::2] = phi[:, 1, 1::2] = 5.0
+    readouts = np.zeros((2, 9, 2))
+    readouts[:, 0, 0] = readouts[:, 1, 1] = 1.0
+    draw = answered(np.zeros((2, 1, 4, 2)), test_activations=phi, readouts=readouts)
+    assert runs.of_outliers(draw) == pytest.approx(1)
+    assert runs.of_outliers(draw, others=True) == pytest.approx(0)
+
+
+def test_kernel_formula_has_the_coefficient_one():
+    """A kernel made by the formula, and one that has learned half of it."""
+    rng = np.random.default_rng(2)
+    readouts, f = rng.standard_normal((2, 50, 2)), rng.standard_normal((4, 2))
+    covariance = np.einsum("nir,nis->rs", readouts, readouts) / 100
+    change = f @ np.linalg.inv(covariance) @ f.T
+    for factor in (1.0, 0.5):
+        kernels = np.stack([np.eye(4) / 4 + factor * change] * 2)
+        draw = answered(np.broadcast_to(f, (2, 3, 4, 2)), readouts=readouts, kernels=kernels)
+        assert runs.kernel_formula(draw) == pytest.approx(factor)
+        assert runs.kernel_formula(draw, power=2) != pytest.approx(factor, rel=0.05)
+
+
+@pytest.mark.slow
+def test_sampled_digits_agree_with_theory():
+    """Linear networks from both starts: the error saved is that of theory at this width."""
+    counts = {"num_chains": 2, "num_samples": 20, "num_warmup": 150, "thinning": 2}
+    sizes = {"width": 60, "num_inputs": 30, "num_test": 100, "num_draws": 1, "seed": 0}
+    (draw,) = runs.draws(jax.random.key(0), "linear", 0.01, **sizes, **counts)
+    assert draw.learned.meeting.agree, draw.learned.meeting.verdict
+    saved = runs.saved(draw)
+    assert saved.value == pytest.approx(runs.saved_in_theory(draw), abs=5 * saved.error)
+    assert runs.distance(draw.learned.predictor, draw.process.predictor) < 0.03
+    assert runs.same_code(draw) <= 1
+    assert runs.without_learning(jax.random.key(1), draw, 3).shape == (3, 2)
+    assert runs.kernel_formula(draw) == pytest.approx(1, abs=0.1)
+    assert [start.learned.outputs.shape for start in draw.starts] == [(2, 20, 100, 3)] * 2

@@ -1,0 +1,144 @@
+"""The images chapter: few-shot readouts, stored results and the commands that make them."""
+
+import ast
+import json
+import re
+import shlex
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from coding_schemes import data
+from images import runs, stored
+from images.large_run import FULL, Settings
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "data" / "results"
+
+
+def test_few_shot_accuracy_in_closed_cases():
+    """Separate clusters: always right from one example. Features that say nothing: chance."""
+    rng = np.random.default_rng(2)
+    labels = np.repeat([0, 1, 2, 3], 25)
+    clusters = 5 * np.eye(4)[:, labels] + 0.1 * rng.standard_normal((4, 100))
+    assert stored.few_shot_accuracy(clusters, labels, 1, rng).min() == 1.0
+    nothing = stored.few_shot_accuracy(rng.standard_normal((50, 100)), labels, 5, rng, num_episodes=200)
+    assert abs(nothing.mean() - 0.25) < 0.03
+    with pytest.raises(ValueError, match="num_shots"):
+        stored.few_shot_accuracy(clusters, labels, 25, rng)
+
+
+def test_effective_dimension_counts_equal_directions():
+    """k directions of equal variance count k, whatever the mean and the number of neurons."""
+    signs = np.array([[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]])  # orthogonal, of zero mean
+    mixed = np.linalg.qr(np.random.default_rng(3).standard_normal((8, 3)))[0]
+    for k in (1, 2, 3):
+        assert stored.effective_dimension(7 + mixed[:, :k] @ signs[:k]) == pytest.approx(k)
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.npz")), ids=lambda path: path.stem)
+def test_stored_results_are_small_and_described(path):
+    """What the chapter draws: a manifest, finite numbers, at most 3 MB."""
+    assert path.stat().st_size < 3e6
+    with np.load(path) as found:
+        manifest = json.loads(str(found["manifest"]))
+        assert {
+            "versions",
+            "settings" if path.stem.startswith(("cifar10-P", "cifar10-full")) else "job",
+        } <= set(manifest)
+        for name in found.files:
+            if found[name].dtype.kind == "f" and name != "history":  # no acceptance without trajectories
+                assert np.isfinite(found[name]).all(), name
+
+
+def test_stored_results_that_are_missing_or_damaged(tmp_path):
+    """Each says what is wrong and what to do."""
+    path = tmp_path / "reuse-digits.npz"
+    with pytest.raises(FileNotFoundError, match=r"does not exist.*snakemake data/results/reuse-digits.npz"):
+        runs.stored(path)
+    content = (RESULTS / "reuse-digits.npz").read_bytes()
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 1
+    for damaged in (b"", b"something else", content[:-500], bytes(flipped)):
+        path.write_bytes(damaged)
+        with pytest.raises(data.CorruptDataError, match="reuse-digits.npz is damaged or no result file"):
+            runs.stored(path)
+    path.write_bytes(content)
+    np.testing.assert_array_equal(runs.stored(path)["shots"], [1, 2, 5, 10, 20])
+
+
+def test_stored_cifar_accuracy_is_that_of_its_predictor():
+    for path in RESULTS.glob("cifar10-P*.npz"):
+        with np.load(path) as found:
+            right = found["predictor"].argmax(axis=1) == found["test_targets"].argmax(axis=1)
+            assert right.mean() == pytest.approx(float(found["accuracy"]))
+            assert json.loads(str(found["manifest"]))["settings"]["num_inputs"] == int(path.stem[9:])
+
+
+def test_the_commands_of_the_long_runs_have_the_stored_settings():
+    """What `snakemake` passes on for each file, against its manifest."""
+    text = (ROOT / "Snakefile").read_text(encoding="utf-8")
+    options = ast.literal_eval(re.search(r"LARGE_RUNS = ({.*?\n})", text, re.DOTALL).group(1))
+    for path in RESULTS.glob("cifar10-P*.npz"):
+        settings = json.loads(str(runs.stored(path)["manifest"]))["settings"]
+        words = shlex.split(options.get(path.stem[9:], ""))
+        given = {k[2:]: type(settings[k[2:]])(v) for k, v in zip(words[::2], words[1::2], strict=True)}
+        assert asdict(Settings(num_inputs=int(path.stem[9:]), **given)) == settings
+    largest = json.loads(str(runs.stored(RESULTS / "cifar10-full-jpeg.npz")["manifest"]))
+    assert asdict(replace(FULL, jpeg=True)) == largest["settings"]
+    assert "JPEG" in largest["task"]
+
+
+def test_starts_of_a_stored_result_meet_only_where_nothing_differs():
+    assert not runs.meetings({}, "cifar")[0].agree
+    verdicts = ["errors meet; all else: the two ends meet", "errors meet; all else: the two ends differ in x"]
+    found = runs.meetings({"x_verdict": np.repeat(verdicts, 2)}, "x")  # a row for each start
+    assert [one.agree for one in found] == [True, False]
+    assert "starts differ" in found[1].verdict
+
+
+def test_rows_of_two_starts():
+    """Means over draws of both starts, with an error from the draws alone."""
+    rows = np.array([1.0, 3.0, 2.0, 6.0])
+    found = runs.over_draws(rows)
+    assert found["sampled"] == pytest.approx((3, 1))
+    assert found["starts"][0] == pytest.approx((1.5, 0.5))
+    assert found["starts"][1] == pytest.approx((4.5, 1.5))
+
+
+def test_gain_realized_class_by_class():
+    result = {"x_error": np.array([[1.0, 3.0]]), "x_theory_error": np.array([[2.0, 2.0]])}
+    result["x_process_error"] = np.array([[4.0, 4.0]])
+    np.testing.assert_allclose(runs.realized(result, "x"), [[1.5, 0.5]])
+    np.testing.assert_allclose(runs.realized(result, "x", exchanged=True), [[0.5, 1.5]])
+
+
+def test_code_of_the_large_run():
+    """What is on record of the network of the paper's size, from its stored activations."""
+    whole = runs.Run.of(runs.stored(RESULTS / "cifar10-full-jpeg.npz"))
+    assert whole.explained(2)[0] == pytest.approx(0.417, abs=1e-3)
+    assert whole.kept(2) == pytest.approx(0.994, abs=1e-3)
+    assert whole.kept(2, shift=1) == pytest.approx(0.946, abs=1e-3)
+    assert whole.training_accuracy == pytest.approx(0.61, abs=1e-2)
+    shown = whole.outputs()
+    np.testing.assert_array_equal(shown["targets"][:, 0] == 1.0, shown["labels"] == 0)
+    assert whole.kept_beyond_chance(2) == pytest.approx(
+        1 - (1 - whole.kept(2)) / (1 - whole.kept(2, shift=1))
+    )
+
+
+def test_best_nonlinearity_at_every_number_of_examples():
+    values = np.zeros((3, 2, 4))
+    values[1, 0], values[2, 1] = [1, 2, 1, 2], [5, 5, 5, 9]
+    found = runs.best(values)
+    np.testing.assert_allclose(found.value, [1.5, 6])
+    np.testing.assert_allclose(found.error, [1 / 12**0.5, 1])
+
+
+def test_trend_of_a_straight_line():
+    sizes = np.array([100, 1000, 5000])
+    slope, end = runs.trend(sizes, 0.1 + 0.05 * np.log10(sizes))
+    assert slope.value == pytest.approx(0.05)
+    assert slope.error == pytest.approx(0, abs=1e-6)
+    assert end == pytest.approx(0.1 + 0.05 * np.log10(50_000))

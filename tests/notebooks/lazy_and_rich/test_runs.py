@@ -1,0 +1,154 @@
+"""What the chapter on lazy and rich networks measures, on cases that are known exactly."""
+
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import statistics, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.theory import linear
+from companion.findings import Estimate
+from companion.workbench import untrained
+from lazy_and_rich import runs
+
+
+def test_a_product_of_averages_and_its_error():
+    """The series has the product as its mean, and the product's scatter over repetitions as its error."""
+    rng, products, errors = np.random.default_rng(0), [], []
+    for _ in range(300):
+        x = 2 + rng.standard_normal((4, 50))
+        y = 5 + 0.5 * x + rng.standard_normal((4, 50))
+        series = runs.of_averages((x, 2), (y, -0.5))
+        assert series.mean() == pytest.approx(x.mean() ** 2 / y.mean() ** 0.5)
+        products.append(series.mean())
+        errors.append(series.std() / series.size**0.5)  # all draws are independent
+    assert np.mean(np.square(errors)) == pytest.approx(np.var(products), rel=0.25)
+
+
+@pytest.mark.parametrize(("scaling", "power"), [("lazy", -0.5), ("non-lazy", 0.0)])
+def test_cosine_of_linear_networks_in_theory_and_of_neurons_drawn_from_it(scaling, power):
+    sizes = (50, 100)
+    exact = runs.linear_theory(sizes, scaling, 0.01, 0)
+    assert np.log(exact[1] / exact[0])[0] / np.log(2) == pytest.approx(power, abs=0.01)
+    task = runs.binary_task(100, 0)
+    hot, variance = (1.0, 100.0) if scaling == "lazy" else (0.01, None)
+    saddle = linear.solve(task, 1, hot, variance, width=100)
+    assert exact[1, 1] == pytest.approx(runs.learned_entry(saddle.kernels[1], task, "linear"), rel=0.02)
+    if scaling == "lazy":  # independent neurons miss the outputs by as much as they have
+        return
+    rng = np.random.default_rng(1)
+    z, a, _ = (
+        np.stack(each) for each in zip(*(saddle.draw(rng, task.labels, 400) for _ in range(40)), strict=True)
+    )
+    run = SimpleNamespace(task=task, readouts=a[None], samples=SimpleNamespace(activations=lambda: z[None]))
+    mean, error = statistics.mean_and_error(runs.cosine(run))
+    assert abs(mean - exact[1, 0]) < 4 * error + 0.01
+
+
+def test_exponents_with_scatter_and_samples_together():
+    """Of an exact law what its points' errors propagate to is all; scatter about it comes in squares."""
+    sizes, rng = np.array([50, 100, 200, 400]), np.random.default_rng(8)
+    truth = 2 * sizes[:, None] ** -0.5
+    errors = truth * np.array([0.01, 0.02, 0.03, 0.04])[:, None]
+    exact = runs.exponents(sizes, Estimate(truth, errors))
+    assert exact.value == pytest.approx([-0.5])
+    noisy = truth + errors * rng.standard_normal((4, 400))
+    found = runs.exponents(sizes, Estimate(noisy, np.broadcast_to(errors, noisy.shape)))
+    assert exact.error[0] == pytest.approx(found.value.std(), rel=0.15)
+    scatter = np.array([statistics.fit_power_law(sizes, column).standard_error for column in noisy.T])
+    assert np.all(found.error > scatter)
+    assert np.all(found.error < scatter + 2 * exact.error)
+
+
+@pytest.mark.parametrize("gain", [1.0, 50.0])
+def test_share_of_the_neurons_that_carry_what_was_learned(gain):
+    """Gaussian differences of (1 + κ) times the prior's variance: κ²/(3κ² + 4κ + 2), 1/9 at κ = 1."""
+    task, network = runs.binary_task(20, 0), Network(1, 500, "linear")
+    rng = np.random.default_rng(2)
+    phi = rng.standard_normal((2, 200, 500, 20))
+    sign = np.where(task.labels == 0, 1.0, -1.0) / np.sqrt(20)
+    phi += (np.sqrt(1 + gain) - 1) * (phi @ sign)[..., None] * sign
+    mean, error = statistics.mean_and_error(runs.carriers(task, network, phi))
+    assert abs(mean - gain**2 / (3 * gain**2 + 4 * gain + 2)) < 4 * error
+
+
+def test_share_of_two_neurons_and_of_all():
+    task, network = runs.binary_task(20, 0), Network(1, 50, "linear")
+    sign = np.where(task.labels == 0, 1.0, -1.0)
+    one = np.zeros((1, 4, 50, 20))
+    one[:, :, :2] = 100 * sign
+    assert runs.carriers(task, network, one).mean() == pytest.approx(2 / 50, rel=0.01)
+    assert runs.carriers(task, network, np.broadcast_to(100 * sign, one.shape)).mean() == pytest.approx(1)
+
+
+def test_a_quarter_turn_is_orthogonal_and_squares_to_minus_one():
+    vectors = np.random.default_rng(0).normal(size=(8, 3))
+    turned = runs.quarter_turn(vectors, 1)
+    np.testing.assert_allclose(turned.T @ turned, vectors.T @ vectors, atol=1e-12)
+    np.testing.assert_allclose(np.sum(turned * vectors, axis=0), 0, atol=1e-12)  # v · Jv, J antisymmetric
+    np.testing.assert_allclose(runs.quarter_turn(turned, 1), -vectors, atol=1e-12)
+
+
+def test_an_odd_number_of_neurons_gets_a_silent_one():
+    vectors = np.ones((3, 2))
+    with pytest.raises(ValueError, match="3 neurons"):
+        runs.quarter_turn(vectors, 0)
+    np.testing.assert_array_equal(runs.even(vectors), [[1, 1], [1, 1], [1, 1], [0, 0]])
+    assert runs.even(np.ones((4, 2))).shape == (4, 2)
+
+
+def test_the_neurons_that_tell_classes_apart_best_are_shown():
+    labels = np.array([0, 0, 1, 1])
+    phi = np.random.default_rng(3).normal(size=(30, 4)) * 0.01
+    phi[7] += [3, 3, 0, 0]
+    phi[11] += [0, 0, 3, 3]
+    shown = runs.telling_neurons(phi, labels, 8)
+    assert (shown[0], shown[-1], len(set(shown))) == (7, 11, 8)
+    assert len(runs.telling_neurons(phi[:6], labels, 40)) == 6
+
+
+def test_frame_of_sampled_means_and_of_a_kernel():
+    """Means at the corners of a triangle with a given Gram matrix, with noise on every input."""
+    labels, rng = np.repeat([0, 1, 2], [20, 10, 10]), np.random.default_rng(4)
+    corners = np.array([[2.0, 0], [-1, 0.5], [-1, -1.5]])
+    phi = rng.standard_normal((8, 30, 200, 40))
+    phi[:, :, :2] += 10 * corners.T[:, labels]
+    half = SimpleNamespace(activations=lambda: phi[:4]), SimpleNamespace(activations=lambda: phi[4:])
+    found = runs.frame(SimpleNamespace(halves=half, task=SimpleNamespace(labels=labels)))
+    centered = corners - corners.mean(0)
+    lengths = np.linalg.norm(centered, axis=1)
+    expected = (centered @ centered.T / np.outer(lengths, lengths))[np.triu_indices(3, 1)]
+    assert np.all(np.abs(found.value - expected) < 4 * found.error)
+    assert np.all(found.error < 0.02)
+    kernel = (corners @ corners.T)[np.ix_(labels, labels)] + np.diag(rng.random(40))
+    assert runs.kernel_cosines(kernel, labels) == pytest.approx(expected)
+
+
+def test_untrained_networks_have_no_frame():
+    posterior = Posterior(tasks.toy(30), Network(1, 200, "sigmoidal"), 0.1)
+    (phi,) = untrained(jax.random.split(jax.random.key(0), 64), posterior)
+    assert np.abs(runs.noisy_frame(phi, posterior.task.labels)).max() < 0.1
+
+
+def test_variance_within_classes_is_unbiased_and_extrapolates_to_large_width():
+    rng, labels = np.random.default_rng(5), np.repeat([0, 1], [3, 5])
+    phi = rng.standard_normal((2000, 4, 8)) * np.where(labels == 0, 1.0, 2.0) + rng.standard_normal((4, 1))
+    assert runs.within_class(phi, labels).mean(0) == pytest.approx([1, 4], rel=0.05)
+    widths = (60, 120)
+    found = [Estimate(np.array([2.0, 5.0]) - 6 / n, np.array([0.1, 0.2])) for n in widths]
+    limit = runs.extrapolated(widths, found)
+    assert limit.value == pytest.approx([2, 5])
+    assert limit.error == pytest.approx(np.array([0.1, 0.2]) * 5**0.5)
+
+
+def test_training_begins_at_the_prior_and_ends_where_it_should():
+    task = tasks.toy(12, y_minus=0.0)
+    options = {"num_networks": 3, "learning_rate": 0.05, "num_records": 4}
+    found = runs.trained(jax.random.key(0), task, 2, num_neurons=60, decay_times=2.0, **options)
+    assert found.within.shape == (3, 5, 2, 3)
+    assert found.times[-1] == pytest.approx(2.0)
+    assert found.within[:, 0, 0].mean() == pytest.approx(0.1046, rel=0.15)
+    assert np.all(found.loss[:, -1] < 1e-3)
+    assert np.all(found.within[:, -1].mean(0) < 0.5 * found.within[:, 0].mean(0))
