@@ -142,3 +142,24 @@ def test_a_solution_by_the_one_call_is_planted_like_its_solvers_own(kind, depth,
     arguments = (given.task, depth, 0.01) if depth > 1 else (given.task, 0.01)
     ours = planting.planted(KEY, theory.solve(given.task, given.network, 0.01), given)
     jax.tree.map(np.testing.assert_array_equal, ours, planting.planted(KEY, solver.solve(*arguments), given))
+
+
+def test_merged_outliers_act_like_those_they_come_from():
+    rng = np.random.default_rng(0)
+    given = posterior.Posterior(tasks.toy(16, y_minus=-0.5), networks.Network(3, 24, "relu"), 0.01)
+    weights = jax.vmap(given.prior)(jax.random.split(jax.random.key(0), 2))
+    readout, incoming = np.array(weights.readout), np.array(weights.hidden[-1])
+    direction, row = rng.standard_normal(3), incoming[0, 0]
+    for neuron, strength in enumerate((1.0, 2.0, 2.0)):  # parallel: their product is that of one
+        readout[:, neuron], incoming[:, neuron] = strength * direction, strength * row
+    weights = weights._replace(readout=readout, hidden=(*weights.hidden[:-1], incoming))
+    codes = np.zeros((2, 24, 3), dtype=bool)
+    codes[:, :3, 1] = True
+    united = planting.merged(weights, codes)
+    np.testing.assert_allclose(np.linalg.norm(united.readout[0, :3], axis=1)[1:], 0, atol=1e-6)
+    for ours, theirs in ((united.readout, readout), (united.hidden[-1], incoming)):
+        costs = np.square(ours).sum(1), np.square(theirs).sum(1)  # what the prior sees
+        np.testing.assert_allclose(*costs, rtol=1e-5)
+    before, after = (jax.vmap(given.outputs)(each) for each in (weights, united))
+    np.testing.assert_allclose(after, before, atol=1e-4 * np.abs(before).max())
+    assert np.abs(after).max() > 0.01

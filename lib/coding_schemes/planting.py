@@ -69,6 +69,28 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
     return posterior.planted(*solution.draw(rng, posterior.task.labels, posterior.network.width, **options))
 
 
+def merged(weights: Weights, codes: np.ndarray) -> Weights:
+    """Weights in which all feature neurons of one code are rotated into a single one.
+
+    Readouts and incoming weights turn together, by an orthogonal matrix that the prior does not see.
+
+    Args:
+        weights: of several networks, with a leading axis.
+        codes: classes that each feature neuron codes for, (networks, N, C); those of none stay as they are.
+    """
+    readout = np.array(weights.readout)
+    *lower, incoming = (np.array(layer) for layer in (weights.first, *weights.hidden))
+    for network, own in enumerate(codes):
+        for code in np.unique(own[own.any(1)], axis=0):
+            group = np.flatnonzero((own == code).all(1))
+            turn = np.linalg.svd(readout[network, group])[0].T
+            turn[0] *= np.sign(turn[0].sum())
+            readout[network, group] = turn @ readout[network, group]
+            incoming[network, group] = turn @ incoming[network, group]
+    first, *hidden = (jnp.asarray(layer) for layer in (*lower, incoming))
+    return Weights(first, tuple(hidden), jnp.asarray(readout))
+
+
 def _require_own(solution: Any, posterior: Posterior) -> None:
     """Refuse a solution of another task or temperature: its network would fit other targets."""
     task, problem = posterior.task, getattr(solution, "problem", None)

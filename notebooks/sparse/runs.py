@@ -11,7 +11,7 @@ import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.coding import SparseMeasures
 from coding_schemes.networks import Network
-from coding_schemes.planting import planted
+from coding_schemes.planting import merged, planted
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, compare_ends, convergence, sample
 from coding_schemes.tasks import Task
@@ -503,19 +503,6 @@ def deep_networks(
 
 def _halves(count: int) -> tuple[slice, slice]:
     return slice(None, count), slice(count, None)
-
-
-def merged(weights: Any, codes: np.ndarray) -> Any:
-    """Weights whose feature layer's outliers of one code, (chains, N, C), are rotated into one."""
-    readout, incoming = np.array(weights.readout), np.array(weights.hidden[-1])
-    for chain, own in enumerate(codes):
-        for code in np.unique(own[own.any(1)], axis=0):
-            group = np.flatnonzero((own == code).all(1))
-            turn = np.linalg.svd(readout[chain, group])[0].T  # orthogonal, so the prior does not see it
-            turn[0] *= np.sign(turn[0].sum())
-            readout[chain, group] = turn @ readout[chain, group]
-            incoming[chain, group] = turn @ incoming[chain, group]
-    return weights._replace(readout=readout, hidden=(*weights.hidden[:-1], incoming))
 
 
 STATEMENTS = (

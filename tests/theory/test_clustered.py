@@ -95,7 +95,7 @@ def test_tiny_task_agrees_with_brute_force(nonlinearity, act, num_nodes, atol):
 
 @pytest.mark.parametrize("nonlinearity", ["sigmoidal", "relu", "softplus"])
 def test_gradient_and_hessian_are_finite_differences(nonlinearity):
-    problem = clustered._problem(tasks.clustered(12, overlap=0.4), 0.1, nonlinearity, None)
+    problem = clustered.make_problem(tasks.clustered(12, overlap=0.4), 0.1, nonlinearity, None)
     dual = clustered._Dual(problem, "quadrature")
     field = 0.3 * np.random.default_rng(0).standard_normal(problem.targets.shape)
     _, gradient, *parts = dual.value_and_gradient(field)

@@ -16,6 +16,7 @@ from importlib import import_module
 __all__ = [
     "adaptive_kernel",
     "clustered",
+    "condensation",
     "deep_sigmoidal",
     "dmft",
     "dynamics",

@@ -12,6 +12,7 @@ from coding_schemes.networks import Network, Nonlinearity, is_bounded
 from coding_schemes.tasks import Task
 from coding_schemes.theory import (
     clustered,
+    condensation,
     deep_sigmoidal,
     gaussian_process,
     linear,
@@ -43,13 +44,13 @@ def solve(
         max(0, z)², orthogonal inputs               relu_squared (depth 1)
         bounded φ, inputs alike within a class      clustered (depth 1)
         φ that grows like z, the same               clustered (depth 1, at most three outputs)
+        ReLU and softplus there that condense       condensation
         bounded φ and ReLU, any other inputs        mean_field (depth 1, T > 0)
 
     Inputs are recognized by K0 (to 1e-10 of its diagonal), those of one target per class alone: one overlap
-    within every class, none between. A ReLU network there whose neurons condense at any width that
-    clustered reaches is answered by mean_field, with a warning. mean_field neglects the fluctuations of a
-    neuron's preactivations, all others are exact at N → ∞ (relu and relu_squared: and P → ∞); each
-    solution's own docstring says so.
+    within every class, none between. mean_field neglects the fluctuations of a neuron's preactivations, all
+    others are exact at N → ∞ (relu and relu_squared: and P → ∞; condensation: N ≪ N*); each solution's own
+    docstring says so.
 
     All solutions have the same face. Neurons come in kinds γ, one or more, each with a fraction P_γ of the
     neurons, a mean readout a_γ and mean activations φ_γ; outliers, kinds of one neuron each, come first, with
@@ -181,18 +182,28 @@ def _alike(task, phi, temperature, readout_variance, options):
     if not set(options) <= known or not clustered.reaches(task, phi):
         return None
     arguments = {"nonlinearity": phi, "readout_variance": readout_variance, **options}
-    if phi != "relu":
+    if phi not in ("relu", "softplus"):
         return clustered.solve(task, temperature, **arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
+        try:
+            condensed: Any = condensation.solve(
+                task, temperature, nonlinearity=phi, readout_variance=readout_variance
+            )
+        except FloatingPointError:
+            condensed = None
+        if condensed is not None and condensed.converged and condensed.is_beyond_reach:
+            return condensed
         found = clustered.solve(task, temperature, **arguments)
     if found.converged:
         return found
-    warnings.warn(
-        f"theory.solve: clustered theory did not converge (residual {found.residual:.1e}): its population "
-        "condenses. mean_field answers, which neglects fluctuations of the preactivations",
-        stacklevel=3,
-    )
+    if phi == "relu":
+        warnings.warn(
+            f"theory.solve: clustered theory did not converge (residual {found.residual:.1e}), and its "
+            "neurons do not condense class by class. mean_field answers, which neglects fluctuations of the "
+            "preactivations",
+            stacklevel=3,
+        )
     return None
 
 

@@ -19,8 +19,9 @@ inside, at a distance δ, and the density of a has rays of length ~ σ_a/√δ: 
 finite fraction of the neurons codes. Per ray its mass is p = A δ^{−1/2} and the constraint fixes p⟨r²⟩ = B,
 ⟨r²⟩ ∝ 1/δ, hence p = A^{2/3} B^{1/3}: the two-thirds power of the bare weight A. Networks of
 N ≫ `crossover_width` show this population; in narrower ones it condenses, one neuron per class with an
-amplitude of √N, as in `theory.relu`. Softplus is never quite silent, and its rays are probably not flat:
-where δ would fall below 1e-5, `solve` does not converge and says so.
+amplitude of √N, see `theory.condensation`. Softplus is never quite silent, so that its rays hold a finite
+amount even on the edge: where the outputs need more, the minimum lies on the edge (δ = 0), one neuron takes
+the rest, and `solve` does not converge. It says so where δ would fall below 1e-5.
 
 **What is neglected**: corrections of relative order 1/N, nothing else.
 
@@ -280,7 +281,7 @@ def solve(
         ValueError: inputs of another kind, a nonlinearity that grows otherwise, too many outputs, one target
             for all classes, or T < 0.
     """
-    problem = _problem(task, temperature, nonlinearity, readout_variance)
+    problem = make_problem(task, temperature, nonlinearity, readout_variance)
     method = _method(method, problem)
     dual = _Dual(problem, method)
     residual, num_steps, integrals = np.inf, 0, None
@@ -295,11 +296,12 @@ def solve(
         raise FloatingPointError(f"clustered theory: the solve diverged after {num_steps} steps")
     solution = _describe(task, problem, method, field, residual, num_steps, integrals[0])
     near = not problem.site.shape.bounded and edge_distance(field, problem) < 10 * _LEAST_DISTANCE
-    reason = "the coding neurons are too few and too long to be resolved" if near else ""
+    reason = "its coding neurons condense: theory.condensation has them" if near else ""
     return solution.reported("clustered theory", reason)
 
 
-def _problem(task, temperature, nonlinearity, readout_variance) -> Problem:
+def make_problem(task, temperature, nonlinearity, readout_variance) -> Problem:
+    """The checked problem behind a task."""
     validation.instance("task", task, Task)
     validation.number("temperature", temperature, least=0)
     validation.positive(readout_variance=readout_variance)

@@ -86,24 +86,3 @@ def test_spread_of_the_bulk_is_that_of_the_theory_it_is_drawn_from(planted):
     found = runs.bulk_spread(planted)
     expected = np.sqrt(np.diag(planted.finite.bulk_readout_covariance))
     assert np.all(np.abs(found.value - expected) < 4 * found.error)
-
-
-def test_merged_outliers_act_like_those_they_come_from():
-    rng = np.random.default_rng(0)
-    posterior = Posterior(runs.toy(16), Network(3, 24, "relu"), 0.01)
-    weights = jax.vmap(posterior.prior)(jax.random.split(jax.random.key(0), 2))
-    readout, incoming = np.array(weights.readout), np.array(weights.hidden[-1])
-    direction, row = rng.standard_normal(3), incoming[0, 0]
-    for neuron, strength in enumerate((1.0, 2.0, 2.0)):  # parallel: their product is that of one
-        readout[:, neuron], incoming[:, neuron] = strength * direction, strength * row
-    weights = weights._replace(readout=readout, hidden=(*weights.hidden[:-1], incoming))
-    codes = np.zeros((2, 24, 3), dtype=bool)
-    codes[:, :3, 1] = True
-    united = runs.merged(weights, codes)
-    np.testing.assert_allclose(np.linalg.norm(united.readout[0, :3], axis=1)[1:], 0, atol=1e-6)
-    for ours, theirs in ((united.readout, readout), (united.hidden[-1], incoming)):
-        costs = np.square(ours).sum(1), np.square(theirs).sum(1)  # what the prior sees
-        np.testing.assert_allclose(*costs, rtol=1e-5)
-    before, after = (jax.vmap(posterior.outputs)(each) for each in (weights, united))
-    np.testing.assert_allclose(after, before, atol=1e-4 * np.abs(before).max())
-    assert np.abs(after).max() > 0.01

@@ -1,0 +1,545 @@
+r"""Coding neurons as a condensate: how many share a class in a network of N neurons, at finite N and P.
+
+One hidden layer of ReLU or softplus, inputs of a class alike by ρ, those of different classes orthogonal
+(`tasks.clustered`), each class with a readout direction on which all other classes are silent. At the
+field t where the integral over readouts of `theory.clustered` diverges along t_c, |t_c|² = 1/(σ_a² n_c
+κ_c) with κ_c = K0_μμ − ρ + n_c ρ, neurons of readout r t̂_c have the same density for all large r. That
+density, over the bulk's mass and per unit of r, is
+
+    w_c = (2πσ_a²)^{−½} e^{−C_c},  C_c = log Z_b − Σ_{d≠c} log q_d,  q_d = E_v [Φ(−√ρ v/√(K0_μμ−ρ))]^{n_d} .
+
+Z_b is the bulk's integral over a, q_d the chance that a neuron of the prior is silent on class d. The bulk
+leaves to these neurons the amount B_c of the outputs, (1/N) Σ_i r_i² = B_c:
+
+    n_c (y_c − T t_c) − ⟨a G_c'⟩_bulk = n_c κ_c B_c t_c .
+
+**Free energy of k coding neurons.** −log W_k, with
+
+    W_k = (N^k/k!) ∫ Π_i w(r_i) dr_i δ(Σ r_i² − N B)  ∝  x^k / (k! Γ(k/2)),   x = ½ N w √(π N B) .
+
+The last form holds for constant w: the r_i are then uniform on a sphere's orthant. There is no k = 0. For
+N ≫ N* the number is N p with
+
+    p = (π w² B/2)^{1/3} = (B/(4σ_a²))^{1/3} e^{−2C/3},   participation N p/3 = N/N*,   N* = 3/p,
+
+and for N ≪ N* it is one: the condensate. On a flat branch N/N* = (√2 x)^{2/3}/3 alone matters
+(`universal`). Three things matter besides, and `Solution.neurons` has them: w(r) is larger at moderate r,
+the bulk has its own share of a class's activity, and at finite N the outputs hold down what coding
+neurons leak to other classes (`Solution.held`), which counts where P/N or 1/(NT) is of order one.
+
+**Softplus** is never silent: w(r) falls about like e^{−(log r)²}, so that a population of coding neurons
+holds a finite amount (`Solution.branch_amount`) even at the edge. Where B exceeds it, the dual's minimum
+lies on the edge of its domain, and one neuron takes the excess however large N is.
+
+**What is neglected**: that the field moves with k, and fluctuations of the bulk's contribution to B.
+
+Source: the book's own; the condensate at ρ = 0 and N, P → ∞ is paper A's sparse scheme.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq, root
+from scipy.special import gammaln, log_ndtr
+
+from coding_schemes import validation
+from coding_schemes.tasks import Task
+from coding_schemes.theory import _convex_dual, clustered
+from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._solvers import check_training_inputs, overlaps
+
+TOLERANCE = 1e-8
+BULK_RADIUS = 7.0  # σ_a around the bulk's maximum that are integrated over
+NUM_CELLS = 2**12  # of Σ r²
+LEAST_WEIGHT = 1e-6  # numbers k that are rarer are left out
+MAX_ROUNDS = 30
+LEAST_DISTANCE = 3e-6  # a third of what clustered reaches: the branch is higher than flat
+LARGEST_FIELD = 300.0  # that tables are made for
+MOST_COMMON = 20.0  # nats, that doubles resolve in sums over neurons
+
+
+class Neurons(NamedTuple):
+    """How many neurons carry a class in networks of N neurons.
+
+    Attributes:
+        numbers: k of the coding neurons, shape (K,).
+        probabilities: of each k, shape (K,).
+        participation: 1/⟨1/PR⟩ of the class.
+    """
+
+    numbers: np.ndarray
+    probabilities: np.ndarray
+    participation: float
+
+    @property
+    def mean(self) -> float:
+        """⟨k⟩."""
+        return float(self.probabilities @ self.numbers)
+
+    @property
+    def free_energies(self) -> np.ndarray:
+        """−log P(k), in nats."""
+        return -np.log(self.probabilities)
+
+
+def universal(ratio: float) -> Neurons:
+    r"""The law of a flat branch, at any P, ρ and targets: x^k/(k! Γ(k/2)), x = (3 N/N*)^{3/2}/√2.
+
+    Given k the r_i are uniform on an orthant of a sphere, and ⟨1/PR⟩ = ⟨3/(k + 2)⟩.
+
+    Args:
+        ratio: N/N*, above 0.
+
+    Raises:
+        ValueError: the ratio is not positive.
+    """
+    validation.positive(ratio=ratio)
+    k = np.arange(1, int(9 * ratio + 10 * np.sqrt(ratio)) + 20)
+    log_x = 1.5 * np.log(3 * ratio) - 0.5 * np.log(2)
+    k, p = _likely(k, k * log_x - gammaln(k + 1) - gammaln(k / 2))
+    return Neurons(k, p, float(1 / (p @ (3 / (k + 2)))))
+
+
+def _likely(k, log_weights):
+    p = np.exp(log_weights - log_weights.max())
+    kept = p > LEAST_WEIGHT * p.sum()
+    return k[kept], p[kept] / p[kept].sum()
+
+
+def log_silence(num_inputs: int, overlap: float, diagonal: float = 1.0) -> float:
+    """Log q: that n preactivations which overlap by ρ are all negative under the prior; −n log 2 at ρ = 0."""
+    if overlap == 0:
+        return float(-num_inputs * np.log(2))
+    v = np.linspace(-40, 12, 20801)
+    exponent = num_inputs * log_ndtr(-np.sqrt(overlap / (diagonal - overlap)) * v) - 0.5 * v**2
+    peak = exponent.max()
+    return float(peak + np.log(np.exp(exponent - peak).sum() * (v[1] - v[0]) / np.sqrt(2 * np.pi)))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Solution(Solved):
+    """The condensed solution: bulk, and one branch of coding neurons for each class.
+
+    Attributes:
+        task: what was learned.
+        nonlinearity: "relu" or "softplus".
+        temperature: T.
+        readouts: of one coding neuron for each class in units of √N, then the bulk's mean, shape (C + 1, m).
+        activations: theirs per class in the same units, then the bulk's mean, shape (C + 1, C).
+        dual_field: t at the edge, shape (C, m); T t is the training residual.
+        amounts: B_c = (1/N) Σ r² of the coding neurons, shape (C,).
+        costs: C_c in nats, shape (C,); infinite for softplus.
+        densities: w_c at r → ∞, per neuron and unit of r, shape (C,).
+        kernel_block: K_μν for μ ≠ ν in classes c, c', whoever carries it, shape (C, C).
+        kernel_diagonal: what is added on the diagonal, shape (C,).
+        bulk_squares: ⟨m²⟩ and ⟨m⁴⟩ of the bulk's class means, over those of coding neurons of r = 1, (2, C).
+        bulk_amounts: what the bulk does, in units of B, shape (C,).
+        bulk_noise: ⟨Var φ a aᵀ⟩ of the bulk for an input of every class, shape (C, m, m).
+        log_bulk: log Z_b.
+        within: ρ of every class, shape (C,).
+        diagonal: K0_μμ of every class, shape (C,).
+        problem: as in `theory.clustered`.
+    """
+
+    task: Task
+    nonlinearity: str
+    temperature: float
+    readouts: np.ndarray
+    activations: np.ndarray
+    dual_field: np.ndarray
+    amounts: np.ndarray
+    costs: np.ndarray
+    densities: np.ndarray
+    kernel_block: np.ndarray
+    kernel_diagonal: np.ndarray
+    bulk_squares: np.ndarray
+    bulk_amounts: np.ndarray
+    bulk_noise: np.ndarray
+    log_bulk: float
+    within: np.ndarray
+    diagonal: np.ndarray
+    problem: clustered.Problem
+
+    @property
+    def num_outliers(self) -> int:
+        """One for each class."""
+        return len(self.amounts)
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """1 for each outlier and for the bulk, shape (C + 1,)."""
+        return np.ones(len(self.readouts))
+
+    @property
+    def codes(self) -> np.ndarray:
+        """One class for each outlier, none for the bulk, shape (C + 1, C)."""
+        return np.eye(len(self.readouts), self.num_outliers, dtype=bool)
+
+    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Feature kernel on the training inputs, shape (P, P)."""
+        check_training_inputs(inputs)
+        labels = self.task.labels
+        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Mean predictor on new inputs (N0, P*), shape (P*, m): by the outliers, and linearly by the bulk."""
+        onto = np.linalg.solve(self.task.input_kernel, overlaps(self.task, inputs).T).T
+        z = self.activations[:-1][:, self.task.labels]
+        left = (self.task.class_targets - self.temperature * self.dual_field)[self.task.labels]
+        left = left - z.T @ self.readouts[:-1]
+        return np.maximum(onto @ z.T, 0) @ self.readouts[:-1] + onto @ left
+
+    @property
+    def fraction(self) -> np.ndarray:
+        """Fraction p of every class: fraction of the neurons that code for it at N → ∞, shape (C,)."""
+        return np.cbrt(0.5 * np.pi * self.densities**2 * self.amounts)
+
+    @property
+    def crossover_width(self) -> np.ndarray:
+        """N* = 3/p of every class, shape (C,)."""
+        return 3 / self.fraction
+
+    @property
+    def is_beyond_reach(self) -> bool:
+        """Whether some class's population is too near its edge for `theory.clustered`, or on it."""
+        if self.nonlinearity == "softplus":
+            return any(self.amounts[c] > self.branch_amount(c) for c in range(len(self.amounts)))
+        distance = self.problem.readout_variance * self.fraction / self.amounts  # δ, if the branch is flat
+        return bool(distance.min() < LEAST_DISTANCE)
+
+    def log_density(self, class_index: int, radii: np.ndarray) -> np.ndarray:
+        """Log w(r) of a class at radii r (k,): the branch's density over the directions across it.
+
+        By nine Gauss–Hermite nodes in each direction; what is near the bulk is no branch.
+        """
+        t, problem = self.dual_field, self.problem
+        unit = t[class_index] / np.linalg.norm(t[class_index])
+        across = np.linalg.svd(unit[None])[2][1:]
+        nodes, weights = np.polynomial.hermite_e.hermegauss(9)
+        places = np.array(list(np.ndindex(*(9,) * len(across))), int)  # one, where no direction is left
+        grid, mass = nodes[places], np.prod(weights[places] / weights.sum(), axis=1)
+        offsets = np.sqrt(problem.readout_variance) * grid @ across
+        points = (np.asarray(radii, float)[:, None, None] * unit + offsets).reshape(-1, t.shape[1])
+        log_g = problem.site.cumulants(points @ t.T, 0)[0] * problem.counts
+        others = np.arange(len(t)) != class_index
+        along = log_g[:, class_index] - 0.5 * (points @ unit) ** 2 / problem.readout_variance
+        value = (along + log_g[:, others].sum(1)).reshape(len(radii), -1)
+        shift = value.max(axis=1)
+        prior = -0.5 * np.log(2 * np.pi * problem.readout_variance) - self.log_bulk
+        return np.log(np.exp(value - shift[:, None]) @ mass) + shift + prior
+
+    def noise(self, num_neurons: int, counts: np.ndarray) -> np.ndarray:
+        r"""M_c: what temperature, bulk and coding neurons leave open in the outputs of an input, (C, m, m).
+
+            M_d = T + ⟨Var φ a aᵀ⟩_bulk + (K0_μμ − ρ) B_d t̂_d t̂_dᵀ + Σ_{c≠d} B_c ⟨φ²⟩_cd t̂_c t̂_cᵀ
+
+        ⟨φ²⟩_cd is the leak on class d of a coding neuron of class c, itself held down by M; solved by
+        iteration.
+
+        Args:
+            num_neurons: N.
+            counts: numbers of coding neurons, shape (C,); they set r.
+        """
+        unit = self._directions
+        dyads = self.amounts[:, None, None] * unit[:, :, None] * unit[:, None, :]
+        base = self.temperature * np.eye(unit.shape[1]) + self.bulk_noise
+        base = base + (self.diagonal - self.within)[:, None, None] * dyads
+        radii, leak = np.sqrt(num_neurons * self.amounts / counts), np.zeros((len(unit), len(unit)))
+        for _ in range(MAX_ROUNDS):
+            found = base + np.einsum("dc,crq->drq", leak, dyads)
+            previous, leak = leak, 0.5 * leak
+            for d in range(len(unit)):
+                for c in np.delete(np.arange(len(unit)), d):
+                    firm = radii[c] ** 2 * (unit[c] @ np.linalg.solve(found[d], unit[c])) / num_neurons
+                    b = firm * np.array([0.99, 1.01])
+                    low, high = self._log_average(c, d, np.full(2, radii[c]), b)
+                    leak[d, c] += (low - high) / (0.02 * firm * self.problem.counts[d])
+            if np.abs(leak - previous).max() < 1e-2 * leak.max():
+                break
+        return found
+
+    def held(self, class_index: int, radii: np.ndarray, num_neurons: int, noise: np.ndarray) -> np.ndarray:
+        r"""What finite N adds to log w(r): the outputs hold down what a coding neuron leaks to other classes.
+
+        Fluctuations of the fields of single inputs multiply a neuron's weight by e^{−½ Σ_μ φ_μ²
+        aᵀM⁻¹a/N}. On a silent class this adds log E_v (E_ξ e^{sφ − ½bφ²})^n − G_d(s) with b = r²
+        t̂ᵀM_d⁻¹t̂/N; what it does to the bulk, and across the branch on its own class, is of first order
+        in 1/(NT).
+
+        Args:
+            class_index: c.
+            radii: r, shape (k,).
+            num_neurons: N.
+            noise: M, of `noise`.
+        """
+        c, unit, problem = class_index, self._directions, self.problem
+        stiff = np.linalg.inv(noise) / num_neurons
+        bulk = 0.5 * np.einsum("c,crq,cqr", problem.counts, stiff, self.bulk_noise)
+        across = np.trace(stiff[c]) - unit[c] @ stiff[c] @ unit[c]
+        own = (
+            0.5 * problem.counts[c] * (self.diagonal[c] - self.within[c]) * across * problem.readout_variance
+        )
+        change = np.full(len(radii), bulk - own)
+        for d in np.delete(np.arange(len(unit)), c):
+            b = radii**2 * (unit[c] @ stiff[d] @ unit[c])
+            change += self._log_average(c, d, radii, b) - self._log_average(c, d, radii, 0 * b)
+        return change
+
+    @property
+    def _directions(self):
+        """The branches' directions t̂, shape (C, m)."""
+        return self.dual_field / np.linalg.norm(self.dual_field, axis=1, keepdims=True)
+
+    def _log_average(self, c, d, radii, firmness):
+        """Log E_v (E_ξ e^{sφ − ½bφ²})^n on class d for coding neurons of class c, r and b of shape (k,)."""
+        field = radii * (self._directions[c] @ self.dual_field[d])
+        phi, count = self.problem.nonlinearity, self.problem.counts[d]
+        return _log_average(phi, count, self.within[d], self.diagonal[d], field, firmness)
+
+    def branch_amount(self, class_index: int) -> float:
+        """∫ w(r) r² dr: what a population of coding neurons holds at most; infinite for a flat branch."""
+        if self.densities[class_index] > 0:
+            return np.inf
+        length = np.linalg.norm(self.dual_field[class_index])
+        # softplus: nothing is left beyond
+        r = np.geomspace(BULK_RADIUS * np.sqrt(self.problem.readout_variance), 19 / length, 600)
+        return float(np.trapezoid(np.exp(self.log_density(class_index, r)) * r**2, r))
+
+    def neurons(self, num_neurons: int) -> list[Neurons]:
+        """How many neurons carry each class at finite N: W_k with w(r) as it is, and the bulk's own activity.
+
+        Every class's number is found with those of the others at their means, until these stay.
+
+        Args:
+            num_neurons: N.
+        """
+        validation.count("num_neurons", num_neurons, 2)
+        classes = range(len(self.amounts))
+        counts, found = np.ones(len(classes)), []
+        for _ in range(MAX_ROUNDS):
+            noise = self.noise(num_neurons, counts)
+            found = [self._neurons(c, num_neurons, counts, noise) for c in classes]
+            previous, counts = counts, np.array([each.mean for each in found])
+            if np.abs(counts - previous).max() < 1e-3 * counts.max():
+                break
+        return found
+
+    def _radii(self, c, total):
+        """Where coding neurons are: beyond the bulk, and what is more common by e^20 than the largest."""
+        least = BULK_RADIUS * np.sqrt(self.problem.readout_variance)
+        r = np.geomspace(min(least, 0.5 * total**0.5), total**0.5 * 1.01, 300)
+        log_w = self.log_density(c, r)
+        return np.geomspace(r[np.argmax(log_w < log_w[-1] + MOST_COMMON)], r[-1], 400)
+
+    @property
+    def class_participation(self) -> np.ndarray:
+        """PR/N at N → ∞, shape (C,), by counting with w(r) as it is; as `clustered.Solution` has it.
+
+        Every class's w(r) e^{−λr²} holds B, with λ of its own. NaN where a branch cannot hold it.
+        """
+        classes, found = range(len(self.amounts)), np.full(len(self.amounts), np.nan)
+        lengths = np.linalg.norm(self.dual_field, axis=1)
+        start = BULK_RADIUS * np.sqrt(self.problem.readout_variance)
+        radii = [np.geomspace(start, LARGEST_FIELD / length, 1000) for length in lengths]
+        density = [np.exp(self.log_density(c, r)) for c, r in enumerate(radii)]
+
+        def moment(c, power, tilt):
+            return np.trapezoid(density[c] * radii[c] ** power * np.exp(-tilt * radii[c] ** 2), radii[c])
+
+        tilts, masses = np.zeros(len(found)), np.zeros(len(found))
+        for _ in range(100):
+            bulk, previous = 1 / (1 + masses.sum()), masses.copy()
+            for c in classes:
+                aim = (self.amounts[c] + (1 - bulk) * self.bulk_amounts[c]) / bulk
+                least = 9 / radii[c][-1] ** 2  # beyond it the last radius is felt
+                if moment(c, 2, least) < aim:
+                    return found
+                tilts[c] = brentq(lambda tilt, c=c, aim=aim: moment(c, 2, tilt) - aim, least, 1e6)
+                masses[c] = moment(c, 0, tilts[c])
+            if np.abs(masses - previous).max() < 1e-8:
+                break
+        for c in classes:
+            second = moment(c, 2, tilts[c]) + self.bulk_squares[0, c]
+            found[c] = bulk * second**2 / (moment(c, 4, tilts[c]) + self.bulk_squares[1, c])
+        return found
+
+    def participation(self, num_neurons: int) -> np.ndarray:
+        """1/⟨1/PR⟩ of every class in networks of N neurons, shape (C,)."""
+        return np.array([each.participation for each in self.neurons(num_neurons)])
+
+    def _neurons(self, c, num_neurons, counts, noise) -> Neurons:
+        """The sums of h = r² over k neurons, by Fourier transforms on a lattice of h."""
+        coding = counts.sum()
+        bulk = max(1 - coding / num_neurons, 0.05)
+        total = num_neurons * (self.amounts[c] + (1 - bulk) * self.bulk_amounts[c])
+        others = 1 + (coding - counts[c]) / (num_neurons * bulk)  # bulk and others, over the bulk
+        cell = total / NUM_CELLS
+        h = cell * (np.arange(4 * NUM_CELLS) + 0.5)
+        r = self._radii(c, total)
+        few = np.geomspace(r[0], r[-1], 40)
+        change = np.interp(np.log(r), np.log(few), self.held(c, few, num_neurons, noise))
+        density = np.exp(self.log_density(c, r) + change) / others
+        passed = np.concatenate([[0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(r))])
+        mass = np.diff(np.interp(np.sqrt(cell * np.arange(len(h) + 1)), r, passed))
+        tilt = max(_tilt(h, mass, num_neurons, total), 4 / total)  # sums beyond 4 · total come back faintly
+        mass = mass * np.exp(-tilt * (h - total / num_neurons))
+        single, square = np.fft.rfft(mass), np.fft.rfft(mass * h**2)
+
+        def at_total(transform, shift):
+            """Density of the sums around the total; a sum of k midpoints lies k/2 cells from the lattice."""
+            values = np.fft.irfft(transform)
+            place = NUM_CELLS - 0.5 * shift
+            index = int(np.floor(place))
+            return (1 - place + index) * values[index] + (place - index) * values[index + 1]
+
+        k = np.arange(1, min(num_neurons, int(6 * counts[c] + 60)))
+        log_binomial = gammaln(num_neurons + 1) - gammaln(k + 1) - gammaln(num_neurons - k + 1)
+        # scaled by the largest entry, so that no power leaves the range of doubles
+        unit = single / np.abs(single).max()
+        power, weights, squares = np.ones_like(unit), [], []
+        for n in k:
+            squares.append(at_total(power * square, n) * n / np.abs(single).max())
+            power = power * unit
+            weights.append(at_total(power, n))
+        found, of_squares = np.maximum(weights, 1e-300), np.array(squares)
+        log_weights = log_binomial + k * np.log(np.abs(single).max()) + np.log(found)
+        log_weights -= tilt * total / num_neurons * k
+        second, fourth = num_neurons * bulk * self.bulk_squares[:, c]
+        inverse = (fourth + of_squares / found) / (total + second) ** 2
+        kept, p = _likely(k, log_weights)
+        return Neurons(kept, p, float(1 / (p @ inverse[kept - 1])))
+
+
+def _log_average(nonlinearity, count, overlap, diagonal, field, firmness):
+    """Log E_v (E_ξ e^{sφ − ½bφ²})^n for fields s and firmnesses b (k,)."""
+    v = np.linspace(-12, 8, 401) if overlap > 0 else np.zeros(1)
+    sigma, u = np.sqrt(diagonal - overlap), np.sqrt(overlap) * v
+    s, b = field[:, None], firmness[:, None]
+    if nonlinearity == "relu":
+        narrow = 1 + b * sigma**2
+        gain = 0.5 * ((u + s * sigma**2) ** 2 / narrow - u**2) / sigma**2
+        active = gain - 0.5 * np.log(narrow) + log_ndtr((u + s * sigma**2) / (sigma * np.sqrt(narrow)))
+        log_g = np.logaddexp(log_ndtr(-u / sigma), active)
+    else:
+        xi = np.linspace(-8, 8, 65)
+        phi = np.logaddexp(0, u[:, None] + sigma * xi)
+        exponent = s[..., None] * phi - 0.5 * b[..., None] * phi**2 - 0.5 * xi**2
+        log_g = _log_sum(exponent) + np.log((xi[1] - xi[0]) / np.sqrt(2 * np.pi))
+    return _log_sum(count * log_g - 0.5 * v**2)
+
+
+def _log_sum(exponent):
+    """Log of the sum of e^x along the last axis; several times faster than np.logaddexp.reduce."""
+    shift = exponent.max(axis=-1)
+    return shift + np.log(np.exp(exponent - shift[..., None]).sum(axis=-1))
+
+
+def _tilt(h, mass, num_neurons, total):
+    """λ at which the population would make the total by itself; 0 where it makes less without."""
+
+    def excess(tilt):
+        weights = mass * np.exp(-tilt * h)
+        return num_neurons * (weights @ h) / (1 + weights.sum()) - total
+
+    if excess(0) <= 0:
+        return 0.0
+    high = 1 / h[0]
+    return float(brentq(excess, 0, high)) if excess(high) < 0 else high
+
+
+def solve(
+    task: Task,
+    temperature: float,
+    *,
+    nonlinearity: str = "relu",
+    readout_variance: float | None = None,
+) -> Solution:
+    """The condensed solution of a network of one hidden layer.
+
+    Args:
+        task: inputs alike within a class, as for `theory.clustered`, ρ = 0 included.
+        temperature: T ≥ 0, of paper A's scaling.
+        nonlinearity: "relu" or "softplus".
+        readout_variance: σ_a²; 1/P unless given.
+
+    Returns:
+        A Solution; converged=False, with a warning, where the equations are not met, a class needs no coding
+        neurons (B < 0), or the branches are not silent on all other classes.
+
+    Raises:
+        ValueError: another nonlinearity, and as `clustered.solve`.
+        FloatingPointError: the search leaves all tables, as where coding neurons answer to several classes.
+    """
+    validation.choice("nonlinearity", nonlinearity, ("relu", "softplus"))
+    problem = clustered.make_problem(task, temperature, nonlinearity, readout_variance)
+    counts, targets, stiffness = problem.counts, problem.targets, problem.stiffness
+    lengths = (problem.readout_variance * counts * stiffness) ** -0.5
+    within, diagonal = clustered.class_overlaps(task) or (counts, counts)
+    silences = np.full(len(counts), -np.inf)  # softplus is never silent
+    if nonlinearity == "relu":
+        each = zip(counts, within, diagonal)
+        silences = np.array([log_silence(int(n), float(rho), float(one)) for n, rho, one in each])
+
+    def parts(x):
+        field, amounts = x[: targets.size].reshape(targets.shape), x[targets.size :]
+        return field, amounts, _bulk(field, problem)
+
+    def equations(x):
+        field, amounts, bulk = parts(x)
+        carried = (stiffness * amounts)[:, None] * field
+        left = targets - temperature * field - bulk.mean.reshape(targets.shape) / counts[:, None] - carried
+        return np.concatenate([left.ravel(), np.square(field).sum(1) / lengths**2 - 1])
+
+    directions = targets / np.linalg.norm(targets, axis=1, keepdims=True)
+    start = np.linalg.norm(targets, axis=1) / (stiffness * lengths)
+    found = root(equations, np.concatenate([(lengths[:, None] * directions).ravel(), start]), tol=1e-12)
+    field, amounts, bulk = parts(found.x)
+    residual = float(np.abs(equations(found.x)).max())
+    ensemble, unit = bulk.ensemble, stiffness * lengths  # m of a coding neuron of r = 1
+    weights, points, means = ensemble.weights, ensemble.points, ensemble.means
+    shared, square, fourth, _ = problem.site.shared(points @ field.T)
+    noise = np.einsum("k,kc,kr,kq->crq", weights, square - shared, points, points)
+    block = (means.T * weights) @ means
+    np.fill_diagonal(block, weights @ shared + amounts * unit**2)
+    squares = weights @ (means**2 + ensemble.variances / counts) / unit**2
+    costs = np.array([ensemble.log_value - np.delete(silences, c).sum() for c in range(len(counts))])
+    alone = np.all((field @ field.T)[~np.eye(len(field), dtype=bool)] <= 0)
+    root_amounts = np.sqrt(np.maximum(amounts, 0))
+    solution = Solution(
+        task=task,
+        nonlinearity=nonlinearity,
+        temperature=float(temperature),
+        readouts=np.vstack([(root_amounts / lengths)[:, None] * field, weights @ points]),
+        activations=np.vstack([np.diag(root_amounts * unit), weights @ means]),
+        dual_field=field,
+        amounts=amounts,
+        costs=costs,
+        densities=(2 * np.pi * problem.readout_variance) ** -0.5 * np.exp(-costs),
+        kernel_block=block,
+        kernel_diagonal=weights @ (square - shared),
+        bulk_squares=np.array([squares, weights @ fourth / unit**4]),
+        bulk_amounts=np.sum(bulk.mean.reshape(targets.shape) * field, 1) / (counts * stiffness * lengths**2),
+        bulk_noise=noise,
+        log_bulk=float(ensemble.log_value),
+        within=within,
+        diagonal=diagonal,
+        problem=problem,
+        residual=residual,
+        num_steps=int(found.nfev),
+        converged=bool(residual < TOLERANCE and np.all(amounts > 0) and alone),
+    )
+    return solution.reported("condensation theory", "" if alone else "a branch answers to several classes")
+
+
+def _bulk(field, problem):
+    """The integral over readouts near the bulk's maximum."""
+    scale, readout = np.sqrt(problem.readout_variance), np.zeros(field.shape[1])
+    for _ in range(40):  # never decreases the density
+        means = problem.site.nearest_mean((field @ readout)[None])[0]
+        readout = problem.readout_variance * (problem.counts * means) @ field
+    reach = int(BULK_RADIUS)
+    cube = np.indices((2 * reach + 1,) * len(readout)).reshape(len(readout), -1).T - reach
+    cube = cube[np.square(cube).sum(1) <= BULK_RADIUS**2]
+    points = np.asfortranarray(scale * (cube + np.round(readout / scale)))
+    return _convex_dual.lattice_integral(points, field, problem, None, 1.0)

@@ -1,0 +1,499 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Condensation: why sparse coding is sparse
+#
+# A coding neuron costs so many nats that a ReLU network should hold none. It holds one per class, because
+# the outputs demand it, and a sum that must be large is made large by a single term. Make the inputs of a
+# class alike and the price falls: the one neuron becomes a crowd that grows with the width of the network.
+
+# %% tags=["parameters", "setup"]
+preset = "quick"  # quick or paper
+seed = 0
+num_chains: int | None = None  # networks from either start; None: the preset's
+num_samples: int | None = None  # posterior samples of each
+
+# %% tags=["setup"]
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import matplotlib.pyplot as plt
+import numpy as np
+from companion import figures, presets
+from companion.findings import Control, Estimate, Finding, spread
+from companion.predicates import above, below, relative, standard_errors
+from companion.publish import publish
+from condensation import runs
+from condensation.runs import T
+from myst_nb import glue
+
+sizes = presets.sizes(runs, preset, sampling={"num_chains": num_chains, "num_samples": num_samples})
+key = jax.random.key(seed)
+sampling = vars(sizes.sampling)
+found = runs.over_shapes(jax.random.fold_in(key, 1), sizes.shapes, sizes.overlaps, **sampling)
+places = list(found)
+sampled = runs.stacked([each.participation for each in found.values()])
+predicted = np.array([runs.predicted(*place) for place in places])
+crossovers = np.array([runs.crossover(P, rho) for P, rho, _ in places])
+widths = np.array([N for *_, N in places])
+
+
+# %% tags=["hide-input"]
+def over_width(widths, sampled, errors, overlaps, line_widths, lines):
+    """Participation over N, a color for each overlap: samples as points, theory as lines."""
+    figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    for k, rho in enumerate(np.unique(overlaps)):
+        own, color = np.equal(overlaps, rho), figures.CLASS_COLORS[k % len(figures.CLASS_COLORS)]
+        axis.errorbar(
+            np.asarray(widths)[own], np.asarray(sampled)[own], np.asarray(errors)[own], fmt="o", color=color
+        )
+        axis.plot(line_widths, np.asarray(lines)[k], color=color, label=f"$\\rho$ = {rho:g}")
+    axis.set(xscale="log", yscale="log", xlabel="neurons $N$", ylabel="neurons that carry a class")
+    for scale, ticks in ((axis.xaxis, np.unique(widths)), (axis.yaxis, np.array([1, 2, 5, 10, 20, 50, 100]))):
+        low, high = scale.get_view_interval()
+        scale.set_ticks(ticks[(ticks >= low) & (ticks <= high)], minor=False)
+        scale.set_major_formatter("{x:g}")
+        scale.set_minor_locator(plt.NullLocator())
+    figures.legend_above(figure, axis)
+    return figure
+
+
+first = [k for k, (P, *_) in enumerate(places) if places[0][0] == P]
+P0, line = places[0][0], np.unique(np.geomspace(widths[first].min(), widths[first].max(), 5).astype(int))
+publish(
+    over_width,
+    "over_width",
+    caption="One neuron per class where inputs are unrelated, a number that grows with the network where "
+    "the inputs of a class are alike. Points: sampled networks, from two starts; lines: theory, with no "
+    "fitted number.",
+    tail=f"P = {P0}, T = {T:g}, y₋ = −0.5. In none of the papers.",
+    counterparts=[],
+    widths=widths[first],
+    sampled=sampled.value[first],
+    errors=sampled.error[first],
+    overlaps=np.array([rho for _, rho, _ in places])[first],
+    line_widths=line,
+    lines=[[runs.predicted(P0, rho, int(N)) for N in line] for rho in sorted(sizes.overlaps)],
+)
+
+# %% [markdown]
+# *Needs:* [sparse coding](sparse.ipynb). *Reading:* 15 minutes.
+#
+# Try it: theory says how many neurons carry a class, at any width.
+
+# %%
+from coding_schemes import tasks
+from coding_schemes.theory import condensation
+
+for overlap in (0.0, 0.25, 0.5):  # of the inputs of a class with each other
+    theory = condensation.solve(tasks.clustered(60, overlap=overlap, y_minus=-0.5), temperature=0.01)
+    print(f"ρ = {overlap}: a coding neuron costs {theory.costs.round(1)} nats")
+    for width in (50, 200, 800):
+        print(f"   N = {width}: carried by", theory.participation(width).round(1), "neurons")
+
+# %% [markdown]
+# ## Why is any coding neuron there?
+#
+# Neurons are independent in a common field $t$ (the [primer](../book/primer.md)), and in it a neuron's
+# readout has a density with a bulk near zero. A neuron that codes for class $c$ has the readout $r\,\hat
+# t_c$, is active on class $c$ and silent on the others. For a ReLU all large $r$ are alike, since
+# $a\to\lambda a$, $z\to z/\lambda$ changes no output. The density is flat along this **branch**. How low
+# does the branch lie? A neuron of the prior is silent on $n$ inputs that overlap by $\rho$ with the chance
+#
+# $$
+# q(n,\rho) = \Bigl\langle \Phi\bigl(-\sqrt{\rho/(1-\rho)}\,v\bigr)^{n} \Bigr\rangle_v , \qquad
+# q(n, 0) = 2^{-n}, \qquad q(n,\rho) \sim n^{-(1-\rho)/\rho} .
+# $$ (eq-condensation-silence)
+#
+# Relative to the bulk, whose integral is $Z_b$, the branch has the weight $w = \sqrt{P/2\pi}\; e^{-C}$ per
+# unit of $r$, with the cost $C_c = \log Z_b - \sum_{d\neq c} \log q(n_d,\rho)$. For unrelated inputs the cost
+# is proportional to $P$: {glue:text}`cost_small` nats for the large class of {glue:text}`inputs_small`
+# inputs, {glue:text}`cost_large` for that of {glue:text}`inputs_large`. Among hundreds of neurons no such
+# neuron is to be expected. For inputs that are alike a neuron is silent on a class as a whole, and the cost
+# grows with the logarithm of $P$ only.
+#
+# ## One big jump
+#
+# The outputs have to reach their targets all the same. What the bulk does not do, coding neurons do, and
+# together they do a fixed amount: $\sum_i r_i^2 = N B$. The weight of $k$ neurons that do it is
+#
+# $$
+# W_k = \frac{N^k}{k!} \int \prod_{i=1}^k w(r_i)\,{\rm d}r_i\;
+# \delta\Bigl(\sum_i r_i^2 - N B\Bigr) \;\propto\; \frac{x^k}{k!\,\Gamma(k/2)} , \qquad
+# x = \tfrac12 N w \sqrt{\pi N B} ,
+# $$ (eq-condensation-weight)
+#
+# where the last form holds on a flat branch. There is no $k = 0$. If $x\ll1$ the sum is dominated by $k = 1$:
+# one neuron of amplitude $\sqrt{NB}$ does it all. Physicists know this as condensation, probabilists as the
+# principle of one big jump. If $x\gg1$ the number is $N p$ with
+#
+# $$
+# p = \bigl(\tfrac{\pi}{2} w^2 B\bigr)^{1/3} = \bigl(\tfrac14 P B\bigr)^{1/3} e^{-2C/3} ,
+# \qquad N^* = 3/p .
+# $$ (eq-condensation-crossover)
+#
+# The number of neurons that carry a class is the participation ratio $(\sum_i m_i^2)^2/\sum_i m_i^4$ of the
+# class means $m_i$ of the activations. On the branch it is $(k+2)/3$ on average: 1 for $k = 1$, and $N/N^*$
+# for many. So $N^*$ is the width at which a crowd begins.
+#
+# Three things make the numbers exact enough to be tested. The branch is not flat at moderate $r$, where a
+# neuron need not be entirely silent; its density $w(r)$ is computed. The bulk has a share of a class's
+# activity. And at finite $N$ the outputs hold the leak of a coding neuron on the other classes, which makes
+# it dearer (`theory.condensation`).
+
+# %% tags=["hide-input"]
+small, large = (runs.condensate(P, 0.0) for P in (P0, 4 * P0))
+for name, value in {"small": small, "large": large}.items():
+    glue(f"cost_{name}", f"{value.costs[0]:.0f}", display=False)
+    glue(f"inputs_{name}", value.task.num_inputs, display=False)
+names = [f"ρ = {rho:g}, P = {P}, N = {N}" for P, rho, N in places]
+size = {"N": sorted(set(widths.tolist())), "P": sorted({P for P, *_ in places}), "T": T}
+size |= {"ρ": sorted(sizes.overlaps), "networks": 2 * sizes.sampling.num_chains}
+equilibria = [each.equilibrium for each in found.values()]
+ordered = sorted(sizes.overlaps)
+other = [ordered[ordered.index(rho) + 1] if rho < ordered[-1] else ordered[-2] for _, rho, _ in places]
+beside = np.array([runs.predicted(P, rho, N) for (P, _, N), rho in zip(places, other, strict=True)])
+condensed = [name for name, a, b in zip(names, predicted, beside, strict=True) if max(a, b) < 1.5]
+Finding(
+    "D10",
+    "neurons that carry a class, every size and overlap",
+    headline=True,
+    sampled=sampled,
+    theory=predicted,
+    over=names,
+    size=size,
+    sampler=equilibria,
+    starts=tuple(runs.stacked([each.starts[k] for each in found.values()]) for k in range(2)),
+    figure="over_width",
+    control=Control(
+        "theory at the next overlap",
+        theory=beside,
+        spared=condensed,
+        because="below the crossover one neuron carries a class at either overlap",
+    ),
+).judge(
+    relative(0.15),
+    because="at finite N the bulk's own share is smaller, and its fluctuations are neglected",
+)
+
+# %% [markdown]
+# ## Is it one curve?
+#
+# On a flat branch everything depends on $N/N^*$ alone, so that networks of all sizes and overlaps should fall
+# on one curve. They do not. Well above $N^*$ they do, by the definition of $N^*$. Below it more neurons share
+# a class than the curve has, since a network of moderate width sees the branch at moderate $r$, where it is
+# higher. $N^*$ is a statement on $r\to\infty$. The theory with $w(r)$ needs no fitted number either, and
+# there the networks fall on the diagonal.
+
+
+# %% tags=["hide-input"]
+def collapse(rows, sampled, overlaps, labels, curves):
+    """Participation over three abscissas, a color for each overlap, and a curve in each panel."""
+    figure, axes = plt.subplots(1, 3, figsize=(6.4, 3.0), sharey=True)
+    for axis, row, label, curve in zip(axes, rows, labels, curves, strict=True):
+        for k, rho in enumerate(np.unique(overlaps)):
+            own, color = np.equal(overlaps, rho), figures.CLASS_COLORS[k % len(figures.CLASS_COLORS)]
+            axis.plot(
+                np.asarray(row)[own], np.asarray(sampled)[own], "o", color=color, label=f"$\\rho$ = {rho:g}"
+            )
+        axis.plot(*curve, color=figures.COLORS["theory"], linewidth=1)
+        axis.set(xscale="log", yscale="log", xlabel=str(label))
+    axes[0].set_ylabel("neurons that carry a class")
+    figures.legend_above(figure, axes[0])
+    return figure
+
+
+ratios = widths / crossovers
+flat = np.array([condensation.universal(ratio).participation for ratio in ratios])
+law = np.polynomial.Polynomial.fit(np.log(widths), np.log(sampled.value), 1)
+grid = np.geomspace(min(ratios.min(), 0.1), ratios.max(), 60)
+ends = np.geomspace(1, sampled.value.max(), 60)
+over_n = np.geomspace(widths.min(), widths.max(), 60)
+worst = lambda theory: np.abs(np.log(sampled.value / theory)).max()  # noqa: E731
+one_curve = Finding(
+    "D10",
+    "largest deviation of log participation from one curve of N/N*",
+    sampled=worst(flat),
+    size=size,
+    sampler=equilibria,
+    figure="collapse",
+    control=Control("a power law of N alone, fitted", sampled=worst(np.exp(law(np.log(widths))))),
+)
+one_curve.draw(
+    collapse,
+    "Width alone does not order the networks (left), nor does the ratio to the crossover below it "
+    "(middle); the theory at finite width does (right). Points: sampled networks; lines: a fitted power "
+    "law, the law of a flat branch, the diagonal.",
+    rows=[widths, ratios, predicted],
+    sampled=sampled.value,
+    overlaps=[rho for _, rho, _ in places],
+    labels=["$N$", "$N/N^*$", "theory"],
+    curves=[
+        [over_n, np.exp(law(np.log(over_n)))],
+        [grid, [condensation.universal(ratio).participation for ratio in grid]],
+        [ends, ends],
+    ],
+)
+one_curve.judge(
+    below(np.log(1.15)),
+    because="the branch is not flat where networks below the crossover see it, and the bulk has a share of "
+    "its own",
+)
+Finding(
+    "D10",
+    "root mean square deviation of log participation from theory at finite width",
+    sampled=np.sqrt(np.mean(np.log(sampled.value / predicted) ** 2)),
+    size=size,
+    sampler=equilibria,
+    figure="collapse",
+    control=Control("one curve of N/N*", sampled=np.sqrt(np.mean(np.log(sampled.value / flat) ** 2))),
+).judge(below(np.log(1.15)), because="fluctuations of the bulk")
+
+# %% [markdown]
+# ## Without limit: a smooth population
+#
+# At $N\to\infty$ and fixed $P$ the population is smooth, and the convex dual of `theory.clustered` gives it
+# without any picture of branches. The two derivations, the dual's and that by counting, are compared in the
+# appendix. The kernel of the population is that of the networks at any width, whoever carries it.
+
+# %% tags=["hide-input"]
+half = [each for (P, rho, _), each in found.items() if (P, rho) == (P0, 0.5)]
+kernel = spread(half[-1].kernel[:, 0])
+count = runs.task(P0, 0.5).class_counts[0]
+diagonal = lambda solution: solution.kernel_block[0, 0] + solution.kernel_diagonal[0] / count  # noqa: E731
+Finding(
+    "D10",
+    "mean kernel within class 0, widest networks at ρ = ½",
+    sampled=kernel,
+    theory=diagonal(runs.population(P0, 0.5)),
+    size=size | {"N": half[-1].size["N"], "P": P0, "ρ": 0.5},
+    sampler=half[-1].equilibrium,
+    control=Control("theory at ρ = 0.9", theory=diagonal(runs.population(P0, 0.9))),
+).judge(relative(0.02), because="corrections of order 1/N")
+
+# %% [markdown]
+# ## Other nonlinearities
+#
+# **Softplus** is never quite silent. Its leak makes a coding neuron dearer the larger it is, so that $w(r)$
+# falls like $e^{-(\log r)^2}$ and the population on the branch can hold only a small part of $B$, however
+# large $N$ is. What exceeds this part goes to one neuron. Here condensation is no matter of width: the
+# minimum of the dual lies on the edge of its domain, which is why no solver for smooth populations finds it.
+# For $\max(0,z)^2$ the density would grow along the branch, so that one neuron takes all, too.
+
+# %% tags=["hide-input"]
+M, rho, P1 = sizes.others.num_neurons, sizes.others.overlap, sizes.others.num_inputs
+kinds = ("softplus", "relu_squared")
+others = {
+    kind: [
+        runs.networks(
+            jax.random.fold_in(key, 20 + 10 * j + k), runs.task(P1, rho), N, nonlinearity=kind, **sampling
+        )
+        for k, N in enumerate((M[0], M[-1]))
+    ]
+    for j, kind in enumerate(kinds, 1)
+}
+rectified = runs.growth([found[P1, rho, N] for N in (M[0], M[-1])])
+soft = lambda N: runs.predicted(P1, rho, N, "softplus")  # noqa: E731
+held = runs.condensate(P1, rho, "softplus")
+glue("soft_share", f"{100 * held.branch_amount(0) / held.amounts[0]:.1f} %", display=False)
+their_size = {"N": [M[0], M[-1]], "P": P1, "T": T, "ρ": rho, "networks": 2 * sizes.sampling.num_chains}
+growth = runs.stacked([runs.growth(others[kind]) for kind in kinds])
+growing = Finding(
+    "D10",
+    "exponent in N of the number of neurons that carry a class",
+    sampled=growth,
+    theory=np.array([runs.exponent(soft, (M[0], M[-1])), 0.0]),
+    over=["softplus", "max(0, z)²"],
+    size=their_size,
+    sampler=[each.equilibrium for kind in kinds for each in others[kind]],
+    figure="nonlinearities",
+    control=Control("ReLU networks", sampled=rectified),
+)
+growing.bars(
+    "With a softplus or a squared ReLU the number of neurons per class does not grow with the network. "
+    "Exponents in N; bars: sampled, with standard errors; dots: theory; triangles: ReLU networks.",
+    points={"ReLU": np.full(2, rectified.value)},
+    names=["sampled"],
+    ylabel="exponent in $N$",
+)
+growing.judge(standard_errors(3), because="corrections of relative order 1/N")
+Finding(
+    "D10",
+    "softplus: neurons that carry a class",
+    sampled=runs.stacked([each.participation for each in others["softplus"]]),
+    theory=np.array([soft(M[0]), soft(M[-1])]),
+    over=[f"N = {N}" for N in (M[0], M[-1])],
+    size=their_size,
+    sampler=[each.equilibrium for each in others["softplus"]],
+    control=Control(
+        "theory of ReLU networks", theory=np.array([runs.predicted(P1, rho, N) for N in (M[0], M[-1])])
+    ),
+).judge(relative(0.15), because="fluctuations of the bulk")
+
+# %% [markdown]
+# Of all that coding neurons do, a softplus population can hold at most {glue:text}`soft_share` on its branch.
+#
+# ## Depth, and real data
+#
+# In a deep network the layer below makes the inputs of a class alike, even if the inputs are not. Two hidden
+# layers on orthogonal inputs behave like one hidden layer on inputs that overlap: the number of neurons in
+# the feature layer grows with $N$, where a single layer has one neuron at any width.
+
+# %% tags=["hide-input"]
+deep = [
+    [
+        runs.networks(jax.random.fold_in(key, 60 + 10 * j + k), runs.task(P, 0.0), N, depth=2, **sampling)
+        for k, N in enumerate(sizes.deep.num_neurons)
+    ]
+    for j, P in enumerate(sizes.deep.num_inputs)
+]
+single = [each for (P, rho, _), each in found.items() if (P, rho) == (P0, 0)]
+flatly = runs.growth(single)
+deeply = Finding(
+    "D10",
+    "two hidden layers: exponent in N of the number of neurons that carry a class",
+    sampled=runs.growth(deep[0]),
+    size={"L": 2, "N": list(sizes.deep.num_neurons), "P": sizes.deep.num_inputs[0], "T": T}
+    | {"networks": 2 * sizes.sampling.num_chains},
+    sampler=[each.equilibrium for each in deep[0]],
+    control=Control("one hidden layer", sampled=flatly),
+)
+deeply.judge(above(0.25, 3), because="these widths lie below the crossover")
+alike = [each[-1].overlap for each in deep]
+digits = tasks.mnist(sizes.digits.num_inputs, 10, y_minus=runs.Y_MINUS)
+glue("deep_overlap", f"{alike[0]:.2f}", display=False)
+glue("deep_participation", ", ".join(f"{each.participation.value:.1f}" for each in deep[0]), display=False)
+alone = [runs.predicted(sizes.deep.num_inputs[0], round(alike[0], 2), N) for N in sizes.deep.num_neurons]
+glue("deep_alone", ", ".join(f"{each:.1f}" for each in alone), display=False)
+glue("deep_widths", ", ".join(map(str, sizes.deep.num_neurons)), display=False)
+glue("digits_overlap", f"{runs.within(digits.input_kernel, digits.labels):.2f}", display=False)
+
+# %% [markdown]
+# In the layer below inputs of a class overlap by {glue:text}`deep_overlap` of the diagonal, and the number
+# of neurons per class is {glue:text}`deep_participation` at $N =$ {glue:text}`deep_widths`. One layer on
+# inputs of that overlap would have {glue:text}`deep_alone` in theory. This is an analogy: in the layer below
+# inputs of different classes overlap, too, and the theory has no such term. Digits, with standardized
+# pixels, overlap by {glue:text}`digits_overlap` within a class, with a wide spread. They belong to the
+# regime of crowds.
+#
+# ## Sigmoidal networks on inputs that are alike
+#
+# The same theory gives the redundant scheme. There the number of neurons of each code is extensive anyway,
+# and what an overlap changes are the shares: the rare code 1-1-1 becomes common.
+
+# %% tags=["hide-input"]
+own = vars(sizes.sigmoidal)
+options = {
+    "num_chains": own["num_chains"],
+    "num_warmup": own["num_warmup"],
+    "num_samples": own["num_samples"],
+}
+rates = [
+    runs.shares(jax.random.fold_in(key, 90 + k), own["num_inputs"], rho, own["num_neurons"], **options)
+    for k, rho in enumerate(own["overlaps"])
+]
+shares = [runs.sigmoidal(own["num_inputs"], rho).activity_shares(runs.CODES) for rho in own["overlaps"]]
+all_ones = Finding(
+    "D11",
+    "share of neurons with code 1-1-1",
+    headline=True,
+    sampled=runs.stacked([Estimate(each.value[3], each.error[3]) for each in map(spread, rates)]),
+    theory=np.array([each[3] for each in shares]),
+    over=[f"ρ = {rho:g}" for rho in own["overlaps"]],
+    size={"N": own["num_neurons"], "P": own["num_inputs"], "T": T, "y₋": 0.5, "networks": own["num_chains"]},
+    figure="sigmoidal_shares",
+    control=Control(
+        "theory of the overlaps in reversed order", theory=np.array([each[3] for each in shares][::-1])
+    ),
+)
+all_ones.bars(
+    "The code for all classes becomes common as the inputs of a class become alike. Bars: sampled networks, "
+    "with standard errors; dots: theory.",
+    names=["sampled"],
+    ylabel="share of 1-1-1",
+)
+all_ones.judge(relative(0.1), because="corrections of order 1/N")
+
+# %% [markdown]
+# ## What to take away
+#
+# - One ReLU neuron per class is a condensate. It is there although its price forbids it, because the outputs
+#   demand an amount that one large neuron brings more cheaply than many.
+# - Any overlap between the inputs of a class lowers the price from a multiple of $P$ to a multiple of $\log
+#   P$. Above $N^*$ the number of coding neurons grows with the network: coding is no longer sparse.
+# - At fixed $P$ and $N\to\infty$ nothing is left of one neuron per class for ReLU. For softplus and
+#   $\max(0,z)^2$ it stays.
+# - Theory gives the numbers at finite $N$ without a fit. They do not fall on one curve of $N/N^*$.
+#
+# **Limits.** One hidden layer, classes that are clouds of one overlap, a branch for each single class. For
+# deep networks there is no theory yet. Trees of classes are not in this chapter.
+#
+# **Refuted.** Participation is no function of $N/N^*$ alone.
+#
+# ## Appendix: two derivations of the crossover
+#
+# **By counting.** Sum {eq}`eq-condensation-weight` over $k$. Its largest term has $k^{3/2} = \sqrt2\,x$,
+# which is {eq}`eq-condensation-crossover`.
+#
+# **By the dual.** At $N\to\infty$ let $t_c$ end a little inside the edge, $|t_c|^2 = (1-\delta)\,|t_c|^2_{\rm
+# edge}$. The branch then has the density $w\,e^{-P\delta r^2/2}$, the mass $p = w\sqrt{\pi/2P\delta}$ and
+# $\langle r^2\rangle = 1/P\delta$. The outputs fix $p\,\langle r^2\rangle = B$. With $A = w\sqrt{\pi/2P}$ and
+# $B' = PB$ this is $A\,\delta^{-3/2} = B'$, so that $p = A^{2/3}B'^{1/3}$, the same. Neither knows of the
+# other: the first counts neurons at any $N$, the second never mentions one.
+#
+# The check takes the counting, with $w(r)$ as it is, against the dual, solved without branches.
+
+# %% tags=["hide-input"]
+where = [(each["num_inputs"], each["overlap"]) for each in sizes.limits]
+Finding(
+    "D10",
+    "participation over N at N → ∞: by counting, and by the dual",
+    sampled=np.concatenate([runs.condensate(*place).class_participation for place in where]),
+    theory=np.concatenate([runs.population(*place).class_participation for place in where]),
+    over=[f"ρ = {rho:g}, P = {P}, class {c}" for P, rho in where for c in range(3)],
+    size={"P": sorted({P for P, _ in where}), "ρ": sorted({rho for _, rho in where}), "T": T},
+    source="the dual",
+    control=Control(
+        "a flat branch",
+        sampled=np.concatenate([1 / runs.condensate(*place).crossover_width for place in where]),
+    ),
+).judge(relative(0.1), because="at the largest overlap bulk and branch are not apart")
+
+# %% [markdown]
+# ## Exercises
+#
+# **1.** Predict first: which class has more coding neurons, the large or a small one, and why?
+
+# %% tags=["solution"]
+theory = condensation.solve(tasks.clustered(60, overlap=0.25, y_minus=-0.5), 0.01)
+print(theory.costs.round(1), theory.participation(800).round(1))
+
+# %% [markdown]
+# The large class: its neurons have to be silent on fewer inputs.
+#
+# **2.** How does $N^*$ depend on $P$, without overlap and with it?
+
+# %% tags=["solution"]
+for overlap in (0.0, 0.5):
+    for inputs in (60, 120, 240):
+        theory = condensation.solve(tasks.clustered(inputs, overlap=overlap, y_minus=-0.5), 0.01)
+        print(overlap, inputs, f"{theory.crossover_width[0]:.1e}")
+
+# %% [markdown]
+# **3.** What are the odds of two neurons against one, at the widths of this chapter?
+
+# %% tags=["solution"]
+theory = condensation.solve(tasks.clustered(240, overlap=0.25, y_minus=-0.5), 0.01)
+for width in (50, 200):
+    number = theory.neurons(width)[0]
+    print(width, dict(zip(number.numbers[:4].tolist(), number.probabilities[:4].round(3).tolist())))

@@ -1,0 +1,218 @@
+"""What the chapter on condensation runs and measures: ReLU networks over N, P and ρ, from two starts."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from coding_schemes import coding, tasks
+from coding_schemes.networks import Network
+from coding_schemes.planting import merged
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import sample
+from coding_schemes.tasks import Task
+from coding_schemes.theory import clustered, condensation
+from companion.findings import Estimate
+from companion.workbench import Equilibrium
+
+T = 0.01  # rescaled as in the primer
+Y_MINUS = -0.5
+
+
+@cache
+def task(num_inputs: int, overlap: float) -> Task:
+    """Half of the inputs in class 0, a quarter in each of two others; those of a class overlap by ρ."""
+    return tasks.clustered(num_inputs, overlap=overlap, y_minus=Y_MINUS)
+
+
+# ---- theory ---------------------------------------------------------------------------------------
+
+
+@cache
+def condensate(num_inputs: int, overlap: float, nonlinearity: str = "relu") -> condensation.Solution:
+    """The bulk, and a branch of coding neurons for each class."""
+    return condensation.solve(task(num_inputs, overlap), T, nonlinearity=nonlinearity)
+
+
+@cache
+def population(num_inputs: int, overlap: float) -> clustered.Solution:
+    """The exact population at N → ∞, where it can be resolved."""
+    return clustered.solve(task(num_inputs, overlap), T, nonlinearity="relu")
+
+
+@cache
+def crossover(num_inputs: int, overlap: float) -> float:
+    """N*, mean over classes of N/PR at N → ∞; of a flat branch where w(r) is not known that far."""
+    found = condensate(num_inputs, overlap)
+    each = 1 / found.class_participation
+    return float(np.mean(np.where(np.isfinite(each), each, found.crossover_width)))
+
+
+@cache
+def predicted(num_inputs: int, overlap: float, num_neurons: int, nonlinearity: str = "relu") -> float:
+    """Participation at finite N, harmonic mean over classes."""
+    return float(1 / np.mean(1 / condensate(num_inputs, overlap, nonlinearity).participation(num_neurons)))
+
+
+def within(values: np.ndarray, labels: np.ndarray) -> float:
+    """Mean overlap of different inputs of a class over the diagonal: activations (networks, N, P), or K0."""
+    kernel = values if values.ndim == 2 else coding.kernels(values).mean(0)
+    same = (labels[:, None] == labels) & ~np.eye(len(labels), dtype=bool)
+    return float(kernel[same].mean() / np.diag(kernel).mean())
+
+
+def _kernel(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Mean kernel within class 0, the diagonal included, and between classes 0 and 1, (chains, 2)."""
+    zero, one = (activations[..., labels == c].mean(-1) for c in (0, 1))
+    return np.stack([(zero * zero).mean((1, 2)), (zero * one).mean((1, 2))], axis=-1)
+
+
+# ---- networks from two starts -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Networks of one size, cooled from the prior, and restarted with the neurons of a code merged into one.
+
+    Attributes:
+        size: N, P, ρ, L.
+        cooled: ⟨1/PR⟩ of every chain and class, from the prior, shape (chains, C).
+        restarted: the same from the second start.
+        at_start: 1/PR where that began.
+        kernel: mean kernel within class 0 and between classes 0 and 1, (chains of both, 2).
+        overlap: mean overlap within classes, over the diagonal, of the layer below the feature layer, or ρ.
+    """
+
+    size: dict[str, Any]
+    cooled: np.ndarray
+    restarted: np.ndarray
+    at_start: np.ndarray
+    kernel: np.ndarray
+    overlap: float
+
+    @property
+    def starts(self) -> tuple[Estimate, Estimate]:
+        """Participation from either start, harmonic over classes."""
+        return _participation(self.cooled), _participation(self.restarted)
+
+    @property
+    def participation(self) -> Estimate:
+        """Of both."""
+        return _participation(np.concatenate([self.cooled, self.restarted]))
+
+    @property
+    def equilibrium(self) -> Equilibrium:
+        """Whether the two starts agree to three standard errors, or 5 %."""
+        first, second = self.starts
+        apart = abs(first.value - second.value)
+        met = apart < max(3 * np.hypot(first.error, second.error), 0.05 * self.participation.value)
+        words = "meet" if met else "differ"
+        verdict = f"the two starts {words}: participation {first.value:.2f} and {second.value:.2f}"
+        return Equilibrium.of(met, 2 * len(self.cooled), verdict, apart / self.participation.value)
+
+
+def _participation(inverse: np.ndarray) -> Estimate:
+    """1/⟨1/PR⟩ over chains and classes, its error from the spread between chains."""
+    each = inverse.mean(1)
+    return Estimate(1 / each.mean(), each.std(ddof=1) / np.sqrt(len(each)) / each.mean() ** 2)
+
+
+def networks(
+    key: Any,
+    given: Task,
+    num_neurons: int,
+    *,
+    nonlinearity: str = "relu",
+    depth: int = 1,
+    num_chains: int,
+    num_warmup: int,
+    num_samples: int,
+    thinning: int = 1,
+    **options: Any,
+) -> Networks:
+    """Sample networks from the prior; then merge the neurons of every code into one, and sample again."""
+    posterior = Posterior(given, Network(depth, num_neurons, nonlinearity), T)
+    options |= {"num_chains": num_chains, "num_warmup": num_warmup, "thinning": thinning}
+    with warnings.catch_warnings():  # far from equilibrium the first trajectories diverge
+        warnings.filterwarnings("ignore", "sampling: ")
+        cooled = sample(posterior, jax.random.fold_in(key, 0), num_samples, **options)
+        start = merged(cooled.final, cooled.codes()[:, -1])
+        restarted = sample(posterior, jax.random.fold_in(key, 1), num_samples, init=start, **options)
+    labels, halves = given.labels, (cooled, restarted)
+    inverse = [1 / coding.class_participation(half.activations(), labels).mean(1) for half in halves]
+    feature = np.asarray(posterior.network.phi(jax.vmap(posterior.preactivations)(start)[-1]))
+    kernel = np.concatenate([_kernel(half.activations(), labels) for half in halves])
+    below = [half.activations(depth - 2)[:, -1] for half in halves] if depth > 1 else []
+    return Networks(
+        size={"L": depth, "N": num_neurons, "P": given.num_inputs},
+        cooled=inverse[0],
+        restarted=inverse[1],
+        at_start=1 / coding.class_participation(feature, labels),
+        kernel=kernel,
+        overlap=within(np.concatenate(below), labels) if below else within(given.input_kernel, labels),
+    )
+
+
+class Place(NamedTuple):
+    """Inputs P, overlap ρ and width N."""
+
+    num_inputs: int
+    overlap: float
+    num_neurons: int
+
+
+def over_shapes(
+    key: Any, shapes: Sequence[dict[str, Any]], overlaps: Sequence[float], **options: Any
+) -> dict[Place, Networks]:
+    """Networks at every shape and overlap, with fold_in(key, k) for the k-th."""
+    places = [
+        Place(shape["num_inputs"], rho, num_neurons)
+        for shape in shapes
+        for num_neurons in shape["num_neurons"]
+        for rho in shape.get("overlaps", overlaps)
+    ]
+    return {
+        place: networks(jax.random.fold_in(key, k), task(*place[:2]), place.num_neurons, **options)
+        for k, place in enumerate(places)
+    }
+
+
+def stacked(estimates: Sequence[Estimate]) -> Estimate:
+    """Several as one."""
+    return Estimate(*map(np.array, zip(*estimates, strict=True)))
+
+
+def growth(found: Sequence[Networks]) -> Estimate:
+    """Exponent in N of the participation, between the narrowest and the widest networks."""
+    first, last = found[0], found[-1]
+    a, b = first.participation, last.participation
+    reach = np.log(last.size["N"] / first.size["N"])
+    return Estimate(np.log(b.value / a.value) / reach, np.hypot(a.error / a.value, b.error / b.value) / reach)
+
+
+def exponent(theory: Callable[[int], float], widths: Sequence[int]) -> float:
+    """The same of a theory."""
+    return float(np.log(theory(widths[-1]) / theory(widths[0])) / np.log(widths[-1] / widths[0]))
+
+
+# ---- sigmoidal networks on inputs that are alike ------------------------------------------------------
+
+
+CODES = ((1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1))
+
+
+@cache
+def sigmoidal(num_inputs: int, overlap: float) -> clustered.Solution:
+    """Theory of a sigmoidal network, y₋ = ½."""
+    return clustered.solve(tasks.clustered(num_inputs, overlap=overlap, y_minus=0.5), T)
+
+
+def shares(key: Any, num_inputs: int, overlap: float, num_neurons: int, **options: Any) -> np.ndarray:
+    """Share of each of the CODES in sampled sigmoidal networks, (chains, codes)."""
+    given = tasks.clustered(num_inputs, overlap=overlap, y_minus=0.5)
+    posterior = Posterior(given, Network(1, num_neurons, "sigmoidal"), T)
+    codes = sample(posterior, key, **options).codes()
+    return np.stack([np.all(codes == np.array(code, bool), axis=-1).mean((1, 2)) for code in CODES], axis=-1)

@@ -1,0 +1,71 @@
+"""What the chapter on condensation measures, on cases that need little sampling."""
+
+import jax
+import numpy as np
+import pytest
+from condensation import runs
+
+LABELS = np.repeat([0, 1, 2], [8, 4, 4])
+
+
+def made(width, inverse):
+    """Networks of a width whose chains have these 1/PR of every class."""
+    inverse = np.asarray(inverse, float)[:, None] * np.ones(3)
+    half = len(inverse) // 2
+    return runs.Networks(
+        {"N": width, "P": 16, "L": 1}, inverse[:half], inverse[half:], inverse, np.ones(2), 0.5
+    )
+
+
+def test_participation_is_harmonic_over_chains_and_classes():
+    found = made(40, [0.5, 0.25, 0.5, 0.25])
+    assert found.participation.value == pytest.approx(1 / 0.375)
+    step = 1e-6
+    slope = (1 / (0.375 + step) - 1 / 0.375) / step
+    assert found.participation.error == pytest.approx(-slope * np.std([0.5, 0.25] * 2, ddof=1) / 2, rel=1e-4)
+
+
+def test_starts_that_differ_are_told_apart():
+    assert made(40, [0.5, 0.51, 0.5, 0.51]).equilibrium.agree
+    assert not made(40, [0.5, 0.51, 0.1, 0.11]).equilibrium.agree
+
+
+def test_growth_is_an_exponent():
+    found = runs.growth([made(40, [0.5, 0.51, 0.5, 0.49]), made(160, [0.25, 0.255, 0.25, 0.245])])
+    assert found.value == pytest.approx(0.5)
+    assert found.error > 0
+    assert runs.exponent(lambda width: width**0.3, (10, 1000)) == pytest.approx(0.3)
+
+
+def test_overlap_within_classes_is_read_off_inputs_and_activations():
+    given = runs.task(16, 0.3)
+    assert runs.within(given.input_kernel, given.labels) == pytest.approx(0.3)
+    rng = np.random.default_rng(0)
+    root = np.linalg.cholesky(given.input_kernel)
+    phi = rng.standard_normal((4, 5000, 16)) @ root.T
+    assert runs.within(phi, given.labels) == pytest.approx(0.3, abs=0.02)
+
+
+def test_kernel_means_are_those_of_the_classes():
+    phi = np.zeros((2, 1, 4, 16))
+    phi[..., 0, LABELS == 0] = 2.0
+    phi[..., 0, LABELS == 1] = 3.0
+    np.testing.assert_allclose(runs._kernel(phi, LABELS), [[1.0, 1.5]] * 2)
+
+
+def test_networks_start_again_with_fewer_coding_neurons():
+    options = {"num_chains": 2, "num_warmup": 20, "num_samples": 4}
+    found = runs.networks(jax.random.key(0), runs.task(12, 0.9), 24, **options)
+    assert found.cooled.shape == found.restarted.shape == (2, 3)
+    assert found.kernel.shape == (4, 2)
+    assert np.all(found.at_start > 0)
+    assert found.overlap == pytest.approx(0.9)
+    deep = runs.networks(jax.random.key(0), runs.task(12, 0.0), 24, depth=2, **options)
+    assert 0 < deep.overlap < 1
+
+
+def test_crossovers_are_those_of_the_exact_population():
+    exact = runs.population(60, 0.5).crossover_width
+    assert runs.crossover(60, 0.5) == pytest.approx(exact.mean(), rel=0.02)
+    assert runs.predicted(60, 0.5, 800) == pytest.approx(800 / exact.mean(), rel=0.1)
+    assert runs.crossover(40, 0.0) == pytest.approx(runs.condensate(40, 0.0).crossover_width.mean())

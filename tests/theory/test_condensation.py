@@ -1,0 +1,198 @@
+"""Condensation: closed forms, the law of k by brute force, the exact population, sampled networks."""
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import coding, tasks, theory
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import sample
+from coding_schemes.theory import clustered, condensation, relu
+from scipy.integrate import quad
+from scipy.special import gamma
+from scipy.stats import multivariate_normal
+
+T = 0.01
+
+
+@pytest.fixture(scope="module")
+def alike():
+    return condensation.solve(tasks.clustered(60, overlap=0.5, y_minus=-0.5), T)
+
+
+@pytest.fixture(scope="module")
+def apart():
+    return condensation.solve(tasks.clustered(240, overlap=0.0, y_minus=-0.5), T)
+
+
+@pytest.mark.parametrize(("count", "overlap"), [(2, 0.3), (3, 0.5), (5, 0.9)])
+def test_silence_is_an_orthant_probability(count, overlap):
+    covariance = (1 - overlap) * np.eye(count) + overlap
+    expected = multivariate_normal(np.zeros(count), covariance).cdf(np.zeros(count))
+    assert condensation.log_silence(count, overlap) == pytest.approx(np.log(expected), abs=1e-4)
+
+
+def test_silence_of_many_alike_inputs_is_a_power_law():
+    """At ρ = ½ the chance that the largest of n + 1 normals is a given one: 1/(n + 1)."""
+    for count in (1, 10, 200):
+        assert condensation.log_silence(count, 0.5) == pytest.approx(-np.log(count + 1), abs=1e-6)
+    assert condensation.log_silence(20, 0.0) == pytest.approx(-20 * np.log(2))
+
+
+def test_law_on_a_flat_branch_is_that_of_radii_drawn_at_random():
+    """Poisson points of constant density on r > 0, kept where Σ r² falls near its value."""
+    ratio, rng = 0.8, np.random.default_rng(0)
+    x = (3 * ratio) ** 1.5 / np.sqrt(2)
+    density, tilt = 2 * x / np.sqrt(np.pi), 0.9  # of r, at Σ r² = 1; a tilt in Σ r² cancels
+    numbers = rng.poisson(density * np.sqrt(np.pi / tilt) / 2, 400_000)
+    points = np.abs(rng.standard_normal((len(numbers), numbers.max()))) / np.sqrt(2 * tilt)
+    squares = np.where(np.arange(numbers.max()) < numbers[:, None], points, 0) ** 2
+    kept = np.abs(squares.sum(1) - 1) < 0.03
+    found = condensation.universal(ratio)
+    for k, p in zip(found.numbers[:4], found.probabilities):
+        share = (numbers[kept] == k).mean()
+        assert share == pytest.approx(p, abs=4 * np.sqrt(p / kept.sum()) + 0.005)
+    inverse = np.square(squares[kept]).sum(1) / squares[kept].sum(1) ** 2
+    assert found.participation == pytest.approx(1 / inverse.mean(), rel=0.02)
+
+
+def test_law_on_a_flat_branch_has_its_limits():
+    assert condensation.universal(1e-3).participation == pytest.approx(1, abs=1e-3)
+    many = condensation.universal(100.0)
+    assert many.participation == pytest.approx(100, rel=0.02)
+    assert many.mean == pytest.approx(300, rel=0.02)
+    small = condensation.universal(0.05)
+    x = 0.15**1.5 / np.sqrt(2)
+    two = x / (2 * gamma(1)) * gamma(0.5)  # W_2/W_1
+    assert small.probabilities[1] / small.probabilities[0] == pytest.approx(two)
+    assert np.all(np.diff(small.free_energies) > 0)
+
+
+def test_condensed_equations_are_met_and_are_those_of_relu_at_large_sizes(apart):
+    assert apart.converged
+    known = relu.solve(apart.task, T)
+    np.testing.assert_allclose(apart.dual_field, known.dual_field, atol=0.03)
+    np.testing.assert_allclose(np.diag(apart.activations), known.outlier_preactivations.max(0), rtol=0.03)
+    order = known.outlier_preactivations.argmax(0)
+    np.testing.assert_allclose(apart.readouts[:-1], known.outlier_readouts[order], atol=0.03)
+    np.testing.assert_allclose(apart.activations[-1], known.bulk_activations, rtol=0.03)
+
+
+def test_density_along_the_branch_falls_to_its_closed_form(alike):
+    """w(r) by an integral over the readouts across the branch, at moderate r, and at r → ∞."""
+    radii = np.array([2.0, 30.0, 3000.0])
+    found = alike.log_density(0, radii) - np.log(alike.densities[0])
+    assert np.all(np.diff(found) < 0)
+    assert found[-1] == pytest.approx(0, abs=0.02)
+    problem, t = alike.problem, alike.dual_field
+    unit = t[0] / np.linalg.norm(t[0])
+    across = np.linalg.svd(unit[None])[2][1:]
+    grid = np.linspace(-6, 6, 61) * np.sqrt(problem.readout_variance)
+    a = 2.0 * unit + grid[:, None, None] * across[0] + grid[None, :, None] * across[1]
+    log_g = problem.site.cumulants(a.reshape(-1, 3) @ t.T, 0)[0] @ problem.counts
+    exponent = log_g - 0.5 * np.square(a.reshape(-1, 3)).sum(1) / problem.readout_variance
+    cell = (grid[1] - grid[0]) ** 2 / (2 * np.pi * problem.readout_variance) ** 1.5
+    direct = np.log(np.exp(exponent).sum() * cell) - alike.log_bulk
+    assert direct == pytest.approx(alike.log_density(0, radii)[0], abs=1e-3)
+
+
+def test_one_and_two_neurons_are_weighed_as_by_hand():
+    """W_2/W_1 of the code against the integral over one radius."""
+    width, c = 400, 0
+    task = tasks.clustered(60, overlap=0.1, y_minus=-0.5)
+    solution = condensation.solve(task, T)
+    noise = solution.noise(width, np.ones(3))
+    alone = solution._neurons(c, width, np.ones(3), noise)
+    total = width * (solution.amounts[c] + 3 / width * solution.bulk_amounts[c])
+    others = 1 + 2 / (width - 3)
+    radii = solution._radii(c, total)
+
+    def density(r):
+        r = np.atleast_1d(r)
+        return np.exp(solution.log_density(c, r) + solution.held(c, r, width, noise)) / others
+
+    def both(r):
+        return float((density(r) * density(np.sqrt(total - r**2)))[0] / np.sqrt(total - r**2))
+
+    middle = np.sqrt(total / 2)
+    pair = 2 * quad(both, radii[0], middle, epsrel=1e-6, limit=200)[0]  # the larger radius is eliminated
+    one = float(density(np.sqrt(total))[0] / np.sqrt(total))
+    ratio = alone.probabilities[1] / alone.probabilities[0]
+    assert ratio == pytest.approx(0.5 * (width - 1) * pair / one, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("num_inputs", "overlap", "rtol"),
+    [(60, 0.25, 0.01), (60, 0.5, 0.01), (120, 0.5, 0.005)],
+)
+def test_counting_without_limit_of_width_is_the_exact_population(num_inputs, overlap, rtol):
+    """Two derivations: neurons on a branch, counted, and the dual, which knows of no branch."""
+    task = tasks.clustered(num_inputs, overlap=overlap, y_minus=-0.5)
+    exact = clustered.solve(task, T, nonlinearity="relu").class_participation
+    found = condensation.solve(task, T)
+    np.testing.assert_allclose(found.class_participation, exact, rtol=rtol)
+    assert np.all(1 / found.crossover_width < 0.5 * exact)  # a flat branch is far lower
+    if overlap > 0.25:
+        np.testing.assert_allclose(found.participation(1600) / 1600, exact, rtol=0.06)
+
+
+def test_softplus_holds_little_on_its_branch_and_stays_condensed():
+    task = tasks.clustered(24, overlap=0.5, y_minus=-0.5)
+    solution, rectified = (condensation.solve(task, T, nonlinearity=phi) for phi in ("softplus", "relu"))
+    assert solution.converged
+    assert 0 < solution.branch_amount(0) < 0.1 * solution.amounts[0]
+    assert rectified.branch_amount(0) == np.inf
+    np.testing.assert_allclose(solution.participation(800), solution.participation(100), rtol=0.15)
+    assert np.all(rectified.participation(800) > 5 * rectified.participation(100))
+
+
+def test_solve_answers_where_the_population_condenses():
+    task = tasks.clustered(120, overlap=0.05, y_minus=-0.5)
+    for phi in ("relu", "softplus"):
+        found = theory.solve(task, Network(nonlinearity=phi), T)
+        assert isinstance(found, condensation.Solution)
+        assert found.num_outliers == 3
+        residual = task.targets - found.predict(task.inputs) - T * found.dual_field[task.labels]
+        assert np.abs(residual).max() < 1e-6
+
+
+def test_one_output_and_two_classes():
+    task = tasks.clustered(40, (0.5, 0.5), 0.1, targets=[[1.0], [-1.0]])
+    solution = condensation.solve(task, T)
+    assert solution.converged
+    np.testing.assert_allclose(solution.amounts[0], solution.amounts[1])
+    exact = clustered.solve(task, T, nonlinearity="relu").class_participation
+    np.testing.assert_allclose(solution.class_participation, exact, rtol=0.02)
+
+
+def test_what_does_not_fit_is_refused_or_said():
+    with pytest.raises(ValueError, match="nonlinearity"):
+        condensation.solve(tasks.clustered(20), T, nonlinearity="sigmoidal")
+    with pytest.raises(ValueError, match="ratio"):
+        condensation.universal(0.0)
+    with pytest.raises(FloatingPointError, match="diverged"):
+        condensation.solve(tasks.clustered(40, y_minus=0.6), T)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [50, 200])
+def test_sampled_networks_have_the_participation_and_the_kernel(alike, width):
+    """No fitted number: ReLU networks at P = 60, ρ = ½, from the prior."""
+    samples = sample(
+        Posterior(alike.task, Network(1, width, "relu"), T),
+        jax.random.key(width),
+        48,
+        num_chains=4,
+        num_warmup=150,
+        thinning=2,
+    )
+    phi, labels = samples.activations(), alike.task.labels
+    inverse = (1 / coding.class_participation(phi, labels)).mean((1, 2))
+    value, error = 1 / inverse.mean(), inverse.std(ddof=1) / 2 / inverse.mean() ** 2
+    expected = 1 / np.mean(1 / alike.participation(width))
+    assert abs(value - expected) < 4 * error + 0.1 * expected
+    zero = phi[..., labels == 0].mean(-1)
+    kernel = np.square(zero).mean()
+    exact = clustered.solve(alike.task, T, nonlinearity="relu")
+    assert kernel == pytest.approx(exact.kernel_block[0, 0] + exact.kernel_diagonal[0] / 30, rel=0.02)
+    np.testing.assert_allclose(alike.kernel_block, exact.kernel_block, rtol=0.05)
