@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments import landscape
+from test_primer_figures import landscape
 
 PAGE = "primer"  # of bare_page
 SCRIPT = Path(__file__).parents[2] / "book" / "_static" / "landscape.js"
