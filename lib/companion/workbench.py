@@ -10,10 +10,7 @@ from coding_schemes import planting, statistics
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import Convergence, Samples, TwoEnded, compare_ends, convergence, sample
-from coding_schemes.statistics import PowerLaw
 from coding_schemes.tasks import Task
-
-from companion import figures
 
 #: Independent networks that give an error where each of them keeps its shares of the codes.
 ENOUGH = 8
@@ -190,11 +187,6 @@ class Scan(NamedTuple):
         """Diagnostics of every run."""
         return [run.convergence for run in self.runs]
 
-    @property
-    def laws(self) -> list[PowerLaw]:
-        """Power law in N of each quantity, its error from the scatter about it."""
-        return [statistics.fit_power_law(self.sizes, column) for column in self.mean.T]
-
 
 def measured(runs: list[Run], *measures: Callable[[Run], np.ndarray]) -> Scan:
     """A Scan of what each measure says of the samples, (chains, samples) or (chains, samples, quantities)."""
@@ -219,19 +211,6 @@ def over_sizes(
         draw(jax.random.fold_in(key, k), task(size), replace(like, width=size), temperature, **options)
         for k, size in enumerate(map(int, sizes))
     ]
-
-
-def power_laws(sizes: Any, values: Any, errors: Any) -> dict[str, Any]:
-    """For `figures.publish`: quantities over sizes, a row each, and the power laws fitted to them."""
-    fits = [statistics.fit_power_law(sizes, row) for row in values]
-    return {
-        "plot_function": figures.scaling_plot,
-        "sizes": sizes,
-        "values": values,
-        "errors": errors,
-        "exponents": [fit.exponent for fit in fits],
-        "prefactors": [fit.prefactor for fit in fits],
-    }
 
 
 def one_network(run: Any, activations: np.ndarray, order: Any) -> dict[str, Any]:
