@@ -17,7 +17,7 @@ RATES = (0.002, 0.006)
 def from_theory(loss_rate: float = 0.001) -> Trained:
     """A run whose curves are the theory's own, its mean error decaying at a rate of its own."""
     times = np.linspace(0, 4000, 201)
-    path = two_point.solve(0.01, 1e-4, 1e-4 - 0.01, *RATES, 1.0, 0.5, times)
+    path = two_point.solve(0.01, 1e-4, 1e-4 - 0.005, *RATES, 1.0, 0.5, times)
     dy = np.sqrt(0.5)
     # outputs of two dimensions: one along the targets' difference, one across
     along = (path.Q - path.w) / dy
