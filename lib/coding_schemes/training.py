@@ -70,6 +70,7 @@ class Architecture:
             to a single channel stand between a first and a last dense layer.
         kind: "dense"; "skip" adds to every hidden layer the one two layers below; "dropout" silences every
             input and unit with probability 0.1 while training; "convolution".
+        biases: whether biases are learned; without, they stay at zero.
 
     Raises:
         ValueError: a value is out of range.
@@ -80,6 +81,7 @@ class Architecture:
     width: int = 500
     depth: int = 20
     kind: str = "dense"
+    biases: bool = True
 
     def __post_init__(self):
         nonlinearity(self.nonlinearity)
@@ -139,7 +141,8 @@ class Architecture:
     def gradients(self, parameters: Parameters, inputs: Array, targets: Array, key: Array) -> Any:
         """Gradient of the loss, a tree like Parameters with matrices' as Factors; `key` draws the dropout."""
         if self.kind == "convolution":
-            return jax.grad(lambda p: loss(self._convolve(p, inputs)[0], targets))(parameters)
+            found = jax.grad(lambda p: loss(self._convolve(p, inputs)[0], targets))(parameters)
+            return found if self.biases else found._replace(biases=jax.tree.map(jnp.zeros_like, found.biases))
         outputs, _, (layer_inputs, masks, slopes) = self._propagate(parameters, inputs, key)
         error = (outputs - targets).T / len(targets)
         errors: list[Array] = [error]  # derivatives of the loss in every z
@@ -151,7 +154,7 @@ class Architecture:
             errors.insert(0, error)
         return Parameters(
             tuple(Factors(e, h) for e, h in zip(errors, layer_inputs)),  # type: ignore[misc]
-            tuple(e.sum(-1, keepdims=True) for e in errors),
+            tuple(self.biases * e.sum(-1, keepdims=True) for e in errors),
         )
 
     def _propagate(self, parameters, inputs, key):

@@ -43,6 +43,9 @@ COLORS = {
 }
 """One color per quantity and nonlinearity, the same in every chapter, safe for color-blind readers."""
 
+VARIABLE_COLORS = ("#332288", "#CC6677", "#44AA99")
+"""Colors of H, Q and w, the variables of two points."""
+
 BLUES, GREYS = ("#6BAED6", "#2E7EBC", "#08519C"), ("#C4C4C4", "#999999", "#6E6E6E")
 """Light to dark, for layers, depths or degrees of one thing."""
 
@@ -526,6 +529,46 @@ def scaling_plot(
     axis = figure.axes[0]
     axis.set_xticks(x, [f"{size:g}" for size in x])
     axis.xaxis.set_minor_locator(NullLocator())
+    return figure
+
+
+def fit_panels(
+    times: ArrayLike, network: ArrayLike, theory: ArrayLike, titles: ArrayLike, stops: ArrayLike,
+    names: ArrayLike = ("$H$", "$Q$", "$w$"), columns: int = 3,
+) -> Figure:  # fmt: skip
+    """Networks (markers) over the fitted theory (lines), a panel each.
+
+    Args:
+        times: (S,).
+        network: Curves of K panels (K, q, S).
+        theory: The same.
+        titles: (K,).
+        stops: Where training ended (K,); a little more is shown.
+        names: Of the curves (q,).
+        columns: Panels per row.
+
+    Returns:
+        The figure.
+    """
+    t, dots, lines = np.asarray(times), np.asarray(network), np.asarray(theory)
+    rows = -(-len(dots) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.6 + 1.6 * rows), squeeze=False)
+    for axis in axes.flat[len(dots) :]:
+        axis.set_visible(False)
+    for k, (axis, title, stop) in enumerate(
+        zip(axes.flat, np.asarray(titles), np.asarray(stops), strict=False)
+    ):
+        shown = np.flatnonzero(t <= 1.3 * stop)
+        marked = shown[:: max(1, len(shown) // 16)]
+        curves = zip(dots[k], lines[k], VARIABLE_COLORS, np.asarray(names), strict=False)
+        for dot, line, color, name in curves:
+            axis.plot(t[shown], line[shown], color=color, linewidth=1.2)
+            axis.plot(t[marked], dot[marked], ".", color=color, label=str(name))
+        axis.set_title(str(title))
+        axis.locator_params(nbins=3 if columns < 4 else 2)
+        axis.set_xlabel("steps $t$" if k + columns >= len(dots) else "")
+    if len(np.asarray(names)) > 1:
+        legend_above(figure, axes[0, 0])
     return figure
 
 

@@ -228,6 +228,18 @@ def one_network(run: Any, activations: np.ndarray, order: Any) -> dict[str, Any]
     }
 
 
+def two_point_panels(networks: dict[str, Any]) -> dict[str, Any]:
+    """For `figures.fit_panels`: H, Q and w of `two_points.Trained` networks, with their fits."""
+    fits = {name: network.fit() for name, network in networks.items()}
+    return {
+        "times": next(iter(networks.values())).run.times,
+        "network": [network.trajectory() for network in networks.values()],
+        "theory": [[fit.solution.H, fit.solution.Q, fit.solution.w] for fit in fits.values()],
+        "titles": [f"{name}: {fit.error:.1%}" for name, fit in fits.items()],
+        "stops": [network.run.num_steps[0] for network in networks.values()],
+    }
+
+
 def where(run: Run, size: str = "N = P = ") -> str:
     """Size and temperature of a run, as captions say them."""
     return f"{size}{run.posterior.network.width}, T = {run.samples.temperature:g}."

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes.training import Architecture
-from experiments import representations, two_point, universality
+from experiments import representations, two_point
 
 
 def test_exponential_decay_does_not_wait():
@@ -36,15 +36,6 @@ def test_pairs_may_have_one_network_each_as_the_paper_has():
     assert 0 < one.left_out == 25 - done.sum() < 25
     np.testing.assert_array_equal(one.error[done], 0)
     assert np.corrcoef(one.network[done], one.theory[done])[0, 1] > 0.9
-
-
-def test_growth_with_the_inputs_distance_is_read_where_targets_differ_and_training_ended():
-    dx, dy = (
-        grid.ravel() for grid in np.meshgrid(np.linspace(0.5, 1.5, 5), np.linspace(0, 1, 5), indexing="ij")
-    )
-    distance = dy * dx**0.7
-    distance[7] = np.nan
-    assert universality._growth(dx, distance) == pytest.approx(0.7)
 
 
 def test_pairs_of_one_target_against_the_others():

@@ -1,0 +1,70 @@
+"""What the chapter on two points measures, on cases whose answer is known."""
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes.training import Architecture
+from universality import runs
+
+
+def test_exponential_decay_does_not_wait():
+    t = np.linspace(0, 40, 4001)
+    assert runs.waiting(np.exp(-t)) == pytest.approx(np.log(10 / 9) / np.log(10), abs=0.01)
+    assert runs.waiting((t < 20).astype(float)) == 1
+    assert np.isnan(runs.waiting(np.exp(-t[:50])))  # a tenth is not reached
+    path = np.stack([np.ones_like(t), np.full_like(t, 0.5), 0.5 * np.exp(-t)])  # dy² = ½: all of it is in w
+    np.testing.assert_allclose(runs.difference_loss(path), np.exp(-t) / 8, atol=1e-12)
+    np.testing.assert_allclose(runs.remaining(3 + 2 * np.exp(-t)), np.exp(-t), atol=1e-12)
+
+
+def test_pairs_have_the_same_initial_weights_and_exponents_are_read_from_them():
+    row = Architecture(jax.nn.leaky_relu, 0.35, 20, 2), 0.01
+    grid = {"networks": 2, "dx": (0.5, 1.0, 1.5), "dy": (0.5, 1.0)}
+    found = runs.train_pairs(jax.random.key(0), row, **grid, steps=6000)
+    assert found.distances.tolist()[0] == [1.0, runs.HALF]
+    assert len(found.distances) == 5
+    weights = [each.run.tracked["H"][:, 0, 1] / each.dx2 for each in found.trained]
+    assert np.allclose(weights[0], weights[3])  # inputs are the same there
+    assert found.found().shape == found.predicted().shape == (len(found.done), 5)
+    assert found.exponents(found.predicted()).value == pytest.approx([1, 1], abs=0.1)
+    blind = found.exponents(found.predicted(blind=True)).value
+    assert blind == pytest.approx([0, 1], abs=0.1)
+    law = 0.3 * found.distances[:, 0] ** 0.7 * found.distances[:, 1] ** 1.1
+    exponents = found.exponents(np.stack([law, 2 * law, law]))
+    assert exponents.value == pytest.approx([0.7, 1.1])
+    assert exponents.error == pytest.approx(0, abs=1e-9)
+
+
+def test_inputs_around_zero_are_as_far_apart():
+    task = runs._points(1.5, 0.5, centered=True)
+    assert task.inputs.tolist() == [[-0.75, 0.75]]
+
+
+def test_spread_over_networks_is_that_of_logs_with_an_error():
+    rng, scores = np.random.default_rng(0), []
+    for _ in range(300):
+        found = runs.log_spread(np.exp(0.2 * rng.standard_normal(40)))
+        scores.append((found.value - np.log(0.2)) / found.error)
+    assert np.std(scores) == pytest.approx(1, abs=0.15)
+
+
+def test_slope_has_the_error_of_its_values():
+    x = np.log([25, 50, 100, 200])
+    found = runs.slope(x, [runs.Estimate(3 - 0.5 * at, 0.1) for at in x])
+    assert found.value == pytest.approx(-0.5)
+    assert found.error == pytest.approx(0.1 / np.sqrt(np.square(x - x.mean()).sum()))
+
+
+def test_table_has_the_rows_of_the_paper():
+    assert len(runs.table(500)) == 11
+    assert "convolution" not in runs.table(100)
+    assert runs.table(500)["narrow"][0].width == 50
+
+
+def test_initial_distance_falls_per_layer_as_the_chapter_says():
+    """The mean log of |φ(Wh)|²/|h|² at Var W = 1/N is that of ½(1 + 0.01²) less 5/2N."""
+    rng, width = np.random.default_rng(0), 50
+    z = rng.standard_normal((40_000, width))  # W h of |h|² = N
+    factor = np.log(np.square(np.where(z > 0, z, 0.01 * z)).mean(axis=1))
+    expected = np.log((1 + 0.01**2) / 2) - 5 / (2 * width)
+    assert factor.mean() == pytest.approx(expected, abs=0.1 * 5 / (2 * width))

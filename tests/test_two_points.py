@@ -1,0 +1,74 @@
+"""Networks trained on two points: rates of the theory are found again, and runs that stay drawn again."""
+
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+from coding_schemes import tasks, training
+from coding_schemes.theory import two_point
+from coding_schemes.training import Architecture
+from coding_schemes.two_points import RECORDS, Trained, learn
+
+TASK = tasks.two_points(1.0, 0.5)
+RATES = (0.002, 0.006)
+
+
+def from_theory(loss_rate: float = 0.001) -> Trained:
+    """A run whose curves are the theory's own, its mean error decaying at a rate of its own."""
+    times = np.linspace(0, 4000, 201)
+    path = two_point.solve(0.01, 1e-4, 1e-4 - 0.005, *RATES, 1.0, 0.5, times)
+    dy = np.sqrt(0.5)
+    # outputs of two dimensions: one along the targets' difference, one across
+    along = (path.Q - path.w) / dy
+    across = np.sqrt(np.maximum(path.Q - along**2, 0))
+    half = 0.5 * np.stack([along, across], axis=-1)
+    mean = np.array([0.6 + dy / 2, 0.0]) * (1 - np.exp(-loss_rate * times))[:, None]
+    outputs = np.stack([mean - half, mean + half], axis=1)
+    targets = np.column_stack([TASK.targets, [0.0, 0.0]])
+    task = SimpleNamespace(inputs=TASK.inputs, targets=targets)
+    loss = two_point.loss_curve(path, loss_rate, float((0.6 + dy / 2) ** 2), 0.5)
+    tracked = {"H": path.H[None, :, None], "outputs": outputs[None]}
+    run = training.Run(times, loss[None], tracked, None, np.array([4000]), np.array([True]))
+    return Trained(SimpleNamespace(middle=0), task, run)
+
+
+def test_rates_of_the_theory_itself_are_found_again():
+    network = from_theory()
+    fit, loss = network.fit(), network.fit_loss()
+    assert [fit.eta_h, fit.eta_y] == pytest.approx(RATES, rel=1e-3)
+    assert loss.eta_mean == pytest.approx(0.001, rel=1e-3)
+    assert network.fit() is fit  # made once
+    whole, each = network.errors_at(*RATES)
+    assert whole < 1e-6
+    assert each.shape == (3,)
+    assert network.errors_at(RATES[1], RATES[0])[0] > 0.1
+
+
+def test_the_pair_that_is_trained_on_is_the_one_that_is_asked_for():
+    network = learn(jax.random.key(0), Architecture("linear", 1.0, 8, 2), 0.1, tasks.two_points(0.25, 2.0))
+    assert [network.dx2, network.dy2] == pytest.approx([0.25, 2.0])
+    H, Q, w = network.trajectory()
+    assert len(H) == RECORDS + 1
+    assert Q[-1] == pytest.approx(2.0, abs=0.02)
+    assert w[-1] == pytest.approx(0.0, abs=0.02)
+    assert network.trajectory(layer=0)[0, 0] != H[0]
+
+
+def test_weights_are_drawn_again_only_where_training_stays_on_its_plateau():
+    model = Architecture("linear", 1.0, 8, 2)
+    found = [learn(jax.random.key(0), model, rate, draws=2) for rate in (0.1, 1e-7)]
+    assert [one.draws for one in found] == [1, 2]
+    assert [len(one.done) for one in found] == [1, 0]
+    alone = learn(jax.random.key(0), model, 1e-7)
+    assert not np.allclose(alone.trajectory()[:, 0], found[1].trajectory()[:, 0])  # other weights
+
+
+def test_without_biases_they_stay_at_zero():
+    for kind, width in (("dense", 8), ("convolution", 32)):
+        model = Architecture("linear", 1.0, width, 1, kind, biases=False)
+        run = training.train(
+            model, jax.random.key(0), TASK.inputs, TASK.targets, learning_rate=0.01, num_steps=20
+        )
+        assert all(np.all(bias == 0) for bias in run.parameters.biases)
+        assert run.loss[0, -1] < run.loss[0, 0]
