@@ -186,7 +186,7 @@ Finding(
     size={"P": P, "L": 1, "neurons": sizes.crowds, "populations": 8},
     control=Control("γ0² = P/2", theory=runs.entries(half.kernels[1], task.labels)),
 ).judge(standard_errors(3), because="populations of few neurons are biased")
-small = np.geomspace(0.003, 0.03, 4)
+small = np.geomspace(0.01, 0.05, 4)
 poor = {phi: runs.expected_entries(toys[phi], phi, small, ridge)[:, 0] for phi in ends}
 away = [statistics.fit_power_law(small**2, np.abs(poor[phi] - lazy[phi][0])).exponent for phi in ends]
 other = [statistics.fit_power_law(small**2, np.abs(poor[phi] - at[phi][0, 0])).exponent for phi in ends]
@@ -196,7 +196,7 @@ Finding(
     headline=True,
     sampled=np.array(away),
     over=NAMES,
-    size={"P": [P, sizes.relu_inputs], "L": 1, "γ0": [0.003, 0.03]},
+    size={"P": [P, sizes.relu_inputs], "L": 1, "γ0": [0.01, 0.05]},
     panel="Paper B, text",
     control=Control("distance from the kernel at γ0 = ½", sampled=np.array(other)),
 ).judge(between(0.9, 1.1), because="γ0 is not small enough")
