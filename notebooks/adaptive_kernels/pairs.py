@@ -108,7 +108,7 @@ def scatter(num_networks: int = 8, num_inputs: int = 40) -> Iterator[dict[str, n
     trained, final = [], []
     for seed in range(num_networks):
         options = {"duration": 10.0, "num_neurons": 100, "num_records": 10, "seed": seed, "network": True}
-        path = dmft.population(task, "relu", 1.0, 0.0, average_steps=0, **options)
+        path: Any = dmft.population(task, "relu", 1.0, 0.0, average_steps=0, **options)
         trained.append(path.test_outputs[-1, :, 0])
         final.append(dmft.antk(replace(path, weight_decay=1e-6)).predict()[:, 0])
     found |= {"trained": np.array(trained), "final kernel": np.array(final)}

@@ -221,7 +221,8 @@ def crossover_width(solution: Solution) -> float:
     In networks far narrower, fewer than one neuron would be of the kind that theory's population has.
     """
     h, weights = solution.preactivations()
-    activity = np.asarray(solution.features.phi(h[..., solution.task.labels == 0])).mean((1, 2))
+    inside = jax.numpy.asarray(h[..., solution.task.labels == 0])
+    activity = np.asarray(solution.features.phi(inside)).mean((1, 2))
     share = weights / weights.sum()
     return float(share @ activity**4 / (share @ activity**2) ** 2)
 
@@ -559,7 +560,7 @@ def flows(
 ) -> Flows:
     """Gradient flow of ReLU networks over widths, and their limit."""
 
-    def path(richness: float, **own: Any) -> dmft.Path:
+    def path(richness: float, **own: Any) -> Any:
         return dmft.population(task, "relu", richness, weight_decay, average_steps=0, **options, **own)
 
     limit, lazy = path(richness), path(0.05)
