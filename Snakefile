@@ -130,3 +130,14 @@ rule long_redundant_atlas:
         runtime=60,
     shell:
         sys.executable + " -m phases.atlas --output {output}"
+
+
+rule long_adaptive_kernels:
+    output:
+        "data/results/cifar10-adaptive-{part}.npz",
+    wildcard_constraints:
+        part="scatter|paths",
+    resources:
+        runtime=60,
+    shell:
+        sys.executable + " -m adaptive_kernels.pairs {wildcards.part} --output {output}"

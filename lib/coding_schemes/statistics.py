@@ -151,6 +151,37 @@ def within(
     return bool(np.all(np.abs(computed - expected) <= num_standard_errors * uncertainty))
 
 
+def infinite_width(
+    widths: Sequence[int], means: ArrayLike, errors: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values at N → ∞ by lines in 1/N through those of n widths, and their standard errors, shape (…) each.
+
+    Args:
+        widths: N, shape (n,).
+        means: values, shape (n, …); those of a single width are returned as they are.
+        errors: their standard errors, of the same shape.
+    """
+    values, spreads = np.asarray(means, dtype=float), np.asarray(errors, dtype=float)
+    if len(widths) == 1:
+        return values[0], spreads[0]
+    x = np.reshape(1 / np.asarray(widths, dtype=float), (-1, *[1] * (values.ndim - 1)))
+    weights = 1 / spreads**2
+    center = np.sum(weights * x, 0) / np.sum(weights, 0)
+    lever = np.sum(weights * (x - center) ** 2, 0)
+    slope = np.sum(weights * (x - center) * values, 0) / lever
+    limit = np.sum(weights * values, 0) / np.sum(weights, 0) - slope * center
+    return limit, np.sqrt(1 / np.sum(weights, 0) + center**2 / lever)
+
+
+def share_of_way(values: ArrayLike, start: ArrayLike, end: ArrayLike) -> np.ndarray:
+    """How much of the way from `start` to `end`, of shape (a, b), values (…, a, b) go, shape (…).
+
+    (x − start)·(end − start)/|end − start|²: 0 at the start, 1 at the end, whatever lies at right angles.
+    """
+    way = np.subtract(end, start)
+    return np.einsum("...ab,ab->...", np.subtract(values, start), way) / np.sum(way**2)
+
+
 class PowerLaw(NamedTuple):
     """A fitted law value = prefactor · size^exponent.
 

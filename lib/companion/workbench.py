@@ -1,5 +1,6 @@
 """The workbench: sampled posteriors with diagnostics, from two starts, over sizes; it knows no theory."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -156,6 +157,20 @@ def both_starts(
     prior = sample(posterior, from_prior, **(options | longer))
     planted = sample(posterior, from_theory, init=start, **options)
     return Starts(posterior, theory, compare_ends(prior, planted, posterior, tolerance=tolerance))
+
+
+def solved(solve: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What a solver of the theory finds; where it would only warn that it did not converge, it stops.
+
+    Raises:
+        FloatingPointError: the solver did not converge.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*did not converge")
+        try:
+            return solve(*arguments, **options)
+        except UserWarning as reason:
+            raise FloatingPointError(f"not solved: {reason}") from reason
 
 
 def untrained(keys: Any, posterior: Posterior) -> list[np.ndarray]:

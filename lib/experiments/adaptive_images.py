@@ -15,8 +15,7 @@ from coding_schemes.theory import features as _features
 from coding_schemes.theory.features import Features
 from companion import figures
 from companion.checks import above, below, check
-
-from experiments.adaptive_kernels import rms, solved
+from companion.workbench import solved
 
 DIGITS = (0, 2)
 IMAGE, PATCH, STRIDE = (28, 28, 1), 20, 8  # four overlapping patches of 20 × 20 pixels
@@ -334,3 +333,8 @@ def check_convolutions(conv: Convolutions, found: Losses) -> None:
             sampler=found.trouble(lazy, f"{lazy} of patches"),
             because="dense networks that learn features catch up at this number of digits",
         )
+
+
+def rms(values: Any) -> np.floating:
+    """Root of the mean square."""
+    return np.sqrt(np.mean(np.square(values)))

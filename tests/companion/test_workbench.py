@@ -7,6 +7,7 @@ from coding_schemes import planting, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
+from coding_schemes.theory import adaptive_kernel, dmft
 from companion import findings, workbench
 from test_calibration import assert_calibrated
 
@@ -81,3 +82,18 @@ def test_mean_of_networks_from_their_spread():
     np.testing.assert_allclose(np.mean(error**2), 1 / 9, rtol=0.05)
     rows = np.outer([1.0, 2.0], [1.0, 2.0, 6.0])
     np.testing.assert_allclose(findings.spread(rows, axis=1).value, [3, 6])
+
+
+def test_what_has_not_converged_is_not_shown(monkeypatch):
+    task = tasks.toy(6, (0.5, 0.5), targets=[[1.0], [-1.0]])
+    options = {"method": "population", "num_neurons": 256, "num_rounds": 4}
+    arguments = (adaptive_kernel.solve, task, Network(1, 1, "erf"), 1.0, 0.1)
+    assert workbench.solved(*arguments, **options).converged
+    monkeypatch.setattr(adaptive_kernel, "MAX_DISAGREEMENT", 1e-6)
+    with pytest.raises(FloatingPointError, match="not solved: adaptive kernel .* populations differ"):
+        workbench.solved(*arguments, **options)
+    with pytest.raises(FloatingPointError, match="not solved: fixed_point"):
+        workbench.solved(dmft.fixed_point, task, "relu", 1.0, 0.1, num_neurons=8, max_steps=3)
+    path = dmft.population(task, "relu", 1.0, 0.1, duration=1.0, num_neurons=8)
+    with pytest.raises(FloatingPointError, match="not solved: aNTK"):
+        workbench.solved(dmft.antk, path)

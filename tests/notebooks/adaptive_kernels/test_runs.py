@@ -1,0 +1,106 @@
+"""Measures of the adaptive kernels' chapter, on kernels and networks whose values are known."""
+
+import numpy as np
+import pytest
+from adaptive_kernels import runs
+from coding_schemes.networks import Network
+from coding_schemes.theory import adaptive_kernel
+
+
+def test_entries_and_alignment_of_a_block_kernel():
+    task = runs.two_classes(6)
+    y = task.targets[:, 0]
+    kernel = 2 * np.eye(6) + 0.5 * np.outer(y, y) + 0.1
+    np.testing.assert_allclose(runs.entries(np.stack([kernel] * 2), task.labels), [[0.6, -0.4]] * 2)
+    assert runs.alignment(np.outer(y, y), task.targets) == pytest.approx(1)
+    assert runs.alignment(np.eye(6), task.targets) == pytest.approx(6**-0.5)
+    assert runs.overlaps(kernel, task) == pytest.approx(2 + 0.5 * 6)
+
+
+def test_teacher_labels_inputs_by_their_side():
+    task = runs.teacher_task(40, 10, 30, seed=1)
+    direction = np.linalg.lstsq(task.inputs.T, task.targets[:, 0], rcond=None)[0]
+    assert np.mean(np.sign(direction @ task.inputs) == task.targets[:, 0]) > 0.9
+    assert np.mean(np.sign(direction @ task.test_inputs) == task.test_targets[:, 0]) > 0.7
+    assert np.all(np.diff(task.labels) >= 0)
+
+
+def test_shape_of_a_linear_network_is_gaussian():
+    task = runs.two_classes(4)
+    solution = adaptive_kernel.solve(
+        task, Network(1, 1, "linear"), 0.2, 0.1, method="population", num_neurons=512, num_rounds=100
+    )
+    second, shape = runs.predicted_shape(solution)
+    assert second == pytest.approx(np.trace(solution.kernels[1]) / 4, rel=0.05)
+    assert shape == pytest.approx((2 / np.pi) ** 0.5, rel=0.02)
+
+
+def test_expansion_leaves_the_next_order():
+    task = runs.two_classes(2)
+    left = runs.expansion_errors(task, Network(1, 1, "erf"), 0.1, np.array([0.05, 0.1]))
+    zeroth, first = np.log2(left[1] / left[0])
+    assert zeroth == pytest.approx(2, abs=0.1)
+    assert first == pytest.approx(4, abs=0.3)
+
+
+def test_a_laplace_start_keeps_its_shape():
+    """The linear flow rescales h0 + w0; its kurtosis is 1.5 with Laplace weights and 0 with Gaussian ones."""
+    heavy, normal = (runs.final_kurtosis(start, 2048, 6) for start in ("laplace", "gaussian"))
+    assert heavy[:, 0].mean() == pytest.approx(1.5, abs=4 * heavy[:, 0].std(ddof=1) / 6**0.5)
+    assert abs(normal[:, 0].mean()) < 0.2
+    np.testing.assert_allclose(heavy[:, 1], 0.7, atol=1e-3)
+
+
+def test_moments_of_white_inputs_by_group():
+    task = runs.white_task((1.0, 1.0, -2.0))
+    found = runs.expected_moments(task, (0.5, 1.6))
+    y, both = 2**0.5, 2.0
+    np.testing.assert_allclose(found[0], [y + both - 1, (y - 0.5) / 2, (y - 0.5) / 2, both - 0.5])
+    np.testing.assert_allclose(found[1], [0.4, 0.0, 0.0, 0.4])
+    rested = runs.fixed_points(runs.white_task((1.0, -2.0)), (0.5,), 64, 2)
+    np.testing.assert_allclose(rested.moments[0], [2.0, 0.5, 1.5], atol=0.01)
+    assert rested.negative[0] < 1e-3
+
+
+def test_early_stopping_is_chosen_on_other_draws():
+    """Of losses that are only noise nothing is saved on average, though each has a minimum."""
+    noise = np.random.default_rng(0).standard_normal((400, 30))
+    gains = runs.leave_one_out_gain(noise)
+    assert abs(gains.mean()) < 4 * gains.std() / 20
+    dip = np.abs(np.arange(30) - 10.0)
+    np.testing.assert_allclose(runs.leave_one_out_gain(np.tile(dip, (5, 1))), 19.0)
+
+
+def test_time_to_half_of_an_exponential():
+    times = np.linspace(0, 5, 501)
+    losses = np.exp(-np.array([[1.0], [2.0]]) * times)
+    np.testing.assert_allclose(np.exp(runs.time_to(losses, times)), np.log(2) / np.array([1, 2]), rtol=1e-4)
+
+
+def test_onset_is_where_the_gain_passes_the_level():
+    richness, lazy = np.array([0.1, 1.0, 10.0]), np.array([0.2, 0.2])
+    values = np.array([[[0.2, 0.25]], [[0.25, 0.35]], [[0.35, 0.4]]])  # (γ0, chains, layers)
+    found = runs.Alignments(richness, lazy, values, []).onsets
+    np.testing.assert_allclose(found, [[np.log(10**0.5), np.log(0.1) + np.log(10) / 2]])
+    never = runs.Alignments(richness, lazy, np.full((3, 1, 2), 0.2), []).onsets
+    np.testing.assert_allclose(never, np.log(10.0))
+
+
+def test_the_tail_of_few_inputs_needs_few_neurons():
+    """N* of a Gaussian-like population is the kurtosis of its mean activity, and grows with inputs and γ0."""
+    options = {"num_neurons": 2048, "num_rounds": 20}
+    found = [
+        runs.crossover_width(
+            adaptive_kernel.solve(runs.two_classes(number), Network(1, 1, "relu"), g, 0.02, **options)
+        )
+        for number, g in ((10, 0.1), (10, 2.0), (20, 2.0))
+    ]
+    assert 1.5 < found[0] < 3.5 < found[1] < found[2]
+
+
+def test_overlaps_at_finite_width_approach_the_saddle_point():
+    found = runs.limits({"lazy": [(2, 0.1)], "rich": [(2, 100.0)]}, (200, 800))
+    for each in found.values():
+        np.testing.assert_allclose(each.averages, each.saddle, rtol=5e-3)
+    assert found["lazy"].limit[0] == pytest.approx(1.2)
+    assert found["rich"].limit[0] == pytest.approx(100 ** (2 / 3))
