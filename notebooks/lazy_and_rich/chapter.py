@@ -36,7 +36,7 @@ from coding_schemes.networks import Network
 from coding_schemes.theory import sigmoidal
 from companion import figures, films, presets
 from companion.findings import Control, Estimate, Finding, spread
-from companion.predicates import above, below, standard_errors
+from companion.predicates import above, absolute, below, standard_errors
 from companion.publish import publish
 from companion.workbench import sizes_over, titled, untrained
 from lazy_and_rich import runs
@@ -222,7 +222,8 @@ angle.draw(
     ylabel=r"cosine $\langle y_\mu \cos\theta_\mu \rangle$",
     **drawn(0),
 )
-angle.judge(standard_errors(3), because="corrections of relative order 1/N bend the power law")
+# half of the distance between the two scalings' exponents
+angle.judge(absolute(0.25), because="corrections of relative order 1/N bend the power law")
 
 # %% [markdown]
 # For linear networks we need no power law. The theory of the [next chapter](analog.ipynb) has the cosine at
@@ -282,7 +283,7 @@ entry.draw(
     ylabel="learned entry $c$",
     **drawn(1),
 )
-entry.judge(standard_errors(3), because="corrections of relative order 1/N bend the power law")
+entry.judge(absolute(0.5), because="corrections of relative order 1/N bend the power law")
 Finding(
     "A2",
     "learned entry of linear networks at every width",
