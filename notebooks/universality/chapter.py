@@ -597,6 +597,8 @@ size = {"N": sizes.pairs.units, "networks": sizes.pairs.networks, "pairs": len(t
 note = "; ".join(
     f"{name}: {len(each.done)} of {each.networks} trained to the end" for name, each in trained.items()
 )
+few = any(2 * len(each.done) < each.networks for each in trained.values())
+lacking = f"Too few networks were trained to the end: {note}." if few else ""
 ends = Finding(
     "C4",
     "default network: exponents of the final distance in |dx| and |dy|",
@@ -607,6 +609,7 @@ ends = Finding(
     size=size | {"N": sizes.pairs.units[0]},
     figure="final_distance",
     panel="Paper C, Fig. 5",
+    lacking=lacking,
     control=Control(
         "a formula blind to |dx|",
         theory=blind[0],
@@ -638,6 +641,7 @@ everywhere = Finding(
     size=size,
     figure="exponents",
     panel="Paper C, Fig. 5",
+    lacking=lacking,
     control=Control("a formula blind to |dx|", theory=np.array([each[0] for each in blind])),
 )
 everywhere.draw(

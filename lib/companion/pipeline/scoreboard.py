@@ -117,7 +117,7 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
     table = list(table)
     faults = {
         "controls that did not fail, so that their checks show nothing": lambda record: (
-            record["control"] and record["control"]["passed"]
+            record["control"] and record["control"]["passed"] and not record.get("lacking")
         ),
         "checks that fail, without a reason (because=…)": lambda record: (
             not record["passed"] and not record["because"].strip()
