@@ -474,7 +474,7 @@ def code_transfer(
         test_labels: shape (P*,).
 
     Returns:
-        R² on training and on test inputs, shape (…, 2): 1 at best, 0 or below for none.
+        R² on training and on test inputs, shape (…, 2). It is 1 at best, 0 or below for none.
 
     Raises:
         ValueError: shapes disagree, or a value is not finite.

@@ -192,7 +192,7 @@ class Solution(Solved):
 
     @property
     def fraction(self) -> np.ndarray:
-        """Fraction p of every class: fraction of the neurons that code for it at N → ∞, shape (C,)."""
+        """Fraction p of the neurons that code for a class at N → ∞, shape (C,)."""
         return np.cbrt(0.5 * np.pi * self.densities**2 * self.amounts)
 
     @property
