@@ -103,34 +103,36 @@ def draw(readouts: np.ndarray, found: dict[str, np.ndarray]) -> Figure:
 
 
 def draw_four_neurons() -> Figure:
-    """Three networks of four neurons: inputs below, neurons as pairs of bars, readouts to one output."""
-    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.0), layout="constrained")
-    blues, limit = plt.get_cmap("RdBu"), 2.0
+    """Three networks of four neurons: activations on input 1 above those on input 2, readouts to one output."""
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.4), layout="constrained")
+    blues = plt.get_cmap("RdBu")
     for axis, (scheme, (activations, readouts)) in zip(axes, FOUR_NEURONS.items(), strict=True):
         for neuron, (responses, readout) in enumerate(zip(activations, readouts, strict=True)):
-            for place in (-0.5, 0.5):
-                axis.plot([3 * place + 1.5, neuron], [-0.62, 0.0], color="#BBBBBB", linewidth=0.5, zorder=0)
-            style = {"linewidth": 0.6 + 2 * abs(readout), "zorder": 0}
+            for place in (0, 3):
+                axis.plot([place, neuron], [-0.75, -0.05], color="#BBBBBB", linewidth=0.5, zorder=0)
             color = blues(0.5 + 0.42 * np.sign(readout)) if readout else "#DDDDDD"
-            axis.plot([neuron, 1.5], [1, 1.9], color=color, **style)
-            for k, response in enumerate(responses):
-                style = {"facecolor": blues(0.5 + response / limit / 2.4), "edgecolor": "#444444"}
-                box = plt.Rectangle((neuron - 0.43 + 0.43 * k, 0.28), 0.43, 0.44, linewidth=0.7, **style)
-                axis.add_patch(box)
-                shown = f"{response:.1f}".replace("-", "−").replace(".0", "")
-                dark = abs(response) > 1.6
-                axis.text(
-                    neuron - 0.215 + 0.43 * k, 0.5, shown, ha="center", va="center", fontsize=7,
-                    color="white" if dark else "#222222",
-                )  # fmt: skip
-            plain = f"{readout:.1f}".replace("-", "−").replace(".0", "")
-            axis.text(neuron, 0.86, plain, ha="center", va="center", fontsize=8, color="#444444")
-        axis.text(1.5, 2.08, "output: 1 and −1", ha="center", fontsize=9)
-        for place, name in ((0, "input 1"), (3, "input 2")):
-            axis.text(place, -0.85, name, ha="center", fontsize=9)
-        axis.set(title=scheme, xlim=(-0.7, 3.7), ylim=(-0.95, 2.3))
+            axis.plot([neuron, 1.5], [1.55, 2.4], color=color, linewidth=0.6 + 2 * abs(readout), zorder=0)
+            for bottom, response in zip((0.6, 0), responses, strict=True):
+                face = blues(0.5 + response / 4.8)
+                axis.add_patch(
+                    plt.Rectangle((neuron - 0.44, bottom), 0.88, 0.55, fc=face, ec="#444444", lw=0.7)
+                )
+                dark = "white" if abs(response) > 1.6 else "#222222"
+                axis.text(neuron, bottom + 0.26, _short(response), color=dark, ha="center", va="center")
+            axis.text(neuron, 1.35, _short(readout), ha="center", va="center", color="#444444")
+        axis.text(1.5, 2.55, "output 1, −1", ha="center")
+        for place, name in ((0.1, "input 1"), (2.9, "input 2")):
+            axis.text(place, -1.1, name, ha="center")
+        axis.set(title=scheme, xlim=(-0.75, 3.75), ylim=(-1.15, 2.9))
         axis.axis("off")
+    for text in (text for axis in axes for text in axis.texts):
+        text.set_fontsize(12)
     return figure
+
+
+def _short(number: float) -> str:
+    """A number with at most one decimal."""
+    return f"{number:.1f}".replace("-", "−").replace(".0", "")
 
 
 def draw_steps(num_inputs: int, temperature: float) -> Figure:

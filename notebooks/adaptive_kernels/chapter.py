@@ -437,7 +437,7 @@ def tails(samples, grid, density, names, colors, richness, crossovers, inputs, w
         axis.set(title=names[k], xlabel="preactivation $h$", ylim=(1 / len(samples[k]), None))
     for line, number, shade in zip(crossovers, inputs, figures.BLUES, strict=True):
         axes[-1].plot(richness**2, line, color=shade)
-        axes[-1].text(richness[-1] ** 2, line[-1], f"P = {number}", ha="right", va="bottom", fontsize=9)
+        axes[-1].text(richness[-1] ** 2, line[-1], f"P = {number}", ha="right", va="bottom")
     axes[-1].axhline(width, color="0.5", linestyle=":")
     axes[-1].set(xscale="log", yscale="log", xlabel=r"richness $\gamma_0^2$", title="width $N^*$, ReLU")
     axes[0].set_ylabel("density")
@@ -542,8 +542,8 @@ def depth_and_limits(layers, lines, sampled, errors, names, colors, over, ratios
         right.plot(over[k], ratios[k], "o", color=color)
     right.axhline(1, color=figures.COLORS["theory"], linestyle="--", linewidth=0.8)
     right.set(xscale="log", xlabel=r"$X$ (lazy, rich) or $L$ (deep)", ylabel=r"$c_L$ over its limit")
-    left.legend(fontsize=9)
-    right.legend(fontsize=9)
+    left.legend()
+    right.legend()
     return figure
 
 
