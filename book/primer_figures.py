@@ -103,7 +103,7 @@ def draw(readouts: np.ndarray, found: dict[str, np.ndarray]) -> Figure:
 
 
 def draw_four_neurons() -> Figure:
-    """Three networks of four neurons: activations on input 1 above those on input 2, readouts to one output."""
+    """Three networks of four neurons: activations on input 1 above those on 2, readouts to one output."""
     figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.4), layout="constrained")
     blues = plt.get_cmap("RdBu")
     for axis, (scheme, (activations, readouts)) in zip(axes, FOUR_NEURONS.items(), strict=True):
