@@ -231,11 +231,12 @@ Finding(
 def networks_and_predictors(predicted, network, lazy, titles, colors):
     """Outputs of networks over those of adaptive and of lazy predictors, a panel for each kind."""
     figure, axes = plt.subplots(1, len(titles), figsize=(figures.WIDTH, 2.9), sharex=True, sharey=True)
+    points = {"markersize": 3, "rasterized": True}  # a thousand of them would be most of the page
     line = np.array([-1.0, 1.0]) * np.abs(network).max()
     for k, axis in enumerate(axes):
         axis.plot(line, line, color=figures.COLORS["theory"], linewidth=1)
-        axis.plot(lazy[k], network[k], ".", color="0.75", markersize=3, label="lazy predictor")
-        axis.plot(predicted[k], network[k], ".", color=colors[k], markersize=3, label="adaptive predictor")
+        axis.plot(lazy[k], network[k], ".", color="0.75", label="lazy predictor", **points)
+        axis.plot(predicted[k], network[k], ".", color=colors[k], label="adaptive predictor", **points)
         axis.set(title=titles[k], xlabel="predictor")
     axes[0].set_ylabel("output of networks")
     figures.legend_above(figure, axes[0])
