@@ -282,8 +282,9 @@ def test_scoreboard_shows_only_what_is_asked_for(pages, address, browser):
     assert 0 < shown.count() == len(reproduced)
     page.select_option("select[name=verdict]", "")
     assert shown.count() == len(claims)
-    page.select_option("select[name=figure]", "A, Fig. 2")
-    assert 0 < shown.count() < len(claims)
+    if page.locator("select[name=figure] option").count() > 1:  # a small book has no list of panels
+        page.select_option("select[name=figure]", index=1)
+        assert 0 < shown.count() < len(claims)
     page.goto(f"{address}book/scoreboard.html#claim-{claims[-1]['id'].lower()}")  # its section unfolds
     assert page.locator("tr:target").is_visible()
     page.locator(".tiles a").last.click()

@@ -195,4 +195,9 @@ def test_sampled_networks_have_the_participation_and_the_kernel(alike, width):
     kernel = np.square(zero).mean()
     exact = clustered.solve(alike.task, T, nonlinearity="relu")
     assert kernel == pytest.approx(exact.kernel_block[0, 0] + exact.kernel_diagonal[0] / 30, rel=0.02)
-    np.testing.assert_allclose(alike.kernel_block, exact.kernel_block, rtol=0.05)
+    np.testing.assert_allclose(np.diag(alike.kernel_block), np.diag(exact.kernel_block), rtol=0.01)
+    between = ~np.eye(
+        3, dtype=bool
+    )  # what a coding neuron leaks to other classes is left out: 8 % of it here
+    missing = 1 - alike.kernel_block[between] / exact.kernel_block[between]
+    assert np.all((missing > 0.05) & (missing < 0.1))

@@ -65,7 +65,7 @@ def test_stored_results_that_are_missing_or_damaged(tmp_path):
         with pytest.raises(data.CorruptDataError, match="reuse-digits.npz is damaged or no result file"):
             runs.stored(path)
     path.write_bytes(content)
-    np.testing.assert_array_equal(runs.stored(path)["shots"], [1, 2, 5, 10, 20])
+    np.testing.assert_array_equal(runs.stored(path)["shots"], [1, 2, 5, 10, 20, 50])
 
 
 def test_stored_cifar_accuracy_is_that_of_its_predictor():
