@@ -131,8 +131,8 @@ class Solution(Solved):
         amounts: B_c = (1/N) Σ r² of the coding neurons, shape (C,).
         costs: C_c in nats, shape (C,); infinite for softplus.
         densities: w_c at r → ∞, per neuron and unit of r, shape (C,).
-        kernel_block: K_μν for μ ≠ ν in classes c, c', whoever carries it, shape (C, C); between classes without what
-            coding neurons leak there (8 % of it at P = 60, ρ = ½).
+        kernel_block: K_μν for μ ≠ ν in classes c, c', whoever carries it, shape (C, C); between
+            classes without what coding neurons leak there (8 % of it at P = 60, ρ = ½).
         kernel_diagonal: what is added on the diagonal, shape (C,).
         bulk_squares: ⟨m²⟩ and ⟨m⁴⟩ of the bulk's class means, over those of coding neurons of r = 1, (2, C).
         bulk_amounts: what the bulk does, in units of B, shape (C,).
