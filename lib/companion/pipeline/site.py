@@ -26,7 +26,8 @@ from companion.pipeline.rendering import render
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
 _FENCE = "`" * 12  # longer than any inside
-_PATH = re.compile(r'(?<= d=")[^"]+')
+_PLACES = re.compile(r'(?<= d=")[^"]+|(?<= [xy]=")[^"]+|(?<=translate\()[^)]+')  # in an SVG, not its scales
+_UNSEEN = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE[^>]*>|(?<=>)\s+(?=<)", re.DOTALL)
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 _INSTALL = """\
 # Only where the library is not installed, as on Colab: takes the repository, and what its chapters import
@@ -279,13 +280,13 @@ def _sphinx(project: Project, site: Path) -> Path:
 
 
 def shrink_pictures(pages: Path) -> None:
-    """Make the pages' pictures small: PNG with a palette, SVG without spaces, paths to hundredths of a point.
+    """Make the pages' pictures small: PNG with a palette, SVG without spaces, places to hundredths of a point.
 
     Downloads stay as they are.
     """
     for path in (pages / "_images").glob("*.svg"):
-        drawn = _PATH.sub(_short, path.read_text(encoding="utf-8"))
-        path.write_text(re.sub(r">\s+<", "><", drawn), encoding="utf-8")
+        drawn = _PLACES.sub(_short, path.read_text(encoding="utf-8"))
+        path.write_text(_UNSEEN.sub("", drawn), encoding="utf-8")
     for folder, colors in (("_images", 256), ("_static/thumbnails", 64)):
         for path in (pages / folder).glob("*.png"):
             with Image.open(path) as picture:  # the method that keeps what is transparent
@@ -293,9 +294,9 @@ def shrink_pictures(pages: Path) -> None:
             small.save(path, optimize=True)
 
 
-def _short(path: re.Match[str]) -> str:
-    """A path's commands with two decimals, and no spaces around letters."""
-    return re.sub(r"\s*([A-Za-z])\s*", r"\1", re.sub(r"(\.\d\d)\d+", r"\1", path[0])).strip()
+def _short(place: re.Match[str]) -> str:
+    """Numbers with two decimals, and no spaces around a path's letters."""
+    return re.sub(r"\s*([A-Za-z])\s*", r"\1", re.sub(r"(\.\d\d)\d+", r"\1", place[0])).strip()
 
 
 def prune_styles(pages: Path) -> None:
