@@ -280,7 +280,7 @@ def _sphinx(project: Project, site: Path) -> Path:
 
 
 def shrink_pictures(pages: Path) -> None:
-    """Make the pages' pictures small: PNG with a palette, SVG without spaces, places to hundredths of a point.
+    """Make the pages' pictures small: PNG with a palette, SVG without spaces, places to hundredths.
 
     Downloads stay as they are.
     """
