@@ -134,11 +134,6 @@ def judged(
     }
 
 
-def stacked(estimates: Sequence[Estimate]) -> Estimate:
-    """Estimates of several draws as one."""
-    return Estimate(*(np.array(each) for each in zip(*estimates, strict=True)))
-
-
 def realized(draw: Draw) -> Estimate:
     """Gain over the process's error, as a fraction of the gain that theory predicts, output by output."""
     gain = draw.process.error.total - draw.theory.error.total

@@ -30,7 +30,7 @@ jax.config.update("jax_enable_x64", True)
 import matplotlib.pyplot as plt
 import numpy as np
 from companion import figures, presets
-from companion.findings import Control, Estimate, Finding, spread
+from companion.findings import Control, Estimate, Finding, spread, stacked
 from companion.predicates import above, below, relative, standard_errors
 from companion.publish import publish
 from condensation import runs
@@ -42,7 +42,7 @@ key = jax.random.key(seed)
 sampling = vars(sizes.sampling)
 found = runs.over_shapes(jax.random.fold_in(key, 1), sizes.shapes, sizes.overlaps, **sampling)
 places = list(found)
-sampled = runs.stacked([each.participation for each in found.values()])
+sampled = stacked([each.participation for each in found.values()])
 predicted = np.array([runs.predicted(*place) for place in places])
 crossovers = np.array([runs.crossover(P, rho) for P, rho, _ in places])
 widths = np.array([N for *_, N in places])
@@ -173,7 +173,7 @@ Finding(
     over=names,
     size=size,
     sampler=equilibria,
-    starts=tuple(runs.stacked([each.starts[k] for each in found.values()]) for k in range(2)),
+    starts=tuple(stacked([each.starts[k] for each in found.values()]) for k in range(2)),
     figure="over_width",
     control=Control(
         "theory at the next overlap",
@@ -307,7 +307,7 @@ soft = lambda N: runs.predicted(P1, rho, N, "softplus")  # noqa: E731
 held = runs.condensate(P1, rho, "softplus")
 glue("soft_share", f"{100 * held.branch_amount(0) / held.amounts[0]:.1f} %", display=False)
 their_size = {"N": [M[0], M[-1]], "P": P1, "T": T, "ρ": rho, "networks": 2 * sizes.sampling.num_chains}
-growth = runs.stacked([runs.growth(others[kind]) for kind in kinds])
+growth = stacked([runs.growth(others[kind]) for kind in kinds])
 growing = Finding(
     "D10",
     "exponent in N of the number of neurons that carry a class",
@@ -330,7 +330,7 @@ growing.judge(standard_errors(3), because="corrections of relative order 1/N")
 Finding(
     "D10",
     "softplus: neurons that carry a class",
-    sampled=runs.stacked([each.participation for each in others["softplus"]]),
+    sampled=stacked([each.participation for each in others["softplus"]]),
     theory=np.array([soft(M[0]), soft(M[-1])]),
     over=[f"N = {N}" for N in (M[0], M[-1])],
     size=their_size,
@@ -407,7 +407,7 @@ all_ones = Finding(
     "D11",
     "share of neurons with code 1-1-1",
     headline=True,
-    sampled=runs.stacked([Estimate(each.value[3], each.error[3]) for each in map(spread, rates)]),
+    sampled=stacked([Estimate(each.value[3], each.error[3]) for each in map(spread, rates)]),
     theory=np.array([each[3] for each in shares]),
     over=[f"ρ = {rho:g}" for rho in own["overlaps"]],
     size={"N": own["num_neurons"], "P": own["num_inputs"], "T": T, "y₋": 0.5, "networks": own["num_chains"]},

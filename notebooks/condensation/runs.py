@@ -180,11 +180,6 @@ def over_shapes(
     }
 
 
-def stacked(estimates: Sequence[Estimate]) -> Estimate:
-    """Several as one."""
-    return Estimate(*map(np.array, zip(*estimates, strict=True)))
-
-
 def growth(found: Sequence[Networks]) -> Estimate:
     """Exponent in N of the participation, between the narrowest and the widest networks."""
     first, last = found[0], found[-1]

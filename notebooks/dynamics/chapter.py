@@ -35,7 +35,7 @@ from coding_schemes import statistics
 from coding_schemes.sampling import HMC
 from coding_schemes.theory import dynamics as single_neurons
 from companion import figures, films, presets
-from companion.findings import Control, Estimate, Finding
+from companion.findings import Control, Estimate, Finding, stacked
 from companion.predicates import above, absolute, below, equal, standard_errors
 from companion.publish import publish
 from companion.workbench import draw
@@ -437,7 +437,7 @@ in_size = {
 freezing = Finding(
     "A22",
     "variance of outliers' preactivations in time, ReLU, by exact sampling without moves, at every size",
-    sampled=runs.stacked([each["sampled"] for each in moving]),
+    sampled=stacked([each["sampled"] for each in moving]),
     theory=in_size["total"],
     over=["class 0", "class 1 or 2"],
     size={"N": widths, "P": widths, "T": T, "chains": 4},
@@ -590,7 +590,7 @@ deep_relu = runs.two_layers(
 layers = {f"{NAMES[name]} 1/1": (motion, 0) for name, motion in motions.items()}
 for name, motion in (("sigmoidal", deep), ("ReLU", deep_relu)):
     layers |= {f"{name} {layer + 1}/2": (motion, layer) for layer in (0, 1)}
-both = runs.stacked([deep_relu.order(layer) for layer in (0, 1)])
+both = stacked([deep_relu.order(layer) for layer in (0, 1)])
 order = Finding(
     "A21",
     "permutation order of the class means in both layers of a ReLU network",
@@ -816,7 +816,7 @@ Finding(
 entropy = Finding(
     "A24",
     "free-energy barrier to hand a ReLU outlier on (thermal energy: 1)",
-    sampled=runs.stacked([each.barrier for each in held.values()]),
+    sampled=stacked([each.barrier for each in held.values()]),
     theory=np.array([runs.handing_on(size, B, np.array([0, np.pi / 4]))[-1] for size in held]),
     over=[f"N = {size}" for size in held],
     size={"N": list(held), "P": list(held), "T": B, "chains": sizes.umbrella.num_chains},

@@ -16,7 +16,7 @@ from coding_schemes.sampling import HMC, Convergence, PlainLangevin, Samples, co
 from coding_schemes.sampling.hmc import transition
 from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal, dynamics, linear, relu, sigmoidal
-from companion.findings import Estimate, spread
+from companion.findings import Estimate, estimate, spread, stacked
 from companion.workbench import Run
 from scipy.linalg import cholesky, toeplitz
 from scipy.stats import norm
@@ -41,16 +41,6 @@ def solve(nonlinearity: str, size: int, temperature: float) -> Any:
     if nonlinearity == "sigmoidal":
         return sigmoidal.solve(task, temperature)
     return relu.finite_size(relu.solve(task, temperature), size)
-
-
-def estimate(series: np.ndarray) -> Estimate:
-    """Mean of a series (chains, samples, …) and its standard error."""
-    return Estimate(*statistics.mean_and_error(series))
-
-
-def stacked(estimates: Sequence[Estimate]) -> Estimate:
-    """Several as one, along a new first axis."""
-    return Estimate(*map(np.array, zip(*estimates, strict=True)))
 
 
 # ---- networks in time ---------------------------------------------------------------------------

@@ -35,8 +35,8 @@ import numpy as np
 from coding_schemes import statistics, tasks
 from coding_schemes.networks import Network
 from companion import figures, held_out, presets
-from companion.findings import Control, Finding, spread
-from companion.held_out import judged, realized, stacked
+from companion.findings import Control, Finding, spread, stacked
+from companion.held_out import judged, realized
 from companion.predicates import above, absolute, below, standard_errors
 from companion.publish import publish
 from generalization import runs

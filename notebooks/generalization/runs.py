@@ -8,7 +8,7 @@ import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.theory import gaussian_process
-from companion.findings import Estimate, spread
+from companion.findings import Estimate, spread, stacked
 from companion.held_out import (
     Draw,
     Learned,
@@ -18,7 +18,6 @@ from companion.held_out import (
     experiment,
     learn,
     realized,
-    stacked,
 )
 from companion.workbench import Equilibrium, titled
 

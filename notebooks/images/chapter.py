@@ -40,8 +40,8 @@ import numpy as np
 from coding_schemes import paths
 from coding_schemes.networks import Network
 from companion import figures, held_out, presets
-from companion.findings import Control, Finding
-from companion.held_out import judged, realized, stacked
+from companion.findings import Control, Finding, stacked
+from companion.held_out import judged, realized
 from companion.predicates import above, absolute, below, between
 from companion.publish import publish
 from companion.workbench import titled

@@ -36,7 +36,7 @@ from coding_schemes import coding
 from coding_schemes.sampling import HMC
 from coding_schemes.theory import outliers, relu, relu_squared
 from companion import figures, films, presets
-from companion.findings import Control, Estimate, Finding, spread
+from companion.findings import Control, Estimate, Finding, estimate, spread, stacked
 from companion.predicates import above, absolute, below, equal, relative, standard_errors
 from companion.publish import publish
 from companion.workbench import Equilibrium, one_network, untrained
@@ -179,7 +179,7 @@ Finding(
     control=lazily,
     **everywhere,
 ).judge(equal(), because="chains from the prior have not merged all parallel outliers yet")
-strengths = lambda measures: runs.estimate(outliers.measured_strengths(measures))  # noqa: E731
+strengths = lambda measures: estimate(outliers.measured_strengths(measures))  # noqa: E731
 Finding(
     "A15",
     "readouts and preactivation of each class's outlier",
@@ -201,7 +201,7 @@ Finding(
 # does not answer to, and a bulk neuron is silent on none.
 
 # %% tags=["hide-input"]
-bulk = lambda measures: runs.estimate(measures.bulk_activations)  # noqa: E731
+bulk = lambda measures: estimate(measures.bulk_activations)  # noqa: E731
 activity = Finding(
     "A15",
     "mean activation of the bulk on every class",
@@ -223,7 +223,7 @@ activity.bars(
     ylabel="mean activation",
 )
 activity.judge(standard_errors(3), because="corrections of second order in 1/N and 1/P")
-share = runs.estimate(runs.carried(main))
+share = estimate(runs.carried(main))
 glue("outliers_share", f"{100 * share.value[0]:.1f} %", display=False)
 Finding(
     "A15",
@@ -289,7 +289,7 @@ scanned = {
     "size": main.size | {"N": widths, "P": widths, "y₋": -0.5},
     "sampler": [each.meeting for each in over_sizes],
 }
-deviations = runs.stacked([runs.bulk_spread(each) for each in over_sizes])
+deviations = stacked([runs.bulk_spread(each) for each in over_sizes])
 Finding(
     "A36",
     "standard deviation of the readouts over the bulk's neurons, at every size",
@@ -325,12 +325,12 @@ square = [
     )
     for size, step in zip(M, sizes.squared.step_sizes, strict=True)
 ]
-found = runs.stacked([runs.sizes_of(each.measures) for each in over_sizes])
+found = stacked([runs.sizes_of(each.measures) for each in over_sizes])
 growth = runs.exponent(widths, Estimate(found.value[:, :2], found.error[:, :2]))
-of_squares = runs.stacked([runs.sizes_of(each.measures) for each in square])
+of_squares = stacked([runs.sizes_of(each.measures) for each in square])
 growth_of_squares = runs.exponent(M, Estimate(of_squares.value[:, :2], of_squares.error[:, :2]))
 in_theory = np.array([runs.sizes_in_theory(each.finite) for each in over_sizes])
-at_all_sizes = runs.stacked([runs.variation(each) for each in over_sizes])
+at_all_sizes = stacked([runs.variation(each) for each in over_sizes])
 cv_theory = np.array([outliers.variation(each.finite) for each in over_sizes])
 HALFWAY = 1 / 12  # between the exponents 1/2 and 1/3
 grown = Finding(
@@ -612,7 +612,7 @@ if families:
     Finding(
         "A15",
         "overlaps of all readouts, where theory does not fix the number of outliers",
-        sampled=runs.stacked([runs.estimate(each) for each in grams]),
+        sampled=stacked([estimate(each) for each in grams]),
         theory=np.array([outliers.overlaps(each.theory) for each in families.values()]),
         size=size,
         sampler=[each.meeting for each in families.values()],

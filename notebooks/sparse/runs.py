@@ -16,7 +16,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, compare_ends, convergence, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import outliers, relu
-from companion.findings import Estimate
+from companion.findings import Estimate, estimate
 from companion.workbench import Run, Starts
 from scipy import stats
 
@@ -42,16 +42,6 @@ def background_task(size: int, fraction: float = 0.05, seed: int = 0) -> Task:
 def extremes(counts: np.ndarray) -> np.ndarray:
     """Fewest and most."""
     return np.array([counts.min(), counts.max()])
-
-
-def estimate(series: np.ndarray) -> Estimate:
-    """Mean of a series (chains, samples, …) and its standard error."""
-    return Estimate(*statistics.mean_and_error(series))
-
-
-def stacked(estimates: Sequence[Estimate]) -> Estimate:
-    """Several as one, along a new first axis."""
-    return Estimate(*map(np.array, zip(*estimates, strict=True)))
 
 
 def exponent(sizes: Sequence[int], found: Estimate) -> Estimate:

@@ -9,7 +9,7 @@ from coding_schemes import coding, planting
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import relu
-from companion.findings import Estimate
+from companion.findings import Estimate, estimate
 from sparse import runs
 
 LABELS = np.repeat([0, 1, 2], [8, 4, 4])
@@ -67,7 +67,7 @@ def test_likelihood_of_networks_drawn_from_theory(planted):
 
 
 def test_share_that_outliers_carry_in_networks_drawn_from_theory(planted):
-    found = runs.estimate(runs.carried(planted))
+    found = estimate(runs.carried(planted))
     expected = runs.carried_in_theory(planted.finite, 0.01)
     assert np.all(np.abs(found.value - expected) < 4 * found.error + 0.02)  # draws fit the targets to 1/√N
     assert expected[0] < 0.97 < 1 < expected[1]
