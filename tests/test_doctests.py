@@ -6,12 +6,12 @@ from pathlib import Path
 
 import jax
 import pytest
-from coding_schemes import networks, tasks
-from coding_schemes.theory import _solve
+from coding_schemes import coding, networks, tasks
+from coding_schemes.theory import _solution, _solve
 from companion import records
 
 
-@pytest.mark.parametrize("module", [networks, tasks, _solve, records])
+@pytest.mark.parametrize("module", [coding, networks, tasks, _solution, _solve, records])
 def test_examples(module):
     result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert result.attempted > 0

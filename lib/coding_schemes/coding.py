@@ -59,6 +59,24 @@ def code_name(code: ArrayLike) -> str:
     return "-".join(str(int(active)) for active in validation.array("code", code, "C"))
 
 
+def shares_text(codes: ArrayLike, fractions: ArrayLike, errors: ArrayLike | None = None) -> str:
+    """The first four codes with their shares, and in brackets the standard error of the last digit.
+
+    >>> shares_text([[1, 1, 0], [0, 1, 1]], [0.304, 0.696], [0.021, 0.004])
+    '1-1-0 30(2) %, 0-1-1 69.6(4) %'
+    >>> shares_text(np.eye(6), np.full(6, 1 / 6))[-35:]
+    '0-0-0-1-0-0 16.7 % and 2 codes more'
+    """
+    codes, percent = np.asarray(codes), 100 * np.asarray(fractions)
+    errors = np.zeros(len(codes)) if errors is None else 100 * np.asarray(errors)
+    parts = []
+    for code, share, error in zip(codes[:4], percent, errors):
+        digits = max(0, -int(np.floor(np.log10(error)))) if error > 0 else 1
+        bracket = f"({error * 10**digits:.0f})" if error > 0 else ""
+        parts.append(f"{code_name(code)} {share:.{digits}f}{bracket} %")
+    return ", ".join(parts) + (f" and {len(codes) - 4} codes more" if len(codes) > 4 else "")
+
+
 class Occupancy(NamedTuple):
     """How many neurons use which code.
 
@@ -84,6 +102,9 @@ class Occupancy(NamedTuple):
     def standard_errors(self) -> np.ndarray:
         """The larger of the two standard errors, shape (n,)."""
         return np.fmax(self.binomial_errors, self.chain_errors)
+
+    def __repr__(self) -> str:
+        return f"<Occupancy: {shares_text(self.codes, self.fractions, self.standard_errors)}>"
 
     def fraction(self, code: ArrayLike | str) -> float:
         """Fraction of the neurons with this code ("1-1-0", or booleans); 0 if none has it."""

@@ -121,7 +121,8 @@ def activation_matrix(
         labels: Class of each input (P,).
         titles: One title per column.
         row_names: One name per row of a grid.
-        codes: Name of every neuron's code, (N,) or (K, N), as a strip of the codes' colors beside a panel.
+        codes: Name of every neuron's code, (N,), (K, N) or for all panels of a grid (rows K, N), as a strip
+            of the codes' colors beside a panel.
         colorbar_label: What the colors stand for.
 
     Returns:
@@ -138,10 +139,10 @@ def activation_matrix(
         _class_ticks(axis.xaxis, labels)
     for axis, title in zip(axes[0], np.broadcast_to(titles, columns), strict=True):
         axis.set_title(str(title))
-    for axis, names in zip(axes[0], _rows_of_codes(codes, columns), strict=False):
-        _code_strip(axis, names)
+    named = zip(axes.flat, _rows_of_codes(codes, rows * columns))
+    beside = {axis: _code_strip(axis, names) for axis, names in named}
     for axis, name in zip(axes[:, 0], [*np.atleast_1d(row_names), *[""] * rows], strict=False):
-        axis.set_ylabel(f"{name}\n{'' if np.size(codes) else 'neuron'}".strip())
+        beside.get(axis, axis).set_ylabel(f"{name}\n{'' if axis in beside else 'neuron'}".strip())
     figure.supxlabel("input, by class", fontsize=mpl.rcParams["axes.labelsize"])
     figure.colorbar(image, ax=axes, label=colorbar_label, fraction=0.05, pad=0.02)
     return figure
@@ -649,7 +650,7 @@ def sampler_traces(
             axis.set_title(f"R-hat {np.asarray(rhat)[k]:.3f}, ESS {np.asarray(ess)[k]:.0f}")
     for spare in axes.flat[len(np.asarray(names)) :]:
         spare.remove()
-    figure.suptitle("\n".join(textwrap.wrap(str(verdict), 64)))
+    figure.suptitle("\n".join(textwrap.wrap(str(verdict), 54)))
     handles, labels = axes[0, 0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=2)
@@ -664,6 +665,7 @@ def bars(
     errors: ArrayLike = (),
     points: ArrayLike = (),
     point_names: ArrayLike = ("theory", "Gaussian process"),
+    on: ArrayLike = (),
     colors: ArrayLike = (),
     stacked: bool = False,
     xlabel: str = "",
@@ -679,6 +681,8 @@ def bars(
         errors: Standard errors of the heights, of their shape.
         points: Predictions (L, G), or (T, L, G) for each panel its own: circles, triangles and squares.
         point_names: Their names (L,).
+        on: Number of the bar in its group that each row of points stands on (L,), −1 the last; by itself the
+            rows stand in the middle of the groups.
         colors: One color per bar of a group; by default the codes' own, or those of the classes.
         stacked: Whether the bars of a group stand on each other.
         xlabel: Label of the horizontal axes.
@@ -693,15 +697,15 @@ def bars(
     place, count = np.arange(heights.shape[1]), heights.shape[2]
     labels = [str(name) for name in np.broadcast_to(names, count)]
     width, ticks = 0.8 if stacked else 0.8 / count, [str(group) for group in np.asarray(groups)]
+    shifts = np.zeros(count) if stacked else (np.arange(count) - (count - 1) / 2) * width
     figure, axes = plt.subplots(1, len(heights), figsize=(WIDTH, 3.4), sharey=True, squeeze=False)
     for t, (axis, title) in enumerate(zip(axes[0], np.broadcast_to(titles, len(heights)), strict=True)):
         for k, color in enumerate(_palette(labels, colors)):
             base = heights[t, :, :k].sum(1) if stacked else 0.0
-            shift = 0.0 if stacked else (k - (count - 1) / 2) * width
             error = None if bar is None else bar[t, :, k]
             look = {"color": color, "alpha": 0.85, "capsize": 3, "label": labels[k] or None}
             axis.bar(
-                place + shift,
+                place + shifts[k],
                 heights[t, :, k],
                 width,
                 bottom=base,
@@ -711,8 +715,9 @@ def bars(
             )
         shades = (COLORS["theory"], COLORS["gaussian_process"], COLORS["control"])
         rows = np.asarray(points)[t] if np.ndim(points) == 3 else np.asarray(points)
-        for row, name, marker, color in zip(rows, np.atleast_1d(point_names), "o^s", shades, strict=False):
-            axis.plot(place, row, marker, color=color, markersize=7, label=str(name))
+        offsets = shifts[np.asarray(on)] if np.size(on) else np.zeros(len(rows))
+        for row, at, name, *look in zip(rows, offsets, np.atleast_1d(point_names), "o^s", shades):
+            axis.plot(place + at, row, look[0], color=look[1], markersize=7, label=str(name))
         axis.set_xticks(place, ticks, rotation=90 if sum(map(len, ticks)) * len(heights) > 40 else 0)
         axis.set(title=str(title), xlabel=xlabel)
     lowest = 0 if np.nanmin(heights) >= 0 else None
@@ -807,10 +812,10 @@ def _color_scale(values: np.ndarray, kind: str) -> dict[str, Any]:
 def _rows_of_codes(codes: ArrayLike, count: int) -> list[np.ndarray]:
     """Names of the codes panel by panel; none where none are given."""
     names = np.asarray(codes)
-    return [] if not names.size else list(np.broadcast_to(names, (count, names.shape[-1])))
+    return [] if not names.size else list(names if names.ndim == 2 else np.tile(names, (count, 1)))
 
 
-def _code_strip(axis: Axes, names: ArrayLike) -> None:
+def _code_strip(axis: Axes, names: ArrayLike) -> Axes:
     """A strip of the codes' colors beside a matrix of neurons, large groups with their names."""
     kinds = [str(name) for name in np.atleast_1d(names)]
     edges = [0, *(k for k in range(1, len(kinds)) if kinds[k] != kinds[k - 1]), len(kinds)]
@@ -825,6 +830,7 @@ def _code_strip(axis: Axes, names: ArrayLike) -> None:
     strip.tick_params(axis="y", length=0, labelsize=mpl.rcParams["ytick.labelsize"])
     strip.spines[:].set_visible(False)
     axis.tick_params(axis="y", left=False, labelleft=False)
+    return strip
 
 
 def _class_edges(labels: ArrayLike) -> np.ndarray:

@@ -30,7 +30,7 @@ WIDTH = 6.4
 
 _TICKS = {
     "color": ".15",
-    "labelsize": 11.5,
+    "labelsize": 12,
     "major.size": 6,
     "major.width": 1.25,
     "minor.size": 4,
@@ -56,7 +56,7 @@ THEME: dict[Any, Any] = {
     **{f"{axis}tick.{name}": size for axis in "xy" for name, size in _TICKS.items()},
     "grid.color": ".8",
     "grid.linewidth": 1,
-    "legend.fontsize": 11.5,
+    "legend.fontsize": 12,
     "legend.title_fontsize": 12,
     "legend.frameon": False,
     "lines.linewidth": 1.6,

@@ -150,6 +150,7 @@ carried.draw(
     names=["learned", "lazy", "untrained"],
     points=[shown[0, :, 0]],
     point_names=["learned, training images"],
+    on=[0],
     colors=[figures.COLORS["test"], *figures.GREYS[2::-2]],
     ylabel="explained by the code",
 )

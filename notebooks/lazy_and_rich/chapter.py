@@ -373,6 +373,7 @@ carried.draw(
     groups=TITLES,
     names=["non-lazy", "lazy"],
     points=[of_theory],
+    on=[0],
     colors=[figures.COLORS["sigmoidal"], figures.GREYS[-1]],
     ylabel="share of the neurons",
 )

@@ -262,6 +262,7 @@ scatter.draw(
     names=[f"N = {width}" for width in widths],
     points=np.sqrt([expected[-1], independent[-1]]),
     point_names=["theory", "independent neurons"],
+    on=[-1, -1],
     colors=["#A5DAC6", "#55BC97", GREEN][-len(widths) :],
     ylabel="s.d. of the number of neurons",
 )

@@ -654,6 +654,7 @@ everywhere.draw(
     names=["in |dx|", "in |dy|"],
     points=np.transpose(expected),
     point_names=["theory, |dx|", "theory, |dy|"],
+    on=[0, 1],
     colors=runs.CURVES[:2],
     ylabel="exponent of H(∞)",
 )

@@ -167,6 +167,24 @@ def test_bars_hold_errors_and_other_predictions():
     np.testing.assert_allclose([piece[:, 1] for piece in bars.get_segments()], [[0.09, 0.11], [0.18, 0.22]])
 
 
+def test_points_stand_on_the_bar_they_belong_to():
+    heights = [[[1.0, 2.0], [3.0, 4.0]]]
+    axis = figures.bars(heights, ["a", "b"], ["x", "y"], points=[[1.0, 3.0], [2.0, 4.0]], on=[0, -1]).axes[0]
+    for line, bars in zip(axis.lines, axis.containers):
+        np.testing.assert_allclose(line.get_xydata(), [(b.get_center()[0], b.get_height()) for b in bars])
+
+
+def test_the_name_of_a_row_stands_beside_its_codes():
+    codes = ["1-1-0"] * 3 + ["0-1-1"] * 3
+    figure = figures.activation_matrix(np.eye(6), LABELS, row_names=["layer 1"], codes=codes)
+    figure.canvas.draw()
+    strip = figure.axes[0].child_axes[0]
+    name, ticks = strip.yaxis.label.get_window_extent(), strip.get_yticklabels()
+    assert strip.get_ylabel() == "layer 1"
+    assert [tick.get_text() for tick in ticks] == ["1-1-0", "0-1-1"]
+    assert all(0 <= name.x0 < name.x1 < tick.get_window_extent().x0 for tick in ticks)
+
+
 def test_stacked_bars_fill_up_to_one():
     figure = figures.bars([[[0.25, 0.75], [1.0, 0.0]]], ["fast", "slow"], ["a", "b"], ["task"], stacked=True)
     assert [bar.get_y() + bar.get_height() for bar in figure.axes[0].patches] == [0.25, 1.0, 1.0, 1.0]

@@ -41,6 +41,9 @@ class Convergence:
     converged: bool
     verdict: str
 
+    def __repr__(self) -> str:
+        return f"<{self.verdict}>"
+
     def arrays(self, names: tuple[str, ...] | None = None) -> dict[str, Any]:
         """For `companion.figures.sampler_traces`: of the named observables, or the four of largest R-hat."""
         names = names or _most(self.rhat)
@@ -74,6 +77,9 @@ class TwoEnded:
     z_score: dict[str, float]
     agree: bool
     verdict: str
+
+    def __repr__(self) -> str:
+        return f"<{self.verdict}>"
 
     def arrays(self, names: tuple[str, ...] | None = None) -> dict[str, Any]:
         """For `companion.figures.sampler_traces`: of the named observables, or the four that differ most."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coding_schemes import coding, validation
+from coding_schemes import coding, statistics, validation
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Weights
 from coding_schemes.sampling.program import coldest
@@ -98,6 +98,14 @@ class Samples:
     seconds: dict[str, float]
     network: Network | None = None
     labels: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        (chains, samples), network = self.info.energy.shape, self.network
+        of = f" of {network.nonlinearity} networks, N = {network.width}" if network else ""
+        told = f"acceptance {self.info.acceptance.mean():.2f}, {self.info.divergences.sum():.0f} divergences"
+        if chains > 1 and samples > 3:
+            told += f", R-hat of the energy {statistics.rhat(self.info.energy):.2f}"
+        return f"<Samples: {chains} chains × {samples} samples{of}, T = {self.temperature:g}; {told}>"
 
     def activations(self, layer: int = -1) -> np.ndarray:
         """φ(z) of a layer (0 … L−1, or −1 for the feature layer), shape (chains, samples, N, P).

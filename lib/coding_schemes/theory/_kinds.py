@@ -30,7 +30,7 @@ _GAUSS /= _GAUSS.sum()
 _AT_A_TIME = 256  # new inputs
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OrthogonalKinds(Solved):
     """Base of the solutions on orthogonal inputs; f = Σ_γ P_γ φ_γ a_γ with the attributes below.
 

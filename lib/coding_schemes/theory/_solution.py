@@ -4,10 +4,17 @@ import warnings
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+from coding_schemes import coding
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Solved:
     """Base of what solvers return.
+
+    >>> Solved(residual=0.1, num_steps=3, converged=False)
+    <Solved: NOT converged, residual 0.1>
 
     Attributes:
         residual: largest error of the conditions that are solved for, in units that every solver names.
@@ -18,6 +25,20 @@ class Solved:
     residual: float
     num_steps: int
     converged: bool
+
+    def __repr__(self) -> str:
+        """Its codes, the numbers among its fields, and whether it converged."""
+        shown = {name: value for name, value in vars(self).items() if type(value) is float}
+        told = [f"{name.replace('_', ' ')} {shown[name]:.4g}" for name in shown if "residual" not in name]
+        codes, outliers = getattr(self, "codes", np.zeros((0, 0))), getattr(self, "num_outliers", 0)
+        if outliers:
+            told.insert(0, f"outliers {', '.join(map(coding.code_name, codes[:outliers]))}")
+        elif np.any(codes):
+            told.insert(0, coding.shares_text(codes, self.probabilities))  # type: ignore[attr-defined]
+        told.append(f"{'converged' if self.converged else 'NOT converged'}, residual {self.residual:.1g}")
+        module = type(self).__module__.split(".")[-1]
+        place = "" if module.startswith("_") else f"{module}."
+        return f"<{place}{type(self).__name__}: {'; '.join(told)}>"
 
     def reported(self, solver: str, detail: str = "") -> Self:
         """This solution; where it did not converge, with a warning at the line that called the solver."""

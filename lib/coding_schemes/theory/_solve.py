@@ -217,7 +217,7 @@ def _bounded(task, depth, phi, temperature, options):
     return kind(**vars(found), task=task, nonlinearity=phi)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
     """theory.sigmoidal's Solution with the fields that all theories share."""
 
@@ -240,7 +240,7 @@ class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
         return sigmoidal.Solution.kernel(self, self.task.labels)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DeepSolution(deep_sigmoidal.Solution):
     """theory.deep_sigmoidal's Solution with the fields that all theories share: the last layer's."""
 

@@ -77,7 +77,7 @@ RESIDUAL_TOLERANCE = 1e-6
 SAMPLED_TOLERANCE = 0.05  # where the conditions can only be measured on sampled neurons or networks
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(Solved):
     """Kernels of all layers at the saddle point.
 

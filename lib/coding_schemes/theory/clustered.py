@@ -132,7 +132,7 @@ class Problem(NamedTuple):
     stiffness: np.ndarray  # κ_c = K0_μμ − ρ_c + n_c ρ_c of the full classes, shape (C,)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(Solved):
     """The single-neuron posterior at the optimum of the dual, N → ∞.
 

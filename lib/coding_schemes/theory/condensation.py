@@ -117,7 +117,7 @@ def log_silence(num_inputs: int, overlap: float, diagonal: float = 1.0) -> float
     return float(peak + np.log(np.exp(exponent - peak).sum() * (v[1] - v[0]) / np.sqrt(2 * np.pi)))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Solution(Solved):
     """The condensed solution: bulk, and one branch of coding neurons for each class.
 

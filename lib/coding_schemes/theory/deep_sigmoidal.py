@@ -485,7 +485,7 @@ class LayerScheme(sigmoidal.Coded):
         return int(np.sum(self.probabilities >= min_probability))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(Solved):
     """A coding scheme of a deep network.
 

@@ -47,7 +47,7 @@ STARTS = ("gaussian", "laplace", "laplace_readouts")
 FIXED_POINT_TOLERANCE = 0.02  # rms difference of flow and predictor on the training inputs, over that of y
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Path(Solved):
     """The flow (*) of a population or of a network.
 
@@ -413,7 +413,7 @@ def _slope(phi, h):
 # --- fixed points ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Antk(Solved):
     """Kernel regression (**) with the adapted neural tangent kernel.
 

@@ -202,7 +202,7 @@ def tangent_kernels(
     return np.stack(tangent)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(OneKind):
     """Gaussian-process posterior for a task.
 

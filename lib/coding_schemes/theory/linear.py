@@ -39,7 +39,7 @@ from coding_schemes.theory._solvers import inverses, overlaps, spectrum
 RESIDUAL_TOLERANCE = 1e-9  # relative to the size of H; the solve lands near 1e-13 where it converges
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(OneKind):
     """Solution of the linear theory.
 

@@ -77,7 +77,7 @@ class _Point(NamedTuple):
     logits: np.ndarray  # of their shares, shape (n,) for bounded φ, else (0,)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(Solved):
     """Kinds of neurons of the mean-field solution.
 

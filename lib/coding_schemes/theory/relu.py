@@ -91,7 +91,7 @@ class _Kinds(OrthogonalKinds):
         return self.task.class_counts / self.task.num_inputs
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(_Kinds):
     """Saddle point of the single-neuron posterior at N, P → ∞.
 
@@ -139,7 +139,7 @@ class Solution(_Kinds):
         return self.task.class_targets
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FiniteSize(_Kinds):
     """Saddle point with its corrections of relative order 1/N and 1/P.
 

@@ -39,7 +39,7 @@ from coding_schemes.theory._solvers import check_orthogonal, pack, solve_equatio
 _ZERO = 1e-4  # z̄ and ā below this, relative to the largest, belong to silent classes and unused outliers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(OrthogonalKinds):
     """Outliers of a network with max(0, z)², and the weak field they leave.
 

@@ -93,7 +93,7 @@ class Coded:
         return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(Coded, Solved):
     """A coding scheme: the single-neuron posterior at the optimum of the dual.
 

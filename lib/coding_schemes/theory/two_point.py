@@ -47,7 +47,7 @@ MAX_STEPS = 16384  # of the ODE solver
 MAX_STEPS_ON_GRID = 1024  # the grid, solved side by side, waits for its slowest corner, which is no optimum
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(Solved):
     """A trajectory of the two-point theory.
 
@@ -86,7 +86,7 @@ class FixedPoint:
     reachable: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fit(Solved):
     """Effective rates fitted to a network's trajectory.
 
@@ -113,7 +113,7 @@ class Fit(Solved):
     solution: Solution
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LossFit(Solved):
     """The third rate, fitted to the loss curve.
 

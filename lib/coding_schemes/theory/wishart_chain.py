@@ -33,7 +33,7 @@ from coding_schemes.theory._solution import Solved
 DEGREES_OF_FREEDOM = 8  # of the proposal, a Student t: its tails are heavier than the posterior's
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(Solved):
     """Posterior averages of a linear network of finite width.
 
