@@ -716,8 +716,8 @@ def bars(
         shades = (COLORS["theory"], COLORS["gaussian_process"], COLORS["control"])
         rows = np.asarray(points)[t] if np.ndim(points) == 3 else np.asarray(points)
         offsets = shifts[np.asarray(on)] if np.size(on) else np.zeros(len(rows))
-        for row, at, name, *look in zip(rows, offsets, np.atleast_1d(point_names), "o^s", shades):
-            axis.plot(place + at, row, look[0], color=look[1], markersize=7, label=str(name))
+        for row, at, name, marker, shade in zip(rows, offsets, np.atleast_1d(point_names), "o^s", shades):
+            axis.plot(place + at, row, marker, color=shade, markersize=7, label=str(name))
         axis.set_xticks(place, ticks, rotation=90 if sum(map(len, ticks)) * len(heights) > 40 else 0)
         axis.set(title=str(title), xlabel=xlabel)
     lowest = 0 if np.nanmin(heights) >= 0 else None

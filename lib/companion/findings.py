@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from coding_schemes import statistics
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -50,11 +49,6 @@ def spread(values: ArrayLike, axis: int = 0) -> Estimate:
     """
     array = np.asarray(values, dtype=float)
     return Estimate(array.mean(axis), array.std(axis, ddof=1) / array.shape[axis] ** 0.5)
-
-
-def estimate(series: ArrayLike) -> Estimate:
-    """Mean of a series (chains, samples, …) and its standard error, `statistics.mean_and_error`."""
-    return Estimate(*statistics.mean_and_error(series))
 
 
 def stacked(estimates: Sequence[Estimate]) -> Estimate:

@@ -13,6 +13,8 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import Convergence, Samples, TwoEnded, compare_ends, convergence, sample
 from coding_schemes.tasks import Task
 
+from companion.findings import Estimate
+
 #: Independent networks that give an error where each of them keeps its shares of the codes.
 ENOUGH = 8
 
@@ -203,6 +205,11 @@ class Scan(NamedTuple):
         return [run.convergence for run in self.runs]
 
 
+def estimate(series: np.ndarray) -> Estimate:
+    """Mean of a series (chains, samples, …) and its standard error, `statistics.mean_and_error`."""
+    return Estimate(*statistics.mean_and_error(series))
+
+
 def measured(runs: list[Run], *measures: Callable[[Run], np.ndarray]) -> Scan:
     """A Scan of what each measure says of the samples, (chains, samples) or (chains, samples, quantities)."""
 
@@ -240,18 +247,6 @@ def one_network(run: Any, activations: np.ndarray, order: Any) -> dict[str, Any]
         "outputs": activations.T @ readouts / len(readouts),
         "targets": run.task.targets,
         "labels": run.task.labels,
-    }
-
-
-def two_point_panels(networks: dict[str, Any]) -> dict[str, Any]:
-    """For `figures.fit_panels`: H, Q and w of `two_points.Trained` networks, with their fits."""
-    fits = {name: network.fit() for name, network in networks.items()}
-    return {
-        "times": next(iter(networks.values())).run.times,
-        "network": [network.trajectory() for network in networks.values()],
-        "theory": [[fit.solution.H, fit.solution.Q, fit.solution.w] for fit in fits.values()],
-        "titles": [f"{name}: {fit.error:.1%}" for name, fit in fits.items()],
-        "stops": [network.run.num_steps[0] for network in networks.values()],
     }
 
 

@@ -16,8 +16,8 @@ from coding_schemes.sampling import HMC, Convergence, PlainLangevin, Samples, co
 from coding_schemes.sampling.hmc import transition
 from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal, dynamics, linear, relu, sigmoidal
-from companion.findings import Estimate, estimate, spread, stacked
-from companion.workbench import Run
+from companion.findings import Estimate, spread, stacked
+from companion.workbench import Run, estimate
 from scipy.linalg import cholesky, toeplitz
 from scipy.stats import norm
 

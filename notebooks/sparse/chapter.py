@@ -36,10 +36,10 @@ from coding_schemes import coding
 from coding_schemes.sampling import HMC
 from coding_schemes.theory import outliers, relu, relu_squared
 from companion import figures, films, presets
-from companion.findings import Control, Estimate, Finding, estimate, spread, stacked
+from companion.findings import Control, Estimate, Finding, spread, stacked
 from companion.predicates import above, absolute, below, equal, relative, standard_errors
 from companion.publish import publish
-from companion.workbench import Equilibrium, one_network, untrained
+from companion.workbench import Equilibrium, estimate, one_network, untrained
 from myst_nb import glue
 
 from sparse import runs

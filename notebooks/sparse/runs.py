@@ -16,8 +16,8 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, PlainLangevin, compare_ends, convergence, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import outliers, relu
-from companion.findings import Estimate, estimate
-from companion.workbench import Run, Starts
+from companion.findings import Estimate
+from companion.workbench import Run, Starts, estimate
 from scipy import stats
 
 CLASSES = ("class 0", "class 1", "class 2")

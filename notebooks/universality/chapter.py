@@ -32,11 +32,11 @@ jax.config.update("jax_enable_x64", True)
 from functools import partial
 
 import numpy as np
+from coding_schemes import two_points
 from coding_schemes.theory import two_point
 from companion import figures, presets
 from companion.findings import Control, Estimate, Finding, spread
 from companion.predicates import above, absolute, below, standard_errors
-from companion.workbench import two_point_panels
 from myst_nb import glue
 from scipy import stats
 from universality import runs
@@ -90,7 +90,7 @@ described.draw(
     "Two rates describe how two points move apart, whatever the architecture. H is the squared distance of "
     "the representations halfway through the network, Q that of the outputs, and w = Q − dy·dŷ. Markers: one "
     "network each; lines: theory with two fitted rates; above: fit error.",
-    **two_point_panels(networks),
+    **two_points.panels(networks),
 )
 described.judge(
     below(DESCRIBED),

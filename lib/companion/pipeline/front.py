@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import nbformat
 import numpy as np
 import yaml
+from markupsafe import Markup
 from PIL import Image
 
 from companion import records
 from companion.formats import FIGURE_TYPE, THUMBNAIL
-from companion.pipeline import manifest, scoreboard
+from companion.pipeline import manifest, scoreboard, sections
 from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
@@ -89,6 +91,9 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
             content, used = write_part(project, listed, shown, table)
             (generated / f"{name}.md").write_text(content, encoding="utf-8")
             wanted |= used
+    asked = [(chapter.name, _title(chapter), _exercises(chapter)) for chapter in _in_order(project)]
+    page = render("exercises.md", chapters=[row for row in asked if row[2]])
+    (generated / "exercises.md").write_text(page, encoding="utf-8")
     took = {chapter.name: cost(project.build, chapter.name) for chapter in _in_order(project)}
     costs = {name: known for name, known in took.items() if known}
     page = render("costs.md", costs=costs, preset=project.preset, cores=os.cpu_count())
@@ -114,7 +119,6 @@ def _cards(
             raise BuildError(f"book/chapters.yml: {chapter.name} publishes no figure {about['figure']!r}")
         used.update(chosen[:1])
         source = chapter.source.read_text(encoding="utf-8")
-        title = re.search(r"^# # (.+)$", source, re.MULTILINE)
         minutes = re.search(r"\*Reading:\*\s*(?:#\s*)?(\d+)", source)
         notes = [f"{minutes[1]} min"] if minutes else []
         notes += _tally([row for row in table if row.chapter == chapter.name], at_paper)
@@ -122,12 +126,23 @@ def _cards(
             {
                 "name": chapter.name,
                 "figure": chosen[0] if chosen else None,
-                "title": title[1] if title else chapter.name,
+                "title": _title(chapter),
                 "finding": about.get("finding", ""),
                 "notes": notes,
             }
         )
     return render("chapters.md", cards=cards), used
+
+
+def _title(chapter: Chapter) -> str:
+    found = re.search(r"^# # (.+)$", chapter.source.read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else chapter.name
+
+
+def _exercises(chapter: Chapter) -> list[tuple[str, Markup]]:
+    """Number and question of each, which is Markdown of our own."""
+    found = sections.exercises(nbformat.read(chapter.notebook, as_version=4))
+    return [(number, Markup(" ".join(question.split()))) for number, question in found]
 
 
 def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:

@@ -16,6 +16,7 @@ from companion.pipeline import kept
 from companion.pipeline.rendering import render
 
 _HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
+_EXERCISE = re.compile(r"^\*\*(\d+)\.\*\* (.+?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _FENCE = "`" * 12  # longer than any inside
 
 
@@ -53,6 +54,20 @@ def with_setup(notebook: Any) -> Any:
         bar = "\n".join([title, *block, ":::::"])
         notebook.cells.append(nbformat.v4.new_markdown_cell(bar, id="setup-shown"))
     return notebook
+
+
+def exercises(notebook: Any) -> list[tuple[str, str]]:
+    """A chapter's exercises: number and question, in Markdown; after this, each has an anchor.
+
+    They are paragraphs that begin with ``**1.**`` in the section "Exercises".
+    """
+    found: list[tuple[str, str]] = []
+    cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    first = next((k for k, cell in enumerate(cells) if "## Exercises\n" in cell.source), len(cells))
+    for cell in cells[first:]:
+        found += _EXERCISE.findall(cell.source)
+        cell.source = _EXERCISE.sub(r'<span id="exercise-\1"></span>\g<0>', cell.source)
+    return found
 
 
 def with_checks(notebook: Any, at_paper: kept.Kept | None = None) -> Any:

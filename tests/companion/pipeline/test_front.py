@@ -74,6 +74,21 @@ def test_a_card_has_title_finding_time_and_picture(book, written):
     assert matplotlib.image.imread(thumbnail).shape[:2] == (50, front.THUMBNAIL)
 
 
+def test_the_page_of_exercises_links_each_of_them(book, written, tmp_path):
+    project = book()
+    (chapter,) = project.chapters
+    cells = [nbformat.v4.new_markdown_cell("## Exercises\n\n**1.** What if $y_- < \\frac{1}{2}$,\nand `a`?")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), chapter.notebook)
+    manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+    written(project)
+    page = (tmp_path / "site/book/_generated/exercises.md").read_text(encoding="utf-8")
+    assert "## Even &lt;numbers&gt;" in page
+    assert (
+        '<a href="../notebooks/even.html#exercise-1">Exercise 1</a>: What if $y_- < \\frac{1}{2}$, and `a`?'
+        in page
+    )
+
+
 def test_the_thumbnail_of_a_line_plot_is_the_small_picture_beside_it(book, written):
     project = book(chapters={"even": {}})
     (chapter,) = project.chapters

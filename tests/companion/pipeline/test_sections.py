@@ -70,6 +70,17 @@ def test_set_up_goes_to_the_end_and_solutions_are_closed():
     assert len(sections.with_setup(nbformat.v4.new_notebook(cells=cells[:1])).cells) == 1
 
 
+def test_exercises_are_found_and_get_anchors():
+    asked = "## Exercises\n\n**1.** Predict first: what\nof $y_-$?"
+    cells = [markdown("# T\n\n**3.** no exercise"), markdown(asked), code(tags=["solution"])]
+    notebook = nbformat.v4.new_notebook(cells=[*cells, markdown("Nothing.\n\n**2.** And why?\n\nBecause.")])
+    found = sections.exercises(notebook)
+    assert found == [("1", "Predict first: what\nof $y_-$?"), ("2", "And why?")]
+    spans = [f'<span id="exercise-{number}"></span>**{number}.** {question}' for number, question in found]
+    assert all(span in cell.source for span, cell in zip(spans, notebook.cells[1::2]))
+    assert "span" not in notebook.cells[0].source
+
+
 def test_a_chapter_may_be_a_folder_and_depends_on_all_in_it(tmp_path):
     files = {
         "notebooks/old.py": "from one import runs\n",

@@ -9,7 +9,8 @@ from coding_schemes import coding, planting
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import relu
-from companion.findings import Estimate, estimate
+from companion.findings import Estimate
+from companion.workbench import estimate
 from sparse import runs
 
 LABELS = np.repeat([0, 1, 2], [8, 4, 4])
