@@ -79,16 +79,6 @@ def test_sorting():
     assert np.all(np.diff(first_group) <= 0)
 
 
-def test_readout_cosine():
-    rng = np.random.default_rng(3)
-    activations, readouts = rng.standard_normal((4, 7, 12)), rng.standard_normal((4, 7, 2))
-    cosine = coding.readout_cosine(activations, readouts)
-    overlap = np.einsum("sip,sir->spr", activations, readouts)
-    norms = np.linalg.norm(activations, axis=1)[:, :, None] * np.linalg.norm(readouts, axis=1)[:, None]
-    np.testing.assert_allclose(cosine, overlap / norms)
-    np.testing.assert_allclose(coding.readout_cosine(readouts, readouts)[:, [0, 1], [0, 1]], 1.0)
-
-
 def test_kernel_alignment():
     rng = np.random.default_rng(4)
     targets = rng.standard_normal((12, 3))

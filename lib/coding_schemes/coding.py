@@ -64,8 +64,8 @@ def shares_text(codes: ArrayLike, fractions: ArrayLike, errors: ArrayLike | None
 
     >>> shares_text([[1, 1, 0], [0, 1, 1]], [0.304, 0.696], [0.021, 0.004])
     '1-1-0 30(2) %, 0-1-1 69.6(4) %'
-    >>> shares_text(np.eye(6), np.full(6, 1 / 6))[-35:]
-    '0-0-0-1-0-0 16.7 % and 2 codes more'
+    >>> shares_text(np.eye(6), np.full(6, 1 / 6))[-29:]
+    '0-0-0-1-0-0 16.7 % and 2 more'
     """
     codes, percent = np.asarray(codes), 100 * np.asarray(fractions)
     errors = np.zeros(len(codes)) if errors is None else 100 * np.asarray(errors)
@@ -74,7 +74,7 @@ def shares_text(codes: ArrayLike, fractions: ArrayLike, errors: ArrayLike | None
         digits = max(0, -int(np.floor(np.log10(error)))) if error > 0 else 1
         bracket = f"({error * 10**digits:.0f})" if error > 0 else ""
         parts.append(f"{code_name(code)} {share:.{digits}f}{bracket} %")
-    return ", ".join(parts) + (f" and {len(codes) - 4} codes more" if len(codes) > 4 else "")
+    return ", ".join(parts) + (f" and {len(codes) - 4} more" if len(codes) > 4 else "")
 
 
 class Occupancy(NamedTuple):
@@ -185,21 +185,6 @@ def sort_by_code(neuron_codes: ArrayLike, activations: ArrayLike) -> np.ndarray:
     activations = validation.array("activations", activations, "N, P", N=len(neuron_codes))
     activity = np.square(activations).mean(axis=-1)
     return np.lexsort((-activity, which, -counts[which]))
-
-
-def readout_cosine(activations: ArrayLike, readouts: ArrayLike) -> np.ndarray:
-    """Cosine of the angle between feature and readout vectors, Σ_i a_i^r φ_iμ / (|a^r| |φ_μ|).
-
-    O(1) in non-lazy networks and O(1/√N) in lazy ones, where the overlap of the two is O(√N). For φ of the
-    feature layer, (…, N, P), and a, (…, N, m), its shape is (…, P, m).
-
-    Source: paper A, "Non-lazy networks" and Fig. 1b,d.
-    """
-    activations = validation.array("activations", activations, "…, N, P", dtype=None)
-    readouts = validation.array("readouts", readouts, "…, N, m", N=activations.shape[-2], dtype=None)
-    overlap = np.swapaxes(activations, -1, -2) @ readouts
-    feature_norms, readout_norms = (np.linalg.norm(x, axis=-2) for x in (activations, readouts))
-    return overlap / (feature_norms[..., :, None] * readout_norms[..., None, :])
 
 
 def kernels(activations: ArrayLike) -> np.ndarray:

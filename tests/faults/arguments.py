@@ -331,9 +331,6 @@ def _of_codes():
         yield f"coding.{function.__name__}", function, dict, {"neuron_codes": CODES_BAD}
     rate = {"interval": POSITIVE, "confidence": (0, 1, *FRACTION)}
     yield "coding.switch_rate", coding.switch_rate, lambda: {"neuron_codes": CODES}, rate
-    read = {**activations, "readouts": (*leading(READOUTS[0, 0]), READOUTS[0, 0, 1:])}
-    pair = {"activations": PHI[0, 0], "readouts": READOUTS[0, 0]}
-    yield "coding.readout_cosine", coding.readout_cosine, lambda: pair, read
     kernel = np.eye(4)
     bad = {"kernel": (*leading(kernel), np.ones((3, 4))), "other": (*leading(kernel), np.eye(3))}
     align = lambda: {"kernel": kernel, "other": kernel}  # noqa: E731

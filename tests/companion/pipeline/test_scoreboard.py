@@ -4,33 +4,14 @@ import json
 
 import nbformat
 import pytest
+import small_book
 import yaml
 from companion import formats
 from companion.pipeline import manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
-RECORD = {
-    "id": "A1",
-    "quantity": "twice two",
-    "computed": 4.0,
-    "expected": 4.0,
-    "uncertainty": None,
-    "predicate": "exactly",
-    "passed": True,
-    "worst": None,
-    "control": {
-        "description": "three",
-        "computed": 6.0,
-        "uncertainty": None,
-        "expected": None,
-        "passed": False,
-    },
-    "sampler": None,
-    "because": "",
-    "note": "",
-    "stored": "",
-    "source": "theory",
-}
+CONTROL = {"description": "three", "computed": 6.0, "uncertainty": None, "expected": None, "passed": False}
+RECORD = small_book.RECORD | {"id": "A1", "quantity": "twice two", "control": CONTROL}
 FAILED = RECORD | {"passed": False, "because": "too few"}
 BLIND = RECORD | {"control": RECORD["control"] | {"passed": True}}
 FINDING = RECORD | {"size": {"N": 3}, "because": "too few"}

@@ -4,23 +4,7 @@ import nbformat
 from companion import formats
 from companion.pipeline import sections
 from companion.pipeline.project import Project
-
-RECORD = {
-    "id": "A8",
-    "quantity": "numbers <of> neurons",
-    "computed": 4.0,
-    "expected": 4.0,
-    "uncertainty": None,
-    "predicate": "exactly",
-    "passed": True,
-    "worst": None,
-    "control": None,
-    "sampler": None,
-    "because": "",
-    "note": "",
-    "stored": "",
-    "source": "theory",
-}
+from small_book import RECORD
 
 
 def code(*records, source="x = 1", tags=()):

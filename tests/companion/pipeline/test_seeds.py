@@ -5,25 +5,17 @@ import json
 import nbformat
 import numpy as np
 import pytest
+import small_book
 from companion import formats
 from companion.pipeline import seeds
 from companion.pipeline.project import Project
 
-RECORD = {
-    "id": "A8",
+RECORD = small_book.RECORD | {
     "quantity": "numbers",
     "computed": [18.1, 5.8],
     "expected": [18.0, 6.0],
     "uncertainty": [0.1, 0.1],
     "predicate": "within 3 s.e.",
-    "passed": True,
-    "worst": None,
-    "control": None,
-    "sampler": None,
-    "because": "",
-    "note": "",
-    "stored": "",
-    "source": "theory",
     "headline": True,
     "size": {"N": 60},
 }
