@@ -36,6 +36,14 @@ def _third_party_allowances(request):
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """One worker for a file that has none of its own, so that fixtures and programs are made once."""
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
+
+
 def pytest_addoption(parser):
     parser.addoption("--book", default=None, help="folder of built pages to test instead of a small book")
 
