@@ -84,13 +84,15 @@ publish(
 from coding_schemes import theory
 
 rng = np.random.default_rng(0)
-labels = rng.integers(0, 2, 80)  # of 80 inputs
-X = rng.standard_normal((2, 80)) + 2 * labels  # (features, inputs)
+labels = rng.integers(0, 2, 40)  # of 40 inputs
+X = rng.standard_normal((2, 40)) + 2 * labels  # (features, inputs)
 mine = tasks.own(X, labels)  # targets 1 and −1/2, inputs scaled to |x|² = N0 on average
-wide = Network(depth=1, width=60, nonlinearity="tanh")
-drawn = sample(Posterior(mine, wide, temperature=0.01), jax.random.key(0), num_samples=50)
-print(diagnose(drawn.activations()[0, -1], mine.labels).verdict)
-print(f"theory: {len(theory.solve(mine, wide, temperature=0.01).probabilities)} kinds of neurons")
+small = Network(depth=1, width=20, nonlinearity="tanh")
+learner = Posterior(mine, small, temperature=1.0)
+drawn = sample(learner, jax.random.key(0), num_samples=400, num_chains=4)
+print(convergence(drawn, learner))
+print(diagnose(drawn.activations()[0, -1], mine.labels))
+print(f"theory: {len(theory.solve(mine, small, temperature=1.0).probabilities)} kinds of neurons")
 
 # %% [markdown]
 # For arrays in a file,
@@ -166,7 +168,7 @@ print(diagnose(again.activations()[0, -1], mine.labels).verdict)
 
 # %% tags=["solution"]
 for hot in (0.1, 1.0, 10.0):
-    heated = sample(Posterior(mine, wide, temperature=hot), jax.random.key(2), num_samples=20)
+    heated = sample(Posterior(mine, small, temperature=hot), jax.random.key(2), num_samples=20)
     print(hot, diagnose(heated.activations()[0, -1], mine.labels).verdict)
 
 # %% [markdown]
@@ -174,5 +176,5 @@ for hot in (0.1, 1.0, 10.0):
 
 # %% tags=["solution"]
 shuffled = tasks.own(X, rng.permutation(labels))
-learned = sample(Posterior(shuffled, wide, temperature=0.01), jax.random.key(3), num_samples=50)
+learned = sample(Posterior(shuffled, small, temperature=0.01), jax.random.key(3), num_samples=50)
 print(diagnose(learned.activations()[0, -1], shuffled.labels).verdict)
