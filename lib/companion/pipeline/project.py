@@ -199,7 +199,7 @@ class Project:
         """Digest of everything the pages are made from, by name."""
         written = [*(self.root / "book").rglob("*"), *(self.root / "benchmarks/results").rglob("*")]
         prose = [path for path in written if path.is_file()]
-        config = [self.root / name for name in ("_config.yml", "_toc.yml", "codecheck.yml")]
+        config = [self.root / name for name in ("_config.yml", "_toc.yml", "codecheck.yml", "CITATION.cff")]
         library = (self.root / "lib").rglob("*.py")
         pipeline = [path for path in _PIPELINE.rglob("*.*") if path.suffix in (".py", ".html", ".md")]
         notebooks = {f"chapter {chapter.name}": chapter.folder.name for chapter in self.chapters}

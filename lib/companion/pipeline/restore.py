@@ -95,7 +95,7 @@ def _from_site(chapter: Chapter, address: str, partial: Path) -> tuple[str, str]
     try:
         content = _read(f"{address}/{DOWNLOADS}/{chapter.name}.json")
         files, made_from = (json.loads(content)[key] for key in ("files", "made_from"))
-        places = {name: _place(chapter, name) for name in files}
+        places = {name: place(chapter, name) for name in files}
         changed = manifest.changes(made_from, chapter.made_from)
     except urllib.error.HTTPError as error:
         return "", f"not there ({error.code} {error.reason})"
@@ -120,7 +120,7 @@ def _from_site(chapter: Chapter, address: str, partial: Path) -> tuple[str, str]
     return address + (f", made by {made_from['Python']}" if changed else ""), ""
 
 
-def _place(chapter: Chapter, name: str) -> str:
+def place(chapter: Chapter, name: str) -> str:
     """Where a site has a file of the results; ValueError where it would lie outside of their folder."""
     parts = PurePosixPath(name).parts
     if ".." in parts or name.startswith("/") or "\\" in name:

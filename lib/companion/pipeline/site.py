@@ -17,11 +17,23 @@ import tinycss2
 import yaml
 from fontTools.subset import Subsetter
 from fontTools.ttLib import TTFont
+from markupsafe import Markup
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
-from companion.pipeline import claims, front, kept, manifest, restore, scoreboard, sections, seeds
-from companion.pipeline.project import BuildError, Project
+from companion.pipeline import (
+    claims,
+    crate,
+    front,
+    kept,
+    manifest,
+    provenance,
+    restore,
+    scoreboard,
+    sections,
+    seeds,
+)
+from companion.pipeline.project import BuildError, Chapter, Project
 from companion.pipeline.rendering import render
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
@@ -76,6 +88,7 @@ def build(project: Project) -> Path:
     (fresh / "codecheck.yml").write_text(
         yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
+    crate.write(project, fresh)
     for stamp in project.build.glob("html-*.json"):  # first, so that a death from here on is noticed
         stamp.unlink()
     shutil.rmtree(project.html, ignore_errors=True)
@@ -132,7 +145,7 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         text = chapter.notebook.read_text(encoding="utf-8")
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
-        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name, own)
+        notebook = _with_figures(nbformat.reads(text, as_version=4), project, chapter, own)
         notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook), own))
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
@@ -211,12 +224,16 @@ def to_launch(notebook: Any, address: str) -> Any:
     return notebook
 
 
-def _with_figures(notebook: Any, chapter: str, at_paper: kept.Kept | None = None) -> Any:
+def _with_figures(notebook: Any, project: Project, chapter: Chapter, at_paper: kept.Kept | None) -> Any:
     """The notebook with its published figures as the page's own: numbered, images as files beside it."""
+    settings = provenance.settings(notebook)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if figure := output.get("data", {}).get(FIGURE_TYPE):
-                shown = render("figure.md", figure=figure, chapter=chapter, kept=at_paper)
+                made = provenance.line(project, chapter, figure["name"], cell.source, settings)
+                shown = render(
+                    "figure.md", figure=figure, chapter=chapter.name, kept=at_paper, made=Markup(made)
+                )
                 output.data = nbformat.NotebookNode({"text/markdown": shown})
     return notebook
 
