@@ -19,7 +19,7 @@ FILE = "ro-crate-metadata.json"
 _SPECIFICATION = "https://w3id.org/ro/crate/1.1"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 _CONTEXT = [f"{_SPECIFICATION}/context", {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}]
-_PARTS = {
+PARTS = {  # files at the root of the pages, besides the metadata themselves
     "index.html": "The page to open",
     "scoreboard.json": "Every claim with its verdict and the numbers that led to it",
     "figures.json": "Index of all figures' arrays",
@@ -34,7 +34,7 @@ def write(project: Project, pages: Path) -> Path:
     path = project.root / "CITATION.cff"
     cited = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     runs = [entity for chapter in project.chapters for entity in _run(project, chapter, pages)]
-    parts = [_file(pages, name, description) for name, description in _PARTS.items()]
+    parts = [_file(pages, name, description) for name, description in PARTS.items()]
     files = [*parts, *(entity for entity in runs if entity["@type"] == "File")]
     authors, licenses = list(_authors(cited)), list(_licenses(cited))
     root = {

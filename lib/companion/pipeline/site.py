@@ -89,6 +89,7 @@ def build(project: Project) -> Path:
         yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
     crate.write(project, fresh)
+    (fresh / "llms.txt").write_text(front.llms(project, fresh), encoding="utf-8")
     for stamp in project.build.glob("html-*.json"):  # first, so that a death from here on is noticed
         stamp.unlink()
     shutil.rmtree(project.html, ignore_errors=True)
