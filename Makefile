@@ -13,9 +13,10 @@ override SEEDS := $(value SEEDS)
 override PORT := $(value PORT)
 override ONLY := $(value ONLY)
 override FROM := $(value FROM)
+override BUILDER := $(value BUILDER)
 override A := $(value A)
 override B := $(value B)
-export PRESET NAME ID SEED SEEDS PORT ONLY FROM A B
+export PRESET NAME ID SEED SEEDS PORT ONLY FROM A B BUILDER
 
 VENV := .venv
 BENCH := .venv-bench
@@ -26,7 +27,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM A B
+OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM A B BUILDER
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
@@ -35,6 +36,7 @@ unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
+	@echo "                                 BUILDER=sphinx: the same pages by Sphinx alone, without Jupyter Book"
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
 	@echo "make fetch-results [FROM=folder|address] [PRESET=paper]  take over what others ran from these sources;"
 	@echo "                                 without FROM: from the published book"
@@ -82,7 +84,7 @@ setup-tests: setup
 	  cp tests/requirements.lock $(VENV)/tests.lock; }
 
 known-settings:
-	@:$(if $(strip $(TYPED)),$(error unknown: $(TYPED); allowed are PRESET and PYTHON (chapters take parameters: make chapter)))
+	@:$(if $(strip $(TYPED)),$(error unknown: $(TYPED); allowed are PRESET, BUILDER and PYTHON (chapters take parameters: make chapter)))
 
 book: known-settings setup ## the book
 	@$(JOB) build --preset "$$PRESET"

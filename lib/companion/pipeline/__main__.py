@@ -22,7 +22,20 @@ from companion.pipeline.project import BUILD, BuildError, Project
 PAGES = "pages"  # name of the job that builds the pages
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
 # Settings of the Makefile itself
-_OF_MAKE = ("NAME", "ID", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM", "A", "B")
+_OF_MAKE = (
+    "NAME",
+    "ID",
+    "SEEDS",
+    "PRESET",
+    "SEED",
+    "PYTHON",
+    "PORT",
+    "BROWSER_TESTS",
+    "FROM",
+    "A",
+    "B",
+    "BUILDER",
+)
 
 
 def main() -> int:

@@ -228,7 +228,7 @@ def _held(file: Path) -> dict[str, Any]:
 
 
 def llms(project: Project, pages: Path) -> str:
-    """What language models read first, ``llms.txt``: every page of the contents by its title, and the data."""
+    """What language models read first, ``llms.txt``: every page of the contents, and the data."""
     contents = yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8"))
     listed = project.root / "book" / "chapters.yml"
     notes = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else {}

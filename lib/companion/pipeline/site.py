@@ -27,6 +27,7 @@ from companion.pipeline import (
     front,
     kept,
     manifest,
+    plain,
     provenance,
     restore,
     scoreboard,
@@ -274,12 +275,28 @@ def _links(name: str, project: Project) -> str:
 
 
 def _sphinx(project: Project, site: Path) -> Path:
-    """Run Jupyter Book with warnings as errors; returns the folder of the fresh pages."""
+    """Run the book's builder with warnings as errors; returns the folder of the fresh pages."""
     output = project.build / "pages"
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(site)]
-    command += ["-W", "-n", "--keep-going", "--path-output", str(output)]
+    fresh = output / "_build" / "html"
+    strict = ["-W", "-n", "--keep-going"]
+    if project.builder == "sphinx":
+        plain.write(Project(site).config, site)
+        command = [
+            sys.executable,
+            "-m",
+            "sphinx",
+            "-b",
+            "html",
+            "-d",
+            str(output / "_build/.doctrees"),
+            *strict,
+        ]
+        command += [str(site), str(fresh)]
+    else:
+        command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(site), *strict]
+        command += ["--path-output", str(output)]
     settings = {"PYTHONPATH": project.python_path, "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         command, cwd=project.root, env=os.environ | settings, capture_output=True, text=True
@@ -294,7 +311,7 @@ def _sphinx(project: Project, site: Path) -> Path:
         lines = [line.replace(f"{site}/", "") for line in log.splitlines()]
         reasons = [line for line in lines if re.search(r"WARNING|ERROR|Error:|CRITICAL", line)] or lines[-30:]
         raise BuildError("the pages have warnings or errors:\n" + "\n".join(f"  {line}" for line in reasons))
-    return output / "_build" / "html"
+    return fresh
 
 
 def shrink_pictures(pages: Path) -> None:

@@ -41,6 +41,14 @@ def test_newest_versions_are_tried_on_the_newest_python_and_block_nothing():
     assert all(f"steps.{step['id']}.outcome" in told for step in steps if "id" in step)
 
 
+def test_the_exit_is_tried_on_the_current_sphinx_without_jupyter_book():
+    steps = {step["id"]: step["run"] for step in JOBS["weekly", "newest"]["steps"] if "id" in step}
+    assert re.search(
+        r"uninstall .*jupyter-book\n.*--upgrade sphinx .*\nmake book .*BUILDER=sphinx", steps["sphinx"]
+    )
+    assert "rocrate-validator" in steps["crate"]
+
+
 @pytest.mark.parametrize("job", JOBS.values(), ids=map("/".join, JOBS))
 def test_actions_run_on_a_node_that_is_still_supported(job):
     """Oldest majors that run on Node 24; each is pinned by commit, with its version behind."""
