@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import os
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,18 @@ def test_tools_of_the_tests_are_no_part_of_the_book_and_agree_with_it(python):
     book, tools = versions(LOCK, python), versions(TOOLS, python)
     assert not {"playwright", "mypy", "ruff", "pytest"} & set(book)
     assert {name for name in set(book) & set(tools) if book[name] != tools[name]} == set()
+
+
+def test_what_the_book_installs_is_below_a_gigabyte():
+    """As it lies here, without the tests' tools; NeuroLibre allows that much."""
+    sizes = {}
+    for pin in map(Requirement, environment.pins(LOCK)):
+        if pin.marker is None or pin.marker.evaluate():
+            found = metadata.distribution(pin.name)
+            places = {os.path.realpath(found.locate_file(file)) for file in found.files or ()}
+            sizes[pin.name] = sum(os.path.getsize(place) for place in places if os.path.isfile(place))
+    assert sum(sizes.values()) < 1e9, sorted(sizes, key=sizes.get)[-5:]
+    assert sizes["jaxlib"] > 1e8  # the sizes are those of files
 
 
 def test_every_direct_dependency_is_imported():
