@@ -5,17 +5,20 @@
 PRESET ?= quick
 PORT ?= 8000
 SEEDS ?= 8
+BUILDS ?= 100
 override PRESET := $(value PRESET)
 override NAME := $(value NAME)
 override ID := $(value ID)
 override SEED := $(value SEED)
 override SEEDS := $(value SEEDS)
+override BUILDS := $(value BUILDS)
 override PORT := $(value PORT)
 override ONLY := $(value ONLY)
 override FROM := $(value FROM)
+override BUILDER := $(value BUILDER)
 override A := $(value A)
 override B := $(value B)
-export PRESET NAME ID SEED SEEDS PORT ONLY FROM A B
+export PRESET NAME ID SEED SEEDS PORT ONLY FROM A B BUILDER BUILDS
 
 VENV := .venv
 BENCH := .venv-bench
@@ -26,15 +29,16 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM A B
+OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM A B BUILDER BUILDS
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests book plan fetch-results diff report test test-launch mutants faults test-pages chapter claim seeds serve bench accept-verdicts lock dag clean known-settings pdf
+.PHONY: help setup setup-tests book plan fetch-results diff report test test-launch mutants faults soak test-pages chapter claim seeds serve bench accept-verdicts lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
+	@echo "                                 BUILDER=sphinx: the same pages by Sphinx alone, without Jupyter Book"
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
 	@echo "make fetch-results [FROM=folder|address] [PRESET=paper]  take over what others ran from these sources;"
 	@echo "                                 without FROM: from the published book"
@@ -51,6 +55,7 @@ help: ## this list
 	@echo "make serve [PRESET=quick] [PORT=8000]  show the built book at http://127.0.0.1:8000/"
 	@echo "make pdf [PRESET=quick]          the built book as one PDF; needs Chromium or Chrome"
 	@echo "make bench                       side-by-side benchmarks"
+	@echo "make soak [BUILDS=100]           small builds in a row, edits between, killed at random: what is lost (half an hour)"
 	@echo "make test-pages [PRESET=quick]   page tests on the built book"
 	@echo "make accept-verdicts [PRESET=quick]  put the scoreboard's verdicts on record"
 	@echo "make lock [UPGRADE=1] [NEWEST=1] resolve the dependencies in pyproject.toml again, to the newest versions;"
@@ -82,7 +87,7 @@ setup-tests: setup
 	  cp tests/requirements.lock $(VENV)/tests.lock; }
 
 known-settings:
-	@:$(if $(strip $(TYPED)),$(error unknown: $(TYPED); allowed are PRESET and PYTHON (chapters take parameters: make chapter)))
+	@:$(if $(strip $(TYPED)),$(error unknown: $(TYPED); allowed are PRESET, BUILDER and PYTHON (chapters take parameters: make chapter)))
 
 book: known-settings setup ## the book
 	@$(JOB) build --preset "$$PRESET"
@@ -124,6 +129,9 @@ mutants: setup-tests ## faults that the tests have to notice
 
 faults: setup-tests ## bad arguments, damaged files, kills
 	@$(PY) tests/faults/run.py --jobs 2 $(if $(ONLY),--only "$$ONLY")
+
+soak: setup-tests ## many small builds, killed at random
+	@$(PY) tests/faults/soak.py --builds "$$BUILDS"
 
 test-pages: setup-tests ## page tests on the built book
 	@$(PY) -m pytest tests/pages --book "_build/$$PRESET/html"

@@ -144,7 +144,7 @@ figure.gca().plot([0, 1], [0, 1]);
 def write(root):
     """Write the small book's sources; returns the folder."""
     root.mkdir(parents=True)
-    for name in ("Snakefile", "_config.yml", "codecheck.yml", "requirements.lock"):
+    for name in ("Snakefile", "_config.yml", "codecheck.yml", "CITATION.cff", "requirements.lock"):
         shutil.copy(REPOSITORY / name, root / name)
     for name in ("profiles/default", "book/_static"):
         shutil.copytree(REPOSITORY / name, root / name)

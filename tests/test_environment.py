@@ -1,8 +1,11 @@
 """The lock, the conda environment and the table of contents agree with what they are made from."""
 
 import itertools
+import json
+import os
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,18 @@ def test_tools_of_the_tests_are_no_part_of_the_book_and_agree_with_it(python):
     assert {name for name in set(book) & set(tools) if book[name] != tools[name]} == set()
 
 
+def test_what_the_book_installs_is_below_a_gigabyte():
+    """As it lies here, without the tests' tools; NeuroLibre allows that much."""
+    sizes = {}
+    for pin in map(Requirement, environment.pins(LOCK)):
+        if pin.marker is None or pin.marker.evaluate():
+            found = metadata.distribution(pin.name)
+            places = {os.path.realpath(found.locate_file(file)) for file in found.files or ()}
+            sizes[pin.name] = sum(os.path.getsize(place) for place in places if os.path.isfile(place))
+    assert sum(sizes.values()) < 1e9, sorted(sizes, key=sizes.get)[-5:]
+    assert sizes["jaxlib"] > 1e8  # the sizes are those of files
+
+
 def test_every_direct_dependency_is_imported():
     """By lib or a chapter; the others are programs."""
     project = tomllib.loads(PROJECT)["project"]
@@ -93,3 +108,25 @@ def test_contents_list_exactly_the_chapters_present():
     listed = re.findall(r"file: notebooks/(\w+)", contents)
     assert sorted(listed) == Project(ROOT).names
     assert len(listed) == len(set(listed))
+
+
+def test_recipes_for_elsewhere_call_what_the_makefile_has():
+    """The container, the editor's container, Read the Docs: each sets up by the same few targets."""
+    place = ROOT / ".devcontainer"
+    editor = json.loads((place / "devcontainer.json").read_text())
+    container = (place / editor["build"]["dockerfile"]).read_text()
+    assert re.search(rf"^FROM \S+ AS {editor['build']['target']}$", container, re.MULTILINE)
+    assert f"--uid 1000 {editor['remoteUser']}" in container
+    docs = yaml.safe_load((ROOT / ".readthedocs.yaml").read_text())
+    assert docs["build"]["tools"]["python"] in PYTHONS
+    assert docs["build"]["commands"][-1] == 'cp -r _build/quick/html "$READTHEDOCS_OUTPUT/html"'
+    commands = [editor["postCreateCommand"], container, *docs["build"]["commands"]]
+    called = set(" ".join(re.findall(r"\bmake ([a-z -]+)", " ".join(commands))).split())
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"book", "setup", "setup-tests"} <= called & targets
+
+
+def test_no_result_and_no_environment_is_copied_into_the_container():
+    left_out = (ROOT / ".dockerignore").read_text().split()
+    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().split()}
+    assert {".venv", ".venv-bench", "_build", ".snakemake"} <= ignored & set(left_out)

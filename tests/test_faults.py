@@ -1,7 +1,8 @@
 """A few trials of each kind of the campaign; `make faults` runs all of them."""
 
 import pytest
-from faults import builds, files, run, trials
+import small_book
+from faults import builds, files, results, run, soak, trials
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.key_reuse, pytest.mark.rank_promotion]
 FAST = [trial for trial in trials.TRIALS if trial.fast]
@@ -26,7 +27,28 @@ def test_every_trial_says_what_must_come():
     assert {t.kind for t in FAST} == {"Files", "Checks", "Parameters", "Shells"}
     assert files.TASK
     assert builds.HOSTILE
+    assert results.LABORATORY
 
 
 def test_what_was_seen_cannot_leave_its_cell():
     assert run.code("a | `b`\nc") == "`` a \\| `b` c ``"
+
+
+def test_the_soak_sees_what_is_left_behind_and_what_is_other(tmp_path):
+    root, scratch = small_book.write(tmp_path / "book"), tmp_path / "tmp"
+    (root / "_build/quick/html").mkdir(parents=True)
+    scratch.mkdir()
+    assert soak.left(root, scratch) == []
+    before = soak.digests(root)
+    (root / "_build/quick/html/index.html").write_text("one")
+    assert soak.digests(root) != before
+    (root / "_build/quick/chapters/.even-begun").mkdir(parents=True)
+    for name in ("html-1.json", "html-2.json", "progress.part"):
+        (root / "_build/quick" / name).touch()
+    (scratch / "tmpx").touch()
+    names = ["_build/quick/chapters/.even-begun", "_build/quick/html-2.json", "_build/quick/progress.part"]
+    assert soak.left(root, scratch) == [*names, "tmpx"]
+
+
+def test_each_edit_of_the_soak_can_be_made():
+    assert all(before in small_book.SMALL_BOOK[path] for path, before, _ in soak.EDITS.values())

@@ -477,6 +477,12 @@ NEAR, THREE = predicates.absolute(0.1), predicates.standard_errors(3)
         "no size": ({"size": {}}, "size"),
         "nothing is said to be computed": ({"quantity": "  "}, "quantity"),
         "the sampler is a text": ({"sampler": "converged"}, "sampler"),
+        "theory is larger than what was sampled": ({"theory": np.ones(3)}, "theory"),
+        "the error has another shape": (
+            {"sampled": Estimate(np.ones(2), np.ones(3)), "predicate": THREE},
+            "error",
+        ),
+        "names of another number of elements": ({"sampled": np.ones(2), "over": ("a", "b", "c")}, "over"),
     },
     fast="the error is negative",
 )

@@ -54,14 +54,15 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ.update(ENVIRONMENT)
     started = time.time()
-    from faults import builds, files, trials
+    from faults import builds, files, results, trials
 
-    assert files  # which registers its trials, as builds does
+    assert files  # which registers its trials, as the others do
+    assert results
     wanted = [t for t in trials.TRIALS if re.search(arguments.only, f"{t.kind}: {t.tried}")]
     with tempfile.TemporaryDirectory(prefix="faults-") as name, ThreadPoolExecutor(arguments.jobs) as pool:
         folder = Path(name)
         places = {trial: folder / str(index) for index, trial in enumerate(wanted)}
-        if any(trial.kind in ("Builds", "Kills", "Machine") for trial in wanted):
+        if any(trial.kind in ("Builds", "Kills", "Machine", "Results") for trial in wanted):
             builds.build_once(folder)
         outside = {t: pool.submit(trials.judged, t, places[t]) for t in wanted if t.outside}
         rows = list(bad_arguments(arguments.only))

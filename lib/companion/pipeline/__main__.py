@@ -7,9 +7,11 @@ import functools
 import http.server
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +24,8 @@ from companion.pipeline.project import BUILD, BuildError, Project
 PAGES = "pages"  # name of the job that builds the pages
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
 # Settings of the Makefile itself
-_OF_MAKE = ("NAME", "ID", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM", "A", "B")
+_OF_MAKE = {"NAME", "ID", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM", "A", "B"}
+_OF_MAKE |= {"BUILDER", "BUILDS"}
 
 
 def main() -> int:
@@ -59,8 +62,12 @@ def build(arguments: argparse.Namespace) -> None:
         log = project.build / "snakemake.log"
         command = [sys.executable, "-m", "snakemake", "--profile", "profiles/default", "--cores", str(cores)]
         command += ["--nolock", "--config", f"preset={project.preset}"]  # the lock is taken above
-        with log.open("w") as output, Display(project.build, [*waiting, PAGES], cores) as display:
-            environment = os.environ | {_BUILDER: str(os.getpid())}
+        with (
+            _scratch(project.build) as scratch,
+            log.open("w") as output,
+            Display(project.build, [*waiting, PAGES], cores) as display,
+        ):
+            environment = os.environ | {_BUILDER: str(os.getpid()), "TMPDIR": scratch}
             done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
         if done.returncode < 0:
             killed = signal.Signals(-done.returncode).name
@@ -167,6 +174,8 @@ def seeds(arguments: argparse.Namespace) -> None:
     from companion.pipeline import seeds as book
 
     project = Project(Path.cwd(), arguments.preset)
+    if arguments.seeds < 1:
+        raise BuildError(f"SEEDS must be 1 or more; got {arguments.seeds}")
     for name in [arguments.name] if arguments.name else project.names:
         notebooks = []
         for seed in range(arguments.seeds):
@@ -343,6 +352,20 @@ def _end_with_the_build() -> None:
     if builder:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _scratch(build: Path) -> Iterator[str]:
+    """A folder for temporary files of a build's programs; what a killed build left of its own is deleted."""
+    known = build / ".scratch"
+    with suppress(OSError):
+        earlier = Path(known.read_text(encoding="utf-8"))
+        if earlier.parent == Path(tempfile.gettempdir()) and earlier.name.startswith("book-"):
+            shutil.rmtree(earlier, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="book-", ignore_cleanup_errors=True) as folder:
+        known.write_text(folder, encoding="utf-8")
+        yield folder
+    known.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -5,7 +5,9 @@ folder of reruns. Records of one claim and quantity are compared, the first wher
 """
 
 import shutil
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,7 +92,7 @@ def opened(given: str, name: str) -> Iterator[Build]:
             try:
                 safe: dict[str, Any] = {} if path.suffix == ".zip" else {"filter": "data"}
                 shutil.unpack_archive(path, scratch, **safe)
-            except (shutil.ReadError, ValueError, OSError) as error:
+            except (shutil.ReadError, tarfile.TarError, ValueError, OSError) as error:
                 raise BuildError(
                     f"{name} must be a folder or an archive; {given} is neither: {error}"
                 ) from error
@@ -113,7 +115,12 @@ def _read(folder: Path, name: str, given: str) -> Build:
         latest[path.stem] = path
     if not latest:
         raise BuildError(f"{name}: no executed chapters in {given}; run make book first")
-    told = [record for path in latest.values() for record in left_behind(path, CHECK_TYPE)]
+    told: list[dict[str, Any]] = []
+    for path in latest.values():
+        try:
+            told += left_behind(path, CHECK_TYPE)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BuildError(f"{name}: {path.name} is spoiled ({type(error).__name__}: {error})") from error
     arrays = {
         f"{chapter}/{file.stem}": file
         for chapter, path in latest.items()
@@ -162,14 +169,15 @@ def _by_quantity(told: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, 
 
 def _moved(a: Mapping[str, Any], b: Mapping[str, Any]) -> Moved:
     """How far two records of a quantity lie apart; 0 where they are the same, up to rounding."""
-    values = tuple(
-        formats.values(r["computed"], r["uncertainty"]) if r["computed"] is not None else "–" for r in (a, b)
-    )
+    values = tuple(map(_shown, (a, b)))
     away: float | None = None
     if a["computed"] == b["computed"]:
         away = 0.0
     elif None not in (a["computed"], b["computed"]):
-        x, y = np.asarray(a["computed"]), np.asarray(b["computed"])
+        try:
+            x, y = np.asarray(a["computed"]), np.asarray(b["computed"])
+        except ValueError:  # a list of unequal lists
+            x, y = np.empty(0), np.empty(1)
         if x.shape == y.shape and {x.dtype.kind, y.dtype.kind} <= set("iuf"):
             if None not in (a["uncertainty"], b["uncertainty"]):
                 with np.errstate(divide="ignore", invalid="ignore"):
@@ -179,21 +187,41 @@ def _moved(a: Mapping[str, Any], b: Mapping[str, Any]) -> Moved:
     return Moved(a["id"], " ".join(a["quantity"].split()), values, (records.state(a), records.state(b)), away)  # type: ignore[arg-type]
 
 
+def _shown(record: Mapping[str, Any]) -> str:
+    """A record's number with its error; as it stands where the two do not fit."""
+    if record["computed"] is None:
+        return "–"
+    try:
+        return formats.values(record["computed"], record["uncertainty"])
+    except (ValueError, TypeError):
+        return f"{record['computed']} ± {record['uncertainty']}"
+
+
+def _loaded(path: Path, name: str) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path) as arrays:
+            return dict(arrays)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise BuildError(f"{name}: {path.parent.name}/{path.name} is spoiled ({error})") from error
+
+
 def _arrays(a: Path, b: Path) -> str:
     """How two figures' arrays differ, in words; nothing where they are the same."""
-    with np.load(a) as one, np.load(b) as other:
-        if set(one) != set(other):
-            return f"other arrays: {', '.join(sorted(set(one) ^ set(other)))}"
-        apart = {}
-        for name in one:
-            x, y = one[name], other[name]
-            if x.shape != y.shape:
-                return f"{name} has shape {x.shape} and {y.shape}"
-            if x.dtype.kind in "biufc" and y.dtype.kind in "biufc":
-                scale = np.nanmax(np.abs(x), initial=0.0) or 1.0
-                apart[name] = float(np.nanmax(np.abs(np.subtract(x, y, dtype=complex)), initial=0.0) / scale)
-            elif not np.array_equal(x, y):
-                return f"{name}: other texts"
+    one, other = _loaded(a, "A"), _loaded(b, "B")
+    if set(one) != set(other):
+        return f"other arrays: {', '.join(sorted(set(one) ^ set(other)))}"
+    apart = {}
+    for name, x in one.items():
+        y = other[name]
+        if x.shape != y.shape:
+            return f"{name} has shape {x.shape} and {y.shape}"
+        if x.dtype.kind in "biufc" and y.dtype.kind in "biufc":
+            if not np.array_equal(np.isfinite(x), np.isfinite(y)):
+                return f"{name}: not finite in other places"
+            scale = np.nanmax(np.abs(x), initial=0.0) or 1.0
+            apart[name] = float(np.nanmax(np.abs(np.subtract(x, y, dtype=complex)), initial=0.0) / scale)
+        elif not np.array_equal(x, y):
+            return f"{name}: other texts"
     worst = max(apart, key=lambda name: apart[name], default="")
     return (
         f"{worst} differs by up to {apart[worst]:.2g} of its largest value" if apart and apart[worst] else ""

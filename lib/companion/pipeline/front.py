@@ -1,5 +1,6 @@
 """The front of the book: a card for every chapter, and every panel of the papers beside its counterpart."""
 
+import html
 import os
 import re
 from collections import Counter
@@ -15,7 +16,7 @@ from PIL import Image
 
 from companion import records
 from companion.formats import FIGURE_TYPE, THUMBNAIL
-from companion.pipeline import manifest, scoreboard, sections
+from companion.pipeline import crate, manifest, scoreboard, sections
 from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
@@ -239,6 +240,41 @@ def _held(file: Path) -> dict[str, Any]:
         return {
             name: {"shape": list(array.shape), "dtype": str(array.dtype)} for name, array in arrays.items()
         }
+
+
+def llms(project: Project, pages: Path) -> str:
+    """What language models read first, ``llms.txt``: every page of the contents, and the data."""
+    contents = yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8"))
+    listed = project.root / "book" / "chapters.yml"
+    notes = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else {}
+
+    def page(name: str) -> dict[str, str]:
+        text = (pages / f"{name}.html").read_text(encoding="utf-8")
+        title = re.search(r"<h1>(.*?)(<a class=\"headerlink\"|</h1>)", text, re.DOTALL)
+        said = html.unescape(re.sub("<[^>]*>", "", title[1])).strip() if title else name
+        note = (notes.get(name.removeprefix("notebooks/")) or {}).get("finding", "")
+        return {"name": name, "title": said, "note": note}
+
+    groups = [(None, {key: contents[key] for key in contents if key != "parts"})]
+    groups += [(part["caption"], part) for part in contents.get("parts", ())]
+    return render(
+        "llms.txt",
+        title=project.config.get("title", ""),
+        preset=project.preset,
+        commit=project.commit,
+        at=f"{project.pages_address}/" if project.pages_address else "",
+        parts=[(caption, [page(name) for name in listed_pages(group)]) for caption, group in groups],
+        data=crate.PARTS | {crate.FILE: "Which run made which file, with digests (RO-Crate)"},
+    )
+
+
+def listed_pages(contents: Mapping[str, Any]) -> list[str]:
+    """Pages of a table of contents, or of a part of it, in their order."""
+    names = [contents[key] for key in ("root", "file") if key in contents]
+    for key in ("parts", "chapters", "sections"):
+        for entry in contents.get(key, ()):
+            names += listed_pages(entry)
+    return names
 
 
 def codecheck(project: Project) -> dict[str, Any]:

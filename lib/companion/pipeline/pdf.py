@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 from bs4 import BeautifulSoup, Tag
 
+from companion.pipeline.front import listed_pages
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
@@ -18,6 +19,10 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 _FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-pdf-header-footer"),
+    *(
+        "--generate-pdf-document-outline",
+        "--export-tagged-pdf",
+    ),  # for readers who cannot see, or look for a page
 ]
 
 
@@ -60,7 +65,7 @@ def build(project: Project) -> Path:
 
 def joined(project: Project) -> str:
     """All pages of the table of contents in one, links between them pointing to the places in it."""
-    names = _names(yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8")))
+    names = listed_pages(yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8")))
     pages = {
         f"{name}.html": BeautifulSoup((project.html / f"{name}.html").read_bytes(), "html.parser")
         for name in names
@@ -84,15 +89,6 @@ def joined(project: Project) -> str:
         contents={anchor: _title(article) for anchor, article in articles.items()},
         articles="\n".join(map(str, articles.values())),
     )
-
-
-def _names(contents: dict) -> list[str]:
-    """Pages of a table of contents, in their order."""
-    names = [contents[key] for key in ("root", "file") if key in contents]
-    for key in ("parts", "chapters", "sections"):
-        for entry in contents.get(key, ()):
-            names += _names(entry)
-    return names
 
 
 def _title(article: Tag) -> str:

@@ -26,6 +26,7 @@ from companion.pipeline import manifest
 from companion.presets import PRESETS
 
 BUILD = "_build"
+BUILDERS = ("jupyter-book", "sphinx")
 MANIFEST = "manifest.json"
 DIGITS = 12  # of a digest in a folder's name
 _PIPELINE = Path(__file__).parent
@@ -136,6 +137,14 @@ class Project:
         return web_address(found.stdout.strip()) if found.returncode == 0 else None
 
     @property
+    def builder(self) -> str:
+        """What makes the pages: the environment's ``BUILDER``, by default Jupyter Book."""
+        given = os.environ.get("BUILDER") or BUILDERS[0]
+        if given not in BUILDERS:
+            raise BuildError(f"BUILDER must be one of {', '.join(BUILDERS)}; got {given!r}")
+        return given
+
+    @property
     def pages_address(self) -> str | None:
         """Where the book is published: ``html: baseurl`` of ``_config.yml``, else GitHub's place for it."""
         if given := (self.config.get("html") or {}).get("baseurl"):
@@ -199,11 +208,12 @@ class Project:
         """Digest of everything the pages are made from, by name."""
         written = [*(self.root / "book").rglob("*"), *(self.root / "benchmarks/results").rglob("*")]
         prose = [path for path in written if path.is_file()]
-        config = [self.root / name for name in ("_config.yml", "_toc.yml", "codecheck.yml")]
+        config = [self.root / name for name in ("_config.yml", "_toc.yml", "codecheck.yml", "CITATION.cff")]
         library = (self.root / "lib").rglob("*.py")
-        pipeline = [path for path in _PIPELINE.rglob("*.*") if path.suffix in (".py", ".html", ".md")]
+        pipeline = [path for path in _PIPELINE.rglob("*.*") if path.suffix in (".py", ".html", ".md", ".txt")]
         notebooks = {f"chapter {chapter.name}": chapter.folder.name for chapter in self.chapters}
         notebooks |= {"address of the repository": self.repository} if self.repository else {}
+        notebooks |= {"builder": self.builder} if self.builder != BUILDERS[0] else {}
         return self._ingredients(sorted({*prose, *config, *library, *pipeline})) | notebooks
 
     @property

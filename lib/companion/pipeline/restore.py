@@ -4,6 +4,7 @@ A published site has, below ``downloads/``, each chapter's results and their man
 were made from the present sources, and if every file has the digest that the manifest gives it.
 """
 
+import http.client
 import json
 import os
 import shutil
@@ -95,7 +96,7 @@ def _from_site(chapter: Chapter, address: str, partial: Path) -> tuple[str, str]
     try:
         content = _read(f"{address}/{DOWNLOADS}/{chapter.name}.json")
         files, made_from = (json.loads(content)[key] for key in ("files", "made_from"))
-        places = {name: _place(chapter, name) for name in files}
+        places = {name: place(chapter, name) for name in files}
         changed = manifest.changes(made_from, chapter.made_from)
     except urllib.error.HTTPError as error:
         return "", f"not there ({error.code} {error.reason})"
@@ -120,10 +121,10 @@ def _from_site(chapter: Chapter, address: str, partial: Path) -> tuple[str, str]
     return address + (f", made by {made_from['Python']}" if changed else ""), ""
 
 
-def _place(chapter: Chapter, name: str) -> str:
+def place(chapter: Chapter, name: str) -> str:
     """Where a site has a file of the results; ValueError where it would lie outside of their folder."""
     parts = PurePosixPath(name).parts
-    if ".." in parts or name.startswith("/") or "\\" in name:
+    if not parts or ".." in parts or name.startswith("/") or "\\" in name:
         raise ValueError(f"a file named {name!r}")
     return "/".join((chapter.name, *parts[1:])) if parts[0] == chapter.artifacts.name else name
 
@@ -135,7 +136,8 @@ def _read(address: str) -> bytes:
             return answer.read()
     except urllib.error.HTTPError:
         raise
-    except urllib.error.URLError as error:
-        if isinstance(error.reason, FileNotFoundError | IsADirectoryError):
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, FileNotFoundError | IsADirectoryError):
             raise urllib.error.HTTPError(address, 404, "Not Found", None, None) from error  # type: ignore[arg-type]
-        raise BuildError(f"{address} cannot be read: {error.reason}") from error
+        raise BuildError(f"{address} cannot be read: {reason}") from error

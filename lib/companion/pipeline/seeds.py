@@ -16,7 +16,7 @@ from companion import records
 from companion.formats import CHECK_TYPE
 from companion.pipeline import scoreboard
 from companion.pipeline.kept import left_behind
-from companion.pipeline.project import Project
+from companion.pipeline.project import BuildError, Project
 
 BEYOND = 3.0  # standard errors; 0.27 % of a standard normal lie there
 
@@ -71,9 +71,21 @@ def path(project: Project) -> Path:
 
 
 def read(project: Project) -> dict[str, Any]:
-    """Ledger by chapter; empty where none is kept."""
+    """Ledger by chapter; empty where none is kept.
+
+    Raises:
+        BuildError: It is spoiled.
+    """
     kept = path(project)
-    return json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    try:
+        rows = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+        held(rows), summary(rows)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        advice = "restore it (git checkout), or delete it and run make seeds again"
+        raise BuildError(
+            f"book/{kept.name} is spoiled ({type(error).__name__}: {error}); {advice}"
+        ) from error
+    return rows
 
 
 def keep(project: Project, name: str, notebooks: Iterable[Path]) -> dict[str, Any]:

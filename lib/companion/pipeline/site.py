@@ -17,11 +17,24 @@ import tinycss2
 import yaml
 from fontTools.subset import Subsetter
 from fontTools.ttLib import TTFont
+from markupsafe import Markup
 from PIL import Image
 
 from companion.formats import FIGURE_TYPE
-from companion.pipeline import claims, front, kept, manifest, restore, scoreboard, sections, seeds
-from companion.pipeline.project import BuildError, Project
+from companion.pipeline import (
+    claims,
+    crate,
+    front,
+    kept,
+    manifest,
+    plain,
+    provenance,
+    restore,
+    scoreboard,
+    sections,
+    seeds,
+)
+from companion.pipeline.project import BuildError, Chapter, Project
 from companion.pipeline.rendering import render
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
@@ -76,6 +89,8 @@ def build(project: Project) -> Path:
     (fresh / "codecheck.yml").write_text(
         yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
+    crate.write(project, fresh)
+    (fresh / "llms.txt").write_text(front.llms(project, fresh), encoding="utf-8")
     for stamp in project.build.glob("html-*.json"):  # first, so that a death from here on is noticed
         stamp.unlink()
     shutil.rmtree(project.html, ignore_errors=True)
@@ -132,7 +147,7 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         text = chapter.notebook.read_text(encoding="utf-8")
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
-        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name, own)
+        notebook = _with_figures(nbformat.reads(text, as_version=4), project, chapter, own)
         sections.exercises(notebook)
         notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook), own))
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
@@ -212,12 +227,16 @@ def to_launch(notebook: Any, address: str) -> Any:
     return notebook
 
 
-def _with_figures(notebook: Any, chapter: str, at_paper: kept.Kept | None = None) -> Any:
+def _with_figures(notebook: Any, project: Project, chapter: Chapter, at_paper: kept.Kept | None) -> Any:
     """The notebook with its published figures as the page's own: numbered, images as files beside it."""
+    settings = provenance.settings(notebook)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if figure := output.get("data", {}).get(FIGURE_TYPE):
-                shown = render("figure.md", figure=figure, chapter=chapter, kept=at_paper)
+                made = provenance.line(project, chapter, figure["name"], cell.source, settings)
+                shown = render(
+                    "figure.md", figure=figure, chapter=chapter.name, kept=at_paper, made=Markup(made)
+                )
                 output.data = nbformat.NotebookNode({"text/markdown": shown})
     return notebook
 
@@ -257,12 +276,28 @@ def _links(name: str, project: Project) -> str:
 
 
 def _sphinx(project: Project, site: Path) -> Path:
-    """Run Jupyter Book with warnings as errors; returns the folder of the fresh pages."""
+    """Run the book's builder with warnings as errors; returns the folder of the fresh pages."""
     output = project.build / "pages"
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(site)]
-    command += ["-W", "-n", "--keep-going", "--path-output", str(output)]
+    fresh = output / "_build" / "html"
+    strict = ["-W", "-n", "--keep-going"]
+    if project.builder == "sphinx":
+        plain.write(Project(site).config, site)
+        command = [
+            sys.executable,
+            "-m",
+            "sphinx",
+            "-b",
+            "html",
+            "-d",
+            str(output / "_build/.doctrees"),
+            *strict,
+        ]
+        command += [str(site), str(fresh)]
+    else:
+        command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(site), *strict]
+        command += ["--path-output", str(output)]
     settings = {"PYTHONPATH": project.python_path, "SOURCE_DATE_EPOCH": "0", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         command, cwd=project.root, env=os.environ | settings, capture_output=True, text=True
@@ -277,7 +312,7 @@ def _sphinx(project: Project, site: Path) -> Path:
         lines = [line.replace(f"{site}/", "") for line in log.splitlines()]
         reasons = [line for line in lines if re.search(r"WARNING|ERROR|Error:|CRITICAL", line)] or lines[-30:]
         raise BuildError("the pages have warnings or errors:\n" + "\n".join(f"  {line}" for line in reasons))
-    return output / "_build" / "html"
+    return fresh
 
 
 def shrink_pictures(pages: Path) -> None:

@@ -23,9 +23,11 @@ _TEMPLATES = Path(__file__).with_name("templates")
 class Writer(HTML5Translator):
     """Sphinx's writer with a change."""
 
-    def image_size(self, node: nodes.image) -> str:
+    def image_size(self, node: nodes.image) -> Any:
         """Width and proportions: a figure has its place before it comes into view and is loaded."""
-        if "width" in node and "height" in node:
-            width, height = (node[name].removesuffix("px") for name in ("width", "height"))
-            return f"width: {width}px; aspect-ratio: {width} / {height};"
-        return super().image_size(node)
+        usual = super().image_size(node)
+        if "width" not in node or "height" not in node:
+            return usual
+        width, height = (node[name].removesuffix("px") for name in ("width", "height"))
+        style = f"width: {width}px; aspect-ratio: {width} / {height};"
+        return style if isinstance(usual, str) else {"style": style}  # docutils 0.22 wants attributes

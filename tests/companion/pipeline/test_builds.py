@@ -402,3 +402,26 @@ def test_the_same_run_twice_at_once_waits_and_says_so(book):
 def test_unknown_chapter_and_preset_are_refused(built_book, here):
     assert "NAME must be one of the chapters even, loud" in here(built_book, "chapter", "odd")
     assert "PRESET must be one of" in here(built_book, "build", "--preset", "big")
+
+
+def test_a_claim_and_seeds_end_with_what_they_made(book):
+    said = pipeline(book, "claim", "A1").stdout.splitlines()
+    assert any("twice two" in line for line in said)
+    (notebook,) = book.glob("_build/quick/chapters/even-*/even.ipynb")
+    assert said[-1] == str(notebook)
+    said = pipeline(book, "seeds", "--name", "even", "--seeds", "1").stdout.splitlines()
+    assert "even A1: reproduced 1" in said
+    assert said[-1] == str(book / "book/seeds-quick.json")
+    assert json.loads((book / "book/seeds-quick.json").read_text())["even"]["seeds"] == 1
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_help_lists_every_command():
+    said = subprocess.run(["make", "help"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    listed = re.findall(r"^make ([a-z-]+)", said, re.MULTILINE)
+    text = (REPOSITORY / "Makefile").read_text()
+    targets = set(re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split())
+    assert {"claim", "seeds", "diff", "report", "fetch-results"} <= set(listed)
+    assert targets - set(listed) == {"help", "setup", "setup-tests", "dag", "known-settings"}
+    assert len(listed) == len(set(listed))
+    assert set(listed) <= set(re.findall(r"^([a-z-]+):", text, re.MULTILINE))

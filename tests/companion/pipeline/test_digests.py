@@ -49,6 +49,7 @@ def names(root):
         ("_toc.yml", "pages"),
         ("_config.yml", "pages"),
         ("codecheck.yml", "pages"),
+        ("CITATION.cff", "pages"),
         ("book/intro.md", "pages"),
         ("book/claims.yml", "pages"),
         ("benchmarks/results/times.md", "pages"),

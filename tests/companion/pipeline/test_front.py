@@ -136,6 +136,18 @@ def test_what_does_not_exist_stops_the_build(book, written, given, message):
         written(book(**given))
 
 
+@pytest.mark.pipeline
+@pytest.mark.xdist_group("pipeline")
+def test_language_models_are_told_every_page_and_where_the_data_are(built_book):
+    pages = built_book / "_build/quick/html"
+    told = (pages / "llms.txt").read_text(encoding="utf-8")
+    assert re.match(r"# Coding schemes in neural networks\n\n> A book that runs.*\n\n- \[", told)
+    links = dict(re.findall(r"^- \[(.+?)\]\((\S+)\)", told, re.MULTILINE))
+    assert list(links)[:4] == ["A small book", "Even numbers", "Loud words", "Scoreboard"]
+    assert "scoreboard.json" in links
+    assert [link for link in links.values() if not (pages / link).is_file()] == []
+
+
 def test_codecheck_lists_every_figure_and_says_where_the_repository_is(tmp_path, monkeypatch):
     shutil.copy(REPOSITORY / "codecheck.yml", tmp_path)
     (tmp_path / "_config.yml").write_text("repository: {url: https://github.com/owner/name}")

@@ -62,3 +62,18 @@ def test_programs_compiled_once_are_kept_for_every_seed_and_preset(tmp_path):
 def test_typed_parameters_are_read_from_what_make_hands_on(flags, found):
     assert commands._typed({"MAKEFLAGS": flags}) == found
     assert commands._typed({"MAKEFLAGS": flags, "SEED": "3"}) == {"seed": "3"} | found
+
+
+def test_temporary_files_of_a_killed_build_are_deleted_and_no_other_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(commands.tempfile, "tempdir", str(tmp_path))
+    build, left, foreign = tmp_path / "build", tmp_path / "book-left", tmp_path / "elsewhere"
+    for folder in (build, left, foreign):
+        folder.mkdir()
+        (folder / "file").touch()
+    for earlier in (left, foreign):
+        (build / ".scratch").write_text(str(earlier))
+        with commands._scratch(build) as scratch:
+            assert (build / ".scratch").read_text() == scratch
+        assert not (build / ".scratch").exists()
+        assert not list(tmp_path.glob("book-*"))
+    assert (foreign / "file").exists()

@@ -35,6 +35,11 @@ def test_prints_one_pdf(built_book):
     assert content.startswith(b"%PDF-")
     assert len(re.findall(rb"/Type /Page\b(?!s)", content)) >= 5
     assert b"/Dest" in content or b"/GoTo" in content  # links inside
+    for named in (b"/Outlines", b"/StructTreeRoot", b"/Marked true", b"/Lang"):
+        assert named in content, named
+    outline = [title.decode() for title in re.findall(rb"/Title \(([^)]*)\)\s*/", content)]
+    pages_listed = ["A small book", "Even numbers", "Loud words", "Scoreboard"]
+    assert [title for title in outline if title in pages_listed] == pages_listed
     assert sorted((built_book / "_build/quick/html").iterdir()) == pages
 
 

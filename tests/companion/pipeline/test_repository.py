@@ -1,5 +1,7 @@
 """Where the repository is found, and what the pages link to then; what Binder and Colab open."""
 
+import json
+import re
 import subprocess
 
 import nbformat
@@ -126,6 +128,15 @@ def test_every_page_links_to_the_repository_where_it_has_an_address(built_book, 
         assert ("Run on Colab" in page) is name.startswith("notebooks")
         assert "github.com" not in before
         assert "Run on" not in before
+    even = (root / "_build/quick/html/notebooks/even.html").read_text(encoding="utf-8")
+    source = (root / "notebooks/even.py").read_text().splitlines()
+    (row,) = [number for number, text in enumerate(source, 1) if 'publish(figures.curves, "line"' in text]
+    assert f'<a href="{address}/blob/{commit}/notebooks/even.py#L{row}">even.py, line {row}</a>' in even
+    assert re.search(rf'{address}/commit/{commit}">commit {commit}</a> of \d{{4}}-\d\d-\d\d ·', even)
+    crate = json.loads((root / "_build/quick/html/ro-crate-metadata.json").read_text(encoding="utf-8"))
+    (program,) = [entity for entity in crate["@graph"] if entity.get("name") == "notebooks/even.py"]
+    assert program["@id"] == f"{address}/blob/{commit}/notebooks/even.py"
+    assert program["codeRepository"] == address
     target = tmp_path / "launch"
     small_book.pipeline(root, "launch-tree", str(target))
     assert {path.name for path in (target / "notebooks").glob("*.ipynb")} == {"even.ipynb", "loud.ipynb"}

@@ -41,6 +41,33 @@ def test_newest_versions_are_tried_on_the_newest_python_and_block_nothing():
     assert all(f"steps.{step['id']}.outcome" in told for step in steps if "id" in step)
 
 
+def test_pull_requests_and_newer_versions_are_held_against_what_was_before():
+    for job in (JOBS["test", "test"], JOBS["weekly", "newest"]):
+        (step,) = [step for step in job["steps"] if "make diff" in step.get("run", "")]
+        (before,) = re.findall(r"A=(\S+) B=_build/quick", step["run"])
+        fetched = [
+            s for s in job["steps"] if s.get("with", {}).get("path") == before or f"--dir {before}" in str(s)
+        ]
+        assert len(fetched) == 1
+        assert "GITHUB_STEP_SUMMARY" in step["run"]
+    uploads = [step["with"] for step in JOBS["test", "test"]["steps"] if "upload" in step.get("uses", "")]
+    assert uploads == [{"name": "book", "path": "_build/quick/html"}]
+
+
+def test_a_called_workflow_asks_for_no_right_that_its_caller_lacks():
+    for (file, _), job in JOBS.items():
+        if called := re.fullmatch(r"\./\.github/workflows/(\w+)\.yml", job.get("uses", "")):
+            assert WORKFLOWS[called[1]]["permissions"].items() <= WORKFLOWS[file]["permissions"].items()
+
+
+def test_the_exit_is_tried_on_the_current_sphinx_without_jupyter_book():
+    steps = {step["id"]: step["run"] for step in JOBS["weekly", "newest"]["steps"] if "id" in step}
+    assert re.search(
+        r"uninstall .*jupyter-book\n.*--upgrade sphinx .*\nmake book .*BUILDER=sphinx", steps["sphinx"]
+    )
+    assert "rocrate-validator" in steps["crate"]
+
+
 @pytest.mark.parametrize("job", JOBS.values(), ids=map("/".join, JOBS))
 def test_actions_run_on_a_node_that_is_still_supported(job):
     """Oldest majors that run on Node 24; each is pinned by commit, with its version behind."""

@@ -1,0 +1,62 @@
+"""Where a figure comes from: one line under it, from the manifest of its chapter's results."""
+
+import re
+from typing import Any
+
+from companion.pipeline import manifest
+from companion.pipeline.project import DIGITS, Chapter, Project
+from companion.pipeline.rendering import render
+
+_SETTING = re.compile(r"^(preset|seed)\b[^=\n]*=\s*(.+?)\s*(?:#.*)?$", re.MULTILINE)
+
+
+def settings(notebook: Any) -> dict[str, str]:
+    """Preset and seed of an executed chapter; what was handed to it stands after its defaults."""
+    tagged = [
+        cell.source
+        for cell in notebook.cells
+        if {"parameters", "injected-parameters"} & set(cell.metadata.get("tags", ()))
+    ]
+    return {name: value.strip("\"'") for name, value in _SETTING.findall("\n".join(tagged))}
+
+
+def machine(chapter: Chapter) -> str:
+    """What ran a chapter, as "Linux x86_64, Python 3.11"; "" where its manifest does not say."""
+    known = re.fullmatch(r"\((\d+), (\d+)\) (.+)", manifest.made_from(chapter.manifest).get("Python", ""))
+    return f"{known[3]}, Python {known[1]}.{known[2]}" if known else ""
+
+
+def source_address(project: Project, path: str) -> str:
+    """Where a browser finds a file of the sources at the present commit; "" where nothing is known."""
+    address, commit = project.repository, project.commit.removesuffix("-dirty")
+    return f"{address}/blob/{commit}/{path}" if address and commit else ""
+
+
+def line(project: Project, chapter: Chapter, figure: str, cell: str, settings: dict[str, str]) -> str:
+    """The line under a figure.
+
+    Args:
+        project: The book at one preset.
+        chapter: What published the figure.
+        figure: Its name.
+        cell: Source of the cell that published it.
+        settings: The chapter's preset and seed.
+    """
+    before, found, _ = f"\n{chapter.source.read_text(encoding='utf-8')}\n".partition(f"\n{cell}\n")
+    within = cell.partition(f'"{figure}"')
+    row = before.count("\n") + 1 + within[0].count("\n") * bool(within[1]) if found else None
+    path = chapter.source.relative_to(project.root).as_posix()
+    place = source_address(project, path)
+    digests = manifest.read(chapter.manifest).get("files", {})
+    return render(
+        "provenance.html",
+        path=path.removeprefix("notebooks/"),
+        row=row,
+        place=f"{place}#L{row}" if place and row else place,
+        commit=project.commit,
+        commit_page=place and f"{project.repository}/commit/{project.commit.removesuffix('-dirty')}",
+        date=project.commit_date,
+        settings=settings,
+        machine=machine(chapter),
+        digest=digests.get(f"artifacts/{figure}.npz", "")[:DIGITS],
+    )
