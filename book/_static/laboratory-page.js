@@ -868,4 +868,10 @@
   showButtons();
   const given = fromHash(location.hash);
   if (given) change(given);
+  else if (location.hash === "#watch") {
+    // the first page's button was pressed
+    history.replaceState(null, "", hashOf(state));
+    find("networks").scrollIntoView();
+    start("cool");
+  }
 })();

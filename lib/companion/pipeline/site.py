@@ -8,8 +8,10 @@ import subprocess
 import sys
 import tomllib
 import urllib.parse
+from collections.abc import Mapping
 from itertools import groupby, pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import nbformat
@@ -127,12 +129,13 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         if "{claim}" in prose:
             path.write_text(claims.quoted(project, table, prose), encoding="utf-8")
     (site / "notebooks").mkdir()
+    widgets = _widgets(project)
     for chapter in project.chapters:
         own = at_paper.get(chapter.name)
         text = chapter.notebook.read_text(encoding="utf-8")
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
-        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name, own)
+        notebook = _with_figures(nbformat.reads(text, as_version=4), chapter.name, own, widgets)
         notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook), own))
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
@@ -211,12 +214,37 @@ def to_launch(notebook: Any, address: str) -> Any:
     return notebook
 
 
-def _with_figures(notebook: Any, chapter: str, at_paper: kept.Kept | None = None) -> Any:
+def _widgets(project: Project) -> dict[tuple[str, str], dict[str, Any]]:
+    """The widgets of ``book/widgets.yml``, by chapter and figure.
+
+    Raises:
+        BuildError: If one names a figure that its chapter does not publish.
+    """
+    path = project.root / "book" / "widgets.yml"
+    listed = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
+    found = {(one["chapter"], one["figure"]): one for one in listed}
+    published = {(figure.chapter, figure.name) for figure in front.figures(project)}
+    if missing := ["/".join(place) for place in found if place not in published]:
+        raise BuildError(f"book/widgets.yml: no figure {', '.join(missing)}")
+    return found
+
+
+def _with_figures(
+    notebook: Any,
+    chapter: str,
+    at_paper: kept.Kept | None = None,
+    widgets: Mapping[tuple[str, str], dict[str, Any]] = MappingProxyType({}),
+) -> Any:
     """The notebook with its published figures as the page's own: numbered, images as files beside it."""
+    scripts = True  # that all widgets of a page share, with the first of them
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if figure := output.get("data", {}).get(FIGURE_TYPE):
-                shown = render("figure.md", figure=figure, chapter=chapter, kept=at_paper)
+                widget = widgets.get((chapter, figure["name"]))
+                shown = render(
+                    "figure.md", figure=figure, chapter=chapter, kept=at_paper, widget=widget, scripts=scripts
+                )
+                scripts = scripts and widget is None
                 output.data = nbformat.NotebookNode({"text/markdown": shown})
     return notebook
 
