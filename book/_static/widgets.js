@@ -82,7 +82,7 @@ else
       ym: { label: "Target of the other classes, y minus", sign: "y₋", range: [-1, 0.9, 0.02], at: same },
       N: { label: "Number of neurons N", sign: "N", range: [10, 120, 2], at: same },
       rho: { label: "Overlap of inputs within a class, rho", sign: "ρ", range: [0, 0.9, 0.05], at: same },
-      time: { label: "Transitions of the cooling", sign: "cooling", range: [1, 3.4, 0.1], at: (x) => Math.round(10 ** x) },
+      time: { label: "Transitions of the cooling", sign: "transitions", range: [1, 3.4, 0.1], at: (x) => Math.round(10 ** x) },
       g: { label: "Scaling of the outputs, from one over root N at 0 to one over N at 1", sign: "scaling", range: [0, 1, 0.05], at: same }, // prettier-ignore
     };
 

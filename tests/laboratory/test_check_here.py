@@ -110,7 +110,9 @@ def test_every_claim_has_its_check_or_a_reason(listed):
 @pytest.mark.xdist_group("laboratory")
 def test_a_quench_has_four_schemes_and_slow_cooling_fewer():
     found = node(RUN, ["A11", 11, 6, 5])
-    assert [row["value"] for row in found["check"]["rows"]] == [4, 4]
+    few, many = found["check"]["rows"]
+    assert few["away"] < 3
+    assert many["value"] == 4
     slowly = "{ temperature: 0.02, startTemperature: 1, transitions: 900 }"
     change = f"for (const {{ options }} of checks.CLAIMS.A11.places) Object.assign(options, {slowly});\n"
     slow = RUN.replace("const { places }", change + "const { places }")
@@ -128,7 +130,7 @@ def test_theory_is_found_and_another_is_not(id, networks, drawn):
     found = node(RUN, [id, 11, networks, drawn])
     assert found["check"]["chance"] > 0.005, found["check"]
     if id != "D8":
-        assert found["control"]["chance"] < 1e-3, found["control"]
+        assert found["control"]["away"] > 6, found["control"]
 
 
 def test_chance_is_students():
