@@ -31,13 +31,18 @@ BARE = """<!DOCTYPE html>
 
 @pytest.fixture(scope="module")
 def folder(request, tmp_path_factory):
-    """The own part of the page that the tests' module names, as the book's source has it, in a bare page."""
+    """The own part of the page that the tests' module names: its BODY, or what the book's source has."""
     name = request.module.PAGE
-    root = tmp_path_factory.mktemp(name)
-    source = (REPOSITORY / "book" / f"{name}.md").read_text(encoding="utf-8")
-    (body,) = re.findall(r"```\{raw\} html\n(.*?)\n```", source, re.DOTALL)
-    (root / "book").mkdir()
-    (root / "book" / f"{name}.html").write_text(BARE.format(name, body), encoding="utf-8")
+    root = tmp_path_factory.mktemp(Path(name).name)
+    if (body := getattr(request.module, "BODY", None)) is None:
+        source = (REPOSITORY / "book" / f"{name}.md").read_text(encoding="utf-8")
+        (body,) = re.findall(r"```\{raw\} html\n(.*?)\n```", source, re.DOTALL)
+    place = root / "book" / f"{name}.html"
+    place.parent.mkdir(parents=True)
+    up = "../" * (1 + name.count("/"))
+    place.write_text(
+        BARE.format(name, body).replace("../_static/book.css", f"{up}_static/book.css"), encoding="utf-8"
+    )
     static = REPOSITORY / "book" / "_static"
     shutil.copytree(static, root / "_static", ignore=shutil.ignore_patterns("mathjax"))
     site.prune_styles(root)  # as the book's pages have them

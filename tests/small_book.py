@@ -138,6 +138,8 @@ figure.gca().plot([0, 1], [0, 1]);
     "book/claims.yml": "- {id: A1, chapter: even, claim: 'two twos: 2^{2}', published: '4', check: count}\n"
     "- {id: B2, chapter: odd, claim: odd numbers exist, published: 'P^{1/2}', check: count}\n",
     "book/verdicts.yml": "quick: {A1: reproduced}\n",
+    "book/widgets.yml": "- {chapter: even, figure: line, label: Move T, widget: landscape, panels: relu, "
+    "sliders: T=-1 P=2}\n",
 }
 
 

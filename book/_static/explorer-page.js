@@ -12,13 +12,16 @@
   const CODES = ["110", "101", "011", "111", "100", "010", "001", "000"]; // in the order shown
   const nameOf = (code) => [...code].join("-");
   const PRESETS = EXPLORER_SAMPLES.presets;
-  const START = PRESETS.redundant.state;
+  const TASK = ({ state: task }) => ({ ...task, rho: 0 }); // of a preset
+  const START = TASK(PRESETS.redundant);
+  const ALIKE = 0.9; // largest overlap offered
   const MAP = EXPLORER_MAP; // the phase diagram's places, and its columns for the buttons' ratios and P
   const MOST = 6; // effective codes of its brightest color, whatever is solved already
 
   let state = structuredClone(START),
     shown = null; // what the controls say; what was last solved and drawn
-  const optionsOf = ({ r, yp, ym, T, P }) => ({
+  const optionsOf = ({ r, yp, ym, rho, T, P }) => ({
+    overlap: rho,
     ratios: r,
     yPlus: yp,
     yMinus: ym,
@@ -79,6 +82,14 @@
       ...straight,
       text: (v) => `target ${round(v, 2)}`,
     },
+    rho: {
+      get: (s) => s.rho,
+      set: (s, v) => {
+        s.rho = v;
+      },
+      ...straight,
+      text: (v) => `inputs of a class overlap by ${round(v, 2)}`,
+    },
     T: {
       get: (s) => s.T,
       set: (s, v) => {
@@ -128,11 +139,13 @@
   }
 
   /** The preset of just this task, with what networks sampled at it are like. */
-  const sampledAt = (s) => Object.values(PRESETS).find((one) => JSON.stringify(one.state) === JSON.stringify(s));
+  const sampledAt = (s) => Object.values(PRESETS).find((one) => JSON.stringify(TASK(one)) === JSON.stringify(s));
 
   /** A change asked for: refused with a sentence where the task is not allowed, and the last good state stays. */
   function change(next, source) {
     try {
+      if (!(next.rho >= 0 && next.rho <= ALIKE))
+        throw new RangeError(`Overlap ρ: got ${next.rho}; allowed are numbers from 0 to ${ALIKE}`);
       checker.makeTask(optionsOf(next));
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
@@ -154,14 +167,14 @@
 
   // --- the address: #r=0.5,0.25,0.25&yp=1&ym=0.5&T=0.01&P=500 -------------------------------------
 
-  const hashOf = (s) => `#r=${s.r.join(",")}&yp=${s.yp}&ym=${s.ym}&T=${s.T}&P=${s.P}`;
+  const hashOf = (s) => `#r=${s.r.join(",")}&yp=${s.yp}&ym=${s.ym}&T=${s.T}&P=${s.P}${s.rho ? `&rho=${s.rho}` : ""}`;
 
   function fromHash(hash) {
     const given = new URLSearchParams(hash.replace(/^#/, ""));
-    if (![...given.keys()].some((key) => ["r", "yp", "ym", "T", "P"].includes(key))) return null;
+    if (![...given.keys()].some((key) => ["r", "yp", "ym", "T", "P", "rho"].includes(key))) return null;
     const number = (key) => (given.has(key) ? Number(given.get(key)) : START[key]);
     const r = given.has("r") ? given.get("r").split(",").map(Number) : START.r;
-    return { r, yp: number("yp"), ym: number("ym"), T: number("T"), P: number("P") };
+    return { r, yp: number("yp"), ym: number("ym"), T: number("T"), P: number("P"), rho: number("rho") };
   }
 
   let writing = 0;
@@ -256,7 +269,7 @@
   /** Once the sliders rest: linear and ReLU networks, transitions, and the phase diagram where it changed. */
   function askAround() {
     around = { state: JSON.stringify(state) };
-    if (shown) around.linear = checker.solveLinear(optionsOf(state));
+    if (shown && !state.rho) around.linear = checker.solveLinear(optionsOf(state));
     jobs = jobs.filter((job) => job.kind === "map" && job.of === mapKey());
     drawSchemes();
     drawTransitions();
@@ -265,10 +278,10 @@
       const options = optionsOf(state),
         solution = shown && { field: shown.field, numCodes: shown.numCodes },
         of = around.state;
-      jobs.unshift({ kind: "relu", of, name: "solveRelu", arguments: [options] });
+      if (!state.rho) jobs.unshift({ kind: "relu", of, name: "solveRelu", arguments: [options] });
       if (solution)
         jobs.splice(
-          1,
+          state.rho ? 0 : 1,
           0,
           ...[
             ["hotter", "temperature", 0.2, 1],
@@ -303,7 +316,7 @@
     }, 150);
   }
 
-  const mapKey = ({ r, yp, P } = state) => JSON.stringify([r, yp, P]);
+  const mapKey = ({ r, yp, P, rho } = state) => JSON.stringify(rho ? [r, yp, P, rho] : [r, yp, P]);
 
   /** What is there at once: the stored columns or, until each is solved, the last ones, pale. */
   function showStored() {
@@ -382,12 +395,13 @@
     [33, 113, 181],
     [8, 48, 107],
   ];
-  const BLUES_REDS = [
-    [33, 102, 172],
-    [146, 197, 222],
-    [247, 247, 247],
-    [244, 165, 130],
+  // positive is blue
+  const REDS_BLUES = [
     [178, 24, 43],
+    [244, 165, 130],
+    [247, 247, 247],
+    [146, 197, 222],
+    [33, 102, 172],
   ];
 
   function shade(colors, x) {
@@ -691,7 +705,7 @@
       { transform: `translate(11,${mapY(-1.5)}) rotate(-90)`, "text-anchor": "middle", class: "label" },
       "temperature T",
     );
-    const here = Object.values(PRESETS).filter((one) => mapKey(one.state) === mapKey(state));
+    const here = Object.values(PRESETS).filter((one) => mapKey(TASK(one)) === mapKey(state));
     const places = here.map((one) => ({ of: one.state, x: mapX(one.state.ym), y: mapY(Math.log10(one.state.T)) }));
     for (const { x, y } of places) add("circle", { cx: x, cy: y, r: 4.5, class: "place" });
     add("g", { class: "cross" });
@@ -701,7 +715,7 @@
         y = event.clientY - box.top;
       const near = places.find((spot) => Math.hypot(spot.x - x, spot.y - y) < 8);
       if (near) {
-        change(structuredClone(near.of));
+        change({ ...structuredClone(near.of), rho: 0 });
         return;
       }
       const ym =
@@ -779,18 +793,138 @@
 
   // --- the same task, three schemes ---------------------------------------------------------------
 
+  const ONLY_ORTHOGONAL = "Solved here for orthogonal inputs alone, ρ = 0; the library solves others, and the laboratory samples them."; // prettier-ignore
+
   function drawSchemes() {
+    drawTabs();
     const failed = "relu" in around && !around.relu?.converged;
     for (const name of shown ? (failed ? ["relu"] : []) : ["linear", "sigmoidal", "relu"]) {
       find(`scheme-${name}`).replaceChildren();
       find(`text-${name}`).textContent = shown ? "The solve did not converge; nothing is drawn." : "";
     }
     if (!shown) return;
-    drawLinear(around.linear);
     drawSigmoidal();
+    if (state.rho) {
+      for (const name of ["linear", "relu"]) {
+        find(`scheme-${name}`).replaceChildren();
+        find(`text-${name}`).textContent = ONLY_ORTHOGONAL;
+      }
+      return;
+    }
+    drawLinear(around.linear);
     find("scheme-relu").classList.toggle("stale", !("relu" in around)); // the last one's, until this one's is there
     if (around.relu?.converged) drawRelu(around.relu);
     else if (!failed) find("text-relu").textContent = "solving …";
+  }
+
+  // --- tabs: each scheme's readouts, and its outputs against the targets ---------------------------
+
+  const TABS = ["redundant", "analog", "sparse"];
+  let tab = "redundant";
+
+  function choose(name, focus = false) {
+    tab = name;
+    for (const other of TABS) {
+      const button = find(`tab-${other}`);
+      button.setAttribute("aria-selected", String(other === name));
+      button.tabIndex = other === name ? 0 : -1;
+      find(`panel-${other}`).hidden = other !== name;
+    }
+    if (focus) find(`tab-${name}`).focus();
+    if (name === "redundant" && shown) {
+      const said = find("status").textContent;
+      drawSolution();
+      say(said);
+    }
+    drawTabs();
+  }
+
+  for (const name of TABS) {
+    find(`tab-${name}`).addEventListener("click", () => choose(name));
+    find(`tab-${name}`).addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: 2 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      choose(TABS[(TABS.indexOf(name) + step) % 3], true);
+    });
+  }
+
+  function drawTabs() {
+    const solved = {
+      redundant: shown,
+      analog: shown && !state.rho ? around.linear : null,
+      sparse: shown && around.relu?.converged ? around.relu : null,
+    }[tab];
+    for (const part of [`outputs-${tab}`, "gaussian", "strong"]) find(part).replaceChildren();
+    const missing = state.rho ? ONLY_ORTHOGONAL : tab === "sparse" && !("relu" in around) ? "solving …" : "The solve did not converge; nothing is drawn."; // prettier-ignore
+    if (tab !== "redundant") find(`note-${tab}`).textContent = solved ? "" : missing;
+    if (!solved) return;
+    drawOutputs(`outputs-${tab}`, solved.field);
+    if (tab === "analog") drawGaussian(solved);
+    else if (tab === "sparse") drawStrong(solved);
+  }
+
+  /** Outputs y − T t on every class, filled, inside of their targets, rings. */
+  function drawOutputs(part, field) {
+    const height = 150,
+      { width, add } = canvas(part, height, "Outputs on the three classes, dots, and their targets, rings");
+    const { yp, ym, T } = state,
+      low = Math.min(yp, ym) - 0.15,
+      high = Math.max(yp, ym) + 0.15,
+      y = (f) => 8 + ((high - f) / (high - low)) * (height - 34);
+    for (const tick of ticks(low, high, 4)) {
+      add("line", { x1: 34, x2: width, y1: y(tick), y2: y(tick), class: "grid" });
+      add("text", { x: 29, y: y(tick) + 4, "text-anchor": "end" }, significant(tick));
+    }
+    field.forEach((t, c) => {
+      const left = 34 + (c * (width - 34)) / 3;
+      add("text", { x: left + (width - 34) / 6, y: height - 6, "text-anchor": "middle" }, `class ${c}`);
+      t.forEach((pull, r) => {
+        const target = r === c ? yp : ym,
+          x = left + ((r + 1) * (width - 34)) / 12;
+        add("circle", { cx: x, cy: y(target), r: 6, fill: "none", stroke: `var(--output-${r})`, "stroke-width": 1.5 });
+        add("circle", { cx: x, cy: y(target - T * pull), r: 3, style: `fill: var(--output-${r})` });
+      });
+    });
+  }
+
+  /** Readouts of the linear network: one Gaussian for each output. */
+  function drawGaussian({ readoutCovariance }) {
+    const height = 150,
+      { width, add } = canvas("gaussian", height, "Gaussian densities of the three readouts");
+    const deviations = readoutCovariance.map((row, r) => Math.sqrt(row[r])),
+      reach = 3.2 * Math.max(...deviations),
+      peak = 0.42 / Math.min(...deviations),
+      x = (a) => ((a + reach) / (2 * reach)) * width;
+    axis(add, { from: 0, to: width, at: height - 36, low: -reach, high: reach, count: 6, scale: x, label: "readout weight a" });
+    deviations.forEach((deviation, r) => {
+      const d = Array.from({ length: 161 }, (_, i) => {
+        const a = -reach + (i * reach) / 80,
+          f = Math.exp(-0.5 * (a / deviation) ** 2) / (deviation * Math.sqrt(2 * Math.PI));
+        return `${i ? "L" : "M"}${x(a).toFixed(1)},${((height - 36) * (1 - f / peak)).toFixed(1)}`;
+      }).join("");
+      add("path", { d, class: `output output-${r}` });
+    });
+  }
+
+  /** Outliers of the ReLU network, and its bulk, as a table. */
+  function drawStrong({ outliers, bulkReadout, bulkActivations }) {
+    const row = (cells, tag) => {
+      const made = document.createElement("tr");
+      cells.forEach((text, k) => {
+        const cell = document.createElement(tag === "th" || k === 0 ? "th" : "td");
+        if (cell.tagName === "TH") cell.scope = tag === "th" ? "col" : "row";
+        cell.textContent = text;
+        made.append(cell);
+      });
+      return made;
+    };
+    const numbers = (values) => values.map((v) => round(v, 3));
+    find("strong").replaceChildren(
+      row(["neuron", "a output 0", "a output 1", "a output 2", "class 0", "class 1", "class 2"], "th"),
+      ...outliers.map(({ readout, preactivations }, k) => row([`outlier ${k + 1}, over √N`, ...numbers(readout), ...numbers(preactivations)], "td")), // prettier-ignore
+      row(["bulk", ...numbers(bulkReadout), ...numbers(bulkActivations)], "td"),
+    );
   }
 
   const SCHEME_HEIGHT = 170;
@@ -834,7 +968,7 @@
       "scheme-linear",
       "Sixty neurons of the linear network: their mean activations on the classes",
       rows,
-      (v) => shade(BLUES_REDS, 0.5 + v / top / 2),
+      (v) => shade(REDS_BLUES, 0.5 + v / top / 2),
     );
     const deviations = readoutCovariance.map((row, r) => round(Math.sqrt(row[r]), 2)).join(", ");
     find("text-linear").textContent =
@@ -894,7 +1028,7 @@
   function csv() {
     const { r, yp, ym, T, P } = shown.state;
     const lines = [
-      `# sigmoidal network, one hidden layer; class ratios ${r.join(" ")}; y_plus ${yp}; y_minus ${ym}; T ${T}; P ${P}`,
+      `# sigmoidal network, one hidden layer; overlap ${shown.state.rho}; class ratios ${r.join(" ")}; y_plus ${yp}; y_minus ${ym}; T ${T}; P ${P}`,
       `# training error ${shown.trainingError}; effective number of codes ${shown.effectiveCodes}; residual ${shown.residual}`,
       "code,share,phi_class_0,phi_class_1,phi_class_2,a_0,a_1,a_2,sampled_share,sampled_share_error",
       ...tableRows().map((row) => row.map((cell) => (Number.isNaN(cell) ? "" : cell)).join(",")),
@@ -932,7 +1066,15 @@
     });
   }
   for (const button of root.querySelectorAll("[data-preset]"))
-    button.addEventListener("click", () => change(structuredClone(PRESETS[button.dataset.preset].state)));
+    button.addEventListener("click", () => {
+      choose(TABS.includes(button.dataset.preset) ? button.dataset.preset : "redundant");
+      change(structuredClone(TASK(PRESETS[button.dataset.preset])));
+    });
+  for (const button of root.querySelectorAll("[data-try]"))
+    button.addEventListener("click", () => {
+      choose(button.dataset.tab ?? "redundant");
+      change(fromHash(button.dataset.try));
+    });
   find("reset").addEventListener("click", () => change(structuredClone(START)));
   find("link").addEventListener("click", copyLink);
   find("csv").addEventListener("click", csv);

@@ -64,37 +64,47 @@ function createSolver() {
     return counts;
   }
 
-  // --- one sigmoidal preactivation: L(s) = log E exp(s φ(z)), z ~ N(0, 1) -----------------------
+  // --- one class and one field: L(s) = (1/n) log E exp(s Σ φ(z)) over its n inputs' preactivations -----------
 
-  // φ(−z) = 1 − φ(z), so L(s) − s/2 is even: it is tabulated with four derivatives for s ≥ 0, finely to 40, where its
-  // derivatives fall off like powers of 1/s, and at whole numbers to 2000
-  const STEP = 0.04,
-    KNEE = 40,
-    KNEE_NODE = 1000,
-    REACH = 2000;
-  const table = makeTable();
+  // φ − middle is odd, so L(s) − middle s is even: it is tabulated with four derivatives for s ≥ 0, finely to 40, where its
+  // derivatives fall off like powers of 1/s, and at whole numbers beyond. Where inputs overlap it depends on n
+  const KNEE = 40;
+  const SHAPES = {
+    sigmoidal: { odd: (z) => 0.5 * erf(0.5 * Math.sqrt(Math.PI) * z), top: 0.5, middle: 0.5 },
+    tanh: { odd: Math.tanh, top: 1, middle: 0 },
+  };
 
-  function makeTable() {
+  /** Fields at which a table has its nodes. */
+  function nodesOf(step, reach) {
+    const fine = Math.round(KNEE / step);
+    return { step, reach, fine, fields: Float64Array.from({ length: fine + 1 + reach - KNEE }, (_, k) => (k <= fine ? k * step : KNEE + k - fine)) }; // prettier-ignore
+  }
+
+  /** Rows of log E exp(s (φ − top)) + top s and its first four derivatives, from moments of φ under weights. */
+  function cumulantRow(into, at, s, top, [total, m1, m2, m3, m4]) {
+    const mean = m1 / total,
+      second = m2 / total - mean ** 2,
+      third = m3 / total - 3 * mean * (m2 / total) + 2 * mean ** 3,
+      fourth = m4 / total - 4 * mean * (m3 / total) + 6 * mean ** 2 * (m2 / total) - 3 * mean ** 4 - 3 * second ** 2;
+    into.set([top * s + Math.log(total), mean, second, third, fourth], at);
+  }
+
+  /** The table of inputs that do not overlap. */
+  function makeTable({ odd, top, middle }, slope) {
     const size = 481,
-      numNodes = KNEE_NODE + 1 + REACH - KNEE,
-      found = new Float64Array(5 * numNodes);
-    const psi = new Float64Array(size),
-      prior = new Float64Array(size),
+      nodes = nodesOf(0.04, 2000),
+      values = new Float64Array(5 * nodes.fields.length);
+    const psi = Float64Array.from({ length: size }, (_, i) => odd(slope * (-12 + 0.05 * i))),
+      prior = psi.map((_, i) => Math.log(0.05 / Math.sqrt(2 * Math.PI)) - 0.5 * (-12 + 0.05 * i) ** 2),
       weight = new Float64Array(size);
-    for (let i = 0; i < size; i++) {
-      const z = -12 + 0.05 * i;
-      psi[i] = 0.5 * erf(0.5 * Math.sqrt(Math.PI) * z);
-      prior[i] = Math.log(0.05 / Math.sqrt(2 * Math.PI)) - 0.5 * z * z;
-    }
-    for (let k = 0; k < numNodes; k++) {
-      const s = k <= KNEE_NODE ? k * STEP : KNEE + k - KNEE_NODE;
+    nodes.fields.forEach((s, k) => {
       let total = 0,
         mean = 0,
         second = 0,
         third = 0,
         fourth = 0;
       for (let i = 0; i < size; i++) {
-        weight[i] = Math.exp(s * (psi[i] - 0.5) + prior[i]);
+        weight[i] = Math.exp(s * (psi[i] - top) + prior[i]);
         total += weight[i];
         mean += weight[i] * psi[i];
       }
@@ -107,12 +117,125 @@ function createSolver() {
         fourth += w * d * d;
       }
       second /= total;
-      found.set(
-        [0.5 * s + Math.log(total), mean, second, third / total, fourth / total - 3 * second * second],
-        5 * k,
-      );
+      values.set([top * s + Math.log(total), mean, second, third / total, fourth / total - 3 * second * second], 5 * k);
+    });
+    return { ...nodes, values, middle, lowest: middle - top, highest: middle + top };
+  }
+
+  const SHARED = Float64Array.from({ length: 257 }, (_, j) => (j - 128) / 14); // v, what inputs of a class share
+
+  /** For each v the rows of log E_ξ exp(s φ(√ρ v + √(1−ρ) ξ)): what does not depend on n. */
+  function makeConditional({ odd, top }, slope, overlap) {
+    const step = 0.1,
+      size = 261,
+      deviation = Math.sqrt(1 - overlap),
+      band = Math.ceil((8 * deviation) / step);
+    const nodes = nodesOf(0.04, 400),
+      width = SHARED.length,
+      rows = new Float64Array(5 * width * nodes.fields.length);
+    const psi = Float64Array.from({ length: size }, (_, i) => odd(slope * (i - 130) * step)),
+      tilt = new Float64Array(size),
+      first = new Int32Array(width),
+      kernel = new Float64Array(width * (2 * band + 1));
+    for (let j = 0; j < width; j++) {
+      const center = Math.sqrt(overlap) * SHARED[j];
+      first[j] = Math.min(Math.max(Math.round(center / step) + 130 - band, 0), size - 2 * band - 1);
+      for (let i = 0; i <= 2 * band; i++) {
+        const z = ((first[j] + i - 130) * step - center) / deviation;
+        kernel[j * (2 * band + 1) + i] = ((step / deviation) * Math.exp(-0.5 * z * z)) / Math.sqrt(2 * Math.PI);
+      }
     }
-    return found;
+    nodes.fields.forEach((s, k) => {
+      for (let i = 0; i < size; i++) tilt[i] = Math.exp(s * (psi[i] - top));
+      for (let j = 0; j < width; j++) {
+        let m0 = 0, m1 = 0, m2 = 0, m3 = 0, m4 = 0; // prettier-ignore
+        for (let i = 0, at = j * (2 * band + 1), n = first[j]; i <= 2 * band; i++, at++, n++) {
+          const w = kernel[at] * tilt[n],
+            x = psi[n],
+            wx = w * x,
+            wxx = wx * x;
+          m0 += w;
+          m1 += wx;
+          m2 += wxx;
+          m3 += wxx * x;
+          m4 += wxx * x * x;
+        }
+        cumulantRow(rows, 5 * (k * width + j), s, top, [m0, m1, m2, m3, m4]);
+      }
+    });
+    return { ...nodes, rows };
+  }
+
+  /** The table of n inputs that overlap: v averaged out, by the law of total cumulance. */
+  function makeClustered({ middle, top }, conditional, n) {
+    const { rows } = conditional,
+      nodes = nodesOf(0.01, 400),
+      width = SHARED.length,
+      values = new Float64Array(5 * nodes.fields.length),
+      K = Array.from({ length: 5 }, () => new Float64Array(width)),
+      weight = new Float64Array(width);
+    nodes.fields.forEach((s, k) => {
+      const near = s < KNEE ? Math.round(s / conditional.step) : conditional.fine + Math.round(s) - KNEE,
+        d = s - conditional.fields[near];
+      let highest = -Infinity;
+      for (let j = 0; j < width; j++) {
+        const at = 5 * (near * width + j),
+          l = rows[at],
+          m1 = rows[at + 1],
+          m2 = rows[at + 2],
+          m3 = rows[at + 3],
+          m4 = rows[at + 4];
+        K[0][j] = n * (l + d * (m1 + (d / 2) * (m2 + (d / 3) * (m3 + (d / 4) * m4)))) - 0.5 * SHARED[j] ** 2;
+        K[1][j] = n * (m1 + d * (m2 + (d / 2) * (m3 + (d / 3) * m4)));
+        K[2][j] = n * (m2 + d * (m3 + (d / 2) * m4));
+        K[3][j] = n * (m3 + d * m4);
+        K[4][j] = n * m4;
+        highest = Math.max(highest, K[0][j]);
+      }
+      let total = 0;
+      for (let j = 0; j < width; j++) total += weight[j] = Math.exp(K[0][j] - highest);
+      const average = (of) => {
+        let sum = 0;
+        for (let j = 0; j < width; j++) if (weight[j] > 1e-18) sum += weight[j] * of(j);
+        return sum / total;
+      };
+      const [a1, a2, a3, a4] = [1, 2, 3, 4].map((r) => average((j) => K[r][j])),
+        e = (j) => K[1][j] - a1,
+        f = (j) => K[2][j] - a2;
+      const variance = average((j) => e(j) ** 2),
+        mixed = average((j) => e(j) * f(j));
+      const G = [
+        highest + Math.log(total * (SHARED[1] - SHARED[0])) - 0.5 * Math.log(2 * Math.PI),
+        a1,
+        a2 + variance,
+        a3 + 3 * mixed + average((j) => e(j) ** 3),
+        a4 + 4 * average((j) => e(j) * (K[3][j] - a3)) + 3 * average((j) => f(j) ** 2) + 6 * average((j) => e(j) ** 2 * f(j)) + average((j) => e(j) ** 4) - 3 * variance ** 2, // prettier-ignore
+      ];
+      values.set(G.map((x) => x / n), 5 * k); // prettier-ignore
+    });
+    return { ...nodes, values, middle, lowest: middle - top, highest: middle + top };
+  }
+
+  const kept = new Map(); // tables, by what they are of; some megabytes each where inputs overlap
+
+  function remembered(key, make) {
+    if (!kept.has(key)) {
+      if (kept.size > 12) kept.delete([...kept.keys()][1]); // never the first, the explorer's own
+      kept.set(key, make());
+    }
+    return kept.get(key);
+  }
+  const ORTHOGONAL = remembered("sigmoidal 1", () => makeTable(SHAPES.sigmoidal, 1));
+
+  /** Tables of the three classes. */
+  function tablesOf({ nonlinearity = "sigmoidal", slope = 1, overlap = 0 }, counts) {
+    const shape = SHAPES[nonlinearity],
+      key = `${nonlinearity} ${slope}`;
+    if (!shape) throw new RangeError(`nonlinearity: got ${nonlinearity}; allowed are ${Object.keys(SHAPES).join(", ")}`);
+    if (!(overlap >= 0 && overlap <= 0.95)) throw new RangeError(`ρ: got ${overlap}; allowed are numbers from 0 to 0.95`);
+    if (overlap === 0) return counts.map(() => remembered(key, () => makeTable(shape, slope)));
+    const conditional = remembered(`${key} ${overlap}`, () => makeConditional(shape, slope, overlap));
+    return counts.map((n) => remembered(`${key} ${overlap} ${n}`, () => makeClustered(shape, conditional, n)));
   }
 
   /** erf to rounding: the series of e^{x²} erf x, and 1 − continued fraction beyond 3. */
@@ -138,26 +261,26 @@ function createSolver() {
 
   const L = new Float64Array(3); // L, L', L'' at the last s asked for
 
-  function cumulants(s) {
-    const x = Math.min(Math.abs(s), REACH);
+  function cumulants(s, { values, step, reach, fine, middle }) {
+    const x = Math.min(Math.abs(s), reach);
     let node, d;
     if (x < KNEE) {
-      node = (x / STEP + 0.5) | 0;
-      d = x - node * STEP;
+      node = (x / step + 0.5) | 0;
+      d = x - node * step;
     } else {
       node = (x + 0.5) | 0;
       d = x - node;
-      node += KNEE_NODE - KNEE;
+      node += fine - KNEE;
     }
     const at = 5 * node;
-    const m1 = table[at + 1],
-      m2 = table[at + 2],
-      m3 = table[at + 3],
-      m4 = table[at + 4];
+    const m1 = values[at + 1],
+      m2 = values[at + 2],
+      m3 = values[at + 3],
+      m4 = values[at + 4];
     const slope = m1 + d * (m2 + (d / 2) * (m3 + (d / 3) * m4));
-    L[0] = 0.5 * s + table[at] + d * (m1 + (d / 2) * (m2 + (d / 3) * (m3 + (d / 4) * m4)));
+    L[0] = middle * s + values[at] + d * (m1 + (d / 2) * (m2 + (d / 3) * (m3 + (d / 4) * m4)));
     L[0] += (Math.abs(s) - x) * slope; // beyond the table by its tangent
-    L[1] = 0.5 + (s < 0 ? -slope : slope);
+    L[1] = middle + (s < 0 ? -slope : slope);
     L[2] = m2 + d * (m3 + (d / 2) * m4);
   }
 
@@ -185,12 +308,13 @@ function createSolver() {
 
   /** Readouts from which every maximum is reached: those that answer to classes at three levels each. */
   function seeds(task, t, numSteps) {
-    const found = [];
+    const found = [],
+      { lowest, highest } = task.tables[0];
     for (let pattern = 0; pattern < 27; pattern++) {
       const level = [pattern % 3, ((pattern / 3) | 0) % 3, (pattern / 9) | 0];
       const a = [0, 0, 0];
       for (let c = 0; c < 3; c++)
-        for (let r = 0; r < 3; r++) a[r] += 0.5 * level[c] * task.weights[c] * t[3 * c + r];
+        for (let r = 0; r < 3; r++) a[r] += (lowest + 0.5 * level[c] * (highest - lowest)) * task.weights[c] * t[3 * c + r];
       climb(task, t, a, numSteps);
       found.push(a);
     }
@@ -204,7 +328,7 @@ function createSolver() {
         y = 0,
         z = 0;
       for (let c = 0; c < 3; c++) {
-        cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2]);
+        cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2], task.tables[c]);
         const pull = task.weights[c] * L[1];
         x += pull * t[3 * c];
         y += pull * t[3 * c + 1];
@@ -221,7 +345,7 @@ function createSolver() {
   function energyAt(task, t, a) {
     let energy = -0.5 * (a[0] * a[0] + a[1] * a[1] + a[2] * a[2]);
     for (let c = 0; c < 3; c++) {
-      cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2]);
+      cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2], task.tables[c]);
       energy += task.weights[c] * L[0];
     }
     return energy;
@@ -236,15 +360,16 @@ function createSolver() {
       step = spacing / Math.sqrt(P),
       margin = Math.ceil(Math.sqrt(2 * cutoff) / spacing) + 2;
     const low = [0, 0, 0],
-      size = [0, 0, 0];
+      size = [0, 0, 0],
+      { lowest: least, highest: most } = task.tables[0];
     for (let r = 0; r < 3; r++) {
       // readouts lie where P puts ⟨a | z⟩, ± some σ_a
       let bottom = 0,
         top = 0;
       for (let c = 0; c < 3; c++) {
         const end = task.weights[c] * t[3 * c + r];
-        if (end > 0) top += end;
-        else bottom += end;
+        top += Math.max(least * end, most * end);
+        bottom += Math.min(least * end, most * end);
       }
       low[r] = Math.floor(bottom / step) - margin;
       size[r] = Math.ceil(top / step) + margin - low[r] + 1;
@@ -273,7 +398,8 @@ function createSolver() {
     const w0 = P * task.weights[0],
       w1 = P * task.weights[1],
       w2 = P * task.weights[2];
-    const [t00, t01, t02, t10, t11, t12, t20, t21, t22] = t;
+    const [t00, t01, t02, t10, t11, t12, t20, t21, t22] = t,
+      [b0, b1, b2] = task.tables;
     while (depth > 0) {
       const at = stack[--depth];
       const i = at % sx,
@@ -285,15 +411,15 @@ function createSolver() {
         z = (k + low[2] + offset) * step;
       const n = points.count,
         p = 3 * n;
-      cumulants(x * t00 + y * t01 + z * t02);
+      cumulants(x * t00 + y * t01 + z * t02, b0);
       let energy = w0 * L[0] - 0.5 * P * (x * x + y * y + z * z);
       points.mean[p] = L[1];
       points.variance[p] = L[2];
-      cumulants(x * t10 + y * t11 + z * t12);
+      cumulants(x * t10 + y * t11 + z * t12, b1);
       energy += w1 * L[0];
       points.mean[p + 1] = L[1];
       points.variance[p + 1] = L[2];
-      cumulants(x * t20 + y * t21 + z * t22);
+      cumulants(x * t20 + y * t21 + z * t22, b2);
       energy += w2 * L[0];
       points.mean[p + 2] = L[1];
       points.variance[p + 2] = L[2];
@@ -505,7 +631,7 @@ function createSolver() {
     return x;
   }
 
-  /** The sigmoidal network: the coding scheme at one task and temperature.
+  /** A network of bounded φ, sigmoidal or tanh: the coding scheme at one task, overlap of inputs and temperature.
 
       start: a solution of a neighboring task, to go on from; without it, or where that fails, the landscape is
       sharpened in steps from P = 8. Returns occupancies, readouts (the maxima) and activations per code that
@@ -514,6 +640,7 @@ function createSolver() {
   function solve(options) {
     const task = makeTask(options),
       started = clock();
+    task.tables = tablesOf(options, task.counts);
     let t = null,
       numSteps = 0,
       residual = Infinity;
@@ -640,7 +767,7 @@ function createSolver() {
         const pull = [-a[0], -a[1], -a[2]];
         stiffness = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1]);
         for (let c = 0; c < 3; c++) {
-          cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2]);
+          cumulants(a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2], task.tables[c]);
           for (let r = 0; r < 3; r++) {
             pull[r] += w[c] * L[1] * t[3 * c + r];
             for (let q = 0; q < 3; q++) stiffness[3 * r + q] -= w[c] * L[2] * t[3 * c + r] * t[3 * c + q];
@@ -819,6 +946,30 @@ function createSolver() {
     return [logG, mean, s > 12 ? 1 : active + s * mean - mean * mean];
   }
 
+  /** The same for softplus, by quadrature; under e^{s φ} z moves up to s. */
+  function softplusCumulants(s) {
+    let highest = -Infinity,
+      total = 0,
+      mean = 0,
+      square = 0;
+    for (let i = 0; i < SOFTPLUS.length; i++) {
+      const z = -12 + 0.1 * i;
+      tilted[i] = s * SOFTPLUS[i] - 0.5 * z * z;
+      if (tilted[i] > highest) highest = tilted[i];
+    }
+    for (let i = 0; i < SOFTPLUS.length; i++) {
+      const weight = Math.exp(tilted[i] - highest),
+        x = SOFTPLUS[i];
+      total += weight;
+      mean += weight * x;
+      square += weight * x * x;
+    }
+    mean /= total;
+    return [highest + Math.log((0.1 * total) / Math.sqrt(2 * Math.PI)), mean, square / total - mean * mean];
+  }
+  const SOFTPLUS = Float64Array.from({ length: 521 }, (_, i) => Math.max(-12 + 0.1 * i, 0) + Math.log1p(Math.exp(-Math.abs(-12 + 0.1 * i)))), // prettier-ignore
+    tilted = new Float64Array(SOFTPLUS.length);
+
   /** e^{x²} erfc x for x ≥ 0. */
   function scaledErfc(x) {
     if (x < 2.5) return Math.exp(x * x) * (1 - erf(x));
@@ -832,7 +983,7 @@ function createSolver() {
     const w = task.weights;
     let a = from;
     for (let round = 0; round < 300; round++) {
-      const cumulant = [0, 1, 2].map((c) => reluCumulants(dot(a, t.slice(3 * c, 3 * c + 3))));
+      const cumulant = [0, 1, 2].map((c) => task.site(dot(a, t.slice(3 * c, 3 * c + 3))));
       const pull = [-a[0], -a[1], -a[2]],
         stiffness = new Float64Array([1, 0, 0, 0, 1, 0, 0, 0, 1]);
       for (let c = 0; c < 3; c++)
@@ -951,7 +1102,7 @@ function createSolver() {
     return found.sort((one, other) => other.load - one.load);
   }
 
-  /** The ReLU network of the same task, N, P → ∞: outliers, a = √N ā and z = √N z̄, and one bulk.
+  /** The network of the same task with ReLU or softplus, N, P → ∞: outliers, a = √N ā and z = √N z̄, and one bulk.
 
       The dual is minimized under h(â) ≤ 1 along the barrier's path, directions that come to violate it joining; the
       active ones are the outliers. Newton's method then solves all conditions at once, and only a point
@@ -959,6 +1110,7 @@ function createSolver() {
       the smallest is returned. */
   function solveRelu(options) {
     const task = makeTask(options);
+    task.site = options.nonlinearity === "softplus" ? softplusCumulants : reluCumulants;
     let t = new Float64Array(9),
       directions = SPHERE,
       bulk = [0, 0, 0],
@@ -1128,7 +1280,7 @@ function createSolver() {
       }
       for (let c = 0; c < 3; c++) {
         const s = a[0] * x[3 * c] + a[1] * x[3 * c + 1] + a[2] * x[3 * c + 2];
-        const [, mean, variance] = k === 0 ? reluCumulants(s) : [0, Math.max(s, 0), s > 0 ? 1 : 0];
+        const [, mean, variance] = k === 0 ? task.site(s) : [0, Math.max(s, 0), s > 0 ? 1 : 0];
         for (let r = 0; r < 3; r++) {
           error[3 * c + r] += w[c] * mean * a[r];
           error[at + r] += w[c] * mean * x[3 * c + r];
@@ -1301,7 +1453,7 @@ function createSolver() {
   const cumulantsOf = {
     linear: (s) => [(s * s) / 2, s, 1],
     sigmoidal: (s) => {
-      cumulants(s);
+      cumulants(s, ORTHOGONAL);
       return Array.from(L);
     },
     relu: reluCumulants,

@@ -126,16 +126,17 @@
 
     /** What this page's theory says of a network, where it has one. */
     function theoryOf(options) {
-      const { nonlinearity, overlap, slope, scaling } = options;
-      if (overlap > 0 || slope !== 1 || scaling !== 1 || options.method !== "hmc") return null;
-      if (nonlinearity === "linear") return solver_.solveLinear(options);
-      if (nonlinearity !== "sigmoidal" && nonlinearity !== "relu") return null;
-      const found = nonlinearity === "relu" ? solver_.solveRelu(options) : solver_.solve(options);
+      const { nonlinearity, overlap, slope, scaling } = options,
+        plain = overlap === 0 && slope === 1;
+      if (scaling !== 1 || options.method !== "hmc") return null;
+      if (nonlinearity === "linear") return plain ? solver_.solveLinear(options) : null;
+      const bounded = lab.NONLINEARITIES[nonlinearity].bounded;
+      if (!bounded && (!plain || nonlinearity === "relu_squared")) return null;
+      const found = bounded ? solver_.solve(options) : solver_.solveRelu(options);
       if (!found.converged) return null;
-      if (nonlinearity === "sigmoidal") {
-        const { critical } = solver_.column(options, [0.02, 0.035, 0.06, 0.1, 0.18, 0.3, 0.6]);
-        return { ...found, critical, densities: null };
-      }
+      delete found.densities;
+      if (nonlinearity === "sigmoidal" && plain)
+        found.critical = solver_.column(options, [0.02, 0.035, 0.06, 0.1, 0.18, 0.3, 0.6]).critical;
       return found;
     }
   }
@@ -434,7 +435,7 @@
         half = Math.hypot((x - y) / 2, xy);
       return [{ a: [0, 0], spread: [1, -1].map((sign) => Math.sqrt(Math.max(0, (x + y) / 2 + sign * half))), angle: -Math.atan2(2 * xy, x - y) / 2 }]; // prettier-ignore
     }
-    if (phi === "sigmoidal") return Object.entries(theory.readouts).filter(([code]) => theory.occupancies[code] * width > 0.05).map(([code, a]) => ({ a, code })); // prettier-ignore
+    if (laboratory.NONLINEARITIES[phi].bounded) return Object.entries(theory.readouts).filter(([code]) => theory.occupancies[code] * width > 0.05).map(([code, a]) => ({ a, code })); // prettier-ignore
     return [
       { a: theory.bulkReadout, code: "000" },
       ...theory.outliers.map(({ readout, preactivations }) => ({ a: readout.map((x) => x * Math.sqrt(width)), code: preactivations.map((z) => (z > 0 ? 1 : 0)).join("") })), // prettier-ignore
@@ -868,4 +869,10 @@
   showButtons();
   const given = fromHash(location.hash);
   if (given) change(given);
+  else if (location.hash === "#watch") {
+    // the first page's button was pressed
+    history.replaceState(null, "", hashOf(state));
+    find("networks").scrollIntoView();
+    start("cool");
+  }
 })();

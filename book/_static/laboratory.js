@@ -56,9 +56,9 @@ function createLaboratory(makeTask) {
 
   const gauss = (z) => exp(-0.25 * Math.PI * z * z);
   const NONLINEARITIES = {
-    linear: { phi: (z) => z, derivative: () => 1, bounded: false },
+    linear: { phi: (z) => z, derivative: () => 1, bounded: false, below: 1 }, // below: slope at z < 0 of two straight lines
     sigmoidal: { phi: (z) => 0.5 + 0.5 * erf(0.5 * Math.sqrt(Math.PI) * z), derivative: (z) => 0.5 * gauss(z), bounded: true, middle: 0.5 }, // prettier-ignore
-    relu: { phi: (z) => Math.max(z, 0), derivative: (z) => (z > 0 ? 1 : 0), bounded: false },
+    relu: { phi: (z) => Math.max(z, 0), derivative: (z) => (z > 0 ? 1 : 0), bounded: false, below: 0 },
     tanh: { phi: tanh, derivative: (z) => 1 - tanh(z) * tanh(z), bounded: true, middle: 0 },
     softplus: { phi: (z) => Math.max(z, 0) + log(1 + exp(-Math.abs(z))), derivative: (z) => 0.5 + 0.5 * tanh(z / 2), bounded: false }, // prettier-ignore
     relu_squared: { phi: (z) => Math.max(z, 0) * Math.max(z, 0), derivative: (z) => 2 * Math.max(z, 0), bounded: false },
@@ -111,6 +111,13 @@ function createLaboratory(makeTask) {
       table.set([low, end ? high - low - second : left, second, end ? 0 : left + right - 2 * (high - low)], 4 * k);
     }
     return table;
+  }
+
+  /** How `sweep` finds φ(slope z): by a table, or, of two straight lines, by the sign of z. */
+  function shapeOf(nonlinearity, slope) {
+    const { below } = nonlinearity;
+    if (below === undefined) return { table: makeTable(nonlinearity), toNodes: slope * NODES_PER_UNIT, levels: null };
+    return { table: null, toNodes: slope, levels: Float64Array.of(below * slope, slope) };
   }
 
   // --- random numbers: the same from the same seed, everywhere --------------------------------------
@@ -218,16 +225,19 @@ function createLaboratory(makeTask) {
     const u = Float64Array.from({ length: N * P }, normal),
       a = Float64Array.from({ length: 3 * N }, normal);
     const labels = Uint8Array.from({ length: P }, (_, input) => (input < counts[0] ? 0 : input < P - counts[2] ? 1 : 2));
-    const empty = (size) => new Float64Array(size);
+    const empty = (size) => new Float64Array(size),
+      z = overlap > 0 ? empty(N * P) : u;
     return {
       ...{ setting, N, P, overlap, labels, uniform, normal, plain, u, a },
       targets: Float64Array.from({ length: 3 * P }, (_, k) => setting.targets[3 * labels[(k / 3) | 0] + (k % 3)]),
-      ...{ firsts: [0, counts[0], counts[0] + counts[1], P], table: makeTable(nonlinearity) },
-      ...{ toNodes: setting.slope * NODES_PER_UNIT, bounded: nonlinearity.bounded, readoutDeviation },
+      ...{ firsts: [0, counts[0], counts[0] + counts[1], P], ...shapeOf(nonlinearity, setting.slope) },
+      bounded: nonlinearity.bounded,
+      readoutDeviation,
       outputScale: readoutDeviation * exp(-0.5 * (1 + scaling) * log(N)), // c
       stretch: plain ? 1 : Math.max(1, 0.5 / readoutDeviation), // units in which readouts move, as in sampling.HMC
-      ...{ z: overlap > 0 ? empty(N * P) : u, h: empty(N * P), residual: empty(3 * P) }, // h: features φ(z)
-      ...{ p: empty(N * P), pa: empty(3 * N), pull: empty(N * P), ga: empty(3 * N), slopes: empty(N), mean: empty(N) },
+      ...{ z, h: empty(N * P), residual: empty(3 * P), signs: new Int32Array(z.buffer) }, // h: features φ(z)
+      ...{ p: empty(N * P), pa: empty(3 * N), pull: empty(N * P), ga: empty(3 * N), mean: empty(N) },
+      ...{ values: empty(2 * N), slopes: empty(2 * N) }, // of the two inputs that are looked at
       ...{ uStart: empty(N * P), aStart: empty(3 * N) },
       logStep: log(0.3), // of the step size over √T
       ...{ precision: 1, temperature: setting.startTemperature, squaredError: 0, fresh: false }, // fresh: as u and a are
@@ -237,23 +247,21 @@ function createLaboratory(makeTask) {
 
   /** Momenta are kicked by the force at the position, then the position drifts; one pass over all inputs.
 
-      Leaves features, residuals y − f and squared error of the position before the drift. */
+      Leaves residuals y − f and the squared error of the position before the drift, and its features where there is no drift. */
   function sweep(net, kick, drift) {
-    const { u, p, pull, a, pa, ga, stretch, firsts, overlap } = net;
+    const { P, u, p, pull, a, pa, ga, stretch, overlap } = net;
+    if (overlap > 0) correlate(net, u, net.z);
     ga.fill(0);
     net.squaredError = 0;
     net.gradients++;
-    for (let c = 0; c < 3; c++) {
-      const from = firsts[c],
-        to = firsts[c + 1];
-      if (overlap > 0) correlate(net, u, net.z, from, to);
-      for (let input = from; input < to; input++) respond(net, input);
-      if (overlap > 0) correlate(net, pull, pull, from, to);
-    }
-    for (let k = 0; k < u.length; k++) {
-      const momentum = p[k] + kick * (pull[k] - u[k]);
-      p[k] = momentum;
-      u[k] += drift * momentum;
+    for (let input = 0; input < P; input += 2) respond(net, input, kick, drift);
+    if (overlap > 0) {
+      correlate(net, pull, pull);
+      for (let k = 0; k < u.length; k++) {
+        const momentum = p[k] + kick * (pull[k] - u[k]);
+        p[k] = momentum;
+        u[k] += drift * momentum;
+      }
     }
     for (let k = 0; k < a.length; k++) {
       pa[k] += kick * stretch * (ga[k] - a[k]);
@@ -264,58 +272,115 @@ function createLaboratory(makeTask) {
   const MIDDLE = REACH * NODES_PER_UNIT,
     LAST = 2 * MIDDLE - 1;
 
-  /** Features, output and residual of one input; the error's force on its preactivations and on the readouts. */
-  function respond(net, input) {
-    const { N, z, h, a, ga, pull, slopes, table, toNodes, outputScale, targets, residual } = net;
-    const base = input * N;
-    let f0 = 0,
-      f1 = 0,
-      f2 = 0;
+  /** Features, outputs and residuals of an input and the next; the error's force on readouts and preactivations.
+
+      Two at a time, forward and backward, so that readouts are read once for both and what both need stays in the fastest
+      cache. Where inputs do not act on each other their preactivations move at once. */
+  function respond(net, input, kick, drift) {
+    const { N, P, u, p, z, pull, a, ga, targets, residual, table, toNodes, outputScale, signs, levels } = net;
+    const { values, slopes } = net,
+      smooth = table !== null,
+      alone = z === u,
+      two = input + 1 < P,
+      first = input * N,
+      second = two ? first + N : first;
+    let f00 = 0, f01 = 0, f02 = 0, f10 = 0, f11 = 0, f12 = 0; // prettier-ignore
     for (let i = 0; i < N; i++) {
-      const x = z[base + i] * toNodes + MIDDLE;
-      const k = x < LAST ? (x > 0 ? x | 0 : 0) : LAST,
-        d = x - k,
-        at = k << 2;
-      const t1 = table[at + 1],
-        t2 = table[at + 2],
-        t3 = table[at + 3];
-      const value = table[at] + d * (t1 + d * (t2 + d * t3));
-      slopes[i] = t1 + d * (2 * t2 + 3 * d * t3);
-      h[base + i] = value;
-      f0 += a[i] * value;
-      f1 += a[N + i] * value;
-      f2 += a[2 * N + i] * value;
+      let v0, v1;
+      if (smooth) {
+        const x0 = z[first + i] * toNodes + MIDDLE,
+          x1 = z[second + i] * toNodes + MIDDLE,
+          k0 = x0 < LAST ? (x0 > 0 ? x0 | 0 : 0) : LAST,
+          k1 = x1 < LAST ? (x1 > 0 ? x1 | 0 : 0) : LAST,
+          d0 = x0 - k0,
+          d1 = x1 - k1,
+          at0 = k0 << 2,
+          at1 = k1 << 2;
+        const b0 = table[at0 + 1], c0 = table[at0 + 2], e0 = d0 * table[at0 + 3]; // prettier-ignore
+        v0 = table[at0] + d0 * (b0 + d0 * (c0 + e0));
+        slopes[i] = (b0 + d0 * (2 * c0 + 3 * e0)) * toNodes;
+        const b1 = table[at1 + 1], c1 = table[at1 + 2], e1 = d1 * table[at1 + 3]; // prettier-ignore
+        v1 = table[at1] + d1 * (b1 + d1 * (c1 + e1));
+        slopes[N + i] = (b1 + d1 * (2 * c1 + 3 * e1)) * toNodes;
+      } else {
+        // by the sign's bit, as a processor would foretell a branch wrongly half of the time
+        const s0 = levels[1 + (signs[2 * (first + i) + 1] >> 31)],
+          s1 = levels[1 + (signs[2 * (second + i) + 1] >> 31)];
+        v0 = s0 * z[first + i];
+        v1 = s1 * z[second + i];
+        slopes[i] = s0;
+        slopes[N + i] = s1;
+      }
+      values[i] = v0;
+      values[N + i] = v1;
+      const a0 = a[i], a1 = a[N + i], a2 = a[2 * N + i]; // prettier-ignore
+      f00 += a0 * v0;
+      f01 += a1 * v0;
+      f02 += a2 * v0;
+      f10 += a0 * v1;
+      f11 += a1 * v1;
+      f12 += a2 * v1;
     }
-    const r0 = targets[3 * input] - outputScale * f0,
-      r1 = targets[3 * input + 1] - outputScale * f1,
-      r2 = targets[3 * input + 2] - outputScale * f2;
-    residual[3 * input] = r0;
-    residual[3 * input + 1] = r1;
-    residual[3 * input + 2] = r2;
-    net.squaredError += r0 * r0 + r1 * r1 + r2 * r2;
-    const factor = net.precision * outputScale;
-    const e0 = factor * r0,
-      e1 = factor * r1,
-      e2 = factor * r2;
+    const at = 3 * input,
+      next = two ? at + 3 : at,
+      weight = two ? 1 : 0; // of the second input: of an odd number the last is alone
+    const r00 = targets[at] - outputScale * f00,
+      r01 = targets[at + 1] - outputScale * f01,
+      r02 = targets[at + 2] - outputScale * f02,
+      r10 = targets[next] - outputScale * f10,
+      r11 = targets[next + 1] - outputScale * f11,
+      r12 = targets[next + 2] - outputScale * f12;
+    residual[at] = r00;
+    residual[at + 1] = r01;
+    residual[at + 2] = r02;
+    residual[next] = r10;
+    residual[next + 1] = r11;
+    residual[next + 2] = r12;
+    net.squaredError += r00 * r00 + r01 * r01 + r02 * r02 + weight * (r10 * r10 + r11 * r11 + r12 * r12);
+    const factor = net.precision * outputScale,
+      other = factor * weight;
+    const e00 = factor * r00, e01 = factor * r01, e02 = factor * r02; // prettier-ignore
+    const e10 = other * r10, e11 = other * r11, e12 = other * r12; // prettier-ignore
     for (let i = 0; i < N; i++) {
-      const value = h[base + i];
-      pull[base + i] = slopes[i] * toNodes * (a[i] * e0 + a[N + i] * e1 + a[2 * N + i] * e2);
-      ga[i] += value * e0;
-      ga[N + i] += value * e1;
-      ga[2 * N + i] += value * e2;
+      const a0 = a[i], a1 = a[N + i], a2 = a[2 * N + i], v0 = values[i], v1 = values[N + i]; // prettier-ignore
+      const force0 = slopes[i] * (a0 * e00 + a1 * e01 + a2 * e02),
+        force1 = slopes[N + i] * (a0 * e10 + a1 * e11 + a2 * e12);
+      ga[i] += v0 * e00 + v1 * e10;
+      ga[N + i] += v0 * e01 + v1 * e11;
+      ga[2 * N + i] += v0 * e02 + v1 * e12;
+      if (alone) {
+        const x0 = u[first + i],
+          m0 = p[first + i] + kick * (force0 - x0);
+        p[first + i] = m0;
+        u[first + i] = x0 + drift * m0;
+        if (two) {
+          const x1 = u[second + i],
+            m1 = p[second + i] + kick * (force1 - x1);
+          p[second + i] = m1;
+          u[second + i] = x1 + drift * m1;
+        }
+      } else {
+        if (two) pull[second + i] = force1;
+        pull[first + i] = force0;
+      }
     }
+    if (drift === 0) net.h.set(two ? values : values.subarray(0, N), first);
   }
 
-  /** R on the inputs of one class: √(1−ρ) x + (√(1−ρ+nρ) − √(1−ρ)) times the mean of x. */
-  function correlate({ N, mean, overlap }, x, into, from, to) {
-    const n = to - from,
-      within = Math.sqrt(1 - overlap),
-      factor = (Math.sqrt(1 - overlap + n * overlap) - within) / n;
-    mean.fill(0);
-    for (let input = from; input < to; input++)
-      for (let i = 0, at = input * N; i < N; i++, at++) mean[i] += x[at];
-    for (let input = from; input < to; input++)
-      for (let i = 0, at = input * N; i < N; i++, at++) into[at] = within * x[at] + factor * mean[i];
+  /** R: within each class √(1−ρ) x + (√(1−ρ+nρ) − √(1−ρ)) times the mean of x. */
+  function correlate({ N, mean, overlap, firsts }, x, into) {
+    const within = Math.sqrt(1 - overlap);
+    for (let c = 0; c < 3; c++) {
+      const from = firsts[c],
+        to = firsts[c + 1],
+        n = to - from,
+        factor = (Math.sqrt(1 - overlap + n * overlap) - within) / n;
+      mean.fill(0);
+      for (let input = from; input < to; input++)
+        for (let i = 0, at = input * N; i < N; i++, at++) mean[i] += x[at];
+      for (let input = from; input < to; input++)
+        for (let i = 0, at = input * N; i < N; i++, at++) into[at] = within * x[at] + factor * mean[i];
+    }
   }
 
   /** Features, residuals and squared error, where they are not those of the present position. */
@@ -383,11 +448,16 @@ function createLaboratory(makeTask) {
       matrix = new Float64Array(size * size),
       x = new Float64Array(size);
     if (tall) {
-      for (let input = 0; input < P; input++)
-        for (let i = 0, base = input * N; i < N; i++) {
-          const value = scale * scale * h[base + i];
-          for (let j = 0, at = i * N; j <= i; j++) matrix[at + j] += value * h[base + j];
+      const part = new Float64Array(4 * N); // features of four inputs, the matrix's rows being read and written once for all
+      for (let input = 0; input < P; input += 4) {
+        part.fill(0);
+        part.set(h.subarray(input * N, Math.min(input + 4, P) * N));
+        for (let i = 0; i < N; i++) {
+          const v0 = scale * scale * part[i], v1 = scale * scale * part[N + i], v2 = scale * scale * part[2 * N + i], v3 = scale * scale * part[3 * N + i]; // prettier-ignore
+          for (let j = 0, at = i * N; j <= i; j++)
+            matrix[at + j] += v0 * part[j] + v1 * part[N + j] + v2 * part[2 * N + j] + v3 * part[3 * N + j];
         }
+      }
     } else
       for (let m = 0; m < P; m++)
         for (let n = 0; n <= m; n++) {
@@ -495,7 +565,8 @@ function createLaboratory(makeTask) {
     x[j] = sin * first + cos * second;
   }
 
-  function valueAt({ table, toNodes }, preactivation) {
+  function valueAt({ table, toNodes, levels }, preactivation) {
+    if (table === null) return preactivation * levels[preactivation < 0 ? 0 : 1];
     const x = preactivation * toNodes + MIDDLE,
       k = x < LAST ? (x > 0 ? x | 0 : 0) : LAST,
       d = x - k;

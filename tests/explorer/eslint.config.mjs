@@ -35,19 +35,15 @@ export default [
     rules,
   },
   {
-    files: ["book/_static/{explorer,laboratory,landscape}.js"], // in Node too
+    files: ["book/_static/{explorer,laboratory,widgets,check-here}.js"], // in Node too
     languageOptions: { globals: { module: "writable", require: "readonly" } },
-  },
-  {
-    files: ["book/_static/landscape.js"],
-    languageOptions: { globals: { createSolver: "readonly" } },
   },
   {
     files: ["book/_static/explorer-page.js"],
     languageOptions: { globals: { createSolver: "readonly", EXPLORER_SAMPLES: "readonly", EXPLORER_MAP: "readonly" } },
   },
   {
-    files: ["book/_static/laboratory-page.js"],
+    files: ["book/_static/{laboratory-page,check-here,widgets}.js"],
     languageOptions: { globals: { createSolver: "readonly", createLaboratory: "readonly" } },
   },
   {

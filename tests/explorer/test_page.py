@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import sigmoidal
+from coding_schemes.theory import clustered, relu, sigmoidal
 from redundant import explorer_samples
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("explorer"), pytest.mark.slow]
@@ -261,6 +261,57 @@ def test_the_map_is_there_at_once(visit, address):
     page.wait_for_function("() => document.querySelector('[data-part=map] rect[fill-opacity=\"0.35\"]')")
     assert boxes.count() == 20 * 13
     page.wait_for_function("() => !document.querySelector('[data-part=map] rect[fill-opacity=\"0.35\"]')")
+
+
+def test_tabs_show_each_scheme_and_presets_choose_theirs(visit, address):
+    page = visit(address + SMALL)
+    settle(page)
+    assert page.locator("[data-part=outputs-redundant] circle").count() == 18
+    page.locator("[data-part=tab-redundant]").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[data-part=tab-analog]").get_attribute("aria-selected") == "true"
+    assert page.locator("[data-part=panel-redundant]").is_hidden()
+    page.wait_for_function("() => document.querySelectorAll('[data-part=gaussian] path').length === 3")
+    assert page.locator("[data-part=outputs-analog] circle").count() == 18
+    page.locator("[data-preset=sparse]").click()
+    settle(page)
+    page.wait_for_function("() => document.querySelectorAll('[data-part=strong] tr').length === 5")
+    theory = relu.solve(tasks.toy(500, y_minus=-0.5), 0.01)
+    rows = [row.split("\t") for row in page.locator("[data-part=strong] tr").all_inner_texts()]
+    found = np.array([[float(cell.replace("−", "-")) for cell in row[1:]] for row in rows[1:4]])
+    np.testing.assert_allclose(found[:, 3:].max(0), theory.outlier_preactivations.max(0), atol=1e-3)
+    page.locator("[data-preset=redundant]").click()
+    assert page.locator("[data-part=panel-redundant]").is_visible()
+    assert page.locator("[data-part=panel-sparse]").is_hidden()
+
+
+def test_what_to_try_sets_the_task_and_an_overlap_is_solved(visit, address):
+    page = visit(address + SMALL)
+    settle(page)
+    slider = page.locator("input[type=range][name=rho]")
+    slider.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    settle(page)
+    page.wait_for_function("() => location.hash.endsWith('&rho=0.2')")
+    theory = clustered.solve(tasks.clustered(40, overlap=0.2, y_minus=0.5), 0.01)
+    shares = dict.fromkeys(shown(page), 0.0)
+    for code, share in zip(theory.codes, theory.probabilities, strict=True):
+        shares["-".join(str(int(active)) for active in code)] += share
+    for name, row in shown(page).items():
+        assert row[0] == pytest.approx(shares[name], abs=2e-4)
+    assert "orthogonal inputs alone" in page.locator("[data-part=text-relu]").inner_text()
+    field = page.locator("input[type=number][name=rho]")
+    field.fill("0.97")
+    field.press("Enter")
+    assert "Overlap ρ: got 0.97; allowed" in page.locator("[role=alert]").inner_text()
+    for button in page.locator("[data-try]").all():
+        button.focus()
+        page.keyboard.press("Enter")
+        asked = parse_qs(settle(page).lstrip("#"))
+        given = parse_qs(button.get_attribute("data-try").lstrip("#"))
+        assert all(asked[name] == value for name, value in given.items())
+    assert page.locator("[data-part=panel-sparse]").is_visible()
 
 
 def test_presets_reset_link_and_csv(visit, address):

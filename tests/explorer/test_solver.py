@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from coding_schemes import coding, tasks
-from coding_schemes.theory import linear, relu, sigmoidal
+from coding_schemes.theory import clustered, linear, relu, sigmoidal
 from companion import figures
 
 REPOSITORY = Path(__file__).parents[2]
@@ -180,6 +180,72 @@ def test_javascript_agrees_with_the_library(node, tmp_path):
     assert re.search(r"^# skipped 0$", done.stdout, re.M), done.stdout
 
 
+SOLVE = """
+const solver = require(process.argv[1]), cases = JSON.parse(process.argv[2]);
+console.log(JSON.stringify(cases.map(({ solve, ...options }) => solver[solve](options))));
+"""
+
+
+def solved(node, cases):
+    script = REPOSITORY / "book" / "_static" / "explorer.js"
+    command = [node, "-e", SOLVE, str(script), json.dumps(cases)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.slow
+def test_bounded_networks_on_inputs_that_overlap(node):
+    """Sigmoidal and tanh, over P, y₋, ρ and T, against the library."""
+    cases = [
+        (100, 0.5, 0.5, 0.01, "sigmoidal"),
+        (60, 0.1, 0.05, 0.02, "sigmoidal"),
+        (40, 0.5, 0.9, 0.001, "sigmoidal"),
+        (60, -0.5, 0.2, 0.1, "sigmoidal"),
+        (500, 0.5, 0.5, 0.01, "sigmoidal"),
+        (60, 0.1, 0, 0.01, "tanh"),
+        (60, -0.5, 0.5, 0.05, "tanh"),
+    ]
+    asked = [
+        options(num_inputs, HALF, y_minus, temperature)
+        | {"overlap": overlap, "nonlinearity": nonlinearity, "solve": "solve"}
+        for num_inputs, y_minus, overlap, temperature, nonlinearity in cases
+    ]
+    for case, found in zip(cases, solved(node, asked), strict=True):
+        num_inputs, y_minus, overlap, temperature, nonlinearity = case
+        if overlap:
+            task = tasks.clustered(num_inputs, HALF, overlap=overlap, y_minus=y_minus)
+            theory = clustered.solve(task, temperature, nonlinearity=nonlinearity)
+        else:
+            task = tasks.toy(num_inputs, HALF, y_minus=y_minus)
+            theory = sigmoidal.solve(task, temperature, nonlinearity=nonlinearity)
+        assert found["converged"], case
+        np.testing.assert_allclose(found["field"], theory.dual_field, atol=1e-6, err_msg=str(case))
+        shares = dict.fromkeys(map(key, CODES), 0.0)
+        for code, share in zip(theory.codes, theory.probabilities, strict=True):
+            shares[key(code)] += share
+        np.testing.assert_allclose(
+            [found["occupancies"][code] for code in shares], [*shares.values()], atol=1e-4, err_msg=str(case)
+        )
+
+
+def test_softplus_networks(node):
+    cases = [(100, -0.5, 0.01), (60, 0.1, 0.01), (100, -1.0, 0.1)]
+    asked = [options(P, HALF, y, T) | {"nonlinearity": "softplus", "solve": "solveRelu"} for P, y, T in cases]
+    for (num_inputs, y_minus, temperature), found in zip(cases, solved(node, asked), strict=True):
+        task = tasks.toy(num_inputs, HALF, y_minus=y_minus)
+        theory = relu.solve(task, temperature, nonlinearity="softplus")
+        np.testing.assert_allclose(found["field"], theory.dual_field, atol=1e-7)
+        np.testing.assert_allclose(found["bulkActivations"], theory.bulk_activations, atol=1e-7)
+        strengths = np.max([one["preactivations"] for one in found["outliers"]], axis=0)
+        np.testing.assert_allclose(strengths, theory.outlier_preactivations.max(0), atol=1e-6)
+
+
+def test_an_overlap_that_is_not_allowed_is_refused(node):
+    case = options(40, HALF, 0.5, 0.01) | {"overlap": 1, "solve": "solve"}
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        solved(node, [case])
+    assert "ρ: got 1; allowed are numbers from 0 to 0.95" in caught.value.stderr
+
+
 def test_stored_shares_are_those_of_the_solver(node):
     script = Path(__file__).with_name("store.js")
     done = subprocess.run([node, str(script)], capture_output=True, text=True, check=True)
@@ -215,7 +281,8 @@ def test_scripts_parse_in_strict_mode(node, script, tmp_path):
 
 
 def test_codes_have_the_colors_of_the_figures():
-    style = (REPOSITORY / "book" / "_static" / "explorer.css").read_text(encoding="utf-8")
+    sheets = [REPOSITORY / "book" / "_static" / f"{name}.css" for name in ("book", "explorer")]
+    style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
     colors = dict(re.findall(r"--code-(\d{3}): (#[0-9a-f]{6})", style))
     assert colors == {key(code): figures.CODE_COLORS[coding.code_name(code)].lower() for code in CODES}
     outputs = re.findall(r"--output-\d: (#[0-9a-f]{6})", style)

@@ -35,6 +35,7 @@ console.log(JSON.stringify(all.map(({energy, codes}) => [String(energy), codes])
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
 BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'], preload: false }))
     .violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))"""
+SOLVED = "() => [...document.querySelectorAll('.stage table')].every(t => !t.textContent.includes('…'))"
 IDLE = "() => document.getElementById('laboratory').dataset.running === 'false'"
 ENDED = """() => [...document.querySelectorAll('.stage')].every((stage) => stage.dataset.why === 'ended')
     && document.querySelector('.laboratory .status').textContent.startsWith('Done.')"""
@@ -123,6 +124,36 @@ def test_every_control_is_followed_and_refers_to_the_address(visit, address, way
         assert slider.get_attribute("aria-valuetext") != told
         values = after["r"][0].split(",") if name[0] == "r" and name != "rho" else after[name]
         assert field.input_value() in values
+    assert page.locator(".stage[data-energy]").count() == 0
+
+
+def test_theory_stands_beside_tanh_softplus_and_alike_inputs(visit, address):
+    page = visit(address + SMALL.replace("P=16", "P=24") + "&phi=tanh,softplus,linear")
+    cooled(page)
+    page.wait_for_function(SOLVED)
+    assert [text.count("–") for text in page.locator(".stage table").all_inner_texts()] == [0, 0, 0]
+    page.locator("input[type=number][name=rho]").fill("0.5")
+    page.locator("input[type=number][name=rho]").press("Enter")
+    page.locator(".stage select").nth(2).select_option("sigmoidal")
+    cooled(page)
+    page.wait_for_function(SOLVED)
+    counts = [text.count("–") for text in page.locator(".stage table").all_inner_texts()]
+    assert counts[0] == counts[2] == 0
+    assert counts[1] > 0  # softplus is solved on orthogonal inputs alone
+
+
+def test_the_first_pages_button_opens_it_running(visit, address):
+    """The link of the button; afterwards the address holds the state, so that a reload runs nothing."""
+    intro = (STATIC.parent / "intro.md").read_text(encoding="utf-8")
+    assert 'href="laboratory.html#watch"' in intro
+    page = visit(address + "#watch", reduced_motion="reduce")
+    page.wait_for_function(ENDED)
+    hash = page.evaluate("location.hash")
+    assert "N=60&P=60" in hash
+    assert page.evaluate("document.querySelector('[data-part=networks]').getBoundingClientRect().top") < 300
+    page.reload()
+    page.wait_for_timeout(300)
+    assert page.locator("#laboratory").get_attribute("data-running") == "false"
     assert page.locator(".stage[data-energy]").count() == 0
 
 

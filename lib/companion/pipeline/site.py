@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import urllib.parse
+from collections.abc import Mapping
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -142,12 +143,13 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         if "{claim}" in prose:
             path.write_text(claims.quoted(project, table, prose), encoding="utf-8")
     (site / "notebooks").mkdir()
+    widgets = _widgets(project)
     for chapter in project.chapters:
         own = at_paper.get(chapter.name)
         text = chapter.notebook.read_text(encoding="utf-8")
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
-        notebook = _with_figures(nbformat.reads(text, as_version=4), project, chapter, own)
+        notebook = _with_figures(nbformat.reads(text, as_version=4), project, chapter, own, widgets)
         sections.exercises(notebook)
         notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook), own))
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
@@ -227,16 +229,44 @@ def to_launch(notebook: Any, address: str) -> Any:
     return notebook
 
 
-def _with_figures(notebook: Any, project: Project, chapter: Chapter, at_paper: kept.Kept | None) -> Any:
+def _widgets(project: Project) -> dict[tuple[str, str], dict[str, Any]]:
+    """The widgets of ``book/widgets.yml``, by chapter and figure.
+
+    Raises:
+        BuildError: If one names a figure that its chapter does not publish.
+    """
+    path = project.root / "book" / "widgets.yml"
+    listed = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
+    found = {(one["chapter"], one["figure"]): one for one in listed}
+    published = {(figure.chapter, figure.name) for figure in front.figures(project)}
+    if missing := ["/".join(place) for place in found if place not in published]:
+        raise BuildError(f"book/widgets.yml: no figure {', '.join(missing)}")
+    return found
+
+
+def _with_figures(
+    notebook: Any,
+    project: Project,
+    chapter: Chapter,
+    at_paper: kept.Kept | None,
+    widgets: Mapping[tuple[str, str], dict[str, Any]],
+) -> Any:
     """The notebook with its published figures as the page's own: numbered, images as files beside it."""
     settings = provenance.settings(notebook)
+    scripts = True  # that all widgets of a page share, with the first of them
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if figure := output.get("data", {}).get(FIGURE_TYPE):
-                made = provenance.line(project, chapter, figure["name"], cell.source, settings)
                 shown = render(
-                    "figure.md", figure=figure, chapter=chapter.name, kept=at_paper, made=Markup(made)
+                    "figure.md",
+                    figure=figure,
+                    chapter=chapter.name,
+                    kept=at_paper,
+                    made=Markup(provenance.line(project, chapter, figure["name"], cell.source, settings)),
+                    widget=widgets.get((chapter.name, figure["name"])),
+                    scripts=scripts,
                 )
+                scripts = scripts and (chapter.name, figure["name"]) not in widgets
                 output.data = nbformat.NotebookNode({"text/markdown": shown})
     return notebook
 

@@ -1,5 +1,7 @@
 """The cards of the landing page, and the papers' panels beside their counterparts."""
 
+import html
+import json
 import re
 import shutil
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from companion import formats
-from companion.pipeline import front, manifest, scoreboard, sections, site
+from companion.pipeline import front, manifest, provenance, scoreboard, sections, site
 from companion.pipeline.progress import Progress, cost
 from companion.pipeline.project import BuildError, Project
 from small_book import REPOSITORY
@@ -146,6 +148,39 @@ def test_language_models_are_told_every_page_and_where_the_data_are(built_book):
     assert list(links)[:4] == ["A small book", "Even numbers", "Loud words", "Scoreboard"]
     assert "scoreboard.json" in links
     assert [link for link in links.values() if not (pages / link).is_file()] == []
+
+
+WIDGET = {"chapter": "even", "widget": "network", "sliders": "N=60", "label": "<Sample>"}
+
+
+def test_a_widget_stands_under_its_figure(book, monkeypatch):
+    monkeypatch.setattr(provenance, "line", lambda *arguments: "")  # has tests of its own
+    project = book()
+    shown = {"figure": "wide_one", "options": {"nonlinearity": "relu"}}
+    (project.root / "book/widgets.yml").write_text(yaml.safe_dump([WIDGET | shown]), encoding="utf-8")
+    (chapter,) = project.chapters
+    notebook = nbformat.read(chapter.notebook, as_version=4)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            output.data[formats.FIGURE_TYPE] |= {
+                "description": "",
+                "width": 1,
+                "height": 1,
+                "page": "",
+                "tail": "",
+            }
+    (cell, *_) = site._with_figures(notebook, project, chapter, None, site._widgets(project)).cells
+    page = cell.outputs[0].data["text/markdown"]
+    (place,) = re.findall('<div class="widget-place".*?</div>', page)
+    assert 'data-figure="fig-even-wide-one"' in place
+    assert "&lt;Sample&gt;" in place
+    assert json.loads(html.unescape(re.findall('data-options="(.*?)"', place)[0])) == {"nonlinearity": "relu"}
+    assert page.count("widgets.js") == 1
+    (project.root / "book/widgets.yml").write_text(
+        yaml.safe_dump([WIDGET | {"figure": "lost"}]), encoding="utf-8"
+    )
+    with pytest.raises(BuildError, match=r"book/widgets.yml: no figure even/lost"):
+        site._widgets(project)
 
 
 def test_codecheck_lists_every_figure_and_says_where_the_repository_is(tmp_path, monkeypatch):

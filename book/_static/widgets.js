@@ -1,0 +1,419 @@
+/* Figures that move: a widget takes the place of a figure's picture, at its size, once its button is pressed.
+
+   Three kinds, told by data-widget: the landscape E(a) of one output and two equal classes with forty neurons on it; the
+   scheme of three classes in theory; a network that laboratory.js samples in a worker. Primer and book/widgets.yml say where
+   they stand. In Node, require("./widgets.js") gives what createLandscape returns. */
+
+function createLandscape(solver) {
+  "use strict";
+
+  const REACH = 8, // readouts from −8 to 8
+    STEP = 0.01,
+    MARGIN = 1e-9; // from the field at which ReLU's density stops being one
+
+  /** The saddle point: fields (τ, −τ) of the two classes, with ⟨a φ⟩ = 1 − T τ on the first.
+
+      Returns {field, energy(a), readouts, barrier}: E less its maximum, of so many neurons their readouts, at the density's
+      quantiles, and P times the depth of the pass at a = 0. Of ReLU's, one for each class is an outlier if the bulk does not fit the targets: ā² τ is what is lacking. */
+  function solve(nonlinearity, numInputs, temperature, numNeurons = 40) {
+    const cumulants = solver.cumulantsOf[nonlinearity],
+      grid = Float64Array.from({ length: Math.round((2 * REACH) / STEP) + 1 }, (_, k) => -REACH + k * STEP);
+    const height = (a, field) => -0.5 * a * a + 0.5 * (cumulants(a * field)[0] + cumulants(-a * field)[0]);
+
+    /** Weights of the grid's readouts, and ⟨a φ⟩ on the first class. */
+    function averaged(field) {
+      const heights = grid.map((a) => height(a, field)),
+        top = heights.reduce((most, E) => Math.max(most, E), -Infinity),
+        weights = heights.map((E) => Math.exp(numInputs * (E - top)));
+      let total = 0,
+        sum = 0;
+      weights.forEach((weight, k) => {
+        total += weight;
+        if (weight > 1e-16) sum += weight * grid[k] * cumulants(grid[k] * field)[1];
+      });
+      return { top, weights: weights.map((weight) => weight / total), mean: sum / total };
+    }
+
+    let low = 0,
+      high = nonlinearity === "relu" ? Math.SQRT2 * (1 - MARGIN) : 1 / temperature;
+    if (nonlinearity === "linear") high = Math.min(high, 1 - MARGIN);
+    const lacking = (field) => 1 - temperature * field - averaged(field).mean;
+    const missing = lacking(high);
+    if (missing > 0) low = high;
+    for (let k = 0; k < 45 && low < high; k++) {
+      const middle = (low + high) / 2;
+      if (lacking(middle) > 0) low = middle;
+      else high = middle;
+    }
+    const { weights, top } = averaged(high),
+      outlier = nonlinearity === "relu" && missing > 0 ? Math.sqrt((numNeurons * missing) / high) : null,
+      readouts = outlier === null ? [] : [outlier, -outlier],
+      count = numNeurons - readouts.length;
+    let cumulative = 0,
+      next = 0;
+    weights.forEach((weight, k) => {
+      cumulative += weight;
+      for (; next < count && cumulative >= (next + 0.5) / count; next++) readouts.push(grid[k]);
+    });
+    return { field: high, energy: (a) => height(a, high) - top, readouts, outlier, barrier: -numInputs * (height(0, high) - top) };
+  }
+  return { solve };
+}
+
+if (typeof module !== "undefined") module.exports = createLandscape(require("./explorer.js"));
+else
+  (function () {
+    "use strict";
+
+    const still = window.matchMedia("(prefers-reduced-motion: reduce)");
+    const CODES = ["110", "101", "011", "111", "100", "010", "001", "000"]; // in the order shown
+    const RATIOS = [0.5, 0.25, 0.25];
+    const signed = (text) => text.replaceAll("-", "−");
+    const short = (x) => signed(String(Number(x.toPrecision(2))));
+    const nameOf = (code) => [...code].join("-");
+    const percent = (p) => `${Math.round(100 * p)} %`;
+
+    // Sliders: what they are called, their range, and the value at a position
+    const same = (x) => Number(x.toFixed(2));
+    const decades = (digits) => (x) => Number((10 ** x).toPrecision(digits));
+    const SLIDERS = {
+      T: { label: "Temperature T", sign: "T", range: [-3, -0.2, 0.05], at: decades(2) },
+      P: { label: "Number of inputs P", sign: "P", range: [1.3, 3, 0.05], at: (x) => Math.round(10 ** x) },
+      ym: { label: "Target of the other classes, y minus", sign: "y₋", range: [-1, 0.9, 0.02], at: same },
+      N: { label: "Number of neurons N", sign: "N", range: [10, 120, 2], at: same },
+      rho: { label: "Overlap of inputs within a class, rho", sign: "ρ", range: [0, 0.9, 0.05], at: same },
+      time: { label: "Transitions of the cooling", sign: "transitions", range: [1, 3.4, 0.1], at: (x) => Math.round(10 ** x) },
+      g: { label: "Scaling of the outputs, from one over root N at 0 to one over N at 1", sign: "scaling", range: [0, 1, 0.05], at: same }, // prettier-ignore
+    };
+
+    const KINDS = { landscape: makeLandscape, scheme: makeScheme, network: makeNetworkWidget };
+    for (const place of document.querySelectorAll("[data-widget]")) {
+      const button = place.querySelector("button");
+      button.disabled = false;
+      button.addEventListener("click", () => open(place, button));
+    }
+
+    function open(place, button) {
+      const figure = document.getElementById(place.dataset.figure) ?? place.previousElementSibling,
+        image = figure?.querySelector("img"),
+        widget = document.createElement("div"),
+        picture = document.createElement("div"),
+        said = document.createElement("p"),
+        room = image?.offsetHeight ?? 0;
+      widget.className = "widget";
+      picture.className = "picture";
+      said.setAttribute("role", "status");
+      widget.append(picture);
+      const values = {};
+      let show = () => {};
+      for (const item of place.dataset.sliders.split(" ")) {
+        const [name, start] = item.split("="),
+          { label, sign, range, at } = SLIDERS[name],
+          row = document.createElement("label"),
+          text = document.createElement("span"),
+          shown = document.createElement("span"),
+          input = Object.assign(document.createElement("input"), { type: "range", name, min: range[0], max: range[1], step: range[2] }); // prettier-ignore
+        shown.dataset.of = name;
+        text.append(`${sign} = `, shown);
+        row.append(text, input);
+        input.setAttribute("aria-label", label);
+        input.value = start;
+        const follow = () => {
+          values[name] = at(Number(input.value));
+          shown.textContent = signed(String(values[name]));
+          input.setAttribute("aria-valuetext", `${label} ${values[name]}`);
+        };
+        follow();
+        input.addEventListener("input", () => {
+          follow();
+          show();
+        });
+        widget.append(row);
+      }
+      widget.append(said);
+      button.hidden = true;
+      place.classList.add("open");
+      if (figure) {
+        figure.prepend(widget);
+        if (image) (image.closest("a") ?? image).style.display = "none";
+      } else place.append(widget);
+      // the picture takes what the controls leave of the figure's room, so that the text below stays where it is
+      const rest = widget.offsetHeight - picture.offsetHeight;
+      const height = Math.max(220, Math.min(480, room - rest));
+      widget.style.minHeight = `${room}px`;
+      const tell = (text) => {
+        if (said.textContent !== text) said.textContent = text;
+      };
+      show = KINDS[place.dataset.widget]({ place, widget, picture, values, height, tell });
+      show();
+      let width = picture.clientWidth;
+      new ResizeObserver(() => {
+        if (picture.clientWidth === width) return;
+        width = picture.clientWidth;
+        show(true);
+      }).observe(widget);
+      widget.querySelector("input").focus({ preventScroll: true });
+    }
+
+    // --- the landscape ------------------------------------------------------------------------------
+
+    const PANELS = { linear: ["linear", "#0072b2"], sigmoidal: ["sigmoidal", "#009e73"], relu: ["ReLU", "#d55e00"] };
+    const LOWEST = -0.72,
+      WIDEST = 6.5;
+
+    function makeLandscape({ place, picture, values, height, tell }) {
+      const landscape = createLandscape(createSolver()),
+        names = place.dataset.panels.split(" ");
+      return () => {
+        const { T, P } = values,
+          width = Math.max(300, picture.clientWidth),
+          gap = 14,
+          panel = (width - 34 - (names.length - 1) * gap) / names.length;
+        const words = [];
+        const parts = names.map((name, k) => {
+          const { energy, readouts, outlier, barrier } = landscape.solve(name, P, T),
+            [title, color] = PANELS[name],
+            left = 34 + k * (panel + gap),
+            x = (a) => (left + ((a + WIDEST) / (2 * WIDEST)) * panel).toFixed(1),
+            y = (E) => (20 + (Math.min(1, (0.06 - E) / (0.06 - LOWEST)) * (height - 58))).toFixed(1); // prettier-ignore
+          const line = Array.from({ length: 161 }, (_, i) => -WIDEST + (i * WIDEST) / 80).filter((a) => energy(a) > LOWEST - 0.3); // prettier-ignore
+          const dots = readouts.map((a, i) => `<circle cx="${x(Math.max(-WIDEST, Math.min(WIDEST, a)))}" cy="${(y(energy(a)) - 4 - ((i * 7) % 5) * 2).toFixed(1)}" r="2.2" fill="${color}" fill-opacity="0.7"/>`); // prettier-ignore
+          const spread = Math.sqrt(readouts.reduce((sum, a) => sum + a * a, 0) / readouts.length),
+            split = name === "sigmoidal" && barrier > 2;
+          words.push(`${title}: ${outlier === null ? (split ? `two groups at ±${Math.max(...readouts).toFixed(1)}` : `one cloud, spread ${spread.toFixed(2)}`) : `two outliers at ±${outlier.toFixed(1)}, a bulk at 0`}`); // prettier-ignore
+          if (split && place.dataset.barrier !== undefined)
+            words.push(`the pass between them lies PΔE = ${barrier.toFixed(1)} below: a neuron alone crosses about once in e^${barrier.toFixed(0)} attempts`); // prettier-ignore
+          const ticks = [-5, 0, 5].map((a) => `<text x="${x(a)}" y="${height - 22}" text-anchor="middle">${signed(String(a))}</text>`); // prettier-ignore
+          return `<text x="${left + panel / 2}" y="12" text-anchor="middle">${title}</text><path d="M${left},20V${height - 36}H${left + panel}" class="axis"/>${ticks.join("")}<text x="${left + panel / 2}" y="${height - 6}" text-anchor="middle">readout a</text><clipPath id="${place.dataset.figure}-clip-${k}"><rect x="${left}" y="0" width="${panel}" height="${height - 36}"/></clipPath><g clip-path="url(#${place.dataset.figure}-clip-${k})"><path d="M${line.map((a) => `${x(a)},${y(energy(a) < LOWEST ? LOWEST - 0.01 : energy(a))}`).join("L")}" fill="none" stroke="${color}" stroke-width="2"/>${dots.join("")}</g>${k ? "" : [0, -0.2, -0.4, -0.6].map((E) => `<text x="30" y="${Number(y(E)) + 4}" text-anchor="end">${signed(String(E))}</text>`).join("")}`; // prettier-ignore
+        });
+        picture.innerHTML = `<svg width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="E of the readout a, with forty neurons on it. ${words.join(". ")}.">${parts.join("")}</svg>`; // prettier-ignore
+        tell(`${words.join("; ")}.`);
+      };
+    }
+
+    // --- the scheme in theory -------------------------------------------------------------------------
+
+    const dark = () => document.documentElement.dataset.theme === "dark";
+    // red negative, blue positive
+    const SIGNED = { light: [[178, 24, 43], [247, 247, 247], [33, 102, 172]], dark: [[255, 140, 110], [34, 38, 46], [120, 190, 255]] }; // prettier-ignore
+
+    function shade(part) {
+      const [low, zero, high] = SIGNED[dark() ? "dark" : "light"],
+        x = Math.max(-1, Math.min(1, part)),
+        end = x < 0 ? low : high;
+      return zero.map((from, k) => Math.round(from + Math.abs(x) * (end[k] - from)));
+    }
+
+    function makeScheme({ picture, values, height, tell }) {
+      const solver = createSolver();
+      let start = null;
+      return () => {
+        const found = solver.solve({ ratios: RATIOS, numInputs: 100, yPlus: 1, yMinus: values.ym, temperature: values.T, start });
+        start = found.converged ? { field: found.field } : null;
+        if (!found.converged) {
+          picture.replaceChildren();
+          tell("The solve did not converge; nothing is drawn.");
+          return;
+        }
+        const width = Math.max(260, picture.clientWidth),
+          left = 92,
+          used = CODES.filter((code) => found.occupancies[code] > 0.002),
+          room = height - 22;
+        let y = 22;
+        const rows = used.map((code) => {
+          const share = found.occupancies[code],
+            high = share * room;
+          let x = left;
+          const cells = found.activations[code].map((value, c) => {
+            const wide = RATIOS[c] * (width - left),
+              cell = `<rect x="${x.toFixed(1)}" y="${y.toFixed(1)}" width="${(wide - 1).toFixed(1)}" height="${Math.max(0.5, high - 1).toFixed(1)}" fill="rgb(${shade(value)})"/>`; // prettier-ignore
+            x += wide;
+            return cell;
+          });
+          const label = high > 11 ? `<text x="0" y="${(y + high / 2 + 4).toFixed(1)}">${nameOf(code)} ${percent(share)}</text>` : ""; // prettier-ignore
+          const row = `${label}<rect x="${left - 12}" y="${y.toFixed(1)}" width="9" height="${Math.max(0.5, high - 1).toFixed(1)}" style="fill: var(--code-${code})"/>${cells.join("")}`; // prettier-ignore
+          y += high;
+          return row;
+        });
+        const titles = [0.25, 0.625, 0.875].map((at, c) => `<text x="${left + at * (width - left)}" y="14" text-anchor="middle">class ${c}</text>`); // prettier-ignore
+        const words = used.filter((code) => found.occupancies[code] >= 0.005).map((code) => `${nameOf(code)} ${percent(found.occupancies[code])}`).join(", "); // prettier-ignore
+        picture.innerHTML = `<svg width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="Neurons sorted by code, their mean activations on three classes, darker blue for more: ${words}">${titles.join("")}${rows.join("")}</svg>`; // prettier-ignore
+        tell(`Theory, P = 100: ${words}.`);
+      };
+    }
+
+    // --- a sampled network ----------------------------------------------------------------------------
+
+    /** Runs in a worker: one network at a time, a frame after every twentieth of its transitions. */
+    function engine(laboratory, post) {
+      let current = 0;
+      return ({ run, options, frames }) => {
+        current = run;
+        const net = laboratory.makeNetwork(options),
+          { transitions } = net.setting;
+        let k = 0;
+        const go = () => {
+          if (run !== current) return;
+          try {
+            for (const to = Math.min(transitions, k + Math.ceil(transitions / frames)); k < to; k++)
+              laboratory.advance(net, laboratory.temperatureAt(net.setting, k), k < 0.8 * transitions);
+            const { N, P, h } = net,
+              kernel = new Float32Array(P * P);
+            for (let m = 0; m < P; m++)
+              for (let n = 0; n <= m; n++) {
+                let sum = 0;
+                for (let i = 0; i < N; i++) sum += h[m * N + i] * h[n * N + i];
+                kernel[m * P + n] = kernel[n * P + m] = sum / N;
+              }
+            post({ run, over: k === transitions, kernel, N, P, ends: net.firsts, ...laboratory.observe(net) });
+          } catch ({ message }) {
+            post({ run, failure: message });
+            return;
+          }
+          if (k < transitions) setTimeout(go);
+        };
+        go();
+      };
+    }
+
+    function makeNetworkWidget({ place, widget, picture, values, height, tell }) {
+      const given = JSON.parse(place.dataset.options),
+        canvas = document.createElement("canvas"),
+        again = document.createElement("button");
+      const body = `const laboratory = (${createLaboratory})((${createSolver})().makeTask);
+        onmessage = ((engine) => ({ data }) => engine(data))((${engine})(laboratory, (message) => postMessage(message)));`;
+      let run = 0,
+        seed = 0,
+        frame = null,
+        theory = null,
+        worker = null;
+      canvas.setAttribute("role", "img");
+      picture.append(canvas);
+      again.type = "button";
+      again.textContent = "Another network";
+      widget.querySelector("[role=status]").before(again);
+      const options = () => ({
+        ...{ ratios: RATIOS, yPlus: 1, yMinus: values.ym ?? given.yMinus, temperature: values.T ?? given.temperature },
+        ...{ nonlinearity: given.nonlinearity, numInputs: values.P ?? given.numInputs, numNeurons: values.N ?? given.numNeurons },
+        ...{ overlap: values.rho ?? 0, scaling: values.g ?? 1, transitions: values.time ?? 500, seed },
+      });
+
+      function start() {
+        run++;
+        worker ??= makeWorker();
+        const asked = options();
+        theory = given.nonlinearity === "sigmoidal" && asked.scaling === 1 ? createSolver().solve(asked) : null;
+        worker?.postMessage({ run, options: asked, frames: still.matches ? 1 : 24 });
+        tell("A network is drawn from the prior and cools …");
+      }
+
+      function makeWorker() {
+        try {
+          const made = new Worker(URL.createObjectURL(new Blob([body], { type: "text/javascript" })));
+          made.onmessage = ({ data }) => received(data);
+          made.onerror = (event) => tell(`The sampler stopped: ${event.message || "no reason given"}.`);
+          return made;
+        } catch {
+          tell("This browser allows no workers here, so that nothing can be sampled.");
+          return null;
+        }
+      }
+
+      function received(message) {
+        if (message.run !== run) return;
+        if (message.failure) {
+          tell(`The sampler stopped: ${message.failure}.`);
+          return;
+        }
+        frame = message;
+        draw();
+        if (frame.over) {
+          place.dataset.done = String(run);
+          tell(`${describe()} Error per input ${short(frame.squaredError / frame.P)}, kernel along the classes: cosine ${alongClasses().toFixed(2)}.`); // prettier-ignore
+        }
+      }
+
+      function describe() {
+        const { codes, N, means, participation } = frame;
+        if (given.nonlinearity === "sigmoidal")
+          return `${CODES.filter((code) => codes[code] || theory?.occupancies[code] * N > 0.3).map((code) => `${nameOf(code)} ${codes[code] ?? 0}${theory?.converged ? ` (theory ${(theory.occupancies[code] * N).toFixed(1)})` : ""}`).join(", ")}.`; // prettier-ignore
+        const top = [0, 1, 2].map((c) => Math.max(...means.map((row) => row[c])));
+        return `Strongest on the classes: ${top.map((x) => x.toFixed(1)).join(", ")}, over √N: ${top.map((x) => (x / Math.sqrt(N)).toFixed(2)).join(", ")}. A class is carried by ${participation.map((x) => x.toFixed(1)).join(", ")} neurons.`; // prettier-ignore
+      }
+
+      /** Cosine of the centered kernel with that of the classes. */
+      function alongClasses() {
+        const { kernel, P, ends } = frame,
+          of = Int8Array.from({ length: P }, (_, m) => (m < ends[1] ? 0 : m < ends[2] ? 1 : 2));
+        const centered = (value) => {
+          const mean = Float64Array.from({ length: P }, (_, m) => of.reduce((sum, __, n) => sum + value(m, n) / P, 0)),
+            all = mean.reduce((sum, x) => sum + x / P, 0);
+          return Float64Array.from(kernel, (_, at) => value(Math.floor(at / P), at % P) - mean[Math.floor(at / P)] - mean[at % P] + all); // prettier-ignore
+        };
+        const x = centered((m, n) => kernel[m * P + n]),
+          y = centered((m, n) => (of[m] === of[n] ? 1 : 0)),
+          dot = (p, q) => p.reduce((sum, value, k) => sum + value * q[k], 0);
+        return dot(x, y) / Math.sqrt(dot(x, x) * dot(y, y));
+      }
+
+      function draw() {
+        const { N, P, activations, neuronCodes, codes, kernel, ends } = frame,
+          width = Math.max(260, picture.clientWidth),
+          ratio = window.devicePixelRatio || 1,
+          context = canvas.getContext("2d");
+        Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+        canvas.style.cssText = `display: block; width: ${width}px; height: ${height}px`;
+        context.scale(ratio, ratio);
+        context.imageSmoothingEnabled = false;
+        context.font = `11px ${getComputedStyle(widget).fontFamily}`;
+        context.fillStyle = getComputedStyle(widget).color;
+        const side = Math.min(height - 16, 0.38 * width),
+          left = 14,
+          wide = width - side - left - 18;
+        context.fillText("activations: neurons by inputs", left, 10);
+        context.fillText("kernel", width - side, 10);
+        const rank = (code) => (code === "000" ? 1e6 : 0) - 10 * (codes[code] ?? 0) + CODES.indexOf(code),
+          order = Array.from({ length: N }, (_, i) => i).sort((i, j) => rank(neuronCodes[i]) - rank(neuronCodes[j]) || i - j); // prettier-ignore
+        const most = Math.max(...activations.map((row) => row.reduce((top, h) => Math.max(top, Math.abs(h)), 0))),
+          unit = given.nonlinearity === "sigmoidal" ? 1 : Math.min(most, 4),
+          sorted = [...kernel].sort((a, b) => a - b),
+          mean = sorted.reduce((sum, k) => sum + k, 0) / sorted.length,
+          reach = Math.max(1e-9, sorted[Math.floor(0.97 * sorted.length)] - mean, mean - sorted[0]);
+        matrix(context, [left, 16, wide, height - 16], N, P, (i, m) => activations[order[i]][m] / unit);
+        matrix(context, [width - side, 16, side, side], P, P, (m, n) => (kernel[m * P + n] - mean) / reach);
+        const tall = (height - 16) / N;
+        order.forEach((i, k) => {
+          context.fillStyle = getComputedStyle(widget).getPropertyValue(`--code-${neuronCodes[i]}`);
+          context.fillRect(0, 16 + k * tall, 9, tall + 0.3);
+        });
+        context.fillStyle = getComputedStyle(widget).color;
+        for (const end of [ends[1], ends[2]]) context.fillRect(left + (end / P) * wide, 16, 0.7, height - 16);
+        canvas.setAttribute("aria-label", `Activations of ${N} neurons on ${P} inputs, sorted by code, and the kernel. ${describe()}`); // prettier-ignore
+      }
+
+      again.addEventListener("click", () => {
+        seed++;
+        start();
+      });
+      let waiting = 0;
+      new MutationObserver(() => frame && draw()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+      return (resized = false) => {
+        if (resized) {
+          if (frame) draw();
+          return;
+        }
+        clearTimeout(waiting);
+        waiting = setTimeout(start, run ? 120 : 0); // while a slider moves
+      };
+    }
+
+    /** A matrix as a picture, values from −1 to 1. */
+    function matrix(context, [x, y, width, height], rows, columns, value) {
+      const image = new ImageData(columns, rows);
+      for (let i = 0, at = 0; i < rows; i++)
+        for (let j = 0; j < columns; j++, at += 4) image.data.set([...shade(value(i, j)), 255], at);
+      const small = Object.assign(document.createElement("canvas"), { width: columns, height: rows });
+      small.getContext("2d").putImageData(image, 0, 0);
+      context.drawImage(small, x, y, width, height);
+    }
+  })();

@@ -1,0 +1,179 @@
+"""Figures that move: the landscape in Node against the library, and every kind of widget in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import axe_playwright_python
+import numpy as np
+import pytest
+import yaml
+from companion.pipeline.rendering import render
+from test_primer_figures import landscape
+
+PAGE = "widgets"  # of bare_page
+LISTED = yaml.safe_load((Path(__file__).parents[2] / "book" / "widgets.yml").read_text(encoding="utf-8"))
+PICTURE = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'], preload: false }))
+    .violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))"""
+SCRIPT = Path(__file__).parents[2] / "book" / "_static" / "widgets.js"
+CASES = [(200, 0.05), (50, 0.3), (1000, 0.001)]
+SCRIPTS = "".join(
+    f'<script defer src="../_static/{name}.js"></script>' for name in ("explorer", "laboratory", "widgets")
+)
+
+
+ENDED = """([name, run]) => Number(document.querySelector(`[data-figure=${name}]`).dataset.done) >= run
+    && document.querySelector(`#${name} [role=status]`).textContent.includes('cosine')"""
+
+
+def figure(widget):
+    """A figure with its widget, as a chapter's page has them."""
+    shown = {"name": widget["figure"], "file": "figure.png", "description": "", "caption": "So."}
+    shown |= {"width": 690, "height": 420, "tail": "", "page": ""}
+    page = render(
+        "figure.md", figure=shown, chapter=widget["chapter"], kept=None, widget=widget, scripts=False
+    )
+    (place,) = re.findall("<div class=.*</div>", page)
+    (name,) = re.findall(":name: (.*)", page)
+    style = "width: 690px; aspect-ratio: 690/420"
+    image = f'<a href="{PICTURE}"><img alt="a curve" src="{PICTURE}" style="{style}"></a>'
+    caption = "<figcaption>So.</figcaption>"
+    return f'<figure class="published-figure" id="{name}">{image}{caption}</figure>{place}'
+
+
+PRIMER = re.search(
+    '<div class="widget-place".*?</div>',
+    (Path(__file__).parents[2] / "book" / "primer.md").read_text(encoding="utf-8"),
+)
+STILL = (
+    f'<figure id="fig-landscape"><img alt="three curves" src="{PICTURE}" width="690" height="260"></figure>'
+)
+BODY = STILL + PRIMER[0] + "".join(map(figure, LISTED)) + SCRIPTS
+NODE = """
+const { solve } = require(process.argv[1]), { cases, readouts } = JSON.parse(process.argv[2]);
+const all = cases.map(([P, T]) => Object.fromEntries(["linear", "sigmoidal", "relu"].map((name) => {
+    const found = solve(name, P, T);
+    return [name, { energy: readouts.map(found.energy), readouts: found.readouts }];
+})));
+console.log(JSON.stringify(all));
+"""
+
+
+@pytest.fixture(scope="module")
+def found():
+    """The widget's solutions of all cases, by nonlinearity."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no Node found: the widget's numbers were not compared")
+    given = {"cases": CASES, "readouts": np.linspace(-4, 4, 81).tolist()}
+    command = [node, "-e", NODE, str(SCRIPT), json.dumps(given)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_energies_are_the_librarys(found):
+    readouts = np.linspace(-4, 4, 801)
+    for case, curves in zip(CASES, found, strict=True):
+        expected = landscape.exponents(*case, readouts)
+        for name, curve in curves.items():
+            np.testing.assert_allclose(
+                curve["energy"], expected[name][::10], atol=2e-4, err_msg=f"{case} {name}"
+            )
+
+
+def test_neurons_lie_where_the_density_is(found):
+    for (num_inputs, temperature), curves in zip(CASES, found, strict=True):
+        a = {name: np.array(curve["readouts"]) for name, curve in curves.items()}
+        assert all(len(each) == 40 for each in a.values())
+        for each in a.values():
+            assert abs(np.mean(each)) < 0.05
+        # forty quantiles of a Gaussian of variance U, (1 − U²) (1/P + …) aside: about one at low T
+        assert np.std(a["linear"]) == pytest.approx(1, abs=0.2), (num_inputs, temperature)
+        assert np.sort(np.abs(a["relu"]))[-3] < 1.5 < np.sort(np.abs(a["relu"]))[-2]
+    assert np.all(np.abs(found[2]["sigmoidal"]["readouts"]) > 2)
+
+
+def opened(page, place):
+    """Presses a widget's button; returns its figure."""
+    place.locator("button").focus()
+    page.keyboard.press("Enter")
+    return page.locator(f"#{place.get_attribute('data-figure')}")
+
+
+@pytest.mark.pages
+@pytest.mark.slow
+@pytest.mark.xdist_group("laboratory")
+def test_the_primers_landscape(visit, address):
+    page = visit(address)
+    assert page.locator(".picture").count() == 0
+    shown = opened(page, page.locator("[data-figure=fig-landscape]"))
+    status = shown.locator("[role=status]")
+    assert status.inner_text().startswith("linear: one cloud, spread 0.9")
+    assert "sigmoidal: two groups at ±2." in status.inner_text()
+    assert "ReLU: two outliers at ±5.1, a bulk at 0" in status.inner_text()
+    assert shown.locator(".picture circle").count() == 120
+    before = shown.locator(".picture").inner_html()
+    for _ in range(17):
+        page.keyboard.press("ArrowRight")
+    assert "sigmoidal: one cloud" in status.inner_text()
+    assert shown.locator(".picture").inner_html() != before
+    box = shown.locator("input[name=P]").bounding_box()
+    page.mouse.click(box["x"] + 0.2 * box["width"], box["y"] + box["height"] / 2)
+    assert "inputs" in shown.locator("input[name=P]").get_attribute("aria-valuetext")
+    assert shown.locator("[data-of=P]").inner_text() != "200"
+
+
+@pytest.mark.pages
+@pytest.mark.slow
+@pytest.mark.xdist_group("laboratory")
+def test_every_widget_takes_its_figures_place_and_follows_its_sliders(visit, address):
+    """What stands below a figure hardly moves; no barrier, nothing wider than a phone."""
+    page = visit(address, reduced_motion="reduce")
+    for listed in LISTED:
+        name = f"fig-{listed['chapter']}-{listed['figure']}".replace("_", "-")
+        place = page.locator(f"[data-figure={name}]")
+        top = "name => document.querySelector(`#${name} figcaption`).getBoundingClientRect().top + scrollY"
+        before = page.evaluate(top, name)
+        shown = opened(page, place)
+        status = shown.locator("[role=status]")
+        assert abs(page.evaluate(top, name) - before) < 60, name
+        assert shown.locator("img").is_hidden()
+        first = None
+        for run in (1, 2):
+            if listed["widget"] == "network":
+                page.wait_for_function(ENDED, arg=[name, run])  # keys pressed slowly ask for more than one
+            said = status.inner_text()
+            assert said != first
+            first = said
+            if run == 1:
+                slider = shown.locator("input").first
+                told = slider.get_attribute("aria-valuetext")
+                slider.focus()
+                for _ in range(4):
+                    page.keyboard.press("ArrowRight")
+                assert slider.get_attribute("aria-valuetext") != told
+        words = {
+            "scheme": "Theory, P = 100: 1-1-0",
+            "landscape": ":",
+            "network": "kernel along the classes: cosine",
+        }
+        assert words[listed["widget"]] in first
+        if listed.get("barrier"):
+            assert "PΔE = " in first
+    page.evaluate(AXE)
+    assert page.evaluate(BARRIERS) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+
+
+@pytest.mark.pages
+@pytest.mark.slow
+@pytest.mark.xdist_group("laboratory")
+def test_without_javascript_figures_stand(visit, address):
+    page = visit(address, java_script_enabled=False)
+    assert page.locator(".widget-place button").first.is_hidden()
+    assert page.locator("figure img").first.bounding_box()["height"] > 100
