@@ -19,6 +19,11 @@ class Solved:
     num_steps: int
     converged: bool
 
+    @property
+    def approximation(self) -> str:
+        """What the theory neglects, if anything."""
+        return "exact at N → ∞"
+
     def reported(self, solver: str, detail: str = "") -> Self:
         """This solution; where it did not converge, with a warning at the line that called the solver."""
         if not self.converged:
