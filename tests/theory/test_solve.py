@@ -125,6 +125,7 @@ def nearly(task, distance=1e-5):
     return tasks.Task(task.inputs + distance * noise, task.labels, task.targets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [tasks.toy(24, y_minus=0.5), tasks.clustered(24, overlap=0.5, y_minus=0.5)])
 def test_population_continues_the_exact_theories(task):
     """Inputs that are nearly of a known form: shares by activity, kernels and predictions go on."""
@@ -144,6 +145,7 @@ def test_population_continues_the_exact_theories(task):
     np.testing.assert_allclose(outputs, s.predict(task.inputs), atol=0.03)
 
 
+@pytest.mark.slow
 def test_population_with_targets_of_their_own_against_quadrature():
     """Three orthogonal inputs, two of one class with different targets: an integral over z."""
     task = tasks.Task(np.sqrt(3) * np.eye(3), [0, 0, 1], [[1.0], [0.2], [-0.5]])
@@ -153,6 +155,7 @@ def test_population_with_targets_of_their_own_against_quadrature():
     np.testing.assert_allclose(s.dual_field, 3 * exact.dual_field, atol=0.05)
 
 
+@pytest.mark.slow
 def test_deep_networks_on_new_inputs():
     """One layer by these neurons, against the quadrature of one layer; two layers where symmetry decides."""
     shallow, network = theory.solve(TWO, Network(1, 50, "sigmoidal"), T), Network(1, 50, "sigmoidal")
