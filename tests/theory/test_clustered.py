@@ -1,5 +1,7 @@
 """Inputs alike within a class: the toy task, brute force, closed forms, limits and sampled networks."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -51,44 +53,52 @@ def test_overlap_lets_neurons_answer_to_all_classes(overlap, share):
 # --- brute force: a task with one or two inputs per class
 
 TINY = tasks.clustered(3, (2 / 3, 1 / 3), overlap=0.6, targets=[[1.0], [-0.4]])
+ORTHOGONAL = tasks.toy(3, (2 / 3, 1 / 3), targets=[[1.0], [-0.4]])
 
 
-def brute_force(field, act, temperature=T, num_nodes=40):
+def brute_force(task, field, act, temperature=T, num_nodes=40):
     """D, ⟨φ_μ a⟩ and ⟨φ_μ φ_ν⟩ by sums over three preactivations, the readout by hand."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(num_nodes)
-    root = np.linalg.cholesky(TINY.input_kernel)
+    root = np.linalg.cholesky(task.input_kernel)
     grid = np.stack(np.meshgrid(*3 * [nodes], indexing="ij"), -1).reshape(-1, 3)
     log_weight = sum(np.log(w) for w in np.meshgrid(*3 * [weights / weights.sum()], indexing="ij")).ravel()
     values = act(grid @ root.T)
-    pull = values @ field[TINY.labels, 0]  # Σ_μ t_μ φ_μ; the readout is Gaussian about a third of it
+    pull = values @ field[task.labels, 0]  # Σ_μ t_μ φ_μ; the readout is Gaussian about a third of it
     exponent = log_weight + pull**2 / 6
     log_z = logsumexp(exponent)
     p = np.exp(exponent - log_z)
     value = (
         log_z
-        - TINY.targets[:, 0] @ field[TINY.labels, 0]
-        + 0.5 * temperature * np.sum(field[TINY.labels] ** 2)
+        - task.targets[:, 0] @ field[task.labels, 0]
+        + 0.5 * temperature * np.sum(field[task.labels] ** 2)
     )
     return value, (p * pull / 3) @ values, (values.T * p) @ values
 
 
 @pytest.mark.parametrize(
-    ("nonlinearity", "act", "num_nodes", "atol"),
-    [("sigmoidal", phi, 40, 1e-5), ("softplus", lambda z: np.logaddexp(0, z), 60, 1e-3)],
+    ("task", "nonlinearity", "act", "num_nodes", "atol"),
+    [
+        (TINY, "sigmoidal", phi, 40, 1e-5),
+        (TINY, "softplus", lambda z: np.logaddexp(0, z), 60, 1e-3),
+        (ORTHOGONAL, partial(jax.nn.gelu, approximate=False), lambda z: z * ndtr(z), 60, 1e-3),
+        (ORTHOGONAL, jax.nn.leaky_relu, lambda z: np.where(z > 0, z, 0.01 * z), 60, 5e-3),
+    ],
 )
-def test_tiny_task_agrees_with_brute_force(nonlinearity, act, num_nodes, atol):
+def test_tiny_task_agrees_with_brute_force(task, nonlinearity, act, num_nodes, atol):
     """Gauss–Hermite over every preactivation; a φ that grows at a high T, where its tails end."""
     temperature = 0.01 if nonlinearity == "sigmoidal" else 1.0
-    s = clustered.solve(TINY, temperature, nonlinearity=nonlinearity)
+    s = clustered.solve(task, temperature, nonlinearity=nonlinearity)
     assert s.converged
-    value, outputs, kernel = brute_force(s.dual_field, act, temperature, num_nodes)
+    value, outputs, kernel = brute_force(task, s.dual_field, act, temperature, num_nodes)
     np.testing.assert_allclose(-s.free_energy, value, atol=atol)
     np.testing.assert_allclose(
-        outputs, (TINY.targets - temperature * s.dual_field[TINY.labels])[:, 0], atol=atol
+        outputs, (task.targets - temperature * s.dual_field[task.labels])[:, 0], atol=atol
     )
     np.testing.assert_allclose(s.kernel(), kernel, atol=10 * atol)
     step = np.array([[1e-3], [0.0]])
-    up, down = (brute_force(s.dual_field + sign * step, act, temperature, num_nodes)[0] for sign in (1, -1))
+    up, down = (
+        brute_force(task, s.dual_field + sign * step, act, temperature, num_nodes)[0] for sign in (1, -1)
+    )
     assert min(up, down) > value
     assert abs(up - down) / 2e-3 < 20 * atol
 

@@ -220,7 +220,7 @@ def test_measured_quantities_of_a_known_layer():
     ("arguments", "options", "message"),
     [
         ((0, 0.01), {}, "depth"),
-        ((2, 0.0), {}, "temperature"),
+        ((2, -0.1), {}, "temperature"),
         ((2, 0.01), {"nonlinearity": "relu"}, "not bounded"),
         ((2, 0.01), {"codes": [[1, 0, 0]]}, "only one"),
         ((2, 0.01), {"codes": [[1, 0, 0], [0, 1, 0]], "occupancies": [0.5, 0.6]}, "occupancies"),

@@ -1,6 +1,7 @@
 """theory.solve: which solver answers, one face for all, and predictions on orthogonal inputs."""
 
 import inspect
+import itertools
 import subprocess
 import sys
 
@@ -8,9 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import tasks, theory
+from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import HMC, sample
+from coding_schemes.theory import _solve
 from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._solve import PopulationSolution
 
 T = 0.01
 FORMULAS = ("features", "finite_width", "outliers", "dynamics")  # of solutions that others find
@@ -29,6 +34,8 @@ def general():
 
 
 GENERAL = general()
+OWN = tasks.Task(TWO.inputs, TWO.labels, tasks.toy(20, (0.5, 0.5)).targets + 0.1 * np.eye(20, 2))
+TREE, LARGE = tasks.tree(16), tasks.toy(300, (0.5, 0.5), y_minus=-0.5)
 
 
 def own(z):
@@ -47,7 +54,10 @@ CASES = [
     (CLUSTERED, Network(1, 50, "sigmoidal"), theory.clustered.Solution),
     (CLUSTERED, Network(1, 50, "relu"), theory.clustered.Solution),
     (CLUSTERED, Network(1, 50, jax.nn.leaky_relu), theory.clustered.Solution),
-    (MIXED, Network(1, 50, "sigmoidal"), theory.mean_field.Solution),  # targets differ within a class
+    (TWO, Network(1, 50, jax.nn.gelu), theory.clustered.Solution),
+    (TWO, Network(1, 50, jax.nn.leaky_relu), theory.clustered.Solution),
+    (OWN, Network(1, 50, "sigmoidal"), PopulationSolution),  # targets differ within a class
+    (TREE, Network(1, 50, "erf"), PopulationSolution),
     (GENERAL, Network(2, 50, "linear"), theory.linear.Solution),
     (GENERAL, Network(1, 50, jnp.tanh), theory.mean_field.Solution),
     (GENERAL, Network(1, 50, lambda z: jnp.maximum(z, 0)), theory.mean_field.Solution),
@@ -100,14 +110,101 @@ def test_outputs_are_made_of_the_kinds(phi):
     np.testing.assert_allclose(outputs[TOY.labels], s.predict(TOY.inputs), atol=atol)
 
 
-def test_nearly_independent_inputs_of_no_known_form_are_warned_of():
+def test_what_mean_field_neglects_is_warned_of(monkeypatch):
     """There mean_field has .17 for a share that is .10 in networks."""
-    rng = np.random.default_rng(0)
-    inputs = TOY.inputs + 0.05 * rng.standard_normal(TOY.inputs.shape)
+    monkeypatch.setattr(_solve, "_MOST_IN_POPULATION", 39)
     with pytest.warns(UserWarning, match="mean_field answers.*nearly independent"):
-        s = theory.solve(tasks.Task(inputs, TOY.labels, TOY.targets), Network(1, 40, "sigmoidal"), T)
+        s = theory.solve(nearly(TOY), Network(1, 40, "sigmoidal"), T)
     assert "neglected" in s.approximation
     assert theory.solve(CLUSTERED, Network(1, 40, "sigmoidal"), T).approximation == "exact at N → ∞"
+
+
+def nearly(task, distance=1e-5):
+    """The task with a kernel that is off by 1e-5, beyond what is recognized."""
+    noise = np.random.default_rng(0).standard_normal(task.inputs.shape)
+    return tasks.Task(task.inputs + distance * noise, task.labels, task.targets)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [tasks.toy(24, y_minus=0.5), tasks.clustered(24, overlap=0.5, y_minus=0.5)])
+def test_population_continues_the_exact_theories(task):
+    """Inputs that are nearly of a known form: shares by activity, kernels and predictions go on."""
+    network, codes = Network(1, 40, "sigmoidal"), np.array(list(itertools.product((0, 1), repeat=3)))
+    s, exact = theory.solve(nearly(task), network, T), theory.solve(task, network, T)
+    assert isinstance(s, PopulationSolution)
+    by_activity = exact.activity_shares if hasattr(exact, "activity_shares") else None
+    expected = by_activity(codes) if by_activity else theory.sigmoidal.measured_occupancies(exact, codes)
+    shares = [s.probabilities[np.all(s.codes == code, axis=1)].sum() for code in codes]
+    np.testing.assert_allclose(shares, expected, atol=0.015)
+    np.testing.assert_allclose(s.kernel(), exact.kernel(), atol=0.015)
+    np.testing.assert_allclose(s.dual_field, exact.dual_field[task.labels], atol=0.25)
+    new = task.inputs[:, :3] + 0.5 * task.inputs[:, 3:6]
+    np.testing.assert_allclose(s.predict(new), exact.predict(new), atol=0.03)
+    z, a = s.draw(np.random.default_rng(0), task.labels, 20_000)
+    outputs = s.adapted.network.phi(z).T @ a / len(a)
+    np.testing.assert_allclose(outputs, s.predict(task.inputs), atol=0.03)
+
+
+@pytest.mark.slow
+def test_population_with_targets_of_their_own_against_quadrature():
+    """Three orthogonal inputs, two of one class with different targets: an integral over z."""
+    task = tasks.Task(np.sqrt(3) * np.eye(3), [0, 0, 1], [[1.0], [0.2], [-0.5]])
+    s = theory.solve(task, Network(1, 40, "sigmoidal"), 0.05)
+    exact = theory.adaptive_kernel.solve(task, Network(1, 1, "sigmoidal"), 3**0.5, 0.15, method="quadrature")
+    np.testing.assert_allclose(s.kernel(), exact.kernels[-1], atol=0.01)
+    np.testing.assert_allclose(s.dual_field, 3 * exact.dual_field, atol=0.05)
+
+
+@pytest.mark.slow
+def test_deep_networks_on_new_inputs():
+    """One layer by these neurons, against the quadrature of one layer; two layers where symmetry decides."""
+    shallow, network = theory.solve(TWO, Network(1, 50, "sigmoidal"), T), Network(1, 50, "sigmoidal")
+    one = theory.deep_sigmoidal.solve(TWO, 1, T)
+    deep = _solve.DeepSolution(**vars(one), task=TWO, nonlinearity=network.nonlinearity)
+    new = np.column_stack([TWO.inputs[:, 0] + 0.5 * TWO.inputs[:, 1], TWO.inputs @ np.full(20, 0.2)])
+    np.testing.assert_allclose(deep.predict(new), shallow.predict(new), atol=0.02)
+    odd = theory.solve(TWO, Network(2, 50, "erf"), T)
+    outside = np.linalg.svd(TWO.inputs.T)[2][-1:].T * 40**0.5  # orthogonal to all, so of either sign
+    np.testing.assert_allclose(odd.predict(outside), 0, atol=0.02)
+    np.testing.assert_allclose(odd.test_kernel(TWO.inputs), odd.kernel(), atol=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "network"),
+    [
+        (TWO, Network(1, 100, jax.nn.gelu)),
+        (TREE, Network(1, 100, "erf")),
+        (TWO, Network(2, 100, "sigmoidal")),
+    ],
+    ids=["gelu", "tree", "deep"],
+)
+def test_networks_have_the_kernels_and_predictions(task, network):
+    """Four chains of N = 100, on training and on new inputs: four standard errors, and 3/N."""
+    new = task.inputs[:, :2] + 0.5 * task.inputs[:, -2:]
+    drawn = sample(
+        Posterior(task, network, T), jax.random.key(0), num_samples=20, num_chains=4, num_warmup=150,
+        thinning=2, method=HMC(), predict_inputs=new,
+    )  # fmt: skip
+    s = theory.solve(task, network, T)
+
+    def classes(kernel):
+        return coding.class_means(np.swapaxes(coding.class_means(kernel, task.labels), -1, -2), task.labels)
+
+    kernels = classes(np.asarray(coding.kernels(drawn.activations(-1)), float).mean(axis=1))
+    outputs = np.asarray(drawn.predictions.outputs, float).mean(axis=1)
+    for found, expected in ((kernels, classes(s.kernel())), (outputs, s.predict(new))):
+        error = found.std(axis=0, ddof=1) / 2
+        assert np.all(np.abs(found.mean(axis=0) - expected) < 4 * error + 0.03 * np.abs(expected).max())
+        assert np.all(error < 0.1 * np.abs(expected).max())
+
+
+def test_deep_networks_at_zero_temperature():
+    cold, zero = (theory.solve(TWO, Network(2, 50, "sigmoidal"), t) for t in (1e-6, 0.0))
+    assert zero.converged
+    np.testing.assert_allclose(zero.predict(TWO.inputs), TWO.targets, atol=1e-12)
+    np.testing.assert_allclose(zero.dual_field, cold.dual_field, rtol=1e-3)
+    np.testing.assert_allclose(zero.kernel(), cold.kernel(), atol=1e-4)
 
 
 def test_solvers_keep_the_parts_they_need():
@@ -186,7 +283,8 @@ def test_kernel_on_an_orthogonal_task_is_the_networks():
         (lambda: theory.solve(TOY, Network(2, 9, "relu"), T), "depth 2, 'relu'.*orthogonal.*sampling.sample"),
         (lambda: theory.solve(GENERAL, Network(1, 9, "softplus"), T), "general inputs.*'softplus'"),
         (lambda: theory.solve(GENERAL, Network(2, 9, "tanh"), T), "depth 2, 'tanh'"),
-        (lambda: theory.solve(TOY, Network(1, 9, jax.nn.leaky_relu), T), "no theory for depth 1"),
+        (lambda: theory.solve(MIXED, Network(1, 9, jax.nn.leaky_relu), T), "no theory for depth 1"),
+        (lambda: theory.solve(LARGE, Network(1, 9, jax.nn.leaky_relu), T), "did not converge: too few"),
         (lambda: theory.solve(TOY, Network(1, 9, "relu"), -1.0), "temperature: got -1"),
         (lambda: theory.solve(GENERAL, Network(1, 9, "relu"), 0.0), "temperature: got 0"),
         (lambda: theory.solve(TOY, Network(1, 9, "relu_squared"), T, readout_variance=2.0), "1/P"),

@@ -40,6 +40,11 @@ class Solved:
         place = "" if module.startswith("_") else f"{module}."
         return f"<{place}{type(self).__name__}: {'; '.join(told)}>"
 
+    @property
+    def approximation(self) -> str:
+        """What the theory neglects, if anything."""
+        return "exact at N → ∞"
+
     def reported(self, solver: str, detail: str = "") -> Self:
         """This solution; where it did not converge, with a warning at the line that called the solver."""
         if not self.converged:

@@ -2,13 +2,15 @@
 
 import inspect
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from coding_schemes import validation
-from coding_schemes.networks import Network, Nonlinearity, is_bounded
+from coding_schemes.networks import Network, Nonlinearity, is_bounded, nonlinearity
 from coding_schemes.tasks import Task
 from coding_schemes.theory import (
     clustered,
@@ -20,10 +22,16 @@ from coding_schemes.theory import (
     relu_squared,
     sigmoidal,
 )
+from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._kinds import OrthogonalKinds
-from coding_schemes.theory._solvers import check_training_inputs, overlaps
+from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._solvers import check_training_inputs, class_means, evaluate, overlaps
+from coding_schemes.theory._tilted import single_site
 
 _MOST_INDEPENDENT = 0.4  # share of directions in use; 0.07 for a hundred digits, 1 for orthogonal inputs
+_NEARLY_A_TREE = 0.05  # rms difference of overlaps within pairs of classes; 0.17 for digits
+_POPULATION = {"num_neurons": 1024, "num_rounds": 60, "seed": 0}  # the options of this route, too
+_MOST_IN_POPULATION, _QUICK = 200, 100  # inputs; above the latter with a warning of how long it takes
 
 
 def solve(
@@ -45,12 +53,15 @@ def solve(
         bounded φ, inputs alike within a class      clustered (depth 1)
         φ that grows like z, the same               clustered (depth 1, at most three outputs)
         ReLU and softplus there that condense       condensation
+        bounded φ, trees, and nearly independent    adaptive_kernel's population (depth 1, T > 0, P ≤ 200)
         bounded φ and ReLU, any other inputs        mean_field (depth 1, T > 0)
 
     Inputs are recognized by K0 (to 1e-10 of its diagonal), those of one target per class alone: one overlap
-    within every class, none between. mean_field neglects the fluctuations of a neuron's preactivations, all
-    others are exact at N → ∞ (relu and relu_squared: and P → ∞; condensation: N ≪ N*); each solution's own
-    docstring says so.
+    within every class, none between. Where mean_field would neglect what matters, K0 a tree's (one
+    overlap for every pair of classes) or (tr K0)²/(P tr K0²) > 0.4, with any targets, sampled neurons answer:
+    two populations of 1024, in about half a second of a processor per input, to 0.3 % in shares and kernels;
+    to 10 % where the targets of a class sum to 0, as a code and its complement serve alike there (options
+    num_neurons, num_rounds, seed). What a solution neglects is its `approximation`.
 
     All solutions have the same face. Neurons come in kinds γ, one or more, each with a fraction P_γ of the
     neurons, a mean readout a_γ and mean activations φ_γ; outliers, kinds of one neuron each, come first, with
@@ -59,7 +70,11 @@ def solve(
         probabilities (n,)   readouts (n, m)   activations (n, C) per class   codes (n, C) bool
         num_outliers   dual_field t, (C, m) where inputs are orthogonal and (P, m) elsewhere
         predict(inputs) (P*, m) for inputs (N0, P*)   kernel() of the feature layer, (P, P)
-        residual   num_steps   converged
+        residual   num_steps   converged   approximation
+
+    At depth 1 P_γ of a bounded φ counts neurons in the *basin* of a maximum of the readouts' density. What
+    one counts in networks, by *activity*, differs where a class is neither on nor off: `activity_shares`
+    (clustered), `sigmoidal.measured_occupancies`. Deeper, and by sampled neurons, P_γ is by activity.
 
     Args:
         task: what is learned.
@@ -115,18 +130,22 @@ def solve(
         found = _alike(task, phi, temperature, readout_variance, options) if has_class_targets else None
         if found is not None:
             return found
+        if bounded and set(options) <= set(_POPULATION) and _is_within_population(task, temperature):
+            return _population(task, network, temperature, readout_variance, options)
         if bounded or phi == "relu":
             from coding_schemes.theory import mean_field
 
-            _warn_of_fluctuations(task, bounded)
+            _warn_of_fluctuations(task)
             return mean_field.solve(task, phi, temperature, readout_variance=readout_variance, **options)
     inputs = "orthogonal" if task.is_orthogonal else "general"
     raise ValueError(
         f"network: no theory for depth {depth}, {phi!r} (non-lazy) on {inputs} inputs"
-        f"{' at finite width' if finite_width else ''}. There is one for linear and for lazy networks of any "
-        "depth; for bounded nonlinearities on orthogonal inputs at any depth, on others at depth 1; for "
-        "'relu' at depth 1; for 'softplus' and 'relu_squared' at depth 1 on orthogonal inputs. "
-        "sampling.sample draws from the posterior of every network"
+        f"{' at finite width' if finite_width else ''}"
+        f"{'' if has_class_targets else ' with targets that differ within a class'}. There is one for linear "
+        "and for lazy networks of any depth; for bounded nonlinearities on orthogonal inputs with one target "
+        "per class at any depth, on others at depth 1; for 'relu' at depth 1; for 'softplus' and others that "
+        "grow like z at depth 1 on inputs alike within a class; for 'relu_squared' at depth 1 on orthogonal "
+        "inputs. sampling.sample draws from the posterior of every network"
     )
 
 
@@ -136,15 +155,28 @@ def _has_class_targets(task: Task) -> bool:
     return np.array_equal(task.targets[first][task.labels], task.targets)
 
 
-def _warn_of_fluctuations(task: Task, bounded: bool) -> None:
-    """What mean_field neglects is of order one where each input has a direction of its own."""
-    kernel = task.input_kernel
+def _fluctuates(task: Task) -> bool:
+    """Whether what mean_field neglects matters: each input has a direction of its own, or K0 is a tree's."""
+    kernel, counts, labels = task.input_kernel, task.class_counts, task.labels
+    members = (labels == np.arange(task.num_classes)[:, None]).astype(float)
+    between = kernel - np.diag(np.diag(kernel))
+    pairs = np.maximum(np.outer(counts, counts) - np.diag(counts), 1)
+    left = between - (members @ between @ members.T / pairs)[np.ix_(labels, labels)]
+    np.fill_diagonal(left, 0.0)
     independent = np.trace(kernel) ** 2 / (len(kernel) * np.sum(kernel**2))
-    if bounded and independent > _MOST_INDEPENDENT:
+    return independent > _MOST_INDEPENDENT or bool(np.linalg.norm(left) < _NEARLY_A_TREE * np.trace(kernel))
+
+
+def _is_within_population(task: Task, temperature: float) -> bool:
+    return task.num_inputs <= _MOST_IN_POPULATION and temperature > 0 and _fluctuates(task)
+
+
+def _warn_of_fluctuations(task: Task) -> None:
+    if _fluctuates(task):
         warnings.warn(
             "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
-            f"are nearly independent ((tr K0)²/(P tr K0²) = {independent:.2f}): shares and kernels may be "
-            "off by half. sampling.sample, or adaptive_kernel.solve(method='population'), has them",
+            "are nearly independent, or a tree's: shares and kernels may be off by half. sampling.sample has "
+            f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons",
             stacklevel=3,
         )
 
@@ -182,29 +214,63 @@ def _alike(task, phi, temperature, readout_variance, options):
     if not set(options) <= known or not clustered.reaches(task, phi):
         return None
     arguments = {"nonlinearity": phi, "readout_variance": readout_variance, **options}
-    if phi not in ("relu", "softplus"):
+    if is_bounded(nonlinearity(phi)):
         return clustered.solve(task, temperature, **arguments)
+    found = condensed = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        try:
-            condensed: Any = condensation.solve(
-                task, temperature, nonlinearity=phi, readout_variance=readout_variance
-            )
-        except FloatingPointError:
-            condensed = None
+        if phi in ("relu", "softplus"):
+            with suppress(FloatingPointError):
+                condensed = condensation.solve(
+                    task, temperature, nonlinearity=phi, readout_variance=readout_variance
+                )
         if condensed is not None and condensed.converged and condensed.is_beyond_reach:
             return condensed
-        found = clustered.solve(task, temperature, **arguments)
-    if found.converged:
+        with suppress(FloatingPointError):
+            found = clustered.solve(task, temperature, **arguments)
+    if found is not None and found.converged:
         return found
-    if phi == "relu":
-        warnings.warn(
-            f"theory.solve: clustered theory did not converge (residual {found.residual:.1e}), and its "
-            "neurons do not condense class by class. mean_field answers, which neglects fluctuations of the "
-            "preactivations",
-            stacklevel=3,
-        )
+    why = f"clustered theory of {phi!r} did not converge: too few neurons code, and not class by class"
+    if phi != "relu":
+        raise ValueError(f"network: {why}. sampling.sample draws from the posterior of every network")
+    warnings.warn(
+        f"theory.solve: {why}. mean_field answers, which neglects fluctuations of the preactivations",
+        stacklevel=3,
+    )
     return None
+
+
+def _population(task, network, temperature, readout_variance, options):
+    """Sampled neurons, sorted into the codes that they are found with."""
+    from coding_schemes.theory import adaptive_kernel
+
+    variance = 1 / task.num_inputs if readout_variance is None else readout_variance
+    saddle, size = (variance**-0.5, temperature / variance), {**_POPULATION, **options}
+    if task.num_inputs > _QUICK:
+        text = f"theory.solve: {size['num_neurons']} neurons, twice, answer for {task.num_inputs} inputs, in"
+        warnings.warn(f"{text} about {0.6 * task.num_inputs:.0f} s of one processor", stacklevel=3)
+    found = adaptive_kernel.solve(task, network, *saddle, method="population", **size)
+    z, weights = found.preactivations()
+    values = evaluate(network.phi, z[:, 0])
+    means = class_means(values, task)
+    codes, kind = np.unique(means > single_site(network.nonlinearity).threshold, axis=0, return_inverse=True)
+    average = np.where(kind.ravel() == np.arange(len(codes))[:, None], weights, 0.0)
+    mass = average.sum(axis=1)
+    order = np.argsort(-mass, kind="stable")
+    average /= mass[:, None]
+    return PopulationSolution(
+        task=task,
+        temperature=temperature,
+        probabilities=mass[order],
+        readouts=(average @ values @ found.dual_field)[order],
+        activations=(average @ means)[order],
+        codes=codes[order],
+        dual_field=found.dual_field / variance,
+        adapted=found,
+        residual=found.residual,
+        num_steps=found.num_steps,
+        converged=found.converged,
+    )
 
 
 def _bounded(task, depth, phi, temperature, options):
@@ -240,25 +306,88 @@ class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
         return sigmoidal.Solution.kernel(self, self.task.labels)
 
 
+class _ByNeurons:
+    """New inputs by sampled neurons; what these miss on the training inputs is taken off, linearly."""
+
+    task: Task
+    temperature: float
+    dual_field: np.ndarray
+    adapted: Any
+    num_outliers = 0
+
+    def test_kernel(self, inputs: np.ndarray) -> np.ndarray:
+        """Feature-layer kernel between new inputs (N0, P*) and the training inputs, shape (P*, P)."""
+        return self.adapted.test_kernel(inputs)
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Mean predictor on new inputs (N0, P*), shape (P*, m); exact on training inputs."""
+        task, overlap, t = self.task, overlaps(self.task, inputs), self.dual_field
+        exact = task.targets - self.temperature * (t if len(t) == task.num_inputs else t[task.labels])
+        nearest = np.argmax(overlap, axis=1)
+        if np.allclose(task.inputs[:, nearest], inputs, atol=1e-6):
+            return exact[nearest]
+        there = self.adapted.predict(np.concatenate([task.inputs, np.asarray(inputs, float)], axis=1))
+        onto = overlap @ np.linalg.pinv(task.input_kernel, rcond=1e-10, hermitian=True)
+        return there[task.num_inputs :] + onto @ (exact - there[: task.num_inputs])
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DeepSolution(deep_sigmoidal.Solution):
+class PopulationSolution(_ByNeurons, Solved):
+    """The population of theory.adaptive_kernel with the fields that all theories share; kinds are codes.
+
+    Attributes:
+        task: what was learned.
+        temperature: T.
+        probabilities: fraction of the neurons *found* with a code, by mean activations, (n,), most first.
+        readouts: their mean readout, shape (n, m).
+        activations: their mean activation per class, shape (n, C).
+        codes: classes with a mean activation above the middle of φ's range, shape (n, C).
+        dual_field: t, shape (P, m).
+        adapted: what theory.adaptive_kernel found.
+    """
+
+    task: Task
+    temperature: float
+    probabilities: np.ndarray
+    readouts: np.ndarray
+    activations: np.ndarray
+    codes: np.ndarray
+    dual_field: np.ndarray
+    adapted: Any
+
+    @property
+    def approximation(self) -> str:
+        """What is neglected."""
+        return self.adapted.approximation
+
+    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Feature-layer kernel on the training inputs, shape (P, P); `test_kernel` has new ones."""
+        check_training_inputs(inputs)
+        return self.adapted.kernels[-1]
+
+    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> Drawn:
+        """Preactivations (N, P) and readouts (N, m) of N = width independent neurons."""
+        z, weights = self.adapted.preactivations()
+        z = z[rng.choice(len(z), width, p=weights), 0]
+        mean = evaluate(self.adapted.network.phi, z) @ self.adapted.dual_field
+        return z, mean + rng.standard_normal(mean.shape) / self.adapted.richness
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DeepSolution(_ByNeurons, deep_sigmoidal.Solution):
     """theory.deep_sigmoidal's Solution with the fields that all theories share: the last layer's."""
 
     task: Task
     nonlinearity: str | Nonlinearity
-    num_outliers: int = 0
 
-    def predict(self, inputs: np.ndarray) -> np.ndarray:
-        """Mean predictor on training inputs (N0, P*), shape (P*, m); ValueError where one is none of them."""
-        overlap = overlaps(self.task, inputs)
-        nearest = np.argmax(overlap, axis=1)
-        if not np.allclose(self.task.inputs[:, nearest], inputs, atol=1e-6):
-            raise ValueError(
-                "inputs: this theory predicts its training inputs only; sampling.sample does new ones"
-            )
-        return (self.task.class_targets - self.training_residual)[self.task.labels[nearest]]
+    @cached_property
+    def adapted(self) -> Any:
+        """The same in theory.adaptive_kernel, with 40,000 neurons in every layer (seconds)."""
+        from coding_schemes.theory import adaptive_kernel
+
+        return adaptive_kernel.of_deep(self, self.task, self.nonlinearity)
 
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:  # type: ignore[override]
-        """Feature-layer kernel on the training inputs, shape (P, P)."""
+        """Feature-layer kernel on the training inputs, shape (P, P); `test_kernel` has new ones."""
         check_training_inputs(inputs)
         return deep_sigmoidal.Solution.kernel(self, self.task.labels)

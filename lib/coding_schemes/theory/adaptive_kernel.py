@@ -49,6 +49,7 @@ from coding_schemes.theory import features as _features
 from coding_schemes.theory._expansion import Expansion, expansion
 from coding_schemes.theory._population import Neurons
 from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._solvers import class_means, evaluate
 from coding_schemes.theory.features import Features, NewInputs
 
 __all__ = ["Expansion", "Overlaps", "Solution", "expansion", "overlaps", "solve"]
@@ -113,6 +114,18 @@ class Solution(Solved):
     _roots: list[np.ndarray] | None = field(default=None, repr=False)
     _closed: linear.Solution | None = field(default=None, repr=False)
     _networks: _sampled.Sampled | None = field(default=None, repr=False)
+
+    @property
+    def approximation(self) -> str:
+        """What is neglected."""
+        sampled, differ = "exact at N → ∞, but for sampled neurons", f"{self.disagreement:.1%}"
+        neglected = {
+            "deep_sigmoidal": deep.Solution.approximation,
+            "population": f"{sampled}: two populations differ by {differ}",
+            "nested": sampled,
+            "sampling": "sampled networks of two widths, extrapolated in 1/N",
+        }
+        return neglected.get(self.method, "exact at N → ∞")
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
         """Predictor f(x) = k(x)ᵀ v on inputs (N0, P*), shape (P*, m)."""
@@ -260,20 +273,47 @@ def solve(
     else:
         solver = {"linear": _by_linear, "sigmoidal": _by_sigmoidal, "deep_sigmoidal": _by_deep_sigmoidal}
         parts = solver.get(chosen, _by_lattice)(task, network, *saddle, *size)
+    found = _finished(task, network, *saddle, chosen, parts)
+    differ, share = found.disagreement, found.effective_share
+    detail = f"populations differ by {differ:.1%}, {share:.0%} of the neurons effective"
+    return found.reported(f"adaptive kernel ({chosen})", detail)
+
+
+def of_deep(found: deep.Solution, task: Task, nonlinearity: str | networks.Nonlinearity) -> Solution:
+    """A solution of theory.deep_sigmoidal with neurons of its own, for predictions on new inputs."""
+    network, richness = Network(found.depth, 1, nonlinearity), found.problem.readout_variance**-0.5
+    features = _features.dense(task, network.phi)
+    saddle = (features, richness, found.temperature * richness**2)
+    parts = _deep_parts(found, task, features, richness, jax.random.key(0), 1024, 40)
+    held, threshold = parts["_neurons"], found.problem.site.threshold
+
+    def neurons():
+        """With the codes' known fractions: what is left of the sampling noise is that within a code."""
+        balanced = []
+        for (u, weights), root, layer in zip(held(), parts["_roots"], found.layers):
+            means = class_means(evaluate(network.phi, u @ root.T), task)
+            code = (means > threshold) @ (2 ** np.arange(task.num_classes)[::-1])
+            fractions = np.bincount(code, weights, len(layer.codes))
+            weights = weights * (layer.probabilities / np.maximum(fractions, 1e-12))[code]
+            balanced.append(Neurons(u, weights / weights.sum()))
+        return balanced
+
+    parts["_neurons"] = cache(neurons)
+    return _finished(task, network, *saddle, "deep_sigmoidal", parts)
+
+
+def _finished(task, network, features, richness, ridge, chosen, parts) -> Solution:
+    """The Solution made of what a method found."""
     parts = {"disagreement": 0.0, "effective_share": 1.0} | parts
     tolerance = SAMPLED_TOLERANCE if chosen in ("nested", "sampling") else RESIDUAL_TOLERANCE
     converged = parts.pop("converged", parts["residual"] < tolerance)
     converged = bool(
         converged and parts["disagreement"] < MAX_DISAGREEMENT and parts["effective_share"] > 0.3
     )
-    base = task.input_kernel if is_dense else _base_kernel(features)
     v = parts["dual_field"]
-    parts["kernels"] = np.stack([base, *parts["kernels"]])
+    parts["kernels"] = np.stack([_base_kernel(features), *parts["kernels"]])
     parts["dual_kernels"] = np.stack([*parts.pop("lower_duals"), richness**2 * v @ v.T])
-    found = Solution(task, network, features, richness, ridge, converged=converged, method=chosen, **parts)
-    differ, share = found.disagreement, found.effective_share
-    detail = f"populations differ by {differ:.1%}, {share:.0%} of the neurons effective"
-    return found.reported(f"adaptive kernel ({chosen})", detail)
+    return Solution(task, network, features, richness, ridge, converged=converged, method=chosen, **parts)
 
 
 def _choose(method, task, network, richness, is_dense) -> str:
@@ -347,6 +387,10 @@ def _by_sigmoidal(task, network, features, richness, ridge, key, *size) -> dict:
 def _by_deep_sigmoidal(task, network, features, richness, ridge, key, *size) -> dict:
     options = {"nonlinearity": network.nonlinearity, "readout_variance": 1 / richness**2}
     found = deep.solve(task, network.depth, ridge / richness**2, **options)
+    return _deep_parts(found, task, features, richness, key, *size)
+
+
+def _deep_parts(found, task, features, richness, key, *size) -> dict:
     labels = task.labels
     pairs = np.ix_(labels, labels)
     kernels = [layer.kernel_block[pairs] + np.diag(layer.kernel_diagonal[labels]) for layer in found.layers]

@@ -23,6 +23,11 @@ amplitude of √N, see `theory.condensation`. Softplus is never quite silent, so
 amount even on the edge: where the outputs need more, the minimum lies on the edge (δ = 0), one neuron takes
 the rest, and `solve` does not converge. It says so where δ would fall below 1e-5.
 
+**Orthogonal inputs.** Where ReLU is silent gelu dips below 0, and G_c rises like 0.17 n_c |s|: the branch has
+a maximum of its own, as high as the bulk's, at a finite readout. One neuron in a hundred codes even at
+P = 200: no condensate. Leaky ReLU's branch lies below the bulk by a cost ∝ P, as ReLU's: with 60 inputs
+N* is 26,000, with more there is no solution here.
+
 **What is neglected**: corrections of relative order 1/N, nothing else.
 
 Source: the book's own; ρ = 0 is paper A's toy task.
@@ -74,12 +79,12 @@ def class_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def reaches(task: Task, nonlinearity: str | Nonlinearity) -> bool:
-    """Whether `solve` answers: K0 of this form, φ bounded, or growing like z with few outputs and K0 ≠ 1."""
+    """Whether `solve` answers: K0 of this form, φ bounded, or growing like z with few outputs."""
     try:
         bounded = shape(canonical(nonlinearity)).bounded
     except ValueError:
         return False
-    if not bounded and (task.is_orthogonal or task.num_targets > MAX_QUADRATURE_OUTPUTS):
+    if not bounded and task.num_targets > MAX_QUADRATURE_OUTPUTS:
         return False
     return task.num_classes <= _convex_dual.MAX_CLASSES and class_overlaps(task) is not None
 
@@ -156,7 +161,6 @@ class Solution(Solved):
         num_steps: Newton steps.
         converged: whether the residual is below the tolerance.
         method: "quadrature" or "laplace".
-        approximation: what was neglected.
         problem: what was solved.
     """
 
@@ -173,10 +177,14 @@ class Solution(Solved):
     class_participation: np.ndarray
     free_energy: float
     method: str
-    approximation: str
     problem: Problem
     ensemble: _convex_dual.Ensemble
     num_outliers: int = 0
+
+    @property
+    def approximation(self) -> str:
+        """What is neglected."""
+        return "exact at N → ∞" if self.method == "quadrature" else "N → ∞, to relative order 1/P"
 
     @property
     def temperature(self) -> float:
@@ -450,7 +458,6 @@ def _describe(task, problem, method, field, residual, num_steps, integral) -> So
         num_steps=num_steps,
         converged=bool(residual <= TOLERANCE),
         method=method,
-        approximation="exact at N → ∞" if method == "quadrature" else "N → ∞, to relative order 1/P",
         problem=problem,
         ensemble=ensemble,
     )

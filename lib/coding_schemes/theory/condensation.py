@@ -161,6 +161,7 @@ class Solution(Solved):
     within: np.ndarray
     diagonal: np.ndarray
     problem: clustered.Problem
+    approximation = "N → ∞ with N ≪ N*, one coding neuron per class"
 
     @property
     def num_outliers(self) -> int:

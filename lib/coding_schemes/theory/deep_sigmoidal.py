@@ -517,6 +517,7 @@ class Solution(Solved):
     free_energy: float
     readout_residual: float
     problem: Problem
+    approximation = "N → ∞, what learning does to scatter within a class neglected above the first layer"
 
     @property
     def depth(self) -> int:
@@ -580,7 +581,7 @@ def solve(
     Args:
         task: orthogonal inputs in at most 3 classes.
         depth: number of hidden layers L ≥ 1.
-        temperature: T > 0, the rescaled temperature of paper A.
+        temperature: T ≥ 0, the rescaled temperature of paper A.
         nonlinearity: a bounded one, by name or as an elementwise JAX function.
         start: a neighboring Solution of the same depth, or the weight 0 … 1 of the shallow network's
             kernel, against the prior's, in the first layer's first kernel; further layers start without K̃.
@@ -604,7 +605,7 @@ def solve(
     if num_classes > MAX_CLASSES:
         raise ValueError(f"task: got {num_classes} classes; the deep theory takes at most {MAX_CLASSES}")
     validation.counts(depth=depth, max_steps=max_steps)
-    validation.positive(temperature=temperature, tolerance=tolerance)
+    validation.positive(tolerance=tolerance)
     frozen = _frozen(codes, occupancies, num_classes)
     size = num_classes * (num_classes + 3) // 2
     if isinstance(start, Solution):

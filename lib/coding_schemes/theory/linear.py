@@ -69,6 +69,11 @@ class Solution(OneKind):
     temperature: float
 
     @property
+    def approximation(self) -> str:
+        """What is neglected."""
+        return "exact at N → ∞" if self.temperature > 0 else "T → 0 of the limit N, P → ∞"
+
+    @property
     def activations(self) -> np.ndarray:
         """Their mean activation per class, 0, shape (1, C)."""
         return np.zeros((1, self.task.num_classes))

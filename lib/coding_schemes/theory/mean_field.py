@@ -111,6 +111,7 @@ class Solution(Solved):
     temperature: float
     readout_variance: float
     energy: float
+    approximation = "N → ∞, fluctuations of the preactivations given the readout neglected"
 
     def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons: the kinds' own, without chance.
@@ -124,11 +125,6 @@ class Solution(Solved):
         silent = ((0, width - kinds), (0, 0))
         z, a = (np.pad(v[:kinds] * width**0.5, silent) for v in (self.preactivations, self.readouts))
         return z, a
-
-    @property
-    def approximation(self) -> str:
-        """What is neglected."""
-        return "N → ∞, fluctuations of the preactivations given the readout neglected"
 
     @property
     def outliers(self) -> bool:

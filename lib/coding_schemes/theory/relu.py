@@ -59,6 +59,8 @@ _ZERO = 1e-6  # outliers of amplitude² and bulk populations of probability belo
 class _Kinds(OrthogonalKinds):
     """What both solutions tell; the outliers come first among the kinds, the largest |ā| first."""
 
+    approximation = "exact at N, P → ∞"
+
     @property
     def outlier_readouts(self) -> np.ndarray:
         """ā, shape (n, m), in units of √N."""
@@ -162,6 +164,7 @@ class FiniteSize(_Kinds):
     bulk_readout_covariance: np.ndarray
     num_neurons: int
     temperature: float
+    approximation = "to relative order 1/N and 1/P"
 
     def draw(self, rng: Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.

@@ -66,6 +66,7 @@ class Solution(OrthogonalKinds):
     bulk_readout: np.ndarray
     energy: float
     local_energies: np.ndarray
+    approximation = "leading order in N^(−1/3) and P → ∞, with N given the next"
 
     @property
     def outlier_readouts(self) -> np.ndarray:

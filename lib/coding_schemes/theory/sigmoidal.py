@@ -142,6 +142,11 @@ class Solution(Coded, Solved):
     occupancies: np.ndarray | None = None
 
     @property
+    def approximation(self) -> str:
+        """What is neglected."""
+        return "exact at N → ∞" if self.method == "quadrature" else "N → ∞, to relative order 1/P"
+
+    @property
     def temperature(self) -> float:
         """T."""
         return self.problem.temperature

@@ -65,6 +65,7 @@ class Solution(Solved):
     H: np.ndarray
     Q: np.ndarray
     w: np.ndarray
+    approximation = "effective theory of two points (paper C)"
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class Fit(Solved):
     errors: np.ndarray
     error: float
     solution: Solution
+    approximation = Solution.approximation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,6 +133,7 @@ class LossFit(Solved):
     log_standard_error: float
     error: float
     loss: np.ndarray
+    approximation = Solution.approximation
 
 
 def measure(

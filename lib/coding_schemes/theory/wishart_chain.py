@@ -49,6 +49,7 @@ class Solution(Solved):
     grams: np.ndarray
     kernels: np.ndarray
     effective_draws: float
+    approximation = "exact at finite N, but for the error of sampling"
 
     @property
     def readout_covariance(self) -> np.ndarray:
