@@ -4,6 +4,8 @@
 """
 
 import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,3 +117,10 @@ def learn(
         if run.converged.any():
             break
     return Trained(model, task, run, draw + 1)
+
+
+def side_by_side(jobs: Iterable[Callable[[], Any]]) -> list[Any]:
+    """Results of runs, two at a time: a wide network waits for its weights, a small one computes."""
+    with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
+        warnings.simplefilter("ignore")  # as in `learn`, which cannot say so for the other thread
+        return [job.result() for job in [pool.submit(job) for job in jobs]]

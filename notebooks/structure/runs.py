@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import matplotlib.pyplot as plt
@@ -26,6 +26,7 @@ from scipy.spatial.distance import cdist
 
 LEAKY = jax.nn.leaky_relu
 DESCRIBED = 0.05  # fit error below which a network counts as described; a constant has 1
+LEARNED = 0.01  # last loss above which paper C discards a run
 MERGED = 0.1  # of a squared distance, below which two points count as one
 DEFAULT_RATE = 0.005  # paper C's Table 1, the default network
 PAIRS = ("00–11", "01–10")  # of XOR, with one target each
@@ -109,10 +110,9 @@ def learn_xor(
 
 # ---- blobs in two contexts --------------------------------------------------------------------------
 
-BLOBS = {  # gain, learning rate, epochs; paper C has three of them
+BLOBS = {  # gain, learning rate, epochs
     "high": (2.0, 0.0015, 750),
     "low": (0.5, 0.015, 1500),
-    "lower": (0.35, 0.03, 1750),
     "very low": (0.275, 0.05, 2000),
 }
 
@@ -329,22 +329,47 @@ SOLVERS = {"linear": linear.solve, "sigmoidal": sigmoidal.solve, "relu": relu.so
 FIELDS = np.linspace(-9, 9, 4001)  # preactivations z, to average over
 
 
-def descend(key: Any, nonlinearity: str, scaling: str, width: int, seed: int) -> Trained:
-    """One of this book's networks under gradient descent from the prior, on two orthogonal inputs."""
+def descend(key: Any, nonlinearity: str, scaling: str, width: int, networks: int, seed: int) -> Trained:
+    """This book's networks under gradient descent from the prior, on two orthogonal inputs."""
     task = tasks.toy(2, (0.5, 0.5), targets=[[-1.0], [1.0]], seed=seed)
     model = ScaledNetwork(Network(1, width, nonlinearity, scaling))
-    return learn(key, model, 0.02, task, steps=3000, stop_loss=1e-8)
+    return learn(key, model, 0.02, task, steps=3000, stop_loss=1e-8, repeats=networks)
 
 
-def ends(networks: Iterable[Trained]) -> np.ndarray:
-    """H after training, H* and its limit at small weights, with fitted rates: shape (3, networks)."""
+class Ends(NamedTuple):
+    """Squared distances where training ends, of the networks that were trained to the end, shape (n,) each.
+
+    Attributes:
+        reached: H after training.
+        predicted: H* with the rates fitted to each network.
+        limit: the same at small weights.
+    """
+
+    reached: np.ndarray
+    predicted: np.ndarray
+    limit: np.ndarray
+
+
+def ends(networks: Trained) -> Ends:
+    """Where networks end and where they should."""
     rows = []
-    for network in networks:
-        (H0, Q0, _), fit = network.trajectory()[:, 0], network.fit()
-        given = fit.eta_h, fit.eta_y, network.dx2, network.dy2
-        predicted = two_point.final_distance(H0, Q0, *given), two_point.rich_distance(*given)
-        rows.append([network.trajectory()[0, -1], *predicted])
-    return np.transpose(rows)
+    for r in map(int, networks.done):
+        (H0, Q0, _), fit = networks.trajectory(r)[:, 0], networks.fit(r)
+        given = fit.eta_h, fit.eta_y, networks.dx2, networks.dy2
+        predicted, limit = two_point.final_distance(H0, Q0, *given), two_point.rich_distance(*given)
+        rows.append([networks.trajectory(r)[0, -1], float(predicted), float(limit)])
+    return Ends(*np.transpose(rows))
+
+
+def change(networks: Trained) -> np.ndarray:
+    """Share by which training changes H, in each network that was trained to the end."""
+    H = networks.run.tracked["H"][networks.done, :, networks.model.middle]
+    return np.abs(H[:, -1] / H[:, 0] - 1)
+
+
+def each_spread(values: Iterable[np.ndarray]) -> Estimate:
+    """Means over networks and their errors, an element for each kind of network."""
+    return Estimate(*np.transpose([spread(each) for each in values]))
 
 
 @dataclass(frozen=True)
@@ -371,7 +396,7 @@ def sampled_distances(
     """Sample the posterior on the toy task with three classes, half of the networks from theory's start."""
     task = tasks.toy(num_inputs, (0.5, 0.25, 0.25), y_plus=1.0, y_minus=0.0, seed=seed)
     solution = SOLVERS[nonlinearity](task, temperature)
-    starts = []
+    starts, options = [], options | {"num_chains": num_networks // 2}
     for k, width in enumerate(widths):
         posterior = Posterior(task, Network(1, width, nonlinearity), temperature)
         streams = jax.random.split(jax.random.fold_in(key, k), 2 + num_networks // 2)
