@@ -282,9 +282,11 @@ def learn_digits(
     pixels, labels = (raw / 255 - 0.1307) / 0.3081, images.labels
     targets, order = np.eye(labels.max() + 1)[labels], np.argsort(labels[:TRACKED], kind="stable")
     first = [int(np.argmax(labels == 0)), int(np.argmax(labels == 1))]
-    options: dict[str, Any] = {"num_steps": steps, "record_every": steps // records, "batch_size": 64}
+    every = max(1, steps // records)
+    options: dict[str, Any] = {"num_steps": max(1, steps // every) * every, "record_every": every}
     options |= {"learning_rate": 1e-3 if adam else rate, "adam": adam, "converged_loss": 0.1}
-    options |= {"track": _track, "tracked_inputs": pixels[[*first, *order]].T, "repeats": networks}
+    options |= {"track": _track, "tracked_inputs": pixels[[*first, *order]].T}
+    options |= {"batch_size": min(64, len(images)), "repeats": networks}
     model = Architecture(LEAKY, 0.5, 100, 4)
     run = quietly(model, key, pixels.T, targets, **options)
     two = Task(pixels[first].T, np.arange(2), targets[first], name="two digits")
