@@ -478,13 +478,12 @@ Finding(
 # \approx 0$ and $C = -\rho H_0$. For a pair of one class, $|dy| = 0$, paper C's theory says $H^* = H_0$,
 # whatever the rates: inputs of a class should stay as far apart as in the prior. Paper A's theory says
 # otherwise. There the squared distance is twice the mean variance of a neuron's activation within the class.
-# Sigmoidal neurons saturate, which takes variance away. The bulk of a ReLU network is pushed up, where its
-# neurons are less often silent, which adds some. Who is right?
+# Linear neurons keep it. Sigmoidal ones saturate, which takes most of it away. Who is right?
 
 # %% tags=["hide-input"]
 to_sample = partial(runs.sampled_distances, key, temperature=0.01, seed=seed, **vars(sizes.posterior))
-done = side_by_side(partial(to_sample, scheme) for scheme in sizes.schemes)
-sampled = dict(zip(sizes.schemes, done, strict=True))
+done = side_by_side(partial(to_sample, scheme) for scheme in runs.PRIOR)
+sampled = dict(zip(runs.PRIOR, done, strict=True))
 schemes = [titled(scheme) for scheme in sampled]
 same, *each_start = (
     Estimate(*np.transpose(rows))
@@ -511,9 +510,9 @@ posterior = Finding(
     ),
 )
 posterior.bars(
-    "Sigmoidal codes saturate and take away most of the distance within a class; ReLU networks add to it. "
-    "Both do as paper A's theory says (circles), not paper C's (triangles). Mean squared distances of inputs "
-    "of one class over the prior's, on a line in 1/N at N → ∞.",
+    "Linear codes keep the distance within a class, sigmoidal ones saturate and take most of it away. That "
+    "is paper A's theory (circles), and not paper C's (triangles). Mean squared distances of inputs of one "
+    "class over the prior's, on a line in 1/N at N → ∞.",
     points={"paper C's theory": np.ones(len(schemes))},
     colors=[figures.COLORS["samples"]],
     ylabel="squared distance over the prior's",
@@ -528,7 +527,7 @@ posterior.judge(standard_errors(3), because="corrections of order 1/N²")
 # - Quantitatively it is a theory of pairs. On digits most of its success is the labels' own.
 # - Non-lazy networks from the prior follow the equations under descent, though their weights are not small.
 #   In the posterior whether a class merges depends on the coding scheme: a saturated code leaves inputs of
-#   a class little room to differ, a sparse one more than the prior. A theory of two points cannot see this.
+#   a class little room to differ, an analog one all of it. A theory of two points cannot see this.
 #
 # **Limits.** XOR networks are narrower than the paper's. The preset `quick` has fewer blobs, and the three
 # digits that come with the book.
@@ -554,7 +553,7 @@ for gain in (0.01, 0.1, 1.0, 10.0):
 # **2.** Does a network with one hidden layer merge both pairs of XOR from small weights?
 
 # %% tags=["solution"]
-one_layer = training.Architecture("tanh", gain=0.1, width=60, depth=1)
+one_layer = training.Architecture(jax.nn.leaky_relu, gain=0.01, width=60, depth=1)
 again = training.train(
     one_layer, jax.random.key(0), xor_task.inputs, xor_task.targets, learning_rate=0.2, num_steps=40_000,
     record_every=100, stop_loss=1e-6, track=training.outputs_and_distances,

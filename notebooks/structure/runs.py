@@ -10,10 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from coding_schemes import statistics, tasks, training
 from coding_schemes.data import ImageSet
-from coding_schemes.networks import NONLINEARITIES, Network
+from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.tasks import Task
-from coding_schemes.theory import linear, relu, sigmoidal, two_point
+from coding_schemes.theory import linear, sigmoidal, two_point
 from coding_schemes.training import Architecture, ScaledNetwork
 from coding_schemes.two_points import Trained, learn
 from companion.findings import Estimate, spread
@@ -327,8 +327,8 @@ def digit_arrays(found: Digits) -> dict[str, Any]:
 
 # ---- this book's networks ---------------------------------------------------------------------------
 
-SOLVERS = {"linear": linear.solve, "sigmoidal": sigmoidal.solve, "relu": relu.solve}
-FIELDS = np.linspace(-9, 9, 4001)  # preactivations z, to average over
+#: Twice the variance of φ(z), z ~ N(0, 1): the squared distance of two inputs in the prior
+PRIOR = {"linear": 2.0, "sigmoidal": np.arcsin(np.pi / (np.pi + 2)) / np.pi}
 
 
 def descend(key: Any, nonlinearity: str, scaling: str, width: int, networks: int, seed: int) -> Trained:
@@ -397,7 +397,7 @@ def sampled_distances(
 ) -> Sampled:  # fmt: skip
     """Sample the posterior on the toy task with three classes, half of the networks from theory's start."""
     task = tasks.toy(num_inputs, (0.5, 0.25, 0.25), y_plus=1.0, y_minus=0.0, seed=seed)
-    solution = SOLVERS[nonlinearity](task, temperature)
+    solution, theory = within_class(task, nonlinearity, temperature)
     starts, options = [], options | {"num_chains": num_networks // 2}
     for k, width in enumerate(widths):
         posterior = Posterior(task, Network(1, width, nonlinearity), temperature)
@@ -405,7 +405,6 @@ def sampled_distances(
         starts.append(
             both_starts((streams[0], streams[1], streams[2:]), posterior, solution, 0.5 / width, **options)
         )
-    prior = 2 * float(_variance(nonlinearity, np.exp(-(FIELDS**2) / 2)))
     pairs = (task.labels[:, None] == task.labels) & ~np.eye(num_inputs, dtype=bool)
     found = [
         [squared_distances(half.activations())[..., pairs].mean((1, 2)) for half in each.halves]
@@ -414,35 +413,26 @@ def sampled_distances(
 
     def limit(chosen: slice) -> Estimate:
         rows = [
-            spread(np.concatenate(halves[chosen]) / width / prior)
+            spread(np.concatenate(halves[chosen]) / width / PRIOR[nonlinearity])
             for halves, width in zip(found, widths, strict=True)
         ]
         return Estimate(*statistics.infinite_width(widths, *zip(*rows, strict=True)))
 
     both, first, second = (limit(slice(*chosen)) for chosen in ((None,), (1,), (1, 2)))
-    return Sampled(starts, both, (first, second), within_class(solution, task, nonlinearity) / prior)
+    return Sampled(starts, both, (first, second), theory)
 
 
-def within_class(solution: Any, task: Task, nonlinearity: str) -> float:
-    """Paper A's theory of the mean squared distance of two inputs of one class: twice ⟨Var φ⟩."""
-    counts = np.array(task.class_counts)
-    if nonlinearity == "relu":  # outliers hardly fluctuate: the bulk's
-        within = _variance(
-            nonlinearity, np.array([relu.bulk_density(solution, FIELDS, c) for c in range(len(counts))])
-        )
-    elif nonlinearity == "sigmoidal":
-        within = solution.kernel_diagonal
-    else:
-        kernel = solution.kernels[1]
-        first = np.searchsorted(task.labels, np.arange(len(counts)))
+def within_class(task: Task, nonlinearity: str, temperature: float) -> tuple[Any, float]:
+    """Paper A's solution, and its 2⟨Var φ⟩, the squared distance within a class, over the prior's."""
+    if nonlinearity == "linear":
+        solution: Any = linear.solve(task, temperature=temperature)
+        kernel, first = solution.kernels[1], np.searchsorted(task.labels, np.arange(len(task.class_counts)))
         within = kernel[first, first] - kernel[first, first + 1]
-    return float(2 * np.average(within, weights=counts * (counts - 1)))
-
-
-def _variance(nonlinearity: str, density: np.ndarray) -> np.ndarray:
-    """Variance of φ(z) where z has a density on `FIELDS` (..., n), of any norm."""
-    phi, weight = np.asarray(NONLINEARITIES[nonlinearity](FIELDS)), density.sum(-1)
-    return density @ phi**2 / weight - (density @ phi / weight) ** 2
+    else:
+        solution = sigmoidal.solve(task, temperature)
+        within = solution.kernel_diagonal
+    counts = np.array(task.class_counts)
+    return solution, float(2 * np.average(within, weights=counts * (counts - 1)) / PRIOR[nonlinearity])
 
 
 # ---- figures ----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import relu, sigmoidal
+from coding_schemes.networks import NONLINEARITIES
 from structure import runs
 
 
@@ -88,13 +88,10 @@ def test_median_has_the_error_of_a_gaussians():
 
 
 def test_distances_within_a_class_are_the_priors_where_nothing_is_learned():
-    task, hot = tasks.toy(40, y_minus=0.0), 1e4
-    of_erf = np.arcsin(np.pi / (np.pi + 2)) / (2 * np.pi)
-    assert runs.within_class(sigmoidal.solve(task, hot), task, "sigmoidal") == pytest.approx(
-        2 * of_erf, rel=1e-3
-    )
-    prior = np.exp(-(runs.FIELDS**2) / 2)
-    assert runs._variance("sigmoidal", prior) == pytest.approx(of_erf)
-    assert runs._variance("relu", prior) == pytest.approx((1 - 1 / np.pi) / 2, rel=1e-5)
-    found = runs.within_class(relu.solve(task, hot), task, "relu")
-    assert found == pytest.approx(1 - 1 / np.pi, rel=1e-3)
+    task = tasks.toy(40, y_minus=0.0)
+    for nonlinearity in runs.PRIOR:
+        assert runs.within_class(task, nonlinearity, 1e4)[1] == pytest.approx(1, rel=1e-3)
+    assert runs.within_class(task, "linear", 0.01)[1] == pytest.approx(1, rel=1e-6)
+    z = np.random.default_rng(0).standard_normal(400_000)
+    of_noise = 2 * np.var(np.asarray(NONLINEARITIES["sigmoidal"](z)))
+    assert runs.PRIOR["sigmoidal"] == pytest.approx(of_noise, rel=0.01)
