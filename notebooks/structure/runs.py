@@ -49,7 +49,9 @@ def fit_errors(networks: Trained) -> np.ndarray:
 def backwards(networks: Trained, repeat: int = 0) -> float:
     """Fit error of a network's curves, run backwards."""
     H, Q, w = networks.trajectory(repeat)[:, ::-1]
-    return two_point.fit(networks.run.times, H, Q, w, networks.dx2, networks.dy2).error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no rates fit them
+        return two_point.fit(networks.run.times, H, Q, w, networks.dx2, networks.dy2).error
 
 
 # ---- exclusive or -----------------------------------------------------------------------------------
