@@ -1,5 +1,7 @@
 """Networks trained on two points: rates of the theory are found again, and runs that stay drawn again."""
 
+import time
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -8,7 +10,7 @@ import pytest
 from coding_schemes import tasks, training
 from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture
-from coding_schemes.two_points import RECORDS, Trained, learn, panels
+from coding_schemes.two_points import RECORDS, Trained, learn, panels, side_by_side
 
 TASK = tasks.two_points(1.0, 0.5)
 RATES = (0.002, 0.006)
@@ -75,3 +77,11 @@ def test_without_biases_they_stay_at_zero():
         )
         assert all(np.all(bias == 0) for bias in run.parameters.biases)
         assert run.loss[0, -1] < run.loss[0, 0]
+
+
+def test_runs_side_by_side_come_back_in_their_order():
+    def after(seconds):
+        time.sleep(seconds)
+        return seconds
+
+    assert side_by_side(partial(after, seconds) for seconds in (0.2, 0.0, 0.1)) == [0.2, 0.0, 0.1]

@@ -4,6 +4,8 @@
 """
 
 import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,3 +129,10 @@ def panels(networks: dict[str, Trained]) -> dict[str, Any]:
         "titles": [f"{name}: {fit.error:.1%}" for name, fit in fits.items()],
         "stops": [network.run.num_steps[0] for network in networks.values()],
     }
+
+
+def side_by_side(jobs: Iterable[Callable[[], Any]]) -> list[Any]:
+    """Results of runs, two at a time: a wide network waits for its weights, a small one computes."""
+    with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
+        warnings.simplefilter("ignore")  # as in `learn`, which cannot say so for the other thread
+        return [job.result() for job in [pool.submit(job) for job in jobs]]

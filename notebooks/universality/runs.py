@@ -1,9 +1,7 @@
 """What the chapter on two points runs and measures: paper C's architectures against the reduced equations."""
 
 import textwrap
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,7 +13,7 @@ from coding_schemes import statistics, tasks
 from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture
-from coding_schemes.two_points import Trained, learn
+from coding_schemes.two_points import Trained, learn, side_by_side
 from companion.figures import VARIABLE_COLORS as CURVES
 from companion.figures import legend_above
 from companion.findings import Estimate, spread
@@ -67,13 +65,6 @@ def table(width: int) -> dict[str, Row]:
 def with_gain(gain: float, width: int) -> Row:
     """The default network at another gain of the initial weights, with its published rate."""
     return Architecture(LEAKY, gain, width, 20), GAIN_RATES[gain]
-
-
-def side_by_side(jobs: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Results of runs, two at a time: a wide network waits for its weights, a small one computes."""
-    with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
-        warnings.simplefilter("ignore")  # as in `learn`, which cannot say so for the other thread
-        return [job.result() for job in [pool.submit(job) for job in jobs]]
 
 
 def altered_errors(networks: Trained) -> np.ndarray:

@@ -1,0 +1,97 @@
+"""What the chapter on representations measures, on cases whose answer is known."""
+
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.networks import NONLINEARITIES
+from structure import runs
+
+
+def test_collapse_is_that_of_the_irrelevant_coordinate():
+    x, y = np.meshgrid(np.linspace(-1, 1, 7), np.linspace(-1, 1, 7), indexing="ij")
+    both = np.stack([np.stack([x, 0.1 * y], -1), np.stack([y, 0.1 * x], -1)])
+    found = runs.Collapse(np.stack([both, both + np.array([0, 3]).reshape(2, 1, 1, 1)]), np.zeros(2))
+    assert found.irrelevant == pytest.approx([0.01, 0.01])
+    assert found.contexts[0] == pytest.approx(0, abs=1e-12)  # a point and its partner coincide
+    assert found.contexts[1] > 1
+    assert found.projection.shape == (2, 49, 2)
+
+
+def test_pairs_of_one_target_against_the_others():
+    d = np.array([[0, 1, 4, 4], [1, 0, 4, 4], [4, 4, 0, 2], [4, 4, 2, 0]])
+    d = np.stack([d, 3 * d])
+    assert runs.Square(d, d, d, np.zeros(2)).merged() == pytest.approx(np.array([[0.25, 0.5]] * 2))
+
+
+def test_weighting_leaves_the_mean_distance_of_every_pair_of_digits():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [3, 4, 5])
+    inputs = 30 * rng.standard_normal((3, 50))[labels] + rng.standard_normal((12, 50))
+    found = runs.weighted_distances(inputs, labels)
+    for a in range(3):
+        for b in range(3):
+            block = found[np.ix_(labels == a, labels == b)]
+            assert np.ptp(block) <= 1e-9 * found.max()
+            assert (block.max() < 1e-9) == (a == b)
+            if a != b:
+                apart = inputs[labels == a][:, None] - inputs[labels == b]
+                assert block[0, 0] == pytest.approx(2**0.5 * np.linalg.norm(apart, axis=-1).mean())
+
+
+def digits(distances, untrained, images, theory, labels):
+    return runs.Digits(None, distances, untrained, images, theory, labels, np.zeros(len(distances)))
+
+
+def test_exchanged_digits_keep_what_labels_say():
+    labels = np.repeat([0, 1, 4], 2)
+    place = np.repeat(range(3), 2)
+    theory = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]])[np.ix_(place, place)]
+    exchanged = digits(theory[None], theory[None], theory, theory, labels).exchanged(np.random.default_rng(1))
+    assert np.array_equal(exchanged > 0, labels[:, None] != labels)
+    assert sorted(np.unique(exchanged)) == [0, 1, 2, 3]
+
+
+def test_what_images_explain_is_not_the_predictions_own():
+    """Networks whose distances are the images' own have no partial correlation; those of the theory have."""
+    rng, labels = np.random.default_rng(0), np.repeat(np.arange(10), 6)
+    centers = rng.standard_normal((10, 20))
+    images = runs.squared_distances((centers[labels] + 0.3 * rng.standard_normal((60, 20))).T)
+    apart = runs.squared_distances(centers.T)
+    theory = apart[np.ix_(labels, labels)]
+    other = runs.squared_distances(rng.standard_normal((10, 20)).T)[np.ix_(labels, labels)]
+    noise = [runs.squared_distances(rng.standard_normal((5, 60))) for _ in range(8)]
+    of_images = np.stack([images + each for each in noise])
+    assert abs(digits(of_images, np.stack(noise), images, other, labels).beyond().value) < 0.15
+    of_theory = np.stack([other + 0.3 * each for each in noise])
+    found = digits(of_theory, np.stack(noise), images, other, labels).beyond()
+    assert found.value > 0.5
+    assert found.value > 3 * found.error
+    assert abs(digits(of_theory, np.stack(noise), images, other, labels).beyond(untrained=True).value) < 0.2
+    assert theory.shape == other.shape
+
+
+def test_partial_correlation_of_gaussians_has_its_closed_form():
+    rng = np.random.default_rng(0)
+    common = rng.standard_normal(200_000)
+    a, b = (common + rng.standard_normal(common.size) for _ in range(2))
+    assert np.corrcoef(a, b)[0, 1] == pytest.approx(0.5, abs=0.01)
+    assert runs.partial_correlation(a, b[None], common[None]) == pytest.approx([0], abs=0.01)
+    assert runs.partial_correlation(a, (b + a)[None], common[None]) == pytest.approx([0.5**0.5], abs=0.01)
+
+
+def test_median_has_the_error_of_a_gaussians():
+    rng, scores = np.random.default_rng(0), []
+    for _ in range(200):
+        found = runs.median(rng.standard_normal(25), draws=300)
+        scores.append(found.value / found.error)
+    assert np.std(scores) == pytest.approx(1, abs=0.2)
+
+
+def test_distances_within_a_class_are_the_priors_where_nothing_is_learned():
+    task = tasks.toy(40, y_minus=0.0)
+    for nonlinearity in runs.PRIOR:
+        assert runs.within_class(task, nonlinearity, 1e4)[1] == pytest.approx(1, rel=1e-3)
+    assert runs.within_class(task, "linear", 0.01)[1] == pytest.approx(1, rel=1e-6)
+    z = np.random.default_rng(0).standard_normal(400_000)
+    of_noise = 2 * np.var(np.asarray(NONLINEARITIES["sigmoidal"](z)))
+    assert runs.PRIOR["sigmoidal"] == pytest.approx(of_noise, rel=0.01)
