@@ -130,3 +130,14 @@ rule long_redundant_atlas:
         runtime=60,
     shell:
         sys.executable + " -m phases.atlas --output {output}"
+
+
+rule long_adaptive_kernels:
+    output:
+        "data/results/cifar10-adaptive-{part}.npz",
+    wildcard_constraints:
+        part="scatter|paths|curves",
+    resources:
+        runtime=120,
+    shell:
+        sys.executable + " -m adaptive_images.pairs {wildcards.part} --output {output}"

@@ -4,14 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from adaptive_images import runs as adaptive_images
 from coding_schemes.sampling import integrated
 from companion.findings import spread
-from experiments import (
-    adaptive_images,
-    dynamics,
-    images,
-    lazy_and_rich,
-)
+from experiments import dynamics, images, lazy_and_rich
 from sparse import runs as sparse
 from test_calibration import assert_calibrated, autoregressive
 
@@ -30,7 +26,7 @@ def test_trend_of_accuracies():
     assert np.mean(ends) == pytest.approx(0.3, abs=0.003)
 
 
-@pytest.mark.parametrize("estimator", [images._in_errors, lambda x: adaptive_images.gain(x, 0 * x)])
+@pytest.mark.parametrize("estimator", [images._in_errors, lambda x: np.divide(*adaptive_images.paired(x))])
 def test_paired_differences_in_their_errors(estimator):
     """Of unit variance around nothing, and of n^½ μ/σ around a mean μ."""
     z = estimator(np.random.default_rng(5).standard_normal((2000, 10)))
@@ -42,7 +38,7 @@ def test_paired_differences_in_their_errors(estimator):
 def test_paired_differences_leave_out_what_is_missing():
     values = np.array([[1.0, 2, 3, 4, np.nan, np.nan]])
     expected = 2.5 / (np.std([1, 2, 3, 4], ddof=1) / 2)
-    np.testing.assert_allclose(adaptive_images.gain(values, 0 * values), [expected])
+    np.testing.assert_allclose(np.divide(*adaptive_images.paired(values)), [expected])
 
 
 def test_autocorrelations_and_their_errors():
