@@ -30,11 +30,10 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import matplotlib.pyplot as plt
 import numpy as np
+from adaptive_images import runs
 from companion import figures, presets
 from companion.findings import Control, Estimate, Finding
 from companion.predicates import above, below, standard_errors
-
-from adaptive_images import runs
 
 given = {"patches": {"num_inputs": num_inputs}, "digits": {"sizes": image_sizes, "draws": draws}}
 sizes = presets.sizes(runs, preset, **given)

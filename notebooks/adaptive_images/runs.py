@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ DIGITS = (0, 2)
 IMAGE, PATCH, STRIDE = (28, 28, 1), 20, 8  # four overlapping patches of 20 × 20 pixels
 NUM_VALIDATION, NUM_TEST = 160, 400
 RIDGES = tuple(np.geomspace(1e-2, 30, 8))  # among which those of the lazy kernels are chosen
-SPLITS = ("validation", "test")
 Predictor = Callable[[Task, int], Iterable[np.ndarray]]
 
 
@@ -42,15 +42,20 @@ def permuted(task: Task, seed: int) -> Task:
     return replace(task, inputs=task.inputs[order], test_inputs=images[order])
 
 
-def lazily_labeled(task: Task, nonlinearity: str, tangent: bool, seed: int) -> Task:
-    """The same images with targets drawn from the lazy kernel's own Gaussian process, of unit variance."""
+def lazily_labeled(task: Task, nonlinearity: str, tangent: bool, ridge: float, seed: int) -> Task:
+    """The same images with targets from the lazy kernel's own Gaussian process, of unit variance.
+
+    Those for training have noise of the ridge's variance on top. So the lazy kernel with this ridge is Bayes'
+    own predictor, and on average no other can have a lower test loss.
+    """
     images: Any = np.concatenate([task.inputs, task.test_inputs], axis=1)
     kernel = lazy_kernels(_features.dense(task, nonlinearity), images, images, nonlinearity, tangent)
     values, vectors = np.linalg.eigh(kernel)
-    noise = np.random.default_rng(seed).standard_normal((len(values), 1))
-    drawn = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * noise)
-    drawn /= drawn.std()
-    return replace(task, targets=drawn[: task.num_inputs], test_targets=drawn[task.num_inputs :])
+    strengths, noise = np.random.default_rng(seed).standard_normal((2, len(values), 1))
+    drawn = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * strengths)
+    noisy = drawn[: task.num_inputs] + ridge**0.5 * noise[: task.num_inputs]
+    scale = drawn.std()
+    return replace(task, targets=noisy / scale, test_targets=drawn[task.num_inputs :] / scale)
 
 
 def lazy_kernels(
@@ -80,22 +85,29 @@ def lazy_outputs(
 
 
 def rest_outputs(
-    task: Task, features: Features, decays: Any, seed: int, **search: Any
+    task: Task, features: Features, ridges: Any, seed: int, **search: Any
 ) -> Iterator[np.ndarray]:
-    """Outputs of ReLU networks at rest, γ0 = 1; NaN of one that did not come to rest."""
+    """Outputs of ReLU networks at rest, γ0 = 1, λ half the ridge; NaN of one that did not come to rest."""
     search |= {"features": features, "seed": seed, "average_steps": 0}
-    for decay in decays:
+    for ridge in ridges:
         try:
-            yield solved(dmft.fixed_point, task, "relu", 1.0, decay, **search).test_outputs[-1]
+            yield solved(dmft.fixed_point, task, "relu", 1.0, ridge / 2, **search).test_outputs[-1]
         except FloatingPointError:
             yield np.full(np.shape(task.test_targets), np.nan)
 
 
-def posterior_outputs(task: Task, ridges: Any, **solver: Any) -> Iterator[np.ndarray]:
-    """Outputs of the adaptive kernel of erf networks, γ0 = 1, by its population; NaN where not found."""
+def posterior_outputs(
+    task: Task, ridges: Any, largest: Mapping[float, int], **solver: Any
+) -> Iterator[np.ndarray]:
+    """Outputs of the adaptive kernel of erf networks, γ0 = 1, by its population; NaN where not found.
+
+    Ridges that are among `largest` are tried up to so many images.
+    """
     network, solver = Network(1, 1, "erf"), solver | {"method": "population"}
     for ridge in ridges:
         try:
+            if task.num_inputs > largest.get(ridge, np.inf):
+                raise FloatingPointError("too many images for a population")
             yield solved(adaptive_kernel.solve, task, network, 1.0, ridge, **solver).predict(task.test_inputs)
         except FloatingPointError:
             yield np.full(np.shape(task.test_targets), np.nan)
@@ -110,15 +122,15 @@ class Curves:
 
     Attributes:
         sizes: P, shape (S,).
-        errors: by predictor and split, shape (S, draws, ridges); NaN where it was not computed.
-        controls: the same of altered tasks of `control_size` images, shape (draws, ridges).
+        errors: by predictor, on validation and test images, shape (S, draws, 2, ridges); NaN where unknown.
+        controls: the same of altered tasks of `control_size` images, shape (draws, 2, ridges).
         control_size: P of the altered tasks.
         stored: the file that they were read from, if any.
     """
 
     sizes: np.ndarray
-    errors: Mapping[tuple[str, str], np.ndarray]
-    controls: Mapping[tuple[str, str], np.ndarray]
+    errors: Mapping[str, np.ndarray]
+    controls: Mapping[str, np.ndarray]
     control_size: int
     stored: str = ""
 
@@ -129,7 +141,7 @@ class Curves:
 
     def loss(self, name: str, chosen: bool, control: bool = False) -> np.ndarray:
         """Test loss ⟨(y − f)²⟩, shape (S, draws) or (draws,), at the first ridge or at the one chosen."""
-        validation, test = ((self.controls if control else self.errors)[name, split] for split in SPLITS)
+        validation, test = np.moveaxis((self.controls if control else self.errors)[name], -2, 0)
         if not chosen:
             return test[..., 0]
         best = np.where(np.isnan(validation), np.inf, validation).argmin(-1)
@@ -167,89 +179,52 @@ def paired(difference: np.ndarray) -> Estimate:
     return Estimate(np.where(count > 1, center, np.nan), np.sqrt(scatter / np.maximum(count, 1)))
 
 
-def split_errors(outputs: Iterable[np.ndarray], task: Task) -> tuple[np.ndarray, np.ndarray]:
-    """Squared errors on validation and on test images, shape (ridges,) each."""
-    errors = np.array([np.square(f - task.test_targets).mean(1) for f in outputs])
-    return errors[:, :NUM_VALIDATION].mean(1), errors[:, NUM_VALIDATION:].mean(1)
-
-
-def curves(
-    drawn: Callable[[int, int], Task],
-    predictors: Mapping[str, Predictor],
-    sizes: Sequence[int],
-    draws: Sequence[int],
-    control_size: int,
-    largest: Mapping[str, int] | None = None,
-) -> Iterator[Curves]:
-    """All predictors on draws of every size, what there is after each size.
-
-    Args:
-        drawn: (P, draw) → a task with validation and test images.
-        predictors: by name: (task, draw) → outputs on the new images, ridge by ridge.
-        sizes: P.
-        draws: seeds of the draws.
-        control_size: P of the altered tasks, see `without_features`.
-        largest: P up to which a predictor is computed, where that is not all.
-    """
-    keys = [(name, split) for name in predictors for split in SPLITS]
-    rows: dict[tuple[str, str], list[np.ndarray]] = {key: [] for key in keys}
-    controls: dict[tuple[str, str], np.ndarray] = {}
-
-    def measure(name: str, given: Sequence[Task]) -> np.ndarray:
-        return np.array([split_errors(predictors[name](t, d), t) for t, d in zip(given, draws, strict=True)])
-
-    for name in predictors:
-        altered = [without_features(name, drawn(control_size, draw), draw) for draw in draws]
-        controls |= {(name, split): measure(name, altered)[:, k] for k, split in enumerate(SPLITS)}
-        print("control", name, flush=True)
-    for count, size in enumerate(sizes, 1):
-        given = [drawn(size, draw) for draw in draws]
-        for name in predictors:
-            there = size <= (largest or {}).get(name, size)
-            found = measure(name, given) if there else None
-            for k, split in enumerate(SPLITS):
-                nothing = np.full_like(controls[name, split], np.nan)
-                rows[name, split].append(nothing if found is None else found[:, k])
-            print("images", size, name, flush=True)
-        errors = {key: np.array(each) for key, each in rows.items()}
-        yield Curves(np.array(sizes[:count]), errors, controls, control_size)
+def measured(predictor: Predictor, tasks: Sequence[Task], draws: Sequence[int]) -> np.ndarray:
+    """Squared errors on validation and on test images, shape (draws, 2, ridges)."""
+    rows = []
+    for task, draw in zip(tasks, draws, strict=True):
+        errors = np.array([np.square(f - task.test_targets).mean(1) for f in predictor(task, draw)])
+        rows.append([errors[:, :NUM_VALIDATION].mean(1), errors[:, NUM_VALIDATION:].mean(1)])
+    return np.array(rows)
 
 
 def dense_predictors(
-    ridges: Sequence[float], decays: Sequence[float], solver: Mapping[str, Any], search: Mapping[str, Any]
+    ridges: Sequence[float],
+    solver: Mapping[str, Any],
+    search: Mapping[str, Any],
+    largest: Mapping[float, int] = MappingProxyType({}),
 ) -> dict[str, Predictor]:
-    """Lazy and adaptive kernels of dense networks; lazy ones begin with the others' first ridge."""
-    erf, relu = (ridges[0], *RIDGES), (2 * decays[0], *RIDGES)
+    """Lazy and adaptive kernels of dense networks at the same ridges; lazy ones have more to choose from."""
+    more = (*ridges, *RIDGES)
     return {
-        "random features": lambda t, _: lazy_outputs(t, _features.dense(t, "erf"), "erf", False, erf),
-        "aNBK": lambda t, _: posterior_outputs(t, ridges, **solver),
-        "NTK": lambda t, _: lazy_outputs(t, _features.dense(t, "relu"), "relu", True, relu),
-        "aNTK": lambda t, s: rest_outputs(t, _features.dense(t, "relu"), decays, s, **search),
+        "random features": lambda t, _: lazy_outputs(t, _features.dense(t, "erf"), "erf", False, more),
+        "aNBK": lambda t, _: posterior_outputs(t, ridges, largest, **solver),
+        "NTK": lambda t, _: lazy_outputs(t, _features.dense(t, "relu"), "relu", True, more),
+        "aNTK": lambda t, s: rest_outputs(t, _features.dense(t, "relu"), ridges, s, **search),
     }
 
 
-def without_features(name: str, task: Task, draw: int) -> Task:
+def without_features(name: str, task: Task, ridge: float, draw: int) -> Task:
     """Pixels in another order for convolutions; else targets from the lazy kernel's own Gaussian process."""
     if name.endswith("patches"):
         return permuted(task, draw)
     phi, tangent = ("relu", True) if name.endswith("NTK") else ("erf", False)
-    return lazily_labeled(task, phi, tangent, draw)
+    return lazily_labeled(task, phi, tangent, ridge, draw)
 
 
-def stored_curves() -> Curves:
+def stored_curves(file: Path | None = None) -> Curves:
     """What `adaptive_images.pairs` has left."""
     name = "cifar10-adaptive-curves.npz"
-    with np.load((paths.repository_root() or Path()) / "data" / "results" / name) as file:
-        arrays = dict(file)
+    with np.load(file or (paths.repository_root() or Path()) / "data" / "results" / name) as stored:
+        arrays = dict(stored)
     date = json.loads(str(arrays["manifest"]))["date"]
-    split = {kind: {k: v for k, v in arrays.items() if k.startswith(kind)} for kind in ("errors", "controls")}
     errors, controls = (
-        {(key.split("/")[1], key.split("/")[2]): value.astype(float) for key, value in each.items()}
-        for each in split.values()
+        {key.split("/")[1]: value.astype(float) for key, value in arrays.items() if key.startswith(kind)}
+        for kind in ("errors", "controls")
     )
-    order, size = np.argsort(arrays["sizes"]), int(arrays["control size"])
-    errors = {key: value[order] for key, value in errors.items()}
-    return Curves(arrays["sizes"][order], errors, controls, size, f"data/results/{name}, of {date}")
+    return Curves(
+        arrays["sizes"], errors, controls, int(arrays["control size"]), f"data/results/{name}, of {date}"
+    )
 
 
 def digit_curves(
@@ -267,12 +242,18 @@ def digit_curves(
     search = {"num_neurons": rest_neurons, "tolerance": 1e-6}  # a tenth of it moves losses by 2 % at most
     solver = {"num_neurons": neurons, "num_rounds": rounds}
     predictors = dense_predictors(ridges, decays, solver, search)
-    lazy = (2 * decays[0], *RIDGES)
+    lazy, seeds = (2 * decays[0], *RIDGES), range(seed, seed + draws)
     predictors |= {
         "NTK of patches": lambda t, _: lazy_outputs(t, convolution(t, "relu"), "relu", True, lazy),
         "aNTK of patches": lambda t, s: rest_outputs(t, convolution(t, "relu"), decays, s, **search),
     }
-    return [*curves(digits, predictors, sizes, range(seed, seed + draws), sizes[-1])][-1]
+    drawn = [[digits(size, s) for s in seeds] for size in sizes]
+    errors, controls = {}, {}
+    for name, predictor in predictors.items():
+        errors[name] = np.array([measured(predictor, tasks, seeds) for tasks in drawn])
+        altered = [without_features(name, task, s) for task, s in zip(drawn[-1], seeds, strict=True)]
+        controls[name] = measured(predictor, altered, seeds)
+    return Curves(np.array(sizes), errors, controls, sizes[-1])
 
 
 # ---- convolutions ---------------------------------------------------------------------------------
