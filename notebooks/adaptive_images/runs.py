@@ -43,10 +43,10 @@ def permuted(task: Task, seed: int) -> Task:
 
 
 def lazily_labeled(task: Task, nonlinearity: str, tangent: bool, ridge: float, seed: int) -> Task:
-    """The same images with targets from the lazy kernel's own Gaussian process, of unit variance.
+    """The same images with targets from the lazy kernel's own Gaussian process.
 
-    Those for training have noise of the ridge's variance on top. So the lazy kernel with this ridge is Bayes'
-    own predictor, and on average no other can have a lower test loss.
+    Those for training have noise of the ridge's variance on top, and then unit variance. So the lazy kernel
+    with this ridge is Bayes' own predictor, and on average no other can have a lower test loss.
     """
     images: Any = np.concatenate([task.inputs, task.test_inputs], axis=1)
     kernel = lazy_kernels(_features.dense(task, nonlinearity), images, images, nonlinearity, tangent)
@@ -54,7 +54,7 @@ def lazily_labeled(task: Task, nonlinearity: str, tangent: bool, ridge: float, s
     strengths, noise = np.random.default_rng(seed).standard_normal((2, len(values), 1))
     drawn = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * strengths)
     noisy = drawn[: task.num_inputs] + ridge**0.5 * noise[: task.num_inputs]
-    scale = drawn.std()
+    scale = noisy.std()
     return replace(task, targets=noisy / scale, test_targets=drawn[task.num_inputs :] / scale)
 
 
@@ -84,33 +84,22 @@ def lazy_outputs(
         yield rows @ np.linalg.solve(kernel + ridge * np.eye(len(kernel)), task.targets)
 
 
-def rest_outputs(
-    task: Task, features: Features, ridges: Any, seed: int, **search: Any
-) -> Iterator[np.ndarray]:
-    """Outputs of ReLU networks at rest, γ0 = 1, λ half the ridge; NaN of one that did not come to rest."""
+def rest_outputs(task: Task, features: Features, ridge: float, seed: int, **search: Any) -> np.ndarray:
+    """Outputs of a ReLU network at rest, γ0 = 1, λ half the ridge; NaN if it does not come to rest."""
     search |= {"features": features, "seed": seed, "average_steps": 0}
-    for ridge in ridges:
-        try:
-            yield solved(dmft.fixed_point, task, "relu", 1.0, ridge / 2, **search).test_outputs[-1]
-        except FloatingPointError:
-            yield np.full(np.shape(task.test_targets), np.nan)
+    try:
+        return solved(dmft.fixed_point, task, "relu", 1.0, ridge / 2, **search).test_outputs[-1]
+    except FloatingPointError:
+        return np.full(np.shape(task.test_targets), np.nan)
 
 
-def posterior_outputs(
-    task: Task, ridges: Any, largest: Mapping[float, int], **solver: Any
-) -> Iterator[np.ndarray]:
-    """Outputs of the adaptive kernel of erf networks, γ0 = 1, by its population; NaN where not found.
-
-    Ridges that are among `largest` are tried up to so many images.
-    """
+def posterior_outputs(task: Task, ridge: float, **solver: Any) -> np.ndarray:
+    """Outputs of the adaptive kernel of erf networks, γ0 = 1, by its population; NaN if it is not found."""
     network, solver = Network(1, 1, "erf"), solver | {"method": "population"}
-    for ridge in ridges:
-        try:
-            if task.num_inputs > largest.get(ridge, np.inf):
-                raise FloatingPointError("too many images for a population")
-            yield solved(adaptive_kernel.solve, task, network, 1.0, ridge, **solver).predict(task.test_inputs)
-        except FloatingPointError:
-            yield np.full(np.shape(task.test_targets), np.nan)
+    try:
+        return solved(adaptive_kernel.solve, task, network, 1.0, ridge, **solver).predict(task.test_inputs)
+    except FloatingPointError:
+        return np.full(np.shape(task.test_targets), np.nan)
 
 
 # ---- losses over the number of images ---------------------------------------------------------------
@@ -122,6 +111,7 @@ class Curves:
 
     Attributes:
         sizes: P, shape (S,).
+        ridges: those that lazy and adaptive kernels share, which stand first; lazy ones go on with RIDGES.
         errors: by predictor, on validation and test images, shape (S, draws, 2, ridges); NaN where unknown.
         controls: the same of altered tasks of `control_size` images, shape (draws, 2, ridges).
         control_size: P of the altered tasks.
@@ -129,6 +119,7 @@ class Curves:
     """
 
     sizes: np.ndarray
+    ridges: np.ndarray
     errors: Mapping[str, np.ndarray]
     controls: Mapping[str, np.ndarray]
     control_size: int
@@ -139,42 +130,57 @@ class Curves:
         """Number of draws of the images."""
         return next(iter(self.errors.values())).shape[1]
 
-    def loss(self, name: str, chosen: bool, control: bool = False) -> np.ndarray:
-        """Test loss ⟨(y − f)²⟩, shape (S, draws) or (draws,), at the first ridge or at the one chosen."""
+    def loss(self, name: str, ridge: int | None, control: bool = False) -> np.ndarray:
+        """Test loss ⟨(y − f)²⟩, shape (S, draws) or (draws,), at one of the shared ridges.
+
+        With None it is that of the ridge with which each draw does best on its validation images.
+        """
         validation, test = np.moveaxis((self.controls if control else self.errors)[name], -2, 0)
-        if not chosen:
-            return test[..., 0]
+        if ridge is not None:
+            return test[..., ridge]
         best = np.where(np.isnan(validation), np.inf, validation).argmin(-1)
         return np.take_along_axis(test, best[..., None], -1)[..., 0]
 
-    def mean(self, name: str, chosen: bool) -> Estimate:
-        """Mean test loss over draws, shape (S,)."""
-        return paired(self.loss(name, chosen))
+    def known(self, name: str, ridge: int | None) -> np.ndarray:
+        """Whether five draws, or all of fewer, have it, shape (S,); with None, at all shared ridges."""
+        shared = range(len(self.ridges)) if ridge is None else [ridge]
+        counts = [np.isfinite(self.loss(name, each)).sum(1) for each in shared]
+        return np.min(counts, axis=0) >= min(5, self.draws)
 
-    def gain(self, worse: str, better: str, chosen: bool, sizes: Sequence[int]) -> Estimate:
-        """By how much the one loses more than the other at some P, paired by draw."""
-        difference = self.loss(worse, chosen) - self.loss(better, chosen)
-        return paired(difference[np.isin(self.sizes, sizes)])
+    def mean(self, name: str, ridge: int | None) -> Estimate:
+        """Mean test loss over draws, shape (S,); NaN where it is not known."""
+        return paired(np.where(self.known(name, ridge)[:, None], self.loss(name, ridge), np.nan))
 
-    def control_gain(self, worse: str, better: str, chosen: bool, as_it_is: bool = False) -> Estimate:
-        """The same of the altered tasks; with `as_it_is` the worse one on the task before it was altered."""
-        losses = self.loss(worse, chosen, control=not as_it_is)
-        if as_it_is:
-            losses = losses[np.flatnonzero(self.sizes == self.control_size)[0]]
-        return paired(losses - self.loss(better, chosen, control=True))
+    def over_ridges(self, name: str, size: int) -> Estimate:
+        """Mean test loss over draws at one P, shape (ridges,)."""
+        return paired(self.errors[name][self.sizes == size][0, :, 1].T)
 
-    def known(self, *names: str) -> list[int]:
-        """P at which all of these were computed in at least eight draws, or in all of fewer."""
-        enough = min(8, self.draws)
-        there = [np.isfinite(self.loss(name, False)).sum(1) >= enough for name in names]
-        return [int(size) for size in self.sizes[np.all(there, axis=0)]]
+    def largest(self, pairs: Mapping[str, str], ridge: int | None) -> list[int]:
+        """The largest P at which both of a pair are known, else the smallest there is."""
+        both = [self.known(better, ridge) & self.known(worse, ridge) for better, worse in pairs.items()]
+        return [int(self.sizes[known].max(initial=self.sizes.min())) for known in both]
+
+    def gains(self, pairs: Mapping[str, str], ridge: int | None, sizes: Sequence[int]) -> Estimate:
+        """What each key saves of the loss of its value at its own P, paired by draw, shape (pairs,)."""
+        rows = [self.loss(worse, ridge) - self.loss(better, ridge) for better, worse in pairs.items()]
+        return paired(np.array([row[self.sizes == size][0] for row, size in zip(rows, sizes, strict=True)]))
+
+    def control_gains(self, pairs: Mapping[str, str], ridge: int | None, both: bool = True) -> Estimate:
+        """The same of the altered tasks; unless `both`, of a loss on the task as it was."""
+        where = np.flatnonzero(self.sizes == self.control_size)[0]
+        rows = [
+            (self.loss(worse, ridge, control=True) if both else self.loss(worse, ridge)[where])
+            - self.loss(better, ridge, control=True)
+            for better, worse in pairs.items()
+        ]
+        return paired(np.array(rows))
 
 
 def paired(difference: np.ndarray) -> Estimate:
     """Mean over draws, on the last axis, and its standard error, NaN left out."""
     count = np.isfinite(difference).sum(-1)
     some = np.where(count[..., None] > 1, difference, np.nan)
-    center = np.nansum(some, -1) / count
+    center = np.nansum(some, -1) / np.maximum(count, 1)
     scatter = np.nansum((some - center[..., None]) ** 2, -1) / np.maximum(count - 1, 1)
     return Estimate(np.where(count > 1, center, np.nan), np.sqrt(scatter / np.maximum(count, 1)))
 
@@ -192,15 +198,29 @@ def dense_predictors(
     ridges: Sequence[float],
     solver: Mapping[str, Any],
     search: Mapping[str, Any],
-    largest: Mapping[float, int] = MappingProxyType({}),
+    largest: Mapping[str, Mapping[float, int]] = MappingProxyType({}),
 ) -> dict[str, Predictor]:
-    """Lazy and adaptive kernels of dense networks at the same ridges; lazy ones have more to choose from."""
+    """Lazy and adaptive kernels of dense networks at the same ridges; lazy ones have more to choose from.
+
+    Adaptive ones are solved up to so many images at a ridge that `largest` names, the outputs NaN beyond.
+    """
     more = (*ridges, *RIDGES)
+
+    def reached(name: str, predictor: Callable[[Task, float, int], np.ndarray]) -> Predictor:
+        most = largest.get(name, {})
+
+        def outputs(task: Task, draw: int) -> Iterator[np.ndarray]:
+            for ridge in ridges:
+                there = task.num_inputs <= most.get(ridge, np.inf)
+                yield predictor(task, ridge, draw) if there else np.full(np.shape(task.test_targets), np.nan)
+
+        return outputs
+
     return {
-        "random features": lambda t, _: lazy_outputs(t, _features.dense(t, "erf"), "erf", False, more),
-        "aNBK": lambda t, _: posterior_outputs(t, ridges, largest, **solver),
         "NTK": lambda t, _: lazy_outputs(t, _features.dense(t, "relu"), "relu", True, more),
-        "aNTK": lambda t, s: rest_outputs(t, _features.dense(t, "relu"), ridges, s, **search),
+        "aNTK": reached("aNTK", lambda t, r, s: rest_outputs(t, _features.dense(t, "relu"), r, s, **search)),
+        "random features": lambda t, _: lazy_outputs(t, _features.dense(t, "erf"), "erf", False, more),
+        "aNBK": reached("aNBK", lambda t, r, _: posterior_outputs(t, r, **solver)),
     }
 
 
@@ -212,19 +232,23 @@ def without_features(name: str, task: Task, ridge: float, draw: int) -> Task:
     return lazily_labeled(task, phi, tangent, ridge, draw)
 
 
-def stored_curves(file: Path | None = None) -> Curves:
-    """What `adaptive_images.pairs` has left."""
+def stored_curves() -> Curves:
+    """What `adaptive_images.pairs` has left; draws that it did not come to are NaN."""
     name = "cifar10-adaptive-curves.npz"
-    with np.load(file or (paths.repository_root() or Path()) / "data" / "results" / name) as stored:
+    with np.load((paths.repository_root() or Path()) / "data" / "results" / name) as stored:
         arrays = dict(stored)
     date = json.loads(str(arrays["manifest"]))["date"]
-    errors, controls = (
-        {key.split("/")[1]: value.astype(float) for key, value in arrays.items() if key.startswith(kind)}
-        for kind in ("errors", "controls")
-    )
-    return Curves(
-        arrays["sizes"], errors, controls, int(arrays["control size"]), f"data/results/{name}, of {date}"
-    )
+    sizes, errors, controls = arrays["sizes"], {}, {}
+    shape = len(sizes), max(len(array) for key, array in arrays.items() if key.startswith("errors"))
+    for key in [key for key in arrays if "/" in key]:
+        (kind, predictor, size), array = key.split("/"), arrays[key]
+        if kind == "controls":
+            controls[predictor] = array.astype(float)
+        else:
+            rows = errors.setdefault(predictor, np.full((*shape, *array.shape[1:]), np.nan))
+            rows[sizes == int(size), : len(array)] = array
+    file = f"data/results/{name}, of {date}"
+    return Curves(sizes, arrays["ridges"], errors, controls, int(arrays["control size"]), file)
 
 
 def digit_curves(
@@ -233,27 +257,28 @@ def digit_curves(
     sizes: Sequence[int],
     draws: int,
     ridges: Sequence[float],
-    decays: Sequence[float],
     neurons: int,
     rounds: int,
     rest_neurons: int,
 ) -> Curves:
     """Lazy and adaptive kernels of dense and convolutional networks on two digits, in this build."""
     search = {"num_neurons": rest_neurons, "tolerance": 1e-6}  # a tenth of it moves losses by 2 % at most
-    solver = {"num_neurons": neurons, "num_rounds": rounds}
-    predictors = dense_predictors(ridges, decays, solver, search)
-    lazy, seeds = (2 * decays[0], *RIDGES), range(seed, seed + draws)
-    predictors |= {
-        "NTK of patches": lambda t, _: lazy_outputs(t, convolution(t, "relu"), "relu", True, lazy),
-        "aNTK of patches": lambda t, s: rest_outputs(t, convolution(t, "relu"), decays, s, **search),
-    }
+    solver, more = {"num_neurons": neurons, "num_rounds": rounds}, (*ridges, *RIDGES)
+    predictors = dense_predictors(ridges, solver, search)
+    predictors["NTK of patches"] = lambda t, _: lazy_outputs(t, convolution(t, "relu"), "relu", True, more)
+    predictors["aNTK of patches"] = lambda t, s: (
+        rest_outputs(t, convolution(t, "relu"), ridge, s, **search) for ridge in ridges
+    )
+    seeds = range(seed, seed + draws)
     drawn = [[digits(size, s) for s in seeds] for size in sizes]
     errors, controls = {}, {}
     for name, predictor in predictors.items():
-        errors[name] = np.array([measured(predictor, tasks, seeds) for tasks in drawn])
-        altered = [without_features(name, task, s) for task, s in zip(drawn[-1], seeds, strict=True)]
+        errors[name] = np.array([measured(predictor, each, seeds) for each in drawn])
+        altered = [
+            without_features(name, task, ridges[0], s) for task, s in zip(drawn[-1], seeds, strict=True)
+        ]
         controls[name] = measured(predictor, altered, seeds)
-    return Curves(np.array(sizes), errors, controls, sizes[-1])
+    return Curves(np.array(sizes), np.array(ridges), errors, controls, sizes[-1])
 
 
 # ---- convolutions ---------------------------------------------------------------------------------

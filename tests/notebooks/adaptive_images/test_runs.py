@@ -40,12 +40,21 @@ def test_dense_kernels_do_not_see_the_order_of_pixels(digits):
     assert np.abs(patches - mixed).max() > 0.01
 
 
-def test_lazy_targets_have_the_kernels_covariance(digits):
+def test_no_predictor_beats_the_lazy_kernel_on_its_own_targets(digits):
+    """Targets have the covariance of kernel and ridge, and other ridges lose."""
     test = digits.test_inputs[:, :50], digits.test_labels[:50], digits.test_targets[:50]
     task = Task(digits.inputs, digits.labels, digits.targets, *test)
-    drawn = [runs.lazily_labeled(task, "erf", False, seed).targets[:, 0] for seed in range(400)]
-    kernel = gaussian_process.prior_kernels(digits.inputs, None, "erf", 1)[1]
-    assert np.corrcoef(np.cov(np.transpose(drawn)).ravel(), kernel.ravel())[0, 1] > 0.9
+    kernel = gaussian_process.prior_kernels(digits.inputs, None, "erf", 1)[1] + 0.3 * np.eye(10)
+    drawn, losses = [], []
+    for seed in range(400):
+        labeled = runs.lazily_labeled(task, "erf", False, 0.3, seed)
+        drawn.append(labeled.targets[:, 0])
+        outputs = runs.lazy_outputs(labeled, features.dense(labeled, "erf"), "erf", False, (0.3, 0.03, 3.0))
+        losses.append([np.mean((labeled.test_targets - each) ** 2) for each in outputs])
+    found = np.cov(np.transpose(drawn))
+    assert np.corrcoef(found.ravel(), kernel.ravel())[0, 1] > 0.9
+    worse = np.transpose(losses)[1:] - np.transpose(losses)[0]
+    assert np.all(worse.mean(1) > 5 * worse.std(1) / len(drawn) ** 0.5)
 
 
 def drawn(size, draw):
@@ -57,46 +66,80 @@ def drawn(size, draw):
     return Task(own, np.zeros(size, int), np.ones((size, 1)), new, np.zeros(number, int), targets)
 
 
-def outputs(validation, test, ridges=2):
-    """Outputs of errors² given by split, the second ridge worse on both."""
+def off(*errors):
+    """A predictor that is wrong by so much on validation and on test images, at ridge after ridge."""
 
     def predictor(task, draw):
-        for k in range(ridges):
-            f = task.test_targets.copy()
-            f[: runs.NUM_VALIDATION] += validation + k
-            f[runs.NUM_VALIDATION :] += test(draw)
-            yield f
+        for validation, test in errors:
+            wrong = np.where(np.arange(len(task.test_targets)) < runs.NUM_VALIDATION, validation, test)
+            yield task.test_targets + wrong[:, None] * (1 + 0.1 * draw)
 
     return predictor
 
 
-def test_losses_are_judged_on_test_images_by_the_ridge_that_validation_chooses():
-    def turned(task, draw):
-        first, second = outputs(2.0, lambda d: 0.5)(task, draw)
-        yield second  # the first ridge is the worse one on validation images
-        first[runs.NUM_VALIDATION :] += 1.0
-        yield first
+@pytest.fixture(scope="module")
+def losses():
+    """Two predictors at two ridges over P = 6, 10, of which the second is not known at all of them."""
+    draws, sizes = range(6), (6, 10)
+    predictors = {"NTK": off((2, 1), (1, 3)), "aNTK": off((1, 0.5), (2, 0.1))}
+    errors = {
+        name: np.array([runs.measured(each, [drawn(size, d) for d in draws], draws) for size in sizes])
+        for name, each in predictors.items()
+    }
+    errors["aNTK"][1, :, :, 1] = np.nan
+    errors["aNTK"][1, 0] = np.nan
+    controls = {name: 4 * each[0] for name, each in errors.items()}
+    return runs.Curves(np.array(sizes), np.array([1.0, 0.1]), errors, controls, 6)
 
-    predictors = {"NTK": outputs(1.0, lambda draw: 1.0 + 0.1 * draw), "aNTK": turned}
-    *_, found = runs.curves(drawn, predictors, (6, 10, 12), range(4), 6, {"aNTK": 10})
-    assert found.draws == 4
-    np.testing.assert_allclose(found.loss("NTK", True)[0], (1 + 0.1 * np.arange(4)) ** 2)
-    np.testing.assert_allclose(found.loss("aNTK", False)[:2], 0.25)
-    np.testing.assert_allclose(found.loss("aNTK", True)[:2], 2.25)
-    assert found.known("NTK", "aNTK") == [6, 10]
-    gain = found.gain("aNTK", "NTK", True, [10])
-    each = 2.25 - (1 + 0.1 * np.arange(4)) ** 2
-    np.testing.assert_allclose(gain.value, [each.mean()])
-    np.testing.assert_allclose(gain.error, [each.std(ddof=1) / 2])
-    assert np.isnan(found.mean("aNTK", True).value[2])
+
+GROWTH = (1 + 0.1 * np.arange(6)) ** 2  # of the losses over draws
+PAIR = {"aNTK": "NTK"}
+
+
+def test_losses_are_judged_on_test_images_by_the_ridge_that_validation_chooses(losses):
+    assert losses.draws == 6
+    np.testing.assert_allclose(losses.loss("NTK", 0)[0], GROWTH)
+    np.testing.assert_allclose(losses.loss("NTK", None)[0], 9 * GROWTH)
+    np.testing.assert_allclose(losses.loss("aNTK", None)[0], 0.25 * GROWTH)
+    np.testing.assert_allclose(losses.over_ridges("NTK", 10).value, np.array([1, 9]) * GROWTH.mean())
+
+
+def test_only_what_is_known_of_both_is_compared(losses):
+    """At one ridge a missing draw is left out; a ridge of one's own needs them all."""
+    assert losses.largest(PAIR, 0) == [10]
+    assert losses.largest(PAIR, None) == [6]
+    assert np.isnan(losses.mean("aNTK", None).value).tolist() == [False, True]
+    for size, part in ((6, slice(None)), (10, slice(1, None))):
+        each = 0.75 * GROWTH[part]
+        gain = losses.gains(PAIR, 0, [size])
+        np.testing.assert_allclose(gain.value, [each.mean()])
+        np.testing.assert_allclose(gain.error, [each.std(ddof=1) / len(each) ** 0.5])
+
+
+def test_gains_of_the_control(losses):
+    np.testing.assert_allclose(losses.control_gains(PAIR, 0).value, [3 * GROWTH.mean()])
+    np.testing.assert_allclose(losses.control_gains(PAIR, 0, both=False).value, [0])
+
+
+def test_adaptive_kernels_are_left_out_beyond_their_largest_number_of_images(digits):
+    predictors = runs.dense_predictors((3.0, 1.0), {}, {"num_neurons": 4}, {"aNTK": {1.0: 8}})
+    first, second = predictors["aNTK"](digits, 0)
+    assert np.all(np.isfinite(first))
+    assert np.all(np.isnan(second))
+    assert len(list(predictors["NTK"](digits, 0))) == 2 + len(runs.RIDGES)
 
 
 def test_stored_curves_of_natural_images_are_complete():
-    """Both ends of every comparison are there in ten draws, up to the sizes that the job names."""
+    """Every predictor is there in nearly all draws, at each ridge up to the size that the job names."""
     found = runs.stored_curves()
-    assert found.draws == 10
+    assert found.draws == pairs.NUM_DRAWS
     assert found.control_size == pairs.CONTROL
-    for name in ("random features", "NTK", "aNTK", "aNBK"):
-        largest = pairs.LARGEST.get(name, max(pairs.SIZES))
-        assert found.known(name) == sorted(size for size in pairs.SIZES if size <= largest)
-        assert np.all(found.loss(name, True)[0] > 0.3)
+    assert (*found.ridges,) == pairs.RIDGES
+    assert (*found.sizes,) == pairs.SIZES
+    for name, errors in found.errors.items():
+        for k, ridge in enumerate(pairs.RIDGES):
+            there = np.isfinite(errors[..., k]).all(-1).sum(1)
+            largest = pairs.LARGEST.get(name, {}).get(ridge, max(pairs.SIZES))
+            assert np.all(there[found.sizes > largest] == 0)
+            assert np.all(there[found.sizes <= largest] >= 9)
+        assert np.all(found.loss(name, 0)[found.sizes < 1000] > 0.3)
