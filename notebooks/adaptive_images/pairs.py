@@ -24,8 +24,8 @@ CONTROL = 100  # P of targets without features
 SEARCH: dict[str, Any] = {"num_neurons": 64, "tolerance": 1e-6, "max_steps": 3000}
 CROWD = {"num_neurons": 128, "num_rounds": 40}
 RIDGES = (10.0, 3.0, 1.0)  # the first is the one that all kernels share
-#: The largest P at which populations of this size solve for the aNBK, and networks come to rest in time.
-LARGEST = {"aNBK": {3.0: 200, 1.0: 200}, "aNTK": {1.0: 200, 3.0: 500}}
+#: The largest P at which it is tried, by ridge: populations do not settle, or networks take too long.
+LARGEST = {"aNBK": {10.0: 500, 3.0: 200, 1.0: 200}, "aNTK": {10.0: 1000, 3.0: 500, 1.0: 200}}
 
 
 def curves(found: dict[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
