@@ -42,7 +42,7 @@ def curves(found: dict[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
                 row = runs.measured(predictors[name], [task], [draw])
                 found[key] = np.concatenate([found[key], row]) if draw else row
                 yield found
-            print(key, np.round(np.nanmean(found[key][:, 1], 0), 3), flush=True)
+            print(key, np.round(found[key][:, 1].mean(0), 3), flush=True)
 
 
 def main() -> None:
