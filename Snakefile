@@ -141,3 +141,12 @@ rule long_adaptive_kernels:
         runtime=60,
     shell:
         sys.executable + " -m adaptive_kernels.pairs {wildcards.part} --output {output}"
+
+
+rule long_adaptive_images:
+    output:
+        "data/results/cifar10-adaptive-curves.npz",
+    resources:
+        runtime=120,
+    shell:
+        sys.executable + " -m adaptive_images.pairs --output {output}"

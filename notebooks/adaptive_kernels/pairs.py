@@ -130,6 +130,14 @@ def scatter(num_networks: int = 8, num_inputs: int = 40) -> Iterator[dict[str, n
     yield found
 
 
+def save(found: dict[str, np.ndarray], output: Path, job: str, seconds: float) -> None:
+    """Write a result file: arrays in single precision, and how they were made."""
+    manifest = {"job": job, **paths.provenance(seconds)}
+    small = {k: v.astype(np.float32) if v.dtype == float and v.ndim > 1 else v for k, v in found.items()}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(output, manifest=json.dumps(manifest), **small)  # type: ignore[arg-type]
+
+
 JOBS = {"scatter": scatter, "paths": over_time}
 
 
@@ -141,12 +149,7 @@ def main() -> None:
     arguments, start = parser.parse_args(), time.perf_counter()
     with jax.enable_x64(True):
         for found in JOBS[arguments.job]():
-            manifest = {"job": arguments.job, **paths.provenance(time.perf_counter() - start)}
-            small = {
-                k: v.astype(np.float32) if v.dtype == float and v.ndim > 1 else v for k, v in found.items()
-            }
-            arguments.output.parent.mkdir(parents=True, exist_ok=True)
-            np.savez_compressed(arguments.output, manifest=json.dumps(manifest), **small)  # type: ignore[arg-type]
+            save(found, arguments.output, arguments.job, time.perf_counter() - start)
 
 
 if __name__ == "__main__":
