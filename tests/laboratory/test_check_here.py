@@ -130,7 +130,8 @@ def test_theory_is_found_and_another_is_not(id, networks, drawn):
     found = node(RUN, [id, 11, networks, drawn])
     assert found["check"]["chance"] > 0.005, found["check"]
     if id != "D8":
-        assert found["control"]["away"] > 6, found["control"]
+        away = found["control"]["away"]  # None: infinitely far, as of whole numbers that never scatter
+        assert away is None or away > 6, found["control"]
 
 
 def test_chance_is_students():

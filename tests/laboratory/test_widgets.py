@@ -49,9 +49,8 @@ PRIMER = re.search(
     '<div class="widget-place".*?</div>',
     (Path(__file__).parents[2] / "book" / "primer.md").read_text(encoding="utf-8"),
 )
-STILL = (
-    f'<figure id="fig-landscape"><img alt="three curves" src="{PICTURE}" width="690" height="260"></figure>'
-)
+STILL = f"""<figure class="published-figure" id="fig-landscape">
+<img alt="three curves" src="{PICTURE}" width="690" height="260"></figure>"""
 BODY = STILL + PRIMER[0] + "".join(map(figure, LISTED)) + SCRIPTS
 NODE = """
 const { solve } = require(process.argv[1]), { cases, readouts } = JSON.parse(process.argv[2]);
