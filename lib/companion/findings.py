@@ -234,11 +234,8 @@ class Finding:
         self._require(not bare, "a sign is no limit: say by how many standard errors, as above(0, 3)")
         records.emit(self.record(predicate, because, note))
 
-    def record(self, predicate: Predicate, because: str, note: str, every: bool = True) -> dict[str, Any]:
-        """What is kept; ``computed`` is None where something is not finite, and then nothing was judged.
-
-        With `every` the control has to fail in every element, else in one.
-        """
+    def record(self, predicate: Predicate, because: str, note: str) -> dict[str, Any]:
+        """What is kept; ``computed`` is None where something is not finite, and then nothing was judged."""
         control = self.control
         there = _margins(predicate, self._value, self.theory, self.error)
         others = [
@@ -263,7 +260,7 @@ class Finding:
                 "computed": None if against is None else _plain(_value(others[0])),
                 "uncertainty": None if against is None else _plain(error),
                 "expected": None if against is None else _plain(control.theory),
-                "passed": against is None or bool((np.any if every else np.all)(self._asked(against) >= 0)),
+                "passed": against is None or bool(np.any(self._asked(against) >= 0)),
                 "spared": list(control.spared),
                 "because": control.because,
             },

@@ -84,13 +84,18 @@ def lazy_outputs(
         yield rows @ np.linalg.solve(kernel + ridge * np.eye(len(kernel)), task.targets)
 
 
+def _nothing(task: Task) -> np.ndarray:
+    """Outputs where a solver did not answer."""
+    return np.full(np.asarray(task.test_targets).shape, np.nan)
+
+
 def rest_outputs(task: Task, features: Features, ridge: float, seed: int, **search: Any) -> np.ndarray:
     """Outputs of a ReLU network at rest, γ0 = 1, λ half the ridge; NaN if it does not come to rest."""
     search |= {"features": features, "seed": seed, "average_steps": 0}
     try:
         return solved(dmft.fixed_point, task, "relu", 1.0, ridge / 2, **search).test_outputs[-1]
     except FloatingPointError:
-        return np.full(np.shape(task.test_targets), np.nan)
+        return _nothing(task)
 
 
 def posterior_outputs(task: Task, ridge: float, **solver: Any) -> np.ndarray:
@@ -99,7 +104,7 @@ def posterior_outputs(task: Task, ridge: float, **solver: Any) -> np.ndarray:
     try:
         return solved(adaptive_kernel.solve, task, network, 1.0, ridge, **solver).predict(task.test_inputs)
     except FloatingPointError:
-        return np.full(np.shape(task.test_targets), np.nan)
+        return _nothing(task)
 
 
 # ---- losses over the number of images ---------------------------------------------------------------
@@ -212,7 +217,7 @@ def dense_predictors(
         def outputs(task: Task, draw: int) -> Iterator[np.ndarray]:
             for ridge in ridges:
                 there = task.num_inputs <= most.get(ridge, np.inf)
-                yield predictor(task, ridge, draw) if there else np.full(np.shape(task.test_targets), np.nan)
+                yield predictor(task, ridge, draw) if there else _nothing(task)
 
         return outputs
 
@@ -238,7 +243,9 @@ def stored_curves() -> Curves:
     with np.load((paths.repository_root() or Path()) / "data" / "results" / name) as stored:
         arrays = dict(stored)
     date = json.loads(str(arrays["manifest"]))["date"]
-    sizes, errors, controls = arrays["sizes"], {}, {}
+    sizes = arrays["sizes"]
+    errors: dict[Any, Any] = {}
+    controls: dict[Any, Any] = {}
     shape = len(sizes), max(len(array) for key, array in arrays.items() if key.startswith("errors"))
     for key in [key for key in arrays if "/" in key]:
         (kind, predictor, size), array = key.split("/"), arrays[key]
