@@ -273,7 +273,8 @@ def solve(
     else:
         solver = {"linear": _by_linear, "sigmoidal": _by_sigmoidal, "deep_sigmoidal": _by_deep_sigmoidal}
         parts = solver.get(chosen, _by_lattice)(task, network, *saddle, *size)
-    found = _finished(task, network, *saddle, chosen, parts)
+    base = task.input_kernel if is_dense else _base_kernel(features)
+    found = _finished(task, network, *saddle, chosen, base, parts)
     differ, share = found.disagreement, found.effective_share
     detail = f"populations differ by {differ:.1%}, {share:.0%} of the neurons effective"
     return found.reported(f"adaptive kernel ({chosen})", detail)
@@ -299,10 +300,10 @@ def of_deep(found: deep.Solution, task: Task, nonlinearity: str | networks.Nonli
         return balanced
 
     parts["_neurons"] = cache(neurons)
-    return _finished(task, network, *saddle, "deep_sigmoidal", parts)
+    return _finished(task, network, *saddle, "deep_sigmoidal", task.input_kernel, parts)
 
 
-def _finished(task, network, features, richness, ridge, chosen, parts) -> Solution:
+def _finished(task, network, features, richness, ridge, chosen, base, parts) -> Solution:
     """The Solution made of what a method found."""
     parts = {"disagreement": 0.0, "effective_share": 1.0} | parts
     tolerance = SAMPLED_TOLERANCE if chosen in ("nested", "sampling") else RESIDUAL_TOLERANCE
@@ -311,7 +312,7 @@ def _finished(task, network, features, richness, ridge, chosen, parts) -> Soluti
         converged and parts["disagreement"] < MAX_DISAGREEMENT and parts["effective_share"] > 0.3
     )
     v = parts["dual_field"]
-    parts["kernels"] = np.stack([_base_kernel(features), *parts["kernels"]])
+    parts["kernels"] = np.stack([base, *parts["kernels"]])
     parts["dual_kernels"] = np.stack([*parts.pop("lower_duals"), richness**2 * v @ v.T])
     return Solution(task, network, features, richness, ridge, converged=converged, method=chosen, **parts)
 
