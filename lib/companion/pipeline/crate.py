@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import yaml
 
 from companion.pipeline import manifest, provenance, restore, scoreboard
@@ -70,7 +69,7 @@ def _references(entities: Iterable[Entity]) -> list[Entity] | Entity:
 
 def _run(project: Project, chapter: Chapter, pages: Path) -> Iterator[Entity]:
     """A chapter's run: the action, what it ran, its settings, and its files with their digests."""
-    settings = provenance.settings(nbformat.read(chapter.notebook, as_version=4))
+    settings = provenance.settings(manifest.read(chapter.notebook))
     path = chapter.source.relative_to(project.root).as_posix()
     program: Entity = {
         "@id": provenance.source_address(project, path) or f"#{path}",

@@ -158,7 +158,7 @@ class Project:
         """Short name of the present commit, with "-dirty" where sources differ from it; "" without git."""
         return self._git("describe", "--always", "--dirty", "--exclude=*")
 
-    @property
+    @functools.cached_property
     def commit_date(self) -> str:
         """Day of the present commit, so that the same sources give the same pages; "" without git."""
         return self._git("show", "--no-patch", "--format=%cs", "HEAD")

@@ -13,9 +13,9 @@ _SETTING = re.compile(r"^(preset|seed)\b[^=\n]*=\s*(.+?)\s*(?:#.*)?$", re.MULTIL
 def settings(notebook: Any) -> dict[str, str]:
     """Preset and seed of an executed chapter; what was handed to it stands after its defaults."""
     tagged = [
-        cell.source
-        for cell in notebook.cells
-        if {"parameters", "injected-parameters"} & set(cell.metadata.get("tags", ()))
+        "".join(cell["source"])  # a text, or its lines as they lie in a file
+        for cell in notebook["cells"]
+        if {"parameters", "injected-parameters"} & set(cell["metadata"].get("tags", ()))
     ]
     return {name: value.strip("\"'") for name, value in _SETTING.findall("\n".join(tagged))}
 
