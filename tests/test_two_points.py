@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from coding_schemes import tasks, training
+from coding_schemes import tasks, training, two_points
 from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture
-from coding_schemes.two_points import RECORDS, Trained, learn, panels, side_by_side
+from coding_schemes.two_points import RECORDS, Trained, learn, side_by_side
 
 TASK = tasks.two_points(1.0, 0.5)
 RATES = (0.002, 0.006)
@@ -55,7 +55,7 @@ def test_the_pair_that_is_trained_on_is_the_one_that_is_asked_for():
     assert Q[-1] == pytest.approx(2.0, abs=0.02)
     assert w[-1] == pytest.approx(0.0, abs=0.02)
     assert network.trajectory(layer=0)[0, 0] != H[0]
-    drawn = panels({"linear": network})
+    drawn = two_points.panels({"linear": network})
     assert np.shape(drawn["network"]) == np.shape(drawn["theory"]) == (1, 3, RECORDS + 1)
     assert drawn["titles"] == [f"linear: {network.fit().error:.1%}"]
 

@@ -91,6 +91,18 @@ class Trained:
         return float(squares.sum() / variances.sum()), squares / variances
 
 
+def panels(networks: dict[str, Trained]) -> dict[str, Any]:
+    """For `companion.figures.fit_panels`: H, Q and w of networks, with their fits."""
+    fits = {name: network.fit() for name, network in networks.items()}
+    return {
+        "times": next(iter(networks.values())).run.times,
+        "network": [network.trajectory() for network in networks.values()],
+        "theory": [[fit.solution.H, fit.solution.Q, fit.solution.w] for fit in fits.values()],
+        "titles": [f"{name}: {fit.error:.1%}" for name, fit in fits.items()],
+        "stops": [network.run.num_steps[0] for network in networks.values()],
+    }
+
+
 def learn(
     key: Array,
     model: Architecture | ScaledNetwork,
@@ -117,18 +129,6 @@ def learn(
         if run.converged.any():
             break
     return Trained(model, task, run, draw + 1)
-
-
-def panels(networks: dict[str, Trained]) -> dict[str, Any]:
-    """For `companion.figures.fit_panels`: H, Q and w of networks, with their fits."""
-    fits = {name: network.fit() for name, network in networks.items()}
-    return {
-        "times": next(iter(networks.values())).run.times,
-        "network": [network.trajectory() for network in networks.values()],
-        "theory": [[fit.solution.H, fit.solution.Q, fit.solution.w] for fit in fits.values()],
-        "titles": [f"{name}: {fit.error:.1%}" for name, fit in fits.items()],
-        "stops": [network.run.num_steps[0] for network in networks.values()],
-    }
 
 
 def side_by_side(jobs: Iterable[Callable[[], Any]]) -> list[Any]:

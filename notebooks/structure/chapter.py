@@ -33,11 +33,11 @@ from functools import partial
 
 import numpy as np
 from coding_schemes import data, tasks
-from coding_schemes.two_points import side_by_side
+from coding_schemes.two_points import panels, side_by_side
 from companion import figures, presets
 from companion.findings import Control, Estimate, Finding, spread
 from companion.predicates import above, below, standard_errors
-from companion.workbench import titled, two_point_panels
+from companion.workbench import titled
 from myst_nb import glue
 
 from structure import runs
@@ -386,7 +386,7 @@ broken.draw(
     "Adam leaves the theory of two points. Markers: a default network under either; lines: theory with its "
     "two fitted rates; above: fit error.",
     columns=2,
-    **two_point_panels(both),
+    **panels(both),
 )
 broken.judge(above(0, 3), because="at this rate Adam moves like gradient descent")
 Finding(
@@ -452,7 +452,7 @@ follows.draw(
     "(left) move their representations, lazy ones (right) hardly do. Markers: one network each; lines: "
     "theory with two fitted rates; above: fit error.",
     columns=2,
-    **two_point_panels(named),
+    **panels(named),
 )
 follows.judge(below(DESCRIBED, 3), because="H starts at order one, where two inputs are not close")
 where = [runs.ends(n) for n in rich.values()]

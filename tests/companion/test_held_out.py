@@ -8,7 +8,7 @@ from coding_schemes import planting, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import mean_field
-from companion import held_out
+from companion import findings, held_out
 
 import jax  # isort: skip
 
@@ -49,7 +49,7 @@ def test_measures_of_all_networks_and_of_either_start():
     task, network = tasks.mnist(24, 40), Network(1, 30, "sigmoidal")
     counts = {"num_chains": 2, "num_samples": 4, "num_warmup": 30}
     draw = held_out.experiment(task, network, 0.01, jax.random.key(0), **counts)
-    found = held_out.judged([draw], lambda one: one.learned.error, held_out.stacked)
+    found = held_out.judged([draw], lambda one: one.learned.error, findings.stacked)
     squared = np.square(draw.learned.outputs - task.test_targets).mean((1, 2))
     np.testing.assert_allclose(found["sampled"].value[0], squared.mean(0), rtol=1e-5)
     np.testing.assert_allclose(found["starts"][0].value[0], squared[:2].mean(0), rtol=1e-5)

@@ -16,11 +16,12 @@ from PIL import Image
 
 from companion import records
 from companion.formats import FIGURE_TYPE, THUMBNAIL
-from companion.pipeline import crate, manifest, scoreboard, sections
+from companion.pipeline import crate, manifest, scoreboard
 from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
 from companion.pipeline.rendering import render
+from companion.pipeline.sections import exercises
 
 PAPERS = {
     "A": "A. Coding schemes",
@@ -142,7 +143,7 @@ def _title(chapter: Chapter) -> str:
 
 def _exercises(chapter: Chapter) -> list[tuple[str, Markup]]:
     """Number and question of each, which is Markdown of our own."""
-    found = sections.exercises(nbformat.read(chapter.notebook, as_version=4))
+    found = exercises(nbformat.read(chapter.notebook, as_version=4))
     return [(number, Markup(" ".join(question.split()))) for number, question in found]
 
 

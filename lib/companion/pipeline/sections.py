@@ -21,7 +21,8 @@ _FENCE = "`" * 12  # longer than any inside
 
 
 def with_prompts(notebook: Any) -> Any:
-    """The notebook whose folded cells say on their toggle what they hold."""
+    """The notebook whose folded cells say on their toggle what they hold, and with anchors at exercises."""
+    exercises(notebook)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         if "setup" in tags:

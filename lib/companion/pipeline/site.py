@@ -150,7 +150,6 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
         notebook = _with_figures(nbformat.reads(text, as_version=4), project, chapter, own, widgets)
-        sections.exercises(notebook)
         notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook), own))
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
