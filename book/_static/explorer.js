@@ -216,14 +216,14 @@ function createSolver() {
     return { ...nodes, values, middle, lowest: middle - top, highest: middle + top };
   }
 
-  const kept = new Map(); // tables, by what they are of; some megabytes each where inputs overlap
+  const kept = new Map(); // tables, by what they are of, the one asked for last at the end; megabytes where inputs overlap
 
   function remembered(key, make) {
-    if (!kept.has(key)) {
-      if (kept.size > 12) kept.delete([...kept.keys()][1]); // never the first, the explorer's own
-      kept.set(key, make());
-    }
-    return kept.get(key);
+    const found = kept.get(key) ?? make();
+    kept.delete(key);
+    kept.set(key, found);
+    if (kept.size > 12) kept.delete(kept.keys().next().value);
+    return found;
   }
   const ORTHOGONAL = remembered("sigmoidal 1", () => makeTable(SHAPES.sigmoidal, 1));
 

@@ -110,13 +110,12 @@ def test_every_claim_has_its_check_or_a_reason(listed):
 @pytest.mark.xdist_group("laboratory")
 def test_a_quench_has_four_schemes_and_slow_cooling_fewer():
     found = node(RUN, ["A11", 11, 6, 5])
-    few, many = found["check"]["rows"]
-    assert few["away"] < 3
-    assert many["value"] == 4
+    (row,) = found["check"]["rows"]
+    assert row["away"] < 2.5, row
     slowly = "{ temperature: 0.02, startTemperature: 1, transitions: 900 }"
     change = f"for (const {{ options }} of checks.CLAIMS.A11.places) Object.assign(options, {slowly});\n"
     slow = RUN.replace("const { places }", change + "const { places }")
-    assert node(slow, ["A11", 11, 4, 5])["check"]["rows"][1]["value"] < 4
+    assert node(slow, ["A11", 11, 4, 5])["check"]["rows"][0]["value"] < 3.5
 
 
 @pytest.mark.slow
