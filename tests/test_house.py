@@ -12,7 +12,6 @@ LIB = Path(__file__).parents[1] / "lib"
 MAY_IMPORT = {
     "coding_schemes": {"coding_schemes"},
     "companion": {"coding_schemes", "companion"},
-    "experiments": {"coding_schemes", "companion", "experiments"},
 }
 
 
@@ -36,7 +35,7 @@ def test_the_science_imports_no_pictures_and_no_notebooks():
         "import sys, pkgutil, importlib, coding_schemes\n"
         "for module in pkgutil.walk_packages(coding_schemes.__path__, 'coding_schemes.'):\n"
         "    importlib.import_module(module.name)\n"
-        "print(*{'matplotlib', 'IPython', 'seaborn', 'companion', 'experiments'} & set(sys.modules))"
+        "print(*{'matplotlib', 'IPython', 'seaborn', 'companion'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=LIB)
     assert done.stdout.split() == []

@@ -3,49 +3,6 @@ from types import SimpleNamespace
 import pytest
 from companion import presets
 
-QUICK = {"width": 50, "temperature": 0.1}
-PAPER = {"width": 200, "temperature": 0.01}
-
-
-def test_preset_gives_its_own_values():
-    assert vars(presets.choose("quick", quick=QUICK, paper=PAPER)) == QUICK
-    assert vars(presets.choose("paper", quick=QUICK, paper=PAPER)) == PAPER
-
-
-def test_given_values_override_and_none_does_not():
-    settings = presets.choose("paper", quick=QUICK, paper=PAPER, given={"width": 80, "temperature": None})
-    assert (settings.width, settings.temperature) == (80, 0.01)
-
-
-def test_zero_is_a_given_value():
-    assert presets.choose("quick", quick=QUICK, paper=PAPER, given={"temperature": 0.0}).temperature == 0.0
-
-
-def test_full_overrides_paper_where_offered():
-    settings = presets.choose("full", quick=QUICK, paper=PAPER, full={"width": 1000})
-    assert (settings.width, settings.temperature) == (1000, 0.01)
-
-
-@pytest.mark.parametrize("preset", ["fast", "full", "", "QUICK"])
-def test_unknown_or_absent_preset_is_refused(preset):
-    with pytest.raises(ValueError, match="preset must be one of quick, paper"):
-        presets.choose(preset, quick=QUICK, paper=PAPER)
-
-
-def test_unknown_given_setting_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"given names unknown settings \['witdh'\]"):
-        presets.choose("quick", quick=QUICK, paper=PAPER, given={"witdh": 80})
-
-
-def test_unknown_full_setting_is_refused():
-    with pytest.raises(ValueError, match="full names unknown settings"):
-        presets.choose("full", quick=QUICK, paper=PAPER, full={"height": 1})
-
-
-def test_presets_must_name_the_same_settings():
-    with pytest.raises(ValueError, match=r"\['temperature'\]"):
-        presets.choose("quick", quick=QUICK, paper={"width": 200})
-
 
 @pytest.fixture
 def chapter(tmp_path):
