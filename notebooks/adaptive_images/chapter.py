@@ -14,9 +14,9 @@
 # # Adaptive kernels on images
 #
 # Does it pay to learn features? With the same large ridge adaptive kernels {cite:p}`lauditi2025` have a much
-# lower test loss than the lazy ones that they start from. With the same small ridge they have a higher one.
-# Where every kernel has the ridge that suits it, a small difference is left: in favor of adaptive kernels on
-# digits, and of lazy ones, if any, on natural images.
+# lower test loss than the lazy ones that they start from. On natural images they lose this lead with a small
+# ridge. Where every kernel has the ridge that suits it, a small difference is left: in favor of adaptive
+# kernels on digits, and of lazy ones, if any, on natural images.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper

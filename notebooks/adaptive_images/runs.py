@@ -84,18 +84,13 @@ def lazy_outputs(
         yield rows @ np.linalg.solve(kernel + ridge * np.eye(len(kernel)), task.targets)
 
 
-def _nothing(task: Task) -> np.ndarray:
-    """Outputs where a solver did not answer."""
-    return np.full(np.asarray(task.test_targets).shape, np.nan)
-
-
 def rest_outputs(task: Task, features: Features, ridge: float, seed: int, **search: Any) -> np.ndarray:
     """Outputs of a ReLU network at rest, γ0 = 1, λ half the ridge; NaN if it does not come to rest."""
     search |= {"features": features, "seed": seed, "average_steps": 0}
     try:
         return solved(dmft.fixed_point, task, "relu", 1.0, ridge / 2, **search).test_outputs[-1]
     except FloatingPointError:
-        return _nothing(task)
+        return _unknown(task)
 
 
 def posterior_outputs(task: Task, ridge: float, **solver: Any) -> np.ndarray:
@@ -104,7 +99,12 @@ def posterior_outputs(task: Task, ridge: float, **solver: Any) -> np.ndarray:
     try:
         return solved(adaptive_kernel.solve, task, network, 1.0, ridge, **solver).predict(task.test_inputs)
     except FloatingPointError:
-        return _nothing(task)
+        return _unknown(task)
+
+
+def _unknown(task: Any) -> np.ndarray:
+    """Outputs in place of those that were not found."""
+    return np.full(task.test_targets.shape, np.nan)
 
 
 # ---- losses over the number of images ---------------------------------------------------------------
@@ -217,7 +217,7 @@ def dense_predictors(
         def outputs(task: Task, draw: int) -> Iterator[np.ndarray]:
             for ridge in ridges:
                 there = task.num_inputs <= most.get(ridge, np.inf)
-                yield predictor(task, ridge, draw) if there else _nothing(task)
+                yield predictor(task, ridge, draw) if there else _unknown(task)
 
         return outputs
 
@@ -243,9 +243,8 @@ def stored_curves() -> Curves:
     with np.load((paths.repository_root() or Path()) / "data" / "results" / name) as stored:
         arrays = dict(stored)
     date = json.loads(str(arrays["manifest"]))["date"]
-    sizes = arrays["sizes"]
-    errors: dict[Any, Any] = {}
-    controls: dict[Any, Any] = {}
+    sizes, controls = arrays["sizes"], {}
+    errors: dict[str, np.ndarray] = {}
     shape = len(sizes), max(len(array) for key, array in arrays.items() if key.startswith("errors"))
     for key in [key for key in arrays if "/" in key]:
         (kind, predictor, size), array = key.split("/"), arrays[key]
