@@ -39,7 +39,6 @@ from companion.findings import Control, Estimate, Finding, spread
 from companion.predicates import above, below, standard_errors
 from companion.workbench import titled
 from myst_nb import glue
-
 from structure import runs
 from structure.runs import DESCRIBED, LEARNED, MERGED, PAIRS
 
