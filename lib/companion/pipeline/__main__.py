@@ -22,6 +22,7 @@ from companion.pipeline.progress import Display, Progress, duration, step_times
 from companion.pipeline.project import BUILD, BuildError, Project
 
 PAGES = "pages"  # name of the job that builds the pages
+_SCRATCH = ".scratch"  # names the folder of a build's temporary files
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
 # Settings of the Makefile itself
 _OF_MAKE = {"NAME", "ID", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM", "A", "B"}
@@ -51,6 +52,7 @@ def build(arguments: argparse.Namespace) -> None:
     page = project.html / "index.html"
     started = time.time()
     with _only_one(project.build / ".lock", "Another build of this book"):
+        _sweep(project.build)
         for finding in project.discard_damaged():
             print(finding)
         if project.pages_stamp.exists():
@@ -200,9 +202,11 @@ def diff(arguments: argparse.Namespace) -> None:
     """Hold two builds against each other: numbers in standard errors, verdicts, figures' arrays."""
     from companion.pipeline import difference
 
+    folder = Path.cwd() / BUILD / "difference"
     with difference.opened(arguments.a, "A") as a, difference.opened(arguments.b, "B") as b:
         found = difference.compare(a, b)
-    page = difference.write(found, (arguments.a, arguments.b), Path.cwd() / BUILD / "difference")
+        drawn = difference.overdraw(a, b, found, folder)
+    page = difference.write(found, (arguments.a, arguments.b), folder, drawn)
     print(page.with_suffix(".md").read_text(encoding="utf-8"))
     print(page)
 
@@ -356,16 +360,21 @@ def _end_with_the_build() -> None:
 
 @contextmanager
 def _scratch(build: Path) -> Iterator[str]:
-    """A folder for temporary files of a build's programs; what a killed build left of its own is deleted."""
-    known = build / ".scratch"
-    with suppress(OSError):
-        earlier = Path(known.read_text(encoding="utf-8"))
-        if earlier.parent == Path(tempfile.gettempdir()) and earlier.name.startswith("book-"):
-            shutil.rmtree(earlier, ignore_errors=True)
+    """A folder for temporary files of a build's programs, on record for `_sweep`."""
     with tempfile.TemporaryDirectory(prefix="book-", ignore_cleanup_errors=True) as folder:
-        known.write_text(folder, encoding="utf-8")
+        (build / _SCRATCH).write_text(folder, encoding="utf-8")
         yield folder
-    known.unlink(missing_ok=True)
+    (build / _SCRATCH).unlink(missing_ok=True)
+
+
+def _sweep(build: Path) -> None:
+    """Delete the temporary files of a build that was killed."""
+    known = build / _SCRATCH
+    with suppress(OSError):
+        left = Path(known.read_text(encoding="utf-8"))
+        if left.parent == Path(tempfile.gettempdir()) and left.name.startswith("book-"):
+            shutil.rmtree(left, ignore_errors=True)
+        known.unlink()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ A build is a folder or an archive with executed chapters in it: built pages, a `
 folder of reruns. Records of one claim and quantity are compared, the first where there are several.
 """
 
+import html
 import shutil
 import tarfile
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from markdown_it import MarkdownIt
+from matplotlib.figure import Figure
 
 from companion import formats, records
 from companion.formats import CHECK_TYPE
@@ -32,6 +34,9 @@ table {border-collapse: collapse; margin: 1em 0}
 td, th {padding: .2em .8em; border-bottom: 1px solid #ccc; text-align: left}</style>
 """
 MOVED = 3.0  # standard errors of the difference; numbers of the same law lie farther apart once in 370 cases
+
+
+_MOST_ARRAYS, _MOST_POINTS = 6, 2000  # of a figure that are drawn, and of each array
 
 
 class Moved(NamedTuple):
@@ -228,12 +233,42 @@ def _arrays(a: Path, b: Path) -> str:
     )
 
 
-def write(found: Difference, names: tuple[str, str], folder: Path) -> Path:
+def overdraw(a: Build, b: Build, found: Difference, folder: Path) -> dict[str, Path]:
+    """Draw the numbers of each figure that differs, from both builds' arrays, one over the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = {}
+    for name in (name for name in found.figures if name in a.figures and name in b.figures):
+        one, other = _loaded(a.figures[name], "A"), _loaded(b.figures[name], "B")
+        differing = [
+            key
+            for key in one.keys() & other.keys()
+            if {one[key].dtype.kind, other[key].dtype.kind} <= set("biuf")
+            and not np.array_equal(one[key], other[key], equal_nan=True)
+        ]
+        if shown := sorted(differing)[:_MOST_ARRAYS]:
+            figure = Figure(figsize=(3.2 * len(shown), 2.4), layout="constrained")
+            for axis, key in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+                for arrays, style in ((one, {"color": "0.6", "lw": 3}), (other, {"color": "C1", "lw": 1})):
+                    flat = np.ravel(arrays[key])
+                    places = np.arange(flat.size)[:: -(-flat.size // _MOST_POINTS) or 1]
+                    axis.plot(places, flat[places], marker=".", **style)
+                axis.set(title=key, xlabel="element")
+            drawn[name] = folder / f"{name.replace('/', '-')}.svg"
+            figure.savefig(drawn[name], metadata={"Date": None})
+    return drawn
+
+
+def write(
+    found: Difference, names: tuple[str, str], folder: Path, drawn: Mapping[str, Path] | None = None
+) -> Path:
     """Leave a difference as ``difference.md``, for a comment, and as a page; returns the page."""
     folder.mkdir(parents=True, exist_ok=True)
     summary = render("difference.md", found=found, names=names, limit=MOVED)
     (folder / "difference.md").write_text(summary, encoding="utf-8")
     page = folder / "difference.html"
     body = MarkdownIt("commonmark").enable("table").render(summary)
+    for name, path in (drawn or {}).items():
+        shown = html.escape(f"{name}: A gray, B orange")
+        body += f'<h2>{shown}</h2>\n<img alt="{shown}" src="{html.escape(path.name)}">\n'
     page.write_text(f"{_HEAD}{body}", encoding="utf-8")
     return page

@@ -83,6 +83,35 @@ def test_numbers_verdicts_and_arrays_that_moved(builds):
     assert found.num_figures == 2
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_in_one_build_alone_is_a_difference(builds, value):
+    a, b = (
+        builds(name, [RECORD], {"line": {"x": x}}) for name, x in (("a", [1.0, 2.0]), ("b", [1.0, value]))
+    )
+    assert compared(a, b).figures == {"even/line": "x: not finite in other places"}
+
+
+def test_figures_that_differ_are_drawn_from_both_arrays(builds, tmp_path):
+    many = np.arange(5000.0)
+    one = {
+        "line": {"x": [1.0, 2.0], "y": many, "names": ["a", "b"]},
+        "same": {"x": [1]},
+        "texts": {"x": ["a"]},
+    }
+    other = one | {"line": {"x": [1.0, 2.0], "y": many + 1, "names": ["a", "b"]}, "texts": {"x": ["b"]}}
+    a, b = builds("a", [RECORD], one), builds("b", [RECORD], other)
+    with difference.opened(a, "A") as left, difference.opened(b, "B") as right:
+        found = difference.compare(left, right)
+        drawn = difference.overdraw(left, right, found, tmp_path / "out")
+    assert set(found.figures) == {"even/line", "even/texts"}
+    assert drawn == {"even/line": tmp_path / "out/even-line.svg"}
+    picture = drawn["even/line"].read_text()
+    assert "<!-- y -->" in picture
+    assert "<!-- x -->" not in picture
+    page = difference.write(found, ("a", "b"), tmp_path / "out", drawn).read_text()
+    assert '<img alt="even/line: A gray, B orange" src="even-line.svg">' in page
+
+
 @pytest.mark.parametrize(
     ("shift", "shown"), [(0.0, False), (2.9, False), (3.1, True)], ids=["none", "little", "far"]
 )

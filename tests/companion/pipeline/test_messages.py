@@ -72,6 +72,8 @@ def test_temporary_files_of_a_killed_build_are_deleted_and_no_other_folder(tmp_p
         (folder / "file").touch()
     for earlier in (left, foreign):
         (build / ".scratch").write_text(str(earlier))
+        commands._sweep(build)
+        assert not left.exists()
         with commands._scratch(build) as scratch:
             assert (build / ".scratch").read_text() == scratch
         assert not (build / ".scratch").exists()
