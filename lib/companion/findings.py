@@ -119,8 +119,7 @@ class Finding:
     lacking: str = ""
 
     def __post_init__(self) -> None:
-        claims, shape = records.known(), np.shape(self._value)
-        require = self._require
+        claims, require = records.known(), self._require
         require(
             claims is None or self.id in claims, f"id must be a claim of book/claims.yml; got {self.id!r}"
         )
@@ -131,11 +130,8 @@ class Finding:
             records.placed(self.panel)
         except ValueError as error:
             require(False, str(error))
-        kind = np.asarray(self._value).dtype.kind
-        require(
-            np.size(self._value) and kind != "c",
-            f"sampled must be real numbers or texts; got {self._value!r}",
-        )
+        require(_is_real(self._value), f"sampled must be real numbers or texts; got {self._value!r}")
+        shape = np.shape(self._value)
         negative = self.error is not None and np.any(np.asarray(self.error) < 0)
         require(not negative, f"error must not be negative; got {self.error!r}")
         for name, given in (("theory", self.theory), ("error", self.error)):
@@ -151,6 +147,13 @@ class Finding:
         require(described, f"control must be a Control that says what was altered; got {control!r}")
         altered = [value for value in (control.sampled, control.theory) if value is not None]
         require(altered, f"control ({control.description}) must alter sampled or theory; got neither")
+        shape = np.shape(self._value)
+        fit = all(_is_real(_value(v)) and _fits(_value(v), shape) for v in altered)
+        shapes = [np.shape(_value(v)) for v in altered if _is_real(_value(v))]
+        require(
+            fit,
+            f"control ({control.description}) must be real and fit sampled, of shape {shape}; got {shapes}",
+        )
         computed = np.asarray(self._value).dtype.kind != "f" or all(
             _carries_dtype(_value(v)) for v in altered
         )
@@ -336,6 +339,15 @@ def _fits(given: Any, shape: tuple[int, ...]) -> bool:
         return _is_text(given) or np.broadcast_shapes(np.shape(given), shape) == shape
     except ValueError:
         return False
+
+
+def _is_real(value: Any) -> bool:
+    """Whether a value is real numbers or texts, and at least one."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of unequal lengths
+        return False
+    return array.size > 0 and array.dtype.kind in "biufU"
 
 
 def _carries_dtype(value: Any) -> bool:

@@ -477,6 +477,15 @@ NEAR, THREE = predicates.absolute(0.1), predicates.standard_errors(3)
         "no size": ({"size": {}}, "size"),
         "nothing is said to be computed": ({"quantity": "  "}, "quantity"),
         "the sampler is a text": ({"sampler": "converged"}, "sampler"),
+        "sampled is None": ({"sampled": None}, "sampled"),
+        "sampled is a list of unequal lists": ({"sampled": [[1.0], [1.0, 2.0]]}, "sampled"),
+        "sampled is a dictionary": ({"sampled": {"a": 1.0}}, "sampled"),
+        "the control has another shape": (
+            {"sampled": np.ones(2), "control": Control("cut", sampled=np.ones(3))},
+            "control",
+        ),
+        "the control is empty": ({"control": Control("none", sampled=np.array([]))}, "control"),
+        "the control is complex": ({"control": Control("turned", sampled=np.array(1j))}, "control"),
         "theory is larger than what was sampled": ({"theory": np.ones(3)}, "theory"),
         "the error has another shape": (
             {"sampled": Estimate(np.ones(2), np.ones(3)), "predicate": THREE},
