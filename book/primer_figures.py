@@ -31,7 +31,10 @@ WHAT = {
 FOUR_NEURONS = {  # activations of four neurons on two inputs, and their readouts
     "sparse": (np.array([[2, 0], [0, 2], [0, 0], [0, 0]]), np.array([2, -2, 0, 0])),
     "redundant": (2**0.5 * np.array([[1, 0], [1, 0], [0, 1], [0, 1]]), 2**0.5 * np.array([1, 1, -1, -1])),
-    "analog": (np.array([[1, 1], [1, -1], [1, 1], [1, -1]]), np.array([0, 2, 0, 2])),
+    "analog": (
+        np.array([[1.6, -0.8], [0.8, 1.6], [0.8, -0.4], [0.4, 0.8]]),
+        np.array([2.4, -0.8, 1.2, -0.4]),
+    ),
 }
 
 
