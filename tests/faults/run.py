@@ -122,6 +122,7 @@ def page(rows: list[Row]) -> str:
 def code(text: str) -> str:
     """Text as it is, in a cell of a table: no markup, no line's end, no column's end; no path of here."""
     text = re.sub(r"[\w./-]*faults-\w+/\d+/|" + re.escape(f"{ROOT}/"), "", " ".join(text.split()))
+    text = text.replace(f"{tempfile.gettempdir()}/", "")
     text = re.sub(r" at 0x[0-9a-f]+", "", text[:240]).replace("|", "\\|")
     fence = "``" if "`" in text else "`"
     return f"{fence}{' ' if '`' in text else ''}{text or '–'}{' ' if '`' in text else ''}{fence}"
