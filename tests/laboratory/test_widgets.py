@@ -35,7 +35,7 @@ def figure(widget):
     shown = {"name": widget["figure"], "file": "figure.png", "description": "", "caption": "So."}
     shown |= {"width": 690, "height": 420, "tail": "", "page": ""}
     page = render(
-        "figure.md", figure=shown, chapter=widget["chapter"], kept=None, widget=widget, scripts=False
+        "figure.md", figure=shown, chapter=widget["chapter"], kept=None, widget=widget, scripts=False, made=""
     )
     (place,) = re.findall("<div class=.*</div>", page)
     (name,) = re.findall(":name: (.*)", page)

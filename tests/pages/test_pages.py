@@ -157,7 +157,7 @@ def _launched(executable):
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # one in a process at a time: other modules have their own
 def browser(executable):
     with _launched(executable) as found:
         yield found

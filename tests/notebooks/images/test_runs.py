@@ -48,6 +48,8 @@ def test_stored_results_are_small_and_described(path):
             "settings" if path.stem.startswith(("cifar10-P", "cifar10-full")) else "job",
         } <= set(manifest)
         for name in found.files:
+            if "/" in name:  # draws of adaptive images that its job did not come to are NaN
+                continue
             if found[name].dtype.kind == "f" and name != "history":  # no acceptance without trajectories
                 assert np.isfinite(found[name]).all(), name
 
