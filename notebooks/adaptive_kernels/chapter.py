@@ -596,14 +596,14 @@ growth.draw(
     "in 1/N (markers). Right: the last layer's overlap, over its lazy, rich and deep limit: saddle point "
     "(lines), and exact averages over networks, extrapolated in 1/N (markers).",
     layers=np.arange(1, 4),
-    lines=np.array([np.pad(each.overlaps, (0, 5 - L), constant_values=np.nan) for L, each in depths.items()]),
+    lines=runs.padded([each.overlaps for each in depths.values()]),
     sampled=growth.sampled.value,
     errors=growth.sampled.error,
     names=[f"L = {L}" for L in depths],
     colors=[*figures.BLUES, figures.COLORS["theory"]],
-    over=[each.over for each in toward.values()],
-    ratios=[each.averages / each.limit for each in toward.values()],
-    saddles=[each.saddle / each.limit for each in toward.values()],
+    over=runs.padded([each.over for each in toward.values()]),
+    ratios=runs.padded([each.averages / each.limit for each in toward.values()]),
+    saddles=runs.padded([each.saddle / each.limit for each in toward.values()]),
     regimes=list(toward),
 )
 growth.judge(standard_errors(3), because="corrections of order 1/N²")

@@ -432,6 +432,14 @@ def limits(regimes: Mapping[str, Sequence[tuple[int, float]]], widths: Sequence[
     return found
 
 
+def padded(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of any lengths as one array, NaN behind the shorter ones: limits may have places of their own."""
+    longest = max(map(len, rows))
+    return np.array(
+        [np.pad(np.asarray(row, float), (0, longest - len(row)), constant_values=np.nan) for row in rows]
+    )
+
+
 @dataclass(frozen=True)
 class Alignments:
     """Alignment of all layers' kernels with targets over γ0.

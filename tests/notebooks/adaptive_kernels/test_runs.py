@@ -104,3 +104,8 @@ def test_overlaps_at_finite_width_approach_the_saddle_point():
         np.testing.assert_allclose(each.averages, each.saddle, rtol=5e-3)
     assert found["lazy"].limit[0] == pytest.approx(1.2)
     assert found["rich"].limit[0] == pytest.approx(100 ** (2 / 3))
+
+
+def test_rows_of_any_length_become_one_array():
+    rows = runs.padded([np.array([1, 2, 3]), np.array([4.0])])
+    np.testing.assert_array_equal(rows, [[1, 2, 3], [4, np.nan, np.nan]])
