@@ -148,11 +148,10 @@ class Finding:
         altered = [value for value in (control.sampled, control.theory) if value is not None]
         require(altered, f"control ({control.description}) must alter sampled or theory; got neither")
         shape = np.shape(self._value)
-        fit = all(_is_real(_value(v)) and _fits(_value(v), shape) for v in altered)
-        shapes = [np.shape(_value(v)) for v in altered if _is_real(_value(v))]
+        real = [np.shape(_value(v)) for v in altered if _is_real(_value(v))]
         require(
-            fit,
-            f"control ({control.description}) must be real and fit sampled, of shape {shape}; got {shapes}",
+            len(real) == len(altered) and all(_fits(_value(v), shape) for v in altered),
+            f"control ({control.description}) must be real and fit sampled, of shape {shape}; got {real}",
         )
         computed = np.asarray(self._value).dtype.kind != "f" or all(
             _carries_dtype(_value(v)) for v in altered

@@ -51,3 +51,14 @@ class Solved:
             text = f"{solver} did not converge: residual {self.residual:.1e} after {self.num_steps} steps"
             warnings.warn(f"{text}, {detail}" if detail else text, stacklevel=3)
         return self
+
+
+class QuadratureOrLaplace:
+    """Beside `Solved`: a solution whose averages over a neuron's readouts were taken in one of two ways."""
+
+    method: str
+
+    @property
+    def approximation(self) -> str:
+        """What is neglected."""
+        return "exact at N → ∞" if self.method == "quadrature" else "N → ∞, to relative order 1/P"

@@ -130,12 +130,14 @@ def solve(
         found = _alike(task, phi, temperature, readout_variance, options) if has_class_targets else None
         if found is not None:
             return found
-        if bounded and set(options) <= set(_POPULATION) and _is_within_population(task, temperature):
-            return _population(task, network, temperature, readout_variance, options)
         if bounded or phi == "relu":
             from coding_schemes.theory import mean_field
 
-            _warn_of_fluctuations(task)
+            if _fluctuates(task):
+                small = task.num_inputs <= _MOST_IN_POPULATION and temperature > 0
+                if bounded and small and set(options) <= set(_POPULATION):
+                    return _population(task, network, temperature, readout_variance, options)
+                _warn_of_fluctuations()
             return mean_field.solve(task, phi, temperature, readout_variance=readout_variance, **options)
     inputs = "orthogonal" if task.is_orthogonal else "general"
     raise ValueError(
@@ -167,18 +169,13 @@ def _fluctuates(task: Task) -> bool:
     return independent > _MOST_INDEPENDENT or bool(np.linalg.norm(left) < _NEARLY_A_TREE * np.trace(kernel))
 
 
-def _is_within_population(task: Task, temperature: float) -> bool:
-    return task.num_inputs <= _MOST_IN_POPULATION and temperature > 0 and _fluctuates(task)
-
-
-def _warn_of_fluctuations(task: Task) -> None:
-    if _fluctuates(task):
-        warnings.warn(
-            "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
-            "are nearly independent, or a tree's: shares and kernels may be off by half. sampling.sample has "
-            f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons",
-            stacklevel=3,
-        )
+def _warn_of_fluctuations() -> None:
+    warnings.warn(
+        "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
+        "are nearly independent, or a tree's: shares and kernels may be off by half. sampling.sample has "
+        f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons",
+        stacklevel=3,
+    )
 
 
 def _rectified(task, phi, temperature, readout_variance, width, options):

@@ -46,7 +46,7 @@ from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual
 from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, shape
-from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
 from coding_schemes.theory._solvers import evaluate, overlaps
 
 TOLERANCE = 1e-8  # on the largest entry of ⟨φa⟩ + T t − y
@@ -138,7 +138,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution(Solved):
+class Solution(QuadratureOrLaplace, Solved):
     """The single-neuron posterior at the optimum of the dual, N → ∞.
 
     Attributes:
@@ -180,11 +180,6 @@ class Solution(Solved):
     problem: Problem
     ensemble: _convex_dual.Ensemble
     num_outliers: int = 0
-
-    @property
-    def approximation(self) -> str:
-        """What is neglected."""
-        return "exact at N → ∞" if self.method == "quadrature" else "N → ∞, to relative order 1/P"
 
     @property
     def temperature(self) -> float:

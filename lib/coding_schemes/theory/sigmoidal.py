@@ -64,7 +64,7 @@ from coding_schemes.theory._convex_dual import (
     statistics,
 )
 from coding_schemes.theory._drawn import GRID, Drawn, dealt
-from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
 from coding_schemes.theory._tilted import NODES, Nonlinearity
 
 TOLERANCE = 1e-9  # on the largest entry of ⟨φa⟩ + T t − y; publicly promised: 1e-8
@@ -94,7 +94,7 @@ class Coded:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution(Coded, Solved):
+class Solution(Coded, QuadratureOrLaplace, Solved):
     """A coding scheme: the single-neuron posterior at the optimum of the dual.
 
     Rows γ run over the maxima of the readout posterior (of a restricted scheme: over its codes),
@@ -140,11 +140,6 @@ class Solution(Coded, Solved):
     problem: Problem
     restriction: np.ndarray | None = None
     occupancies: np.ndarray | None = None
-
-    @property
-    def approximation(self) -> str:
-        """What is neglected."""
-        return "exact at N → ∞" if self.method == "quadrature" else "N → ∞, to relative order 1/P"
 
     @property
     def temperature(self) -> float:

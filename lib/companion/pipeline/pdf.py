@@ -19,10 +19,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 _FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-pdf-header-footer"),
-    *(
-        "--generate-pdf-document-outline",
-        "--export-tagged-pdf",
-    ),  # for readers who cannot see, or look for a page
+    # For readers who look for a page, or cannot see
+    *("--generate-pdf-document-outline", "--export-tagged-pdf"),
 ]
 
 

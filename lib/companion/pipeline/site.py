@@ -313,17 +313,8 @@ def _sphinx(project: Project, site: Path) -> Path:
     strict = ["-W", "-n", "--keep-going"]
     if project.builder == "sphinx":
         plain.write(Project(site).config, site)
-        command = [
-            sys.executable,
-            "-m",
-            "sphinx",
-            "-b",
-            "html",
-            "-d",
-            str(output / "_build/.doctrees"),
-            *strict,
-        ]
-        command += [str(site), str(fresh)]
+        command = [sys.executable, "-m", "sphinx", "-b", "html", "-d", str(output / "_build/.doctrees")]
+        command += [*strict, str(site), str(fresh)]
     else:
         command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(site), *strict]
         command += ["--path-output", str(output)]
