@@ -80,6 +80,7 @@ def build(project: Project) -> Path:
     site = assemble(project, table)
     fresh = _sphinx(project, site)
     shrink_pictures(fresh)
+    unmark_code(fresh)
     prune_styles(fresh)
     prune_icons(fresh)
     for chapter in project.chapters:
@@ -353,6 +354,13 @@ def shrink_pictures(pages: Path) -> None:
 def _short(place: re.Match[str]) -> str:
     """Numbers with two decimals, and no spaces around a path's letters."""
     return re.sub(r"\s*([A-Za-z])\s*", r"\1", re.sub(r"(\.\d\d)\d+", r"\1", place[0])).strip()
+
+
+def unmark_code(pages: Path) -> None:
+    """Take the marks off names and punctuation, a third of a page with code: they have the text's color."""
+    for path in pages.rglob("*.html"):
+        page = re.sub(r'<span class="(?:n|nn|p|w)">([^<]*)</span>', r"\1", path.read_text(encoding="utf-8"))
+        path.write_text(page, encoding="utf-8")
 
 
 def prune_styles(pages: Path) -> None:

@@ -201,6 +201,14 @@ def test_codecheck_at_the_root_holds_what_its_validator_asks_of_authors():
     assert not {"certificate", "codechecker", "check_time", "report"} & set(about)  # the checker's
 
 
+def test_code_keeps_its_text_and_the_marks_that_have_a_color(tmp_path):
+    marked = '<pre><span class="k">if</span><span class="w"> </span><span class="n">a</span>'
+    (tmp_path / "page.html").write_text(marked + '<span class="o">&lt;</span><span class="p">(</span></pre>')
+    site.unmark_code(tmp_path)
+    kept = '<pre><span class="k">if</span> a<span class="o">&lt;</span>(</pre>'
+    assert (tmp_path / "page.html").read_text() == kept
+
+
 def test_styles_of_what_no_page_names_are_left_out(tmp_path):
     (tmp_path / "page.html").write_text('<p class="kept alone"></p>')
     (tmp_path / "page.js").write_text("element.classList.add('later', `output-${k}`)")
