@@ -1505,7 +1505,7 @@ function createSolver() {
   function makeGrown(n, overlap, reach) {
     const stiffness = 1 - overlap + n * overlap,
       step = Math.min(0.05, 0.25 / Math.sqrt(n * stiffness)),
-      half = Math.ceil(Math.asinh(reach) / step) + 1,
+      half = Math.ceil(Math.asinh(reach) / step) + 2,
       rows = new Float64Array(5 * (2 * half + 1));
     for (let k = -half; k <= half; k++) {
       const s = Math.sinh(k * step),
@@ -1539,6 +1539,15 @@ function createSolver() {
     L[0] = stiffness * far[0] + p0 + d * (d0 + d * (0.5 * c0 + d * (third + d * (fourth + d * fifth))));
     L[1] = stiffness * far[1] + byField;
     L[2] = stiffness * far[2] + (second / (step * step) - s * byField) / (root * root);
+  }
+
+  /** ⟨m²⟩ (column 3) or ⟨m⁴⟩ (4) at a field: cubic through the nearest four nodes. */
+  function columnAt({ rows, step, half }, s, column) {
+    const x = Math.asinh(s) / step + half,
+      k = x | 0,
+      d = x - k,
+      [f0, f1, f2, f3] = [-1, 0, 1, 2].map((j) => rows[5 * (k + j) + column]);
+    return f1 + 0.5 * d * (f2 - f0 + d * (2 * f0 - 5 * f1 + 4 * f2 - f3 + d * (3 * (f1 - f2) + f3 - f0)));
   }
   const BEYOND = "a field beyond the table";
 
@@ -1606,16 +1615,13 @@ function createSolver() {
       const weight = Math.exp(points.energy[n] - highest);
       total += weight;
       for (let c = 0; c < 3; c++) {
-        const { rows, step, half } = task.tables[c],
-          x = Math.asinh(points.a[p] * t[3 * c] + points.a[p + 1] * t[3 * c + 1] + points.a[p + 2] * t[3 * c + 2]) / step + half, // prettier-ignore
-          at = 5 * (x | 0),
-          d = x % 1,
+        const s = points.a[p] * t[3 * c] + points.a[p + 1] * t[3 * c + 1] + points.a[p + 2] * t[3 * c + 2],
           one = points.mean[p + c];
         mean[c] += weight * one;
         second[c] += weight * (one * one + points.variance[p + c] / task.counts[c]);
-        fourth[c] += weight * ((1 - d) * rows[at + 4] + d * rows[at + 9]);
+        fourth[c] += weight * columnAt(task.tables[c], s, 4);
         for (let e = 0; e < 3; e++)
-          kernel[c][e] += weight * (e === c ? (1 - d) * rows[at + 3] + d * rows[at + 8] : one * points.mean[p + e]);
+          kernel[c][e] += weight * (e === c ? columnAt(task.tables[c], s, 3) : one * points.mean[p + e]);
       }
     }
     return {

@@ -50,7 +50,7 @@
           for (let i = 0, x = m * N, y = n * N; i < N; i++) sum += h[x + i] * h[y + i];
           kernel[m * P + n] = kernel[n * P + m] = sum / N;
         }
-      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, kernel, N, P });
+      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, kernel, N, P, overlap: net.overlap });
     }
 
     function advance(count) {
@@ -127,12 +127,12 @@
     /** What this page's theory says of a network, where it has one. */
     function theoryOf(options) {
       const { nonlinearity, overlap, slope, scaling } = options,
-        plain = overlap === 0 && slope === 1;
-      if (scaling !== 1 || options.method !== "hmc") return null;
-      if (nonlinearity === "linear") return plain ? solver_.solveLinear(options) : null;
-      const bounded = lab.NONLINEARITIES[nonlinearity].bounded;
-      if (!bounded && (!plain || nonlinearity === "relu_squared")) return null;
-      const found = bounded ? solver_.solve(options) : solver_.solveRelu(options);
+        plain = overlap === 0 && slope === 1,
+        bounded = lab.NONLINEARITIES[nonlinearity].bounded;
+      if (scaling !== 1 || options.method !== "hmc" || (!bounded && slope !== 1)) return null;
+      if (nonlinearity === "linear") return solver_.solveLinear(options);
+      if (nonlinearity === "relu_squared" || (nonlinearity === "softplus" && !plain)) return null;
+      const found = bounded ? solver_.solve(options) : plain ? solver_.solveRelu(options) : solver_.solvePopulation(options); // prettier-ignore
       if (!found.converged) return null;
       delete found.densities;
       if (nonlinearity === "sigmoidal" && plain)
@@ -316,7 +316,7 @@
     const count = Object.keys(frame.codes).filter((code) => code !== "000").length;
     const who = phi === "linear" ? "every neuron answers in its own degree" : `${count} code${count === 1 ? "" : "s"} in use`; // prettier-ignore
     stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
-    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}.` : ""}`; // prettier-ignore
+    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : ""}`; // prettier-ignore
     Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
   }
 
@@ -436,6 +436,7 @@
       return [{ a: [0, 0], spread: [1, -1].map((sign) => Math.sqrt(Math.max(0, (x + y) / 2 + sign * half))), angle: -Math.atan2(2 * xy, x - y) / 2 }]; // prettier-ignore
     }
     if (laboratory.NONLINEARITIES[phi].bounded) return Object.entries(theory.readouts).filter(([code]) => theory.occupancies[code] * width > 0.05).map(([code, a]) => ({ a, code })); // prettier-ignore
+    if (!theory.outliers) return []; // a population has no peaks
     return [
       { a: theory.bulkReadout, code: "000" },
       ...theory.outliers.map(({ readout, preactivations }) => ({ a: readout.map((x) => x * Math.sqrt(width)), code: preactivations.map((z) => (z > 0 ? 1 : 0)).join("") })), // prettier-ignore
@@ -451,6 +452,14 @@
       const share = (code) => (theory ? frame.N * theory.occupancies[code] : 0);
       return CODES.filter((code) => frame.codes[code] || share(code) >= 0.3).map((code) => [nameOf(code), String(frame.codes[code] ?? 0), theory ? round(share(code), 1) : "–", code]); // prettier-ignore
     }
+    if (frame.overlap > 0) {
+      const ends = [0, ...classEnds(frame), frame.P],
+        expected = (of) => (theory ? round(of(theory), 1) : "–");
+      return [0, 1, 2].flatMap((c) => [
+        [`carry class ${c}`, round(frame.participation[c], 1), expected(({ participation }) => frame.N * participation[c])], // prettier-ignore
+        [`kernel in class ${c}`, round(withinOf(frame, ends[c], ends[c + 1]), 1), expected(({ kernel }) => kernel[c][c])], // prettier-ignore
+      ]);
+    }
     const outliers = frame.N - (frame.codes["000"] ?? 0);
     return [
       ["outliers", String(outliers), theory ? String(theory.outliers.length) : "–"],
@@ -460,6 +469,13 @@
         return [`strongest, class ${c}`, round(frame.means[strongest][c], 1), theory ? round(expected, 1) : "–", frame.neuronCodes[strongest]]; // prettier-ignore
       }),
     ];
+  }
+
+  /** The kernel's mean over pairs of different inputs from a stretch of them. */
+  function withinOf({ kernel, P }, from, to) {
+    let sum = 0;
+    for (let m = from; m < to; m++) for (let n = from; n < to; n++) if (m !== n) sum += kernel[m * P + n];
+    return sum / Math.max(1, (to - from) * (to - from - 1));
   }
 
   function compare(stage) {
