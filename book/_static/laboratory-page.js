@@ -313,8 +313,10 @@
       stage.note.textContent = "";
       return;
     }
-    const count = Object.keys(frame.codes).filter((code) => code !== "000").length;
-    const who = phi === "linear" ? "every neuron answers in its own degree" : `${count} code${count === 1 ? "" : "s"} in use`; // prettier-ignore
+    const codes = Object.keys(frame.codes).filter((code) => code !== "000").length,
+      some = (number, what) => `${number || "no"} ${what}${number === 1 ? "" : "s"}`,
+      ofCodes = laboratory.NONLINEARITIES[phi].bounded ? `${some(codes, "code")} in use` : some(frame.N - (frame.codes["000"] ?? 0), "outlier"); // prettier-ignore
+    const who = phi === "linear" ? "every neuron answers in its own degree" : ofCodes;
     stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
     stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : ""}`; // prettier-ignore
     Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
@@ -347,7 +349,7 @@
       context.fillRect(width / 2, 0, 0.7, height);
       context.globalAlpha = 1;
       context.textAlign = "right";
-      context.fillText(`a₀ to ${significant(reach / 1.12)}`, width - 2, height / 2 - 4);
+      context.fillText(`a₀ to ${significant(reach / 1.12)}`, width - 2, height - 6);
       context.textAlign = "left";
       frame.readouts.forEach((a, i) => {
         context.fillStyle = phi === "linear" ? colorOf("--output-0") : colorOf(`--code-${frame.neuronCodes[i]}`);
@@ -668,8 +670,8 @@
         send = engineOf(stage);
       runs++;
       Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null }); // prettier-ignore
-      send({ type: "theory", run: runs, options });
       send({ type: "start", run: runs, pace: pace(), options: { ...options, startTemperature: what === "cool" ? Math.max(HOT, state.T) : state.T } }); // prettier-ignore
+      send({ type: "theory", run: runs, options }); // after, so that a network is seen while theory is solved
     }
     say(what === "cool" ? `Three networks are drawn at T = ${Math.max(HOT, state.T)} and cool to ${state.T}.` : `Three networks are drawn from the prior and put at T = ${state.T} at once.`); // prettier-ignore
     showButtons();
@@ -730,8 +732,13 @@
     for (const stage of stages) stage.send?.(message);
   };
   const press = (name, action) => find(name).addEventListener("click", action);
+  /** An experiment, with room for its answer, so that nothing moves when that comes; or none. */
+  function setTrial(next) {
+    trial = next;
+    root.classList.toggle("tried", trial !== null);
+  }
   const alone = (what) => () => {
-    trial = null;
+    setTrial(null);
     find("answer").textContent = "";
     start(what);
   };
@@ -754,7 +761,7 @@
     }
   });
   press("reset", () => {
-    trial = null;
+    setTrial(null);
     find("answer").textContent = "";
     change(copy(START));
   });
@@ -821,7 +828,7 @@
       },
       answer() {
         const carried = by("relu").frame.participation.map((x) => round(x, 1)).join(", "); // prettier-ignore
-        return `With ρ = ${state.rho} a class is carried by ${carried} ReLU neurons. ${state.rho ? "Inputs that are alike need no outlier that answers to each of them alone: the code is shared out, and the more neurons there are, the more share it." : "One neuron for each class: sparse. Now raise ρ."}`; // prettier-ignore
+        return `With ρ = ${state.rho} a class is carried by ${carried} ReLU neurons. ${state.rho ? "Inputs that are alike need no outlier that answers to each of them alone: the code is shared out, and the more neurons there are, the more share it. (The sigmoidal network froze early on its way down, far from theory's numbers.)" : "One neuron for each class: sparse. Now raise ρ."}`; // prettier-ignore
       },
     },
     small: {
@@ -848,6 +855,11 @@
       },
     },
   };
+  /** Scrolls to the networks where they are out of sight. */
+  function showStages() {
+    if (root.querySelector(".stages").getBoundingClientRect().top > 0.6 * window.innerHeight) find("networks").scrollIntoView({ behavior: still.matches ? "auto" : "smooth" }); // prettier-ignore
+  }
+
   for (const button of root.querySelectorAll("[data-experiment]")) {
     const experiment = EXPERIMENTS[button.dataset.experiment];
     button.addEventListener("click", () => {
@@ -858,10 +870,11 @@
           return;
         }
         experiment.then();
+        showStages();
         return;
       }
-      trial = experiment;
-      if (root.querySelector(".stages").getBoundingClientRect().top > 0.6 * window.innerHeight) find("networks").scrollIntoView({ behavior: still.matches ? "auto" : "smooth" }); // prettier-ignore
+      setTrial(experiment);
+      showStages();
       if (change({ ...copy(START), ...experiment.state })) start(experiment.begin ?? "cool");
     });
   }
