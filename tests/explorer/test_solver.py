@@ -228,7 +228,7 @@ def test_bounded_networks_on_inputs_that_overlap(node):
 
 
 def test_linear_and_relu_networks_on_inputs_that_overlap(node):
-    """The closed form; the crowd of ReLU neurons, with its participation and kernel. A thin crowd is refused."""
+    """The closed form; the crowd of ReLU neurons, its participation and kernel. A thin crowd is refused."""
     cases = [(60, -0.5, 0.5, 0.01), (100, 0.1, 0.9, 0.05), (30, 0.3, 0.3, 0.01), (200, -0.5, 0.8, 1e-3)]
     places = [options(P, HALF, y, T) | {"overlap": overlap} for P, y, overlap, T in cases]
     analog = solved(node, [place | {"solve": "solveLinear"} for place in places])
