@@ -807,7 +807,7 @@
     drawSigmoidal();
     drawLinear(around.linear);
     find("scheme-relu").classList.toggle("stale", !("relu" in around)); // the last one's, until this one's is there
-    if (around.relu?.converged) (state.rho ? drawCrowd : drawRelu)(around.relu);
+    if (around.relu?.converged) (around.relu.kernel ? drawCrowd : drawRelu)(around.relu);
     else if (!failed) find("text-relu").textContent = "solving …";
   }
 
@@ -855,7 +855,7 @@
     if (!solved) return;
     drawOutputs(`outputs-${tab}`, solved.field);
     if (tab === "analog") drawGaussian(solved);
-    else if (tab === "sparse") find("strong").replaceChildren(...(state.rho ? rowsOfCrowd(solved) : rowsOfStrong(solved)));
+    else if (tab === "sparse") find("strong").replaceChildren(...(solved.kernel ? rowsOfCrowd(solved) : rowsOfStrong(solved)));
   }
 
   /** Outputs y − T t on every class, filled, inside of their targets, rings. */
