@@ -48,6 +48,20 @@ function createChecks(laboratory) {
     ];
   }
 
+  const participation = (seen) => [[1, sum(seen.participation.map((x) => 1 / x)) / 3]]; // ⟨1/PR⟩ is what theory has
+
+  /** One neuron for each class carries its outputs, all others are as the prior has them: where a narrow network ends. */
+  function condense(net) {
+    const { N, P, firsts, overlap, u, a } = net;
+    for (let c = 0; c < 3; c++) {
+      const n = firsts[c + 1] - firsts[c],
+        size = Math.sqrt(N * Math.sqrt((1 - overlap) / n + overlap)); // of its preactivations
+      for (let m = 0; m < P; m++) u[N * m + c] = m >= firsts[c] && m < firsts[c + 1] ? size / Math.sqrt(1 - overlap + n * overlap) : -0.3; // prettier-ignore
+      for (let r = 0; r < 3; r++) a[N * r + c] = ((r === c ? 0.7 : -0.35) * Math.sqrt(P) * N) / size;
+    }
+    net.fresh = false;
+  }
+
   // --- the claims ---------------------------------------------------------------------------------------
 
   const PEAKS = [
@@ -109,6 +123,18 @@ function createChecks(laboratory) {
     },
   };
 
+  const CROWD = { ...square(SIZE, -0.5, 0.1), nonlinearity: "relu", numNeurons: 200, numInputs: 24, overlap: 0.7, transitions: 700 };
+  CLAIMS.D10 = {
+    way: "of 200 neurons on 24 inputs that overlap by 0.7 within a class, at T = 0.1",
+    what: "how many neurons share a class (participation), from either start",
+    theory: "theory for N ≫ N*: the crowd of infinite width, with the law of whole numbers of neurons",
+    networks: 6,
+    places: [
+      of(CROWD, ["drawn from the prior and cooled"], [17.46555], participation),
+      of({ ...CROWD, startTemperature: 0.1 }, ["put at T with one neuron for each class"], [17.46555], participation, { begin: condense }), // prettier-ignore
+    ],
+  };
+
   // y₋, T and the numbers, of codes with a third of a neuron or more. Colder than this at y₋ = 0.1 codes freeze in on cooling
   const DIAGRAM = [
     [0.1, 0.1, { 110: 17.1166, 101: 17.1166, "011": 16.441, 111: 0.928036, 100: 8.3188 }],
@@ -129,12 +155,13 @@ function createChecks(laboratory) {
   // --- running -------------------------------------------------------------------------------------------
 
   /** Of one network, numerators and denominators of every row: averaged over the end of its run, or, of a variance, at the end. */
-  function sampled({ options, measure, variance }, seed) {
+  function sampled({ options, measure, variance, begin: prepare }, seed) {
     const net = laboratory.makeNetwork({ ...options, seed }),
       { transitions } = net.setting,
       settled = variance ? transitions - 1 : Math.floor(SETTLED * transitions);
     let total = null,
       count = 0;
+    prepare?.(net);
     for (let k = 0; k < transitions; k++) {
       laboratory.advance(net, laboratory.temperatureAt(net.setting, k), k < settled);
       if (k < settled || (transitions - 1 - k) % EVERY) continue;

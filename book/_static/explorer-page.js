@@ -269,7 +269,7 @@
   /** Once the sliders rest: linear and ReLU networks, transitions, and the phase diagram where it changed. */
   function askAround() {
     around = { state: JSON.stringify(state) };
-    if (shown && !state.rho) around.linear = checker.solveLinear(optionsOf(state));
+    if (shown) around.linear = checker.solveLinear(optionsOf(state));
     jobs = jobs.filter((job) => job.kind === "map" && job.of === mapKey());
     drawSchemes();
     drawTransitions();
@@ -278,10 +278,10 @@
       const options = optionsOf(state),
         solution = shown && { field: shown.field, numCodes: shown.numCodes },
         of = around.state;
-      if (!state.rho) jobs.unshift({ kind: "relu", of, name: "solveRelu", arguments: [options] });
+      jobs.unshift({ kind: "relu", of, name: state.rho ? "solvePopulation" : "solveRelu", arguments: [options] });
       if (solution)
         jobs.splice(
-          state.rho ? 0 : 1,
+          1,
           0,
           ...[
             ["hotter", "temperature", 0.2, 1],
@@ -793,27 +793,21 @@
 
   // --- the same task, three schemes ---------------------------------------------------------------
 
-  const ONLY_ORTHOGONAL = "Solved here for orthogonal inputs alone, ρ = 0; the library solves others, and the laboratory samples them."; // prettier-ignore
+  const TOO_THIN = "At this overlap so few ReLU neurons share a class that their crowd is not resolved here; the library's theory.condensation has their number."; // prettier-ignore
+  const missing = () => (state.rho && shown ? TOO_THIN : "The solve did not converge; nothing is drawn.");
 
   function drawSchemes() {
     drawTabs();
     const failed = "relu" in around && !around.relu?.converged;
     for (const name of shown ? (failed ? ["relu"] : []) : ["linear", "sigmoidal", "relu"]) {
       find(`scheme-${name}`).replaceChildren();
-      find(`text-${name}`).textContent = shown ? "The solve did not converge; nothing is drawn." : "";
+      find(`text-${name}`).textContent = shown ? missing() : "";
     }
     if (!shown) return;
     drawSigmoidal();
-    if (state.rho) {
-      for (const name of ["linear", "relu"]) {
-        find(`scheme-${name}`).replaceChildren();
-        find(`text-${name}`).textContent = ONLY_ORTHOGONAL;
-      }
-      return;
-    }
     drawLinear(around.linear);
     find("scheme-relu").classList.toggle("stale", !("relu" in around)); // the last one's, until this one's is there
-    if (around.relu?.converged) drawRelu(around.relu);
+    if (around.relu?.converged) (around.relu.kernel ? drawCrowd : drawRelu)(around.relu);
     else if (!failed) find("text-relu").textContent = "solving …";
   }
 
@@ -852,16 +846,16 @@
   function drawTabs() {
     const solved = {
       redundant: shown,
-      analog: shown && !state.rho ? around.linear : null,
+      analog: shown ? around.linear : null,
       sparse: shown && around.relu?.converged ? around.relu : null,
     }[tab];
     for (const part of [`outputs-${tab}`, "gaussian", "strong"]) find(part).replaceChildren();
-    const missing = state.rho ? ONLY_ORTHOGONAL : tab === "sparse" && !("relu" in around) ? "solving …" : "The solve did not converge; nothing is drawn."; // prettier-ignore
-    if (tab !== "redundant") find(`note-${tab}`).textContent = solved ? "" : missing;
+    const waiting = tab === "sparse" && shown && !("relu" in around);
+    if (tab !== "redundant") find(`note-${tab}`).textContent = solved ? "" : waiting ? "solving …" : missing();
     if (!solved) return;
     drawOutputs(`outputs-${tab}`, solved.field);
     if (tab === "analog") drawGaussian(solved);
-    else if (tab === "sparse") drawStrong(solved);
+    else if (tab === "sparse") find("strong").replaceChildren(...(solved.kernel ? rowsOfCrowd(solved) : rowsOfStrong(solved)));
   }
 
   /** Outputs y − T t on every class, filled, inside of their targets, rings. */
@@ -907,25 +901,33 @@
     });
   }
 
-  /** Outliers of the ReLU network, and its bulk, as a table. */
-  function drawStrong({ outliers, bulkReadout, bulkActivations }) {
-    const row = (cells, tag) => {
-      const made = document.createElement("tr");
-      cells.forEach((text, k) => {
-        const cell = document.createElement(tag === "th" || k === 0 ? "th" : "td");
-        if (cell.tagName === "TH") cell.scope = tag === "th" ? "col" : "row";
-        cell.textContent = text;
-        made.append(cell);
-      });
-      return made;
-    };
-    const numbers = (values) => values.map((v) => round(v, 3));
-    find("strong").replaceChildren(
-      row(["neuron", "a output 0", "a output 1", "a output 2", "class 0", "class 1", "class 2"], "th"),
-      ...outliers.map(({ readout, preactivations }, k) => row([`outlier ${k + 1}, over √N`, ...numbers(readout), ...numbers(preactivations)], "td")), // prettier-ignore
-      row(["bulk", ...numbers(bulkReadout), ...numbers(bulkActivations)], "td"),
-    );
+  const numbers = (values) => values.map((v) => round(v, 3));
+
+  function rowOf(cells, tag) {
+    const made = document.createElement("tr");
+    cells.forEach((text, k) => {
+      const cell = document.createElement(tag === "th" || k === 0 ? "th" : "td");
+      if (cell.tagName === "TH") cell.scope = tag === "th" ? "col" : "row";
+      cell.textContent = text;
+      made.append(cell);
+    });
+    return made;
   }
+
+  /** Outliers of the ReLU network, and its bulk. */
+  const rowsOfStrong = ({ outliers, bulkReadout, bulkActivations }) => [
+    rowOf(["neuron", "a output 0", "a output 1", "a output 2", "class 0", "class 1", "class 2"], "th"),
+    ...outliers.map(({ readout, preactivations }, k) => rowOf([`outlier ${k + 1}, over √N`, ...numbers(readout), ...numbers(preactivations)], "td")), // prettier-ignore
+    rowOf(["bulk", ...numbers(bulkReadout), ...numbers(bulkActivations)], "td"),
+  ];
+
+  /** Of the crowd that shares a class where inputs are alike: how large a part of all neurons, and the kernel. */
+  const rowsOfCrowd = ({ participation, activations, kernel }) => [
+    rowOf(["over all neurons", "class 0", "class 1", "class 2"], "th"),
+    rowOf(["part that carries the class", ...numbers(participation)], "td"),
+    rowOf(["mean activation", ...numbers(activations)], "td"),
+    ...kernel.map((row, c) => rowOf([`kernel with class ${c}`, ...numbers(row)], "td")),
+  ];
 
   const SCHEME_HEIGHT = 170;
 
@@ -948,7 +950,7 @@
     }
   }
 
-  function drawLinear({ readoutCovariance, spread, vectors, field, trainingError }) {
+  function drawLinear({ readoutCovariance, spread, vectors, field, stiffness, trainingError }) {
     // Readouts at the quantiles of their Gaussian, along a low-discrepancy sequence, sorted by the largest direction
     const count = 60,
       alpha = [0.8191725134, 0.6710436067, 0.5497004779];
@@ -959,7 +961,7 @@
       );
       return {
         order: normal[2],
-        values: field.map((t) => t[0] * a[0] + t[1] * a[1] + t[2] * a[2]),
+        values: field.map((t, c) => stiffness[c] * (t[0] * a[0] + t[1] * a[1] + t[2] * a[2])),
         height: 1 / count,
       };
     }).sort((one, other) => one.order - other.order);
@@ -1021,6 +1023,13 @@
           `${family ? " (one of many equivalent sets)" : ""}: z/√N = ${outliers.map(({ preactivations }) => list(preactivations)).join(", ")}`;
     find("text-relu").textContent =
       `${who}. Bulk: a = ${list(bulkReadout)}, ⟨φ⟩ = ${list(bulkActivations)}. Training error ${significant(trainingError)}.`;
+  }
+
+  function drawCrowd({ participation, trainingError }) {
+    const rows = participation.map((part, c) => ({ values: [0, 1, 2].map((k) => (k === c ? 1 : 0)), height: part, mark: "var(--scheme-relu)" })); // prettier-ignore
+    rows.push({ values: [0, 0, 0], height: 1 - participation.reduce((sum, part) => sum + part, 0) });
+    matrix("scheme-relu", "Neurons of the ReLU network: the parts that carry the classes above, the bulk below", rows, (v) => shade(BLUES, v)); // prettier-ignore
+    find("text-relu").textContent = `No outlier of size √N in a network wide enough: classes are carried by ${participation.map((part) => `${round(100 * part, 1)} %`).join(", ")} of its neurons (participation). Training error ${significant(trainingError)}.`; // prettier-ignore
   }
 
   // --- buttons and start --------------------------------------------------------------------------

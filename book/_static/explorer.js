@@ -261,8 +261,10 @@ function createSolver() {
 
   const L = new Float64Array(3); // L, L', L'' at the last s asked for
 
-  function cumulants(s, { values, step, reach, fine, middle }) {
-    const x = Math.min(Math.abs(s), reach);
+  function cumulants(s, table) {
+    if (table.rows) return grownCumulants(s, table);
+    const { values, step, reach, fine, middle } = table,
+      x = Math.min(Math.abs(s), reach);
     let node, d;
     if (x < KNEE) {
       node = (x / step + 0.5) | 0;
@@ -355,7 +357,7 @@ function createSolver() {
 
       The lattice stands at whole multiples of spacing σ_a (plus an offset), so that it does not move with t.
       Returns the highest P E, or NaN where the readouts ran away. */
-  function fillLattice(task, t, { spacing, cutoff, offset = 0 }) {
+  function fillLattice(task, t, { spacing, cutoff, offset = 0, box }) {
     const P = task.numInputs,
       step = spacing / Math.sqrt(P),
       margin = Math.ceil(Math.sqrt(2 * cutoff) / spacing) + 2;
@@ -371,6 +373,7 @@ function createSolver() {
         top += Math.max(least * end, most * end);
         bottom += Math.min(least * end, most * end);
       }
+      if (box) [bottom, top] = [box.low[r], box.high[r]]; // or along rays
       low[r] = Math.floor(bottom / step) - margin;
       size[r] = Math.ceil(top / step) + margin - low[r] + 1;
     }
@@ -560,14 +563,18 @@ function createSolver() {
     return { value, gradient, hessian, residual };
   }
 
+  const dualOf = (task, lattice) => (t) => dual(task, t, lattice);
+
   const PAIR = [0, 1, 2, 1, 3, 4, 2, 4, 5]; // place of (i, j) among the six pairs of a symmetric 3 × 3 matrix
 
   // --- Newton's method --------------------------------------------------------------------------
 
-  /** Damped Newton descent of D from t; stops at the tolerance, or where no step lowers D. */
-  function newton(task, start, lattice, tolerance) {
+  /** Damped Newton descent from t on a function `at(t, here)`, `here` being its value where a step begins.
+
+      Stops at the tolerance, or where no step leads down. */
+  function newton(at, start, tolerance) {
     let t = start,
-      now = dual(task, t, lattice),
+      now = at(t),
       numSteps = 0;
     while (now.residual > tolerance && numSteps < MAX_STEPS) {
       const direction = descent(now.hessian, now.gradient);
@@ -584,7 +591,7 @@ function createSolver() {
         moved = null;
       for (; length > 1e-8; length /= 2, next = null) {
         moved = t.map((value, i) => value + length * direction[i]);
-        next = dual(task, moved, lattice);
+        next = at(moved, now);
         if (next.value <= now.value + 1e-4 * length * slope + 1e-12 * Math.abs(now.value)) break;
       }
       if (next === null) break;
@@ -645,8 +652,8 @@ function createSolver() {
       numSteps = 0,
       residual = Infinity;
     const finish = (from) => {
-      const rough = newton(task, from, COARSE, 1e-5);
-      const done = rough.residual < 1e-2 ? newton(task, rough.t, FINE, TOLERANCE) : rough;
+      const rough = newton(dualOf(task, COARSE), from, 1e-5);
+      const done = rough.residual < 1e-2 ? newton(dualOf(task, FINE), rough.t, TOLERANCE) : rough;
       numSteps += rough.numSteps + done.numSteps;
       t = done.t;
       residual = done.residual;
@@ -656,7 +663,7 @@ function createSolver() {
       let from = new Float64Array(9);
       for (let level = 8; level < task.numInputs; level *= 4) {
         const rough = { ...task, numInputs: level, temperature: Math.max(task.temperature, 1e-2) };
-        const found = newton(rough, from, COARSE, 1e-2);
+        const found = newton(dualOf(rough, COARSE), from, 1e-2);
         from = found.t;
         numSteps += found.numSteps;
       }
@@ -845,42 +852,61 @@ function createSolver() {
 
   // --- the linear network -----------------------------------------------------------------------
 
-  /** The linear network of the same task: readouts a ~ N(0, U), preactivations z_c | a ~ N(t_c·a, 1).
+  /** The linear network of the same task: readouts a ~ N(0, U), mean activations κ_c t_c·a, κ_c = 1 − ρ + n_c ρ.
 
-      Exact in T and P at infinite width: U has the eigenvectors of G = Yᵀ Y / P, and to an eigenvalue γ of G
-      belongs the root u > 1/P of γ/(T + u)² = 1 − 1/(P u). The field is t = Y (T + U)⁻¹. */
+      Exact in T and P at infinite width: U⁻¹ = P − Σ_c n_c κ_c t_c t_cᵀ and (T + κ_c U) t_c = y_c, where the dual
+      D = −½ log |U⁻¹/P| + Σ_c n_c (½ T |t_c|² − t_c·y_c) is least. */
   function solveLinear(options) {
     const task = makeTask(options),
-      { targets, temperature: T, numInputs: P } = task,
-      gram = new Float64Array(9);
-    for (let i = 0; i < 9; i++)
-      for (let c = 0; c < 3; c++)
-        gram[i] += task.weights[c] * targets[3 * c + ((i / 3) | 0)] * targets[3 * c + (i % 3)];
-    const { values, vectors } = eigen(gram);
-    const spread = values.map((gamma) => {
-      let low = 1 / P,
-        high = 1 / P + Math.sqrt(Math.max(gamma, 0)) + gamma; // excess is ≤ 0 here, ≥ 0 there
-      for (let k = 0; k < 100; k++) {
-        const u = (low + high) / 2;
-        if (1 - 1 / (P * u) < gamma / (T + u) ** 2) low = u;
-        else high = u;
+      { overlap = 0 } = options,
+      { targets, weights: w, counts, temperature: T, numInputs: P } = task,
+      stiffness = counts.map((n) => 1 - overlap + n * overlap);
+
+    function covariance(t) {
+      const inverse = Float64Array.from({ length: 9 }, (_, i) => (i % 4 ? 0 : P));
+      for (let i = 0; i < 9; i++)
+        for (let c = 0; c < 3; c++) inverse[i] -= counts[c] * stiffness[c] * t[3 * c + ((i / 3) | 0)] * t[3 * c + (i % 3)];
+      const { values, vectors } = eigen(inverse);
+      return values[0] > 0 ? { spread: values.map((x) => 1 / x).reverse(), vectors: vectors.reverse() } : null;
+    }
+    const full = ({ spread, vectors }) =>
+      [0, 1, 2].map((r) => [0, 1, 2].map((q) => spread.reduce((sum, u, k) => sum + u * vectors[k][r] * vectors[k][q], 0)));
+
+    const at = (t) => {
+      const found = covariance(t);
+      if (!found) return { value: Infinity };
+      const U = full(found),
+        fields = [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3))),
+        moved = fields.map((field) => U.map((row) => dot(row, field))),
+        gradient = new Float64Array(9),
+        hessian = new Float64Array(81);
+      let value = found.spread.reduce((sum, u) => sum + Math.log(P * u), 0) / (2 * P),
+        residual = 0;
+      for (let i = 0; i < 9; i++) {
+        const c = (i / 3) | 0,
+          error = stiffness[c] * moved[c][i % 3] - targets[i] + T * t[i];
+        gradient[i] = w[c] * error;
+        residual = Math.max(residual, Math.abs(error));
+        value += w[c] * t[i] * (0.5 * T * t[i] - targets[i]);
+        for (let j = 0; j < 9; j++) {
+          const d = (j / 3) | 0,
+            [r, q] = [i % 3, j % 3],
+            pair = w[c] * stiffness[c] * counts[d] * stiffness[d];
+          hessian[9 * i + j] = pair * (U[r][q] * dot(fields[d], moved[c]) + moved[d][r] * moved[c][q]);
+          if (c === d) hessian[9 * i + j] += w[c] * (stiffness[c] * U[r][q] + (r === q ? T : 0));
+        }
       }
-      return high;
-    });
-    const from = (f) =>
-      [0, 1, 2].map((r) =>
-        [0, 1, 2].map((q) => spread.reduce((sum, u, k) => sum + f(u) * vectors[k][r] * vectors[k][q], 0)),
-      );
-    const inverse = from((u) => 1 / (T + u));
-    const field = [0, 1, 2].map((c) =>
-      [0, 1, 2].map((r) => [0, 1, 2].reduce((sum, q) => sum + targets[3 * c + q] * inverse[q][r], 0)),
-    );
+      return { value, gradient, hessian, residual };
+    };
+    const { t, residual } = newton(at, new Float64Array(9), 1e-11),
+      found = covariance(t);
     return {
-      readoutCovariance: from((u) => u),
-      spread,
-      vectors,
-      field,
-      trainingError: trainingError(task, field.flat()),
+      ...found,
+      readoutCovariance: full(found),
+      field: [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3))),
+      stiffness,
+      residual,
+      trainingError: trainingError(task, t),
     };
   }
 
@@ -1076,6 +1102,13 @@ function createSolver() {
     return { value, gradient, hessian, forces, bulk };
   }
 
+  /** h(â) = Σ_c w_c (â·t_c)₊². */
+  function loadOf({ weights }, t, a) {
+    let sum = 0;
+    for (let c = 0; c < 3; c++) sum += weights[c] * Math.max(0, a[0] * t[3 * c] + a[1] * t[3 * c + 1] + a[2] * t[3 * c + 2]) ** 2;
+    return sum;
+  }
+
   /** Local maxima of h(â) = Σ_c w_c [â·t_c]₊², highest first: â ← Σ_c w_c t_c [â·t_c]₊, normalized, never lowers it. */
   function heaviest(task, t, more) {
     const found = [],
@@ -1093,10 +1126,7 @@ function createSolver() {
         a = next;
         if (moved < 1e-9) break;
       }
-      const load = fields.reduce(
-        (sum, field, c) => sum + task.weights[c] * Math.max(0, dot(a, field)) ** 2,
-        0,
-      );
+      const load = loadOf(task, t, a);
       if (!found.some((other) => distance(a, other.a) < 1e-3)) found.push({ a, load });
     }
     return found.sort((one, other) => other.load - one.load);
@@ -1380,6 +1410,229 @@ function createSolver() {
     };
   }
 
+  // --- the ReLU network where inputs of a class are alike: a population, see theory.clustered ------------------
+
+  const RAYS = { spacing: 1, cutoff: 34 }, // they lie e^{−10} and more below the bulk
+    COARSE_RAYS = { spacing: 1.3, cutoff: 24 };
+  const LEAST_DISTANCE = 1e-4; // from the edge beyond which the integral over readouts diverges
+  const FARTHEST = 20; // field that the first table reaches
+
+  /** log Φ(x). */
+  function logNormal(x) {
+    const tail = 0.5 * scaledErfc(Math.abs(x) / Math.SQRT2);
+    return x < 0 ? Math.log(tail) - 0.5 * x * x : Math.log1p(-tail * Math.exp(-0.5 * x * x));
+  }
+
+  /** log E e^{sφ} of φ = max(0, z), z ~ N(u, σ²), and ⟨φᵏ⟩ for k = 1 … 4 under this weight, into `moments`. */
+  function rectified(s, u, sigma, moments) {
+    const mean = u + s * sigma * sigma,
+      x = mean / sigma,
+      active = logNormal(x),
+      silent = logNormal(-u / sigma),
+      weight = s * u + 0.5 * (s * sigma) ** 2 + active,
+      most = Math.max(silent, weight),
+      log = most + Math.log(Math.exp(silent - most) + Math.exp(weight - most)),
+      share = Math.exp(weight - log);
+    moments[0] = log;
+    if (x < -30) {
+      const scale = (-sigma * sigma) / mean; // z is exponential
+      for (let k = 1, power = scale; k <= 4; k++, power *= k * scale) moments[k] = share * power;
+      return;
+    }
+    let before = 1,
+      now = mean + (sigma * Math.exp(-0.5 * x * x - active)) / Math.sqrt(2 * Math.PI);
+    for (let k = 1; k <= 4; k++) {
+      moments[k] = share * now;
+      [before, now] = [now, mean * now + k * sigma * sigma * before];
+    }
+  }
+
+  /** G, G', G'' of a class of n inputs at the field s, ⟨m²⟩ of two inputs and ⟨m⁴⟩ of the class's mean activation m.
+
+      By the trapezoid rule in v, which all inputs share; its steps are those of theory.clustered. */
+  function rectifiedClass(s, n, overlap) {
+    const sigma = Math.sqrt(1 - overlap),
+      step = Math.max((0.9 * sigma) / Math.sqrt(1 - overlap + n * overlap), 0.25 / Math.sqrt(n)),
+      top = Math.max(0, Math.sqrt(overlap) * n * s),
+      low = top > 30 ? top - 30 : -13,
+      count = Math.ceil((top + 13 - low) / step) + 1,
+      logs = new Float64Array(count),
+      rows = new Float64Array(5 * count),
+      moments = new Float64Array(5);
+    let highest = -Infinity;
+    for (let j = 0; j < count; j++) {
+      const v = low + step * j;
+      rectified(s, Math.sqrt(overlap) * v, sigma, moments);
+      logs[j] = n * moments[0] - 0.5 * v * v;
+      rows.set(moments, 5 * j);
+      highest = Math.max(highest, logs[j]);
+    }
+    let total = 0, mean = 0, square = 0, variance = 0, fourth = 0; // prettier-ignore
+    for (let j = 0; j < count; j++) {
+      const weight = Math.exp(logs[j] - highest),
+        [, one, two, three, four] = rows.subarray(5 * j, 5 * j + 5),
+        own = two - one * one,
+        third = three - 3 * one * two + 2 * one ** 3,
+        last = four - 4 * one * three - 3 * two * two + 12 * one * one * two - 6 * one ** 4; // cumulants
+      total += weight;
+      mean += weight * one;
+      square += weight * one * one;
+      variance += weight * own;
+      fourth += weight * (one ** 4 + (6 * one * one * own) / n + (3 * own * own) / n ** 2 + (4 * one * third) / n ** 2 + last / n ** 3); // prettier-ignore
+    }
+    mean /= total;
+    square /= total;
+    return [
+      highest + Math.log((total * step) / Math.sqrt(2 * Math.PI)),
+      n * mean,
+      (n * variance) / total + n * n * (square - mean * mean),
+      square,
+      fourth / total,
+    ];
+  }
+
+  /** What grows like ½ s² for s > 0, with a smooth step, and its first two derivatives. */
+  function parabola(s) {
+    const root = Math.sqrt(1 + s * s);
+    return [
+      0.25 * s * s * (1 + s / root),
+      0.5 * s + (0.25 * s * s * (3 + 2 * s * s)) / root ** 3,
+      0.5 + (0.25 * s * (6 + 5 * s * s + 2 * s ** 4)) / root ** 5,
+    ];
+  }
+
+  /** Table of G/n less its parabola over x = asinh s, quintic between nodes; rows: value, h d/dx, h² d²/dx², ⟨m²⟩, ⟨m⁴⟩. */
+  function makeGrown(n, overlap, reach) {
+    const stiffness = 1 - overlap + n * overlap,
+      step = Math.min(0.05, 0.25 / Math.sqrt(n * stiffness)),
+      half = Math.ceil(Math.asinh(reach) / step) + 2,
+      rows = new Float64Array(5 * (2 * half + 1));
+    for (let k = -half; k <= half; k++) {
+      const s = Math.sinh(k * step),
+        root = Math.cosh(k * step),
+        [G, mean, variance, square, fourth] = rectifiedClass(s, n, overlap),
+        far = parabola(s).map((f) => stiffness * f),
+        slope = mean / n - far[1];
+      rows.set([G / n - far[0], step * root * slope, step * step * (root * root * (variance / n - far[2]) + s * slope), square, fourth], 5 * (k + half)); // prettier-ignore
+    }
+    return { rows, step, half, stiffness, reach, lowest: 0, highest: 0 }; // the bulk is where climbing begins
+  }
+
+  function grownCumulants(s, { rows, step, half, stiffness, reach }) {
+    if (!(Math.abs(s) <= reach)) throw new RangeError(BEYOND);
+    const x = Math.asinh(s) / step + half,
+      k = x | 0,
+      d = x - k,
+      at = 5 * k;
+    const p0 = rows[at], d0 = rows[at + 1], c0 = rows[at + 2], d1 = rows[at + 6], c1 = rows[at + 7]; // prettier-ignore
+    const jump = rows[at + 5] - p0 - d0 - 0.5 * c0,
+      slope = d1 - d0 - c0,
+      bend = c1 - c0;
+    const third = 10 * jump - 4 * slope + 0.5 * bend,
+      fourth = -15 * jump + 7 * slope - bend,
+      fifth = 6 * jump - 3 * slope + 0.5 * bend;
+    const first = d0 + d * (c0 + d * (3 * third + d * (4 * fourth + d * 5 * fifth))),
+      second = c0 + d * (6 * third + d * (12 * fourth + d * 20 * fifth));
+    const root = Math.sqrt(1 + s * s),
+      far = parabola(s);
+    const byField = first / (step * root);
+    L[0] = stiffness * far[0] + p0 + d * (d0 + d * (0.5 * c0 + d * (third + d * (fourth + d * fifth))));
+    L[1] = stiffness * far[1] + byField;
+    L[2] = stiffness * far[2] + (second / (step * step) - s * byField) / (root * root);
+  }
+
+  /** ⟨m²⟩ (column 3) or ⟨m⁴⟩ (4) at a field: cubic through the nearest four nodes. */
+  function columnAt({ rows, step, half }, s, column) {
+    const x = Math.asinh(s) / step + half,
+      k = x | 0,
+      d = x - k,
+      [f0, f1, f2, f3] = [-1, 0, 1, 2].map((j) => rows[5 * (k + j) + column]);
+    return f1 + 0.5 * d * (f2 - f0 + d * (2 * f0 - 5 * f1 + 4 * f2 - f3 + d * (3 * (f1 - f2) + f3 - f0)));
+  }
+  const BEYOND = "a field beyond the table";
+
+  /** Distance δ of t from the edge, and how far readouts reach along the axes: where the density has fallen by the cutoff. */
+  function reachOf(task, t, cutoff) {
+    const stiff = t.map((x, i) => x * Math.sqrt(task.tables[(i / 3) | 0].stiffness)),
+      ahead = [...SPHERE.map((a) => ({ a, load: loadOf(task, stiff, a) })), ...heaviest(task, stiff, [])],
+      distance = 1 - ahead.reduce((most, { load }) => Math.max(most, load), 0);
+    const low = [0, 0, 0],
+      high = [0, 0, 0];
+    for (const { a, load } of ahead)
+      for (let r = 0; r < 3; r++) {
+        const end = a[r] * Math.sqrt((2 * (cutoff + 5)) / task.numInputs / (1 - load));
+        low[r] = Math.min(low[r], end);
+        high[r] = Math.max(high[r], end);
+      }
+    return { distance, low, high };
+  }
+
+  /** The ReLU network of inputs that overlap: at N → ∞ a fraction of the neurons, `participation`, carries each class.
+
+      Returns also the kernel between inputs of the classes (3 × 3, two different inputs), the field, training error, residual and
+      converged; false where the population is so thin that no network of a page's size shows it. */
+  function solvePopulation(options) {
+    const task = makeTask(options),
+      { overlap } = options;
+    let reach = FARTHEST;
+    for (;;) {
+      task.tables = task.counts.map((n) => remembered(`relu ${overlap} ${n} ${reach}`, () => makeGrown(n, overlap, reach)));
+      try {
+        return populationWithin(task);
+      } catch (error) {
+        if (error.message !== BEYOND || reach > 1e3) return { converged: false, residual: Infinity };
+        reach *= 16;
+      }
+    }
+  }
+
+  function populationWithin(task) {
+    const of = (level, lattice) => (t, here) => {
+      const box = reachOf(level, t, lattice.cutoff);
+      if (!(box.distance > Math.max(LEAST_DISTANCE, 0.25 * (here?.distance ?? 0)))) return { value: Infinity };
+      return { ...dual(level, t, { ...lattice, box }), distance: box.distance };
+    };
+    let t = new Float64Array(9);
+    for (let P = 8; P < task.numInputs; P *= 4)
+      ({ t } = newton(of({ ...task, numInputs: P, temperature: Math.max(task.temperature, 1e-2) }, COARSE_RAYS), t, 1e-2));
+    ({ t } = newton(of(task, COARSE_RAYS), t, 1e-5));
+    const { t: field, residual } = newton(of(task, RAYS), t, TOLERANCE),
+      converged = residual <= TOLERANCE;
+    return { converged, residual, ...(converged ? describePopulation(task, field) : {}) };
+  }
+
+  /** Averages over the lattice that `points` holds. */
+  function describePopulation(task, t) {
+    dual(task, t, { ...RAYS, box: reachOf(task, t, RAYS.cutoff) });
+    let highest = -Infinity,
+      total = 0;
+    for (let n = 0; n < points.count; n++) highest = Math.max(highest, points.energy[n]);
+    const mean = [0, 0, 0],
+      second = [0, 0, 0],
+      fourth = [0, 0, 0],
+      kernel = [0, 1, 2].map(() => [0, 0, 0]);
+    for (let n = 0, p = 0; n < points.count; n++, p += 3) {
+      const weight = Math.exp(points.energy[n] - highest);
+      total += weight;
+      for (let c = 0; c < 3; c++) {
+        const s = points.a[p] * t[3 * c] + points.a[p + 1] * t[3 * c + 1] + points.a[p + 2] * t[3 * c + 2],
+          one = points.mean[p + c];
+        mean[c] += weight * one;
+        second[c] += weight * (one * one + points.variance[p + c] / task.counts[c]);
+        fourth[c] += weight * columnAt(task.tables[c], s, 4);
+        for (let e = 0; e < 3; e++)
+          kernel[c][e] += weight * (e === c ? columnAt(task.tables[c], s, 3) : one * points.mean[p + e]);
+      }
+    }
+    return {
+      participation: second.map((x, c) => (x * x) / (total * fourth[c])),
+      activations: mean.map((x) => x / total),
+      kernel: kernel.map((row) => row.map((x) => x / total)),
+      field: [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3))),
+      trainingError: trainingError(task, t),
+    };
+  }
+
   // --- walking through the phase diagram --------------------------------------------------------
 
   /** The first change in the number of codes (those with 1 % of the neurons) on the way from a solved task.
@@ -1459,7 +1712,7 @@ function createSolver() {
     relu: reluCumulants,
   };
 
-  return { CODES, solve, solveRelu, solveLinear, transition, column, densityAt, makeTask, cumulantsOf };
+  return { CODES, solve, solveRelu, solvePopulation, solveLinear, transition, column, densityAt, makeTask, cumulantsOf };
 }
 
 if (typeof module !== "undefined") module.exports = createSolver();

@@ -50,7 +50,7 @@
           for (let i = 0, x = m * N, y = n * N; i < N; i++) sum += h[x + i] * h[y + i];
           kernel[m * P + n] = kernel[n * P + m] = sum / N;
         }
-      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, kernel, N, P });
+      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, kernel, N, P, overlap: net.overlap });
     }
 
     function advance(count) {
@@ -127,12 +127,12 @@
     /** What this page's theory says of a network, where it has one. */
     function theoryOf(options) {
       const { nonlinearity, overlap, slope, scaling } = options,
-        plain = overlap === 0 && slope === 1;
-      if (scaling !== 1 || options.method !== "hmc") return null;
-      if (nonlinearity === "linear") return plain ? solver_.solveLinear(options) : null;
-      const bounded = lab.NONLINEARITIES[nonlinearity].bounded;
-      if (!bounded && (!plain || nonlinearity === "relu_squared")) return null;
-      const found = bounded ? solver_.solve(options) : solver_.solveRelu(options);
+        plain = overlap === 0 && slope === 1,
+        bounded = lab.NONLINEARITIES[nonlinearity].bounded;
+      if (scaling !== 1 || options.method !== "hmc" || (!bounded && slope !== 1)) return null;
+      if (nonlinearity === "linear") return solver_.solveLinear(options);
+      if (nonlinearity === "relu_squared" || (nonlinearity === "softplus" && !plain)) return null;
+      const found = bounded ? solver_.solve(options) : plain ? solver_.solveRelu(options) : solver_.solvePopulation(options); // prettier-ignore
       if (!found.converged) return null;
       delete found.densities;
       if (nonlinearity === "sigmoidal" && plain)
@@ -313,10 +313,12 @@
       stage.note.textContent = "";
       return;
     }
-    const count = Object.keys(frame.codes).filter((code) => code !== "000").length;
-    const who = phi === "linear" ? "every neuron answers in its own degree" : `${count} code${count === 1 ? "" : "s"} in use`; // prettier-ignore
+    const codes = Object.keys(frame.codes).filter((code) => code !== "000").length,
+      some = (number, what) => `${number || "no"} ${what}${number === 1 ? "" : "s"}`,
+      ofCodes = laboratory.NONLINEARITIES[phi].bounded ? `${some(codes, "code")} in use` : some(frame.N - (frame.codes["000"] ?? 0), "outlier"); // prettier-ignore
+    const who = phi === "linear" ? "every neuron answers in its own degree" : ofCodes;
     stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
-    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}.` : ""}`; // prettier-ignore
+    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : ""}`; // prettier-ignore
     Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
   }
 
@@ -347,7 +349,7 @@
       context.fillRect(width / 2, 0, 0.7, height);
       context.globalAlpha = 1;
       context.textAlign = "right";
-      context.fillText(`a₀ to ${significant(reach / 1.12)}`, width - 2, height / 2 - 4);
+      context.fillText(`a₀ to ${significant(reach / 1.12)}`, width - 2, height - 6);
       context.textAlign = "left";
       frame.readouts.forEach((a, i) => {
         context.fillStyle = phi === "linear" ? colorOf("--output-0") : colorOf(`--code-${frame.neuronCodes[i]}`);
@@ -436,6 +438,7 @@
       return [{ a: [0, 0], spread: [1, -1].map((sign) => Math.sqrt(Math.max(0, (x + y) / 2 + sign * half))), angle: -Math.atan2(2 * xy, x - y) / 2 }]; // prettier-ignore
     }
     if (laboratory.NONLINEARITIES[phi].bounded) return Object.entries(theory.readouts).filter(([code]) => theory.occupancies[code] * width > 0.05).map(([code, a]) => ({ a, code })); // prettier-ignore
+    if (!theory.outliers) return []; // a population has no peaks
     return [
       { a: theory.bulkReadout, code: "000" },
       ...theory.outliers.map(({ readout, preactivations }) => ({ a: readout.map((x) => x * Math.sqrt(width)), code: preactivations.map((z) => (z > 0 ? 1 : 0)).join("") })), // prettier-ignore
@@ -451,6 +454,14 @@
       const share = (code) => (theory ? frame.N * theory.occupancies[code] : 0);
       return CODES.filter((code) => frame.codes[code] || share(code) >= 0.3).map((code) => [nameOf(code), String(frame.codes[code] ?? 0), theory ? round(share(code), 1) : "–", code]); // prettier-ignore
     }
+    if (frame.overlap > 0) {
+      const ends = [0, ...classEnds(frame), frame.P],
+        expected = (of) => (theory ? round(of(theory), 1) : "–");
+      return [0, 1, 2].flatMap((c) => [
+        [`carry class ${c}`, round(frame.participation[c], 1), expected(({ participation }) => frame.N * participation[c])], // prettier-ignore
+        [`kernel in class ${c}`, round(withinOf(frame, ends[c], ends[c + 1]), 1), expected(({ kernel }) => kernel[c][c])], // prettier-ignore
+      ]);
+    }
     const outliers = frame.N - (frame.codes["000"] ?? 0);
     return [
       ["outliers", String(outliers), theory ? String(theory.outliers.length) : "–"],
@@ -460,6 +471,13 @@
         return [`strongest, class ${c}`, round(frame.means[strongest][c], 1), theory ? round(expected, 1) : "–", frame.neuronCodes[strongest]]; // prettier-ignore
       }),
     ];
+  }
+
+  /** The kernel's mean over pairs of different inputs from a stretch of them. */
+  function withinOf({ kernel, P }, from, to) {
+    let sum = 0;
+    for (let m = from; m < to; m++) for (let n = from; n < to; n++) if (m !== n) sum += kernel[m * P + n];
+    return sum / Math.max(1, (to - from) * (to - from - 1));
   }
 
   function compare(stage) {
@@ -652,8 +670,8 @@
         send = engineOf(stage);
       runs++;
       Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null }); // prettier-ignore
-      send({ type: "theory", run: runs, options });
       send({ type: "start", run: runs, pace: pace(), options: { ...options, startTemperature: what === "cool" ? Math.max(HOT, state.T) : state.T } }); // prettier-ignore
+      send({ type: "theory", run: runs, options }); // after, so that a network is seen while theory is solved
     }
     say(what === "cool" ? `Three networks are drawn at T = ${Math.max(HOT, state.T)} and cool to ${state.T}.` : `Three networks are drawn from the prior and put at T = ${state.T} at once.`); // prettier-ignore
     showButtons();
@@ -714,8 +732,13 @@
     for (const stage of stages) stage.send?.(message);
   };
   const press = (name, action) => find(name).addEventListener("click", action);
+  /** An experiment, with room for its answer, so that nothing moves when that comes; or none. */
+  function setTrial(next) {
+    trial = next;
+    root.classList.toggle("tried", trial !== null);
+  }
   const alone = (what) => () => {
-    trial = null;
+    setTrial(null);
     find("answer").textContent = "";
     start(what);
   };
@@ -738,7 +761,7 @@
     }
   });
   press("reset", () => {
-    trial = null;
+    setTrial(null);
     find("answer").textContent = "";
     change(copy(START));
   });
@@ -805,7 +828,7 @@
       },
       answer() {
         const carried = by("relu").frame.participation.map((x) => round(x, 1)).join(", "); // prettier-ignore
-        return `With ρ = ${state.rho} a class is carried by ${carried} ReLU neurons. ${state.rho ? "Inputs that are alike need no outlier that answers to each of them alone: the code is shared out, and the more neurons there are, the more share it." : "One neuron for each class: sparse. Now raise ρ."}`; // prettier-ignore
+        return `With ρ = ${state.rho} a class is carried by ${carried} ReLU neurons. ${state.rho ? "Inputs that are alike need no outlier that answers to each of them alone: the code is shared out, and the more neurons there are, the more share it. (The sigmoidal network froze early on its way down, far from theory's numbers.)" : "One neuron for each class: sparse. Now raise ρ."}`; // prettier-ignore
       },
     },
     small: {
@@ -832,6 +855,11 @@
       },
     },
   };
+  /** Scrolls to the networks where they are out of sight. */
+  function showStages() {
+    if (root.querySelector(".stages").getBoundingClientRect().top > 0.6 * window.innerHeight) find("networks").scrollIntoView({ behavior: still.matches ? "auto" : "smooth" }); // prettier-ignore
+  }
+
   for (const button of root.querySelectorAll("[data-experiment]")) {
     const experiment = EXPERIMENTS[button.dataset.experiment];
     button.addEventListener("click", () => {
@@ -842,10 +870,11 @@
           return;
         }
         experiment.then();
+        showStages();
         return;
       }
-      trial = experiment;
-      if (root.querySelector(".stages").getBoundingClientRect().top > 0.6 * window.innerHeight) find("networks").scrollIntoView({ behavior: still.matches ? "auto" : "smooth" }); // prettier-ignore
+      setTrial(experiment);
+      showStages();
       if (change({ ...copy(START), ...experiment.state })) start(experiment.begin ?? "cool");
     });
   }

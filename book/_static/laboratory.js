@@ -501,8 +501,9 @@ function createLaboratory(makeTask) {
       Pairs that hold a large readout are tried more often; |a_i|² + |a_j|² does not change, so that is no bias. */
   function rotations(net) {
     look(net);
-    const { N, P, u, z, h, a, residual, uniform, outputScale } = net;
-    const z0 = new Float64Array(P),
+    const { N, P, u, z, h, a, residual, uniform, outputScale, table, toNodes, levels } = net;
+    const shape = { table, toNodes, levels }, // small, as it is read from at every input
+      z0 = new Float64Array(P),
       z1 = new Float64Array(P),
       next = new Float64Array(3 * P);
     for (let attempt = 0; attempt < N >> 1; attempt++) {
@@ -519,8 +520,8 @@ function createLaboratory(makeTask) {
         const at = input * N;
         z0[input] = cos * z[at + i] - sin * z[at + j];
         z1[input] = sin * z[at + i] + cos * z[at + j];
-        const h0 = valueAt(net, z0[input]),
-          h1 = valueAt(net, z1[input]);
+        const h0 = valueAt(shape, z0[input]),
+          h1 = valueAt(shape, z1[input]);
         for (let r = 0; r < 3; r++) {
           const ai = a[r * N + i],
             aj = a[r * N + j],
@@ -540,8 +541,8 @@ function createLaboratory(makeTask) {
         turn(u, at + i, at + j, cos, sin);
         z[at + i] = z0[input];
         z[at + j] = z1[input];
-        h[at + i] = valueAt(net, z0[input]);
-        h[at + j] = valueAt(net, z1[input]);
+        h[at + i] = valueAt(shape, z0[input]);
+        h[at + j] = valueAt(shape, z1[input]);
       }
     }
   }

@@ -1,6 +1,7 @@
 """The explorer in a real browser, from a file and over HTTP: every control, against the library."""
 
 import functools
+import re
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -300,7 +301,11 @@ def test_what_to_try_sets_the_task_and_an_overlap_is_solved(visit, address):
         shares["-".join(str(int(active)) for active in code)] += share
     for name, row in shown(page).items():
         assert row[0] == pytest.approx(shares[name], abs=2e-4)
-    assert "orthogonal inputs alone" in page.locator("[data-part=text-relu]").inner_text()
+    page.wait_for_function("() => document.querySelector('[data-part=text-relu]').textContent.includes('%')")
+    crowd = clustered.solve(tasks.clustered(40, overlap=0.2, y_minus=0.5), 0.01, nonlinearity="relu")
+    said = page.locator("[data-part=text-relu]").inner_text()
+    percent = [float(x) for x in re.findall(r"([\d.]+) %", said)]
+    np.testing.assert_allclose(percent, 100 * crowd.class_participation, atol=0.2)
     field = page.locator("input[type=number][name=rho]")
     field.fill("0.97")
     field.press("Enter")

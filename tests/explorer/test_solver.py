@@ -227,6 +227,28 @@ def test_bounded_networks_on_inputs_that_overlap(node):
         )
 
 
+def test_linear_and_relu_networks_on_inputs_that_overlap(node):
+    """The closed form; the crowd of ReLU neurons, its participation and kernel. A thin crowd is refused."""
+    cases = [(60, -0.5, 0.5, 0.01), (100, 0.1, 0.9, 0.05), (30, 0.3, 0.3, 0.01), (200, -0.5, 0.8, 1e-3)]
+    places = [options(P, HALF, y, T) | {"overlap": overlap} for P, y, overlap, T in cases]
+    analog = solved(node, [place | {"solve": "solveLinear"} for place in places])
+    crowds = solved(node, [place | {"solve": "solvePopulation"} for place in places])
+    for case, line, crowd in zip(cases, analog, crowds, strict=True):
+        num_inputs, y_minus, overlap, temperature = case
+        task = tasks.clustered(num_inputs, HALF, overlap=overlap, y_minus=y_minus)
+        closed = linear.solve(task, temperature=temperature)
+        first = np.unique(task.labels, return_index=True)[1]
+        np.testing.assert_allclose(line["readoutCovariance"], closed.readout_covariance, atol=1e-8)
+        np.testing.assert_allclose(line["field"], closed.dual_field[first], atol=1e-7)
+        theory = clustered.solve(task, temperature, nonlinearity="relu")
+        assert crowd["converged"], case
+        np.testing.assert_allclose(crowd["field"], theory.dual_field, rtol=1e-5, err_msg=str(case))
+        np.testing.assert_allclose(crowd["participation"], theory.class_participation, rtol=2e-4)
+        np.testing.assert_allclose(crowd["kernel"], theory.kernel_block, rtol=2e-5)
+    (thin,) = solved(node, [options(60, HALF, -0.5, 0.01) | {"overlap": 0.1, "solve": "solvePopulation"}])
+    assert not thin["converged"]
+
+
 def test_softplus_networks(node):
     cases = [(100, -0.5, 0.01), (60, 0.1, 0.01), (100, -1.0, 0.1)]
     asked = [options(P, HALF, y, T) | {"nonlinearity": "softplus", "solve": "solveRelu"} for P, y, T in cases]

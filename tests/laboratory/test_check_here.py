@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import finite_width, outliers, relu, sigmoidal
+from coding_schemes.theory import clustered, condensation, finite_width, outliers, relu, sigmoidal
 from companion.pipeline import claims
 
 REPOSITORY = Path(__file__).parents[2]
@@ -64,6 +64,11 @@ def of_claim(id, place):
     width = options["numNeurons"]
     if id == "A11":
         return [4]  # published
+    if id == "D10":
+        task = tasks.clustered(options["numInputs"], overlap=options["overlap"], y_minus=options["yMinus"])
+        crowd = clustered.solve(task, options["temperature"], nonlinearity="relu").class_participation
+        each = [condensation.universal(width * part).participation for part in crowd]
+        return [1 / np.mean(1 / np.array(each))]
     if id == "A15":
         theory = relu.solve(tasks.toy(width, y_minus=options["yMinus"]), options["temperature"])
         finite = relu.finite_size(theory, width)
@@ -100,9 +105,8 @@ def test_theory_is_the_librarys(listed, id):
             np.testing.assert_allclose(place["variance"], fourth, rtol=1e-4)
 
 
-def test_every_claim_has_its_check_or_a_reason(listed):
+def test_every_claim_has_its_check(listed):
     assert sorted(listed) == sorted(claims.CHECKED_HERE)
-    assert not set(claims.NOT_HERE) & set(listed)
     assert len(listed["D1"]["places"]) == 12
 
 
@@ -122,7 +126,7 @@ def test_a_quench_has_four_schemes_and_slow_cooling_fewer():
 @pytest.mark.xdist_group("laboratory")
 @pytest.mark.parametrize(
     ("id", "networks", "drawn"),
-    [("A8", 10, 1), ("A9", 8, 1), ("A13", 4, 4), ("A15", 6, 1), ("D1", 4, 3), ("D8", 48, 1)],
+    [("A8", 10, 1), ("A9", 8, 1), ("A13", 4, 4), ("A15", 6, 1), ("D1", 4, 3), ("D8", 48, 1), ("D10", 6, 2)],
 )
 def test_theory_is_found_and_another_is_not(id, networks, drawn):
     """With fixed seeds; theory that is a tenth larger is refused, but of D8, whose networks tell a half."""

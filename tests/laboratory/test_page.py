@@ -134,10 +134,12 @@ def test_theory_stands_beside_tanh_softplus_and_alike_inputs(visit, address):
     assert [text.count("–") for text in page.locator(".stage table").all_inner_texts()] == [0, 0, 0]
     page.locator("input[type=number][name=rho]").fill("0.5")
     page.locator("input[type=number][name=rho]").press("Enter")
-    page.locator(".stage select").nth(2).select_option("sigmoidal")
+    page.locator(".stage select").nth(0).select_option("relu")
     cooled(page)
     page.wait_for_function(SOLVED)
-    counts = [text.count("–") for text in page.locator(".stage table").all_inner_texts()]
+    texts = page.locator(".stage table").all_inner_texts()
+    assert "carry class 2" in texts[0]
+    counts = [text.count("–") for text in texts]
     assert counts[0] == counts[2] == 0
     assert counts[1] > 0  # softplus is solved on orthogonal inputs alone
 

@@ -31,12 +31,13 @@ def options(num_neurons, num_inputs, y_minus, temperature, **others):
 
 
 def of_linear():
-    found = linear.solve(tasks.toy(12, HALF, 1.0, -0.5), temperature=0.1)
-    return {
-        "options": options(60, 12, -0.5, 0.1),
-        "covariance": found.readout_covariance.tolist(),
-        "squaredError": float(np.square(0.1 * found.dual_field).sum(1).mean()),
-    }
+    """On orthogonal inputs, and on those that are alike within a class."""
+    for overlap in (0.0, 0.5):
+        found = linear.solve(tasks.clustered(12, HALF, overlap, 1.0, -0.5), temperature=0.1)
+        yield {
+            "options": options(60, 12, -0.5, 0.1, overlap=overlap),
+            "covariance": found.readout_covariance.tolist(),
+        }
 
 
 def of_codes():
@@ -69,7 +70,12 @@ def test_sampler(node, tmp_path):
     oracle = tmp_path / "oracle.json"
     mean, error = PARTICIPATION
     spread = {"options": options(60, 60, -0.5, 0.01, overlap=0.5), "participation": mean, "error": error}
-    numbers = {"linear": of_linear(), "codes": of_codes(), "outliers": of_outliers(), "participation": spread}
+    numbers = {
+        "linear": list(of_linear()),
+        "codes": of_codes(),
+        "outliers": of_outliers(),
+        "participation": spread,
+    }
     oracle.write_text(json.dumps(numbers), encoding="utf-8")
     environment = os.environ | {"ORACLE": str(oracle)}
     command = [node, "--test", str(HERE / "sampler.test.js")]

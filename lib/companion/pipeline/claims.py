@@ -13,13 +13,7 @@ from companion.pipeline.front import Figure
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
-CHECKED_HERE = ("A8", "A9", "A11", "A13", "A15", "D1", "D8")  # by book/_static/check-here.js
-NOT_HERE = {
-    "D10": "This page samples no networks: those that a page can bring to equilibrium in twenty seconds, "
-    "with 40 to 60 neurons, lie 9 to 16 % below theory, which neglects fluctuations of the bulk; how many "
-    "standard errors that is depends on how long one samples. The [laboratory](../laboratory.md) lets you "
-    "raise the overlap and count."
-}
+CHECKED_HERE = ("A8", "A9", "A11", "A13", "A15", "D1", "D8", "D10")  # by book/_static/check-here.js
 
 
 def write(
@@ -62,7 +56,6 @@ def write(
             kept=left.get(row.chapter),
             line=kept.line,
             here=id in CHECKED_HERE,
-            not_here=NOT_HERE.get(id),
             anchor=sections.anchor,
             records=records,
             notes=scoreboard.notes,
