@@ -24,6 +24,8 @@ VENV := .venv
 BENCH := .venv-bench
 PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
+# It trusts what the system trusts, as pip does: some networks have certificates of their own
+export UV_SYSTEM_CERTS ?= true
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11 python3.15,$(if \
   $(shell $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo yes),$(name))))
 JOB := $(PY) -m companion.pipeline

@@ -271,7 +271,10 @@ class Project:
         found: set[Path] = set()
         waiting = [source]
         while waiting:
-            for path in self._imports(waiting.pop()) - found:
+            module = waiting.pop()
+            if module not in self._imported:  # several chapters share most modules
+                self._imported[module] = self._imports(module)
+            for path in self._imported[module] - found:
                 found.add(path)
                 waiting.append(path)
         modules = {source, *found}
@@ -320,6 +323,10 @@ class Project:
                     own, hidden = place.with_suffix(".py"), place.with_name(f"_{place.name}.py")
                     found.update(p for p in (own, hidden, place / "__init__.py") if p.is_file())
         return found
+
+    @functools.cached_property
+    def _imported(self) -> dict[Path, set[Path]]:
+        return {}
 
     @functools.cached_property
     def _contents(self) -> dict[Path, str]:
