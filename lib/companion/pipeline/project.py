@@ -271,7 +271,10 @@ class Project:
         found: set[Path] = set()
         waiting = [source]
         while waiting:
-            for path in self._imports(waiting.pop()) - found:
+            path = waiting.pop()
+            if path not in self._known:
+                self._known[path] = self._imports(path)
+            for path in self._known[path] - found:
                 found.add(path)
                 waiting.append(path)
         modules = {source, *found}
@@ -320,6 +323,11 @@ class Project:
                     own, hidden = place.with_suffix(".py"), place.with_name(f"_{place.name}.py")
                     found.update(p for p in (own, hidden, place / "__init__.py") if p.is_file())
         return found
+
+    @functools.cached_property
+    def _known(self) -> dict[Path, set[Path]]:
+        """What files import, found once: chapters share most of it, and to parse them all takes seconds."""
+        return {}
 
     @functools.cached_property
     def _contents(self) -> dict[Path, str]:
