@@ -271,10 +271,10 @@ class Project:
         found: set[Path] = set()
         waiting = [source]
         while waiting:
-            path = waiting.pop()
-            if path not in self._known:
-                self._known[path] = self._imports(path)
-            for path in self._known[path] - found:
+            last = waiting.pop()
+            if last not in self._known:
+                self._known[last] = self._imports(last)
+            for path in self._known[last] - found:
                 found.add(path)
                 waiting.append(path)
         modules = {source, *found}
