@@ -14,7 +14,18 @@ project = Project(Path.cwd(), config.get("preset", "quick"))
 command = f"{sys.executable} -m companion.pipeline"
 
 # Chapters that take longest begin first, so that none runs on alone at the end: the others take less, in any order
-LONGEST = ("universality", "lazy_and_rich", "sparse", "dynamics", "adaptive_kernels", "redundant", "analog")
+LONGEST = (
+    "condensation",
+    "structure",
+    "dynamics",
+    "phases",
+    "sparse",
+    "adaptive_kernels",
+    "lazy_and_rich",
+    "universality",
+    "redundant",
+    "analog",
+)
 
 
 def relative(path):

@@ -729,12 +729,14 @@ def umbrella(
     ]
     weights = jax.tree.map(lambda *leaves: np.stack(leaves), *starts)
     held = np.tile(WINDOWS, num_chains)
-    run = partial(_held, held=held, posterior=posterior, direction=direction, pair=tuple(pair))
+    fixed = {"held": held, "posterior": posterior, "direction": direction, "pair": tuple(pair)}
+    run = partial(_held, **fixed, most_samples=max(100, num_samples))
     step = float(0.12 * temperature**0.5)  # of the stiffest direction, 1/√T
     weights, _, _ = run(keys[1], weights, step_size=step / 6, num_samples=100, num_steps=30)
     weights, _, _ = run(keys[2], weights, step_size=step, num_samples=num_samples // 4, num_steps=60)
-    _, series, acceptance = run(keys[3], weights, step_size=step, num_samples=num_samples, num_steps=60)
-    theta = np.asarray(series, float).reshape(num_chains, len(WINDOWS), -1).transpose(0, 2, 1)
+    _, *kept = run(keys[3], weights, step_size=step, num_samples=num_samples, num_steps=60)
+    series, acceptance = (np.asarray(each, float)[:, :num_samples] for each in kept)
+    theta = series.reshape(num_chains, len(WINDOWS), -1).transpose(0, 2, 1)
     mean, error = statistics.mean_and_error(theta)
     force, gaps = SPRING * (WINDOWS - mean), np.diff(mean)
     free = np.concatenate([[0.0], np.cumsum(gaps * (force[1:] + force[:-1]) / 2)])
@@ -745,7 +747,7 @@ def umbrella(
     weight[-1] += np.pi / 4 - mean[-1]
     top = free[-1] + force[-1] * (np.pi / 4 - mean[-1]) - free[lowest]
     barrier = Estimate(float(top), float(SPRING * np.linalg.norm(weight * error)))
-    least_accepted = np.asarray(acceptance, float).reshape(len(held), -1).mean(1).min()
+    least_accepted = acceptance.mean(1).min()
     return Umbrella(mean, free - free[lowest], barrier, float(least_accepted))
 
 
@@ -759,9 +761,12 @@ def _shared(weights: Weights, pair: list[int], angle: float, silent: np.ndarray)
     return weights._replace(first=first, readout=readout)
 
 
-@partial(jax.jit, static_argnames=("pair", "num_samples", "num_steps"))
-def _held(key, weights, held, posterior, direction, pair, step_size, num_samples, num_steps):
-    """HMC on U + k(θ − θ₀)²/2, all windows at once: last weights, θ, acceptance (windows, samples)."""
+@partial(jax.jit, static_argnames=("pair", "most_samples"))
+def _held(key, weights, held, posterior, direction, pair, step_size, num_samples, num_steps, most_samples):
+    """HMC on U + k(θ − θ₀)²/2, all windows at once: last weights, θ, acceptance (windows, most_samples).
+
+    The samples come first and zeros after them, so that runs of all lengths are one program.
+    """
 
     def angle(weights):
         i, j = (weights.readout[neuron] @ direction for neuron in pair)
@@ -775,14 +780,17 @@ def _held(key, weights, held, posterior, direction, pair, step_size, num_samples
             pull = jax.tree.map(lambda g, s: g - (SPRING * away * s).astype(g.dtype), gradient, slope)
             return value - 0.5 * SPRING * away**2, pull
 
-        def step(state, index):
+        def step(index, carry):
+            state, theta, acceptance = carry
             own = jax.random.fold_in(key, index)
             length = jax.random.randint(jax.random.fold_in(own, 1), (), num_steps // 2, 3 * num_steps // 2)
             state, info = transition(own, state, value_and_gradient, step_size, length)
-            return state, (angle(state.position), info.acceptance_rate)
+            theta = theta.at[index].set(angle(state.position))
+            return state, theta, acceptance.at[index].set(info.acceptance_rate)
 
         start = HMCState(weights, *value_and_gradient(weights))
-        state, (theta, acceptance) = jax.lax.scan(step, start, jnp.arange(num_samples))
+        nothing = jnp.zeros(most_samples)
+        state, theta, acceptance = jax.lax.fori_loop(0, num_samples, step, (start, nothing, nothing))
         return state.position, theta, acceptance
 
     return jax.vmap(one)(jax.random.split(key, len(held)), weights, held)
