@@ -3,6 +3,7 @@
 import html
 import os
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,6 +87,9 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
     shown = figures(project)
     wanted: set[Figure] = set()
     generated = site / "book" / "_generated"
+    for name in ("edition", "cite"):
+        page = render(f"{name}.md", **edition(project))
+        (generated / f"{name}.md").write_text(page, encoding="utf-8")
     for name, write_part in (("chapters", _cards), ("panels", _panels)):
         path = project.root / "book" / f"{name}.yml"
         if path.is_file():
@@ -103,6 +107,26 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
     folder = site / "book" / "_static" / "thumbnails"
     for figure in sorted(wanted):
         _thumbnail(figure, folder)
+
+
+def edition(project: Project) -> dict[str, Any]:
+    """What a reader cites the book by: authors, version, date, commit, repository, from files at the root."""
+    citation, about = project.root / "CITATION.cff", project.root / "pyproject.toml"
+    cited = yaml.safe_load(citation.read_text(encoding="utf-8")) if citation.is_file() else {}
+    built = tomllib.loads(about.read_text(encoding="utf-8"))["project"] if about.is_file() else {}
+    authors = [
+        author.get("name") or f"{author['given-names']} {author['family-names']}"
+        for author in cited.get("authors", ())
+    ]
+    return {
+        "title": cited.get("title") or project.config.get("title", ""),
+        "authors": authors or [project.config.get("author", "")],
+        "doi": cited.get("doi"),
+        "version": built.get("version"),
+        "date": (project.commit_date or "")[:10],
+        "commit": project.commit,
+        "repository": project.repository,
+    }
 
 
 def _cards(
@@ -149,21 +173,31 @@ def _exercises(chapter: Chapter) -> list[tuple[str, Markup]]:
 
 def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:
     """How many of a chapter's claims have which verdict: at paper size where known, else in this build."""
-    found = {row.claim["id"]: row.verdict for row in own if row.records}
-    known = {id: at_paper[id] for id in found if id in at_paper} or found
-    counts = Counter(known.values())
-    if not counts:
+    found = {row.claim["id"]: row for row in own if row.records}
+    known = {id: at_paper[id] for id in found if id in at_paper}
+    place = "at paper size" if known else "in this build"
+    known = known or {id: row.verdict for id, row in found.items()}
+    published = [id for id in known if found[id].claim.get("published")]
+    notes = []
+    for ids, what, which in (
+        (published, "claim", "reproduced"),
+        ([id for id in known if id not in published], "new result", "holding"),
+    ):
+        if ids:
+            good = sum(known[id] == "reproduced" for id in ids)
+            notes.append(f"{good} of {len(ids)} {what}{'s' * (len(ids) > 1)} {which}")
+    if not notes:
         return []
-    place = "at paper size" if known is not found else "in this build"
+    counts = Counter(known.values())
     rest = [f"{counts[verdict]} {verdict}" for verdict in scoreboard.VERDICTS[1:] if counts[verdict]]
-    return [f"{counts['reproduced']} of {counts.total()} claims reproduced {place}", *rest]
+    return [*notes[:-1], f"{notes[-1]} {place}", *rest]
 
 
 def _panels(
     project: Project, listed: list[dict[str, Any]], shown: list[Figure], table: list[scoreboard.Row]
 ) -> tuple[str, set[Figure]]:
     """Every panel of the papers, with the figures whose captions name it, or the reason why there is none."""
-    verdicts = {row.claim["id"]: row.verdict for row in table}
+    verdicts = {row.claim["id"]: row.said for row in table}
     by_panel: dict[str, list[Figure]] = {}
     for figure in shown:
         for panel in figure.panels:
@@ -173,9 +207,22 @@ def _panels(
     if twice or unknown:
         raise BuildError(f"book/panels.yml: panels listed twice {twice}, claims unknown {unknown}")
     rows = [_panel(row, _counterparts(row, by_panel, shown)) for row in listed]
-    papers = [(title, [row for row in rows if row["paper"] == paper]) for paper, title in PAPERS.items()]
-    page = render("panels.md", papers=[paper for paper in papers if paper[1]], verdicts=verdicts)
+    papers = {title: [row for row in rows if row["paper"] == paper] for paper, title in PAPERS.items()}
+    page = render(
+        "panels.md",
+        papers={title: (own, _alike(own)) for title, own in papers.items() if own},
+        verdicts=verdicts,
+    )
     return page, {figure for row in rows for figure in row["figures"]}
+
+
+def _alike(rows: list[dict[str, Any]]) -> list[tuple[list[dict[str, Any]], list[Figure]]]:
+    """Rows with the same counterparts together, where the first of them stands: a picture is shown once."""
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        alone = row["anchor"] if not row["figures"] else ""
+        found.setdefault((tuple(row["figures"]), alone), []).append(row)
+    return [(together, list(figures)) for (figures, _), together in found.items()]
 
 
 def panels(project: Project) -> dict[str, list[str]]:
