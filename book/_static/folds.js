@@ -20,7 +20,7 @@ function fold(parts, title) {
   details.append(...parts);
 }
 
-// A long page on a narrow screen closes its longest sections until it fits, but for the first
+// A long page on a narrow screen closes its longest sections until it fits, the first two last
 function foldLongest() {
   if (!matchMedia("screen and (max-width: 720px)").matches) return;
   const article = document.querySelector(".bd-article");
@@ -29,15 +29,16 @@ function foldLongest() {
     for (let next = heading.nextElementSibling; next && !next.matches("h1, h2, span[id]"); next = next.nextElementSibling) parts.push(next);
     return parts;
   };
-  const sections = [...(article?.querySelectorAll("h2") ?? [])].slice(1).map((heading) => [after(heading), "Show this section"]);
+  const sections = [...(article?.querySelectorAll("h2") ?? [])].map((heading) => [after(heading), "Show this section"]);
   for (const about of article?.querySelectorAll("dl.py > dd") ?? []) {
     if (about.parentElement.closest("dd")) continue; // a method, which closes with its class
     const first = about.querySelector(":scope > p");
     sections.push([[...about.childNodes], first ? first.textContent : "Show this"]);
   }
   const height = (parts) => parts.reduce((sum, part) => sum + (part.offsetHeight ?? 0), 0);
+  const late = sections.slice(0, 2);
   const long = sections.filter(([parts]) => parts.length && !parts.some((part) => part.matches?.("details.fold") && !part.open));
-  long.sort(([one], [other]) => height(other) - height(one));
+  long.sort((one, other) => late.includes(one) - late.includes(other) || height(other[0]) - height(one[0]));
   for (const [parts, title] of long) {
     if (document.documentElement.scrollHeight <= SCREENS * innerHeight) break;
     fold(parts, title);

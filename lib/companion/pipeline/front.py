@@ -41,6 +41,7 @@ class Figure(NamedTuple):
         file: Its image in the chapter's artifacts.
         caption: As published, in MyST.
         named: Panels of the papers that it says to be the counterpart of.
+        part: What a card shows of it: left, upper, right and lower edge as shares of its width and height.
     """
 
     chapter: str
@@ -48,11 +49,17 @@ class Figure(NamedTuple):
     file: Path
     caption: str
     named: tuple[str, ...] = ()
+    part: tuple[float, ...] = ()
 
     @property
     def panels(self) -> set[str]:
         """Panels of the papers: "A 2a", or "C 9" where a figure has no letters; else those in the caption."""
         return set(self.named) or records.cited(self.caption)
+
+    @property
+    def thumbnail(self) -> str:
+        """Its file among the pages' thumbnails."""
+        return f"{self.chapter}-{self.file.stem}{'-part' if self.part else ''}.png"
 
     @property
     def link(self) -> str:
@@ -87,7 +94,7 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
     shown = figures(project)
     wanted: set[Figure] = set()
     generated = site / "book" / "_generated"
-    for name in ("edition", "cite"):
+    for name in ("edition", "cite") if (project.root / "CITATION.cff").is_file() else ():
         page = render(f"{name}.md", **edition(project))
         (generated / f"{name}.md").write_text(page, encoding="utf-8")
     for name, write_part in (("chapters", _cards), ("panels", _panels)):
@@ -111,16 +118,16 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
 
 def edition(project: Project) -> dict[str, Any]:
     """What a reader cites the book by: authors, version, date, commit, repository, from files at the root."""
-    citation, about = project.root / "CITATION.cff", project.root / "pyproject.toml"
-    cited = yaml.safe_load(citation.read_text(encoding="utf-8")) if citation.is_file() else {}
+    cited = yaml.safe_load((project.root / "CITATION.cff").read_text(encoding="utf-8"))
+    about = project.root / "pyproject.toml"
     built = tomllib.loads(about.read_text(encoding="utf-8"))["project"] if about.is_file() else {}
     authors = [
         author.get("name") or f"{author['given-names']} {author['family-names']}"
-        for author in cited.get("authors", ())
+        for author in cited["authors"]
     ]
     return {
-        "title": cited.get("title") or project.config.get("title", ""),
-        "authors": authors or [project.config.get("author", "")],
+        "title": cited["title"],
+        "authors": authors,
         "doi": cited.get("doi"),
         "version": built.get("version"),
         "date": (project.commit_date or "")[:10],
@@ -143,7 +150,8 @@ def _cards(
         chosen = [figure for figure in own if figure.name == about.get("figure", figure.name)]
         if about.get("figure") and not chosen:
             raise BuildError(f"book/chapters.yml: {chapter.name} publishes no figure {about['figure']!r}")
-        used.update(chosen[:1])
+        chosen = [figure._replace(part=tuple(about.get("part", ()))) for figure in chosen[:1]]
+        used.update(chosen)
         source = chapter.source.read_text(encoding="utf-8")
         minutes = re.search(r"\*Reading:\*\s*(?:#\s*)?(\d+)", source)
         notes = [f"{minutes[1]} min"] if minutes else []
@@ -352,6 +360,9 @@ def _thumbnail(figure: Figure, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     name = figure.file.stem
     drawn = figure.file if figure.file.suffix == ".png" else figure.file.with_name(f"{name}-thumbnail.png")
+    left, upper, right, lower = figure.part or (0, 0, 1, 1)
     with Image.open(drawn) as image:
-        image.thumbnail((THUMBNAIL, THUMBNAIL))
-        image.save(folder / f"{figure.chapter}-{name}.png")  # `site.shrink_pictures` makes it small
+        wide, high = image.size
+        small = image.crop((left * wide, upper * high, right * wide, lower * high))
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    small.save(folder / figure.thumbnail)  # `site.shrink_pictures` makes it small
