@@ -20,7 +20,7 @@ function fold(parts, title) {
   details.append(...parts);
 }
 
-// A long page on a narrow screen closes its longest sections until it fits, the first two last
+// A long page on a narrow screen closes sections until it fits, as few as will do, the first two last
 function foldLongest() {
   if (!matchMedia("screen and (max-width: 720px)").matches) return;
   const article = document.querySelector(".bd-article");
@@ -35,13 +35,14 @@ function foldLongest() {
     const first = about.querySelector(":scope > p");
     sections.push([[...about.childNodes], first ? first.textContent : "Show this"]);
   }
-  const height = (parts) => parts.reduce((sum, part) => sum + (part.offsetHeight ?? 0), 0);
-  const late = sections.slice(0, 2);
-  const long = sections.filter(([parts]) => parts.length && !parts.some((part) => part.matches?.("details.fold") && !part.open));
-  long.sort((one, other) => late.includes(one) - late.includes(other) || height(other[0]) - height(one[0]));
-  for (const [parts, title] of long) {
-    if (document.documentElement.scrollHeight <= SCREENS * innerHeight) break;
-    fold(parts, title);
+  const height = ([parts]) => parts.reduce((sum, part) => sum + (part.offsetHeight ?? 0), 0);
+  const open = sections.filter(([parts]) => !parts.every((part) => part.matches?.("details.fold")));
+  for (const group of [open.filter((one) => sections.indexOf(one) > 1), open.filter((one) => sections.indexOf(one) < 2)]) {
+    group.sort((one, other) => height(other) - height(one));
+    for (let excess; group.length && (excess = document.documentElement.scrollHeight - SCREENS * innerHeight) > 0;) {
+      const enough = group.findLastIndex((one) => height(one) > excess); // the shortest that will do, else the longest
+      fold(...group.splice(Math.max(enough, 0), 1)[0]);
+    }
   }
 }
 

@@ -184,7 +184,7 @@ def _altered(record: dict[str, Any]) -> Any:
 def _quantity(record: dict[str, Any]) -> dict[str, str]:
     """A record as a row: what was computed, what it is held against, and what the control gave."""
     control, expected = record["control"], record["expected"]
-    spared = f", not asked of {', '.join(control['spared'])}" if control["spared"] else ""
+    spared = f", not asked of {', '.join(control['spared'])}" if control.get("spared") else ""
     return {
         "quantity": record["quantity"],
         "sizes": records.sizes(record["size"]) if record.get("size") else "",

@@ -256,7 +256,8 @@ def _counterparts(
         raise BuildError(f"book/panels.yml: {row['panel']} names {missing}, which no chapter publishes")
     whole = re.sub(r"(\d)[a-z]$", r"\1", row["panel"])  # a caption may name the figure, all panels at once
     citing = [figure for place in dict.fromkeys((row["panel"], whole)) for figure in by_panel.get(place, ())]
-    return [*citing, *(named[name] for name in row.get("figures", ()))]
+    own = [named[name] for name in row.get("figures", ())]
+    return list(dict.fromkeys([*citing, *own]))
 
 
 def _panel(row: dict[str, Any], counterparts: list[Figure]) -> dict[str, Any]:
