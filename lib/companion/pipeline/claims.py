@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 
 from companion import formats, records
@@ -58,8 +59,9 @@ def write(
             here=id in CHECKED_HERE,
             anchor=sections.anchor,
             records=records,
+            said=scoreboard.said,
             notes=scoreboard.notes,
-            commit=project.commit or "unknown",
+            cited=f"{row.said} at preset {project.preset}, commit {project.commit or 'unknown'}",
             repository=project.repository,
         )
         (folder / f"{id}.md").write_text(content, encoding="utf-8")
@@ -76,29 +78,151 @@ def history(changes: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str:
-    """Prose with each ``{claim}`A13``` replaced by the claim's headline, at paper size where it is kept.
+    """Prose with its quotes of claims replaced by what was found.
+
+    - ``{claim}`A13```: the headline in one line.
+    - ``{result}`D10 figure; quantity```: the verdict, the headline and further quantities, named by a part of
+      their name, each beside its control; a figure of the chapter; how to cite it.
+    - ``{found}`D10 quantity``` and ``{altered}`D10 quantity```: a value, or its range, and what the control
+      makes of it; ``A33[1]`` takes one column.
+
+    All of it comes from the run at paper size where that is kept, else from this build.
 
     Raises:
-        BuildError: A claim is named that is not in the list.
+        BuildError: A claim, figure or quantity is named that is not there.
     """
     rows, left = {row.claim["id"]: row for row in table}, kept.beside(project)
     at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
 
-    def quote(named: re.Match[str]) -> str:
-        if (row := rows.get(named[1])) is None:
-            raise BuildError(f"{{claim}}`{named[1]}`: no such claim in book/claims.yml")
+    def found(id: str) -> _Found:
+        if (row := rows.get(id)) is None:
+            raise BuildError(f"{{claim}}`{id}`: no such claim in book/claims.yml")
         before = left.get(row.chapter)
-        own = [record for record in before.records if record["id"] == named[1]] if before else []
-        found, place = (own, "at paper size") if own else (row.records, "in this build")
-        verdict = at_paper.get(named[1], row.verdict) if own else row.verdict
-        link = f"[{named[1]}](claims/{named[1]}.md) · {verdict} {place}"
-        leading = next((record for record in found if record.get("headline")), None)
-        if leading is None:
-            return link
-        sized = f" ({records.sizes(leading['size'])})" if leading.get("size") else ""
-        return f"{link} · {formats.text(leading['quantity'])}{sized}: {records.headline(leading)}"
+        own = [record for record in before.records if record["id"] == id] if before else []
+        if before and own:
+            verdict = scoreboard.said(row.claim, at_paper.get(id, row.verdict))
+            return _Found(row, own, verdict, "at paper size", before)
+        return _Found(row, row.records, row.said, "in this build", None)
 
-    return re.sub(r"\{claim\}`([A-D]\d+)`", quote, prose)
+    def claim(named: re.Match[str]) -> str:
+        return _line(found(named[1]))
+
+    def result(named: re.Match[str]) -> str:
+        figure, *more = (part.strip() for part in named[2].split(";"))
+        return _result(project, found(named[1]), figure, more)
+
+    def number(named: re.Match[str]) -> str:
+        record = _named(found(named[2]), named[4])
+        value = record["computed"] if named[1] == "found" else _altered(record)
+        return _ends(value if named[3] is None or value is None else np.asarray(value)[..., int(named[3])], 2)
+
+    prose = re.sub(r"\{claim\}`([A-D]\d+)`", claim, prose)
+    prose = re.sub(r"\{(found|altered)\}`([A-D]\d+)(?:\[(\d)\])? ([^`]+)`", number, prose)
+    return re.sub(r"^\{result\}`([A-D]\d+) ([^`]+)`$", result, prose, flags=re.MULTILINE)
+
+
+class _Found(NamedTuple):
+    """What was found for a claim, where, and what is kept of that run if it is not this build's."""
+
+    row: scoreboard.Row
+    records: list[dict[str, Any]]
+    verdict: str
+    place: str
+    kept: kept.Kept | None
+
+
+def _line(found: _Found) -> str:
+    """A claim's verdict and headline."""
+    id = found.row.claim["id"]
+    link = f"[{id}](claims/{id}.md) · {found.verdict} {found.place}"
+    leading = next((record for record in found.records if record.get("headline")), None)
+    if leading is None:
+        return link
+    sized = f" ({records.sizes(leading['size'])})" if leading.get("size") else ""
+    return f"{link} · {formats.text(leading['quantity'])}{sized}: {records.headline(leading)}"
+
+
+def _result(project: Project, found: _Found, figure: str, more: list[str]) -> str:
+    """A claim's verdict, quantities with controls, figure and citation."""
+    shown = [record for record in found.records if record.get("headline")]
+    shown += [_named(found, part) for part in more]
+    return render(
+        "result.md",
+        claim=found.row.claim,
+        why=found.row._replace(records=found.records).why,
+        verdict=found.verdict,
+        place=f"{found.place}, {found.kept.stamp}" if found.kept else found.place,
+        shown=[_quantity(record) for record in shown],
+        picture=_picture(project, found, figure),
+        cited=f"{found.verdict} {found.place}, commit {project.commit or 'unknown'}",
+        repository=project.repository,
+    )
+
+
+def _named(found: _Found, part: str) -> dict[str, Any]:
+    """The first of a claim's records with this in the name of its quantity."""
+    named = [record for record in found.records if part in record["quantity"]]
+    if not named:
+        raise BuildError(f"{found.row.claim['id']} has no quantity {part!r} {found.place}")
+    return named[0]
+
+
+def _altered(record: dict[str, Any]) -> Any:
+    """What the control of a record altered: the theory, or else what was sampled."""
+    control = record["control"]
+    of_theory = control["computed"] == record["computed"] and control["expected"] is not None
+    return control["expected" if of_theory else "computed"]
+
+
+def _quantity(record: dict[str, Any]) -> dict[str, str]:
+    """A record as a row: what was computed, what it is held against, and what the control gave."""
+    control, expected = record["control"], record["expected"]
+    spared = f", not asked of {', '.join(control['spared'])}" if control.get("spared") else ""
+    return {
+        "quantity": record["quantity"],
+        "sizes": records.sizes(record["size"]) if record.get("size") else "",
+        "mark": records.MARKS[records.state(record)],
+        "found": span(record["computed"], record["uncertainty"]),
+        "against": f"{record['source']} {span(expected)}" if expected is not None else "",
+        "limit": record["predicate"],
+        "control": f"{control['description']}: {span(_altered(record))}{spared}",
+    }
+
+
+def span(value: Any, error: Any = None) -> str:
+    """A value as a table's cell holds it: of more than three numbers, the least and the largest.
+
+    >>> span([0.18, 1.39, 0.5, 0.2])
+    '0.18 to 1.39'
+    """
+    if value is None:
+        return "nothing"
+    flat = np.ravel(np.asarray(value))
+    if flat.size <= 3 or flat.dtype.kind == "U":
+        return formats.values(value, error)
+    return _ends(value, 3)
+
+
+def _ends(value: Any, digits: int) -> str:
+    """The least and the largest of some numbers."""
+    if value is None:
+        return "nothing"
+    ends = [formats.number(float(f"{end:.{digits}g}")) for end in (np.min(value), np.max(value))]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def _picture(project: Project, found: _Found, name: str) -> dict[str, Any]:
+    """A figure of a claim's chapter: its file, seen from ``book/``, caption and sizes."""
+    if found.kept:
+        shown, folder = found.kept.figures, f"_static/paper/{found.row.chapter}"
+    else:
+        left = next((c for c in project.chapters if c.name == found.row.chapter and c.finished), None)
+        published = kept.left_behind(left.notebook, formats.FIGURE_TYPE) if left else []
+        shown = {figure["name"]: figure for figure in published}
+        folder = f"../notebooks/figures/{found.row.chapter}"
+    if name not in shown:
+        raise BuildError(f"{{result}}`{found.row.claim['id']}`: {found.row.chapter} has no figure {name!r}")
+    return shown[name] | {"path": f"{folder}/{shown[name]['file']}"}
 
 
 def chapter_of(project: Project, id: str) -> str:

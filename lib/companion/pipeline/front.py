@@ -3,6 +3,7 @@
 import html
 import os
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +41,7 @@ class Figure(NamedTuple):
         file: Its image in the chapter's artifacts.
         caption: As published, in MyST.
         named: Panels of the papers that it says to be the counterpart of.
+        part: What a card shows of it: left, upper, right and lower edge as shares of its width and height.
     """
 
     chapter: str
@@ -47,11 +49,17 @@ class Figure(NamedTuple):
     file: Path
     caption: str
     named: tuple[str, ...] = ()
+    part: tuple[float, ...] = ()
 
     @property
     def panels(self) -> set[str]:
         """Panels of the papers: "A 2a", or "C 9" where a figure has no letters; else those in the caption."""
         return set(self.named) or records.cited(self.caption)
+
+    @property
+    def thumbnail(self) -> str:
+        """Its file among the pages' thumbnails."""
+        return f"{self.chapter}-{self.file.stem}{'-part' if self.part else ''}.png"
 
     @property
     def link(self) -> str:
@@ -86,6 +94,9 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
     shown = figures(project)
     wanted: set[Figure] = set()
     generated = site / "book" / "_generated"
+    for name in ("edition", "cite") if (project.root / "CITATION.cff").is_file() else ():
+        page = render(f"{name}.md", **edition(project))
+        (generated / f"{name}.md").write_text(page, encoding="utf-8")
     for name, write_part in (("chapters", _cards), ("panels", _panels)):
         path = project.root / "book" / f"{name}.yml"
         if path.is_file():
@@ -105,6 +116,26 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
         _thumbnail(figure, folder)
 
 
+def edition(project: Project) -> dict[str, Any]:
+    """What a reader cites the book by: authors, version, date, commit, repository, from files at the root."""
+    cited = yaml.safe_load((project.root / "CITATION.cff").read_text(encoding="utf-8"))
+    about = project.root / "pyproject.toml"
+    built = tomllib.loads(about.read_text(encoding="utf-8"))["project"] if about.is_file() else {}
+    authors = [
+        author.get("name") or f"{author['given-names']} {author['family-names']}"
+        for author in cited["authors"]
+    ]
+    return {
+        "title": cited["title"],
+        "authors": authors,
+        "doi": cited.get("doi"),
+        "version": built.get("version"),
+        "date": (project.commit_date or "")[:10],
+        "commit": project.commit,
+        "repository": project.repository,
+    }
+
+
 def _cards(
     project: Project, listed: dict[str, Any], shown: list[Figure], table: list[scoreboard.Row]
 ) -> tuple[str, set[Figure]]:
@@ -119,7 +150,8 @@ def _cards(
         chosen = [figure for figure in own if figure.name == about.get("figure", figure.name)]
         if about.get("figure") and not chosen:
             raise BuildError(f"book/chapters.yml: {chapter.name} publishes no figure {about['figure']!r}")
-        used.update(chosen[:1])
+        chosen = [figure._replace(part=tuple(about.get("part", ()))) for figure in chosen[:1]]
+        used.update(chosen)
         source = chapter.source.read_text(encoding="utf-8")
         minutes = re.search(r"\*Reading:\*\s*(?:#\s*)?(\d+)", source)
         notes = [f"{minutes[1]} min"] if minutes else []
@@ -149,21 +181,31 @@ def _exercises(chapter: Chapter) -> list[tuple[str, Markup]]:
 
 def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:
     """How many of a chapter's claims have which verdict: at paper size where known, else in this build."""
-    found = {row.claim["id"]: row.verdict for row in own if row.records}
-    known = {id: at_paper[id] for id in found if id in at_paper} or found
-    counts = Counter(known.values())
-    if not counts:
+    found = {row.claim["id"]: row for row in own if row.records}
+    known = {id: at_paper[id] for id in found if id in at_paper}
+    place = "at paper size" if known else "in this build"
+    known = known or {id: row.verdict for id, row in found.items()}
+    published = [id for id in known if found[id].claim.get("published")]
+    notes = []
+    for ids, what, which in (
+        (published, "claim", "reproduced"),
+        ([id for id in known if id not in published], "new result", "holding"),
+    ):
+        if ids:
+            good = sum(known[id] == "reproduced" for id in ids)
+            notes.append(f"{good} of {len(ids)} {what}{'s' * (len(ids) > 1)} {which}")
+    if not notes:
         return []
-    place = "at paper size" if known is not found else "in this build"
+    counts = Counter(known.values())
     rest = [f"{counts[verdict]} {verdict}" for verdict in scoreboard.VERDICTS[1:] if counts[verdict]]
-    return [f"{counts['reproduced']} of {counts.total()} claims reproduced {place}", *rest]
+    return [*notes[:-1], f"{notes[-1]} {place}", *rest]
 
 
 def _panels(
     project: Project, listed: list[dict[str, Any]], shown: list[Figure], table: list[scoreboard.Row]
 ) -> tuple[str, set[Figure]]:
     """Every panel of the papers, with the figures whose captions name it, or the reason why there is none."""
-    verdicts = {row.claim["id"]: row.verdict for row in table}
+    verdicts = {row.claim["id"]: row.said for row in table}
     by_panel: dict[str, list[Figure]] = {}
     for figure in shown:
         for panel in figure.panels:
@@ -173,9 +215,22 @@ def _panels(
     if twice or unknown:
         raise BuildError(f"book/panels.yml: panels listed twice {twice}, claims unknown {unknown}")
     rows = [_panel(row, _counterparts(row, by_panel, shown)) for row in listed]
-    papers = [(title, [row for row in rows if row["paper"] == paper]) for paper, title in PAPERS.items()]
-    page = render("panels.md", papers=[paper for paper in papers if paper[1]], verdicts=verdicts)
+    papers = {title: [row for row in rows if row["paper"] == paper] for paper, title in PAPERS.items()}
+    page = render(
+        "panels.md",
+        papers={title: (own, _alike(own)) for title, own in papers.items() if own},
+        verdicts=verdicts,
+    )
     return page, {figure for row in rows for figure in row["figures"]}
+
+
+def _alike(rows: list[dict[str, Any]]) -> list[tuple[list[dict[str, Any]], list[Figure]]]:
+    """Rows with the same counterparts together, where the first of them stands: a picture is shown once."""
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        alone = row["anchor"] if not row["figures"] else ""
+        found.setdefault((tuple(row["figures"]), alone), []).append(row)
+    return [(together, list(figures)) for (figures, _), together in found.items()]
 
 
 def panels(project: Project) -> dict[str, list[str]]:
@@ -201,7 +256,8 @@ def _counterparts(
         raise BuildError(f"book/panels.yml: {row['panel']} names {missing}, which no chapter publishes")
     whole = re.sub(r"(\d)[a-z]$", r"\1", row["panel"])  # a caption may name the figure, all panels at once
     citing = [figure for place in dict.fromkeys((row["panel"], whole)) for figure in by_panel.get(place, ())]
-    return [*citing, *(named[name] for name in row.get("figures", ()))]
+    own = [named[name] for name in row.get("figures", ())]
+    return list(dict.fromkeys([*citing, *own]))
 
 
 def _panel(row: dict[str, Any], counterparts: list[Figure]) -> dict[str, Any]:
@@ -305,6 +361,9 @@ def _thumbnail(figure: Figure, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     name = figure.file.stem
     drawn = figure.file if figure.file.suffix == ".png" else figure.file.with_name(f"{name}-thumbnail.png")
+    left, upper, right, lower = figure.part or (0, 0, 1, 1)
     with Image.open(drawn) as image:
-        image.thumbnail((THUMBNAIL, THUMBNAIL))
-        image.save(folder / f"{figure.chapter}-{name}.png")  # `site.shrink_pictures` makes it small
+        wide, high = image.size
+        small = image.crop((left * wide, upper * high, right * wide, lower * high))
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    small.save(folder / figure.thumbnail)  # `site.shrink_pictures` makes it small

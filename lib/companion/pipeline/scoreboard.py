@@ -18,6 +18,7 @@ from companion.pipeline.rendering import render
 
 SCHEMA = 1  # of scoreboard.json and figures.json; another where a field changes its meaning or goes
 VERDICTS = ("reproduced", "in part", "refuted", "open", "not run")
+HOLDS = "holds"  # how pages say "reproduced" of a claim that is in no paper
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -54,6 +55,11 @@ class Row(NamedTuple):
         return "reproduced" if set(states) == {"passed"} else "in part"
 
     @property
+    def said(self) -> str:
+        """The verdict in the words that pages show."""
+        return said(self.claim, self.verdict)
+
+    @property
     def why(self) -> str:
         """One plain sentence why the verdict is not "reproduced", the headline's before others'."""
         if not self.records:
@@ -61,6 +67,11 @@ class Row(NamedTuple):
             return needs or ("" if self.written else "Its chapter is not written.")
         ordered = sorted(self.records, key=lambda record: not record.get("headline"))
         return next(filter(None, map(records.why, ordered)), "")
+
+
+def said(claim: Mapping[str, Any], verdict: str) -> str:
+    """A verdict in words: what no paper has published cannot be reproduced, it "holds"."""
+    return HOLDS if verdict == "reproduced" and not claim.get("published") else verdict
 
 
 def rows(project: Project) -> list[Row]:
@@ -248,7 +259,7 @@ def page(
         ledger: What the ledger of seeds says of all claims.
         panels: The papers' figures that a claim belongs to, by claim.
     """
-    counts = Counter(row.verdict for row in table)
+    counts = Counter(row.said for row in table)
     groups = [
         (letter, title, [row for row in table if row.claim["id"].startswith(letter)])
         for letter, title in _GROUPS.items()
@@ -257,7 +268,7 @@ def page(
         "scoreboard.md",
         preset=preset,
         table=table,
-        counts={verdict: counts[verdict] for verdict in VERDICTS},
+        counts={verdict: counts[verdict] for verdict in (VERDICTS[0], HOLDS, *VERDICTS[1:])},
         groups=[group for group in groups if group[-1]],
         at_paper={} if preset == "paper" or at_paper is None else at_paper,
         changed=changed,
@@ -268,6 +279,7 @@ def page(
         difference=difference,
         notes=notes,
         records=records,
+        said=said,
     )
 
 

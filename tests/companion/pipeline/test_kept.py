@@ -79,6 +79,20 @@ def test_prose_quotes_a_claims_headline_at_paper(at_paper):
         claims.quoted(project, scoreboard.rows(project), "{claim}`A2`")
 
 
+def test_prose_quotes_a_number_and_what_its_control_makes_of_it(at_paper):
+    kept = HEADLINE | {
+        "computed": [3.0, 4.5, 3.5, 4.0],
+        "control": RECORD["control"] | {"computed": [9.0, 8.0]},
+    }
+    project = at_paper(HEADLINE, kept)
+    prose = "{found}`A1 twice`, {found}`A1[1] twice`; {altered}`A1 twice`"
+    assert claims.quoted(project, scoreboard.rows(project), prose) == "3 to 4.5, 4.5; 8 to 9"
+    with pytest.raises(BuildError, match="A1 has no quantity 'thrice' at paper size"):
+        claims.quoted(project, scoreboard.rows(project), "{found}`A1 thrice`")
+    with pytest.raises(BuildError, match="has no figure 'none'"):
+        claims.quoted(project, scoreboard.rows(project), "{result}`A1 none`")
+
+
 def test_texts_of_others_stay_texts_on_a_claims_page(executed, tmp_path):  # noqa: F811
     record = RECORD | {"quantity": HOSTILE, "note": HOSTILE}
     project = executed(record, claim=HOSTILE, published=HOSTILE, check=HOSTILE)

@@ -223,3 +223,9 @@ def test_a_verdict_may_differ_by_whether_equilibrium_is_shown_or_by_chance(
     else:
         scoreboard.check_verdicts(project, scoreboard.rows(project))
         assert f"A1 (even): {before} on record" in capsys.readouterr().err
+
+
+def test_what_no_paper_has_holds_and_is_not_reproduced():
+    assert scoreboard.said({"published": "Fig. 1"}, "reproduced") == "reproduced"
+    assert scoreboard.said({"published": None}, "reproduced") == scoreboard.HOLDS
+    assert scoreboard.said({"published": None}, "refuted") == "refuted"
