@@ -5,6 +5,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -63,3 +64,72 @@ def test_each_holds_what_its_format_asks_for():
     assert CODEMETA["@context"] == "https://w3id.org/codemeta/3.0"
     assert CODEMETA["@type"] == "SoftwareSourceCode"
     assert [name for name in ("readme", "buildInstructions") if not (ROOT / CODEMETA[name]).is_file()] == []
+
+
+def lacks(text):
+    """Rules of CODECHECK's specification 1.0 that a configuration breaks, by their register's identifiers.
+
+    Those that need ORCID, a DOI's registry or the register itself are left out: they ask a network.
+    """
+    about = yaml.safe_load(text)
+    paper, manifest = about.get("paper") or {}, about.get("manifest") or []
+    authors, checkers = paper.get("authors") or [], about.get("codechecker") or []
+    reference, report = str(paper.get("reference", "")), str(about.get("report", ""))
+    places = [str(entry.get("file", "")) for entry in manifest]
+    orcids = [person["ORCID"] for person in (*authors, *checkers) if "ORCID" in person]
+    kept = {
+        "CC-CFG-002": text.startswith("---\n"),
+        "CC-CFG-004": isinstance(manifest, list) and bool(manifest),
+        "CC-CFG-005": all(places),
+        "CC-CFG-006": not any(re.match(r"/|\w+:|.*\.\./", place) for place in places),
+        "CC-CFG-007": all(entry.get("comment") for entry in manifest),
+        "CC-CFG-008": bool(checkers),
+        "CC-CFG-009": all(person.get("name") for person in checkers),
+        "CC-CFG-011": bool(report),
+        "CC-CFG-013": "FIXME" not in report,
+        "CC-CFG-014": "version" in about,
+        "CC-CFG-015": about.get("version") == "https://codecheck.org.uk/spec/config/1.0/",
+        "CC-CFG-016": bool(paper),
+        "CC-CFG-017": bool(paper.get("title")),
+        "CC-CFG-018": isinstance(authors, list) and bool(authors),
+        "CC-CFG-019": all(person.get("name") for person in authors),
+        "CC-CFG-022": bool(reference) and not reference.endswith(".pdf"),
+        "CC-CFG-023": not re.search("FIXME|TODO|XXXXX|template|example", str(about), re.IGNORECASE),
+        "CC-CFG-024": bool(about.get("summary")),
+        "CC-CFG-025": bool(re.fullmatch(r"\d{4}-\d{3}", str(about.get("certificate", "")))),
+        "CC-CFG-028": reference.startswith("https://doi.org/10."),
+        "CC-MET-001": all(re.fullmatch(r"(\d{4}-){3}\d{3}[\dX]", orcid) for orcid in orcids),
+    }
+    return {rule for rule, holds in kept.items() if not holds}
+
+
+CHECK = (ROOT / "codecheck.yml").read_text(encoding="utf-8")
+OF_THE_CHECKER = {"CC-CFG-008", "CC-CFG-011", "CC-CFG-025"}  # who checked, the report, the certificate
+CHECKED = (
+    "codechecker: [{name: A. Checker}]\nreport: https://doi.org/10.5281/zenodo.1\ncertificate: 2026-001\n"
+)
+
+
+def test_a_codecheck_lacks_what_only_a_checker_can_give():
+    assert lacks(CHECK) == OF_THE_CHECKER
+    assert lacks(CHECK + CHECKED) == set()
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "rule"),
+    [
+        ("---\n", "", "CC-CFG-002"),
+        ("manifest:", "files:", "CC-CFG-004"),
+        ("- file: ", "- name: ", "CC-CFG-005"),
+        ("- file: ", "- file: /", "CC-CFG-006"),
+        ("config/1.0/", "config/0.9/", "CC-CFG-015"),
+        ("- name: ", "- called: ", "CC-CFG-019"),
+        ("41467-025-58276-6", "a.pdf", "CC-CFG-022"),
+        ("summary: ", "summary: TODO ", "CC-CFG-023"),
+        ("https://doi.org/", "doi:", "CC-CFG-028"),
+        ("name: Haim", "ORCID: https://orcid.org/0\n      name: Haim", "CC-MET-001"),
+    ],
+)
+def test_a_codecheck_that_breaks_a_rule_is_noticed(written, instead, rule):
+    assert written in CHECK
+    assert rule in lacks(CHECK.replace(written, instead))

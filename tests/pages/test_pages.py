@@ -56,19 +56,45 @@ BARRIERS = """async () => {
     return violations.flatMap(({ id, nodes }) =>
         nodes.slice(0, 3).map(({ target, html }) => `${id}: ${target.at(-1)} ${html.slice(0, 150)}`));
 }"""
-# Of words in listings that look alike, with the same classes and styles up to the listing, one is read: a
-# page of source code has thousands
+# Of words in listings, rows and list items that look alike, with the same markup but for words and addresses,
+# and the same styles from the page's root on, axe reads one. Long pages have thousands. What scrolled scrolls
 ONE_OF_EACH_KIND = """() => {
     const seen = new Set();
-    for (const word of document.querySelectorAll('.highlight pre span:not(:has(*))')) {
-        const looks = [];
-        for (let node = word; !node.matches('.highlight'); node = node.parentElement) {
-            const { color, backgroundColor, opacity, fontSize, fontWeight } = getComputedStyle(node);
-            looks.push(node.tagName, node.className, color, backgroundColor, opacity, fontSize, fontWeight);
+    const look = (node) => {
+        const { color, backgroundColor, opacity, fontSize, fontWeight, display } = getComputedStyle(node);
+        return [color, backgroundColor, opacity, fontSize, fontWeight, display].join();
+    };
+    const values = / (href|id|src|title|name|for|data-[a-z-]+|aria-controls)="[^"]+"/g;
+    const bare = (node) => node.outerHTML.replace(values, ' $1').replace(/>\\s*[^<\\s][^<]*/g, '>x');
+    const kinds = new Map();  // numbers of what looks alike from the root on
+    const places = new Map();
+    const place = (node) => {
+        if (!node) return 0;
+        if (!places.has(node)) {
+            const key = [place(node.parentElement), node.tagName, node.className, look(node)].join();
+            kinds.set(key, kinds.get(key) ?? kinds.size + 1);
+            places.set(node, kinds.get(key));
         }
-        if (seen.has(looks.join())) word.textContent = '';
-        seen.add(looks.join());
+        return places.get(node);
+    };
+    const alike = [];
+    for (const one of document.querySelectorAll('tr, li, .highlight pre span:not(:has(*))')) {
+        const inside = [...one.querySelectorAll('*')].map(place);
+        const key = [place(one), bare(one), ...inside].join();
+        if (seen.has(key)) alike.push(one);
+        seen.add(key);
     }
+    const scroll = ({ scrollWidth, scrollHeight, clientWidth, clientHeight }) =>
+        scrollWidth > clientWidth || scrollHeight > clientHeight;
+    const scrolled = [...document.querySelectorAll('div, pre, nav')]
+        .filter((node) => /auto|scroll/.test(getComputedStyle(node).overflow) && scroll(node))
+        .map((node) => [node, node.scrollWidth, node.scrollHeight]);
+    alike.forEach((one) => (one.tagName === 'SPAN' ? one.remove() : one.replaceChildren()));
+    for (const [node, width, height] of scrolled.filter(([node]) => !scroll(node))) {
+        const space = node.appendChild(document.createElement('span'));
+        space.style.cssText = `display: inline-block; width: ${width}px; height: ${height}px`;
+    }
+    return alike.length;
 }"""
 # Width of a matplotlib SVG in points, and of its texts the size over 100
 WIDTH_OF_SVG = re.compile(r'viewBox="0 0 ([\d.]+) ')
@@ -211,18 +237,24 @@ def _visit(browser, address, name) -> Visit:
     visit.images = page.locator("article img").count()
     visit.icons = page.evaluate(ICONS)
     visit.broken_images = page.evaluate(BROKEN_IMAGES)
-    visit.weights = {found.url: len(found.body()) for found in loaded if found.ok}
+    visit.weights = {found.url: int(found.headers["content-length"]) for found in loaded if found.ok}
     for label, size in (("phone", PHONE), ("desktop", DESKTOP)):
         page.set_viewport_size(size)
         visit.overflow[label] = page.evaluate(OVERFLOW)
     page.evaluate(AXE)
     page.add_style_tag(content=STILL)
     page.evaluate(ONE_OF_EACH_KIND)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        visit.barriers += [f"{scheme} {found}" for found in page.evaluate(BARRIERS)]
+    visit.barriers = _barriers(page)
     page.close()
     return visit
+
+
+def _barriers(page) -> list[str]:
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        found += [f"{scheme} {barrier}" for barrier in page.evaluate(BARRIERS)]
+    return found
 
 
 def faults(visits, attribute):
@@ -250,6 +282,33 @@ def test_figures_are_shown(visits):
 def test_no_page_has_a_barrier(visits):
     """No violation of axe's rules, in light or dark mode."""
     assert faults(visits, "barriers") == {}
+
+
+ROW = "<tr><td>word</td><td><a href='#b'>link</a></td></tr>"
+FAULTS = {  # rows between two like the others, and what axe says of them
+    "<tr><td>word</td><td><a href='#c'></a></td></tr>": ["link-name"],
+    "<tr><td>word</td><td><a href='#c'><img src='x.png'></a></td></tr>": ["image-alt", "link-name"],
+    "<tr><td style='color: #999'>word</td><td><a href='#d'>link</a></td></tr>": ["color-contrast"],
+    "<tr class='pale'><td>word</td><td>word</td></tr>": ["color-contrast"],
+    ROW: [],
+}
+
+
+@pytest.mark.parametrize(("fault", "rules"), FAULTS.items(), ids=lambda given: str(given)[:30])
+def test_a_barrier_among_many_rows_that_look_alike_is_found(browser, fault, rules):
+    page = browser.new_page(viewport=DESKTOP)
+    page.set_content(
+        "<html lang=en><title>t</title><style>.pale > td { color: #aaa }</style><main><h1>Rows</h1>"
+        f"<table>{ROW * 40}{fault}{ROW * 40}</table><pre style='overflow: auto; width: 9em'>"
+        f"<code class=highlight>{'<span>word</span> ' * 30}</code></pre></main>"
+    )
+    page.evaluate(AXE)
+    before = page.locator("*").count()
+    page.evaluate(ONE_OF_EACH_KIND)
+    assert page.locator("*").count() < before / 2
+    scrolls = ["scrollable-region-focusable"]  # the listing, which nobody can reach by keys
+    assert sorted({found.split()[1].rstrip(":") for found in _barriers(page)}) == sorted(rules + scrolls)
+    page.close()
 
 
 def test_no_page_is_heavy(visits):
@@ -473,3 +532,16 @@ def test_scoreboard_lists_every_claim(pages, request):
     claims = yaml.safe_load((root / "book/claims.yml").read_text(encoding="utf-8"))
     board = (pages / "book/scoreboard.html").read_text(encoding="utf-8")
     assert [claim["id"] for claim in claims if f'<tr id="claim-{claim["id"].lower()}" ' not in board] == []
+
+
+def test_codecheck_is_whole_and_its_files_are_there(pages, request):
+    import yaml
+
+    text = (pages / "codecheck.yml").read_text(encoding="utf-8")
+    listed = [pages / entry["file"] for entry in yaml.safe_load(text)["manifest"]]
+    if request.config.getoption("--book"):  # the small book has no page of panels
+        root = yaml.safe_load((pages.parents[2] / "codecheck.yml").read_text(encoding="utf-8"))
+        listed += [pages / entry["file"].removeprefix("_build/paper/html/") for entry in root["manifest"]]
+    assert text.startswith("---\n")
+    assert listed
+    assert [str(path) for path in listed if not path.is_file()] == []

@@ -9,7 +9,7 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +64,8 @@ class Difference(NamedTuple):
         compared: number of quantities that both have.
         moved: those that lie farther apart than `MOVED`, or differ where there is no error.
         verdicts: claims whose verdict is not the same, with both; "not run" where a build has none.
-        alone: quantities that only one build has.
+        alone: quantities that only one build has, of chapters that both have.
+        chapters: chapters that only one build has; of these nothing is compared.
         figures: figures whose arrays differ, each with how; and the number that both have.
         num_figures: figures in both.
     """
@@ -73,15 +74,26 @@ class Difference(NamedTuple):
     moved: list[Moved]
     verdicts: dict[str, tuple[str, str]]
     alone: list[str]
+    chapters: list[str]
     figures: dict[str, str]
     num_figures: int
 
 
 class Build(NamedTuple):
-    """Records and figures of a build: by claim and quantity, and the arrays' files by chapter and name."""
+    """Records of a build by chapter, and the files of its figures' arrays by chapter and name."""
 
-    records: list[dict[str, Any]]
+    chapters: dict[str, list[dict[str, Any]]]
     figures: dict[str, Path]
+
+    def limited(self, chapters: Collection[str]) -> "Build":
+        """The part of the build that some chapters made."""
+        figures = {name: path for name, path in self.figures.items() if name.partition("/")[0] in chapters}
+        return Build({name: told for name, told in self.chapters.items() if name in chapters}, figures)
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Those of all chapters."""
+        return [record for told in self.chapters.values() for record in told]
 
 
 @contextmanager
@@ -120,10 +132,10 @@ def _read(folder: Path, name: str, given: str) -> Build:
         latest[path.stem] = path
     if not latest:
         raise BuildError(f"{name}: no executed chapters in {given}; run make book first")
-    told: list[dict[str, Any]] = []
+    told: dict[str, list[dict[str, Any]]] = {}
     for path in latest.values():
         try:
-            told += left_behind(path, CHECK_TYPE)
+            told[path.stem] = left_behind(path, CHECK_TYPE)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BuildError(f"{name}: {path.name} is spoiled ({type(error).__name__}: {error})") from error
     arrays = {
@@ -135,7 +147,9 @@ def _read(folder: Path, name: str, given: str) -> Build:
 
 
 def compare(a: Build, b: Build) -> Difference:
-    """What differs between two builds."""
+    """What differs between two builds, in the chapters that both have."""
+    lone = {"A": a.chapters.keys() - b.chapters.keys(), "B": b.chapters.keys() - a.chapters.keys()}
+    a, b = (build.limited(a.chapters.keys() & b.chapters.keys()) for build in (a, b))
     one, other = (_by_quantity(build.records) for build in (a, b))
     both = [key for key in one if key in other]
     pairs = [_moved(one[key], other[key]) for key in both]
@@ -158,6 +172,7 @@ def compare(a: Build, b: Build) -> Difference:
         ],
         {id: pair for id, pair in turned.items() if pair[0] != pair[1]},
         [f"{id} {quantity} (only in {side})" for side, keys in only.items() for id, quantity in sorted(keys)],
+        [f"{name} (only in {side})" for side, names in lone.items() for name in sorted(names)],
         {name: how for name, how in shown.items() if how}
         | dict.fromkeys(sorted(a.figures.keys() - b.figures.keys()), "only in A")
         | dict.fromkeys(sorted(b.figures.keys() - a.figures.keys()), "only in B"),

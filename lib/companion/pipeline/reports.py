@@ -48,7 +48,7 @@ def write(project: Project) -> Path:
         now = [record for row in table for record in row.records]
         ran = {record["id"] for record in now}
         before = [record for record in before if record["id"] in ran]
-        found = difference.compare(difference.Build(before, {}), difference.Build(now, {}))
+        found = difference.compare(difference.Build({"": before}, {}), difference.Build({"": now}, {}))
     times = {chapter.name: cost(project.build, chapter.name) for chapter in done}
     versions = {"Python": platform.python_version()} | {name: metadata.version(name) for name in _PACKAGES}
     text = render(

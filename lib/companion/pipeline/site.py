@@ -88,9 +88,8 @@ def build(project: Project) -> Path:
     scoreboard.export(project, table, fresh / "scoreboard.json")
     figures = scoreboard.about(project) | {"figures": front.index(project)}
     scoreboard.write_json(fresh / "figures.json", figures)
-    (fresh / "codecheck.yml").write_text(
-        yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True), encoding="utf-8"
-    )
+    check = yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True, explicit_start=True)
+    (fresh / "codecheck.yml").write_text(check, encoding="utf-8")
     crate.write(project, fresh)
     (fresh / "llms.txt").write_text(front.llms(project, fresh), encoding="utf-8")
     for stamp in project.build.glob("html-*.json"):  # first, so that a death from here on is noticed

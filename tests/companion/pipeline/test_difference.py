@@ -59,7 +59,7 @@ FIGURES = {"line": {"x": [1.0, 2.0], "names": ["a", "b"]}, "other": {"x": [1, 2,
 
 def test_the_same_build_differs_in_nothing(builds):
     a, b = (builds(name, [RECORD, CODES], FIGURES) for name in "ab")
-    assert compared(a, b) == difference.Difference(2, [], {}, [], {}, 2)
+    assert compared(a, b) == difference.Difference(2, [], {}, [], [], {}, 2)
 
 
 def test_numbers_verdicts_and_arrays_that_moved(builds):
@@ -81,6 +81,15 @@ def test_numbers_verdicts_and_arrays_that_moved(builds):
         "even/third": "only in B",
     }
     assert found.num_figures == 2
+
+
+def test_a_chapter_run_alone_is_held_against_its_own(builds, tmp_path):
+    whole, alone = builds("a", [RECORD], FIGURES), builds("b", [RECORD], FIGURES)
+    executed(tmp_path / "a/chapters/odd-0123456789ab", "odd", [CODES], {"third": {"x": [1.0]}})
+    found = compared(whole, alone)
+    assert found == difference.Difference(1, [], {}, [], ["odd (only in A)"], {}, 2)
+    page = difference.write(found, ("a", "b"), tmp_path / "difference").read_text(encoding="utf-8")
+    assert "Chapters in one build only, not compared: odd (only in A)." in page
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -141,7 +150,7 @@ def test_archives_and_published_pages_are_builds(builds, tmp_path, kind):
     assert (
         compared(a, packed)
         == compared(a, str(tmp_path / "pages"))
-        == difference.Difference(1, [], {}, [], {}, 2)
+        == difference.Difference(1, [], {}, [], [], {}, 2)
     )
 
 

@@ -193,14 +193,6 @@ def test_codecheck_lists_every_figure_and_says_where_the_repository_is(tmp_path,
     assert made["repository"] == "https://github.com/owner/name"
 
 
-def test_codecheck_at_the_root_holds_what_its_validator_asks_of_authors():
-    about = yaml.safe_load((REPOSITORY / "codecheck.yml").read_text(encoding="utf-8"))
-    assert re.match("https?://", about["paper"]["reference"])
-    assert all(author["name"] for author in about["paper"]["authors"])
-    assert all(entry["file"] for entry in about["manifest"])
-    assert not {"certificate", "codechecker", "check_time", "report"} & set(about)  # the checker's
-
-
 def test_code_keeps_its_text_and_the_marks_that_have_a_color(tmp_path):
     marked = '<pre><span class="k">if</span><span class="w"> </span><span class="n">a</span>'
     (tmp_path / "page.html").write_text(marked + '<span class="o">&lt;</span><span class="p">(</span></pre>')
