@@ -13,7 +13,7 @@ from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
-from coding_schemes.theory import _solve
+from coding_schemes.theory import _population, _solve
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solve import PopulationSolution
 
@@ -143,6 +143,38 @@ def test_population_continues_the_exact_theories(task):
     z, a = s.draw(np.random.default_rng(0), task.labels, 20_000)
     outputs = s.adapted.network.phi(z).T @ a / len(a)
     np.testing.assert_allclose(outputs, s.predict(task.inputs), atol=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ratios", [(0.5, 0.25, 0.25), (1 / 3, 1 / 3, 1 / 3)], ids=["half", "thirds"])
+def test_population_balances_codes_and_their_complements(ratios):
+    """Targets that sum to 0 in a class leave this balance free; neurons cannot cross from one to the other."""
+    task, network = tasks.toy(36, ratios, y_minus=-0.5), Network(1, 40, "sigmoidal")
+    s, exact = theory.solve(nearly(task), network, T, num_neurons=512), theory.solve(task, network, T)
+    assert s.converged
+    np.testing.assert_allclose(s.kernel(), exact.kernel(), atol=0.012)
+    codes = np.array(list(itertools.product((0, 1), repeat=3)))
+    shares = [s.probabilities[np.all(s.codes == code, axis=1)].sum() for code in codes]
+    np.testing.assert_allclose(shares, theory.sigmoidal.measured_occupancies(exact, codes), atol=0.006)
+
+
+def test_neurons_cross_to_the_mirror_image_of_their_code():
+    """All begin in one of two wells 17 nats deep; the mass of the other is an integral over both inputs."""
+    q, axis = 14.0 * np.array([1.0, -0.995]), np.linspace(-7, 7, 1401)
+    one, other = np.meshgrid(axis, axis, indexing="ij")
+    phi = lambda z: theory._solvers.evaluate(Network(nonlinearity="sigmoidal").phi, z)  # noqa: E731
+    log_density = 0.5 * (q[0] * phi(one) + q[1] * phi(other)) ** 2 - 0.5 * (one**2 + other**2)
+    density = np.exp(log_density - log_density.max())
+    expected = density[one < other].sum() / density.sum()
+    assert 0.2 < expected < 0.45
+    u = np.tile(np.float32([2.0, -2.0]), (20_000, 1))
+    root, log_step = np.eye(2, dtype=np.float32)[None], np.float32(-2.0)
+    for call in range(30):
+        tilt = np.outer(q, q).astype(np.float32)
+        arguments = (u, log_step, tilt, root, 1, Network(nonlinearity="sigmoidal").phi)
+        u, log_step = _population.move(jax.random.key(1), call, *arguments)
+    found = np.mean(np.asarray(u)[:, 0] < np.asarray(u)[:, 1])
+    assert abs(found - expected) < 4 * np.sqrt(expected * (1 - expected) / len(u))
 
 
 @pytest.mark.slow

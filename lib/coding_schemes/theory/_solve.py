@@ -31,6 +31,7 @@ from coding_schemes.theory._tilted import single_site
 _MOST_INDEPENDENT = 0.4  # share of directions in use; 0.07 for a hundred digits, 1 for orthogonal inputs
 _NEARLY_A_TREE = 0.05  # rms difference of overlaps within pairs of classes; 0.17 for digits
 _POPULATION = {"num_neurons": 1024, "num_rounds": 60, "seed": 0}  # the options of this route, too
+_MOST_DIFFERENT = 0.02  # of two populations' kernels, relative; 0.002 where neurons reach all codes
 _MOST_IN_POPULATION, _QUICK = 200, 100  # inputs; above the latter with a warning of how long it takes
 
 
@@ -59,9 +60,9 @@ def solve(
     Inputs are recognized by K0 (to 1e-10 of its diagonal), those of one target per class alone: one overlap
     within every class, none between. Where mean_field would neglect what matters, K0 a tree's (one
     overlap for every pair of classes) or (tr K0)²/(P tr K0²) > 0.4, with any targets, sampled neurons answer:
-    two populations of 1024, in about half a second of a processor per input, to 0.3 % in shares and kernels;
-    to 10 % where the targets of a class sum to 0, as a code and its complement serve alike there (options
-    num_neurons, num_rounds, seed). What a solution neglects is its `approximation`.
+    two populations of 1024, in about half a second of a processor per input, to 0.3 % in shares and kernels
+    (options num_neurons, num_rounds, seed); not converged if their kernels differ by 2 %. What a solution
+    neglects is its `approximation`.
 
     All solutions have the same face. Neurons come in kinds γ, one or more, each with a fraction P_γ of the
     neurons, a mean readout a_γ and mean activations φ_γ; outliers, kinds of one neuron each, come first, with
@@ -255,7 +256,7 @@ def _population(task, network, temperature, readout_variance, options):
     mass = average.sum(axis=1)
     order = np.argsort(-mass, kind="stable")
     average /= mass[:, None]
-    return PopulationSolution(
+    solution = PopulationSolution(
         task=task,
         temperature=temperature,
         probabilities=mass[order],
@@ -266,8 +267,10 @@ def _population(task, network, temperature, readout_variance, options):
         adapted=found,
         residual=found.residual,
         num_steps=found.num_steps,
-        converged=found.converged,
+        converged=found.converged and found.disagreement < _MOST_DIFFERENT,
     )
+    detail = f"two populations differ by {found.disagreement:.1%}"
+    return solution.reported("theory.solve (population)", detail) if found.converged else solution
 
 
 def _bounded(task, depth, phi, temperature, options):
