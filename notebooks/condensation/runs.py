@@ -114,6 +114,11 @@ class Networks:
         return Equilibrium.of(met, 2 * len(self.cooled), verdict, apart / self.participation.value)
 
 
+def _inverse(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """⟨1/PR⟩ over the samples of every chain, as theory has it, (chains, C) of activations (…, N, P)."""
+    return (1 / coding.class_participation(activations, labels)).mean(1)
+
+
 def _participation(inverse: np.ndarray) -> Estimate:
     """1/⟨1/PR⟩ over chains and classes, its error from the spread between chains."""
     each = inverse.mean(1)
@@ -142,7 +147,7 @@ def networks(
         start = merged(cooled.final, cooled.codes()[:, -1])
         restarted = sample(posterior, jax.random.fold_in(key, 1), num_samples, init=start, **options)
     labels, halves = given.labels, (cooled, restarted)
-    inverse = [1 / coding.class_participation(half.activations(), labels).mean(1) for half in halves]
+    inverse = [_inverse(half.activations(), labels) for half in halves]
     feature = np.asarray(posterior.network.phi(jax.vmap(posterior.preactivations)(start)[-1]))
     kernel = np.concatenate([_kernel(half.activations(), labels) for half in halves])
     below = [half.activations(depth - 2)[:, -1] for half in halves] if depth > 1 else []
