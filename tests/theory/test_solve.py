@@ -148,7 +148,7 @@ def test_population_continues_the_exact_theories(task):
 @pytest.mark.slow
 @pytest.mark.parametrize("ratios", [(0.5, 0.25, 0.25), (1 / 3, 1 / 3, 1 / 3)], ids=["half", "thirds"])
 def test_population_balances_codes_and_their_complements(ratios):
-    """Targets that sum to 0 in a class leave this balance free; neurons cannot cross from one to the other."""
+    """Targets that sum to 0 in a class leave this balance free; no neuron crosses from one to the other."""
     task, network = tasks.toy(36, ratios, y_minus=-0.5), Network(1, 40, "sigmoidal")
     s, exact = theory.solve(nearly(task), network, T, num_neurons=512), theory.solve(task, network, T)
     assert s.converged
@@ -266,6 +266,56 @@ def test_a_rectified_network_of_any_readout_variance():
     outputs = s.activations.T @ (s.probabilities[:, None] * s.readouts)
     np.testing.assert_allclose(outputs, TOY.class_targets - T * s.dual_field, atol=1e-8)
     np.testing.assert_allclose(z, np.maximum(s.outlier_readouts @ s.dual_field.T, 0), atol=1e-8)
+
+
+def test_a_linear_network_of_any_weight_variance():
+    """U² = σ_a² YᵀK0⁻¹Y/σ² of paper A with K0 → σ²K0; readouts come with the gain."""
+    network, variance = Network(1, 50, "linear", weight_std=1.7), 0.02
+    s = theory.solve(GENERAL, network, 0.0, readout_variance=variance)
+    overlap = GENERAL.targets.T @ np.linalg.solve(1.7**2 * GENERAL.input_kernel, GENERAL.targets)
+    true = s.readout_covariance / network.gain**2
+    np.testing.assert_allclose(true @ true, variance * overlap, atol=1e-10)
+    scaled = tasks.Task(1.7 * GENERAL.inputs, GENERAL.labels, GENERAL.targets)
+    same = theory.linear.solve(scaled, 1, T, variance)
+    deep = Network(3, 50, "linear", weight_std=(1.7, 2.0, 0.5))
+    for one, other, new in (
+        (theory.solve(GENERAL, network, T, readout_variance=variance), same, 1.7),
+        (theory.solve(GENERAL, deep, T), theory.linear.solve(scaled, 3, T), 1.7),
+    ):
+        inputs = GENERAL.inputs[:, :3] + 1
+        np.testing.assert_allclose(one.predict(inputs), other.predict(new * inputs), rtol=1e-8)
+        np.testing.assert_allclose(one.dual_field, other.dual_field, rtol=1e-8)
+    np.testing.assert_allclose(1.7**2 * s.kernel(), theory.linear.solve(scaled, 1, 0.0, variance).kernel())
+
+
+@pytest.mark.parametrize(("phi", "stds"), [("erf", 1.6), ("relu", (1.6, 0.7))])
+def test_the_gaussian_process_of_other_weight_variances(phi, stds):
+    """The recursion by hand, with σ_ℓ² K_{ℓ−1} in its layers."""
+    inputs = np.concatenate([GENERAL.inputs, GENERAL.inputs[:, :3] + 0.5], axis=1)
+    kernel = inputs.T @ inputs / len(inputs)
+    for std in np.broadcast_to(stds, 2):
+        k = std**2 * kernel
+        q = np.diag(k)
+        if phi == "erf":
+            kernel = 2 / np.pi * np.arcsin(2 * k / np.sqrt(np.outer(1 + 2 * q, 1 + 2 * q)))
+        else:
+            angle = np.arccos(np.clip(k / np.sqrt(np.outer(q, q)), -1, 1))
+            kernel = np.sqrt(np.outer(q, q)) / (2 * np.pi)
+            kernel *= np.sin(angle) + (np.pi - angle) * np.cos(angle)
+    expected = kernel[12:, :12] @ np.linalg.solve(kernel[:12, :12] + T * np.eye(12), GENERAL.targets)
+    s = theory.solve(GENERAL, Network(2, 50, phi, "lazy", weight_std=stds), T)
+    np.testing.assert_allclose(s.predict(inputs[:, 12:]), expected, atol=1e-6)
+
+
+def test_a_sigmoidal_network_of_other_weight_variances():
+    """The same as a function that is written out, and not what σ = 1 gives."""
+    s = theory.solve(TWO, Network(1, 50, "sigmoidal", weight_std=1.5), T)
+    assert s.converged
+    by_name = theory.solve(
+        TWO, Network(1, 50, lambda z: 0.5 + 0.5 * jax.lax.erf(0.75 * jnp.sqrt(jnp.pi) * z)), T
+    )
+    np.testing.assert_allclose(s.dual_field, by_name.dual_field, rtol=1e-6)
+    assert np.abs(s.dual_field - theory.solve(TWO, Network(1, 50, "sigmoidal"), T).dual_field).max() > 0.1
 
 
 def test_new_inputs_on_an_orthogonal_task():

@@ -11,6 +11,7 @@ import numpy as np
 
 from coding_schemes import validation
 from coding_schemes.networks import Network, Nonlinearity, is_bounded, nonlinearity
+from coding_schemes.posterior import effective_readout_variance
 from coding_schemes.tasks import Task
 from coding_schemes.theory import (
     clustered,
@@ -81,7 +82,8 @@ def solve(
         task: what is learned.
         network: the architecture; its width counts only if `finite_width` is asked for.
         temperature: T ≥ 0; where scaling is "non-lazy" the rescaled one of paper A.
-        readout_variance: σ_a²; as in `Posterior` unless given (relu_squared: 1/P alone).
+        readout_variance: σ_a²; as in `Posterior` unless given (relu_squared: 1/P alone). Readouts and
+            kernels of a network with a `weight_std` are as in `Posterior`, too (see `Network`).
         finite_width: with the corrections in 1/N that linear, relu and relu_squared have (the first and last
             at any T > 0 and T ≥ 0); N → ∞ otherwise.
         **options: of the solver's own `solve`, such as `tolerance`.
@@ -105,6 +107,8 @@ def solve(
     validation.instance("task", task, Task)
     validation.instance("network", network, Network)
     validation.positive(readout_variance=readout_variance)
+    if network.gain != 1:
+        readout_variance = effective_readout_variance(task, network, readout_variance)
     phi, depth, width = network.nonlinearity, network.depth, network.width if finite_width else None
     with_width = ("linear", "relu", "softplus", "relu_squared")
     if finite_width and (network.scaling == "lazy" or phi not in with_width):
