@@ -127,7 +127,7 @@ def _participation(inverse: np.ndarray) -> Estimate:
 
 
 def _posterior(given: Task, network: Network) -> Posterior:
-    """With K0 = 1 as a matrix where inputs are orthogonal: networks of all overlaps share a compiled program."""
+    """With K0 = 1 as a matrix where inputs are orthogonal: all overlaps share one compiled program."""
     posterior = Posterior(given, network, T)
     if posterior.root is None and network.depth == 1:
         posterior.root = jnp.eye(given.num_inputs, dtype=posterior.dtype)

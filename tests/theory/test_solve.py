@@ -224,7 +224,7 @@ def test_nested_populations_continue_the_deep_theory():
     np.testing.assert_allclose(s.adapted.kernels[1], exact.layers[0].kernel(task.labels), atol=0.015)
     codes = np.array([[1, 0], [0, 1]])
     np.testing.assert_allclose(s.activity_shares(codes), exact.activity_shares(codes), atol=0.02)
-    np.testing.assert_allclose(s.predict(task.inputs), task.targets - T * s.dual_field, atol=1e-9)
+    np.testing.assert_allclose(s.predict(s.task.inputs), task.targets - T * s.dual_field, atol=1e-9)
     with pytest.raises(ValueError, match="draws one hidden layer"):
         s.draw(np.random.default_rng(0), task.labels, 10)
 
