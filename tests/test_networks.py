@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import networks, tasks
+from coding_schemes import networks, tasks, theory
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import moves
 from scipy.special import erf
@@ -142,3 +142,54 @@ def test_own_function_as_nonlinearity():
 def test_bad_networks_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         networks.Network(**arguments)
+
+
+STDS = [("tanh", 1, 1.7), ("tanh", 3, 0.6), ("linear", 3, (2.0, 0.5, 1.5)), ("relu_squared", 2, (0.8, 1.3))]
+
+
+@pytest.mark.parametrize("scaling", ["lazy", "non-lazy"])
+@pytest.mark.parametrize(("phi", "depth", "stds"), STDS, ids=[f"{phi}-{depth}" for phi, depth, _ in STDS])
+def test_weights_of_any_prior_variance_are_weights_of_variance_one(phi, depth, stds, scaling):
+    """The energy of paper A with Σ‖W^ℓ‖²/2σ_ℓ², written out in the weights, at drawn weights."""
+    task = tasks.toy(6, (0.5, 0.5))
+    network = networks.Network(depth, 5, phi, scaling, weight_std=stds)
+    given = Posterior(task, network, 0.3, readout_variance=0.4, dtype=jnp.float64)
+    weights = given.prior(jax.random.key(0))
+    first = given.first_layer(jax.random.key(1), weights) @ task.inputs @ np.linalg.pinv(task.inputs)
+    each, act = np.broadcast_to(stds, depth), networks.NONLINEARITIES[phi]
+    hidden = [s * np.asarray(matrix) for s, matrix in zip(each, (first, *weights.hidden))]
+    a, h, num = np.asarray(given.readouts(weights)) / network.gain, task.inputs / task.input_dim**0.5, 5
+    for matrix in hidden:
+        h = np.asarray(act(matrix @ h)) / num**0.5
+    outputs = h.T @ a / (1 if scaling == "lazy" else num**0.5)
+    np.testing.assert_allclose(given.outputs(weights), outputs, rtol=1e-10)
+    energy = (1 if scaling == "lazy" else num) / 0.6 * np.sum((task.targets - outputs) ** 2)
+    energy += np.sum(a**2) / 0.8 + sum(np.sum(w**2) / (2 * s**2) for s, w in zip(each, hidden))
+    assert float(given.energy(weights)) == pytest.approx(energy)
+
+
+def test_networks_of_other_weights_are_made_once():
+    one, two = (networks.Network(nonlinearity="erf", weight_std=2.0) for _ in range(2))
+    assert one == two
+    assert hash(one) == hash(two)  # or every network would be compiled anew
+    assert one.gain == one.weight_std == 1
+    assert float(one.phi(0.5)) == pytest.approx(erf(1.0), rel=1e-6)
+    assert networks.Network(nonlinearity="erf", weight_std=1.0).nonlinearity == "erf"
+    assert networks.Network(2, nonlinearity="relu", weight_std=(2.0, 2.0)).weight_std == 2.0
+
+
+@pytest.mark.parametrize(
+    ("stds", "message"),
+    [
+        (0.0, "weight_std: got 0.0, needs a finite number above 0"),
+        ((1.0, 2.0, 3.0), "weight_std: got 3 numbers, needs one or one per layer, 2"),
+        ((1.0, 2.0), "layers may differ only where"),
+    ],
+)
+def test_prior_variances_that_no_network_has(stds, message):
+    with pytest.raises(ValueError, match=message):
+        networks.Network(2, nonlinearity="tanh", weight_std=stds)
+    with pytest.raises(ValueError, match="needs 1; divide"):
+        theory.adaptive_kernel.solve(
+            tasks.toy(6, (0.5, 0.5)), networks.Network(nonlinearity="relu", weight_std=2.0), 1.0, 0.1
+        )

@@ -129,9 +129,25 @@ def middle(phi: Nonlinearity) -> float | None:
     return float(values[0]) if symmetric else None
 
 
+@lru_cache(maxsize=64)
+def _stretched(phi: Nonlinearity, factor: float) -> Nonlinearity:
+    """The function φ(σz), one and the same for the same σ."""
+
+    def stretched(z):
+        return phi(factor * z)
+
+    stretched.__name__ = stretched.__qualname__ = f"{getattr(phi, '__name__', 'phi')}({factor:g} z)"
+    return stretched
+
+
 @dataclass(frozen=True)
 class Network:
     """Architecture of a fully connected network.
+
+    Hidden weights of prior variances σ_ℓ² are kept as σ_ℓ times weights of unit variance, which every sampler
+    and theory is for. With preactivations in units of σ_ℓ only φ(σ_ℓ z) changes; where φ(λz) = λᵏφ(z) not
+    even that, but readouts are multiplied by the `gain` Π_ℓ σ_ℓ^{k^(L−ℓ+1)}, their variance by its square.
+    Outputs and codes are the network's; preactivations are in units of σ_ℓ, kernels those of `phi`.
 
     Args:
         depth: number of hidden layers, L ≥ 1.
@@ -139,12 +155,16 @@ class Network:
         nonlinearity: a name from NONLINEARITIES or an elementwise JAX function; one that is a named
             nonlinearity is kept under its name (see `canonical`).
         scaling: "non-lazy" reads out with 1/N, "lazy" with 1/√N.
+        weight_std: σ_ℓ > 0, one for all hidden layers or, where φ is homogeneous, L of them; for other φ it
+            goes into `nonlinearity`, and is 1 afterwards.
 
     Raises:
-        ValueError: any of these is out of range.
+        ValueError: any of these is out of range, or σ_ℓ differ and φ is not homogeneous.
 
     >>> Network(depth=2, width=100, nonlinearity=lambda z: jnp.maximum(z, 0))
-    Network(depth=2, width=100, nonlinearity='relu', scaling='non-lazy')
+    Network(depth=2, width=100, nonlinearity='relu', scaling='non-lazy', weight_std=1.0)
+    >>> Network(depth=2, nonlinearity="relu", weight_std=(2.0, 1.5)).gain
+    3.0
     >>> Network(nonlinearity="sigmoid")
     Traceback (most recent call last):
     ValueError: nonlinearity: got 'sigmoid', allowed are [...] or an elementwise JAX function
@@ -154,11 +174,43 @@ class Network:
     width: int = 500
     nonlinearity: str | Nonlinearity = "linear"
     scaling: str = "non-lazy"
+    weight_std: float | tuple[float, ...] = 1.0
 
     def __post_init__(self):
         validation.counts(depth=self.depth, width=self.width)
         validation.choice("scaling", self.scaling, ("lazy", "non-lazy"))
-        object.__setattr__(self, "nonlinearity", canonical(self.nonlinearity))
+        phi, each = canonical(self.nonlinearity), self._weight_stds()
+        std: float | tuple[float, ...] = each[0] if len(set(each)) == 1 else each
+        if std != 1 and not homogeneity(nonlinearity(phi)):
+            if isinstance(std, tuple):
+                raise ValueError(
+                    f"weight_std: got {std} for {phi!r}; layers may differ only where φ(λz) = λᵏφ(z), as one "
+                    "function φ(σz) serves all of them"
+                )
+            phi, std = canonical(_stretched(nonlinearity(phi), std)), 1.0
+        object.__setattr__(self, "nonlinearity", phi)
+        object.__setattr__(self, "weight_std", std)
+
+    def _weight_stds(self) -> tuple[float, ...]:
+        """σ_1 … σ_L."""
+        given = self.weight_std if isinstance(self.weight_std, tuple | list) else (self.weight_std,)
+        each = tuple(validation.number("weight_std", std, above=0) for std in given)
+        if len(each) not in (1, self.depth):
+            raise ValueError(f"weight_std: got {len(each)} numbers, needs one or one per layer, {self.depth}")
+        return each * (self.depth // len(each))
+
+    @property
+    def gain(self) -> float:
+        """Π_ℓ σ_ℓ^{k^(L−ℓ+1)}, which a homogeneous φ of degree k passes on to the readouts; 1 for others."""
+        if self.weight_std == 1:
+            return 1.0
+        k, powers = homogeneity(self.phi) or 0, range(self.depth, 0, -1)
+        return math.prod(std ** (k**n) for std, n in zip(self._weight_stds(), powers))
+
+    def check_unit_weights(self, instead: str) -> None:
+        """Raise ValueError for parts of the library that have no prior variance of the readouts."""
+        if self.gain != 1:
+            raise ValueError(f"network: got weight_std {self.weight_std}, needs 1; {instead}")
 
     @property
     def phi(self) -> Nonlinearity:

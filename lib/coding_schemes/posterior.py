@@ -82,6 +82,7 @@ class Posterior:
         temperature: T > 0; rescaled by N in the non-lazy case, as paper A does.
         readout_variance: σ_a². Unless given: 1 for lazy networks; 1/P for bounded nonlinearities
             and 1/P^{1/L} for the others (paper A), which keeps the posterior norm of a at O(1).
+            Readouts come with the network's `gain`, 1 unless it has a `weight_std`.
         dtype: of the weights; energies are accumulated in float64 where JAX has it enabled.
 
     Raises:
@@ -101,9 +102,7 @@ class Posterior:
         validation.instance("task", task, Task)
         validation.instance("network", network, Network)
         validation.positive(temperature=temperature)
-        if readout_variance is None:
-            readout_variance = default_readout_variance(task, network)
-        validation.positive(readout_variance=readout_variance)
+        readout_variance = effective_readout_variance(task, network, readout_variance)
         if not jnp.issubdtype(dtype, jnp.floating):
             raise ValueError(f"dtype: got {dtype}, needs a floating-point type")
         self.task: Task | None = task
@@ -336,6 +335,12 @@ def default_readout_variance(task: Task, network: Network) -> float:
         return 1.0
     exponent = 1.0 if is_bounded(network.phi) else 1 / network.depth
     return task.num_inputs**-exponent
+
+
+def effective_readout_variance(task: Task, network: Network, given: float | None = None) -> float:
+    """σ_a², paper A's unless given, of readouts that carry what hidden weights of other variances pass on."""
+    validation.positive(readout_variance=given)
+    return network.gain**2 * (default_readout_variance(task, network) if given is None else given)
 
 
 def _data_span(task: Task) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
@@ -114,10 +115,23 @@ class Networks:
         return Equilibrium.of(met, 2 * len(self.cooled), verdict, apart / self.participation.value)
 
 
+def _inverse(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """⟨1/PR⟩ over the samples of every chain, as theory has it, (chains, C) of activations (…, N, P)."""
+    return (1 / coding.class_participation(activations, labels)).mean(1)
+
+
 def _participation(inverse: np.ndarray) -> Estimate:
     """1/⟨1/PR⟩ over chains and classes, its error from the spread between chains."""
     each = inverse.mean(1)
     return Estimate(1 / each.mean(), each.std(ddof=1) / np.sqrt(len(each)) / each.mean() ** 2)
+
+
+def _posterior(given: Task, network: Network) -> Posterior:
+    """With K0 = 1 as a matrix where inputs are orthogonal: all overlaps share one compiled program."""
+    posterior = Posterior(given, network, T)
+    if posterior.root is None and network.depth == 1:
+        posterior.root = jnp.eye(given.num_inputs, dtype=posterior.dtype)
+    return posterior
 
 
 def networks(
@@ -134,7 +148,7 @@ def networks(
     **options: Any,
 ) -> Networks:
     """Sample networks from the prior; then merge the neurons of every code into one, and sample again."""
-    posterior = Posterior(given, Network(depth, num_neurons, nonlinearity), T)
+    posterior = _posterior(given, Network(depth, num_neurons, nonlinearity))
     options |= {"num_chains": num_chains, "num_warmup": num_warmup, "thinning": thinning}
     with warnings.catch_warnings():  # far from equilibrium the first trajectories diverge
         warnings.filterwarnings("ignore", "sampling: ")
@@ -142,7 +156,7 @@ def networks(
         start = merged(cooled.final, cooled.codes()[:, -1])
         restarted = sample(posterior, jax.random.fold_in(key, 1), num_samples, init=start, **options)
     labels, halves = given.labels, (cooled, restarted)
-    inverse = [1 / coding.class_participation(half.activations(), labels).mean(1) for half in halves]
+    inverse = [_inverse(half.activations(), labels) for half in halves]
     feature = np.asarray(posterior.network.phi(jax.vmap(posterior.preactivations)(start)[-1]))
     kernel = np.concatenate([_kernel(half.activations(), labels) for half in halves])
     below = [half.activations(depth - 2)[:, -1] for half in halves] if depth > 1 else []

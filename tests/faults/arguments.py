@@ -214,6 +214,7 @@ def _of_networks():
             "width": COUNT,
             "nonlinearity": ("sigmoid", 3, None, np.sum, lambda z: z / 0, lambda z: z[::-1]),
             "scaling": NAME,
+            "weight_std": (*POSITIVE, (), (1.0, 2.0), (1.0, 0.0), [None]),
         },
     )
     yield (

@@ -101,6 +101,24 @@ def test_linear_networks_follow_the_exact_law(depth, method):
     assert np.all(ks_values(given, samples.weights) > 1e-3)
 
 
+@pytest.mark.slow
+@pytest.mark.key_reuse
+def test_linear_networks_of_other_weight_variances_follow_their_law():
+    """Of σ = (1.6, 0.5): Gram matrices of v_ℓ with the gain, as if σ_a² were times (1.6 · 0.5)²."""
+    task = linear_posterior(2).task
+    network = networks.Network(2, 5, "linear", weight_std=(1.6, 0.5))
+    given = posterior.Posterior(task, network, 0.2, readout_variance=0.7)
+    samples = small_sample(given, **CHAINS)
+    expected = {"temperature": 0.2, "readout_variance": 0.7 * 0.8**2, "depth": 2}
+    for index, values in zip((0, -1), sampled_grams(given, samples.weights)):
+        cdf = exact_gram_cdf(task, 5, index=index, **expected)
+        assert stats.kstest(values.ravel(), cdf).pvalue > 1e-3
+    outputs = np.asarray(jax.vmap(jax.vmap(given.outputs))(samples.weights), float).mean(1)
+    mean = theory.linear.solve(task, 2, 0.2, 0.7 * 0.8**2, 5).predict(task.inputs)
+    error = outputs.std(0, ddof=1) / len(outputs) ** 0.5
+    assert np.all(np.abs(outputs.mean(0) - mean) < 4 * error + 0.03)
+
+
 @pytest.mark.key_reuse
 def test_wrong_gradient_is_caught(monkeypatch):
     """HMC with a wrong force still accepts by the true energy: exact, only slower. Plain Langevin is not."""

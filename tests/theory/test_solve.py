@@ -13,7 +13,7 @@ from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
-from coding_schemes.theory import _solve
+from coding_schemes.theory import _population, _solve
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solve import PopulationSolution
 
@@ -132,10 +132,7 @@ def test_population_continues_the_exact_theories(task):
     network, codes = Network(1, 40, "sigmoidal"), np.array(list(itertools.product((0, 1), repeat=3)))
     s, exact = theory.solve(nearly(task), network, T), theory.solve(task, network, T)
     assert isinstance(s, PopulationSolution)
-    by_activity = exact.activity_shares if hasattr(exact, "activity_shares") else None
-    expected = by_activity(codes) if by_activity else theory.sigmoidal.measured_occupancies(exact, codes)
-    shares = [s.probabilities[np.all(s.codes == code, axis=1)].sum() for code in codes]
-    np.testing.assert_allclose(shares, expected, atol=0.015)
+    np.testing.assert_allclose(s.activity_shares(codes), exact.activity_shares(codes), atol=0.015)
     np.testing.assert_allclose(s.kernel(), exact.kernel(), atol=0.015)
     np.testing.assert_allclose(s.dual_field, exact.dual_field[task.labels], atol=0.25)
     new = task.inputs[:, :3] + 0.5 * task.inputs[:, 3:6]
@@ -146,6 +143,51 @@ def test_population_continues_the_exact_theories(task):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ratios", [(0.5, 0.25, 0.25), (1 / 3, 1 / 3, 1 / 3)], ids=["half", "thirds"])
+def test_population_balances_codes_and_their_complements(ratios):
+    """Targets that sum to 0 in a class leave this balance free; no neuron crosses from one to the other."""
+    task, network = tasks.toy(36, ratios, y_minus=-0.5), Network(1, 40, "sigmoidal")
+    s, exact = theory.solve(nearly(task), network, T, num_neurons=512), theory.solve(task, network, T)
+    assert s.converged
+    np.testing.assert_allclose(s.kernel(), exact.kernel(), atol=0.012)
+    codes = np.array(list(itertools.product((0, 1), repeat=3)))
+    np.testing.assert_allclose(s.activity_shares(codes), exact.activity_shares(codes), atol=0.006)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_shares_by_activity_are_those_of_measured_neurons(depth):
+    """Of neurons drawn from theory, counted; those of one layer's basins are others at this temperature."""
+    task, codes = tasks.toy(40, (0.5, 0.5), y_minus=-0.5), np.array([[1, 0], [0, 1], [1, 1], [0, 0]])
+    s = theory.solve(task, Network(depth, 40, "sigmoidal"), 0.2)
+    first, *rest = s.draw(np.random.default_rng(0), task.labels, 4000)
+    network = Network(depth, 4000, "sigmoidal")
+    layers = network.preactivations(first, rest[1] if rest[1:] else ())
+    means = coding.class_means(network.phi(np.asarray(layers[-1])), task.labels)
+    found = np.array([np.all((means > 0.5) == code, axis=1).mean() for code in codes])
+    np.testing.assert_allclose(s.activity_shares(codes), found, atol=0.035)
+    np.testing.assert_allclose(s.activity_shares(codes).sum(), 1, atol=1e-6)
+
+
+def test_neurons_cross_to_the_mirror_image_of_their_code():
+    """All begin in one of two wells 17 nats deep; the mass of the other is an integral over both inputs."""
+    q, axis = 14.0 * np.array([1.0, -0.995]), np.linspace(-7, 7, 1401)
+    one, other = np.meshgrid(axis, axis, indexing="ij")
+    phi = lambda z: theory._solvers.evaluate(Network(nonlinearity="sigmoidal").phi, z)  # noqa: E731
+    log_density = 0.5 * (q[0] * phi(one) + q[1] * phi(other)) ** 2 - 0.5 * (one**2 + other**2)
+    density = np.exp(log_density - log_density.max())
+    expected = density[one < other].sum() / density.sum()
+    assert 0.2 < expected < 0.45
+    u = np.tile(np.float32([2.0, -2.0]), (20_000, 1))
+    root, log_step = np.eye(2, dtype=np.float32)[None], np.float32(-2.0)
+    for call in range(30):
+        tilt = np.outer(q, q).astype(np.float32)
+        arguments = (u, log_step, tilt, root, 1, Network(nonlinearity="sigmoidal").phi)
+        u, log_step = _population.move(jax.random.key(1), call, *arguments)
+    found = np.mean(np.asarray(u)[:, 0] < np.asarray(u)[:, 1])
+    assert abs(found - expected) < 4 * np.sqrt(expected * (1 - expected) / len(u))
+
+
+@pytest.mark.slow
 def test_population_with_targets_of_their_own_against_quadrature():
     """Three orthogonal inputs, two of one class with different targets: an integral over z."""
     task = tasks.Task(np.sqrt(3) * np.eye(3), [0, 0, 1], [[1.0], [0.2], [-0.5]])
@@ -153,6 +195,38 @@ def test_population_with_targets_of_their_own_against_quadrature():
     exact = theory.adaptive_kernel.solve(task, Network(1, 1, "sigmoidal"), 3**0.5, 0.15, method="quadrature")
     np.testing.assert_allclose(s.kernel(), exact.kernels[-1], atol=0.01)
     np.testing.assert_allclose(s.dual_field, 3 * exact.dual_field, atol=0.05)
+
+
+@pytest.mark.slow
+def test_population_at_zero_temperature_is_the_limit():
+    """The task above: outputs are met exactly, and kernels are the quadrature's at T = 1e-6."""
+    task = tasks.Task(np.sqrt(3) * np.eye(3), [0, 0, 1], [[1.0], [0.2], [-0.5]])
+    s = theory.solve(task, Network(1, 40, "sigmoidal"), 0.0)
+    assert s.converged
+    assert "limit T → 0" in s.approximation
+    np.testing.assert_allclose(s.predict(task.inputs), task.targets, atol=1e-12)
+    exact = theory.adaptive_kernel.solve(task, Network(1, 1, "sigmoidal"), 3**0.5, 3e-6, method="quadrature")
+    np.testing.assert_allclose(s.kernel(), exact.kernels[-1], atol=0.005)
+    np.testing.assert_allclose(s.dual_field, 3 * exact.dual_field, atol=0.03)
+
+
+@pytest.mark.slow
+def test_nested_populations_continue_the_deep_theory():
+    """Inputs that are nearly orthogonal; theory.deep_sigmoidal neglects what learning does to scatter."""
+    task, network = tasks.toy(12, (0.5, 0.5), y_minus=-0.5), Network(2, 40, "sigmoidal")
+    s, exact = (
+        theory.solve(nearly(task), network, T, num_neurons=512, num_rounds=40),
+        theory.solve(task, network, T),
+    )
+    assert isinstance(s, PopulationSolution)
+    assert s.converged
+    np.testing.assert_allclose(s.kernel(), exact.kernel(), atol=0.015)
+    np.testing.assert_allclose(s.adapted.kernels[1], exact.layers[0].kernel(task.labels), atol=0.015)
+    codes = np.array([[1, 0], [0, 1]])
+    np.testing.assert_allclose(s.activity_shares(codes), exact.activity_shares(codes), atol=0.02)
+    np.testing.assert_allclose(s.predict(s.task.inputs), task.targets - T * s.dual_field, atol=1e-9)
+    with pytest.raises(ValueError, match="draws one hidden layer"):
+        s.draw(np.random.default_rng(0), task.labels, 10)
 
 
 @pytest.mark.slow
@@ -236,6 +310,56 @@ def test_a_rectified_network_of_any_readout_variance():
     np.testing.assert_allclose(z, np.maximum(s.outlier_readouts @ s.dual_field.T, 0), atol=1e-8)
 
 
+def test_a_linear_network_of_any_weight_variance():
+    """U² = σ_a² YᵀK0⁻¹Y/σ² of paper A with K0 → σ²K0; readouts come with the gain."""
+    network, variance = Network(1, 50, "linear", weight_std=1.7), 0.02
+    s = theory.solve(GENERAL, network, 0.0, readout_variance=variance)
+    overlap = GENERAL.targets.T @ np.linalg.solve(1.7**2 * GENERAL.input_kernel, GENERAL.targets)
+    true = s.readout_covariance / network.gain**2
+    np.testing.assert_allclose(true @ true, variance * overlap, atol=1e-10)
+    scaled = tasks.Task(1.7 * GENERAL.inputs, GENERAL.labels, GENERAL.targets)
+    same = theory.linear.solve(scaled, 1, T, variance)
+    deep = Network(3, 50, "linear", weight_std=(1.7, 2.0, 0.5))
+    for one, other, new in (
+        (theory.solve(GENERAL, network, T, readout_variance=variance), same, 1.7),
+        (theory.solve(GENERAL, deep, T), theory.linear.solve(scaled, 3, T), 1.7),
+    ):
+        inputs = GENERAL.inputs[:, :3] + 1
+        np.testing.assert_allclose(one.predict(inputs), other.predict(new * inputs), rtol=1e-8)
+        np.testing.assert_allclose(one.dual_field, other.dual_field, rtol=1e-8)
+    np.testing.assert_allclose(1.7**2 * s.kernel(), theory.linear.solve(scaled, 1, 0.0, variance).kernel())
+
+
+@pytest.mark.parametrize(("phi", "stds"), [("erf", 1.6), ("relu", (1.6, 0.7))])
+def test_the_gaussian_process_of_other_weight_variances(phi, stds):
+    """The recursion by hand, with σ_ℓ² K_{ℓ−1} in its layers."""
+    inputs = np.concatenate([GENERAL.inputs, GENERAL.inputs[:, :3] + 0.5], axis=1)
+    kernel = inputs.T @ inputs / len(inputs)
+    for std in np.broadcast_to(stds, 2):
+        k = std**2 * kernel
+        q = np.diag(k)
+        if phi == "erf":
+            kernel = 2 / np.pi * np.arcsin(2 * k / np.sqrt(np.outer(1 + 2 * q, 1 + 2 * q)))
+        else:
+            angle = np.arccos(np.clip(k / np.sqrt(np.outer(q, q)), -1, 1))
+            kernel = np.sqrt(np.outer(q, q)) / (2 * np.pi)
+            kernel *= np.sin(angle) + (np.pi - angle) * np.cos(angle)
+    expected = kernel[12:, :12] @ np.linalg.solve(kernel[:12, :12] + T * np.eye(12), GENERAL.targets)
+    s = theory.solve(GENERAL, Network(2, 50, phi, "lazy", weight_std=stds), T)
+    np.testing.assert_allclose(s.predict(inputs[:, 12:]), expected, atol=1e-6)
+
+
+def test_a_sigmoidal_network_of_other_weight_variances():
+    """The same as a function that is written out, and not what σ = 1 gives."""
+    s = theory.solve(TWO, Network(1, 50, "sigmoidal", weight_std=1.5), T)
+    assert s.converged
+    by_name = theory.solve(
+        TWO, Network(1, 50, lambda z: 0.5 + 0.5 * jax.lax.erf(0.75 * jnp.sqrt(jnp.pi) * z)), T
+    )
+    np.testing.assert_allclose(s.dual_field, by_name.dual_field, rtol=1e-6)
+    assert np.abs(s.dual_field - theory.solve(TWO, Network(1, 50, "sigmoidal"), T).dual_field).max() > 0.1
+
+
 def test_new_inputs_on_an_orthogonal_task():
     """Averages over a million draws of independent z_μ and of what training leaves free."""
     task, rng = tasks.toy(20, y_minus=-0.5), np.random.default_rng(0)
@@ -282,11 +406,12 @@ def test_kernel_on_an_orthogonal_task_is_the_networks():
         (lambda: theory.solve(TOY, "relu", T), "network: got 'relu', needs coding_schemes.networks.Network"),
         (lambda: theory.solve(TOY, Network(2, 9, "relu"), T), "depth 2, 'relu'.*orthogonal.*sampling.sample"),
         (lambda: theory.solve(GENERAL, Network(1, 9, "softplus"), T), "general inputs.*'softplus'"),
-        (lambda: theory.solve(GENERAL, Network(2, 9, "tanh"), T), "depth 2, 'tanh'"),
+        (lambda: theory.solve(tasks.tree(40), Network(2, 9, "tanh"), T), "depth 2, 'tanh'.*reach 30 inputs"),
         (lambda: theory.solve(MIXED, Network(1, 9, jax.nn.leaky_relu), T), "no theory for depth 1"),
         (lambda: theory.solve(LARGE, Network(1, 9, jax.nn.leaky_relu), T), "did not converge: too few"),
         (lambda: theory.solve(TOY, Network(1, 9, "relu"), -1.0), "temperature: got -1"),
-        (lambda: theory.solve(GENERAL, Network(1, 9, "relu"), 0.0), "temperature: got 0"),
+        (lambda: theory.solve(GENERAL, Network(1, 9, "relu"), 0.0), "temperature: got 0.*every output"),
+        (lambda: theory.solve(TREE, Network(1, 9, "erf"), -1.0), "temperature: got -1"),
         (lambda: theory.solve(TOY, Network(1, 9, "relu_squared"), T, readout_variance=2.0), "1/P"),
         (
             lambda: theory.solve(TOY, Network(1, 9, "relu"), T, readout_variance=-1.0),

@@ -254,18 +254,26 @@ def systematic(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def move(key, call, u, log_step, tilt, root, num_moves, phi, pooled=False):
     """HMC moves of all neurons at once, at the dual kernel `tilt`; the step size adapts to 85 % acceptance.
 
-    One matrix product serves the whole population; a kernel of its own for every neuron would not.
+    One matrix product serves the whole population; a kernel of its own for every neuron would not. First
+    every neuron is drawn from itself and its mirror image −u, which the prior has as often: a code and its
+    complement are far apart, and where outputs leave their balance free nothing else would set it.
 
     Returns:
         u and the log step size.
     """
     key = jax.random.fold_in(key, call)
+    responses = partial(_features.responses, root=root, phi=phi, pooled=pooled)
 
     def value_and_gradient(u):
-        activations, pull_back = jax.vjp(lambda u: _features.responses(u, root, phi, pooled), u)
+        activations, pull_back = jax.vjp(responses, u)
         pull = activations @ tilt
         value = 0.5 * (jnp.sum(activations * pull, axis=(1, 2)) - jnp.sum(jnp.square(u), axis=1))
         return value, pull_back(pull)[0] - u
+
+    mirror_key = jax.random.fold_in(key, num_moves)
+    value, mirrored = (0.5 * jnp.sum(f * (f @ tilt), axis=(1, 2)) for f in (responses(u), responses(-u)))
+    flip = jax.random.uniform(mirror_key, value.shape, u.dtype) < jax.nn.sigmoid(mirrored - value)
+    u = jnp.where(flip[:, None], -u, u)
 
     def one(index, state):
         u, log_step = state

@@ -11,6 +11,7 @@ import numpy as np
 
 from coding_schemes import validation
 from coding_schemes.networks import Network, Nonlinearity, is_bounded, nonlinearity
+from coding_schemes.posterior import effective_readout_variance
 from coding_schemes.tasks import Task
 from coding_schemes.theory import (
     clustered,
@@ -31,6 +32,9 @@ from coding_schemes.theory._tilted import single_site
 _MOST_INDEPENDENT = 0.4  # share of directions in use; 0.07 for a hundred digits, 1 for orthogonal inputs
 _NEARLY_A_TREE = 0.05  # rms difference of overlaps within pairs of classes; 0.17 for digits
 _POPULATION = {"num_neurons": 1024, "num_rounds": 60, "seed": 0}  # the options of this route, too
+_MOST_DIFFERENT = 0.02  # of two populations' kernels, relative; 0.002 where neurons reach all codes
+_COLDEST = 1e-5  # T/σ_a² that stands for the limit T → 0; eigenvalues of the kernel are 1e-2 and more
+_MOST_IN_LAYERS = 30  # inputs of deep networks
 _MOST_IN_POPULATION, _QUICK = 200, 100  # inputs; above the latter with a warning of how long it takes
 
 
@@ -53,15 +57,16 @@ def solve(
         bounded φ, inputs alike within a class      clustered (depth 1)
         φ that grows like z, the same               clustered (depth 1, at most three outputs)
         ReLU and softplus there that condense       condensation
-        bounded φ, trees, and nearly independent    adaptive_kernel's population (depth 1, T > 0, P ≤ 200)
+        bounded φ, trees, and nearly independent    adaptive_kernel's population (depth 1, P ≤ 200)
+        bounded φ, any other inputs, more classes   adaptive_kernel's nested (above, P ≤ 30)
         bounded φ and ReLU, any other inputs        mean_field (depth 1, T > 0)
 
     Inputs are recognized by K0 (to 1e-10 of its diagonal), those of one target per class alone: one overlap
     within every class, none between. Where mean_field would neglect what matters, K0 a tree's (one
     overlap for every pair of classes) or (tr K0)²/(P tr K0²) > 0.4, with any targets, sampled neurons answer:
-    two populations of 1024, in about half a second of a processor per input, to 0.3 % in shares and kernels;
-    to 10 % where the targets of a class sum to 0, as a code and its complement serve alike there (options
-    num_neurons, num_rounds, seed). What a solution neglects is its `approximation`.
+    two populations of 1024, in about half a second of a processor per input, to 0.3 % in shares and kernels
+    (options num_neurons, num_rounds, seed); not converged if their kernels differ by 2 %. What a solution
+    neglects is its `approximation`.
 
     All solutions have the same face. Neurons come in kinds γ, one or more, each with a fraction P_γ of the
     neurons, a mean readout a_γ and mean activations φ_γ; outliers, kinds of one neuron each, come first, with
@@ -72,15 +77,16 @@ def solve(
         predict(inputs) (P*, m) for inputs (N0, P*)   kernel() of the feature layer, (P, P)
         residual   num_steps   converged   approximation
 
-    At depth 1 P_γ of a bounded φ counts neurons in the *basin* of a maximum of the readouts' density. What
-    one counts in networks, by *activity*, differs where a class is neither on nor off: `activity_shares`
-    (clustered), `sigmoidal.measured_occupancies`. Deeper, and by sampled neurons, P_γ is by activity.
+    P_γ of a bounded φ counts neurons in the *basin* of a maximum of the readouts' density where one hidden
+    layer is integrated over them (sigmoidal, clustered), by *activity* elsewhere. What one counts in networks
+    is by activity, and differs where a class is neither on nor off: `activity_shares(codes)` of each of them.
 
     Args:
         task: what is learned.
         network: the architecture; its width counts only if `finite_width` is asked for.
         temperature: T ≥ 0; where scaling is "non-lazy" the rescaled one of paper A.
-        readout_variance: σ_a²; as in `Posterior` unless given (relu_squared: 1/P alone).
+        readout_variance: σ_a²; as in `Posterior` unless given (relu_squared: 1/P alone). Readouts and
+            kernels of a network with a `weight_std` are as in `Posterior`, too (see `Network`).
         finite_width: with the corrections in 1/N that linear, relu and relu_squared have (the first and last
             at any T > 0 and T ≥ 0); N → ∞ otherwise.
         **options: of the solver's own `solve`, such as `tolerance`.
@@ -104,6 +110,8 @@ def solve(
     validation.instance("task", task, Task)
     validation.instance("network", network, Network)
     validation.positive(readout_variance=readout_variance)
+    if network.gain != 1:
+        readout_variance = effective_readout_variance(task, network, readout_variance)
     phi, depth, width = network.nonlinearity, network.depth, network.width if finite_width else None
     with_width = ("linear", "relu", "softplus", "relu_squared")
     if finite_width and (network.scaling == "lazy" or phi not in with_width):
@@ -117,7 +125,8 @@ def solve(
     if phi == "linear":
         return linear.solve(task, depth, temperature, readout_variance, width, **options)
     bounded, has_class_targets = is_bounded(network.phi), _has_class_targets(task)
-    if task.is_orthogonal and bounded and has_class_targets:
+    many = depth > 1 and task.num_classes > deep_sigmoidal.MAX_CLASSES
+    if task.is_orthogonal and bounded and has_class_targets and not many:
         return _bounded(task, depth, phi, temperature, {"readout_variance": readout_variance, **options})
     if (
         depth == 1
@@ -134,21 +143,41 @@ def solve(
             from coding_schemes.theory import mean_field
 
             if _fluctuates(task):
-                small = task.num_inputs <= _MOST_IN_POPULATION and temperature > 0
+                validation.number("temperature", temperature, least=0)
+                small = task.num_inputs <= _MOST_IN_POPULATION
                 if bounded and small and set(options) <= set(_POPULATION):
                     return _population(task, network, temperature, readout_variance, options)
                 _warn_of_fluctuations()
+            _check_warm(temperature)
             return mean_field.solve(task, phi, temperature, readout_variance=readout_variance, **options)
+    if depth > 1 and bounded and task.num_inputs <= _MOST_IN_LAYERS and set(options) <= set(_POPULATION):
+        validation.number("temperature", temperature, least=0)
+        return _population(task, network, temperature, readout_variance, options)
     inputs = "orthogonal" if task.is_orthogonal else "general"
     raise ValueError(
         f"network: no theory for depth {depth}, {phi!r} (non-lazy) on {inputs} inputs"
         f"{' at finite width' if finite_width else ''}"
-        f"{'' if has_class_targets else ' with targets that differ within a class'}. There is one for linear "
-        "and for lazy networks of any depth; for bounded nonlinearities on orthogonal inputs with one target "
-        "per class at any depth, on others at depth 1; for 'relu' at depth 1; for 'softplus' and others that "
-        "grow like z at depth 1 on inputs alike within a class; for 'relu_squared' at depth 1 on orthogonal "
-        "inputs. sampling.sample draws from the posterior of every network"
+        f"{'' if has_class_targets else ' with targets that differ within a class'}, "
+        f"since {_why_not(depth, bounded, phi, finite_width)}. There is one for linear and for lazy networks "
+        "of any depth; for bounded nonlinearities at depth 1 on any inputs, deeper on orthogonal ones in at "
+        f"most {deep_sigmoidal.MAX_CLASSES} classes with one target each, and on any {_MOST_IN_LAYERS}; for "
+        "'relu' at depth 1; for 'softplus' and others that grow like z at depth 1 on inputs alike within a "
+        "class; for 'relu_squared' at depth 1 on orthogonal inputs. sampling.sample draws from the posterior "
+        "of every network"
     )
+
+
+def _why_not(depth: int, bounded: bool, phi: Any, finite_width: bool) -> str:
+    """In plain words."""
+    if finite_width:
+        return "corrections in 1/N are known where a few numbers per class describe a neuron"
+    if depth > 1 and bounded:
+        return f"layers of sampled neurons reach {_MOST_IN_LAYERS} inputs"
+    if depth > 1:
+        return "a few large neurons in every layer carry what is learned where φ has no bound"
+    if phi == "relu_squared":
+        return "the one neuron per class that this φ condenses into is known for orthogonal inputs"
+    return "where φ has no bound a few neurons grow large; their weight is known for inputs alike in a class"
 
 
 def _has_class_targets(task: Task) -> bool:
@@ -167,6 +196,14 @@ def _fluctuates(task: Task) -> bool:
     np.fill_diagonal(left, 0.0)
     independent = np.trace(kernel) ** 2 / (len(kernel) * np.sum(kernel**2))
     return independent > _MOST_INDEPENDENT or bool(np.linalg.norm(left) < _NEARLY_A_TREE * np.trace(kernel))
+
+
+def _check_warm(temperature: float) -> None:
+    if temperature == 0:
+        raise ValueError(
+            "temperature: got 0, and mean_field, which answers here, needs T > 0, as a few kinds of neurons "
+            "would have to meet every output exactly; its search closes the gap down to about T = 0.001"
+        )
 
 
 def _warn_of_fluctuations() -> None:
@@ -242,11 +279,12 @@ def _population(task, network, temperature, readout_variance, options):
     from coding_schemes.theory import adaptive_kernel
 
     variance = 1 / task.num_inputs if readout_variance is None else readout_variance
-    saddle, size = (variance**-0.5, temperature / variance), {**_POPULATION, **options}
+    saddle, size = (variance**-0.5, max(temperature / variance, _COLDEST)), {**_POPULATION, **options}
     if task.num_inputs > _QUICK:
         text = f"theory.solve: {size['num_neurons']} neurons, twice, answer for {task.num_inputs} inputs, in"
         warnings.warn(f"{text} about {0.6 * task.num_inputs:.0f} s of one processor", stacklevel=3)
-    found = adaptive_kernel.solve(task, network, *saddle, method="population", **size)
+    method = "population" if network.depth == 1 else "nested"
+    found = adaptive_kernel.solve(task, network, *saddle, method=method, **size)
     z, weights = found.preactivations()
     values = evaluate(network.phi, z[:, 0])
     means = class_means(values, task)
@@ -255,7 +293,7 @@ def _population(task, network, temperature, readout_variance, options):
     mass = average.sum(axis=1)
     order = np.argsort(-mass, kind="stable")
     average /= mass[:, None]
-    return PopulationSolution(
+    solution = PopulationSolution(
         task=task,
         temperature=temperature,
         probabilities=mass[order],
@@ -266,8 +304,10 @@ def _population(task, network, temperature, readout_variance, options):
         adapted=found,
         residual=found.residual,
         num_steps=found.num_steps,
-        converged=found.converged,
+        converged=found.converged and found.disagreement < _MOST_DIFFERENT,
     )
+    detail = f"two populations differ by {found.disagreement:.1%}"
+    return solution.reported("theory.solve (population)", detail) if found.converged else solution
 
 
 def _bounded(task, depth, phi, temperature, options):
@@ -285,6 +325,10 @@ class SigmoidalSolution(OrthogonalKinds, sigmoidal.Solution):
     """theory.sigmoidal's Solution with the fields that all theories share."""
 
     num_outliers: int = 0
+
+    def activity_shares(self, codes: np.ndarray) -> np.ndarray:
+        """Fraction of neurons *found* with each code (k, C) by their mean activations, shape (k,)."""
+        return sigmoidal.measured_occupancies(self, codes)
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
         """Mean predictor on new inputs (N0, P*), shape (P*, m).
@@ -310,7 +354,14 @@ class _ByNeurons:
     temperature: float
     dual_field: np.ndarray
     adapted: Any
+    probabilities: np.ndarray
+    codes: np.ndarray
     num_outliers = 0
+
+    def activity_shares(self, codes: np.ndarray) -> np.ndarray:
+        """Fraction of neurons *found* with each code (k, C), shape (k,); `probabilities` are by activity."""
+        codes = validation.array("codes", codes, "k, C", C=self.codes.shape[1]).astype(bool)
+        return np.all(self.codes == codes[:, None], axis=2) @ self.probabilities
 
     def test_kernel(self, inputs: np.ndarray) -> np.ndarray:
         """Feature-layer kernel between new inputs (N0, P*) and the training inputs, shape (P*, P)."""
@@ -355,7 +406,8 @@ class PopulationSolution(_ByNeurons, Solved):
     @property
     def approximation(self) -> str:
         """What is neglected."""
-        return self.adapted.approximation
+        limit = "" if self.temperature else f", and T = {_COLDEST:g} σ_a² for the limit T → 0"
+        return self.adapted.approximation + limit
 
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature-layer kernel on the training inputs, shape (P, P); `test_kernel` has new ones."""
@@ -363,7 +415,9 @@ class PopulationSolution(_ByNeurons, Solved):
         return self.adapted.kernels[-1]
 
     def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> Drawn:
-        """Preactivations (N, P) and readouts (N, m) of N = width independent neurons."""
+        """Preactivations (N, P) and readouts (N, m) of N = width independent neurons, of one hidden layer."""
+        if self.adapted.network.depth > 1:
+            raise ValueError("solution: draws one hidden layer; theory.deep_sigmoidal draws deeper networks")
         z, weights = self.adapted.preactivations()
         z = z[rng.choice(len(z), width, p=weights), 0]
         mean = evaluate(self.adapted.network.phi, z) @ self.adapted.dual_field

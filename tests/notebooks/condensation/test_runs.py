@@ -25,6 +25,13 @@ def test_participation_is_harmonic_over_chains_and_classes():
     assert found.participation.error == pytest.approx(-slope * np.std([0.5, 0.25] * 2, ddof=1) / 2, rel=1e-4)
 
 
+def test_participation_is_harmonic_over_samples():
+    """One chain that has one coding neuron in one sample and two alike in the other: 4/3, not 3/2."""
+    phi = np.zeros((1, 2, 4, 16))
+    phi[0, 0, 0] = phi[0, 1, 0] = phi[0, 1, 1] = 2.0
+    np.testing.assert_allclose(1 / runs._inverse(phi, LABELS), np.full((1, 3), 4 / 3))
+
+
 def test_starts_that_differ_are_told_apart():
     assert made(40, [0.5, 0.51, 0.5, 0.51]).equilibrium.agree
     assert not made(40, [0.5, 0.51, 0.1, 0.11]).equilibrium.agree
