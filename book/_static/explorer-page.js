@@ -850,8 +850,8 @@
       sparse: shown && around.relu?.converged ? around.relu : null,
     }[tab];
     for (const part of [`outputs-${tab}`, "gaussian", "strong"]) find(part).replaceChildren();
-    const waiting = tab === "sparse" && shown && !("relu" in around);
-    if (tab !== "redundant") find(`note-${tab}`).textContent = solved ? "" : waiting ? "solving …" : missing();
+    const solving = tab === "sparse" && shown && !("relu" in around);
+    if (tab !== "redundant") find(`note-${tab}`).textContent = solved ? "" : solving ? "solving …" : missing();
     if (!solved) return;
     drawOutputs(`outputs-${tab}`, solved.field);
     if (tab === "analog") drawGaussian(solved);

@@ -262,7 +262,10 @@ function createSolver() {
   const L = new Float64Array(3); // L, L', L'' at the last s asked for
 
   function cumulants(s, table) {
-    if (table.rows) return grownCumulants(s, table);
+    if (table.rows) {
+      grownCumulants(s, table);
+      return;
+    }
     const { values, step, reach, fine, middle } = table,
       x = Math.min(Math.abs(s), reach);
     let node, d;
@@ -1542,11 +1545,11 @@ function createSolver() {
   }
 
   /** ⟨m²⟩ (column 3) or ⟨m⁴⟩ (4) at a field: cubic through the nearest four nodes. */
-  function columnAt({ rows, step, half }, s, column) {
+  function columnAt({ rows, step, half }, s, number) {
     const x = Math.asinh(s) / step + half,
       k = x | 0,
       d = x - k,
-      [f0, f1, f2, f3] = [-1, 0, 1, 2].map((j) => rows[5 * (k + j) + column]);
+      [f0, f1, f2, f3] = [-1, 0, 1, 2].map((j) => rows[5 * (k + j) + number]);
     return f1 + 0.5 * d * (f2 - f0 + d * (2 * f0 - 5 * f1 + 4 * f2 - f3 + d * (3 * (f1 - f2) + f3 - f0)));
   }
   const BEYOND = "a field beyond the table";
@@ -1555,7 +1558,7 @@ function createSolver() {
   function reachOf(task, t, cutoff) {
     const stiff = t.map((x, i) => x * Math.sqrt(task.tables[(i / 3) | 0].stiffness)),
       ahead = [...SPHERE.map((a) => ({ a, load: loadOf(task, stiff, a) })), ...heaviest(task, stiff, [])],
-      distance = 1 - ahead.reduce((most, { load }) => Math.max(most, load), 0);
+      room = 1 - ahead.reduce((most, { load }) => Math.max(most, load), 0);
     const low = [0, 0, 0],
       high = [0, 0, 0];
     for (const { a, load } of ahead)
@@ -1564,7 +1567,7 @@ function createSolver() {
         low[r] = Math.min(low[r], end);
         high[r] = Math.max(high[r], end);
       }
-    return { distance, low, high };
+    return { distance: room, low, high };
   }
 
   /** The ReLU network of inputs that overlap: at N → ∞ a fraction of the neurons, `participation`, carries each class.

@@ -6,7 +6,7 @@ function openFor(hash) {
   if (!place) return;
   const own = place.nextElementSibling; // what stands under a heading, or under a name of the API
   const closed = [place.closest("details.fold"), own && (own.matches("details.fold") ? own : own.querySelector(":scope > details.fold"))];
-  for (const fold of closed) if (fold) fold.open = true;
+  for (const details of closed) if (details) details.open = true;
   if (closed.some(Boolean)) place.scrollIntoView();
 }
 
@@ -51,4 +51,4 @@ addEventListener("DOMContentLoaded", () => {
   openFor(location.hash);
 });
 addEventListener("hashchange", () => openFor(location.hash));
-addEventListener("beforeprint", () => document.querySelectorAll("details.fold").forEach((fold) => { fold.open = true; }));
+addEventListener("beforeprint", () => document.querySelectorAll("details.fold").forEach((details) => { details.open = true; }));
