@@ -433,7 +433,8 @@ all_ones.judge(relative(0.1), because="corrections of order 1/N")
 #   P$. Above $N^*$ the number of coding neurons grows with the network: coding is no longer sparse.
 # - At fixed $P$ and $N\to\infty$ nothing is left of one neuron per class for ReLU. For softplus and
 #   $\max(0,z)^2$ it stays.
-# - Theory gives the numbers at finite $N$ without a fit. They do not fall on one curve of $N/N^*$.
+# - Theory gives the numbers at finite $N$ without a fit, up to a fifth too large where several neurons share
+#   a class. They do not fall on one curve of $N/N^*$.
 #
 # **Limits.** One hidden layer, classes that are clouds of one overlap, a branch for each single class. For
 # deep networks there is no theory yet. Trees of classes are not in this chapter.

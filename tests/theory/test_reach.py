@@ -52,11 +52,13 @@ def cell(task, phi, depth, temperature, scaling="non-lazy"):
             clause = str(error).split(". ")[0].split("; ")[0]
             clause = clause.replace(repr(Network(1, 1, phi).nonlinearity), "φ")
             return "–", re.sub(r"depth [23]", "depth 2 and more", clause)
+    solver = NAMES.get(type(found), type(found).__module__.split(".")[-1])
+    if solver == "population" and depth > 1:  # whether these converge is a matter of their number
+        return "nested", "exact at N → ∞, but for sampled neurons"
     if not found.converged:
         return "–", "the solver does not converge"
     neglected = re.sub(r": two populations.*", "", found.approximation)
-    solver = NAMES.get(type(found), type(found).__module__.split(".")[-1])
-    return "nested" if solver == "population" and depth > 1 else solver, neglected
+    return solver, neglected
 
 
 def page(table):

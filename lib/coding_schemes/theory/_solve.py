@@ -176,8 +176,8 @@ def _why_not(depth: int, bounded: bool, phi: Any, finite_width: bool) -> str:
     if depth > 1:
         return "a few large neurons in every layer carry what is learned where φ has no bound"
     if phi == "relu_squared":
-        return "the one neuron per class that this φ condenses into is known for orthogonal inputs"
-    return "where φ has no bound a few neurons grow large; their weight is known for inputs alike in a class"
+        return "this φ condenses into one neuron per class, known for orthogonal inputs of one target each"
+    return "the weight of the neurons that grow large where φ has no bound is known for inputs alike by class"
 
 
 def _has_class_targets(task: Task) -> bool:
