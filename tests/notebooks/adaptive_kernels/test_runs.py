@@ -109,3 +109,15 @@ def test_overlaps_at_finite_width_approach_the_saddle_point():
 def test_rows_of_any_length_become_one_array():
     rows = runs.padded([np.array([1, 2, 3]), np.array([4.0])])
     np.testing.assert_array_equal(rows, [[1, 2, 3], [4, np.nan, np.nan]])
+
+
+def test_a_population_that_escapes_is_drawn_again():
+    def solve(seed):
+        if seed < 8:
+            raise FloatingPointError(f"not solved: {seed}")
+        return seed
+
+    assert runs.settled(solve, range(2, 16, 4)) == 10
+    assert runs.settled(solve, range(9, 16, 4)) == 9
+    with pytest.raises(FloatingPointError, match="not solved: 6"):
+        runs.settled(solve, (2, 6))
