@@ -673,11 +673,13 @@ function createSolver() {
       finish(from);
     }
     const converged = residual <= TOLERANCE;
-    const rows = (flat) => [0, 1, 2].map((c) => Array.from(flat.slice(3 * c, 3 * c + 3)));
-    const found = { field: rows(t), residual, numSteps, converged, counts: task.counts };
+    const found = { field: rowsOf(t), residual, numSteps, converged, counts: task.counts };
     if (converged) Object.assign(found, describe(task, t), { trainingError: trainingError(task, t) });
     return Object.assign(found, { milliseconds: clock() - started });
   }
+
+  /** A field of nine numbers as a row for each class. */
+  const rowsOf = (t) => [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3)));
 
   const clock = () => (typeof performance === "undefined" ? Date.now() : performance.now());
 
@@ -879,7 +881,7 @@ function createSolver() {
       const found = covariance(t);
       if (!found) return { value: Infinity };
       const U = full(found),
-        fields = [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3))),
+        fields = rowsOf(t),
         moved = fields.map((field) => U.map((row) => dot(row, field))),
         gradient = new Float64Array(9),
         hessian = new Float64Array(81);
@@ -906,7 +908,7 @@ function createSolver() {
     return {
       ...found,
       readoutCovariance: full(found),
-      field: [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3))),
+      field: rowsOf(t),
       stiffness,
       residual,
       trainingError: trainingError(task, t),
@@ -1115,7 +1117,7 @@ function createSolver() {
   /** Local maxima of h(â) = Σ_c w_c [â·t_c]₊², highest first: â ← Σ_c w_c t_c [â·t_c]₊, normalized, never lowers it. */
   function heaviest(task, t, more) {
     const found = [],
-      fields = [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3)));
+      fields = rowsOf(t);
     for (let a of [...SPHERE, ...more, ...fields.map(unit)]) {
       for (let round = 0; round < 300; round++) {
         const pull = [0, 0, 0];
@@ -1205,7 +1207,7 @@ function createSolver() {
 
   /** Sets of outliers that the barrier's forces stand for, to start Newton's method from; the smallest first. */
   function candidates(task, t, directions, forces) {
-    const fields = [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3)));
+    const fields = rowsOf(t);
     let atoms = [...directions, ...fields.map(unit)].map((a, k) => ({ a, strength: 2 * forces[k] }));
     const largest = Math.max(...atoms.map(({ strength }) => strength));
     atoms = atoms.filter(({ strength }) => strength > Math.max(1e-5, 1e-4 * largest));
@@ -1631,7 +1633,7 @@ function createSolver() {
       participation: second.map((x, c) => (x * x) / (total * fourth[c])),
       activations: mean.map((x) => x / total),
       kernel: kernel.map((row) => row.map((x) => x / total)),
-      field: [0, 1, 2].map((c) => Array.from(t.slice(3 * c, 3 * c + 3))),
+      field: rowsOf(t),
       trainingError: trainingError(task, t),
     };
   }

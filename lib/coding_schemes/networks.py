@@ -207,10 +207,11 @@ class Network:
         k, powers = homogeneity(self.phi) or 0, range(self.depth, 0, -1)
         return math.prod(std ** (k**n) for std, n in zip(self._weight_stds(), powers))
 
-    def check_unit_weights(self, instead: str) -> None:
-        """Raise ValueError for parts of the library that have no prior variance of the readouts."""
+    def check_unit_weights(self) -> None:
+        """Raise ValueError where a richness γ0 stands for the prior variance of the readouts."""
         if self.gain != 1:
-            raise ValueError(f"network: got weight_std {self.weight_std}, needs 1; {instead}")
+            got = f"got weight_std {self.weight_std}, needs 1"
+            raise ValueError(f"network: {got}; divide the richness γ0 by the gain instead")
 
     @property
     def phi(self) -> Nonlinearity:

@@ -216,7 +216,7 @@ class ScaledNetwork:
 
     def __post_init__(self):
         validation.instance("network", self.network, Network)
-        self.network.check_unit_weights("divide the richness γ0 by the gain instead")
+        self.network.check_unit_weights()
         validation.positive(richness=self.richness)
 
     def tree_flatten(self):

@@ -360,7 +360,6 @@ def over_widths(
 ) -> Widths:
     """Predictors, kernels and variances of networks, readouts integrated out, over widths, beside theory."""
     inputs: Any = task.test_inputs
-
     network = Network(1, 1, nonlinearity)
 
     def theory(richness: float, seed: int) -> Solution:

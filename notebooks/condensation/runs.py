@@ -116,7 +116,7 @@ class Networks:
 
 
 def _inverse(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """⟨1/PR⟩ over the samples of every chain, as theory has it, (chains, C) of activations (…, N, P)."""
+    """Mean 1/PR over the samples of every chain, which theory gives: (chains, C) of activations (…, N, P)."""
     return (1 / coding.class_participation(activations, labels)).mean(1)
 
 

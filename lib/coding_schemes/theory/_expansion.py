@@ -81,7 +81,7 @@ def expansion(task: Task, network: Network, ridge: float) -> Expansion:
 
     Source: paper B, Eqs. 45–53.
     """
-    network.check_unit_weights("divide the richness γ0 by the gain instead")
+    network.check_unit_weights()
     if not (np.isfinite(ridge) and ridge > 0):
         raise ValueError(f"ridge: got {ridge}, needs a finite number above 0")
     kernels, changes, duals, field = _orders(task.inputs, task.targets, network, ridge)

@@ -252,7 +252,7 @@ def solve(
     """
     validation.instance("task", task, Task)
     validation.instance("network", network, Network)
-    network.check_unit_weights("divide the richness γ0 by the gain instead")
+    network.check_unit_weights()
     if np.ndim(richness) == 0 and richness == 0:
         raise ValueError("richness: got 0, needs a finite number above 0; γ0 → 0 is gaussian_process.solve")
     validation.positive(richness=richness, ridge=ridge)

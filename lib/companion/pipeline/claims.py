@@ -217,8 +217,7 @@ def _picture(project: Project, found: _Found, name: str) -> dict[str, Any]:
         shown, folder = found.kept.figures, f"_static/paper/{found.row.chapter}"
     else:
         left = next((c for c in project.chapters if c.name == found.row.chapter and c.finished), None)
-        published = kept.left_behind(left.notebook, formats.FIGURE_TYPE) if left else []
-        shown = {figure["name"]: figure for figure in published}
+        shown = kept.published(left) if left else {}
         folder = f"../notebooks/figures/{found.row.chapter}"
     if name not in shown:
         raise BuildError(f"{{result}}`{found.row.claim['id']}`: {found.row.chapter} has no figure {name!r}")

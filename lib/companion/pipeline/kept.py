@@ -51,9 +51,14 @@ def left_behind(notebook: Path, kind: str) -> list[dict[str, Any]]:
     return [output["data"][kind] for output in outputs if kind in output.get("data", {})]
 
 
+def published(chapter: Chapter) -> dict[str, dict[str, Any]]:
+    """The figures that an executed chapter published, by name, in order."""
+    return {figure["name"]: figure for figure in left_behind(chapter.notebook, FIGURE_TYPE)}
+
+
 def keep(project: Project, chapter: Chapter) -> Path:
     """Keep what an executed chapter left, in place of what was kept of it."""
-    shown = {figure["name"]: figure for figure in left_behind(chapter.notebook, FIGURE_TYPE)}
+    shown = published(chapter)
     kept = Kept(
         project.commit or "unknown",
         datetime.date.fromtimestamp(chapter.notebook.stat().st_mtime).isoformat(),
