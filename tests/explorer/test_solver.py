@@ -200,7 +200,7 @@ def test_bounded_networks_on_inputs_that_overlap(node):
         (60, 0.1, 0.05, 0.02, "sigmoidal"),
         (40, 0.5, 0.9, 0.001, "sigmoidal"),
         (60, -0.5, 0.2, 0.1, "sigmoidal"),
-        (500, 0.5, 0.5, 0.01, "sigmoidal"),
+        (200, 0.5, 0.5, 0.01, "sigmoidal"),
         (60, 0.1, 0, 0.01, "tanh"),
         (60, -0.5, 0.5, 0.05, "tanh"),
     ]

@@ -113,7 +113,7 @@ def test_the_table_has_every_combination():
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("phi", ["linear", jax.nn.gelu, "relu_squared"], ids=name)
 def test_rows_are_what_is_solved(task, phi):
-    """Of three φ here, of all in the slow test."""
+    """Of three φ here, of all in the weekly test."""
     for column, shown in zip(COLUMNS, rows()[task, name(phi)]):
         solver, text = cell(TASKS[task], phi, *column)
         assert shown.split()[0] == solver
@@ -129,7 +129,7 @@ def test_lazy_networks_are_solved_everywhere(phi):
         assert (cell(TASKS[task], phi, *column, scaling="lazy")[0] == "gaussian_process") == fits
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_the_table_is_what_is_solved():
     assert page(everything()) == written()
 

@@ -96,9 +96,9 @@ def test_the_exact_chain_is_a_staircase_in_wide_networks():
 
 @pytest.mark.parametrize(("y_minus", "rank"), [(0.0, 3), (-0.5, 2)])
 def test_theory_learns_as_many_directions_as_targets_have(y_minus, rank):
-    task = tasks.toy(40, y_minus=y_minus)
-    posterior = Posterior(task, Network(3, 40, "linear"), 0.2)
+    task = tasks.toy(24, y_minus=y_minus)
+    posterior = Posterior(task, Network(3, 24, "linear"), 0.2)
     run = SimpleNamespace(task=task, posterior=posterior, samples=SimpleNamespace(temperature=0.2))
-    theory = wishart_chain.solve(task, 3, 0.2, 40)
+    theory = wishart_chain.solve(task, 3, 0.2, 24)
     assert runs.learned_directions(theory.kernels[1:], run) == [rank] * 3
     assert runs.learned_directions([task.input_kernel] * 3, run) == [0] * 3

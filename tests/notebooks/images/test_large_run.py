@@ -96,30 +96,6 @@ def test_the_predictor_averages_the_last_blocks_alone(monkeypatch):
     assert np.isnan(accuracy[:2]).all()
 
 
-#: Means and standard errors over six seeds of the sampler that this module had; of 50 blocks
-#: after annealing over 6 and adapting over 4, by epochs: energy, training error, the mean predictor's error.
-FORMER = {
-    0: ((984.32, 1.66), (0.080208, 0.00026), (0.086131, 0.00034)),
-    20: ((986.42, 0.83), (0.080723, 0.00047), (0.086682, 0.00051)),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_epochs", [0, 20])
-def test_parity_with_the_former_sampler(num_epochs):
-    settings = replace(EPOCHS, num_epochs=num_epochs, num_annealing=6, num_blocks=60, num_averaged=50)
-    found = []
-    for seed in range(6):
-        results = large_run.run(replace(settings, seed=seed), blobs())
-        rows = history(results)
-        found.append((rows["energy"][10:].mean(), rows["training_error"][10:].mean(), results["error"]))
-        assert np.isnan(rows["acceptance"][:6]).all() == bool(num_epochs)  # minibatches alone lower T
-        assert rows["acceptance"][10:].min() > 0.3
-    mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / 6**0.5
-    former, former_error = np.transpose(FORMER[num_epochs])
-    assert np.all(np.abs(mean - former) < 4 * np.hypot(error, former_error))
-
-
 def test_operations_are_counted():
     """One multiply-add per weight and input, thrice; twice in the first layer, whose inputs are fixed."""
     assert large_run.num_operations(SETTINGS, 16) == 24 * 2 * (2 * 12 * 16 + 3 * 12 * 12 + 3 * 12 * 3)

@@ -48,11 +48,11 @@ def test_sampled_rectified_networks_are_sparse():
     task = tasks.toy(24, y_minus=-0.5)
     network, moves = Network(1, 40, "relu"), ("rotations", "split_merge")
     phi = runs.drawn(
-        jax.random.key(1), task, network, num_networks=16, num_warmup=1000, moves=moves
+        jax.random.key(1), task, network, num_networks=8, num_warmup=1000, moves=moves
     ).activations
     found = [diagnose(one, task.labels, num_rotations=199).scheme for one in phi]
     assert set(found) <= {"sparse", "undecided"}
-    assert found.count("sparse") >= 12  # one in ten has not merged its outliers yet
+    assert found.count("sparse") >= 6  # one in ten has not merged its outliers yet
 
 
 def test_untrained_networks_on_images_are_never_redundant_or_sparse():
