@@ -9,6 +9,7 @@ def test_toy_inputs_are_orthogonal_and_classes_have_their_ratios():
     task = tasks.toy(40, (0.5, 0.25, 0.25), y_plus=1.0, y_minus=-0.5, seed=3)
     np.testing.assert_allclose(task.input_kernel, np.eye(40), atol=1e-12)
     assert task.is_orthogonal
+    assert tasks.toy(8, input_dim=8).is_orthogonal  # as many as there can be
     assert (task.num_inputs, task.input_dim, task.num_targets, task.num_classes) == (40, 60, 3, 3)
     assert task.class_counts.tolist() == [20, 10, 10]
     assert np.all(np.diff(task.labels) >= 0)

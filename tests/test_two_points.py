@@ -41,6 +41,9 @@ def test_rates_of_the_theory_itself_are_found_again():
     assert [fit.eta_h, fit.eta_y] == pytest.approx(RATES, rel=1e-3)
     assert loss.eta_mean == pytest.approx(0.001, rel=1e-3)
     assert network.fit() is fit  # made once
+    doubled = network.fit(factors=(2.0, *two_point.UNALTERED[1:]))
+    assert doubled is not fit  # other equations, other rates
+    assert abs(doubled.eta_h / fit.eta_h - 1) > 0.01
     whole, each = network.errors_at(*RATES)
     assert whole < 1e-6
     assert each.shape == (3,)

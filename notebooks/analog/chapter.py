@@ -461,7 +461,8 @@ def stairs(exact, sampled, errors, names, colors):
 grown_over = sizes_over(N, sizes.fractions)
 stream = jax.random.fold_in(key, 40)
 kept = ("readouts", "preactivations", "weights")
-(deep,) = runs.grow(stream, 3, grown_over[-1:], T, seed=seed, y_minus=-0.5, store=kept, **counts)
+more = counts | {"num_chains": sizes.grown_chains}
+(deep,) = runs.grow(stream, 3, grown_over[-1:], T, seed=seed, y_minus=-0.5, store=kept, **more)
 chain = wishart_chain.solve(deep.task, 3, deep.samples.temperature, grown_over[-1])
 prior = deep.task.num_inputs ** (-1 / 3)
 directions = np.linalg.eigh(
@@ -524,7 +525,6 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 
 # %% tags=["hide-input"]
 LAYERS = ("layer 1", "layer 2", "layer 3")
-more = counts | {"num_chains": sizes.grown_chains}
 over_sizes = runs.grow(jax.random.fold_in(key, 13), 3, grown_over, T, seed=seed, **more)
 pair = (over_sizes[-1], deep)
 averaged = [runs.average_kernels(run) for run in pair]

@@ -157,9 +157,16 @@ def over_layers(networks: Trained) -> Layers:
 
 
 def with_depth(rates: np.ndarray, layers: slice) -> np.ndarray:
-    """Rank correlation of each network's rates (networks, layers) with the depth, over some layers."""
-    rows = rates[:, layers]
-    return np.array([stats.spearmanr(np.arange(row.size), row).statistic for row in rows])
+    """Rank correlation of each network's rates (networks, layers) with the depth, over some layers.
+
+    Layers without a fit are left out; NaN where these are more than half.
+    """
+    found = []
+    for row in rates[:, layers]:
+        (fitted,) = np.nonzero(np.isfinite(row))
+        enough = 2 * fitted.size >= row.size
+        found.append(stats.spearmanr(fitted, row[fitted]).statistic if enough else np.nan)
+    return np.array(found)
 
 
 # ---- where training ends ----------------------------------------------------------------------------

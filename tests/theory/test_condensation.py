@@ -121,6 +121,14 @@ def test_one_and_two_neurons_are_weighed_as_by_hand():
     assert ratio == pytest.approx(0.5 * (width - 1) * pair / one, rel=0.03)
 
 
+def test_noise_on_an_input_is_what_its_class_does_not_share(alike):
+    """T, the bulk's and (1 − ρ) B along the class's own readout; leaks add a hundredth."""
+    noise, unit = alike.noise(400, np.ones(3)), alike.dual_field
+    unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+    own = np.einsum("cr,crq,cq->c", unit, noise - alike.bulk_noise, unit) - T
+    np.testing.assert_allclose(own, 0.5 * alike.amounts, rtol=0.01)
+
+
 @pytest.mark.parametrize(
     ("num_inputs", "overlap", "rtol"),
     [(60, 0.25, 0.01), (60, 0.5, 0.01), (120, 0.5, 0.005)],

@@ -142,6 +142,25 @@ def test_population_continues_the_exact_theories(task):
     np.testing.assert_allclose(outputs, s.predict(task.inputs), atol=0.03)
 
 
+@pytest.mark.filterwarnings("ignore:theory.solve")
+def test_readouts_scatter_about_their_mean_with_their_variance():
+    """a = σ_a² φ·t + σ_a ξ, of populations too small to have converged."""
+    network = Network(1, 40, "sigmoidal")
+    few = {"num_neurons": 128, "num_rounds": 4, "readout_variance": 0.4}
+    s = theory.solve(nearly(tasks.toy(20)), network, T, **few)
+    z, a = s.draw(np.random.default_rng(0), s.task.labels, 20_000)
+    scatter = a - 0.4 * np.asarray(network.phi(z)) @ s.dual_field
+    assert scatter.var() == pytest.approx(0.4, abs=4 * 0.4 * (2 / scatter.size) ** 0.5)
+
+
+def test_kernels_add_positions_with_the_weight_of_their_neuron():
+    rng = np.random.default_rng(0)
+    activations, weights = rng.standard_normal((5, 3, 4)), rng.dirichlet(np.ones(5))
+    dual = _population._Dual(activations, np.zeros(5), np.zeros((4, 2)), 1.0, 0.1)
+    expected = np.einsum("n,nap,naq->pq", weights, activations, activations)
+    np.testing.assert_allclose(dual.kernel(weights), expected, rtol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ratios", [(0.5, 0.25, 0.25), (1 / 3, 1 / 3, 1 / 3)], ids=["half", "thirds"])
 def test_population_balances_codes_and_their_complements(ratios):

@@ -1,7 +1,7 @@
 """The ledger of seeds: how often each finding held, and how far it lay from theory, over reruns of chapters.
 
-Where errors are right, (found − expected)/error over all numbers is a standard normal. `make seeds` reruns
-the chapters and writes the ledger, ``book/seeds-<preset>.json``; a chapter that is not rerun keeps its rows.
+Where theory holds and errors are right, (found − expected)/error is a standard normal; numbers of a finding
+that held at no seed, as of a claim that is refuted, are left out of it. `make seeds` reruns the chapters and writes the ledger, ``book/seeds-<preset>.json``; a chapter that is not rerun keeps its rows.
 """
 
 import json
@@ -45,7 +45,8 @@ def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
 
     Returns:
         ``claims``: how often each verdict came out, by claim; ``findings``: how often each held, by claim and
-        quantity; ``distances``: of all numbers, their count, standard deviation and how many lie beyond 3.
+        quantity; ``distances``: of the numbers of findings that held at least once, their count, sum of
+        squares and how many lie beyond 3.
     """
     claims: dict[str, Counter[str]] = {}
     findings: dict[str, Counter[str]] = {}
@@ -54,7 +55,12 @@ def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
             claims.setdefault(id, Counter())[verdict] += 1
         for record in found:
             findings.setdefault(f"{record['id']} {record['quantity']}", Counter())[records.state(record)] += 1
-    away = [distances(record) for found in runs for record in found]
+    away = [
+        distances(record)
+        for found in runs
+        for record in found
+        if {"passed", "partly"} & findings[f"{record['id']} {record['quantity']}"].keys()
+    ]
     far = np.concatenate(away) if away else np.empty(0)
     beyond, squares = int(np.sum(np.abs(far) > BEYOND)), float(np.sum(far**2))
     return {
@@ -118,6 +124,7 @@ def summary(rows: dict[str, Any]) -> str:
     spread = (total["squares"] / total["count"]) ** 0.5
     return (
         f"Over seeds {same / cases:.1%} of {cases} verdicts are the same; (found − expected)/error over "
-        f"{total['count']} numbers has a root mean square of {spread:.2f}, and "
-        f"{total['beyond'] / total['count']:.2%} lie beyond {BEYOND:g} (a standard normal: 1 and 0.27 %)."
+        f"the {total['count']} numbers of findings that held at least once has a root mean square of "
+        f"{spread:.2f}, and {total['beyond'] / total['count']:.2%} lie beyond {BEYOND:g} (a standard normal: "
+        "1 and 0.27 %)."
     )

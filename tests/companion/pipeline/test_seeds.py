@@ -38,6 +38,12 @@ def test_how_often_verdicts_and_findings_held_and_how_far_numbers_lay():
     assert seeds.held({"one": found}) == {"A8": "1 of 3 seeds"}
 
 
+def test_numbers_that_no_seed_found_right_are_no_test_of_errors():
+    """Of a finding that theory fails at every seed; of one that it holds in part they count."""
+    assert seeds.ledger([[OFF], [OFF]])["distances"]["count"] == 0
+    assert seeds.ledger([[OFF], [RECORD | {"apart": 9.0}]])["distances"]["count"] == 4
+
+
 def test_a_standard_normal_is_called_one():
     draws = np.random.default_rng(0).standard_normal((50, 40))
     runs = [[RECORD | {"computed": row.tolist(), "expected": 0.0, "uncertainty": 1.0}] for row in draws]
@@ -45,7 +51,7 @@ def test_a_standard_normal_is_called_one():
     assert found["distances"]["squares"] / found["distances"]["count"] == pytest.approx(1, abs=0.1)
     said = seeds.summary({"one": found})
     assert "100.0% of 50 verdicts are the same" in said
-    assert "over 2000 numbers has a root mean square of" in said
+    assert "over the 2000 numbers of findings that held at least once has a root mean square of" in said
 
 
 def test_nothing_is_said_of_an_empty_ledger(tmp_path):
