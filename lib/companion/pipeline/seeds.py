@@ -1,7 +1,8 @@
 """The ledger of seeds: how often each finding held, and how far it lay from theory, over reruns of chapters.
 
 Where theory holds and errors are right, (found − expected)/error is a standard normal; numbers of a finding
-that held at no seed, as of a claim that is refuted, are left out of it. `make seeds` reruns the chapters and writes the ledger, ``book/seeds-<preset>.json``; a chapter that is not rerun keeps its rows.
+that held at no seed, as of a claim that is refuted, are left out of it. `make seeds` reruns the chapters and
+writes the ledger, ``book/seeds-<preset>.json``; a chapter that is not rerun keeps its rows.
 """
 
 import json
