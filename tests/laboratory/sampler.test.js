@@ -17,12 +17,13 @@ const TINY = { numNeurons: 4, numInputs: 5, ratios: [0.4, 0.4, 0.2], yMinus: -0.
 const oracle = process.env.ORACLE ? JSON.parse(fs.readFileSync(process.env.ORACLE, "utf8")) : null;
 const withOracle = { skip: oracle ? false : "needs ORACLE" };
 
-/** The sampler with one passage of its source replaced, to see a test fail. */
-function faulty(passage, replacement) {
-  assert.equal(SCRIPT.split(passage).length, 2, `the script holds "${passage}" once`);
-  const start = SCRIPT.indexOf("function createLaboratory"),
-    end = SCRIPT.indexOf('if (typeof module');
-  const source = SCRIPT.slice(start, end).replace(passage, replacement);
+/** The sampler without its kernel, and with a passage of its source replaced, to see a test fail. */
+function faulty(passage = "", replacement = "") {
+  let source = SCRIPT.slice(SCRIPT.indexOf("function createLaboratory"), SCRIPT.indexOf("if (typeof module"));
+  for (const [from, to] of [["const kernel = compiled();", "const kernel = null;"], ...(passage ? [[passage, replacement]] : [])]) {
+    assert.equal(source.split(from).length, 2, `the script holds "${from}" once`);
+    source = source.replace(from, to);
+  } // prettier-ignore
   return vm.runInThisContext(`(${source.trim()})`)(makeTask);
 }
 
@@ -118,6 +119,24 @@ test("joint test: each planted fault is found", () => {
     if (passage.startsWith("const force0")) assert.ok(worst(found) < 4, JSON.stringify(found));
     else assert.ok(worst(found) > 6, `${passage} → ${replacement}: ${JSON.stringify(found)}`);
   }
+});
+
+test("the kernel gives what JavaScript gives, to the last bit", () => {
+  const plain = faulty(),
+    other = faulty("const force0 = slopes[i] *", "const force0 = (1 + 1e-12) * slopes[i] *");
+  for (const nonlinearity of Object.keys(laboratory.NONLINEARITIES))
+    for (const [numNeurons, numInputs, overlap, method] of [[12, 16, 0, "hmc"], [13, 17, 0.5, "hmc"], [7, 13, 0, "langevin"]]) {
+      const options = { ...TASK, nonlinearity, numNeurons, numInputs, overlap, method, slope: 1.3, transitions: 60 };
+      const [kernel, script, changed] = [laboratory, plain, other].map((lab) => lab.run(options));
+      assert.deepEqual(kernel, script);
+      assert.notEqual(kernel.energy, changed.energy);
+    } // prettier-ignore
+  assert.notEqual(laboratory.makeNetwork({ ...TASK, nonlinearity: "relu" }).pass, null);
+  assert.equal(plain.makeNetwork({ ...TASK, nonlinearity: "relu" }).pass, null);
+});
+
+test("many networks find room one after another", () => {
+  for (let seed = 0; seed < 1500; seed++) laboratory.makeNetwork({ ...TINY, seed, nonlinearity: "tanh" });
 });
 
 test("the force is minus the slope of the energy", () => {
