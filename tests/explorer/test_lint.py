@@ -1,4 +1,4 @@
-"""The book's JavaScript by ESLint, at the versions and rules that lie beside this file, and its assembled kernel by wabt."""
+"""The book's JavaScript by ESLint, at the versions and rules beside this file; its kernel by wabt."""
 
 import os
 import re
@@ -39,8 +39,8 @@ def modules():
 
 @pytest.fixture
 def eslint(modules):
-    script = modules / "eslint" / "bin" / "eslint.js"
-    return [shutil.which("node"), str(script), "--max-warnings=0", "--config", str(HERE / "eslint.config.mjs")]
+    script, rules = modules / "eslint" / "bin" / "eslint.js", HERE / "eslint.config.mjs"
+    return [shutil.which("node"), str(script), "--max-warnings=0", "--config", str(rules)]
 
 
 @pytest.mark.slow
