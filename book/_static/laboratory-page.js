@@ -30,31 +30,25 @@
 
   /** Answers messages {type: start, walk, pause, resume, step, swap, theory}; runs a network a few transitions at a time.
 
-      Self-contained, as it is written into a worker. After every few transitions a frame is posted: what `observe` returns, and
-      the kernel. The sequence of samples depends on options alone, and not on when frames are drawn. */
+      Self-contained, as it is written into a worker. After every few transitions a frame is posted: what `observe` and
+      `kernelOf` return. The sequence of samples depends on options alone, and not on when frames are drawn. */
   function createEngine(solver_, lab, post) {
     let net = null,
-      plan = null, // {at(k), count, done, settled, frames, wait}
+      plan = null, // {at(k), count, done, settled, frames, most, wait}
       paused = false,
       timer = null,
       run = 0;
 
     function frame(why) {
       const seen = lab.observe(net),
-        { N, P, h } = net,
-        kernel = new Float32Array(P * P);
+        { N, P, overlap } = net;
       delete seen.preactivations;
-      for (let m = 0; m < P; m++)
-        for (let n = 0; n <= m; n++) {
-          let sum = 0;
-          for (let i = 0, x = m * N, y = n * N; i < N; i++) sum += h[x + i] * h[y + i];
-          kernel[m * P + n] = kernel[n * P + m] = sum / N;
-        }
-      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, kernel, N, P, overlap: net.overlap });
+      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, ...lab.kernelOf(net), N, P, overlap });
     }
 
-    function advance(count) {
-      for (let k = 0; k < count && plan.done < plan.count; k++, plan.done++)
+    /** So many transitions, or fewer where they take longer than a frame may: a large network is seen as often as a small one. */
+    function advance(count, until = Infinity) {
+      for (let k = 0; k < count && plan.done < plan.count && Date.now() < until; k++, plan.done++)
         lab.advance(net, plan.at(plan.done), plan.done < plan.settled);
     }
 
@@ -76,7 +70,7 @@
     function goOn() {
       const began = Date.now(),
         each = Math.max(1, Math.ceil(plan.count / plan.frames));
-      advance(each);
+      advance(each, began + plan.most);
       const over = plan.done >= plan.count;
       frame(over ? "ended" : "running");
       if (!over) timer = setTimeout(tick, Math.max(0, plan.wait - (Date.now() - began)));
@@ -167,15 +161,24 @@
   /** A canvas's context in CSS pixels, cleared. */
   function prepared(canvas, height) {
     const width = canvas.parentElement.clientWidth,
-      ratio = window.devicePixelRatio || 1;
+      ratio = window.devicePixelRatio || 1,
+      [wide, high] = [width, height].map((x) => Math.round(x * ratio)),
+      context = canvas.getContext("2d"),
+      { fontFamily, color } = getComputedStyle(root);
+    if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
     canvas.style.height = `${height}px`;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    const context = canvas.getContext("2d");
-    context.scale(ratio, ratio);
-    context.font = `11px ${getComputedStyle(root).fontFamily}`;
-    context.fillStyle = context.strokeStyle = getComputedStyle(root).color;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width + 1, height + 1);
+    context.font = `11px ${fontFamily}`;
+    context.fillStyle = context.strokeStyle = color;
     return { context, width, height };
+  }
+
+  /** The largest size of a number in the rows, or `enough`. */
+  function largest(rows, enough) {
+    let most = 0;
+    for (const row of rows) for (const x of row) most = Math.max(most, Math.abs(x));
+    return Math.min(most, enough);
   }
 
   /** A matrix as a picture, `value(row, column)` in units of `top`. */
@@ -318,18 +321,17 @@
       ofCodes = laboratory.NONLINEARITIES[phi].bounded ? `${some(codes, "code")} in use` : some(frame.N - (frame.codes["000"] ?? 0), "outlier"); // prettier-ignore
     const who = phi === "linear" ? "every neuron answers in its own degree" : ofCodes;
     stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
-    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : ""}`; // prettier-ignore
+    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(frame.alongClasses, 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : ""}`; // prettier-ignore
     Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
   }
 
   const PAINTERS = {
     neurons({ frame, phi }, { context, width, height }, canvas) {
       const order = orderOf(frame, phi),
-        top = Math.max(...frame.activations.map((row) => row.reduce((most, h) => Math.max(most, Math.abs(h)), 0))), // prettier-ignore
         left = phi === "linear" ? 0 : 14,
         size = (height - 4) / frame.N,
         bounded = laboratory.NONLINEARITIES[phi].bounded;
-      drawMatrix(context, [left, 0, width - left, height - 4], frame.N, frame.P, (i, m) => frame.activations[order[i]][m], bounded ? 1 : Math.min(top, 4)); // prettier-ignore
+      drawMatrix(context, [left, 0, width - left, height - 4], frame.N, frame.P, (i, m) => frame.activations[order[i]][m], bounded ? 1 : largest(frame.activations, 4)); // prettier-ignore
       if (left)
         order.forEach((i, k) => {
           context.fillStyle = colorOf(`--code-${frame.neuronCodes[i]}`);
@@ -371,10 +373,8 @@
     },
     kernel({ frame }, { context, width, height }, canvas) {
       const side = Math.min(width, height - 4),
-        sorted = [...frame.kernel].sort((a, b) => a - b),
-        mean = sorted.reduce((sum, k) => sum + k, 0) / sorted.length,
-        top = Math.max(1e-9, sorted[Math.floor(0.97 * sorted.length)] - mean, mean - sorted[0]);
-      drawMatrix(context, [0, 0, side, side], frame.P, frame.P, (m, n) => frame.kernel[m * frame.P + n] - mean, top); // prettier-ignore
+        { kernel, mean, reach, P } = frame;
+      drawMatrix(context, [0, 0, side, side], P, P, (m, n) => kernel[m * P + n] - mean, reach);
       canvas.setAttribute("aria-label", `Kernel between all pairs of ${frame.P} inputs, its mean subtracted`);
     },
     outputs({ frame }, { context, width, height }, canvas) {
@@ -506,32 +506,6 @@
     table.replaceChildren(row([unit, "here", theory === undefined ? "theory …" : "theory"], true), ...comparison(stage).map((cells) => row(cells, false))); // prettier-ignore
   }
 
-  /** Cosine between two centered kernels. */
-  function alignment(one, other) {
-    const centered = (kernel) => {
-      const P = Math.sqrt(kernel.length),
-        mean = Array.from({ length: P }, (_, m) => kernel.slice(m * P, m * P + P).reduce((sum, k) => sum + k / P, 0)), // prettier-ignore
-        all = mean.reduce((sum, k) => sum + k / P, 0);
-      return Float64Array.from(kernel, (k, at) => k - mean[Math.floor(at / P)] - mean[at % P] + all);
-    };
-    const [x, y] = [centered(one), centered(other)];
-    let xy = 0,
-      xx = 0,
-      yy = 0;
-    for (let k = 0; k < x.length; k++) {
-      xy += x[k] * y[k];
-      xx += x[k] * x[k];
-      yy += y[k] * y[k];
-    }
-    return xy / Math.sqrt(xx * yy);
-  }
-
-  function targetKernel(frame) {
-    const ends = classEnds(frame),
-      of = (m) => (m < ends[0] ? 0 : m < ends[1] ? 1 : 2);
-    return Float64Array.from({ length: frame.P ** 2 }, (_, at) => (of(Math.floor(at / frame.P)) === of(at % frame.P) ? 1 : 0)); // prettier-ignore
-  }
-
   // --- controls -----------------------------------------------------------------------------------
 
   const straight = { toValue: (x) => Number(x.toFixed(4)), toPosition: (v) => v };
@@ -657,7 +631,12 @@
 
   // --- running ------------------------------------------------------------------------------------
 
-  const pace = () => (still.matches ? { frames: 5, wait: 0 } : find("fast").checked ? { frames: 40, wait: 0 } : { frames: FRAMES, wait: 33 }); // prettier-ignore
+  /** Frames of a run; milliseconds from one to the next at least, and of sampling between them at most: with what a frame
+      itself takes an eye has thirty a second. */
+  function pace() {
+    if (still.matches) return { frames: 5, wait: 0, most: Infinity };
+    return find("fast").checked ? { frames: 40, wait: 0, most: 60 } : { frames: FRAMES, wait: 33, most: 20 };
+  }
 
   /** Networks are drawn from the prior and cooled, or put at T at once. */
   function start(what) {
@@ -797,7 +776,7 @@
       state: { ym: 0.1 },
       answer() {
         const [a, b, c] = stages.map(({ frame }) => frame.kernel);
-        return `The kernels, centered, agree: cosines ${[alignment(a, b), alignment(b, c), alignment(a, c)].map((x) => round(x, 2)).join(", ")}. The neurons do not: all of the linear ones answer by degrees, the sigmoidal ones form groups, and ${stages[2].frame.N - count(stages[2], "000")} ReLU neurons carry the task.`; // prettier-ignore
+        return `The kernels, centered, agree: cosines ${[[a, b], [b, c], [a, c]].map((pair) => laboratory.alignment(...pair)).map((x) => round(x, 2)).join(", ")}. The neurons do not: all of the linear ones answer by degrees, the sigmoidal ones form groups, and ${stages[2].frame.N - count(stages[2], "000")} ReLU neurons carry the task.`; // prettier-ignore
       },
     },
     heat: {
@@ -850,7 +829,7 @@
         start("cool");
       },
       answer() {
-        const along = stages.map(({ frame }) => round(alignment(frame.kernel, targetKernel(frame)), 2)).join(", "); // prettier-ignore
+        const along = stages.map(({ frame }) => round(frame.alongClasses, 2)).join(", ");
         return `Scaling ${state.g}: the centered kernels lie along the targets with cosines ${along}. ${state.g ? "Features have learned the classes." : "The outputs fit all the same; features have hardly changed, the readouts did the work."}`; // prettier-ignore
       },
     },

@@ -738,6 +738,55 @@ function createLaboratory(makeTask) {
     };
   }
 
+  /** The features' kernel, and what a picture and a sentence of it need.
+
+      {kernel, mean, reach, alongClasses}: P × P values; their mean; how far from it 97 % of them lie; the cosine, both centered,
+      with the kernel that is one within a class. */
+  function kernelOf(net) {
+    look(net);
+    const { N, P, h, labels } = net,
+      values = new Float32Array(P * P);
+    let mean = 0;
+    for (let m = 0; m < P; m++)
+      for (let n = 0; n <= m; n++) {
+        let sum = 0;
+        for (let i = 0, x = m * N, y = n * N; i < N; i++) sum += h[x + i] * h[y + i];
+        values[m * P + n] = values[n * P + m] = sum / N;
+        mean += ((m === n ? 1 : 2) * sum) / (N * P * P);
+      }
+    const sorted = values.slice().sort(),
+      classes = new Float32Array(P * P);
+    for (let m = 0; m < P; m++) for (let n = 0; n < P; n++) classes[m * P + n] = labels[m] === labels[n] ? 1 : 0;
+    return {
+      kernel: values,
+      mean,
+      reach: Math.max(1e-9, sorted[Math.floor(0.97 * sorted.length)] - mean, mean - sorted[0]),
+      alongClasses: alignment(values, classes),
+    };
+  }
+
+  /** Cosine between two kernels, each centered. */
+  function alignment(one, other) {
+    const x = centered(one),
+      y = centered(other);
+    let xy = 0;
+    for (let k = 0; k < x.length; k++) xy += x[k] * y[k];
+    return xy / Math.sqrt(sumOfSquares(x) * sumOfSquares(y));
+  }
+
+  function centered(values) {
+    const P = Math.sqrt(values.length),
+      mean = new Float64Array(P),
+      result = new Float64Array(P * P);
+    let all = 0;
+    for (let m = 0; m < P; m++) {
+      for (let n = 0; n < P; n++) mean[m] += values[m * P + n] / P;
+      all += mean[m] / P;
+    }
+    for (let m = 0; m < P; m++) for (let n = 0; n < P; n++) result[m * P + n] = values[m * P + n] - mean[m] - mean[n] + all;
+    return result;
+  }
+
   /** Where the temperature is at a transition: falling evenly in its logarithm over 60 % of them, or constant. */
   function temperatureAt({ startTemperature, temperature, transitions }, k) {
     const left = Math.max(0, 1 - k / (COOLING * transitions));
@@ -760,7 +809,7 @@ function createLaboratory(makeTask) {
   }
 
   const steps = { trajectory, langevin, gibbs, rotations };
-  return { NONLINEARITIES, makeNetwork, advance, swap, observe, temperatureAt, run, sweep, look, steps, energy, makeRandom, checked, exp, log }; // prettier-ignore
+  return { NONLINEARITIES, makeNetwork, advance, swap, observe, kernelOf, alignment, temperatureAt, run, sweep, look, steps, energy, makeRandom, checked, exp, log }; // prettier-ignore
 }
 
 if (typeof module !== "undefined") module.exports = createLaboratory(require("./explorer.js").makeTask);

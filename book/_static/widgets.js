@@ -257,15 +257,8 @@ else
           try {
             for (const to = Math.min(transitions, k + Math.ceil(transitions / frames)); k < to; k++)
               laboratory.advance(net, laboratory.temperatureAt(net.setting, k), k < 0.8 * transitions);
-            const { N, P, h } = net,
-              kernel = new Float32Array(P * P);
-            for (let m = 0; m < P; m++)
-              for (let n = 0; n <= m; n++) {
-                let sum = 0;
-                for (let i = 0; i < N; i++) sum += h[m * N + i] * h[n * N + i];
-                kernel[m * P + n] = kernel[n * P + m] = sum / N;
-              }
-            post({ run, over: k === transitions, kernel, N, P, ends: net.firsts, ...laboratory.observe(net) });
+            const { N, P, firsts: ends } = net;
+            post({ run, over: k === transitions, ends, N, P, ...laboratory.kernelOf(net), ...laboratory.observe(net) });
           } catch ({ message }) {
             post({ run, failure: message });
             return;
@@ -329,7 +322,7 @@ else
         draw();
         if (frame.over) {
           place.dataset.done = String(run);
-          tell(`${describe()} Error per input ${short(frame.squaredError / frame.P)}, kernel along the classes: cosine ${alongClasses().toFixed(2)}.`); // prettier-ignore
+          tell(`${describe()} Error per input ${short(frame.squaredError / frame.P)}, kernel along the classes: cosine ${frame.alongClasses.toFixed(2)}.`); // prettier-ignore
         }
       }
 
@@ -341,23 +334,8 @@ else
         return `Strongest on the classes: ${top.map((x) => x.toFixed(1)).join(", ")}, over √N: ${top.map((x) => (x / Math.sqrt(N)).toFixed(2)).join(", ")}. A class is carried by ${participation.map((x) => x.toFixed(1)).join(", ")} neurons.`; // prettier-ignore
       }
 
-      /** Cosine of the centered kernel with that of the classes. */
-      function alongClasses() {
-        const { kernel, P, ends } = frame,
-          of = Int8Array.from({ length: P }, (_, m) => (m < ends[1] ? 0 : m < ends[2] ? 1 : 2));
-        const centered = (value) => {
-          const mean = Float64Array.from({ length: P }, (_, m) => of.reduce((sum, __, n) => sum + value(m, n) / P, 0)),
-            all = mean.reduce((sum, x) => sum + x / P, 0);
-          return Float64Array.from(kernel, (_, at) => value(Math.floor(at / P), at % P) - mean[Math.floor(at / P)] - mean[at % P] + all); // prettier-ignore
-        };
-        const x = centered((m, n) => kernel[m * P + n]),
-          y = centered((m, n) => (of[m] === of[n] ? 1 : 0)),
-          dot = (p, q) => p.reduce((sum, value, k) => sum + value * q[k], 0);
-        return dot(x, y) / Math.sqrt(dot(x, x) * dot(y, y));
-      }
-
       function draw() {
-        const { N, P, activations, neuronCodes, codes, kernel, ends } = frame,
+        const { N, P, activations, neuronCodes, codes, kernel, mean, reach, ends } = frame,
           width = Math.max(260, picture.clientWidth),
           ratio = window.devicePixelRatio || 1,
           context = canvas.getContext("2d");
@@ -375,10 +353,7 @@ else
         const rank = (code) => (code === "000" ? 1e6 : 0) - 10 * (codes[code] ?? 0) + CODES.indexOf(code),
           order = Array.from({ length: N }, (_, i) => i).sort((i, j) => rank(neuronCodes[i]) - rank(neuronCodes[j]) || i - j); // prettier-ignore
         const most = Math.max(...activations.map((row) => row.reduce((top, h) => Math.max(top, Math.abs(h)), 0))),
-          unit = given.nonlinearity === "sigmoidal" ? 1 : Math.min(most, 4),
-          sorted = [...kernel].sort((a, b) => a - b),
-          mean = sorted.reduce((sum, k) => sum + k, 0) / sorted.length,
-          reach = Math.max(1e-9, sorted[Math.floor(0.97 * sorted.length)] - mean, mean - sorted[0]);
+          unit = given.nonlinearity === "sigmoidal" ? 1 : Math.min(most, 4);
         matrix(context, [left, 16, wide, height - 16], N, P, (i, m) => activations[order[i]][m] / unit);
         matrix(context, [width - side, 16, side, side], P, P, (m, n) => (kernel[m * P + n] - mean) / reach);
         const tall = (height - 16) / N;

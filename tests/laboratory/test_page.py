@@ -316,6 +316,31 @@ def test_no_barrier_and_nothing_wider_than_a_phone(visit, address):
     assert page.evaluate(BARRIERS) == []
 
 
+def test_drawing_leaves_room_for_thirty_frames_a_second(visit, server):
+    """Processor time of the page's own thread, which a busy machine changes less than the clock."""
+    page = visit(server + "book/laboratory.html#N=60&P=60&time=300")
+    page.evaluate(
+        """() => {
+            window.drawn = 0;
+            for (const stage of document.querySelectorAll('.stage'))
+                new MutationObserver(() => window.drawn++).observe(stage, { attributeFilter: ['data-transitions'] });
+        }"""
+    )
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent():
+        found = session.send("Performance.getMetrics")["metrics"]
+        return next(one["value"] for one in found if one["name"] == "TaskDuration")
+
+    before = spent()
+    press(page, "cool")
+    page.wait_for_function(ENDED)
+    drawn = page.evaluate("window.drawn")
+    assert drawn > 100
+    assert 1000 * (spent() - before) / drawn < 33 / 3  # three stages share a thread
+
+
 def test_works_where_workers_are_not_allowed(visit, address):
     page = visit(address + SMALL, lambda page: page.add_init_script("delete window.Worker"))
     cooled(page)
