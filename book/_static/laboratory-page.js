@@ -37,19 +37,28 @@
       plan = null, // {at(k), count, done, settled, frames, most, wait}
       paused = false,
       timer = null,
-      run = 0;
+      run = 0,
+      lastDivided = NaN; // temperature at which groups were last seen on a walk, whatever frames are drawn
 
     function frame(why) {
       const seen = lab.observe(net),
         { N, P, overlap } = net;
       delete seen.preactivations;
-      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, ...lab.kernelOf(net), N, P, overlap });
+      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, ...lab.kernelOf(net), N, P, overlap, lastDivided });
     }
 
     /** So many transitions, or fewer where they take longer than a frame may: a large network is seen as often as a small one. */
     function advance(count, until = Infinity) {
-      for (let k = 0; k < count && plan.done < plan.count && Date.now() < until; k++, plan.done++)
+      for (let k = 0; k < count && plan.done < plan.count && Date.now() < until; k++, plan.done++) {
         lab.advance(net, plan.at(plan.done), plan.done < plan.settled);
+        if (plan.watch && plan.done % 5 === 0 && divided(lab.observe(net))) lastDivided = net.temperature;
+      }
+    }
+
+    /** Whether some class tells groups apart: at least one neuron in twenty is clearly active on it, as many clearly silent. */
+    function divided({ means }) {
+      const many = (of) => means.filter(of).length >= means.length / 20;
+      return [0, 1, 2].some((c) => many((mean) => mean[c] < 0.35) && many((mean) => mean[c] > 0.65));
     }
 
     function failed({ message }) {
@@ -92,12 +101,20 @@
           plan = null;
           frame("drawn");
           set({ ...message.pace, count: setting.transitions, settled: Math.floor(0.8 * setting.transitions), at: (k) => lab.temperatureAt(setting, k) }); // prettier-ignore
-        } else if (message.type === "theory") post({ type: "theory", run, theory: theoryOf(message.options), at: message.options.temperature });
-        else if (net && message.type === "walk") {
+        } else if (message.type === "theory") {
+          let theory;
+          try {
+            theory = theoryOf(message.options);
+          } catch (error) {
+            theory = { none: `the solver stopped: ${error.message}` }; // the network goes on
+          }
+          post({ type: "theory", run, theory, at: message.options.temperature });
+        } else if (net && message.type === "walk") {
           // from the present temperature to another, evenly in its logarithm, and then some time there
           const from = net.temperature,
             { to, count, hold } = message;
-          set({ ...message.pace, count: count + hold, settled: Infinity, at: (k) => to * Math.exp(Math.max(0, 1 - (k + 1) / count) * Math.log(from / to)) }); // prettier-ignore
+          lastDivided = NaN;
+          set({ ...message.pace, watch: true, count: count + hold, settled: Infinity, at: (k) => to * Math.exp(Math.max(0, 1 - (k + 1) / count) * Math.log(from / to)) }); // prettier-ignore
         } else if (net && message.type === "pause") {
           paused = true;
           frame("paused");
@@ -118,16 +135,19 @@
       }
     };
 
-    /** What this page's theory says of a network, where it has one. */
+    /** What this page's theory says of a network, or {none: why it has none}. */
     function theoryOf(options) {
       const { nonlinearity, overlap, slope, scaling } = options,
         plain = overlap === 0 && slope === 1,
         bounded = lab.NONLINEARITIES[nonlinearity].bounded;
-      if (scaling !== 1 || options.method !== "hmc" || (!bounded && slope !== 1)) return null;
+      if (scaling !== 1) return { none: "it is of the non-lazy scaling, 1" };
+      if (options.method !== "hmc") return { none: "it is of the posterior, from which plain Langevin's steps lead away" };
+      if (!bounded && slope !== 1) return { none: "where φ has no bound this page solves it at slope 1 alone" };
       if (nonlinearity === "linear") return solver_.solveLinear(options);
-      if (nonlinearity === "relu_squared" || (nonlinearity === "softplus" && !plain)) return null;
+      if (nonlinearity === "relu_squared") return { none: "this page does not solve it for max(0, z)²; the library does, on orthogonal inputs" };
+      if (nonlinearity === "softplus" && !plain) return { none: "on inputs that are alike softplus neurons are never silent, and this page has no tables of them; theory.solve of the library has" }; // prettier-ignore
       const found = bounded ? solver_.solve(options) : plain ? solver_.solveRelu(options) : solver_.solvePopulation(options); // prettier-ignore
-      if (!found.converged) return null;
+      if (!found.converged) return { none: overlap > 0 && !bounded ? "those that share a class are so few here that the crowd's theory does not hold; one neuron may carry it" : "the solve did not converge" }; // prettier-ignore
       delete found.densities;
       if (nonlinearity === "sigmoidal" && plain)
         found.critical = solver_.column(options, [0.02, 0.035, 0.06, 0.1, 0.18, 0.3, 0.6]).critical;
@@ -205,7 +225,7 @@
   const PICTURES = { neurons: 250, cloud: 210, kernel: 150, outputs: 150, trace: 110 };
 
   function makeStage(place, index) {
-    const stage = { place, index, frame: null, theory: undefined, trace: [],  };
+    const stage = { place, index, frame: null, theory: undefined, trace: [] };
     const select = document.createElement("select");
     select.setAttribute("aria-label", `Nonlinearity of network ${index + 1}`);
     for (const [value, text] of Object.entries(NAMES)) select.add(new Option(text, value));
@@ -266,14 +286,14 @@
       stage.frame = null;
       draw(stage);
     } else if (message.type === "theory") {
-      Object.assign(stage, { theory: message.theory, at: message.at });
+      const { none } = message.theory;
+      Object.assign(stage, { theory: none ? null : message.theory, none, at: message.at });
       draw(stage);
     } else {
       stage.frame = message;
       stage.busy = message.why === "running" || message.why === "drawn";
       stage.place.classList.remove("stale");
       if (message.why !== "swapped") stage.trace.push([message.transitions, message.energy / (message.N * message.P), message.temperature, message.squaredError / message.P]); // prettier-ignore
-      if (divided(message)) stage.divided = message.temperature;
       if (!stage.waiting) {
         stage.waiting = true;
         requestAnimationFrame(() => {
@@ -285,12 +305,6 @@
       if (message.why === "swapped") swapped(stage);
     }
     showButtons();
-  }
-
-  /** Whether some class tells groups apart: at least one neuron in twenty is clearly active on it, as many clearly silent. */
-  function divided({ means, N }) {
-    const many = (of) => means.filter(of).length >= N / 20;
-    return [0, 1, 2].some((c) => many((mean) => mean[c] < 0.35) && many((mean) => mean[c] > 0.65));
   }
 
   // --- drawing a stage ----------------------------------------------------------------------------
@@ -316,12 +330,12 @@
       stage.note.textContent = "";
       return;
     }
-    const codes = Object.keys(frame.codes).filter((code) => code !== "000").length,
+    const codes = Object.keys(frame.codes).filter((code) => code !== "000" && frame.codes[code] >= frame.N / 20).length, // others are single neurons' noise
       some = (number, what) => `${number || "no"} ${what}${number === 1 ? "" : "s"}`,
       ofCodes = laboratory.NONLINEARITIES[phi].bounded ? `${some(codes, "code")} in use` : some(frame.N - (frame.codes["000"] ?? 0), "outlier"); // prettier-ignore
     const who = phi === "linear" ? "every neuron answers in its own degree" : ofCodes;
     stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
-    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(frame.alongClasses, 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : ""}`; // prettier-ignore
+    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(frame.alongClasses, 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : stage.theory === null ? ` No theory beside it: ${stage.none}.` : ""}`; // prettier-ignore
     Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
   }
 
@@ -662,7 +676,6 @@
     paused = false;
     for (const stage of stages) {
       stage.busy = true;
-      stage.divided = NaN;
       runs++;
       stage.run = runs; // frames of what was under way are late
       stage.send({ type: "theory", run: runs, options: { ...optionsOf(state, stage.phi), temperature: to } });
@@ -677,7 +690,7 @@
     requestAnimationFrame(() => {
       const answer = trial?.answer?.() ?? "";
       find("answer").textContent = answer;
-      say(`Done. ${stages.map(({ summary }) => summary).join("; ")}.`);
+      say(answer ? "Done." : `Done. ${stages.map(({ summary }) => summary).join("; ")}.`); // one of them at a time is enough to read
     });
   }
 
@@ -711,10 +724,11 @@
     for (const stage of stages) stage.send?.(message);
   };
   const press = (name, action) => find(name).addEventListener("click", action);
-  /** An experiment, with room for its answer, so that nothing moves when that comes; or none. */
+  /** An experiment, with room for its answer, so that nothing moves when that comes, and on a phone its network first; or none. */
   function setTrial(next) {
     trial = next;
     root.classList.toggle("tried", trial !== null);
+    for (const { place, index } of stages) place.classList.toggle("first", START.phi[index] === trial?.about);
   }
   const alone = (what) => () => {
     setTrial(null);
@@ -780,16 +794,18 @@
       },
     },
     heat: {
+      about: "sigmoidal",
       state: { ym: 0.5 },
       then: () => walk(0.3, 900, 0),
       answer() {
         const stage = by("sigmoidal"),
           critical = stage.theory?.critical;
         if (kind !== "heat") return "The groups stand. Now heat, and watch the sigmoidal network's strip of colors.";
-        return `Groups were last seen at T = ${significant(stage.divided)}.${critical ? ` Theory, for infinitely many neurons, has one code left above T = ${significant(critical)}.` : ""}`; // prettier-ignore
+        return `Groups were last seen at T = ${significant(stage.frame.lastDivided)}.${critical ? ` Theory, for infinitely many neurons, has one code left above T = ${significant(critical)}.` : ""}`; // prettier-ignore
       },
     },
     quench: {
+      about: "sigmoidal",
       state: { ym: 0.1, T: 0.001 },
       begin: "quench",
       then: () => start("cool"),
@@ -800,6 +816,7 @@
       },
     },
     overlap: {
+      about: "relu",
       state: { ym: -0.5 },
       then: () => {
         change({ ...copy(state), rho: 0.5 });
@@ -811,14 +828,16 @@
       },
     },
     small: {
-      state: { ym: 0.1 },
+      about: "sigmoidal",
+      state: { ym: 0.3, T: 0.02 }, // where cooled networks are in equilibrium
       then: () => {
         change({ ...copy(state), N: 15 });
         start("cool");
       },
       answer() {
         const stage = by("sigmoidal"),
-          worst = stage.theory ? Math.max(...CODES.map((code) => Math.abs(count(stage, code) - stage.frame.N * stage.theory.occupancies[code]))) : NaN; // prettier-ignore
+          worst = stage.theory && Math.max(...CODES.map((code) => Math.abs(count(stage, code) - stage.frame.N * stage.theory.occupancies[code]))); // prettier-ignore
+        if (!stage.theory) return `N = ${stage.frame.N}: no theory to compare with${stage.none ? `, since ${stage.none}` : " yet"}.`;
         return `N = ${stage.frame.N}: the largest difference from theory's number of neurons is ${round(worst, 1)}. Were neurons to choose alone, chance would make it ${round(Math.sqrt(stage.frame.N * 0.3 * 0.7), 1)}.`; // prettier-ignore
       },
     },
