@@ -17,10 +17,10 @@ const TINY = { numNeurons: 4, numInputs: 5, ratios: [0.4, 0.4, 0.2], yMinus: -0.
 const oracle = process.env.ORACLE ? JSON.parse(fs.readFileSync(process.env.ORACLE, "utf8")) : null;
 const withOracle = { skip: oracle ? false : "needs ORACLE" };
 
-/** The sampler without its kernel, and with a passage of its source replaced, to see a test fail. */
-function faulty(passage = "", replacement = "") {
+/** The sampler without its kernel, if it is not to keep it, and with a passage of its source replaced, to see a test fail. */
+function faulty(passage = "", replacement = "", keep = false) {
   let source = SCRIPT.slice(SCRIPT.indexOf("function createLaboratory"), SCRIPT.indexOf("if (typeof module"));
-  for (const [from, to] of [["const kernel = compiled();", "const kernel = null;"], ...(passage ? [[passage, replacement]] : [])]) {
+  for (const [from, to] of [["const kernel = compiled();", "const kernel = null;"], [passage, replacement]].slice(keep ? 1 : 0, passage ? 2 : 1)) {
     assert.equal(source.split(from).length, 2, `the script holds "${from}" once`);
     source = source.replace(from, to);
   } // prettier-ignore
@@ -294,13 +294,26 @@ test("the linear network has the closed form's readouts", withOracle, () => {
   }
 });
 
-test("numbers of neurons per code are theory's, over 32 seeds", withOracle, () => {
-  const { options, numbers } = oracle.codes,
-    runs = Array.from({ length: 32 }, (_, k) => laboratory.run({ ...options, nonlinearity: "sigmoidal", seed: k + 1 }).codes); // prettier-ignore
+/** Differences from the library's sampled numbers of neurons per code and from theory's, in standard errors: the largest. */
+function fromBoth(lab, { options, numbers, sampled }, count) {
+  const runs = Array.from({ length: count }, (_, k) => lab.run({ ...options, nonlinearity: "sigmoidal", transitions: 300, seed: k + 1 }).codes);
+  const away = { theory: 0, library: 0 };
   for (const [code, expected] of Object.entries(numbers)) {
-    const { mean, error } = summary(runs.map((codes) => codes[code] ?? 0), 32); // prettier-ignore
-    assert.ok(Math.abs(mean - expected) <= 3 * error + 1e-3, `${code}: ${mean} ± ${error}, theory ${expected}`);
-  }
+    const { mean, error } = summary(runs.map((codes) => codes[code] ?? 0), count),
+      [drawn, uncertainty] = sampled[code] ?? [0, 0],
+      least = 1e-3; // of codes that nobody holds
+    away.theory = Math.max(away.theory, Math.abs(mean - expected) / Math.hypot(error, least));
+    away.library = Math.max(away.library, Math.abs(mean - drawn) / Math.hypot(error, uncertainty, least));
+  } // prettier-ignore
+  return away;
+}
+
+test("numbers of neurons per code are the library's and theory's, over 32 seeds", withOracle, () => {
+  const found = fromBoth(laboratory, oracle.codes, 32);
+  assert.ok(found.theory < 3 && found.library < 3, JSON.stringify(found));
+  const [passage, replacement] = ["log(net.N)) / temperature;", "log(net.N)) / (1.5 * temperature);"],
+    off = fromBoth(faulty(passage, replacement, true), oracle.codes, 10);
+  assert.ok(off.theory > 5 && off.library > 5, JSON.stringify(off));
 });
 
 test("outliers of the ReLU network have theory's strength", withOracle, () => {
