@@ -43,7 +43,6 @@
     function frame(why) {
       const seen = lab.observe(net),
         { N, P, overlap } = net;
-      delete seen.preactivations;
       post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, ...lab.kernelOf(net), N, P, overlap, lastDivided });
     }
 
@@ -222,10 +221,10 @@
 
   // --- a stage ------------------------------------------------------------------------------------
 
-  const PICTURES = { neurons: 250, cloud: 210, kernel: 150, outputs: 150, trace: 110 };
+  const PICTURES = { neurons: 250, cloud: 210, kernel: 150, outputs: 150, one: 110, trace: 110 };
 
   function makeStage(place, index) {
-    const stage = { place, index, frame: null, theory: undefined, trace: [] };
+    const stage = { place, index, frame: null, theory: undefined, trace: [], chosen: null };
     const select = document.createElement("select");
     select.setAttribute("aria-label", `Nonlinearity of network ${index + 1}`);
     for (const [value, text] of Object.entries(NAMES)) select.add(new Option(text, value));
@@ -237,7 +236,7 @@
     place.append(select);
     stage.select = select;
     stage.canvases = {};
-    const titles = { neurons: "Activations: neurons by inputs", cloud: "Readouts a₀ and a₁; rings: theory", kernel: "Kernel", outputs: "Outputs on targets", trace: "Error, T (dashed), energy (thin)" }; // prettier-ignore
+    const titles = { neurons: "Activations: neurons by inputs", cloud: "Readouts a₀ and a₁; rings: theory", one: "One neuron: click it above, or move the slider", kernel: "Kernel", outputs: "Outputs on targets", trace: "Error, T (dashed), energy (thin)" }; // prettier-ignore
     const pair = document.createElement("div");
     pair.className = "pair";
     for (const [name, title] of Object.entries(titles)) {
@@ -249,12 +248,18 @@
       canvas.setAttribute("aria-label", `${title}: no network yet`);
       box.append(caption, canvas);
       canvas.style.height = `${PICTURES[name]}px`;
-      if (name === "trace") box.className = "wide";
+      if (name === "trace" || name === "one") box.className = "wide";
+      if (name === "one") box.append(chooserOf(stage));
       if (name === "kernel" || name === "outputs") pair.append(box);
       else place.append(box);
       if (name === "outputs") place.append(pair);
       stage.canvases[name] = canvas;
     }
+    stage.canvases.neurons.addEventListener("click", ({ offsetY }) => {
+      if (!stage.frame) return;
+      const row = Math.floor((offsetY / (PICTURES.neurons - 4)) * stage.frame.N);
+      choose(stage, orderOf(stage.frame, stage.phi)[Math.min(stage.frame.N - 1, row)]);
+    });
     const table = document.createElement("table"),
       note = document.createElement("p");
     table.className = "comparison";
@@ -264,6 +269,21 @@
     Object.assign(stage, { table, note });
     stage.send = null;
     return stage;
+  }
+
+  /** The slider by which a neuron is chosen without a mouse. */
+  function chooserOf(stage) {
+    const slider = Object.assign(document.createElement("input"), { type: "range", min: 0, max: 0, step: 1, value: 0, disabled: true }); // prettier-ignore
+    slider.setAttribute("aria-label", `Neuron of network ${stage.index + 1}`);
+    slider.setAttribute("aria-valuetext", "none chosen");
+    slider.addEventListener("input", () => choose(stage, Number(slider.value)));
+    stage.chooser = slider;
+    return slider;
+  }
+
+  function choose(stage, neuron) {
+    stage.chosen = neuron;
+    draw(stage);
   }
 
   const stages = [...root.querySelectorAll(".stage")].map(makeStage);
@@ -340,7 +360,7 @@
   }
 
   const PAINTERS = {
-    neurons({ frame, phi }, { context, width, height }, canvas) {
+    neurons({ frame, phi, chosen }, { context, width, height }, canvas) {
       const order = orderOf(frame, phi),
         left = phi === "linear" ? 0 : 14,
         size = (height - 4) / frame.N,
@@ -351,11 +371,12 @@
           context.fillStyle = colorOf(`--code-${frame.neuronCodes[i]}`);
           context.fillRect(0, k * size, 9, size + 0.3);
         });
-      context.fillStyle = getComputedStyle(root).color;
+      context.fillStyle = context.strokeStyle = getComputedStyle(root).color;
+      if (chosen !== null) context.strokeRect(left + 0.5, order.indexOf(chosen) * size - 0.5, width - left - 1, size + 1);
       classEnds(frame).forEach((m) => context.fillRect(left + (m / frame.P) * (width - left), 0, 0.7, height - 4)); // prettier-ignore
       canvas.setAttribute("aria-label", `Activations of ${frame.N} neurons on ${frame.P} inputs sorted by class, neurons sorted by code: ${wordsOf(frame.codes, phi)}`); // prettier-ignore
     },
-    cloud({ frame, theory, phi }, { context, width, height }, canvas) {
+    cloud({ frame, theory, phi, chosen }, { context, width, height }, canvas) {
       const rings = ringsOf(theory, phi, frame.N),
         reach = 1.12 * Math.max(0.3, ...rings.flatMap(({ a }) => [Math.abs(a[0]), Math.abs(a[1])]), ...frame.readouts.flatMap(([x, y]) => [Math.abs(x), Math.abs(y)])), // prettier-ignore
         unit = Math.min(width, height) / 2 / reach,
@@ -375,6 +396,12 @@
         context.fill();
       });
       context.globalAlpha = 1;
+      if (chosen !== null) {
+        context.fillStyle = getComputedStyle(root).color;
+        context.beginPath();
+        context.arc(...at(frame.readouts[chosen]), 4, 0, 7);
+        context.fill();
+      }
       context.lineWidth = 1.6;
       for (const { a, code, spread, angle } of rings) {
         context.strokeStyle = code ? colorOf(`--code-${code}`) : getComputedStyle(root).color;
@@ -384,6 +411,17 @@
         context.stroke();
       }
       canvas.setAttribute("aria-label", `Readout weights to outputs 0 and 1, one dot for each of ${frame.N} neurons; ${rings.length ? `${rings.length} rings where theory has its peaks` : "no theory for this network here"}`); // prettier-ignore
+    },
+    one({ frame, phi, chosen, chooser }, { context, width, height }, canvas) {
+      Object.assign(chooser, { max: frame.N - 1, disabled: false });
+      if (chosen === null) return;
+      const [negative, , positive] = SIGNED[dark() ? "dark" : "light"].map((rgb) => `rgb(${rgb})`),
+        { preactivations, activations, readouts, means, neuronCodes, overlap } = frame;
+      drawNeuron(context, [0, 0, width, height - 4], { weights: preactivations[chosen], activations: activations[chosen], readouts: readouts[chosen], ends: classEnds(frame), overlap }, { text: context.fillStyle, positive, negative }); // prettier-ignore
+      const words = `Neuron ${chosen + 1}${phi === "linear" ? "" : `, ${neuronCodes[chosen] === "000" ? "in no group" : nameOf(neuronCodes[chosen])}`}: response to the classes ${means[chosen].map(significant).join(", ")}; readouts ${readouts[chosen].map(significant).join(", ")}`; // prettier-ignore
+      canvas.setAttribute("aria-label", words);
+      chooser.value = chosen;
+      chooser.setAttribute("aria-valuetext", words);
     },
     kernel({ frame }, { context, width, height }, canvas) {
       const side = Math.min(width, height - 4),
@@ -662,7 +700,7 @@
         options = optionsOf(state, phi),
         send = engineOf(stage);
       runs++;
-      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null }); // prettier-ignore
+      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null, chosen: null }); // prettier-ignore
       send({ type: "start", run: runs, pace: pace(), options: { ...options, startTemperature: what === "cool" ? Math.max(HOT, state.T) : state.T } }); // prettier-ignore
       send({ type: "theory", run: runs, options }); // after, so that a network is seen while theory is solved
     }

@@ -812,4 +812,43 @@ function createLaboratory(makeTask) {
   return { NONLINEARITIES, makeNetwork, advance, swap, observe, kernelOf, alignment, temperatureAt, run, sweep, look, steps, energy, makeRandom, checked, exp, log }; // prettier-ignore
 }
 
+/** Draws a neuron: its weights, its response to the inputs, and its readouts, in a rectangle [left, top, width, height]. */
+function drawNeuron(context, [left, top, width, height], { weights, activations, readouts, ends, overlap }, { text, positive, negative }) {
+  const wide = Math.max(0.55 * width, width - 110),
+    room = (height - 30) / 2,
+    narrow = width < 230,
+    short = (x) => String(Number(x.toPrecision(2))).replace("-", "−");
+  [
+    [overlap > 0 ? "preactivations" : "weights on the inputs", weights],
+    ["response to them", activations],
+  ].forEach(([name, values], k) => {
+    const from = values.reduce((low, x) => Math.min(low, x), 0),
+      to = values.reduce((most, x) => Math.max(most, x), 0),
+      above = top + 13 + k * (room + 15),
+      at = (x) => above + (room * (to - x)) / (to - from || 1);
+    context.fillStyle = text;
+    context.fillText(narrow ? name.split(" ")[0] : `${name}: ${short(from)} to ${short(to)}`, left, above - 3);
+    values.forEach((x, m) => {
+      context.fillStyle = x < 0 ? negative : positive;
+      context.fillRect(left + (m / values.length) * wide, Math.min(at(0), at(x)), Math.max(1, wide / values.length - 0.6), Math.max(0.6, Math.abs(at(x) - at(0)))); // prettier-ignore
+    });
+    context.fillStyle = text;
+    for (const end of ends) context.fillRect(left + (end / values.length) * wide, above, 0.7, room);
+  });
+  const most = readouts.reduce((top_, a) => Math.max(top_, Math.abs(a)), 1e-9),
+    middle = left + wide + 12 + 0.5 * (width - wide - 12),
+    tall = (height - 13) / 3;
+  context.fillStyle = text;
+  context.fillText("readouts", left + wide + 12, top + 10);
+  readouts.forEach((a, r) => {
+    const y = top + 13 + r * tall,
+      long = (Math.abs(a) / most) * 0.5 * (width - wide - 14);
+    context.fillStyle = a < 0 ? negative : positive;
+    context.fillRect(a < 0 ? middle - long : middle, y + tall - 7, long, 5);
+    context.fillStyle = text;
+    context.fillText(`a${"₀₁₂"[r]} ${short(a)}`, left + wide + 12, y + tall - 9);
+  });
+  context.fillRect(middle, top + 13, 0.7, height - 13);
+}
+
 if (typeof module !== "undefined") module.exports = createLaboratory(require("./explorer.js").makeTask);

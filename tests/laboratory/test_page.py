@@ -247,6 +247,42 @@ def test_what_is_not_allowed_is_said(visit, address):
         assert page.locator("[role=alert]").inner_text() == ""
 
 
+def test_a_neuron_is_chosen_by_click_and_by_keyboard(visit, address):
+    """Its row in the picture is the one clicked, its numbers those of the CSV."""
+    page = visit(address + SMALL, reduced_motion="reduce")
+    slider = page.get_by_label("Neuron of network 2")
+    assert slider.is_disabled()
+    cooled(page)
+    with page.expect_download() as download:
+        press(page, "csv")
+    lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    rows = {row[1]: row for row in (line.split(",") for line in lines) if row[0] == "sigmoidal"}
+    picture = page.locator(".stage").nth(1).locator("canvas").first
+    clean = picture.evaluate("canvas => canvas.toDataURL()")
+    picture.click(position={"x": 80, "y": 4})  # the first row: of the largest group, of the first neuron there
+    assert picture.evaluate("canvas => canvas.toDataURL()") != clean
+    told = slider.get_attribute("aria-valuetext")
+    number, code = re.match(r"Neuron (\d+), ([01]-[01]-[01]):", told).groups()
+    groups = [row[2] for row in rows.values()]
+    assert groups.count(code.replace("-", "")) == max(map(groups.count, groups))
+
+    def agrees():
+        told = slider.get_attribute("aria-valuetext").replace("−", "-")
+        number, numbers = re.match(r"Neuron (\d+).*readouts (.*)", told).groups()
+        for shown, exact in zip(numbers.split(", "), rows[str(int(number) - 1)][3:6], strict=True):
+            assert float(shown) == pytest.approx(float(exact), rel=0.06)
+        return int(number)
+
+    assert agrees() == int(number)
+    one = page.locator(".stage").nth(1).get_by_role("img", name=re.compile("^Neuron "))
+    before = one.evaluate("canvas => canvas.toDataURL()")
+    slider.focus()
+    page.keyboard.press("ArrowLeft" if agrees() > 1 else "ArrowRight")
+    assert abs(agrees() - int(number)) == 1
+    assert one.evaluate("canvas => canvas.toDataURL()") != before
+    assert one.get_attribute("aria-label") == slider.get_attribute("aria-valuetext")
+
+
 def test_a_link_with_a_bad_state_says_so(visit, address):
     page = visit(address + "#phi=sine,relu,relu&N=20")
     assert "nonlinearity: got sine" in page.locator("[role=alert]").inner_text()
