@@ -259,7 +259,7 @@ def test_a_neuron_is_chosen_by_click_and_by_keyboard(visit, address):
     rows = {row[1]: row for row in (line.split(",") for line in lines) if row[0] == "sigmoidal"}
     picture = page.locator(".stage").nth(1).locator("canvas").first
     clean = picture.evaluate("canvas => canvas.toDataURL()")
-    picture.click(position={"x": 80, "y": 4})  # the first row: of the largest group, of the first neuron there
+    picture.click(position={"x": 80, "y": 4})  # the first row: of the largest group, its first neuron
     assert picture.evaluate("canvas => canvas.toDataURL()") != clean
     told = slider.get_attribute("aria-valuetext")
     number, code = re.match(r"Neuron (\d+), ([01]-[01]-[01]):", told).groups()
@@ -363,8 +363,9 @@ def test_drawing_leaves_room_for_thirty_frames_a_second(visit, server):
     page.evaluate(
         """() => {
             window.drawn = 0;
+            const observer = new MutationObserver((changes) => (window.drawn += changes.length));
             for (const stage of document.querySelectorAll('.stage'))
-                new MutationObserver(() => window.drawn++).observe(stage, { attributeFilter: ['data-transitions'] });
+                observer.observe(stage, { attributeFilter: ['data-transitions'] });
         }"""
     )
     session = page.context.new_cdp_session(page)

@@ -18,8 +18,8 @@ CODES = np.array(list(itertools.product((False, True), repeat=3)))
 # Of the library's ReLU networks, N = 60 on P = 60 inputs, overlap ½, y₋ = −½, T = 0.01: eight chains by
 # sample(…, num_samples=300, thinning=3, num_warmup=1200), class_participation averaged over classes
 PARTICIPATION = 3.935, 0.051
-# Of the library's sigmoidal networks, N = P = 60, y₋ = ½, T = 0.02: numbers of neurons with each code and their
-# standard errors, by sample(…, jax.random.key(1), num_samples=200, num_chains=32, thinning=3, num_warmup=1200)
+# Of its sigmoidal networks, N = P = 60, y₋ = ½, T = 0.02: neurons with each code, with standard errors, by
+# sample(…, jax.random.key(1), num_samples=200, num_chains=32, thinning=3, num_warmup=1200)
 NUMBERS = {"110": (16.868, 0.018), "101": (16.861, 0.015), "011": (16.305, 0.020), "111": (9.967, 0.035)}
 
 
