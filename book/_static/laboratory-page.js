@@ -144,7 +144,7 @@
       if (!bounded && slope !== 1) return { none: "where φ has no bound this page solves it at slope 1 alone" };
       if (nonlinearity === "linear") return solver_.solveLinear(options);
       if (nonlinearity === "relu_squared") return { none: "this page does not solve it for max(0, z)²; the library does, on orthogonal inputs" };
-      if (nonlinearity === "softplus" && !plain) return { none: "on inputs that are alike softplus neurons are never silent, and this page has no tables of them; theory.solve of the library has" }; // prettier-ignore
+      if (nonlinearity === "softplus" && !plain) return { none: "on inputs that are alike softplus neurons are never quite silent, and this page has no tables of them" }; // prettier-ignore
       const found = bounded ? solver_.solve(options) : plain ? solver_.solveRelu(options) : solver_.solvePopulation(options); // prettier-ignore
       if (!found.converged) return { none: overlap > 0 && !bounded ? "those that share a class are so few here that the crowd's theory does not hold; one neuron may carry it" : "the solve did not converge" }; // prettier-ignore
       delete found.densities;
