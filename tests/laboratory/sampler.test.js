@@ -19,7 +19,8 @@ const withOracle = { skip: oracle ? false : "needs ORACLE" };
 
 /** The sampler without its kernel, if it is not to keep it, and with a passage of its source replaced, to see a test fail. */
 function faulty(passage = "", replacement = "", keep = false) {
-  let source = SCRIPT.slice(SCRIPT.indexOf("function createLaboratory"), SCRIPT.indexOf("if (typeof module"));
+  const start = SCRIPT.indexOf("function createLaboratory");
+  let source = SCRIPT.slice(start, SCRIPT.indexOf("\n}\n", start) + 2);
   for (const [from, to] of [["const kernel = compiled();", "const kernel = null;"], [passage, replacement]].slice(keep ? 1 : 0, passage ? 2 : 1)) {
     assert.equal(source.split(from).length, 2, `the script holds "${from}" once`);
     source = source.replace(from, to);
