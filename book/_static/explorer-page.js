@@ -334,7 +334,7 @@
     back(jobs.shift());
   }
 
-  function returned({ kind, of, k, result }) {
+  function returned({ kind, of, k, result, failure }) {
     underWay = false;
     if (kind === "map") {
       if (of === mapOf && result) {
@@ -342,7 +342,7 @@
         drawMap();
       }
     } else if (of === around.state) {
-      around[kind] = result;
+      around[kind] = failure && kind === "relu" ? { converged: false, failure } : result;
       if (kind === "relu") drawSchemes();
       else drawTransitions();
     }
@@ -794,7 +794,10 @@
   // --- the same task, three schemes ---------------------------------------------------------------
 
   const TOO_THIN = "At this overlap so few ReLU neurons share a class that their crowd is not resolved here; the library's theory.condensation has their number."; // prettier-ignore
-  const missing = () => (state.rho && shown ? TOO_THIN : "The solve did not converge; nothing is drawn.");
+  function missing() {
+    if (around.relu?.failure) return `The solver stopped: ${around.relu.failure}.`;
+    return state.rho && shown ? TOO_THIN : "The solve did not converge; nothing is drawn.";
+  }
 
   function drawSchemes() {
     drawTabs();

@@ -1585,7 +1585,8 @@ function createSolver() {
       try {
         return populationWithin(task);
       } catch (error) {
-        if (error.message !== BEYOND || reach > 1e3) return { converged: false, residual: Infinity };
+        if (error.message !== BEYOND) throw error;
+        if (reach > 1e3) return { converged: false, residual: Infinity };
         reach *= 16;
       }
     }

@@ -30,32 +30,34 @@
 
   /** Answers messages {type: start, walk, pause, resume, step, swap, theory}; runs a network a few transitions at a time.
 
-      Self-contained, as it is written into a worker. After every few transitions a frame is posted: what `observe` returns, and
-      the kernel. The sequence of samples depends on options alone, and not on when frames are drawn. */
+      Self-contained, as it is written into a worker. After every few transitions a frame is posted: what `observe` and
+      `kernelOf` return. The sequence of samples depends on options alone, and not on when frames are drawn. */
   function createEngine(solver_, lab, post) {
     let net = null,
-      plan = null, // {at(k), count, done, settled, frames, wait}
+      plan = null, // {at(k), count, done, settled, frames, most, wait}
       paused = false,
       timer = null,
-      run = 0;
+      run = 0,
+      lastDivided = NaN; // temperature at which groups were last seen on a walk, whatever frames are drawn
 
     function frame(why) {
       const seen = lab.observe(net),
-        { N, P, h } = net,
-        kernel = new Float32Array(P * P);
-      delete seen.preactivations;
-      for (let m = 0; m < P; m++)
-        for (let n = 0; n <= m; n++) {
-          let sum = 0;
-          for (let i = 0, x = m * N, y = n * N; i < N; i++) sum += h[x + i] * h[y + i];
-          kernel[m * P + n] = kernel[n * P + m] = sum / N;
-        }
-      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, kernel, N, P, overlap: net.overlap });
+        { N, P, overlap } = net;
+      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, ...lab.kernelOf(net), N, P, overlap, lastDivided });
     }
 
-    function advance(count) {
-      for (let k = 0; k < count && plan.done < plan.count; k++, plan.done++)
+    /** So many transitions, or fewer where they take longer than a frame may: a large network is seen as often as a small one. */
+    function advance(count, until = Infinity) {
+      for (let k = 0; k < count && plan.done < plan.count && Date.now() < until; k++, plan.done++) {
         lab.advance(net, plan.at(plan.done), plan.done < plan.settled);
+        if (plan.watch && plan.done % 5 === 0 && divided(lab.observe(net))) lastDivided = net.temperature;
+      }
+    }
+
+    /** Whether some class tells groups apart: at least one neuron in twenty is clearly active on it, as many clearly silent. */
+    function divided({ means }) {
+      const many = (of) => means.filter(of).length >= means.length / 20;
+      return [0, 1, 2].some((c) => many((mean) => mean[c] < 0.35) && many((mean) => mean[c] > 0.65));
     }
 
     function failed({ message }) {
@@ -76,7 +78,7 @@
     function goOn() {
       const began = Date.now(),
         each = Math.max(1, Math.ceil(plan.count / plan.frames));
-      advance(each);
+      advance(each, began + plan.most);
       const over = plan.done >= plan.count;
       frame(over ? "ended" : "running");
       if (!over) timer = setTimeout(tick, Math.max(0, plan.wait - (Date.now() - began)));
@@ -98,12 +100,20 @@
           plan = null;
           frame("drawn");
           set({ ...message.pace, count: setting.transitions, settled: Math.floor(0.8 * setting.transitions), at: (k) => lab.temperatureAt(setting, k) }); // prettier-ignore
-        } else if (message.type === "theory") post({ type: "theory", run, theory: theoryOf(message.options), at: message.options.temperature });
-        else if (net && message.type === "walk") {
+        } else if (message.type === "theory") {
+          let theory;
+          try {
+            theory = theoryOf(message.options);
+          } catch (error) {
+            theory = { none: `the solver stopped: ${error.message}` }; // the network goes on
+          }
+          post({ type: "theory", run, theory, at: message.options.temperature });
+        } else if (net && message.type === "walk") {
           // from the present temperature to another, evenly in its logarithm, and then some time there
           const from = net.temperature,
             { to, count, hold } = message;
-          set({ ...message.pace, count: count + hold, settled: Infinity, at: (k) => to * Math.exp(Math.max(0, 1 - (k + 1) / count) * Math.log(from / to)) }); // prettier-ignore
+          lastDivided = NaN;
+          set({ ...message.pace, watch: true, count: count + hold, settled: Infinity, at: (k) => to * Math.exp(Math.max(0, 1 - (k + 1) / count) * Math.log(from / to)) }); // prettier-ignore
         } else if (net && message.type === "pause") {
           paused = true;
           frame("paused");
@@ -124,16 +134,19 @@
       }
     };
 
-    /** What this page's theory says of a network, where it has one. */
+    /** What this page's theory says of a network, or {none: why it has none}. */
     function theoryOf(options) {
       const { nonlinearity, overlap, slope, scaling } = options,
         plain = overlap === 0 && slope === 1,
         bounded = lab.NONLINEARITIES[nonlinearity].bounded;
-      if (scaling !== 1 || options.method !== "hmc" || (!bounded && slope !== 1)) return null;
+      if (scaling !== 1) return { none: "it is of the non-lazy scaling, 1" };
+      if (options.method !== "hmc") return { none: "it is of the posterior, from which plain Langevin's steps lead away" };
+      if (!bounded && slope !== 1) return { none: "where φ has no bound this page solves it at slope 1 alone" };
       if (nonlinearity === "linear") return solver_.solveLinear(options);
-      if (nonlinearity === "relu_squared" || (nonlinearity === "softplus" && !plain)) return null;
+      if (nonlinearity === "relu_squared") return { none: "this page does not solve it for max(0, z)²; the library does, on orthogonal inputs" };
+      if (nonlinearity === "softplus" && !plain) return { none: "on inputs that are alike softplus neurons are never quite silent, and this page has no tables of them" }; // prettier-ignore
       const found = bounded ? solver_.solve(options) : plain ? solver_.solveRelu(options) : solver_.solvePopulation(options); // prettier-ignore
-      if (!found.converged) return null;
+      if (!found.converged) return { none: overlap > 0 && !bounded ? "those that share a class are so few here that the crowd's theory does not hold; one neuron may carry it" : "the solve did not converge" }; // prettier-ignore
       delete found.densities;
       if (nonlinearity === "sigmoidal" && plain)
         found.critical = solver_.column(options, [0.02, 0.035, 0.06, 0.1, 0.18, 0.3, 0.6]).critical;
@@ -167,15 +180,24 @@
   /** A canvas's context in CSS pixels, cleared. */
   function prepared(canvas, height) {
     const width = canvas.parentElement.clientWidth,
-      ratio = window.devicePixelRatio || 1;
+      ratio = window.devicePixelRatio || 1,
+      [wide, high] = [width, height].map((x) => Math.round(x * ratio)),
+      context = canvas.getContext("2d"),
+      { fontFamily, color } = getComputedStyle(root);
+    if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
     canvas.style.height = `${height}px`;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    const context = canvas.getContext("2d");
-    context.scale(ratio, ratio);
-    context.font = `11px ${getComputedStyle(root).fontFamily}`;
-    context.fillStyle = context.strokeStyle = getComputedStyle(root).color;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width + 1, height + 1);
+    context.font = `11px ${fontFamily}`;
+    context.fillStyle = context.strokeStyle = color;
     return { context, width, height };
+  }
+
+  /** The largest size of a number in the rows, or `enough`. */
+  function largest(rows, enough) {
+    let most = 0;
+    for (const row of rows) for (const x of row) most = Math.max(most, Math.abs(x));
+    return Math.min(most, enough);
   }
 
   /** A matrix as a picture, `value(row, column)` in units of `top`. */
@@ -199,10 +221,10 @@
 
   // --- a stage ------------------------------------------------------------------------------------
 
-  const PICTURES = { neurons: 250, cloud: 210, kernel: 150, outputs: 150, trace: 110 };
+  const PICTURES = { neurons: 250, cloud: 210, kernel: 150, outputs: 150, one: 110, trace: 110 };
 
   function makeStage(place, index) {
-    const stage = { place, index, frame: null, theory: undefined, trace: [],  };
+    const stage = { place, index, frame: null, theory: undefined, trace: [], chosen: null };
     const select = document.createElement("select");
     select.setAttribute("aria-label", `Nonlinearity of network ${index + 1}`);
     for (const [value, text] of Object.entries(NAMES)) select.add(new Option(text, value));
@@ -214,7 +236,7 @@
     place.append(select);
     stage.select = select;
     stage.canvases = {};
-    const titles = { neurons: "Activations: neurons by inputs", cloud: "Readouts a₀ and a₁; rings: theory", kernel: "Kernel", outputs: "Outputs on targets", trace: "Error, T (dashed), energy (thin)" }; // prettier-ignore
+    const titles = { neurons: "Activations: neurons by inputs", cloud: "Readouts a₀ and a₁; rings: theory", one: "One neuron: click it above, or move the slider", kernel: "Kernel", outputs: "Outputs on targets", trace: "Error, T (dashed), energy (thin)" }; // prettier-ignore
     const pair = document.createElement("div");
     pair.className = "pair";
     for (const [name, title] of Object.entries(titles)) {
@@ -226,12 +248,18 @@
       canvas.setAttribute("aria-label", `${title}: no network yet`);
       box.append(caption, canvas);
       canvas.style.height = `${PICTURES[name]}px`;
-      if (name === "trace") box.className = "wide";
+      if (name === "trace" || name === "one") box.className = "wide";
+      if (name === "one") box.append(chooserOf(stage));
       if (name === "kernel" || name === "outputs") pair.append(box);
       else place.append(box);
       if (name === "outputs") place.append(pair);
       stage.canvases[name] = canvas;
     }
+    stage.canvases.neurons.addEventListener("click", ({ offsetY }) => {
+      if (!stage.frame) return;
+      const row = Math.floor((offsetY / (PICTURES.neurons - 4)) * stage.frame.N);
+      choose(stage, orderOf(stage.frame, stage.phi)[Math.min(stage.frame.N - 1, row)]);
+    });
     const table = document.createElement("table"),
       note = document.createElement("p");
     table.className = "comparison";
@@ -241,6 +269,21 @@
     Object.assign(stage, { table, note });
     stage.send = null;
     return stage;
+  }
+
+  /** The slider by which a neuron is chosen without a mouse. */
+  function chooserOf(stage) {
+    const slider = Object.assign(document.createElement("input"), { type: "range", min: 0, max: 0, step: 1, value: 0, disabled: true }); // prettier-ignore
+    slider.setAttribute("aria-label", `Neuron of network ${stage.index + 1}`);
+    slider.setAttribute("aria-valuetext", "none chosen");
+    slider.addEventListener("input", () => choose(stage, Number(slider.value)));
+    stage.chooser = slider;
+    return slider;
+  }
+
+  function choose(stage, neuron) {
+    stage.chosen = neuron;
+    draw(stage);
   }
 
   const stages = [...root.querySelectorAll(".stage")].map(makeStage);
@@ -263,14 +306,14 @@
       stage.frame = null;
       draw(stage);
     } else if (message.type === "theory") {
-      Object.assign(stage, { theory: message.theory, at: message.at });
+      const { none } = message.theory;
+      Object.assign(stage, { theory: none ? null : message.theory, none, at: message.at });
       draw(stage);
     } else {
       stage.frame = message;
       stage.busy = message.why === "running" || message.why === "drawn";
       stage.place.classList.remove("stale");
       if (message.why !== "swapped") stage.trace.push([message.transitions, message.energy / (message.N * message.P), message.temperature, message.squaredError / message.P]); // prettier-ignore
-      if (divided(message)) stage.divided = message.temperature;
       if (!stage.waiting) {
         stage.waiting = true;
         requestAnimationFrame(() => {
@@ -282,12 +325,6 @@
       if (message.why === "swapped") swapped(stage);
     }
     showButtons();
-  }
-
-  /** Whether some class tells groups apart: at least one neuron in twenty is clearly active on it, as many clearly silent. */
-  function divided({ means, N }) {
-    const many = (of) => means.filter(of).length >= N / 20;
-    return [0, 1, 2].some((c) => many((mean) => mean[c] < 0.35) && many((mean) => mean[c] > 0.65));
   }
 
   // --- drawing a stage ----------------------------------------------------------------------------
@@ -313,33 +350,33 @@
       stage.note.textContent = "";
       return;
     }
-    const codes = Object.keys(frame.codes).filter((code) => code !== "000").length,
+    const codes = Object.keys(frame.codes).filter((code) => code !== "000" && frame.codes[code] >= frame.N / 20).length, // others are single neurons' noise
       some = (number, what) => `${number || "no"} ${what}${number === 1 ? "" : "s"}`,
       ofCodes = laboratory.NONLINEARITIES[phi].bounded ? `${some(codes, "code")} in use` : some(frame.N - (frame.codes["000"] ?? 0), "outlier"); // prettier-ignore
     const who = phi === "linear" ? "every neuron answers in its own degree" : ofCodes;
     stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
-    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(alignment(frame.kernel, targetKernel(frame)), 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : ""}`; // prettier-ignore
+    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(frame.alongClasses, 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : stage.theory === null ? ` No theory beside it: ${stage.none}.` : ""}`; // prettier-ignore
     Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
   }
 
   const PAINTERS = {
-    neurons({ frame, phi }, { context, width, height }, canvas) {
+    neurons({ frame, phi, chosen }, { context, width, height }, canvas) {
       const order = orderOf(frame, phi),
-        top = Math.max(...frame.activations.map((row) => row.reduce((most, h) => Math.max(most, Math.abs(h)), 0))), // prettier-ignore
         left = phi === "linear" ? 0 : 14,
         size = (height - 4) / frame.N,
         bounded = laboratory.NONLINEARITIES[phi].bounded;
-      drawMatrix(context, [left, 0, width - left, height - 4], frame.N, frame.P, (i, m) => frame.activations[order[i]][m], bounded ? 1 : Math.min(top, 4)); // prettier-ignore
+      drawMatrix(context, [left, 0, width - left, height - 4], frame.N, frame.P, (i, m) => frame.activations[order[i]][m], bounded ? 1 : largest(frame.activations, 4)); // prettier-ignore
       if (left)
         order.forEach((i, k) => {
           context.fillStyle = colorOf(`--code-${frame.neuronCodes[i]}`);
           context.fillRect(0, k * size, 9, size + 0.3);
         });
-      context.fillStyle = getComputedStyle(root).color;
+      context.fillStyle = context.strokeStyle = getComputedStyle(root).color;
+      if (chosen !== null) context.strokeRect(left + 0.5, order.indexOf(chosen) * size - 0.5, width - left - 1, size + 1);
       classEnds(frame).forEach((m) => context.fillRect(left + (m / frame.P) * (width - left), 0, 0.7, height - 4)); // prettier-ignore
       canvas.setAttribute("aria-label", `Activations of ${frame.N} neurons on ${frame.P} inputs sorted by class, neurons sorted by code: ${wordsOf(frame.codes, phi)}`); // prettier-ignore
     },
-    cloud({ frame, theory, phi }, { context, width, height }, canvas) {
+    cloud({ frame, theory, phi, chosen }, { context, width, height }, canvas) {
       const rings = ringsOf(theory, phi, frame.N),
         reach = 1.12 * Math.max(0.3, ...rings.flatMap(({ a }) => [Math.abs(a[0]), Math.abs(a[1])]), ...frame.readouts.flatMap(([x, y]) => [Math.abs(x), Math.abs(y)])), // prettier-ignore
         unit = Math.min(width, height) / 2 / reach,
@@ -359,6 +396,12 @@
         context.fill();
       });
       context.globalAlpha = 1;
+      if (chosen !== null) {
+        context.fillStyle = getComputedStyle(root).color;
+        context.beginPath();
+        context.arc(...at(frame.readouts[chosen]), 4, 0, 7);
+        context.fill();
+      }
       context.lineWidth = 1.6;
       for (const { a, code, spread, angle } of rings) {
         context.strokeStyle = code ? colorOf(`--code-${code}`) : getComputedStyle(root).color;
@@ -369,12 +412,21 @@
       }
       canvas.setAttribute("aria-label", `Readout weights to outputs 0 and 1, one dot for each of ${frame.N} neurons; ${rings.length ? `${rings.length} rings where theory has its peaks` : "no theory for this network here"}`); // prettier-ignore
     },
+    one({ frame, phi, chosen, chooser }, { context, width, height }, canvas) {
+      Object.assign(chooser, { max: frame.N - 1, disabled: false });
+      if (chosen === null) return;
+      const [negative, , positive] = SIGNED[dark() ? "dark" : "light"].map((rgb) => `rgb(${rgb})`),
+        { preactivations, activations, readouts, means, neuronCodes, overlap } = frame;
+      drawNeuron(context, [0, 0, width, height - 4], { weights: preactivations[chosen], activations: activations[chosen], readouts: readouts[chosen], ends: classEnds(frame), overlap }, { text: context.fillStyle, positive, negative }); // prettier-ignore
+      const words = `Neuron ${chosen + 1}${phi === "linear" ? "" : `, ${neuronCodes[chosen] === "000" ? "in no group" : nameOf(neuronCodes[chosen])}`}: response to the classes ${means[chosen].map(significant).join(", ")}; readouts ${readouts[chosen].map(significant).join(", ")}`; // prettier-ignore
+      canvas.setAttribute("aria-label", words);
+      chooser.value = chosen;
+      chooser.setAttribute("aria-valuetext", words);
+    },
     kernel({ frame }, { context, width, height }, canvas) {
       const side = Math.min(width, height - 4),
-        sorted = [...frame.kernel].sort((a, b) => a - b),
-        mean = sorted.reduce((sum, k) => sum + k, 0) / sorted.length,
-        top = Math.max(1e-9, sorted[Math.floor(0.97 * sorted.length)] - mean, mean - sorted[0]);
-      drawMatrix(context, [0, 0, side, side], frame.P, frame.P, (m, n) => frame.kernel[m * frame.P + n] - mean, top); // prettier-ignore
+        { kernel, mean, reach, P } = frame;
+      drawMatrix(context, [0, 0, side, side], P, P, (m, n) => kernel[m * P + n] - mean, reach);
       canvas.setAttribute("aria-label", `Kernel between all pairs of ${frame.P} inputs, its mean subtracted`);
     },
     outputs({ frame }, { context, width, height }, canvas) {
@@ -506,32 +558,6 @@
     table.replaceChildren(row([unit, "here", theory === undefined ? "theory …" : "theory"], true), ...comparison(stage).map((cells) => row(cells, false))); // prettier-ignore
   }
 
-  /** Cosine between two centered kernels. */
-  function alignment(one, other) {
-    const centered = (kernel) => {
-      const P = Math.sqrt(kernel.length),
-        mean = Array.from({ length: P }, (_, m) => kernel.slice(m * P, m * P + P).reduce((sum, k) => sum + k / P, 0)), // prettier-ignore
-        all = mean.reduce((sum, k) => sum + k / P, 0);
-      return Float64Array.from(kernel, (k, at) => k - mean[Math.floor(at / P)] - mean[at % P] + all);
-    };
-    const [x, y] = [centered(one), centered(other)];
-    let xy = 0,
-      xx = 0,
-      yy = 0;
-    for (let k = 0; k < x.length; k++) {
-      xy += x[k] * y[k];
-      xx += x[k] * x[k];
-      yy += y[k] * y[k];
-    }
-    return xy / Math.sqrt(xx * yy);
-  }
-
-  function targetKernel(frame) {
-    const ends = classEnds(frame),
-      of = (m) => (m < ends[0] ? 0 : m < ends[1] ? 1 : 2);
-    return Float64Array.from({ length: frame.P ** 2 }, (_, at) => (of(Math.floor(at / frame.P)) === of(at % frame.P) ? 1 : 0)); // prettier-ignore
-  }
-
   // --- controls -----------------------------------------------------------------------------------
 
   const straight = { toValue: (x) => Number(x.toFixed(4)), toPosition: (v) => v };
@@ -657,7 +683,12 @@
 
   // --- running ------------------------------------------------------------------------------------
 
-  const pace = () => (still.matches ? { frames: 5, wait: 0 } : find("fast").checked ? { frames: 40, wait: 0 } : { frames: FRAMES, wait: 33 }); // prettier-ignore
+  /** Frames of a run; milliseconds from one to the next at least, and of sampling between them at most: with what a frame
+      itself takes an eye has thirty a second. */
+  function pace() {
+    if (still.matches) return { frames: 5, wait: 0, most: Infinity };
+    return find("fast").checked ? { frames: 40, wait: 0, most: 60 } : { frames: FRAMES, wait: 33, most: 20 };
+  }
 
   /** Networks are drawn from the prior and cooled, or put at T at once. */
   function start(what) {
@@ -669,7 +700,7 @@
         options = optionsOf(state, phi),
         send = engineOf(stage);
       runs++;
-      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null }); // prettier-ignore
+      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null, chosen: null }); // prettier-ignore
       send({ type: "start", run: runs, pace: pace(), options: { ...options, startTemperature: what === "cool" ? Math.max(HOT, state.T) : state.T } }); // prettier-ignore
       send({ type: "theory", run: runs, options }); // after, so that a network is seen while theory is solved
     }
@@ -683,7 +714,6 @@
     paused = false;
     for (const stage of stages) {
       stage.busy = true;
-      stage.divided = NaN;
       runs++;
       stage.run = runs; // frames of what was under way are late
       stage.send({ type: "theory", run: runs, options: { ...optionsOf(state, stage.phi), temperature: to } });
@@ -698,7 +728,7 @@
     requestAnimationFrame(() => {
       const answer = trial?.answer?.() ?? "";
       find("answer").textContent = answer;
-      say(`Done. ${stages.map(({ summary }) => summary).join("; ")}.`);
+      say(answer ? "Done." : `Done. ${stages.map(({ summary }) => summary).join("; ")}.`); // one of them at a time is enough to read
     });
   }
 
@@ -732,10 +762,11 @@
     for (const stage of stages) stage.send?.(message);
   };
   const press = (name, action) => find(name).addEventListener("click", action);
-  /** An experiment, with room for its answer, so that nothing moves when that comes; or none. */
+  /** An experiment, with room for its answer, so that nothing moves when that comes, and on a phone its network first; or none. */
   function setTrial(next) {
     trial = next;
     root.classList.toggle("tried", trial !== null);
+    for (const { place, index } of stages) place.classList.toggle("first", START.phi[index] === trial?.about);
   }
   const alone = (what) => () => {
     setTrial(null);
@@ -797,20 +828,22 @@
       state: { ym: 0.1 },
       answer() {
         const [a, b, c] = stages.map(({ frame }) => frame.kernel);
-        return `The kernels, centered, agree: cosines ${[alignment(a, b), alignment(b, c), alignment(a, c)].map((x) => round(x, 2)).join(", ")}. The neurons do not: all of the linear ones answer by degrees, the sigmoidal ones form groups, and ${stages[2].frame.N - count(stages[2], "000")} ReLU neurons carry the task.`; // prettier-ignore
+        return `The kernels, centered, agree: cosines ${[[a, b], [b, c], [a, c]].map((pair) => laboratory.alignment(...pair)).map((x) => round(x, 2)).join(", ")}. The neurons do not: all of the linear ones answer by degrees, the sigmoidal ones form groups, and ${stages[2].frame.N - count(stages[2], "000")} ReLU neurons carry the task.`; // prettier-ignore
       },
     },
     heat: {
+      about: "sigmoidal",
       state: { ym: 0.5 },
       then: () => walk(0.3, 900, 0),
       answer() {
         const stage = by("sigmoidal"),
           critical = stage.theory?.critical;
         if (kind !== "heat") return "The groups stand. Now heat, and watch the sigmoidal network's strip of colors.";
-        return `Groups were last seen at T = ${significant(stage.divided)}.${critical ? ` Theory, for infinitely many neurons, has one code left above T = ${significant(critical)}.` : ""}`; // prettier-ignore
+        return `Groups were last seen at T = ${significant(stage.frame.lastDivided)}.${critical ? ` Theory, for infinitely many neurons, has one code left above T = ${significant(critical)}.` : ""}`; // prettier-ignore
       },
     },
     quench: {
+      about: "sigmoidal",
       state: { ym: 0.1, T: 0.001 },
       begin: "quench",
       then: () => start("cool"),
@@ -821,6 +854,7 @@
       },
     },
     overlap: {
+      about: "relu",
       state: { ym: -0.5 },
       then: () => {
         change({ ...copy(state), rho: 0.5 });
@@ -832,14 +866,16 @@
       },
     },
     small: {
-      state: { ym: 0.1 },
+      about: "sigmoidal",
+      state: { ym: 0.3, T: 0.02 }, // where cooled networks are in equilibrium
       then: () => {
         change({ ...copy(state), N: 15 });
         start("cool");
       },
       answer() {
         const stage = by("sigmoidal"),
-          worst = stage.theory ? Math.max(...CODES.map((code) => Math.abs(count(stage, code) - stage.frame.N * stage.theory.occupancies[code]))) : NaN; // prettier-ignore
+          worst = stage.theory && Math.max(...CODES.map((code) => Math.abs(count(stage, code) - stage.frame.N * stage.theory.occupancies[code]))); // prettier-ignore
+        if (!stage.theory) return `N = ${stage.frame.N}: no theory to compare with${stage.none ? `, since ${stage.none}` : " yet"}.`;
         return `N = ${stage.frame.N}: the largest difference from theory's number of neurons is ${round(worst, 1)}. Were neurons to choose alone, chance would make it ${round(Math.sqrt(stage.frame.N * 0.3 * 0.7), 1)}.`; // prettier-ignore
       },
     },
@@ -850,7 +886,7 @@
         start("cool");
       },
       answer() {
-        const along = stages.map(({ frame }) => round(alignment(frame.kernel, targetKernel(frame)), 2)).join(", "); // prettier-ignore
+        const along = stages.map(({ frame }) => round(frame.alongClasses, 2)).join(", ");
         return `Scaling ${state.g}: the centered kernels lie along the targets with cosines ${along}. ${state.g ? "Features have learned the classes." : "The outputs fit all the same; features have hardly changed, the readouts did the work."}`; // prettier-ignore
       },
     },

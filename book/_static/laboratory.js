@@ -5,7 +5,10 @@
    workers. The posterior is that of posterior.Posterior, moves are those of sampling.moves, against which the tests hold
    every number. Weights are kept input by input: u[N μ + i] of neuron i, prior N(0, 1), and a[N r + i], the readouts over σ_a.
    Exponentials and logarithms are made here from sums and products, as the last digits of Math's differ between browsers: one
-   seed gives one network everywhere. */
+   seed gives one network everywhere.
+
+   `respond` is also there as a WebAssembly kernel on vectors of two numbers (laboratory.wat, two to three times as fast); where
+   a browser has none, JavaScript does the work, bit by bit the same. */
 
 function createLaboratory(makeTask) {
   "use strict";
@@ -113,10 +116,13 @@ function createLaboratory(makeTask) {
     return table;
   }
 
+  const tables = new Map(); // made once for each nonlinearity
+
   /** How `sweep` finds φ(slope z): by a table, or, of two straight lines, by the sign of z. */
   function shapeOf(nonlinearity, slope) {
     const { below } = nonlinearity;
-    if (below === undefined) return { table: makeTable(nonlinearity), toNodes: slope * NODES_PER_UNIT, levels: null };
+    if (below === undefined && !tables.has(nonlinearity)) tables.set(nonlinearity, makeTable(nonlinearity));
+    if (below === undefined) return { table: tables.get(nonlinearity), toNodes: slope * NODES_PER_UNIT, levels: null };
     return { table: null, toNodes: slope, levels: Float64Array.of(below * slope, slope) };
   }
 
@@ -175,6 +181,61 @@ function createLaboratory(makeTask) {
     return { start, edge, width, height: edge.map(f) };
   }
 
+  // --- the kernel -----------------------------------------------------------------------------------
+
+  // laboratory.wat, assembled; tests/explorer/test_lint.py does it again
+  const KERNEL =
+    "AGFzbQEAAAABGQFgFH9/f39/f39/f39/f398fHx8fHx8AXwCDAEABm1lbW9yeQIAAQMCAQAHCQEFc3dlZXAAAAqOCwGLCwUOfwF7An8XewN8IABBA3Qh" +
+    "FCAHIBRqIRsgGyAUaiEcIAggFGohHSAdIBRqIR4gBCACRiEhIA39FCE3IA79FCE4IA/9FCE5IBL9FCE6IBP9FCE7IBEgEKIhPQNAIBQhF0EYISBEAAAA" +
+    "AAAA8D8hPCAVQQFqIAFGBEBBACEXQQAhIEQAAAAAAAAAACE8C/0MAAAAAAAAAAAAAAAAAAAAACEx/QwAAAAAAAAAAAAAAAAAAAAAITL9DAAAAAAAAAAA" +
+    "AAAAAAAAAAAhM0EAIRggDCEaA0AgBCAWaiAYaiEZIBkgF2ogGf1dAwD9VwMAASElIAsEQCAlIDf98gH9DAAAAAAAAHRAAAAAAAAAdED98AEhJf0MAAAA" +
+    "AAAAAAAAAAAAAAAAAP0MAAAAAAD4g0AAAAAAAPiDQCAl/fYB/fcB/fwBISIgJSAi/f4B/fEBISYgCyAi/RsAQQV0aiEjIAsgIv0bAUEFdGohJCAj/QAE" +
+    "ACEqICP9AAQQISsgJP0ABAAhLCAk/QAEECEtICogLP0NCAkKCwwNDg8YGRobHB0eHyEuICsgLf0NAAECAwQFBgcQERITFBUWFyEvICYgKyAt/Q0ICQoL" +
+    "DA0ODxgZGhscHR4f/fIBITAgKiAs/Q0AAQIDBAUGBxAREhMUFRYXICYgLiAmIC8gMP3wAf3yAf3wAf3yAf3wASEnIDcgLiAm/QwAAAAAAAAAQAAAAAAA" +
+    "AABAIC/98gH9DAAAAAAAAAhAAAAAAAAACEAgMP3yAf3wAf3yAf3wAf3yASEoBSA4IDkgJUE//cwB/VIhKCAoICX98gEhJwsgGiAn/QsEACAaIBRBAXRq" +
+    "ICj9CwQAIDEgByAYav0KAwAgJ/3yAf3wASExIDIgGyAYav0KAwAgJ/3yAf3wASEyIDMgHCAYav0KAwAgJ/3yAf3wASEzIBpBEGohGiAYQQhqIhggFEkN" +
+    "AAsgCSAfaiEZIBkgIGohJCAQ/RQhKCAkIBn9XQMA/VcDAAEgKCAx/fIB/fEBITQgJCAZ/V0DCP1XAwgBICggMv3yAf3xASE1ICQgGf1dAxD9VwMQASAo" +
+    "IDP98gH98QEhNiAKIB9qIRkgGSAgaiEkICQgNP1bAwABICQgNf1bAwgBICQgNv1bAxABIBkgNP1bAwAAIBkgNf1bAwgAIBkgNv1bAxAAIDQgNP3yASA1" +
+    "IDX98gH98AEgNiA2/fIB/fABISggPiAo/SEAIDwgKP0hAaKgoCE+ID39FCA9IDyi/SIBISggKCA0/fIBITQgKCA1/fIBITUgKCA2/fIBITZBACEYIAwh" +
+    "GgNAIBr9AAQAIScgGiAUQQF0av0ABAAgByAYav0KAwAgNP3yASAbIBhq/QoDACA1/fIB/fABIBwgGGr9CgMAIDb98gH98AH98gEhKCAnIDT98gEhKSAI" +
+    "IBhqIRkgGSAZKwMAICn9IQAgKf0hAaCgOQMAICcgNf3yASEpIB0gGGohGSAZIBkrAwAgKf0hACAp/SEBoKA5AwAgJyA2/fIBISkgHiAYaiEZIBkgGSsD" +
+    "ACAp/SEAICn9IQGgoDkDACAWIBhqISMgIyAXaiEkICEEQCACICRqIAIgI2r9XQMA/VcDAAEhJSADICRqIAMgI2r9XQMA/VcDAAEgOiAoICX98QH98gH9" +
+    "8AEhKSAlIDsgKf3yAf3wASElIAMgJGogKf1bAwABIAMgI2ogKf1bAwAAIAIgJGogJf1bAwABIAIgI2ogJf1bAwAABSAFICRqICj9WwMAASAFICNqICj9" +
+    "WwMAAAsgE0QAAAAAAAAAAGEEQCAGICRqICf9WwMAASAGICNqICf9WwMAAAsgGkEQaiEaIBhBCGoiGCAUSQ0ACyAWIBRBAXRqIRYgH0EwaiEfIBVBAmoi" +
+    "FSABSQ0ACyA+Cw==";
+
+  /** The assembled kernel, or null where a browser takes none. */
+  function compiled() {
+    try {
+      return new WebAssembly.Module(Uint8Array.from(atob(KERNEL), (letter) => letter.charCodeAt(0)));
+    } catch {
+      return null;
+    }
+  }
+  const kernel = compiled();
+
+  /** Room for so many numbers, where the kernel can reach them: {empty(count), sweepOf(net)}.
+
+      `empty` gives an array after the last one; `sweepOf` the kernel on a network's arrays, as a function of precision, kick and
+      drift that returns the squared error, or null where there is no kernel. */
+  function makeRoom(size) {
+    if (kernel === null) return { empty: (count) => new Float64Array(count), sweepOf: () => null };
+    const memory = new WebAssembly.Memory({ initial: Math.ceil(size / 8192) }), // pages of 64 KiB
+      { sweep: pass } = new WebAssembly.Instance(kernel, { "": { memory } }).exports;
+    let used = 0;
+    function empty(count) {
+      used += count;
+      return new Float64Array(memory.buffer, 8 * (used - count), count);
+    }
+    function sweepOf({ N, P, u, p, z, pull, h, a, ga, targets, residual, table, values, toNodes, levels, outputScale }) {
+      const [, p0, z0, pull0, h0, a0, ga0, targets0, residual0, values0] = [u, p, z, pull, h, a, ga, targets, residual, values].map((x) => x.byteOffset), // prettier-ignore
+        table0 = table === null ? 0 : table.byteOffset, // nowhere, as u lies there
+        [low, high] = levels ?? [0, 0];
+      return (precision, kick, drift) => pass(N, P, 0, p0, z0, pull0, h0, a0, ga0, targets0, residual0, table0, values0, toNodes, low, high, outputScale, precision, kick, drift); // prettier-ignore
+    }
+    return { empty, sweepOf };
+  }
+
   // --- the network ----------------------------------------------------------------------------------
 
   const LIMITS = { numNeurons: [2, 400], numInputs: [3, 400] };
@@ -222,27 +283,34 @@ function createLaboratory(makeTask) {
       { uniform, normal } = makeRandom(setting.seed);
     const plain = setting.method === "langevin",
       readoutDeviation = exp(-0.5 * scaling * log(P));
-    const u = Float64Array.from({ length: N * P }, normal),
-      a = Float64Array.from({ length: 3 * N }, normal);
+    const { table, toNodes, levels } = shapeOf(nonlinearity, setting.slope),
+      { empty, sweepOf } = makeRoom(6 * N * P + 17 * N + 6 * P + (table?.length ?? 0));
+    const filled = (from) => {
+      const into = empty(from.length);
+      into.set(from);
+      return into;
+    };
+    const u = filled(Float64Array.from({ length: N * P }, normal)),
+      a = filled(Float64Array.from({ length: 3 * N }, normal));
     const labels = Uint8Array.from({ length: P }, (_, input) => (input < counts[0] ? 0 : input < P - counts[2] ? 1 : 2));
-    const empty = (size) => new Float64Array(size),
-      z = overlap > 0 ? empty(N * P) : u;
-    return {
+    const z = overlap > 0 ? empty(N * P) : u;
+    const net = {
       ...{ setting, N, P, overlap, labels, uniform, normal, plain, u, a },
-      targets: Float64Array.from({ length: 3 * P }, (_, k) => setting.targets[3 * labels[(k / 3) | 0] + (k % 3)]),
-      ...{ firsts: [0, counts[0], counts[0] + counts[1], P], ...shapeOf(nonlinearity, setting.slope) },
+      targets: filled(Float64Array.from({ length: 3 * P }, (_, k) => setting.targets[3 * labels[(k / 3) | 0] + (k % 3)])),
+      ...{ firsts: [0, counts[0], counts[0] + counts[1], P], table: table && filled(table), toNodes, levels },
       bounded: nonlinearity.bounded,
       readoutDeviation,
       outputScale: readoutDeviation * exp(-0.5 * (1 + scaling) * log(N)), // c
       stretch: plain ? 1 : Math.max(1, 0.5 / readoutDeviation), // units in which readouts move, as in sampling.HMC
-      ...{ z, h: empty(N * P), residual: empty(3 * P), signs: new Int32Array(z.buffer) }, // h: features φ(z)
+      ...{ z, h: empty(N * P), residual: empty(3 * P), signs: new Int32Array(z.buffer, z.byteOffset, 2 * N * P) }, // h: features φ(z)
       ...{ p: empty(N * P), pa: empty(3 * N), pull: empty(N * P), ga: empty(3 * N), mean: empty(N) },
-      ...{ values: empty(2 * N), slopes: empty(2 * N) }, // of the two inputs that are looked at
+      ...{ values: empty(2 * N), slopes: empty(2 * N) }, // of the two inputs that are looked at; one after the other
       ...{ uStart: empty(N * P), aStart: empty(3 * N) },
       logStep: log(0.3), // of the step size over √T
       ...{ precision: 1, temperature: setting.startTemperature, squaredError: 0, fresh: false }, // fresh: as u and a are
       ...{ transitions: 0, gradients: 0, acceptance: 1, diverged: 0 },
     };
+    return { ...net, pass: sweepOf(net) };
   }
 
   /** Momenta are kicked by the force at the position, then the position drifts; one pass over all inputs.
@@ -254,7 +322,8 @@ function createLaboratory(makeTask) {
     ga.fill(0);
     net.squaredError = 0;
     net.gradients++;
-    for (let input = 0; input < P; input += 2) respond(net, input, kick, drift);
+    if (net.pass !== null) net.squaredError = net.pass(net.precision, kick, drift);
+    else for (let input = 0; input < P; input += 2) respond(net, input, kick, drift);
     if (overlap > 0) {
       correlate(net, pull, pull);
       for (let k = 0; k < u.length; k++) {
@@ -669,6 +738,55 @@ function createLaboratory(makeTask) {
     };
   }
 
+  /** The features' kernel, and what a picture and a sentence of it need.
+
+      {kernel, mean, reach, alongClasses}: P × P values; their mean; how far from it 97 % of them lie; the cosine, both centered,
+      with the kernel that is one within a class. */
+  function kernelOf(net) {
+    look(net);
+    const { N, P, h, labels } = net,
+      values = new Float32Array(P * P);
+    let mean = 0;
+    for (let m = 0; m < P; m++)
+      for (let n = 0; n <= m; n++) {
+        let sum = 0;
+        for (let i = 0, x = m * N, y = n * N; i < N; i++) sum += h[x + i] * h[y + i];
+        values[m * P + n] = values[n * P + m] = sum / N;
+        mean += ((m === n ? 1 : 2) * sum) / (N * P * P);
+      }
+    const sorted = values.slice().sort(),
+      classes = new Float32Array(P * P);
+    for (let m = 0; m < P; m++) for (let n = 0; n < P; n++) classes[m * P + n] = labels[m] === labels[n] ? 1 : 0;
+    return {
+      kernel: values,
+      mean,
+      reach: Math.max(1e-9, sorted[Math.floor(0.97 * sorted.length)] - mean, mean - sorted[0]),
+      alongClasses: alignment(values, classes),
+    };
+  }
+
+  /** Cosine between two kernels, each centered. */
+  function alignment(one, other) {
+    const x = centered(one),
+      y = centered(other);
+    let xy = 0;
+    for (let k = 0; k < x.length; k++) xy += x[k] * y[k];
+    return xy / Math.sqrt(sumOfSquares(x) * sumOfSquares(y));
+  }
+
+  function centered(values) {
+    const P = Math.sqrt(values.length),
+      mean = new Float64Array(P),
+      result = new Float64Array(P * P);
+    let all = 0;
+    for (let m = 0; m < P; m++) {
+      for (let n = 0; n < P; n++) mean[m] += values[m * P + n] / P;
+      all += mean[m] / P;
+    }
+    for (let m = 0; m < P; m++) for (let n = 0; n < P; n++) result[m * P + n] = values[m * P + n] - mean[m] - mean[n] + all;
+    return result;
+  }
+
   /** Where the temperature is at a transition: falling evenly in its logarithm over 60 % of them, or constant. */
   function temperatureAt({ startTemperature, temperature, transitions }, k) {
     const left = Math.max(0, 1 - k / (COOLING * transitions));
@@ -691,7 +809,46 @@ function createLaboratory(makeTask) {
   }
 
   const steps = { trajectory, langevin, gibbs, rotations };
-  return { NONLINEARITIES, makeNetwork, advance, swap, observe, temperatureAt, run, sweep, look, steps, energy, makeRandom, checked, exp, log }; // prettier-ignore
+  return { NONLINEARITIES, makeNetwork, advance, swap, observe, kernelOf, alignment, temperatureAt, run, sweep, look, steps, energy, makeRandom, checked, exp, log }; // prettier-ignore
+}
+
+/** Draws a neuron: its weights, its response to the inputs, and its readouts, in a rectangle [left, top, width, height]. */
+function drawNeuron(context, [left, top, width, height], { weights, activations, readouts, ends, overlap }, { text, positive, negative }) {
+  const wide = Math.max(0.55 * width, width - 110),
+    room = (height - 30) / 2,
+    narrow = width < 230,
+    short = (x) => String(Number(x.toPrecision(2))).replace("-", "−");
+  [
+    [overlap > 0 ? "preactivations" : "weights on the inputs", weights],
+    ["response to them", activations],
+  ].forEach(([name, values], k) => {
+    const from = values.reduce((low, x) => Math.min(low, x), 0),
+      to = values.reduce((most, x) => Math.max(most, x), 0),
+      above = top + 13 + k * (room + 15),
+      at = (x) => above + (room * (to - x)) / (to - from || 1);
+    context.fillStyle = text;
+    context.fillText(narrow ? name.split(" ")[0] : `${name}: ${short(from)} to ${short(to)}`, left, above - 3);
+    values.forEach((x, m) => {
+      context.fillStyle = x < 0 ? negative : positive;
+      context.fillRect(left + (m / values.length) * wide, Math.min(at(0), at(x)), Math.max(1, wide / values.length - 0.6), Math.max(0.6, Math.abs(at(x) - at(0)))); // prettier-ignore
+    });
+    context.fillStyle = text;
+    for (const end of ends) context.fillRect(left + (end / values.length) * wide, above, 0.7, room);
+  });
+  const most = readouts.reduce((top_, a) => Math.max(top_, Math.abs(a)), 1e-9),
+    middle = left + wide + 12 + 0.5 * (width - wide - 12),
+    tall = (height - 13) / 3;
+  context.fillStyle = text;
+  context.fillText("readouts", left + wide + 12, top + 10);
+  readouts.forEach((a, r) => {
+    const y = top + 13 + r * tall,
+      long = (Math.abs(a) / most) * 0.5 * (width - wide - 14);
+    context.fillStyle = a < 0 ? negative : positive;
+    context.fillRect(a < 0 ? middle - long : middle, y + tall - 7, long, 5);
+    context.fillStyle = text;
+    context.fillText(`a${"₀₁₂"[r]} ${short(a)}`, left + wide + 12, y + tall - 9);
+  });
+  context.fillRect(middle, top + 13, 0.7, height - 13);
 }
 
 if (typeof module !== "undefined") module.exports = createLaboratory(require("./explorer.js").makeTask);

@@ -98,12 +98,14 @@ else
         image = figure?.querySelector("img"),
         widget = document.createElement("div"),
         picture = document.createElement("div"),
+        controls = document.createElement("div"),
         said = document.createElement("p"),
         room = image?.offsetHeight ?? 0;
       widget.className = "widget";
       picture.className = "picture";
+      controls.className = "controls";
       said.setAttribute("role", "status");
-      widget.append(picture);
+      widget.append(picture, controls);
       const values = {};
       let show = () => {};
       for (const item of place.dataset.sliders.split(" ")) {
@@ -128,7 +130,7 @@ else
           follow();
           show();
         });
-        widget.append(row);
+        controls.append(row);
       }
       widget.append(said);
       button.hidden = true;
@@ -137,14 +139,26 @@ else
         figure.prepend(widget);
         if (image) (image.closest("a") ?? image).style.display = "none";
       } else place.append(widget);
-      // the picture takes what the controls leave of the figure's room, so that the text below stays where it is
-      const rest = widget.offsetHeight - picture.offsetHeight;
-      const height = Math.max(220, Math.min(480, room - rest));
+      const kind = KINDS[place.dataset.widget],
+        again = Object.assign(document.createElement("button"), { type: "button", textContent: "Another network" }),
+        neuron = Object.assign(document.createElement("input"), { type: "range", min: 0, max: 0, value: 0 });
+      if (kind === makeNetworkWidget) {
+        const row = document.createElement("label");
+        row.append("one neuron", neuron);
+        neuron.setAttribute("aria-label", "Neuron whose weights, response and readouts are shown");
+        neuron.setAttribute("aria-valuetext", "none chosen");
+        controls.append(row, again);
+      }
+      // the picture takes what the controls leave of the figure's room, so that the text below stays where it is; a phone's
+      // figures are too low for that
+      const wide = widget.clientWidth >= 560,
+        rest = widget.offsetHeight - picture.offsetHeight,
+        height = Math.max(wide ? 140 : 220, Math.min(480, room - rest));
       widget.style.minHeight = `${room}px`;
       const tell = (text) => {
         if (said.textContent !== text) said.textContent = text;
       };
-      show = KINDS[place.dataset.widget]({ place, widget, picture, values, height, tell });
+      show = kind({ place, widget, picture, again, neuron, values, height, tell });
       show();
       let width = picture.clientWidth;
       new ResizeObserver(() => {
@@ -257,15 +271,8 @@ else
           try {
             for (const to = Math.min(transitions, k + Math.ceil(transitions / frames)); k < to; k++)
               laboratory.advance(net, laboratory.temperatureAt(net.setting, k), k < 0.8 * transitions);
-            const { N, P, h } = net,
-              kernel = new Float32Array(P * P);
-            for (let m = 0; m < P; m++)
-              for (let n = 0; n <= m; n++) {
-                let sum = 0;
-                for (let i = 0; i < N; i++) sum += h[m * N + i] * h[n * N + i];
-                kernel[m * P + n] = kernel[n * P + m] = sum / N;
-              }
-            post({ run, over: k === transitions, kernel, N, P, ends: net.firsts, ...laboratory.observe(net) });
+            const { N, P, firsts: ends } = net;
+            post({ run, over: k === transitions, ends, N, P, ...laboratory.kernelOf(net), ...laboratory.observe(net) });
           } catch ({ message }) {
             post({ run, failure: message });
             return;
@@ -276,10 +283,9 @@ else
       };
     }
 
-    function makeNetworkWidget({ place, widget, picture, values, height, tell }) {
+    function makeNetworkWidget({ place, widget, picture, again, neuron, values, height, tell }) {
       const given = JSON.parse(place.dataset.options),
-        canvas = document.createElement("canvas"),
-        again = document.createElement("button");
+        canvas = document.createElement("canvas");
       const body = `const laboratory = (${createLaboratory})((${createSolver})().makeTask);
         onmessage = ((engine) => ({ data }) => engine(data))((${engine})(laboratory, (message) => postMessage(message)));`;
       let run = 0,
@@ -289,9 +295,30 @@ else
         worker = null;
       canvas.setAttribute("role", "img");
       picture.append(canvas);
-      again.type = "button";
-      again.textContent = "Another network";
-      widget.querySelector("[role=status]").before(again);
+      let chosen = null; // neuron
+      canvas.addEventListener("click", ({ offsetX, offsetY }) => {
+        if (frame && offsetX < picture.clientWidth - sideOf()) choose(order()[Math.max(0, Math.min(frame.N - 1, Math.floor(((offsetY - 16) / (height - 16)) * frame.N)))]); // prettier-ignore
+      });
+      neuron.addEventListener("input", () => frame && choose(Number(neuron.value)));
+
+      function choose(next) {
+        chosen = next;
+        const { neuronCodes, means, readouts } = frame,
+          words = `Neuron ${chosen + 1}${neuronCodes[chosen] === "000" ? "" : `, ${nameOf(neuronCodes[chosen])}`}: response to the classes ${means[chosen].map(short).join(", ")}; readouts ${readouts[chosen].map(short).join(", ")}`; // prettier-ignore
+        Object.assign(neuron, { max: frame.N - 1, value: chosen });
+        neuron.setAttribute("aria-valuetext", words);
+        draw();
+        tell(`${words}.`);
+      }
+
+      /** Rows of the picture: neurons sorted by code, the largest group first. */
+      function order() {
+        const { N, codes, neuronCodes } = frame,
+          rank = (code) => (code === "000" ? 1e6 : 0) - 10 * (codes[code] ?? 0) + CODES.indexOf(code);
+        return Array.from({ length: N }, (_, i) => i).sort((i, j) => rank(neuronCodes[i]) - rank(neuronCodes[j]) || i - j);
+      }
+      const sideOf = () => Math.min(height - 16, 0.38 * Math.max(260, picture.clientWidth));
+
       const options = () => ({
         ...{ ratios: RATIOS, yPlus: 1, yMinus: values.ym ?? given.yMinus, temperature: values.T ?? given.temperature },
         ...{ nonlinearity: given.nonlinearity, numInputs: values.P ?? given.numInputs, numNeurons: values.N ?? given.numNeurons },
@@ -300,6 +327,7 @@ else
 
       function start() {
         run++;
+        chosen = null;
         worker ??= makeWorker();
         const asked = options();
         theory = given.nonlinearity === "sigmoidal" && asked.scaling === 1 ? createSolver().solve(asked) : null;
@@ -326,10 +354,11 @@ else
           return;
         }
         frame = message;
+        neuron.max = frame.N - 1;
         draw();
         if (frame.over) {
           place.dataset.done = String(run);
-          tell(`${describe()} Error per input ${short(frame.squaredError / frame.P)}, kernel along the classes: cosine ${alongClasses().toFixed(2)}.`); // prettier-ignore
+          tell(`${describe()} Error per input ${short(frame.squaredError / frame.P)}, kernel along the classes: cosine ${frame.alongClasses.toFixed(2)}.`); // prettier-ignore
         }
       }
 
@@ -341,23 +370,8 @@ else
         return `Strongest on the classes: ${top.map((x) => x.toFixed(1)).join(", ")}, over √N: ${top.map((x) => (x / Math.sqrt(N)).toFixed(2)).join(", ")}. A class is carried by ${participation.map((x) => x.toFixed(1)).join(", ")} neurons.`; // prettier-ignore
       }
 
-      /** Cosine of the centered kernel with that of the classes. */
-      function alongClasses() {
-        const { kernel, P, ends } = frame,
-          of = Int8Array.from({ length: P }, (_, m) => (m < ends[1] ? 0 : m < ends[2] ? 1 : 2));
-        const centered = (value) => {
-          const mean = Float64Array.from({ length: P }, (_, m) => of.reduce((sum, __, n) => sum + value(m, n) / P, 0)),
-            all = mean.reduce((sum, x) => sum + x / P, 0);
-          return Float64Array.from(kernel, (_, at) => value(Math.floor(at / P), at % P) - mean[Math.floor(at / P)] - mean[at % P] + all); // prettier-ignore
-        };
-        const x = centered((m, n) => kernel[m * P + n]),
-          y = centered((m, n) => (of[m] === of[n] ? 1 : 0)),
-          dot = (p, q) => p.reduce((sum, value, k) => sum + value * q[k], 0);
-        return dot(x, y) / Math.sqrt(dot(x, x) * dot(y, y));
-      }
-
       function draw() {
-        const { N, P, activations, neuronCodes, codes, kernel, ends } = frame,
+        const { N, P, activations, neuronCodes, kernel, mean, reach, ends } = frame,
           width = Math.max(260, picture.clientWidth),
           ratio = window.devicePixelRatio || 1,
           context = canvas.getContext("2d");
@@ -367,22 +381,28 @@ else
         context.imageSmoothingEnabled = false;
         context.font = `11px ${getComputedStyle(widget).fontFamily}`;
         context.fillStyle = getComputedStyle(widget).color;
-        const side = Math.min(height - 16, 0.38 * width),
+        const side = sideOf(),
           left = 14,
           wide = width - side - left - 18;
         context.fillText("activations: neurons by inputs", left, 10);
-        context.fillText("kernel", width - side, 10);
-        const rank = (code) => (code === "000" ? 1e6 : 0) - 10 * (codes[code] ?? 0) + CODES.indexOf(code),
-          order = Array.from({ length: N }, (_, i) => i).sort((i, j) => rank(neuronCodes[i]) - rank(neuronCodes[j]) || i - j); // prettier-ignore
+        const rows = order();
         const most = Math.max(...activations.map((row) => row.reduce((top, h) => Math.max(top, Math.abs(h)), 0))),
-          unit = given.nonlinearity === "sigmoidal" ? 1 : Math.min(most, 4),
-          sorted = [...kernel].sort((a, b) => a - b),
-          mean = sorted.reduce((sum, k) => sum + k, 0) / sorted.length,
-          reach = Math.max(1e-9, sorted[Math.floor(0.97 * sorted.length)] - mean, mean - sorted[0]);
-        matrix(context, [left, 16, wide, height - 16], N, P, (i, m) => activations[order[i]][m] / unit);
-        matrix(context, [width - side, 16, side, side], P, P, (m, n) => (kernel[m * P + n] - mean) / reach);
+          unit = given.nonlinearity === "sigmoidal" ? 1 : Math.min(most, 4);
+        matrix(context, [left, 16, wide, height - 16], N, P, (i, m) => activations[rows[i]][m] / unit);
+        if (chosen === null) {
+          context.fillText("kernel", width - side, 10);
+          matrix(context, [width - side, 16, side, side], P, P, (m, n) => (kernel[m * P + n] - mean) / reach);
+        } else {
+          const [negative, , positive] = SIGNED[dark() ? "dark" : "light"].map((rgb) => `rgb(${rgb})`),
+            seen = { weights: frame.preactivations[chosen], activations: activations[chosen], readouts: frame.readouts[chosen], ends: ends.slice(1, 3), overlap: values.rho ?? 0 }; // prettier-ignore
+          drawNeuron(context, [width - side, 0, side, height], seen, { text: context.fillStyle, positive, negative });
+        }
         const tall = (height - 16) / N;
-        order.forEach((i, k) => {
+        if (chosen !== null) {
+          context.strokeStyle = getComputedStyle(widget).color;
+          context.strokeRect(left + 0.5, 16 + rows.indexOf(chosen) * tall, wide - 1, tall);
+        }
+        rows.forEach((i, k) => {
           context.fillStyle = getComputedStyle(widget).getPropertyValue(`--code-${neuronCodes[i]}`);
           context.fillRect(0, 16 + k * tall, 9, tall + 0.3);
         });

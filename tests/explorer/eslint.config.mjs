@@ -44,7 +44,7 @@ export default [
   },
   {
     files: ["book/_static/{laboratory-page,check-here,widgets}.js"],
-    languageOptions: { globals: { createSolver: "readonly", createLaboratory: "readonly" } },
+    languageOptions: { globals: { createSolver: "readonly", createLaboratory: "readonly", drawNeuron: "readonly" } },
   },
   {
     files: ["tests/{explorer,laboratory}/*.js"],

@@ -5,7 +5,9 @@
 
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
+const path = require("node:path");
 const test = require("node:test");
+const vm = require("node:vm");
 const explorer = require(process.env.EXPLORER ?? "../../book/_static/explorer.js");
 
 const TASK = { ratios: [0.5, 0.25, 0.25], numInputs: 500, yPlus: 1, yMinus: 0.5, temperature: 0.01 };
@@ -53,6 +55,17 @@ test("check values at P = 500, y₋ = 1/2", () => {
   const hot = explorer.solve({ ...TASK, temperature: 0.1 });
   assert.equal(hot.numCodes, 1);
   close(meanReadout(hot), [0.872, 0.721, 0.721], 6e-4, "mean readout of the one code");
+});
+
+test("a population that does not converge says so, and an error of the program stays one", () => {
+  const thin = { ...TASK, numInputs: 60, yMinus: -0.5, overlap: 0.1 };
+  assert.equal(explorer.solvePopulation(thin).converged, false);
+  const script = fs.readFileSync(path.join(__dirname, "../../book/_static/explorer.js"), "utf8"),
+    passage = "const box = reachOf(level, t, lattice.cutoff);";
+  assert.equal(script.split(passage).length, 2);
+  const broken = script.slice(script.indexOf("function createSolver")).split("if (typeof module")[0].replace(passage, "const box = none.such;");
+  const { solvePopulation } = vm.runInThisContext(`(${broken.trim()})`)();
+  assert.throws(() => solvePopulation(thin), /none is not defined/);
 });
 
 test("shares sum to one, densities integrate to one and have the codes' mean", () => {

@@ -1,6 +1,7 @@
-"""The book's JavaScript by ESLint, at the versions and rules that lie beside this file."""
+"""The book's JavaScript by ESLint, at the versions and rules beside this file; its kernel by wabt."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,12 +18,12 @@ SCRIPTS = ("book/_static/*.js", "lib/companion/*.js", "tests/explorer/*.js", "te
 def missing(reason):
     if os.environ.get("CI"):
         pytest.fail(f"{reason}, and CI may not skip the linter")
-    pytest.skip(f"{reason}: the book's JavaScript was not linted")
+    pytest.skip(f"{reason}: the book's JavaScript was not linted, nor its kernel assembled")
 
 
 @pytest.fixture(scope="module")
-def eslint():
-    """ESLint as a command, installed as package-lock.json has it."""
+def modules():
+    """Folder of ESLint and wabt, installed as package-lock.json has them."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         missing(f"no {'Node' if node is None else 'npm'} found")
@@ -31,10 +32,15 @@ def eslint():
         command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
         done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
         if done.returncode:
-            missing(f"npm could not install ESLint ({done.stderr.strip().splitlines()[-1:]})")
+            missing(f"npm could not install them ({done.stderr.strip().splitlines()[-1:]})")
         shutil.copy(locked, installed)
-    script = HERE / "node_modules" / "eslint" / "bin" / "eslint.js"
-    return [node, str(script), "--max-warnings=0", "--config", str(HERE / "eslint.config.mjs")]
+    return HERE / "node_modules"
+
+
+@pytest.fixture
+def eslint(modules):
+    script, rules = modules / "eslint" / "bin" / "eslint.js", HERE / "eslint.config.mjs"
+    return [shutil.which("node"), str(script), "--max-warnings=0", "--config", str(rules)]
 
 
 @pytest.mark.slow
@@ -52,3 +58,20 @@ def test_a_fault_is_found(eslint, folder):
     done = subprocess.run(command, cwd=REPOSITORY, input=code, capture_output=True, text=True)
     assert done.returncode == 1
     assert all(rule in done.stdout for rule in ("no-var", "eqeqeq", "no-undef"))
+
+
+ASSEMBLE = """require("wabt")().then(({ parseWat }) => {
+  const made = parseWat("", require("fs").readFileSync(process.argv[1], "utf8"), { simd: true });
+  made.validate();
+  console.log(Buffer.from(made.toBinary({}).buffer).toString("base64"));
+});"""
+
+
+@pytest.mark.slow
+def test_the_laboratorys_kernel_is_its_source_assembled(modules):
+    static = REPOSITORY / "book" / "_static"
+    command = [shutil.which("node"), "-e", ASSEMBLE, str(static / "laboratory.wat")]
+    made = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
+    script = (static / "laboratory.js").read_text(encoding="utf-8")
+    (kernel,) = re.findall(r"const KERNEL =((?:\s*\"[^\"]+\"\s*\+?)+);", script)
+    assert "".join(re.findall(r"\"([^\"]+)\"", kernel)) == made, f"KERNEL is to be {made}"

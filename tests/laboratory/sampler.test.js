@@ -17,12 +17,14 @@ const TINY = { numNeurons: 4, numInputs: 5, ratios: [0.4, 0.4, 0.2], yMinus: -0.
 const oracle = process.env.ORACLE ? JSON.parse(fs.readFileSync(process.env.ORACLE, "utf8")) : null;
 const withOracle = { skip: oracle ? false : "needs ORACLE" };
 
-/** The sampler with one passage of its source replaced, to see a test fail. */
-function faulty(passage, replacement) {
-  assert.equal(SCRIPT.split(passage).length, 2, `the script holds "${passage}" once`);
-  const start = SCRIPT.indexOf("function createLaboratory"),
-    end = SCRIPT.indexOf('if (typeof module');
-  const source = SCRIPT.slice(start, end).replace(passage, replacement);
+/** The sampler without its kernel, if it is not to keep it, and with a passage of its source replaced, to see a test fail. */
+function faulty(passage = "", replacement = "", keep = false) {
+  const start = SCRIPT.indexOf("function createLaboratory");
+  let source = SCRIPT.slice(start, SCRIPT.indexOf("\n}\n", start) + 2);
+  for (const [from, to] of [["const kernel = compiled();", "const kernel = null;"], [passage, replacement]].slice(keep ? 1 : 0, passage ? 2 : 1)) {
+    assert.equal(source.split(from).length, 2, `the script holds "${from}" once`);
+    source = source.replace(from, to);
+  } // prettier-ignore
   return vm.runInThisContext(`(${source.trim()})`)(makeTask);
 }
 
@@ -118,6 +120,24 @@ test("joint test: each planted fault is found", () => {
     if (passage.startsWith("const force0")) assert.ok(worst(found) < 4, JSON.stringify(found));
     else assert.ok(worst(found) > 6, `${passage} → ${replacement}: ${JSON.stringify(found)}`);
   }
+});
+
+test("the kernel gives what JavaScript gives, to the last bit", () => {
+  const plain = faulty(),
+    other = faulty("const force0 = slopes[i] *", "const force0 = (1 + 1e-12) * slopes[i] *");
+  for (const nonlinearity of Object.keys(laboratory.NONLINEARITIES))
+    for (const [numNeurons, numInputs, overlap, method] of [[12, 16, 0, "hmc"], [13, 17, 0.5, "hmc"], [7, 13, 0, "langevin"]]) {
+      const options = { ...TASK, nonlinearity, numNeurons, numInputs, overlap, method, slope: 1.3, transitions: 60 };
+      const [kernel, script, changed] = [laboratory, plain, other].map((lab) => lab.run(options));
+      assert.deepEqual(kernel, script);
+      assert.notEqual(kernel.energy, changed.energy);
+    } // prettier-ignore
+  assert.notEqual(laboratory.makeNetwork({ ...TASK, nonlinearity: "relu" }).pass, null);
+  assert.equal(plain.makeNetwork({ ...TASK, nonlinearity: "relu" }).pass, null);
+});
+
+test("many networks find room one after another", () => {
+  for (let seed = 0; seed < 1500; seed++) laboratory.makeNetwork({ ...TINY, seed, nonlinearity: "tanh" });
 });
 
 test("the force is minus the slope of the energy", () => {
@@ -275,13 +295,26 @@ test("the linear network has the closed form's readouts", withOracle, () => {
   }
 });
 
-test("numbers of neurons per code are theory's, over 32 seeds", withOracle, () => {
-  const { options, numbers } = oracle.codes,
-    runs = Array.from({ length: 32 }, (_, k) => laboratory.run({ ...options, nonlinearity: "sigmoidal", seed: k + 1 }).codes); // prettier-ignore
+/** Differences from the library's sampled numbers of neurons per code and from theory's, in standard errors: the largest. */
+function fromBoth(lab, { options, numbers, sampled }, count) {
+  const runs = Array.from({ length: count }, (_, k) => lab.run({ ...options, nonlinearity: "sigmoidal", transitions: 300, seed: k + 1 }).codes);
+  const away = { theory: 0, library: 0 };
   for (const [code, expected] of Object.entries(numbers)) {
-    const { mean, error } = summary(runs.map((codes) => codes[code] ?? 0), 32); // prettier-ignore
-    assert.ok(Math.abs(mean - expected) <= 3 * error + 1e-3, `${code}: ${mean} ± ${error}, theory ${expected}`);
-  }
+    const { mean, error } = summary(runs.map((codes) => codes[code] ?? 0), count),
+      [drawn, uncertainty] = sampled[code] ?? [0, 0],
+      least = 1e-3; // of codes that nobody holds
+    away.theory = Math.max(away.theory, Math.abs(mean - expected) / Math.hypot(error, least));
+    away.library = Math.max(away.library, Math.abs(mean - drawn) / Math.hypot(error, uncertainty, least));
+  } // prettier-ignore
+  return away;
+}
+
+test("numbers of neurons per code are the library's and theory's, over 32 seeds", withOracle, () => {
+  const found = fromBoth(laboratory, oracle.codes, 32);
+  assert.ok(found.theory < 3 && found.library < 3, JSON.stringify(found));
+  const [passage, replacement] = ["log(net.N)) / temperature;", "log(net.N)) / (1.5 * temperature);"],
+    off = fromBoth(faulty(passage, replacement, true), oracle.codes, 10);
+  assert.ok(off.theory > 5 && off.library > 5, JSON.stringify(off));
 });
 
 test("outliers of the ReLU network have theory's strength", withOracle, () => {
