@@ -44,6 +44,15 @@ def test_starts_meet_within_two_per_cent_or_four_standard_errors(ratio, noise, a
         assert found.apart == pytest.approx(1 - 1 / ratio)
 
 
+@pytest.mark.parametrize(("gap", "agree"), [(5.6, True), (5.7, False)])
+def test_the_difference_of_two_starts_has_both_their_errors(gap, agree, monkeypatch):
+    """4 standard errors of a difference are 4 √2 of each start."""
+    monkeypatch.setattr(held_out, "compare_ends", lambda *_: SimpleNamespace(verdict="", agree=True))
+    monkeypatch.setattr(held_out.statistics, "mean_and_error", lambda each: (each.mean((0, 1)), np.ones(1)))
+    errors = [np.full((2, 20, 1), 10.0), np.full((2, 20, 1), 10.0 + gap)]
+    assert held_out._meeting(None, (None, None), errors).agree == agree
+
+
 @pytest.mark.slow
 def test_measures_of_all_networks_and_of_either_start():
     task, network = tasks.mnist(24, 40), Network(1, 30, "sigmoidal")

@@ -1,7 +1,10 @@
 """What results are named by: everything that they are made from, and nothing else."""
 
+from pathlib import Path
+
 import pytest
 import small_book
+from companion.pipeline import project
 from companion.pipeline.project import Project
 
 DATA = "import pathlib\n\nHERE = pathlib.Path(__file__)\n"
@@ -93,4 +96,6 @@ def test_parameters_and_preset_are_part_of_the_name(book):
 
 
 def test_pages_are_made_from_their_templates(book):
-    assert {"figure.md", "layout.html", "webpack-macros.html"} <= Project(book).pages_made_from.keys()
+    templates = {path.name for path in Path(project.__file__).parent.joinpath("templates").rglob("*.*")}
+    assert {"figure.md", "layout.html", "llms.txt"} <= templates
+    assert templates <= {name.rpartition("/")[2] for name in Project(book).pages_made_from}

@@ -19,7 +19,7 @@ RECORD = small_book.RECORD | {
     "headline": True,
     "size": {"N": 60},
 }
-OFF = RECORD | {"computed": [18.5, 6.0], "passed": False, "because": "1/N"}
+OFF = RECORD | {"computed": [18.5, 5.6], "passed": False, "because": "1/N"}
 SIDE = RECORD | {
     "quantity": "share",
     "headline": False,
@@ -34,7 +34,7 @@ def test_how_often_verdicts_and_findings_held_and_how_far_numbers_lay():
     assert found["seeds"] == 3
     assert found["claims"] == {"A8": {"reproduced": 1, "in part": 1, "refuted": 1}}
     assert found["findings"]["A8 numbers"] == {"passed": 2, "failed": 1}
-    assert found["distances"] == {"count": 6, "beyond": 1, "squares": pytest.approx(5 + 5 + 25)}
+    assert found["distances"] == {"count": 6, "beyond": 2, "squares": pytest.approx(5 + 5 + 25 + 16)}
     assert seeds.held({"one": found}) == {"A8": "1 of 3 seeds"}
 
 
