@@ -94,9 +94,10 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
     rows, left = {row.claim["id"]: row for row in table}, kept.beside(project)
     at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
 
-    def found(id: str) -> _Found:
+    def found(named: re.Match[str]) -> _Found:
+        id = named["id"]
         if (row := rows.get(id)) is None:
-            raise BuildError(f"{{claim}}`{id}`: no such claim in book/claims.yml")
+            raise BuildError(f"{named[0]}: no claim {id} in book/claims.yml")
         before = left.get(row.chapter)
         own = [record for record in before.records if record["id"] == id] if before else []
         if before and own:
@@ -105,20 +106,24 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
         return _Found(row, row.records, row.said, "in this build", None)
 
     def claim(named: re.Match[str]) -> str:
-        return _line(found(named[1]))
+        return _line(found(named))
 
     def result(named: re.Match[str]) -> str:
-        figure, *more = (part.strip() for part in named[2].split(";"))
-        return _result(project, found(named[1]), figure, more)
+        figure, *more = (part.strip() for part in named["parts"].split(";"))
+        return _result(project, found(named), figure, more)
 
     def number(named: re.Match[str]) -> str:
-        record = _named(found(named[2]), named[4])
-        value = record["computed"] if named[1] == "found" else _altered(record)
-        return _ends(value if named[3] is None or value is None else np.asarray(value)[..., int(named[3])], 2)
+        record = _named(found(named), named["quantity"])
+        value = record["computed"] if named["role"] == "found" else _altered(record)
+        if named["column"] and value is not None:
+            value = np.asarray(value)[..., int(named["column"])]
+        return _ends(value, 2)
 
-    prose = re.sub(r"\{claim\}`([A-D]\d+)`", claim, prose)
-    prose = re.sub(r"\{(found|altered)\}`([A-D]\d+)(?:\[(\d)\])? ([^`]+)`", number, prose)
-    return re.sub(r"^\{result\}`([A-D]\d+) ([^`]+)`$", result, prose, flags=re.MULTILINE)
+    id = r"(?P<id>[A-D]\d+)"
+    prose = re.sub(rf"\{{claim\}}`{id}`", claim, prose)
+    of = rf"\{{(?P<role>found|altered)\}}`{id}(?:\[(?P<column>\d)\])? (?P<quantity>[^`]+)`"
+    prose = re.sub(of, number, prose)
+    return re.sub(rf"^\{{result\}}`{id} (?P<parts>[^`]+)`$", result, prose, flags=re.MULTILINE)
 
 
 class _Found(NamedTuple):

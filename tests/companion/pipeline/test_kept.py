@@ -1,5 +1,7 @@
 """What is kept of the preset paper, where other builds show it, and the pages of claims."""
 
+import re
+
 import nbformat
 import pytest
 from companion import formats
@@ -75,8 +77,15 @@ def test_prose_quotes_a_claims_headline_at_paper(at_paper):
         "So it is.\n\n[A1](claims/A1.md) · reproduced at paper size · twice two (N = 500): "
     )
     assert "3.875" in said
-    with pytest.raises(BuildError, match="{claim}`A2`: no such claim"):
-        claims.quoted(project, scoreboard.rows(project), "{claim}`A2`")
+
+
+@pytest.mark.parametrize(
+    "quote", ["{claim}`A2`", "{result}`A2 figure; twice`", "{found}`A2 twice`", "{altered}`A2[1] twice`"]
+)
+def test_a_quote_of_a_claim_that_is_not_listed_is_named_as_it_stands(at_paper, quote):
+    project = at_paper(HEADLINE, HEADLINE)
+    with pytest.raises(BuildError, match=f"^{re.escape(quote)}: no claim A2 in book/claims.yml$"):
+        claims.quoted(project, scoreboard.rows(project), f"So it is.\n\n{quote}\n")
 
 
 def test_prose_quotes_a_number_and_what_its_control_makes_of_it(at_paper):
