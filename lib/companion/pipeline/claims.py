@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import yaml
@@ -34,34 +34,29 @@ def write(
         folder: Where the pages go.
     """
     root = project.root / "book"
-    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
-    left, shown = kept.beside(project), list(figures)
+    shown = list(figures)
     changes, listed = root / "changed_checks.md", root / "panels.yml"
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
     panels = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else []
     folder.mkdir(parents=True)
-    for row in table:
-        id = row.claim["id"]
+    for id, one in scoreboard.standings(project, table).items():
         own = [panel for panel in panels if id in panel.get("claims", ())]
         named = {panel["panel"] for panel in own}
-        pictures = [figure for figure in shown if figure.chapter == row.chapter and figure.panels & named]
+        pictures = [figure for figure in shown if figure.chapter == one.row.chapter and figure.panels & named]
         content = render(
             "claim.md",
-            row=row,
+            one=one,
             panels=own,
             figure=pictures[0] if pictures else None,
-            paper=at_paper.get(id) if project.preset != "paper" else None,
             seeds=held.get(id),
             history=changed.get(id, ()),
             preset=project.preset,
-            kept=left.get(row.chapter),
             line=kept.line,
             here=id in CHECKED_HERE,
             anchor=sections.anchor,
             records=records,
-            said=scoreboard.said,
             notes=scoreboard.notes,
-            cited=f"{row.said} at preset {project.preset}, commit {project.commit or 'unknown'}",
+            cited=f"{one.verdict} {one.place}, commit {project.commit or 'unknown'}",
             repository=project.repository,
         )
         (folder / f"{id}.md").write_text(content, encoding="utf-8")
@@ -91,19 +86,12 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
     Raises:
         BuildError: A claim, figure or quantity is named that is not there.
     """
-    rows, left = {row.claim["id"]: row for row in table}, kept.beside(project)
-    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
+    known = scoreboard.standings(project, table)
 
-    def found(named: re.Match[str]) -> _Found:
-        id = named["id"]
-        if (row := rows.get(id)) is None:
-            raise BuildError(f"{named[0]}: no claim {id} in book/claims.yml")
-        before = left.get(row.chapter)
-        own = [record for record in before.records if record["id"] == id] if before else []
-        if before and own:
-            verdict = scoreboard.said(row.claim, at_paper.get(id, row.verdict))
-            return _Found(row, own, verdict, "at paper size", before)
-        return _Found(row, row.records, row.said, "in this build", None)
+    def found(named: re.Match[str]) -> scoreboard.Standing:
+        if named["id"] not in known:
+            raise BuildError(f"{named[0]}: no claim {named['id']} in book/claims.yml")
+        return known[named["id"]]
 
     def claim(named: re.Match[str]) -> str:
         return _line(found(named))
@@ -126,17 +114,7 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
     return re.sub(rf"^\{{result\}}`{id} (?P<parts>[^`]+)`$", result, prose, flags=re.MULTILINE)
 
 
-class _Found(NamedTuple):
-    """What was found for a claim, where, and what is kept of that run if it is not this build's."""
-
-    row: scoreboard.Row
-    records: list[dict[str, Any]]
-    verdict: str
-    place: str
-    kept: kept.Kept | None
-
-
-def _line(found: _Found) -> str:
+def _line(found: scoreboard.Standing) -> str:
     """A claim's verdict and headline."""
     id = found.row.claim["id"]
     link = f"[{id}](claims/{id}.md) · {found.verdict} {found.place}"
@@ -147,14 +125,14 @@ def _line(found: _Found) -> str:
     return f"{link} · {formats.text(leading['quantity'])}{sized}: {records.headline(leading)}"
 
 
-def _result(project: Project, found: _Found, figure: str, more: list[str]) -> str:
+def _result(project: Project, found: scoreboard.Standing, figure: str, more: list[str]) -> str:
     """A claim's verdict, quantities with controls, figure and citation."""
     shown = [record for record in found.records if record.get("headline")]
     shown += [_named(found, part) for part in more]
     return render(
         "result.md",
         claim=found.row.claim,
-        why=found.row._replace(records=found.records).why,
+        why=found.why,
         verdict=found.verdict,
         place=f"{found.place}, {found.kept.stamp}" if found.kept else found.place,
         shown=[_quantity(record) for record in shown],
@@ -164,7 +142,7 @@ def _result(project: Project, found: _Found, figure: str, more: list[str]) -> st
     )
 
 
-def _named(found: _Found, part: str) -> dict[str, Any]:
+def _named(found: scoreboard.Standing, part: str) -> dict[str, Any]:
     """The first of a claim's records with this in the name of its quantity."""
     named = [record for record in found.records if part in record["quantity"]]
     if not named:
@@ -216,7 +194,7 @@ def _ends(value: Any, digits: int) -> str:
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
-def _picture(project: Project, found: _Found, name: str) -> dict[str, Any]:
+def _picture(project: Project, found: scoreboard.Standing, name: str) -> dict[str, Any]:
     """A figure of a claim's chapter: its file, seen from ``book/``, caption and sizes."""
     if found.kept:
         shown, folder = found.kept.figures, f"_static/paper/{found.row.chapter}"

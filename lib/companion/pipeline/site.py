@@ -114,7 +114,6 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     generated = site / "book" / "_generated"
     generated.mkdir()
     at_paper = kept.beside(project)
-    verdicts = scoreboard.recorded_verdicts(Project(project.root, "paper"))
     changed: set[str] = set()
     history = site / "book" / "changed_checks.md"
     if history.is_file():
@@ -122,9 +121,8 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         history.write_text(linked, encoding="utf-8")
     ledger = seeds.read(project)
     page = scoreboard.page(
-        table,
+        scoreboard.standings(project, table).values(),
         project.preset,
-        verdicts,
         changed,
         seeds.held(ledger),
         seeds.summary(ledger),

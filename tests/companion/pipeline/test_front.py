@@ -118,6 +118,19 @@ def test_a_panel_without_counterpart_gives_its_reason(book, written):
     assert "0 of 1 panels" in panels
 
 
+def test_panels_of_one_published_figure_share_its_picture(book, written, tmp_path):
+    others = [ROW | {"panel": "A 2c", "claims": []}, ROW | {"panel": "A 3", "claims": [], "why": "a sketch"}]
+    _, panels, _ = written(book("Paper A, Fig. 2b, c.", panels=[ROW, ROW | {"panel": "A 2a"}, *others]))
+    assert re.findall(r"^### (.*)$", panels, re.MULTILINE) == ["A, Fig. 2", "A, Fig. 3"]
+    assert panels.count("<img") == 1
+    assert "<small>b, c</small>" in panels
+    assert panels.count("A1 not run") == 1
+    landing = (tmp_path / "site/book/_generated/reproduced.md").read_text(encoding="utf-8")
+    assert "1 not run" in landing
+    assert 'href="panels.html#fig-a-2">Fig. 2<' in landing
+    assert "Fig. 3" not in landing  # of which nothing is claimed
+
+
 def test_places_without_a_number_name_their_figures_themselves(book, written):
     row = {"panel": "A supplement E, heat", "shows": "s", "figures": ["even/wide_one"]}
     assert "fig-even-wide-one" in written(book("Nothing.", panels=[row]))[1]
