@@ -237,7 +237,7 @@ def _block(rows: list[dict[str, Any]], known: Mapping[str, scoreboard.Standing])
     return {
         "paper": rows[0]["paper"],
         "figure": rows[0]["figure"],
-        "anchor": f"fig-{rows[0]['anchor'].removesuffix(rows[0]['letter'])}",
+        "anchor": _anchor(f"fig {rows[0]['paper']} {rows[0]['figure'].removeprefix('Fig. ')}"),
         "rows": rows,
         "pictures": {
             figure: ", ".join(own) if len(own) < len(rows) else "" for figure, own in letters.items()
@@ -248,12 +248,16 @@ def _block(rows: list[dict[str, Any]], known: Mapping[str, scoreboard.Standing])
 
 
 def _reproduced(papers: dict[str, list[dict[str, Any]]], known: Mapping[str, scoreboard.Standing]) -> str:
-    """How many published statements have which verdict, and every figure with its own."""
+    """How many published statements have which verdict, and each paper's figures with theirs."""
     published = [one for one in known.values() if one.row.claim.get("published")]
     counts = Counter(one.verdict for one in published)
     return render(
         "reproduced.md",
-        papers={title: [one for one in own if one["verdict"]] for title, own in papers.items()},
+        papers={
+            title: [one for one in own if one["verdict"]]
+            for title, own in papers.items()
+            if "′" not in title  # the first version of a paper that stands there
+        },
         count=len(published),
         counts=[(counts[verdict], verdict) for verdict in scoreboard.VERDICTS if counts[verdict]],
         place="at paper size" if any(one.kept for one in published) else "in this build",
@@ -290,17 +294,22 @@ def _counterparts(
 def _panel(row: dict[str, Any], counterparts: list[Figure]) -> dict[str, Any]:
     """A row of ``book/panels.yml`` as its template takes it."""
     paper, _, place = row["panel"].partition(" ")
+    number, part = re.match(r"\d+", place), place.partition(",")[0]
     return {
-        "anchor": re.sub(r"\W+", "-", row["panel"].replace("′", "1")).lower(),
+        "anchor": _anchor(row["panel"]),
         "paper": paper,
-        "figure": f"Fig. {number[0]}" if (number := re.match(r"\d+", place)) else place,
+        "figure": f"Fig. {number[0]}" if number else part,
         "place": f"Fig. {place}" if number else place,
-        "letter": place[len(number[0]) :] if number else "",
+        "letter": place[len(number[0]) :] if number else place.removeprefix(f"{part}, "),
         "shows": row["shows"],
         "claims": row.get("claims", ()),
         "why": row.get("why", "not yet"),
         "figures": counterparts,
     }
+
+
+def _anchor(name: str) -> str:
+    return re.sub(r"\W+", "-", name.replace("′", "1")).lower()
 
 
 def index(project: Project) -> list[dict[str, Any]]:
