@@ -9,8 +9,7 @@ import numpy as np
 import yaml
 
 from companion import formats, records
-from companion.pipeline import kept, scoreboard, sections
-from companion.pipeline.front import Figure
+from companion.pipeline import front, kept, scoreboard, sections
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
@@ -20,7 +19,7 @@ CHECKED_HERE = ("A8", "A9", "A11", "A13", "A15", "D1", "D8", "D10")  # by book/_
 def write(
     project: Project,
     table: Iterable[scoreboard.Row],
-    figures: Iterable[Figure],
+    figures: Iterable[front.Figure],
     held: Mapping[str, str],
     folder: Path,
 ) -> None:
@@ -46,7 +45,7 @@ def write(
         content = render(
             "claim.md",
             one=one,
-            panels=own,
+            panels=[(panel, f"panel-{front.anchor(panel['panel'])}") for panel in own],
             figure=pictures[0] if pictures else None,
             seeds=held.get(id),
             history=changed.get(id, ()),

@@ -237,13 +237,14 @@ def _block(rows: list[dict[str, Any]], known: Mapping[str, scoreboard.Standing])
     return {
         "paper": rows[0]["paper"],
         "figure": rows[0]["figure"],
-        "anchor": _anchor(f"fig {rows[0]['paper']} {rows[0]['figure'].removeprefix('Fig. ')}"),
+        "anchor": anchor(f"fig {rows[0]['paper']} {rows[0]['figure'].removeprefix('Fig. ')}"),
         "rows": rows,
         "pictures": {
             figure: ", ".join(own) if len(own) < len(rows) else "" for figure, own in letters.items()
         },
         "claims": claims,
         "verdict": scoreboard.together([one.verdict for one in claims.values()]) if claims else "",
+        "said": "; ".join(f"{id} {one.verdict}" for id, one in claims.items()),
     }
 
 
@@ -296,7 +297,7 @@ def _panel(row: dict[str, Any], counterparts: list[Figure]) -> dict[str, Any]:
     paper, _, place = row["panel"].partition(" ")
     number, part = re.match(r"\d+", place), place.partition(",")[0]
     return {
-        "anchor": _anchor(row["panel"]),
+        "anchor": anchor(row["panel"]),
         "paper": paper,
         "figure": f"Fig. {number[0]}" if number else part,
         "place": f"Fig. {place}" if number else place,
@@ -308,7 +309,8 @@ def _panel(row: dict[str, Any], counterparts: list[Figure]) -> dict[str, Any]:
     }
 
 
-def _anchor(name: str) -> str:
+def anchor(name: str) -> str:
+    """A name as the end of an address."""
     return re.sub(r"\W+", "-", name.replace("′", "1")).lower()
 
 

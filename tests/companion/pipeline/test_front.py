@@ -130,7 +130,7 @@ def test_panels_of_one_published_figure_share_its_picture(book, written, tmp_pat
     assert panels.count("A1 not run") == 1
     landing = (tmp_path / "site/book/_generated/reproduced.md").read_text(encoding="utf-8")
     assert "1 not run" in landing
-    assert 'href="panels.html#fig-a-2">Fig. 2<' in landing
+    assert 'href="panels.html#fig-a-2" title="A1 not run">Fig. 2<' in landing
     assert "Fig. 3" not in landing  # of which nothing is claimed
 
 
