@@ -63,6 +63,27 @@ class Figure(NamedTuple):
         return f"{self.chapter}-{self.file.stem}{'-part' if self.part else ''}.png"
 
     @property
+    def drawn(self) -> Path:
+        """A picture of it that is made of pixels."""
+        name = self.file.stem
+        return self.file if self.file.suffix == ".png" else self.file.with_name(f"{name}-thumbnail.png")
+
+    @property
+    def shown(self) -> tuple[float, ...]:
+        """Edges in this picture of what a card shows of it: left, upper, right, lower."""
+        left, upper, right, lower = self.part or (0, 0, 1, 1)
+        with Image.open(self.drawn) as image:
+            wide, high = image.size
+        return (left * wide, upper * high, right * wide, lower * high)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of its thumbnail, for which a page keeps the place until it is loaded."""
+        left, upper, right, lower = self.shown
+        scale = min(1.0, THUMBNAIL / max(right - left, lower - upper))
+        return round(scale * (right - left)), round(scale * (lower - upper))
+
+    @property
     def link(self) -> str:
         """Where it stands, seen from a page of ``book/``."""
         anchor = f"fig-{self.chapter}-{self.name}" if self.caption else self.name
@@ -399,11 +420,7 @@ def _in_order(project: Project) -> list[Chapter]:
 
 def _thumbnail(figure: Figure, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    name = figure.file.stem
-    drawn = figure.file if figure.file.suffix == ".png" else figure.file.with_name(f"{name}-thumbnail.png")
-    left, upper, right, lower = figure.part or (0, 0, 1, 1)
-    with Image.open(drawn) as image:
-        wide, high = image.size
-        small = image.crop((left * wide, upper * high, right * wide, lower * high))
+    with Image.open(figure.drawn) as image:
+        small = image.crop(figure.shown)
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     small.save(folder / figure.thumbnail)  # `site.shrink_pictures` makes it small
