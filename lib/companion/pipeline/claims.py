@@ -55,6 +55,7 @@ def write(
             anchor=sections.anchor,
             records=records,
             notes=scoreboard.notes,
+            beside=scoreboard.beside,
             cited=f"{one.verdict} {one.place}, commit {project.commit or 'unknown'}",
             repository=project.repository,
         )
@@ -101,10 +102,10 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
 
     def number(named: re.Match[str]) -> str:
         record = _named(found(named), named["quantity"])
-        value = record["computed"] if named["role"] == "found" else _altered(record)
+        value = record["computed"] if named["role"] == "found" else scoreboard.altered(record)
         if named["column"] and value is not None:
             value = np.asarray(value)[..., int(named["column"])]
-        return _ends(value, 2)
+        return scoreboard.ends(value, 2)
 
     id = r"(?P<id>[A-D]\d+)"
     prose = re.sub(rf"\{{claim\}}`{id}`", claim, prose)
@@ -149,13 +150,6 @@ def _named(found: scoreboard.Standing, part: str) -> dict[str, Any]:
     return named[0]
 
 
-def _altered(record: dict[str, Any]) -> Any:
-    """What the control of a record altered: the theory, or else what was sampled."""
-    control = record["control"]
-    of_theory = control["computed"] == record["computed"] and control["expected"] is not None
-    return control["expected" if of_theory else "computed"]
-
-
 def _quantity(record: dict[str, Any]) -> dict[str, str]:
     """A record as a row: what was computed, what it is held against, and what the control gave."""
     control, expected = record["control"], record["expected"]
@@ -164,33 +158,11 @@ def _quantity(record: dict[str, Any]) -> dict[str, str]:
         "quantity": record["quantity"],
         "sizes": records.sizes(record["size"]) if record.get("size") else "",
         "mark": records.MARKS[records.state(record)],
-        "found": span(record["computed"], record["uncertainty"]),
-        "against": f"{record['source']} {span(expected)}" if expected is not None else "",
+        "found": scoreboard.span(record["computed"], record["uncertainty"]),
+        "against": f"{record['source']} {scoreboard.span(expected)}" if expected is not None else "",
         "limit": record["predicate"],
-        "control": f"{control['description']}: {span(_altered(record))}{spared}",
+        "control": f"{control['description']}: {scoreboard.span(scoreboard.altered(record))}{spared}",
     }
-
-
-def span(value: Any, error: Any = None) -> str:
-    """A value as a table's cell holds it: of more than three numbers, the least and the largest.
-
-    >>> span([0.18, 1.39, 0.5, 0.2])
-    '0.18 to 1.39'
-    """
-    if value is None:
-        return "nothing"
-    flat = np.ravel(np.asarray(value))
-    if flat.size <= 3 or flat.dtype.kind == "U":
-        return formats.values(value, error)
-    return _ends(value, 3)
-
-
-def _ends(value: Any, digits: int) -> str:
-    """The least and the largest of some numbers."""
-    if value is None:
-        return "nothing"
-    ends = [formats.number(float(f"{end:.{digits}g}")) for end in (np.min(value), np.max(value))]
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def _picture(project: Project, found: scoreboard.Standing, name: str) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Figure(NamedTuple):
         return self.file if self.file.suffix == ".png" else self.file.with_name(f"{name}-thumbnail.png")
 
     @property
-    def shown(self) -> tuple[float, ...]:
+    def shown(self) -> tuple[float, float, float, float]:
         """Edges in this picture of what a card shows of it: left, upper, right, lower."""
         left, upper, right, lower = self.part or (0, 0, 1, 1)
         with Image.open(self.drawn) as image:

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 
-from companion import predicates, records
+from companion import formats, predicates, records
 from companion.formats import CHECK_TYPE
 from companion.pipeline import kept, sections
 from companion.pipeline.project import BuildError, Project
@@ -330,6 +331,7 @@ def page(
         anchor=sections.anchor,
         difference=difference,
         notes=notes,
+        beside=beside,
         records=records,
         places=sorted({one.place for one in table}),
     )
@@ -352,6 +354,41 @@ def notes(record: dict[str, Any]) -> str:
     found = records.state(record)
     said = ["stored result"] * bool(record["stored"]) + [records.missing(record)] * (found == "open")
     return "; ".join(said + [record["because"]] * (found in ("partly", "failed")))
+
+
+def altered(record: dict[str, Any]) -> Any:
+    """What the control of a record altered: the theory, or else what was sampled."""
+    control = record["control"]
+    of_theory = control["computed"] == record["computed"] and control["expected"] is not None
+    return control["expected" if of_theory else "computed"]
+
+
+def span(value: Any, error: Any = None) -> str:
+    """A value as a table's cell holds it: of more than three numbers, the least and the largest.
+
+    >>> span([0.18, 1.39, 0.5, 0.2])
+    '0.18 to 1.39'
+    """
+    if value is None:
+        return "nothing"
+    flat = np.ravel(np.asarray(value))
+    if flat.size <= 3 or flat.dtype.kind == "U":
+        return formats.values(value, error)
+    return ends(value, 3)
+
+
+def ends(value: Any, digits: int) -> str:
+    """The least and the largest of some numbers."""
+    if value is None:
+        return "nothing"
+    ends = [formats.number(float(f"{end:.{digits}g}")) for end in (np.min(value), np.max(value))]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def beside(record: dict[str, Any]) -> str:
+    """What the control gave, which is the scale of what was found; nothing where it has no number."""
+    control = record["control"]
+    return "" if not control or altered(record) is None else f"control {span(altered(record))}"
 
 
 def write_json(path: Path, content: Any) -> None:

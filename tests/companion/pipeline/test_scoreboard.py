@@ -1,6 +1,7 @@
 """Verdicts from records, and what others' text can do to the page."""
 
 import json
+import re
 
 import nbformat
 import pytest
@@ -170,6 +171,14 @@ def test_tiles_filter_and_reason_are_those_at_paper_size_where_that_is_kept(exec
     (one,) = scoreboard.standings(paper, scoreboard.rows(paper)).values()
     assert (one.verdict, one.place, one.kept) == ("refuted", "in this build", None)
     assert "in this build: " not in scoreboard.page([one], "paper")
+
+
+def test_the_controls_value_stands_beside_the_one_found(executed):
+    control = RECORD["control"] | {"computed": [0.3, 0.1, 0.2, 0.4]}
+    (row,) = scoreboard.rows(executed(HEADLINE | {"control": control}))
+    line = re.search('<summary><span class="check-mark".*?</summary>', shown([row]), re.DOTALL)[0]
+    assert line.count("· control 0.1 to 0.4") == 1
+    assert "control " not in shown([row._replace(records=[HEADLINE | {"control": None}])])
 
 
 def test_seeds_stand_with_the_verdict_and_the_ledger_above(executed):
