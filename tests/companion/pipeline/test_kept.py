@@ -3,6 +3,7 @@
 import re
 
 import nbformat
+import numpy as np
 import pytest
 from companion import formats
 from companion.pipeline import claims, kept, scoreboard, sections
@@ -49,6 +50,33 @@ def test_what_is_kept_says_when_and_from_which_commit(at_paper):
     found = kept.read(at_paper(RECORD, RECORD))["even"]
     assert found.commit == "unknown"  # a folder that is no repository
     assert found.date in found.stamp
+
+
+def test_the_arrays_of_figures_are_kept_with_seven_digits(executed):  # noqa: F811
+    project = executed(RECORD, preset="paper")
+    (chapter,) = project.chapters
+    chapter.artifacts.mkdir(parents=True)
+    (chapter.artifacts / "one.svg").write_text("<svg/>")
+    np.savez(chapter.artifacts / "one.npz", x=np.array([np.pi, 1e-9]), names=np.array(["a"]), n=np.arange(3))
+    shown = [{"name": name, "file": "one.svg", "caption": "c"} for name in ("one", "bare")]
+    outputs = [
+        nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: one, "text/plain": ""}) for one in shown
+    ]
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=outputs)]), chapter.notebook
+    )
+    folder = kept.keep(project, chapter)
+    figures = kept.read(project)["even"].figures
+    assert figures["one"]["arrays"] == "one.npz"
+    assert "arrays" not in figures["bare"]
+    with np.load(folder / "one.npz") as arrays:
+        np.testing.assert_allclose(arrays["x"], [np.pi, 1e-9], rtol=1e-7)
+        assert {name: array.dtype.kind for name, array in arrays.items()} == {
+            "x": "f",
+            "names": "U",
+            "n": "i",
+        }
+        assert arrays["x"].itemsize == 4
 
 
 def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
