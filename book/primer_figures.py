@@ -3,7 +3,7 @@
 PYTHONPATH=lib python book/primer_figures.py book/_static
 PYTHONPATH=lib:notebooks python book/primer_figures.py book/_static --networks  # minutes: N = P = 500
 
-The networks are those of the first figure of "Lazy and rich" at the preset paper, without counts on the axes.
+The networks are sampled as for the first figure of "Lazy and rich" at the preset paper, shorter chains.
 """
 
 import argparse
@@ -193,11 +193,7 @@ def three_networks(preset: str = "paper") -> tuple[np.ndarray, np.ndarray, np.nd
     kernels, neurons = [], []
     for j, scheme in enumerate(runs.SCHEMES):
         key = jax.random.fold_in(jax.random.key(0), 10 * runs.SCALINGS.index("non-lazy") + j)
-        how = {
-            "num_samples": sizes.num_samples,
-            "num_chains": sizes.num_chains,
-            **vars(getattr(sizes, scheme)),
-        }
+        how = {"num_samples": 8, "num_chains": 2, **vars(getattr(sizes, scheme))}
         run = runs.sampled(key, sizes.num_neurons, scheme, "non-lazy", sizes.temperature, 0, **how)
         phi = run.samples.activations()[0, -1]
         kernels.append(runs.learned_kernel(run, phi))
