@@ -21,6 +21,7 @@ from coding_schemes.theory import linear, relu, sigmoidal
 from companion.figures import CODE_COLORS, COLORMAPS, COLORS
 from companion.publish import WIDTH, theme
 from matplotlib.figure import Figure
+from PIL import Image
 from scipy.special import logsumexp
 
 SOLVERS = {"linear": linear, "sigmoidal": sigmoidal, "relu": relu}
@@ -244,7 +245,11 @@ def main() -> None:
         for name, figure in figures.items():
             figure.savefig(folder / name, metadata={"Date": None, "Creator": None})
         if networks:
-            draw_three_networks(*three_networks()).savefig(folder / "three_networks.png", dpi=200)
+            path = folder / "three_networks.png"
+            draw_three_networks(*three_networks()).savefig(path, dpi=200)
+            with Image.open(path) as picture:
+                few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+            few.save(path, optimize=True)
 
 
 if __name__ == "__main__":
