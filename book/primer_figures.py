@@ -1,6 +1,9 @@
-"""The primer's figures: four neurons, one landscape for each nonlinearity, from the posterior to codes.
+"""Figures of primer and landing page: four neurons, landscapes, from the posterior to codes, three networks.
 
 PYTHONPATH=lib python book/primer_figures.py book/_static
+PYTHONPATH=lib:notebooks python book/primer_figures.py book/_static --networks  # minutes: N = P = 500
+
+The networks are sampled as for the first figure of "Lazy and rich" at the preset paper, shorter chains.
 """
 
 import argparse
@@ -18,6 +21,7 @@ from coding_schemes.theory import linear, relu, sigmoidal
 from companion.figures import CODE_COLORS, COLORMAPS, COLORS
 from companion.publish import WIDTH, theme
 from matplotlib.figure import Figure
+from PIL import Image
 from scipy.special import logsumexp
 
 SOLVERS = {"linear": linear, "sigmoidal": sigmoidal, "relu": relu}
@@ -181,11 +185,56 @@ def draw_steps(num_inputs: int, temperature: float) -> Figure:
     return figure
 
 
+def three_networks(preset: str = "paper") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What three networks learned in their kernels (3, P, P), forty neurons of each (3, 40, P), labels."""
+    from companion import presets
+    from lazy_and_rich import runs
+
+    sizes = presets.sizes(runs, preset)
+    kernels, neurons = [], []
+    for j, scheme in enumerate(runs.SCHEMES):
+        key = jax.random.fold_in(jax.random.key(0), 10 * runs.SCALINGS.index("non-lazy") + j)
+        how = {"num_samples": 8, "num_chains": 2, **vars(getattr(sizes, scheme))}
+        run = runs.sampled(key, sizes.num_neurons, scheme, "non-lazy", sizes.temperature, 0, **how)
+        phi = run.samples.activations()[0, -1]
+        kernels.append(runs.learned_kernel(run, phi))
+        neurons.append(phi[runs.telling_neurons(phi, run.task.labels, 40)])
+    return np.array(kernels), np.array(neurons), run.task.labels
+
+
+def draw_three_networks(kernels: np.ndarray, neurons: np.ndarray, labels: np.ndarray) -> Figure:
+    """Kernels above, all on one scale; neurons below, each network's on its own; inputs sorted by class."""
+    order = np.argsort(labels, kind="stable")
+    edge = np.searchsorted(labels[order], 1)
+    middles = [edge / 2, (edge + len(labels)) / 2]
+    figure, axes = plt.subplots(2, 3, figsize=(WIDTH, 4.3), layout="constrained")
+    columns = zip(("linear", "sigmoidal", "ReLU"), ("analog", "redundant", "sparse"), axes.T, strict=True)
+    for (name, scheme, (above, below)), kernel, phi in zip(columns, kernels, neurons, strict=True):
+        top = np.abs(kernels).max()
+        above.imshow(kernel[np.ix_(order, order)], COLORMAPS["kernels"][1], vmin=-top, vmax=top)
+        top, signed = np.abs(phi).max(), bool(phi.min() < 0)
+        below.imshow(
+            phi[:, order], COLORMAPS["activations"][signed], aspect="auto", vmin=-top * signed, vmax=top
+        )
+        above.set_title(f"{name} neurons")
+        below.set_xlabel(scheme, fontsize="x-large")
+        for axis in (above, below):
+            axis.set(xticks=middles, xticklabels=["class 0", "class 1"], yticks=[])
+            axis.tick_params(length=0)
+            axis.axvline(edge - 0.5, color="#222222", linewidth=0.7)
+        above.axhline(edge - 0.5, color="#222222", linewidth=0.7)
+        above.set(xticks=[])
+    axes[0, 0].set_ylabel("kernel")
+    axes[1, 0].set_ylabel("forty neurons")
+    return figure
+
+
 def main() -> None:
     """Command line: draw all figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    parser.add_argument("--networks", action="store_true", help="sample the landing page's networks, too")
+    folder, networks = (given := parser.parse_args()).folder, given.networks
     readouts = np.linspace(-6, 6, 241)
     with theme(), jax.enable_x64(True):
         figures = {
@@ -195,6 +244,12 @@ def main() -> None:
         }
         for name, figure in figures.items():
             figure.savefig(folder / name, metadata={"Date": None, "Creator": None})
+        if networks:
+            path = folder / "three_networks.png"
+            draw_three_networks(*three_networks()).savefig(path, dpi=200)
+            with Image.open(path) as picture:
+                few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+            few.save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,21 @@ def test_relu_is_level_far_out(found):
     assert energy.argmax() == 240
     far = energy[[0, 60, -61, -1]]
     np.testing.assert_allclose(far, far[0], atol=0.03)
+    assert 2 * energy[0] - energy[120] == pytest.approx(-np.log(2) / 2, abs=0.005)  # nears it as 1/|a|
+    assert energy[120] == pytest.approx(-0.3, abs=0.005)  # at the edge of the figure, a = -6
+
+
+def test_three_networks_are_drawn_with_kernels_on_one_scale():
+    rng = np.random.default_rng(0)
+    labels = np.array([1, 0, 0, 1, 0])
+    kernels = np.where(labels[:, None] == labels, 1.0, -1.0) * np.array([1.0, 2.0, 3.0])[:, None, None]
+    neurons = rng.uniform(0.1, 1, (3, 4, 5))
+    neurons[0] -= 0.5  # linear: signed
+    axes = np.reshape(landscape.draw_three_networks(kernels, neurons, labels).axes, (2, 3))
+    assert [axis.images[0].get_clim() for axis in axes[0]] == [(-3, 3)] * 3
+    for axis, kernel in zip(axes[0], kernels, strict=True):  # two blocks: inputs stand by class
+        np.testing.assert_array_equal(axis.images[0].get_array()[:3, :3], kernel[1, 1])
+    assert [axis.images[0].get_clim()[0] < 0 for axis in axes[1]] == [True, False, False]
 
 
 def test_the_dual_is_convex_and_least_at_the_solution():

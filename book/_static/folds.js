@@ -7,7 +7,7 @@ function openFor(hash) {
   const own = place.nextElementSibling; // what stands under a heading, or under a name of the API
   const closed = [place.closest("details.fold"), own && (own.matches("details.fold") ? own : own.querySelector(":scope > details.fold"))];
   for (const details of closed) if (details) details.open = true;
-  if (closed.some(Boolean)) place.scrollIntoView();
+  if (closed.some(Boolean) || document.querySelector("details.fold")) place.scrollIntoView(); // sections above have closed, too
 }
 
 // What stands below a heading, or the description of a name, as something that can be closed

@@ -143,8 +143,9 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 #
 # ### Why is any outlier there at all?
 #
-# The plateau on which outliers live lies below the bulk's maximum, by some tenths of a unit of $E$. At $P =
-# 200$ that is a factor of about $e^{-60}$ in the density, so the expected number of such neurons among
+# The plateau on which outliers live lies below the bulk's maximum, by $\log 2$ times the share of inputs on
+# which such a neuron is silent, or more. At $P = 200$, and silent on half of them, that is a factor of
+# $2^{-100}$, or $e^{-69}$, in the density, so the expected number of such neurons among
 # hundreds is practically zero. Yet the outputs have to reach their targets. The output is a sum of many
 # independent terms, which has to take a value far from its typical one. If the tail of a single term falls
 # slowly enough, one term does it all: the sum **condenses**. The same happens in sums of heavy-tailed

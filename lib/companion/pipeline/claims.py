@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import yaml
 
 from companion import formats, records
-from companion.pipeline import kept, scoreboard, sections
-from companion.pipeline.front import Figure
+from companion.pipeline import front, kept, scoreboard, sections
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
@@ -20,7 +19,7 @@ CHECKED_HERE = ("A8", "A9", "A11", "A13", "A15", "D1", "D8", "D10")  # by book/_
 def write(
     project: Project,
     table: Iterable[scoreboard.Row],
-    figures: Iterable[Figure],
+    figures: Iterable[front.Figure],
     held: Mapping[str, str],
     folder: Path,
 ) -> None:
@@ -34,34 +33,30 @@ def write(
         folder: Where the pages go.
     """
     root = project.root / "book"
-    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
-    left, shown = kept.beside(project), list(figures)
+    shown = list(figures)
     changes, listed = root / "changed_checks.md", root / "panels.yml"
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
     panels = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else []
     folder.mkdir(parents=True)
-    for row in table:
-        id = row.claim["id"]
+    for id, one in scoreboard.standings(project, table).items():
         own = [panel for panel in panels if id in panel.get("claims", ())]
         named = {panel["panel"] for panel in own}
-        pictures = [figure for figure in shown if figure.chapter == row.chapter and figure.panels & named]
+        pictures = [figure for figure in shown if figure.chapter == one.row.chapter and figure.panels & named]
         content = render(
             "claim.md",
-            row=row,
-            panels=own,
+            one=one,
+            panels=[(panel, f"panel-{front.anchor(panel['panel'])}") for panel in own],
             figure=pictures[0] if pictures else None,
-            paper=at_paper.get(id) if project.preset != "paper" else None,
             seeds=held.get(id),
             history=changed.get(id, ()),
             preset=project.preset,
-            kept=left.get(row.chapter),
             line=kept.line,
             here=id in CHECKED_HERE,
             anchor=sections.anchor,
             records=records,
-            said=scoreboard.said,
             notes=scoreboard.notes,
-            cited=f"{row.said} at preset {project.preset}, commit {project.commit or 'unknown'}",
+            beside=scoreboard.beside,
+            cited=f"{one.verdict} {one.place}, commit {project.commit or 'unknown'}",
             repository=project.repository,
         )
         (folder / f"{id}.md").write_text(content, encoding="utf-8")
@@ -91,47 +86,35 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
     Raises:
         BuildError: A claim, figure or quantity is named that is not there.
     """
-    rows, left = {row.claim["id"]: row for row in table}, kept.beside(project)
-    at_paper = scoreboard.recorded_verdicts(Project(project.root, "paper"))
+    known = scoreboard.standings(project, table)
 
-    def found(id: str) -> _Found:
-        if (row := rows.get(id)) is None:
-            raise BuildError(f"{{claim}}`{id}`: no such claim in book/claims.yml")
-        before = left.get(row.chapter)
-        own = [record for record in before.records if record["id"] == id] if before else []
-        if before and own:
-            verdict = scoreboard.said(row.claim, at_paper.get(id, row.verdict))
-            return _Found(row, own, verdict, "at paper size", before)
-        return _Found(row, row.records, row.said, "in this build", None)
+    def found(named: re.Match[str]) -> scoreboard.Standing:
+        if named["id"] not in known:
+            raise BuildError(f"{named[0]}: no claim {named['id']} in book/claims.yml")
+        return known[named["id"]]
 
     def claim(named: re.Match[str]) -> str:
-        return _line(found(named[1]))
+        return _line(found(named))
 
     def result(named: re.Match[str]) -> str:
-        figure, *more = (part.strip() for part in named[2].split(";"))
-        return _result(project, found(named[1]), figure, more)
+        figure, *more = (part.strip() for part in named["parts"].split(";"))
+        return _result(project, found(named), figure, more)
 
     def number(named: re.Match[str]) -> str:
-        record = _named(found(named[2]), named[4])
-        value = record["computed"] if named[1] == "found" else _altered(record)
-        return _ends(value if named[3] is None or value is None else np.asarray(value)[..., int(named[3])], 2)
+        record = _named(found(named), named["quantity"])
+        value = record["computed"] if named["role"] == "found" else scoreboard.altered(record)
+        if named["column"] and value is not None:
+            value = np.asarray(value)[..., int(named["column"])]
+        return scoreboard.ends(value, 2)
 
-    prose = re.sub(r"\{claim\}`([A-D]\d+)`", claim, prose)
-    prose = re.sub(r"\{(found|altered)\}`([A-D]\d+)(?:\[(\d)\])? ([^`]+)`", number, prose)
-    return re.sub(r"^\{result\}`([A-D]\d+) ([^`]+)`$", result, prose, flags=re.MULTILINE)
-
-
-class _Found(NamedTuple):
-    """What was found for a claim, where, and what is kept of that run if it is not this build's."""
-
-    row: scoreboard.Row
-    records: list[dict[str, Any]]
-    verdict: str
-    place: str
-    kept: kept.Kept | None
+    id = r"(?P<id>[A-D]\d+)"
+    prose = re.sub(rf"\{{claim\}}`{id}`", claim, prose)
+    of = rf"\{{(?P<role>found|altered)\}}`{id}(?:\[(?P<column>\d)\])? (?P<quantity>[^`]+)`"
+    prose = re.sub(of, number, prose)
+    return re.sub(rf"^\{{result\}}`{id} (?P<parts>[^`]+)`$", result, prose, flags=re.MULTILINE)
 
 
-def _line(found: _Found) -> str:
+def _line(found: scoreboard.Standing) -> str:
     """A claim's verdict and headline."""
     id = found.row.claim["id"]
     link = f"[{id}](claims/{id}.md) · {found.verdict} {found.place}"
@@ -142,14 +125,14 @@ def _line(found: _Found) -> str:
     return f"{link} · {formats.text(leading['quantity'])}{sized}: {records.headline(leading)}"
 
 
-def _result(project: Project, found: _Found, figure: str, more: list[str]) -> str:
+def _result(project: Project, found: scoreboard.Standing, figure: str, more: list[str]) -> str:
     """A claim's verdict, quantities with controls, figure and citation."""
     shown = [record for record in found.records if record.get("headline")]
     shown += [_named(found, part) for part in more]
     return render(
         "result.md",
         claim=found.row.claim,
-        why=found.row._replace(records=found.records).why,
+        why=found.why,
         verdict=found.verdict,
         place=f"{found.place}, {found.kept.stamp}" if found.kept else found.place,
         shown=[_quantity(record) for record in shown],
@@ -159,19 +142,12 @@ def _result(project: Project, found: _Found, figure: str, more: list[str]) -> st
     )
 
 
-def _named(found: _Found, part: str) -> dict[str, Any]:
+def _named(found: scoreboard.Standing, part: str) -> dict[str, Any]:
     """The first of a claim's records with this in the name of its quantity."""
     named = [record for record in found.records if part in record["quantity"]]
     if not named:
         raise BuildError(f"{found.row.claim['id']} has no quantity {part!r} {found.place}")
     return named[0]
-
-
-def _altered(record: dict[str, Any]) -> Any:
-    """What the control of a record altered: the theory, or else what was sampled."""
-    control = record["control"]
-    of_theory = control["computed"] == record["computed"] and control["expected"] is not None
-    return control["expected" if of_theory else "computed"]
 
 
 def _quantity(record: dict[str, Any]) -> dict[str, str]:
@@ -182,36 +158,14 @@ def _quantity(record: dict[str, Any]) -> dict[str, str]:
         "quantity": record["quantity"],
         "sizes": records.sizes(record["size"]) if record.get("size") else "",
         "mark": records.MARKS[records.state(record)],
-        "found": span(record["computed"], record["uncertainty"]),
-        "against": f"{record['source']} {span(expected)}" if expected is not None else "",
+        "found": scoreboard.span(record["computed"], record["uncertainty"]),
+        "against": f"{record['source']} {scoreboard.span(expected)}" if expected is not None else "",
         "limit": record["predicate"],
-        "control": f"{control['description']}: {span(_altered(record))}{spared}",
+        "control": f"{control['description']}: {scoreboard.span(scoreboard.altered(record))}{spared}",
     }
 
 
-def span(value: Any, error: Any = None) -> str:
-    """A value as a table's cell holds it: of more than three numbers, the least and the largest.
-
-    >>> span([0.18, 1.39, 0.5, 0.2])
-    '0.18 to 1.39'
-    """
-    if value is None:
-        return "nothing"
-    flat = np.ravel(np.asarray(value))
-    if flat.size <= 3 or flat.dtype.kind == "U":
-        return formats.values(value, error)
-    return _ends(value, 3)
-
-
-def _ends(value: Any, digits: int) -> str:
-    """The least and the largest of some numbers."""
-    if value is None:
-        return "nothing"
-    ends = [formats.number(float(f"{end:.{digits}g}")) for end in (np.min(value), np.max(value))]
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
-
-
-def _picture(project: Project, found: _Found, name: str) -> dict[str, Any]:
+def _picture(project: Project, found: scoreboard.Standing, name: str) -> dict[str, Any]:
     """A figure of a claim's chapter: its file, seen from ``book/``, caption and sizes."""
     if found.kept:
         shown, folder = found.kept.figures, f"_static/paper/{found.row.chapter}"

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +63,27 @@ class Figure(NamedTuple):
         return f"{self.chapter}-{self.file.stem}{'-part' if self.part else ''}.png"
 
     @property
+    def drawn(self) -> Path:
+        """A picture of it that is made of pixels."""
+        name = self.file.stem
+        return self.file if self.file.suffix == ".png" else self.file.with_name(f"{name}-thumbnail.png")
+
+    @property
+    def shown(self) -> tuple[float, float, float, float]:
+        """Edges in this picture of what a card shows of it: left, upper, right, lower."""
+        left, upper, right, lower = self.part or (0, 0, 1, 1)
+        with Image.open(self.drawn) as image:
+            wide, high = image.size
+        return (left * wide, upper * high, right * wide, lower * high)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of its thumbnail, for which a page keeps the place until it is loaded."""
+        left, upper, right, lower = self.shown
+        scale = min(1.0, THUMBNAIL / max(right - left, lower - upper))
+        return round(scale * (right - left)), round(scale * (lower - upper))
+
+    @property
     def link(self) -> str:
         """Where it stands, seen from a page of ``book/``."""
         anchor = f"fig-{self.chapter}-{self.name}" if self.caption else self.name
@@ -97,12 +119,16 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
     for name in ("edition", "cite") if (project.root / "CITATION.cff").is_file() else ():
         page = render(f"{name}.md", **edition(project))
         (generated / f"{name}.md").write_text(page, encoding="utf-8")
-    for name, write_part in (("chapters", _cards), ("panels", _panels)):
+    for name, parts, write_parts in (
+        ("chapters", ("chapters",), _cards),
+        ("panels", ("panels", "reproduced"), _panels),
+    ):
         path = project.root / "book" / f"{name}.yml"
         if path.is_file():
             listed = yaml.safe_load(path.read_text(encoding="utf-8"))
-            content, used = write_part(project, listed, shown, table)
-            (generated / f"{name}.md").write_text(content, encoding="utf-8")
+            *contents, used = write_parts(project, listed, shown, table)
+            for part, content in zip(parts, contents, strict=True):
+                (generated / f"{part}.md").write_text(content, encoding="utf-8")
             wanted |= used
     asked = [(chapter.name, _title(chapter), _exercises(chapter)) for chapter in _in_order(project)]
     page = render("exercises.md", chapters=[row for row in asked if row[2]])
@@ -203,34 +229,61 @@ def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:
 
 def _panels(
     project: Project, listed: list[dict[str, Any]], shown: list[Figure], table: list[scoreboard.Row]
-) -> tuple[str, set[Figure]]:
-    """Every panel of the papers, with the figures whose captions name it, or the reason why there is none."""
-    verdicts = {row.claim["id"]: row.said for row in table}
+) -> tuple[str, str, set[Figure]]:
+    """The papers' figures with ours beside them, panel by panel; and which are reproduced, at a glance."""
+    known = scoreboard.standings(project, table)
     by_panel: dict[str, list[Figure]] = {}
     for figure in shown:
         for panel in figure.panels:
             by_panel.setdefault(panel, []).append(figure)
     twice = [panel for panel, count in Counter(row["panel"] for row in listed).items() if count > 1]
-    unknown = sorted({id for row in listed for id in row.get("claims", ())} - set(verdicts))
+    unknown = sorted({id for row in listed for id in row.get("claims", ())} - set(known))
     if twice or unknown:
         raise BuildError(f"book/panels.yml: panels listed twice {twice}, claims unknown {unknown}")
     rows = [_panel(row, _counterparts(row, by_panel, shown)) for row in listed]
-    papers = {title: [row for row in rows if row["paper"] == paper] for paper, title in PAPERS.items()}
-    page = render(
-        "panels.md",
-        papers={title: (own, _alike(own)) for title, own in papers.items() if own},
-        verdicts=verdicts,
-    )
-    return page, {figure for row in rows for figure in row["figures"]}
+    blocks = [_block(list(own), known) for _, own in groupby(rows, lambda row: (row["paper"], row["figure"]))]
+    papers = {title: [one for one in blocks if one["paper"] == paper] for paper, title in PAPERS.items()}
+    papers = {title: own for title, own in papers.items() if own}
+    page = render("panels.md", papers=papers)
+    return page, _reproduced(papers, known), {figure for row in rows for figure in row["figures"]}
 
 
-def _alike(rows: list[dict[str, Any]]) -> list[tuple[list[dict[str, Any]], list[Figure]]]:
-    """Rows with the same counterparts together, where the first of them stands: a picture is shown once."""
-    found: dict[Any, list[dict[str, Any]]] = {}
+def _block(rows: list[dict[str, Any]], known: Mapping[str, scoreboard.Standing]) -> dict[str, Any]:
+    """The panels of one published figure: each picture once, with the letters that it stands for."""
+    letters: dict[Figure, list[str]] = {}
     for row in rows:
-        alone = row["anchor"] if not row["figures"] else ""
-        found.setdefault((tuple(row["figures"]), alone), []).append(row)
-    return [(together, list(figures)) for (figures, _), together in found.items()]
+        for figure in row["figures"]:
+            letters.setdefault(figure, []).append(row["letter"])
+    claims = {id: known[id] for row in rows for id in row["claims"]}
+    return {
+        "paper": rows[0]["paper"],
+        "figure": rows[0]["figure"],
+        "anchor": anchor(f"fig {rows[0]['paper']} {rows[0]['figure'].removeprefix('Fig. ')}"),
+        "rows": rows,
+        "pictures": {
+            figure: ", ".join(own) if len(own) < len(rows) else "" for figure, own in letters.items()
+        },
+        "claims": claims,
+        "verdict": scoreboard.together([one.verdict for one in claims.values()]) if claims else "",
+        "said": "; ".join(f"{id} {one.verdict}" for id, one in claims.items()),
+    }
+
+
+def _reproduced(papers: dict[str, list[dict[str, Any]]], known: Mapping[str, scoreboard.Standing]) -> str:
+    """How many published statements have which verdict, and each paper's figures with theirs."""
+    published = [one for one in known.values() if one.row.claim.get("published")]
+    counts = Counter(one.verdict for one in published)
+    return render(
+        "reproduced.md",
+        papers={
+            title: [one for one in own if one["verdict"]]
+            for title, own in papers.items()
+            if "′" not in title  # the first version of a paper that stands there
+        },
+        count=len(published),
+        counts=[(counts[verdict], verdict) for verdict in scoreboard.VERDICTS if counts[verdict]],
+        place="at paper size" if any(one.kept for one in published) else "in this build",
+    )
 
 
 def panels(project: Project) -> dict[str, list[str]]:
@@ -263,15 +316,23 @@ def _counterparts(
 def _panel(row: dict[str, Any], counterparts: list[Figure]) -> dict[str, Any]:
     """A row of ``book/panels.yml`` as its template takes it."""
     paper, _, place = row["panel"].partition(" ")
+    number, part = re.match(r"\d+", place), place.partition(",")[0]
     return {
-        "anchor": re.sub(r"\W+", "-", row["panel"].replace("′", "1")).lower(),
+        "anchor": anchor(row["panel"]),
         "paper": paper,
-        "place": f"Fig. {place}" if place[:1].isdigit() else place,
+        "figure": f"Fig. {number[0]}" if number else part,
+        "place": f"Fig. {place}" if number else place,
+        "letter": place[len(number[0]) :] if number else place.removeprefix(f"{part}, "),
         "shows": row["shows"],
         "claims": row.get("claims", ()),
         "why": row.get("why", "not yet"),
         "figures": counterparts,
     }
+
+
+def anchor(name: str) -> str:
+    """A name as the end of an address."""
+    return re.sub(r"\W+", "-", name.replace("′", "1")).lower()
 
 
 def index(project: Project) -> list[dict[str, Any]]:
@@ -359,11 +420,7 @@ def _in_order(project: Project) -> list[Chapter]:
 
 def _thumbnail(figure: Figure, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    name = figure.file.stem
-    drawn = figure.file if figure.file.suffix == ".png" else figure.file.with_name(f"{name}-thumbnail.png")
-    left, upper, right, lower = figure.part or (0, 0, 1, 1)
-    with Image.open(drawn) as image:
-        wide, high = image.size
-        small = image.crop((left * wide, upper * high, right * wide, lower * high))
+    with Image.open(figure.drawn) as image:
+        small = image.crop(figure.shown)
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     small.save(folder / figure.thumbnail)  # `site.shrink_pictures` makes it small

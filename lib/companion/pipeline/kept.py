@@ -1,6 +1,7 @@
 """What the last run of each chapter at the preset paper left, kept so that every build can show it.
 
-It lies in ``book/_static/paper/CHAPTER/``: ``kept.json`` (records, captions, commit, date) and the figures.
+It lies in ``book/_static/paper/CHAPTER/``: ``kept.json`` (records, captions, commit, date), the figures, and
+their arrays, compressed and with seven digits.
 """
 
 import datetime
@@ -8,6 +9,8 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from companion import records
 from companion.formats import CHECK_TYPE, FIGURE_TYPE, text
@@ -25,7 +28,8 @@ class Kept(NamedTuple):
         commit: The repository's state that made it.
         date: Day of the run, as 2026-11-25.
         records: Of its findings, in order.
-        figures: Its published figures by name: file, caption, tail, description, width and height.
+        figures: Its published figures by name: file, caption, tail, description, width and height; and
+            the file of its arrays, which runs before 27 November 2026 did not keep.
     """
 
     commit: str
@@ -68,11 +72,22 @@ def keep(project: Project, chapter: Chapter) -> Path:
     folder = project.root / FOLDER / chapter.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for figure in shown.values():
+    for name, figure in shown.items():
         shutil.copy(chapter.artifacts / figure["file"], folder)
+        if (arrays := chapter.artifacts / f"{name}.npz").is_file():
+            _compact(arrays, folder / arrays.name)
+            kept.figures[name]["arrays"] = arrays.name
     content = json.dumps(kept._asdict(), indent=1, ensure_ascii=False) + "\n"
     (folder / _FILE).write_text(content, encoding="utf-8")
     return folder
+
+
+def _compact(source: Path, target: Path) -> None:
+    """Copy a figure's arrays, numbers with seven digits."""
+    with np.load(source) as arrays:
+        held = {name: arrays[name] for name in arrays}
+    short = {name: array.astype(np.float32) for name, array in held.items() if array.dtype == np.float64}
+    np.savez_compressed(target, **(held | short))
 
 
 def read(project: Project) -> dict[str, Kept]:

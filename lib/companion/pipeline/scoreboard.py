@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 
-from companion import predicates, records
+from companion import formats, predicates, records
 from companion.formats import CHECK_TYPE
 from companion.pipeline import kept, sections
 from companion.pipeline.project import BuildError, Project
@@ -72,6 +73,56 @@ class Row(NamedTuple):
 def said(claim: Mapping[str, Any], verdict: str) -> str:
     """A verdict in words: what no paper has published cannot be reproduced, it "holds"."""
     return HOLDS if verdict == "reproduced" and not claim.get("published") else verdict
+
+
+class Standing(NamedTuple):
+    """What is known of a claim where it is quoted: the run at paper size where that is kept, else this build.
+
+    Attributes:
+        row: The claim with this build's records.
+        records: Of the run that is quoted.
+        verdict: Its verdict in words.
+        place: "at paper size" or "in this build".
+        kept: What is kept of that run, if it is not this build's.
+    """
+
+    row: Row
+    records: list[dict[str, Any]]
+    verdict: str
+    place: str
+    kept: kept.Kept | None
+
+    @property
+    def why(self) -> str:
+        """One plain sentence why it is not "reproduced"."""
+        return self.row._replace(records=self.records).why
+
+
+def standings(project: Project, table: Iterable[Row]) -> dict[str, Standing]:
+    """Where every claim stands, by its name."""
+    left = kept.beside(project)
+    at_paper = recorded_verdicts(Project(project.root, "paper"))
+    found = {}
+    for row in table:
+        id, run = row.claim["id"], left.get(row.chapter)
+        own = [record for record in run.records if record["id"] == id] if run else []
+        if own:
+            verdict = said(row.claim, at_paper.get(id, row.verdict))
+            found[id] = Standing(row, own, verdict, "at paper size", run)
+        else:
+            found[id] = Standing(row, row.records, row.said, "in this build", None)
+    return found
+
+
+def together(verdicts: Collection[str]) -> str:
+    """What is said of several verdicts at once: theirs if it is one, else "in part" if any speaks for it.
+
+    >>> together(["reproduced", "open"]), together(["open", "open"]), together(["open", "refuted"])
+    ('in part', 'open', 'refuted')
+    """
+    if len(different := set(verdicts)) == 1:
+        return different.pop()
+    return "in part" if different & {"reproduced", HOLDS, "in part"} else min(different, key=VERDICTS.index)
 
 
 def rows(project: Project) -> list[Row]:
@@ -211,9 +262,14 @@ def accept_verdicts(project: Project) -> Path:
 
 
 def export(project: Project, table: Iterable[Row], path: Path) -> None:
-    """Write the scoreboard as JSON: every claim with its verdict and the records of this build."""
+    """Write the scoreboard as JSON: every claim, this build's verdict and records, and where it stands."""
     told = ("chapter", "verdict", "why", "records")
-    claims = [row.claim | {name: getattr(row, name) for name in told} for row in table]
+    claims = [
+        one.row.claim
+        | {name: getattr(one.row, name) for name in told}
+        | {"stands": {"verdict": one.verdict, "place": one.place, "why": one.why}}
+        for one in standings(project, table).values()
+    ]
     write_json(path, about(project) | {"claims": claims})
 
 
@@ -240,9 +296,8 @@ def link_history(history: str) -> tuple[str, set[str]]:
 
 
 def page(
-    table: list[Row],
+    table: Collection[Standing],
     preset: str,
-    at_paper: Mapping[str, str] | None = None,
     changed: Collection[str] = (),
     held: Mapping[str, str] | None = None,
     ledger: str = "",
@@ -251,17 +306,16 @@ def page(
     """The scoreboard, as the Markdown that ``book/scoreboard.md`` includes.
 
     Args:
-        table: All claims.
+        table: Where every claim stands.
         preset: Of this build.
-        at_paper: Verdicts on record for the preset paper, by claim.
         changed: Claims whose rows link to the page "Changed checks".
         held: Over how many seeds the verdict came out, by claim.
         ledger: What the ledger of seeds says of all claims.
         panels: The papers' figures that a claim belongs to, by claim.
     """
-    counts = Counter(row.said for row in table)
+    counts = Counter(one.verdict for one in table)
     groups = [
-        (letter, title, [row for row in table if row.claim["id"].startswith(letter)])
+        (letter, title, [one for one in table if one.row.claim["id"].startswith(letter)])
         for letter, title in _GROUPS.items()
     ]
     return render(
@@ -270,7 +324,6 @@ def page(
         table=table,
         counts={verdict: counts[verdict] for verdict in (VERDICTS[0], HOLDS, *VERDICTS[1:])},
         groups=[group for group in groups if group[-1]],
-        at_paper={} if preset == "paper" or at_paper is None else at_paper,
         changed=changed,
         held=held or {},
         ledger=ledger,
@@ -278,8 +331,9 @@ def page(
         anchor=sections.anchor,
         difference=difference,
         notes=notes,
+        beside=beside,
         records=records,
-        said=said,
+        places=sorted({one.place for one in table}),
     )
 
 
@@ -300,6 +354,41 @@ def notes(record: dict[str, Any]) -> str:
     found = records.state(record)
     said = ["stored result"] * bool(record["stored"]) + [records.missing(record)] * (found == "open")
     return "; ".join(said + [record["because"]] * (found in ("partly", "failed")))
+
+
+def altered(record: dict[str, Any]) -> Any:
+    """What the control of a record altered: the theory, or else what was sampled."""
+    control = record["control"]
+    of_theory = control["computed"] == record["computed"] and control["expected"] is not None
+    return control["expected" if of_theory else "computed"]
+
+
+def span(value: Any, error: Any = None) -> str:
+    """A value as a table's cell holds it: of more than three numbers, the least and the largest.
+
+    >>> span([0.18, 1.39, 0.5, 0.2])
+    '0.18 to 1.39'
+    """
+    if value is None:
+        return "nothing"
+    flat = np.ravel(np.asarray(value))
+    if flat.size <= 3 or flat.dtype.kind == "U":
+        return formats.values(value, error)
+    return ends(value, 3)
+
+
+def ends(value: Any, digits: int) -> str:
+    """The least and the largest of some numbers."""
+    if value is None:
+        return "nothing"
+    ends = [formats.number(float(f"{end:.{digits}g}")) for end in (np.min(value), np.max(value))]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def beside(record: dict[str, Any]) -> str:
+    """What the control gave, which is the scale of what was found; nothing where it has no number."""
+    control = record["control"]
+    return "" if not control or altered(record) is None else f"control {span(altered(record))}"
 
 
 def write_json(path: Path, content: Any) -> None:

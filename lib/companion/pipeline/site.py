@@ -41,6 +41,7 @@ from companion.pipeline.rendering import render
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
 _FENCE = "`" * 12  # longer than any inside
 _PLACES = re.compile(r'(?<= d=")[^"]+|(?<= [xy]=")[^"]+|(?<=translate\()[^)]+')  # in an SVG, not its scales
+_FORMULA = re.compile(r'<span class="math notranslate nohighlight">[^<]*</span>[.,;:)?’]+')
 _UNSEEN = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE[^>]*>|(?<=>)\s+(?=<)", re.DOTALL)
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 _INSTALL = """\
@@ -114,7 +115,6 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     generated = site / "book" / "_generated"
     generated.mkdir()
     at_paper = kept.beside(project)
-    verdicts = scoreboard.recorded_verdicts(Project(project.root, "paper"))
     changed: set[str] = set()
     history = site / "book" / "changed_checks.md"
     if history.is_file():
@@ -122,9 +122,8 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         history.write_text(linked, encoding="utf-8")
     ledger = seeds.read(project)
     page = scoreboard.page(
-        table,
+        scoreboard.standings(project, table).values(),
         project.preset,
-        verdicts,
         changed,
         seeds.held(ledger),
         seeds.summary(ledger),
@@ -356,9 +355,13 @@ def _short(place: re.Match[str]) -> str:
 
 
 def unmark_code(pages: Path) -> None:
-    """Take the marks off names and punctuation, a third of a page with code: they have the text's color."""
+    """Take the marks off names and punctuation, a third of a page with code: they have the text's color.
+
+    And bind what follows a formula to it: a browser would begin a line with the full stop.
+    """
     for path in pages.rglob("*.html"):
         page = re.sub(r'<span class="(?:n|nn|p|w)">([^<]*)</span>', r"\1", path.read_text(encoding="utf-8"))
+        page = _FORMULA.sub(r'<span class="bound">\g<0></span>', page)
         path.write_text(page, encoding="utf-8")
 
 

@@ -72,7 +72,7 @@ def test_a_card_has_title_finding_time_and_picture(book, written):
     assert "Half of &lt;all&gt;." in cards
     assert "9 min" in cards
     (thumbnail,) = pictures.iterdir()
-    assert thumbnail.name in cards
+    assert f'width="{front.THUMBNAIL}" height="50" src="../_static/thumbnails/{thumbnail.name}"' in cards
     assert matplotlib.image.imread(thumbnail).shape[:2] == (50, front.THUMBNAIL)
 
 
@@ -116,6 +116,22 @@ def test_a_panel_without_counterpart_gives_its_reason(book, written):
     _, panels, _ = written(book("Paper A, Fig. 2c.", panels=[ROW | {"why": "a <sketch>"}]))
     assert "No counterpart: a &lt;sketch&gt;" in panels
     assert "0 of 1 panels" in panels
+
+
+def test_panels_of_one_published_figure_share_its_picture(book, written, tmp_path):
+    others = [ROW | {"panel": "A 2c", "claims": []}, ROW | {"panel": "A 3", "claims": [], "why": "a sketch"}]
+    others += [ROW | {"panel": f"A supplement E, {place}", "claims": []} for place in ("heat", "digits")]
+    _, panels, _ = written(book("Paper A, Fig. 2b, c.", panels=[ROW, ROW | {"panel": "A 2a"}, *others]))
+    headings = re.findall(r"^### (.*)$", panels, re.MULTILINE)
+    assert headings == ["A, Fig. 2", "A, Fig. 3", "A, supplement E"]
+    assert "<b>heat</b>" in panels
+    assert panels.count("<img") == 1
+    assert "<small>b, c</small>" in panels
+    assert panels.count("A1 not run") == 1
+    landing = (tmp_path / "site/book/_generated/reproduced.md").read_text(encoding="utf-8")
+    assert "1 not run" in landing
+    assert 'href="panels.html#fig-a-2" title="A1 not run">Fig. 2<' in landing
+    assert "Fig. 3" not in landing  # of which nothing is claimed
 
 
 def test_places_without_a_number_name_their_figures_themselves(book, written):
@@ -199,6 +215,16 @@ def test_code_keeps_its_text_and_the_marks_that_have_a_color(tmp_path):
     site.unmark_code(tmp_path)
     kept = '<pre><span class="k">if</span> a<span class="o">&lt;</span>(</pre>'
     assert (tmp_path / "page.html").read_text() == kept
+
+
+def test_a_full_stop_stays_on_the_line_of_its_formula(tmp_path):
+    formula = '<span class="math notranslate nohighlight">\\(t\\)</span>'
+    (tmp_path / "page.html").write_text(f"<p>the field {formula}. One, {formula} two, ({formula}).</p>")
+    site.unmark_code(tmp_path)
+    assert (tmp_path / "page.html").read_text() == (
+        f'<p>the field <span class="bound">{formula}.</span> One, {formula} two, '
+        f'(<span class="bound">{formula}).</span></p>'
+    )
 
 
 def test_styles_of_what_no_page_names_are_left_out(tmp_path):

@@ -1,6 +1,9 @@
 """What is kept of the preset paper, where other builds show it, and the pages of claims."""
 
+import re
+
 import nbformat
+import numpy as np
 import pytest
 from companion import formats
 from companion.pipeline import claims, kept, scoreboard, sections
@@ -49,6 +52,33 @@ def test_what_is_kept_says_when_and_from_which_commit(at_paper):
     assert found.date in found.stamp
 
 
+def test_the_arrays_of_figures_are_kept_with_seven_digits(executed):  # noqa: F811
+    project = executed(RECORD, preset="paper")
+    (chapter,) = project.chapters
+    chapter.artifacts.mkdir(parents=True)
+    (chapter.artifacts / "one.svg").write_text("<svg/>")
+    np.savez(chapter.artifacts / "one.npz", x=np.array([np.pi, 1e-9]), names=np.array(["a"]), n=np.arange(3))
+    shown = [{"name": name, "file": "one.svg", "caption": "c"} for name in ("one", "bare")]
+    outputs = [
+        nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: one, "text/plain": ""}) for one in shown
+    ]
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=outputs)]), chapter.notebook
+    )
+    folder = kept.keep(project, chapter)
+    figures = kept.read(project)["even"].figures
+    assert figures["one"]["arrays"] == "one.npz"
+    assert "arrays" not in figures["bare"]
+    with np.load(folder / "one.npz") as arrays:
+        np.testing.assert_allclose(arrays["x"], [np.pi, 1e-9], rtol=1e-7)
+        assert {name: array.dtype.kind for name, array in arrays.items()} == {
+            "x": "f",
+            "names": "U",
+            "n": "i",
+        }
+        assert arrays["x"].itemsize == 4
+
+
 def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     project = at_paper(FAILED, HEADLINE)
     (project.root / "book/changed_checks.md").write_text(
@@ -75,8 +105,15 @@ def test_prose_quotes_a_claims_headline_at_paper(at_paper):
         "So it is.\n\n[A1](claims/A1.md) · reproduced at paper size · twice two (N = 500): "
     )
     assert "3.875" in said
-    with pytest.raises(BuildError, match="{claim}`A2`: no such claim"):
-        claims.quoted(project, scoreboard.rows(project), "{claim}`A2`")
+
+
+@pytest.mark.parametrize(
+    "quote", ["{claim}`A2`", "{result}`A2 figure; twice`", "{found}`A2 twice`", "{altered}`A2[1] twice`"]
+)
+def test_a_quote_of_a_claim_that_is_not_listed_is_named_as_it_stands(at_paper, quote):
+    project = at_paper(HEADLINE, HEADLINE)
+    with pytest.raises(BuildError, match=f"^{re.escape(quote)}: no claim A2 in book/claims.yml$"):
+        claims.quoted(project, scoreboard.rows(project), f"So it is.\n\n{quote}\n")
 
 
 def test_prose_quotes_a_number_and_what_its_control_makes_of_it(at_paper):

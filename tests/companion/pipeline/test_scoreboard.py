@@ -1,6 +1,7 @@
 """Verdicts from records, and what others' text can do to the page."""
 
 import json
+import re
 
 import nbformat
 import pytest
@@ -74,6 +75,12 @@ def test_verdict_is_that_of_all_checks(executed, records, verdict):
     assert row.verdict == verdict
 
 
+def shown(table, **options):
+    """The scoreboard of a build of which nothing is kept."""
+    found = [scoreboard.Standing(row, row.records, row.said, "in this build", None) for row in table]
+    return scoreboard.page(found, "quick", **options)
+
+
 @pytest.mark.parametrize("records", [[FINDING], [HEADLINE, HEADLINE]])
 def test_a_claim_has_one_headline(executed, records):
     with pytest.raises(BuildError, match="A1 needs one finding as its headline"):
@@ -83,7 +90,7 @@ def test_a_claim_has_one_headline(executed, records):
 def test_one_sentence_says_why_the_headline_first(executed):
     (row,) = scoreboard.rows(executed(FINDING | {"passed": False, "because": "b"}, HEADLINE | UNSETTLED_BY))
     assert row.why == "Equilibrium is not shown: R-hat 1.4"
-    page = scoreboard.page([row], "quick")
+    page = shown([row])
     assert '<p class="scoreboard-why">Equilibrium is not shown: R-hat 1.4</p>' in page
 
 
@@ -111,11 +118,11 @@ def test_text_of_others_stays_in_its_place(executed):
         FAILED | {"because": hostile, "computed": hostile, "expected": hostile, "predicate": hostile}
     )
     project = executed(*records, claim=hostile, published=hostile, check=hostile)
-    page = scoreboard.page(scoreboard.rows(project), "quick")
+    page = shown(scoreboard.rows(project))
     assert page.count("```") == 4  # of the summary and of the table
     assert "<script>" not in page
     (row,) = scoreboard.rows(project)
-    page = scoreboard.page([row._replace(chapter=hostile, records=[])], "quick")
+    page = shown([row._replace(chapter=hostile, records=[])])
     assert page.count("```") == 4
     assert "<script>" not in page
 
@@ -128,6 +135,7 @@ def test_export_holds_claims_verdicts_and_records(executed, tmp_path):
     (claim,) = found["claims"]
     assert (claim["id"], claim["published"], claim["verdict"]) == ("A1", "p", "reproduced")
     assert claim["records"] == [RECORD]
+    assert claim["stands"] == {"verdict": "reproduced", "place": "in this build", "why": ""}
 
 
 @pytest.mark.parametrize(("preset", "kept"), [("quick", False), ("paper", True)])
@@ -149,19 +157,32 @@ def test_kept_records_of_a_chapter_that_has_not_run_stay(executed, tmp_path):
     assert kept["records"] == [RECORD]
 
 
-def test_every_claim_has_a_tile_and_its_verdict_at_paper(executed):
-    table = scoreboard.rows(executed(RECORD))
-    page = scoreboard.page(table, "quick", {"A1": "in part"})
-    assert '<a class="verdict verdict-reproduced" href="claims/A1.html" title="c: reproduced">A1</a>' in page
-    assert 'data-paper="A" data-chapter="even" data-figure="" data-verdict="reproduced"' in page
-    assert "preset paper: in part" in page
-    assert "preset paper" not in scoreboard.page(table, "paper", {"A1": "in part"})
+def test_tiles_filter_and_reason_are_those_at_paper_size_where_that_is_kept(executed):
+    paper = executed(FAILED | {"headline": True, "because": "too few"}, preset="paper")
+    scoreboard.accept_verdicts(paper)
+    table = scoreboard.rows(executed(HEADLINE))
+    (one,) = scoreboard.standings(Project(paper.root), table).values()
+    assert (one.verdict, one.place, one.why) == ("refuted", "at paper size", "too few")
+    page = scoreboard.page([one], "quick")
+    assert '<a class="verdict verdict-refuted" href="claims/A1.html" title="c: refuted">A1</a>' in page
+    assert 'data-paper="A" data-chapter="even" data-figure="" data-verdict="refuted"' in page
+    assert "in this build: reproduced" in page
+    assert '<p class="scoreboard-why">too few</p>' in page
+    (one,) = scoreboard.standings(paper, scoreboard.rows(paper)).values()
+    assert (one.verdict, one.place, one.kept) == ("refuted", "in this build", None)
+    assert "in this build: " not in scoreboard.page([one], "paper")
+
+
+def test_the_controls_value_stands_beside_the_one_found(executed):
+    control = RECORD["control"] | {"computed": [0.3, 0.1, 0.2, 0.4]}
+    (row,) = scoreboard.rows(executed(HEADLINE | {"control": control}))
+    line = re.search('<summary><span class="check-mark".*?</summary>', shown([row]), re.DOTALL)[0]
+    assert line.count("· control 0.1 to 0.4") == 1
+    assert "control " not in shown([row._replace(records=[HEADLINE | {"control": None}])])
 
 
 def test_seeds_stand_with_the_verdict_and_the_ledger_above(executed):
-    page = scoreboard.page(
-        scoreboard.rows(executed(RECORD)), "quick", held={"A1": "7 of 8 seeds"}, ledger="All <b>"
-    )
+    page = shown(scoreboard.rows(executed(RECORD)), held={"A1": "7 of 8 seeds"}, ledger="All <b>")
     assert '<span class="verdict-paper">7 of 8 seeds</span>' in page
     assert "All &lt;b&gt;" in page
 
@@ -174,8 +195,8 @@ def test_changed_checks_and_scoreboard_link_to_each_other(executed):
     again = '<a href="scoreboard.html#claim-a1">A1</a>'
     assert history == f"A1 in text\n| {first}, {second} | before |\n| {again} | later, see A3 |\n"
     table, link = scoreboard.rows(executed(RECORD)), 'href="changed_checks.html#changed-a1"'
-    assert link in scoreboard.page(table, "quick", changed=changed)
-    assert link not in scoreboard.page(table, "quick", changed={"A2"})
+    assert link in shown(table, changed=changed)
+    assert link not in shown(table, changed={"A2"})
 
 
 def test_difference_is_the_worst_in_standard_errors(executed):
