@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import coding, tasks, theory
-from coding_schemes.networks import Network
+from coding_schemes.networks import Network, nonlinearity
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
-from coding_schemes.theory import clustered, linear, sigmoidal
+from coding_schemes.theory import _class_tables, _solvers, clustered, condensation, linear, sigmoidal
 from scipy.interpolate import CubicSpline
 from scipy.special import erf, logsumexp, ndtr
 
@@ -254,3 +254,25 @@ def test_nearly_of_the_form_is_not_of_the_form():
     inputs = task.inputs.copy()
     inputs[:, 0] *= 1 + 1e-6
     assert clustered.class_overlaps(tasks.Task(inputs, task.labels, task.targets)) is None
+
+
+@pytest.mark.parametrize("phi", ["softplus", jax.nn.gelu], ids=["softplus", "gelu"])
+@pytest.mark.parametrize("s", [-3000.0, -300.0, -3.0, 25.0])
+def test_averages_at_fields_of_any_strength(phi, s):
+    """log⟨exp(s φ)⟩ and ⟨φ⟩ against a grid of 400,001 nodes; strong fields that silence need few of them."""
+    f, sigma = nonlinearity(phi), 0.7
+    u = np.array([-2.0, 0.3, 4.0])
+    z = np.linspace(-60, 60, 400_001) * sigma
+    found = _class_tables._by_quadrature(np.array([[s]]), u[None], sigma, f, (0.0, 1.0))
+    for k, each in enumerate(u):
+        values = _solvers.evaluate(f, each + z)
+        exponent = s * values - 0.5 * (z / sigma) ** 2
+        weights = np.exp(exponent - exponent.max())
+        log_g = exponent.max() + np.log(weights.mean() * 120 / np.sqrt(2 * np.pi))
+        assert found.log_g[0, k] == pytest.approx(log_g, abs=2e-5)
+        assert found.powers[0][0, k] == pytest.approx(weights @ values / weights.sum(), abs=1e-6)
+
+
+def test_a_search_that_leaves_for_ever_larger_fields_is_ended():
+    with pytest.raises(FloatingPointError, match="search diverged"):
+        condensation.solve(tasks.clustered(60, overlap=0.5, y_minus=0.1), 0.01, nonlinearity="softplus")

@@ -89,9 +89,16 @@ def _piecewise(s, u, sigma, slopes) -> Moments:
 def _by_quadrature(s, u, sigma, phi, slopes) -> Moments:
     """Of any φ, for s (k, 1), u (k, v): the trapezoid rule in z between all centers that s can shift to."""
     shifts = [s * slope * sigma**2 for slope in slopes]
-    low = np.minimum(0, np.minimum(*shifts)) - _REACH * sigma
-    high = np.maximum(0, np.maximum(*shifts)) + _REACH * sigma
-    step = 0.25 * sigma
+    low = np.minimum(0, np.minimum(*shifts))
+    high = np.maximum(0, np.maximum(*shifts))
+    if max(-low.min(), high.max()) > _REACH * sigma:
+        # A slope of the other side shifts z no farther than to where φ has flattened
+        reach = _flattened(s, u, sigma, phi, max(-low.min(), high.max()))
+        low = np.maximum(low, np.where(s * slopes[0] < 0, low, -reach))
+        high = np.minimum(high, np.where(s * slopes[1] > 0, high, reach))
+    low, high = low - _REACH * sigma, high + _REACH * sigma
+    # where a strong field holds z at a minimum of s φ, of curvature s φ'', the peak is narrower than σ
+    step = 0.25 * sigma / np.sqrt(1 + 0.1 * np.abs(s).max() * sigma**2 * _bend(phi))
     count = int(np.ceil(np.max(high - low) / step)) + 1
     offset = (low + (high - low) * np.linspace(0, 1, count))[:, None, :]  # (k, 1, nodes)
     cell = np.log((high - low) / (count - 1) / (sigma * np.sqrt(2 * np.pi)))
@@ -105,6 +112,22 @@ def _by_quadrature(s, u, sigma, phi, slopes) -> Moments:
         weights *= values
         powers.append(weights.sum(axis=-1) / norm)
     return Moments(shift[..., 0] + np.log(norm) + cell, tuple(powers))
+
+
+@lru_cache(maxsize=64)
+def _bend(phi) -> float:
+    """Largest |φ''| near 0; at most 1, where φ has a kink."""
+    z, h = np.linspace(-10, 10, 401, retstep=True)
+    return min(1.0, float(np.abs(np.diff(evaluate(phi, z), 2)).max()) / h**2)
+
+
+def _flattened(s, u, sigma, phi, farthest):
+    """|z| beyond which exp(s φ(u + z) − z²/2σ²) is e⁻⁴⁰ of its largest, if s φ is bounded above."""
+    trial = sigma * np.concatenate([[0.0], 2.0 ** np.arange(-1, np.log2(farthest / sigma) + 1)])
+    z = np.concatenate([-trial[:0:-1], trial])
+    pull = s[:, :, None] * evaluate(phi, np.ascontiguousarray(u[:, :, None] + z))
+    least = pull.max(axis=-1) - (pull - 0.5 * (z / sigma) ** 2).max(axis=-1)
+    return sigma * np.sqrt(2 * (40 + least)).max(axis=1, keepdims=True)
 
 
 class ClassTable:

@@ -49,6 +49,7 @@ from coding_schemes.theory import _convex_dual, clustered
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import check_training_inputs, overlaps
 
+MOST_FIELD = 1000.0  # of the bulk's neurons on a class; along a branch it grows without limit
 TOLERANCE = 1e-8
 BULK_RADIUS = 7.0  # σ_a around the bulk's maximum that are integrated over
 NUM_CELLS = 2**12  # of Σ r²
@@ -538,7 +539,10 @@ def _bulk(field, problem):
     """The integral over readouts near the bulk's maximum."""
     scale, readout = np.sqrt(problem.readout_variance), np.zeros(field.shape[1])
     for _ in range(40):  # never decreases the density
-        means = problem.site.nearest_mean((field @ readout)[None])[0]
+        on_classes = field @ readout
+        if not np.abs(on_classes).max() < MOST_FIELD:
+            raise FloatingPointError("the bulk's maximum has left along a branch: the search diverged")
+        means = problem.site.nearest_mean(on_classes[None])[0]
         readout = problem.readout_variance * (problem.counts * means) @ field
     reach = int(BULK_RADIUS)
     cube = np.indices((2 * reach + 1,) * len(readout)).reshape(len(readout), -1).T - reach
