@@ -67,13 +67,15 @@ def of_sigmoidal():
         grid = half_step * np.arange(-round(3 / half_step), round(3 / half_step), 5)
         for temperature, found in zip(temperatures, sigmoidal.scan(task, temperatures, line)):
             assert found.converged
-            # codes that stand for one peak only: of several the page shows averages
+            # of a code's peaks the page shows the strongest's readout, and the average of activations: those
+            # of codes with one peak are compared
             peaks = {key(code): np.flatnonzero(np.all(found.codes == code, axis=1)) for code in CODES}
-            rows = {
-                code: at[0]
+            strongest = {
+                code: at[np.argmax(found.probabilities[at])]
                 for code, at in peaks.items()
-                if len(at) == 1 and found.probabilities[at[0]] > 0.02
+                if len(at) and found.probabilities[at].max() > 0.02
             }
+            rows = {code: row for code, row in strongest.items() if len(peaks[code]) == 1}
             error = task.class_counts @ np.sum(found.training_residual**2, axis=1) / num_inputs
             # the last of each line, as the library's densities take a second
             outputs = range(3) if temperature == temperatures[-1] else ()
@@ -82,7 +84,7 @@ def of_sigmoidal():
                 "field": found.dual_field.tolist(),
                 "trainingError": float(error),
                 "numPeaks": found.num_peaks(),
-                "readouts": {code: found.readouts[row].tolist() for code, row in rows.items()},
+                "readouts": {code: found.readouts[row].tolist() for code, row in strongest.items()},
                 "activations": {code: found.activations[row].tolist() for code, row in rows.items()},
                 "grid": grid.tolist(),
                 "densities": [sigmoidal.readout_density(found, r, grid).tolist() for r in outputs],

@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shutil
+from pathlib import Path
 
 import matplotlib.image
 import nbformat
@@ -46,6 +47,11 @@ def book(tmp_path):
         return project
 
     return make
+
+
+def test_what_a_card_shows_of_a_figure_has_a_file_of_its_own():
+    whole = front.Figure("even", "one", Path("one.png"), "")
+    assert whole._replace(part=(0.0, 0.0, 0.5, 1.0)).thumbnail != whole.thumbnail
 
 
 @pytest.fixture

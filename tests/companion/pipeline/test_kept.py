@@ -107,6 +107,12 @@ def test_prose_quotes_a_claims_headline_at_paper(at_paper):
     assert "3.875" in said
 
 
+def test_prose_quotes_the_verdict_at_paper_where_this_build_has_another(at_paper):
+    project = at_paper(FAILED, HEADLINE)
+    said = claims.quoted(project, scoreboard.rows(project), "{claim}`A1`\n")
+    assert said.startswith("[A1](claims/A1.md) · reproduced at paper size · ")
+
+
 @pytest.mark.parametrize(
     "quote", ["{claim}`A2`", "{result}`A2 figure; twice`", "{found}`A2 twice`", "{altered}`A2[1] twice`"]
 )

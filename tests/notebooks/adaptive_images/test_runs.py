@@ -66,6 +66,19 @@ def drawn(size, draw):
     return Task(own, np.zeros(size, int), np.ones((size, 1)), new, np.zeros(number, int), targets)
 
 
+def test_controls_are_of_the_largest_task(monkeypatch):
+    monkeypatch.setattr(runs, "digits", drawn)
+    monkeypatch.setattr(runs, "dense_predictors", lambda *_: {})
+    monkeypatch.setattr(runs, "without_features", lambda name, task, ridge, draw: task)
+    monkeypatch.setattr(runs, "measured", lambda _, tasks, draws: np.array([t.num_inputs for t in tasks]))
+    numbers = {"neurons": 1, "rounds": 1, "rest_neurons": 1}
+    found = runs.digit_curves(0, sizes=(5, 8, 11), draws=2, ridges=(0.1,), **numbers)
+    assert found.control_size == 11
+    for name, errors in found.errors.items():
+        assert errors[:, 0].tolist() == [5, 8, 11]
+        assert found.controls[name].tolist() == [11, 11]
+
+
 def off(*errors):
     """A predictor that is wrong by so much on validation and on test images, at ridge after ridge."""
 

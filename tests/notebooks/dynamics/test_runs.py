@@ -68,6 +68,23 @@ def test_a_swap_renames_two_neurons():
     np.testing.assert_array_equal(middle.first[1], np.asarray(found.weights.first)[1])
 
 
+def test_ways_are_exposed_while_neurons_hold_the_code_they_leave(monkeypatch):
+    """Three neurons, one of which changes its code once, seen four times."""
+    codes = np.array([[1, 0]] * 2 + [[0, 1]])[None, None].repeat(4, axis=1)
+    codes[0, 3, 0] = [0, 1]
+    motion = SimpleNamespace(codes=[codes], interval=2.0, local=0.0)
+    theory = SimpleNamespace(codes=np.array([[1, 0], [0, 1]]), heights=np.array([[0.0, 3.0], [5.0, 0.0]]))
+    given = {"sample": None, "follow": motion, "solve": None, "passes": theory}
+    for name, answer in given.items():
+        monkeypatch.setattr(runs, name, lambda *_, answer=answer, **__: answer)
+    monkeypatch.setattr(runs.planting, "planted", lambda *_: None)
+    sizes = {"num_neurons": 3, "span": 8.0, "num_samples": 4, "num_chains": 1}
+    found = runs.crossings(jax.random.key(0), temperatures=[0.1], **sizes)
+    assert found.counts[0].tolist() == [1, 0]
+    assert found.exposures[0].tolist() == [2.0 * 7, 2.0 * 5]
+    assert found.heights[0].tolist() == [3.0, 5.0]
+
+
 def test_rates_and_curves_of_crossings():
     heights, rng = np.linspace(0.5, 3, 6), np.random.default_rng(0)
     exposures = np.full(6, 4000.0)

@@ -27,6 +27,12 @@ def test_a_product_of_averages_and_its_error():
     assert np.mean(np.square(errors)) == pytest.approx(np.var(products), rel=0.25)
 
 
+def test_the_learned_entry_is_what_a_pair_gains():
+    task = runs.binary_task(6, 0)
+    gained = 0.3 * task.targets @ task.targets.T
+    assert runs.learned_entry(task.input_kernel + gained, task, "linear") == pytest.approx(0.3)
+
+
 @pytest.mark.parametrize(("scaling", "power"), [("lazy", -0.5), ("non-lazy", 0.0)])
 def test_cosine_of_linear_networks_in_theory_and_of_neurons_drawn_from_it(scaling, power):
     sizes = (50, 100)

@@ -20,6 +20,12 @@ def test_a_bulk_that_codes_for_a_class_saves_an_outlier():
     assert relu.solve(runs.background_task(100), 0.01).num_outliers == 2
 
 
+def test_contrast_is_of_pairs_of_different_inputs():
+    """Nothing where every input has neurons of its own; all where a class shares them."""
+    assert runs.contrast(np.eye(16), LABELS) == pytest.approx(0)
+    assert runs.contrast(np.eye(3)[LABELS].T, LABELS) == pytest.approx(1)
+
+
 def test_statements_about_depth():
     rng = np.random.default_rng(0)
     classes = np.eye(3)[LABELS].T
