@@ -82,6 +82,9 @@ def test_onset_is_where_the_gain_passes_the_level():
     values = np.array([[[0.2, 0.25]], [[0.25, 0.35]], [[0.35, 0.4]]])  # (γ0, chains, layers)
     found = runs.Alignments(richness, lazy, values, []).onsets
     np.testing.assert_allclose(found, [[np.log(10**0.5), np.log(0.1) + np.log(10) / 2]])
+    low = np.full((3, 1, 2), 0.2)  # a second chain, which never rises
+    both = runs.Alignments(richness, lazy, np.concatenate([values, low], axis=1), []).onsets
+    np.testing.assert_allclose(both, [*found, [np.log(10.0)] * 2])
     never = runs.Alignments(richness, lazy, np.full((3, 1, 2), 0.2), []).onsets
     np.testing.assert_allclose(never, np.log(10.0))
 

@@ -99,15 +99,18 @@ def test_a_power_law_is_found_and_told_from_an_exponential_one():
     assert np.isnan(runs.law(times, np.zeros((6, 8))).exponent.value)
 
 
-def test_groups_are_the_modes_of_the_density():
+@pytest.mark.parametrize("sizes", [(48, 32), (32, 48)])
+def test_groups_are_the_modes_of_the_density(sizes):
+    """And each has its own code, whichever is the larger."""
     rng, labels = np.random.default_rng(1), np.repeat([0, 1, 2], 20)
-    codes = np.repeat([[1, 1, 0], [0, 0, 1]], 40, axis=0)
+    codes = np.repeat([[1, 1, 0], [0, 0, 1]], sizes, axis=0)
     readouts = (2.0 * codes + 0.1 * rng.standard_normal((4, 80, 3)))[:, None]
     activations = np.repeat(codes[None, :, labels] * 0.8 + 0.1, 4, axis=0)
     task = SimpleNamespace(num_inputs=60, labels=labels)
     found = runs.groups(SimpleNamespace(readouts=readouts, activations=activations, task=task))
     assert found.number == 2
-    assert runs.group_shares(found)[[0, 6]] == pytest.approx([0.5, 0.5])  # 1-1-0 and 0-0-1
+    shares = {tuple(code): share for code, share in zip(runs.CODES, runs.group_shares(found), strict=True)}
+    assert [shares[1, 1, 0], shares[0, 0, 1]] == pytest.approx(np.array(sizes) / 80)
     one = runs.groups(SimpleNamespace(readouts=0.05 * readouts, activations=activations, task=task))
     assert one.number == 1
 
