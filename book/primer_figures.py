@@ -33,12 +33,12 @@ WHAT = {
 
 
 FOUR_NEURONS = {  # activations of four neurons on two inputs, and their readouts
-    "sparse": (np.array([[2, 0], [0, 2], [0, 0], [0, 0]]), np.array([2, -2, 0, 0])),
-    "redundant": (2**0.5 * np.array([[1, 0], [1, 0], [0, 1], [0, 1]]), 2**0.5 * np.array([1, 1, -1, -1])),
     "analog": (
         np.array([[1.6, -0.8], [0.8, 1.6], [0.8, -0.4], [0.4, 0.8]]),
         np.array([2.4, -0.8, 1.2, -0.4]),
     ),
+    "redundant": (2**0.5 * np.array([[1, 0], [1, 0], [0, 1], [0, 1]]), 2**0.5 * np.array([1, 1, -1, -1])),
+    "sparse": (np.array([[2, 0], [0, 2], [0, 0], [0, 0]]), np.array([2, -2, 0, 0])),
 }
 
 
@@ -110,13 +110,12 @@ def draw(readouts: np.ndarray, found: dict[str, np.ndarray]) -> Figure:
 
 
 def draw_four_neurons() -> Figure:
-    """Three networks of four neurons: activations on input 1 above those on 2, readouts to one output."""
-    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.4), layout="constrained")
+    """Three networks of four neurons: activations on example 1 above those on 2, readouts to one output."""
+    shares = {"width_ratios": (6.25, 4.5, 4.5)}  # the first has the names of the rows
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.7), layout="constrained", gridspec_kw=shares)
     blues = plt.get_cmap("RdBu")
     for axis, (scheme, (activations, readouts)) in zip(axes, FOUR_NEURONS.items(), strict=True):
         for neuron, (responses, readout) in enumerate(zip(activations, readouts, strict=True)):
-            for place in (0, 3):
-                axis.plot([place, neuron], [-0.75, -0.05], color="#BBBBBB", linewidth=0.5, zorder=0)
             color = blues(0.5 + 0.42 * np.sign(readout)) if readout else "#DDDDDD"
             axis.plot([neuron, 1.5], [1.55, 2.4], color=color, linewidth=0.6 + 2 * abs(readout), zorder=0)
             for bottom, response in zip((0.6, 0), responses, strict=True):
@@ -127,13 +126,15 @@ def draw_four_neurons() -> Figure:
                 dark = "white" if abs(response) > 1.6 else "#222222"
                 axis.text(neuron, bottom + 0.26, _short(response), color=dark, ha="center", va="center")
             axis.text(neuron, 1.35, _short(readout), ha="center", va="center", color="#444444")
-        axis.text(1.5, 2.55, "output 1, −1", ha="center")
-        for place, name in ((0.1, "input 1"), (2.9, "input 2")):
-            axis.text(place, -1.1, name, ha="center")
-        axis.set(title=scheme, xlim=(-0.75, 3.75), ylim=(-1.15, 2.9))
+        axis.text(1.5, 2.55, "output", ha="center")
+        if axis is axes[0]:
+            for number, bottom in ((1, 0.6), (2, 0)):
+                axis.text(-0.6, bottom + 0.26, f"example {number}", ha="right", va="center")
+        axis.text(1.5, 3.15, scheme, ha="center")
+        axis.set(xlim=(-2.5 if axis is axes[0] else -0.75, 3.75), ylim=(-0.1, 3.4))
         axis.axis("off")
     for text in (text for axis in axes for text in axis.texts):
-        text.set_fontsize(12)
+        text.set_fontsize(11 if text.get_text().startswith("−0") else 12)  # within its box
     return figure
 
 
