@@ -209,22 +209,21 @@ def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:
     """How many of a chapter's claims have which verdict: at paper size where known, else in this build."""
     found = {row.claim["id"]: row for row in own if row.records}
     known = {id: at_paper[id] for id in found if id in at_paper}
-    place = "at paper size" if known else "in this build"
+    place = "" if known else " in this build"
     known = known or {id: row.verdict for id, row in found.items()}
-    published = [id for id in known if found[id].claim.get("published")]
     notes = []
-    for ids, what, which in (
-        (published, "claim", "reproduced"),
-        ([id for id in known if id not in published], "new result", "holding"),
-    ):
-        if ids:
-            good = sum(known[id] == "reproduced" for id in ids)
-            notes.append(f"{good} of {len(ids)} {what}{'s' * (len(ids) > 1)} {which}")
-    if not notes:
-        return []
-    counts = Counter(known.values())
-    rest = [f"{counts[verdict]} {verdict}" for verdict in scoreboard.VERDICTS[1:] if counts[verdict]]
-    return [*notes[:-1], f"{notes[-1]} {place}", *rest]
+    for published, what in ((True, "published"), (False, "new")):
+        told = [found[id].claim for id in known if bool(found[id].claim.get("published")) == published]
+        counts = Counter(scoreboard.said(claim, known[claim["id"]]) for claim in told)
+        if counts:
+            each = ", ".join(f"{counts[one]} {one}" for one in sorted(counts, key=_by_rank))
+            notes.append(f"{what}{place}: {each}")
+    return notes
+
+
+def _by_rank(verdict: str) -> int:
+    """Place of a verdict, as it is said, among all."""
+    return 0 if verdict == scoreboard.HOLDS else scoreboard.VERDICTS.index(verdict)
 
 
 def _panels(

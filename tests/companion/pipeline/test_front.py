@@ -15,7 +15,7 @@ from companion import formats
 from companion.pipeline import front, manifest, provenance, scoreboard, sections, site
 from companion.pipeline.progress import Progress, cost
 from companion.pipeline.project import BuildError, Project
-from small_book import REPOSITORY
+from small_book import RECORD, REPOSITORY
 
 ROW = {"panel": "A 2b", "shows": "activations", "claims": ["A1"]}
 
@@ -47,6 +47,17 @@ def book(tmp_path):
         return project
 
     return make
+
+
+def test_a_card_counts_what_is_published_and_what_is_new_apart():
+    claims = [{"id": "A1", "published": "p"}, {"id": "A2", "published": "p"}, {"id": "D1"}]
+    rows = [scoreboard.Row(claim, "even", [RECORD], True) for claim in claims]
+    told = front._tally(rows, {"A1": "in part", "A2": "reproduced", "D1": "reproduced"})
+    assert told == ["published: 1 reproduced, 1 in part", "new: 1 holds"]
+    assert front._tally(rows[2:], {}) == [
+        f"new in this build: 1 {scoreboard.said(claims[2], rows[2].verdict)}"
+    ]
+    assert front._tally([], {}) == []
 
 
 def test_what_a_card_shows_of_a_figure_has_a_file_of_its_own():
