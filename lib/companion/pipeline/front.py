@@ -216,7 +216,10 @@ def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:
         told = [found[id].claim for id in known if bool(found[id].claim.get("published")) == published]
         counts = Counter(scoreboard.said(claim, known[claim["id"]]) for claim in told)
         if counts:
-            each = ", ".join(f"{counts[one]} {one}" for one in sorted(counts, key=_by_rank))
+            each = ", ".join(
+                f"{counts[one]} {'hold' if one == scoreboard.HOLDS and counts[one] > 1 else one}"
+                for one in sorted(counts, key=_by_rank)
+            )
             notes.append(f"{what}{place}: {each}")
     return notes
 

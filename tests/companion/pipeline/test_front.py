@@ -54,6 +54,8 @@ def test_a_card_counts_what_is_published_and_what_is_new_apart():
     rows = [scoreboard.Row(claim, "even", [RECORD], True) for claim in claims]
     told = front._tally(rows, {"A1": "in part", "A2": "reproduced", "D1": "reproduced"})
     assert told == ["published: 1 reproduced, 1 in part", "new: 1 holds"]
+    two = [scoreboard.Row({"id": id}, "even", [RECORD], True) for id in ("D1", "D2")]
+    assert front._tally(two, dict.fromkeys(("D1", "D2"), "reproduced")) == ["new: 2 hold"]
     assert front._tally(rows[2:], {}) == [
         f"new in this build: 1 {scoreboard.said(claims[2], rows[2].verdict)}"
     ]
