@@ -103,6 +103,18 @@ def test_tracked_quantities_are_those_of_the_network():
     assert len(np.unique(run.loss[:, 0])) == 3  # repeats differ
 
 
+@pytest.mark.parametrize(("name", "least", "most"), [("dropout", 0.05, 2.0), ("skip", 0.0, 0.01)])
+def test_every_step_silences_units_anew(name, least, most):
+    """Small steps with all inputs are alike where nothing is drawn at each."""
+    run = training.train(
+        SMALL[name], jax.random.key(0), INPUTS, TARGETS, learning_rate=1e-3, num_steps=12, record_every=1,
+        track=lambda outputs, activations: {"first": activations[0]}, converged_loss=1e3,
+    )  # fmt: skip
+    steps = np.diff(np.float64(run.tracked["first"][0]), axis=0)
+    scatter = np.linalg.norm(steps.std(axis=0)) / np.linalg.norm(steps.mean(axis=0))
+    assert least <= scatter <= most
+
+
 def test_skip_connections_and_dropout_do_what_they_say():
     skip = SMALL["skip"]
     parameters = skip.init(jax.random.key(0), 2, 1)
