@@ -134,7 +134,7 @@ def draw_four_neurons() -> Figure:
         axis.set(xlim=(-2.5 if axis is axes[0] else -0.75, 3.75), ylim=(-0.1, 3.4))
         axis.axis("off")
     for text in (text for axis in axes for text in axis.texts):
-        text.set_fontsize(11 if text.get_text().startswith("−0") else 12)  # within its box
+        text.set_fontsize(11.5 if text.get_text().startswith("−0") else 12)  # within its box
     return figure
 
 
