@@ -468,6 +468,9 @@ crossovers = [
 ]
 shapes = [np.array(each) for each in zip(*(each.shapes for each in ends.values()), strict=True)]
 predicted, uncertain = np.moveaxis([runs.predicted_shapes(solutions[phi]) for phi in ends], 1, 0)
+exact = list(ends).index("sigmoidal")  # its theory is known without a population's scatter
+predicted[exact] = [runs.exact_shape(toys["sigmoidal"], "sigmoidal", g, ridge) for g in chosen["sigmoidal"]]
+uncertain[exact] = 0.0
 both_errors = np.hypot(shapes[1], uncertain)
 picked = [runs.density(each.preactivations, solutions[phi][-1][0]) for phi, each in ends.items()]
 on_toys = {"size": toy_size, "sampler": adapted_entries.sampler}

@@ -16,7 +16,7 @@ from coding_schemes.networks import Network, is_bounded
 from coding_schemes.sampling import Convergence, integrated
 from coding_schemes.statistics import share_of_way
 from coding_schemes.tasks import Task
-from coding_schemes.theory import adaptive_kernel, dmft, features, gaussian_process, wishart_chain
+from coding_schemes.theory import adaptive_kernel, dmft, features, gaussian_process, sigmoidal, wishart_chain
 from coding_schemes.theory.adaptive_kernel import Solution
 from companion.findings import Estimate, spread
 from companion.workbench import Equilibrium, Run, draw, solved
@@ -215,6 +215,25 @@ def predicted_shape(solution: Solution) -> np.ndarray:
 def predicted_shapes(solutions: Sequence[Sequence[Solution]]) -> Estimate:
     """`predicted_shape` of several populations (places, seeds), mean and error over seeds, (places, 2)."""
     return spread([[predicted_shape(one) for one in row] for row in solutions], axis=1)
+
+
+def exact_shape(task: Task, nonlinearity: str, richness: float, ridge: float) -> np.ndarray:
+    """The same of a bounded φ on orthogonal inputs, by quadrature over readouts and preactivations.
+
+    A preactivation on class c has the density ∝ N(h) e^{φ(h) a·t_c} given the readouts a of its neuron.
+    """
+    variance = richness**-2
+    options = {"nonlinearity": nonlinearity, "readout_variance": variance}
+    solution = solved(sigmoidal.solve, task, ridge * variance, **options)
+    readouts, weights = sigmoidal.readout_ensemble(solution)
+    h = np.linspace(-9, 9, 4001)
+    pull = (readouts @ solution.dual_field.T)[..., None] * np.asarray(Network(1, 1, nonlinearity).phi(h))
+    density = np.exp(pull - h**2 / 2 - pull.max(axis=-1, keepdims=True))
+    density /= density.sum(axis=-1, keepdims=True)
+    by_class = np.einsum("n,nch->ch", weights, density)
+    average = task.class_counts @ by_class / task.num_inputs
+    first, second = average @ np.abs(h), average @ h**2
+    return np.array([second, first / np.sqrt(second)])
 
 
 def crossover_width(solution: Solution) -> float:

@@ -124,3 +124,15 @@ def test_a_population_that_escapes_is_drawn_again():
     assert runs.settled(solve, range(9, 16, 4)) == 9
     with pytest.raises(FloatingPointError, match="not solved: 6"):
         runs.settled(solve, (2, 6))
+
+
+def test_the_shape_of_a_bounded_neuron_is_its_populations():
+    """Gaussian where hardly anything is learned; else as sampled neurons, which scatter by a thousandth."""
+    task = runs.two_classes(8)
+    lazy = runs.exact_shape(task, "sigmoidal", 1e-2, 0.02)
+    np.testing.assert_allclose(lazy, [1, np.sqrt(2 / np.pi)], atol=1e-3)
+    many = {"method": "population", "num_neurons": 2048, "num_rounds": 25}
+    drawn = adaptive_kernel.solve(task, Network(1, 1, "sigmoidal"), 2.0, 0.02, **many)
+    np.testing.assert_allclose(
+        runs.exact_shape(task, "sigmoidal", 2.0, 0.02), runs.predicted_shape(drawn), rtol=4e-3
+    )
