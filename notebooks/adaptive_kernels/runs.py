@@ -4,7 +4,7 @@ import contextlib
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ class Ends:
         richness: γ0 of the theory, shape (S,).
         theory: entries inside a class and between classes, shape (S, 2).
         sampled_richness: γ0 of the networks, shape (s,).
-        widths: N, one or two; entries of two are extrapolated in 1/N.
+        widths: the two N from which entries and shapes are extrapolated in 1/N.
         entries: sampled ones, shape (s, 2).
         shapes: `shape` of the preactivations, shape (s, 2).
         convergence: of all runs.
@@ -128,17 +128,20 @@ def ends(
     """Kernel entries of one nonlinearity over γ0.
 
     A bounded neuron keeps its code for long, so that these networks are sampled whole, with moves that change
-    codes. Others are sampled at half the width too, without their readouts, which is fast.
+    codes. Others are sampled without their readouts, which is fast.
     """
     rows, convergence, dense = [], [], features.dense(task, network.phi)
-    whole = is_bounded(network.phi)
-    widths = (network.width,) if whole else (network.width // 2, network.width)
+    widths = (network.width // 2, network.width)
     for index, g in enumerate(map(float, sampled_richness)):
         own = jax.random.fold_in(key, index)
-        if whole:
-            run = sampled(own, task, network, g, ridge, store=("preactivations",), **options)
-            kernels, preactivations = [layer_kernels(run)[:, :, 0]], [run.preactivations[0]]
-            convergence.append(run.convergence)
+        if is_bounded(network.phi):
+            runs = [
+                sampled(each, task, replace(network, width=n), g, ridge, store=("preactivations",), **options)
+                for each, n in zip((jax.random.fold_in(own, 1), own), widths, strict=True)
+            ]
+            kernels = [layer_kernels(run)[:, :, 0] for run in runs]
+            preactivations = [run.preactivations[0] for run in runs]
+            convergence += [run.convergence for run in runs]
         else:
             found = integrated.sample(own, dense, task.inputs[:, :1], g, ridge, widths, **options)
             kernels = [each.kernels for each in found]
@@ -227,7 +230,8 @@ def exact_shape(task: Task, nonlinearity: str, richness: float, ridge: float) ->
     solution = solved(sigmoidal.solve, task, ridge * variance, **options)
     readouts, weights = sigmoidal.readout_ensemble(solution)
     h = np.linspace(-9, 9, 4001)
-    pull = (readouts @ solution.dual_field.T)[..., None] * np.asarray(Network(1, 1, nonlinearity).phi(h))
+    activity = np.asarray(Network(1, 1, nonlinearity).phi(jax.numpy.asarray(h)))
+    pull = (readouts @ solution.dual_field.T)[..., None] * activity
     density = np.exp(pull - h**2 / 2 - pull.max(axis=-1, keepdims=True))
     density /= density.sum(axis=-1, keepdims=True)
     by_class = np.einsum("n,nch->ch", weights, density)
