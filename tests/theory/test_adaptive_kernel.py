@@ -207,10 +207,10 @@ def test_populations_that_disagree_say_so(pair, monkeypatch):
             {"method": "nested", "task": random_task(31, 40), "network": Network(2, 1, "erf")},
         ),
         (
-            "method.*at most 3 classes; got 8 orthogonal inputs, 4 outputs.*use 'nested'",
+            "method.*at most 4 classes; got 10 orthogonal inputs, 5 outputs.*use 'nested'",
             {
                 "method": "deep_sigmoidal",
-                "task": tasks.toy(8, (0.25,) * 4),
+                "task": tasks.toy(10, (0.2,) * 5),
                 "network": Network(2, 1, "erf"),
             },
         ),

@@ -6,6 +6,7 @@ import pytest
 from coding_schemes import networks, posterior, sampling, tasks
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
 from coding_schemes.theory._convex_dual import make_problem
+from scipy.linalg import block_diag
 from scipy.special import erf
 
 COUNTS = np.array([0.5, 0.25, 0.25])
@@ -69,6 +70,80 @@ def test_first_layer_moments_by_monte_carlo():
     error = np.sqrt(weight**2 @ (statistics - sampled) ** 2) / weight.sum()
     exact = deep_sigmoidal._from_kernel(layer.kernel, task.class_counts)
     assert np.all(np.abs(exact - sampled) < 5 * error + 2e-3 * sampled)
+
+
+@pytest.mark.parametrize("sizes", [(7,), (9, 8), (9, 8, 7), (7, 6, 5, 6)])
+def test_points_near_the_highest_are_those_of_the_whole_lattice(sizes, monkeypatch):
+    """Every point is evaluated here; a few at a time there, with couplings that make several peaks."""
+    monkeypatch.setattr(deep_sigmoidal, "BLOCK", 200)
+    rng = np.random.default_rng(len(sizes))
+    grids = [np.linspace(-3, 3, n) for n in sizes]
+    own = [3 * rng.standard_normal(n) - 4 * grid**2 for n, grid in zip(sizes, grids)]
+    pairs = {
+        (c, e): 5 * rng.standard_normal() * np.outer(grids[c], grids[e])
+        for e in range(len(sizes))
+        for c in range(e)
+    }
+    index, exponent = deep_sigmoidal._highest(own, pairs)
+    all_of_them = np.indices(sizes).reshape(len(sizes), -1)
+    whole = sum(one[i] for one, i in zip(own, all_of_them))
+    whole = whole + sum(pair[all_of_them[c], all_of_them[e]] for (c, e), pair in pairs.items())
+    cutoff = 28 if len(sizes) <= 3 else 21
+    near = whole > whole.max() - cutoff
+    assert 1 < near.sum() < len(whole)
+    order = np.lexsort(index[::-1])
+    np.testing.assert_array_equal(index[:, order], all_of_them[:, near])
+    np.testing.assert_allclose(exponent[order], whole[near], rtol=1e-12)
+
+
+@pytest.mark.parametrize("higher", [False, True], ids=["first", "higher"])
+def test_classes_that_do_not_couple_are_independent(higher):
+    """Four classes in two pairs: log Z is the sum of the pairs', and their kernels are the blocks."""
+    task = classes(24, counts=np.full(4, 0.25), num_classes=4)
+    pair = classes(12, counts=np.full(2, 0.5), num_classes=2)
+    tilts = [0.03 * np.array([[2.0, x], [x, 1.0]]) for x in (-1.0, 0.5)]
+    diagonals = np.array([0.1, -0.1]), np.array([0.0, 0.2])
+    belows = [0.2 * np.array([[1.0, x], [x, 1.0]]) for x in (0.1, -0.2)]
+
+    def layer(task, tilt, diagonal, block):
+        below = deep_sigmoidal.Kernel(block, np.full(len(block), 0.05)) if higher else None
+        return deep_sigmoidal._layer(problem(task), below, deep_sigmoidal.Kernel(tilt, diagonal))
+
+    whole = layer(task, block_diag(*tilts), np.concatenate(diagonals), block_diag(*belows))
+    parts = [layer(pair, *each) for each in zip(tilts, diagonals, belows)]
+    assert whole.log_value == pytest.approx(sum(part.log_value for part in parts), abs=1e-7)
+    for part, place in zip(parts, (slice(0, 2), slice(2, 4))):
+        np.testing.assert_allclose(whole.kernel.block[place, place], part.kernel.block, rtol=1e-6)
+        np.testing.assert_allclose(whole.kernel.diagonal[place], part.kernel.diagonal, rtol=1e-6)
+    means = [part.weights @ part.activations for part in parts]
+    np.testing.assert_allclose(whole.kernel.block[:2, 2:], np.outer(*means), rtol=1e-6)
+
+
+def test_four_classes_in_one_layer_are_the_shallow_theory():
+    """With two outputs, where the shallow theory integrates over readouts by quadrature."""
+    task = classes(48, counts=np.full(4, 0.25), num_classes=4)
+    outputs = {"class_targets": np.array([[1.0, 0], [0, 1.0], [1.0, 1.0], [0, 0]])}
+    deep, shallow = deep_sigmoidal.solve(task, 1, 0.05, **outputs), sigmoidal.solve(task, 0.05, **outputs)
+    assert deep.converged
+    np.testing.assert_allclose(deep.layers[0].kernel_block, shallow.kernel_block, atol=2e-4)
+    np.testing.assert_allclose(deep.layers[0].kernel_diagonal, shallow.kernel_diagonal, atol=2e-4)
+    np.testing.assert_allclose(deep.dual_field, shallow.dual_field, rtol=2e-3)
+
+
+@pytest.mark.weekly
+def test_four_classes_in_two_layers_are_three_where_two_share_their_targets():
+    """Corrections of order 1/n_c apart, since a class of 12 inputs has one mean and two of 6 have two."""
+    targets = np.array([[1.0, 0], [0, 1.0], [0, 0], [0, 0]])
+    split = classes(24, counts=np.full(4, 0.25), num_classes=4)
+    joined = classes(24, counts=np.array([0.25, 0.25, 0.5]))
+    four, three = (
+        deep_sigmoidal.solve(task, 2, 0.05, class_targets=targets[: len(task.class_counts)])
+        for task in (split, joined)
+    )
+    assert four.converged
+    for a, b in zip(four.layers, three.layers):
+        np.testing.assert_allclose(a.kernel_block[:3, :3], b.kernel_block, atol=0.02)
+        np.testing.assert_allclose(a.kernel_block[2, 3], b.kernel_block[2, 2], atol=0.02)
 
 
 def test_second_layer_moments_by_monte_carlo(two_layers):
@@ -221,6 +296,11 @@ def test_measured_quantities_of_a_known_layer():
     [
         ((0, 0.01), {}, "depth"),
         ((2, -0.1), {}, "temperature"),
+        (
+            (2, 0.1),
+            {"task": classes(20, counts=np.full(5, 0.2), num_classes=5)},
+            "task: got 5 classes.*at most 4",
+        ),
         ((2, 0.01), {"nonlinearity": "relu"}, "not bounded"),
         ((2, 0.01), {"codes": [[1, 0, 0]]}, "only one"),
         ((2, 0.01), {"codes": [[1, 0, 0], [0, 1, 0]], "occupancies": [0.5, 0.6]}, "occupancies"),
@@ -230,7 +310,7 @@ def test_measured_quantities_of_a_known_layer():
 )
 def test_bad_input_is_refused(arguments, options, message):
     with pytest.raises(ValueError, match=message):
-        deep_sigmoidal.solve(classes(20), *arguments, **options)
+        deep_sigmoidal.solve(**{"task": classes(20)} | options, depth=arguments[0], temperature=arguments[1])
 
 
 def test_failure_to_converge_is_reported():

@@ -19,7 +19,7 @@ dual field is γ0² v, and γ0² = P is paper A's choice for bounded φ.
 
     linear          φ linear, any inputs and depth: theory.linear
     sigmoidal       bounded φ, orthogonal inputs, L = 1: theory.sigmoidal
-    deep_sigmoidal  the same, deeper, up to 3 classes: theory.deep_sigmoidal
+    deep_sigmoidal  the same, deeper, up to 4 classes: theory.deep_sigmoidal
     lattice         ReLU, orthogonal inputs, L = 1, one output: an integral over g = γ0 × readout
     quadrature      smooth φ, P ≤ 3, any depth: the reference of the tests
     population      L = 1, any inputs (ReLU: not too rich)

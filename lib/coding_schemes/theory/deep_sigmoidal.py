@@ -25,7 +25,8 @@ and Q_c = Σ_{μ∈c} φ(z_μ)² alone, with the tilt ½ Φᵀκ Φ + ½ δ·Q:
   the scatter is left out; it is of second order in d_c/n_c against k.
 
 Both leave an integral over C variables, one per class, done by the trapezoid rule on a product lattice:
-exponent and statistics only couple pairs of classes. No list of codes is assumed.
+exponent and statistics only couple pairs of classes. Points far below the highest
+are never listed. No list of codes is assumed.
 
 Source: paper A, "Redundant coding scheme" in deep networks and supplement B.1; the solution at finite T
 and finite P, as a maximum of the evidence over kernels, is this book's.
@@ -52,9 +53,13 @@ from coding_schemes.theory._tilted import LOG_CELL, NODES, Nonlinearity, central
 
 TOLERANCE = 1e-4  # on the residual, in nats per neuron
 READOUT_TOLERANCE = 1e-4  # on |σ_a² K_L t + T t − y|
-MAX_CLASSES = 3  # the lattice has one dimension per class
+MAX_CLASSES = 4  # the lattice has one dimension per class
 MAX_STEPS = 80  # of the ascent over kernels
-CUTOFF = 28.0  # lattice points with a density below e^{−28} of the highest are left out
+CUTOFF = 28.0  # lattice points with a density below e^{−28} of the highest are left out,
+CUTOFF_OF_MANY = 21.0  # with more than
+FEW = 3  # classes those below e^{−21}: they hold less than 1e-7, and there are a third as many points
+BLOCK = 2**22  # exponents compared at once
+SWEEPS = 6  # of the search for a high point
 NOISE = 1e-7  # what that does to log Z, at most; line searches look past it
 INNER_TOLERANCE = 1e-6  # nats per neuron, of the inversion from kernel to tilt
 WIDTH = 5.0  # the lattice over class means w of higher layers covers −5 … 5, with this
@@ -178,35 +183,34 @@ def _layer(problem: Problem, below: Kernel | None, tilt: Kernel, frozen: _Frozen
             raise FloatingPointError("the kernel below is not positive definite")
         classes = [_higher_marginal(problem.site, n, d) for n, d in zip(counts, scatter)]
         unary = [one.log_weight + 0.5 * delta * one.squares for one, delta in zip(classes, tilt.diagonal)]
-    exponent = np.array(-0.5 * log_norm)
-    for c, one in enumerate(classes):
-        own = 0.5 * (tilt.block[c, c] * one.sums**2 - precision[c, c] * one.mean_field**2)
-        exponent = exponent[..., None] + (unary[c] + own)
-        for e in range(c):
-            pair = tilt.block[e, c] * np.outer(classes[e].sums, one.sums)
-            pair -= precision[e, c] * np.outer(classes[e].mean_field, one.mean_field)
-            exponent += np.expand_dims(pair, tuple(axis for axis in range(c) if axis != e))
-    offset = 0.0
-    if frozen is not None:
+    own = [
+        one + 0.5 * (tilt.block[c, c] * each.sums**2 - precision[c, c] * each.mean_field**2)
+        for c, (one, each) in enumerate(zip(unary, classes))
+    ]
+    pairs = {
+        (c, e): tilt.block[c, e] * np.outer(classes[c].sums, classes[e].sums)
+        - precision[c, e] * np.outer(classes[c].mean_field, classes[e].mean_field)
+        for c, e in itertools.combinations(range(num_classes), 2)
+    }
+    offset, group = -0.5 * log_norm, None
+    if frozen is None:
+        index, exponent = _highest(own, pairs)
+    else:
         active = [one.sums > problem.site.threshold * n for one, n in zip(classes, counts)]
-        exponent, offset = _freeze(exponent, active, frozen)
-    index = np.nonzero(exponent > exponent.max() - CUTOFF)
-    log_value, weights = normalized(exponent[index])
+        index, exponent, group, entropy = _freeze(own, pairs, active, frozen)
+        offset = entropy - 0.5 * log_norm
+    log_value, weights = normalized(exponent)
 
     def gather(name):
         return np.stack([getattr(one, name)[i] for one, i in zip(classes, index)], axis=1)
 
     sums, squares = gather("sums"), gather("squares")
     activations = sums / counts
-    group = None
-    if frozen is not None:
-        coded = activations > problem.site.threshold
-        group = np.argmax(np.all(coded[:, None] == frozen.codes, axis=2), axis=1)
     statistics = _statistics(sums, squares)
     mean = weights @ statistics
     covariance_statistics = _covariance(statistics, weights, group)
-    own = np.arange(len(mean) - num_classes, len(mean))
-    covariance_statistics[own, own] += 0.25 * weights @ gather("spread")
+    squared = np.arange(len(mean) - num_classes, len(mean))
+    covariance_statistics[squared, squared] += 0.25 * weights @ gather("spread")
     slope = None
     if below is not None:
         w = gather("mean_field")
@@ -226,16 +230,58 @@ def _layer(problem: Problem, below: Kernel | None, tilt: Kernel, frozen: _Frozen
     )
 
 
-def _freeze(exponent, active, frozen):
-    """The log weights rescaled to the given occupancies, and Σ_γ p_γ (log Z_γ − log p_γ)."""
-    result = np.full_like(exponent, -np.inf)
-    offset = 0.0
-    for code, fraction in zip(frozen.codes, frozen.occupancies):
-        block = np.ix_(*(on == bit for on, bit in zip(active, code)))
-        log_value = logsumexp(exponent[block])
-        result[block] = exponent[block] - log_value + np.log(fraction)
-        offset += fraction * (log_value - np.log(fraction))
-    return result, offset
+def _highest(own, pairs):
+    """Lattice points with Σ_c own_c + Σ_{c<e} pair_ce near its maximum: indices (C, n), exponents (n,).
+
+    The list grows class by class. A beginning goes on where a bound on all its ends, the best of every class
+    that is left and of every pair among these, comes near to a point known to be high.
+    """
+    cutoff = CUTOFF if len(own) <= FEW else CUTOFF_OF_MANY
+    floor = _climb(own, pairs) - cutoff
+    index, value = np.zeros((0, 1), dtype=int), np.zeros(1)
+    for c in range(len(own)):
+        later = range(c + 1, len(own))
+        among = sum(pairs[pair].max() for pair in itertools.combinations(later, 2))
+        grown = []
+        for rows in np.array_split(np.arange(len(value)), 1 + len(value) * len(own[c]) ** 2 // BLOCK):
+            field = {
+                d: np.atleast_2d(own[d] + sum(pairs[e, d][index[e, rows]] for e in range(c)))
+                for d in range(c, len(own))
+            }
+            exponent = value[rows, None] + field[c]
+            ends = sum((field[d][:, None] + pairs[c, d]).max(axis=-1) for d in later)
+            row, last = np.nonzero(exponent + ends + among > floor)
+            grown.append((np.vstack([index[:, rows[row]], last]), exponent[row, last]))
+        index, value = (np.concatenate(each, axis=-1) for each in zip(*grown))
+    near = value > value.max() - cutoff
+    return index[:, near], value[near]
+
+
+def _climb(own, pairs):
+    """The exponent of a high point: coordinate by coordinate, from the best of every half of the lattice."""
+    halves = [(one[: len(one) // 2].argmax(), len(one) // 2 + one[len(one) // 2 :].argmax()) for one in own]
+    index, classes = np.array(list(itertools.product(*halves))).T, range(len(own))
+    for _ in range(SWEEPS):
+        for c in classes:
+            others = (
+                pairs[e, c][index[e]] if e < c else pairs[c, e][:, index[e]].T for e in classes if e != c
+            )
+            field = own[c] + sum(others)
+            index[c] = np.atleast_2d(field).argmax(axis=-1)
+    value = sum(one[i] for one, i in zip(own, index))
+    return (value + sum(pair[index[c], index[e]] for (c, e), pair in pairs.items())).max()
+
+
+def _freeze(own, pairs, active, frozen):
+    """Points of every code, rescaled to the given occupancies; rows of codes; Σ_γ p_γ (log Z_γ − log p_γ)."""
+    found, entropy = [], 0.0
+    for row, (code, fraction) in enumerate(zip(frozen.codes, frozen.occupancies)):
+        inside = [np.where(on == bit, one, -np.inf) for one, on, bit in zip(own, active, code)]
+        index, exponent = _highest(inside, pairs)
+        log_value = logsumexp(exponent)
+        entropy += fraction * (log_value - np.log(fraction))
+        found.append((index, exponent - log_value + np.log(fraction), np.full(len(exponent), row)))
+    return *(np.concatenate(each, axis=-1) for each in zip(*found)), entropy
 
 
 def _covariance(values, weights, group):
@@ -579,7 +625,7 @@ def solve(
     G need not be concave: what is found is a maximum reached from `start`, not certainly the highest.
 
     Args:
-        task: orthogonal inputs in at most 3 classes.
+        task: orthogonal inputs in at most 4 classes (4 take a minute at L = 2, ten at L = 3).
         depth: number of hidden layers L ≥ 1.
         temperature: T ≥ 0, the rescaled temperature of paper A.
         nonlinearity: a bounded one, by name or as an elementwise JAX function.
