@@ -129,6 +129,28 @@ def test_noise_on_an_input_is_what_its_class_does_not_share(alike):
     np.testing.assert_allclose(own, 0.5 * alike.amounts, rtol=0.01)
 
 
+def test_leaks_on_classes_of_different_sizes_are_mean_squares_of_the_activity():
+    """Of a coding neuron of class c on one input of class d, by quadrature over what inputs share and own."""
+    width, solution = 400, condensation.solve(tasks.clustered(60, (0.5, 0.3, 0.2), overlap=0.5), T)
+    unit = solution.dual_field / np.linalg.norm(solution.dual_field, axis=1, keepdims=True)
+    noise, sizes = solution.noise(width, np.ones(3)), solution.problem.counts
+    nodes = np.linspace(-7, 7, 701)
+    phi = np.maximum(0.5**0.5 * (nodes[:, None] + nodes), 0)  # shared part down, own part along
+    for d in range(3):
+        expected = T * np.eye(3) + solution.bulk_noise[d]
+        expected = expected + 0.5 * solution.amounts[d] * np.outer(unit[d], unit[d])
+        for c in {0, 1, 2} - {d}:
+            radius = np.sqrt(width * solution.amounts[c])
+            firm = solution.amounts[c] * unit[c] @ np.linalg.inv(noise[d]) @ unit[c]
+            field = radius * unit[c] @ solution.dual_field[d]
+            weight = np.exp(field * phi - 0.5 * firm * phi**2 - 0.5 * nodes**2)
+            one = weight.sum(1)
+            shared = np.exp(sizes[d] * np.log(one) - 0.5 * nodes**2 - sizes[d] * np.log(one).max())
+            leak = shared @ ((weight * phi**2).sum(1) / one) / shared.sum()
+            expected = expected + solution.amounts[c] * leak * np.outer(unit[c], unit[c])
+        np.testing.assert_allclose(noise[d], expected, atol=3e-4 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize(
     ("num_inputs", "overlap", "rtol"),
     [(60, 0.25, 0.01), (60, 0.5, 0.01), (120, 0.5, 0.005)],

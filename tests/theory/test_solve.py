@@ -4,6 +4,7 @@ import inspect
 import itertools
 import subprocess
 import sys
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -339,6 +340,20 @@ def test_a_rectified_network_of_any_readout_variance():
     outputs = s.activations.T @ (s.probabilities[:, None] * s.readouts)
     np.testing.assert_allclose(outputs, TOY.class_targets - T * s.dual_field, atol=1e-8)
     np.testing.assert_allclose(z, np.maximum(s.outlier_readouts @ s.dual_field.T, 0), atol=1e-8)
+
+
+def test_the_bulk_of_a_finite_rectified_network_of_any_readout_variance():
+    """Its readouts' covariance scales as λ², with y/λ and T/λ² in their place it is the network's of 1/P."""
+    factor = 2.5
+    variance = factor**2 / TOY.num_inputs
+    s = theory.solve(TOY, Network(1, 60, "relu"), T, readout_variance=variance, finite_width=True)
+    scaled = replace(TOY, targets=TOY.targets / factor)
+    plain = theory.solve(scaled, Network(1, 60, "relu"), T / factor**2, finite_width=True)
+    expected = factor**2 * plain.bulk_readout_covariance
+    np.testing.assert_allclose(s.bulk_readout_covariance, expected, rtol=1e-9)
+    np.testing.assert_allclose(s.readouts, factor * plain.readouts, rtol=1e-9)
+    # a neuron of the bulk has the prior's readouts but for what its outputs are held to
+    assert np.trace(s.bulk_readout_covariance) == pytest.approx(3 * variance, rel=0.5)
 
 
 def test_a_linear_network_of_any_weight_variance():
