@@ -245,7 +245,8 @@ class Finding:
             for new, old in ((control.sampled, self.sampled), (control.theory, self.theory))
         ]
         error = _error(others[0])
-        against = _margins(predicate, _value(others[0]), others[1], self.error if error is None else error)
+        scatter = self.error if error is None else error
+        against = _margins(predicate, _value(others[0]), others[1], scatter, control=True)
         passes = there is not None and bool(np.all(there >= 0))
         return {
             "id": self.id,
@@ -360,19 +361,33 @@ def _is_text(value: Any) -> bool:
     return np.asarray(value).dtype.kind == "U"
 
 
-def _margins(predicate: Predicate, sampled: Any, theory: Any, error: Any) -> np.ndarray | None:
-    """Distance of every element from the limit, negative outside; None where something is not finite."""
+def _margins(
+    predicate: Predicate, sampled: Any, theory: Any, error: Any, control: bool = False
+) -> np.ndarray | None:
+    """Distance of every element from the limit, negative outside; None where something is not finite.
+
+    Networks without scatter have no error. They may meet theory exactly, and a control misses it; what else
+    lacks an error is not judged.
+    """
     for value in (sampled, theory, error):
         if value is None or _is_text(value):
             continue
         array = np.asarray(value, dtype=float)
         if not array.size or not np.all(np.isfinite(array)):
             return None
-    if "error" in predicate.needs and not np.all(np.asarray(error) > 0):
-        return None
+    if "error" in predicate.needs and not np.all(judged := _has_error(predicate, sampled, theory, error)):
+        if not control or "expected" not in predicate.needs:
+            return None
+        error = np.where(judged, error, np.finfo(float).tiny)
     if predicate.text != EXACTLY and _is_text(sampled):
         raise ValueError(f"sampled must be numbers to be {predicate.text!r}; got {sampled!r}")
     return np.asarray(predicate.margin(sampled, theory, error))
+
+
+def _has_error(predicate: Predicate, sampled: Any, theory: Any, error: Any) -> np.ndarray:
+    """Where a value has an error, or needs none since it is theory's."""
+    there = np.asarray(error) > 0
+    return there | np.equal(sampled, theory) if "expected" in predicate.needs else there
 
 
 def _plain(value: Any) -> Any:

@@ -42,11 +42,12 @@ class Predicate:
 def standard_errors(k: float) -> Predicate:
     """Within k standard errors: |computed − expected| ≤ k · error."""
     k = _limit("k", k)
-    return Predicate(
-        f"within {formats.number(k)} s.e.",
-        lambda c, e, s: k - np.abs(np.subtract(c, e)) / s,
-        ("expected", "error"),
-    )
+
+    def margin(c: Any, e: Any, s: Any) -> Any:
+        apart = np.abs(np.subtract(c, e))
+        return k - np.divide(apart, s, out=np.zeros(np.broadcast(apart, s).shape), where=apart > 0)
+
+    return Predicate(f"within {formats.number(k)} s.e.", margin, ("expected", "error"))
 
 
 def relative(r: float) -> Predicate:

@@ -116,6 +116,21 @@ def test_what_names_no_claim_or_says_nothing_is_refused():
         Finding("A8", "slope", sampled=1.0, size={"N": 1})
 
 
+def test_networks_without_scatter_meet_theory_exactly_or_leave_the_finding_open(shown):
+    """Networks with three outliers each, as theory has, agree; with four each there is no error to go by."""
+    other = Control("untrained", theory=np.array([5.0, 5.0]))
+    for sampled, state in (([3.0, 3.1], "passed"), ([3.0, 3.4], "passed"), ([4.0, 3.1], "open")):
+        record = judged(
+            shown,
+            standard_errors(3),
+            sampled=Estimate(np.array(sampled), np.array([0.0, 0.5])),
+            theory=np.array([3.0, 3.0]),
+            control=other,
+        )
+        assert records.state(record) == state, sampled
+    assert record["computed"] is None
+
+
 @pytest.mark.parametrize("predicate", [standard_errors(3), relative(0.02), absolute(0.2)])
 def test_control_must_fail_in_every_element_or_say_beforehand_where_not(shown, predicate):
     one = Control("other task", theory=np.array([15.0, 6.0]))
@@ -191,7 +206,7 @@ def test_sampler_must_say_whether_it_converged(shown, sampler):
     [
         {"sampled": Estimate(np.array([np.nan, 6.0]), np.array([0.1, 0.2]))},
         {"sampled": Estimate(np.array([18.0, 6.0]), np.array([0.1, np.inf]))},
-        {"sampled": Estimate(np.array([18.0, 6.0]), np.array([0.1, 0.0]))},
+        {"sampled": Estimate(np.array([18.0, 6.1]), np.array([0.1, 0.0]))},
         {"theory": np.array([np.inf, 6.0])},
     ],
 )
