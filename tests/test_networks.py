@@ -48,6 +48,19 @@ def test_a_named_nonlinearity_is_known_however_it_is_written(name):
         assert networks.Network(nonlinearity=way).nonlinearity == name
 
 
+def test_a_function_that_overflows_is_known_by_its_finite_values(recwarn):
+    """log(1 + eᶻ) is infinite from z = 710 on, where softplus is z; as itself no theory would take it."""
+    assert networks.Network(nonlinearity=lambda z: jnp.log1p(jnp.exp(z))).nonlinearity == "softplus"
+    assert networks.homogeneity(lambda z: jnp.log1p(jnp.exp(z))) is None
+    for other in (
+        lambda z: jnp.log1p(jnp.exp(1.001 * z)),
+        jnp.exp,
+        lambda z: jnp.where(jnp.abs(z) < 50, z, jnp.nan),
+    ):
+        assert networks.canonical(other) is other
+    assert not recwarn.list
+
+
 def test_rescaling_moves_take_a_function_for_its_name():
     posterior = Posterior(tasks.toy(4), networks.Network(1, 5, jax.nn.relu), 0.1)
     moves.check("scale", posterior)

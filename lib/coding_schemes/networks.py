@@ -91,8 +91,11 @@ def _probed(phi: Nonlinearity, factor: float = 1) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _name(phi: Nonlinearity) -> str | Nonlinearity:
     values = _probed(phi)
+    finite = np.isfinite(values)  # log(1 + eᶻ) is softplus, although eᶻ overflows
+    if not finite[np.abs(_PROBE) <= 100].all():
+        return phi
     for name, known in NONLINEARITIES.items():
-        if np.allclose(values, _probed(known), rtol=1e-9, atol=1e-12):
+        if np.allclose(values[finite], _probed(known)[finite], rtol=1e-9, atol=1e-12):
             return name
     return phi
 
@@ -110,6 +113,8 @@ def homogeneity(phi: Nonlinearity) -> float | None:
     k is a whole number where it is one to rounding.
     """
     values, doubled, tripled = (_probed(phi, factor) for factor in (1, 2, 3))
+    if not np.isfinite([values, doubled, tripled]).all():
+        return None
     largest = np.argmax(np.abs(values))
     ratio = doubled[largest] / values[largest] if values[largest] != 0 else 0.0
     if not ratio > 0:
