@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 from coding_schemes import coding, networks, tasks
 from coding_schemes.theory import _solution, _solve
@@ -25,6 +26,21 @@ def test_the_library_in_five_minutes():
         result = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert result.attempted > 10
     assert result.failed == 0
+
+
+@pytest.mark.slow
+def test_the_recipe_for_a_nonlinearity():
+    """The page's own lines, run: what was sampled has the kernel of the theory."""
+    page = Path(__file__).parents[1] / "book" / "contributing.md"
+    cell = re.search(r"```python\n(import jax.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)[1]
+    shown: list = []
+    names = {"print": shown.append}
+    exec(cell, names)
+    phi = names["activations"]
+    sampled = np.einsum("csip,csiq->pq", phi, phi) / np.prod(phi.shape[:3])
+    diagnosis, kernel = shown
+    assert diagnosis.codes.shape == (200, 3)
+    assert np.linalg.norm(sampled - kernel) < 0.03 * np.linalg.norm(kernel)
 
 
 def test_every_public_module_has_a_page():
