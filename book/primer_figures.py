@@ -110,7 +110,7 @@ def draw(readouts: np.ndarray, found: dict[str, np.ndarray]) -> Figure:
 
 
 def draw_four_neurons() -> Figure:
-    """Three networks of four neurons: activations on example 1 above those on 2, readouts to one output."""
+    """Three networks of four neurons: activations on input 1 above those on 2, readouts to one output."""
     shares = {"width_ratios": (6.25, 4.5, 4.5)}  # the first has the names of the rows
     figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.7), layout="constrained", gridspec_kw=shares)
     blues = plt.get_cmap("RdBu")
@@ -129,7 +129,7 @@ def draw_four_neurons() -> Figure:
         axis.text(1.5, 2.55, "output", ha="center")
         if axis is axes[0]:
             for number, bottom in ((1, 0.6), (2, 0)):
-                axis.text(-0.6, bottom + 0.26, f"example {number}", ha="right", va="center")
+                axis.text(-0.6, bottom + 0.26, f"input {number}", ha="right", va="center")
         axis.text(1.5, 3.15, scheme, ha="center")
         axis.set(xlim=(-2.5 if axis is axes[0] else -0.75, 3.75), ylim=(-0.1, 3.4))
         axis.axis("off")
@@ -212,11 +212,10 @@ def draw_three_networks(kernels: np.ndarray, neurons: np.ndarray, labels: np.nda
     columns = zip(("linear", "sigmoidal", "ReLU"), ("analog", "redundant", "sparse"), axes.T, strict=True)
     for (name, scheme, (above, below)), kernel, phi in zip(columns, kernels, neurons, strict=True):
         top = np.abs(kernels).max()
-        above.imshow(kernel[np.ix_(order, order)], COLORMAPS["kernels"][1], vmin=-top, vmax=top)
-        top, signed = np.abs(phi).max(), bool(phi.min() < 0)
-        below.imshow(
-            phi[:, order], COLORMAPS["activations"][signed], aspect="auto", vmin=-top * signed, vmax=top
-        )
+        learned = above.imshow(kernel[np.ix_(order, order)], COLORMAPS["kernels"][1], vmin=-top, vmax=top)
+        # What is never negative has the upper half of the same colors, so that one bar names them all
+        phi = phi / np.abs(phi).max()
+        active = below.imshow(phi[:, order], COLORMAPS["activations"][1], aspect="auto", vmin=-1, vmax=1)
         above.set_title(f"{name} neurons")
         below.set_xlabel(scheme, fontsize="x-large")
         for axis in (above, below):
@@ -225,7 +224,14 @@ def draw_three_networks(kernels: np.ndarray, neurons: np.ndarray, labels: np.nda
             axis.axvline(edge - 0.5, color="#222222", linewidth=0.7)
         above.axhline(edge - 0.5, color="#222222", linewidth=0.7)
         above.set(xticks=[])
-    axes[0, 0].set_ylabel("kernel")
+    for row, image, names in (
+        (axes[0], learned, {-top: "less alike\nthan others", 0: "average", top: "more alike\nthan others"}),
+        (axes[1], active, {-1: "negative", 0: "silent", 1: "active"}),
+    ):
+        bar = figure.colorbar(image, ax=row, aspect=12, pad=0.02)
+        bar.set_ticks(list(names), labels=list(names.values()))
+        bar.ax.tick_params(length=0)
+    axes[0, 0].set_ylabel("pairs of inputs")
     axes[1, 0].set_ylabel("forty neurons")
     return figure
 
@@ -249,7 +255,9 @@ def main() -> None:
             path = folder / "three_networks.png"
             draw_three_networks(*three_networks()).savefig(path, dpi=200)
             with Image.open(path) as picture:
-                few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+                few = picture.convert("RGB").quantize(
+                    256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+                )
             few.save(path, optimize=True)
 
 

@@ -67,11 +67,16 @@ def test_three_networks_are_drawn_with_kernels_on_one_scale():
     kernels = np.where(labels[:, None] == labels, 1.0, -1.0) * np.array([1.0, 2.0, 3.0])[:, None, None]
     neurons = rng.uniform(0.1, 1, (3, 4, 5))
     neurons[0] -= 0.5  # linear: signed
-    axes = np.reshape(landscape.draw_three_networks(kernels, neurons, labels).axes, (2, 3))
+    drawn = landscape.draw_three_networks(kernels, neurons, labels).axes
+    axes, bars = np.reshape(drawn[:6], (2, 3)), drawn[6:]
     assert [axis.images[0].get_clim() for axis in axes[0]] == [(-3, 3)] * 3
     for axis, kernel in zip(axes[0], kernels, strict=True):  # two blocks: inputs stand by class
         np.testing.assert_array_equal(axis.images[0].get_array()[:3, :3], kernel[1, 1])
-    assert [axis.images[0].get_clim()[0] < 0 for axis in axes[1]] == [True, False, False]
+    for axis, phi in zip(axes[1], neurons, strict=True):  # one bar names the colors of all three
+        assert axis.images[0].get_clim() == (-1, 1)
+        np.testing.assert_allclose(np.abs(axis.images[0].get_array()).max(), 1)
+        assert (axis.images[0].get_array().min() < 0) == (phi.min() < 0)
+    assert [[text.get_text() for text in bar.get_yticklabels()][1] for bar in bars] == ["average", "silent"]
 
 
 def test_the_dual_is_convex_and_least_at_the_solution():

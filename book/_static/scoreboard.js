@@ -1,15 +1,15 @@
 // Filters of the scoreboard: choices come from the rows, and stand in the page's address
 const form = document.querySelector(".scoreboard-filter");
 const rows = [...document.querySelectorAll("table.scoreboard tbody tr")];
+const reasons = document.querySelectorAll(".scoreboard-reasons > p");
 const chosen = new URLSearchParams(location.search);
 
 function show() {
   const wanted = new FormData(form);
-  let shown = 0;
-  for (const row of rows) {
+  for (const row of [...reasons, ...rows]) {
     row.hidden = [...wanted].some(([name, value]) => value && !row.dataset[name].split(";").includes(value));
-    shown += !row.hidden;
   }
+  const shown = rows.filter((row) => !row.hidden).length;
   if ([...wanted].some(([, value]) => value)) document.querySelectorAll("details.fold").forEach((fold) => { fold.open = true; });
   form.querySelector("output").textContent = `${shown} of ${rows.length} claims`;
 }

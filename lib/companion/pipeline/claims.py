@@ -28,7 +28,8 @@ def write(
     Args:
         project: The book at one preset.
         table: All claims, with what this build found.
-        figures: Published figures; those that name a claim's panels stand on its page.
+        figures: Published figures; on a claim's page stands the one that it is checked beside, or that names
+            its panels.
         held: Over how many seeds the verdict came out, by claim.
         folder: Where the pages go.
     """
@@ -40,13 +41,11 @@ def write(
     folder.mkdir(parents=True)
     for id, one in scoreboard.standings(project, table).items():
         own = [panel for panel in panels if id in panel.get("claims", ())]
-        named = {panel["panel"] for panel in own}
-        pictures = [figure for figure in shown if figure.chapter == one.row.chapter and figure.panels & named]
         content = render(
             "claim.md",
             one=one,
             panels=[(panel, f"panel-{front.anchor(panel['panel'])}") for panel in own],
-            figure=pictures[0] if pictures else None,
+            figure=front.of_claim(one.row, shown, {panel["panel"] for panel in own}),
             seeds=held.get(id),
             history=changed.get(id, ()),
             preset=project.preset,

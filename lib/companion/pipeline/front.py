@@ -5,7 +5,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -137,9 +137,20 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
     costs = {name: known for name, known in took.items() if known}
     page = render("costs.md", costs=costs, preset=project.preset, cores=os.cpu_count())
     (generated / "costs.md").write_text(page, encoding="utf-8")
+    wanted |= {figure for row in table if (figure := of_claim(row, shown)) is not None}
     folder = site / "book" / "_static" / "thumbnails"
     for figure in sorted(wanted):
         _thumbnail(figure, folder)
+
+
+def of_claim(
+    row: scoreboard.Row, shown: Iterable[Figure], panels: Collection[str] = frozenset()
+) -> Figure | None:
+    """The figure of its chapter that a claim's headline is checked beside, else one that names its panels."""
+    own = [figure for figure in shown if figure.chapter == row.chapter]
+    checked = [record.get("figure") for record in row.records if record.get("headline")]
+    found = [figure for figure in own if figure.name in checked]
+    return next(iter(found + [figure for figure in own if figure.panels & set(panels)]), None)
 
 
 def edition(project: Project) -> dict[str, Any]:
@@ -180,15 +191,14 @@ def _cards(
         used.update(chosen)
         source = chapter.source.read_text(encoding="utf-8")
         minutes = re.search(r"\*Reading:\*\s*(?:#\s*)?(\d+)", source)
-        notes = [f"{minutes[1]} min"] if minutes else []
-        notes += _tally([row for row in table if row.chapter == chapter.name], at_paper)
         cards.append(
             {
                 "name": chapter.name,
                 "figure": chosen[0] if chosen else None,
                 "title": _title(chapter),
                 "finding": about.get("finding", ""),
-                "notes": notes,
+                "tally": _tally([row for row in table if row.chapter == chapter.name], at_paper),
+                "minutes": minutes[1] if minutes else "",
             }
         )
     return render("chapters.md", cards=cards), used
@@ -205,8 +215,11 @@ def _exercises(chapter: Chapter) -> list[tuple[str, Markup]]:
     return [(number, Markup(" ".join(question.split()))) for number, question in found]
 
 
-def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:
-    """How many of a chapter's claims have which verdict: at paper size where known, else in this build."""
+def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[tuple[str, list[tuple[int, str]]]]:
+    """How many of a chapter's claims, published and new, have which verdict.
+
+    At paper size where known, else in this build.
+    """
     found = {row.claim["id"]: row for row in own if row.records}
     known = {id: at_paper[id] for id in found if id in at_paper}
     place = "" if known else " in this build"
@@ -216,11 +229,8 @@ def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[str]:
         told = [found[id].claim for id in known if bool(found[id].claim.get("published")) == published]
         counts = Counter(scoreboard.said(claim, known[claim["id"]]) for claim in told)
         if counts:
-            each = ", ".join(
-                f"{counts[one]} {'hold' if one == scoreboard.HOLDS and counts[one] > 1 else one}"
-                for one in sorted(counts, key=_by_rank)
-            )
-            notes.append(f"{what}{place}: {each}")
+            each = [(counts[verdict], verdict) for verdict in sorted(counts, key=_by_rank)]
+            notes.append((f"{what}{place}:", each))
     return notes
 
 
@@ -278,7 +288,7 @@ def _reproduced(papers: dict[str, list[dict[str, Any]]], known: Mapping[str, sco
     return render(
         "reproduced.md",
         papers={
-            title: [one for one in own if one["verdict"]]
+            title: own
             for title, own in papers.items()
             if "′" not in title  # the first version of a paper that stands there
         },

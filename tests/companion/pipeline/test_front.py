@@ -53,12 +53,11 @@ def test_a_card_counts_what_is_published_and_what_is_new_apart():
     claims = [{"id": "A1", "published": "p"}, {"id": "A2", "published": "p"}, {"id": "D1"}]
     rows = [scoreboard.Row(claim, "even", [RECORD], True) for claim in claims]
     told = front._tally(rows, {"A1": "in part", "A2": "reproduced", "D1": "reproduced"})
-    assert told == ["published: 1 reproduced, 1 in part", "new: 1 holds"]
+    assert told == [("published:", [(1, "reproduced"), (1, "in part")]), ("new:", [(1, "holds")])]
     two = [scoreboard.Row({"id": id}, "even", [RECORD], True) for id in ("D1", "D2")]
-    assert front._tally(two, dict.fromkeys(("D1", "D2"), "reproduced")) == ["new: 2 hold"]
-    assert front._tally(rows[2:], {}) == [
-        f"new in this build: 1 {scoreboard.said(claims[2], rows[2].verdict)}"
-    ]
+    assert front._tally(two, dict.fromkeys(("D1", "D2"), "reproduced")) == [("new:", [(2, "holds")])]
+    here = scoreboard.said(claims[2], rows[2].verdict)
+    assert front._tally(rows[2:], {}) == [("new in this build:", [(1, here)])]
     assert front._tally([], {}) == []
 
 
@@ -150,7 +149,20 @@ def test_panels_of_one_published_figure_share_its_picture(book, written, tmp_pat
     landing = (tmp_path / "site/book/_generated/reproduced.md").read_text(encoding="utf-8")
     assert "1 not run" in landing
     assert 'href="panels.html#fig-a-2" title="A1 not run">Fig. 2<' in landing
-    assert "Fig. 3" not in landing  # of which nothing is claimed
+    assert 'href="panels.html#fig-a-3">Fig. 3: a sketch<' in landing  # of which nothing is claimed
+
+
+def test_a_claim_stands_beside_the_figure_of_its_headline_or_else_of_its_panels():
+    figures = [front.Figure("even", name, Path(f"{name}.png"), "", (f"A {name}",)) for name in ("1", "2")]
+    figures.insert(0, front.Figure("odd", "1", Path("1.png"), "", ("A 1", "A 2")))
+
+    def chosen(records, panels=()):
+        return front.of_claim(scoreboard.Row({"id": "A1"}, "even", records, True), figures, panels)
+
+    beside = [{"figure": "1"}, {"figure": "2", "headline": True}]
+    assert chosen(beside, {"A 1"}) == figures[2]
+    assert chosen(beside[:1], {"A 1"}) == figures[1]
+    assert chosen(beside[:1]) is None
 
 
 def test_places_without_a_number_name_their_figures_themselves(book, written):

@@ -119,11 +119,11 @@ def test_text_of_others_stays_in_its_place(executed):
     )
     project = executed(*records, claim=hostile, published=hostile, check=hostile)
     page = shown(scoreboard.rows(project))
-    assert page.count("```") == 4  # of the summary and of the table
+    assert page.count("```") == 6  # of the summary, the reasons and the table
     assert "<script>" not in page
     (row,) = scoreboard.rows(project)
     page = shown([row._replace(chapter=hostile, records=[])])
-    assert page.count("```") == 4
+    assert page.count("```") == 6
     assert "<script>" not in page
 
 
