@@ -62,10 +62,10 @@ def write(
 
 
 def history(changes: str) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the page "Changed checks", by claim: what was before, what is now, and why."""
+    """Rows of the page "Changed checks", by claim: what was before, what is now, and why, in Markdown."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in re.findall(r"^\| ([A-D]\d.*) \|$", changes, re.MULTILINE):
-        claims, *rest = (re.sub(r"[`*]|\\(?=\|)", "", cell).strip() for cell in row.split(" | "))
+        claims, *rest = (cell.strip() for cell in row.split(" | "))
         for id in re.findall(r"[A-D]\d+", claims):
             found.setdefault(id, []).append(dict(zip(("before", "now", "why"), rest, strict=False)))
     return found

@@ -83,7 +83,7 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     project = at_paper(FAILED, HEADLINE)
     (project.root / "book/changed_checks.md").write_text(
         "| claim | before | now | why |\n|---|---|---|---|\n"
-        "| A1, A2 | ten | twenty | small |\n| A3 | x | y | z |\n"
+        "| A1, A2 | ten | $N \\to 20$ | small |\n| A3 | x | y | z |\n"
     )
     folder = tmp_path / "claims"
     (tmp_path / "_config.yml").write_text("title: small\n")
@@ -93,8 +93,8 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     for shown in ("too few", ">reproduced</span> at paper size", "7 of 8 seeds", "At paper size (N = 3)"):
         assert shown in page
     assert page.count("\n```") == page.count("```") // 4  # each fence begins a line
-    assert "<td>ten</td><td>twenty</td><td>small</td>" in page
-    assert "<td>x</td>" not in page
+    assert "\n| ten | $N \\to 20$ | small |\n" in page
+    assert "| x |" not in page
     assert "title        = {Claim A1: c}," in page
 
 
