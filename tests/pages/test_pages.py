@@ -339,8 +339,13 @@ def test_scoreboard_shows_only_what_is_asked_for(pages, address, browser):
     shown = page.locator("table.scoreboard tbody tr:visible")
     reproduced = [claim for claim in claims if claim["stands"]["verdict"] == "reproduced"]
     assert 0 < shown.count() == len(reproduced)
+    reasons = page.locator(".scoreboard-reasons > p:visible")
+    assert reasons.count() == 0
     page.select_option("select[name=verdict]", "")
     assert shown.count() == len(claims)
+    assert reasons.count() == sum(
+        claim["stands"]["verdict"] not in ("reproduced", "holds") for claim in claims
+    )
     if page.locator("select[name=figure] option").count() > 1:  # a small book has no list of panels
         page.select_option("select[name=figure]", index=1)
         assert 0 < shown.count() < len(claims)

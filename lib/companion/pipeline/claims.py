@@ -155,7 +155,8 @@ def _quantity(record: dict[str, Any]) -> dict[str, str]:
     spared = f", not asked of {', '.join(control['spared'])}" if control.get("spared") else ""
     return {
         "quantity": record["quantity"],
-        "sizes": records.sizes(record["size"]) if record.get("size") else "",
+        # No line ends between |dx| and its ²
+        "sizes": records.sizes(record["size"]).replace("|²", "|\u2060²") if record.get("size") else "",
         "mark": records.MARKS[records.state(record)],
         "found": scoreboard.span(record["computed"], record["uncertainty"]),
         "against": f"{record['source']} {scoreboard.span(expected)}" if expected is not None else "",
