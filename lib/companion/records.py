@@ -65,7 +65,7 @@ def why(record: dict[str, Any]) -> str:
         return record["because"] or "No reason is known: with these settings and this seed nobody has looked."
     if found == "partly":
         apart = (
-            f"It lies {formats.number(record['apart'], 2)} standard errors away, though {record['predicate']}"
+            f"The value lies {formats.number(record['apart'], 2)} standard errors away, though {record['predicate']}"
         )
         return f"{apart}: {record['because']}" if record["because"] else f"{apart}."
     lacks = missing(record)

@@ -643,7 +643,7 @@ for name, value in zip(("first", "second"), both.value, strict=True):
 #
 # **Question.** What stands in the way?
 #
-# To leading order neurons are independent, and the readout of one has the density $P(a) \propto e^{P
+# To leading order neurons are independent, and the readout of one has the density $p(a) \propto e^{P
 # E(a)}$. A sigmoidal neuron that changes its code crosses the pass between two maxima, at a rate of order
 #
 # $$

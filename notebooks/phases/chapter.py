@@ -194,7 +194,7 @@ Finding(
 # ## The theory: fewer in equilibrium
 #
 # **Equilibrium** is what remains after an infinitely long time. Theory knows it. Neurons are independent in
-# a common field $t$, one vector per class, with the density $P(a)\propto e^{PE(a)}$ of
+# a common field $t$, one vector per class, with the density $p(a)\propto e^{PE(a)}$ of
 # {eq}`eq-redundant-landscape`; every maximum of $E$ has a code. The field minimizes
 #
 # $$

@@ -103,14 +103,14 @@ for code, share in zip(found.codes, found.fractions, strict=True):
 #
 # $$
 # \begin{gathered}
-# P(a) \;\propto\; e^{P\,E(a)}, \\
+# p(a) \;\propto\; e^{P\,E(a)}, \\
 # E(a) = -\tfrac12 |a|^2 + \sum_c \tfrac{n_c}{P}\, \log g(a\cdot t_c),
 # \end{gathered}
 # $$ (eq-redundant-landscape)
 #
 # where {sym}`n_c` is the number of inputs in class $c$ and $g(s) = \langle e^{s\phi(z)} \rangle$ averages
 # over a standard normal preactivation $z$. The figure shows why this makes groups. For a linear neuron $\log
-# g = s^2/2$: the sum is a quadratic form, and $P(a)$ a Gaussian. A bounded $\phi$ turns $\log g$ into a
+# g = s^2/2$: the sum is a quadratic form, and $p(a)$ a Gaussian. A bounded $\phi$ turns $\log g$ into a
 # *hinge*. Far to the left the neuron is off and the slope is 0, far to the right it is on and the slope is
 # 1, and the change happens in between. Every class is a hinge. Three hinges and the parabola $-|a|^2/2$
 # have several maxima between them, and the factor $P$ makes these sharp. Around a maximum each class is

@@ -112,7 +112,7 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 # The task has orthogonal inputs, a fraction $w_c$ = a half, a quarter and a quarter of them in class $c$.
 # An input's own class has the target 1, the others have $y_- = -\tfrac12$. As in the
 # [primer](../book/primer.md), neurons are independent once the fields $t_c$ are given, and a neuron's
-# readout has the density $P(a) \propto e^{P E(a)}$, $E(a) = -\tfrac12|a|^2 + \sum_c w_c \log g(a\cdot t_c)$,
+# readout has the density $p(a) \propto e^{P E(a)}$, $E(a) = -\tfrac12|a|^2 + \sum_c w_c \log g(a\cdot t_c)$,
 # with $g(s) = \langle e^{s\phi(z)}\rangle$ over a standard normal $z$. For a ReLU, $g(s) = \tfrac12 +
 # e^{s^2/2}\,\Phi(s)$ with the normal distribution function $\Phi$. A neuron driven by a positive $s$ grows
 # its activity in proportion and gains $s^2/2$. Both terms of $E$ are then quadratic, and along a direction

@@ -157,7 +157,7 @@ def test_a_limit_that_hides_many_standard_errors_counts_in_part(shown):
     record = judged(shown, relative(0.1), {"because": "order 1/N²"}, sampled=off)
     assert record["apart"] == pytest.approx(6)
     assert records.state(record) == "partly"
-    assert records.why(record) == "It lies 6 standard errors away, though within 10 %: order 1/N²"
+    assert records.why(record) == "The value lies 6 standard errors away, though within 10 %: order 1/N²"
     assert records.state(judged(shown, standard_errors(3), sampled=off)) == "failed"
 
 
