@@ -64,9 +64,8 @@ def why(record: dict[str, Any]) -> str:
     if found == "failed":
         return record["because"] or "No reason is known: with these settings and this seed nobody has looked."
     if found == "partly":
-        apart = (
-            f"The value lies {formats.number(record['apart'], 2)} standard errors away, though {record['predicate']}"
-        )
+        away = f"{formats.number(record['apart'], 2)} standard errors away"
+        apart = f"The value lies {away}, though {record['predicate']}"
         return f"{apart}: {record['because']}" if record["because"] else f"{apart}."
     lacks = missing(record)
     if record.get("lacking"):

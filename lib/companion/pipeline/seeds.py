@@ -31,11 +31,12 @@ def verdicts(found: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def distances(record: dict[str, Any]) -> np.ndarray:
-    """(found − expected)/error of every element; none where a record has no error or no theory."""
+    """(found − expected)/error of every element that has an error; none where a record has no theory."""
     if record["expected"] is None or record["uncertainty"] is None or "s.e." not in record["predicate"]:
         return np.empty(0)
     found, expected, error = (np.asarray(record[k]) for k in ("computed", "expected", "uncertainty"))
-    return np.ravel((found - expected) / error)
+    there = np.broadcast_to(error > 0, np.shape(found))  # numbers without scatter are theory's own
+    return ((found - expected)[there] / np.broadcast_to(error, np.shape(found))[there]).ravel()
 
 
 def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:

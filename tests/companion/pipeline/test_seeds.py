@@ -44,6 +44,11 @@ def test_numbers_that_no_seed_found_right_are_no_test_of_errors():
     assert seeds.ledger([[OFF], [RECORD | {"apart": 9.0}]])["distances"]["count"] == 4
 
 
+def test_a_number_without_scatter_has_no_distance():
+    record = RECORD | {"computed": [18.0, 5.8], "uncertainty": [0.0, 0.1]}
+    assert seeds.ledger([[record]])["distances"] == {"count": 1, "beyond": 0, "squares": pytest.approx(4)}
+
+
 def test_a_standard_normal_is_called_one():
     draws = np.random.default_rng(0).standard_normal((50, 40))
     runs = [[RECORD | {"computed": row.tolist(), "expected": 0.0, "uncertainty": 1.0}] for row in draws]
