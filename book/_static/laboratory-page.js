@@ -338,11 +338,10 @@
   function received(stage, message) {
     if (message.run !== undefined && message.run !== stage.run) return;
     if (message.type === "failure") {
+      Object.assign(stage, { busy: false, failed: `${NAMES[stage.phi]} network: ${message.message}. What is drawn is its last sample before; try another setting.` }); // prettier-ignore
       root.classList.add("failed");
-      stage.busy = false;
-      say(`${NAMES[state.phi[stage.index]]} network: ${message.message}. Nothing is drawn; try another setting.`);
-      stage.frame = null;
-      draw(stage);
+      say(stage.failed);
+      ended();
     } else {
       stage.frame = message;
       stage.busy = message.why === "running" || message.why === "drawn";
@@ -411,7 +410,7 @@
       ofCodes = laboratory.NONLINEARITIES[phi].bounded ? `${some(codes, "code")} in use` : some(frame.N - (frame.codes["000"] ?? 0), "outlier"); // prettier-ignore
     const who = phi === "linear" ? "every neuron answers in its own degree" : ofCodes;
     stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
-    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(frame.alongClasses, 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : stage.theory === null ? ` No theory beside it: ${stage.none}.` : ""}`; // prettier-ignore
+    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(frame.alongClasses, 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.${weak(stage) ? " Its outliers are those of infinitely many neurons; so few hold weaker ones, or none, where targets lie close together or T is high." : ""}` : stage.theory === null ? ` No theory beside it: ${stage.none}.` : ""}`; // prettier-ignore
     Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
   }
 
@@ -574,12 +573,17 @@
     return [
       ["outliers", String(outliers), theory ? String(theory.outliers.length) : "–"],
       ...[0, 1, 2].map((c) => {
-        const strongest = frame.means.reduce((best, row, i) => (row[c] > frame.means[best][c] ? i : best), 0);
-        const expected = theory ? Math.sqrt(frame.N) * Math.max(0, ...theory.outliers.map((one) => one.preactivations[c])) : NaN; // prettier-ignore
-        return [`strongest, class ${c}`, round(frame.means[strongest][c], 1), theory ? round(expected, 1) : "–", frame.neuronCodes[strongest]]; // prettier-ignore
+        const strongest = strongestOn(c, frame);
+        return [`strongest, class ${c}`, round(frame.means[strongest][c], 1), theory ? round(expectedOn(c, theory, frame), 1) : "–", frame.neuronCodes[strongest]]; // prettier-ignore
       }),
     ];
   }
+
+  const strongestOn = (c, { means }) => means.reduce((best, row, i) => (row[c] > means[best][c] ? i : best), 0);
+  const expectedOn = (c, { outliers }, { N }) => Math.sqrt(N) * Math.max(0, ...outliers.map((one) => one.preactivations[c])); // prettier-ignore
+
+  /** Whether outliers at rest are well below those of infinitely many neurons. */
+  const weak = ({ frame, theory, busy }) => !busy && theory?.outliers && [0, 1, 2].some((c) => frame.means[strongestOn(c, frame)][c] < 0.85 * expectedOn(c, theory, frame)); // prettier-ignore
 
   /** The kernel's mean over pairs of different inputs from a stretch of them. */
   function withinOf({ kernel, P }, from, to) {
@@ -700,7 +704,7 @@
       if (!(error instanceof RangeError)) throw error;
       if (source?.type === "number") source.setAttribute("aria-invalid", "true");
       else showControls();
-      find("refusal").textContent = `${error.message}. The last allowed setting stays.`;
+      find("refusal").textContent = `${error.message.replace("got NaN", "got no number")}. The last allowed setting stays.`;
       return false;
     }
     find("refusal").textContent = "";
@@ -709,7 +713,7 @@
     state = next;
     showControls(source);
     writeHash();
-    if (onlyT && stages.every((stage) => stage.frame && stage.state === same(state))) walk(state.T, 100, 100);
+    if (onlyT && stages.every((stage) => stage.frame && !stage.failed && stage.state === same(state))) walk(state.T, 100, 100);
     else if (!onlyT) for (const stage of stages) stage.place.classList.toggle("stale", stage.state !== same(state));
     return true;
   }
@@ -730,7 +734,7 @@
     for (const [key, initial] of Object.entries(START)) {
       const text = given.get(key);
       if (text === null) continue;
-      if (key === "phi") found.phi = text.split(",").slice(0, 3);
+      if (key === "phi") found.phi = START.phi.map((phi, k) => text.split(",")[k] ?? phi);
       else if (key === "r") found.r = text.split(",").map(Number);
       else found[key] = typeof initial === "number" ? Number(text) : text;
     }
@@ -762,7 +766,7 @@
         options = optionsOf(state, phi),
         send = engineOf(stage);
       runs++;
-      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null, chosen: null }); // prettier-ignore
+      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, failed: null, before: null, chosen: null }); // prettier-ignore
       send({ type: "start", run: runs, pace: pace(), options: { ...options, startTemperature: what === "cool" ? Math.max(HOT, state.T) : state.T } }); // prettier-ignore
       askTheory(stage, options);
     }
@@ -788,6 +792,11 @@
   function ended() {
     if (stages.some(({ busy }) => busy)) return;
     requestAnimationFrame(() => {
+      const failures = stages.flatMap(({ failed }) => failed ?? []);
+      if (failures.length) {
+        say(failures.join(" "));
+        return;
+      }
       const answer = trial?.answer?.() ?? "";
       find("answer").textContent = answer;
       say(answer ? "Done." : `Done. ${stages.map(({ summary }) => summary).join("; ")}.`); // one of them at a time is enough to read
@@ -811,13 +820,14 @@
 
   const running = () => stages.some(({ busy }) => busy);
   function showButtons() {
-    const there = stages.every(({ frame }) => frame),
+    const there = stages.every(({ frame, failed }) => frame && !failed),
       pause = find("pause");
     const next = paused ? "Go on" : "Pause";
     if (pause.textContent !== next) pause.textContent = next; // written, even the same text is laid out anew
     pause.disabled = !running() && !paused;
     for (const name of ["step", "swap"]) find(name).disabled = !there || (running() && !paused);
-    for (const name of ["heat", "csv"]) find(name).disabled = !there;
+    find("heat").disabled = !there;
+    find("csv").disabled = !stages.every(({ frame }) => frame);
     root.dataset.running = String(running() && !paused);
   }
 

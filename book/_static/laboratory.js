@@ -267,7 +267,7 @@ function createLaboratory(makeTask) {
       ["transitions", 1],
     ])
       if (!(Number.isInteger(found[name]) && found[name] >= least && found[name] < 2 ** 31))
-        throw new RangeError(`${name}: got ${found[name]}; allowed are whole numbers from ${least}`);
+        throw new RangeError(`${name}: got ${found[name]}; allowed are whole numbers from ${least} to ${2 ** 31 - 1}`);
     return { ...found, ...makeTask(found) };
   }
 
@@ -660,7 +660,7 @@ function createLaboratory(makeTask) {
     look(net);
     if (!Number.isFinite(energy(net)))
       throw new Error(
-        `the run diverged at T = ${temperature}, transition ${net.transitions}: its energy is no longer a number; take a higher T`,
+        `the run diverged at T = ${temperature}, transition ${net.transitions}: its energy is no longer a number; take a higher T, a smaller slope or Hamiltonian Monte Carlo`,
       );
   }
 
