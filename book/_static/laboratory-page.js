@@ -792,9 +792,9 @@
   function ended() {
     if (stages.some(({ busy }) => busy)) return;
     requestAnimationFrame(() => {
-      const failures = stages.flatMap(({ failed }) => failed ?? []);
-      if (failures.length) {
-        say(failures.join(" "));
+      const failures = new Set(stages.flatMap(({ failed }) => failed ?? []));
+      if (failures.size) {
+        say([...failures].join(" "));
         return;
       }
       const answer = trial?.answer?.() ?? "";

@@ -660,7 +660,7 @@ function createLaboratory(makeTask) {
     look(net);
     if (!Number.isFinite(energy(net)))
       throw new Error(
-        `the run diverged at T = ${temperature}, transition ${net.transitions}: its energy is no longer a number; take a higher T, a smaller slope or Hamiltonian Monte Carlo`,
+        `the run diverged at T = ${Number(temperature.toPrecision(3))}, transition ${net.transitions}: its energy is no longer a number; take a higher T, a smaller slope or Hamiltonian Monte Carlo`,
       );
   }
 
