@@ -15,7 +15,7 @@
   const NAMES = { linear: "Linear", sigmoidal: "Sigmoidal", relu: "ReLU", tanh: "tanh", softplus: "Softplus", relu_squared: "max(0, z)²" }; // prettier-ignore
   const START = { phi: ["linear", "sigmoidal", "relu"], r: [0.5, 0.25, 0.25], yp: 1, ym: 0.1, rho: 0, T: 0.01, N: 60, P: 60, time: 600, slope: 1, g: 1, seed: 1, method: "hmc" }; // prettier-ignore
   const HOT = 1; // where cooling begins
-  const FRAMES = 150; // of a run that an eye follows
+  const FRAMES = 200; // of a run that an eye follows
 
   const copy = (state) => structuredClone(state);
   let state = copy(START);
@@ -43,7 +43,9 @@
     function frame(why) {
       const seen = lab.observe(net),
         { N, P, overlap } = net;
-      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, ...lab.kernelOf(net), N, P, overlap, lastDivided });
+      const { kernel, ...others } = lab.kernelOf(net),
+        stores = [kernel, seen.activations[0], seen.preactivations[0]].map(({ buffer }) => buffer); // handed over, not copied
+      post({ type: "frame", run, why, done: plan?.done ?? 0, count: plan?.count ?? 0, ...seen, ...others, kernel, N, P, overlap, lastDivided }, stores); // prettier-ignore
     }
 
     /** So many transitions, or fewer where they take longer than a frame may: a large network is seen as often as a small one. */
@@ -157,7 +159,7 @@
   /** Sends messages to an engine in a worker; where there is none, to one here. */
   function makeEngine(answer) {
     const body = `const solver = (${createSolver})(), laboratory = (${createLaboratory})(solver.makeTask);
-      const engine = (${createEngine})(solver, laboratory, (message) => postMessage(message));
+      const engine = (${createEngine})(solver, laboratory, (message, stores) => postMessage(message, stores));
       onmessage = ({ data }) => engine(data);`;
     try {
       const worker = new Worker(URL.createObjectURL(new Blob([body], { type: "text/javascript" })));
@@ -175,21 +177,24 @@
   const dark = () => document.documentElement.dataset.theme === "dark";
   // red negative, blue positive
   const SIGNED = { light: [[178, 24, 43], [247, 247, 247], [33, 102, 172]], dark: [[255, 140, 110], [34, 38, 46], [120, 190, 255]] }; // prettier-ignore
-  const colorOf = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const colors = new Map(); // read once for each theme
+  function colorOf(name) {
+    if (!colors.has(name)) colors.set(name, getComputedStyle(root).getPropertyValue(name).trim());
+    return colors.get(name);
+  }
 
   /** A canvas's context in CSS pixels, cleared. */
-  function prepared(canvas, height) {
-    const width = canvas.parentElement.clientWidth,
-      ratio = window.devicePixelRatio || 1,
+  function prepared(canvas, width, height) {
+    const ratio = window.devicePixelRatio || 1,
       [wide, high] = [width, height].map((x) => Math.round(x * ratio)),
-      context = canvas.getContext("2d"),
-      { fontFamily, color } = getComputedStyle(root);
-    if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
-    canvas.style.height = `${height}px`;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context = canvas.getContext("2d");
+    if (canvas.width !== wide || canvas.height !== high) {
+      Object.assign(canvas, { width: wide, height: high });
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.font = `11px ${getComputedStyle(root).fontFamily}`; // here alone, as the browser brings all styles up to date for it
+    }
     context.clearRect(0, 0, width + 1, height + 1);
-    context.font = `11px ${fontFamily}`;
-    context.fillStyle = context.strokeStyle = color;
+    context.fillStyle = context.strokeStyle = colorOf("color");
     return { context, width, height };
   }
 
@@ -200,23 +205,42 @@
     return Math.min(most, enough);
   }
 
-  /** A matrix as a picture, `value(row, column)` in units of `top`. */
-  function drawMatrix(context, [x, y, width, height], rows, columns, value, top) {
-    const [low, zero, high] = SIGNED[dark() ? "dark" : "light"],
-      image = new ImageData(columns, rows);
-    for (let i = 0, at = 0; i < rows; i++)
-      for (let j = 0; j < columns; j++, at += 4) {
-        const part = Math.max(-1, Math.min(1, value(i, j) / top)),
-          end = part < 0 ? low : high;
-        for (let k = 0; k < 3; k++) image.data[at + k] = zero[k] + Math.abs(part) * (end[k] - zero[k]);
-        image.data[at + 3] = 255;
+  const scratch = { canvas: document.createElement("canvas"), image: null }; // a pixel for each number of a matrix
+  scratch.context = scratch.canvas.getContext("2d", { willReadFrequently: true }); // in memory, where its pixels are made
+
+  const SHADES = 255, // from white to the darkest
+    palette = {}; // by theme
+
+  /** Pixels from the lowest color over white to the highest. */
+  function shadesOf([low, zero, high]) {
+    const bytes = new Uint8ClampedArray(4 * (2 * SHADES + 1));
+    for (let k = -SHADES; k <= SHADES; k++) {
+      const end = k < 0 ? low : high;
+      bytes.set([...zero.map((from, c) => from + (Math.abs(k) / SHADES) * (end[c] - from)), 255], 4 * (k + SHADES));
+    }
+    return new Uint32Array(bytes.buffer);
+  }
+
+  /** A matrix, given by its rows, as a picture: numbers less `middle`, in units of `top`. */
+  function drawMatrix(context, [x, y, width, height], rows, middle, top) {
+    const columns = rows[0].length;
+    if (scratch.canvas.width !== columns || scratch.canvas.height !== rows.length) {
+      Object.assign(scratch.canvas, { width: columns, height: rows.length });
+      scratch.image = new ImageData(columns, rows.length);
+      scratch.pixels = new Uint32Array(scratch.image.data.buffer);
+    }
+    const { image, pixels } = scratch,
+      shades = (palette[dark() ? "dark" : "light"] ??= shadesOf(SIGNED[dark() ? "dark" : "light"])),
+      unit = SHADES / top;
+    let at = 0;
+    for (const row of rows)
+      for (let j = 0; j < columns; j++, at++) {
+        const part = (row[j] - middle) * unit;
+        pixels[at] = shades[(Math.max(-SHADES, Math.min(SHADES, part)) + SHADES + 0.5) | 0];
       }
-    const small = document.createElement("canvas");
-    small.width = columns;
-    small.height = rows;
-    small.getContext("2d").putImageData(image, 0, 0);
+    scratch.context.putImageData(image, 0, 0);
     context.imageSmoothingEnabled = false;
-    context.drawImage(small, x, y, width, height);
+    context.drawImage(scratch.canvas, x, y, width, height);
   }
 
   // --- a stage ------------------------------------------------------------------------------------
@@ -297,30 +321,33 @@
     return stage.send;
   }
 
+  let theorist = null; // a worker for theory, so that no network waits while it is solved
+  function askTheory(stage, options) {
+    theorist ??= makeEngine((message) => {
+      for (const each of stages) if (message.run === undefined || message.run === each.run) hearTheory(each, message);
+    });
+    theorist({ type: "theory", run: stage.run, options });
+  }
+
+  function hearTheory(stage, { theory = { none: "its solver stopped" }, at }) {
+    const { none } = theory;
+    Object.assign(stage, { theory: none ? null : theory, none, at });
+    drawSoon(stage);
+  }
+
   function received(stage, message) {
     if (message.run !== undefined && message.run !== stage.run) return;
     if (message.type === "failure") {
+      Object.assign(stage, { busy: false, failed: `${NAMES[stage.phi]} network: ${message.message}. What is drawn is its last sample before; try another setting.` }); // prettier-ignore
       root.classList.add("failed");
-      stage.busy = false;
-      say(`${NAMES[state.phi[stage.index]]} network: ${message.message}. Nothing is drawn; try another setting.`);
-      stage.frame = null;
-      draw(stage);
-    } else if (message.type === "theory") {
-      const { none } = message.theory;
-      Object.assign(stage, { theory: none ? null : message.theory, none, at: message.at });
-      draw(stage);
+      say(stage.failed);
+      ended();
     } else {
       stage.frame = message;
       stage.busy = message.why === "running" || message.why === "drawn";
       stage.place.classList.remove("stale");
       if (message.why !== "swapped") stage.trace.push([message.transitions, message.energy / (message.N * message.P), message.temperature, message.squaredError / message.P]); // prettier-ignore
-      if (!stage.waiting) {
-        stage.waiting = true;
-        requestAnimationFrame(() => {
-          stage.waiting = false;
-          draw(stage);
-        });
-      }
+      drawSoon(stage);
       if (message.why === "ended") ended();
       if (message.why === "swapped") swapped(stage);
     }
@@ -337,14 +364,42 @@
     return order.sort((i, j) => rank(neuronCodes[i]) - rank(neuronCodes[j]) || i - j);
   }
 
-  function draw(stage) {
-    const { frame, canvases, place } = stage,
+  const waiting = new Set(); // stages that are drawn at the screen's next frame, all at once
+
+  function drawSoon(stage) {
+    if (!waiting.size)
+      requestAnimationFrame(() => {
+        draw(...waiting);
+        waiting.clear();
+      });
+    waiting.add(stage);
+  }
+
+  /** Pictures are measured when the page's width changes alone. A width that is read, or a letter that is painted, after a
+      word was written has the browser lay out the whole page; so words come after all pictures. */
+  function draw(...some) {
+    some.forEach(paint);
+    some.forEach(write);
+  }
+
+  function measure() {
+    for (const stage of stages) stage.widths = Object.values(stage.canvases).map((canvas) => canvas.parentElement.clientWidth);
+  }
+
+  function paint(stage) {
+    const { frame, canvases, widths } = stage,
       phi = state.phi[stage.index];
-    for (const [name, canvas] of Object.entries(canvases)) {
-      const view = prepared(canvas, PICTURES[name]);
+    if (!widths) return; // the page has no size yet
+    Object.entries(canvases).forEach(([name, canvas], k) => {
+      const view = prepared(canvas, widths[k], PICTURES[name]);
       if (frame && stage.phi === phi) PAINTERS[name](stage, view, canvas);
       else if (frame) view.context.fillText("press a button to run", 8, 20);
-    }
+    });
+  }
+
+  function write(stage) {
+    const { frame, place } = stage,
+      phi = state.phi[stage.index];
     compare(stage);
     if (!frame) {
       stage.note.textContent = "";
@@ -355,7 +410,7 @@
       ofCodes = laboratory.NONLINEARITIES[phi].bounded ? `${some(codes, "code")} in use` : some(frame.N - (frame.codes["000"] ?? 0), "outlier"); // prettier-ignore
     const who = phi === "linear" ? "every neuron answers in its own degree" : ofCodes;
     stage.summary = `${NAMES[stage.phi]}: T = ${significant(frame.temperature)}, error per input ${significant(frame.squaredError / frame.P)}, ${who}`; // prettier-ignore
-    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(frame.alongClasses, 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.` : stage.theory === null ? ` No theory beside it: ${stage.none}.` : ""}`; // prettier-ignore
+    stage.note.textContent = `Transition ${frame.transitions}, T = ${significant(frame.temperature)}. Error per input ${significant(frame.squaredError / frame.P)}. A class is carried by ${frame.participation.map((x) => round(x, 1)).join(", ")} neurons (participation). Kernel along the targets': cosine ${round(frame.alongClasses, 2)}.${stage.theory ? ` Theory: at T = ${significant(stage.at)}${stage.theory.kernel ? ", of networks so wide that many neurons share a class" : ""}.${weak(stage) ? " Its outliers are those of infinitely many neurons; so few hold weaker ones, or none, where targets lie close together or T is high." : ""}` : stage.theory === null ? ` No theory beside it: ${stage.none}.` : ""}`; // prettier-ignore
     Object.assign(place.dataset, { energy: frame.energy, codes: JSON.stringify(frame.codes), transitions: frame.transitions, why: frame.why }); // prettier-ignore
   }
 
@@ -365,13 +420,13 @@
         left = phi === "linear" ? 0 : 14,
         size = (height - 4) / frame.N,
         bounded = laboratory.NONLINEARITIES[phi].bounded;
-      drawMatrix(context, [left, 0, width - left, height - 4], frame.N, frame.P, (i, m) => frame.activations[order[i]][m], bounded ? 1 : largest(frame.activations, 4)); // prettier-ignore
+      drawMatrix(context, [left, 0, width - left, height - 4], order.map((i) => frame.activations[i]), 0, bounded ? 1 : largest(frame.activations, 4)); // prettier-ignore
       if (left)
         order.forEach((i, k) => {
           context.fillStyle = colorOf(`--code-${frame.neuronCodes[i]}`);
           context.fillRect(0, k * size, 9, size + 0.3);
         });
-      context.fillStyle = context.strokeStyle = getComputedStyle(root).color;
+      context.fillStyle = context.strokeStyle = colorOf("color");
       if (chosen !== null) context.strokeRect(left + 0.5, order.indexOf(chosen) * size - 0.5, width - left - 1, size + 1);
       classEnds(frame).forEach((m) => context.fillRect(left + (m / frame.P) * (width - left), 0, 0.7, height - 4)); // prettier-ignore
       canvas.setAttribute("aria-label", `Activations of ${frame.N} neurons on ${frame.P} inputs sorted by class, neurons sorted by code: ${wordsOf(frame.codes, phi)}`); // prettier-ignore
@@ -397,14 +452,14 @@
       });
       context.globalAlpha = 1;
       if (chosen !== null) {
-        context.fillStyle = getComputedStyle(root).color;
+        context.fillStyle = colorOf("color");
         context.beginPath();
         context.arc(...at(frame.readouts[chosen]), 4, 0, 7);
         context.fill();
       }
       context.lineWidth = 1.6;
       for (const { a, code, spread, angle } of rings) {
-        context.strokeStyle = code ? colorOf(`--code-${code}`) : getComputedStyle(root).color;
+        context.strokeStyle = code ? colorOf(`--code-${code}`) : colorOf("color");
         context.beginPath();
         if (spread) context.ellipse(...at(a), 2 * spread[0] * unit, 2 * spread[1] * unit, angle, 0, 7);
         else context.arc(...at(a), 8, 0, 7);
@@ -413,7 +468,7 @@
       canvas.setAttribute("aria-label", `Readout weights to outputs 0 and 1, one dot for each of ${frame.N} neurons; ${rings.length ? `${rings.length} rings where theory has its peaks` : "no theory for this network here"}`); // prettier-ignore
     },
     one({ frame, phi, chosen, chooser }, { context, width, height }, canvas) {
-      Object.assign(chooser, { max: frame.N - 1, disabled: false });
+      if (chooser.disabled || Number(chooser.max) !== frame.N - 1) Object.assign(chooser, { max: frame.N - 1, disabled: false });
       if (chosen === null) return;
       const [negative, , positive] = SIGNED[dark() ? "dark" : "light"].map((rgb) => `rgb(${rgb})`),
         { preactivations, activations, readouts, means, neuronCodes, overlap } = frame;
@@ -426,7 +481,7 @@
     kernel({ frame }, { context, width, height }, canvas) {
       const side = Math.min(width, height - 4),
         { kernel, mean, reach, P } = frame;
-      drawMatrix(context, [0, 0, side, side], P, P, (m, n) => kernel[m * P + n] - mean, reach);
+      drawMatrix(context, [0, 0, side, side], Array.from({ length: P }, (_, m) => kernel.subarray(m * P, m * P + P)), mean, reach); // prettier-ignore
       canvas.setAttribute("aria-label", `Kernel between all pairs of ${frame.P} inputs, its mean subtracted`);
     },
     outputs({ frame }, { context, width, height }, canvas) {
@@ -518,12 +573,17 @@
     return [
       ["outliers", String(outliers), theory ? String(theory.outliers.length) : "–"],
       ...[0, 1, 2].map((c) => {
-        const strongest = frame.means.reduce((best, row, i) => (row[c] > frame.means[best][c] ? i : best), 0);
-        const expected = theory ? Math.sqrt(frame.N) * Math.max(0, ...theory.outliers.map((one) => one.preactivations[c])) : NaN; // prettier-ignore
-        return [`strongest, class ${c}`, round(frame.means[strongest][c], 1), theory ? round(expected, 1) : "–", frame.neuronCodes[strongest]]; // prettier-ignore
+        const strongest = strongestOn(c, frame);
+        return [`strongest, class ${c}`, round(frame.means[strongest][c], 1), theory ? round(expectedOn(c, theory, frame), 1) : "–", frame.neuronCodes[strongest]]; // prettier-ignore
       }),
     ];
   }
+
+  const strongestOn = (c, { means }) => means.reduce((best, row, i) => (row[c] > means[best][c] ? i : best), 0);
+  const expectedOn = (c, { outliers }, { N }) => Math.sqrt(N) * Math.max(0, ...outliers.map((one) => one.preactivations[c])); // prettier-ignore
+
+  /** Whether outliers at rest are well below those of infinitely many neurons. */
+  const weak = ({ frame, theory, busy }) => !busy && theory?.outliers && [0, 1, 2].some((c) => frame.means[strongestOn(c, frame)][c] < 0.85 * expectedOn(c, theory, frame)); // prettier-ignore
 
   /** The kernel's mean over pairs of different inputs from a stretch of them. */
   function withinOf({ kernel, P }, from, to) {
@@ -535,6 +595,7 @@
   function compare(stage) {
     const { table, frame, theory, phi } = stage;
     if (!frame || phi !== state.phi[stage.index]) {
+      stage.compared = "";
       table.replaceChildren();
       return;
     }
@@ -555,7 +616,12 @@
       return made;
     };
     const unit = phi === "linear" ? "readouts" : laboratory.NONLINEARITIES[phi].bounded ? "code" : "neurons";
-    table.replaceChildren(row([unit, "here", theory === undefined ? "theory …" : "theory"], true), ...comparison(stage).map((cells) => row(cells, false))); // prettier-ignore
+    const head = [unit, "here", theory === undefined ? "theory …" : "theory"],
+      body = comparison(stage),
+      compared = JSON.stringify([head, body]);
+    if (compared === stage.compared) return;
+    stage.compared = compared;
+    table.replaceChildren(row(head, true), ...body.map((cells) => row(cells, false)));
   }
 
   // --- controls -----------------------------------------------------------------------------------
@@ -638,7 +704,7 @@
       if (!(error instanceof RangeError)) throw error;
       if (source?.type === "number") source.setAttribute("aria-invalid", "true");
       else showControls();
-      find("refusal").textContent = `${error.message}. The last allowed setting stays.`;
+      find("refusal").textContent = `${error.message.replace("got NaN", "got no number")}. The last allowed setting stays.`;
       return false;
     }
     find("refusal").textContent = "";
@@ -647,7 +713,7 @@
     state = next;
     showControls(source);
     writeHash();
-    if (onlyT && stages.every((stage) => stage.frame && stage.state === same(state))) walk(state.T, 100, 100);
+    if (onlyT && stages.every((stage) => stage.frame && !stage.failed && stage.state === same(state))) walk(state.T, 100, 100);
     else if (!onlyT) for (const stage of stages) stage.place.classList.toggle("stale", stage.state !== same(state));
     return true;
   }
@@ -668,7 +734,7 @@
     for (const [key, initial] of Object.entries(START)) {
       const text = given.get(key);
       if (text === null) continue;
-      if (key === "phi") found.phi = text.split(",").slice(0, 3);
+      if (key === "phi") found.phi = START.phi.map((phi, k) => text.split(",")[k] ?? phi);
       else if (key === "r") found.r = text.split(",").map(Number);
       else found[key] = typeof initial === "number" ? Number(text) : text;
     }
@@ -687,7 +753,7 @@
       itself takes an eye has thirty a second. */
   function pace() {
     if (still.matches) return { frames: 5, wait: 0, most: Infinity };
-    return find("fast").checked ? { frames: 40, wait: 0, most: 60 } : { frames: FRAMES, wait: 33, most: 20 };
+    return find("fast").checked ? { frames: 40, wait: 0, most: 60 } : { frames: FRAMES, wait: 24, most: 4 };
   }
 
   /** Networks are drawn from the prior and cooled, or put at T at once. */
@@ -700,9 +766,9 @@
         options = optionsOf(state, phi),
         send = engineOf(stage);
       runs++;
-      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, before: null, chosen: null }); // prettier-ignore
+      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, failed: null, before: null, chosen: null }); // prettier-ignore
       send({ type: "start", run: runs, pace: pace(), options: { ...options, startTemperature: what === "cool" ? Math.max(HOT, state.T) : state.T } }); // prettier-ignore
-      send({ type: "theory", run: runs, options }); // after, so that a network is seen while theory is solved
+      askTheory(stage, options);
     }
     say(what === "cool" ? `Three networks are drawn at T = ${Math.max(HOT, state.T)} and cool to ${state.T}.` : `Three networks are drawn from the prior and put at T = ${state.T} at once.`); // prettier-ignore
     showButtons();
@@ -716,7 +782,7 @@
       stage.busy = true;
       runs++;
       stage.run = runs; // frames of what was under way are late
-      stage.send({ type: "theory", run: runs, options: { ...optionsOf(state, stage.phi), temperature: to } });
+      askTheory(stage, { ...optionsOf(state, stage.phi), temperature: to });
       stage.send({ type: "walk", run: runs, to, count, hold, pace: pace() });
     }
     say(`The networks go to T = ${significant(to)}.`);
@@ -726,6 +792,11 @@
   function ended() {
     if (stages.some(({ busy }) => busy)) return;
     requestAnimationFrame(() => {
+      const failures = new Set(stages.flatMap(({ failed }) => failed ?? []));
+      if (failures.size) {
+        say([...failures].join(" "));
+        return;
+      }
       const answer = trial?.answer?.() ?? "";
       find("answer").textContent = answer;
       say(answer ? "Done." : `Done. ${stages.map(({ summary }) => summary).join("; ")}.`); // one of them at a time is enough to read
@@ -749,12 +820,14 @@
 
   const running = () => stages.some(({ busy }) => busy);
   function showButtons() {
-    const there = stages.every(({ frame }) => frame),
+    const there = stages.every(({ frame, failed }) => frame && !failed),
       pause = find("pause");
-    pause.textContent = paused ? "Go on" : "Pause";
+    const next = paused ? "Go on" : "Pause";
+    if (pause.textContent !== next) pause.textContent = next; // written, even the same text is laid out anew
     pause.disabled = !running() && !paused;
     for (const name of ["step", "swap"]) find(name).disabled = !there || (running() && !paused);
-    for (const name of ["heat", "csv"]) find(name).disabled = !there;
+    find("heat").disabled = !there;
+    find("csv").disabled = !stages.every(({ frame }) => frame);
     root.dataset.running = String(running() && !paused);
   }
 
@@ -925,9 +998,13 @@
   new ResizeObserver(() => {
     if (root.clientWidth === drawnWidth) return;
     drawnWidth = root.clientWidth;
-    stages.forEach(draw);
+    measure();
+    draw(...stages);
   }).observe(root);
-  new MutationObserver(() => stages.forEach(draw)).observe(document.documentElement, { attributeFilter: ["data-theme"] }); // prettier-ignore
+  new MutationObserver(() => {
+    colors.clear();
+    draw(...stages);
+  }).observe(document.documentElement, { attributeFilter: ["data-theme"] }); // prettier-ignore
 
   root.hidden = false;
   showControls();

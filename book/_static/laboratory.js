@@ -267,7 +267,7 @@ function createLaboratory(makeTask) {
       ["transitions", 1],
     ])
       if (!(Number.isInteger(found[name]) && found[name] >= least && found[name] < 2 ** 31))
-        throw new RangeError(`${name}: got ${found[name]}; allowed are whole numbers from ${least}`);
+        throw new RangeError(`${name}: got ${found[name]}; allowed are whole numbers from ${least} to ${2 ** 31 - 1}`);
     return { ...found, ...makeTask(found) };
   }
 
@@ -660,7 +660,7 @@ function createLaboratory(makeTask) {
     look(net);
     if (!Number.isFinite(energy(net)))
       throw new Error(
-        `the run diverged at T = ${temperature}, transition ${net.transitions}: its energy is no longer a number; take a higher T`,
+        `the run diverged at T = ${Number(temperature.toPrecision(3))}, transition ${net.transitions}: its energy is no longer a number; take a higher T, a smaller slope or Hamiltonian Monte Carlo`,
       );
   }
 
@@ -704,7 +704,12 @@ function createLaboratory(makeTask) {
     look(net);
     const { N, P, a, z, h, residual, targets, firsts, setting } = net,
       { bounded, middle } = NONLINEARITIES[setting.nonlinearity];
-    const rows = (x) => Array.from({ length: N }, (_, i) => Float64Array.from({ length: P }, (__, m) => x[m * N + i]));
+    /** Rows that share one store, so that a worker posts them as one. */
+    const rows = (x) => {
+      const all = new Float64Array(N * P);
+      for (let i = 0, at = 0; i < N; i++) for (let m = 0; m < P; m++, at++) all[at] = x[m * N + i];
+      return Array.from({ length: N }, (_, i) => all.subarray(i * P, i * P + P));
+    };
     const activations = rows(h),
       means = [],
       squares = [];
@@ -745,30 +750,46 @@ function createLaboratory(makeTask) {
   function kernelOf(net) {
     look(net);
     const { N, P, h, labels } = net,
-      values = new Float32Array(P * P);
-    let mean = 0;
+      values = new Float32Array(P * P),
+      half = new Float32Array((P * (P + 1)) / 2), // each pair once
+      sums = new Float64Array(4);
+    let mean = 0,
+      pairs = 0;
     for (let m = 0; m < P; m++)
-      for (let n = 0; n <= m; n++) {
-        let sum = 0;
-        for (let i = 0, x = m * N, y = n * N; i < N; i++) sum += h[x + i] * h[y + i];
-        values[m * P + n] = values[n * P + m] = sum / N;
-        mean += ((m === n ? 1 : 2) * sum) / (N * P * P);
+      for (let n = 0; n <= m; n += 4) {
+        // four sums at once, as one alone would wait for its last term; those beyond m are of no pair
+        const x = m * N, y0 = n * N, y1 = Math.min(n + 1, m) * N, y2 = Math.min(n + 2, m) * N, y3 = Math.min(n + 3, m) * N; // prettier-ignore
+        let s0 = 0, s1 = 0, s2 = 0, s3 = 0; // prettier-ignore
+        for (let i = 0; i < N; i++) {
+          const v = h[x + i];
+          s0 += v * h[y0 + i];
+          s1 += v * h[y1 + i];
+          s2 += v * h[y2 + i];
+          s3 += v * h[y3 + i];
+        }
+        sums[0] = s0;
+        sums[1] = s1;
+        sums[2] = s2;
+        sums[3] = s3;
+        for (let k = n; k < Math.min(n + 4, m + 1); k++) {
+          values[m * P + k] = values[k * P + m] = half[pairs++] = sums[k - n] / N;
+          mean += ((m === k ? 1 : 2) * sums[k - n]) / (N * P * P);
+        }
       }
-    const sorted = values.slice().sort(),
-      classes = new Float32Array(P * P);
-    for (let m = 0; m < P; m++) for (let n = 0; n < P; n++) classes[m * P + n] = labels[m] === labels[n] ? 1 : 0;
+    half.sort();
+    net.classes ??= centered(Float32Array.from({ length: P * P }, (_, k) => (labels[(k / P) | 0] === labels[k % P] ? 1 : 0)));
     return {
       kernel: values,
       mean,
-      reach: Math.max(1e-9, sorted[Math.floor(0.97 * sorted.length)] - mean, mean - sorted[0]),
-      alongClasses: alignment(values, classes),
+      reach: Math.max(1e-9, half[Math.floor(0.97 * half.length)] - mean, mean - half[0]),
+      alongClasses: cosine(centered(values), net.classes),
     };
   }
 
   /** Cosine between two kernels, each centered. */
-  function alignment(one, other) {
-    const x = centered(one),
-      y = centered(other);
+  const alignment = (one, other) => cosine(centered(one), centered(other));
+
+  function cosine(x, y) {
     let xy = 0;
     for (let k = 0; k < x.length; k++) xy += x[k] * y[k];
     return xy / Math.sqrt(sumOfSquares(x) * sumOfSquares(y));

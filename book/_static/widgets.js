@@ -1,4 +1,5 @@
-/* Figures that move: a widget takes the place of a figure's picture, at its size, once its button is pressed.
+/* Figures that move: a widget takes the place of a figure's picture, at its size, once its button is pressed. Its sliders
+   stand below the figure from the start, where book.css keeps room for them, so that nothing moves when it is.
 
    Three kinds, told by data-widget: the landscape E(a) of one output and two equal classes with forty neurons on it; the
    scheme of three classes in theory; a network that laboratory.js samples in a worker. Primer and book/widgets.yml say where
@@ -87,30 +88,27 @@ else
     };
 
     const KINDS = { landscape: makeLandscape, scheme: makeScheme, network: makeNetworkWidget };
-    for (const place of document.querySelectorAll("[data-widget]")) {
-      const button = place.querySelector("button");
-      button.disabled = false;
-      button.addEventListener("click", () => open(place, button));
-    }
+    document.querySelectorAll("[data-widget]").forEach(prepare);
 
-    function open(place, button) {
+    function prepare(place) {
       const figure = document.getElementById(place.dataset.figure) ?? place.previousElementSibling,
-        image = figure?.querySelector("img"),
-        widget = document.createElement("div"),
+        image = figure.querySelector("img"),
+        still_ = image.closest("a") ?? image, // what the widget takes the place of
+        button = place.querySelector("button"),
+        label = button.textContent,
+        kind = KINDS[place.dataset.widget],
         picture = document.createElement("div"),
-        controls = document.createElement("div"),
+        controls = document.createElement("fieldset"),
         said = document.createElement("p"),
-        room = image?.offsetHeight ?? 0;
-      widget.className = "widget";
-      picture.className = "picture";
+        values = {};
+      let show = null;
+      picture.className = "widget";
       controls.className = "controls";
+      controls.disabled = true;
       said.setAttribute("role", "status");
-      widget.append(picture, controls);
-      const values = {};
-      let show = () => {};
       for (const item of place.dataset.sliders.split(" ")) {
         const [name, start] = item.split("="),
-          { label, sign, range, at } = SLIDERS[name],
+          { label: title, sign, range, at } = SLIDERS[name],
           row = document.createElement("label"),
           text = document.createElement("span"),
           shown = document.createElement("span"),
@@ -118,12 +116,12 @@ else
         shown.dataset.of = name;
         text.append(`${sign} = `, shown);
         row.append(text, input);
-        input.setAttribute("aria-label", label);
+        input.setAttribute("aria-label", title);
         input.value = start;
         const follow = () => {
           values[name] = at(Number(input.value));
           shown.textContent = signed(String(values[name]));
-          input.setAttribute("aria-valuetext", `${label} ${values[name]}`);
+          input.setAttribute("aria-valuetext", `${title} ${values[name]}`);
         };
         follow();
         input.addEventListener("input", () => {
@@ -132,15 +130,7 @@ else
         });
         controls.append(row);
       }
-      widget.append(said);
-      button.hidden = true;
-      place.classList.add("open");
-      if (figure) {
-        figure.prepend(widget);
-        if (image) (image.closest("a") ?? image).style.display = "none";
-      } else place.append(widget);
-      const kind = KINDS[place.dataset.widget],
-        again = Object.assign(document.createElement("button"), { type: "button", textContent: "Another network" }),
+      const again = Object.assign(document.createElement("button"), { type: "button", textContent: "Another network" }),
         neuron = Object.assign(document.createElement("input"), { type: "range", min: 0, max: 0, value: 0 });
       if (kind === makeNetworkWidget) {
         const row = document.createElement("label");
@@ -149,24 +139,36 @@ else
         neuron.setAttribute("aria-valuetext", "none chosen");
         controls.append(row, again);
       }
-      // the picture takes what the controls leave of the figure's room, so that the text below stays where it is; a phone's
-      // figures are too low for that
-      const wide = widget.clientWidth >= 560,
-        rest = widget.offsetHeight - picture.offsetHeight,
-        height = Math.max(wide ? 140 : 220, Math.min(480, room - rest));
-      widget.style.minHeight = `${room}px`;
+      place.append(controls, said);
       const tell = (text) => {
         if (said.textContent !== text) said.textContent = text;
       };
-      show = kind({ place, widget, picture, again, neuron, values, height, tell });
-      show();
-      let width = picture.clientWidth;
-      new ResizeObserver(() => {
-        if (picture.clientWidth === width) return;
-        width = picture.clientWidth;
-        show(true);
-      }).observe(widget);
-      widget.querySelector("input").focus({ preventScroll: true });
+
+      function begin() {
+        const height = image.offsetHeight;
+        picture.style.height = `${height}px`;
+        figure.prepend(picture);
+        show = kind({ place, picture, again, neuron, values, height, tell });
+        let width = picture.clientWidth;
+        new ResizeObserver(() => {
+          if (!picture.clientWidth || picture.clientWidth === width) return;
+          width = picture.clientWidth;
+          show(true);
+        }).observe(picture);
+      }
+
+      button.disabled = false;
+      button.addEventListener("click", () => {
+        const open = controls.disabled; // from now on
+        const first = show === null;
+        if (first) begin();
+        controls.disabled = !open;
+        picture.hidden = !open;
+        still_.style.display = open ? "none" : "";
+        button.textContent = open ? "Back to the figure" : label;
+        if (first) show();
+        if (open) controls.querySelector("input").focus({ preventScroll: true });
+      });
     }
 
     // --- the landscape ------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ else
             [title, color] = PANELS[name],
             left = 34 + k * (panel + gap),
             x = (a) => (left + ((a + WIDEST) / (2 * WIDEST)) * panel).toFixed(1),
-            y = (E) => (20 + (Math.min(1, (0.06 - E) / (0.06 - LOWEST)) * (height - 58))).toFixed(1); // prettier-ignore
+            y = (E) => (30 + (Math.min(1, (0.06 - E) / (0.06 - LOWEST)) * (height - 68))).toFixed(1); // prettier-ignore
           const line = Array.from({ length: 161 }, (_, i) => -WIDEST + (i * WIDEST) / 80).filter((a) => energy(a) > LOWEST - 0.3); // prettier-ignore
           const dots = readouts.map((a, i) => `<circle cx="${x(Math.max(-WIDEST, Math.min(WIDEST, a)))}" cy="${(y(energy(a)) - 4 - ((i * 7) % 5) * 2).toFixed(1)}" r="2.2" fill="${color}" fill-opacity="0.7"/>`); // prettier-ignore
           const spread = Math.sqrt(readouts.reduce((sum, a) => sum + a * a, 0) / readouts.length),
@@ -283,7 +285,7 @@ else
       };
     }
 
-    function makeNetworkWidget({ place, widget, picture, again, neuron, values, height, tell }) {
+    function makeNetworkWidget({ place, picture, again, neuron, values, height, tell }) {
       const given = JSON.parse(place.dataset.options),
         canvas = document.createElement("canvas");
       const body = `const laboratory = (${createLaboratory})((${createSolver})().makeTask);
@@ -294,6 +296,7 @@ else
         theory = null,
         worker = null;
       canvas.setAttribute("role", "img");
+      canvas.style.cssText = `display: block; width: 100%; height: ${height}px`;
       picture.append(canvas);
       let chosen = null; // neuron
       canvas.addEventListener("click", ({ offsetX, offsetY }) => {
@@ -376,11 +379,10 @@ else
           ratio = window.devicePixelRatio || 1,
           context = canvas.getContext("2d");
         Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
-        canvas.style.cssText = `display: block; width: ${width}px; height: ${height}px`;
         context.scale(ratio, ratio);
         context.imageSmoothingEnabled = false;
-        context.font = `11px ${getComputedStyle(widget).fontFamily}`;
-        context.fillStyle = getComputedStyle(widget).color;
+        context.font = `11px ${getComputedStyle(picture).fontFamily}`;
+        context.fillStyle = getComputedStyle(picture).color;
         const side = sideOf(),
           left = 14,
           wide = width - side - left - 18;
@@ -399,14 +401,14 @@ else
         }
         const tall = (height - 16) / N;
         if (chosen !== null) {
-          context.strokeStyle = getComputedStyle(widget).color;
+          context.strokeStyle = getComputedStyle(picture).color;
           context.strokeRect(left + 0.5, 16 + rows.indexOf(chosen) * tall, wide - 1, tall);
         }
         rows.forEach((i, k) => {
-          context.fillStyle = getComputedStyle(widget).getPropertyValue(`--code-${neuronCodes[i]}`);
+          context.fillStyle = getComputedStyle(picture).getPropertyValue(`--code-${neuronCodes[i]}`);
           context.fillRect(0, 16 + k * tall, 9, tall + 0.3);
         });
-        context.fillStyle = getComputedStyle(widget).color;
+        context.fillStyle = getComputedStyle(picture).color;
         for (const end of [ends[1], ends[2]]) context.fillRect(left + (end / P) * wide, 16, 0.7, height - 16);
         canvas.setAttribute("aria-label", `Activations of ${N} neurons on ${P} inputs, sorted by code, and the kernel. ${describe()}`); // prettier-ignore
       }

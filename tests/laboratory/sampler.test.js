@@ -8,7 +8,7 @@ const fs = require("node:fs");
 const path = require("node:path");
 const test = require("node:test");
 const vm = require("node:vm");
-const { makeTask } = require("../../book/_static/explorer.js");
+const { makeTask, solveRelu } = require("../../book/_static/explorer.js");
 const laboratory = require("../../book/_static/laboratory.js");
 
 const SCRIPT = fs.readFileSync(path.join(__dirname, "../../book/_static/laboratory.js"), "utf8");
@@ -333,6 +333,36 @@ test("outliers of the ReLU network have theory's strength", withOracle, () => {
     const { mean } = summary(strengths[c]);
     assert.ok(Math.abs(mean / preactivations[c] - 1) < 0.02, `class ${c}: ${mean}, theory ${preactivations[c]}`);
   }
+});
+
+test("weak outliers are the network's own, and no matter of where it began", () => {
+  const options = { ...TASK, nonlinearity: "relu", transitions: 800 },
+    theory = solveRelu({ ...options, yPlus: 1 }).outliers,
+    strengths = { cooled: [], planted: [] };
+  for (let seed = 1; seed <= 4; seed++)
+    for (const [start, found] of Object.entries(strengths)) {
+      const net = laboratory.makeNetwork({ ...options, seed }),
+        { N, firsts } = net;
+      if (start === "planted")
+        theory.forEach(({ readout, preactivations }, i) => {
+          for (let c = 0; c < 3; c++) {
+            for (let m = firsts[c]; m < firsts[c + 1]; m++) net.u[N * m + i] = Math.sqrt(N) * preactivations[c];
+            net.a[N * c + i] = (Math.sqrt(N) * readout[c]) / net.readoutDeviation;
+          }
+        });
+      let sum = 0;
+      for (let k = 0; k < 1600; k++) {
+        laboratory.advance(net, start === "planted" ? options.temperature : laboratory.temperatureAt(net.setting, k), k < 500);
+        if (k < 600) continue;
+        const { means } = laboratory.observe(net);
+        for (let c = 0; c < 3; c++) sum += Math.max(...means.map((row) => row[c])) / 3000;
+      }
+      found.push(sum);
+    }
+  const [cooled, planted] = Object.values(strengths).map((values) => summary(values, 4)),
+    ofTheory = [0, 1, 2].reduce((sum, c) => sum + (Math.sqrt(60) * Math.max(...theory.map((one) => one.preactivations[c]))) / 3, 0);
+  assert.ok(Math.abs(cooled.mean - planted.mean) < 3 * Math.hypot(cooled.error, planted.error), JSON.stringify(strengths));
+  for (const { mean, error } of [cooled, planted]) assert.ok(mean + 3 * error < 0.9 * ofTheory, `${mean} ± ${error}, theory ${ofTheory}`);
 });
 
 test("overlap spreads the ReLU code over as many neurons as in the library's networks", withOracle, () => {

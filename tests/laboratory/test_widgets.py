@@ -31,7 +31,10 @@ LEAST_SHIFT = 2  # pixels: heights are rounded
 
 
 ENDED = """([name, run]) => Number(document.querySelector(`[data-figure=${name}]`).dataset.done) >= run
-    && document.querySelector(`#${name} [role=status]`).textContent.includes('cosine')"""
+    && document.querySelector(`[data-figure=${name}] [role=status]`).textContent.includes('cosine')"""
+BEYOND = "place => place.offsetHeight - parseFloat(getComputedStyle(place).minHeight)"  # of the room kept for it
+TOPS = """name => [`#${name} figcaption`, `[data-figure=${name}] button`, `[data-figure=${name}] + *`]
+    .map((at) => document.querySelector(at).getBoundingClientRect().top + scrollY)"""
 
 
 def figure(widget):
@@ -43,10 +46,10 @@ def figure(widget):
     )
     (place,) = re.findall("<div class=.*</div>", page)
     (name,) = re.findall(":name: (.*)", page)
-    style = f"display: block; width: 690px; aspect-ratio: 690/{HEIGHT}"  # as the theme has it
+    style = f"display: block; width: 690px; max-width: 100%; aspect-ratio: 690/{HEIGHT}"  # as the theme has it
     image = f'<a href="{PICTURE}"><img alt="a curve" src="{PICTURE}" style="{style}"></a>'
     caption = "<figcaption>So.</figcaption>"
-    return f'<figure class="published-figure" id="{name}">{image}{caption}</figure>{place}'
+    return f'<figure class="published-figure" id="{name}">{image}{caption}</figure>{place}<p>Below it.</p>'
 
 
 PRIMER = re.search(
@@ -101,7 +104,7 @@ def test_neurons_lie_where_the_density_is(found):
 
 def opened(page, place):
     """Presses a widget's button; returns its figure."""
-    place.locator("button").focus()
+    place.locator("button").first.focus()
     page.keyboard.press("Enter")
     return page.locator(f"#{place.get_attribute('data-figure')}")
 
@@ -111,38 +114,42 @@ def opened(page, place):
 @pytest.mark.xdist_group("laboratory")
 def test_the_primers_landscape(visit, address):
     page = visit(address)
-    assert page.locator(".picture").count() == 0
-    shown = opened(page, page.locator("[data-figure=fig-landscape]"))
-    status = shown.locator("[role=status]")
+    assert page.locator(".widget").count() == 0
+    place = page.locator("[data-figure=fig-landscape]")
+    assert place.locator("input").first.is_disabled()
+    shown = opened(page, place)
+    status = place.locator("[role=status]")
     assert status.inner_text().startswith("linear: one cloud, spread 0.9")
     assert "sigmoidal: two groups at ±2." in status.inner_text()
     assert "ReLU: two outliers at ±5.1, a bulk at 0" in status.inner_text()
-    assert shown.locator(".picture circle").count() == 120
-    before = shown.locator(".picture").inner_html()
+    assert shown.locator(".widget circle").count() == 120
+    before = shown.locator(".widget").inner_html()
     for _ in range(17):
         page.keyboard.press("ArrowRight")
     assert "sigmoidal: one cloud" in status.inner_text()
-    assert shown.locator(".picture").inner_html() != before
-    box = shown.locator("input[name=P]").bounding_box()
+    assert shown.locator(".widget").inner_html() != before
+    box = place.locator("input[name=P]").bounding_box()
     page.mouse.click(box["x"] + 0.2 * box["width"], box["y"] + box["height"] / 2)
-    assert "inputs" in shown.locator("input[name=P]").get_attribute("aria-valuetext")
-    assert shown.locator("[data-of=P]").inner_text() != "200"
+    assert "inputs" in place.locator("input[name=P]").get_attribute("aria-valuetext")
+    assert place.locator("[data-of=P]").inner_text() != "200"
 
 
 @pytest.mark.pages
 @pytest.mark.slow
 @pytest.mark.xdist_group("laboratory")
-def test_every_widget_takes_its_figures_place_and_follows_its_sliders(visit, address):
-    """What stands below a figure stays where it is; no barrier, nothing wider than a phone."""
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_widget_takes_its_figures_place_and_follows_its_sliders(visit, address, width):
+    """What stands below a figure stays where it is, on a phone too; no barrier, nothing wider than a phone."""
     page = visit(address, reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": 844})
     for listed in LISTED:
         name = f"fig-{listed['chapter']}-{listed['figure']}".replace("_", "-")
         place = page.locator(f"[data-figure={name}]")
-        top = "name => document.querySelector(`#${name} figcaption`).getBoundingClientRect().top + scrollY"
-        before = page.evaluate(top, name)
+        assert place.evaluate(BEYOND) < LEAST_SHIFT, name
+        before = page.evaluate(TOPS, name)
         shown = opened(page, place)
-        status = shown.locator("[role=status]")
-        assert abs(page.evaluate(top, name) - before) < LEAST_SHIFT, name
+        status = place.locator("[role=status]")
+        assert page.evaluate(TOPS, name) == pytest.approx(before, abs=LEAST_SHIFT), name
         assert shown.locator("img").is_hidden()
         first = None
         for run in (1, 2):
@@ -152,7 +159,7 @@ def test_every_widget_takes_its_figures_place_and_follows_its_sliders(visit, add
             assert said != first
             first = said
             if run == 1:
-                slider = shown.locator("input").first
+                slider = place.locator("input").first
                 told = slider.get_attribute("aria-valuetext")
                 slider.focus()
                 for _ in range(4):
@@ -164,21 +171,25 @@ def test_every_widget_takes_its_figures_place_and_follows_its_sliders(visit, add
             "network": "kernel along the classes: cosine",
         }
         assert words[listed["widget"]] in first
-        assert abs(page.evaluate(top, name) - before) < LEAST_SHIFT, f"{name}, with its words"
+        assert page.evaluate(TOPS, name) == pytest.approx(before, abs=LEAST_SHIFT), f"{name}, with its words"
         if listed["widget"] == "network":
             picture = shown.locator("canvas")
             kernel = picture.evaluate("canvas => canvas.toDataURL()")
             picture.click(position={"x": 60, "y": 20})
             assert re.match(r"Neuron \d+.*: response to the classes .*; readouts ", status.inner_text())
             assert picture.evaluate("canvas => canvas.toDataURL()") != kernel
-            neuron = shown.get_by_label("Neuron whose weights, response and readouts are shown")
+            neuron = place.get_by_label("Neuron whose weights, response and readouts are shown")
             assert neuron.get_attribute("aria-valuetext") + "." == status.inner_text()
         if listed.get("barrier"):
             assert "PΔE = " in first
+        place.locator("button").first.click()
+        assert shown.locator("img").is_visible()
+        assert place.locator("input").first.is_disabled()
+        assert page.evaluate(TOPS, name) == pytest.approx(before, abs=LEAST_SHIFT), f"{name}, closed again"
+        opened(page, place)
+        assert shown.locator("img").is_hidden()
     page.evaluate(AXE)
     assert page.evaluate(BARRIERS) == []
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
 
 
