@@ -45,13 +45,14 @@ _FORMULA = re.compile(r'<span class="math notranslate nohighlight">[^<]*</span>[
 _UNSEEN = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE[^>]*>|(?<=>)\s+(?=<)", re.DOTALL)
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 _INSTALL = """\
-# Only where the library is not installed, as on Colab: takes the repository, and what its chapters import
+# Only where the library is not installed: takes it, and what chapters import, from the folder above,
+# as on Binder, or from the repository, as on Colab
 import importlib.util
 import os
 import subprocess
 import sys
 
-folder = "coding-schemes"
+folder = ".." if os.path.isdir("../lib/companion") else "coding-schemes"
 if importlib.util.find_spec("companion") is None or os.path.isdir(folder):
     if not os.path.isdir(folder):
         clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{branch}", "{address}", folder]
