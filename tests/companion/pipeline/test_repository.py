@@ -183,7 +183,7 @@ def test_install_cell_does_nothing_where_the_library_is(tmp_path, monkeypatch):
 
 
 def test_install_cell_takes_the_library_from_the_launched_tree(tmp_path, monkeypatch):
-    """On Binder the tree is there: it is not cloned once more into itself."""
+    """In a checkout nothing is cloned into it; on Binder the library is installed, too."""
     launched = site.to_launch(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("#")]), OURS)
     (tmp_path / "lib/companion").mkdir(parents=True)
     (tmp_path / "notebooks").mkdir()
