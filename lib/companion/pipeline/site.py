@@ -51,7 +51,9 @@ import importlib.util
 import os
 import subprocess
 import sys
+import warnings
 
+warnings.filterwarnings("ignore", "IProgress")  # bars of progress are text where there are no widgets
 folder = ".." if os.path.isdir("../lib/companion") else "coding-schemes"
 if importlib.util.find_spec("companion") is None or os.path.isdir(folder):
     if not os.path.isdir(folder):
