@@ -333,6 +333,11 @@ def test_what_is_no_task_is_refused(arguments, message):
         tasks.own(*arguments)
 
 
+def test_held_out_inputs_that_are_all_zero_are_refused():
+    with pytest.raises(ValueError, match="test_inputs: are all zero"):
+        tasks.Task(X, np.arange(4), np.eye(4), 0 * X, np.arange(4), np.eye(4))
+
+
 def test_held_out():
     task = tasks.mnist(12, 5)
     for found, expected in zip(

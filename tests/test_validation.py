@@ -55,6 +55,8 @@ def test_labels_are_whole_numbers_in_any_type():
         (lambda: validation.array("X", [[1.0], [1.0, 2.0]], "N, P"), "real numbers"),
         (lambda: validation.array("X", [[np.inf, np.nan, 1]], "N, P"), "X: 2 values are NaN or infinite"),
         (lambda: validation.array("X", np.ma.masked_less([1, 2, 3], 3), "P"), "X: 2 values are masked"),
+        (lambda: validation.array("X", list(np.ma.masked_less([[1], [4]], 2)), "N, P"), "X: 1 values are"),
+        (lambda: validation.array("X", list(np.ma.masked_less([1, 2, 3], 3)), "P"), "X: 2 values are masked"),
         (lambda: validation.labels("labels", [0, 2], 2), "class 1 has no input"),
         (lambda: validation.labels("labels", [0, 10**15], 2), "class 1 has no input"),
         (lambda: validation.labels("labels", [0, 3], 2, num_classes=3), "got class 3, needs classes 0 … 2"),

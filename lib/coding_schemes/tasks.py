@@ -32,8 +32,8 @@ class Task:
         class_names: what figures call the classes; "0", "1", … unless given.
 
     Raises:
-        ValueError: shapes disagree, a value is masked or not finite, a class has no training input, or all of
-            them are zero.
+        ValueError: shapes disagree, a value is masked or not finite, a class has no training input, or the
+            inputs of a split are all zero.
     """
 
     inputs: np.ndarray
@@ -47,8 +47,6 @@ class Task:
 
     def __post_init__(self):
         self._check_split("")
-        if not self.inputs.any():
-            raise ValueError("inputs: are all zero, so that no network can tell them apart")
         test = (self.test_inputs, self.test_labels, self.test_targets)
         if all(part is not None for part in test):
             self._check_split("test_", N0=self.input_dim, m=self.num_targets)
@@ -62,6 +60,8 @@ class Task:
     def _check_split(self, prefix: str, **sizes: int) -> None:
         inputs, labels, targets = (f"{prefix}{part}" for part in ("inputs", "labels", "targets"))
         checked = validation.array(inputs, getattr(self, inputs), "N0, P", dtype=None, **sizes)
+        if not checked.any():
+            raise ValueError(f"{inputs}: are all zero, so that no network can tell them apart")
         size = checked.shape[1]
         classes = validation.labels(labels, getattr(self, labels), size, self.num_classes if prefix else None)
         values = validation.array(targets, getattr(self, targets), "P, m", dtype=None, P=size, **sizes)

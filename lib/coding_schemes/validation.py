@@ -95,7 +95,8 @@ def array(argument: str, value: Any, axes: str, *, dtype: Any = float, **sizes: 
     Traceback (most recent call last):
     ValueError: targets: got shape (1, 2), needs (P = 3, m)
     """
-    if masked := np.ma.count_masked(value) if np.ma.isMaskedArray(value) else 0:
+    parts = value if isinstance(value, list | tuple) else (value,)  # rows may be masked each for itself
+    if masked := sum(int(np.ma.count_masked(part)) for part in parts if np.ma.isMaskedArray(part)):
         raise ValueError(f"{argument}: {masked} values are masked; leave out their rows or columns")
     found = _as_array(value)
     if not np.can_cast(found.dtype, float, "same_kind"):

@@ -53,6 +53,7 @@ def arrays(good: Any) -> tuple[Any, ...]:
         good[..., None, None, None, None, None],  # the fifth: fine where leading axes are free
         np.zeros((0, *good.shape[1:])),
         np.ma.masked_where(np.arange(good.size).reshape(good.shape) == 0, good),
+        list(np.ma.masked_where(np.arange(good.size).reshape(good.shape) == 0, good)),
         RAGGED,
         None,
     )

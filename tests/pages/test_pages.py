@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlparse
 
 import axe_playwright_python
+import jsonschema
 import pytest
 from PIL import Image
 from playwright.sync_api import Response, TimeoutError, sync_playwright
@@ -527,6 +528,14 @@ def test_scoreboard_is_also_there_for_programs(pages):
         assert f'<tr id="claim-{claim["id"].lower()}" ' in page
         assert claim["stands"]["verdict"] in page
     assert any(record["control"] for claim in board["claims"] for record in claim["records"])
+
+
+@pytest.mark.parametrize("name", ["scoreboard", "figures"])
+def test_data_of_the_pages_keep_to_their_schema(pages, name):
+    data = json.loads((pages / f"{name}.json").read_text(encoding="utf-8"))
+    schema = json.loads((pages / data["$schema"]).read_text(encoding="utf-8"))
+    found = jsonschema.Draft202012Validator(schema).iter_errors(data)
+    assert [f"{error.json_path}: {error.message}" for error in found] == []
 
 
 def test_scoreboard_lists_every_claim(pages, request):

@@ -22,9 +22,13 @@ PARTS = {  # files at the root of the pages, besides the metadata themselves
     "index.html": "The page to open",
     "scoreboard.json": "Every claim with its verdict and the numbers that led to it",
     "figures.json": "Index of all figures' arrays",
+    "scoreboard.schema.json": "JSON Schema of scoreboard.json",
+    "figures.schema.json": "JSON Schema of figures.json",
     "codecheck.yml": "CODECHECK manifest",
+    "CITATION.cff": "How to cite this build",
 }
 _FORMATS = {".ipynb": "application/x-ipynb+json", ".npz": "application/zip", ".yml": "application/yaml"}
+_FORMATS[".cff"] = _FORMATS[".yml"]
 Entity = dict[str, Any]
 
 

@@ -421,6 +421,21 @@ def codecheck(project: Project) -> dict[str, Any]:
     return about | ({"repository": project.repository} if project.repository else {})
 
 
+def citation(project: Project) -> dict[str, Any]:
+    """The root's ``CITATION.cff`` for this build: its repository, pages and commit; or nothing."""
+    path = project.root / "CITATION.cff"
+    if not path.is_file():
+        return {}
+    places = {
+        "repository-code": project.repository,
+        "url": project.pages_address,
+        "commit": project.commit.removesuffix("-dirty"),
+        "date-released": project.commit_date,
+    }
+    cited: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return cited | {name: value for name, value in places.items() if value}
+
+
 def _in_order(project: Project) -> list[Chapter]:
     """Executed chapters in the order of ``_toc.yml``; those not in it last."""
     path = project.root / "_toc.yml"

@@ -210,7 +210,8 @@ class Project:
         prose = [path for path in written if path.is_file()]
         config = [self.root / name for name in ("_config.yml", "_toc.yml", "codecheck.yml", "CITATION.cff")]
         library = (self.root / "lib").rglob("*.py")
-        pipeline = [path for path in _PIPELINE.rglob("*.*") if path.suffix in (".py", ".html", ".md", ".txt")]
+        kinds = {".py", ".html", ".md", ".txt", ".json"}
+        pipeline = [path for path in _PIPELINE.rglob("*.*") if path.suffix in kinds]
         notebooks = {f"chapter {chapter.name}": chapter.folder.name for chapter in self.chapters}
         notebooks |= {"address of the repository": self.repository} if self.repository else {}
         notebooks |= {"builder": self.builder} if self.builder != BUILDERS[0] else {}

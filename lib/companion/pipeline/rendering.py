@@ -1,11 +1,14 @@
 """What the pipeline writes into the pages, from ``templates/``."""
 
+from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
 from companion import formats
+
+TEMPLATES = Path(__file__).with_name("templates")
 
 
 def _inert(value: Any) -> Markup:

@@ -270,12 +270,13 @@ def export(project: Project, table: Iterable[Row], path: Path) -> None:
         | {"stands": {"verdict": one.verdict, "place": one.place, "why": one.why}}
         for one in standings(project, table).values()
     ]
-    write_json(path, about(project) | {"claims": claims})
+    write_json(path, about(project, path.stem) | {"claims": claims})
 
 
-def about(project: Project) -> dict[str, Any]:
-    """How JSON files of the pages begin: version of their schema, preset, commit and its date."""
-    return {"schema": SCHEMA, "preset": project.preset, "commit": project.commit, "date": project.commit_date}
+def about(project: Project, name: str) -> dict[str, Any]:
+    """How a JSON file of the pages begins: its JSON Schema, a file beside it, preset, commit, date."""
+    made = {"preset": project.preset, "commit": project.commit, "date": project.commit_date}
+    return {"$schema": f"{name}.schema.json", "schema": SCHEMA} | made
 
 
 def link_history(history: str) -> tuple[str, set[str]]:

@@ -36,7 +36,7 @@ from companion.pipeline import (
     seeds,
 )
 from companion.pipeline.project import BuildError, Chapter, Project
-from companion.pipeline.rendering import render
+from companion.pipeline.rendering import TEMPLATES, render
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
 _FENCE = "`" * 12  # longer than any inside
@@ -45,13 +45,16 @@ _FORMULA = re.compile(r'<span class="math notranslate nohighlight">[^<]*</span>[
 _UNSEEN = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE[^>]*>|(?<=>)\s+(?=<)", re.DOTALL)
 _LAUNCH_BRANCH = "launch"  # where publishing puts the chapters as notebooks, for Binder and Colab
 _INSTALL = """\
-# Only where the library is not installed, as on Colab: takes the repository, and what its chapters import
+# Only where the library is not installed: takes it, and what chapters import, from the folder above
+# where that is a checkout, else from the repository, as on Colab
 import importlib.util
 import os
 import subprocess
 import sys
+import warnings
 
-folder = "coding-schemes"
+warnings.filterwarnings("ignore", "IProgress")  # bars of progress are text where there are no widgets
+folder = ".." if os.path.isdir("../lib/companion") else "coding-schemes"
 if importlib.util.find_spec("companion") is None or os.path.isdir(folder):
     if not os.path.isdir(folder):
         clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{branch}", "{address}", folder]
@@ -87,10 +90,15 @@ def build(project: Project) -> Path:
     for chapter in project.chapters:
         restore.publish(chapter, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
-    figures = scoreboard.about(project) | {"figures": front.index(project)}
+    figures = scoreboard.about(project, "figures") | {"figures": front.index(project)}
     scoreboard.write_json(fresh / "figures.json", figures)
+    for schema in TEMPLATES.glob("*.schema.json"):
+        shutil.copy(schema, fresh / schema.name)
     check = yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True, explicit_start=True)
     (fresh / "codecheck.yml").write_text(check, encoding="utf-8")
+    if cited := front.citation(project):
+        told = yaml.safe_dump(cited, sort_keys=False, allow_unicode=True)
+        (fresh / "CITATION.cff").write_text(told, encoding="utf-8")
     crate.write(project, fresh)
     (fresh / "llms.txt").write_text(front.llms(project, fresh), encoding="utf-8")
     for stamp in project.build.glob("html-*.json"):  # first, so that a death from here on is noticed

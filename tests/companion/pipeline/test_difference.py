@@ -215,9 +215,9 @@ def test_a_report_holds_machine_versions_times_and_the_record(book):
 def test_json_files_say_their_schema_and_index_all_arrays(book, tmp_path):
     finish(book, "quick", [RECORD])
     project = Project(book)
-    begin = scoreboard.about(project)
-    assert begin.keys() == {"schema", "preset", "commit", "date"}
-    assert begin["schema"] == 1
+    begin = scoreboard.about(project, "figures")
+    assert begin.keys() == {"$schema", "schema", "preset", "commit", "date"}
+    assert (begin["$schema"], begin["schema"]) == ("figures.schema.json", 1)
     line, other = front.index(project)
     assert (line["chapter"], line["figure"]) == ("even", "line")
     assert line["arrays"] == "downloads/even/line.npz"

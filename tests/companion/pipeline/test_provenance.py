@@ -4,9 +4,11 @@ import hashlib
 import json
 import re
 
+import jsonschema
 import nbformat
 import pytest
-from companion.pipeline import crate, manifest, provenance
+import yaml
+from companion.pipeline import crate, front, manifest, provenance
 from companion.pipeline.project import Project
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.xdist_group("pipeline")]
@@ -96,6 +98,42 @@ def test_every_file_of_the_crate_is_there_with_the_digest_of_its_manifest(graph,
         assert entity["contentSize"] == str(len(content))
         if name.startswith("downloads"):
             assert entity["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+def test_json_of_the_pages_keeps_to_its_schema_and_what_does_not_is_refused(built_book):
+    """Small pages; the page tests read those of the whole book."""
+    pages = built_book / "_build/quick/html"
+    for name in ("scoreboard", "figures"):
+        data = json.loads((pages / f"{name}.json").read_text(encoding="utf-8"))
+        schema = json.loads((pages / data["$schema"]).read_text(encoding="utf-8"))
+        jsonschema.Draft202012Validator.check_schema(schema)
+        validator = jsonschema.Draft202012Validator(schema)
+        assert [error.message for error in validator.iter_errors(data)] == []
+        (listed,) = [value for value in data.values() if isinstance(value, list)]
+        assert listed
+        for spoiled in ({"commit": "main"}, {"schema": 2}, {"claims": 3, "figures": 3}, {"more": 0}):
+            assert not validator.is_valid(data | spoiled)
+        for spoil in (lambda one: one.popitem(), lambda one: one.update(more=0)):
+            other = json.loads(json.dumps(data))
+            spoil(next(value for value in other.values() if isinstance(value, list))[0])
+            assert not validator.is_valid(other)
+
+
+def test_the_pages_say_how_to_cite_this_build(built_book, monkeypatch):
+    cited = yaml.safe_load((built_book / "_build/quick/html/CITATION.cff").read_text(encoding="utf-8"))
+    own = yaml.safe_load((built_book / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {name: cited[name] for name in own} == own
+    assert "repository-code" not in own
+    known = {"repository": "https://github.com/owner/name", "commit": "ab12cd3-dirty"}
+    for name, value in (known | {"commit_date": "2026-11-26"}).items():
+        monkeypatch.setattr(Project, name, value)
+    added = {name: value for name, value in front.citation(Project(built_book)).items() if name not in own}
+    assert added == {
+        "repository-code": "https://github.com/owner/name",
+        "url": "https://owner.github.io/name",
+        "commit": "ab12cd3",
+        "date-released": "2026-11-26",
+    }
 
 
 def test_each_run_says_what_was_run_with_what_and_what_came(graph):

@@ -1,8 +1,11 @@
 """Where the repository is found, and what the pages link to then; what Binder and Colab open."""
 
+import importlib.util
 import json
 import re
 import subprocess
+import sys
+import warnings
 
 import nbformat
 import pytest
@@ -176,5 +179,23 @@ def test_install_cell_does_nothing_where_the_library_is(tmp_path, monkeypatch):
     launched = site.to_launch(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("#")]), OURS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("ran something"))
-    exec(launched.cells[1].source, {})
+    with warnings.catch_warnings(record=True) as told:
+        exec(launched.cells[1].source, {})
+        warnings.warn("IProgress not found. Please update jupyter and ipywidgets.", stacklevel=1)
     assert list(tmp_path.iterdir()) == []
+    assert told == []
+
+
+def test_install_cell_takes_the_library_from_the_launched_tree(tmp_path, monkeypatch):
+    """In a checkout nothing is cloned into it; on Binder the library is installed, too."""
+    launched = site.to_launch(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("#")]), OURS)
+    (tmp_path / "lib/companion").mkdir(parents=True)
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    commands = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command))
+    exec(launched.cells[1].source, {})
+    assert [command[-2:] for command in commands] == [["--editable", "..[chapters]"]]
+    assert sys.path[:2] == [str(tmp_path / "lib"), str(tmp_path / "notebooks")]
