@@ -32,7 +32,8 @@ LEAST_SHIFT = 2  # pixels: heights are rounded
 
 ENDED = """([name, run]) => Number(document.querySelector(`[data-figure=${name}]`).dataset.done) >= run
     && document.querySelector(`[data-figure=${name}] [role=status]`).textContent.includes('cosine')"""
-BEYOND = "place => place.offsetHeight - parseFloat(getComputedStyle(place).minHeight)"  # of the room kept for it
+# of the room kept for it
+BEYOND = "place => place.offsetHeight - parseFloat(getComputedStyle(place).minHeight)"
 TOPS = """name => [`#${name} figcaption`, `[data-figure=${name}] button`, `[data-figure=${name}] + *`]
     .map((at) => document.querySelector(at).getBoundingClientRect().top + scrollY)"""
 
@@ -46,7 +47,8 @@ def figure(widget):
     )
     (place,) = re.findall("<div class=.*</div>", page)
     (name,) = re.findall(":name: (.*)", page)
-    style = f"display: block; width: 690px; max-width: 100%; aspect-ratio: 690/{HEIGHT}"  # as the theme has it
+    # as the theme has it
+    style = f"display: block; width: 690px; max-width: 100%; aspect-ratio: 690/{HEIGHT}"
     image = f'<a href="{PICTURE}"><img alt="a curve" src="{PICTURE}" style="{style}"></a>'
     caption = "<figcaption>So.</figcaption>"
     return f'<figure class="published-figure" id="{name}">{image}{caption}</figure>{place}<p>Below it.</p>'
@@ -139,7 +141,7 @@ def test_the_primers_landscape(visit, address):
 @pytest.mark.xdist_group("laboratory")
 @pytest.mark.parametrize("width", [390, 1280])
 def test_every_widget_takes_its_figures_place_and_follows_its_sliders(visit, address, width):
-    """What stands below a figure stays where it is, on a phone too; no barrier, nothing wider than a phone."""
+    """What stands below a figure stays where it is, on a phone too; nothing is wider than a phone."""
     page = visit(address, reduced_motion="reduce")
     page.set_viewport_size({"width": width, "height": 844})
     for listed in LISTED:
