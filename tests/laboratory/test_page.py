@@ -95,6 +95,7 @@ def test_a_run_is_the_one_of_node(visit, address):
     assert [(energy, codes) for energy, codes, _ in found(page)] == [
         (energy, codes) for energy, codes in expected
     ]
+    page.wait_for_function(SOLVED)  # theory, when it comes, writes the table anew
     for stage, (_, codes) in zip(page.locator(".stage").all()[1:2], expected[1:2]):
         rows = stage.locator("table tr").all_inner_texts()[1:]
         shown = {row.split("\t")[0].replace("-", ""): int(row.split("\t")[1]) for row in rows}
