@@ -74,16 +74,16 @@ CASES = {
         lambda: tasks.mnist(100, 0, y_minus=0.5),
         100,
         "sigmoidal",
-        {"moves": ("imitate",), "method": sampling.HMC(0.8)},
+        {"method": sampling.HMC(0.8)},
         4000,  # single neurons change their codes late, at 20 of energy each
     ),
-    "linear": ("linear N=P=200", lambda: toy(200, -0.5), 200, "linear", {"moves": ("gibbs",)}, 400),
+    "linear": ("linear N=P=200", lambda: toy(200, -0.5), 200, "linear", {}, 400),
     "relu": (  # short steps, for the kinks
         "ReLU N=P=500",
         lambda: toy(500, -0.5),
         500,
         "relu",
-        {"moves": ("gibbs",), "method": sampling.HMC(max_num_steps=600, target_acceptance=0.65)},
+        {"method": sampling.HMC(max_num_steps=600, target_acceptance=0.65)},
         300,
     ),
     "sigmoidal": (
@@ -91,7 +91,7 @@ CASES = {
         lambda: toy(500, 0.5),
         500,
         "sigmoidal",
-        {"moves": ("gibbs",), "method": sampling.HMC(1.0)},
+        {"method": sampling.HMC(1.0)},
         300,
     ),
 }
@@ -120,7 +120,7 @@ def equilibrium(given, more, length, seed):
 
 
 def settings_of(more):
-    return {"num_chains": 1, "store": ("readouts",), "progress": False, "moves": ()} | more
+    return {"num_chains": 1, "store": ("readouts",), "progress": False} | more
 
 
 def ours(given, more, length, seconds, seed):
@@ -739,12 +739,13 @@ def peers_markdown(rows):
     ]
     if lines:
         accepted = "; ".join(
-            f"T={row['temperature']:g}: {short(row['rounds'][0]['ours']['moves']['imitate'])}"
+            f"T={row['temperature']:g}: "
+            + ", ".join(f"`{move}` {short(rate)}" for move, rate in row["rounds"][0]["ours"]["moves"].items())
             for row in drift
         )
         parts += [
             "**Drift on MNIST**: our effective samples per CPU second as runs of so many samples would "
-            f"give it; where it falls with their length, something is slow. `imitate` accepted: {accepted}\n",
+            f"give it; where it falls with their length, something is slow. Moves accepted: {accepted}\n",
             table(("T", "samples", *OBSERVABLES), lines) + "\n",
         ]
     return parts
