@@ -6,11 +6,11 @@ from faults import builds, files, results, run, soak, trials
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.key_reuse, pytest.mark.rank_promotion]
 FAST = [trial for trial in trials.TRIALS if trial.fast]
-EVERY = 3
 
 
-def test_bad_arguments_are_named():
-    rows = list(run.bad_arguments(every=EVERY))
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.weekly)])
+def test_bad_arguments_are_named(every):
+    rows = list(run.bad_arguments(every=every))
     assert [row for row in rows if row.verdict != "survived"] == []
     assert sum(row.trials for row in rows) > 500
 

@@ -551,7 +551,6 @@ def _of_theory():
     yield "theory.finite_width.correction", finite_width.correction, one(weight=weight), bad
     bad = {
         **common,
-        "temperature": POSITIVE,
         "depth": COUNT,
         "start": (-0.1, 1.1, nan, "1", None),
         "tolerance": POSITIVE,
