@@ -40,6 +40,32 @@ def test_readouts_drawn_from_theory_pass_its_test_and_shifted_ones_do_not():
     assert np.diff(finite)[0] == pytest.approx(2 * np.diff(finite)[1], rel=0.05)  # the shift falls as 1/N
 
 
+def test_readouts_of_theory_at_finite_width_pass_the_test_and_those_of_infinite_width_do_not():
+    theory, width, rng = runs.solve(24, 0.5, 0.02), 24, np.random.default_rng(0)
+    grid, codes = np.linspace(-3, 3, 4001), list(filter(theory.occupancy, runs.CODES))
+    limit, finite = [], []
+    for code in codes:
+        for r in range(3):
+            density = sigmoidal.readout_density(theory, r, grid, runs._row(theory, code))
+            a = np.interp(rng.random(6000), np.cumsum(density) / density.sum(), grid)
+            (mean, variance), (lasting, width_free) = (
+                finite_width.readout_moments(theory, code, r, n) for n in (width, np.inf)
+            )
+            limit.append(a)
+            finite.append(mean + (a - lasting) * np.sqrt(variance / width_free))
+
+    def pvalues(draws):
+        readouts = np.reshape(draws, (len(codes), 3, 6000)).transpose(2, 0, 1)
+        held = np.broadcast_to(codes, readouts.shape)
+        step = runs.FORGOTTEN  # of which the test takes one sample each
+        seen = (np.repeat(each[None], step, axis=1) for each in (readouts, held))
+        names = ("readouts", "codes")
+        return runs.readout_pvalues(SimpleNamespace(width=width, **dict(zip(names, seen))), theory)
+
+    assert runs.combined(pvalues(finite)) > 0.01
+    assert runs.combined(pvalues(limit)) < 1e-6
+
+
 def test_difference_of_two_sets_has_the_error_of_both():
     rng = np.random.default_rng(0)
     scores = []

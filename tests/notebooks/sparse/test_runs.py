@@ -71,6 +71,16 @@ def test_likelihood_of_networks_drawn_from_theory(planted):
     assert abs(value - found.theory) < 4 * error
     assert found.theory > 0 > found.gaussian
     assert value - found.gaussian > 3 * error
+    grid, divergences = np.linspace(-9, 9, 6001), []
+    for c in range(3):
+        p = runs.bulk_density(planted.finite, grid, c)
+        mean = np.trapezoid(p * grid, grid)
+        spread = np.trapezoid(p * (grid - mean) ** 2, grid) ** 0.5
+        log_q = -0.5 * ((grid - mean) / spread) ** 2 - np.log(spread * np.sqrt(2 * np.pi))
+        divergences.append(1000 * np.trapezoid(p * (np.log(p) - log_q), grid))
+    assert found.theory == pytest.approx(
+        np.array([0.5, 0.25, 0.25]) @ divergences, rel=1e-4
+    )  # every input alike
 
 
 def test_share_that_outliers_carry_in_networks_drawn_from_theory(planted):
