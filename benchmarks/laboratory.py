@@ -155,7 +155,7 @@ def markdown(results):
         f"{results['machine']}, one core, load {low:.1f} to {high:.1f}; Node {results['node']}, NumPy "
         f"{results['numpy']}.",
         "",
-        "| $\\phi$ | $N = P$ | gradient here, μs | in NumPy, μs | ratio | run, s | until cooled, s |",
+        "| nonlinearity | N = P | gradient here, μs | in NumPy, μs | ratio | run, s | until cooled, s |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in results["rows"]:
