@@ -93,7 +93,7 @@ else
     function prepare(place) {
       const figure = document.getElementById(place.dataset.figure) ?? place.previousElementSibling,
         image = figure.querySelector("img"),
-        still_ = image.closest("a") ?? image, // what the widget takes the place of
+        replaced = image.closest("a") ?? image, // by the widget
         button = place.querySelector("button"),
         label = button.textContent,
         kind = KINDS[place.dataset.widget],
@@ -164,7 +164,7 @@ else
         if (first) begin();
         controls.disabled = !open;
         picture.hidden = !open;
-        still_.style.display = open ? "none" : "";
+        replaced.style.display = open ? "none" : "";
         button.textContent = open ? "Back to the figure" : label;
         if (first) show();
         if (open) controls.querySelector("input").focus({ preventScroll: true });

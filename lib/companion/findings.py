@@ -375,19 +375,13 @@ def _margins(
         array = np.asarray(value, dtype=float)
         if not array.size or not np.all(np.isfinite(array)):
             return None
-    if "error" in predicate.needs and not np.all(judged := _has_error(predicate, sampled, theory, error)):
-        if not control or "expected" not in predicate.needs:
+    if "error" in predicate.needs and not (control and "expected" in predicate.needs):
+        met = "expected" in predicate.needs and np.equal(sampled, theory)
+        if not np.all((np.asarray(error) > 0) | met):
             return None
-        error = np.where(judged, error, np.finfo(float).tiny)
     if predicate.text != EXACTLY and _is_text(sampled):
         raise ValueError(f"sampled must be numbers to be {predicate.text!r}; got {sampled!r}")
     return np.asarray(predicate.margin(sampled, theory, error))
-
-
-def _has_error(predicate: Predicate, sampled: Any, theory: Any, error: Any) -> np.ndarray:
-    """Where a value has an error, or needs none since it is theory's."""
-    there = np.asarray(error) > 0
-    return there | np.equal(sampled, theory) if "expected" in predicate.needs else there
 
 
 def _plain(value: Any) -> Any:

@@ -40,12 +40,13 @@ class Predicate:
 
 
 def standard_errors(k: float) -> Predicate:
-    """Within k standard errors: |computed − expected| ≤ k · error."""
+    """Within k standard errors: |computed − expected| ≤ k · error; where that is 0, the expected value."""
     k = _limit("k", k)
 
     def margin(c: Any, e: Any, s: Any) -> Any:
         apart = np.abs(np.subtract(c, e))
-        return k - np.divide(apart, s, out=np.zeros(np.broadcast(apart, s).shape), where=apart > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(apart > 0, k - apart / s, k)
 
     return Predicate(f"within {formats.number(k)} s.e.", margin, ("expected", "error"))
 

@@ -25,8 +25,8 @@ and Q_c = Σ_{μ∈c} φ(z_μ)² alone, with the tilt ½ Φᵀκ Φ + ½ δ·Q:
   the scatter is left out; it is of second order in d_c/n_c against k.
 
 Both leave an integral over C variables, one per class, done by the trapezoid rule on a product lattice:
-exponent and statistics only couple pairs of classes. Points far below the highest
-are never listed. No list of codes is assumed.
+exponent and statistics only couple pairs of classes. Points far below the highest are never listed. No list
+of codes is assumed.
 
 Source: paper A, "Redundant coding scheme" in deep networks and supplement B.1; the solution at finite T
 and finite P, as a maximum of the evidence over kernels, is this book's.
@@ -55,12 +55,12 @@ TOLERANCE = 1e-4  # on the residual, in nats per neuron
 READOUT_TOLERANCE = 1e-4  # on |σ_a² K_L t + T t − y|
 MAX_CLASSES = 4  # the lattice has one dimension per class
 MAX_STEPS = 80  # of the ascent over kernels
-CUTOFF = 28.0  # lattice points with a density below e^{−28} of the highest are left out,
-CUTOFF_OF_MANY = 21.0  # with more than
-FEW = 3  # classes those below e^{−21}: they hold less than 1e-7, and there are a third as many points
+CUTOFF = 28.0  # lattice points with a density below e^{−28} of the highest are left out
+CUTOFF_OF_MANY = 21.0  # the same with more classes than FEW: half as many points, which lack less than NOISE
+FEW = 3
+NOISE = 1e-7  # what that does to log Z, at most; line searches look past it
 BLOCK = 2**22  # exponents compared at once
 SWEEPS = 6  # of the search for a high point
-NOISE = 1e-7  # what that does to log Z, at most; line searches look past it
 INNER_TOLERANCE = 1e-6  # nats per neuron, of the inversion from kernel to tilt
 WIDTH = 5.0  # the lattice over class means w of higher layers covers −5 … 5, with this
 SPACING = 0.14  # spacing, twice the width of the narrowest peaks or less

@@ -27,8 +27,12 @@ PARTS = {  # files at the root of the pages, besides the metadata themselves
     "codecheck.yml": "CODECHECK manifest",
     "CITATION.cff": "How to cite this build",
 }
-_FORMATS = {".ipynb": "application/x-ipynb+json", ".npz": "application/zip", ".yml": "application/yaml"}
-_FORMATS[".cff"] = _FORMATS[".yml"]
+_FORMATS = {
+    ".ipynb": "application/x-ipynb+json",
+    ".npz": "application/zip",
+    ".yml": "application/yaml",
+    ".cff": "application/yaml",
+}
 Entity = dict[str, Any]
 
 

@@ -25,7 +25,15 @@ _ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
+
+
+def _sentence(content: str) -> Markup:
+    """A reason as a sentence: a capital, exponents as they are printed, a full stop."""
+    return Markup(formats.text(content[:1].upper() + content[1:] + ("" if content.endswith(".") else ".")))
+
+
 _ENVIRONMENT.filters["raised"] = lambda content: Markup(formats.text(content))  # exponents in braces
+_ENVIRONMENT.filters["sentence"] = _sentence
 
 
 def render(name: str, /, **data: Any) -> str:

@@ -35,8 +35,9 @@ def distances(record: dict[str, Any]) -> np.ndarray:
     if record["expected"] is None or record["uncertainty"] is None or "s.e." not in record["predicate"]:
         return np.empty(0)
     found, expected, error = (np.asarray(record[k]) for k in ("computed", "expected", "uncertainty"))
-    there = np.broadcast_to(error > 0, np.shape(found))  # numbers without scatter are theory's own
-    return ((found - expected)[there] / np.broadcast_to(error, np.shape(found))[there]).ravel()
+    away, error = np.broadcast_arrays(found - expected, error)
+    there = error > 0  # numbers without scatter are theory's own
+    return away[there] / error[there]
 
 
 def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
