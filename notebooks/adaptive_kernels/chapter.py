@@ -67,7 +67,8 @@ ends = {
     for k, (phi, options) in enumerate({"sigmoidal": slow, "relu": medium}.items())
 }
 NAMES = [titled(phi) for phi in ends]
-toy_size = {"P": [P, sizes.relu_inputs], "N": [N // 2, N], "L": 1, "1/β": ridge, "chains": 4}
+chains = [each["num_chains"] for each in (slow, medium)]
+toy_size = {"P": [P, sizes.relu_inputs], "N": [N // 2, N], "L": 1, "1/β": ridge, "chains": chains}
 for name, value in (("P", P), ("N", N)):
     glue(name, value, display=False)
 
