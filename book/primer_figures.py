@@ -111,7 +111,7 @@ def draw(readouts: np.ndarray, found: dict[str, np.ndarray]) -> Figure:
 
 def draw_four_neurons() -> Figure:
     """Three networks of four neurons: activations on input 1 above those on 2, readouts to one output."""
-    shares = {"width_ratios": (6.25, 4.5, 4.5)}  # the first has the names of the rows
+    shares = {"width_ratios": (5.9, 4.1, 4.1)}  # the first has the names of the rows
     figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.7), layout="constrained", gridspec_kw=shares)
     blues = plt.get_cmap("RdBu")
     for axis, (scheme, (activations, readouts)) in zip(axes, FOUR_NEURONS.items(), strict=True):
@@ -121,7 +121,7 @@ def draw_four_neurons() -> Figure:
             for bottom, response in zip((0.6, 0), responses, strict=True):
                 face = blues(0.5 + response / 4.8)
                 axis.add_patch(
-                    plt.Rectangle((neuron - 0.44, bottom), 0.88, 0.55, fc=face, ec="#444444", lw=0.7)
+                    plt.Rectangle((neuron - 0.46, bottom), 0.92, 0.55, fc=face, ec="#444444", lw=0.7)
                 )
                 dark = "white" if abs(response) > 1.6 else "#222222"
                 axis.text(neuron, bottom + 0.26, _short(response), color=dark, ha="center", va="center")
@@ -131,10 +131,10 @@ def draw_four_neurons() -> Figure:
             for number, bottom in ((1, 0.6), (2, 0)):
                 axis.text(-0.6, bottom + 0.26, f"input {number}", ha="right", va="center")
         axis.text(1.5, 3.15, scheme, ha="center")
-        axis.set(xlim=(-2.5 if axis is axes[0] else -0.75, 3.75), ylim=(-0.1, 3.4))
+        axis.set(xlim=(-2.35 if axis is axes[0] else -0.55, 3.55), ylim=(-0.1, 3.4))
         axis.axis("off")
     for text in (text for axis in axes for text in axis.texts):
-        text.set_fontsize(11.5 if text.get_text().startswith("−0") else 12)  # within its box
+        text.set_fontsize(11.5 if text.get_text().startswith("−") else 12)  # within its box
     return figure
 
 
