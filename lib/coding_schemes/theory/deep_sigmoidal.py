@@ -625,7 +625,7 @@ def solve(
     G need not be concave: what is found is a maximum reached from `start`, not certainly the highest.
 
     Args:
-        task: orthogonal inputs in at most 4 classes (4 take a minute at L = 2, ten at L = 3).
+        task: orthogonal inputs in at most 4 classes (4 take a minute at L = 2, seven at L = 3).
         depth: number of hidden layers L ≥ 1.
         temperature: T ≥ 0, the rescaled temperature of paper A.
         nonlinearity: a bounded one, by name or as an elementwise JAX function.
