@@ -75,8 +75,15 @@ def browser():
         found.close()
 
 
+@pytest.fixture
+def address(request, server):
+    """The page as readers open it, over HTTP."""
+    return f"{server}book/{request.module.PAGE}.html"
+
+
 @pytest.fixture(params=["file", "http"])
-def address(request, folder, server):
+def either_address(request, folder, server):
+    """Over HTTP and from a file: for tests of what a file may not do (fetch, start workers, copy a link)."""
     return f"{server if request.param == 'http' else folder.as_uri() + '/'}book/{request.module.PAGE}.html"
 
 

@@ -161,8 +161,8 @@ def test_a_failed_solve_says_so_and_draws_nothing(visit, server):
     assert page.locator("[data-part=csv]").is_disabled()
 
 
-def test_figures_show_the_numbers_of_the_table(visit, address):
-    page = visit(address + SMALL)
+def test_figures_show_the_numbers_of_the_table(visit, either_address):
+    page = visit(either_address + SMALL)
     settle(page)
     numbers = shown(page)
     bars = dict(
@@ -185,9 +185,9 @@ def test_figures_show_the_numbers_of_the_table(visit, address):
     assert float(page.locator("[data-part=effective]").inner_text()) == pytest.approx(effective, abs=0.01)
 
 
-def test_a_preset_shows_its_sampled_networks_over_the_theory(visit, address):
+def test_a_preset_shows_its_sampled_networks_over_the_theory(visit, either_address):
     """Dots where the stored file has them, in the figures and in the table; elsewhere there are none."""
-    page = visit(address + SMALL)
+    page = visit(either_address + SMALL)
     settle(page)
     dots = page.locator("[data-part=density] circle.sample"), page.locator("[data-part=bars] circle.sample")
     assert [found.count() for found in dots] == [0, 0]
@@ -250,9 +250,9 @@ def test_phase_diagram_is_walked_on_by_keyboard(visit, server):
         assert page.evaluate("document.activeElement.dataset.part") == "map", cross
 
 
-def test_the_map_is_there_at_once(visit, address):
+def test_the_map_is_there_at_once(visit, either_address):
     """Stored for the buttons' ratios and P; elsewhere pale, until it is solved."""
-    page = visit(address)
+    page = visit(either_address)
     boxes = page.locator("[data-part=map] rect")
     assert boxes.count() == 20 * 13
     assert page.locator("[data-part=legend]").inner_text() == "1 (dark) to 6 (bright)"
@@ -319,8 +319,8 @@ def test_what_to_try_sets_the_task_and_an_overlap_is_solved(visit, address):
     assert page.locator("[data-part=panel-sparse]").is_visible()
 
 
-def test_presets_reset_link_and_csv(visit, address):
-    page = visit(address + SMALL)
+def test_presets_reset_link_and_csv(visit, either_address):
+    page = visit(either_address + SMALL)
     settle(page)
     with page.expect_download() as download:
         page.locator("[data-part=csv]").click()
@@ -360,13 +360,13 @@ def test_every_control_has_a_name_and_nothing_is_wider_than_a_phone(visit, addre
     )
 
 
-def test_works_where_workers_are_not_allowed(visit, address):
-    page = visit(address + SMALL, lambda page: page.add_init_script("delete window.Worker"))
+def test_works_where_workers_are_not_allowed(visit, either_address):
+    page = visit(either_address + SMALL, lambda page: page.add_init_script("delete window.Worker"))
     assert_as_library(page, settle(page))
 
 
-def test_without_javascript_the_stored_figure_stands_there(visit, address):
-    page = visit(address, java_script_enabled=False)
+def test_without_javascript_the_stored_figure_stands_there(visit, either_address):
+    page = visit(either_address, java_script_enabled=False)
     assert page.locator("#explorer").is_hidden()
     image = page.locator("noscript img")
     assert image.is_visible()

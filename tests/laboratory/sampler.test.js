@@ -309,11 +309,11 @@ function fromBoth(lab, { options, numbers, sampled }, count) {
   return away;
 }
 
-test("numbers of neurons per code are the library's and theory's, over 32 seeds", withOracle, () => {
-  const found = fromBoth(laboratory, oracle.codes, 32);
+test("numbers of neurons per code are the library's and theory's, over 20 seeds", withOracle, () => {
+  const found = fromBoth(laboratory, oracle.codes, 20);
   assert.ok(found.theory < 3 && found.library < 3, JSON.stringify(found));
   const [passage, replacement] = ["log(net.N)) / temperature;", "log(net.N)) / (1.5 * temperature);"],
-    off = fromBoth(faulty(passage, replacement, true), oracle.codes, 10);
+    off = fromBoth(faulty(passage, replacement, true), oracle.codes, 8);
   assert.ok(off.theory > 5 && off.library > 5, JSON.stringify(off));
 });
 
@@ -336,7 +336,7 @@ test("outliers of the ReLU network have theory's strength", withOracle, () => {
 });
 
 test("weak outliers are the network's own, and no matter of where it began", () => {
-  const options = { ...TASK, nonlinearity: "relu", transitions: 800 },
+  const options = { ...TASK, nonlinearity: "relu", transitions: 400 },
     theory = solveRelu({ ...options, yPlus: 1 }).outliers,
     strengths = { cooled: [], planted: [] };
   for (let seed = 1; seed <= 4; seed++)
@@ -351,11 +351,11 @@ test("weak outliers are the network's own, and no matter of where it began", () 
           }
         });
       let sum = 0;
-      for (let k = 0; k < 1600; k++) {
-        laboratory.advance(net, start === "planted" ? options.temperature : laboratory.temperatureAt(net.setting, k), k < 500);
-        if (k < 600) continue;
+      for (let k = 0; k < 1000; k++) {
+        laboratory.advance(net, start === "planted" ? options.temperature : laboratory.temperatureAt(net.setting, k), k < 350);
+        if (k < 400) continue;
         const { means } = laboratory.observe(net);
-        for (let c = 0; c < 3; c++) sum += Math.max(...means.map((row) => row[c])) / 3000;
+        for (let c = 0; c < 3; c++) sum += Math.max(...means.map((row) => row[c])) / 1800;
       }
       found.push(sum);
     }

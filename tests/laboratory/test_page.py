@@ -71,8 +71,8 @@ def address_state(page, before):
     return page.evaluate("location.hash")
 
 
-def test_nothing_runs_before_it_is_asked_to(visit, address):
-    page = visit(address + SMALL)
+def test_nothing_runs_before_it_is_asked_to(visit, either_address):
+    page = visit(either_address + SMALL)
     page.wait_for_timeout(500)
     assert page.locator("#laboratory").get_attribute("data-running") == "false"
     assert page.locator(".stage[data-energy]").count() == 0
@@ -81,9 +81,9 @@ def test_nothing_runs_before_it_is_asked_to(visit, address):
         assert page.locator(f"[data-part={name}]").is_disabled()
 
 
-def test_a_run_is_the_one_of_node(visit, address):
+def test_a_run_is_the_one_of_node(visit, either_address):
     """Bit by bit, whatever frames were drawn on the way."""
-    page = visit(address + SMALL)
+    page = visit(either_address + SMALL)
     cooled(page)
     options = {"ratios": [0.5, 0.25, 0.25], "yPlus": 1, "yMinus": 0.5, "numNeurons": 12, "numInputs": 16}
     options |= {"temperature": 0.06, "transitions": 40, "seed": 3, "slope": 1, "overlap": 0}
@@ -131,8 +131,8 @@ def test_every_control_is_followed_and_refers_to_the_address(visit, address, way
     assert page.locator(".stage[data-energy]").count() == 0
 
 
-def test_theory_stands_beside_tanh_softplus_and_alike_inputs(visit, address):
-    page = visit(address + SMALL.replace("P=16", "P=24") + "&phi=tanh,softplus,linear")
+def test_theory_stands_beside_tanh_softplus_and_alike_inputs(visit, either_address):
+    page = visit(either_address + SMALL.replace("P=16", "P=24") + "&phi=tanh,softplus,linear")
     cooled(page)
     page.wait_for_function(SOLVED)
     assert [text.count("–") for text in page.locator(".stage table").all_inner_texts()] == [0, 0, 0]
@@ -358,8 +358,8 @@ def test_weak_outliers_are_explained(visit, server):
         assert ["weaker" in note for note in notes] == [False, False, weaker]
 
 
-def test_link_csv_and_reset(visit, address):
-    page = visit(address + SMALL)
+def test_link_csv_and_reset(visit, either_address):
+    page = visit(either_address + SMALL)
     cooled(page)
     with page.expect_download() as download:
         press(page, "csv")
@@ -454,13 +454,13 @@ def test_no_network_waits_for_its_theory(visit, server):
     page.wait_for_function(SOLVED)
 
 
-def test_works_where_workers_are_not_allowed(visit, address):
-    page = visit(address + SMALL, lambda page: page.add_init_script("delete window.Worker"))
+def test_works_where_workers_are_not_allowed(visit, either_address):
+    page = visit(either_address + SMALL, lambda page: page.add_init_script("delete window.Worker"))
     cooled(page)
     assert all(int(transitions) == 40 for _, _, transitions in found(page))
 
 
-def test_without_javascript_a_figure_stands_there(visit, address):
-    page = visit(address, java_script_enabled=False)
+def test_without_javascript_a_figure_stands_there(visit, either_address):
+    page = visit(either_address, java_script_enabled=False)
     assert page.locator("#laboratory").is_hidden()
     assert page.locator("noscript img").bounding_box()["height"] > 100

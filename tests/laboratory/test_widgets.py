@@ -114,8 +114,8 @@ def opened(page, place):
 @pytest.mark.pages
 @pytest.mark.slow
 @pytest.mark.xdist_group("laboratory")
-def test_the_primers_landscape(visit, address):
-    page = visit(address)
+def test_the_primers_landscape(visit, either_address):
+    page = visit(either_address)
     assert page.locator(".widget").count() == 0
     place = page.locator("[data-figure=fig-landscape]")
     assert place.locator("input").first.is_disabled()
@@ -198,7 +198,7 @@ def test_every_widget_takes_its_figures_place_and_follows_its_sliders(visit, add
 @pytest.mark.pages
 @pytest.mark.slow
 @pytest.mark.xdist_group("laboratory")
-def test_without_javascript_figures_stand(visit, address):
-    page = visit(address, java_script_enabled=False)
+def test_without_javascript_figures_stand(visit, either_address):
+    page = visit(either_address, java_script_enabled=False)
     assert page.locator(".widget-place button").first.is_hidden()
     assert page.locator("figure img").first.bounding_box()["height"] > 100

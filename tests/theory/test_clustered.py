@@ -275,4 +275,4 @@ def test_averages_at_fields_of_any_strength(phi, s):
 
 def test_a_search_that_leaves_for_ever_larger_fields_is_ended():
     with pytest.raises(FloatingPointError, match="search diverged"):
-        condensation.solve(tasks.clustered(60, overlap=0.5, y_minus=0.1), 0.01, nonlinearity="softplus")
+        condensation.solve(tasks.clustered(24, overlap=0.5, y_minus=0.1), 0.01, nonlinearity="softplus")

@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_refused_or_said():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [50, 200])
+@pytest.mark.parametrize("width", [50, pytest.param(200, marks=pytest.mark.weekly)])
 def test_sampled_networks_have_the_participation_and_the_kernel(alike, width):
     """No fitted number: ReLU networks at P = 60, ρ = ½, from the prior."""
     samples = sample(
