@@ -47,6 +47,7 @@ help: ## this list
 	@echo "make diff A=build B=build        what differs between two builds (folders or archives): numbers, verdicts, figures"
 	@echo "make report [PRESET=quick]       machine, versions, times, differences to the record, ready to paste"
 	@echo "make test                        lint, types, and all tests"
+	@echo "make setup-tests                 what the tests need beside the book; make test does it by itself"
 	@echo "make test-launch                 a chapter opened from elsewhere, as on Colab; downloads the library's packages"
 	@echo "make mutants [ONLY=pattern]      plant faults and see that the tests notice (a quarter of an hour)"
 	@echo "make faults [ONLY=pattern]       bad arguments, damaged files, kills: what comes (five minutes)"

@@ -99,6 +99,7 @@ class Project:
     preset: str = "quick"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "root", self.root.absolute())  # digests name files by their place in it
         if self.preset not in PRESETS:
             raise BuildError(f"PRESET must be one of {', '.join(PRESETS)}; got {self.preset!r}")
 

@@ -99,3 +99,10 @@ def test_pages_are_made_from_their_templates(book):
     templates = {path.name for path in Path(project.__file__).parent.joinpath("templates").rglob("*.*")}
     assert {"figure.md", "layout.html", "llms.txt"} <= templates
     assert templates <= {name.rpartition("/")[2] for name in Project(book).pages_made_from}
+
+
+def test_a_relative_root_gives_the_same_names(monkeypatch):
+    """Where the pipeline lies in the repository, as it does in this one and not in the small book."""
+    monkeypatch.chdir(small_book.REPOSITORY)
+    chapters = [Project(root).chapter("analog", {}, Path("any")) for root in (Path("."), Path.cwd())]
+    assert chapters[0].made_from == chapters[1].made_from
