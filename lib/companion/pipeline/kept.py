@@ -18,6 +18,7 @@ from companion.pipeline.project import Chapter, Project
 
 FOLDER = Path("book/_static/paper")
 _FILE = "kept.json"
+_LARGEST = 1_000_000  # bytes of a figure's arrays; whole films and phase diagrams stay with the run
 _SHOWN = ("file", "caption", "tail", "description", "width", "height")  # of a figure's payload
 
 
@@ -29,7 +30,7 @@ class Kept(NamedTuple):
         date: Day of the run, as 2026-11-25.
         records: Of its findings, in order.
         figures: Its published figures by name: file, caption, tail, description, width and height; and
-            the file of its arrays, which runs before 27 November 2026 did not keep.
+            the file of its arrays, unless they are large or the run is from before arrays were kept.
     """
 
     commit: str
@@ -75,19 +76,23 @@ def keep(project: Project, chapter: Chapter) -> Path:
     for name, figure in shown.items():
         shutil.copy(chapter.artifacts / figure["file"], folder)
         if (arrays := chapter.artifacts / f"{name}.npz").is_file():
-            _compact(arrays, folder / arrays.name)
-            kept.figures[name]["arrays"] = arrays.name
+            short = _compact(arrays, folder / arrays.name)
+            if short.stat().st_size > _LARGEST:
+                short.unlink()
+            else:
+                kept.figures[name]["arrays"] = short.name
     content = json.dumps(kept._asdict(), indent=1, ensure_ascii=False) + "\n"
     (folder / _FILE).write_text(content, encoding="utf-8")
     return folder
 
 
-def _compact(source: Path, target: Path) -> None:
+def _compact(source: Path, target: Path) -> Path:
     """Copy a figure's arrays, numbers with seven digits."""
     with np.load(source) as arrays:
         held = {name: arrays[name] for name in arrays}
     short = {name: array.astype(np.float32) for name, array in held.items() if array.dtype == np.float64}
     np.savez_compressed(target, **(held | short))
+    return target
 
 
 def read(project: Project) -> dict[str, Kept]:
