@@ -91,7 +91,7 @@ def joined(project: Project) -> str:
 
 def _title(article: Tag) -> str:
     heading = article.h1
-    return "" if heading is None else heading.get_text().rstrip("#")  # the sign that links to it
+    return "" if heading is None else heading.get_text()
 
 
 def _anchor(page: str, place: str = "") -> str:
@@ -102,10 +102,13 @@ def _article(name: str, page: BeautifulSoup, pages: set[str]) -> Tag:
     """What a page says, without what only a screen can use."""
     article = page.article
     assert article is not None, name
-    for script in article("script"):
-        script.decompose()
+    for useless in article.select("script, .headerlink"):
+        useless.decompose()
     for tag in article("noscript"):
         tag.unwrap()
+    for formula in article(class_="math"):  # what is drawn has no letters; a reader is told the TeX
+        written = re.sub(r"\\[()\[\]]", " ", formula.get_text())
+        formula["role"], formula["aria-label"] = "img", " ".join(written.split())
     for tag in [article, *article(True)]:
         if "id" in tag.attrs:
             tag["id"] = _anchor(name, str(tag["id"]))

@@ -25,9 +25,17 @@ def test_the_joined_page_holds_every_page_and_its_links_lead_to_places_in_it(bui
     assert 'loading="lazy"' not in page
 
 
+prints = pytest.mark.skipif(
+    not any(map(shutil.which, pdf.BROWSERS)), reason="no Chromium or Chrome found: nothing is printed"
+)
+
+
+def outline(content):
+    return [title.decode() for title in re.findall(rb"/Title \(([^)]*)\)\s*/", content)]
+
+
+@prints
 def test_prints_one_pdf(built_book):
-    if not any(map(shutil.which, pdf.BROWSERS)):
-        pytest.skip("no Chromium or Chrome found: nothing was printed")
     pages = sorted((built_book / "_build/quick/html").iterdir())
     done = pipeline(built_book, "pdf")
     (path,) = re.findall(r"\S+book\.pdf", done.stdout)
@@ -37,10 +45,22 @@ def test_prints_one_pdf(built_book):
     assert b"/Dest" in content or b"/GoTo" in content  # links inside
     for named in (b"/Outlines", b"/StructTreeRoot", b"/Marked true", b"/Lang"):
         assert named in content, named
-    outline = [title.decode() for title in re.findall(rb"/Title \(([^)]*)\)\s*/", content)]
     pages_listed = ["A small book", "Even numbers", "Loud words", "Scoreboard"]
-    assert [title for title in outline if title in pages_listed] == pages_listed
+    assert [title for title in outline(content) if title in pages_listed] == pages_listed
+    told = re.findall(rb"/Alt \(((?:\\.|[^)])*)\)", content)
+    assert {b"2 x", rb"\(1\) n = 2 x", b"Two by two"} <= set(told)
     assert sorted((built_book / "_build/quick/html").iterdir()) == pages
+
+
+@prints
+def test_a_heading_on_two_lines_or_on_top_of_a_page_stands_in_the_outline_as_it_is(built_book, tmp_path):
+    book = shutil.copytree(built_book, tmp_path / "book")
+    page = book / "_build/quick/html/book/scoreboard.html"
+    heading = " ".join(["a heading that needs two lines"] * 6)
+    top = f'<h2 style="break-before: page">{heading}</h2>'
+    article, rest = page.read_text("utf-8").split("</article>")
+    page.write_text(f"{article}{top}</article>{rest}", encoding="utf-8")
+    assert heading in outline(pdf.build(Project(book)).read_bytes())
 
 
 def test_says_what_is_missing(built_book, monkeypatch, tmp_path):
