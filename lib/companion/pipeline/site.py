@@ -69,6 +69,9 @@ if importlib.util.find_spec("companion") is None or os.path.isdir(folder):
 def build(project: Project) -> Path:
     """Build the pages from executed chapters; the old pages stay until the new ones are whole.
 
+    Where a verdict differs from the one on record, they are made all the same, to be looked at; they are not
+    called finished.
+
     Returns:
         The page to open.
 
@@ -80,7 +83,11 @@ def build(project: Project) -> Path:
         if not chapter.finished:
             raise BuildError(f"the results of {chapter.name} are missing or damaged; run make book")
     table = scoreboard.rows(project)
-    scoreboard.check_verdicts(project, table)
+    refused = None
+    try:
+        scoreboard.check_verdicts(project, table)
+    except BuildError as error:
+        refused = error
     site = assemble(project, table)
     fresh = _sphinx(project, site)
     shrink_pictures(fresh)
@@ -107,6 +114,8 @@ def build(project: Project) -> Path:
     fresh.rename(project.html)
     shutil.rmtree(project.build / "pages")
     _forget_old_runs(project)
+    if refused:
+        raise BuildError(f"{refused}\nThe pages with what was found: {project.html / 'index.html'}")
     manifest.seal(project.pages_stamp, project.html, project.pages_made_from)
     return project.html / "index.html"
 

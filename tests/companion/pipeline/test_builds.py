@@ -331,6 +331,9 @@ def test_changed_verdict_fails_until_accepted(book):
     assert done.returncode != 0
     assert "A1 (even): refuted on record, now reproduced" in done.stderr
     assert "make accept-verdicts" in done.stderr
+    (page,) = re.findall(r"The pages with what was found: (\S+)", done.stderr)
+    assert "reproduced" in Path(page).with_name("scoreboard.json").read_text()
+    assert pipeline(book, "build", check=False).returncode != 0  # they do not stand for finished ones
     pipeline(book, "accept-verdicts")
     assert "quick:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()
     assert "paper:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()

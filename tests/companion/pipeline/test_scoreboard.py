@@ -229,6 +229,9 @@ def off(errors, predicate="within 3 s.e."):
         (off(5.5), "reproduced", True),
         (off(5.5, "within 3 s.e. or within 20 %"), "reproduced", False),
         (off(1, "within 0.05"), "reproduced", True),
+        (off(2.5, "within 2 %"), "reproduced", False),  # the limit is 0.8 errors
+        (off(3.5, "within 2 %"), "reproduced", True),
+        (off(1, "within 2 %") | {"uncertainty": None}, "reproduced", True),
         (chance := FAILED | {"predicate": "p > 0.01", "computed": [0.3, 1e-4]}, "reproduced", False),
         (chance | {"computed": [0.3, 1e-6]}, "reproduced", True),
     ],
