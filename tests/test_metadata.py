@@ -66,6 +66,15 @@ def test_each_holds_what_its_format_asks_for():
     assert [name for name in ("readme", "buildInstructions") if not (ROOT / CODEMETA[name]).is_file()] == []
 
 
+def test_the_packages_own_page_needs_nothing_beside_it_and_its_lines_run():
+    text = (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
+    assert re.findall(r"\]\((?!https://)|^\[.*\]: |<img", text, re.MULTILINE) == []
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], names)
+    assert names["solution"].readout_covariance.shape == (3, 3)
+    assert len(names["solution"].kernels) == 3
+
+
 def lacks(text):
     """Rules of CODECHECK's specification 1.0 that a configuration breaks, by their register's identifiers.
 
