@@ -1,5 +1,7 @@
 """Networks: nonlinearities, scalings, forward pass."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,6 +83,14 @@ def test_middle_of_symmetric_nonlinearities():
     assert middles == expected
     assert networks.middle(lambda z: 3 - jax.nn.sigmoid(2 * z)) == 2.5
     assert networks.middle(lambda z: jnp.exp(-(z**2))) is None
+
+
+def test_middle_of_functions_that_overflow():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert networks.middle(jnp.sinh) == 0.0
+        assert networks.middle(jnp.cosh) is None
+        assert networks.middle(jnp.log) is None
 
 
 def test_degree_of_homogeneity():

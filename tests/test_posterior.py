@@ -61,6 +61,17 @@ def test_a_wrong_temperature_scaling_would_show():
     )
 
 
+def test_the_root_as_a_matrix_changes_nothing_but_the_form():
+    given = posterior.Posterior(TASKS["orthogonal"], networks.Network(2, 4, "relu"), 0.3, dtype=jnp.float64)
+    weights = given.prior(jax.random.key(0))
+    explicit = given.with_root()
+    np.testing.assert_array_equal(explicit.root, np.eye(5))
+    assert given.root is None
+    assert float(explicit.energy(weights)) == pytest.approx(float(given.energy(weights)))
+    general = posterior.Posterior(TASKS["P < N0"], given.network, 0.3)
+    assert general.with_root().root is general.root
+
+
 def test_gradient_is_the_derivative_of_the_energy():
     given = posterior.Posterior(TASKS["P < N0"], networks.Network(2, 3, "tanh"), 0.3, dtype=jnp.float64)
     check_grads(given.energy, (given.prior(jax.random.key(0)),), order=1, modes=["rev"])

@@ -130,7 +130,10 @@ def homogeneity(phi: Nonlinearity) -> float | None:
 def middle(phi: Nonlinearity) -> float | None:
     """φ(0) of a nonlinearity that is symmetric about this point, φ(z) + φ(−z) = 2φ(0); None for others."""
     values, mirrored = _probed(phi), _probed(phi, -1)
-    symmetric = np.allclose(values + mirrored, 2 * values[0], rtol=1e-9, atol=1e-9)
+    finite = np.isfinite(values) & np.isfinite(mirrored)  # sinh overflows
+    if not finite[np.abs(_PROBE) <= 100].all():
+        return None
+    symmetric = np.allclose(values[finite] + mirrored[finite], 2 * values[0], rtol=1e-9, atol=1e-9)
     return float(values[0]) if symmetric else None
 
 

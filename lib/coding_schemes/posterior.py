@@ -158,6 +158,17 @@ class Posterior:
         other.__dict__.update(self.__dict__, temperature=jnp.asarray(temperature, self.dtype))
         return other
 
+    def with_root(self) -> "Posterior":
+        """The same posterior with R a matrix, R = 1 on orthogonal inputs.
+
+        Tasks of one shape then share one compiled program whatever their inputs, which are sampled by the
+        moves for correlated ones.
+        """
+        other = self.at_temperature(self.temperature)
+        if other.root is None:
+            other.root = jnp.eye(self.rank, dtype=self.dtype)
+        return other
+
     def preactivations(self, weights: Weights) -> tuple[Array, ...]:
         """z¹ … z^L on the training inputs, each of shape (N, P)."""
         first = weights.first if self.root is None else weights.first @ self.root.T

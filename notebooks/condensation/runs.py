@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
@@ -126,14 +125,6 @@ def _participation(inverse: np.ndarray) -> Estimate:
     return Estimate(1 / each.mean(), each.std(ddof=1) / np.sqrt(len(each)) / each.mean() ** 2)
 
 
-def _posterior(given: Task, network: Network) -> Posterior:
-    """With K0 = 1 as a matrix where inputs are orthogonal: all overlaps share one compiled program."""
-    posterior = Posterior(given, network, T)
-    if posterior.root is None and network.depth == 1:
-        posterior.root = jnp.eye(given.num_inputs, dtype=posterior.dtype)
-    return posterior
-
-
 def networks(
     key: Any,
     given: Task,
@@ -148,7 +139,9 @@ def networks(
     **options: Any,
 ) -> Networks:
     """Sample networks from the prior; then merge the neurons of every code into one, and sample again."""
-    posterior = _posterior(given, Network(depth, num_neurons, nonlinearity))
+    posterior = Posterior(given, Network(depth, num_neurons, nonlinearity), T)
+    if depth == 1:  # all overlaps share one compiled program
+        posterior = posterior.with_root()
     options |= {"num_chains": num_chains, "num_warmup": num_warmup, "thinning": thinning}
     with warnings.catch_warnings():  # far from equilibrium the first trajectories diverge
         warnings.filterwarnings("ignore", "sampling: ")

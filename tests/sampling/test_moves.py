@@ -5,6 +5,10 @@ invariant leaves it invariant too: after it, w must still be the prior and the n
 """
 
 import functools
+import os
+import subprocess
+import sys
+import textwrap
 
 import jax
 import jax.numpy as jnp
@@ -208,6 +212,24 @@ def test_new_codes_take_one_factorization_at_a_time(features, monkeypatch):
     monkeypatch.setattr(recoding, "_solve", lambda matrix, columns: matrices.append(matrix) or columns)
     features(jax.random.key(1), given.prior(jax.random.key(2)), given)
     assert np.isnan(matrices).all()
+
+
+def test_codes_are_drawn_anew_in_a_session_that_changes_precision():
+    script = """
+        import jax
+        from coding_schemes import networks, posterior, sampling, tasks
+        for precise in (False, True):
+            jax.config.update("jax_enable_x64", precise)
+            given = posterior.Posterior(tasks.toy(4), networks.Network(1, 6, "sigmoidal"), 0.1)
+            options = {"num_samples": 2, "num_chains": 2, "num_warmup": 2, "moves": ("recode",)}
+            print(sampling.sample(given, jax.random.key(0), progress=False, **options).codes().size)
+    """
+    environment = {name: os.environ[name] for name in ("XLA_FLAGS", "PATH")} | {
+        "PYTHONPATH": ":".join(sys.path)
+    }
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert result.stdout.split() == ["72", "72"]
 
 
 @pytest.mark.key_reuse

@@ -381,8 +381,9 @@ def _log_mixture(readout, centers, log_share, variance):
 
 def _mean_activation(phi):
     """L'(s) = ⟨φ⟩ in the field s, from a table."""
-    values = phi(jnp.asarray(NODES))
-    weights = jax.nn.softmax(jnp.outer(FIELDS, values) - 0.5 * jnp.asarray(NODES[None]) ** 2, axis=1)
+    nodes, fields = jnp.asarray(NODES), jnp.asarray(FIELDS)  # NumPy's JAX keeps in the precision of first use
+    values = phi(nodes)
+    weights = jax.nn.softmax(jnp.outer(fields, values) - 0.5 * nodes**2, axis=1)
     table = weights @ values
 
     def interpolated(s):

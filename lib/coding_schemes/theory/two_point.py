@@ -348,14 +348,13 @@ def fit(
         A Fit; converged=False (and a warning) if no refinement succeeded.
 
     Raises:
-        ValueError: a trajectory is not finite (a diverged run), never changes, or has a wrong length.
+        ValueError: a trajectory is not real and finite (the run diverged), never changes, or has
+            a wrong length.
 
     Source: paper C, Eq. 49.
     """
     times = validation.array("times", times, "n")
     given = {"H": H, "Q": Q, "w": w}
-    if not all(np.all(np.isfinite(np.asarray(x, dtype=float))) for x in given.values()):
-        raise ValueError("H, Q, w: hold NaN or infinite values; the training run diverged")
     observed = np.stack([validation.array(name, x, "n", n=len(times)) for name, x in given.items()])
     validation.counts(num_starts=num_starts)
     variances = np.var(observed, axis=1)
