@@ -383,7 +383,7 @@ def _mean_activation(phi):
     """L'(s) = ⟨φ⟩ in the field s, from a table."""
     nodes, fields = jnp.asarray(NODES), jnp.asarray(FIELDS)  # NumPy's JAX keeps in the precision of first use
     values = phi(nodes)
-    weights = jax.nn.softmax(jnp.outer(fields, values) - 0.5 * nodes**2, axis=1)
+    weights = jax.nn.softmax(jnp.outer(fields, values) - 0.5 * nodes[None] ** 2, axis=1)
     table = weights @ values
 
     def interpolated(s):
