@@ -122,7 +122,7 @@ test: setup-tests ## lint, types, tests
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
-	@$(PY) -m pytest -n 3 tests --ignore tests/launch -m "not weekly"
+	@$(PY) -m pytest -n logical tests --ignore tests/launch -m "not weekly"
 
 test-launch: setup-tests ## the tree that Binder and Colab open, in a bare environment
 	@$(PY) -m pytest tests/launch

@@ -4,7 +4,7 @@ import os
 
 from coding_schemes.compiler import as_flags, fusion_emitters
 
-# One thread per worker, so that two workers share two cores, and a compiler that is fast at small sizes and
+# One thread per worker, as there are as many workers as cores, and a compiler that is fast at small sizes and
 # leaves programs that run for moments as they come; before jax starts its thread pool
 FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0"
 FLAGS += as_flags(fusion_emitters(False))
