@@ -183,7 +183,7 @@ Finding(
     ),
 ).judge(
     relative(0.15),
-    because="at finite N the bulk's own share is smaller, and its fluctuations are neglected",
+    because="theory takes the bulk as it is at N → ∞, and at finite N it does less",
 )
 
 # %% [markdown]
@@ -257,7 +257,7 @@ Finding(
     sampler=equilibria,
     figure="collapse",
     control=Control("one curve of N/N*", sampled=np.sqrt(np.mean(np.log(sampled.value / flat) ** 2))),
-).judge(below(np.log(1.15)), because="fluctuations of the bulk")
+).judge(below(np.log(1.15)), because="theory takes the bulk as it is at N → ∞, and at finite N it does less")
 
 # %% [markdown]
 # ## Without limit: a smooth population
@@ -434,7 +434,9 @@ all_ones.judge(standard_errors(3) | relative(0.1), because="corrections of order
 # - At fixed $P$ and $N\to\infty$ nothing is left of one neuron per class for ReLU. For softplus and
 #   $\max(0,z)^2$ it stays.
 # - Theory gives the numbers at finite $N$ without a fit, up to a fifth too large where several neurons share
-#   a class. They do not fall on one curve of $N/N^*$.
+#   a class. It takes the bulk as it is at $N\to\infty$. In a finite network the outputs on single inputs hold
+#   back the bulk's readouts, by a share of order $P/N$, and it counts for less. The numbers do not
+#   fall on one curve of $N/N^*$.
 #
 # **Limits.** One hidden layer, classes that are clouds of one overlap, a branch for each single class. For
 # deep networks there is no theory yet. Trees of classes are not in this chapter.
