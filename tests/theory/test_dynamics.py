@@ -1,5 +1,7 @@
 """Single neurons in time: matrix exponentials, stationary laws of Euler chains, landscapes on grids."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import tasks
@@ -217,3 +219,48 @@ def test_handing_an_outlier_on_costs_entropy_in_proportion_to_the_inputs():
 def test_bad_arguments_are_named(scheme, call, message):
     with pytest.raises(ValueError, match=message):
         call(scheme)
+
+
+def test_a_branch_breathes_with_its_readouts():
+    """Var z: in the field of the others, and (d⟨z⟩/ds)² Var s with s = a·t and the free energy's Hessian."""
+    solution, row, c = redundant(40, 0.02), 0, 1
+    t, counts, a = solution.dual_field, solution.problem.counts, solution.mean_readouts
+    energy = lambda readout: dynamics._free_energy(readout, t, counts, 1 / 40)  # noqa: E731
+    stiffness = jax.hessian(energy)(jnp.asarray(a[row]))
+    others = sum(
+        p * dynamics._tilted(own @ t[c]).spread * np.outer(own, own)
+        for p, own in zip(solution.probabilities, a, strict=True)
+        if p > 0.01
+    )
+    g = a[row] @ np.linalg.inv(others + 0.02 * np.eye(3)) @ a[row] / 40
+    s = a[row] @ t[c]
+    z = np.linspace(-9, 9, 3601)
+    phi = ndtr(np.sqrt(np.pi / 2) * z)
+
+    def moments(s):
+        weights = np.exp(s * phi - g * phi**2 / 2 - z**2 / 2)
+        return [np.average(x, weights=weights) for x in (phi, z, z**2)]
+
+    mean, center, square = moments(s)
+    answer = (moments(s + 1e-4)[1] - moments(s - 1e-4)[1]) / 2e-4
+    expected = square - center**2 + answer**2 * t[c] @ np.linalg.solve(stiffness, t[c])
+    assert dynamics.branch_variance(solution, row, c, mean) == pytest.approx(expected, rel=1e-5)
+
+
+def test_steps_widen_outliers_by_the_noise_at_their_width():
+    """Euler steps have the noise of their stationary law, with the scatter of the bulk's readouts."""
+    task, step = tasks.toy(40, y_minus=-0.5), 0.02
+    found = dynamics.outlier_variances(task, 0.01, 40, step)
+    finite = relu.finite_size(relu.solve(task, 0.01), 40)
+    z = np.linspace(-9, 9, 3601)
+    phi = np.maximum(z, 0)
+    for k, (i, c) in enumerate(np.argwhere(finite.codes)):
+        weights = np.exp(finite.bulk_readout @ finite.dual_field[c] * phi - z**2 / 2)
+        spread = np.average(phi**2, weights=weights) - np.average(phi, weights=weights) ** 2
+        bulk = np.outer(finite.bulk_readout, finite.bulk_readout) + finite.bulk_readout_covariance
+        G = np.column_stack([finite.outlier_readouts[i], np.linalg.cholesky(bulk * spread)])
+        stiffness = np.eye(4) + G.T @ G / 0.01
+        still, moving = np.linalg.inv(stiffness), np.linalg.inv(stiffness - step / 2 * stiffness @ stiffness)
+        breathing = 1 / (4 * task.class_counts[c])
+        assert found.total[k] == pytest.approx(found.noise[k] + breathing)
+        assert found.stepped[k] == pytest.approx(found.noise[k] * moving[0, 0] / still[0, 0] + breathing)

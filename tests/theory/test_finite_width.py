@@ -172,3 +172,18 @@ def test_means_are_drawn_to_whole_numbers_where_they_hardly_move():
     assert variance[0] < 0.1
     assert smooth[0] + 0.05 < whole[0] < 18
     assert whole.sum() == pytest.approx(60, abs=1e-9)
+
+
+def test_renaming_the_classes_renames_the_moments_of_a_code(theory):
+    """Of the class that is asked for: the smallest class is the first of the renamed task."""
+    order = [2, 0, 1]
+    renamed = tasks.toy(24, (0.25, 0.5, 0.25), y_minus=0.5)
+    other = sigmoidal.solve(renamed, 0.02)
+    for c, k in enumerate(order):  # class order[c] of the one is class c of the other
+        one = finite_width.preactivation_moments(theory, CODES[0], k, 24)
+        same = finite_width.preactivation_moments(other, CODES[0][order], c, 24)
+        np.testing.assert_allclose(one, same, rtol=1e-5)
+        r = finite_width.readout_moments(theory, CODES[0], k, 24)
+        np.testing.assert_allclose(r, finite_width.readout_moments(other, CODES[0][order], c, 24), rtol=1e-5)
+    away = finite_width.preactivation_moments(theory, CODES[0], 2, 24) - one
+    assert np.abs(away).max() > 0.1
