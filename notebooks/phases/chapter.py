@@ -379,15 +379,12 @@ at_once = runs.frozen_share(
     ),
     M,
 )
-fitted = {
-    mobility: (each[sizes.law.short :], followed[mobility][sizes.law.short :])
-    for mobility, each in times.items()
-}
-laws = {mobility: runs.law(*each) for mobility, each in fitted.items()}
-exponential = [runs.law(*each, exponential=True) for each in fitted.values()]
-slow, kept = fitted["prior variance"][0], at_once[sizes.law.short :]
-halves = [runs.law(slow, kept[:, half]) for half in (slice(0, None, 2), slice(1, None, 2))]
-stays = runs.law(slow, kept).exponent
+laws = {mobility: runs.law(times[mobility], shares) for mobility, shares in followed.items()}
+halves = [
+    runs.law(times["prior variance"], at_once[:, half]) for half in (slice(0, None, 2), slice(1, None, 2))
+]
+stays = runs.law(times["prior variance"], at_once).exponent
+exponential = [runs.law(each, followed[mobility], exponential=True) for mobility, each in times.items()]
 law_size = {"N": M, "P": M, "T": 0.01, "y₋": 0.1, "networks": count}
 power_law = Finding(
     "D13",

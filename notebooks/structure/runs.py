@@ -365,10 +365,10 @@ def ends(networks: Trained) -> Ends:
     return Ends(*np.transpose(rows))
 
 
-def change(networks: Trained, outputs: bool = False) -> np.ndarray:
-    """Share by which training changes H, or Q of the outputs, in each network that was trained to the end."""
-    paths = np.array([networks.trajectory(int(r))[int(outputs)] for r in networks.done])
-    return np.abs(paths[:, -1] / paths[:, 0] - 1)
+def change(networks: Trained) -> np.ndarray:
+    """Share by which training changes H, in each network that was trained to the end."""
+    H = networks.run.tracked["H"][networks.done, :, networks.model.middle]
+    return np.abs(H[:, -1] / H[:, 0] - 1)
 
 
 def each_spread(values: Iterable[np.ndarray]) -> Estimate:

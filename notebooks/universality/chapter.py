@@ -537,7 +537,7 @@ Finding(
 ).judge(absolute(4), because="it lies nearer to the last layer than to the published one")
 late, early = slice(10, None), slice(None, 10)
 trends = [
-    runs.spread_of_fitted(runs.with_depth(layers.eta_h, part), -runs.with_depth(layers.eta_y, part))
+    spread(np.column_stack([runs.with_depth(layers.eta_h, part), -runs.with_depth(layers.eta_y, part)]))
     for part in (late, early)
 ]
 Finding(

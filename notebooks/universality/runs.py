@@ -16,7 +16,7 @@ from coding_schemes.training import Architecture
 from coding_schemes.two_points import Trained, learn, side_by_side
 from companion.figures import VARIABLE_COLORS as CURVES
 from companion.figures import legend_above
-from companion.findings import Estimate, spread, stacked
+from companion.findings import Estimate, spread
 from companion.publish import WIDTH
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -167,12 +167,6 @@ def with_depth(rates: np.ndarray, layers: slice) -> np.ndarray:
         enough = 2 * fitted.size >= row.size
         found.append(stats.spearmanr(fitted, row[fitted]).statistic if enough else np.nan)
     return np.array(found)
-
-
-def spread_of_fitted(*rows: np.ndarray) -> Estimate:
-    """`spread` of each row over the networks that have a fit, NaN where one at most has."""
-    fitted = [row[np.isfinite(row)] for row in rows]
-    return stacked([spread(row) if len(row) > 1 else Estimate(np.nan, np.nan) for row in fitted])
 
 
 # ---- where training ends ----------------------------------------------------------------------------
