@@ -422,7 +422,7 @@ all_ones.bars(
     names=["sampled"],
     ylabel="share of 1-1-1",
 )
-all_ones.judge(standard_errors(3) | relative(0.1), because="corrections of order 1/N")
+all_ones.judge(relative(0.1), because="corrections of order 1/N")
 
 # %% [markdown]
 # ## What to take away
