@@ -76,23 +76,23 @@ def keep(project: Project, chapter: Chapter) -> Path:
     for name, figure in shown.items():
         shutil.copy(chapter.artifacts / figure["file"], folder)
         if (arrays := chapter.artifacts / f"{name}.npz").is_file():
-            short = _compact(arrays, folder / arrays.name)
-            if short.stat().st_size > _LARGEST:
-                short.unlink()
+            target = folder / arrays.name
+            _compact(arrays, target)
+            if target.stat().st_size > _LARGEST:
+                target.unlink()
             else:
-                kept.figures[name]["arrays"] = short.name
+                kept.figures[name]["arrays"] = target.name
     content = json.dumps(kept._asdict(), indent=1, ensure_ascii=False) + "\n"
     (folder / _FILE).write_text(content, encoding="utf-8")
     return folder
 
 
-def _compact(source: Path, target: Path) -> Path:
+def _compact(source: Path, target: Path) -> None:
     """Copy a figure's arrays, numbers with seven digits."""
     with np.load(source) as arrays:
         held = {name: arrays[name] for name in arrays}
     short = {name: array.astype(np.float32) for name, array in held.items() if array.dtype == np.float64}
     np.savez_compressed(target, **(held | short))
-    return target
 
 
 def read(project: Project) -> dict[str, Kept]:

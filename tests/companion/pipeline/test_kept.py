@@ -58,7 +58,8 @@ def test_the_arrays_of_figures_are_kept_with_seven_digits(executed):  # noqa: F8
     chapter.artifacts.mkdir(parents=True)
     (chapter.artifacts / "one.svg").write_text("<svg/>")
     np.savez(chapter.artifacts / "one.npz", x=np.array([np.pi, 1e-9]), names=np.array(["a"]), n=np.arange(3))
-    shown = [{"name": name, "file": "one.svg", "caption": "c"} for name in ("one", "bare")]
+    np.savez(chapter.artifacts / "film.npz", x=np.random.default_rng(0).random(300_000))  # 1.2 MB as kept
+    shown = [{"name": name, "file": "one.svg", "caption": "c"} for name in ("one", "bare", "film")]
     outputs = [
         nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: one, "text/plain": ""}) for one in shown
     ]
@@ -69,6 +70,8 @@ def test_the_arrays_of_figures_are_kept_with_seven_digits(executed):  # noqa: F8
     figures = kept.read(project)["even"].figures
     assert figures["one"]["arrays"] == "one.npz"
     assert "arrays" not in figures["bare"]
+    assert "arrays" not in figures["film"]
+    assert [path.name for path in folder.glob("*.npz")] == ["one.npz"]
     with np.load(folder / "one.npz") as arrays:
         np.testing.assert_allclose(arrays["x"], [np.pi, 1e-9], rtol=1e-7)
         assert {name: array.dtype.kind for name, array in arrays.items()} == {
