@@ -13,6 +13,7 @@ inputs R = 1 and the product is skipped. Readouts are kept as ã = a/σ_a. All c
 unit-variance priors, and the posterior's condition number is O(1/T) rather than O(P/T).
 """
 
+import copy
 import math
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -154,8 +155,8 @@ class Posterior:
 
     def at_temperature(self, temperature) -> "Posterior":
         """The same posterior at another temperature, for annealing and replica exchange."""
-        other = object.__new__(Posterior)
-        other.__dict__.update(self.__dict__, temperature=jnp.asarray(temperature, self.dtype))
+        other = copy.copy(self)
+        other.temperature = jnp.asarray(temperature, self.dtype)
         return other
 
     def with_root(self) -> "Posterior":
@@ -164,7 +165,7 @@ class Posterior:
         Tasks of one shape then share one compiled program whatever their inputs, which are sampled by the
         moves for correlated ones.
         """
-        other = self.at_temperature(self.temperature)
+        other = copy.copy(self)
         if other.root is None:
             other.root = jnp.eye(self.rank, dtype=self.dtype)
         return other
