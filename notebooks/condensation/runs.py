@@ -57,6 +57,16 @@ def predicted(num_inputs: int, overlap: float, num_neurons: int, nonlinearity: s
     return float(1 / np.mean(1 / condensate(num_inputs, overlap, nonlinearity).participation(num_neurons)))
 
 
+@cache
+def bulk(num_inputs: int, num_neurons: int) -> np.ndarray:
+    """⟨m²⟩ of the bulk at ρ = 0, mean over classes, with one coding neuron for each: at this N, at N → ∞."""
+    free = held = condensate(num_inputs, 0.0)
+    alone = np.ones(free.num_outliers)
+    for _ in range(4):  # until M is that of its own bulk
+        held = free.at_width(num_neurons, alone, held.noise(num_neurons, alone))
+    return np.array([float(np.mean(each.bulk_activity)) for each in (held, free)])
+
+
 def within(values: np.ndarray, labels: np.ndarray) -> float:
     """Mean overlap of different inputs of a class over the diagonal: activations (networks, N, P), or K0."""
     kernel = values if values.ndim == 2 else coding.kernels(values).mean(0)
@@ -82,6 +92,7 @@ class Networks:
         cooled: ⟨1/PR⟩ of every chain and class, from the prior, shape (chains, C).
         restarted: the same from the second start.
         at_start: 1/PR where that began.
+        bulk: mean square of the class means of neurons that lead no class, (chains of both,).
         kernel: mean kernel within class 0 and between classes 0 and 1, (chains of both, 2).
         overlap: mean overlap within classes, over the diagonal, of the layer below the feature layer, or ρ.
     """
@@ -90,6 +101,7 @@ class Networks:
     cooled: np.ndarray
     restarted: np.ndarray
     at_start: np.ndarray
+    bulk: np.ndarray
     kernel: np.ndarray
     overlap: float
 
@@ -117,6 +129,14 @@ class Networks:
 def _inverse(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Mean 1/PR over the samples of every chain, which theory gives: (chains, C) of activations (…, N, P)."""
     return (1 / coding.class_participation(activations, labels)).mean(1)
+
+
+def _bulk(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Mean square of the class means over classes and neurons but the first of each class, (chains,)."""
+    means = np.stack([activations[..., labels == c].mean(-1) for c in np.unique(labels)], axis=-1)
+    others = np.ones(means.shape[:-1], bool)
+    np.put_along_axis(others, means.argmax(-2), False, axis=-1)
+    return np.square(means).mean(-1).mean((1, 2), where=others)
 
 
 def _participation(inverse: np.ndarray) -> Estimate:
@@ -158,6 +178,7 @@ def networks(
         cooled=inverse[0],
         restarted=inverse[1],
         at_start=1 / coding.class_participation(feature, labels),
+        bulk=np.concatenate([_bulk(half.activations(), labels) for half in halves]),
         kernel=kernel,
         overlap=within(np.concatenate(below), labels) if below else within(given.input_kernel, labels),
     )

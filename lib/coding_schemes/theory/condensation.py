@@ -24,14 +24,16 @@ N ≫ N* the number is N p with
 
 and for N ≪ N* it is one: the condensate. On a flat branch N/N* = (√2 x)^{2/3}/3 alone matters
 (`universal`). Three things matter besides, and `Solution.neurons` has them: w(r) is larger at moderate r,
-the bulk has its own share of a class's activity, and at finite N the outputs hold down what coding
-neurons leak to other classes (`Solution.held`), which counts where P/N or 1/(NT) is of order one.
+the bulk has its own share of a class's activity, and at finite N the outputs of single inputs hold the
+neurons down, the bulk's (`Solution.at_width`) and what coding neurons leak to other classes
+(`Solution.held`). This counts where P/N or 1/(NT) is of order one.
 
 **Softplus** is never silent: w(r) falls about like e^{−(log r)²}, so that a population of coding neurons
 holds a finite amount (`Solution.branch_amount`) even at the edge. Where B exceeds it, the dual's minimum
 lies on the edge of its domain, and one neuron takes the excess however large N is.
 
-**What is neglected**: that the field moves with k, and fluctuations of the bulk's contribution to B.
+**What is neglected**: that the field moves with the fluctuations of k, and fluctuations of the bulk's
+contribution to B; what holds the bulk down is taken to first order.
 
 Source: the book's own; the condensate at ρ = 0 and N, P → ∞ is paper A's sparse scheme.
 """
@@ -51,6 +53,8 @@ from coding_schemes.theory._solvers import check_training_inputs, overlaps
 
 MOST_FIELD = 1000.0  # of the bulk's neurons on a class; along a branch it grows without limit
 TOLERANCE = 1e-8
+LEAST_BULK = 0.05  # of the neurons, while the numbers of the others are searched for
+STEP = 0.01  # of fields, for a derivative
 BULK_RADIUS = 7.0  # σ_a around the bulk's maximum that are integrated over
 NUM_CELLS = 2**12  # of Σ r²
 LEAST_WEIGHT = 1e-6  # numbers k that are rarer are left out
@@ -135,9 +139,10 @@ class Solution(Solved):
         kernel_block: K_μν for μ ≠ ν in classes c, c', whoever carries it, shape (C, C); between
             classes without what coding neurons leak there (8 % of it at P = 60, ρ = ½).
         kernel_diagonal: what is added on the diagonal, shape (C,).
+        bulk_fraction: share of the bulk, 1 at N → ∞.
         bulk_squares: ⟨m²⟩ and ⟨m⁴⟩ of the bulk's class means, over those of coding neurons of r = 1, (2, C).
-        bulk_amounts: what the bulk does, in units of B, shape (C,).
-        bulk_noise: ⟨Var φ a aᵀ⟩ of the bulk for an input of every class, shape (C, m, m).
+        bulk_amounts: what it does, were it all neurons, in units of B, shape (C,).
+        bulk_noise: its ⟨Var φ a aᵀ⟩ for an input of every class, shape (C, m, m).
         log_bulk: log Z_b.
         within: ρ of every class, shape (C,).
         diagonal: K0_μμ of every class, shape (C,).
@@ -155,6 +160,7 @@ class Solution(Solved):
     densities: np.ndarray
     kernel_block: np.ndarray
     kernel_diagonal: np.ndarray
+    bulk_fraction: float
     bulk_squares: np.ndarray
     bulk_amounts: np.ndarray
     bulk_noise: np.ndarray
@@ -162,7 +168,13 @@ class Solution(Solved):
     within: np.ndarray
     diagonal: np.ndarray
     problem: clustered.Problem
-    approximation = "N → ∞ with N ≪ N*, one coding neuron per class"
+
+    @property
+    def approximation(self) -> str:
+        """What the theory neglects."""
+        if self.bulk_fraction < 1:
+            return "the bulk at finite N, to first order in 1/N"
+        return "N → ∞ with N ≪ N*, one coding neuron per class"
 
     @property
     def num_outliers(self) -> int:
@@ -192,6 +204,12 @@ class Solution(Solved):
         left = (self.task.class_targets - self.temperature * self.dual_field)[self.task.labels]
         left = left - z.T @ self.readouts[:-1]
         return np.maximum(onto @ z.T, 0) @ self.readouts[:-1] + onto @ left
+
+    @property
+    def bulk_activity(self) -> np.ndarray:
+        """⟨m²⟩ of the bulk's class means, shape (C,)."""
+        problem = self.problem
+        return self.bulk_squares[0] * problem.stiffness / (problem.readout_variance * problem.counts)
 
     @property
     def fraction(self) -> np.ndarray:
@@ -262,13 +280,36 @@ class Solution(Solved):
                 break
         return found
 
+    def at_width(self, num_neurons: int, counts: np.ndarray, noise: np.ndarray | None = None) -> "Solution":
+        r"""The bulk of a network of N neurons, some of which code: its field, amounts and averages.
+
+        Fluctuations of the fields of single inputs multiply a neuron's weight by e^{−½ Σ_μ φ_μ²
+        aᵀM⁻¹a/N}. The class means stay as the equations for t want them. For the rest, to first order in
+        b_c = aᵀM_c⁻¹a/N, with V_c the variance of φ between the inputs of a class at the readouts a,
+
+            log weight  − ½ Σ_c (n_c − 1) V_c b_c ,   ⟨m_c⟩  − ½ (1 − 1/n_c) b_c ∂V_c/∂s_c ,
+
+        and the equations are those of `solve` with the share 1 − Σk/N of this bulk.
+
+        Args:
+            num_neurons: N.
+            counts: numbers of coding neurons, shape (C,).
+            noise: M; of this solution unless given. With that of what is returned, M is its own.
+
+        Returns:
+            A Solution; converged=False, with a warning, where the equations are not met.
+        """
+        given = _Given(*(getattr(self, name) for name in _Given._fields))
+        firm = np.linalg.inv(self.noise(num_neurons, counts) if noise is None else noise) / num_neurons
+        share = max(1 - counts.sum() / num_neurons, LEAST_BULK)
+        start = np.concatenate([self.dual_field.ravel(), self.amounts])
+        return _solve(given, start, firm, share).reported(f"condensation theory at N = {num_neurons}")
+
     def held(self, class_index: int, radii: np.ndarray, num_neurons: int, noise: np.ndarray) -> np.ndarray:
         r"""What finite N adds to log w(r): the outputs hold down what a coding neuron leaks to other classes.
 
-        Fluctuations of the fields of single inputs multiply a neuron's weight by e^{−½ Σ_μ φ_μ²
-        aᵀM⁻¹a/N}. On a silent class this adds log E_v (E_ξ e^{sφ − ½bφ²})^n − G_d(s) with b = r²
-        t̂ᵀM_d⁻¹t̂/N; what it does to the bulk, and across the branch on its own class, is of first order
-        in 1/(NT).
+        As in `at_width`, but in all orders: on a silent class log E_v (E_ξ e^{sφ − ½bφ²})^n − G_d(s) with
+        b = r² t̂ᵀM_d⁻¹t̂/N. Across the branch, on its own class, it is of first order in 1/(NT).
 
         Args:
             class_index: c.
@@ -278,12 +319,11 @@ class Solution(Solved):
         """
         c, unit, problem = class_index, self._directions, self.problem
         stiff = np.linalg.inv(noise) / num_neurons
-        bulk = 0.5 * np.einsum("c,crq,cqr", problem.counts, stiff, self.bulk_noise)
         across = np.trace(stiff[c]) - unit[c] @ stiff[c] @ unit[c]
         own = (
             0.5 * problem.counts[c] * (self.diagonal[c] - self.within[c]) * across * problem.readout_variance
         )
-        change = np.full(len(radii), bulk - own)
+        change = np.full(len(radii), -own)
         for d in np.delete(np.arange(len(unit)), c):
             b = radii**2 * (unit[c] @ stiff[d] @ unit[c])
             change += self._log_average(c, d, radii, b) - self._log_average(c, d, radii, 0 * b)
@@ -312,21 +352,25 @@ class Solution(Solved):
     def neurons(self, num_neurons: int) -> list[Neurons]:
         """How many neurons carry each class at finite N: W_k with w(r) as it is, and the bulk's own activity.
 
-        Every class's number is found with those of the others at their means, until these stay.
+        Every class's number is found with those of the others at their means, and the bulk that these
+        leave (`at_width`), until they stay. Where it is not found, participation is NaN.
 
         Args:
             num_neurons: N.
         """
         validation.count("num_neurons", num_neurons, 2)
         classes = range(len(self.amounts))
-        counts, found = np.ones(len(classes)), []
+        counts, solution = np.ones(len(classes)), self
         for _ in range(MAX_ROUNDS):
-            noise = self.noise(num_neurons, counts)
-            found = [self._neurons(c, num_neurons, counts, noise) for c in classes]
+            solution = self.at_width(num_neurons, counts, solution.noise(num_neurons, counts))
+            if not solution.converged:
+                break
+            noise = solution.noise(num_neurons, counts)
+            found = [solution._neurons(c, num_neurons, counts, noise) for c in classes]
             previous, counts = counts, np.array([each.mean for each in found])
             if np.abs(counts - previous).max() < 1e-3 * counts.max():
-                break
-        return found
+                return found
+        return [Neurons(np.ones(1, int), np.ones(1), np.nan) for _ in classes]
 
     def _radii(self, c, total):
         """Where coding neurons are: beyond the bulk, and what is more common by e^20 than the largest."""
@@ -374,18 +418,21 @@ class Solution(Solved):
     def _neurons(self, c, num_neurons, counts, noise) -> Neurons:
         """The sums of h = r² over k neurons, by Fourier transforms on a lattice of h."""
         coding = counts.sum()
-        bulk = max(1 - coding / num_neurons, 0.05)
-        total = num_neurons * (self.amounts[c] + (1 - bulk) * self.bulk_amounts[c])
+        bulk = max(1 - coding / num_neurons, LEAST_BULK)
+        total = num_neurons * (self.amounts[c] + (self.bulk_fraction - bulk) * self.bulk_amounts[c])
         others = 1 + (coding - counts[c]) / (num_neurons * bulk)  # bulk and others, over the bulk
         cell = total / NUM_CELLS
         h = cell * (np.arange(4 * NUM_CELLS) + 0.5)
         r = self._radii(c, total)
         few = np.geomspace(r[0], r[-1], 40)
         change = np.interp(np.log(r), np.log(few), self.held(c, few, num_neurons, noise))
-        density = np.exp(self.log_density(c, r) + change) / others
+        log_w = self.log_density(c, r) + change - np.log(others)
+        peak = log_w.max()  # may be no double: hundreds of nats below the bulk
+        density = np.exp(log_w - peak)
         passed = np.concatenate([[0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(r))])
         mass = np.diff(np.interp(np.sqrt(cell * np.arange(len(h) + 1)), r, passed))
-        tilt = max(_tilt(h, mass, num_neurons, total), 4 / total)  # sums beyond 4 · total come back faintly
+        tilt = _tilt(h, mass * np.exp(peak), num_neurons, total)
+        tilt = max(tilt, 4 / total)  # sums beyond 4 · total come back faintly
         mass = mass * np.exp(-tilt * (h - total / num_neurons))
         single, square = np.fft.rfft(mass), np.fft.rfft(mass * h**2)
 
@@ -406,7 +453,7 @@ class Solution(Solved):
             power = power * unit
             weights.append(at_total(power, n))
         found, of_squares = np.maximum(weights, 1e-300), np.array(squares)
-        log_weights = log_binomial + k * np.log(np.abs(single).max()) + np.log(found)
+        log_weights = log_binomial + k * (peak + np.log(np.abs(single).max())) + np.log(found)
         log_weights -= tilt * total / num_neurons * k
         second, fourth = num_neurons * bulk * self.bulk_squares[:, c]
         inverse = (fourth + of_squares / found) / (total + second) ** 2
@@ -448,7 +495,7 @@ def _tilt(h, mass, num_neurons, total):
     if excess(0) <= 0:
         return 0.0
     high = 1 / h[0]
-    return float(brentq(excess, 0, high)) if excess(high) < 0 else high
+    return float(brentq(excess, 0, high, rtol=1e-3)) if excess(high) < 0 else high  # it cancels
 
 
 def solve(
@@ -476,43 +523,68 @@ def solve(
     """
     validation.choice("nonlinearity", nonlinearity, ("relu", "softplus"))
     problem = clustered.make_problem(task, temperature, nonlinearity, readout_variance)
+    within, diagonal = clustered.class_overlaps(task) or (problem.counts, problem.counts)
+    given = _Given(task, nonlinearity, float(temperature), within, diagonal, problem)
+    lengths = given.edge
+    norms = np.linalg.norm(problem.targets, axis=1)
+    field = (lengths / norms)[:, None] * problem.targets
+    near = _solve(given, np.concatenate([field.ravel(), norms / (problem.stiffness * lengths)]))
+    start = np.concatenate([near.dual_field.ravel(), near.amounts])
+    return _solve(given, start).reported("condensation theory")  # on readouts around its own bulk
+
+
+class _Given(NamedTuple):
+    """What a solution at any width is of."""
+
+    task: Task
+    nonlinearity: str
+    temperature: float
+    within: np.ndarray
+    diagonal: np.ndarray
+    problem: clustered.Problem
+
+    @property
+    def edge(self) -> np.ndarray:
+        """|t_c| where a branch ceases to fall, shape (C,)."""
+        return (self.problem.readout_variance * self.problem.counts * self.problem.stiffness) ** -0.5
+
+
+def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, share: float = 1.0) -> Solution:
+    """Field and amounts with a share of the bulk, held down by firm = M⁻¹/N (C, m, m) or not."""
+    problem, temperature, lengths = given.problem, given.temperature, given.edge
     counts, targets, stiffness = problem.counts, problem.targets, problem.stiffness
-    lengths = (problem.readout_variance * counts * stiffness) ** -0.5
-    within, diagonal = clustered.class_overlaps(task) or (counts, counts)
     silences = np.full(len(counts), -np.inf)  # softplus is never silent
-    if nonlinearity == "relu":
-        each = zip(counts, within, diagonal)
+    if given.nonlinearity == "relu":
+        each = zip(counts, given.within, given.diagonal)
         silences = np.array([log_silence(int(n), float(rho), float(one)) for n, rho, one in each])
 
     def parts(x):
         field, amounts = x[: targets.size].reshape(targets.shape), x[targets.size :]
-        return field, amounts, _bulk(field, problem)
+        return field, amounts, _bulk(field, problem, places, firm)
 
     def equations(x):
         field, amounts, bulk = parts(x)
         carried = (stiffness * amounts)[:, None] * field
-        left = targets - temperature * field - bulk.mean.reshape(targets.shape) / counts[:, None] - carried
+        left = targets - temperature * field - share * (bulk.weights * bulk.means.T) @ bulk.points - carried
         return np.concatenate([left.ravel(), np.square(field).sum(1) / lengths**2 - 1])
 
-    directions = targets / np.linalg.norm(targets, axis=1, keepdims=True)
-    start = np.linalg.norm(targets, axis=1) / (stiffness * lengths)
-    found = root(equations, np.concatenate([(lengths[:, None] * directions).ravel(), start]), tol=1e-12)
+    places = _places(start[: targets.size].reshape(targets.shape), problem)
+    found = root(equations, start, tol=1e-12)
     field, amounts, bulk = parts(found.x)
     residual = float(np.abs(equations(found.x)).max())
-    ensemble, unit = bulk.ensemble, stiffness * lengths  # m of a coding neuron of r = 1
-    weights, points, means = ensemble.weights, ensemble.points, ensemble.means
-    shared, square, fourth, _ = problem.site.shared(points @ field.T)
-    noise = np.einsum("k,kc,kr,kq->crq", weights, square - shared, points, points)
-    block = (means.T * weights) @ means
-    np.fill_diagonal(block, weights @ shared + amounts * unit**2)
-    squares = weights @ (means**2 + ensemble.variances / counts) / unit**2
-    costs = np.array([ensemble.log_value - np.delete(silences, c).sum() for c in range(len(counts))])
+    weights, points, means = bulk.weights, bulk.points, bulk.means
+    unit = stiffness * lengths  # m of a coding neuron of r = 1
+    mean = (weights * means.T) @ points
+    block = share * (means.T * weights) @ means
+    np.fill_diagonal(block, share * weights @ bulk.shared + amounts * unit**2)
+    squares = weights @ (bulk.shared + bulk.spreads / counts)
+    costs = np.array([bulk.log_value - np.delete(silences, c).sum() for c in range(len(counts))])
     alone = np.all((field @ field.T)[~np.eye(len(field), dtype=bool)] <= 0)
     root_amounts = np.sqrt(np.maximum(amounts, 0))
-    solution = Solution(
-        task=task,
-        nonlinearity=nonlinearity,
-        temperature=float(temperature),
+    return Solution(
+        task=given.task,
+        nonlinearity=given.nonlinearity,
+        temperature=temperature,
         readouts=np.vstack([(root_amounts / lengths)[:, None] * field, weights @ points]),
         activations=np.vstack([np.diag(root_amounts * unit), weights @ means]),
         dual_field=field,
@@ -520,23 +592,35 @@ def solve(
         costs=costs,
         densities=(2 * np.pi * problem.readout_variance) ** -0.5 * np.exp(-costs),
         kernel_block=block,
-        kernel_diagonal=weights @ (square - shared),
-        bulk_squares=np.array([squares, weights @ fourth / unit**4]),
-        bulk_amounts=np.sum(bulk.mean.reshape(targets.shape) * field, 1) / (counts * stiffness * lengths**2),
-        bulk_noise=noise,
-        log_bulk=float(ensemble.log_value),
-        within=within,
-        diagonal=diagonal,
+        kernel_diagonal=share * weights @ bulk.spreads,
+        bulk_fraction=share,
+        bulk_squares=np.array([squares / unit**2, weights @ bulk.fourth / unit**4]),
+        bulk_amounts=np.sum(mean * field, 1) / (stiffness * lengths**2),
+        bulk_noise=share * np.einsum("k,kc,kr,kq->crq", weights, bulk.spreads, points, points),
+        log_bulk=float(bulk.log_value),
+        within=given.within,
+        diagonal=given.diagonal,
         problem=problem,
         residual=residual,
         num_steps=int(found.nfev),
         converged=bool(residual < TOLERANCE and np.all(amounts > 0) and alone),
     )
-    return solution.reported("condensation theory", "" if alone else "a branch answers to several classes")
 
 
-def _bulk(field, problem):
-    """The integral over readouts near the bulk's maximum."""
+class _Bulk(NamedTuple):
+    """The bulk's integral over readouts, on a lattice."""
+
+    log_value: float
+    points: np.ndarray  # a, shape (n, m)
+    weights: np.ndarray  # normalized, shape (n,)
+    means: np.ndarray  # per class, shape (n, C)
+    shared: np.ndarray  # mean product of two inputs of a class, shape (n, C)
+    spreads: np.ndarray  # V, mean square less that, shape (n, C)
+    fourth: np.ndarray  # ⟨m⁴⟩ of the class mean, shape (n, C)
+
+
+def _places(field, problem):
+    """A lattice of readouts around the bulk's maximum, which equations keep, for it moves by leaps."""
     scale, readout = np.sqrt(problem.readout_variance), np.zeros(field.shape[1])
     for _ in range(40):  # never decreases the density
         on_classes = field @ readout
@@ -547,5 +631,23 @@ def _bulk(field, problem):
     reach = int(BULK_RADIUS)
     cube = np.indices((2 * reach + 1,) * len(readout)).reshape(len(readout), -1).T - reach
     cube = cube[np.square(cube).sum(1) <= BULK_RADIUS**2]
-    points = np.asfortranarray(scale * (cube + np.round(readout / scale)))
-    return _convex_dual.lattice_integral(points, field, problem, None, 1.0)
+    return np.asfortranarray(scale * (cube + np.round(readout / scale)))
+
+
+def _bulk(field, problem, points, firm=None) -> _Bulk:
+    """The integral over these readouts, held down by firm = M⁻¹/N as in `at_width`."""
+    free = _convex_dual.lattice_integral(points, field, problem, None, 1.0).ensemble
+    on_classes = points @ field.T
+    shared, square, fourth, _ = problem.site.shared(on_classes)
+    spreads = square - shared
+    if firm is None:
+        return _Bulk(free.log_value, points, free.weights, free.means, shared, spreads, fourth)
+    both = problem.site.shared(np.concatenate([on_classes + STEP, on_classes - STEP]))  # of one table
+    above, below = np.split(both[1] - both[0], 2)
+    slopes = (above - below) / (2 * STEP)
+    b = np.einsum("kr,crq,kq->kc", points, firm, points)
+    weights = free.weights * np.exp(-0.5 * (b * spreads) @ (problem.counts - 1))
+    log_value, weights = free.log_value + float(np.log(weights.sum())), weights / weights.sum()
+    means = free.means - 0.5 * b * (1 - 1 / problem.counts) * slopes
+    shared = shared + means**2 - free.means**2
+    return _Bulk(log_value, points, weights, means, shared, spreads, fourth)

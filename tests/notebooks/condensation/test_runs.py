@@ -12,9 +12,8 @@ def made(width, inverse):
     """Networks of a width whose chains have these 1/PR of every class."""
     inverse = np.asarray(inverse, float)[:, None] * np.ones(3)
     half = len(inverse) // 2
-    return runs.Networks(
-        {"N": width, "P": 16, "L": 1}, inverse[:half], inverse[half:], inverse, np.ones(2), 0.5
-    )
+    size, rest = {"N": width, "P": 16, "L": 1}, (np.ones(2), np.ones(2), 0.5)
+    return runs.Networks(size, inverse[:half], inverse[half:], inverse, *rest)
 
 
 def test_participation_is_harmonic_over_chains_and_classes():
@@ -58,6 +57,15 @@ def test_kernel_means_are_those_of_the_classes():
     phi[..., 0, LABELS == 0] = 2.0
     phi[..., 0, LABELS == 1] = 3.0
     np.testing.assert_allclose(runs._kernel(phi, LABELS), [[1.0, 1.5]] * 2)
+
+
+def test_bulk_is_what_the_first_of_each_class_leave():
+    """Four neurons, one of them the first of two classes, in one sample of two chains."""
+    phi = np.zeros((2, 1, 4, 16))
+    phi[..., 0, LABELS != 1] = 5.0
+    phi[..., 1, LABELS == 1] = 5.0
+    phi[1, 0, 2] = 3.0
+    np.testing.assert_allclose(runs._bulk(phi, LABELS), [0.0, 4.5])
 
 
 def test_networks_start_again_with_fewer_coding_neurons():
