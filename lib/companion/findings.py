@@ -366,8 +366,8 @@ def _margins(
 ) -> np.ndarray | None:
     """Distance of every element from the limit, negative outside; None where something is not finite.
 
-    Networks without scatter have no error. They may meet theory exactly, and a control misses it; what else
-    lacks an error is not judged.
+    Networks without scatter have no error. They may meet theory exactly, and a control may miss its limit
+    by any number of errors; what else lacks an error is not judged.
     """
     for value in (sampled, theory, error):
         if value is None or _is_text(value):
@@ -375,13 +375,15 @@ def _margins(
         array = np.asarray(value, dtype=float)
         if not array.size or not np.all(np.isfinite(array)):
             return None
-    if "error" in predicate.needs and not (control and "expected" in predicate.needs):
-        met = "expected" in predicate.needs and np.equal(sampled, theory)
-        if not np.all((np.asarray(error) > 0) | met):
-            return None
     if predicate.text != EXACTLY and _is_text(sampled):
         raise ValueError(f"sampled must be numbers to be {predicate.text!r}; got {sampled!r}")
-    return np.asarray(predicate.margin(sampled, theory, error))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        margins = np.asarray(predicate.margin(sampled, theory, error))
+    if "error" in predicate.needs:
+        met = "expected" in predicate.needs and np.equal(sampled, theory)
+        if not np.all((np.asarray(error) > 0) | met | (control & (margins < 0))):
+            return None
+    return margins
 
 
 def _plain(value: Any) -> Any:

@@ -131,6 +131,19 @@ def test_networks_without_scatter_meet_theory_exactly_or_leave_the_finding_open(
     assert record["computed"] is None
 
 
+@pytest.mark.parametrize(("value", "state"), [(-1.0, "passed"), (0.0, "open"), (1.0, "open")])
+def test_a_control_without_scatter_misses_its_limit_or_leaves_the_finding_open(shown, value, state):
+    """A rank correlation of −1 in every network is below 0 by any number of errors; one of 0 or 1 is not."""
+    record = judged(
+        shown,
+        above(0, 3),
+        sampled=Estimate(np.array([0.9, 0.8]), np.array([0.1, 0.1])),
+        theory=None,
+        control=Control("early", sampled=Estimate(np.array([-0.5, value]), np.array([0.1, 0.0]))),
+    )
+    assert records.state(record) == state
+
+
 @pytest.mark.parametrize("predicate", [standard_errors(3), relative(0.02), absolute(0.2)])
 def test_control_must_fail_in_every_element_or_say_beforehand_where_not(shown, predicate):
     one = Control("other task", theory=np.array([15.0, 6.0]))
