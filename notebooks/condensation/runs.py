@@ -14,7 +14,7 @@ from coding_schemes.planting import merged
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from coding_schemes.tasks import Task
-from coding_schemes.theory import clustered, condensation
+from coding_schemes.theory import clustered, condensation, finite_width
 from companion.findings import Estimate
 from companion.workbench import Equilibrium
 
@@ -231,6 +231,13 @@ CODES = ((1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1))
 def sigmoidal(num_inputs: int, overlap: float) -> clustered.Solution:
     """Theory of a sigmoidal network, y₋ = ½."""
     return clustered.solve(tasks.clustered(num_inputs, overlap=overlap, y_minus=0.5), T)
+
+
+def share_of_all(num_inputs: int, overlap: float, num_neurons: int) -> np.ndarray:
+    """Share of 1-1-1 in theory: for N neurons, which are whole, and at N → ∞."""
+    solution = sigmoidal(num_inputs, overlap)
+    whole = finite_width.whole_numbers(solution, np.array(CODES, bool), num_neurons) / num_neurons
+    return np.array([whole[-1], solution.activity_shares(CODES)[-1]])
 
 
 def shares(key: Any, num_inputs: int, overlap: float, num_neurons: int, **options: Any) -> np.ndarray:

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import finite_width, sigmoidal
+from coding_schemes.theory import clustered, finite_width, sigmoidal
 from scipy.special import comb, erf, ndtr
 from scipy.stats import norm
 
@@ -72,6 +72,51 @@ def test_correction_is_the_first_order_of_the_exact_integral(pair):
         one, two = (width * (exact(weight, width) - weights @ values) for width in (40, 80))
         assert finite_width.correction(pair, values) == pytest.approx(2 * two - one, rel=0.02)
         assert abs(two) > 0.01
+
+
+@pytest.fixture(scope="module")
+def twins():
+    """Theory of two inputs of one class that overlap by 0.6."""
+    root = np.linalg.cholesky([[1, 0.6], [0.6, 1]]).T
+    task = tasks.Task(np.sqrt(2) * root, np.zeros(2, int), np.full((2, 1), TARGET))
+    return clustered.solve(task, TEMPERATURE)
+
+
+def test_correction_of_two_inputs_that_are_alike(twins):
+    """Against the integral over both fields and what the two preactivations share."""
+    t = twins.dual_field[0, 0]
+    a, z, v = np.linspace(-5, 8, 105), np.linspace(-6, 6, 81), np.linspace(-5, 7, 49)
+    fields = t + 1j * np.linspace(-7, 7, 99)
+    phi = 0.5 * (1 + erf(np.sqrt(np.pi) * (np.sqrt(0.6) * v[:, None] + np.sqrt(0.4) * z) / 2))
+    tilts = np.exp(np.multiply.outer(np.outer(a, fields), phi)) @ (norm.pdf(z) * (z[1] - z[0]))
+    both = np.einsum("v,akv,alv->akl", norm.pdf(v) * (v[1] - v[0]), tilts, tilts, optimize=True)
+    both *= np.exp(np.add.outer(*[0.5 * TEMPERATURE * fields**2 - fields * TARGET] * 2))
+    prior = norm.pdf(a, scale=0.5**0.5) * (a[1] - a[0])
+    one = np.tensordot(prior, both, 1)
+
+    points, weights = twins.ensemble.points, twins.ensemble.weights
+    for weight in (np.tanh, np.square):
+        values, tilted = weight(points[:, 0]), np.tensordot(prior * weight(a), both, 1)
+        exact = [(np.sum(tilted * one ** (n - 1)) / np.sum(one**n)).real for n in (40, 80)]
+        first, second = (n * (x - weights @ values) for n, x in zip((40, 80), exact))
+        assert finite_width.correction(twins, values) == pytest.approx(2 * second - first, rel=0.02)
+        assert abs(second) > 0.01
+
+
+def test_unrelated_inputs_have_one_correction_by_either_theory(theory):
+    other = clustered.solve(tasks.toy(24, y_minus=0.5), 0.02)
+    for found in (finite_width.numbers, finite_width.whole_numbers):
+        np.testing.assert_allclose(found(other, CODES, 30), found(theory, CODES, 30), rtol=1e-4)
+
+
+def test_inputs_that_are_alike_have_no_moments_of_preactivations(twins):
+    with pytest.raises(ValueError, match="moment"):
+        finite_width.correction(twins, np.ones(len(twins.ensemble.points)), lambda s, k: s)
+    with pytest.raises(ValueError, match="solution"):
+        finite_width.preactivation_moments(twins, EVERY[0], 0, 20)
+    growing = clustered.solve(tasks.clustered(24, overlap=0.9, y_minus=-0.5), 0.02, nonlinearity="relu")
+    with pytest.raises(ValueError, match="relu"):
+        finite_width.numbers(growing, CODES, 24)
 
 
 def test_numbers_of_a_small_network(pair):

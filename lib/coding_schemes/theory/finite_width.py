@@ -11,6 +11,7 @@ neurons, log⟨e^{… + h x}⟩, N of them have
     N ⟨x⟩ = N ⟨x⟩_theory − ½ d/dh [log det H + Σ_c (n_c − 1) log det M_c],
 
 H the Hessian of D in fields that are alike on a class, M_c = ⟨a aᵀ Var φ_c⟩ + T for those that are not.
+For inputs that are alike within a class, `clustered`, Var φ_c is the variance between the inputs of a class.
 
 Source: the book's own; paper A takes N → ∞.
 """
@@ -22,15 +23,18 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
 
 from coding_schemes import validation
-from coding_schemes.theory import sigmoidal
+from coding_schemes.theory import clustered, sigmoidal
 
 SOURCE = 0.05  # h, for the derivative
 FIELDS = np.linspace(-40, 40, 1601)  # of the tables of preactivations' moments
 MAX_STEPS = 100  # Newton steps from h = 0 to ± SOURCE; some five are needed
 
 
+Solution = sigmoidal.Solution | clustered.Solution
+
+
 def correction(
-    solution: sigmoidal.Solution,
+    solution: Solution,
     weight: np.ndarray,
     moment: Callable[..., np.ndarray] | None = None,
     class_index: int = 0,
@@ -41,27 +45,33 @@ def correction(
 
     Args:
         solution: a scheme in equilibrium, by quadrature.
-        weight: w at the readouts of `sigmoidal.readout_ensemble(solution)`, shape (n,).
+        weight: w at the readouts of `sigmoidal.readout_ensemble(solution)`, or at `solution.ensemble.points`
+            of a `clustered.Solution`, shape (n,).
         moment: moment(s, k), of the shape of s, is the k-th derivative, k = 0 … 2, of the average of v over
-            z ∝ N(z; 0, 1) e^{sφ(z)}; None for v = 1.
+            z ∝ N(z; 0, 1) e^{sφ(z)}; None for v = 1, and for inputs that are alike.
         class_index: c.
 
     Returns:
         N⟨x⟩ at finite N less N⟨x⟩ in theory, up to corrections of order 1/N.
 
     Raises:
-        ValueError: a restricted scheme or one by Laplace's formula, a weight of another shape, no such class.
+        ValueError: a restricted scheme or one by Laplace's formula, φ that grows, a weight of another shape,
+            a moment for inputs that are alike, no such class.
         FloatingPointError: the saddle point with a source was not found.
     """
     _check(solution)
-    points, _ = sigmoidal.readout_ensemble(solution)
+    if moment is not None and isinstance(solution, clustered.Solution):
+        raise ValueError(
+            "moment: got one for inputs that are alike within classes, which has no formula here"
+        )
+    points, _ = _readouts(solution)
     weight = validation.array("weight", weight, "n", n=len(points))
     validation.count("class_index", class_index, 0, len(solution.dual_field) - 1)
     up, down = (_log_determinant(solution, weight, moment, class_index, h) for h in (SOURCE, -SOURCE))
     return -0.5 * (up - down) / (2 * SOURCE)
 
 
-def numbers(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
+def numbers(solution: Solution, codes: np.ndarray, width: int) -> np.ndarray:
     """Mean number of neurons with each code in a network of N = width, N⟨q⟩ with the 1/N of `correction`.
 
     q is the probability that a neuron with readouts a is found with the code, as for
@@ -85,7 +95,7 @@ def numbers(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.n
     return np.array([width * weights @ q + correction(solution, q) for q in found])
 
 
-def number_moments(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
+def number_moments(solution: Solution, codes: np.ndarray, width: int) -> np.ndarray:
     """Second and fourth central moments of the numbers of neurons with codes that all N = width share.
 
     A source of 2πi for a code changes nothing where numbers are whole, so that the saddle point has an image
@@ -111,7 +121,7 @@ def number_moments(solution: sigmoidal.Solution, codes: np.ndarray, width: int) 
     return np.stack([weights @ away**power for power in (2, 4)])
 
 
-def whole_numbers(solution: sigmoidal.Solution, codes: np.ndarray, width: int) -> np.ndarray:
+def whole_numbers(solution: Solution, codes: np.ndarray, width: int) -> np.ndarray:
     """Mean numbers of neurons with codes that all N = width share, neurons being whole.
 
     The mean of the distribution that `number_moments` describes: `numbers`, which it tends to where they
@@ -138,7 +148,7 @@ def _whole(solution, codes, width):
     codes = validation.array("codes", codes, "k, C").astype(bool)
     if len(codes) < 2:
         raise ValueError("codes: got one code, needs the two or more that all neurons share")
-    mean, covariance = numbers(solution, codes, width)[:-1], sigmoidal.occupancy_covariance(solution, codes)
+    mean, covariance = numbers(solution, codes, width)[:-1], _covariance(solution, codes)
     inverse = np.linalg.inv(width * covariance[:-1, :-1])
     reach = np.ceil(1 + 6 * np.sqrt(width * covariance.diagonal()[:-1]))
     around = [np.arange(-r, r + 1) + np.rint(n) for r, n in zip(reach, mean, strict=True)]
@@ -149,7 +159,7 @@ def _whole(solution, codes, width):
     return found, weights / weights.sum()
 
 
-def readout_moments(solution: sigmoidal.Solution, code: np.ndarray, output: int, width: float) -> np.ndarray:
+def readout_moments(solution: Solution, code: np.ndarray, output: int, width: float) -> np.ndarray:
     """Mean and variance of a readout of a code's neurons.
 
     ⟨q a^k⟩ / ⟨q⟩, k = 1, 2, both with the 1/N of `correction`; q as for `numbers`.
@@ -174,7 +184,7 @@ def readout_moments(solution: sigmoidal.Solution, code: np.ndarray, output: int,
     if width != np.inf:
         validation.positive(width=width)
     (q,), weights = _code_weights(solution, code[None])
-    a = sigmoidal.readout_ensemble(solution)[0][:, output]
+    a = _readouts(solution)[0][:, output]
     totals = [weights @ (q * a**power) for power in range(3)]
     if width < np.inf:
         totals = [total + correction(solution, q * a**power) / width for power, total in enumerate(totals)]
@@ -204,6 +214,7 @@ def preactivation_moments(
         FloatingPointError: as for `correction`.
     """
     _check(solution)
+    validation.instance("solution", solution, sigmoidal.Solution)
     validation.count("class_index", class_index, 0, len(solution.dual_field) - 1)
     code = validation.array("code", code, "C", C=len(solution.dual_field))
     if width != np.inf:
@@ -223,18 +234,39 @@ def preactivation_moments(
 
 
 def _check(solution):
-    validation.instance("solution", solution, sigmoidal.Solution)
-    if solution.restriction is not None:
-        raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
+    if isinstance(solution, clustered.Solution):
+        if not solution.problem.site.shape.bounded:
+            raise ValueError(f"solution: {solution.nonlinearity!r} grows, needs a bounded nonlinearity")
+    else:
+        validation.instance("solution", solution, sigmoidal.Solution)
+        if solution.restriction is not None:
+            raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
     if solution.method != "quadrature":
         raise ValueError(
             f"solution: got one by {solution.method!r}, whose error is of order 1/P; needs 'quadrature'"
         )
 
 
+def _readouts(solution):
+    """Readouts (n, m) that stand for the neurons, and their weights (n,)."""
+    if isinstance(solution, clustered.Solution):
+        return solution.ensemble.points, solution.ensemble.weights
+    return sigmoidal.readout_ensemble(solution)
+
+
+def _covariance(solution, codes):
+    """N times the covariance of the fractions of neurons with each code (k, k)."""
+    if isinstance(solution, sigmoidal.Solution):
+        return sigmoidal.occupancy_covariance(solution, codes)
+    found, weights = _code_weights(solution, codes)
+    free = np.diag(found @ weights)
+    return sigmoidal.fitting_together(solution.problem, solution.ensemble, found.T, free)
+
+
 def _log_determinant(solution, weight, moment, class_index, h):
     """Of the fluctuations about the saddle point with a source h."""
-    problem, points = solution.problem, sigmoidal.readout_ensemble(solution)[0]
+    problem, points = solution.problem, _readouts(solution)[0]
+    alike = isinstance(solution, clustered.Solution)
     counts, temperature, m = problem.counts, problem.temperature, points.shape[1]
     noise, t, step = temperature * np.eye(m), solution.dual_field.copy(), np.inf
     for _ in range(MAX_STEPS):
@@ -254,11 +286,16 @@ def _log_determinant(solution, weight, moment, class_index, h):
         statistics = (counts * means)[:, :, None] * points[:, None, :]
         mean = np.tensordot(p, statistics, 1)
         flat = statistics.reshape(len(p), -1) - mean.ravel()
-        within = np.einsum("n,nc,nr,nq->crq", p, variances, points, points) + noise
+        dyads = points[:, :, None] * points[:, None, :]
+        own = np.tensordot((p[:, None] * variances).T, dyads, 1) + noise
         hessian = (flat * p[:, None]).T @ flat
-        for c, block in enumerate(within):
+        for c, block in enumerate(own):
             hessian[c * m : (c + 1) * m, c * m : (c + 1) * m] += counts[c] * block
         if step < 1e-9:
+            within = own
+            if alike:
+                shared, square, *_ = problem.site.shared(s)
+                within = np.tensordot((p[:, None] * (square - shared)).T, dyads, 1) + noise
             return np.linalg.slogdet(hessian)[1] + (counts - 1) @ np.linalg.slogdet(within)[1]
         slope = mean + counts[:, None] * (temperature * t - problem.targets)
         change = np.linalg.solve(hessian, slope.ravel()).reshape(t.shape)
@@ -269,8 +306,11 @@ def _log_determinant(solution, weight, moment, class_index, h):
 def _code_weights(solution, codes):
     """Probability of each code at the readouts of the ensemble, shape (k, n), and their weights."""
     codes = validation.array("codes", codes, "k, C", C=len(solution.dual_field)).astype(bool)
-    points, weights = sigmoidal.readout_ensemble(solution)
-    site, counts = solution.problem.site, solution.problem.counts
-    _, means, variances = site.cumulants(points @ solution.dual_field.T, 2)
-    active = ndtr((means - site.threshold) * np.sqrt(counts / np.maximum(variances, 1e-12)))
+    points, weights = _readouts(solution)
+    site, counts, fields = solution.problem.site, solution.problem.counts, points @ solution.dual_field.T
+    if isinstance(solution, clustered.Solution):
+        active = site.shared(fields)[3]
+    else:
+        _, means, variances = site.cumulants(fields, 2)
+        active = ndtr((means - site.threshold) * np.sqrt(counts / np.maximum(variances, 1e-12)))
     return np.array([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes]), weights

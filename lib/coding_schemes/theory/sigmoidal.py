@@ -512,7 +512,7 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
     """
     ensemble, found = _code_probabilities(solution, codes)
     free = np.diag(ensemble.weights @ found)  # indicators: q² = q, and two codes exclude each other
-    return _fitting_together(solution, ensemble, found, free)
+    return fitting_together(solution.problem, ensemble, found, free)
 
 
 def average_covariance(solution: Solution, values: np.ndarray) -> np.ndarray:
@@ -539,12 +539,11 @@ def average_covariance(solution: Solution, values: np.ndarray) -> np.ndarray:
     used = ensemble.weights > 0
     found = np.zeros((len(used), len(values)))
     found[used] = validation.array("values", values, "k, n", n=int(used.sum())).T
-    return _fitting_together(solution, ensemble, found, (found * ensemble.weights[:, None]).T @ found)
+    return fitting_together(solution.problem, ensemble, found, (found * ensemble.weights[:, None]).T @ found)
 
 
-def _fitting_together(solution, ensemble, found, second):
+def fitting_together(problem, ensemble, found, second):
     """Cov(x) − Cov(x, S) H⁻¹ Cov(S, x) of properties (n, k) with second moments (k, k)."""
-    problem = solution.problem
     hessian = covariance(ensemble, problem)
     hessian += problem.temperature * np.diag(np.repeat(problem.counts, problem.targets.shape[1]))
     values, weights = statistics(ensemble, problem), ensemble.weights
