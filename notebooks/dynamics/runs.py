@@ -19,7 +19,7 @@ from coding_schemes.theory import deep_sigmoidal, dynamics, linear, relu, sigmoi
 from companion.findings import Estimate, spread, stacked
 from companion.workbench import Run, estimate
 from scipy.linalg import cholesky, toeplitz
-from scipy.stats import norm
+from scipy.stats import binomtest, norm
 
 TARGETS = {"linear": 0.0, "sigmoidal": 0.5, "relu": -0.5}  # y₋, as in paper A's Fig. 4
 NAMES = {"linear": "linear", "sigmoidal": "sigmoidal", "relu": "ReLU"}
@@ -444,11 +444,16 @@ def chain_rates(motion: Motion, layer: int) -> Estimate:
     return spread(np.any(codes[:, 1:] != codes[:, :-1], axis=-1).mean((1, 2)) / motion.interval)
 
 
-def net_flux(before: np.ndarray, after: np.ndarray, num_kinds: int) -> np.ndarray:
-    """Net number of neurons that entered each code, in standard errors √(entered + left)."""
+def no_net_flux(before: np.ndarray, after: np.ndarray, num_kinds: int) -> float:
+    """p-value of the largest net flux into a code: in equilibrium entering and leaving are equally likely.
+
+    Exact for every code, and Šidák's 1 − (1 − p)^k for the least p of k codes that neurons entered or left.
+    """
     moved = before != after
     entered, left = (np.bincount(one[moved], minlength=num_kinds) for one in (after, before))
-    return (entered - left) / np.sqrt(np.maximum(entered + left, 1))
+    used = [pair for pair in zip(entered, left, strict=True) if sum(pair)]
+    each = [binomtest(int(a), int(a + b)).pvalue for a, b in used]
+    return float(1 - (1 - min(each, default=1.0)) ** max(len(each), 1))
 
 
 class Kept(NamedTuple):

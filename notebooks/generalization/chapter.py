@@ -190,7 +190,7 @@ Finding(
 ).judge(
     standard_errors(3),
     note="; ".join(f"{c.sampled.mean():.1f} sampled, {c.theory:.1f} in theory" for c in counted),
-    because="parallel outliers of one class share its activity in theory and merge in networks",
+    because="the weakest of theory's outliers, parallel to others or of two classes, do not stand out",
 )
 
 # %% [markdown]

@@ -12,8 +12,16 @@ from test_calibration import assert_calibrated, autoregressive
 
 def test_net_flux_counts_only_neurons_that_moved():
     before, after = np.array([0] * 50 + [1] * 50), np.array([1] * 16 + [0] * 34 + [0] * 16 + [1] * 34)
-    assert np.all(runs.net_flux(before, after, 2) == 0)
-    assert runs.net_flux(before[:50], after[:50], 2) == pytest.approx([-4, 4])
+    assert runs.no_net_flux(before, after, 2) == 1
+    assert runs.no_net_flux(before[:50], after[:50], 2) == pytest.approx(2 * 2 * 0.5**16, rel=1e-3)
+    assert runs.no_net_flux(before, before, 2) == 1
+
+
+def test_net_flux_of_neurons_in_equilibrium_is_found_at_its_rate():
+    """Four codes with as many moves either way: p < 0.05 in one of twenty draws, or a little less."""
+    rng = np.random.default_rng(0)
+    rare = [runs.no_net_flux(*rng.integers(4, size=(2, 300)), 4) < 0.05 for _ in range(1000)]
+    assert 0.02 < np.mean(rare) < 0.06
 
 
 def test_autocorrelations_and_their_errors():
