@@ -69,6 +69,16 @@ def test_an_unfinished_path_says_so():
     assert path.residual == pytest.approx(float(jnp.linalg.norm(across, axis=1).max()), rel=1e-4)
 
 
+def test_drift_is_what_the_last_tenth_of_the_steps_changed():
+    ends = [at(-1, 0), at(1, 0)]
+    with pytest.warns(UserWarning, match="still moved"):
+        before, path = (
+            minimum_energy_path(double_well, ends, step_size=1e-3, num_steps=n, tolerance=1e-9)
+            for n in (45, 50)
+        )
+    assert path.drift == pytest.approx(path.energies.max() - before.energies.max(), rel=1e-6)
+
+
 def test_barrier_is_the_largest_rise_from_any_image_before():
     path = Path(
         None,

@@ -386,6 +386,13 @@ def test_code_transfer_of_pure_codes_and_of_noise():
     np.testing.assert_allclose(both[:, 0], 2 / 59, atol=0.02)  # two free means among 59 degrees of freedom
     assert np.all(both[:, 1] < 0)
     np.testing.assert_allclose(coding.code_transfer(7 * noise, labels, 7 * test_noise, test_labels), both)
+    shifted = (
+        means[:, test_labels] + 2.0 + test_noise[0]
+    )  # far from the mean on training inputs, which counts
+    center = means.mean(1, keepdims=True)
+    found = coding.code_transfer(means[:, labels], labels, shifted, test_labels)[1]
+    missed = np.square(2.0 + test_noise[0]).sum()
+    assert found == pytest.approx(1 - missed / np.square(shifted - center).sum())
     with pytest.raises(ValueError, match="test_activations: got shape"):
         coding.code_transfer(noise, labels, test_noise[:, 1:], test_labels)
     with pytest.raises(ValueError, match="test_labels: got class 3"):

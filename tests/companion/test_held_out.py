@@ -53,6 +53,17 @@ def test_the_difference_of_two_starts_has_both_their_errors(gap, agree, monkeypa
     assert held_out._meeting(None, (None, None), errors).agree == agree
 
 
+def test_the_error_of_a_realized_gain_is_in_its_units():
+    """Also where theory predicts a loss."""
+    process, theory = (
+        SimpleNamespace(error=SimpleNamespace(total=np.array(x))) for x in ([4.0, 3.0], [2.0, 3.5])
+    )
+    learned = SimpleNamespace(error=findings.Estimate(np.array([3.0, 3.25]), np.array([0.2, 0.1])))
+    found = held_out.realized(SimpleNamespace(process=process, theory=theory, learned=learned))
+    np.testing.assert_allclose(found.value, [0.5, 0.5])
+    np.testing.assert_allclose(found.error, [0.1, 0.2])
+
+
 @pytest.mark.slow
 def test_measures_of_all_networks_and_of_either_start():
     task, network = tasks.mnist(24, 40), Network(1, 30, "sigmoidal")

@@ -1,5 +1,7 @@
 """What findings are made of: two starts, runs over sizes."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -26,6 +28,14 @@ def test_both_starts_are_sampled_from_streams_of_their_own():
     assert first.readouts.shape == second.readouts.shape == (2, 4, 12, 3)
     assert found.width == found.task.num_inputs == 12
     assert found.equilibrium.agree == found.meeting.agree  # four networks are too few to judge starts apart
+
+
+@pytest.mark.parametrize(("networks", "state"), [(7, "not shown"), (8, "each")])
+def test_networks_of_both_starts_are_enough_to_be_judged_apart(networks, state):
+    """Whether they are from one start or the other."""
+    halves = [SimpleNamespace(info=SimpleNamespace(energy=np.zeros((n, 3)))) for n in (networks - 4, 4)]
+    meeting = SimpleNamespace(prior=halves[0], planted=halves[1], agree=False, verdict="they differ")
+    assert workbench.Starts(None, None, meeting).equilibrium.state == state
 
 
 def test_each_start_has_its_own_key():

@@ -131,6 +131,14 @@ def test_numbers_of_one_law_are_not_shown_as_moved(builds, shift, shown):
     assert bool(compared(a, b).moved) == shown
 
 
+def test_a_check_that_turned_is_shown_though_its_number_hardly_moved(builds):
+    a = builds("a", [RECORD], {})
+    b = builds("b", [RECORD | {"passed": False, "because": "1/N"}], {})
+    (turned,) = compared(a, b).moved
+    assert turned.states == ("passed", "failed")
+    assert turned.away == 0
+
+
 def test_rounding_of_numbers_without_errors_is_no_move(builds):
     exact = RECORD | {"computed": [1.0, 2.0], "uncertainty": None, "predicate": "> 0.5"}
     a = builds("a", [exact], {})

@@ -249,6 +249,13 @@ def test_a_verdict_may_differ_by_whether_equilibrium_is_shown_or_by_chance(
         assert f"A1 (even): {before} on record" in capsys.readouterr().err
 
 
+def test_one_check_that_fails_by_chance_excuses_no_other(executed, tmp_path):
+    project = executed(off(3.5), off(6.5) | {"quantity": "another"})
+    (tmp_path / "book" / "verdicts.yml").write_text("quick: {A1: reproduced}\n")
+    with pytest.raises(BuildError, match="A1"):
+        scoreboard.check_verdicts(project, scoreboard.rows(project))
+
+
 def test_what_no_paper_has_holds_and_is_not_reproduced():
     assert scoreboard.said({"published": "Fig. 1"}, "reproduced") == "reproduced"
     assert scoreboard.said({"published": None}, "reproduced") == scoreboard.HOLDS

@@ -109,6 +109,16 @@ def test_rows_of_two_starts():
     assert found["starts"][1] == pytest.approx((4.5, 1.5))
 
 
+def test_errors_of_a_draw_are_means_of_its_two_starts():
+    """Rows are draw after draw, each from the prior and from theory."""
+    rows = np.array([[1.0, 10.0], [3.0, 30.0], [5.0, 50.0], [9.0, 90.0], [0.0, 0.0], [2.0, 20.0]])
+    result = {"x_error": rows, "x_theory_error": rows[:2], "x_process_error": rows[2:]}
+    errors, theory, process = runs.class_errors(result, ("x",))
+    np.testing.assert_allclose(errors, [[[2, 20], [7, 70], [1, 10]]])
+    np.testing.assert_allclose(theory, [[2, 20]])
+    np.testing.assert_allclose(process, [[4, 40]])
+
+
 def test_gain_realized_class_by_class():
     result = {"x_error": np.array([[1.0, 3.0]]), "x_theory_error": np.array([[2.0, 2.0]])}
     result["x_process_error"] = np.array([[4.0, 4.0]])
