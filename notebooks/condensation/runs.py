@@ -92,7 +92,7 @@ class Networks:
         cooled: ⟨1/PR⟩ of every chain and class, from the prior, shape (chains, C).
         restarted: the same from the second start.
         at_start: 1/PR where that began.
-        bulk: mean square of the class means of neurons that lead no class, (chains of both,).
+        bulk: mean square of the class means of neurons that are no outliers, (chains of both,).
         kernel: mean kernel within class 0 and between classes 0 and 1, (chains of both, 2).
         overlap: mean overlap within classes, over the diagonal, of the layer below the feature layer, or ρ.
     """
@@ -132,11 +132,10 @@ def _inverse(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _bulk(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Mean square of the class means over classes and neurons but the first of each class, (chains,)."""
+    """Mean square of the class means over classes and neurons that are no outliers, (chains,)."""
     means = np.stack([activations[..., labels == c].mean(-1) for c in np.unique(labels)], axis=-1)
-    others = np.ones(means.shape[:-1], bool)
-    np.put_along_axis(others, means.argmax(-2), False, axis=-1)
-    return np.square(means).mean(-1).mean((1, 2), where=others)
+    bulk = ~coding.outliers(activations, labels).mask
+    return np.square(means).mean(-1).mean((1, 2), where=bulk)
 
 
 def _participation(inverse: np.ndarray) -> Estimate:

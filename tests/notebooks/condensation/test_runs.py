@@ -59,8 +59,8 @@ def test_kernel_means_are_those_of_the_classes():
     np.testing.assert_allclose(runs._kernel(phi, LABELS), [[1.0, 1.5]] * 2)
 
 
-def test_bulk_is_what_the_first_of_each_class_leave():
-    """Four neurons, one of them the first of two classes, in one sample of two chains."""
+def test_bulk_is_what_outliers_leave():
+    """Four neurons, one of them an outlier on two classes, in one sample of two chains."""
     phi = np.zeros((2, 1, 4, 16))
     phi[..., 0, LABELS != 1] = 5.0
     phi[..., 1, LABELS == 1] = 5.0
