@@ -317,6 +317,40 @@ test("numbers of neurons per code are the library's and theory's, over 20 seeds"
   assert.ok(off.theory > 5 && off.library > 5, JSON.stringify(off));
 });
 
+test("a kernel, its mean over all pairs, its reach and its cosine with the classes, by loops", () => {
+  const net = laboratory.makeNetwork({ ...TINY, nonlinearity: "sigmoidal" }),
+    { N, P, labels } = net;
+  for (let k = 0; k < 20; k++) laboratory.advance(net, 0.5, true);
+  const found = laboratory.kernelOf(net),
+    pairs = Array.from({ length: P * P }, (_, k) => [(k / P) | 0, k % P]),
+    kernel = pairs.map(([m, n]) => Array.from({ length: N }, (_, i) => (net.h[m * N + i] * net.h[n * N + i]) / N).reduce((a, b) => a + b)),
+    average = (values) => values.reduce((a, b) => a + b) / values.length,
+    centered = (values) => {
+      const rows = Array.from({ length: P }, (_, m) => average(values.slice(m * P, m * P + P)));
+      return values.map((v, k) => v - rows[pairs[k][0]] - rows[pairs[k][1]] + average(rows));
+    },
+    [own, alike] = [kernel, pairs.map(([m, n]) => Number(labels[m] === labels[n]))].map(centered),
+    dot = (x, y) => x.reduce((sum, v, k) => sum + v * y[k], 0),
+    once = kernel.filter((_, k) => pairs[k][1] <= pairs[k][0]).sort((a, b) => a - b),
+    mean = average(kernel);
+  kernel.forEach((value, k) => assert.ok(Math.abs(found.kernel[k] - value) < 1e-6));
+  assert.ok(Math.abs(found.mean - mean) < 1e-6);
+  assert.ok(Math.abs(found.reach - Math.max(once[Math.floor(0.97 * once.length)] - mean, mean - once[0])) < 1e-6);
+  assert.ok(Math.abs(found.alongClasses - dot(own, alike) / Math.sqrt(dot(own, own) * dot(alike, alike))) < 1e-5);
+}); // prettier-ignore
+
+test("the acceptance of a run is that of its last fifth, of any number of transitions", () => {
+  const options = { ...TINY, nonlinearity: "sigmoidal", transitions: 12 },
+    net = laboratory.makeNetwork(options),
+    accepted = [];
+  for (let k = 0; k < 12; k++) {
+    laboratory.advance(net, laboratory.temperatureAt(net.setting, k), k < 9);
+    accepted.push(net.acceptance);
+  }
+  const last = accepted.slice(9).reduce((a, b) => a + b) / 3;
+  assert.ok(Math.abs(laboratory.run(options).acceptance - last) < 1e-12);
+});
+
 test("outliers of the ReLU network have theory's strength", withOracle, () => {
   const { options, preactivations } = oracle.outliers,
     strengths = [[], [], []];

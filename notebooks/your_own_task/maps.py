@@ -1,0 +1,149 @@
+"""Where the three schemes stop: shares of networks that have them, over widths, inputs and temperatures.
+
+    cd notebooks
+    python -m your_own_task.maps --output ../data/results/scheme-maps.npz
+
+samples the networks of the stored maps, some twenty minutes on one core; what was done when it is broken off
+is kept, and the same command goes on from there.
+"""
+
+import argparse
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from coding_schemes import diagnose, paths, planting, tasks, theory
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import sample
+
+SCHEMES = {"linear": "analog", "sigmoidal": "redundant", "relu": "sparse"}
+TARGETS = {"linear": 0.0, "sigmoidal": 0.5, "relu": -0.5}  # y₋, as in paper A
+INPUTS = (12, 36, 108)
+WIDTHS = (12, 40, 130)
+TEMPERATURES = np.geomspace(1e-3, 10.0, 9)
+NUM_NETWORKS = 8  # from either start
+
+
+def shares(key: Any, posterior: Posterior, scheme: str, num_networks: int = NUM_NETWORKS) -> np.ndarray:
+    """Shares of networks with a scheme, cooled from the prior and drawn from theory's solution, (2,).
+
+    The second is NaN where theory finds no scheme to start from.
+    """
+    options = {"num_samples": 4, "num_chains": num_networks, "num_warmup": 120, "thinning": 10}
+    planted = _planted(jax.random.fold_in(key, 2), posterior, num_networks)
+    starts: list[dict[str, Any]] = [{}] if planted is None else [{}, {"init": planted}]
+    found = np.full(2, np.nan)
+    for k, start in enumerate(starts):
+        with warnings.catch_warnings():  # far from equilibrium the first trajectories diverge
+            warnings.filterwarnings("ignore", "sampling: ")
+            samples = sample(posterior, jax.random.fold_in(key, k), **options, **start)
+        last = samples.activations()[:, -1]
+        found[k] = np.mean([diagnose(phi, posterior.task.labels).scheme == scheme for phi in last])
+    return found
+
+
+def _planted(key, posterior, num_networks):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            solution = theory.solve(posterior.task, posterior.network, float(posterior.temperature))
+            return planting.planted(jax.random.split(key, num_networks), solution, posterior)
+        except (ValueError, FloatingPointError):
+            return None
+
+
+def compute(
+    output: Path,
+    inputs: tuple[int, ...] = INPUTS,
+    widths: tuple[int, ...] = WIDTHS,
+    temperatures: np.ndarray = TEMPERATURES,
+    num_networks: int = NUM_NETWORKS,
+) -> dict[str, np.ndarray]:
+    """Fill the maps, or go on with those in a file.
+
+    Args:
+        output: where they are kept, after every width and number of inputs.
+        inputs: P.
+        widths: N.
+        temperatures: T.
+        num_networks: from either start.
+
+    Returns:
+        ``shares`` (3, P, N, T, 2) of networks from either start that have the scheme of SCHEMES, and the
+        arguments.
+
+    Raises:
+        ValueError: the file holds maps of other sizes.
+    """
+    settings = {"inputs": inputs, "widths": widths, "temperatures": temperatures, "networks": num_networks}
+    found = {name: np.asarray(value) for name, value in settings.items()}
+    shape = (len(SCHEMES), len(inputs), len(widths), len(temperatures), 2)
+    done = np.full(shape, np.nan)
+    if output.exists():
+        with np.load(output) as stored:
+            for name, value in found.items():
+                if not np.array_equal(stored[name], value):
+                    raise ValueError(f"output: {output} has maps with {name} {stored[name]}, not {value}")
+            done = stored["shares"].copy()
+    versions = {name: metadata.version(name) for name in ("jax", "numpy", "scipy")}
+    manifest = json.dumps({"job": "maps", "versions": versions})
+    for place in np.ndindex(shape[:3]):
+        if np.isfinite(done[place][:, 0]).all():
+            continue
+        name, (P, N) = list(SCHEMES)[place[0]], (inputs[place[1]], widths[place[2]])
+        posterior = Posterior(tasks.toy(P, y_minus=TARGETS[name]), Network(1, N, name), temperatures[0])
+        for k, T in enumerate(temperatures):
+            key = jax.random.fold_in(jax.random.key(0), int(np.ravel_multi_index((*place, k), shape[:4])))
+            done[(*place, k)] = shares(key, posterior.at_temperature(float(T)), SCHEMES[name], num_networks)
+        print(f"{name}, P = {P}, N = {N}: {done[place].mean(-1).round(2)}", flush=True)
+        part = output.with_suffix(".part.npz")
+        np.savez_compressed(part, manifest=manifest, shares=done, **found)  # type: ignore[arg-type]
+        os.replace(part, output)
+    return found | {"shares": done}
+
+
+def stored() -> dict[str, np.ndarray]:
+    """The maps that come with the book."""
+    with np.load((paths.repository_root() or Path()) / "data" / "results" / "scheme-maps.npz") as kept:
+        return dict(kept)
+
+
+def ends(maps: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """Temperature at which half of the networks have lost a nonlinearity's scheme, (P, N).
+
+    Between two temperatures of the map, on a logarithmic scale; NaN where half never have it, ∞ where half
+    have it at the highest.
+    """
+    have = np.nanmean(maps["shares"][list(SCHEMES).index(name)], axis=-1)
+    logs = np.log(maps["temperatures"])
+    found = np.full(have.shape[:2], np.nan)
+    for place in np.ndindex(found.shape):
+        over = np.flatnonzero(have[place] >= 0.5)
+        if over.size and over[-1] == len(logs) - 1:
+            found[place] = np.inf
+        elif over.size:
+            k = over[-1]
+            part = (have[place][k] - 0.5) / (have[place][k] - have[place][k + 1])
+            found[place] = np.exp(logs[k] + part * (logs[k + 1] - logs[k]))
+    return found
+
+
+def main() -> None:
+    """Command line: sample the stored maps."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--output", type=Path, required=True, help="where they are kept")
+    output = parser.parse_args().output
+    output.parent.mkdir(parents=True, exist_ok=True)
+    jax.config.update("jax_enable_x64", True)
+    compute(output)
+
+
+if __name__ == "__main__":
+    main()
