@@ -45,7 +45,8 @@ help: ## this list
 	@echo "make fetch-results [FROM=folder|address] [PRESET=paper]  take over what others ran from these sources;"
 	@echo "                                 without FROM: from the published book"
 	@echo "make diff A=build B=build        what differs between two builds (folders or archives): numbers, verdicts, figures"
-	@echo "make report [PRESET=quick]       machine, versions, times, differences to the record, ready to paste"
+	@echo "make report [PRESET=quick]       machine, versions, times, differences to the record, ready to paste;"
+	@echo "                                 FROM=report.json enters one in the ledger of machines"
 	@echo "make test                        lint, types, and all tests"
 	@echo "make setup-tests                 what the tests need beside the book; make test does it by itself"
 	@echo "make test-launch                 a chapter opened from elsewhere, as on Colab; downloads the library's packages"
@@ -115,8 +116,8 @@ fetch-results: setup ## results of others, by digest
 diff: setup ## two builds held against each other
 	@$(JOB) diff -- "$$A" "$$B"
 
-report: setup ## what a reviewer sends
-	@$(JOB) report --preset "$$PRESET"
+report: setup ## what a reviewer sends, or FROM it into the ledger of machines
+	@$(JOB) report --preset "$$PRESET" -- "$$FROM"
 
 test: setup-tests ## lint, types, tests
 	@$(VENV)/bin/ruff check .

@@ -36,16 +36,22 @@ def shares(key: Any, posterior: Posterior, scheme: str, num_networks: int = NUM_
 
     The second is NaN where theory finds no scheme to start from.
     """
-    options = {"num_samples": 4, "num_chains": num_networks, "num_warmup": 120, "thinning": 10}
+    options: dict[str, Any] = {
+        "num_samples": 4,
+        "num_chains": num_networks,
+        "num_warmup": 120,
+        "thinning": 10,
+    }
     planted = _planted(jax.random.fold_in(key, 2), posterior, num_networks)
     starts: list[dict[str, Any]] = [{}] if planted is None else [{}, {"init": planted}]
-    found = np.full(2, np.nan)
+    task, found = posterior.task, np.full(2, np.nan)
+    assert task is not None
     for k, start in enumerate(starts):
         with warnings.catch_warnings():  # far from equilibrium the first trajectories diverge
             warnings.filterwarnings("ignore", "sampling: ")
             samples = sample(posterior, jax.random.fold_in(key, k), **options, **start)
         last = samples.activations()[:, -1]
-        found[k] = np.mean([diagnose(phi, posterior.task.labels).scheme == scheme for phi in last])
+        found[k] = np.mean([diagnose(phi, task.labels).scheme == scheme for phi in last])
     return found
 
 

@@ -219,6 +219,20 @@ def test_means_are_drawn_to_whole_numbers_where_they_hardly_move():
     assert whole.sum() == pytest.approx(60, abs=1e-9)
 
 
+def test_moments_of_a_rare_code_are_those_of_none_or_a_few(theory):
+    """No negative numbers: of six neurons less than one has the code 1-1-1, all splits by hand."""
+    mean = finite_width.numbers(theory, CODES, 6)
+    inverse = np.linalg.inv(6 * sigmoidal.occupancy_covariance(theory, CODES)[:3, :3])
+    splits = np.array([n for n in np.ndindex(9, 9, 9, 9) if sum(n) == 8]) - [0, 0, 0, 2]  # −2 … of the last
+    away = splits[:, :3] - mean[:3]
+    p = np.exp(-0.5 * np.einsum("ni,ij,nj->n", away, inverse, away))
+    assert p[splits[:, 3] < 0].sum() > 5e-4 * p.sum()  # would be seen
+    p = np.where(splits[:, 3] < 0, 0, p)
+    p /= p.sum()
+    expected = [p @ (splits - p @ splits) ** power for power in (2, 4)]
+    np.testing.assert_allclose(finite_width.number_moments(theory, CODES, 6), expected, rtol=1e-4)
+
+
 def test_renaming_the_classes_renames_the_moments_of_a_code(theory):
     """Of the class that is asked for: the smallest class is the first of the renamed task."""
     order = [2, 0, 1]

@@ -215,7 +215,11 @@ def report(arguments: argparse.Namespace) -> None:
     """What a reviewer sends: machine, versions, times, and differences to the record, ready to paste."""
     from companion.pipeline import reports
 
-    path = reports.write(Project(Path.cwd(), arguments.preset))
+    project = Project(Path.cwd(), arguments.preset)
+    if arguments.entered:
+        print(reports.enter(project, Path(arguments.entered)))
+        return
+    path = reports.write(project)
     print(path.read_text(encoding="utf-8"))
     print(path)
 
@@ -282,7 +286,7 @@ def _parser() -> argparse.ArgumentParser:
     command(fetch_results).add_argument("shared", nargs="?", default="")
     command(launch_tree).add_argument("target", type=Path)
     command(claim).add_argument("id")
-    command(report)
+    command(report).add_argument("entered", nargs="?", default="")
     two = command(diff)
     two.add_argument("a")
     two.add_argument("b")

@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from companion import formats, records
-from companion.pipeline import front, kept, scoreboard, sections
+from companion.pipeline import front, kept, reports, scoreboard, sections, seeds
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
@@ -20,7 +20,7 @@ def write(
     project: Project,
     table: Iterable[scoreboard.Row],
     figures: Iterable[front.Figure],
-    held: Mapping[str, str],
+    ledger: Mapping[str, Any],
     folder: Path,
 ) -> None:
     """Write each claim's page into a folder, as Markdown that no table of contents lists.
@@ -30,7 +30,7 @@ def write(
         table: All claims, with what this build found.
         figures: Published figures; on a claim's page stands the one that it is checked beside, or that names
             its panels.
-        held: Over how many seeds the verdict came out, by claim.
+        ledger: Of the seeds, see `seeds.read`.
         folder: Where the pages go.
     """
     root = project.root / "book"
@@ -39,6 +39,7 @@ def write(
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
     panels = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else []
     folder.mkdir(parents=True)
+    held, machines = seeds.held(dict(ledger)), reports.read(project)
     for id, one in scoreboard.standings(project, table).items():
         own = [panel for panel in panels if id in panel.get("claims", ())]
         content = render(
@@ -47,6 +48,10 @@ def write(
             panels=[(panel, f"panel-{front.anchor(panel['panel'])}") for panel in own],
             figure=front.of_claim(one.row, shown, {panel["panel"] for panel in own}),
             seeds=held.get(id),
+            forest=_forest(id, one, ledger.get(one.row.chapter, {}), machines),
+            elsewhere=[
+                (reports.label(row), row["claims"][id]["verdict"]) for row in machines if id in row["claims"]
+            ],
             history=changed.get(id, ()),
             preset=project.preset,
             line=kept.line,
@@ -59,6 +64,17 @@ def write(
             repository=project.repository,
         )
         (folder / f"{id}.md").write_text(content, encoding="utf-8")
+
+
+def _forest(
+    id: str, one: scoreboard.Standing, seeds_of: Mapping[str, Any], machines: Iterable[dict[str, Any]]
+) -> list[tuple[str, float]]:
+    """Distances of a claim's headline from theory in standard errors: on record, by seed, by machine."""
+    rows = [("on record", seeds.headline(one.records).get(id))]
+    rows += [(f"seed {k}", away) for k, away in enumerate(seeds_of.get("headlines", {}).get(id, ()))]
+    rows += [(reports.label(row), row["claims"].get(id, {}).get("away")) for row in machines]
+    known = [(name, away) for name, away in rows if away is not None]
+    return known if len(known) > 1 else []
 
 
 def history(changes: str) -> dict[str, list[dict[str, Any]]]:

@@ -1,11 +1,20 @@
-"""What a reviewer sends of a rerun: the machine, versions, times, and differences to the record."""
+"""What a reviewer sends of a rerun: the machine, versions, times, and differences to the record.
 
+`write` leaves it as Markdown, to be pasted, and as JSON, which `enter` takes into the ledger of machines,
+``book/machines.json``: a row for each machine, Python, JAX and preset.
+"""
+
+import json
 import os
 import platform
+from datetime import date
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-from companion.pipeline import difference, kept, scoreboard
+import yaml
+
+from companion.pipeline import difference, kept, scoreboard, seeds
 from companion.pipeline.progress import cost, duration
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
@@ -29,7 +38,7 @@ def machine() -> dict[str, str]:
 
 
 def write(project: Project) -> Path:
-    """Leave ``report.md`` in the build's folder; returns it.
+    """Leave ``report.md`` and ``report.json`` in the build's folder; returns the first.
 
     Verdicts are held against ``book/verdicts.yml``, at the preset paper every number against the kept one.
 
@@ -71,4 +80,99 @@ def write(project: Project) -> Path:
     )
     path = project.build / "report.md"
     path.write_text(text, encoding="utf-8")
+    away = seeds.headline(record for row in table for record in row.records)
+    row = {
+        "preset": project.preset,
+        "commit": project.commit or "",
+        "date": date.today().isoformat(),
+        "machine": machine(),
+        "versions": versions,
+        "seconds": {name: round(took.seconds) for name, took in times.items() if took},
+        "claims": {
+            row.claim["id"]: {"verdict": row.verdict, "away": away.get(row.claim["id"])} for row in table
+        },
+    }
+    _keep(path.with_suffix(".json"), row)
     return path
+
+
+_FORM = {
+    "preset": str,
+    "commit": str,
+    "date": str,
+    "machine": dict,
+    "versions": dict,
+    "seconds": dict,
+    "claims": dict,
+}
+
+
+def enter(project: Project, report: Path) -> Path:
+    """Take a report into the ledger of machines, in the place of an older one of its kind; returns that.
+
+    Raises:
+        BuildError: it is no report, or speaks of claims that the book does not have.
+    """
+    try:
+        row = json.loads(report.read_text(encoding="utf-8"))
+        problem = _problem(row, project)
+    except (OSError, ValueError) as error:
+        problem = str(error)
+    if problem:
+        raise BuildError(f"FROM must be a report.json of make report; got {report}: {problem}")
+    others = [other for other in read(project) if _who(other) != _who(row)]
+    _keep(path := project.root / "book" / "machines.json", sorted([*others, row], key=_who))
+    return path
+
+
+def read(project: Project) -> list[dict[str, Any]]:
+    """The ledger of machines; empty where none is kept.
+
+    Raises:
+        BuildError: it is spoiled.
+    """
+    path = project.root / "book" / "machines.json"
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+        problems = [problem for row in rows if (problem := _problem(row, project))]
+    except ValueError as error:
+        problems = [str(error)]
+    if problems:
+        raise BuildError(f"book/machines.json is spoiled ({problems[0]}); restore it (git checkout)")
+    return rows
+
+
+def label(row: dict[str, Any]) -> str:
+    """A machine of the ledger in one line."""
+    versions = row["versions"]
+    words = f"{row['machine']['processor']}, Python {versions['Python']}, JAX {versions['jax']}"
+    return f"{words}, {row['preset']}, {row['date']}".replace("`", "")  # no fence of a page ends in it
+
+
+def _who(row: dict[str, Any]) -> str:
+    return json.dumps([row["machine"], row["versions"]["Python"], row["versions"]["jax"], row["preset"]])
+
+
+def _problem(row: Any, project: Project) -> str:
+    """What keeps a value from being a report; nothing where it is one."""
+    if not isinstance(row, dict):
+        return "it is no object"
+    for name, kind in _FORM.items():
+        if not isinstance(row.get(name), kind):
+            return f"{name} is {row.get(name)!r}, no {kind.__name__}"
+    for name, wanted in (("machine", ("processor", "system")), ("versions", ("Python", "jax"))):
+        if lacking := [one for one in wanted if not isinstance(row[name].get(one), str)]:
+            return f"{name} lacks {lacking[0]}"
+    listed = yaml.safe_load((project.root / "book" / "claims.yml").read_text(encoding="utf-8"))
+    known = {claim["id"] for claim in listed}
+    for id, found in row["claims"].items():
+        if id not in known:
+            return f"there is no claim {id}"
+        right = isinstance(found, dict) and found.get("verdict") in scoreboard.VERDICTS
+        if not right or not isinstance(found.get("away"), int | float | None):
+            return f"claim {id} has {found!r}"
+    return ""
+
+
+def _keep(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -40,6 +40,20 @@ def distances(record: dict[str, Any]) -> np.ndarray:
     return away[there] / error[there]
 
 
+def headline(found: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """By claim, how far the headline's worst element lies from theory, in standard errors."""
+    worst = {}
+    for record in found:
+        if record.get("headline") and record["expected"] is not None and record["uncertainty"] is not None:
+            values = (np.asarray(record[name], float) for name in ("computed", "expected", "uncertainty"))
+            value, expected, error = map(np.ravel, np.broadcast_arrays(*values))
+            there = error > 0
+            away = (value[there] - expected[there]) / error[there]
+            if away.size:
+                worst[record["id"]] = round(float(away[np.abs(away).argmax()]), 2)
+    return worst
+
+
 def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
     """What one chapter's findings came to over its runs, the seeds.
 
@@ -49,7 +63,8 @@ def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
     Returns:
         ``claims``: how often each verdict came out, by claim; ``findings``: how often each held, by claim and
         quantity; ``distances``: of the numbers of findings that held at least once, their count, sum of
-        squares and how many lie beyond 3.
+        squares and how many lie beyond 3; ``headlines``: by claim, the headline's distance from theory in
+        every run, None where it has none.
     """
     claims: dict[str, Counter[str]] = {}
     findings: dict[str, Counter[str]] = {}
@@ -65,12 +80,15 @@ def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
         if {"passed", "partly"} & findings[f"{record['id']} {record['quantity']}"].keys()
     ]
     far = np.concatenate(away) if away else np.empty(0)
+    each = [headline(found) for found in runs]
+    headlines = {id: [row.get(id) for row in each] for id in sorted({id for row in each for id in row})}
     beyond, squares = int(np.sum(np.abs(far) > BEYOND)), float(np.sum(far**2))
     return {
         "seeds": len(runs),
         "claims": {id: dict(counted) for id, counted in claims.items()},
         "findings": {name: dict(counted) for name, counted in findings.items()},
         "distances": {"count": far.size, "beyond": beyond, "squares": squares},
+        "headlines": headlines,
     }
 
 

@@ -150,7 +150,7 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     front.write(project, table, site)
     if (site / "book" / "claims.yml").is_file():
         folder = site / "book" / "claims"
-        claims.write(project, table, front.figures(project), seeds.held(ledger), folder)
+        claims.write(project, table, front.figures(project), ledger, folder)
     for path in (site / "book" / name for name in ("changed_checks.md", "faults.inc")):
         if path.is_file():
             path.write_text(folded(path.read_text(encoding="utf-8")), encoding="utf-8")

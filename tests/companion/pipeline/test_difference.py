@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import small_book
 from companion import formats
-from companion.pipeline import difference, front, manifest, reports, scoreboard
+from companion.pipeline import claims, difference, front, manifest, reports, scoreboard
 from companion.pipeline.project import MANIFEST, BuildError, Project
 
 RECORD = small_book.RECORD | {
@@ -218,6 +218,54 @@ def test_a_report_holds_machine_versions_times_and_the_record(book):
     assert "0 of 1 verdicts" in text
     assert "Of 1 numbers on record 1 moved" in text
     assert "| 7.1 |" in text
+
+
+def test_reports_are_entered_in_the_ledger_of_machines_and_shown_with_the_claim(book, tmp_path):
+    finish(book, "quick", [RECORD])
+    project = Project(book)
+    left = reports.write(project).with_suffix(".json")
+    row = json.loads(left.read_text())
+    assert row["claims"] == {"A8": {"verdict": "reproduced", "away": -2.0}}
+    assert reports.enter(project, left) == book / "book/machines.json"
+    other = row | {
+        "machine": row["machine"] | {"processor": "<script>`other`</script>"},
+        "date": "2026-11-27",
+    }
+    other["claims"] = {"A8": {"verdict": "in part", "away": 3.5}}
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    for _ in range(2):  # the same machine has one row
+        reports.enter(project, tmp_path / "other.json")
+    assert [one["claims"]["A8"]["away"] for one in reports.read(project)] == [3.5, -2.0]
+    claims.write(project, scoreboard.rows(project), [], {}, tmp_path / "claims")
+    page = (tmp_path / "claims/A8.md").read_text()
+    assert "<script>" not in page
+    assert "&lt;script&gt;other&lt;/script&gt;, Python 3." in page
+    assert "left: 93.8%" in page
+    assert 'verdict-in-part">in part</span>' in page
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"machine": {"system": "s"}}, "machine lacks processor"),
+        ({"versions": 3}, "versions is 3, no dict"),
+        ({"claims": {"Z9": {"verdict": "open", "away": None}}}, "there is no claim Z9"),
+        ({"claims": {"A8": {"verdict": "great", "away": None}}}, "claim A8 has"),
+        ({"claims": {"A8": {"verdict": "open", "away": "far"}}}, "claim A8 has"),
+    ],
+)
+def test_what_is_no_report_is_not_entered(book, tmp_path, change, words):
+    finish(book, "quick", [RECORD])
+    row = json.loads(reports.write(Project(book)).with_suffix(".json").read_text())
+    (tmp_path / "report.json").write_text(json.dumps(row | change))
+    with pytest.raises(BuildError, match=f"FROM must be a report.json of make report; .*{words}"):
+        reports.enter(Project(book), tmp_path / "report.json")
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(BuildError, match="FROM must be"):
+            reports.enter(Project(book), path)
+    (book / "book/machines.json").write_text(json.dumps([row | change]))
+    with pytest.raises(BuildError, match="machines.json is spoiled"):
+        reports.read(Project(book))
 
 
 def test_json_files_say_their_schema_and_index_all_arrays(book, tmp_path):

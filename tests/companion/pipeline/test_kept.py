@@ -90,7 +90,14 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     )
     folder = tmp_path / "claims"
     (tmp_path / "_config.yml").write_text("title: small\n")
-    claims.write(project, scoreboard.rows(project), [], {"A1": "7 of 8 seeds"}, folder)
+    ledger = {
+        "even": {
+            "seeds": 8,
+            "claims": {"A1": {"reproduced": 7, "in part": 1}},
+            "headlines": {"A1": [0.5, None, -9.0]},
+        }
+    }
+    claims.write(project, scoreboard.rows(project), [], ledger, folder)
     page = (folder / "A1.md").read_text()
     assert page.startswith("---\norphan: true\n---\n\n# A1. c\n")
     for shown in ("too few", ">reproduced</span> at paper size", "7 of 8 seeds", "At paper size (N = 3)"):
@@ -99,6 +106,8 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     assert "\n| ten | $N \\to 20$ | small |\n" in page
     assert "| x |" not in page
     assert "title        = {Claim A1: c}," in page
+    rows = re.findall(r'<th scope="row">(.*?)</th>.*?left: (.*?)%.*?<td>(.*?)</td>', page)
+    assert rows == [("seed 0", "56.2", "+0.5"), ("seed 2", "0.0", "−9.0")]
 
 
 def test_prose_quotes_a_claims_headline_at_paper(at_paper):
