@@ -1,0 +1,42 @@
+"""What a build says of the time it has left."""
+
+import json
+
+import pytest
+from companion.pipeline import progress
+
+NOW = 1000.0
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    monkeypatch.setattr(progress.time, "time", lambda: NOW)
+
+
+@pytest.mark.parametrize(
+    ("steps", "current", "spent", "left"),
+    [
+        ([10.0, 20.0, 30.0], 0, 4.0, 56.0),  # the rest of this one, and those after
+        ([10.0, 20.0, 30.0], 2, 4.0, 26.0),
+        ([10.0, 20.0, 30.0], 2, 40.0, 0.0),  # slower than the last time
+        ([10.0, None, 30.0], 0, 0.0, 60.0),  # one that never ran counts as the mean
+        ([10.0, 20.0], -1, 0.0, 30.0),
+        ([None, None], 0, 1.0, None),
+    ],
+)
+def test_time_left_of_a_job(steps, current, spent, left):
+    state = {"steps": steps, "current": current, "step_started": NOW - spent}
+    assert progress._job_left(state) == left
+
+
+def test_time_left_of_a_build_is_that_of_its_longest_job_or_of_all_over_the_workers(tmp_path):
+    (tmp_path / "durations").mkdir()
+    for name, seconds in (("waits", 100.0), ("runs", 60.0)):
+        (tmp_path / f"durations/{name}.json").write_text(json.dumps({"a": seconds}))
+    display = progress.Display(tmp_path, ["waits", "runs"], 2)
+    running = {"state": "running", "steps": [60.0], "current": 0, "step_started": NOW - 20}
+    assert display._left({"waits": {}, "runs": running}) == 100
+    assert display._left({"waits": {}, "runs": {"state": "done"}}) == 100
+    display._concurrent = 1
+    assert display._left({"waits": {}, "runs": running}) == 140
+    assert display._left({"waits": {}, "new": {}}) is None
