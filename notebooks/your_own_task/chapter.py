@@ -41,7 +41,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import convergence, sample
 from companion import figures, presets
 from companion.publish import publish
-from your_own_task import runs
+from your_own_task import maps, runs
 
 given = {"width": width, "num_networks": num_networks, "num_samples": num_samples}
 sizes = presets.sizes(runs, preset, **given)
@@ -142,6 +142,32 @@ output = samples.outputs.mean((0, 1), dtype=float)
 print(f"rms of target − mean output: {((task.targets - output) ** 2).mean() ** 0.5:.4f}")
 if solution is not None:
     print(f"theory: {((task.targets - solution.predict(task.inputs)) ** 2).mean() ** 0.5:.4f}")
+
+# %% [markdown]
+# ## Where do the schemes stop?
+#
+# A scheme is a statement on wide networks, many inputs and low temperatures. How wide, how many, how low? We
+# sampled small networks over widths, numbers of inputs and temperatures, half of them cooled from the
+# prior, half started in theory's solution, and asked each for its scheme. Your network is the ring.
+
+# %% tags=["hide-input"]
+stored = maps.stored()
+rows = [f"{name}: {scheme}" for name, scheme in maps.SCHEMES.items()]
+publish(
+    maps.panels,
+    "scheme_maps",
+    caption="Each scheme ends at a temperature, and hardly anywhere else. Color: share of networks that have "
+    "the scheme of their nonlinearity; small squares: the two starts disagree, so that equilibrium is not "
+    "shown; ring: the network of this page, at the nearest number of inputs.",
+    tail=f"{2 * int(stored['networks'])} networks at each place, toy task. In none of the papers.",
+    shares=stored["shares"],
+    widths=stored["widths"],
+    inputs=stored["inputs"],
+    temperatures=stored["temperatures"],
+    rows=rows,
+    yours=np.array([N, task.num_inputs, T]),
+    own=[k for k, name in enumerate(maps.SCHEMES) if name == nonlinearity] or list(range(len(rows))),
+)
 
 # %% [markdown]
 # ## What to take away

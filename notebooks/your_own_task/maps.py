@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import matplotlib.pyplot as plt
 import numpy as np
 from coding_schemes import diagnose, paths, planting, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 SCHEMES = {"linear": "analog", "sigmoidal": "redundant", "relu": "sparse"}
 TARGETS = {"linear": 0.0, "sigmoidal": 0.5, "relu": -0.5}  # y₋, as in paper A
@@ -127,7 +130,8 @@ def ends(maps: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     Between two temperatures of the map, on a logarithmic scale; NaN where half never have it, ∞ where half
     have it at the highest.
     """
-    have = np.nanmean(maps["shares"][list(SCHEMES).index(name)], axis=-1)
+    starts = maps["shares"][list(SCHEMES).index(name)]
+    have = np.where(np.isnan(starts[..., 1]), starts[..., 0], starts.mean(-1))
     logs = np.log(maps["temperatures"])
     found = np.full(have.shape[:2], np.nan)
     for place in np.ndindex(found.shape):
@@ -139,6 +143,47 @@ def ends(maps: Mapping[str, np.ndarray], name: str) -> np.ndarray:
             part = (have[place][k] - 0.5) / (have[place][k] - have[place][k + 1])
             found[place] = np.exp(logs[k] + part * (logs[k + 1] - logs[k]))
     return found
+
+
+def panels(
+    shares: ArrayLike,
+    widths: ArrayLike,
+    inputs: ArrayLike,
+    temperatures: ArrayLike,
+    rows: ArrayLike,
+    yours: ArrayLike,
+    own: ArrayLike,
+) -> Figure:
+    """Shares of networks with the scheme of each row (rows, P, N, T, 2), a panel for each row and P.
+
+    Squares are small where networks from either start differ by more than half of them, or there is one
+    start only. A ring at `yours`, (N, P, T), in the column of the nearest P and the rows `own`.
+    """
+    every, N, P, T = (np.asarray(x, float) for x in (shares, widths, inputs, temperatures))
+    place = np.asarray(yours, float)
+    near = int(np.abs(np.log(P / place[1])).argmin())
+    figure, axes = plt.subplots(
+        len(every), len(P), figsize=(6.4, 5.2), sharex=True, sharey=True, squeeze=False
+    )
+    across, up = np.meshgrid(N, T, indexing="ij")
+    colors = {"cmap": "viridis", "vmin": 0, "vmax": 1, "edgecolors": "0.5", "linewidths": 0.3}
+    for row, name in enumerate(np.atleast_1d(rows)):
+        for column, axis in enumerate(axes[row]):
+            starts = every[row, column]
+            size = np.where(np.ptp(starts, axis=-1) <= 0.5, 60, 14)  # NaN is not
+            have = np.where(np.isnan(starts[..., 1]), starts[..., 0], starts.mean(-1))
+            drawn = axis.scatter(across, up, size, have, marker="s", **colors)
+            if column == near and row in np.atleast_1d(own):
+                ring = {"color": "none", "markeredgecolor": "C3", "markersize": 12, "markeredgewidth": 2}
+                axis.plot(place[0], place[2], "o", **ring)
+            axis.set(xscale="log", yscale="log", title="" if row else f"$P$ = {P[column]:g}")
+            axis.set_xticks(N, [f"{n:g}" for n in N])
+            axis.minorticks_off()
+        axes[row, 0].set_ylabel(str(name))
+    figure.supxlabel("neurons $N$")
+    figure.supylabel("temperature $T$")
+    figure.colorbar(drawn, ax=axes, label="share of networks with the scheme")
+    return figure
 
 
 def main() -> None:
