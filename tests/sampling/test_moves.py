@@ -274,6 +274,28 @@ def test_imitate_evens_out_codes_and_local_dynamics_does_not():
     assert np.ptp(shares["gibbs"]) > 0.06
 
 
+def test_what_convert_accepts_it_can_undo(monkeypatch):
+    """Also of a neuron whose code no other has: it has no way back, and only such have none. By all picks."""
+    monkeypatch.setattr(recoding, "_one_by_one", lambda key, weights, posterior, proposal: proposal)
+    proposal = recoding.convert_features(None, None, None)
+    rng = np.random.default_rng(0)
+    sums = np.eye(3)  # a row's signs are its code
+    others = jnp.asarray(
+        rng.choice([-1.0, 1.0], (12, 3)) * [1, 1, 0] + [0, 0, 1] + 0.1 * rng.standard_normal((12, 3))
+    )
+    propose, picks = proposal(others, sums), np.linspace(0, 1, 24, endpoint=False)
+    codes = {tuple(row > 0) for row in np.asarray(others)}
+    assert len(codes) == 4
+    for row in [*np.asarray(others)[:6] + 0.01, np.array([1.0, 1.0, -1.0]), np.array([-1.0, 1.0, -1.0])]:
+        taken = [propose(jnp.asarray(row), None, pick) for pick in picks]
+        ways = [np.asarray(moved) for moved, log_ratio in taken if log_ratio == 0]
+        assert bool(ways) == (tuple(row > 0) in codes)
+        for moved in ways:
+            assert tuple(moved > 0) in codes - {tuple(row > 0)}
+            back = [propose(jnp.asarray(moved), None, pick) for pick in picks]
+            assert any(np.allclose(to, row) and log_ratio == 0 for to, log_ratio in back)
+
+
 @pytest.mark.slow
 @pytest.mark.key_reuse
 def test_convert_brings_networks_on_images_to_equilibrium():
