@@ -274,6 +274,19 @@ def test_imitate_evens_out_codes_and_local_dynamics_does_not():
     assert np.ptp(shares["gibbs"]) > 0.06
 
 
+@pytest.mark.parametrize("name", ["gibbs", "scale", "rotations", "split_merge"])
+def test_a_chain_among_many_is_the_chain_alone(name):
+    """To rounding, where chains have 5,000 neurons together: compilers write other code for large arrays."""
+    given = posterior.Posterior(tasks.toy(4, seed=1), networks.Network(1, 1000, "relu"), 0.1)
+    keys, starts = (jax.random.split(jax.random.key(k), 5) for k in (0, 1))
+    weights = jax.lax.map(given.prior, starts)
+    move = functools.partial(getattr(moves, name), posterior=given)
+    together = jax.jit(jax.vmap(move))(keys, weights)
+    alone = jax.lax.map(lambda each: move(*each), (jax.random.clone(keys), weights))
+    for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+
+
 def test_what_convert_accepts_it_can_undo(monkeypatch):
     """Also of a neuron whose code no other has: it has no way back, and only such have none. By all picks."""
     monkeypatch.setattr(recoding, "_one_by_one", lambda key, weights, posterior, proposal: proposal)

@@ -71,10 +71,13 @@ def scale(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
         fan_in, fan_out = incoming.shape[1], outgoing.shape[0]
         size_key, accept_key = jax.random.split(jax.random.fold_in(key, index))
         log_scale = jax.random.normal(size_key, incoming.shape[:1], incoming.dtype) / fan_in**0.5
+        # e^{2x} − 1 as e^x (e^x − e^{−x}): two expm1 in one program come out wrong by jaxlib 0.10.2 on CPUs,
+        # where chains have more than 4,096 neurons together
+        shrunk, grown = jnp.exp(-log_scale), jnp.exp(power * log_scale)
         log_ratio = (
             (power * fan_out - fan_in) * log_scale
-            - 0.5 * jnp.expm1(-2 * log_scale) * jnp.square(incoming).sum(1)
-            - 0.5 * jnp.expm1(2 * power * log_scale) * jnp.square(outgoing).sum(0)
+            - 0.5 * shrunk * (shrunk - 1 / shrunk) * jnp.square(incoming).sum(1)
+            - 0.5 * grown * (grown - 1 / grown) * jnp.square(outgoing).sum(0)
         )
         accept = jnp.log(jax.random.uniform(accept_key, log_ratio.shape)) < log_ratio
         log_scale = jnp.where(accept, log_scale, 0.0)
