@@ -41,6 +41,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import convergence, sample
 from companion import figures, presets
 from companion.publish import publish
+from myst_nb import glue
 from your_own_task import maps, runs
 
 given = {"width": width, "num_networks": num_networks, "num_samples": num_samples}
@@ -156,9 +157,9 @@ rows = [f"{name}: {scheme}" for name, scheme in maps.SCHEMES.items()]
 publish(
     maps.panels,
     "scheme_maps",
-    caption="Each scheme ends at a temperature, and hardly anywhere else. Color: share of networks that have "
-    "the scheme of their nonlinearity; small squares: the two starts disagree, so that equilibrium is not "
-    "shown; ring: the network of this page, at the nearest number of inputs.",
+    caption="Every scheme ends at a temperature, and sparse coding needs many neurons and inputs, too. Color: "
+    "share of networks that have the scheme of their nonlinearity; squares would be small where the two "
+    "starts disagreed; ring: the network of this page, at the nearest number of inputs.",
     tail=f"{2 * int(stored['networks'])} networks at each place, toy task. In none of the papers.",
     shares=stored["shares"],
     widths=stored["widths"],
@@ -169,7 +170,20 @@ publish(
     own=[k for k, name in enumerate(maps.SCHEMES) if name == nonlinearity] or list(range(len(rows))),
 )
 
+for name in maps.SCHEMES:
+    found_ends = maps.ends(stored, name)
+    low, high = np.nanmin(found_ends), np.nanmax(found_ends)
+    glue(f"end_{name}", f"{low:.2g} to {high:.2g}", display=False)
+glue("nowhere", int(np.isnan(maps.ends(stored, "relu")).sum()), display=False)
+
 # %% [markdown]
+# Half of the linear networks stop being analog at $T =$ {glue:text}`end_linear`, the later the more neurons
+# they have: their average must stand out from the noise of single neurons. Sigmoidal ones stop being
+# redundant at {glue:text}`end_sigmoidal`, where codes melt, whatever $N$ is. ReLU networks are sparse up to
+# {glue:text}`end_relu`, but at {glue:text}`nowhere` of nine sizes never. Twelve neurons are too few to tell
+# a few from many. With twelve inputs a neuron is easily silent on all other classes, so that a crowd
+# carries each class ([condensation](condensation.ipynb)).
+#
 # ## What to take away
 #
 # - Theory takes any inputs for linear and one-layer bounded networks, only orthogonal ones for ReLU and deep

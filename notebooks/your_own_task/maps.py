@@ -3,7 +3,7 @@
     cd notebooks
     python -m your_own_task.maps --output ../data/results/scheme-maps.npz
 
-samples the networks of the stored maps, some twenty minutes on one core; what was done when it is broken off
+samples the networks of the stored maps, some thirty minutes on one core; what was done when it is broken off
 is kept, and the same command goes on from there.
 """
 
