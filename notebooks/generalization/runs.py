@@ -258,8 +258,13 @@ class Variances(NamedTuple):
     meetings: list[Equilibrium]
 
     def exponent(self, values: Estimate) -> Estimate:
-        """Exponent of a power law in the width."""
-        law = statistics.fit_power_law(self.widths, *values)
+        """Exponent of a power law in the width; one relative error for all widths, their root mean square.
+
+        Where the variance is c/N, outputs fluctuate with one covariance in units of 1/N, so that variances of
+        all widths are known equally well; the few networks of a single width do not know their own error.
+        """
+        relative = np.sqrt(np.mean(np.square(values.error / values.value)))
+        law = statistics.fit_power_law(self.widths, values.value, relative * values.value)
         return Estimate(np.float64(law.exponent), np.float64(law.standard_error))
 
 
