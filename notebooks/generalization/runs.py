@@ -72,11 +72,11 @@ def of_lazy(learned: dict[str, list[Draw]], lazy: dict[str, list[Draw]]) -> Esti
     return stacked(found)
 
 
-def realized_on_average(draw: Draw) -> Estimate:
-    """`held_out.realized`, averaged over outputs."""
-    ours, theirs = spread(sum(_by_network(draw.learned))), draw.process.error.total.mean()
-    gain = theirs - draw.theory.error.total.mean()
-    return Estimate((theirs - ours.value) / gain, ours.error / abs(gain))
+def realized_on_average(draw: Draw) -> np.float64:
+    """`held_out.realized`, averaged over outputs; draws differ in it by more than the networks of one."""
+    theirs = draw.process.error.total.mean()
+    ours, gain = draw.learned.error.value.mean(), theirs - draw.theory.error.total.mean()
+    return np.float64((theirs - ours) / gain)
 
 
 def _by_network(learned: Learned) -> tuple[np.ndarray, np.ndarray]:
@@ -258,8 +258,13 @@ class Variances(NamedTuple):
     meetings: list[Equilibrium]
 
     def exponent(self, values: Estimate) -> Estimate:
-        """Exponent of a power law in the width."""
-        law = statistics.fit_power_law(self.widths, *values)
+        """Exponent of a power law in the width; one relative error for all widths, their root mean square.
+
+        Where the variance is c/N, outputs fluctuate with one covariance in units of 1/N, so that variances of
+        all widths are known equally well; the few networks of a single width do not know their own error.
+        """
+        relative = np.sqrt(np.mean(np.square(values.error / values.value)))
+        law = statistics.fit_power_law(self.widths, values.value, relative * values.value)
         return Estimate(np.float64(law.exponent), np.float64(law.standard_error))
 
 

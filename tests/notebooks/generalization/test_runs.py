@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import coding, tasks
+from companion.findings import Estimate
 from companion.held_out import Draw, Learned, Predicted
 from companion.workbench import Equilibrium
 from generalization import runs
@@ -96,3 +97,17 @@ def test_sampled_digits_agree_with_theory():
     assert runs.without_learning(jax.random.key(1), draw, 3).shape == (3, 2)
     assert runs.kernel_formula(draw) == pytest.approx(1, abs=0.1)
     assert [start.learned.outputs.shape for start in draw.starts] == [(2, 20, 100, 3)] * 2
+
+
+def test_the_exponents_error_is_one_for_all_widths():
+    """Spreads that come out small at the outer widths, on which alone a slope hangs, do not make it sure."""
+    widths = np.array([25, 50, 100])
+    errors = np.array([[0.01, 0.01, 0.01], [0.001, 0.01 * (3 - 0.02) ** 0.5, 0.001]]) / widths
+    found = [
+        runs.Variances(widths, Estimate(1 / widths, error), (), Estimate(1 / widths, error), [])
+        for error in errors
+    ]
+    slopes = [each.exponent(each.learned) for each in found]
+    assert [slope.value for slope in slopes] == pytest.approx([-1, -1])
+    assert slopes[0].error == pytest.approx(0.01 / (2**0.5 * np.log(2)))
+    assert slopes[1].error == pytest.approx(slopes[0].error)
