@@ -157,9 +157,9 @@ rows = [f"{name}: {scheme}" for name, scheme in maps.SCHEMES.items()]
 publish(
     maps.panels,
     "scheme_maps",
-    caption="Every scheme ends at a temperature, and sparse coding needs many neurons and inputs, too. Color: "
-    "share of networks that have the scheme of their nonlinearity; squares would be small where the two "
-    "starts disagreed; ring: the network of this page, at the nearest number of inputs.",
+    caption="Every scheme ends at a temperature, and sparse coding needs many neurons and inputs, too. "
+    "Color: share of networks that have the scheme of their nonlinearity; squares would be small where the "
+    "two starts disagreed; ring: the network of this page, at the nearest number of inputs.",
     tail=f"{2 * int(stored['networks'])} networks at each place, toy task. In none of the papers.",
     shares=stored["shares"],
     widths=stored["widths"],
