@@ -274,13 +274,18 @@ def test_imitate_evens_out_codes_and_local_dynamics_does_not():
     assert np.ptp(shares["gibbs"]) > 0.06
 
 
-@pytest.mark.parametrize("name", ["gibbs", "scale", "rotations", "split_merge"])
+@pytest.mark.parametrize(
+    "name",
+    ["gibbs", "scale", "rotations", "split_merge"]
+    + [pytest.param(name, marks=pytest.mark.weekly) for name in ("recode", "imitate", "convert", "reflect")],
+)
 def test_a_chain_among_many_is_the_chain_alone(name):
     """To rounding, where chains have 5,000 neurons together: compilers write other code for large arrays."""
-    given = posterior.Posterior(tasks.toy(4, seed=1), networks.Network(1, 1000, "relu"), 0.1)
+    phi = "relu" if name == "scale" else "sigmoidal"
+    given = posterior.Posterior(THREE_CLASSES, networks.Network(1, 1000, phi), 0.1)
     keys, starts = (jax.random.split(jax.random.key(k), 5) for k in (0, 1))
     weights = jax.lax.map(given.prior, starts)
-    move = functools.partial(getattr(moves, name), posterior=given)
+    move = functools.partial(moves.MOVES[name], posterior=given)
     together = jax.jit(jax.vmap(move))(keys, weights)
     alone = jax.lax.map(lambda each: move(*each), (jax.random.clone(keys), weights))
     for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
