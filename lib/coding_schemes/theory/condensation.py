@@ -38,6 +38,7 @@ contribution to B; what holds the bulk down is taken to first order.
 Source: the book's own; the condensate at ρ = 0 and N, P → ∞ is paper A's sparse scheme.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -360,17 +361,20 @@ class Solution(Solved):
         """
         validation.count("num_neurons", num_neurons, 2)
         classes = range(len(self.amounts))
+        unknown = [Neurons(np.ones(1, int), np.ones(1), np.nan) for _ in classes]
         counts, solution = np.ones(len(classes)), self
         for _ in range(MAX_ROUNDS):
             solution = self.at_width(num_neurons, counts, solution.noise(num_neurons, counts))
             if not solution.converged:
-                break
+                return unknown
             noise = solution.noise(num_neurons, counts)
             found = [solution._neurons(c, num_neurons, counts, noise) for c in classes]
             previous, counts = counts, np.array([each.mean for each in found])
             if np.abs(counts - previous).max() < 1e-3 * counts.max():
                 return found
-        return [Neurons(np.ones(1, int), np.ones(1), np.nan) for _ in classes]
+        text = f"condensation theory at N = {num_neurons}: numbers of coding neurons have not settled"
+        warnings.warn(text, stacklevel=2)
+        return unknown
 
     def _radii(self, c, total):
         """Where coding neurons are: beyond the bulk, and what is more common by e^20 than the largest."""
@@ -530,7 +534,9 @@ def solve(
     field = (lengths / norms)[:, None] * problem.targets
     near = _solve(given, np.concatenate([field.ravel(), norms / (problem.stiffness * lengths)]))
     start = np.concatenate([near.dual_field.ravel(), near.amounts])
-    return _solve(given, start).reported("condensation theory")  # on readouts around its own bulk
+    solution = _solve(given, start)  # on readouts around its own bulk
+    detail = "" if _alone(solution.dual_field) else "a branch answers to several classes"
+    return solution.reported("condensation theory", detail)
 
 
 class _Given(NamedTuple):
@@ -547,6 +553,11 @@ class _Given(NamedTuple):
     def edge(self) -> np.ndarray:
         """|t_c| where a branch ceases to fall, shape (C,)."""
         return (self.problem.readout_variance * self.problem.counts * self.problem.stiffness) ** -0.5
+
+
+def _alone(field):
+    """Whether each class has a branch that all others are silent on."""
+    return bool(np.all((field @ field.T)[~np.eye(len(field), dtype=bool)] <= 0))
 
 
 def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, share: float = 1.0) -> Solution:
@@ -579,7 +590,6 @@ def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, sha
     np.fill_diagonal(block, share * weights @ bulk.shared + amounts * unit**2)
     squares = weights @ (bulk.shared + bulk.spreads / counts)
     costs = np.array([bulk.log_value - np.delete(silences, c).sum() for c in range(len(counts))])
-    alone = np.all((field @ field.T)[~np.eye(len(field), dtype=bool)] <= 0)
     root_amounts = np.sqrt(np.maximum(amounts, 0))
     return Solution(
         task=given.task,
@@ -603,7 +613,7 @@ def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, sha
         problem=problem,
         residual=residual,
         num_steps=int(found.nfev),
-        converged=bool(residual < TOLERANCE and np.all(amounts > 0) and alone),
+        converged=bool(residual < TOLERANCE and np.all(amounts > 0) and _alone(field)),
     )
 
 
