@@ -253,7 +253,11 @@ def test_costs_beyond_the_range_of_doubles():
     assert all(each.probabilities[0] == 1 for each in solution.neurons(30))
 
 
-def test_what_does_not_fit_is_refused_or_said():
+def test_what_does_not_fit_is_refused_or_said(alike):
+    with pytest.raises(ValueError, match="num_neurons: got 1"):
+        alike.at_width(1, np.ones(3))
+    with pytest.raises(ValueError, match="counts"):
+        alike.at_width(50, np.ones(2))
     with pytest.raises(ValueError, match="nonlinearity"):
         condensation.solve(tasks.clustered(20), T, nonlinearity="sigmoidal")
     with pytest.raises(ValueError, match="ratio"):

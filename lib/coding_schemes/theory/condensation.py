@@ -299,7 +299,12 @@ class Solution(Solved):
 
         Returns:
             A Solution; converged=False, with a warning, where the equations are not met.
+
+        Raises:
+            ValueError: N < 2, or numbers of another shape.
         """
+        validation.count("num_neurons", num_neurons, 2)
+        counts = validation.array("counts", counts, "C", C=len(self.amounts))
         given = _Given(*(getattr(self, name) for name in _Given._fields))
         firm = np.linalg.inv(self.noise(num_neurons, counts) if noise is None else noise) / num_neurons
         share = max(1 - counts.sum() / num_neurons, LEAST_BULK)
