@@ -153,7 +153,7 @@ if solution is not None:
 
 # %% tags=["hide-input"]
 stored = maps.stored()
-rows = [f"{name}: {scheme}" for name, scheme in maps.SCHEMES.items()]
+rows = [f"{scheme}\n({name})" for name, scheme in maps.SCHEMES.items()]
 publish(
     maps.panels,
     "scheme_maps",
