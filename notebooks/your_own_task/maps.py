@@ -178,7 +178,7 @@ def panels(
                 axis.plot(place[0], place[2], "o", **ring)
             axis.set(xscale="log", yscale="log", title="" if row else f"$P$ = {P[column]:g}")
             axis.set_xticks(N, [f"{n:g}" for n in N])
-            axis.set_xlim(N[0] / 1.6, N[-1] * 1.6)
+            axis.set_xlim(min(N[0], place[0]) / 1.6, max(N[-1], place[0]) * 1.6)
             axis.minorticks_off()
         axes[row, 0].set_ylabel(str(name))
     figure.supxlabel("neurons $N$")
