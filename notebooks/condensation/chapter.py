@@ -209,6 +209,7 @@ def collapse(rows, sampled, overlaps, labels, curves):
             )
         axis.plot(*curve, color=figures.COLORS["theory"], linewidth=1)
         axis.set(xscale="log", yscale="log", xlabel=str(label))
+        axis.xaxis.set_minor_formatter(plt.NullFormatter())
     axes[0].set_ylabel("neurons that carry a class")
     figures.legend_above(figure, axes[0])
     return figure
