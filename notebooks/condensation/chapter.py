@@ -414,14 +414,16 @@ rates = [
     runs.shares(jax.random.fold_in(key, 90 + k), own["num_inputs"], rho, own["num_neurons"], **options)
     for k, rho in enumerate(own["overlaps"])
 ]
-of_theory, at_infinity = np.transpose(
+of_theory, at_infinity, varies = np.transpose(
     [runs.share_of_all(own["num_inputs"], rho, own["num_neurons"]) for rho in own["overlaps"]]
 )
+least = varies / np.sqrt(own["num_chains"] * own["num_samples"])  # of samples that know nothing of each other
+drawn = stacked([Estimate(each.value[3], each.error[3]) for each in map(spread, rates)])
 all_ones = Finding(
     "D11",
     "share of neurons with code 1-1-1",
     headline=True,
-    sampled=stacked([Estimate(each.value[3], each.error[3]) for each in map(spread, rates)]),
+    sampled=Estimate(drawn.value, np.maximum(drawn.error, least)),
     theory=of_theory,
     over=[f"ρ = {rho:g}" for rho in own["overlaps"]],
     size={"N": own["num_neurons"], "P": own["num_inputs"], "T": T, "y₋": 0.5, "networks": own["num_chains"]},

@@ -233,10 +233,11 @@ def sigmoidal(num_inputs: int, overlap: float) -> clustered.Solution:
 
 
 def share_of_all(num_inputs: int, overlap: float, num_neurons: int) -> np.ndarray:
-    """Share of 1-1-1 in theory: for N neurons, which are whole, and at N → ∞."""
-    solution = sigmoidal(num_inputs, overlap)
-    whole = finite_width.whole_numbers(solution, np.array(CODES, bool), num_neurons) / num_neurons
-    return np.array([whole[-1], solution.activity_shares(CODES)[-1]])
+    """Share of 1-1-1 in theory: for N neurons, which are whole, at N → ∞, and how it varies over networks."""
+    solution, codes = sigmoidal(num_inputs, overlap), np.array(CODES, bool)
+    whole = finite_width.whole_numbers(solution, codes, num_neurons) / num_neurons
+    variance = finite_width.number_moments(solution, codes, num_neurons)[0] / num_neurons**2
+    return np.array([whole[-1], solution.activity_shares(CODES)[-1], variance[-1] ** 0.5])
 
 
 def shares(key: Any, num_inputs: int, overlap: float, num_neurons: int, **options: Any) -> np.ndarray:
