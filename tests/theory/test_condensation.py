@@ -195,7 +195,7 @@ def test_bulk_at_finite_width_does_what_neurons_and_temperature_leave(alike):
 
 def test_a_bulk_that_is_not_found_draws_nothing(alike, monkeypatch):
     monkeypatch.setattr(condensation, "MAX_ROUNDS", 1)
-    with pytest.warns(UserWarning, match="N = 50: numbers .* not settled"):
+    with pytest.warns(UserWarning, match="N = 50 did not converge: .* still change"):
         assert np.all(np.isnan(alike.participation(50)))
     monkeypatch.setattr(condensation, "TOLERANCE", 0.0)
     with pytest.warns(UserWarning, match="N = 50 did not converge"):

@@ -38,8 +38,7 @@ contribution to B; what holds the bulk down is taken to first order.
 Source: the book's own; the condensate at ρ = 0 and N, P → ∞ is paper A's sparse scheme.
 """
 
-import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -377,8 +376,8 @@ class Solution(Solved):
             previous, counts = counts, np.array([each.mean for each in found])
             if np.abs(counts - previous).max() < 1e-3 * counts.max():
                 return found
-        text = f"condensation theory at N = {num_neurons}: numbers of coding neurons have not settled"
-        warnings.warn(text, stacklevel=2)
+        solver, detail = f"condensation theory at N = {num_neurons}", "numbers of coding neurons still change"
+        replace(solution, converged=False).reported(solver, detail)
         return unknown
 
     def _radii(self, c, total):
