@@ -48,7 +48,7 @@ def write(
             panels=[(panel, f"panel-{front.anchor(panel['panel'])}") for panel in own],
             figure=front.of_claim(one.row, shown, {panel["panel"] for panel in own}),
             seeds=held.get(id),
-            forest=_forest(id, one, ledger.get(one.row.chapter, {}), machines),
+            forest=_forest(id, one, project.preset, ledger.get(one.row.chapter, {}), machines),
             elsewhere=[
                 (reports.label(row), row["claims"][id]["verdict"]) for row in machines if id in row["claims"]
             ],
@@ -67,11 +67,17 @@ def write(
 
 
 def _forest(
-    id: str, one: scoreboard.Standing, seeds_of: Mapping[str, Any], machines: Iterable[dict[str, Any]]
+    id: str,
+    one: scoreboard.Standing,
+    preset: str,
+    seeds_of: Mapping[str, Any],
+    machines: Iterable[dict[str, Any]],
 ) -> list[tuple[str, float]]:
-    """Distances of a claim's headline from theory in standard errors: on record, by seed, by machine."""
-    rows = [("on record", seeds.headline(one.records).get(id))]
-    rows += [(f"seed {k}", away) for k, away in enumerate(seeds_of.get("headlines", {}).get(id, ()))]
+    """Distances of a claim's headline from theory in standard errors: as shown here, by seed, by machine."""
+    rows = [(one.place, seeds.headline(one.records).get(id))]
+    rows += [
+        (f"seed {k}, {preset}", away) for k, away in enumerate(seeds_of.get("headlines", {}).get(id, ()))
+    ]
     rows += [(reports.label(row), row["claims"].get(id, {}).get("away")) for row in machines]
     known = [(name, away) for name, away in rows if away is not None]
     return known if len(known) > 1 else []

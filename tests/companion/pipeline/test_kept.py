@@ -107,7 +107,7 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     assert "| x |" not in page
     assert "title        = {Claim A1: c}," in page
     rows = re.findall(r'<th scope="row">(.*?)</th>.*?left: (.*?)%.*?<td>(.*?)</td>', page)
-    assert rows == [("seed 0", "56.2", "+0.5"), ("seed 2", "0.0", "−9.0")]
+    assert rows == [("seed 0, quick", "56.2", "+0.5"), ("seed 2, quick", "0.0", "−9.0")]
 
 
 def test_prose_quotes_a_claims_headline_at_paper(at_paper):
