@@ -12,8 +12,8 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import jax
@@ -21,8 +21,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from coding_schemes import diagnose, paths, planting, tasks, theory
 from coding_schemes.networks import Network
-from coding_schemes.posterior import Posterior
+from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import sample
+from companion.workbench import solved
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -37,35 +38,30 @@ NUM_NETWORKS = 8  # from either start
 def shares(key: Any, posterior: Posterior, scheme: str, num_networks: int = NUM_NETWORKS) -> np.ndarray:
     """Shares of networks with a scheme, cooled from the prior and drawn from theory's solution, (2,).
 
-    The second is NaN where theory finds no scheme to start from.
+    Raises:
+        FloatingPointError: theory is not solved.
     """
-    options: dict[str, Any] = {
-        "num_samples": 4,
-        "num_chains": num_networks,
-        "num_warmup": 120,
-        "thinning": 10,
-    }
-    planted = _planted(jax.random.fold_in(key, 2), posterior, num_networks)
-    starts: list[dict[str, Any]] = [{}] if planted is None else [{}, {"init": planted}]
-    task, found = posterior.task, np.full(2, np.nan)
+    task, network, temperature = posterior.task, posterior.network, float(posterior.temperature)
     assert task is not None
-    for k, start in enumerate(starts):
+    keys = jax.random.split(jax.random.fold_in(key, 2), num_networks)
+    planted = planting.planted(keys, solved(theory.solve, task, network, temperature), posterior)
+    starts: list[Weights | str] = ["prior", planted]
+    found = []
+    for k, init in enumerate(starts):
         with warnings.catch_warnings():  # far from equilibrium the first trajectories diverge
             warnings.filterwarnings("ignore", "sampling: ")
-            samples = sample(posterior, jax.random.fold_in(key, k), **options, **start)
+            samples = sample(
+                posterior,
+                jax.random.fold_in(key, k),
+                num_samples=4,
+                num_chains=num_networks,
+                num_warmup=120,
+                thinning=10,
+                init=init,
+            )
         last = samples.activations()[:, -1]
-        found[k] = np.mean([diagnose(phi, task.labels).scheme == scheme for phi in last])
-    return found
-
-
-def _planted(key, posterior, num_networks):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            solution = theory.solve(posterior.task, posterior.network, float(posterior.temperature))
-            return planting.planted(jax.random.split(key, num_networks), solution, posterior)
-        except (ValueError, FloatingPointError):
-            return None
+        found.append(np.mean([diagnose(phi, task.labels).scheme == scheme for phi in last]))
+    return np.array(found)
 
 
 def compute(
@@ -101,10 +97,9 @@ def compute(
                 if not np.array_equal(stored[name], value):
                     raise ValueError(f"output: {output} has maps with {name} {stored[name]}, not {value}")
             done = stored["shares"].copy()
-    versions = {name: metadata.version(name) for name in ("jax", "numpy", "scipy")}
-    manifest = json.dumps({"job": "maps", "versions": versions})
+    began = perf_counter()
     for place in np.ndindex(shape[:3]):
-        if np.isfinite(done[place][:, 0]).all():
+        if np.isfinite(done[place]).all():
             continue
         name, (P, N) = list(SCHEMES)[place[0]], (inputs[place[1]], widths[place[2]])
         posterior = Posterior(tasks.toy(P, y_minus=TARGETS[name]), Network(1, N, name), temperatures[0])
@@ -112,6 +107,7 @@ def compute(
             key = jax.random.fold_in(jax.random.key(0), int(np.ravel_multi_index((*place, k), shape[:4])))
             done[(*place, k)] = shares(key, posterior.at_temperature(float(T)), SCHEMES[name], num_networks)
         print(f"{name}, P = {P}, N = {N}: {done[place].mean(-1).round(2)}", flush=True)
+        manifest = json.dumps({"job": "maps"} | paths.provenance(perf_counter() - began))
         part = output.with_suffix(".part.npz")
         np.savez_compressed(part, manifest=manifest, shares=done, **found)  # type: ignore[arg-type]
         os.replace(part, output)
@@ -130,8 +126,7 @@ def ends(maps: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     Between two temperatures of the map, on a logarithmic scale; NaN where half never have it, ∞ where half
     have it at the highest.
     """
-    starts = maps["shares"][list(SCHEMES).index(name)]
-    have = np.where(np.isnan(starts[..., 1]), starts[..., 0], starts.mean(-1))
+    have = maps["shares"][list(SCHEMES).index(name)].mean(-1)
     logs = np.log(maps["temperatures"])
     found = np.full(have.shape[:2], np.nan)
     for place in np.ndindex(found.shape):
@@ -156,8 +151,8 @@ def panels(
 ) -> Figure:
     """Shares of networks with the scheme of each row (rows, P, N, T, 2), a panel for each row and P.
 
-    Squares are small where networks from either start differ by more than half of them, or there is one
-    start only. A ring at `yours`, (N, P, T), in the column of the nearest P and the rows `own`.
+    Squares are small where networks from either start differ by more than half of them. A ring at `yours`,
+    (N, P, T), in the column of the nearest P and the rows `own`.
     """
     every, N, P, T = (np.asarray(x, float) for x in (shares, widths, inputs, temperatures))
     place = np.asarray(yours, float)
@@ -170,9 +165,8 @@ def panels(
     for row, name in enumerate(np.atleast_1d(rows)):
         for column, axis in enumerate(axes[row]):
             starts = every[row, column]
-            size = np.where(np.ptp(starts, axis=-1) <= 0.5, 60, 14)  # NaN is not
-            have = np.where(np.isnan(starts[..., 1]), starts[..., 0], starts.mean(-1))
-            drawn = axis.scatter(across, up, size, have, marker="s", **colors)
+            size = np.where(np.ptp(starts, axis=-1) <= 0.5, 60, 14)
+            drawn = axis.scatter(across, up, size, starts.mean(-1), marker="s", **colors)
             if column == near and row in np.atleast_1d(own):
                 ring = {"color": "none", "markeredgecolor": "C3", "markersize": 12, "markeredgewidth": 2}
                 axis.plot(place[0], place[2], "o", **ring)

@@ -48,7 +48,7 @@ def test_maps_go_on_where_they_were_broken_off(tmp_path, monkeypatch):
 
 def test_the_end_of_a_scheme_lies_where_half_have_lost_it():
     shares = np.full((3, 1, 4, 3, 2), np.nan)
-    shares[0, 0, :, :, 0] = [[1, 0.75, 0.25], [1, 1, 1], [0.4, 0.2, 0], [1, 0.5, 0]]
+    shares[0, 0] = np.array([[1, 0.75, 0.25], [1, 1, 1], [0.4, 0.2, 0], [1, 0.5, 0]])[..., None]
     shares[0, 0, 1, :, 1] = [1, 1, 0.5]  # both starts count
     found = maps.ends({"shares": shares, "temperatures": np.array([0.01, 0.1, 1.0])}, "linear")
     np.testing.assert_allclose(found[0, [0, 3]], [10**-0.5, 0.1])
