@@ -168,17 +168,17 @@ def networks(
         start = merged(cooled.final, cooled.codes()[:, -1])
         restarted = sample(posterior, jax.random.fold_in(key, 1), num_samples, init=start, **options)
     labels, halves = given.labels, (cooled, restarted)
-    inverse = [_inverse(half.activations(), labels) for half in halves]
+    activations = [half.activations() for half in halves]
+    inverse = [_inverse(phi, labels) for phi in activations]
     feature = np.asarray(posterior.network.phi(jax.vmap(posterior.preactivations)(start)[-1]))
-    kernel = np.concatenate([_kernel(half.activations(), labels) for half in halves])
     below = [half.activations(depth - 2)[:, -1] for half in halves] if depth > 1 else []
     return Networks(
         size={"L": depth, "N": num_neurons, "P": given.num_inputs},
         cooled=inverse[0],
         restarted=inverse[1],
         at_start=1 / coding.class_participation(feature, labels),
-        bulk=np.concatenate([_bulk(half.activations(), labels) for half in halves]),
-        kernel=kernel,
+        bulk=np.concatenate([_bulk(phi, labels) for phi in activations]),
+        kernel=np.concatenate([_kernel(phi, labels) for phi in activations]),
         overlap=within(np.concatenate(below), labels) if below else within(given.input_kernel, labels),
     )
 
