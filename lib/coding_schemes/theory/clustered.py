@@ -208,10 +208,13 @@ class Solution(QuadratureOrLaplace, Solved):
         """
         if not self.problem.site.shape.bounded:
             raise ValueError(f"solution: {self.nonlinearity!r} has no middle to tell codes by")
+        return self.code_probabilities(codes) @ self.ensemble.weights
+
+    def code_probabilities(self, codes: Sequence[Sequence[int]] | np.ndarray) -> np.ndarray:
+        """That a neuron with the readouts `ensemble.points` is found with each code, (k, n); φ is bounded."""
         codes = validation.array("codes", codes, "k, C", C=len(self.problem.counts)).astype(bool)
         active = self.problem.site.shared(self.ensemble.points @ self.dual_field.T)[3]
-        found = [np.prod(np.where(code, active, 1 - active), axis=1) for code in codes]
-        return np.array(found) @ self.ensemble.weights
+        return np.array([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes])
 
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature kernel ⟨φφ⟩ of the training inputs (P, P), or new ones (N0, P*) by sampled neurons."""

@@ -20,7 +20,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.special import ndtr
 
 from coding_schemes import validation
 from coding_schemes.theory import clustered, sigmoidal
@@ -259,7 +258,7 @@ def _covariance(solution, codes):
     if isinstance(solution, sigmoidal.Solution):
         return sigmoidal.occupancy_covariance(solution, codes)
     found, weights = _code_weights(solution, codes)
-    free = np.diag(found @ weights)
+    free = np.diag(found @ weights)  # indicators, as in `sigmoidal.occupancy_covariance`
     return sigmoidal.fitting_together(solution.problem, solution.ensemble, found.T, free)
 
 
@@ -269,6 +268,7 @@ def _log_determinant(solution, weight, moment, class_index, h):
     alike = isinstance(solution, clustered.Solution)
     counts, temperature, m = problem.counts, problem.temperature, points.shape[1]
     noise, t, step = temperature * np.eye(m), solution.dual_field.copy(), np.inf
+    dyads = points[:, :, None] * points[:, None, :]
     for _ in range(MAX_STEPS):
         s = points @ t.T
         log_g, means, variances = problem.site.cumulants(s, 2)
@@ -286,7 +286,6 @@ def _log_determinant(solution, weight, moment, class_index, h):
         statistics = (counts * means)[:, :, None] * points[:, None, :]
         mean = np.tensordot(p, statistics, 1)
         flat = statistics.reshape(len(p), -1) - mean.ravel()
-        dyads = points[:, :, None] * points[:, None, :]
         own = np.tensordot((p[:, None] * variances).T, dyads, 1) + noise
         hessian = (flat * p[:, None]).T @ flat
         for c, block in enumerate(own):
@@ -305,12 +304,8 @@ def _log_determinant(solution, weight, moment, class_index, h):
 
 def _code_weights(solution, codes):
     """Probability of each code at the readouts of the ensemble, shape (k, n), and their weights."""
-    codes = validation.array("codes", codes, "k, C", C=len(solution.dual_field)).astype(bool)
-    points, weights = _readouts(solution)
-    site, counts, fields = solution.problem.site, solution.problem.counts, points @ solution.dual_field.T
     if isinstance(solution, clustered.Solution):
-        active = site.shared(fields)[3]
-    else:
-        _, means, variances = site.cumulants(fields, 2)
-        active = ndtr((means - site.threshold) * np.sqrt(counts / np.maximum(variances, 1e-12)))
-    return np.array([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes]), weights
+        return solution.code_probabilities(codes), solution.ensemble.weights
+    _, weights = sigmoidal.readout_ensemble(solution)
+    ensemble, found = sigmoidal.code_probabilities(solution, codes)
+    return found[ensemble.weights > 0].T, weights

@@ -498,7 +498,7 @@ def measured_occupancies(solution: Solution, codes: np.ndarray) -> np.ndarray:
 
     Source: the book's own; paper A assigns codes to peaks.
     """
-    ensemble, found = _code_probabilities(solution, codes)
+    ensemble, found = code_probabilities(solution, codes)
     return ensemble.weights @ found
 
 
@@ -510,7 +510,7 @@ def occupancy_covariance(solution: Solution, codes: np.ndarray) -> np.ndarray:
 
     Source: the book's own; independent neurons are paper A's picture.
     """
-    ensemble, found = _code_probabilities(solution, codes)
+    ensemble, found = code_probabilities(solution, codes)
     free = np.diag(ensemble.weights @ found)  # indicators: q² = q, and two codes exclude each other
     return fitting_together(solution.problem, ensemble, found, free)
 
@@ -558,7 +558,7 @@ def _require_equilibrium(solution):
         raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
 
 
-def _code_probabilities(solution, codes):
+def code_probabilities(solution, codes):
     """Readouts of neurons, and for every one the probability of each code (n, k)."""
     _require_equilibrium(solution)
     problem, site = solution.problem, solution.problem.site
