@@ -49,7 +49,7 @@ def digest(path: Path) -> str:
         return ""
 
 
-def write(path: Path, content: dict[str, Any], indent: int | None = None) -> None:
+def write(path: Path, content: dict[str, Any] | list[Any], indent: int | None = None) -> None:
     """Write a JSON file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".part")

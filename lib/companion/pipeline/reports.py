@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from companion.pipeline import difference, kept, scoreboard, seeds
+from companion.pipeline import difference, kept, manifest, scoreboard, seeds
 from companion.pipeline.progress import cost, duration
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
@@ -60,11 +60,12 @@ def write(project: Project) -> Path:
         found = difference.compare(difference.Build({"": before}, {}), difference.Build({"": now}, {}))
     times = {chapter.name: cost(project.build, chapter.name) for chapter in done}
     versions = {"Python": platform.python_version()} | {name: metadata.version(name) for name in _PACKAGES}
+    here = machine()
     text = render(
         "report.md",
         preset=project.preset,
         commit=project.commit,
-        machine=machine(),
+        machine=here,
         versions=versions,
         times={name: duration(took.seconds) if took else "taken over" for name, took in times.items()},
         waiting=[chapter.name for chapter in project.chapters if chapter not in done],
@@ -85,14 +86,14 @@ def write(project: Project) -> Path:
         "preset": project.preset,
         "commit": project.commit or "",
         "date": date.today().isoformat(),
-        "machine": machine(),
+        "machine": here,
         "versions": versions,
         "seconds": {name: round(took.seconds) for name, took in times.items() if took},
         "claims": {
             row.claim["id"]: {"verdict": row.verdict, "away": away.get(row.claim["id"])} for row in table
         },
     }
-    _keep(path.with_suffix(".json"), row)
+    manifest.write(path.with_suffix(".json"), row, indent=1)
     return path
 
 
@@ -115,13 +116,14 @@ def enter(project: Project, report: Path) -> Path:
     """
     try:
         row = json.loads(report.read_text(encoding="utf-8"))
-        problem = _problem(row, project)
+        problem = _problem(row, _known(project))
     except (OSError, ValueError) as error:
         problem = str(error)
     if problem:
         raise BuildError(f"FROM must be a report.json of make report; got {report}: {problem}")
     others = [other for other in read(project) if _who(other) != _who(row)]
-    _keep(path := project.root / "book" / "machines.json", sorted([*others, row], key=_who))
+    path = project.root / "book" / "machines.json"
+    manifest.write(path, sorted([*others, row], key=_who), indent=1)
     return path
 
 
@@ -134,7 +136,8 @@ def read(project: Project) -> list[dict[str, Any]]:
     path = project.root / "book" / "machines.json"
     try:
         rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-        problems = [problem for row in rows if (problem := _problem(row, project))]
+        known = _known(project) if rows else set()
+        problems = [problem for row in rows if (problem := _problem(row, known))]
     except ValueError as error:
         problems = [str(error)]
     if problems:
@@ -153,7 +156,12 @@ def _who(row: dict[str, Any]) -> str:
     return json.dumps([row["machine"], row["versions"]["Python"], row["versions"]["jax"], row["preset"]])
 
 
-def _problem(row: Any, project: Project) -> str:
+def _known(project: Project) -> set[str]:
+    listed = yaml.safe_load((project.root / "book" / "claims.yml").read_text(encoding="utf-8"))
+    return {claim["id"] for claim in listed}
+
+
+def _problem(row: Any, known: set[str]) -> str:
     """What keeps a value from being a report; nothing where it is one."""
     if not isinstance(row, dict):
         return "it is no object"
@@ -163,8 +171,6 @@ def _problem(row: Any, project: Project) -> str:
     for name, wanted in (("machine", ("processor", "system")), ("versions", ("Python", "jax"))):
         if lacking := [one for one in wanted if not isinstance(row[name].get(one), str)]:
             return f"{name} lacks {lacking[0]}"
-    listed = yaml.safe_load((project.root / "book" / "claims.yml").read_text(encoding="utf-8"))
-    known = {claim["id"] for claim in listed}
     for id, found in row["claims"].items():
         if id not in known:
             return f"there is no claim {id}"
@@ -172,7 +178,3 @@ def _problem(row: Any, project: Project) -> str:
         if not right or not isinstance(found.get("away"), int | float | None):
             return f"claim {id} has {found!r}"
     return ""
-
-
-def _keep(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -32,7 +32,11 @@ def verdicts(found: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 def distances(record: dict[str, Any]) -> np.ndarray:
     """(found − expected)/error of every element that has an error; none where a record has no theory."""
-    if record["expected"] is None or record["uncertainty"] is None or "s.e." not in record["predicate"]:
+    return _away(record) if "s.e." in record["predicate"] else np.empty(0)
+
+
+def _away(record):
+    if record["expected"] is None or record["uncertainty"] is None:
         return np.empty(0)
     found, expected, error = (np.asarray(record[k]) for k in ("computed", "expected", "uncertainty"))
     away, error = np.broadcast_arrays(found - expected, error)
@@ -44,13 +48,8 @@ def headline(found: Iterable[dict[str, Any]]) -> dict[str, float]:
     """By claim, how far the headline's worst element lies from theory, in standard errors."""
     worst = {}
     for record in found:
-        if record.get("headline") and record["expected"] is not None and record["uncertainty"] is not None:
-            values = (np.asarray(record[name], float) for name in ("computed", "expected", "uncertainty"))
-            value, expected, error = map(np.ravel, np.broadcast_arrays(*values))
-            there = error > 0
-            away = (value[there] - expected[there]) / error[there]
-            if away.size:
-                worst[record["id"]] = round(float(away[np.abs(away).argmax()]), 2)
+        if record.get("headline") and (away := _away(record)).size:
+            worst[record["id"]] = round(float(away[np.abs(away).argmax()]), 2)
     return worst
 
 
