@@ -370,6 +370,12 @@ def outlier_variances(run: Run, step: float = 0.0) -> dict[str, Any]:
     }
 
 
+def beyond_first_order(widths: Sequence[int], measured: Estimate, theory: np.ndarray) -> Estimate:
+    """Measured over theory at N → ∞, (widths, n) each to (n,): by lines in 1/N², as theory has its 1/N."""
+    ratio, error = measured.value / theory, measured.error / theory
+    return Estimate(*statistics.infinite_width(np.square(widths).tolist(), ratio, error))
+
+
 def bulk_variance(run: Run, num_outliers: int) -> np.float64:
     """Of the bulk's preactivations in a ReLU network."""
     return statistics.variance_in_time(run.preactivations[0][:, :, num_outliers:]).mean()

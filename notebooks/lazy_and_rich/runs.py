@@ -274,14 +274,6 @@ def within_class(activations: Any, labels: np.ndarray) -> Any:
     return (((activations - means @ members.T) ** 2).mean(-2) @ members) / (counts - 1)
 
 
-def extrapolated(widths: Sequence[int], found: Sequence[Estimate]) -> Estimate:
-    """What a quantity at two widths becomes at N → ∞, on a line in 1/N."""
-    small, large = widths
-    weights = np.array([-small, large]) / (large - small)
-    value, variance = weights @ [f.value for f in found], weights**2 @ [np.square(f.error) for f in found]
-    return Estimate(value, np.sqrt(variance))
-
-
 class Variances(NamedTuple):
     """Variance of activations within classes.
 
@@ -306,7 +298,7 @@ def at_large_width(key: Any, task: Task, widths: Sequence[int], temperature: flo
         spread(np.concatenate([within_class(h.activations(), task.labels).mean(1) for h in s.halves]))
         for s in starts
     ]
-    return Variances(starts, found, extrapolated(widths, found))
+    return Variances(starts, found, Estimate(*statistics.infinite_width(widths, *zip(*found, strict=True))))
 
 
 @dataclass(frozen=True)

@@ -783,16 +783,15 @@ classes.draw(
     ylabel="number of codes",
 )
 classes.judge(equal(), because="some codes hold less than a neuron")
-answered = many_codes.sum(-1).mean(-1)
 Finding(
     "D12",
     f"number of the {m} classes that a neuron answers to, mean",
-    sampled=spread(answered),
+    sampled=runs.answered(many_codes),
     theory=expected.probabilities @ expected.codes.sum(-1),
     size=classes.size,
     sampler=many.meeting,
-    starts=tuple(spread(half) for half in np.split(answered, 2)),
-    control=Control("networks drawn from the prior", sampled=spread(noise.sum(-1).mean(-1))),
+    starts=tuple(runs.answered(half) for half in np.split(many_codes, 2)),
+    control=Control("networks drawn from the prior", sampled=runs.answered(noise)),
 ).judge(
     standard_errors(3),
     because="networks from the prior have not given up all the codes that fast cooling left them",

@@ -564,6 +564,15 @@ def prior_codes(key: Any, drawn: Starts, count: int) -> np.ndarray:
     return np.stack([coding.codes(phi, drawn.task.labels) for phi in activations])
 
 
+def answered(codes: np.ndarray) -> Estimate:
+    """Mean number of classes that a neuron answers to, codes (networks, N, C).
+
+    The error has 1/√12 of a neuron in it: networks have whole ones, and all may have the same.
+    """
+    value, error = spread(codes.sum(-1).mean(-1))
+    return Estimate(value, np.hypot(error, 12**-0.5 / codes.shape[1]))
+
+
 def many_networks(
     key: Any, *, num_classes: int, num_networks: int, num_warmup: int, num_samples: int
 ) -> tuple[Starts, np.ndarray]:
@@ -575,7 +584,7 @@ def many_networks(
         Posterior(task, Network(1, task.num_inputs, "sigmoidal"), MANY_TEMPERATURE),
         many_classes(num_classes),
         tolerance=0.5 / task.num_inputs,
-        prior_warmup=2 * num_warmup,
+        prior_warmup=8 * num_warmup,
         num_samples=num_samples,
         num_warmup=num_warmup,
         num_chains=half,

@@ -432,12 +432,12 @@ Finding(
 # %% tags=["hide-input"]
 kinds_of_ours = ("linear", "sigmoidal", "relu")
 rich, lazy = (
-    {phi: runs.descend(key, phi, scaling, sizes.width, sizes.num_seeds, seed) for phi in kinds_of_ours}
-    for scaling in ("non-lazy", "lazy")
+    {phi: runs.descend(key, phi, scaling, sizes.width, networks, seed) for phi in kinds_of_ours}
+    for scaling, networks in (("non-lazy", sizes.descents.rich), ("lazy", sizes.descents.lazy))
 )
 named = {f"{titled(phi)}, {s}": each[phi] for phi in rich for s, each in (("non-lazy", rich), ("lazy", lazy))}
 OURS = [titled(phi) for phi in kinds_of_ours]
-of_ours = {"over": OURS, "size": {"N": sizes.width, "L": 1, "P": 2, "networks": sizes.num_seeds}}
+of_ours = {"over": OURS, "size": {"N": sizes.width, "L": 1, "P": 2, "networks": sizes.descents.rich}}
 follows = Finding(
     "D3",
     "descent, non-lazy: fit error with two rates",
@@ -474,7 +474,8 @@ Finding(
     "descent, lazy: share by which H changes",
     sampled=runs.each_spread(runs.change(n) for n in lazy.values()),
     control=Control("non-lazy", sampled=runs.each_spread(runs.change(n) for n in rich.values())),
-    **of_ours,
+    over=OURS,
+    size=of_ours["size"] | {"networks": sizes.descents.lazy},
 ).judge(below(0.1, 3), because="not wide enough to be lazy")
 
 # %% [markdown]

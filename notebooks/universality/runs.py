@@ -228,7 +228,7 @@ class Ends:
 
 def train_pairs(
     key: Any, row: Row, networks: int, dx: Sequence[float], dy: Sequence[float], every: bool = False,
-    centered: bool = False, steps: int = 12_000,
+    centered: bool = False, steps: int = 48_000,
 ) -> Ends:  # fmt: skip
     """Train networks at all |dx| with |dy|² = ½ and at all |dy| with |dx| = 1, or at every pair of the two.
 

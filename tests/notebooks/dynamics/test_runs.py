@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import coding
+from companion.findings import Estimate
 from dynamics import runs
 from test_calibration import assert_calibrated, autoregressive
 
@@ -140,3 +141,13 @@ def test_umbrella_on_a_network_that_is_held():
     assert found.acceptance > 0.5
     assert found.free_energy.min() == 0
     assert found.barrier.value == pytest.approx(theory, abs=max(4 * found.barrier.error, 2.0))
+
+
+def test_what_theory_leaves_out_in_second_order_is_taken_off():
+    widths, theory = [40, 60, 90], np.array([[3.0, 2.0]] * 3) / np.array([[40], [60], [90]])
+    second = 1 + 200.0 / np.square(widths)[:, None]
+    limit = runs.beyond_first_order(widths, Estimate(theory * second, 0.05 * theory), theory)
+    assert limit.value == pytest.approx([1, 1])
+    assert np.all((limit.error > 0.05) & (limit.error < 0.1))  # no better than one size, less than twice
+    first = runs.beyond_first_order(widths, Estimate(theory * (1 + 20 / 60), 0.05 * theory), theory)
+    assert first.value == pytest.approx([4 / 3] * 2)  # what does not fall with N stays

@@ -138,15 +138,10 @@ def test_untrained_networks_have_no_frame():
     assert np.abs(runs.noisy_frame(phi, posterior.task.labels)).max() < 0.1
 
 
-def test_variance_within_classes_is_unbiased_and_extrapolates_to_large_width():
+def test_variance_within_classes_is_unbiased():
     rng, labels = np.random.default_rng(5), np.repeat([0, 1], [3, 5])
     phi = rng.standard_normal((2000, 4, 8)) * np.where(labels == 0, 1.0, 2.0) + rng.standard_normal((4, 1))
     assert runs.within_class(phi, labels).mean(0) == pytest.approx([1, 4], rel=0.05)
-    widths = (60, 120)
-    found = [Estimate(np.array([2.0, 5.0]) - 6 / n, np.array([0.1, 0.2])) for n in widths]
-    limit = runs.extrapolated(widths, found)
-    assert limit.value == pytest.approx([2, 5])
-    assert limit.error == pytest.approx(np.array([0.1, 0.2]) * 5**0.5)
 
 
 def test_training_begins_at_the_prior_and_ends_where_it_should():

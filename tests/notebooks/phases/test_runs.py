@@ -150,3 +150,13 @@ def test_a_slower_cooling_freezes_fewer_neurons():
     found = runs.frozen_share(runs.cooled_in(jax.random.key(1), (1.0, 30.0), **options), 30)
     assert found.shape == (2, 4)
     assert found[0].mean() > 1.3 * found[1].mean()
+
+
+def test_classes_that_neurons_answer_to_have_a_neuron_in_their_error():
+    codes = np.zeros((4, 20, 3), bool)
+    codes[:, :10, 0] = codes[:, :5, 1] = True
+    same = runs.answered(codes)
+    assert same.value == pytest.approx(0.75)
+    assert same.error == pytest.approx(1 / 12**0.5 / 20)
+    codes[0, :, 2] = True
+    assert runs.answered(codes).error == pytest.approx(np.hypot(0.25, same.error))
