@@ -422,15 +422,20 @@ Finding(
 own = sizes.outliers
 main = networks["relu"]["num_neurons"]
 widths = [max(20, round(main * fraction)) for fraction in own.fractions]
-exact = {"method": HMC(0.8, own.most_steps), "thinning": own.thinning, "moves": (), "num_warmup": 60}
+exact = {
+    "method": HMC(0.8, own.most_steps),
+    "moves": (),
+    "num_chains": own.num_chains,
+    "num_warmup": 60,
+    "num_samples": own.num_samples,
+    "thinning": own.thinning,
+}
 by_size = []
 for k, width in enumerate(widths):
     like = Posterior(runs.toy("relu", width), Network(1, width, "relu"), T)
     planted = planting.planted(key, runs.solve("relu", width, T), like)
     stream = jax.random.fold_in(key, 20 + k)
-    by_size.append(
-        draw(stream, like.task, like.network, T, init=planted, num_samples=40, num_chains=16, **exact)
-    )
+    by_size.append(draw(stream, like.task, like.network, T, init=planted, **exact))
 moving = [runs.outlier_variances(run) for run in by_size]
 in_size = {
     name: np.array([getattr(each["theory"], name) for each in moving])
@@ -444,7 +449,7 @@ freezing = Finding(
     sampled=runs.beyond_first_order(widths, measured, in_size["total"]),
     theory=np.ones(2),
     over=["class 0", "class 1 or 2"],
-    size={"N": widths, "P": widths, "T": T, "chains": 16},
+    size={"N": widths, "P": widths, "T": T, "chains": own.num_chains},
     sampler=[run.convergence for run in by_size],
     figure="outlier_variance",
     panel="Paper A, Fig. 4d",

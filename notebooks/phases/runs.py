@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -18,7 +19,7 @@ from coding_schemes.sampling import HMC, Samples, compare_ends, sample
 from coding_schemes.sampling.langevin import PlainLangevin
 from coding_schemes.theory import finite_width, sigmoidal
 from companion.findings import Estimate, spread
-from companion.workbench import Run, Starts, both_starts, draw, untrained
+from companion.workbench import Run, Starts, both_starts, draw, solved, untrained
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import cdist
 from scipy.stats import f as f_distribution
@@ -530,16 +531,16 @@ def at_times(times: np.ndarray, own: np.ndarray, values: np.ndarray) -> np.ndarr
 
 # ---- many classes ---------------------------------------------------------------------------------
 
-PER_CLASS, MANY_TARGET, MANY_TEMPERATURE = 20, 0.3, 0.01
+PER_CLASS, MANY_TARGET = 20, 0.3
 RARE = 0.5  # neurons per network, on average: codes with fewer are not counted
 
 
 @cache
-def many_classes(num_classes: int, y_minus: float = MANY_TARGET) -> sigmoidal.Solution:
+def many_classes(
+    num_classes: int, temperature: float = 0.01, y_minus: float = MANY_TARGET
+) -> sigmoidal.Solution:
     """Theory for so many classes of PER_CLASS inputs each, by Laplace's formula."""
-    solution = sigmoidal.solve(many_task(num_classes, y_minus), MANY_TEMPERATURE, method="laplace")
-    assert solution.converged
-    return solution
+    return solved(sigmoidal.solve, many_task(num_classes, y_minus), temperature, method="laplace")
 
 
 def many_task(num_classes: int, y_minus: float = MANY_TARGET) -> tasks.Task:
@@ -548,14 +549,25 @@ def many_task(num_classes: int, y_minus: float = MANY_TARGET) -> tasks.Task:
 
 
 def used_codes(codes: np.ndarray) -> np.ndarray:
-    """Different codes with more than RARE neurons per network, codes (networks, N, C): (k, C)."""
+    """Different codes with more than RARE neurons per network, codes (networks, …, N, C): (k, C)."""
     found, number = np.unique(codes.reshape(-1, codes.shape[-1]), axis=0, return_counts=True)
-    return found[number > RARE * len(codes)]
+    return found[number > RARE * np.prod(codes.shape[:-2])]
 
 
 def theory_codes(solution: sigmoidal.Solution) -> np.ndarray:
     """The same of a network of N = P in theory."""
     return solution.codes[solution.probabilities * solution.problem.counts.sum() > RARE]
+
+
+def numbers_of_codes(num_classes: Sequence[int], temperature: float) -> list[float]:
+    """Of networks of N = P in theory; NaN where a code just leaves and Laplace's formula is not solved."""
+    found = []
+    for c in num_classes:
+        with suppress(FloatingPointError):
+            found.append(float(len(theory_codes(many_classes(c, temperature)))))
+            continue
+        found.append(np.nan)
+    return found
 
 
 def prior_codes(key: Any, drawn: Starts, count: int) -> np.ndarray:
@@ -565,32 +577,32 @@ def prior_codes(key: Any, drawn: Starts, count: int) -> np.ndarray:
 
 
 def answered(codes: np.ndarray) -> Estimate:
-    """Mean number of classes that a neuron answers to, codes (networks, N, C).
+    """Mean number of classes that a neuron answers to, codes (networks, …, N, C).
 
     The error has 1/√12 of a neuron in it: networks have whole ones, and all may have the same.
     """
-    value, error = spread(codes.sum(-1).mean(-1))
-    return Estimate(value, np.hypot(error, 12**-0.5 / codes.shape[1]))
+    value, error = spread(codes.sum(-1).reshape(len(codes), -1).mean(-1))
+    return Estimate(value, np.hypot(error, 12**-0.5 / codes.shape[-2]))
 
 
 def many_networks(
-    key: Any, *, num_classes: int, num_networks: int, num_warmup: int, num_samples: int
+    key: Any, *, num_classes: int, temperature: float, num_networks: int, num_warmup: int, **options: Any
 ) -> tuple[Starts, np.ndarray]:
-    """Networks of N = P from the prior and planted, and codes of their last samples (networks, N, C)."""
+    """Networks of N = P from the prior and planted, and codes of their samples (networks, samples, N, C)."""
     task, half = many_task(num_classes), num_networks // 2
     from_prior, from_theory, *plants = jax.random.split(key, 2 + half)
     drawn = both_starts(
         (from_prior, from_theory, jnp.stack(plants)),
-        Posterior(task, Network(1, task.num_inputs, "sigmoidal"), MANY_TEMPERATURE),
-        many_classes(num_classes),
+        Posterior(task, Network(1, task.num_inputs, "sigmoidal"), temperature),
+        many_classes(num_classes, temperature),
         tolerance=0.5 / task.num_inputs,
         prior_warmup=8 * num_warmup,
-        num_samples=num_samples,
         num_warmup=num_warmup,
         num_chains=half,
         **RECODE,
+        **options,
     )
-    return drawn, np.concatenate([half.codes()[:, -1] for half in drawn.halves])
+    return drawn, np.concatenate([half.codes() for half in drawn.halves])
 
 
 # ---- the critical temperature ---------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Mean-field theory on general inputs: stationarity, closed forms, duality, ensemble with fluctuations."""
 
+from unittest import mock
+
 import jax
 import numpy as np
 import pytest
@@ -146,6 +148,30 @@ def test_relu_closed_form_on_orthogonal_inputs():
     )
 
 
+def test_no_temperature_is_the_limit_of_low_ones():
+    """Outliers carry the whole targets, z̄|ā| = |y|, up to the temperature that stands for the limit."""
+    task = tasks.toy(40, y_minus=-0.5)
+    s = mean_field.solve(task, "relu", 0.0)
+    assert s.converged
+    assert s.is_limit
+    assert 0 < s.temperature <= 1e-3
+    assert s.approximation.endswith(f"T = {s.temperature:g} for the limit T → 0")
+    strength = np.linalg.norm(s.readouts, axis=1) * s.activations.max(axis=1)
+    np.testing.assert_allclose(strength, np.linalg.norm([1, -0.5, -0.5]), atol=2.5 * s.temperature)
+    np.testing.assert_allclose(s.outputs, task.targets, atol=2.5 * s.temperature)
+    rescaled = mean_field.solve(task, "relu", 0.0, readout_variance=1.0)
+    assert rescaled.temperature == pytest.approx(40 * s.temperature)
+
+
+def test_a_limit_that_is_not_reached_is_reported(task):
+    with (
+        mock.patch.object(mean_field, "_COOLING", (1e-2, 3e-3)),
+        pytest.warns(UserWarning, match="T → 0 did not converge.*solved down to T = 0.003"),
+    ):
+        s = mean_field.solve(task, "sigmoidal", 0.0)
+    assert not s.converged
+
+
 def test_code_and_complement_are_equally_frequent():
     """φ(−z) = 1 − φ(z), balanced classes and targets that sum to zero: flipping all neurons is a symmetry."""
     s = mean_field.solve(tasks.toy(30, (1 / 3, 1 / 3, 1 / 3), y_minus=-0.5), "sigmoidal", T)
@@ -208,7 +234,7 @@ def test_converges_on_digits(nonlinearity):
 def test_bad_arguments(task, outliers):
     for argument, call in (
         ("nonlinearity", lambda: mean_field.solve(task, "softplus", T)),
-        ("temperature", lambda: mean_field.solve(task, "sigmoidal", 0.0)),
+        ("temperature", lambda: mean_field.solve(task, "sigmoidal", -0.01)),
         ("readout_variance", lambda: mean_field.solve(task, "sigmoidal", T, readout_variance=-1.0)),
         ("inputs", lambda: outliers.predict(np.zeros((3, 2)))),
     ):

@@ -59,7 +59,7 @@ def solve(
         ReLU and softplus there that condense       condensation
         bounded φ, trees, and nearly independent    adaptive_kernel's population (depth 1, P ≤ 200)
         bounded φ, any other inputs, more classes   adaptive_kernel's nested (above, P ≤ 30)
-        bounded φ and ReLU, any other inputs        mean_field (depth 1, T > 0)
+        bounded φ and ReLU, any other inputs        mean_field (depth 1)
 
     Inputs are recognized by K0 (to 1e-10 of its diagonal), those of one target per class alone: one overlap
     within every class, none between. Where mean_field would neglect what matters, K0 a tree's (one
@@ -148,7 +148,6 @@ def solve(
                 if bounded and small and set(options) <= set(_POPULATION):
                     return _population(task, network, temperature, readout_variance, options)
                 _warn_of_fluctuations()
-            _check_warm(temperature)
             return mean_field.solve(task, phi, temperature, readout_variance=readout_variance, **options)
     if depth > 1 and bounded and task.num_inputs <= _MOST_IN_LAYERS and set(options) <= set(_POPULATION):
         validation.number("temperature", temperature, least=0)
@@ -196,14 +195,6 @@ def _fluctuates(task: Task) -> bool:
     np.fill_diagonal(left, 0.0)
     independent = np.trace(kernel) ** 2 / (len(kernel) * np.sum(kernel**2))
     return independent > _MOST_INDEPENDENT or bool(np.linalg.norm(left) < _NEARLY_A_TREE * np.trace(kernel))
-
-
-def _check_warm(temperature: float) -> None:
-    if temperature == 0:
-        raise ValueError(
-            "temperature: got 0, and mean_field, which answers here, needs T > 0, as a few kinds of neurons "
-            "would have to meet every output exactly; its search closes the gap down to about T = 0.001"
-        )
 
 
 def _warn_of_fluctuations() -> None:

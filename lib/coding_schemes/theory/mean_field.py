@@ -33,9 +33,9 @@ and the certificate are this book's.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import product, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +68,10 @@ _GRADIENT_TOLERANCE, _VALUE_TOLERANCE = 1e-7, 1e-15  # largest entry; relative d
 #: Widths of the ReLU's rounded kink in units of typical |z|: to minimize with, and to search for kinds with.
 _SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 _SEARCH_SMOOTHING = (0.03, 0.003)
+#: Temperatures on the way to T = 0, in units of P σ_a²; colder, few kinds fit the outputs ever more exactly,
+#: and the search for the last of them costs more and more.
+_COOLING = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
+_COLD = 1e-3  # where T → 0 has to come to count as converged
 
 
 class _Point(NamedTuple):
@@ -92,7 +96,8 @@ class Solution(Solved):
             (bounded φ), or above half of the kind's strongest class (outliers).
         num_outliers: n if the kinds are outliers (ReLU), 0 if they are shares of a population.
         dual_field: t, shape (P, m).
-        temperature: T.
+        temperature: T; where T → 0 was asked for, the one that stands for it.
+        is_limit: whether it does.
         readout_variance: σ_a².
         energy: the minimum of (*), divided by P.
         residual: duality gap relative to the energy; bounds how far the energy is from its minimum.
@@ -111,7 +116,13 @@ class Solution(Solved):
     temperature: float
     readout_variance: float
     energy: float
-    approximation = "N → ∞, fluctuations of the preactivations given the readout neglected"
+    is_limit: bool = False
+
+    @property
+    def approximation(self) -> str:
+        """What is neglected."""
+        limit = f", and T = {self.temperature:g} for the limit T → 0" if self.is_limit else ""
+        return f"N → ∞, fluctuations of the preactivations given the readout neglected{limit}"
 
     def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons: the kinds' own, without chance.
@@ -204,7 +215,9 @@ def solve(
     Args:
         task: the task; any K0, any number of classes and targets.
         nonlinearity: bounded (sigmoidal, erf, tanh, your own), or "relu"; by name or as a function.
-        temperature: T > 0 of the non-lazy posterior.
+        temperature: T ≥ 0 of the non-lazy posterior. T = 0 is a limit: the solution is that of the lowest
+            of a few temperatures, down to 1e-4 P σ_a², of which all above are solved, too. It says which,
+            and counts as converged from 1e-3 P σ_a² down.
         readout_variance: σ_a², 1/P unless given.
         tolerance: largest duality gap, relative to the energy, that counts as converged; unless
             given, 1e-6 for bounded φ, and 2e-2 for the ReLU: its kinks make the optimum nonsmooth, and
@@ -227,17 +240,30 @@ def solve(
             f"nonlinearity: got {nonlinearity!r}; needs 'relu' or a bounded function (linear: theory.linear)"
         )
     validation.instance("task", task, Task)
-    validation.positive(temperature=temperature, readout_variance=readout_variance, tolerance=tolerance)
+    validation.number("temperature", temperature, least=0)
+    validation.positive(readout_variance=readout_variance, tolerance=tolerance)
     validation.counts(num_starts=num_starts, max_rounds=max_rounds)
     validation.count("seed", seed, 0)
     readout_variance = 1 / task.num_inputs if readout_variance is None else readout_variance
     tolerance = (2e-2 if outliers else 1e-6) if tolerance is None else tolerance
     num_starts = (48 if outliers else 120) if num_starts is None else num_starts
     root, targets = _kernel_root(task.input_kernel), np.asarray(task.targets, dtype=float)
-    problem = _Problem(phi, root, targets, temperature, readout_variance, outliers)
-    rng = np.random.default_rng(seed)
-    solution = _column_generation(problem, task, tolerance, num_starts, max_rounds, rng)
-    return solution.reported("theory.mean_field.solve", f"tolerance {tolerance:.1e}")
+
+    def at(temperature):
+        problem = _Problem(phi, root, targets, temperature, readout_variance, outliers)
+        rng = np.random.default_rng(seed)
+        return _column_generation(problem, task, tolerance, num_starts, max_rounds, rng)
+
+    if temperature > 0:
+        return at(temperature).reported("theory.mean_field.solve", f"tolerance {tolerance:.1e}")
+    unit = task.num_inputs * readout_variance
+    colder = (at(level * unit) for level in _COOLING)
+    solution = next(colder)
+    for found in takewhile(lambda found: found.converged, colder):
+        solution = found
+    near = solution.temperature <= _COLD * unit
+    solution = replace(solution, is_limit=True, converged=solution.converged and near)
+    return solution.reported("theory.mean_field.solve, T → 0", f"solved down to T = {solution.temperature:g}")
 
 
 @dataclass(frozen=True)
