@@ -60,8 +60,8 @@ def pair(num_inputs: int, seed: int, num_test: int) -> Task:
     )
 
 
-def over_time(num_draws: int = 10, num_inputs: int = 10) -> Iterator[dict[str, np.ndarray]]:
-    """Losses over time of the population, λ = 0, by richness and draw."""
+def over_time(num_draws: int = 400, num_inputs: int = 10) -> Iterator[dict[str, np.ndarray]]:
+    """Losses over time of the population, λ = 0, by richness and draw; after each, those of all so far."""
     records, losses = 60, np.full((len(RICHNESS), num_draws, 2, 61), np.nan)
     options: dict[str, Any] = {"duration": 15.0, "num_records": records, "num_neurons": 128}
     for draw in range(num_draws):
@@ -70,12 +70,12 @@ def over_time(num_draws: int = 10, num_inputs: int = 10) -> Iterator[dict[str, n
             path = dmft.population(task, "relu", richness, 0.0, seed=draw, average_steps=0, **options)
             losses[g, draw] = path.train_loss, path.test_loss
         print("paths", draw, flush=True)
-    yield {
-        "num_inputs": np.array(num_inputs),
-        "richness": np.array(RICHNESS),
-        "times": path.times,
-        "losses": losses,
-    }
+        yield {
+            "num_inputs": np.array(num_inputs),
+            "richness": np.array(RICHNESS),
+            "times": path.times,
+            "losses": losses[:, : draw + 1],
+        }
 
 
 def scatter(num_networks: int = 8, num_inputs: int = 40) -> Iterator[dict[str, np.ndarray]]:

@@ -619,8 +619,8 @@ ends = Finding(
 )
 ends.draw(
     runs.scatter_panels,
-    "The final distance grows with the targets' distance as predicted, and less than predicted with the "
-    "inputs' distance (colors). Markers: means over networks with standard errors; line: equality.",
+    "The final distance grows with the targets' distance nearly as predicted, and less than predicted with "
+    "the inputs' distance (colors). Markers: means over networks with standard errors; line: equality.",
     theory=[each.predicted().mean(axis=0) for each in trained.values()],
     network=[each.found().mean(axis=0) for each in trained.values()],
     errors=[spread(each.found()).error for each in trained.values()],
@@ -741,8 +741,8 @@ Finding(
 #   strong evidence for the variables and weak evidence for the equations: altered ones fit nearly as well.
 # - The theory needs representations that start close. It degrades at large weights and in early layers, and
 #   best describes layers near the middle.
-# - Final distances are proportional to the targets' distance, as predicted. They grow more slowly than
-#   predicted with the inputs' distance.
+# - Final distances grow with the targets' distance nearly in proportion, as predicted. They grow far more
+#   slowly than predicted with the inputs' distance.
 # - At small weights final distances are set by the data, up to a spread between networks that falls with
 #   their width.
 #
