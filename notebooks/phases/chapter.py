@@ -734,8 +734,8 @@ Finding(
 # number of codes is a binomial coefficient or the sum of a few. At $T = 0.01$ neurons answer to about six in
 # ten of the classes, and any six will do. A code counts if it holds half a neuron per network or more.
 # Eight classes are sampled at $T = 0.06$ (preset `paper`). At 0.01 one neuron in a thousand changes its code
-# in a dozen sweeps over all neurons, and no chain would forget its start. Where a code is just leaving, Laplace's
-# formula is not solved, and the line has a gap.
+# in a dozen sweeps over all neurons, and no chain would forget its start. Where a code is just leaving,
+# Laplace's formula is not solved, and the line has a gap.
 
 # %% tags=["hide-input"]
 m, own_T = sizes.classes.num_classes, sizes.classes.temperature
