@@ -830,8 +830,13 @@ best = 1 + final[1:-1, :, 1].mean(1).argmin()
 
 
 def excess(losses):
-    """Losses (γ0, draws) at the smallest and the largest richness above that at the best one between."""
-    return spread(losses[[0, -1]] - losses[best], axis=1)
+    """Losses (γ0, draws) at the smallest and the largest richness above that at the best one between.
+
+    The best is chosen by the test losses of the other half of the draws.
+    """
+    half = np.arange(losses.shape[1]) % 2
+    chosen = np.array([1 + final[1:-1, half != k, 1].mean(1).argmin() for k in (0, 1)])[half]
+    return spread(losses[[0, -1]] - np.take_along_axis(losses, chosen[None], axis=0), axis=1)
 
 
 optimum = Finding(
