@@ -755,8 +755,8 @@ Finding(
 # The fits over pairs have narrower default networks than the paper's 500 units.
 #
 # **Reproduced in part, or refuted.** In networks with biases the final distance does not follow the closed
-# form in $|dx|$: the ratio of rates, which the formula takes for a constant, changes with the inputs. From the
-# largest gains of Table 1 the loss does not fall at once.
+# form in $|dx|$: the ratio of rates, a constant in the formula, changes with the inputs. From the largest
+# gains of Table 1 the loss does not fall at once.
 #
 # ## Exercises
 #
