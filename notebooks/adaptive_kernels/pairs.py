@@ -27,8 +27,8 @@ from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process
 from companion.workbench import solved
 
 CLASSES = (0, 1)  # airplanes and automobiles
-NUM_VALIDATION = 160  # images set aside to choose ridges
-RICHNESS = (0.1, 0.3, 1.0, 3.0)  # of the losses over time
+NUM_VALIDATION = 160  # images set aside to choose ridges; where none is chosen, test images like the others
+RICHNESS, FEW, FEW_TEST = (0.1, 0.3, 1.0, 3.0), 10, 200  # of the losses over time: γ0, images, new images
 
 
 @cache
@@ -60,22 +60,37 @@ def pair(num_inputs: int, seed: int, num_test: int) -> Task:
     )
 
 
-def over_time(num_draws: int = 400, num_inputs: int = 10) -> Iterator[dict[str, np.ndarray]]:
-    """Losses over time of the population, λ = 0, by richness and draw; after each, those of all so far."""
-    records, losses = 60, np.full((len(RICHNESS), num_draws, 2, 61), np.nan)
-    options: dict[str, Any] = {"duration": 15.0, "num_records": records, "num_neurons": 128}
-    for draw in range(num_draws):
-        task = pair(num_inputs, draw, num_test=200)
-        for g, richness in enumerate(RICHNESS):
-            path = dmft.population(task, "relu", richness, 0.0, seed=draw, average_steps=0, **options)
-            losses[g, draw] = path.train_loss, path.test_loss
+def over_time(num_pilot: int = 400, num_draws: int = 600) -> Iterator[dict[str, np.ndarray]]:
+    """Losses over time of the population, λ = 0, by richness and draw; after each draw, those of all so far.
+
+    Of a first set of draws the mean test loss alone is kept: it chooses times and a richness for the others.
+    """
+    drawn = [losses_of(draw) for draw in range(num_pilot)]
+    pilot = np.mean([losses[:, 1] for _, losses in drawn], axis=0)
+    fresh = []
+    for draw in range(num_pilot, num_pilot + num_draws):
+        times, losses = losses_of(draw)
+        fresh.append(losses)
         print("paths", draw, flush=True)
         yield {
-            "num_inputs": np.array(num_inputs),
+            "num_inputs": np.array(FEW),
+            "num_test": np.array(FEW_TEST + NUM_VALIDATION),
             "richness": np.array(RICHNESS),
-            "times": path.times,
-            "losses": losses[:, : draw + 1],
+            "times": times,
+            "pilot": pilot,
+            "num_pilot": np.array(num_pilot),
+            "losses": np.stack(fresh, axis=1),
         }
+
+
+def losses_of(draw: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times, and the losses (γ0, training or new, times) of one draw of the images."""
+    task, losses = pair(FEW, draw, FEW_TEST), []
+    options: dict[str, Any] = {"duration": 15.0, "num_records": 60, "num_neurons": 128, "average_steps": 0}
+    for richness in RICHNESS:
+        path = dmft.population(task, "relu", richness, 0.0, seed=draw, **options)
+        losses.append((path.train_loss, path.test_loss))
+    return path.times, np.array(losses)
 
 
 def scatter(num_networks: int = 8, num_inputs: int = 40) -> Iterator[dict[str, np.ndarray]]:

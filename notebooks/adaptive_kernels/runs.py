@@ -630,13 +630,6 @@ def flows(
 # ---- losses over training time, stored ----------------------------------------------------------------
 
 
-def leave_one_out_gain(losses: np.ndarray) -> np.ndarray:
-    """What stopping early saves of losses (draws, times), the time chosen on the other draws, by draw."""
-    total = losses.sum(0)
-    best = [np.argmin(total - row) for row in losses]
-    return losses[:, -1] - losses[np.arange(len(losses)), best]
-
-
 def time_to(losses: np.ndarray, times: np.ndarray, fraction: float = 0.5) -> np.ndarray:
     """log of the time at which losses (..., times) have fallen to a fraction of those at the start."""
     target = fraction * losses[..., :1]

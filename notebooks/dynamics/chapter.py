@@ -460,8 +460,8 @@ freezing = Finding(
 freezing.draw(
     figures.curves,
     "Outliers of a ReLU network freeze as it grows. Variance in time of their preactivations on their own "
-    "class (prior: 1). Markers: samples with standard errors; full lines: theory; dashed: without the "
-    "breathing of the class; dotted: N → ∞.",
+    "class (prior: 1). Markers: samples with standard errors; full lines: theory with its 1/N, which small "
+    "sizes exceed; dashed: without the breathing of the class; dotted: N → ∞.",
     x=widths,
     values=np.concatenate([each.T for each in in_size.values()]),
     names=["class 0", "class 1 or 2"] * 3,

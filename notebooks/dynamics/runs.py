@@ -371,7 +371,7 @@ def outlier_variances(run: Run, step: float = 0.0) -> dict[str, Any]:
 
 
 def beyond_first_order(widths: Sequence[int], measured: Estimate, theory: np.ndarray) -> Estimate:
-    """Measured over theory at N → ∞, (widths, n) each to (n,): by lines in 1/N², as theory has its 1/N."""
+    """Ratio of measured to theory at N → ∞, (widths, n) each to (n,), by a line in 1/N²: theory has 1/N."""
     ratio, error = measured.value / theory, measured.error / theory
     return Estimate(*statistics.infinite_width(np.square(widths).tolist(), ratio, error))
 

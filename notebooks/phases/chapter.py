@@ -349,7 +349,7 @@ publish(
 # How slowly would one have to cool? We cool Langevin dynamics from $T = 0.3$ to 0.01 within a time $\tau$
 # and count the neurons that hold a code of one class, beyond those of equilibrium. Time is that of the
 # hidden weights. Readouts have either the mobility of their prior's variance, $1/P$, or the same as all
-# other weights, as in paper A.
+# other weights, as in paper A. Shorter times are left out: there the share bends towards that of a quench.
 
 # %% tags=["hide-input"]
 LAWS = {"prior variance": "readouts of mobility 1/P", "unit": "one mobility for all, as in paper A"}
@@ -409,7 +409,9 @@ power_law.draw(
     xlabel=r"cooling time $\tau$",
     ylabel="frozen share",
 )
-power_law.judge(p_value(0.01), because="the share falls more slowly the slower the cooling already is")
+power_law.judge(
+    p_value(0.01), because="the share bends away from a power law at the shortest or longest times"
+)
 Finding(
     "D13",
     "exponent of the frozen share in the cooling time, less that of networks at T = 0.01 from the start",
@@ -732,18 +734,23 @@ Finding(
 # Three classes have eight codes, ten have a thousand. How many are used? We solve $m$ classes that are all
 # alike at $y_- = 0.3$. By symmetry a code comes with all others that answer to as many classes, so the
 # number of codes is a binomial coefficient or the sum of a few. At $T = 0.01$ neurons answer to about six in
-# ten of the classes, and any six will do. A code counts if it holds half a neuron per network or more.
-# Eight classes are sampled at $T = 0.06$ (preset `paper`). At 0.01 one neuron in a thousand changes its code
-# in a dozen sweeps over all neurons, and no chain would forget its start. Where a code is just leaving,
-# Laplace's formula is not solved, and the line has a gap.
+# ten of the classes, and any set of that size will do. A code counts if it holds half a neuron per network or
+# more.
+#
+# Four classes are sampled at this temperature, eight at $T = 0.06$ (preset `paper`). With eight at 0.01 fewer
+# than one neuron in a thousand changes its code in twelve transitions, each of which tries a tenth of the
+# neurons, and networks do not forget where they began. Where Laplace's formula does not converge, no point is
+# drawn.
 
 # %% tags=["hide-input"]
 m, own_T = sizes.classes.num_classes, sizes.classes.temperature
 class_numbers = range(2, sizes.classes.most + 1)
-used = {t: runs.numbers_of_codes(class_numbers, t) for t in dict.fromkeys((own_T, 0.01))}
+used = {t: [runs.in_theory(c, t).number for c in class_numbers] for t in dict.fromkeys((own_T, 0.01))}
 drawn_at = {name: value for name, value in vars(sizes.classes).items() if name != "most"}
 many, many_codes = runs.many_networks(jax.random.fold_in(key, 700), **drawn_at)
-expected = runs.many_classes(m, own_T)
+expected = runs.in_theory(m, own_T)
+other_T = 0.01 if own_T > 0.03 else 0.06
+other = Control(f"theory at T = {other_T:g}", theory=np.float64(runs.in_theory(m, other_T).number))
 noise = runs.prior_codes(jax.random.fold_in(key, 710), many, len(many_codes))
 number_found = np.array(len(runs.used_codes(many_codes)))
 classes = Finding(
@@ -751,7 +758,7 @@ classes = Finding(
     f"number of codes of {m} classes",
     headline=True,
     sampled=number_found,
-    theory=np.array(len(runs.theory_codes(expected))),
+    theory=np.float64(expected.number),
     size={
         "m": m,
         "N": many.width,
@@ -763,7 +770,7 @@ classes = Finding(
     sampler=many.meeting,
     starts=tuple(np.array(len(runs.used_codes(half))) for half in np.split(many_codes, 2)),
     figure="many_classes",
-    control=Control("networks drawn from the prior", sampled=np.array(len(runs.used_codes(noise)))),
+    control=other,
 )
 classes.draw(
     figures.curves,
@@ -785,7 +792,7 @@ Finding(
     "D12",
     f"number of the {m} classes that a neuron answers to, mean",
     sampled=runs.answered(many_codes),
-    theory=expected.probabilities @ expected.codes.sum(-1),
+    theory=np.float64(expected.answered),
     size=classes.size,
     sampler=many.meeting,
     starts=tuple(runs.answered(half) for half in np.split(many_codes, 2)),
@@ -808,7 +815,9 @@ Finding(
 # **Limits.** Theory takes $N\to\infty$ at finite $P$, with its $1/N$ for numbers of neurons. Moves between
 # codes need orthogonal inputs and one hidden layer, and networks below $y_- = 0$ need many more of them;
 # preset `quick` leaves that side of the map out. The quench law is a fit over one or two decades. In a trial
-# with cooling times up to 3,000 the frozen share fell more slowly at the end.
+# with cooling times up to 3,000 the frozen share fell more slowly at the end. Eight classes at $T = 0.01$ are
+# not decided: networks from the prior kept two or three codes more than theory's 56, or one fewer after twice
+# as many transitions, while planted ones kept theirs.
 #
 # Paper A does not claim equilibrium for its four schemes. The authors' sampled weights are public (figshare,
 # doi 10.6084/m9.figshare.26539129). They would say which codes each of the four holds, and could not be

@@ -1,8 +1,8 @@
 """What the chapter on the phase diagram runs and measures: networks quenched, cooled, and free to recode."""
 
 import json
+import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -19,7 +19,7 @@ from coding_schemes.sampling import HMC, Samples, compare_ends, sample
 from coding_schemes.sampling.langevin import PlainLangevin
 from coding_schemes.theory import finite_width, sigmoidal
 from companion.findings import Estimate, spread
-from companion.workbench import Run, Starts, both_starts, draw, solved, untrained
+from companion.workbench import Run, Starts, both_starts, draw, untrained
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import cdist
 from scipy.stats import f as f_distribution
@@ -539,8 +539,10 @@ RARE = 0.5  # neurons per network, on average: codes with fewer are not counted
 def many_classes(
     num_classes: int, temperature: float = 0.01, y_minus: float = MANY_TARGET
 ) -> sigmoidal.Solution:
-    """Theory for so many classes of PER_CLASS inputs each, by Laplace's formula."""
-    return solved(sigmoidal.solve, many_task(num_classes, y_minus), temperature, method="laplace")
+    """Theory for so many classes of PER_CLASS inputs each, by Laplace's formula; it may not converge."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*did not converge")
+        return sigmoidal.solve(many_task(num_classes, y_minus), temperature, method="laplace")
 
 
 def many_task(num_classes: int, y_minus: float = MANY_TARGET) -> tasks.Task:
@@ -549,7 +551,7 @@ def many_task(num_classes: int, y_minus: float = MANY_TARGET) -> tasks.Task:
 
 
 def used_codes(codes: np.ndarray) -> np.ndarray:
-    """Different codes with more than RARE neurons per network, codes (networks, …, N, C): (k, C)."""
+    """Different codes with more than RARE neurons per network and sample: (networks, …, N, C) to (k, C)."""
     found, number = np.unique(codes.reshape(-1, codes.shape[-1]), axis=0, return_counts=True)
     return found[number > RARE * np.prod(codes.shape[:-2])]
 
@@ -559,15 +561,19 @@ def theory_codes(solution: sigmoidal.Solution) -> np.ndarray:
     return solution.codes[solution.probabilities * solution.problem.counts.sum() > RARE]
 
 
-def numbers_of_codes(num_classes: Sequence[int], temperature: float) -> list[float]:
-    """Of networks of N = P in theory; NaN where a code just leaves and Laplace's formula is not solved."""
-    found = []
-    for c in num_classes:
-        with suppress(FloatingPointError):
-            found.append(float(len(theory_codes(many_classes(c, temperature)))))
-            continue
-        found.append(np.nan)
-    return found
+class Codes(NamedTuple):
+    """Number of codes in networks of N = P in theory, and of the classes that a neuron answers to."""
+
+    number: float
+    answered: float
+
+
+def in_theory(num_classes: int, temperature: float) -> Codes:
+    """NaN where Laplace's formula does not converge."""
+    found = many_classes(num_classes, temperature)
+    if not found.converged:
+        return Codes(np.nan, np.nan)
+    return Codes(float(len(theory_codes(found))), found.probabilities @ found.codes.sum(-1))
 
 
 def prior_codes(key: Any, drawn: Starts, count: int) -> np.ndarray:

@@ -597,7 +597,7 @@ size = {"N": sizes.pairs.units, "networks": sizes.pairs.networks, "pairs": len(t
 note = "; ".join(
     f"{name}: {len(each.done)} of {each.networks} trained to the end" for name, each in trained.items()
 )
-few = any(2 * len(each.done) < each.networks for each in trained.values())
+few = any(2 * len(each.done) < each.networks for each, _ in cases.values())
 lacking = f"Too few networks were trained to the end: {note}." if few else ""
 ends = Finding(
     "C4",
@@ -619,7 +619,7 @@ ends = Finding(
 )
 ends.draw(
     runs.scatter_panels,
-    "The final distance grows with the targets' distance nearly as predicted, and less than predicted with "
+    "The final distance grows a little less than predicted with the targets' distance, and far less with "
     "the inputs' distance (colors). Markers: means over networks with standard errors; line: equality.",
     theory=[each.predicted().mean(axis=0) for each in trained.values()],
     network=[each.found().mean(axis=0) for each in trained.values()],
@@ -743,9 +743,9 @@ Finding(
 #   strong evidence for the variables and weak evidence for the equations: altered ones fit nearly as well.
 # - The theory needs representations that start close. It degrades at large weights and in early layers, and
 #   best describes layers near the middle.
-# - Final distances grow with the targets' distance nearly in proportion, as predicted. With the inputs'
-#   distance they grow far more slowly than predicted, unless the network has no biases and the inputs lie
-#   around zero (preset `paper`).
+# - Final distances grow a little less with the targets' distance than in proportion, which theory predicts,
+#   and far less with the inputs' distance. Without biases, and with inputs around zero, they grow in
+#   proportion to the latter (preset `paper`).
 # - At small weights final distances are set by the data, up to a spread between networks that falls with
 #   their width.
 #

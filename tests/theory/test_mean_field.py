@@ -166,7 +166,7 @@ def test_no_temperature_is_the_limit_of_low_ones():
 def test_a_limit_that_is_not_reached_is_reported(task):
     with (
         mock.patch.object(mean_field, "_COOLING", (1e-2, 3e-3)),
-        pytest.warns(UserWarning, match="T → 0 did not converge.*solved down to T = 0.003"),
+        pytest.warns(UserWarning, match="T → 0 did not converge.*at T = 0.003.*outputs miss"),
     ):
         s = mean_field.solve(task, "sigmoidal", 0.0)
     assert not s.converged

@@ -66,7 +66,7 @@ def solve(
     overlap for every pair of classes) or (tr K0)²/(P tr K0²) > 0.4, with any targets, sampled neurons answer:
     two populations of 1024, in about half a second of a processor per input, to 0.3 % in shares and kernels
     (options num_neurons, num_rounds, seed); not converged if their kernels differ by 2 %. What a solution
-    neglects is its `approximation`.
+    neglects is its `approximation`; for T = 0 these and mean_field name the temperature that stands for it.
 
     All solutions have the same face. Neurons come in kinds γ, one or more, each with a fraction P_γ of the
     neurons, a mean readout a_γ and mean activations φ_γ; outliers, kinds of one neuron each, come first, with

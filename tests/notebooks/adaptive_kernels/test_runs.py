@@ -62,15 +62,6 @@ def test_moments_of_white_inputs_by_group():
     assert rested.negative[0] < 1e-3
 
 
-def test_early_stopping_is_chosen_on_other_draws():
-    """Of losses that are only noise nothing is saved on average, though each has a minimum."""
-    noise = np.random.default_rng(0).standard_normal((400, 30))
-    gains = runs.leave_one_out_gain(noise)
-    assert abs(gains.mean()) < 4 * gains.std() / 20
-    dip = np.abs(np.arange(30) - 10.0)
-    np.testing.assert_allclose(runs.leave_one_out_gain(np.tile(dip, (5, 1))), 19.0)
-
-
 def test_time_to_half_of_an_exponential():
     times = np.linspace(0, 5, 501)
     losses = np.exp(-np.array([[1.0], [2.0]]) * times)
