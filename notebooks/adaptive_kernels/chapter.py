@@ -1036,8 +1036,8 @@ Finding(
 # convolutional networks over time (its Fig. 9) are not shown.
 #
 # **Reproduced in part.** A line in $1/N$ through widths of preset `quick` misses the kernel of the richest
-# sigmoidal networks by 0.2 %, several times its error, and is too crude for the variance. One richness is best
-# at the end of training. If each is stopped in time, the laziest networks are as good as any.
+# sigmoidal networks by 0.2 %, several times its error, and is too crude for the variance. One richness is
+# best at the end of training. If each is stopped in time, the laziest networks are as good as any.
 #
 # ## Exercises
 #
