@@ -173,13 +173,18 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
 
     Raises:
         BuildError: If a verdict differs; names each claim with both verdicts. Or if a control did not fail,
-            or a check failed without a reason: readers' own runs may end so, the book on record not.
+            though its check passes, or a check failed without a reason: readers' own runs may end so, the
+            book on record not.
     """
     recorded = recorded_verdicts(project)
     table = list(table)
     faults = {
         "controls that did not fail, so that their checks show nothing": lambda record: (
-            record["control"] and record["control"]["passed"] and not record.get("lacking")
+            # a check that fails has shown that it can
+            record["passed"]
+            and record["control"]
+            and record["control"]["passed"]
+            and not record.get("lacking")
         ),
         "checks that fail, without a reason (because=…)": lambda record: (
             not record["passed"] and not record["because"].strip()
