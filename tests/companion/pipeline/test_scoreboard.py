@@ -105,6 +105,11 @@ def test_the_book_on_record_is_not_built_from_a_control_that_passes(executed):
         scoreboard.check_verdicts(project, scoreboard.rows(project))
 
 
+def test_beside_a_check_that_fails_such_a_control_hides_nothing(executed):
+    project = executed(BLIND | {"passed": False, "because": "two is even"})
+    scoreboard.check_verdicts(project, scoreboard.rows(project))
+
+
 def test_nor_from_a_check_that_fails_without_a_reason(executed):
     project = executed(FAILED | {"because": " "})
     with pytest.raises(BuildError, match=r"without a reason.*\n  A1 \(even\) twice two"):
