@@ -619,8 +619,8 @@ ends = Finding(
 )
 ends.draw(
     runs.scatter_panels,
-    "The final distance grows a little less than predicted with the targets' distance, and far less with "
-    "the inputs' distance (colors). Markers: means over networks with standard errors; line: equality.",
+    "The final distance grows roughly as predicted with the targets' distance, and far less with the "
+    "inputs' distance (colors). Markers: means over networks with standard errors; line: equality.",
     theory=[each.predicted().mean(axis=0) for each in trained.values()],
     network=[each.found().mean(axis=0) for each in trained.values()],
     errors=[spread(each.found()).error for each in trained.values()],
@@ -743,9 +743,10 @@ Finding(
 #   strong evidence for the variables and weak evidence for the equations: altered ones fit nearly as well.
 # - The theory needs representations that start close. It degrades at large weights and in early layers, and
 #   best describes layers near the middle.
-# - Final distances grow a little less with the targets' distance than in proportion, which theory predicts,
-#   and far less with the inputs' distance. Without biases, and with inputs around zero, they grow in
-#   proportion to the latter (preset `paper`).
+# - Theory says that final distances grow in proportion to the targets' distance and to the inputs'. With the
+#   former they do roughly, a little more slowly in default networks and faster in shallow ones. With the
+#   latter they grow far more slowly. Without biases, and with inputs around zero, the second law holds, too
+#   (preset `paper`).
 # - At small weights final distances are set by the data, up to a spread between networks that falls with
 #   their width.
 #
