@@ -71,7 +71,6 @@ def over_time(num_pilot: int = 400, num_draws: int = 600) -> Iterator[dict[str, 
     for draw in range(num_pilot, num_pilot + num_draws):
         times, losses = losses_of(draw)
         fresh.append(losses)
-        print("paths", draw, flush=True)
         yield {
             "num_inputs": np.array(FEW),
             "num_test": np.array(FEW_TEST + NUM_VALIDATION),
@@ -90,6 +89,7 @@ def losses_of(draw: int) -> tuple[np.ndarray, np.ndarray]:
     for richness in RICHNESS:
         path = dmft.population(task, "relu", richness, 0.0, seed=draw, **options)
         losses.append((path.train_loss, path.test_loss))
+    print("paths", draw, flush=True)
     return path.times, np.array(losses)
 
 

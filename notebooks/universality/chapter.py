@@ -594,10 +594,11 @@ found = [each.exponents(each.found(layer)) for each, layer in cases.values()]
 expected = [each.exponents(each.predicted(layer)).value for each, layer in cases.values()]
 blind = [each.exponents(each.predicted(layer, blind=True)).value for each, layer in cases.values()]
 size = {"N": sizes.pairs.units, "networks": sizes.pairs.networks, "pairs": len(trained["default"].distances)}
+whole = {name: each for name, (each, layer) in cases.items() if layer is None}
 note = "; ".join(
-    f"{name}: {len(each.done)} of {each.networks} trained to the end" for name, each in trained.items()
+    f"{name}: {len(each.done)} of {each.networks} trained to the end" for name, each in whole.items()
 )
-few = any(2 * len(each.done) < each.networks for each, _ in cases.values())
+few = any(2 * len(each.done) < each.networks for each in whole.values())
 lacking = f"Too few networks were trained to the end: {note}." if few else ""
 ends = Finding(
     "C4",
