@@ -263,7 +263,7 @@ def solve(
         solution = found
     missed = float(solution.temperature * np.abs(solution.dual_field).max() / np.abs(targets).max())
     solution = replace(solution, is_limit=True, converged=solution.converged and missed <= _MOST_MISSED)
-    where = f"at T = {solution.temperature:g}, the last that was tried, outputs miss up to {missed:.1%}"
+    where = f"at T = {solution.temperature:g} outputs miss up to {missed:.1%}"
     return solution.reported("theory.mean_field.solve, T → 0", where)
 
 
