@@ -487,7 +487,7 @@ def _of_theory():
     yield "theory.relu_squared.solve", theory.relu_squared.solve, solve(), bad
     bad = {
         **common,
-        "temperature": POSITIVE,
+        "temperature": AT_LEAST_0,
         "tolerance": POSITIVE,
         "num_starts": COUNT,
         "max_rounds": COUNT,
