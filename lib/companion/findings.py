@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from coding_schemes import statistics
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -49,6 +50,11 @@ def spread(values: ArrayLike, axis: int = 0) -> Estimate:
     """
     array = np.asarray(values, dtype=float)
     return Estimate(array.mean(axis), array.std(axis, ddof=1) / array.shape[axis] ** 0.5)
+
+
+def extrapolated(widths: Any, estimates: Sequence[tuple[Any, Any]]) -> Estimate:
+    """What estimates at several widths tend to at N → ∞, by a line in 1/N: `statistics.infinite_width`."""
+    return Estimate(*statistics.infinite_width(widths, *zip(*estimates, strict=True)))
 
 
 def stacked(estimates: Sequence[Estimate]) -> Estimate:

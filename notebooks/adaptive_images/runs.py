@@ -16,7 +16,7 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import adaptive_kernel, dmft, gaussian_process
 from coding_schemes.theory import features as _features
 from coding_schemes.theory.features import Features
-from companion.findings import Estimate
+from companion.findings import Estimate, extrapolated
 from companion.workbench import solved
 
 DIGITS = (0, 2)
@@ -354,7 +354,7 @@ def convolutions(
     resting = [rest(relu, k) for k in range(networks)]
     dense = solved(dmft.antk, rest(_features.dense(task, "relu"), 0)).predict()
     return Convolutions(
-        Estimate(*statistics.infinite_width(widths, *zip(*measured, strict=True))),
+        extrapolated(widths, measured),
         share_of_way(theory(richness / 2), lazy, adapted),
         [run.convergence for run in sampled],
         max(away(each, solved(dmft.antk, each).predict()) for each in resting),

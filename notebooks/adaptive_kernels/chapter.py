@@ -40,7 +40,7 @@ from coding_schemes.networks import Network
 from coding_schemes.statistics import share_of_way
 from coding_schemes.theory import adaptive_kernel, dmft, sigmoidal
 from companion import figures, presets
-from companion.findings import Control, Estimate, Finding, spread
+from companion.findings import Control, Estimate, Finding, extrapolated, spread
 from companion.predicates import above, absolute, below, between, relative, standard_errors
 from companion.publish import publish
 from companion.workbench import solved, titled
@@ -254,7 +254,7 @@ posterior = Finding(
     "B1",
     "share of the way from the lazy to the adaptive predictor that sampled networks go, new images",
     headline=True,
-    sampled=runs.extrapolated(images["sampled widths"], bayes),
+    sampled=extrapolated(images["sampled widths"], bayes),
     theory=np.float64(1.0),
     size=image_size | {"N": images["sampled widths"].tolist(), "1/β": float(images["ridge"]), "chains": 8},
     sampler=runs.stored_sampler(images),
@@ -579,7 +579,7 @@ growth = Finding(
     "B3",
     "overlaps of sampled deep linear networks, extrapolated in 1/N, against r^ℓ",
     headline=True,
-    sampled=runs.extrapolated(sizes.deep_widths, at_widths),
+    sampled=extrapolated(sizes.deep_widths, at_widths),
     theory=depths[3].overlaps[1:],
     over=LAYERS,
     size={"P": P, "N": sizes.deep_widths, "L": 3, "γ0": 0.5, "1/β": ridge, "chains": 4},

@@ -18,8 +18,8 @@ from coding_schemes.statistics import share_of_way
 from coding_schemes.tasks import Task
 from coding_schemes.theory import adaptive_kernel, dmft, features, gaussian_process, sigmoidal, wishart_chain
 from coding_schemes.theory.adaptive_kernel import Solution
-from companion.findings import Estimate, spread
-from companion.workbench import Equilibrium, Run, draw, solved
+from companion.findings import Estimate, extrapolated, spread
+from companion.workbench import Equilibrium, Run, draw, estimate, solved
 from scipy.stats import kurtosis
 
 ONE_INPUT = tasks.Task(np.ones((1, 1)), np.array([0]), np.ones((1, 1)))
@@ -82,11 +82,6 @@ def layer_kernels(run: Run) -> np.ndarray:
     """Kernels of all layers of every sample, shape (chains, samples, L, P, P)."""
     depth = run.posterior.network.depth
     return np.stack([coding.kernels(run.samples.activations(layer)) for layer in range(depth)], axis=2)
-
-
-def extrapolated(widths: Any, estimates: Sequence[tuple[Any, Any]]) -> Estimate:
-    """Values at N → ∞ from one estimate for each width."""
-    return Estimate(*statistics.infinite_width(widths, *zip(*estimates, strict=True)))
 
 
 def rms(values: Any, axis: Any = None) -> Any:
@@ -418,7 +413,7 @@ def over_widths(
 
 def sampled_overlaps(runs: Sequence[Run]) -> list[Estimate]:
     """Overlaps of all layers' kernels with the targets, of every run."""
-    return [Estimate(*statistics.mean_and_error(overlaps(layer_kernels(run), run.task))) for run in runs]
+    return [estimate(overlaps(layer_kernels(run), run.task)) for run in runs]
 
 
 def exact_overlaps(task: Task, depth: int, richness: float, ridge: float, width: int) -> np.ndarray:

@@ -41,7 +41,7 @@ from companion import figures, presets
 from companion.findings import Control, Estimate, Finding
 from companion.predicates import above, below, equal, p_value, standard_errors
 from companion.publish import publish
-from companion.workbench import draw, one_network, sizes_over, titled
+from companion.workbench import draw, estimate, one_network, sizes_over, titled
 from myst_nb import glue
 
 given = {"num_neurons": num_neurons, "temperature": temperature}
@@ -137,7 +137,7 @@ cloud = Finding(
     "A4",
     "covariance of the readouts, one hidden layer",
     headline=True,
-    sampled=Estimate(*statistics.mean_and_error(main.readout_gram)),
+    sampled=estimate(main.readout_gram),
     theory=solved.readout_covariance[upper].round(9),
     over=PAIRS,
     figure="readout_posterior",
@@ -237,7 +237,7 @@ slopes = Finding(
     "A5",
     "slopes of activations on readouts, class by output",
     headline=True,
-    sampled=Estimate(*statistics.mean_and_error(regression.slopes)),
+    sampled=estimate(regression.slopes),
     theory=expected,
     figure="responses",
     panel="Paper A, text",
@@ -268,13 +268,13 @@ ALONG = [f"classes {r} and {s}" if r != s else f"class {r}" for r, s in zip(*upp
 Finding(
     "A5",
     "covariance of activations given readouts",
-    sampled=Estimate(*statistics.mean_and_error(regression.residual_covariance)),
+    sampled=estimate(regression.residual_covariance),
     theory=np.append(np.eye(3)[upper], 1.0),
     over=[*ALONG, "other directions"],
     panel="Paper A, text",
     control=Control(
         "without the readouts given",
-        sampled=Estimate(*statistics.mean_and_error(regression.raw_covariance)),
+        sampled=estimate(regression.raw_covariance),
         spared=[*(name for name in ALONG if "and" in name), "other directions"],
         because="learning changes the variance of the class responses alone",
     ),
@@ -624,7 +624,7 @@ half_of_two = linear.solve(tasks.toy(grown_over[-1], y_minus=0.5, seed=seed), 2,
 Finding(
     "A4",
     "covariance of the readouts, two hidden layers",
-    sampled=Estimate(*statistics.mean_and_error(two.readout_gram)),
+    sampled=estimate(two.readout_gram),
     theory=of_two.readout_covariance[upper].round(9),
     over=PAIRS,
     size=runs.size(two),

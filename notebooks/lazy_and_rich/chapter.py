@@ -38,7 +38,7 @@ from companion import figures, films, presets
 from companion.findings import Control, Estimate, Finding, spread
 from companion.predicates import above, absolute, below, standard_errors
 from companion.publish import publish
-from companion.workbench import sizes_over, titled, untrained
+from companion.workbench import estimate, sizes_over, titled, untrained
 from lazy_and_rich import runs
 from lazy_and_rich.runs import SCALINGS, SCHEMES
 from myst_nb import glue
@@ -333,9 +333,7 @@ def log_distance(share):
     return Estimate(np.abs(np.log(share.value / of_theory)), share.error / share.value)
 
 
-alike = {
-    scaling: Estimate(*statistics.mean_and_error(runs.alignments(main[scaling]))) for scaling in SCALINGS
-}
+alike = {scaling: estimate(runs.alignments(main[scaling])) for scaling in SCALINGS}
 glue("alignment_rich", float(alike["non-lazy"].value.min()), display=False)
 glue("alignment_lazy", float(alike["lazy"].value.max()), display=False)
 shared = {

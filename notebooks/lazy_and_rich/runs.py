@@ -14,8 +14,8 @@ from coding_schemes.sampling import HMC
 from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, wishart_chain
 from companion import workbench
-from companion.findings import Estimate, spread
-from companion.workbench import Run, Scan, Starts, draw, measured
+from companion.findings import Estimate, extrapolated, spread
+from companion.workbench import Run, Scan, Starts, draw, estimate, measured
 from scipy.stats import ortho_group
 
 SCHEMES = ("linear", "sigmoidal", "relu")
@@ -238,7 +238,7 @@ def frame(starts: Starts) -> Estimate:
     series = [
         of_averages((gram[..., c, d], 1), (gram[..., c, c], -0.5), (gram[..., d, d], -0.5)) for c, d in pairs
     ]
-    return Estimate(*statistics.mean_and_error(np.stack(series, axis=-1)))
+    return estimate(np.stack(series, axis=-1))
 
 
 def noisy_frame(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -298,7 +298,7 @@ def at_large_width(key: Any, task: Task, widths: Sequence[int], temperature: flo
         spread(np.concatenate([within_class(h.activations(), task.labels).mean(1) for h in s.halves]))
         for s in starts
     ]
-    return Variances(starts, found, Estimate(*statistics.infinite_width(widths, *zip(*found, strict=True))))
+    return Variances(starts, found, extrapolated(widths, found))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
-from coding_schemes import statistics, tasks, training
+from coding_schemes import tasks, training
 from coding_schemes.data import ImageSet
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -16,7 +16,7 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import linear, sigmoidal, two_point
 from coding_schemes.training import Architecture, ScaledNetwork
 from coding_schemes.two_points import Trained, learn
-from companion.findings import Estimate, spread
+from companion.findings import Estimate, extrapolated, spread
 from companion.publish import WIDTH
 from companion.workbench import Starts, both_starts
 from matplotlib.figure import Figure
@@ -418,7 +418,7 @@ def sampled_distances(
             spread(np.concatenate(halves[chosen]) / width / PRIOR[nonlinearity])
             for halves, width in zip(found, widths, strict=True)
         ]
-        return Estimate(*statistics.infinite_width(widths, *zip(*rows, strict=True)))
+        return extrapolated(widths, rows)
 
     both, first, second = (limit(slice(*chosen)) for chosen in ((None,), (1,), (1, 2)))
     return Sampled(starts, both, (first, second), theory)
