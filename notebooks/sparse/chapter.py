@@ -55,7 +55,7 @@ sizes = presets.sizes(
 N, T = sizes.main.num_neurons, sizes.temperature
 key = jax.random.key(seed)
 RELU, GRAY = figures.COLORS["relu"], figures.COLORS["control"]
-small = {"num_samples": 32, "num_chains": 4, "moves": sizes.moves}
+small = {"num_samples": 32, "num_chains": 4, "thinning": sizes.thinning, "moves": sizes.moves}
 small["method"] = HMC(1.5, MOST_STEPS, step_size=0.015)
 main = runs.both_starts(
     jax.random.fold_in(key, 1),
@@ -315,7 +315,7 @@ M = sizes.squared.num_neurons
 longer = small | {
     "num_samples": sizes.squared.num_samples,
     "num_chains": sizes.squared.num_chains,
-    "thinning": 2,
+    "thinning": sizes.squared.thinning,
 }
 square = [
     runs.follow(
@@ -500,8 +500,8 @@ squared = relu_squared.solve(runs.toy(narrow)).energy * narrow ** (2 / 3) * (2 *
 Finding(
     "A19",
     "energy of one further outlier after zero loss, in nats per input",
-    sampled=spread(price),
-    size=size | {"networks": len(price)},
+    sampled=price,
+    size=size,
     panel="Paper A, Discussion",
     control=Control(
         "max(0, z)², where splitting costs at leading order (theory)", sampled=np.float64(squared)

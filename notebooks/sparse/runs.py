@@ -356,14 +356,17 @@ def coarsen(key: Any, posterior: Posterior, *, num_chains: int, max_steps: int) 
     )
 
 
-def price_of_splitting(run: Coarsening) -> np.ndarray:
-    """Energy per input of one further outlier after the loss has long been zero: a slope for each chain.
+def price_of_splitting(run: Coarsening) -> Estimate:
+    """Energy per input of one further outlier after the loss has long been zero.
 
-    Chains that have no such outlier any more are left out.
+    One slope for all chains, each around its own mean, so that a chain counts by how much its number of
+    outliers varies; the error is a jackknife over chains.
     """
     later = run.times > 10 * run.zero.max()
-    x, y = run.counts[:, later], run.energies[:, later]
-    return np.array([np.polyfit(one, other, 1)[0] for one, other in zip(x, y, strict=True) if np.ptp(one)])
+    x, y = (each[:, later] - each[:, later].mean(1, keepdims=True) for each in (run.counts, run.energies))
+    xy, xx = (x * y).sum(1), (x * x).sum(1)
+    without = (xy.sum() - xy) / (xx.sum() - xx)
+    return Estimate(xy.sum() / xx.sum(), np.sqrt(len(xx) - 1) * without.std())
 
 
 def film(run: Coarsening, num_frames: int = 60) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from adaptive_images import runs as adaptive_images
 from coding_schemes.sampling import integrated
-from companion.findings import spread
 from images import runs as images
 from sparse import runs as sparse
 from test_calibration import assert_calibrated
@@ -54,7 +53,7 @@ def test_price_of_one_more_outlier():
         own = 0.3 + 0.1 * rng.standard_normal((6, 1))
         energies = own * counts + 0.01 * rng.standard_normal((6, 60)) + 100 * (times <= 20)
         run = SimpleNamespace(times=times, counts=counts, energies=energies, zero=np.array([1.0, 2.0]))
-        found.append(spread(sparse.price_of_splitting(run)))
+        found.append(sparse.price_of_splitting(run))
     prices, errors = np.array(found).T
     assert_calibrated(prices, 0.3, errors, 5 / 3, slack=0.1)
     np.testing.assert_allclose(np.mean(errors**2), 0.01 / 6, rtol=0.1)
