@@ -425,8 +425,9 @@ added.judge(standard_errors(3), because="corrections of order 1/N²")
 # out on either side. For the ReLU it draws a long tail, and how long depends on the task: the rarest neurons
 # carry the outputs, and there may be fewer than one of them among $N$. The right panel shows the width
 # $N^*$ at which a network has one. Far below it the network is in another phase, where a single neuron takes
-# what theory's tail has: the sparse scheme of paper A ([sparse coding](sparse.ipynb)). With $P = 10$ inputs
-# all networks here lie above $N^*$; with $P = 30$ and $\gamma_0 \ge 1$ it takes more than a thousand neurons.
+# what theory's tail has: the sparse scheme of paper A, a condensate ([sparse coding](sparse.ipynb),
+# [condensation](condensation.ipynb)). With $P = 10$ inputs all networks here lie above $N^*$; with $P = 30$
+# and $\gamma_0 \ge 1$ it takes more than a thousand neurons.
 
 
 # %% tags=["hide-input"]

@@ -24,6 +24,8 @@ num_chains: int | None = None  # networks from either start; None: the preset's
 num_samples: int | None = None  # posterior samples of each
 
 # %% tags=["setup"]
+from functools import partial
+
 import jax
 
 jax.config.update("jax_enable_x64", True)
@@ -270,7 +272,9 @@ Finding(
 #
 # At $N\to\infty$ and fixed $P$ the population is smooth, and the convex dual of `theory.clustered` gives it
 # without any picture of branches. The two derivations, the dual's and that by counting, are compared in the
-# appendix. The kernel of the population is that of the networks at any width, whoever carries it.
+# appendix. The kernel of the population is that of the networks at any width, whoever carries it. A theory of
+# kernels alone says nothing of the crossover; where it lies on the way from lazy to rich networks is in
+# [adaptive kernels](adaptive_kernels.ipynb).
 
 # %% tags=["hide-input"]
 half = [each for (P, rho, _), each in found.items() if (P, rho) == (P0, 0.5)]
@@ -294,7 +298,8 @@ Finding(
 # falls like $e^{-(\log r)^2}$ and the population on the branch can hold only a small part of $B$, however
 # large $N$ is. What exceeds this part goes to one neuron. Here condensation is no matter of width: the
 # minimum of the dual lies on the edge of its domain, which is why no solver for smooth populations finds it.
-# For $\max(0,z)^2$ the density would grow along the branch, so that one neuron takes all, too.
+# For $\max(0,z)^2$ the density would grow along the branch, so that one neuron takes all, too. Its zero below
+# is this argument, not a solved theory.
 
 # %% tags=["hide-input"]
 M, rho, P1 = sizes.others.num_neurons, sizes.others.overlap, sizes.others.num_inputs
@@ -357,41 +362,111 @@ Finding(
 # the feature layer grows with $N$, where a single layer has one neuron at any width.
 
 # %% tags=["hide-input"]
+P2, more, deep_widths = sizes.deep.num_inputs, sizes.deep.more_inputs, sizes.deep.num_neurons
 deep = [
-    [
-        runs.networks(jax.random.fold_in(key, 60 + 10 * j + k), runs.task(P, 0.0), N, depth=2, **fewer)
-        for k, N in enumerate(sizes.deep.num_neurons)
-    ]
-    for j, P in enumerate(sizes.deep.num_inputs)
+    runs.networks(jax.random.fold_in(key, 60 + k), runs.task(P2, 0.0), N, depth=2, **fewer)
+    for k, N in enumerate(deep_widths)
 ]
 single = [each for (P, rho, _), each in found.items() if (P, rho) == (P0, 0)]
 flatly = runs.growth(single)
 deeply = Finding(
     "D10",
     "two hidden layers: exponent in N of the number of neurons that carry a class",
-    sampled=runs.growth(deep[0]),
-    size={"L": 2, "N": list(sizes.deep.num_neurons), "P": sizes.deep.num_inputs[0], "T": T}
-    | {"networks": 2 * fewer["num_chains"]},
-    sampler=[each.equilibrium for each in deep[0]],
+    sampled=runs.growth(deep),
+    size={"L": 2, "N": list(deep_widths), "P": P2, "T": T, "networks": 2 * fewer["num_chains"]},
+    sampler=[each.equilibrium for each in deep],
     control=Control("one hidden layer", sampled=flatly),
 )
 deeply.judge(above(0.25, 3), because="these widths lie below the crossover")
-alike = [each[-1].overlap for each in deep]
-digits = tasks.mnist(sizes.digits.num_inputs, 10, y_minus=runs.Y_MINUS)
-glue("deep_overlap", f"{alike[0]:.2f}", display=False)
-glue("deep_participation", ", ".join(f"{each.participation.value:.1f}" for each in deep[0]), display=False)
-alone = [runs.predicted(sizes.deep.num_inputs[0], round(alike[0], 2), N) for N in sizes.deep.num_neurons]
+fuller = runs.networks(jax.random.fold_in(key, 70), runs.task(more, 0.0), deep_widths[-1], depth=2, **fewer)
+on_more = [np.log(each.participation.value) for each in (deep[-1], fuller)]
+their_errors = [each.participation.error / each.participation.value for each in (deep[-1], fuller)]
+Finding(
+    "D10",
+    "two hidden layers: logarithm of the number of neurons that carry a class, many inputs over few",
+    sampled=Estimate(on_more[1] - on_more[0], np.hypot(*their_errors)),
+    size={"L": 2, "N": deep_widths[-1], "P": [P2, more], "T": T, "networks": 2 * fewer["num_chains"]},
+    sampler=[each.equilibrium for each in (deep[-1], fuller)],
+    control=Control(
+        "wide networks over narrow ones",
+        sampled=np.log(deep[-1].participation.value) - np.log(deep[0].participation.value),
+    ),
+).judge(below(0, 3), because="the crossover of deep networks hardly moves with the number of inputs")
+alike = deep[-1].overlap
+glue("deep_overlap", f"{alike:.2f}", display=False)
+glue("deep_participation", ", ".join(f"{each.participation.value:.1f}" for each in deep), display=False)
+alone = [runs.predicted(P2, round(alike, 2), N) for N in deep_widths]
 glue("deep_alone", ", ".join(f"{each:.1f}" for each in alone), display=False)
-glue("deep_widths", ", ".join(map(str, sizes.deep.num_neurons)), display=False)
-glue("digits_overlap", f"{runs.within(digits.input_kernel, digits.labels):.2f}", display=False)
+glue("deep_widths", ", ".join(map(str, deep_widths)), display=False)
+for name, value in (("few", P2), ("more", more)):
+    glue(f"deep_{name}", value, display=False)
+glue("deep_fuller", f"{fuller.participation.value:.1f}", display=False)
 
 # %% [markdown]
 # In the layer below inputs of a class overlap by {glue:text}`deep_overlap` of the diagonal, and the number
 # of neurons per class is {glue:text}`deep_participation` at $N =$ {glue:text}`deep_widths`. One layer on
 # inputs of that overlap would have {glue:text}`deep_alone` in theory. This is an analogy: in the layer below
-# inputs of different classes overlap, too, and the theory has no such term. Digits, with standardized
-# pixels, overlap by {glue:text}`digits_overlap` within a class, with a wide spread. They belong to the
-# regime of crowds.
+# inputs of different classes overlap, too, and the theory has no such term. With {glue:text}`deep_more`
+# inputs in place of {glue:text}`deep_few` the widest of these networks has {glue:text}`deep_fuller` neurons
+# per class: coding neurons become dearer with the number of inputs here, too.
+#
+# Digits, with standardized pixels, overlap by {glue:text}`digits_within` on average within a class. By this
+# number alone they would belong to the regime of crowds. But they overlap by {glue:text}`digits_between`
+# between classes, too, and what all inputs share does not help a neuron to be active on one class and silent
+# on the others. A rough rule takes it away: what is left is $(\rho_w - \rho_b)/(1 - \rho_b) =$
+# {glue:text}`digits_left`. We sample networks on digits at two widths, and hold the growth of the number per
+# class against the theory of inputs that overlap by as much as is left.
+
+# %% tags=["hide-input"]
+P3, M3 = sizes.digits.num_inputs, sizes.digits.num_neurons
+digits = tasks.mnist(P3, 0, y_minus=runs.Y_MINUS)
+rho_w, rho_b = runs.within(digits.input_kernel, digits.labels), runs.between(digits)
+left = (rho_w - rho_b) / (1 - rho_b)
+for name, value in (("within", rho_w), ("between", rho_b), ("left", left)):
+    glue(f"digits_{name}", f"{value:.2f}", display=False)
+on_digits = [runs.networks(jax.random.fold_in(key, 80 + k), digits, N, **fewer) for k, N in enumerate(M3)]
+rules = [partial(runs.predicted, P3, round(rho, 2)) for rho in (left, rho_w)]
+slopes = [runs.exponent(rule, M3) for rule in rules]
+real = Finding(
+    "D10",
+    "digits: exponent in N of the number of neurons that carry a class",
+    sampled=runs.growth(on_digits),
+    theory=np.float64(slopes[0]),
+    size={"N": list(M3), "P": P3, "T": T, "networks": 2 * fewer["num_chains"]},
+    sampler=[each.equilibrium for each in on_digits],
+    figure="digits",
+    control=Control("theory at the overlap within classes", theory=np.float64(slopes[1])),
+)
+between_widths = np.unique(np.geomspace(M3[0], M3[-1], 5).astype(int))
+real.draw(
+    figures.curves,
+    "On digits the number of neurons per class hardly grows with the network, though digits of a class are "
+    "alike. Markers: networks from two starts; lines: theory of inputs that overlap within classes only, by "
+    "what is left after the overlap between classes is taken away, and by all.",
+    x=between_widths,
+    values=[[rule(int(N)) for N in between_widths] for rule in rules],
+    names=[f"$\\rho$ = {left:.2f}, what is left", f"$\\rho$ = {rho_w:.2f}, within classes"],
+    colors=[figures.COLORS["relu"], figures.COLORS["control"]],
+    sampled_x=M3,
+    sampled=[[each.participation.value for each in on_digits]],
+    sampled_errors=[[each.participation.error for each in on_digits]],
+    scales=("log", "log"),
+    xticks=M3,
+    xlabel="neurons $N$",
+    ylabel="neurons that carry a class",
+)
+real.judge(
+    absolute(abs(slopes[1] - slopes[0]) / 2),
+    because="single pairs of digits overlap by more or less than the mean",
+)
+glue(
+    "digits_participation", ", ".join(f"{each.participation.value:.1f}" for each in on_digits), display=False
+)
+glue("digits_widths", ", ".join(map(str, M3)), display=False)
+
+# %% [markdown]
+# The networks have {glue:text}`digits_participation` neurons per class at $N =$ {glue:text}`digits_widths`.
+# Trained on few digits, a ReLU network of this size is on the condensed side.
 #
 # ## Sigmoidal networks on inputs that are alike
 #
@@ -451,9 +526,12 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 # - Theory gives the numbers at finite $N$ without a fit, within {glue:text}`typical` in the mean. It has to
 #   know that outputs on single inputs hold back the bulk, by a share of order $P/N$. The numbers do not fall
 #   on one curve of $N/N^*$.
+# - Digits of a class are alike, and yet few neurons carry a class. What classes have in common makes coding
+#   neurons dear again.
 #
 # **Limits.** One hidden layer, classes that are clouds of one overlap, a branch for each single class. For
-# deep networks there is no theory yet. Trees of classes are not in this chapter.
+# deep networks there is no theory yet, and for inputs that overlap between classes only a rule. Trees of
+# classes are not in this chapter.
 #
 # **Refuted.** Participation is no function of $N/N^*$ alone.
 #

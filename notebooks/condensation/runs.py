@@ -74,6 +74,12 @@ def within(values: np.ndarray, labels: np.ndarray) -> float:
     return float(kernel[same].mean() / np.diag(kernel).mean())
 
 
+def between(task: Task) -> float:
+    """Mean overlap of inputs of different classes, over the diagonal of K0."""
+    apart = task.labels[:, None] != task.labels
+    return float(task.input_kernel[apart].mean() / np.diag(task.input_kernel).mean())
+
+
 def _kernel(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Mean kernel within class 0, the diagonal included, and between classes 0 and 1, (chains, 2)."""
     zero, one = (activations[..., labels == c].mean(-1) for c in (0, 1))

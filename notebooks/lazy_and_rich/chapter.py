@@ -36,7 +36,7 @@ from coding_schemes.networks import Network
 from coding_schemes.theory import sigmoidal
 from companion import figures, films, presets
 from companion.findings import Control, Estimate, Finding, spread
-from companion.predicates import above, absolute, below, standard_errors
+from companion.predicates import above, absolute, below, relative, standard_errors
 from companion.publish import publish
 from companion.workbench import estimate, sizes_over, titled, untrained
 from lazy_and_rich import runs
@@ -611,6 +611,61 @@ Finding(
 ).judge(standard_errors(3), because="corrections of order 1/N²")
 
 # %% [markdown]
+# A second hidden layer sees inputs that the first has already made more alike within classes. Theory of deep
+# networks says how much is left there. It takes what the second layer's weights have learned of the class
+# means, and neglects what they have learned of the scatter around them.
+
+# %% tags=["hide-input"]
+of_two = vars(sizes.two_layers)
+wide = of_two.pop("num_neurons")
+both = runs.both_starts(jax.random.fold_in(key, 90), toy, "sigmoidal", wide, T, depth=2, **of_two)
+layers = runs.by_layer(both)
+in_theory = np.array([layer.kernel_diagonal for layer in both.theory.layers])
+noise = [
+    runs.within_class(phi.astype(float), toy.labels).mean(0)
+    for phi in untrained(jax.random.split(jax.random.fold_in(key, 91), 64), both.posterior)
+]
+contraction = Finding(
+    "D16",
+    "variance within classes, second hidden layer over the first",
+    headline=True,
+    sampled=spread(layers[:, 1] / layers[:, 0]),
+    theory=in_theory[1] / in_theory[0],
+    over=CLASSES,
+    size={"L": 2, "N": wide, "P": inputs_of, "T": T, "y₋": 0.0, "networks": len(layers)},
+    sampler=both.meeting,
+    figure="contraction",
+    control=Control("untrained networks", sampled=noise[1] / noise[0]),
+)
+contraction.draw(
+    figures.curves,
+    "Every layer makes the inputs of a class more alike, and learning makes the second one do so far more. "
+    "Variance within class 0; markers: sampled networks, from two starts; lines: theory, and networks drawn "
+    "from the prior.",
+    x=[1, 2],
+    values=[in_theory[:, 0], np.array(noise)[:, 0]],
+    names=["theory (line), sampled (markers)", "untrained"],
+    colors=[figures.COLORS["sigmoidal"], figures.COLORS["control"]],
+    sampled_x=[1, 2],
+    sampled=[layers[..., 0].mean(0)],
+    sampled_errors=[spread(layers[..., 0]).error],
+    scales=("linear", "log"),
+    xticks=[1, 2],
+    xlabel="hidden layer",
+    ylabel="variance within class 0",
+)
+contraction.judge(
+    relative(0.2),
+    because="theory neglects what the second layer learns of the scatter within a class",
+)
+glue("contraction", f"{1 / contraction.sampled.value[0]:.0f}", display=False)
+glue("contraction_prior", f"{noise[0][0] / noise[1][0]:.0f}", display=False)
+
+# %% [markdown]
+# The second layer's variance is {glue:text}`contraction` times smaller than the first's, and in untrained
+# networks {glue:text}`contraction_prior` times. It is smaller than theory has it: learning works on the
+# scatter, too.
+#
 # Is this the variability of trained networks, too? We train sigmoidal networks by Adam with a weight decay of
 # $1/P$, the strength of the posterior's prior, and wait for several times the time in which the decay alone
 # shrinks a weight by $1/e$.

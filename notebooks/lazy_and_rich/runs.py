@@ -219,10 +219,12 @@ def telling_neurons(activations: np.ndarray, labels: np.ndarray, count: int) -> 
 # ---- neural collapse -------------------------------------------------------------------------------
 
 
-def both_starts(key: Any, task: Task, scheme: str, width: int, temperature: float, **how: Any) -> Starts:
-    """Networks of one hidden layer cooled from the prior, and as many drawn from theory."""
+def both_starts(
+    key: Any, task: Task, scheme: str, width: int, temperature: float, depth: int = 1, **how: Any
+) -> Starts:
+    """Networks cooled from the prior, and as many drawn from theory."""
     from_prior, plants, from_theory = (jax.random.fold_in(key, k) for k in range(3))
-    network, plants = Network(1, width, scheme), jax.random.split(plants, how["num_chains"])
+    network, plants = Network(depth, width, scheme), jax.random.split(plants, how["num_chains"])
     stretch = width**0.5 / 2 if scheme == "relu" else None
     options = how | {"method": HMC(how["length"], stretch=stretch)}
     del options["length"]
@@ -272,6 +274,16 @@ def within_class(activations: Any, labels: np.ndarray) -> Any:
     counts = members.sum(0)
     means = activations @ (members / counts)
     return (((activations - means @ members.T) ** 2).mean(-2) @ members) / (counts - 1)
+
+
+def by_layer(starts: Starts) -> np.ndarray:
+    """The same of every network of both starts, mean over its samples: (networks, L, C)."""
+    depth = starts.posterior.network.depth
+    rows = [
+        [within_class(half.activations(layer), starts.task.labels).mean(1) for layer in range(depth)]
+        for half in starts.halves
+    ]
+    return np.moveaxis(np.concatenate(rows, axis=1), 0, 1)
 
 
 class Variances(NamedTuple):
