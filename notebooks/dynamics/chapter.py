@@ -803,7 +803,8 @@ if len(climbs) > 2:
 #
 # No run waits long enough to see such an event. *Umbrella sampling* does not have to: a spring holds $\theta$
 # near each of a row of values, all other weights are sampled, and the pull on the spring is the slope of the
-# free energy.
+# free energy. Theory is that of [condensation](condensation.ipynb): the weights of two coding neurons that
+# share one part, with what finite width takes from them. So this is a test of its weights $w(r)$, too.
 
 # %% tags=["hide-input"]
 held = {
@@ -824,25 +825,26 @@ Finding(
     panel="Paper A, Discussion",
     control=Control("two neurons of a linear network", sampled=np.float64(ways["linear"].barrier)),
 ).judge(above(5), because="one outlier hands its part on to another neuron at constant output and energy")
+angles = np.linspace(runs.WINDOWS[0], np.pi / 4, 80)
+in_theory = [runs.handing_on(size, B, angles) for size in held]
 entropy = Finding(
     "A24",
     "free-energy barrier to hand a ReLU outlier on (thermal energy: 1)",
     sampled=stacked([each.barrier for each in held.values()]),
-    theory=np.array([runs.handing_on(size, B, np.array([0, np.pi / 4]))[-1] for size in held]),
+    theory=np.array([free[-1] for free in in_theory]),
     over=[f"N = {size}" for size in held],
     size={"N": list(held), "P": list(held), "T": B, "chains": sizes.umbrella.num_chains},
     figure="umbrella",
     panel="Paper A, Discussion",
     control=Control("the energy alone", theory=np.full(len(held), ways["ReLU"].barrier)),
 )
-angles = np.linspace(0, np.pi / 4, 61)
 entropy.draw(
     figures.curves,
     "To hand an outlier on costs free energy, the more the larger the network. Markers: umbrella sampling; "
     "lines: theory, entropy at constant energy. At the right end both neurons share the outlier's part "
     "alike.",
     x=angles,
-    values=[runs.handing_on(size, B, angles) for size in held],
+    values=in_theory,
     names=[f"N = {size}" for size in held],
     colors=["#F2B48A", "#E58A50", figures.COLORS["relu"]],
     sampled_x=np.mean([each.angles for each in held.values()], axis=0),
@@ -854,7 +856,7 @@ entropy.draw(
 entropy.judge(
     standard_errors(3),
     note=f"acceptance {min(each.acceptance for each in held.values()):.2f} at the least",
-    because="corrections of order one to a height of order N",
+    because="corrections of second order in 1/N",
 )
 
 # %% [markdown]

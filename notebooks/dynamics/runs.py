@@ -15,7 +15,7 @@ from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import HMC, Convergence, PlainLangevin, Samples, convergence, sample
 from coding_schemes.sampling.hmc import transition
 from coding_schemes.tasks import Task
-from coding_schemes.theory import deep_sigmoidal, dynamics, linear, relu, sigmoidal
+from coding_schemes.theory import condensation, deep_sigmoidal, dynamics, linear, relu, sigmoidal
 from companion.findings import Estimate, spread, stacked
 from companion.workbench import Run, estimate
 from scipy.linalg import cholesky, toeplitz
@@ -689,9 +689,16 @@ def linear_swap(size: int, temperature: float) -> barriers.Path:
     return least(swap_paths(minimum("linear", size, temperature), 0, 1, [0]))
 
 
+@cache
+def condensate(size: int, temperature: float) -> condensation.Solution:
+    """Theory of outliers at finite width, N = P = size."""
+    return condensation.solve(toy("relu", size), temperature)
+
+
 def handing_on(size: int, temperature: float, angles: np.ndarray, outlier: int = 1) -> np.ndarray:
-    """Theory's free energy on the way that hands a ReLU outlier on to a neuron of the bulk, N = P = size."""
-    return dynamics.handing_on(relu.solve(toy("relu", size), temperature), outlier, angles)
+    """Theory's free energy above its least while an outlier is handed on to the bulk, N = P = size."""
+    free = condensate(size, temperature).sharing(outlier, angles, size)
+    return free - free.min()
 
 
 # ---- umbrella sampling ----------------------------------------------------------------------

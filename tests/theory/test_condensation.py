@@ -293,3 +293,40 @@ def test_sampled_networks_have_the_participation_and_the_kernel(alike, width):
     )  # what a coding neuron leaks to other classes is left out: 8 % of it here
     missing = 1 - alike.kernel_block[between] / exact.kernel_block[between]
     assert np.all((missing > 0.05) & (missing < 0.1))
+
+
+def test_two_neurons_that_share_a_part_cost_entropy_in_proportion_to_the_inputs(apart):
+    """On a flat branch the second one costs C, less the width of the bulk that it leaves; ends are alike."""
+    angles = np.linspace(0, np.pi / 2, 41)
+    free = apart.sharing(1, angles, 100_000)  # wide: nothing holds neurons down
+    np.testing.assert_allclose(free, free[::-1], atol=1e-6)
+    bulk = 0.5 * np.log(apart.task.num_inputs / (2 * np.pi))
+    assert free[20] == pytest.approx(apart.costs[1], abs=0.05 * apart.costs[1])
+    assert free[20] > apart.sharing(0, angles, 100_000)[20] > bulk
+    half = condensation.solve(tasks.toy(120, y_minus=-0.5), T).sharing(1, angles, 100_000)
+    assert free[20] / half[20] == pytest.approx(2, abs=0.05)
+
+
+def test_finite_width_makes_sharing_dearer():
+    """The same from w(r) of N → ∞ is less by what two neurons leak more than one, some thermal energies."""
+    solution, angles = condensation.solve(tasks.toy(40, y_minus=-0.5), T), np.linspace(-0.1, np.pi / 4, 40)
+    radius = np.sqrt(40 * solution.amounts[1])
+    free = -sum(solution.log_density(1, radius * part) for part in (np.cos(angles), np.sin(angles)))
+    dearer = np.ptp(solution.sharing(1, angles, 40)) - np.ptp(free)
+    assert 1 < dearer < 4
+    noise = solution.noise(40, np.ones(3))
+    leaks = [solution.held(1, radius * np.array([share]), 40, noise)[0] for share in (1, 0.5**0.5)]
+    assert dearer == pytest.approx(leaks[0] - 2 * leaks[1], rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ((3, [0.0], 40), "class_index: got 3"),
+        ((0, [[0.0]], 40), "angles"),
+        ((0, [0.0], 1), "num_neurons: got 1"),
+    ],
+)
+def test_bad_arguments_of_sharing_are_named(alike, call, message):
+    with pytest.raises(ValueError, match=message):
+        alike.sharing(*call)

@@ -176,28 +176,6 @@ def test_passes_are_extensive_and_end_with_the_scheme(scheme):
     assert dynamics.passes(redundant(60, 0.16)).lowest == 0
 
 
-def test_handing_an_outlier_on_costs_what_sums_over_preactivations_say():
-    solution, angles = sparse(100), np.linspace(0, np.pi / 2, 5)
-    found = dynamics.handing_on(solution, 1, angles)
-    z = np.linspace(-12, 40, 5201)
-    expected = np.zeros(len(angles))
-    for share in (np.cos(angles), np.sin(angles)):
-        large = 10 * solution.outlier_readouts[1]
-        a = np.outer(share, large) + np.outer(1 - share, solution.bulk_readout)
-        expected += 50 * np.sum(a**2, 1)
-        for count, t in zip(solution.task.class_counts, solution.dual_field, strict=True):
-            exponent = np.outer(a @ t, np.maximum(z, 0)) - z**2 / 2
-            expected -= count * (logsumexp(exponent, axis=1) - logsumexp(-(z**2) / 2))
-    np.testing.assert_allclose(found, expected - expected[0], atol=0.02)
-
-
-def test_handing_an_outlier_on_costs_entropy_in_proportion_to_the_inputs():
-    angles = np.linspace(0, np.pi / 2, 41)
-    small, large = (dynamics.handing_on(sparse(size), 1, angles) for size in (100, 400))
-    assert large[-1] == pytest.approx(0, abs=1e-9)
-    assert 3 < large.max() / small.max() < 5
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -212,7 +190,6 @@ def test_handing_an_outlier_on_costs_entropy_in_proportion_to_the_inputs():
         (lambda s: dynamics.branch_variance(s, 0, 0, 1.5), "mean: got 1.5"),
         (lambda s: dynamics.branch_variance(s, 0, 0, 0.5, -1), "step: got -1"),
         (lambda s: dynamics.passes(None), "solution: got None"),
-        (lambda s: dynamics.handing_on(s, 0, [0.0]), "solution: got"),
         (lambda s: dynamics.outlier_variances(3, 0.01, 9), "task: got 3"),
     ],
 )

@@ -345,6 +345,36 @@ class Solution(Solved):
         phi, count = self.problem.nonlinearity, self.problem.counts[d]
         return _log_average(phi, count, self.within[d], self.diagonal[d], field, firmness)
 
+    def sharing(self, class_index: int, angles: np.ndarray, num_neurons: int) -> np.ndarray:
+        """Free energy of two neurons that share what a class needs, at fixed output.
+
+            F(θ) = −log w(r cos θ) − log w(r sin θ) ,  r² = N B_c ,
+
+        with w of networks of N neurons (`at_width`, `held`) in which one neuron codes for each class. At θ
+        near 0 the second is of the bulk, at π/4 both carry one half, at π/2 it has taken over.
+
+        Args:
+            class_index: c.
+            angles: θ, shape (k,).
+            num_neurons: N.
+
+        Returns:
+            F less its first value, in units of kT, shape (k,).
+
+        Raises:
+            ValueError: no such class, angles of another shape, or N < 2.
+        """
+        validation.count("class_index", class_index, 0, len(self.amounts) - 1)
+        angles = validation.array("angles", angles, "k")
+        alone = np.ones(len(self.amounts))
+        there = self.at_width(num_neurons, alone)
+        noise, radius = there.noise(num_neurons, alone), np.sqrt(num_neurons * there.amounts[class_index])
+        free = np.zeros(len(angles))
+        for radii in (radius * np.cos(angles), radius * np.sin(angles)):
+            free -= there.log_density(class_index, radii)
+            free -= there.held(class_index, radii, num_neurons, noise)
+        return free - free[0]
+
     def branch_amount(self, class_index: int) -> float:
         """∫ w(r) r² dr: what a population of coding neurons holds at most; infinite for a flat branch."""
         if self.densities[class_index] > 0:

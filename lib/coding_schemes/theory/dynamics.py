@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
 from coding_schemes import barriers, networks, validation
 from coding_schemes.tasks import Task
@@ -288,38 +287,3 @@ def _activation_variance(tilt: float) -> float:
     grid = np.linspace(-9, 9, 3601)
     density = np.exp(-(grid**2) / 2 + tilt * np.maximum(grid, 0))
     return float(np.cov(np.maximum(grid, 0), aweights=density, ddof=0))
-
-
-def handing_on(solution: relu.Solution, outlier: int, angles: np.ndarray) -> np.ndarray:
-    """Free energy F(a_i) + F(a_j) along a turn that hands a ReLU outlier on to a neuron of the bulk.
-
-    N = P: a_i = √N ā cos θ and a_j = √N ā sin θ, and the rest of either the bulk's readout: the output stays
-    what it was, the energy does not rise, and halfway two neurons are silent on all other classes, not one.
-
-    Args:
-        solution: of `relu.solve`, for ReLU.
-        outlier: its row in the solution.
-        angles: θ, shape (k,).
-
-    Returns:
-        The free energy less its first value, in units of kT, shape (k,).
-
-    Raises:
-        ValueError: another solution, softplus, no such outlier, or angles of another shape.
-    """
-    validation.instance("solution", solution, relu.Solution)
-    if solution.nonlinearity != "relu":
-        raise ValueError(f"solution: got the nonlinearity {solution.nonlinearity!r}, needs 'relu'")
-    validation.count("outlier", outlier, 0, solution.num_outliers - 1)
-    angles = validation.array("angles", angles, "k")
-    size = solution.task.num_inputs
-    large, small = size**0.5 * solution.outlier_readouts[outlier], solution.bulk_readout
-
-    def minus_pe(share):
-        readouts = np.outer(share, large) + np.outer(1 - share, small)
-        s = readouts @ solution.dual_field.T
-        log_g = np.logaddexp(np.log(0.5), s**2 / 2 + log_ndtr(s))
-        return size * np.square(readouts).sum(1) / 2 - log_g @ solution.task.class_counts
-
-    path = minus_pe(np.cos(angles)) + minus_pe(np.sin(angles))
-    return path - path[0]
