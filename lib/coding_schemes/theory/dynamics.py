@@ -21,6 +21,7 @@ from scipy.optimize import brentq
 from coding_schemes import barriers, networks, validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory import linear, relu, sigmoidal
+from coding_schemes.theory._tilted import Relu
 
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
@@ -259,7 +260,7 @@ def outlier_variances(
         values = []
         for theory, scatter in ((limit, 0.0), (finite, finite.bulk_readout_covariance)):
             b, t = theory.bulk_readout, theory.dual_field[c]
-            moment, spread = np.outer(b, b) + scatter, _activation_variance(t @ b)
+            moment, spread = np.outer(b, b) + scatter, float(Relu().cumulants(t @ b)[2])
             values.append(
                 [_noise(theory.outlier_readouts[i], moment, spread, temperature, at) for at in (0.0, step)]
             )
@@ -280,10 +281,3 @@ def _noise(readout: np.ndarray, bulk: np.ndarray, spread: float, temperature: fl
     root = np.column_stack([readout, vectors * np.sqrt(np.maximum(values, 0))])
     stiffness = np.eye(root.shape[1]) + root.T @ root / temperature
     return float(np.linalg.inv(stiffness - 0.5 * step * stiffness @ stiffness)[0, 0])
-
-
-def _activation_variance(tilt: float) -> float:
-    """Variance of max(z, 0) under N(z; 0, 1) exp(tilt max(z, 0))."""
-    grid = np.linspace(-9, 9, 3601)
-    density = np.exp(-(grid**2) / 2 + tilt * np.maximum(grid, 0))
-    return float(np.cov(np.maximum(grid, 0), aweights=density, ddof=0))

@@ -8,11 +8,11 @@ max(0, z)², overlaps and the room for further outliers are the book's own.
 """
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from coding_schemes import statistics, validation
 from coding_schemes.coding import SparseMeasures
 from coding_schemes.theory import relu, relu_squared
+from coding_schemes.theory._tilted import Relu
 
 Theory = relu.Solution | relu.FiniteSize | relu_squared.Solution
 
@@ -164,20 +164,18 @@ def spare_outliers(solution: relu.Solution, size: int) -> float:
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     radii = np.linspace(0, np.sqrt(size) * np.linalg.norm(solution.outlier_readouts, axis=1).max(), 150)[1:]
 
-    def free_energy(a):  # E(a), with log g of a ReLU
-        s = a @ t.T
-        return np.logaddexp(-np.log(2), s**2 / 2 + log_ndtr(s)) @ w - np.square(a).sum(-1) / 2
+    def free_energy(a):  # E(a)
+        return Relu().cumulants(a @ t.T, 0)[0] @ w - np.square(a).sum(-1) / 2
 
-    s0, mean = t @ solution.bulk_readout, solution.bulk_activations
-    second = s0 * mean + 1 - 0.5 * np.exp(-np.logaddexp(-np.log(2), s0**2 / 2 + log_ndtr(s0)))  # ⟨φ²⟩
-    squares = np.square(solution.outlier_preactivations).sum(0) + second
+    _, mean, variance = Relu().cumulants(t @ solution.bulk_readout)
+    squares = np.square(solution.outlier_preactivations).sum(0) + variance + mean**2
     a = radii[:, None, None] * directions
     counted = (np.square(np.maximum(a @ t.T, 0)) > np.sqrt(size) * squares).any(-1)
     weight = np.where(counted, np.exp(size * (free_energy(a) - free_energy(solution.bulk_readout))), 0).mean(
         1
     )
     mass = 4 * np.pi * (weight @ radii**2) * (radii[1] - radii[0])
-    stiffness = np.eye(3) - np.einsum("c,cr,cq->rq", w * (second - mean**2), t, t)
+    stiffness = np.eye(3) - np.einsum("c,cr,cq->rq", w * variance, t, t)
     return float(size * mass * np.sqrt(np.linalg.det(stiffness) * (size / (2 * np.pi)) ** 3))
 
 
