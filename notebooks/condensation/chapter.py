@@ -450,7 +450,7 @@ real.draw(
     sampled_x=M3,
     sampled=[[each.participation.value for each in on_digits]],
     sampled_errors=[[each.participation.error for each in on_digits]],
-    scales=("log", "log"),
+    scales=("log", "linear"),
     xticks=M3,
     xlabel="neurons $N$",
     ylabel="neurons that carry a class",
