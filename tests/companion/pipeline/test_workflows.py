@@ -54,6 +54,31 @@ def test_pull_requests_and_newer_versions_are_held_against_what_was_before():
     assert uploads == [{"name": "book", "path": "_build/quick/html"}]
 
 
+def test_pages_with_a_verdict_that_turned_are_kept_and_held_against_the_last_whole_build():
+    """The build fails then, and leaves its pages; what runs only after success would show nothing."""
+    steps = JOBS["test", "test"]["steps"]
+    (built,) = [place for place, step in enumerate(steps) if step.get("run") == "bash .ci/run"]
+    assert len(steps[built + 1 :]) == 2
+    for step in steps[built + 1 :]:
+        assert "!cancelled() &&" in step["if"]
+        assert "hashFiles('_build/quick/html/index.html') != ''" in step["if"]
+    (listed,) = [line for line in steps[-1]["run"].splitlines() if "gh run list" in line]
+    assert "--status success" in listed
+
+
+@pytest.mark.parametrize("file", ["test", "weekly"])
+def test_a_command_that_fails_before_a_pipe_fails_its_step(file):
+    assert WORKFLOWS[file]["defaults"] == {
+        "run": {"shell": "bash"}
+    }  # which sets pipefail; none given does not
+
+
+def test_each_campaign_that_make_test_tries_in_part_runs_whole_every_week():
+    job = JOBS["weekly", "campaigns"]
+    assert set(job["strategy"]["matrix"]["campaign"]) == {"mutants", "faults", "soak"}
+    assert job["steps"][-1]["run"] == "make ${{ matrix.campaign }}"
+
+
 def test_a_called_workflow_asks_for_no_right_that_its_caller_lacks():
     for (file, _), job in JOBS.items():
         if called := re.fullmatch(r"\./\.github/workflows/(\w+)\.yml", job.get("uses", "")):
