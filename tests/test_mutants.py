@@ -21,3 +21,12 @@ def test_every_listed_fault_changes_something_and_names_its_tests():
         assert mutant.reason
         assert mutant.tests
         assert all((run.ROOT / test.partition("::")[0]).is_file() for test in mutant.tests), mutant.tests
+
+
+def test_every_listed_fault_can_still_be_planted_and_its_tests_are_there():
+    """A list that nobody runs every day grows stale with each edit of a text or a name."""
+    for mutant in run.read():
+        assert mutant.planted(run.ROOT) is not None, f"{mutant.file}: {mutant.old!r}"
+        for test in mutant.tests:
+            file, _, name = test.partition("::")
+            assert not name or f"def {name.partition('[')[0]}(" in (run.ROOT / file).read_text(), test
