@@ -44,7 +44,7 @@ help: ## this list
 	@echo "make plan [PRESET=quick]         what a build would make again, and why"
 	@echo "make fetch-results [FROM=folder|address] [PRESET=paper]  take over what others ran from these sources;"
 	@echo "                                 without FROM: from the published book"
-	@echo "make diff A=build B=build        what differs between two builds (folders or archives): numbers, verdicts, figures"
+	@echo "make diff A=build B=build        what differs between two builds (folders, archives, commits): numbers, verdicts, figures"
 	@echo "make report [PRESET=quick]       machine, versions, times, differences to the record, ready to paste;"
 	@echo "                                 FROM=report.json enters one in the ledger of machines"
 	@echo "make test                        lint, types, and all tests"

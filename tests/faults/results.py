@@ -219,6 +219,7 @@ def _file(damage: Callable[[Path], Any], name: str) -> Callable[[Path], Path]:
 OTHERS: dict[str, Callable[[Path], Any]] = {
     "nothing": lambda folder: "",
     "a folder that is not there": lambda folder: folder / "nowhere",
+    "a commit that git does not know": lambda folder: "0" * 40,
     "an empty folder": lambda folder: folder,
     "a file that is no archive": _file(files.noise, "build.txt"),
     "a zip of other bytes": _file(files.noise, "build.zip"),

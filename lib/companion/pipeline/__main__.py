@@ -206,7 +206,7 @@ def diff(arguments: argparse.Namespace) -> None:
     with difference.opened(arguments.a, "A") as a, difference.opened(arguments.b, "B") as b:
         found = difference.compare(a, b)
         drawn = difference.overdraw(a, b, found, folder)
-    page = difference.write(found, (arguments.a, arguments.b), folder, drawn)
+        page = difference.write(found, (a.called, b.called), folder, drawn)
     print(page.with_suffix(".md").read_text(encoding="utf-8"))
     print(page)
 

@@ -1,11 +1,15 @@
 """What differs between two builds of the book: numbers in standard errors, verdicts, and figures' arrays.
 
 A build is a folder or an archive with executed chapters in it: built pages, a ``_build/<preset>``, or a
-folder of reruns. Records of one claim and quantity are compared, the first where there are several.
+folder of reruns; or a commit, which stands for the record at the preset paper that its tree keeps. Records of
+one claim and quantity are compared, the first where there are several.
 """
 
 import html
+import io
+import json
 import shutil
+import subprocess
 import tarfile
 import tempfile
 import zipfile
@@ -20,9 +24,8 @@ from matplotlib.figure import Figure
 
 from companion import formats, records
 from companion.formats import CHECK_TYPE
-from companion.pipeline import seeds
-from companion.pipeline.kept import left_behind
-from companion.pipeline.project import BuildError
+from companion.pipeline import kept, manifest, seeds
+from companion.pipeline.project import BUILD, DIGITS, BuildError
 from companion.pipeline.rendering import render
 
 _HEAD = """\
@@ -80,15 +83,17 @@ class Difference(NamedTuple):
 
 
 class Build(NamedTuple):
-    """Records of a build by chapter, and the files of its figures' arrays by chapter and name."""
+    """Records by chapter, files of figures' arrays by chapter and name, and what to call it."""
 
     chapters: dict[str, list[dict[str, Any]]]
     figures: dict[str, Path]
+    called: str = ""
 
     def limited(self, chapters: Collection[str]) -> "Build":
         """The part of the build that some chapters made."""
         figures = {name: path for name, path in self.figures.items() if name.partition("/")[0] in chapters}
-        return Build({name: told for name, told in self.chapters.items() if name in chapters}, figures)
+        told = {name: told for name, told in self.chapters.items() if name in chapters}
+        return self._replace(chapters=told, figures=figures)
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -98,13 +103,13 @@ class Build(NamedTuple):
 
 @contextmanager
 def opened(given: str, name: str) -> Iterator[Build]:
-    """A build in a folder or an archive.
+    """A build in a folder or an archive, or what a commit has left.
 
     Raises:
         BuildError: there is none; names the setting.
     """
     with tempfile.TemporaryDirectory(prefix="build-") as scratch:
-        path = Path(given)
+        path, called = Path(given), given
         if path.is_file():
             try:
                 safe: dict[str, Any] = {} if path.suffix == ".zip" else {"filter": "data"}
@@ -114,36 +119,74 @@ def opened(given: str, name: str) -> Iterator[Build]:
                     f"{name} must be a folder or an archive; {given} is neither: {error}"
                 ) from error
             path = Path(scratch)
+        elif commit := _commit(given):
+            path, called = _of_commit(commit, Path(scratch), name)
         if not given or not path.is_dir():
             raise BuildError(
-                f"{name} must be a folder or an archive of a build, such as _build/quick; got {given!r}"
+                f"{name} must be a folder or an archive of a build, such as _build/quick, or a commit; "
+                f"got {given!r}"
             )
-        yield _read(path, name, given)
+        yield _read(path, name, called)
 
 
-def _read(folder: Path, name: str, given: str) -> Build:
-    """The latest run of every chapter below a folder."""
-    pages = sorted(folder.rglob("downloads/*.ipynb"))
-    found = pages or [
-        path for path in folder.rglob("*.ipynb") if path.parent.name.startswith(f"{path.stem}-")
-    ]
-    latest: dict[str, Path] = {}
-    for path in sorted(found, key=lambda path: path.stat().st_mtime):
-        latest[path.stem] = path
-    if not latest:
-        raise BuildError(f"{name}: no executed chapters in {given}; run make book first")
+def _git(*arguments: str) -> bytes:
+    """What git says in this folder; nothing where it fails."""
+    found = subprocess.run(["git", *arguments], capture_output=True)
+    return b"" if found.returncode else found.stdout
+
+
+def _commit(given: str) -> str:
+    """Full name of a commit, by any name that git knows here; "" for a folder, and where there is none."""
+    if not given or given.startswith("-") or Path(given).exists():
+        return ""
+    return _git("rev-parse", "--verify", "--quiet", f"{given}^{{commit}}").decode().strip()
+
+
+def _of_commit(commit: str, scratch: Path, name: str) -> tuple[Path, str]:
+    """A folder with the record that a commit's tree keeps, else a build here of that commit; and its name."""
+    if packed := _git("archive", commit, str(kept.FOLDER)):
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            archive.extractall(scratch, filter="data")
+        return scratch, f"record of {commit[:DIGITS]}"
+    for pages in sorted(Path(BUILD).glob("*/html")):
+        made = manifest.read(pages / "scoreboard.json").get("commit")
+        if made and commit.startswith(made):  # of sources with edits it ends in "-dirty"
+            return pages, f"{pages.parent} of {made}"
+    raise BuildError(
+        f"{name}: commit {commit[:DIGITS]} keeps no results in {kept.FOLDER}, and no build in {BUILD} is of "
+        "it; check it out in a folder of its own, and run make book there"
+    )
+
+
+def _read(folder: Path, name: str, called: str) -> Build:
+    """What the chapters in a folder have left."""
+    chapters = _chapters(folder)
+    if not chapters:
+        raise BuildError(f"{name}: no executed chapters in {called}; run make book first")
     told: dict[str, list[dict[str, Any]]] = {}
-    for path in latest.values():
+    for chapter, (path, _) in chapters.items():
         try:
-            told[path.stem] = left_behind(path, CHECK_TYPE)
+            if path.name == kept.FILE:
+                told[chapter] = json.loads(path.read_text(encoding="utf-8"))["records"]
+            else:
+                told[chapter] = kept.left_behind(path, CHECK_TYPE)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BuildError(f"{name}: {path.name} is spoiled ({type(error).__name__}: {error})") from error
     arrays = {
         f"{chapter}/{file.stem}": file
-        for chapter, path in latest.items()
-        for file in path.with_name(chapter if pages else "artifacts").glob("*.npz")
+        for chapter, (_, place) in chapters.items()
+        for file in place.glob("*.npz")
     }
-    return Build(told, arrays)
+    return Build(told, arrays, called)
+
+
+def _chapters(folder: Path) -> dict[str, tuple[Path, Path]]:
+    """The latest run of every chapter, and the folder of its arrays; where none has run, what is kept."""
+    pages = sorted(folder.rglob("downloads/*.ipynb"))
+    runs = [path for path in folder.rglob("*.ipynb") if path.parent.name.startswith(f"{path.stem}-")]
+    if latest := {path.stem: path for path in sorted(pages or runs, key=lambda path: path.stat().st_mtime)}:
+        return {name: (path, path.with_name(name if pages else "artifacts")) for name, path in latest.items()}
+    return {path.parent.name: (path, path.parent) for path in (folder / kept.FOLDER).glob(f"*/{kept.FILE}")}
 
 
 def compare(a: Build, b: Build) -> Difference:
@@ -225,9 +268,19 @@ def _loaded(path: Path, name: str) -> dict[str, np.ndarray]:
         raise BuildError(f"{name}: {path.parent.name}/{path.name} is spoiled ({error})") from error
 
 
+def _both(a: Path, b: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Two figures' arrays, with as many digits as the shorter has: those of a record have seven."""
+    one, other = _loaded(a, "A"), _loaded(b, "B")
+    for name in one.keys() & other.keys():
+        if one[name].dtype.kind == other[name].dtype.kind == "f":
+            shorter = min(one[name].dtype, other[name].dtype, key=lambda dtype: dtype.itemsize)
+            one[name], other[name] = one[name].astype(shorter), other[name].astype(shorter)
+    return one, other
+
+
 def _arrays(a: Path, b: Path) -> str:
     """How two figures' arrays differ, in words; nothing where they are the same."""
-    one, other = _loaded(a, "A"), _loaded(b, "B")
+    one, other = _both(a, b)
     if set(one) != set(other):
         return f"other arrays: {', '.join(sorted(set(one) ^ set(other)))}"
     apart = {}
@@ -253,7 +306,7 @@ def overdraw(a: Build, b: Build, found: Difference, folder: Path) -> dict[str, P
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {}
     for name in (name for name in found.figures if name in a.figures and name in b.figures):
-        one, other = _loaded(a.figures[name], "A"), _loaded(b.figures[name], "B")
+        one, other = _both(a.figures[name], b.figures[name])
         differing = [
             key
             for key in one.keys() & other.keys()

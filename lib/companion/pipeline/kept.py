@@ -17,7 +17,7 @@ from companion.formats import CHECK_TYPE, FIGURE_TYPE, text
 from companion.pipeline.project import Chapter, Project
 
 FOLDER = Path("book/_static/paper")
-_FILE = "kept.json"
+FILE = "kept.json"
 _LARGEST = 1_000_000  # bytes of a figure's arrays; whole films and phase diagrams stay with the run
 _SHOWN = ("file", "caption", "tail", "description", "width", "height")  # of a figure's payload
 
@@ -83,7 +83,7 @@ def keep(project: Project, chapter: Chapter) -> Path:
             else:
                 kept.figures[name]["arrays"] = target.name
     content = json.dumps(kept._asdict(), indent=1, ensure_ascii=False) + "\n"
-    (folder / _FILE).write_text(content, encoding="utf-8")
+    (folder / FILE).write_text(content, encoding="utf-8")
     return folder
 
 
@@ -97,7 +97,7 @@ def _compact(source: Path, target: Path) -> None:
 
 def read(project: Project) -> dict[str, Kept]:
     """What is kept, by chapter."""
-    paths = sorted((project.root / FOLDER).glob(f"*/{_FILE}"))
+    paths = sorted((project.root / FOLDER).glob(f"*/{FILE}"))
     return {path.parent.name: Kept(**json.loads(path.read_text(encoding="utf-8"))) for path in paths}
 
 

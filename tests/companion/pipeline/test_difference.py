@@ -2,13 +2,15 @@
 
 import json
 import shutil
+import subprocess
+from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
 import small_book
 from companion import formats
-from companion.pipeline import claims, difference, front, manifest, reports, scoreboard
+from companion.pipeline import claims, difference, front, kept, manifest, reports, scoreboard
 from companion.pipeline.project import MANIFEST, BuildError, Project
 
 RECORD = small_book.RECORD | {
@@ -170,6 +172,75 @@ def test_what_is_no_build_is_refused(tmp_path):
         path = str(tmp_path / given) if given else ""
         with pytest.raises(BuildError, match="^B"), difference.opened(path, "B"):
             pass
+
+
+@pytest.fixture
+def commits(tmp_path, monkeypatch):
+    """The small book under git, with a record of its chapter; and how to change it and commit."""
+    root = small_book.write(tmp_path / "book")
+    shutil.rmtree(root / kept.FOLDER)
+    monkeypatch.chdir(root)
+
+    def git(*words):
+        us = ("-c", "user.name=test", "-c", "user.email=test@example.org")
+        done = subprocess.run(["git", *us, *words], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def commit(record=None, x=()):
+        if record:
+            folder = root / kept.FOLDER / "even"
+            folder.mkdir(parents=True, exist_ok=True)
+            told = {"commit": "0" * 12, "date": "2026-11-27", "records": [record], "figures": {}}
+            (folder / kept.FILE).write_text(json.dumps(told))
+            np.savez_compressed(folder / "line.npz", x=np.asarray(x, np.float32))
+        git("add", "--force", ".")
+        git("commit", "--quiet", "--allow-empty", "-m", "one")
+        return git("rev-parse", "--short", "HEAD")
+
+    git("init", "--quiet")
+    return commit
+
+
+def test_commits_stand_for_the_record_that_they_keep(commits, builds):
+    one = commits(RECORD, [1.0, 0.1])
+    other = commits(RECORD | {"computed": [18.1, 6.5], "passed": False, "because": "1/N"}, [1.0, 0.2])
+    found = compared(one, other)
+    assert found.verdicts == {"A8": ("reproduced", "refuted")}
+    assert [(row.id, row.away) for row in found.moved] == [("A8", pytest.approx(0.7 / (0.1 * 2**0.5)))]
+    assert found.figures == {"even/line": "x differs by up to 0.1 of its largest value"}
+    assert compared(other, "HEAD") == compared(".", other) == difference.Difference(1, [], {}, [], [], {}, 1)
+    with difference.opened("HEAD~1", "A") as build:
+        assert build.called.startswith(f"record of {one}")
+    # A run has all digits of its arrays, a record seven
+    run = builds("a", [RECORD], {"line": {"x": np.array([1.0, 0.1])}})
+    assert compared(run, one).figures == {}
+
+
+def test_a_commit_without_a_record_stands_for_a_build_of_it_that_is_here(commits, builds):
+    pages = Path("_build/quick/html")
+    shutil.copytree(builds("a", [RECORD], FIGURES), pages)
+    commit = commits()
+    for made in ("", f"{commit}-dirty", "0123456"):
+        (pages / "scoreboard.json").write_text(json.dumps({"commit": made}))
+        with (
+            pytest.raises(BuildError, match=f"^B: commit {commit}.* keeps no results in .*, and no build in"),
+            difference.opened(commit, "B"),
+        ):
+            pass
+    (pages / "scoreboard.json").write_text(json.dumps({"commit": commit}))
+    with difference.opened("HEAD", "B") as build:
+        assert build.records == [RECORD]
+        assert build.called == f"_build/quick of {commit}"
+
+
+@pytest.mark.parametrize("given", ["nothing", "0123456", "-h", "--all", "HEAD:book", "HEAD~9"])
+def test_what_is_no_commit_is_refused(commits, given):
+    commits(RECORD)
+    with (
+        pytest.raises(BuildError, match="^A must be a folder.*, or a commit; got"),
+        difference.opened(given, "A"),
+    ):
+        pass
 
 
 HOSTILE = "x|y\n<script>alert(1)</script> `z` **b**"
