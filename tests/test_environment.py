@@ -4,13 +4,17 @@ import itertools
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+import small_book
 import yaml
-from companion.pipeline import environment
+from companion.pipeline import environment, manifest
 from companion.pipeline.project import Project
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -119,11 +123,49 @@ def test_recipes_for_elsewhere_call_what_the_makefile_has():
     assert f"--uid 1000 {editor['remoteUser']}" in container
     docs = yaml.safe_load((ROOT / ".readthedocs.yaml").read_text())
     assert docs["build"]["tools"]["python"] in PYTHONS
-    assert docs["build"]["commands"][-1] == 'cp -r _build/quick/html "$READTHEDOCS_OUTPUT/html"'
-    commands = [editor["postCreateCommand"], container, *docs["build"]["commands"]]
+    assert docs["build"]["commands"] == ['bash .ci/preview "$READTHEDOCS_OUTPUT/html"']
+    commands = [editor["postCreateCommand"], container, (ROOT / ".ci/preview").read_text()]
     called = set(" ".join(re.findall(r"\bmake ([a-z -]+)", " ".join(commands))).split())
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"book", "setup", "setup-tests"} <= called & targets
+
+
+MAKE = """\
+#!/bin/sh
+echo "$@" >> calls
+case "$1" in
+  fetch-results) exit 1 ;;
+  plan) PYTHONPATH={lib} exec {python} -m companion.pipeline plan --preset "${{2#PRESET=}}" ;;
+  book) mkdir -p "_build/${{2#PRESET=}}/html" && {made}; exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("preset", ["paper", "quick"])
+def test_a_preview_takes_over_whole_results_and_shows_pages_with_a_verdict_that_turned(tmp_path, preset):
+    """With a make that finds nothing published, and whose builds fail; the plan is that of the small book."""
+    root = small_book.write(tmp_path / "book")
+    (root / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/preview", root / ".ci")
+    for chapter in Project(root, "paper").chapters[: None if preset == "paper" else 1]:
+        chapter.folder.mkdir(parents=True)
+        chapter.notebook.write_text("{}")
+        manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+    make = tmp_path / "make"
+
+    def preview(made):
+        make.write_text(MAKE.format(lib=ROOT / "lib", python=sys.executable, made=made))
+        make.chmod(0o755)
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        command = ["bash", root / ".ci/preview", "shown/html"]
+        return subprocess.run(command, cwd=tmp_path, env=os.environ | {"PATH": path}).returncode
+
+    assert preview("true") == 1  # no pages at all
+    assert not (tmp_path / "shown").exists()
+    assert preview('echo "$2" > "_build/${2#PRESET=}/html/index.html"') == 0
+    calls = ["fetch-results PRESET=paper", "plan PRESET=paper", f"book PRESET={preset}"]
+    assert (root / "calls").read_text().splitlines() == 2 * calls
+    assert (tmp_path / "shown/html/index.html").read_text() == f"PRESET={preset}\n"
 
 
 def test_no_result_and_no_environment_is_copied_into_the_container():
