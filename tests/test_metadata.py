@@ -1,8 +1,13 @@
 """What catalogs are told of the book: the same in every format."""
 
+import email
 import json
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -20,7 +25,7 @@ def test_titles_versions_and_words_are_the_same():
     assert {PROJECT["version"], CITED["version"], ZENODO["version"], CODEMETA["version"]} == {
         CITED["version"]
     }
-    assert CITED["keywords"] == ZENODO["keywords"] == CODEMETA["keywords"]
+    assert CITED["keywords"] == ZENODO["keywords"] == CODEMETA["keywords"] == PROJECT["keywords"]
     assert ZENODO["description"] == CODEMETA["description"]
     assert re.sub(r".*:", "", PROJECT["description"]) == re.sub(r".*:", "", CITED["title"])
 
@@ -52,6 +57,7 @@ def test_the_paper_is_the_one_that_is_cited():
     assert CODEMETA["referencePublication"] == f"https://doi.org/{paper}"
     check = yaml.safe_load((ROOT / "codecheck.yml").read_text(encoding="utf-8"))["paper"]
     assert check["reference"] == f"https://doi.org/{paper}"
+    assert PROJECT["urls"] == {"Paper": f"https://doi.org/{paper}"}  # none that a fork would have to edit
     cited = [reference["title"] for reference in CITED["references"]]
     assert check["title"] in cited
 
@@ -73,6 +79,50 @@ def test_the_packages_own_page_needs_nothing_beside_it_and_its_lines_run():
     exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], names)
     assert names["solution"].readout_covariance.shape == (3, 3)
     assert len(names["solution"].kernels) == 3
+
+
+IMPORTS = """\
+import sys
+sys.path[:] = [sys.argv[1], *(place for place in sys.path if place not in sys.argv[2:])]
+import coding_schemes
+from coding_schemes import tasks
+from coding_schemes.theory import linear
+assert len(linear.solve(tasks.toy(num_inputs=8), depth=1).kernels) == 2
+print(coding_schemes.__file__)
+"""
+
+
+def test_the_wheel_says_what_it_is_and_holds_the_library_alone(tmp_path):
+    """Built offline by the environment's own setuptools, from a copy, as it writes beside what it builds."""
+    built = tmp_path / "source"
+    for name in ("pyproject.toml", "LICENSE", "LICENSE-text", "lib"):
+        path = ROOT / name
+        copy = shutil.copytree if path.is_dir() else shutil.copy
+        (built / name).parent.mkdir(parents=True, exist_ok=True)
+        copy(path, built / name)
+    command = "from setuptools.build_meta import build_wheel; build_wheel('..')"
+    subprocess.run([sys.executable, "-c", command], cwd=built, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(tmp_path / "wheel")
+    files = {path.relative_to(tmp_path / "wheel") for path in (tmp_path / "wheel").rglob("*.py")}
+    assert files == {path.relative_to(ROOT / "lib") for path in (ROOT / "lib/coding_schemes").rglob("*.py")}
+
+    (about,) = (tmp_path / "wheel").glob("*.dist-info/METADATA")
+    told = email.message_from_string(about.read_text(encoding="utf-8"))
+    assert (told["Name"], told["Version"]) == (PROJECT["name"], PROJECT["version"])
+    assert (told["License-Expression"], told["Requires-Python"]) == ("MIT", PROJECT["requires-python"])
+    assert told.get_all("License-File") == ["LICENSE", "LICENSE-text"]
+    assert told["Keywords"].split(",") == PROJECT["keywords"]
+    assert told.get_all("Classifier") == PROJECT["classifiers"]
+    assert told.get_all("Project-URL") == [f"Paper, {PROJECT['urls']['Paper']}"]
+    assert told["Description-Content-Type"] == "text/markdown"
+    assert told.get_payload().strip() == (ROOT / PROJECT["readme"]).read_text(encoding="utf-8").strip()
+
+    here = [str(ROOT / name) for name in ("lib", "notebooks")]
+    command = [sys.executable, "-c", IMPORTS, str(tmp_path / "wheel"), *here]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path / "wheel")
 
 
 def lacks(text):
