@@ -40,8 +40,20 @@ def test_the_soak_sees_what_is_left_behind_and_what_is_other(tmp_path):
     scratch.mkdir()
     assert soak.left(root, scratch) == []
     before = soak.digests(root)
-    (root / "_build/quick/html/index.html").write_text("one")
-    assert soak.digests(root) != before
+    (root / "_build/quick/html/index.html").write_text("one · run in 3 s · two", encoding="utf-8")
+    other = soak.digests(root)
+    assert other != before
+    (root / "_build/quick/html/index.html").write_text("one · run in 62 s · two", encoding="utf-8")
+    assert soak.digests(root) == other
+    (root / "_build/quick/html/index.html").write_text("one · run in 3 s · 2", encoding="utf-8")
+    assert soak.digests(root) != other
+    index = root / "_build/quick/html/searchindex.js"
+    index.write_text('{"terms": {"10": 4, "2": [1, 3], "word": 4}}')
+    other = soak.digests(root)
+    index.write_text('{"terms": {"2": [1, 3, 4], "word": 4}}')
+    assert soak.digests(root) == other
+    index.write_text('{"terms": {"2": [1, 3, 4], "word": 3}}')
+    assert soak.digests(root) != other
     (root / "_build/quick/chapters/.even-begun").mkdir(parents=True)
     for name in ("html-1.json", "html-2.json", "progress.part"):
         (root / "_build/quick" / name).touch()

@@ -26,6 +26,19 @@ def machine(chapter: Chapter) -> str:
     return f"{known[3]}, Python {known[1]}.{known[2]}" if known else ""
 
 
+def seconds(project: Project, chapter: Chapter) -> int | None:
+    """How long the run took that left a chapter's results; None where it was not the latest here.
+
+    Only the latest run here is known. The results are its own where they were finished while it ran.
+    """
+    state = manifest.read(project.build / "progress" / f"{chapter.name}.json")
+    try:
+        own = state["started"] <= chapter.manifest.stat().st_mtime <= state["ended"]
+        return round(state["ended"] - state["started"]) if own else None
+    except (KeyError, TypeError, OSError):
+        return None
+
+
 def source_address(project: Project, path: str) -> str:
     """Where a browser finds a file of the sources at the present commit; "" where nothing is known."""
     address, commit = project.repository, project.commit.removesuffix("-dirty")
@@ -58,5 +71,6 @@ def line(project: Project, chapter: Chapter, figure: str, cell: str, settings: d
         date=project.commit_date,
         settings=settings,
         machine=machine(chapter),
+        seconds=seconds(project, chapter),
         digest=digests.get(f"artifacts/{figure}.npz", "")[:DIGITS],
     )

@@ -26,11 +26,13 @@ def test_each_figure_has_one_line_that_says_what_made_it(built_book):
     assert len(told) == 3
     for name, line in zip(("line", "matrix", "film"), told, strict=True):
         text = re.sub("<[^>]*>", "", line)
-        place, preset, seed, machine, arrays = text.split(" · ")
+        place, preset, seed, machine, took, arrays = text.split(" · ")
         row = int(re.fullmatch(r"even\.py, line (\d+)", place)[1])
         assert f'"{name}"' in source[row - 1]
         assert (preset, seed) == ("preset quick", "seed 0")
         assert re.fullmatch(r"\w+ \w+, Python 3\.\d+", machine)
+        state = json.loads((built_book / "_build/quick/progress/even.json").read_text())
+        assert took == f"run in {round(state['ended'] - state['started'])} s"
         digest = hashlib.sha256((downloads / f"{name}.npz").read_bytes()).hexdigest()
         assert arrays == f"arrays {digest[:12]}"
 
@@ -54,6 +56,20 @@ def test_the_machine_is_that_of_the_manifest(built_book, tmp_path, monkeypatch):
     assert provenance.machine(chapter) == ""
     manifest.write(spoiled, {"made_from": {"Python": "(3, 14) Darwin arm64"}})
     assert provenance.machine(chapter) == "Darwin arm64, Python 3.14"
+
+
+def test_the_time_is_that_of_the_run_that_left_the_results(built_book, tmp_path, monkeypatch):
+    """They may be another's, or of an earlier state of the sources."""
+    project = Project(built_book)
+    chapter = project.chapters[0]
+    assert provenance.seconds(project, chapter)
+    monkeypatch.setattr(Project, "build", tmp_path)
+    assert provenance.seconds(project, chapter) is None
+    finished = chapter.manifest.stat().st_mtime
+    for started, ended, said in ((-63, 1, 64), (1, 2, None), (-2, -1, None), ("then", 1, None)):
+        state = {"started": finished + started if started != "then" else started, "ended": finished + ended}
+        manifest.write(tmp_path / "progress/even.json", state)
+        assert provenance.seconds(project, chapter) == said
 
 
 @pytest.fixture
