@@ -128,13 +128,16 @@ def test_the_wheel_says_what_it_is_and_holds_the_library_alone(tmp_path):
 def lacks(text):
     """Rules of CODECHECK's specification 1.0 that a configuration breaks, by their register's identifiers.
 
-    Those that need ORCID, a DOI's registry or the register itself are left out: they ask a network.
+    Those that need ORCID, a DOI's registry or the register itself are left out: they ask a network. So does
+    CC-BUN-004, that the repository answers; here it is an address, or several.
     """
     about = yaml.safe_load(text)
     paper, manifest = about.get("paper") or {}, about.get("manifest") or []
     authors, checkers = paper.get("authors") or [], about.get("codechecker") or []
     reference, report = str(paper.get("reference", "")), str(about.get("report", ""))
     places = [str(entry.get("file", "")) for entry in manifest]
+    repository = about.get("repository") or []
+    repositories = repository if isinstance(repository, list) else [repository]
     orcids = [person["ORCID"] for person in (*authors, *checkers) if "ORCID" in person]
     kept = {
         "CC-CFG-002": text.startswith("---\n"),
@@ -157,6 +160,7 @@ def lacks(text):
         "CC-CFG-024": bool(about.get("summary")),
         "CC-CFG-025": bool(re.fullmatch(r"\d{4}-\d{3}", str(about.get("certificate", "")))),
         "CC-CFG-028": reference.startswith("https://doi.org/10."),
+        "CC-BUN-004": all(re.match(r"https?://[^/]+/.", str(place)) for place in repositories),
         "CC-MET-001": all(re.fullmatch(r"(\d{4}-){3}\d{3}[\dX]", orcid) for orcid in orcids),
     }
     return {rule for rule, holds in kept.items() if not holds}
@@ -185,6 +189,7 @@ def test_a_codecheck_lacks_what_only_a_checker_can_give():
         ("- name: ", "- called: ", "CC-CFG-019"),
         ("41467-025-58276-6", "a.pdf", "CC-CFG-022"),
         ("summary: ", "summary: TODO ", "CC-CFG-023"),
+        ("summary: ", "repository: git@github.com:owner/name.git\nsummary: ", "CC-BUN-004"),
         ("https://doi.org/", "doi:", "CC-CFG-028"),
         ("name: Haim", "ORCID: https://orcid.org/0\n      name: Haim", "CC-MET-001"),
     ],

@@ -10,8 +10,10 @@ import warnings
 import nbformat
 import pytest
 import small_book
+import yaml
 from companion.pipeline import site
 from companion.pipeline.project import BuildError, Project, web_address
+from test_metadata import OF_THE_CHECKER, lacks
 
 OURS = "https://github.com/owner/name"
 
@@ -140,6 +142,9 @@ def test_every_page_links_to_the_repository_where_it_has_an_address(built_book, 
     (program,) = [entity for entity in crate["@graph"] if entity.get("name") == "notebooks/even.py"]
     assert program["@id"] == f"{address}/blob/{commit}/notebooks/even.py"
     assert program["codeRepository"] == address
+    check = (root / "_build/quick/html/codecheck.yml").read_text(encoding="utf-8")
+    assert yaml.safe_load(check)["repository"] == address
+    assert lacks(check) == OF_THE_CHECKER
     target = tmp_path / "launch"
     small_book.pipeline(root, "launch-tree", str(target))
     assert {path.name for path in (target / "notebooks").glob("*.ipynb")} == {"even.ipynb", "loud.ipynb"}
