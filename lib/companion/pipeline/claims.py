@@ -14,6 +14,12 @@ from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
 CHECKED_HERE = ("A8", "A9", "A11", "A13", "A15", "D1", "D8", "D10")  # by book/_static/check-here.js
+MAPPED = {
+    "A4": "analog",
+    "A8": "redundant",
+    "A15": "sparse",
+}  # the scheme of each, whose end is seen in
+_MAPS = ("your_own_task", "scheme_maps")  # this chapter's figure
 
 
 def write(
@@ -35,6 +41,7 @@ def write(
     """
     root = project.root / "book"
     shown = list(figures)
+    maps = next((figure.link for figure in shown if (figure.chapter, figure.name) == _MAPS), None)
     changes, listed = root / "changed_checks.md", root / "panels.yml"
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
     panels = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else []
@@ -56,6 +63,8 @@ def write(
             preset=project.preset,
             line=kept.line,
             here=id in CHECKED_HERE,
+            mapped=MAPPED.get(id),
+            maps=maps,
             anchor=sections.anchor,
             records=records,
             notes=scoreboard.notes,

@@ -5,9 +5,12 @@ import re
 import nbformat
 import numpy as np
 import pytest
+import yaml
 from companion import formats
-from companion.pipeline import claims, kept, scoreboard, sections
+from companion.pipeline import claims, front, kept, scoreboard, sections
 from companion.pipeline.project import BuildError
+from small_book import REPOSITORY
+from your_own_task import maps
 
 from tests.companion.pipeline.test_scoreboard import FAILED, HEADLINE, RECORD, executed  # noqa: F401
 
@@ -108,6 +111,24 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     assert "title        = {Claim A1: c}," in page
     rows = re.findall(r'<th scope="row">(.*?)</th>.*?left: (.*?)%.*?<td>(.*?)</td>', page)
     assert rows == [("seed 0, quick", "56.2", "+0.5"), ("seed 2, quick", "0.0", "−9.0")]
+
+
+def test_the_claims_of_the_schemes_lead_to_the_maps_of_where_they_stop(executed, tmp_path, monkeypatch):  # noqa: F811
+    listed = yaml.safe_load((REPOSITORY / "book/claims.yml").read_text(encoding="utf-8"))
+    chapters = {claim["id"]: claim["chapter"] for claim in listed}
+    assert {chapters[id]: scheme for id, scheme in claims.MAPPED.items()} == {
+        scheme: scheme for scheme in maps.SCHEMES.values()
+    }
+    assert '"scheme_maps"' in (REPOSITORY / "notebooks/your_own_task/chapter.py").read_text(encoding="utf-8")
+    project = executed(RECORD)
+    (tmp_path / "_config.yml").write_text("title: small\n")
+    monkeypatch.setattr(claims, "MAPPED", {"A1": "analog"})
+    figure = front.Figure("your_own_task", "scheme_maps", tmp_path / "scheme_maps.png", "Every scheme ends.")
+    for name, figures in (("none", []), ("maps", [figure])):
+        claims.write(project, scoreboard.rows(project), figures, {}, tmp_path / name)
+    place = "../../notebooks/your_own_task.html#fig-your-own-task-scheme-maps"
+    assert f'<dt>Where it stops</dt><dd><a href="{place}">' in (tmp_path / "maps/A1.md").read_text()
+    assert "Where it stops" not in (tmp_path / "none/A1.md").read_text()
 
 
 def test_prose_quotes_a_claims_headline_at_paper(at_paper):

@@ -13,7 +13,8 @@ import small_book
 import yaml
 from companion.pipeline import site
 from companion.pipeline.project import BuildError, Project, web_address
-from test_metadata import OF_THE_CHECKER, lacks
+
+from tests.test_metadata import OF_THE_CHECKER, lacks
 
 OURS = "https://github.com/owner/name"
 
