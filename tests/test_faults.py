@@ -1,8 +1,10 @@
 """A few trials of each kind of the campaign; `make faults` runs all of them."""
 
+import re
+
 import pytest
 import small_book
-from faults import builds, files, results, run, soak, trials
+from faults import arguments, builds, files, results, run, soak, trials
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.key_reuse, pytest.mark.rank_promotion]
 FAST = [trial for trial in trials.TRIALS if trial.fast]
@@ -28,6 +30,23 @@ def test_every_trial_says_what_must_come():
     assert files.TASK
     assert builds.HOSTILE
     assert results.LABORATORY
+
+
+def test_the_table_in_the_book_lists_what_is_tried_today():
+    """It is written by `make faults` alone, which nobody runs after each edit of a list."""
+    listed = [("Arguments", run.tried(row), run.NAMED, len(row.values)) for row in arguments.rows()]
+    listed += [(trial.kind, trial.tried, trial.must, 1) for trial in trials.TRIALS]
+    summary, *parts = re.split(r"^## ", run.WRITTEN.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    written = {kind: body.split("\n")[3:] for kind, _, body in (part.partition("\n") for part in parts)}
+    assert set(written) == {kind for kind, *_ in listed}
+    for kind, lines in written.items():
+        rows = [
+            (f"| {run.code(tried)} | {must} | ", count) for of, tried, must, count in listed if of == kind
+        ]
+        shown = [line[: len(row)] for line, (row, _) in zip(filter(None, lines), rows, strict=True)]
+        assert shown == [row for row, _ in rows]
+        number = sum(count for _, count in rows)
+        assert f"| {kind} | {number} | {number} | 0 | 0 | 0 |\n" in summary
 
 
 def test_what_was_seen_cannot_leave_its_cell():

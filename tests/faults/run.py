@@ -23,6 +23,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "lib")]
 WRITTEN = ROOT / "book/faults.inc"
+NAMED = "ValueError that names it"
 VERDICTS = ("survived", "silent", "obscure", "lost")
 
 ENVIRONMENT = {
@@ -95,9 +96,15 @@ def bad_arguments(only: str = "", every: int = 1):
     for row in table[::every]:
         found = [(value, *arguments.attempt(row, value)) for value in row.values]
         worst = max(found, key=lambda one: VERDICTS.index(one[2]))
-        shown = ", ".join(dict.fromkeys(arguments.shown(value) for value, *_ in found))
-        tried = f"{row.function}({row.argument}=…): {shown}"
-        yield Row("Arguments", tried, "ValueError that names it", worst[1], worst[2], len(found))
+        yield Row("Arguments", tried(row), NAMED, worst[1], worst[2], len(found))
+
+
+def tried(row) -> str:
+    """An argument with all that is tried for it, in the words of the table."""
+    from faults import arguments
+
+    shown = dict.fromkeys(arguments.shown(value) for value in row.values)
+    return f"{row.function}({row.argument}=…): {', '.join(shown)}"
 
 
 def page(rows: list[Row]) -> str:
