@@ -379,17 +379,15 @@ deeply = Finding(
 )
 deeply.judge(above(0.25, 3), because="these widths lie below the crossover")
 fuller = runs.networks(jax.random.fold_in(key, 70), runs.task(more, 0.0), deep_widths[-1], depth=2, **fewer)
-on_more = [np.log(each.participation.value) for each in (deep[-1], fuller)]
-their_errors = [each.participation.error / each.participation.value for each in (deep[-1], fuller)]
 Finding(
     "D10",
     "two hidden layers: logarithm of the number of neurons that carry a class, many inputs over few",
-    sampled=Estimate(on_more[1] - on_more[0], np.hypot(*their_errors)),
+    sampled=runs.log_ratio(deep[-1], fuller),
     size={"L": 2, "N": deep_widths[-1], "P": [P2, more], "T": T, "networks": 2 * fewer["num_chains"]},
     sampler=[each.equilibrium for each in (deep[-1], fuller)],
     control=Control(
         "wide networks over narrow ones",
-        sampled=np.log(deep[-1].participation.value) - np.log(deep[0].participation.value),
+        sampled=runs.log_ratio(deep[0], deep[-1]).value,
     ),
 ).judge(below(0, 3), because="the crossover of deep networks hardly moves with the number of inputs")
 alike = deep[-1].overlap
@@ -457,7 +455,7 @@ real.draw(
 )
 real.judge(
     absolute(abs(slopes[1] - slopes[0]) / 2),
-    because="single pairs of digits overlap by more or less than the mean",
+    because="the rule for what classes share is rough",
 )
 glue(
     "digits_participation", ", ".join(f"{each.participation.value:.1f}" for each in on_digits), display=False

@@ -70,14 +70,16 @@ def bulk(num_inputs: int, num_neurons: int) -> np.ndarray:
 def within(values: np.ndarray, labels: np.ndarray) -> float:
     """Mean overlap of different inputs of a class over the diagonal: activations (networks, N, P), or K0."""
     kernel = values if values.ndim == 2 else coding.kernels(values).mean(0)
-    same = (labels[:, None] == labels) & ~np.eye(len(labels), dtype=bool)
-    return float(kernel[same].mean() / np.diag(kernel).mean())
+    return _overlap(kernel, (labels[:, None] == labels) & ~np.eye(len(labels), dtype=bool))
 
 
 def between(task: Task) -> float:
     """Mean overlap of inputs of different classes, over the diagonal of K0."""
-    apart = task.labels[:, None] != task.labels
-    return float(task.input_kernel[apart].mean() / np.diag(task.input_kernel).mean())
+    return _overlap(task.input_kernel, task.labels[:, None] != task.labels)
+
+
+def _overlap(kernel: np.ndarray, pairs: np.ndarray) -> float:
+    return float(kernel[pairs].mean() / np.diag(kernel).mean())
 
 
 def _kernel(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -213,12 +215,18 @@ def over_shapes(
     }
 
 
+def log_ratio(first: Networks, last: Networks) -> Estimate:
+    """Logarithm of the participation of the last over that of the first."""
+    a, b = first.participation, last.participation
+    return Estimate(np.log(b.value / a.value), np.hypot(a.error / a.value, b.error / b.value))
+
+
 def growth(found: Sequence[Networks]) -> Estimate:
     """Exponent in N of the participation, between the narrowest and the widest networks."""
     first, last = found[0], found[-1]
-    a, b = first.participation, last.participation
+    value, error = log_ratio(first, last)
     reach = np.log(last.size["N"] / first.size["N"])
-    return Estimate(np.log(b.value / a.value) / reach, np.hypot(a.error / a.value, b.error / b.value) / reach)
+    return Estimate(value / reach, error / reach)
 
 
 def exponent(theory: Callable[[int], float], widths: Sequence[int]) -> float:

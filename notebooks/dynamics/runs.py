@@ -16,7 +16,7 @@ from coding_schemes.sampling import HMC, Convergence, PlainLangevin, Samples, co
 from coding_schemes.sampling.hmc import transition
 from coding_schemes.tasks import Task
 from coding_schemes.theory import condensation, deep_sigmoidal, dynamics, linear, relu, sigmoidal
-from companion.findings import Estimate, spread, stacked
+from companion.findings import Estimate, extrapolated, spread, stacked
 from companion.workbench import Run, estimate
 from scipy.linalg import cholesky, toeplitz
 from scipy.stats import binomtest, norm
@@ -373,7 +373,7 @@ def outlier_variances(run: Run, step: float = 0.0) -> dict[str, Any]:
 def beyond_first_order(widths: Sequence[int], measured: Estimate, theory: np.ndarray) -> Estimate:
     """Ratio of measured to theory at N → ∞, (widths, n) each to (n,), by a line in 1/N²: theory has 1/N."""
     ratio, error = measured.value / theory, measured.error / theory
-    return Estimate(*statistics.infinite_width(np.square(widths).tolist(), ratio, error))
+    return extrapolated(np.square(widths), [*zip(ratio, error, strict=True)])
 
 
 def bulk_variance(run: Run, num_outliers: int) -> np.float64:
@@ -697,8 +697,7 @@ def condensate(size: int, temperature: float) -> condensation.Solution:
 
 def handing_on(size: int, temperature: float, angles: np.ndarray, outlier: int = 1) -> np.ndarray:
     """Theory's free energy above its least while an outlier is handed on to the bulk, N = P = size."""
-    free = condensate(size, temperature).sharing(outlier, angles, size)
-    return free - free.min()
+    return condensate(size, temperature).sharing(outlier, angles, size)
 
 
 # ---- umbrella sampling ----------------------------------------------------------------------

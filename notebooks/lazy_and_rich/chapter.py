@@ -616,9 +616,8 @@ Finding(
 # means, and neglects what they have learned of the scatter around them.
 
 # %% tags=["hide-input"]
-of_two = vars(sizes.two_layers)
-wide = of_two.pop("num_neurons")
-both = runs.both_starts(jax.random.fold_in(key, 90), toy, "sigmoidal", wide, T, depth=2, **of_two)
+wide = collapse_widths[-1]
+both = runs.both_starts(jax.random.fold_in(key, 90), toy, "sigmoidal", wide, T, depth=2, **sizes_of)
 layers = runs.by_layer(both)
 in_theory = np.array([layer.kernel_diagonal for layer in both.theory.layers])
 noise = [
@@ -660,11 +659,13 @@ contraction.judge(
 )
 glue("contraction", f"{1 / contraction.sampled.value[0]:.0f}", display=False)
 glue("contraction_prior", f"{noise[0][0] / noise[1][0]:.0f}", display=False)
+off = 100 * (contraction.sampled.value / contraction.theory - 1)
+glue("contraction_off", ", ".join(f"{each:+.0f}" for each in off), display=False)
 
 # %% [markdown]
 # The second layer's variance is {glue:text}`contraction` times smaller than the first's, and in untrained
-# networks {glue:text}`contraction_prior` times. It is smaller than theory has it: learning works on the
-# scatter, too.
+# networks {glue:text}`contraction_prior` times. The ratio lies {glue:text}`contraction_off` % from theory, in
+# classes 0, 1 and 2.
 #
 # Is this the variability of trained networks, too? We train sigmoidal networks by Adam with a weight decay of
 # $1/P$, the strength of the posterior's prior, and wait for several times the time in which the decay alone

@@ -306,10 +306,7 @@ def at_large_width(key: Any, task: Task, widths: Sequence[int], temperature: flo
         both_starts(jax.random.fold_in(key, k), task, "sigmoidal", width, temperature, **how)
         for k, width in enumerate(widths)
     ]
-    found = [
-        spread(np.concatenate([within_class(h.activations(), task.labels).mean(1) for h in s.halves]))
-        for s in starts
-    ]
+    found = [spread(by_layer(each)[:, 0]) for each in starts]
     return Variances(starts, found, extrapolated(widths, found))
 
 

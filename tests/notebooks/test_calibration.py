@@ -45,7 +45,7 @@ def test_paired_differences_leave_out_what_is_missing():
 
 
 def test_price_of_one_more_outlier():
-    """Slopes of energies over counts, one a network; times before the task is learned are left out."""
+    """One slope of energies over counts for all networks; times before the task is learned are left out."""
     rng, found = np.random.default_rng(9), []
     times = np.arange(60.0)
     for _ in range(REPEATS):

@@ -1,5 +1,7 @@
 """Condensation: closed forms, the law of k by brute force, the exact population, sampled networks."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -317,6 +319,11 @@ def test_finite_width_makes_sharing_dearer():
     noise = solution.noise(40, np.ones(3))
     leaks = [solution.held(1, radius * np.array([share]), 40, noise)[0] for share in (1, 0.5**0.5)]
     assert dearer == pytest.approx(leaks[0] - 2 * leaks[1], rel=0.5)
+
+
+def test_sharing_is_not_drawn_where_the_width_is_not_solved(alike, monkeypatch):
+    monkeypatch.setattr(condensation.Solution, "at_width", lambda self, *_: replace(self, converged=False))
+    assert np.all(np.isnan(alike.sharing(0, [0.0, 0.5], 40)))
 
 
 @pytest.mark.parametrize(

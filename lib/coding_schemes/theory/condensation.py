@@ -359,7 +359,7 @@ class Solution(Solved):
             num_neurons: N.
 
         Returns:
-            F less its first value, in units of kT, shape (k,).
+            F less its least value, in units of kT, shape (k,); NaN, with a warning, where N is not solved.
 
         Raises:
             ValueError: no such class, angles of another shape, or N < 2.
@@ -368,12 +368,14 @@ class Solution(Solved):
         angles = validation.array("angles", angles, "k")
         alone = np.ones(len(self.amounts))
         there = self.at_width(num_neurons, alone)
+        if not there.converged:
+            return np.full(len(angles), np.nan)
         noise, radius = there.noise(num_neurons, alone), np.sqrt(num_neurons * there.amounts[class_index])
         free = np.zeros(len(angles))
         for radii in (radius * np.cos(angles), radius * np.sin(angles)):
             free -= there.log_density(class_index, radii)
             free -= there.held(class_index, radii, num_neurons, noise)
-        return free - free[0]
+        return free - free.min()
 
     def branch_amount(self, class_index: int) -> float:
         """∫ w(r) r² dr: what a population of coding neurons holds at most; infinite for a flat branch."""

@@ -14,12 +14,8 @@ from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
 CHECKED_HERE = ("A8", "A9", "A11", "A13", "A15", "D1", "D8", "D10")  # by book/_static/check-here.js
-MAPPED = {
-    "A4": "analog",
-    "A8": "redundant",
-    "A15": "sparse",
-}  # the scheme of each, whose end is seen in
-_MAPS = ("your_own_task", "scheme_maps")  # this chapter's figure
+MAPPED = {"A4": "analog", "A8": "redundant", "A15": "sparse"}  # the scheme that each is about
+_MAPS = ("your_own_task", "scheme_maps")  # chapter and figure in which every scheme ends
 
 
 def write(
