@@ -461,10 +461,12 @@ glue(
     "digits_participation", ", ".join(f"{each.participation.value:.1f}" for each in on_digits), display=False
 )
 glue("digits_widths", ", ".join(map(str, M3)), display=False)
+glue("digits_rule", ", ".join(f"{rules[0](N):.1f}" for N in M3), display=False)
 
 # %% [markdown]
-# The networks have {glue:text}`digits_participation` neurons per class at $N =$ {glue:text}`digits_widths`.
-# Trained on few digits, a ReLU network of this size is on the condensed side.
+# The networks have {glue:text}`digits_participation` neurons per class at $N =$ {glue:text}`digits_widths`,
+# where the rule has {glue:text}`digits_rule`. It is a rule for the growth, not for the number. Trained on few
+# digits, a ReLU network of this size is on the condensed side.
 #
 # ## Sigmoidal networks on inputs that are alike
 #
