@@ -75,24 +75,16 @@ rule pages:
 # Long jobs: asked for by name (`snakemake data/results/cifar10-P2000.npz`), never by `make book`. They need images
 # that do not come with the book; each goes on from its own checkpoint if it was killed.
 
-# The largest run on exact images is cooled by minibatches; the others are what the command does by itself.
-LARGE_RUNS = {
-    "7500": "--start_temperature 0.3 --num_trajectories 2 --num_averaged 4 --num_epochs 30 --batch_size 250"
-}
-
-
 rule long_cifar10:
     output:
         "data/results/cifar10-P{num_inputs}.npz",
     wildcard_constraints:
         num_inputs=r"\d+",
-    params:
-        options=lambda wildcards: LARGE_RUNS.get(wildcards.num_inputs, ""),
     resources:
         mem_mb=16000,
         runtime=720,
     shell:
-        sys.executable + " -m images.large_run --num_inputs {wildcards.num_inputs} {params.options} "
+        sys.executable + " -m images.large_run --num_inputs {wildcards.num_inputs} "
         "--checkpoint _build/cifar10-P{wildcards.num_inputs}.checkpoint --output {output}"
 
 

@@ -1,22 +1,20 @@
-r"""The long run on images (paper A, Fig. 7): one wide network, annealed and sampled, with checkpoints.
+r"""The long run on images (paper A, Fig. 7): one wide network, cooled by descent and sampled by HMC.
 
-A command over `sampling.sample`: from the prior, T is lowered geometrically, then held; every block is a
-number of HMC trajectories on the exact full-batch posterior. Where that takes too long, epochs of underdamped
-Langevin dynamics on minibatches lower the temperature, and HMC holds it. A killed run resumes from its
-checkpoint and ends with the same numbers. Nothing of size P × P is ever formed: memory is O(P (N0 + L N)).
-With several devices, also of several processes, the inputs are split among them.
+Adam descends the energy U from two starts, each once at the last temperature from the beginning (a quench)
+and once while T falls geometrically to it. From the weights of the lowest energy HMC draws from the exact
+full-batch posterior, in double precision: of U = O(10⁸) accept/reject needs 0.1. A killed run resumes from
+its checkpoint and ends with the same numbers. Nothing of size P × P is ever formed: memory is
+O(P (N0 + L N)). With several devices, also of several processes, the inputs are split among them.
 
     python -m images.large_run --num_inputs 2000 --output cifar10-P2000.npz
     python -m images.large_run full --output cifar10-full.npz
     srun python -m images.large_run full --distributed --output cifar10-full.npz
 
-Source: paper A, Fig. 7 and "Parameters used in Figures". Deviations: HMC in place of Langevin dynamics (the
-same posterior, reached in fewer gradients), a start by minibatches, and the temperature, which paper A does
-not give.
+Source: paper A, Fig. 7 and "Parameters used in Figures". Deviations: descent and HMC in place of Langevin
+dynamics (the same posterior, reached in fewer gradients), and the temperature, which paper A does not give.
 """
 
 import argparse
-import itertools
 import json
 import platform
 import time
@@ -27,16 +25,22 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from coding_schemes import paths, tasks
+import optax
+from coding_schemes import coding, paths, tasks
 from coding_schemes.networks import Network
-from coding_schemes.posterior import Posterior
+from coding_schemes.posterior import Posterior, Weights
 
 if TYPE_CHECKING:
     from coding_schemes.sampling import Samples
 
 NUM_STORED_NEURONS, NUM_STORED_INPUTS = 100, 1000
 #: Where the leapfrog step's adaptation starts, in stretched coordinates.
-FIRST_STEP = 0.03
+FIRST_STEP = 0.003
+#: Where descents start: at weights of the prior; or at strong readouts of one class for each neuron, `STRONG`
+#: times what learning makes of them.
+STARTS, STRONG = ("prior", "one class"), 6.0
+#: Of a descent: blocks that are recorded and kept, the part of it in which T falls, Adam's two memories.
+NUM_RECORDS, FALLING, MEMORIES = 20, 0.7, (0.9, 0.99)
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,15 @@ class Settings:
         nonlinearity: name of φ.
         y_plus: target of an image's own class.
         y_minus: target of the other classes.
-        start_temperature: T of the first block.
-        temperature: T after annealing.
-        num_annealing: blocks over which T falls.
-        num_blocks: blocks altogether.
-        num_averaged: blocks at the end over which the test predictor is averaged.
-        num_epochs: epochs of minibatch Langevin dynamics per block while T falls; 0: HMC alone.
-        batch_size: images per minibatch; must divide P if there are epochs.
-        num_trajectories: HMC trajectories per block (with epochs: of those at the last temperature).
+        start_temperature: T where cooling starts.
+        temperature: T of a quench, at the end of cooling, and of sampling.
+        num_steps: steps of each descent.
+        learning_rate: Adam's at the start, in standard deviations of the prior; it falls to zero as a cosine.
+        num_warmup: HMC trajectories that adapt the step size.
+        num_samples: networks that are kept; the test predictor is their mean.
+        num_trajectories: HMC trajectories between them.
         num_leapfrog: leapfrog steps of a trajectory at most, on average.
-        seed: of images and chain.
+        seed: of images and weights.
     """
 
     num_inputs: int = 2000
@@ -71,54 +74,40 @@ class Settings:
     num_classes: int = 10
     pool: str = "subset"
     jpeg: bool = False
-    width: int = 300
+    width: int = 1000
     depth: int = 2
     nonlinearity: str = "sigmoidal"
     y_plus: float = 1.0
     y_minus: float = -0.1
-    start_temperature: float = 1.0
+    start_temperature: float = 0.05
     temperature: float = 1e-3
-    num_annealing: int = 20
-    num_blocks: int = 30
-    num_averaged: int = 5
-    num_epochs: int = 0
-    batch_size: int = 250
-    num_trajectories: int = 5
-    num_leapfrog: int = 20
+    num_steps: int = 2000
+    learning_rate: float = 0.1
+    num_warmup: int = 80
+    num_samples: int = 16
+    num_trajectories: int = 10
+    num_leapfrog: int = 40
     seed: int = 0
 
     def __post_init__(self):
-        if not 0 < self.num_averaged <= self.num_blocks - self.num_annealing:
+        if self.num_steps <= 0 or self.num_steps % NUM_RECORDS:
+            raise ValueError(f"num_steps: got {self.num_steps}, needs a multiple of {NUM_RECORDS}")
+        if self.start_temperature < self.temperature:
             raise ValueError(
-                f"num_averaged: got {self.num_averaged}, needs at least 1 and at most "
-                f"num_blocks − num_annealing = {self.num_blocks - self.num_annealing}"
+                f"start_temperature: got {self.start_temperature}, needs at least temperature = "
+                f"{self.temperature}"
             )
 
     @property
-    def warmup(self) -> tuple[int, int]:
-        """Transitions that anneal, and that adapt the step size at the last temperature."""
-        held = self.num_blocks - self.num_annealing - self.num_averaged
-        annealing = self.num_annealing * (1 if self.num_epochs else self.num_trajectories)
-        return annealing, held * self.num_trajectories
+    def descents(self) -> list[tuple[str, float]]:
+        """Start and first temperature of every descent: quenched and cooled, from each start."""
+        return [(start, hot) for start in STARTS for hot in (self.temperature, self.start_temperature)]
 
 
 #: Paper A's Fig. 7, on the complete data set.
-FULL = Settings(
-    num_inputs=50_000,
-    num_test=10_000,
-    pool="full",
-    width=1000,
-    start_temperature=0.3,
-    num_averaged=4,
-    num_epochs=5,
-    batch_size=500,
-    num_trajectories=1,
-    num_leapfrog=30,
-)
-
-
-#: Of every block: T, training error, training and test accuracy of this network (NaN before the averaged
-#: blocks), acceptance (NaN for minibatches), energy.
+FULL = Settings(num_inputs=50_000, num_test=10_000, pool="full", num_steps=3000)
+#: Of every block of a descent, as it ends, and of every sample: T, training error, training and test accuracy
+#: of this network, acceptance (NaN in descents), energy.
 HISTORY = ("temperature", "training_error", "training_accuracy", "test_accuracy", "acceptance", "energy")
 
 
@@ -148,49 +137,142 @@ def run(
     Args:
         settings: what to run.
         task: the images, made from the settings unless given; they must have a test split.
-        checkpoint: folder of `sample`'s checkpoint, from which a killed run goes on.
+        checkpoint: folder for the checkpoints of descents and samples, from which a killed run goes on.
         progress: as of `sample`.
 
     Returns:
         The arrays to keep, with a manifest.
 
     Raises:
-        ValueError: the task has no test split, or batches that do not divide the inputs.
-        CheckpointMismatchError: the checkpoint belongs to another run; the message says what differs.
-        CorruptDataError: the checkpoint is damaged beyond its newest block.
-        FloatingPointError: the chain left the finite numbers.
+        ValueError: the task has no test split.
+        CheckpointMismatchError: a checkpoint belongs to another run; the message says what differs.
+        CorruptDataError: a checkpoint is damaged beyond its newest block.
+        FloatingPointError: a descent or the chain left the finite numbers.
     """
     # Not above: importing BlackJAX starts JAX's devices, and processes have to find each other before that
     from coding_schemes import sampling
 
     task = make_task(settings) if task is None else task
-    test_inputs = task.held_out[0]
     network = Network(settings.depth, settings.width, settings.nonlinearity)
-    epochs = sampling.Minibatches(settings.num_epochs, settings.batch_size) if settings.num_epochs else None
-    stretch = max(1.0, task.num_inputs**0.5 / 2)
-    with jax.enable_x64(True):  # energies are accumulated in float64; weights stay float32
-        posterior = Posterior(task, network, settings.temperature)
+    folder = (lambda name: None) if checkpoint is None else Path(checkpoint).joinpath
+    with jax.enable_x64(True):  # energies are accumulated in float64
+        single = Posterior(task, network, settings.temperature)
+        found = [
+            descend(single, settings, start, hot, folder(f"descent {k}"), progress)
+            for k, (start, hot) in enumerate(settings.descents)
+        ]
+        best = int(np.argmin([rows[-1, HISTORY.index("energy")] for _, rows, _ in found]))
+        posterior = Posterior(task, network, settings.temperature, dtype=jnp.float64)
         samples = sampling.sample(
             posterior,
             jax.random.key(settings.seed),
-            settings.num_averaged,
+            settings.num_samples,
             num_chains=1,
-            num_warmup=settings.warmup,
+            num_warmup=settings.num_warmup,
             thinning=settings.num_trajectories,
+            init=jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found[best][0]),
             method=sampling.HMC(
                 max_num_steps=round(sampling.hmc.JITTER[1] * settings.num_leapfrog),
                 step_size=FIRST_STEP,
-                stretch=stretch,
+                stretch=_stretch(posterior),
             ),
             moves=(),
-            anneal_from=settings.start_temperature,
-            anneal_by=epochs,
             store=("outputs",),
-            predict_inputs=test_inputs,
+            predict_inputs=task.held_out[0],
             progress=progress,
-            checkpoint=checkpoint,
+            checkpoint=folder("samples"),
         )
-        return _results(settings, posterior, task, samples)
+        ends = [_layers(settings, single, task, weights) for weights, _, _ in found]
+        return {
+            "descents": np.array([rows for _, rows, _ in found]),
+            "explained": np.array([_explained(layers, settings.depth) for layers in ends]),
+            **_results(settings, posterior, task, samples, found[best][1], sum(one[2] for one in found)),
+        }
+
+
+def _stretch(posterior: Posterior) -> float:
+    """Standard deviations of the prior that learning moves readouts by, √P/2, as `HMC` has it."""
+    return max(1.0, len(posterior.targets) ** 0.5 / 2)
+
+
+def descend(
+    posterior: Posterior,
+    settings: Settings,
+    start: str,
+    hot: float,
+    checkpoint: Path | None = None,
+    progress: bool | None = None,
+) -> tuple[Weights, np.ndarray, float]:
+    """Adam on the energy, in coordinates with stretched readouts, while T falls from `hot`.
+
+    Returns the last weights, a row of HISTORY for each of `NUM_RECORDS` blocks, and the seconds they took.
+    """
+    from coding_schemes.sampling import run as driver
+    from coding_schemes.sampling.checkpoint import Checkpoint, digest
+    from tqdm.auto import tqdm
+
+    assert posterior.task is not None
+    stretch, key = _stretch(posterior), jax.random.fold_in(jax.random.key(settings.seed), STARTS.index(start))
+    weights, class_key, new_key = posterior.prior(key), *(jax.random.fold_in(key, use) for use in (1, 2))
+    if start != "prior":
+        classes = jax.random.randint(class_key, (settings.width,), 0, settings.num_classes)
+        one_hot = jax.nn.one_hot(classes, settings.num_classes, dtype=posterior.dtype)
+        weights = weights._replace(readout=STRONG * stretch * one_hot)
+    schedule = optax.cosine_decay_schedule(settings.learning_rate, settings.num_steps)
+    optimizer = optax.adam(schedule, *MEMORIES)
+    position = weights.stretched(1 / stretch)
+    state = jax.tree.map(np.asarray, (position, optimizer.init(position)))
+    test_inputs, test_labels, _ = posterior.task.held_out
+    what = {"start": start, "hot": hot, "posterior": digest(posterior), "new inputs": digest(test_inputs)}
+    saved = Checkpoint(checkpoint, asdict(settings) | what)
+    state, blocks = saved.load(state, lambda: (0.0, 0.0))
+    labels = posterior.task.labels
+    placed, put = driver.spread(posterior)
+    state, new = put(state), put(posterior.new_inputs(test_inputs))
+    each, falling = settings.num_steps // NUM_RECORDS, FALLING * settings.num_steps
+
+    def temperature(i):
+        remaining = jnp.maximum(0.0, 1 - i / falling)
+        return (settings.temperature * (hot / settings.temperature) ** remaining).astype(posterior.dtype)
+
+    @jax.jit
+    def block(posterior, new, state, first, key):
+        def step(i, state):
+            position, memory = state
+            _, slope = posterior.at_temperature(temperature(i)).value_and_gradient(
+                position.stretched(stretch)
+            )
+            updates, memory = optimizer.update(jax.tree.map(jnp.negative, slope.stretched(stretch)), memory)
+            return optax.apply_updates(position, updates), memory
+
+        state = jax.lax.fori_loop(first, first + each, step, state)
+        weights, T = state[0].stretched(stretch), temperature(first + each - 1)
+        with jax.default_matmul_precision("highest"):  # GPUs step with fewer digits than they report
+            outputs, answers = posterior.outputs(weights), posterior.respond(key, weights, new).outputs
+            energy = posterior.at_temperature(T).energy(weights)
+        right = [jnp.mean(f.argmax(1) == c) for f, c in ((outputs, labels), (answers, test_labels))]
+        error = jnp.mean(jnp.square(posterior.targets - outputs))
+        return state, jnp.stack([T, error, *right, jnp.nan, energy])
+
+    bar = tqdm(
+        total=NUM_RECORDS, initial=len(blocks), desc=f"{start}, from T = {hot:g}", disable=not progress
+    )
+    for index in range(len(blocks), NUM_RECORDS):
+        started = time.perf_counter()
+        state, row = driver.fetched(
+            block(placed, new, state, index * each, jax.random.fold_in(new_key, index))
+        )
+        if not np.isfinite(row[-1]):
+            raise FloatingPointError(
+                f"descend: the energy is {row[-1]} after {(index + 1) * each} steps; "
+                f"take a learning_rate below {settings.learning_rate}"
+            )
+        blocks.append((row, np.asarray(time.perf_counter() - started)))
+        saved.save(state, blocks[-1])
+        bar.update()
+    bar.close()
+    rows, seconds = map(np.array, zip(*blocks, strict=True))
+    return jax.tree.map(np.asarray, state[0].stretched(stretch)), rows, float(seconds.sum())
 
 
 def num_operations(settings: Settings, rank: int) -> int:
@@ -217,78 +299,81 @@ def _accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean(outputs.argmax(axis=1) == labels))
 
 
-def _history(settings: Settings, task: tasks.Task, samples: "Samples") -> np.ndarray:
-    """A row of HISTORY for every block, as it ends; of acceptance the mean."""
-    rows, (annealing, adapting) = [], settings.warmup
-    if samples.warmup_info is not None:
-        lengths = [annealing // settings.num_annealing] * settings.num_annealing if annealing else []
-        lengths += [settings.num_trajectories] * (adapting // settings.num_trajectories)
-        remaining = np.append(np.arange(annealing)[::-1] / max(annealing, 1), np.zeros(adapting))
-        hot = max(settings.start_temperature, settings.temperature)
-        temperatures = settings.temperature * (hot / settings.temperature) ** remaining
-        info = jax.tree.map(lambda array: array[0], samples.warmup_info)
-        for first, last in itertools.pairwise(np.cumsum([0, *lengths])):
-            error = info.squared_error[last - 1] / task.targets.size
-            acceptance = info.acceptance[first:last].mean()
-            rows.append((temperatures[last - 1], error, np.nan, np.nan, acceptance, info.energy[last - 1]))
-    assert samples.outputs is not None
-    assert samples.predictions is not None
-    info = jax.tree.map(lambda array: array[0], samples.info)
-    for k in range(settings.num_averaged):
-        training = _accuracy(samples.outputs[0, k], task.labels)
-        test = _accuracy(samples.predictions.outputs[0, k], task.held_out[1])
-        error = info.squared_error[k] / task.targets.size
-        rows.append((settings.temperature, error, training, test, info.acceptance[k], info.energy[k]))
-    return np.array(rows)
+def _layers(settings: Settings, posterior: Posterior, task: tasks.Task, weights: Weights) -> dict[str, Any]:
+    """What is kept of every layer of a network, on training and on test images."""
+    test_inputs, test_labels, _ = task.held_out
+    prediction = posterior.predict(jax.random.fold_in(jax.random.key(settings.seed), 1), weights, test_inputs)
+    splits = (
+        ("training", posterior.preactivations(weights), task.labels),
+        ("test", prediction.preactivations, test_labels),
+    )
+    kept: dict[str, Any] = {}
+    rng = np.random.default_rng(settings.seed)
+    for name, layers, labels in splits:
+        chosen = np.sort(rng.permutation(len(labels))[:NUM_STORED_INPUTS])
+        kept[f"{name}_labels"] = labels[chosen].astype(np.int16)
+        for layer, z in enumerate(layers, start=1):
+            phi = np.asarray(posterior.network.phi(z))
+            means = [phi[:, labels == c].mean(axis=1) for c in range(settings.num_classes)]
+            kept[f"{name}_class_means_{layer}"] = np.stack(means, axis=1).astype(np.float32)
+            kept[f"{name}_activations_{layer}"] = phi[:NUM_STORED_NEURONS, chosen].astype(np.float16)
+    return kept
+
+
+def _explained(layers: dict[str, Any], layer: int) -> np.ndarray:
+    """Variance of stored responses that a layer's training code explains, training and test images."""
+    splits = ("training", "test")
+    arrays = (layers[f"{s}_{what}"] for s in splits for what in (f"activations_{layer}", "labels"))
+    return coding.code_transfer(*arrays)
 
 
 def _results(
-    settings: Settings, posterior: Posterior, task: tasks.Task, samples: "Samples"
+    settings: Settings,
+    posterior: Posterior,
+    task: tasks.Task,
+    samples: "Samples",
+    descent: np.ndarray,
+    seconds: float,
 ) -> dict[str, Any]:
     assert samples.predictions is not None
-    test_inputs, test_labels, test_targets = task.held_out
+    assert samples.outputs is not None
+    assert samples.warmup_info is not None
+    _, test_labels, test_targets = task.held_out
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), samples.final)
-    test_key = jax.random.fold_in(jax.random.key(settings.seed), settings.num_blocks + 1)
-    prediction = posterior.predict(test_key, weights, test_inputs)
-    training = posterior.preactivations(weights)
-    phi = posterior.network.phi
-    arrays: dict[str, Any] = {}
-    rng = np.random.default_rng(settings.seed)
-    for name, layers, labels in (
-        ("training", training, task.labels),
-        ("test", prediction.preactivations, test_labels),
-    ):
-        chosen = np.sort(rng.permutation(len(labels))[:NUM_STORED_INPUTS])
-        for layer, z in enumerate(layers, start=1):
-            activations = np.asarray(phi(z))
-            means = [activations[:, labels == c].mean(axis=1) for c in range(settings.num_classes)]
-            arrays[f"{name}_class_means_{layer}"] = np.stack(means, axis=1).astype(np.float32)
-            arrays[f"{name}_activations_{layer}"] = activations[:NUM_STORED_NEURONS, chosen].astype(
-                np.float16
-            )
-        arrays[f"{name}_labels"] = labels[chosen].astype(np.int16)
-    predictor, seconds = samples.predictions.mean, sum(samples.seconds.values())
-    made = [info.num_gradients.sum() for info in (samples.warmup_info, samples.info) if info is not None]
-    operations = num_operations(settings, posterior.rank) * float(sum(made))
-    arrays |= {
+    predictor, info = samples.predictions.mean, jax.tree.map(lambda array: array[0], samples.info)
+    sampled = [
+        np.full(settings.num_samples, settings.temperature),
+        info.squared_error / task.targets.size,
+        [_accuracy(outputs, task.labels) for outputs in samples.outputs[0]],
+        [_accuracy(outputs, test_labels) for outputs in samples.predictions.outputs[0]],
+        info.acceptance,
+        info.energy,
+    ]
+    drawn = sum(one.num_gradients.sum() for one in (samples.warmup_info, samples.info))
+    made = {
+        "descent, float32": (len(settings.descents) * settings.num_steps, seconds),
+        "HMC, float64": (int(drawn), sum(samples.seconds.values())),
+    }
+    one = num_operations(settings, posterior.rank)
+    return _layers(settings, posterior, task, weights) | {
         "readouts": np.asarray(posterior.readouts(weights)).astype(np.float32),
         "predictor": predictor.astype(np.float32),
         "test_targets": np.asarray(test_targets, np.float32),
         "accuracy": _accuracy(predictor, test_labels),
         "error": float(np.mean(np.square(predictor - test_targets))),
-        "history": _history(settings, task, samples),
+        "history": np.concatenate([descent, np.transpose(sampled)]),
+        "warmup_energy": samples.warmup_info.energy[0],
         "manifest": json.dumps(
             {
                 "task": task.name,
                 "settings": asdict(settings),
-                **paths.provenance(seconds),
-                "gradient_rate": operations / seconds,
+                **paths.provenance(sum(spent for _, spent in made.values())),
+                "gradient_rates": {name: one * count / spent for name, (count, spent) in made.items()},
                 "matrix_product_rate": matrix_product_rate(),
                 "device": f"{len(jax.devices())} x {jax.devices()[0].device_kind}, {platform.machine()}",
             }
         ),
     }
-    return arrays
 
 
 def main() -> None:

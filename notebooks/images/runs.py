@@ -12,11 +12,13 @@ from coding_schemes.diagnosis import Diagnosis
 from companion.findings import Estimate, spread
 from companion.held_out import first_of_each
 from companion.workbench import Equilibrium
+from images.large_run import HISTORY, STARTS
 
 Arrays = Mapping[str, np.ndarray]
 PUBLISHED_ACCURACY, PUBLISHED_SIZE = 0.45, 50_000  # paper A, Fig. 7
 SPLITS = ("training", "test")
 LEARNED, LAZY = 0, 1  # kinds of features that are reused
+INPUT_DIM = 3072  # N0 of CIFAR-10
 DATASETS = {"mnist": tasks.mnist, "fashion_mnist": tasks.fashion_mnist, "cifar10": tasks.cifar10}
 
 
@@ -126,18 +128,21 @@ class Run:
         settings: those of the run.
         task: the images' name.
         minutes: that it took.
+        device: what it ran on.
     """
 
     arrays: Arrays
     settings: dict[str, Any]
     task: str
     minutes: float
+    device: str
 
     @classmethod
     def of(cls, arrays: Arrays) -> "Run":
         """From the arrays with their manifest."""
         manifest = json.loads(str(arrays["manifest"]))
-        return cls(arrays, manifest["settings"], manifest["task"], manifest["seconds"] / 60)
+        device = manifest["device"].partition(",")[0].removeprefix("1 x ")
+        return cls(arrays, manifest["settings"], manifest["task"], manifest["seconds"] / 60, device)
 
     @property
     def num_inputs(self) -> int:
@@ -159,9 +164,8 @@ class Run:
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """Temperature, training error, and where known both accuracies, block by block."""
-        names = ("temperature", "training_error", "training_accuracy", "test_accuracy")
-        return dict(zip(names, self.arrays["history"].T, strict=False))
+        """What HISTORY records of the descent that went on, block by block, and of the samples."""
+        return dict(zip(HISTORY, self.arrays["history"].T, strict=True))
 
     @property
     def training_accuracy(self) -> float:
@@ -169,9 +173,29 @@ class Run:
         return float(self.history["training_accuracy"][-1])
 
     @property
-    def energy(self) -> float:
-        """Per neuron and training image at the end."""
-        return float(self.arrays["history"][-1, 5] / (self.num_inputs * self.settings["width"]))
+    def ends(self) -> dict[str, np.ndarray]:
+        """What HISTORY records at the end of descents: (starts, quenched or cooled)."""
+        rows = self.arrays["descents"][:, -1].reshape(len(STARTS), -1, len(HISTORY))
+        return dict(zip(HISTORY, np.moveaxis(rows, -1, 0), strict=True))
+
+    def from_starts(self, values: np.ndarray) -> tuple[np.float64, ...]:
+        """Of values (descents,) those of the lowest descent from either start."""
+        lowest = self.ends["energy"].argmin(axis=1)[:, None]
+        return tuple(np.take_along_axis(values.reshape(len(STARTS), -1), lowest, axis=1)[:, 0])
+
+    @property
+    def thermal(self) -> float:
+        """Energy above the minimum, where weights in equilibrium have ½ each, as a fraction of that."""
+        one = self.settings
+        rank = min(one["num_inputs"], INPUT_DIM)
+        weights = one["width"] * (rank + (one["depth"] - 1) * one["width"] + one["num_classes"])
+        minimum = min(self.ends["energy"].min(), self.arrays["warmup_energy"].min())
+        return float((self.arrays["history"][-1, HISTORY.index("energy")] - minimum) / (weights / 2))
+
+    @property
+    def num_codes(self) -> int:
+        """Different codes among the neurons of the feature layer, class means on training images."""
+        return len(np.unique(self.arrays["training_class_means_2"] > 0.5, axis=0))
 
     def explained(self, layer: int) -> np.ndarray:
         """Variance of single responses that the training code explains, training and test images: (2,)."""
@@ -225,10 +249,14 @@ class Run:
 
 
 def chains(runs: Sequence[Run]) -> Equilibrium:
-    """What is known of the chains: one for each size, annealed."""
-    energies = ", ".join(f"{run.energy:.1f}" for run in runs)
-    said = "equilibrium not shown: one annealed chain per size, energies per neuron and image at the end "
-    return Equilibrium(False, said + energies)
+    """What is known of the chains: one for each size, from the lower of two starts."""
+    said = []
+    for run in runs:
+        unit = run.num_inputs * run.settings["width"]
+        low = " and ".join(f"{energy / unit:.1f}" for energy in run.from_starts(run.ends["energy"].ravel()))
+        said.append(f"{low} at P = {run.num_inputs:,}")
+    text = "equilibrium not shown: one chain, energies per neuron and image of the two starts' minima "
+    return Equilibrium(False, text + ", ".join(said))
 
 
 def trend(sizes: Any, accuracy: Any) -> tuple[Estimate, float]:

@@ -263,7 +263,6 @@ def _of_sampling():
             "moves": ("gibs", ("gibs",), 3, None, ("recode",)),
             "init": bad_weights,
             "anneal_from": AT_LEAST_0,
-            "anneal_by": ("minibatches", 3, sampling.HMC()),
             "temperatures": ((0.05,), (0.3, 0.2), (nan,), (inf,), ("hot",), 0.5),
             "store": (("weight",), (3,), "weights", None),
             "predict_inputs": (*arrays(toy().inputs)[:-1], toy().inputs[1:]),
@@ -288,14 +287,12 @@ def _of_sampling():
 
     def settings(kind, name, value):
         given = {"step_size": 0.1} if kind is sampling.PlainLangevin else {}
-        role = "anneal_by" if kind is sampling.Minibatches else "method"
-        options = {"num_chains": 1, "num_warmup": 2, role: kind(**{**given, name: value})}
+        options = {"num_chains": 1, "num_warmup": 2, "method": kind(**{**given, name: value})}
         return sampling.sample(small(), key, 2, **options)
 
     for kind, bad in (
         (sampling.HMC, {"trajectory_length": POSITIVE, "max_num_steps": COUNT, "step_size": POSITIVE}),
         (sampling.HMC, {"target_acceptance": (0, 1, *FRACTION), "stretch": POSITIVE}),
-        (sampling.Minibatches, {"num_epochs": COUNT, "batch_size": (99, *COUNT)}),
         (sampling.Langevin, {"num_steps": COUNT, "step_size": POSITIVE, "target_acceptance": FRACTION}),
         (sampling.PlainLangevin, {"num_steps": COUNT, "step_size": POSITIVE, "batch_size": (99, *COUNT)}),
         (sampling.PlainLangevin, {"mobility": ("units", 3, None)}),

@@ -267,11 +267,12 @@ SETTINGS = large_run.Settings(
     num_test=10,
     num_classes=3,
     width=12,
-    num_annealing=2,
-    num_blocks=4,
-    num_averaged=2,
-    num_trajectories=3,
+    num_steps=20,
+    num_warmup=3,
+    num_samples=2,
+    num_trajectories=1,
     num_leapfrog=4,
+    start_temperature=0.5,
     temperature=0.1,
 )
 
@@ -287,7 +288,7 @@ def blobs(seed: int = 0) -> tasks.Task:
 
 
 def long_run(folder: Path | None) -> Any:
-    """A small one, which ends after two blocks."""
+    """A small one: four descents, and two blocks of sampling."""
     return large_run.run(SETTINGS, blobs(), folder)
 
 
@@ -315,7 +316,7 @@ def another_large_run(folder, change):
 def large_states(folder, _):
     long_run(folder / "run")
     for number in (1, 2):
-        cut(folder / f"run/state_0000{number}.npz")
+        cut(folder / f"run/samples/state_0000{number}.npz")
     return refused(lambda: long_run(folder / "run"), "state_00001.npz", data.CorruptDataError).replace(
         str(folder), ""
     )

@@ -14,7 +14,6 @@ from coding_schemes import coding, networks, posterior, sampling, tasks, theory
 from coding_schemes.sampling import (
     HMC,
     Langevin,
-    Minibatches,
     PlainLangevin,
     hmc,
     langevin,
@@ -25,7 +24,7 @@ from coding_schemes.sampling import (
 )
 from coding_schemes.sampling.kernel import Info, Kernel
 from jax.extend.random import threefry_2x32
-from scipy import linalg, stats
+from scipy import stats
 
 NETWORK = networks.Network(1, 6, "sigmoidal")
 
@@ -473,43 +472,12 @@ def test_minibatch_langevin_draws_from_the_posterior():
     assert abs(warmer.mean() - expected.mean()) / warmer.std() * 200**0.5 > 5
 
 
-def test_a_minibatch_stands_for_all_inputs():
-    """Every input twice: half of them, each once, have the forces of all, so the same largest frequency."""
-    rng, twice = np.random.default_rng(0), np.repeat(np.arange(12), 2)
-    inputs, labels = rng.standard_normal((16, 12)), np.arange(12) % 3
-    task = tasks.Task(inputs[:, twice], labels[twice], tasks.one_hot(3, 1.0, -0.1)[labels][twice])
-    given = posterior.Posterior(task, networks.Network(2, 6, "sigmoidal"), 0.1)
-    weights = given.prior(jax.random.key(0))
-    whole, half = (
-        langevin.minibatch_epochs(jax.random.key(1), weights, given, Minibatches(1, size), 2.0)[1]
-        for size in (24, 12)
-    )
-    assert float(half) == pytest.approx(float(whole), rel=1e-3)
-
-
-def test_minibatch_epochs_have_the_law_of_their_step(small):
-    """The prior, ω = 1: variances of p ← κp + √(1 − κ²) ξ − hw, w ← w + hp in closed form."""
-    given, epochs = posterior.Posterior(small.task, NETWORK, 1e8), Minibatches(60, 4)
-    keys = jax.random.split(jax.random.key(0), 1500)
-    starts = jax.vmap(given.prior)(jax.random.split(jax.random.key(1), 1500))
-    all_chains = jax.vmap(lambda key, start: langevin.minibatch_epochs(key, start, given, epochs))
-    weights, frequency = jax.jit(all_chains)(keys, starts)
-    np.testing.assert_allclose(frequency, 1.0, rtol=1e-3)
-    kept, step = langevin.KEPT_MOMENTUM, langevin.MINIBATCH_STEP
-    matrix = np.array([[1 - step**2, step * kept], [-step, kept]])
-    noise = np.array([step, 1.0]) * (1 - kept**2) ** 0.5
-    expected = linalg.solve_discrete_lyapunov(matrix, np.outer(noise, noise))[0, 0]
-    values = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(weights)])
-    assert abs(values.var() - expected) < 4 * expected * (2 / values.size) ** 0.5
-
-
 @pytest.mark.slow
 @pytest.mark.key_reuse
-def test_stretched_readouts_and_minibatches_lead_to_the_exact_law():
+def test_stretched_readouts_lead_to_the_exact_law():
     """A wrong force would leave the law, but not the acceptance of a short step."""
     given, stretched = linear_posterior(1), HMC(stretch=2.0)
-    arguments = CHAINS | {"anneal_by": Minibatches(3, 1), "num_warmup": (10, 70)}
-    assert np.all(ks_values(given, small_sample(given, method=stretched, **arguments).weights) > 1e-3)
+    assert np.all(ks_values(given, small_sample(given, method=stretched, **CHAINS).weights) > 1e-3)
     short = dataclasses.replace(stretched, step_size=0.02, max_num_steps=10)
     assert small_sample(given, method=short, num_warmup=0).info.acceptance.min() > 0.99
 
@@ -564,15 +532,14 @@ def test_chains_spread_over_devices():
         samples = sampling.sample(
             given, jax.random.key(0), num_samples=6, num_chains=2, num_warmup=8, progress=False, moves=()
         )
-        state = sampling.program.State(np.zeros((1, 2)), np.zeros(1), {}, 0)
-        state = sampling.run._spread(given, state, 2)[1]
-        held = 1 if isinstance(state.weights, np.ndarray) else len(state.weights.sharding.device_set)
+        placed = sampling.run.spread(given, 2)[1](np.zeros((1, 2)), None, "chains")
+        held = 1 if isinstance(placed, np.ndarray) else len(placed.sharding.device_set)
         inputs = np.random.default_rng(0).standard_normal((3, 4))
         task = tasks.Task(inputs, np.array([0, 0, 1, 1]), np.repeat(np.eye(2), 2, 0))
         single = posterior.Posterior(task, given.network, 0.1)  # one chain: its inputs are split
         plan = dict(num_samples=6, num_chains=1, num_warmup=8, moves=(), progress=False)
         one = sampling.sample(single, jax.random.key(0), **plan)
-        rows = sampling.run._spread(single, state, 1)[0].targets.sharding.device_set
+        rows = sampling.run.spread(single)[0].targets.sharding.device_set
         print(held, len(rows), *samples.readouts.ravel()[::7].tolist(), *one.readouts.ravel()[::7].tolist())
     """
     lines = []
@@ -616,10 +583,6 @@ def test_chains_spread_over_devices():
         ({"method": HMC(stretch=0.0)}, "stretch: got 0"),
         ({"num_warmup": (4, -1)}, "num_warmup: got -1"),
         ({"num_warmup": (4, 4, 4)}, r"num_warmup: got \(4, 4, 4\)"),
-        ({"anneal_by": "minibatches"}, "anneal_by: got 'minibatches'"),
-        ({"anneal_by": Minibatches(2, 3)}, "batch_size: got 3, must divide the 4 inputs"),
-        ({"anneal_by": Minibatches(0, 2)}, "num_epochs: got 0"),
-        ({"anneal_by": Minibatches(2, 2), "method": "langevin"}, "anneal_by: got .* needs HMC"),
         ({"temperatures": (0.05,)}, "temperatures: got 0.05"),
         ({"temperatures": (np.nan,)}, "temperatures: got nan"),
         ({"anneal_from": -1.0}, "anneal_from: got -1"),
@@ -770,7 +733,7 @@ def test_parity_with_the_sampler_of_several_programs(phi, method, num_warmup, pl
 
     Plain dynamics drew its noise as momenta are drawn, then.
     """
-    monkeypatch.setattr(langevin, "noise_like", langevin.standard_normal)
+    monkeypatch.setattr(langevin, "noise_like", hmc.standard_normal)
     given = posterior.Posterior(
         tasks.toy(8, (0.5, 0.25, 0.25), y_minus=0.2), networks.Network(1, 8, phi), 0.05
     )

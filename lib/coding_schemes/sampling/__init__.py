@@ -16,7 +16,7 @@
 
 from coding_schemes.sampling.diagnostics import Convergence, TwoEnded, compare_ends, convergence, two_ended
 from coding_schemes.sampling.hmc import HMC
-from coding_schemes.sampling.langevin import Langevin, Minibatches, PlainLangevin
+from coding_schemes.sampling.langevin import Langevin, PlainLangevin
 from coding_schemes.sampling.results import Predictions, SampleInfo, Samples
 from coding_schemes.sampling.run import sample
 
@@ -24,7 +24,6 @@ __all__ = [
     "HMC",
     "Convergence",
     "Langevin",
-    "Minibatches",
     "PlainLangevin",
     "Predictions",
     "SampleInfo",

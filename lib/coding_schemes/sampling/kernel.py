@@ -32,7 +32,7 @@ class Info(NamedTuple):
     acceptance: Array  # acceptance probability, averaged over the proposals of the transition
     divergent: Array  # whether |ΔH| exceeded the divergence threshold or was not finite
     num_gradients: Array  # gradient evaluations spent
-    step_size: Array  # ε; of dynamics with a step of its own, the one with which another may go on
+    step_size: Array  # ε
 
 
 class Adaptation(NamedTuple):
@@ -60,7 +60,6 @@ class Kernel(ABC):
         batch_size: training inputs at a time where not all fit into memory; also for the energy.
         first_step: ε where adaptation starts unless given, from the prior at T of 1 or more.
         adapts: whether acceptance tells how good a step size is; without, T is not lowered unless asked for.
-        with_moves: whether moves are made after its transitions.
         compiler_options: XLA's, by name.
     """
 
@@ -69,7 +68,6 @@ class Kernel(ABC):
     batch_size: int | None = None
     first_step: ClassVar[float] = 0.3
     adapts: ClassVar[bool] = True
-    with_moves: ClassVar[bool] = True
     compiler_options: ClassVar[tuple[tuple[str, Any], ...]] = ()
 
     def check(self, posterior: Posterior) -> None:

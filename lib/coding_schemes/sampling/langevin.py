@@ -21,7 +21,7 @@ from jax import Array
 from coding_schemes import validation
 from coding_schemes.compiler import fusion_emitters
 from coding_schemes.posterior import Posterior, Weights
-from coding_schemes.sampling.hmc import standard_normal, transition
+from coding_schemes.sampling.hmc import transition
 from coding_schemes.sampling.kernel import Adaptation, Info, Kernel, Stage
 
 #: Mobilities M of plain dynamics: every weight's prior variance, or one for all as in paper A.
@@ -96,48 +96,6 @@ class PlainLangevin(Kernel):
     def adapt(self, adaptation: Adaptation, info: Info, stage: Stage) -> Adaptation:
         """No change."""
         return adaptation
-
-
-#: Of minibatch dynamics: momentum kept from epoch to epoch; the step times the energy's largest frequency, 2
-#: being the limit of stability; and by the same measure the step with which HMC goes on.
-KEPT_MOMENTUM, MINIBATCH_STEP, FIRST_STEP = 0.5, 0.6, 1.5
-POWER_ITERATIONS = 8
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Minibatches(Kernel):
-    """Underdamped Langevin dynamics on minibatches: lowers T where full gradients would take too long.
-
-    Attributes:
-        num_epochs: passes over all inputs per transition.
-        batch_size: inputs per step; divides their number.
-        stretch: of readouts; that of the HMC that goes on, which `sample` takes it from.
-    """
-
-    num_epochs: int = field(default=10, metadata=STATIC)
-    batch_size: int = field(default=250, metadata=STATIC)
-    stretch: float | None = None
-    with_moves: ClassVar[bool] = False
-
-    def check(self, posterior: Posterior) -> None:
-        """Raise ValueError where a setting is out of range, or batches do not divide the inputs."""
-        super().check(posterior)
-        if len(posterior.targets) % self.batch_size:
-            raise ValueError(
-                f"batch_size: got {self.batch_size}, must divide the {len(posterior.targets)} inputs"
-            )
-
-    def step(self, key, weights, posterior, step_size, shared) -> tuple[Weights, Info]:
-        """As many epochs as are set; nothing is accepted or rejected. Reports ε with which HMC may go on."""
-        stretch = 1.0 if self.stretch is None else self.stretch
-        weights, frequency = minibatch_epochs(key, weights, posterior, self, stretch)
-        nothing, count = jnp.full((), jnp.nan, jnp.result_type(float)), jnp.int32(self.num_epochs)
-        return weights, Info(nothing, jnp.zeros((), bool), count, FIRST_STEP / frequency)
-
-    def adapt(self, adaptation: Adaptation, info: Info, stage: Stage) -> Adaptation:
-        """HMC goes on with a step that is short enough for all chains."""
-        return adaptation._replace(log_step_size=jnp.log(info.step_size.min().astype(jnp.float32)))
 
 
 def adjusted_steps(
@@ -233,65 +191,12 @@ def minibatch_gradient(posterior: Posterior, batch_size: int) -> Callable:
 
     def gradient(key, weights):
         batch = jax.random.choice(key, len(posterior.targets), (batch_size,), replace=False)
-        return batch_gradient(posterior, weights, batch)
+
+        def estimate(weights):
+            residual = posterior.targets[batch] - posterior.outputs_on(weights, batch)
+            scale = len(posterior.targets) / batch_size
+            return -0.5 * posterior.likelihood_precision * scale * jnp.sum(residual**2)
+
+        return jax.tree.map(lambda slope, w: slope - w, jax.grad(estimate)(weights), weights)
 
     return gradient
-
-
-def batch_gradient(posterior: Posterior, weights: Weights, batch: Array) -> Weights:
-    """∇ log posterior as if a batch, indices of training inputs, stood for all of them."""
-
-    def estimate(weights):
-        residual = posterior.targets[batch] - posterior.outputs_on(weights, batch)
-        scale = len(posterior.targets) / len(batch)
-        return -0.5 * posterior.likelihood_precision * scale * jnp.sum(residual**2)
-
-    return jax.tree.map(lambda slope, w: slope - w, jax.grad(estimate)(weights), weights)
-
-
-def minibatch_epochs(
-    key: Array, weights: Weights, posterior: Posterior, settings: Minibatches, stretch: Any = 1.0
-) -> tuple[Weights, Array]:
-    """Epochs of underdamped Langevin dynamics, p ← p − ε∇Û, w ← w + εp for one batch after the other.
-
-    Between epochs p ← κ p + √(1 − κ²) ξ, ξ ~ N(0, 1). ε is a fixed part of 1/ω, ω² the largest eigenvalue of
-    the energy's Hessian on a batch with inputs from everywhere, found by power iteration. Returned are the
-    next position, and ω in coordinates stretched as in HMC.
-    """
-    num_inputs, size = len(posterior.targets), settings.batch_size
-    momentum_key, key = jax.random.split(key)
-
-    def force(position, batch):
-        return batch_gradient(posterior, position.stretched(stretch), batch).stretched(stretch)
-
-    spread = jnp.arange(size) * (num_inputs // size)  # inputs are often sorted by class
-    position = weights.stretched(1 / stretch)
-
-    def power_iteration(carry, _):
-        direction, _ = carry
-        image = jax.jvp(lambda w: force(w, spread), (position,), (direction,))[1]
-        norm = jnp.sqrt(sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(image)))
-        return (jax.tree.map(lambda leaf: leaf / norm, image), norm), None
-
-    start = standard_normal(momentum_key, position), jnp.ones((), posterior.dtype)
-    (_, curvature), _ = jax.lax.scan(power_iteration, start, None, length=POWER_ITERATIONS)
-    frequency = jnp.sqrt(curvature)
-    step = MINIBATCH_STEP / frequency
-
-    def move(carry, batch):
-        position, momentum = carry
-        momentum = jax.tree.map(lambda p, slope: p + step * slope, momentum, force(position, batch))
-        return (jax.tree.map(lambda w, p: w + step * p, position, momentum), momentum), None
-
-    def epoch(carry, i):
-        position, momentum = carry
-        order_key, noise_key = jax.random.split(jax.random.fold_in(key, i))
-        fresh = (1 - KEPT_MOMENTUM**2) ** 0.5
-        noise = standard_normal(noise_key, position)
-        momentum = jax.tree.map(lambda p, n: KEPT_MOMENTUM * p + fresh * n, momentum, noise)
-        batches = jax.random.permutation(order_key, num_inputs).reshape(-1, size)
-        return jax.lax.scan(move, (position, momentum), batches)[0], None
-
-    momentum = standard_normal(jax.random.fold_in(momentum_key, 1), position)
-    (position, _), _ = jax.lax.scan(epoch, (position, momentum), jnp.arange(settings.num_epochs))
-    return position.stretched(stretch), frequency

@@ -1,4 +1,4 @@
-"""The methods by name, and which kernels a run is made of: a new method is a kernel and an entry here."""
+"""The methods by name: a new method is a kernel and an entry here."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from coding_schemes import validation
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling.hmc import HMC
 from coding_schemes.sampling.kernel import Kernel
-from coding_schemes.sampling.langevin import Langevin, Minibatches, PlainLangevin
+from coding_schemes.sampling.langevin import Langevin, PlainLangevin
 
 METHODS: dict[str, type[Kernel]] = {"hmc": HMC, "langevin": Langevin, "plain_langevin": PlainLangevin}
 
@@ -26,14 +26,3 @@ def chosen(method: str | Kernel, posterior: Posterior, num_warmup: int, from_pri
     temperature = float(posterior.temperature)
     cold = 1.0 if from_prior else (temperature / (1 + temperature)) ** 0.5
     return replace(method, step_size=method.first_step * cold)  # type: ignore[type-var]
-
-
-def annealing(anneal_by: Kernel | None, method: Kernel, posterior: Posterior) -> tuple[Kernel, ...]:
-    """The kernels of a run, in order: of annealing where another one does it, and of the rest."""
-    if anneal_by is None:
-        return (method,)
-    validation.instance("anneal_by", anneal_by, Minibatches)
-    if not isinstance(method, HMC):
-        raise ValueError(f"anneal_by: got {anneal_by} and {method}, needs HMC to go on with")
-    anneal_by.check(posterior)
-    return replace(anneal_by, stretch=method.stretch), method  # type: ignore[type-var]

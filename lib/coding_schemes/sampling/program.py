@@ -76,24 +76,21 @@ def compiled(options: tuple[tuple[str, Any], ...] = ()):
     return jax.jit(block, static_argnames=("static",), compiler_options=dict(options) or None)
 
 
-def block(posterior, new, kernels, static: Static, key, state: State, plan: Plan):
-    """One block: the state after it, and what it gave, with leading axes (slots, chains).
-
-    Kernels are one for all phases, or one that anneals and one for the others.
-    """
+def block(posterior, new, kernel, static: Static, key, state: State, plan: Plan):
+    """One block: the state after it, and what it gave, with leading axes (slots, chains)."""
     streams = _streams(key, static.chains, static.replicas)
     begins = state.iteration == plan.first  # as the phase does
-    fresh = jax.vmap(kernels[-1].init)(state.adaptation.log_step_size)
+    fresh = jax.vmap(kernel.init)(state.adaptation.log_step_size)
     begun = jax.tree.map(lambda new, old: jnp.where(begins, new, old), fresh, state.adaptation)
     state = state._replace(adaptation=begun)
-    step = functools.partial(_step, posterior, kernels, static, streams, plan)
+    step = functools.partial(_step, posterior, kernel, static, streams, plan)
     observe = functools.partial(_observe, posterior, new, static)
 
     def slot(state, index):
         used = index < plan.used
         transitions = jnp.where(used, plan.thinning, 0)
         state, tally = jax.lax.fori_loop(0, transitions, step, (state, _empty_tally(posterior, static)))
-        info = _report(posterior, kernels[-1].batch_size, state, tally, transitions)
+        info = _report(posterior, kernel.batch_size, state, tally, transitions)
         cold = coldest(state.weights)
         keys = _folded(streams.predictions, state.iteration)
         empty = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(observe, keys, cold))
@@ -128,7 +125,7 @@ def _streams(key, num_chains, num_replicas) -> Streams:
     return Streams(chains, predictions, exchange, jax.random.fold_in(key, jnp.iinfo(jnp.int32).max))
 
 
-def _step(posterior, kernels, static, streams, plan, _, carry):
+def _step(posterior, kernel, static, streams, plan, _, carry):
     """One transition of all chains and replicas at the phase's temperatures, and the step size after it."""
     state, tally = carry
     done = state.iteration - plan.first
@@ -139,9 +136,7 @@ def _step(posterior, kernels, static, streams, plan, _, carry):
 
     temperatures, following = temperatures_at(done + 1), temperatures_at(jnp.minimum(done + 2, plan.length))
     stage = Stage(plan.phase, done + 1 == plan.length, temperatures, following)
-    by = [functools.partial(_transitions, posterior, kernel, static, streams, stage) for kernel in kernels]
-    advance = by[0] if len(by) == 1 else functools.partial(jax.lax.cond, plan.phase == ANNEAL, *by)
-    weights, adaptation, report, step_size = advance(state)
+    weights, adaptation, report, step_size = _transitions(posterior, kernel, static, streams, stage, state)
     if static.replicas > 1:
         exchange = functools.partial(_moves.exchange, posterior=posterior, temperatures=temperatures)
         keys = _folded(streams.exchange, state.iteration)
@@ -177,9 +172,6 @@ def _transitions(posterior, kernel, static, streams, stage: Stage, state: State)
 
 def _transition(posterior, kernel, static, step_size, shared, key, weights):
     """One transition of one chain, followed by the moves. Returns weights, Info, move acceptances."""
-    if not kernel.with_moves:
-        unmade = dict.fromkeys(static.moves, jnp.full((), jnp.nan, jnp.result_type(float)))
-        return *kernel.step(key, weights, posterior, step_size, shared), unmade
     kernel_key, move_key = jax.random.split(key)
     weights, info = kernel.step(kernel_key, weights, posterior, step_size, shared)
     accepted = {}

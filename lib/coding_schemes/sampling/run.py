@@ -8,6 +8,7 @@ import functools
 import math
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,6 @@ def sample(
     moves: str | tuple[str, ...] = "auto",
     init: Weights | str = "prior",
     anneal_from: float | None = None,
-    anneal_by: Kernel | None = None,
     temperatures: tuple[float, ...] = (),
     store: tuple[str, ...] = ("readouts", "preactivations", "test_kernel"),
     predict_inputs: np.ndarray | None = None,
@@ -77,7 +77,6 @@ def sample(
         init: "prior", or Weights to start from: one network's, used by all chains, or with a
             leading axis (chains,).
         anneal_from: first temperature of the warm-up; max(1, T) unless given, T for no annealing.
-        anneal_by: Minibatches(…) lower T, and the method takes over at the target; by itself unless given.
         temperatures: ladder of higher temperatures for replica exchange, ascending; each chain
             then carries 1 + len(temperatures) replicas, of which the coldest is stored.
         store: what to keep of every sample, from "readouts", "preactivations", "weights",
@@ -104,7 +103,6 @@ def sample(
     if isinstance(init, str):
         validation.choice("init", init, ("prior",))
     kernel = methods.chosen(method, posterior, num_warmup, isinstance(init, str))
-    kernels = methods.annealing(anneal_by, kernel, posterior)
     moves = _checked_moves(moves, posterior, kernel)
     target, hot = _checked_ladder(posterior, temperatures, anneal_from, isinstance(init, str))
     for name in validation.several("store", store):
@@ -125,7 +123,6 @@ def sample(
             "num_warmup": phases,
             "thinning": thinning,
             "method": repr(kernel),
-            "annealed by": repr(anneal_by),
         }
     anneals = kernel.adapts and bool(np.any(hot != target))
     num_anneal = phases[0] if len(phases) == 2 else num_warmup // 2 if anneals else 0
@@ -134,11 +131,13 @@ def sample(
 
     def block_like():
         advance = functools.partial(program.block, static=static)
-        out = jax.eval_shape(advance, posterior, new, kernels, key=key, state=state, plan=plans[0])
+        out = jax.eval_shape(advance, posterior, new, kernel, key=key, state=state, plan=plans[0])
         return out[1], 0.0
 
     state, outputs = saved.load(state, block_like)
-    placed, state = _spread(posterior, state, num_chains)
+    placed, put = spread(posterior, num_chains)
+    parts = {"weights": put(state.weights, None, "chains"), "means": put(state.means, "chains")}
+    state = put(state)._replace(**parts)
     advance = program.compiled(kernel.compiler_options)
     bar = tqdm(
         total=num_warmup + num_samples * thinning,
@@ -148,17 +147,17 @@ def sample(
     for index, plan in enumerate(plans):
         if index >= len(outputs):
             started = time.perf_counter()
-            state, out = advance(placed, new, kernels, static, key, state, plan)
-            out = _fetched(out)
+            state, out = advance(placed, new, kernel, static, key, state, plan)
+            out = fetched(out)
             out = jax.tree.map(lambda array, n=plan.used: np.swapaxes(array, 0, 1)[:, :n], out)
             results.check_finite(out["info"], int(state.iteration), plan.thinning)
             outputs.append((out, np.asarray(time.perf_counter() - started)))
             if checkpoint is not None:
-                saved.save(_fetched(state), outputs[-1])
+                saved.save(fetched(state), outputs[-1])
         bar.update(plan.used * plan.thinning)
     bar.close()
     num_blocks = sum(plan.phase == SAMPLE for plan in plans)
-    samples = results.gather(posterior, _fetched(state), outputs, num_blocks)
+    samples = results.gather(posterior, fetched(state), outputs, num_blocks)
     if kernel.adapts:
         results.warn_of_trouble(samples.info, thinning)
     return samples
@@ -243,8 +242,12 @@ def _start(posterior, key, init, static: Static, kernel: Kernel, new) -> State:
     return State(weights, adaptation, means, np.zeros((), np.int32))
 
 
-def _spread(posterior: Posterior, state: State, num_chains: int) -> tuple[Posterior, State]:
-    """Chains on as many devices as divide their number, inputs on as many of the others as divide theirs."""
+def spread(posterior: Posterior, num_chains: int = 1) -> tuple[Posterior, Callable]:
+    """The posterior for chains on as many devices as divide their number, inputs on as many of the others.
+
+    With it comes what puts other arrays beside it: put(tree, *axes) splits the leading axes of a pytree by
+    "chains" and "inputs", and without axes puts all of it everywhere.
+    """
     devices = jax.devices()
     rows = math.gcd(len(devices), num_chains)
     columns = 1 if posterior.root is None else math.gcd(len(devices) // rows, len(posterior.targets))
@@ -255,7 +258,7 @@ def _spread(posterior: Posterior, state: State, num_chains: int) -> tuple[Poster
             f"{len(devices)} devices, too few for {jax.process_count()} processes"
         )
     if len(used) == 1:
-        return posterior, state
+        return posterior, lambda tree, *axes: tree
     mesh = Mesh(np.array(used).reshape(rows, columns), ("chains", "inputs"))
 
     def put(tree, *axes):
@@ -263,11 +266,10 @@ def _spread(posterior: Posterior, state: State, num_chains: int) -> tuple[Poster
 
     (root, targets, *rest), network = posterior.tree_flatten()
     leaves = None if root is None else put(root, "inputs"), put(targets, "inputs"), *put(rest)
-    state = put(state)._replace(weights=put(state.weights, None, "chains"), means=put(state.means, "chains"))
-    return Posterior.tree_unflatten(network, leaves), state
+    return Posterior.tree_unflatten(network, leaves), put
 
 
-def _fetched(tree):
+def fetched(tree: Any) -> Any:
     """Arrays in NumPy, wherever they lie; also their parts on other processes' devices."""
     if jax.process_count() > 1:
         return multihost_utils.process_allgather(tree, tiled=True)
