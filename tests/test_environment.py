@@ -168,6 +168,31 @@ def test_a_preview_takes_over_whole_results_and_shows_pages_with_a_verdict_that_
     assert (tmp_path / "shown/html/index.html").read_text() == f"PRESET={preset}\n"
 
 
+@pytest.mark.parametrize("built", ["true", "exit 1"], ids=["built", "turned"])
+def test_a_container_shows_pages_with_a_verdict_that_turned(tmp_path, built):
+    """By the command that the image runs, with a make and a server that only note what they were asked."""
+    recipe = (ROOT / ".devcontainer/Containerfile").read_text()
+    (command,) = re.findall(r"^CMD (\[.+\])$", recipe, re.MULTILINE)
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$@" >> served\n')
+    python.chmod(0o755)
+    make = tmp_path / "make"
+    make.touch(0o755)
+
+    def run():
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        return subprocess.run(json.loads(command), cwd=tmp_path, env=os.environ | {"PATH": path}).returncode
+
+    make.write_text("#!/bin/sh\nexit 2\n")  # no pages at all
+    assert run() != 0
+    assert not (tmp_path / "served").exists()
+    pages = "_build/quick/html"
+    make.write_text(f"#!/bin/sh\nmkdir -p {pages} && touch {pages}/index.html; {built}\n")
+    assert run() == 0
+    assert f"--directory {pages} 8000" in (tmp_path / "served").read_text()
+
+
 def test_no_result_and_no_environment_is_copied_into_the_container():
     left_out = (ROOT / ".dockerignore").read_text().split()
     ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().split()}
