@@ -322,7 +322,7 @@ peaks.judge(
 
 # %% tags=["hide-input"]
 grid = np.linspace(-3, 5, 321)
-drawn = runs.thinned(np.concatenate(main.preactivations(CODES[0], 0)))
+drawn = runs.thinned(np.concatenate(main.preactivations(CODES[0], 0)), N)
 on_class = Finding(
     "A10",
     "p-value of the preactivations of code 1-1-0 on class 0",

@@ -151,6 +151,8 @@ def shift(networks: Networks) -> str:
 
 # ---- densities ----------------------------------------------------------------------------------
 
+MOST_DRAWS = 20_000  # of a test
+
 
 def _row(solution: sigmoidal.Solution, code: np.ndarray) -> int:
     return int(np.flatnonzero(np.all(solution.codes == code, axis=1))[0])
@@ -184,8 +186,12 @@ def combined(pvalues: np.ndarray) -> np.float64:
     return np.float64(stats.combine_pvalues(np.fmax(pvalues, 1e-300).ravel()).pvalue)
 
 
-def thinned(draws: np.ndarray, count: int = 20_000) -> np.ndarray:
-    """So many draws, evenly spaced: fewer than would show corrections of order 1/N to a density's shape."""
+def thinned(draws: np.ndarray, width: int) -> np.ndarray:
+    """Draws, evenly spaced: so few that corrections of order 1/N to a density's shape stay in their scatter.
+
+    A test of n draws sees distances of 1/√n; n = N²/4 of them see 2/N.
+    """
+    count = min(width**2 // 4, MOST_DRAWS)
     return draws[:: -(-len(draws) // count)]
 
 
