@@ -97,7 +97,8 @@ def _alike(problem: Any, task: Any) -> bool:
         return True
     members = (task.labels == np.arange(task.num_classes)[:, None]).astype(float)
     expected = np.diag(problem.counts * problem.stiffness)
-    return np.allclose(members @ task.input_kernel @ members.T, expected, atol=1e-6 * task.num_inputs)
+    found, atol = members @ task.input_kernel @ members.T, (1e-6 + problem.scatter) * task.num_inputs
+    return np.allclose(found, expected, atol=atol)
 
 
 def _require_own(solution: Any, posterior: Posterior) -> None:

@@ -286,11 +286,17 @@ def test_deep_networks_on_new_inputs():
         (TWO, Network(1, 100, jax.nn.gelu)),
         (TREE, Network(1, 100, "erf")),
         (TWO, Network(2, 100, "sigmoidal")),
+        (nearly(tasks.toy(24, y_minus=-0.5), 0.05), Network(1, 100, "relu")),
+        (tasks.clustered(40, (0.2,) * 5, overlap=0.1, y_minus=-0.5), Network(1, 100, "relu")),
     ],
-    ids=["gelu", "tree", "deep"],
+    ids=["gelu", "tree", "deep", "nearly", "five"],
 )
 def test_networks_have_the_kernels_and_predictions(task, network):
-    """Four chains of N = 100, on training and on new inputs: four standard errors, and 3/N."""
+    """Four chains of N = 100, on training and on new inputs: four standard errors, and 3/N.
+
+    What outliers have where they are silent is not in their predictions, and of relative order 1/√N.
+    """
+    allowed = 0.06 if network.nonlinearity == "relu" else 0.03
     new = task.inputs[:, :2] + 0.5 * task.inputs[:, -2:]
     drawn = sample(
         Posterior(task, network, T), jax.random.key(0), num_samples=20, num_chains=4, num_warmup=150,
@@ -305,7 +311,7 @@ def test_networks_have_the_kernels_and_predictions(task, network):
     outputs = np.asarray(drawn.predictions.outputs, float).mean(axis=1)
     for found, expected in ((kernels, classes(s.kernel())), (outputs, s.predict(new))):
         error = found.std(axis=0, ddof=1) / 2
-        assert np.all(np.abs(found.mean(axis=0) - expected) < 4 * error + 0.03 * np.abs(expected).max())
+        assert np.all(np.abs(found.mean(axis=0) - expected) < 4 * error + allowed * np.abs(expected).max())
         assert np.all(error < 0.1 * np.abs(expected).max())
 
 
@@ -542,6 +548,28 @@ def test_rectified_theories_are_continuous_at_orthogonal_inputs(arguments, outli
     new = zero.task.inputs[:, :2] + 0.5 * zero.task.inputs[:, -2:]
     there = near.task.inputs[:, :2] + 0.5 * near.task.inputs[:, -2:]
     np.testing.assert_allclose(near.predict(there), zero.predict(new), atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("task", "phi", "width"),
+    [
+        (tasks.toy(24, y_minus=-0.5), "relu", 60),
+        (tasks.toy(24, y_minus=-0.5), "softplus", 60),
+        (tasks.toy(24, y_minus=0.3), "relu", 30),
+        (tasks.clustered(12, overlap=0.3, y_minus=-0.5), jax.nn.gelu, 200),
+    ],
+)
+def test_theories_of_what_grows_go_on_to_inputs_nearly_of_their_form(task, phi, width):
+    """Overlaps that scatter about their means by 0.007: mean_field had no kernel between classes there."""
+    network, near = Network(1, width, phi), nearly(task, 0.05)
+    exact, s = theory.solve(task, network, T), theory.solve(near, network, T)
+    assert s.converged
+    assert s.task is near
+    assert "rms neglected" in s.approximation
+    assert "neglected" not in exact.approximation
+    np.testing.assert_allclose(s.kernel(), exact.kernel(), atol=0.08)
+    residual = near.targets - s.predict(near.inputs)
+    np.testing.assert_allclose(residual, T * s.dual_field[task.labels], atol=1e-8)
 
 
 def test_population_and_condensate_of_orthogonal_inputs_have_one_kernel():

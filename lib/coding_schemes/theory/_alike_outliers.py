@@ -73,7 +73,11 @@ class Solution(condensation.WithOutliers, Solved):
     problem: clustered.Problem
     ensemble: _Bulk
     method = "maxima"
-    approximation = "exact at N, P → ∞, outliers of one neuron each"
+
+    @property
+    def approximation(self) -> str:
+        """What the theory neglects."""
+        return f"exact at N, P → ∞, outliers of one neuron each{self.problem.neglected}"
 
     @property
     def population_width(self) -> np.ndarray:

@@ -36,6 +36,8 @@ _POPULATION = {"num_neurons": 1024, "num_rounds": 60, "seed": 0}  # the options 
 _MOST_DIFFERENT = 0.02  # of two populations' kernels, relative; 0.002 where neurons reach all codes
 _COLDEST = 1e-5  # T/σ_a² that stands for the limit T → 0; eigenvalues of the kernel are 1e-2 and more
 _MOST_COUNTED = 4  # outputs of theory.condensation: a second; half a minute for five
+_NEARLY_ALIKE = 0.02  # P times the mean square of overlaps: networks' kernels differ by 1 % within classes
+_COHERENT, _UNEVEN = 0.05, 0.1  # n times the mean overlap of two classes; K0_μμ within a class, relative, rms
 _BOUND = 30  # N* of a flat branch is too high by no more
 _CROSSOVER = 0.5, 2.5  # N/N* where the number that carries a class is off by a quarter in both theories
 _MOST_IN_LAYERS = 30  # inputs of deep networks
@@ -66,13 +68,16 @@ def solve(
         bounded φ and ReLU, any other inputs        mean_field (depth 1)
 
     Inputs are recognized by K0 (to 1e-10 of its diagonal), those of one target per class alone: one overlap
-    ρ ≥ 0 within every class, none between. There ReLU and softplus have two solutions, which both hold from
-    ρ = 0 on. A population of coding neurons is that of networks of N ≫ N* neurons (clustered); below, one
-    neuron carries a class (condensation), or each outlier, where outliers answer to several classes or there
-    are more than four outputs (relu, and its extension to ρ > 0). N* is part of the solutions: exponential in
-    P for orthogonal inputs (19 for P = 12, 10⁵ for P = 40), a power of P else. The network's width decides,
-    against the geometric mean of the classes' N*. Kernel and predictor are the same to a percent, the number
-    of coding neurons is not: where N/N* of a class is not far from 1 a warning says so.
+    ρ ≥ 0 within every class, none between. Where φ grows, the overlaps' means stand for them if their scatter
+    is small (P times its square below 0.02, as for independent inputs of 50 P dimensions).
+
+    There ReLU and softplus have two solutions, which both hold from ρ = 0 on. A population of coding neurons
+    is that of networks of N ≫ N* neurons (clustered); below, one neuron carries a class (condensation), or
+    each outlier, where outliers answer to several classes or there are more than four outputs (relu, and its
+    extension to ρ > 0). N* is part of the solutions: exponential in P for orthogonal inputs (19 for P = 12,
+    10⁴ and more for P = 40), a power of P else. The network's width decides, against the geometric mean of
+    the classes' N*. Kernel and predictor are the same to a percent, the number of coding neurons is not:
+    where N/N* of a class is not far from 1 a warning says so.
 
     Where mean_field would neglect what matters, K0 a tree's (one overlap for every pair of classes) or
     (tr K0)²/(P tr K0²) > 0.4, with any targets, sampled neurons answer: two populations of 1024, in about
@@ -149,6 +154,8 @@ def solve(
             return _rectified(task, phi, temperature, readout_variance, width, options)
     if depth == 1 and not finite_width:
         found = _alike(task, network, temperature, readout_variance, options) if has_class_targets else None
+        if found is None and has_class_targets and not bounded:
+            found = _nearly_alike(task, network, temperature, readout_variance, options)
         if found is not None:
             return found
         if bounded or phi == "relu":
@@ -272,6 +279,29 @@ def _alike(task, network, temperature, readout_variance, options):
         stacklevel=3,
     )
     return None
+
+
+def _nearly_alike(task, network, temperature, readout_variance, options):
+    """The same with the overlaps of every class at their mean; None where what this neglects matters."""
+    kernel, counts, labels = task.input_kernel, task.class_counts, task.labels
+    members = (labels == np.arange(task.num_classes)[:, None]).astype(float)
+    diagonal = members @ np.diag(kernel) / counts
+    within = np.diag(members @ kernel @ members.T) - counts * diagonal
+    within = np.maximum(within / np.maximum(counts * (counts - 1), 1), 1e-8)  # not orthogonal by chance
+    alike = np.where(labels[:, None] == labels, within[labels][:, None], 0.0)
+    np.fill_diagonal(alike, diagonal[labels])
+    left = kernel - alike
+    scatter = float(np.linalg.norm(left - np.diag(np.diag(left)))) / task.num_inputs
+    coherent = np.abs(members @ left @ members.T) / np.sqrt(np.outer(counts, counts))
+    uneven = np.sqrt(np.mean(np.square(np.diag(left) / diagonal[labels])))
+    if task.num_inputs * scatter**2 > _NEARLY_ALIKE * diagonal.max() ** 2 or np.any(within >= diagonal):
+        return None
+    if coherent.max() > _COHERENT * diagonal.max() or uneven > _UNEVEN:
+        return None
+    inputs = np.sqrt(task.num_inputs) * np.linalg.cholesky(alike).T
+    mean = replace(task, inputs=inputs)
+    found = _alike(mean, network, temperature, readout_variance, options)
+    return found and replace(found, task=task, problem=found.problem._replace(scatter=scatter))
 
 
 def _quietly(solver, *arguments, **options):

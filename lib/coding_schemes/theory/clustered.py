@@ -142,6 +142,14 @@ class Problem(NamedTuple):
     nonlinearity: str | Nonlinearity
     site: _Site
     stiffness: np.ndarray  # κ_c = K0_μμ − ρ_c + n_c ρ_c of the full classes, shape (C,)
+    scatter: float = 0.0  # root mean square of what K0 has beside, which theory.solve may neglect
+
+    @property
+    def neglected(self) -> str:
+        """The scatter in words, for an `approximation`."""
+        if not self.scatter:
+            return ""
+        return f", overlaps by their means within classes ({self.scatter:.1g} rms neglected)"
 
 
 class ByNeurons:
@@ -228,7 +236,8 @@ class Solution(ByNeurons, QuadratureOrLaplace, Solved):
         told = super().approximation
         if self.problem.site.shape.bounded:
             return told
-        return f"{told} for a population of coding neurons: N ≫ {width_range(self.crossover_width)}"
+        told += f" for a population of coding neurons{self.problem.neglected}"
+        return f"{told}: N ≫ {width_range(self.crossover_width)}"
 
     @property
     def temperature(self) -> float:

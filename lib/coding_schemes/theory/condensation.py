@@ -239,10 +239,10 @@ class Solution(WithOutliers, Solved):
         if self.bulk_fraction < 1:
             return "the bulk at finite N, to first order in 1/N"
         if np.all(np.isinf(self.population_width)):
-            return "N → ∞ with one coding neuron per class at any N"
+            return f"N → ∞ with one coding neuron per class at any N{self.problem.neglected}"
         told = clustered.width_range(self.population_width)
         told += "" if np.all(self.population_width < self.crossover_width) else ", at most"
-        return f"N → ∞ with N ≪ N*, one coding neuron per class: {told}"
+        return f"N → ∞ with N ≪ N*, one coding neuron per class{self.problem.neglected}: {told}"
 
     @property
     def num_outliers(self) -> int:
