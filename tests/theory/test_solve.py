@@ -587,6 +587,20 @@ def test_population_and_condensate_of_orthogonal_inputs_have_one_kernel():
     assert "population" in many.approximation
 
 
+@pytest.mark.parametrize("targets", [[[1.0], [1.0]], [[1.0], [0.0]]])
+@pytest.mark.parametrize("num_inputs", [12, 60])
+def test_classes_without_a_direction_of_their_own_are_solved(targets, num_inputs):
+    """Targets that are all the same, or zero: no branch for each class."""
+    inputs, labels = np.sqrt(num_inputs) * np.eye(num_inputs), np.arange(num_inputs) * 2 // num_inputs
+    task = tasks.Task(inputs, labels, np.array(targets)[labels])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        s = theory.solve(task, Network(1, 100, "relu"), T)
+    assert s.converged
+    residual = task.targets - s.predict(task.inputs)
+    np.testing.assert_allclose(residual, T * s.dual_field[labels], atol=1e-7)
+
+
 @pytest.mark.parametrize(("width", "side"), [(25, "below"), (60, "above")])
 def test_widths_near_the_crossover_are_warned_of(width, side):
     """P = 12: N* is 19 for the large class, 55 for the others, 38 in their geometric mean."""

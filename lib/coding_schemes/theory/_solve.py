@@ -316,7 +316,9 @@ def _condensing(task, phi, temperature, readout_variance, num_neurons, options):
     """One neuron per class or outlier, or a population of them, as N* says; None where neither is found."""
     arguments = {"nonlinearity": phi, "readout_variance": readout_variance}
     alone, counted = None, True
-    if task.num_targets <= _MOST_COUNTED and len(np.unique(task.class_targets, axis=0)) > 1:
+    if task.is_orthogonal and task.num_classes > len(np.unique(task.class_targets, axis=0)) == 1:
+        return _rectified(task, phi, temperature, readout_variance, None, {})  # all classes are one
+    if _has_directions(task):
         alone = _quietly(condensation.solve, task, temperature, **arguments)
     if alone is None or not alone.converged:
         counted = False
@@ -340,6 +342,12 @@ def _condensing(task, phi, temperature, readout_variance, num_neurons, options):
     return alone
 
 
+def _has_directions(task):
+    """Whether every class may have neurons of its own, in no more directions than are integrated over."""
+    few = task.num_targets <= _MOST_COUNTED and len(np.unique(task.class_targets, axis=0)) > 1
+    return few and bool(np.all(np.any(task.class_targets, axis=1)))
+
+
 def _typical(widths):
     """Geometric mean; 0 of none."""
     return float(np.exp(np.log(widths).mean())) if len(widths) else 0.0
@@ -360,7 +368,7 @@ def _population_widths(alone, num_neurons, readout_variance):
 
 def _warn_of_population(task, phi, temperature, readout_variance, num_neurons):
     """Where corrections in 1/N are asked for of outliers that are more than one neuron each."""
-    if task.num_targets > _MOST_COUNTED or len(np.unique(task.class_targets, axis=0)) == 1:
+    if not _has_directions(task):
         return
     arguments = {"nonlinearity": phi, "readout_variance": readout_variance}
     alone = _quietly(condensation.solve, task, temperature, **arguments)

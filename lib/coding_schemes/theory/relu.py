@@ -24,7 +24,8 @@ a larger E than the bulk. As the dual is convex, such a solution is the global o
 Kinds of neurons: the outliers, of which there is one each, and the bulk's populations. In the units of each,
 f = Σ_γ P_γ φ_γ a_γ with P = 1 for an outlier.
 
-`solve` takes the limit N, P → ∞; `finite_size` adds the corrections of relative order 1/N and 1/P.
+`solve` takes the limit N, P → ∞, where an outlier is one neuron; `theory.solve` goes by N and P, see
+`theory.condensation`. `finite_size` adds the corrections of relative order 1/N and 1/P.
 max(0, z)² scales otherwise: see `coding_schemes.theory.relu_squared`.
 
 Source: paper A, "Sparse coding scheme" (its supplement C derives the same saddle for T → 0).
