@@ -266,7 +266,7 @@ def _alike(task, network, temperature, readout_variance, options):
             return clustered.solve(task, temperature, **arguments)
         found = _quietly(clustered.solve, task, temperature, **arguments)
         if found is not None and found.converged:
-            _warn_of_crossover(network.width, found.crossover_width, True)
+            _warn_of_crossover(network.width, found.crossover_width, True, stacklevel=4)
     else:
         return None
     if found is not None and (found.converged or isinstance(found, relu.Solution)):
@@ -379,7 +379,7 @@ def _warn_of_population(task, phi, temperature, readout_variance, num_neurons):
         _warn_of_crossover(num_neurons, widths, False)
 
 
-def _warn_of_crossover(num_neurons, widths, is_population, bound=""):
+def _warn_of_crossover(num_neurons, widths, is_population, bound="", stacklevel=5):
     """Where the number of coding neurons is neither one nor a population's."""
     if is_population and num_neurons >= _CROSSOVER[1] * np.max(widths):
         return
@@ -391,7 +391,7 @@ def _warn_of_crossover(num_neurons, widths, is_population, bound=""):
         f"theory.solve: N = {num_neurons} is {side} the crossover {clustered.width_range(widths)}{bound}. "
         f"Kernel and predictor hold, but the number of coding neurons is not {number}; for ReLU and softplus "
         "theory.condensation.solve(...).neurons(N) has it where each class has its own",
-        stacklevel=5,
+        stacklevel=stacklevel,
     )
 
 
