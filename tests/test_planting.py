@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import coding, networks, planting, posterior, tasks, theory
-from coding_schemes.theory import deep_sigmoidal, linear, mean_field, relu, sigmoidal
+from coding_schemes.theory import clustered, condensation, deep_sigmoidal, linear, mean_field, relu, sigmoidal
 
 KEY = jax.random.key(0)
 
@@ -103,6 +103,8 @@ def test_what_does_not_fit_is_refused():
 SOLVED = {
     "sigmoidal": lambda task, T: sigmoidal.solve(task, T),
     "relu": lambda task, T: relu.solve(task, T),
+    "condensed relu": lambda task, T: condensation.solve(task, T),
+    "many relu": lambda task, T: clustered.solve(task, T, nonlinearity="relu"),
     "finite relu": lambda task, T: relu.finite_size(relu.solve(task, T), 8),
     "linear": lambda task, T: linear.solve(task, 1, T),
     "mean_field": lambda task, T: mean_field.solve(task, "sigmoidal", T),
@@ -135,13 +137,22 @@ def test_a_solution_for_other_inputs_is_refused():
 
 @pytest.mark.parametrize(
     ("kind", "depth", "solver"),
-    [("sigmoidal", 1, sigmoidal), ("sigmoidal", 2, deep_sigmoidal), ("relu", 1, relu)],
+    [("sigmoidal", 1, sigmoidal), ("sigmoidal", 2, deep_sigmoidal), ("relu", 1, condensation)],
 )
 def test_a_solution_by_the_one_call_is_planted_like_its_solvers_own(kind, depth, solver):
     given = _posterior(60, depth, kind, y_minus=-0.5 if kind == "relu" else 0.2)
     arguments = (given.task, depth, 0.01) if depth > 1 else (given.task, 0.01)
     ours = planting.planted(KEY, theory.solve(given.task, given.network, 0.01), given)
     jax.tree.map(np.testing.assert_array_equal, ours, planting.planted(KEY, solver.solve(*arguments), given))
+
+
+def test_a_solution_for_inputs_of_another_overlap_is_refused():
+    given = posterior.Posterior(tasks.clustered(12, overlap=0.3), networks.Network(1, 20, "relu"), 0.01)
+    for solver in (condensation.solve, lambda task, T: clustered.solve(task, T, nonlinearity="relu")):
+        planting.planted(KEY, solver(given.task, 0.01), given)
+        for overlap in (0.0, 0.4):
+            with pytest.raises(ValueError, match="of another task"):
+                planting.planted(KEY, solver(tasks.clustered(12, overlap=overlap), 0.01), given)
 
 
 def test_merged_outliers_act_like_those_they_come_from():

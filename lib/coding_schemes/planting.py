@@ -24,8 +24,8 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
 
     Args:
         key: of the draws; an array of keys draws as many networks.
-        solution: of `theory.solve`, or of theory.sigmoidal, deep_sigmoidal, relu (`solve` or `finite_size`),
-            linear or mean_field.
+        solution: of `theory.solve`, or of theory.sigmoidal, deep_sigmoidal, clustered, condensation, relu
+            (`solve` or `finite_size`), linear or mean_field.
         posterior: of the task that was solved; gives N, the depth and the coordinates.
         copies: parallel neurons that share every outlier of a theory.relu solution.
 
@@ -91,12 +91,24 @@ def merged(weights: Weights, codes: np.ndarray) -> Weights:
     return Weights(first, tuple(hidden), jnp.asarray(readout))
 
 
+def _alike(problem: Any, task: Any) -> bool:
+    """Whether the sums of K0 over pairs of classes are those of the problem, as far as it tells."""
+    if not hasattr(problem, "stiffness"):
+        return True
+    members = (task.labels == np.arange(task.num_classes)[:, None]).astype(float)
+    expected = np.diag(problem.counts * problem.stiffness)
+    found, atol = members @ task.input_kernel @ members.T, (1e-6 + problem.scatter) * task.num_inputs
+    return np.allclose(found, expected, atol=atol)
+
+
 def _require_own(solution: Any, posterior: Posterior) -> None:
     """Refuse a solution of another task or temperature: its network would fit other targets."""
     task, problem = posterior.task, getattr(solution, "problem", None)
     assert task is not None
     if problem is not None:  # of classes alone
         targets = problem.targets[task.labels] if np.array_equal(problem.counts, task.class_counts) else None
+        if targets is not None and not _alike(problem, task):
+            targets = None  # solved for other inputs
     else:
         own = solution.task
         targets = own.targets if np.array_equal(own.class_counts, task.class_counts) else None

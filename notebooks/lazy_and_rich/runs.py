@@ -12,7 +12,7 @@ from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC
 from coding_schemes.tasks import Task
-from coding_schemes.theory import gaussian_process, wishart_chain
+from coding_schemes.theory import gaussian_process, relu, wishart_chain
 from companion import workbench
 from companion.findings import Estimate, extrapolated, spread
 from companion.workbench import Run, Scan, Starts, draw, estimate, measured
@@ -167,10 +167,17 @@ def carriers(task: Task, network: Network, activations: np.ndarray) -> np.ndarra
     return of_averages((learned.mean(-1), 2), (np.square(learned).mean(-1), -1))
 
 
+def predicted(task: Task, network: Network, temperature: float) -> Any:
+    """Theory's solution; of one hidden layer of ReLU in the limit N, P → ∞, the scheme of paper A."""
+    if (network.nonlinearity, network.depth) == ("relu", 1):
+        return relu.solve(task, temperature)
+    return theory.solve(task, network, temperature)
+
+
 def predicted_carriers(run: Run, seed: int, count: int = 400) -> np.float64:
     """The same of networks of independent neurons, drawn from theory's solution."""
     network, rng = run.posterior.network, np.random.default_rng(seed)
-    solution = theory.solve(run.task, network, run.samples.temperature)
+    solution = predicted(run.task, network, run.samples.temperature)
     drawn = [solution.draw(rng, run.task.labels, network.width)[0] for _ in range(count)]
     return carriers(run.task, network, np.asarray(network.phi(jnp.stack(drawn)))[None]).mean()
 
@@ -228,7 +235,7 @@ def both_starts(
     stretch = width**0.5 / 2 if scheme == "relu" else None
     options = how | {"method": HMC(how["length"], stretch=stretch)}
     del options["length"]
-    solution, posterior = theory.solve(task, network, temperature), Posterior(task, network, temperature)
+    solution, posterior = predicted(task, network, temperature), Posterior(task, network, temperature)
     return workbench.both_starts((from_prior, from_theory, plants), posterior, solution, **options)
 
 

@@ -44,7 +44,11 @@ def shares(key: Any, posterior: Posterior, scheme: str, num_networks: int = NUM_
     task, network, temperature = posterior.task, posterior.network, float(posterior.temperature)
     assert task is not None
     keys = jax.random.split(jax.random.fold_in(key, 2), num_networks)
-    planted = planting.planted(keys, solved(theory.solve, task, network, temperature), posterior)
+    if network.nonlinearity == "relu":  # outliers, as in the limit N, P → ∞, at any size
+        solution = solved(theory.relu.solve, task, temperature)
+    else:
+        solution = solved(theory.solve, task, network, temperature)
+    planted = planting.planted(keys, solution, posterior)
     starts: list[Weights | str] = ["prior", planted]
     found = []
     for k, init in enumerate(starts):

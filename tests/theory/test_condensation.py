@@ -9,7 +9,7 @@ from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
-from coding_schemes.theory import clustered, condensation, relu
+from coding_schemes.theory import _alike_outliers, clustered, condensation, relu
 from scipy.integrate import quad
 from scipy.special import gamma
 from scipy.stats import multivariate_normal
@@ -237,6 +237,60 @@ def test_solve_answers_where_the_population_condenses():
         assert found.num_outliers == 3
         residual = task.targets - found.predict(task.inputs) - T * found.dual_field[task.labels]
         assert np.abs(residual).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("ratios", "y_minus", "overlap", "variance"),
+    [((0.5, 0.25, 0.25), 0.3, 0.01, None), ((0.3, 0.2, 0.2, 0.2, 0.1), -0.5, 0.2, 0.1)],
+    ids=["several classes", "five outputs"],
+)
+def test_outliers_of_alike_inputs_are_a_saddle(ratios, y_minus, overlap, variance):
+    """Equations by hand, the bulk's averages by quadrature over what inputs share and own, all directions."""
+    task = tasks.clustered(40, ratios, overlap, y_minus=y_minus)
+    s = _alike_outliers.solve(task, T, "relu", variance)
+    assert s.converged
+    sigma_sq, n = variance or 1 / 40, task.class_counts.astype(float)
+    kappa, t = 1 - overlap + n * overlap, s.dual_field
+    outliers, bulk = s.outlier_readouts, s.readouts[s.num_outliers :]
+    z = kappa * np.maximum(outliers @ t.T, 0)
+    np.testing.assert_allclose(s.outlier_preactivations, z, atol=1e-7)
+    np.testing.assert_allclose(outliers, sigma_sq * (z * n) @ t, atol=1e-7)
+    np.testing.assert_array_equal(s.codes[: s.num_outliers], z > 1e-5)
+    nodes = np.linspace(-8, 8, 801)
+    phi = np.maximum(overlap**0.5 * nodes[:, None] + (1 - overlap) ** 0.5 * nodes, 0)
+    means, shared = np.zeros((2, len(n)))
+    for c in range(len(n)):
+        tilted = np.exp(bulk[0] @ t[c] * phi - 0.5 * nodes**2)
+        one = tilted.sum(1)
+        of_v = (one / one.max()) ** n[c] * np.exp(-0.5 * nodes**2)
+        mean = (tilted * phi).sum(1) / one
+        means[c], shared[c] = of_v @ np.stack([mean, mean**2], 1) / of_v.sum()
+    np.testing.assert_allclose(s.activations[-1], means, atol=2e-4)
+    np.testing.assert_allclose(bulk[0], sigma_sq * (means * n) @ t, atol=1e-3)
+    np.testing.assert_allclose(np.diag(s.kernel_block), shared + np.square(z).sum(0), atol=1e-3)
+    outputs = np.outer(means, bulk[0]) + z.T @ outliers
+    np.testing.assert_allclose(outputs, task.class_targets - T * t, atol=1e-3)
+    directions = np.random.default_rng(0).standard_normal((20_000, len(outliers[0])))
+    directions = np.concatenate([directions, outliers])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    load = sigma_sq * np.maximum(directions @ t.T, 0) ** 2 @ (n * kappa)
+    assert load.max() < 1 + 1e-6
+    np.testing.assert_allclose(load[-len(outliers) :], 1, atol=1e-6)
+
+
+def test_outliers_of_many_inputs_are_the_condensates():
+    """What the leading order neglects, the scatter of the bulk's readouts, falls with P."""
+    gaps = []
+    for num_inputs in (40, 320):
+        task = tasks.clustered(num_inputs, overlap=0.4 / num_inputs, y_minus=-0.5)
+        one, exact = _alike_outliers.solve(task, T, "relu", None), condensation.solve(task, T)
+        gaps.append(
+            [np.abs(getattr(one, k) - getattr(exact, k)).max() for k in ("kernel_block", "dual_field")]
+        )
+        np.testing.assert_allclose(one.costs, exact.costs, rtol=0.1)
+        np.testing.assert_allclose(one.population_width, exact.crossover_width, rtol=0.6)
+    assert np.all(np.array(gaps[1]) < 0.3 * np.array(gaps[0]))
+    assert gaps[1][0] < 0.01
 
 
 def test_one_output_and_two_classes():

@@ -57,7 +57,7 @@ def cell(task, phi, depth, temperature, scaling="non-lazy"):
         return "nested", "exact at N → ∞, but for sampled neurons"
     if not found.converged:
         return "–", "the solver does not converge"
-    neglected = re.sub(r": two populations.*", "", found.approximation)
+    neglected = re.sub(r": (two populations|N).*", "", found.approximation)
     return solver, neglected
 
 

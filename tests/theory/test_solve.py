@@ -4,6 +4,7 @@ import inspect
 import itertools
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 
 import jax
@@ -14,13 +15,14 @@ from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
-from coding_schemes.theory import _population, _solve
+from coding_schemes.theory import _alike_outliers, _population, _solve
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solve import PopulationSolution
 
 T = 0.01
 FORMULAS = ("features", "finite_width", "outliers", "dynamics")  # of solutions that others find
 TOY = tasks.toy(40, y_minus=-0.5)
+SHARED = tasks.toy(40, y_minus=0.3)
 CLUSTERED = tasks.clustered(40, overlap=0.5, y_minus=-0.5)
 MIXED = tasks.Task(TOY.inputs, TOY.labels, TOY.targets + 0.1 * np.eye(40, 3))
 TWO = tasks.toy(20, (0.5, 0.5), y_minus=-0.5)
@@ -49,8 +51,10 @@ CASES = [
     (TOY, Network(1, 50, "sigmoidal"), theory.sigmoidal.Solution),
     (TOY, Network(1, 50, own), theory.sigmoidal.Solution),
     (TWO, Network(2, 50, "sigmoidal"), theory.deep_sigmoidal.Solution),
-    (TOY, Network(1, 50, jax.nn.relu), theory.relu.Solution),
-    (TOY, Network(1, 50, "softplus"), theory.relu.Solution),
+    (TOY, Network(1, 50, jax.nn.relu), theory.condensation.Solution),
+    (TOY, Network(1, 50, "softplus"), theory.condensation.Solution),
+    (SHARED, Network(1, 50, "relu"), theory.relu.Solution),  # outliers of two classes
+    (tasks.clustered(40, overlap=0.01, y_minus=0.3), Network(1, 50, "relu"), _alike_outliers.Solution),
     (TOY, Network(1, 50, "relu_squared"), theory.relu_squared.Solution),
     (CLUSTERED, Network(1, 50, "sigmoidal"), theory.clustered.Solution),
     (CLUSTERED, Network(1, 50, "relu"), theory.clustered.Solution),
@@ -104,10 +108,10 @@ def test_every_network_finds_its_theory_and_all_have_one_face(case):
 
 @pytest.mark.parametrize("phi", ["sigmoidal", "relu", "relu_squared"])
 def test_outputs_are_made_of_the_kinds(phi):
-    """f = Σ_γ P_γ φ_γ a_γ, whatever the units of the kinds; of a bounded φ to order 1/P."""
+    """f = Σ_γ P_γ φ_γ a_γ, whatever the units of the kinds; to order 1/P where readouts scatter."""
     s = theory.solve(TOY, Network(1, 50, phi), T)
     outputs = s.activations.T @ (s.probabilities[:, None] * s.readouts)
-    atol = 0.03 if phi == "sigmoidal" else 1e-7
+    atol = {"sigmoidal": 0.03, "relu": 0.05, "relu_squared": 1e-7}[phi]
     np.testing.assert_allclose(outputs[TOY.labels], s.predict(TOY.inputs), atol=atol)
 
 
@@ -282,11 +286,17 @@ def test_deep_networks_on_new_inputs():
         (TWO, Network(1, 100, jax.nn.gelu)),
         (TREE, Network(1, 100, "erf")),
         (TWO, Network(2, 100, "sigmoidal")),
+        (nearly(tasks.toy(24, y_minus=-0.5), 0.05), Network(1, 100, "relu")),
+        (tasks.clustered(40, (0.2,) * 5, overlap=0.1, y_minus=-0.5), Network(1, 100, "relu")),
     ],
-    ids=["gelu", "tree", "deep"],
+    ids=["gelu", "tree", "deep", "nearly", "five"],
 )
 def test_networks_have_the_kernels_and_predictions(task, network):
-    """Four chains of N = 100, on training and on new inputs: four standard errors, and 3/N."""
+    """Four chains of N = 100, on training and on new inputs: four standard errors, and 3/N.
+
+    What outliers have where they are silent is not in their predictions, and of relative order 1/√N.
+    """
+    allowed = 0.06 if network.nonlinearity == "relu" else 0.03
     new = task.inputs[:, :2] + 0.5 * task.inputs[:, -2:]
     drawn = sample(
         Posterior(task, network, T), jax.random.key(0), num_samples=20, num_chains=4, num_warmup=150,
@@ -301,7 +311,7 @@ def test_networks_have_the_kernels_and_predictions(task, network):
     outputs = np.asarray(drawn.predictions.outputs, float).mean(axis=1)
     for found, expected in ((kernels, classes(s.kernel())), (outputs, s.predict(new))):
         error = found.std(axis=0, ddof=1) / 2
-        assert np.all(np.abs(found.mean(axis=0) - expected) < 4 * error + 0.03 * np.abs(expected).max())
+        assert np.all(np.abs(found.mean(axis=0) - expected) < 4 * error + allowed * np.abs(expected).max())
         assert np.all(error < 0.1 * np.abs(expected).max())
 
 
@@ -316,8 +326,11 @@ def test_deep_networks_at_zero_temperature():
 def test_solvers_keep_the_parts_they_need():
     """What theory.solve returns is what the solver itself returns."""
     network = Network(1, 60, "relu")
-    through, direct = theory.solve(TOY, network, T), theory.relu.solve(TOY, T)
+    through, direct = theory.solve(TOY, network, T), theory.condensation.solve(TOY, T)
     np.testing.assert_array_equal(through.readouts, direct.readouts)
+    direct = theory.relu.solve(TOY, T)
+    chosen = theory.solve(TOY, network, T, max_rounds=50)  # by an option of its own
+    np.testing.assert_array_equal(chosen.readouts, direct.readouts)
     finite = theory.solve(TOY, network, T, finite_width=True)
     np.testing.assert_array_equal(finite.readouts, theory.relu.finite_size(direct, 60).readouts)
     np.testing.assert_allclose(finite.probabilities.sum(), 3 + 57 / 60)
@@ -332,11 +345,18 @@ def test_solvers_keep_the_parts_they_need():
 
 def test_a_rectified_network_of_any_readout_variance():
     """a = λ a' turns σ_a² into 1/P, y into y/λ: the outliers' equations hold with σ_a² in place of 1/P."""
-    variance = 0.1
-    s = theory.solve(TOY, Network(1, 50, "relu"), T, readout_variance=variance)
+    variance, network = 0.1, Network(1, 50, "relu")
+    one = theory.solve(TOY, network, T, readout_variance=variance)
+    s = theory.solve(TOY, network, T, readout_variance=variance, tolerance=1e-9)  # relu's
+    for each in (one, s):
+        z = each.outlier_preactivations
+        pull = variance * (z * TOY.class_counts) @ each.dual_field
+        np.testing.assert_allclose(each.outlier_readouts, pull, atol=1e-8)
+    factor = (variance * TOY.num_inputs) ** 0.5
+    scaled = theory.solve(replace(TOY, targets=TOY.targets / factor), network, T / factor**2)
+    np.testing.assert_allclose(one.readouts, factor * scaled.readouts, atol=1e-8)
+    np.testing.assert_allclose(one.kernel(), scaled.kernel(), atol=1e-8)
     z = s.outlier_preactivations
-    pull = variance * (z * TOY.class_counts) @ s.dual_field
-    np.testing.assert_allclose(s.outlier_readouts, pull, atol=1e-8)
     outputs = s.activations.T @ (s.probabilities[:, None] * s.readouts)
     np.testing.assert_allclose(outputs, TOY.class_targets - T * s.dual_field, atol=1e-8)
     np.testing.assert_allclose(z, np.maximum(s.outlier_readouts @ s.dual_field.T, 0), atol=1e-8)
@@ -417,7 +437,7 @@ def test_new_inputs_on_an_orthogonal_task():
         ("relu", theory.relu.bulk_density, lambda z: np.maximum(z, 0)),
         ("sigmoidal", lambda s, z, c: theory.sigmoidal.preactivation_density(s, 0, c, z), None),
     ):
-        s = theory.solve(task, Network(1, 50, phi), T)
+        s = theory.relu.solve(task, T) if phi == "relu" else theory.solve(task, Network(1, 50, phi), T)
         z = np.empty((200_000, 20))
         for c in range(3):
             cumulative = np.cumsum(density(s, grid, c))
@@ -428,7 +448,7 @@ def test_new_inputs_on_an_orthogonal_task():
         kind = s.num_outliers  # the bulk, or the first code
         error = values.std(0) / len(z) ** 0.5
         assert np.all(np.abs(s.activations_on(inputs)[kind] - values.mean(0)) < 4.5 * error + 2e-3)
-    outlier = theory.solve(task, Network(1, 50, "relu"), T)
+    outlier = theory.relu.solve(task, T)
     z_bar = overlap @ outlier.outlier_preactivations[:, task.labels].T
     np.testing.assert_allclose(outlier.activations_on(inputs)[:3], np.maximum(z_bar, 0).T)
 
@@ -475,6 +495,136 @@ def test_kernel_on_an_orthogonal_task_is_the_networks():
 def test_bad_input_names_what_is_allowed(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+# --- ReLU and softplus from ρ = 0 on: one neuron per class, or a population
+
+
+def joined(num_inputs, width, y_minus=-0.5, ratios=(0.5, 0.25, 0.25), phi="relu", overlap=1e-6, **more):
+    """Solutions at ρ = 0 and at an overlap."""
+    network = Network(1, width, phi)
+    options = {"class_ratios": ratios, "y_minus": y_minus}
+    orthogonal, alike = (tasks.clustered(num_inputs, overlap=rho, **options) for rho in (0.0, overlap))
+    assert orthogonal.is_orthogonal
+    assert not alike.is_orthogonal
+    return theory.solve(orthogonal, network, T, **more), theory.solve(alike, network, T, **more)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outliers"),
+    [
+        ({"num_inputs": 12, "width": 200}, 0),  # N* = 19 to 55
+        ({"num_inputs": 12, "width": 200, "readout_variance": 0.2}, 0),
+        ({"num_inputs": 20, "width": 30}, 3),  # N* = 93 to 1600
+        ({"num_inputs": 28, "width": 100}, 3),
+        ({"num_inputs": 40, "width": 100, "ratios": (0.5, 0.5)}, 2),
+        ({"num_inputs": 40, "width": 100, "phi": "softplus"}, 3),
+        ({"num_inputs": 40, "width": 100, "y_minus": 0.3}, 3),  # outliers of two classes
+        pytest.param({"num_inputs": 40, "width": 100, "ratios": (0.25,) * 4}, 4, marks=pytest.mark.slow),
+        ({"num_inputs": 40, "width": 100, "ratios": (0.2,) * 5}, 5),
+        ({"num_inputs": 40, "width": 100, "ratios": (0.2,) * 5, "readout_variance": 0.1}, 5),
+    ],
+    ids=str,
+)
+def test_rectified_theories_are_continuous_at_orthogonal_inputs(arguments, outliers):
+    """At ρ = 1e-6, where one or the other theory had left off: kernels, fields, outputs, numbers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zero, near = joined(**arguments)
+    assert zero.converged
+    assert near.converged
+    assert zero.num_outliers == near.num_outliers == outliers
+    np.testing.assert_allclose(near.kernel(), zero.kernel(), atol=2e-4)
+    np.testing.assert_allclose(near.dual_field, zero.dual_field, atol=1e-4)
+    np.testing.assert_allclose(near.predict(near.task.inputs), zero.predict(zero.task.inputs), atol=1e-6)
+    if outliers:
+        order = [np.lexsort(s.activations[:outliers].round(2).T) for s in (zero, near)]
+        for name in ("activations", "readouts"):
+            one, two = (getattr(s, name)[:outliers][k] for s, k in zip((zero, near), order))
+            np.testing.assert_allclose(two, one, atol=2e-3, err_msg=name)
+    else:
+        np.testing.assert_allclose(near.class_participation, zero.class_participation, rtol=1e-3)
+        assert "population" in zero.approximation
+    new = zero.task.inputs[:, :2] + 0.5 * zero.task.inputs[:, -2:]
+    there = near.task.inputs[:, :2] + 0.5 * near.task.inputs[:, -2:]
+    np.testing.assert_allclose(near.predict(there), zero.predict(new), atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("task", "phi", "width"),
+    [
+        (tasks.toy(24, y_minus=-0.5), "relu", 60),
+        (tasks.toy(24, y_minus=-0.5), "softplus", 60),
+        (tasks.toy(24, y_minus=0.3), "relu", 30),
+        (tasks.clustered(12, overlap=0.3, y_minus=-0.5), jax.nn.gelu, 200),
+    ],
+)
+def test_theories_of_what_grows_go_on_to_inputs_nearly_of_their_form(task, phi, width):
+    """Overlaps that scatter about their means by 0.007: mean_field had no kernel between classes there."""
+    network, near = Network(1, width, phi), nearly(task, 0.05)
+    exact, s = theory.solve(task, network, T), theory.solve(near, network, T)
+    assert s.converged
+    assert s.task is near
+    assert "rms neglected" in s.approximation
+    assert "neglected" not in exact.approximation
+    np.testing.assert_allclose(s.kernel(), exact.kernel(), atol=0.08)
+    residual = near.targets - s.predict(near.inputs)
+    np.testing.assert_allclose(residual, T * s.dual_field[task.labels], atol=1e-8)
+
+
+def test_population_and_condensate_of_orthogonal_inputs_have_one_kernel():
+    """On either side of N* what carries a class differs, what it does hardly: two derivations."""
+    task = tasks.toy(12, y_minus=-0.5)
+    few, many = (theory.solve(task, Network(1, width, "relu"), T) for width in (8, 200))
+    assert isinstance(few, theory.condensation.Solution)
+    assert isinstance(many, theory.clustered.Solution)
+    np.testing.assert_allclose(many.kernel(), few.kernel(), atol=0.015)
+    np.testing.assert_allclose(many.dual_field, few.dual_field, atol=0.01)
+    np.testing.assert_allclose(few.population_width, many.crossover_width, rtol=0.04)
+    new = task.inputs[:, :3] + 0.5 * task.inputs[:, 3:6]
+    np.testing.assert_allclose(many.predict(new), few.predict(new), atol=0.03)
+    assert "one coding neuron per class" in few.approximation
+    assert "population" in many.approximation
+
+
+@pytest.mark.parametrize("targets", [[[1.0], [1.0]], [[1.0], [0.0]]])
+@pytest.mark.parametrize("num_inputs", [12, 60])
+def test_classes_without_a_direction_of_their_own_are_solved(targets, num_inputs):
+    """Targets that are all the same, or zero: no branch for each class."""
+    inputs, labels = np.sqrt(num_inputs) * np.eye(num_inputs), np.arange(num_inputs) * 2 // num_inputs
+    task = tasks.Task(inputs, labels, np.array(targets)[labels])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        s = theory.solve(task, Network(1, 100, "relu"), T)
+    assert s.converged
+    residual = task.targets - s.predict(task.inputs)
+    np.testing.assert_allclose(residual, T * s.dual_field[labels], atol=1e-7)
+
+
+@pytest.mark.parametrize(("width", "side"), [(25, "below"), (60, "above")])
+def test_widths_near_the_crossover_are_warned_of(width, side):
+    """P = 12: N* is 19 for the large class, 55 for the others, 38 in their geometric mean."""
+    task = tasks.toy(12, y_minus=-0.5)
+    with pytest.warns(UserWarning, match=rf"N = {width} is not far {side} the crossover N\* = 1[89]"):
+        s = theory.solve(task, Network(1, width, "relu"), T)
+    assert s.num_outliers == (3 if side == "below" else 0)
+
+
+def test_networks_drawn_from_either_side_solve_the_task():
+    """Means of drawn neurons, and of several copies of an outlier, are the solution's."""
+    task = tasks.clustered(16, (0.5, 0.5), overlap=0.2, y_minus=-0.5)
+    condensed = theory.condensation.solve(task, T)
+    population = theory.clustered.solve(task, T, nonlinearity="relu")
+    outputs = task.class_targets - T * condensed.dual_field
+    for s, width, more in ((condensed, 4000, {"copies": 3}), (condensed, 4000, {}), (population, 20_000, {})):
+        z, a = s.draw(np.random.default_rng(0), task.labels, width, **more)
+        assert z.shape == (width, 16)
+        phi = np.maximum(z, 0)
+        np.testing.assert_allclose(coding.class_means(a.T @ phi / width, task.labels).T, outputs, atol=0.06)
+        found, kernel = phi.T @ phi / width, s.kernel()
+        np.testing.assert_allclose(found, kernel, atol=0.08 * kernel.max())
+    with pytest.raises(ValueError, match="copies: got 10, needs fewer"):
+        condensed.draw(np.random.default_rng(0), task.labels, 20, copies=10)
 
 
 def test_all_solvers_are_importable_alike_and_ask_in_one_order():

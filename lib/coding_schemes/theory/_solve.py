@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from coding_schemes import validation
-from coding_schemes.networks import Network, Nonlinearity, is_bounded, nonlinearity
+from coding_schemes.networks import Network, Nonlinearity, is_bounded
 from coding_schemes.posterior import effective_readout_variance
 from coding_schemes.tasks import Task
 from coding_schemes.theory import (
+    _alike_outliers,
     clustered,
     condensation,
     deep_sigmoidal,
@@ -34,6 +35,11 @@ _NEARLY_A_TREE = 0.05  # rms difference of overlaps within pairs of classes; 0.1
 _POPULATION = {"num_neurons": 1024, "num_rounds": 60, "seed": 0}  # the options of this route, too
 _MOST_DIFFERENT = 0.02  # of two populations' kernels, relative; 0.002 where neurons reach all codes
 _COLDEST = 1e-5  # T/σ_a² that stands for the limit T → 0; eigenvalues of the kernel are 1e-2 and more
+_MOST_COUNTED = 4  # outputs of theory.condensation: a second; half a minute for five
+_NEARLY_ALIKE = 0.02  # P times the mean square of overlaps: networks' kernels differ by 1 % within classes
+_COHERENT, _UNEVEN = 0.05, 0.1  # n times the mean overlap of two classes; K0_μμ within a class, relative, rms
+_BOUND = 30  # N* of a flat branch is too high by no more
+_CROSSOVER = 0.5, 2.5  # N/N* where the number that carries a class is off by a quarter in both theories
 _MOST_IN_LAYERS = 30  # inputs of deep networks
 _MOST_IN_POPULATION, _QUICK = 200, 100  # inputs; above the latter with a warning of how long it takes
 
@@ -52,21 +58,32 @@ def solve(
         lazy, any φ and depth, any inputs           gaussian_process
         linear, any depth, any inputs               linear
         bounded φ, orthogonal inputs                sigmoidal (depth 1), deep_sigmoidal (above)
-        ReLU and softplus, orthogonal inputs        relu (depth 1)
         max(0, z)², orthogonal inputs               relu_squared (depth 1)
         bounded φ, inputs alike within a class      clustered (depth 1)
         φ that grows like z, the same               clustered (depth 1, at most three outputs)
-        ReLU and softplus there that condense       condensation
+        ReLU and softplus there, N < N*             condensation (depth 1, at most four outputs)
+        the same, outliers of several classes       relu, of orthogonal inputs; its extension to ρ > 0
         bounded φ, trees, and nearly independent    adaptive_kernel's population (depth 1, P ≤ 200)
         bounded φ, any other inputs, more classes   adaptive_kernel's nested (above, P ≤ 30)
         bounded φ and ReLU, any other inputs        mean_field (depth 1)
 
     Inputs are recognized by K0 (to 1e-10 of its diagonal), those of one target per class alone: one overlap
-    within every class, none between. Where mean_field would neglect what matters, K0 a tree's (one
-    overlap for every pair of classes) or (tr K0)²/(P tr K0²) > 0.4, with any targets, sampled neurons answer:
-    two populations of 1024, in about half a second of a processor per input, to 0.3 % in shares and kernels
-    (options num_neurons, num_rounds, seed); not converged if their kernels differ by 2 %. What a solution
-    neglects is its `approximation`; for T = 0 these and mean_field name the temperature that stands for it.
+    ρ ≥ 0 within every class, none between. Where φ grows, the overlaps' means stand for them if their scatter
+    is small (P times its square below 0.02, as for independent inputs of 50 P dimensions).
+
+    There ReLU and softplus have two solutions, which both hold from ρ = 0 on. A population of coding neurons
+    is that of networks of N ≫ N* neurons (clustered); below, one neuron carries a class (condensation), or
+    each outlier, where outliers answer to several classes or there are more than four outputs (relu, and its
+    extension to ρ > 0). N* is part of the solutions: exponential in P for orthogonal inputs (19 for P = 12,
+    10⁴ and more for P = 40), a power of P else. The network's width decides, against the geometric mean of
+    the classes' N*. Kernel and predictor are the same to a percent, the number of coding neurons is not:
+    where N/N* of a class is not far from 1 a warning says so.
+
+    Where mean_field would neglect what matters, K0 a tree's (one overlap for every pair of classes) or
+    (tr K0)²/(P tr K0²) > 0.4, with any targets, sampled neurons answer: two populations of 1024, in about
+    half a second of a processor per input, to 0.3 % in shares and kernels (options num_neurons, num_rounds,
+    seed); not converged if their kernels differ by 2 %. What a solution neglects is its `approximation`; for
+    T = 0 these and mean_field name the temperature that stands for it.
 
     All solutions have the same face. Neurons come in kinds γ, one or more, each with a fraction P_γ of the
     neurons, a mean readout a_γ and mean activations φ_γ; outliers, kinds of one neuron each, come first, with
@@ -83,16 +100,19 @@ def solve(
 
     Args:
         task: what is learned.
-        network: the architecture; its width counts only if `finite_width` is asked for.
+        network: the architecture; its width counts if `finite_width` is asked for, and for ReLU and softplus.
         temperature: T ≥ 0; where scaling is "non-lazy" the rescaled one of paper A.
         readout_variance: σ_a²; as in `Posterior` unless given (relu_squared: 1/P alone). Readouts and
             kernels of a network with a `weight_std` are as in `Posterior`, too (see `Network`).
         finite_width: with the corrections in 1/N that linear, relu and relu_squared have (the first and last
-            at any T > 0 and T ≥ 0); N → ∞ otherwise.
-        **options: of the solver's own `solve`, such as `tolerance`.
+            at any T > 0 and T ≥ 0); N → ∞ otherwise. ReLU and softplus: of outliers of one neuron each.
+        **options: of the solver's own `solve`, such as `tolerance`; those of relu's choose it.
 
     Returns:
         A Solution of the solver that fits; relu's FiniteSize for a finite width.
+
+    Warns:
+        UserWarning: the solver did not converge, or what its theory neglects matters here.
 
     Raises:
         ValueError: no theory fits, or an argument is out of range; the message names what is allowed.
@@ -128,15 +148,14 @@ def solve(
     many = depth > 1 and task.num_classes > deep_sigmoidal.MAX_CLASSES
     if task.is_orthogonal and bounded and has_class_targets and not many:
         return _bounded(task, depth, phi, temperature, {"readout_variance": readout_variance, **options})
-    if (
-        depth == 1
-        and task.is_orthogonal
-        and has_class_targets
-        and phi in ("relu", "softplus", "relu_squared")
-    ):
-        return _rectified(task, phi, temperature, readout_variance, width, options)
+    if depth == 1 and task.is_orthogonal and has_class_targets:
+        of_alike = set(options) <= set(inspect.signature(clustered.solve).parameters) and not finite_width
+        if phi == "relu_squared" or (phi in ("relu", "softplus") and not of_alike):
+            return _rectified(task, phi, temperature, readout_variance, width, options)
     if depth == 1 and not finite_width:
-        found = _alike(task, phi, temperature, readout_variance, options) if has_class_targets else None
+        found = _alike(task, network, temperature, readout_variance, options) if has_class_targets else None
+        if found is None and has_class_targets and not bounded:
+            found = _nearly_alike(task, network, temperature, readout_variance, options)
         if found is not None:
             return found
         if bounded or phi == "relu":
@@ -220,6 +239,7 @@ def _rectified(task, phi, temperature, readout_variance, width, options):
     solution: Any = relu.solve(scaled, temperature / scale**2, nonlinearity=phi, **options)
     parts = {"temperature": temperature}
     if width is not None:
+        _warn_of_population(task, phi, temperature, readout_variance, width)
         solution = relu.finite_size(solution, width)
         parts = {"bulk_readout_covariance": scale**2 * solution.bulk_readout_covariance}
     if scaled is task:
@@ -233,29 +253,25 @@ def _rectified(task, phi, temperature, readout_variance, width, options):
     )
 
 
-def _alike(task, phi, temperature, readout_variance, options):
+def _alike(task, network, temperature, readout_variance, options):
     """The exact theory of inputs that are alike within a class; None where it does not reach."""
-    known = set(inspect.signature(clustered.solve).parameters)
-    if not set(options) <= known or not clustered.reaches(task, phi):
+    phi, known = network.nonlinearity, set(inspect.signature(clustered.solve).parameters)
+    if not set(options) <= known or clustered.class_overlaps(task) is None:
         return None
-    arguments = {"nonlinearity": phi, "readout_variance": readout_variance, **options}
-    if is_bounded(nonlinearity(phi)):
-        return clustered.solve(task, temperature, **arguments)
-    found = condensed = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        if phi in ("relu", "softplus"):
-            with suppress(FloatingPointError):
-                condensed = condensation.solve(
-                    task, temperature, nonlinearity=phi, readout_variance=readout_variance
-                )
-        if condensed is not None and condensed.converged and condensed.is_beyond_reach:
-            return condensed
-        with suppress(FloatingPointError):
-            found = clustered.solve(task, temperature, **arguments)
-    if found is not None and found.converged:
-        return found
-    why = f"clustered theory of {phi!r} did not converge: too few neurons code, and not class by class"
+    if phi in ("relu", "softplus"):
+        found = _condensing(task, phi, temperature, readout_variance, network.width, options)
+    elif clustered.reaches(task, phi):
+        arguments = {"nonlinearity": phi, "readout_variance": readout_variance, **options}
+        if is_bounded(network.phi):
+            return clustered.solve(task, temperature, **arguments)
+        found = _quietly(clustered.solve, task, temperature, **arguments)
+        if found is not None and found.converged:
+            _warn_of_crossover(network.width, found.crossover_width, True, stacklevel=4)
+    else:
+        return None
+    if found is not None and (found.converged or isinstance(found, relu.Solution)):
+        return found.reported("theory.relu")
+    why = f"theories of {phi!r} on inputs alike within a class did not converge: too few neurons code"
     if phi != "relu":
         raise ValueError(f"network: {why}. sampling.sample draws from the posterior of every network")
     warnings.warn(
@@ -263,6 +279,120 @@ def _alike(task, phi, temperature, readout_variance, options):
         stacklevel=3,
     )
     return None
+
+
+def _nearly_alike(task, network, temperature, readout_variance, options):
+    """The same with the overlaps of every class at their mean; None where what this neglects matters."""
+    kernel, counts, labels = task.input_kernel, task.class_counts, task.labels
+    members = (labels == np.arange(task.num_classes)[:, None]).astype(float)
+    diagonal = members @ np.diag(kernel) / counts
+    within = np.diag(members @ kernel @ members.T) - counts * diagonal
+    within = np.maximum(within / np.maximum(counts * (counts - 1), 1), 1e-8)  # not orthogonal by chance
+    alike = np.where(labels[:, None] == labels, within[labels][:, None], 0.0)
+    np.fill_diagonal(alike, diagonal[labels])
+    left = kernel - alike
+    scatter = float(np.linalg.norm(left - np.diag(np.diag(left)))) / task.num_inputs
+    coherent = np.abs(members @ left @ members.T) / np.sqrt(np.outer(counts, counts))
+    uneven = np.sqrt(np.mean(np.square(np.diag(left) / diagonal[labels])))
+    if task.num_inputs * scatter**2 > _NEARLY_ALIKE * diagonal.max() ** 2 or np.any(within >= diagonal):
+        return None
+    if coherent.max() > _COHERENT * diagonal.max() or uneven > _UNEVEN:
+        return None
+    inputs = np.sqrt(task.num_inputs) * np.linalg.cholesky(alike).T
+    mean = replace(task, inputs=inputs)
+    found = _alike(mean, network, temperature, readout_variance, options)
+    return found and replace(found, task=task, problem=found.problem._replace(scatter=scatter))
+
+
+def _quietly(solver, *arguments, **options):
+    """What the solver finds, without its warnings; None where its search diverges."""
+    with warnings.catch_warnings(), suppress(FloatingPointError):
+        warnings.simplefilter("ignore", UserWarning)
+        return solver(*arguments, **options)
+    return None
+
+
+def _condensing(task, phi, temperature, readout_variance, num_neurons, options):
+    """One neuron per class or outlier, or a population of them, as N* says; None where neither is found."""
+    arguments = {"nonlinearity": phi, "readout_variance": readout_variance}
+    alone, counted = None, True
+    if task.is_orthogonal and task.num_classes > len(np.unique(task.class_targets, axis=0)) == 1:
+        return _rectified(task, phi, temperature, readout_variance, None, {})  # all classes are one
+    if _has_directions(task):
+        alone = _quietly(condensation.solve, task, temperature, **arguments)
+    if alone is None or not alone.converged:
+        counted = False
+        if task.is_orthogonal:
+            alone = _quietly(_rectified, task, phi, temperature, readout_variance, None, {})
+        else:
+            alone = _quietly(_alike_outliers.solve, task, temperature, **arguments)
+    high = np.zeros(0) if alone is None else _population_widths(alone, num_neurons, readout_variance)
+    low = high if counted else high / _BOUND
+    if clustered.reaches(task, phi) and num_neurons > _typical(low):
+        population = _quietly(clustered.solve, task, temperature, **arguments, **options)
+        if population is not None and population.converged:
+            low = high = population.crossover_width
+            if num_neurons > _typical(low):
+                _warn_of_crossover(num_neurons, low, True)
+                return population
+        elif phi == "softplus":  # on the edge of its domain: one neuron at any N
+            low = high = np.full(1, np.inf)
+    if alone is not None and alone.converged and len(low) and num_neurons > _CROSSOVER[0] * low.min():
+        _warn_of_crossover(num_neurons, high, False, "" if counted else ", at most")
+    return alone
+
+
+def _has_directions(task):
+    """Whether every class may have neurons of its own, in no more directions than are integrated over."""
+    few = task.num_targets <= _MOST_COUNTED and len(np.unique(task.class_targets, axis=0)) > 1
+    return few and bool(np.all(np.any(task.class_targets, axis=1)))
+
+
+def _typical(widths):
+    """Geometric mean; 0 of none."""
+    return float(np.exp(np.log(widths).mean())) if len(widths) else 0.0
+
+
+def _population_widths(alone, num_neurons, readout_variance):
+    """N* of every class or outlier: by counting, unless what it is at least is far above N, or a bound."""
+    if isinstance(alone, relu.Solution):
+        variance = 1 / alone.task.num_inputs if readout_variance is None else readout_variance
+        squares = np.square(alone.outlier_readouts).sum(axis=1) / variance
+        costs = alone.outlier_entropy_costs * alone.task.num_inputs
+        return _alike_outliers.flat_width(squares, costs)
+    if isinstance(alone, condensation.Solution):
+        flat = alone.crossover_width
+        return flat if flat.min() > num_neurons * _BOUND / _CROSSOVER[0] else alone.population_width
+    return alone.population_width
+
+
+def _warn_of_population(task, phi, temperature, readout_variance, num_neurons):
+    """Where corrections in 1/N are asked for of outliers that are more than one neuron each."""
+    if not _has_directions(task):
+        return
+    arguments = {"nonlinearity": phi, "readout_variance": readout_variance}
+    alone = _quietly(condensation.solve, task, temperature, **arguments)
+    if alone is None or not alone.converged:
+        return
+    widths = _population_widths(alone, num_neurons, readout_variance)
+    if num_neurons > _CROSSOVER[0] * widths.min():
+        _warn_of_crossover(num_neurons, widths, False)
+
+
+def _warn_of_crossover(num_neurons, widths, is_population, bound="", stacklevel=5):
+    """Where the number of coding neurons is neither one nor a population's."""
+    if is_population and num_neurons >= _CROSSOVER[1] * np.max(widths):
+        return
+    side = f"not far {'above' if is_population else 'below'}"
+    number = "a population's" if is_population else "one per outlier"
+    if not is_population and num_neurons > np.max(widths):
+        side = "above"  # no theory of the population reaches here
+    warnings.warn(
+        f"theory.solve: N = {num_neurons} is {side} the crossover {clustered.width_range(widths)}{bound}. "
+        f"Kernel and predictor hold, but the number of coding neurons is not {number}; for ReLU and softplus "
+        "theory.condensation.solve(...).neurons(N) has it where each class has its own",
+        stacklevel=stacklevel,
+    )
 
 
 def _population(task, network, temperature, readout_variance, options):

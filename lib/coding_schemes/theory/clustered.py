@@ -46,6 +46,7 @@ from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual
 from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, shape
+from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
 from coding_schemes.theory._solvers import evaluate, overlaps
 
@@ -76,6 +77,12 @@ def class_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
     np.fill_diagonal(expected, diagonal[labels])
     fits = np.abs(kernel - expected).max() <= FORM_TOLERANCE * diagonal.max()
     return (within, diagonal) if fits and np.all((within >= 0) & (within < diagonal)) else None
+
+
+def width_range(widths: np.ndarray) -> str:
+    """N* of the classes in words, to two digits."""
+    told = [f"{float(f'{width:.2g}'):,.0f}" if width < 1e6 else f"{width:.0e}" for width in np.sort(widths)]
+    return f"N* = {' to '.join(dict.fromkeys(told[:: max(len(told) - 1, 1)]))}"
 
 
 def reaches(task: Task, nonlinearity: str | Nonlinearity) -> bool:
@@ -135,10 +142,52 @@ class Problem(NamedTuple):
     nonlinearity: str | Nonlinearity
     site: _Site
     stiffness: np.ndarray  # κ_c = K0_μμ − ρ_c + n_c ρ_c of the full classes, shape (C,)
+    scatter: float = 0.0  # root mean square of what K0 has beside, which theory.solve may neglect
+
+    @property
+    def neglected(self) -> str:
+        """The scatter in words, for an `approximation`."""
+        if not self.scatter:
+            return ""
+        return f", overlaps by their means within classes ({self.scatter:.1g} rms neglected)"
+
+
+class ByNeurons:
+    """New inputs by neurons that are drawn from `ensemble`: readouts, on a lattice or not, and weights."""
+
+    task: Task
+    nonlinearity: str | Nonlinearity
+    dual_field: np.ndarray
+    problem: "Problem"
+    ensemble: Any
+    method: str
+
+    @cached_property
+    def sampled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Readouts (n, m) and preactivations (n, P) of neurons drawn from the posterior with a fixed seed."""
+        return sample_neurons(self, _NUM_SAMPLED, np.random.default_rng(0))
+
+    def _onto(self, inputs):
+        """k0ᵀ K0⁻¹, shape (P*, P)."""
+        return np.linalg.solve(self.task.input_kernel, overlaps(self.task, inputs).T).T
+
+    def _responses(self, inputs):
+        """⟨φ⟩ and ⟨φ²⟩ of sampled neurons on new inputs, (n, P*) each, over what training leaves free."""
+        weights = self._onto(inputs)
+        own = np.square(np.asarray(inputs, float)).mean(axis=0)
+        free = np.sqrt(np.maximum(own - np.sum(weights * overlaps(self.task, inputs), axis=1), 0))
+        mean = self.sampled[1] @ weights.T
+        nodes, gauss = np.polynomial.hermite_e.hermegauss(20)
+        phi, gauss = resolve(self.nonlinearity), gauss / gauss.sum()
+        first, second = np.zeros_like(mean), np.zeros_like(mean)
+        for node, weight in zip(nodes, gauss):
+            values = evaluate(phi, mean + free * node)
+            first, second = first + weight * values, second + weight * values**2
+        return first, second
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution(QuadratureOrLaplace, Solved):
+class Solution(ByNeurons, QuadratureOrLaplace, Solved):
     """The single-neuron posterior at the optimum of the dual, N → ∞.
 
     Attributes:
@@ -182,6 +231,15 @@ class Solution(QuadratureOrLaplace, Solved):
     num_outliers: int = 0
 
     @property
+    def approximation(self) -> str:
+        """What is neglected; of a φ that grows, with the width above which networks have the population."""
+        told = super().approximation
+        if self.problem.site.shape.bounded:
+            return told
+        told += f" for a population of coding neurons{self.problem.neglected}"
+        return f"{told}: N ≫ {width_range(self.crossover_width)}"
+
+    @property
     def temperature(self) -> float:
         """T."""
         return self.problem.temperature
@@ -216,6 +274,11 @@ class Solution(QuadratureOrLaplace, Solved):
         active = self.problem.site.shared(self.ensemble.points @ self.dual_field.T)[3]
         return np.array([np.prod(np.where(code, active, 1 - active), axis=1) for code in codes])
 
+    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> Drawn:
+        """Preactivations (N, P) and readouts (N, m) of N = width independent neurons; inputs by `labels`."""
+        readouts = sample_readouts(self, width, rng)
+        return preactivations(self, readouts, labels, rng), readouts
+
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature kernel ⟨φφ⟩ of the training inputs (P, P), or new ones (N0, P*) by sampled neurons."""
         if inputs is None:
@@ -231,34 +294,11 @@ class Solution(QuadratureOrLaplace, Solved):
         Averages over sampled neurons; their error on the training inputs, which is known, is taken off as far
         as it is linear in the overlaps with these. Training inputs come out exact.
         """
-        readouts, preactivations = self.neurons
+        readouts, preactivations = self.sampled
         here = evaluate(resolve(self.nonlinearity), preactivations)
         exact = (self.task.class_targets - self.training_residual)[self.task.labels]
         missed = exact - here.T @ readouts / len(readouts)
         return self._responses(inputs)[0].T @ readouts / len(readouts) + self._onto(inputs) @ missed
-
-    @cached_property
-    def neurons(self) -> tuple[np.ndarray, np.ndarray]:
-        """Readouts (n, m) and preactivations (n, P) of neurons drawn from the posterior with a fixed seed."""
-        return sample_neurons(self, _NUM_SAMPLED, np.random.default_rng(0))
-
-    def _onto(self, inputs):
-        """k0ᵀ K0⁻¹, shape (P*, P)."""
-        return np.linalg.solve(self.task.input_kernel, overlaps(self.task, inputs).T).T
-
-    def _responses(self, inputs):
-        """⟨φ⟩ and ⟨φ²⟩ of sampled neurons on new inputs, (n, P*) each, over what training leaves free."""
-        weights = self._onto(inputs)
-        own = np.square(np.asarray(inputs, float)).mean(axis=0)
-        free = np.sqrt(np.maximum(own - np.sum(weights * overlaps(self.task, inputs), axis=1), 0))
-        mean = self.neurons[1] @ weights.T
-        nodes, gauss = np.polynomial.hermite_e.hermegauss(20)
-        phi, gauss = resolve(self.nonlinearity), gauss / gauss.sum()
-        first, second = np.zeros_like(mean), np.zeros_like(mean)
-        for node, weight in zip(nodes, gauss):
-            values = evaluate(phi, mean + free * node)
-            first, second = first + weight * values, second + weight * values**2
-        return first, second
 
 
 def solve(
@@ -464,22 +504,35 @@ def _describe(task, problem, method, field, residual, num_steps, integral) -> So
 # --- neurons --------------------------------------------------------------------------------------
 
 
-def sample_neurons(solution: Solution, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Readouts (n, m) and preactivations (n, P) of neurons drawn from the posterior at N → ∞."""
+def sample_neurons(solution: Any, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Readouts (n, m) and preactivations (n, P) of neurons drawn from `solution.ensemble` at N → ∞."""
+    readouts = sample_readouts(solution, count, rng)
+    return readouts, preactivations(solution, readouts, solution.task.labels, rng)
+
+
+def sample_readouts(solution: Any, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Readouts (n, m) of these neurons."""
     weights, points = solution.ensemble.weights, solution.ensemble.points
     levels = (rng.random() + np.arange(count)) / count
     index = np.minimum(np.searchsorted(np.cumsum(weights), levels), len(weights) - 1)
     readouts = points[index]
     if solution.method == "quadrature":  # within the lattice's cells
         readouts = readouts + np.sqrt(solution.problem.readout_variance) * (rng.random(readouts.shape) - 0.5)
-    preactivations = np.empty((count, solution.task.num_inputs))
+    return readouts
+
+
+def preactivations(
+    solution: Any, readouts: np.ndarray, labels: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Preactivations (n, P), given the readouts (n, m), of inputs with these labels (P,)."""
+    found = np.empty((len(readouts), len(labels)))
     fields = readouts @ solution.dual_field.T
     for c, table in enumerate(solution.problem.site.of(fields)):
-        members = np.flatnonzero(solution.task.labels == c)
+        members = np.flatnonzero(labels == c)
         order = np.argsort(fields[:, c])
-        for rows in np.array_split(order, 1 + count // 32):
-            preactivations[np.ix_(rows, members)] = _draw(table, fields[rows, c], len(members), rng)
-    return readouts, preactivations
+        for rows in np.array_split(order, 1 + len(readouts) // 32):
+            found[np.ix_(rows, members)] = _draw(table, fields[rows, c], len(members), rng)
+    return found
 
 
 def _draw(table: ClassTable, s, num_inputs, rng) -> np.ndarray:

@@ -39,17 +39,21 @@ Source: the book's own; the condensate at ρ = 0 and N, P → ∞ is paper A's s
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq, root
 from scipy.special import gammaln, log_ndtr
 
 from coding_schemes import validation
+from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual, clustered
+from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import check_training_inputs, overlaps
+from coding_schemes.theory._solvers import check_training_inputs, evaluate
 
 MOST_FIELD = 1000.0  # of the bulk's neurons on a class; along a branch it grows without limit
 TOLERANCE = 1e-8
@@ -122,8 +126,65 @@ def log_silence(num_inputs: int, overlap: float, diagonal: float = 1.0) -> float
     return float(peak + np.log(np.exp(exponent - peak).sum() * (v[1] - v[0]) / np.sqrt(2 * np.pi)))
 
 
+class WithOutliers(clustered.ByNeurons):
+    """Bulk and outliers on inputs alike within a class: kernel, predictor, networks drawn from them.
+
+    Outliers come first among the kinds, in units of √N; `ensemble` is the bulk's.
+    """
+
+    temperature: float
+    readouts: np.ndarray
+    activations: np.ndarray
+    kernel_block: np.ndarray
+    kernel_diagonal: np.ndarray
+    num_outliers: Any
+
+    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
+        """Feature kernel on the training inputs, shape (P, P)."""
+        check_training_inputs(inputs)
+        labels = self.task.labels
+        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Mean predictor on new inputs (N0, P*), shape (P*, m); training inputs come out exact.
+
+        By the outliers, which are rectified far from 0, and by sampled neurons of the bulk as in `clustered`.
+        """
+        readouts, preactivations = self.sampled
+        here = evaluate(resolve(self.nonlinearity), preactivations)
+        carried = self.outlier_preactivations[:, self.task.labels]
+        exact = (self.task.class_targets - self.temperature * self.dual_field)[self.task.labels]
+        missed = exact - carried.T @ self.outlier_readouts - here.T @ readouts / len(readouts)
+        onto = self._onto(inputs)
+        found = np.maximum(onto @ carried.T, 0) @ self.outlier_readouts + onto @ missed
+        return found + self._responses(inputs)[0].T @ readouts / len(readouts)
+
+    @property
+    def outlier_readouts(self) -> np.ndarray:
+        """Of the outliers, in units of √N, shape (n, m)."""
+        return self.readouts[: self.num_outliers]
+
+    @property
+    def outlier_preactivations(self) -> np.ndarray:
+        """Theirs per class in units of √N, 0 where they are silent, shape (n, C)."""
+        return self.activations[: self.num_outliers]
+
+    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
+        """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.
+
+        `copies` of an outlier act together like it; inputs are in the classes `labels` (P,).
+        """
+        count = copies * self.num_outliers
+        if count >= width:
+            raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {width}")
+        outliers = np.sqrt(width / copies) * np.repeat(self.outlier_readouts, copies, axis=0)
+        bulk = clustered.sample_readouts(self, width - count, rng)
+        readouts = np.concatenate([outliers, rng.permutation(bulk)])
+        return clustered.preactivations(self, readouts, labels, rng), readouts
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Solution(Solved):
+class Solution(WithOutliers, Solved):
     """The condensed solution: bulk, and one branch of coding neurons for each class.
 
     Attributes:
@@ -147,6 +208,7 @@ class Solution(Solved):
         within: ρ of every class, shape (C,).
         diagonal: K0_μμ of every class, shape (C,).
         problem: as in `theory.clustered`.
+        ensemble: the bulk's readouts and their weights.
     """
 
     task: Task
@@ -168,13 +230,19 @@ class Solution(Solved):
     within: np.ndarray
     diagonal: np.ndarray
     problem: clustered.Problem
+    ensemble: "_Bulk"
+    method = "quadrature"
 
     @property
     def approximation(self) -> str:
-        """What the theory neglects."""
+        """What the theory neglects, and below which width networks have one coding neuron per class."""
         if self.bulk_fraction < 1:
             return "the bulk at finite N, to first order in 1/N"
-        return "N → ∞ with N ≪ N*, one coding neuron per class"
+        if np.all(np.isinf(self.population_width)):
+            return f"N → ∞ with one coding neuron per class at any N{self.problem.neglected}"
+        told = clustered.width_range(self.population_width)
+        told += "" if np.all(self.population_width < self.crossover_width) else ", at most"
+        return f"N → ∞ with N ≪ N*, one coding neuron per class{self.problem.neglected}: {told}"
 
     @property
     def num_outliers(self) -> int:
@@ -191,20 +259,6 @@ class Solution(Solved):
         """One class for each outlier, none for the bulk, shape (C + 1, C)."""
         return np.eye(len(self.readouts), self.num_outliers, dtype=bool)
 
-    def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
-        """Feature kernel on the training inputs, shape (P, P)."""
-        check_training_inputs(inputs)
-        labels = self.task.labels
-        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
-
-    def predict(self, inputs: np.ndarray) -> np.ndarray:
-        """Mean predictor on new inputs (N0, P*), shape (P*, m): by the outliers, and linearly by the bulk."""
-        onto = np.linalg.solve(self.task.input_kernel, overlaps(self.task, inputs).T).T
-        z = self.activations[:-1][:, self.task.labels]
-        left = (self.task.class_targets - self.temperature * self.dual_field)[self.task.labels]
-        left = left - z.T @ self.readouts[:-1]
-        return np.maximum(onto @ z.T, 0) @ self.readouts[:-1] + onto @ left
-
     @property
     def bulk_activity(self) -> np.ndarray:
         """⟨m²⟩ of the bulk's class means, shape (C,)."""
@@ -218,8 +272,18 @@ class Solution(Solved):
 
     @property
     def crossover_width(self) -> np.ndarray:
-        """N* = 3/p of every class, shape (C,)."""
-        return 3 / self.fraction
+        """N* = 3/p of every class on a flat branch, infinite for softplus, shape (C,)."""
+        with np.errstate(divide="ignore"):
+            return 3 / self.fraction
+
+    @cached_property
+    def population_width(self) -> np.ndarray:
+        """N* = N/PR of every class by counting (`class_participation`), as `clustered` has it, shape (C,).
+
+        By the flat branch where the population is too near its edge to be counted: an upper bound. Infinite
+        where a branch cannot hold what its class needs.
+        """
+        return np.where(np.isnan(found := 1 / self.class_participation), self.crossover_width, found)
 
     @property
     def is_beyond_reach(self) -> bool:
@@ -429,7 +493,10 @@ class Solution(Solved):
         lengths = np.linalg.norm(self.dual_field, axis=1)
         start = BULK_RADIUS * np.sqrt(self.problem.readout_variance)
         radii = [np.geomspace(start, LARGEST_FIELD / length, 1000) for length in lengths]
-        density = [np.exp(self.log_density(c, r)) for c, r in enumerate(radii)]
+        density = []
+        for c, r in enumerate(radii):  # smooth: exact to 1e-7 between a seventh of the radii
+            few = np.geomspace(r[0], r[-1], len(r) // 7)
+            density.append(np.exp(CubicSpline(np.log(few), self.log_density(c, few))(np.log(r))))
 
         def moment(c, power, tilt):
             return np.trapezoid(density[c] * radii[c] ** power * np.exp(-tilt * radii[c] ** 2), radii[c])
@@ -647,6 +714,7 @@ def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, sha
         within=given.within,
         diagonal=given.diagonal,
         problem=problem,
+        ensemble=bulk,
         residual=residual,
         num_steps=int(found.nfev),
         converged=bool(residual < TOLERANCE and np.all(amounts > 0) and _alone(field)),

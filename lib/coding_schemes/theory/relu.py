@@ -24,7 +24,8 @@ a larger E than the bulk. As the dual is convex, such a solution is the global o
 Kinds of neurons: the outliers, of which there is one each, and the bulk's populations. In the units of each,
 f = Σ_γ P_γ φ_γ a_γ with P = 1 for an outlier.
 
-`solve` takes the limit N, P → ∞; `finite_size` adds the corrections of relative order 1/N and 1/P.
+`solve` takes the limit N, P → ∞, where an outlier is one neuron; `theory.solve` goes by N and P, see
+`theory.condensation`. `finite_size` adds the corrections of relative order 1/N and 1/P.
 max(0, z)² scales otherwise: see `coding_schemes.theory.relu_squared`.
 
 Source: paper A, "Sparse coding scheme" (its supplement C derives the same saddle for T → 0).
@@ -33,7 +34,7 @@ Source: paper A, "Sparse coding scheme" (its supplement C derives the same saddl
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -45,7 +46,7 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solvers import check_orthogonal, jacobian, pack, solve_equations, unpack
-from coding_schemes.theory._tilted import RECTIFIED, Tilted, central_moments, normalized
+from coding_schemes.theory._tilted import RECTIFIED, central_moments, normalized
 
 _SPHERE_STARTS = 64  # random directions each search starts from, besides those the fields suggest
 _MAX_ENUMERATED_CLASSES = 8  # up to here the search also starts from every active set's eigenvectors
@@ -59,7 +60,7 @@ _ZERO = 1e-6  # outliers of amplitude² and bulk populations of probability belo
 class _Kinds(OrthogonalKinds):
     """What both solutions tell; the outliers come first among the kinds, the largest |ā| first."""
 
-    approximation = "exact at N, P → ∞"
+    approximation = "exact at N, P → ∞, outliers of one neuron each"
 
     @property
     def outlier_readouts(self) -> np.ndarray:
@@ -225,23 +226,8 @@ def solve(
     nonlinearity = _checked(nonlinearity)
     weights, targets = check_orthogonal(task)
     problem = _Problem(weights, targets, float(temperature), RECTIFIED[nonlinearity])
-    search, tried, num_steps, round_tolerance = _Search(problem), [], 0, 1e-2
-    for _ in range(max_rounds):
-        num_steps += search.exchange()
-        if search.violation > round_tolerance:
-            continue
-        candidate, evaluations = _polish(problem, search.candidate())
-        num_steps += evaluations
-        tried.append(problem.judged(candidate))
-        if max(tried[-1][1:]) <= tolerance:
-            break
-        round_tolerance = max(1e-6, min(round_tolerance, search.violation) / 4)
-    tried = tried or [problem.judged(search.candidate())]
-    best, error, violation = min(tried, key=lambda one: max(one[1:]))
+    best, error, violation, num_steps = _optimum(problem, tolerance, max_rounds)
     converged = max(error, violation) <= tolerance
-    if converged:
-        best = _fewest_outliers(problem, best)
-        error = problem.residual(best)
     found = _as_solution(problem, best, task, nonlinearity, error, num_steps, converged)
     return found.reported("theory.relu.solve", f"constraints violated by {violation:.1e}")
 
@@ -370,12 +356,15 @@ class _Point(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """One task's dual: class weights w (C,), targets y (C, m), T, and averages over the nonlinearity."""
+    """One task's dual: class weights w (C,), targets y (C, m), T, and averages over the nonlinearity.
+
+    T is one number, or one for each class (C, 1), with averages of a class's own, see `_alike_outliers`.
+    """
 
     weights: np.ndarray
     targets: np.ndarray
-    temperature: float
-    site: Tilted
+    temperature: Any
+    site: Any
 
     def free_energy(self, a, t):
         """E(a), shape (…,), of readouts (…, m)."""
@@ -482,6 +471,27 @@ def _highest_readouts(problem, t, known, num_iterations=60):
 
 
 # --- active constraints by exchange -------------------------------------------------------------
+
+
+def _optimum(problem: _Problem, tolerance: float, max_rounds: int) -> tuple[_Point, float, float, int]:
+    """The saddle, its residual, its violation of the constraints, and the number of steps."""
+    search, tried, num_steps, round_tolerance = _Search(problem), [], 0, 1e-2
+    for _ in range(max_rounds):
+        num_steps += search.exchange()
+        if search.violation > round_tolerance:
+            continue
+        candidate, evaluations = _polish(problem, search.candidate())
+        num_steps += evaluations
+        tried.append(problem.judged(candidate))
+        if max(tried[-1][1:]) <= tolerance:
+            break
+        round_tolerance = max(1e-6, min(round_tolerance, search.violation) / 4)
+    tried = tried or [problem.judged(search.candidate())]
+    best, error, violation = min(tried, key=lambda one: max(one[1:]))
+    if max(error, violation) <= tolerance:
+        best = _fewest_outliers(problem, best)
+        error = problem.residual(best)
+    return best, error, violation, num_steps
 
 
 class _Search:
