@@ -90,8 +90,6 @@ def test_what_does_not_fit_is_refused():
     solution = sigmoidal.solve(given.task, 0.01)
     with pytest.raises(ValueError, match="2 hidden layers, the solution is for 1"):
         planting.planted(KEY, solution, given)
-    with pytest.raises(ValueError, match="can plant those of"):
-        planting.planted(KEY, 3, given)
     with pytest.raises(ValueError, match="copies: got 2; only outliers"):
         planting.planted(KEY, solution, given, copies=2)
     with pytest.raises(ValueError, match="3 rows, the posterior's task 2 classes and 8 inputs"):

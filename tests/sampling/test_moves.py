@@ -546,13 +546,3 @@ def test_a_pair_is_drawn_as_often_before_its_rotation_as_after():
     again = chosen(2, weights._replace(readout=jnp.asarray(rotated)))
     assert again[0][2] == pytest.approx(expected[2], rel=1e-5)
     assert abs(again[1][2] - expected[2]) < MAX_Z * (expected[2] * (1 - expected[2]) / draws) ** 0.5
-
-
-def test_moves_that_do_not_apply_are_refused():
-    given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), networks.Network(1, 4, "sigmoidal"), 0.1)
-    with pytest.raises(ValueError, match="homogeneous"):
-        moves.check("scale", given)
-    with pytest.raises(ValueError, match="2φ"):
-        moves.check("reflect", posterior.Posterior(given.task, networks.Network(1, 4, "relu"), 0.1))
-    with pytest.raises(ValueError, match="one hidden layer"):
-        moves.check("recode", posterior.Posterior(given.task, networks.Network(2, 4, "sigmoidal"), 0.1))

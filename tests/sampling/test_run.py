@@ -593,56 +593,6 @@ def test_chains_spread_over_devices():
     np.testing.assert_allclose(lines[0][2:], lines[1][2:], atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"method": "hcm"}, "method: got 'hcm'.*did you mean 'hmc'"),
-        ({"method": 3}, "method: got 3"),
-        ({"moves": ("teleport",)}, "moves: got 'teleport'"),
-        ({"moves": ("gibs",)}, "moves: got 'gibs'.*did you mean 'gibbs'"),
-        ({"moves": "gibbs"}, "moves: got 'gibbs'"),
-        ({"store": ("redouts",)}, "store: got 'redouts'.*did you mean 'readouts'"),
-        ({"num_samples": 0}, "num_samples: got 0"),
-        ({"num_samples": 10.0}, "num_samples: got 10.0, needs a whole number"),
-        ({"num_warmup": 0}, "step_size: got None"),
-        ({"method": "plain_langevin"}, "step_size: got None"),
-        ({"method": PlainLangevin(0.1, batch_size=9)}, "batch_size: got 9"),
-        ({"method": PlainLangevin(0.1, mobility="units")}, "mobility: got 'units'.*did you mean 'unit'"),
-        ({"method": Langevin(num_steps=2.5)}, "num_steps: got 2.5"),
-        ({"method": HMC(trajectory_length=np.nan)}, "trajectory_length: got nan"),
-        ({"method": HMC(trajectory_length=0.0)}, "trajectory_length: got 0"),
-        ({"method": HMC(step_size=-1.0)}, "step_size: got -1"),
-        ({"method": HMC(target_acceptance=1.0)}, "target_acceptance: got 1"),
-        ({"method": HMC(stretch=0.0)}, "stretch: got 0"),
-        ({"num_warmup": (4, -1)}, "num_warmup: got -1"),
-        ({"num_warmup": (4, 4, 4)}, r"num_warmup: got \(4, 4, 4\)"),
-        ({"anneal_by": "minibatches"}, "anneal_by: got 'minibatches'"),
-        ({"anneal_by": Minibatches(2, 3)}, "batch_size: got 3, must divide the 4 inputs"),
-        ({"anneal_by": Minibatches(0, 2)}, "num_epochs: got 0"),
-        ({"anneal_by": Minibatches(2, 2), "method": "langevin"}, "anneal_by: got .* needs HMC"),
-        ({"temperatures": (0.05,)}, "temperatures: got 0.05"),
-        ({"temperatures": (np.nan,)}, "temperatures: got nan"),
-        ({"anneal_from": -1.0}, "anneal_from: got -1"),
-        ({"init": "plantd"}, "init: got 'plantd'"),
-        ({"init": posterior.Weights(np.zeros((3, 4)), (), np.zeros((6, 2)))}, "init: got an array of shape"),
-        (
-            {"init": posterior.Weights(np.full((6, 4), np.nan), (), np.zeros((6, 2)))},
-            "init: 24 values are NaN",
-        ),
-        ({"predict_inputs": np.zeros((3, 4))}, "inputs: got shape"),
-        ({"predict_inputs": np.full((24, 1), np.nan)}, "predict_inputs: 24 values are NaN"),
-    ],
-)
-def test_bad_arguments_are_named(small, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        small_sample(small, **arguments)
-
-
-def test_a_temperature_that_underflows_is_refused(small):
-    with pytest.raises(ValueError, match=r"temperature: T = 1e-300 in float32"):
-        small_sample(posterior.Posterior(small.task, NETWORK, 1e-300))
-
-
 # ---- what the samples offer -----------------------------------------------------------------
 
 

@@ -446,37 +446,6 @@ def test_kernel_on_an_orthogonal_task_is_the_networks():
     assert np.all(gap < 4.5 * error + 10 / 400)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: theory.solve(TOY, "relu", T), "network: got 'relu', needs coding_schemes.networks.Network"),
-        (lambda: theory.solve(TOY, Network(2, 9, "relu"), T), "depth 2, 'relu'.*orthogonal.*sampling.sample"),
-        (lambda: theory.solve(GENERAL, Network(1, 9, "softplus"), T), "general inputs.*'softplus'"),
-        (lambda: theory.solve(tasks.tree(40), Network(2, 9, "tanh"), T), "depth 2, 'tanh'.*reach 30 inputs"),
-        (lambda: theory.solve(MIXED, Network(1, 9, jax.nn.leaky_relu), T), "no theory for depth 1"),
-        (lambda: theory.solve(LARGE, Network(1, 9, jax.nn.leaky_relu), T), "did not converge: too few"),
-        (lambda: theory.solve(TOY, Network(1, 9, "relu"), -1.0), "temperature: got -1"),
-        (lambda: theory.solve(GENERAL, Network(1, 9, "relu"), -1.0), "temperature: got -1"),
-        (lambda: theory.solve(TREE, Network(1, 9, "erf"), -1.0), "temperature: got -1"),
-        (lambda: theory.solve(TOY, Network(1, 9, "relu_squared"), T, readout_variance=2.0), "1/P"),
-        (
-            lambda: theory.solve(TOY, Network(1, 9, "relu"), T, readout_variance=-1.0),
-            "readout_variance: got -1",
-        ),
-        (lambda: theory.solve(TOY, Network(1, 9, "tanh"), T, finite_width=True), "finite_width: got True"),
-        (
-            lambda: theory.solve(GENERAL, Network(1, 9, "relu"), T, finite_width=True),
-            "general inputs at finite width",
-        ),
-        (lambda: theory.solve(TOY, Network(1, 9, "relu"), T).kernel(TOY.inputs), "mean_field"),
-        (lambda: theory.solve(TOY, Network(1, 9, "relu"), T, depth=3), "unexpected keyword"),
-    ],
-)
-def test_bad_input_names_what_is_allowed(call, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        call()
-
-
 def test_all_solvers_are_importable_alike_and_ask_in_one_order():
     others = {"solve", "two_point", "adaptive_kernel", "dmft", *FORMULAS}  # no temperature, or no one solve
     for module in sorted(set(theory.__all__) - others):
