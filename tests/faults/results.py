@@ -253,6 +253,8 @@ def other_build(folder, make):
             difference.compare(a, b)
 
     message = refused(compare, "B", BuildError)
+    if not message.startswith("B"):
+        raise FaultError("obscure", message)
     outside = (Path("/pwned"), Path(tempfile.gettempdir(), "pwned"))
     if list(folder.rglob("pwned")) or any(path.exists() for path in outside):
         raise FaultError("lost", "a file outside was written")
