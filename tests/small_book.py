@@ -17,11 +17,14 @@ RECORD = {
     "predicate": "exactly",
     "passed": True,
     "worst": None,
+    "apart": None,
     "control": None,
     "sampler": None,
     "because": "",
     "note": "",
     "stored": "",
+    "lacking": "",
+    "size": {},
     "source": "theory",
 }
 SMALL_BOOK = {

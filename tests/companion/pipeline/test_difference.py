@@ -19,7 +19,14 @@ RECORD = small_book.RECORD | {
     "expected": [18.0, 6.0],
     "uncertainty": [0.1, 0.1],
     "predicate": "within 3 s.e.",
-    "control": {"description": "d", "computed": 0.0, "uncertainty": None, "expected": None, "passed": False},
+    "control": {
+        "description": "d",
+        "computed": 0.0,
+        "uncertainty": None,
+        "expected": None,
+        "passed": False,
+        "spared": [],
+    },
     "headline": True,
     "size": {"N": 60},
 }
