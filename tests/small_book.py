@@ -17,11 +17,14 @@ RECORD = {
     "predicate": "exactly",
     "passed": True,
     "worst": None,
+    "apart": None,
     "control": None,
     "sampler": None,
     "because": "",
     "note": "",
     "stored": "",
+    "lacking": "",
+    "size": {},
     "source": "theory",
 }
 SMALL_BOOK = {
@@ -149,7 +152,7 @@ def write(root):
     for name in ("Snakefile", "_config.yml", "codecheck.yml", "CITATION.cff", "requirements.lock"):
         shutil.copy(REPOSITORY / name, root / name)
     for name in ("profiles/default", "book/_static"):
-        shutil.copytree(REPOSITORY / name, root / name)
+        shutil.copytree(REPOSITORY / name, root / name, ignore=shutil.ignore_patterns("paper"))
     for name, text in SMALL_BOOK.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)

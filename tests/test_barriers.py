@@ -92,19 +92,6 @@ def test_barrier_is_the_largest_rise_from_any_image_before():
     assert path.barrier == 4
 
 
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        ({"num_images": 2}, "num_images"),
-        ({"step_size": 0.0}, "step_size"),
-        ({"step_size": -1.0}, "step_size"),
-    ],
-)
-def test_refuses(change, name):
-    with pytest.raises(ValueError, match=name):
-        minimum_energy_path(double_well, [at(-1, 0), at(1, 0)], **({"step_size": 1e-3} | change))
-
-
 def test_reports_divergence():
     with pytest.raises(FloatingPointError, match="step_size 1"):
         minimum_energy_path(double_well, [at(-1.5, 0), at(1, 0)], step_size=1.0, num_steps=50)

@@ -271,32 +271,6 @@ def test_generalization_error_splits_into_mean_and_variance():
     np.testing.assert_allclose(shared.total, 0.2)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: coding.class_means(np.ones((3, 4)), np.zeros(5, int)), "labels"),
-        (lambda: coding.class_means(np.ones((3, 3)), np.array([0, 2, 2])), "class 1"),
-        (lambda: coding.occupancy(np.ones((3, 3))), "booleans"),
-        (lambda: coding.switch_rate(np.ones((1, 3, 3), bool)), "samples"),
-        (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), interval=0), "interval"),
-        (lambda: coding.switch_rate(np.ones((2, 3, 3), bool), confidence=1), "confidence"),
-        (lambda: coding.outliers(np.ones((3, 12)), LABELS, share=0), "share"),
-        (lambda: coding.generalization_error(np.ones((3, 2)), 0.0, np.ones((2, 2))), "targets"),
-        (lambda: coding.generalization_error(np.ones((3, 2)), -1.0, np.ones((3, 2))), "variance"),
-        (lambda: coding.generalization_error(np.ones((3, 2)), np.ones(2), np.ones((3, 2))), "variance"),
-        (lambda: statistics.autocorrelation(np.ones((2, 5, 3, 1)), 5), "max_lag"),
-        (lambda: statistics.permutation_order(np.ones((2, 5, 3))), "chains, samples, N, d"),
-        (lambda: coding.neural_collapse(np.ones((3, 4)), np.zeros(4, int)), "two"),
-        (lambda: coding.code_agreement(np.ones((3, 2), bool), np.ones((3, 3), bool)), "test_codes"),
-        (lambda: coding.kernel_alignment(np.ones((3, 3)), np.ones((4, 4))), "other: got shape"),
-        (lambda: statistics.autocorrelation_time(np.ones((2, 3))), "samples"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_sparse_measures_of_a_planted_population():
     rng = np.random.default_rng(5)
     readouts, z = 0.1 * rng.standard_normal((2, 30, 3)), rng.standard_normal((2, 30, 12))
@@ -330,8 +304,6 @@ def test_settled_codes_ignore_a_mean_that_hovers_at_the_threshold():
     assert settled.tolist() == [True, True, True, True, True, False, False, True]
     assert coding.switch_rate(coding.settled_codes(means)).num_switches == 2
     assert coding.switch_rate(means > 0.5).num_switches == 4
-    with pytest.raises(ValueError, match="lower"):
-        coding.settled_codes(means, 0.6, 0.4)
 
 
 def test_error_of_the_permutation_order_is_that_of_a_ratio():
@@ -393,7 +365,3 @@ def test_code_transfer_of_pure_codes_and_of_noise():
     found = coding.code_transfer(means[:, labels], labels, shifted, test_labels)[1]
     missed = np.square(2.0 + test_noise[0]).sum()
     assert found == pytest.approx(1 - missed / np.square(shifted - center).sum())
-    with pytest.raises(ValueError, match="test_activations: got shape"):
-        coding.code_transfer(noise, labels, test_noise[:, 1:], test_labels)
-    with pytest.raises(ValueError, match="test_labels: got class 3"):
-        coding.code_transfer(noise, labels, test_noise, test_labels + 1)

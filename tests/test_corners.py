@@ -28,6 +28,10 @@ TASKS = {
 KINDS = [("linear", 1), ("linear", 3), ("sigmoidal", 1), ("erf", 1), ("sigmoidal", 2), ("sigmoidal", 3)]
 KINDS += [("relu", 1), ("softplus", 1), ("relu_squared", 1)]
 T = 0.05
+LONG = {
+    ("ties", "sigmoidal", 3),
+    ("more classes than outputs", "softplus", 1),
+}
 
 
 def cases():
@@ -39,7 +43,10 @@ def cases():
             continue  # they take longest
         if (name, phi, temperature) == ("five outputs", "softplus", 0.0):
             continue
-        yield pytest.param(task, phi, depth, temperature, id=f"{name}-{phi}-{depth}-T={temperature}")
+        weekly = temperature and (name, phi, depth) in LONG  # at T = 0 always
+        marks = [pytest.mark.weekly] if weekly else []
+        id = f"{name}-{phi}-{depth}-T={temperature}"
+        yield pytest.param(task, phi, depth, temperature, id=id, marks=marks)
 
 
 @pytest.mark.parametrize(("task", "phi", "depth", "temperature"), cases())

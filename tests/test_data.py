@@ -359,41 +359,6 @@ def test_classes_are_numbered_in_the_order_of_their_numbers(tmp_path):
         assert found.class_names == ("-1", "9", "10")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "first line begins \\[\\]"),
-        ("1.0,2.0\n3.0,4.0\n", "one of them 'label'"),
-        ("label,n1\n", "lines below"),
-        ("label\n0\n", "one of them 'label'"),
-        ("label,n1\n0,1\n1,2,3\n", "line 3: 3 cells"),
-        ("label,n1\n0,one\n", "line 2: could not convert string to float: 'one'"),
-        ("label,n1\n0.5,1\n1,2\n", "not all whole"),
-        ("label,n1\nnan,1\n1,2\n", "not all whole"),
-    ],
-)
-def test_text_that_is_no_table_of_activations(tmp_path, content, message):
-    (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(ValueError, match=message):
-        data.read_activations(tmp_path / "a.csv")
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"activations": PHI}, "no array labels, only"),
-        ({"activations": PHI.T, "labels": [0, 1, 1]}, "transpose activations"),
-        ({"activations": PHI[0], "labels": [0, 1, 1]}, "have shape"),
-        ({"activations": PHI.astype(str), "labels": [0, 1, 1]}, "real numbers"),
-        ({"activations": PHI, "labels": np.array([0, 1, None])}, "cannot be read"),
-    ],
-)
-def test_arrays_that_are_no_activations(tmp_path, arrays, message):
-    np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(ValueError, match=message):
-        data.read_activations(tmp_path / "a.npz")
-
-
 def test_inputs_are_read_as_activations_are(tmp_path):
     np.savez(tmp_path / "a.npz", inputs=PHI, labels=["cat", "dog", "cat"], targets=np.ones((3, 1)))
     (tmp_path / "a.csv").write_text("n1, label ,n2\n0.5,cat,1.5\n-1,dog,0\n2,cat,1e-3\n")
@@ -408,15 +373,3 @@ def test_inputs_are_read_as_activations_are(tmp_path):
     np.savez(tmp_path / "a.npz", inputs=PHI, labels=[0, 1, 1], targets=["a", "b", "c"])
     with pytest.raises(ValueError, match="targets are <U1, need real numbers"):
         data.read_inputs(tmp_path / "a.npz")
-
-
-def test_files_that_hold_no_arrays(tmp_path):
-    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04 damaged")
-    (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00label")
-    (tmp_path / "a.mat").write_bytes(b"")
-    messages = {"a.npz": "cannot be read", "a.csv": "cannot be read as text", "a.mat": "npz or .csv"}
-    for name, message in messages.items():
-        with pytest.raises(ValueError, match=message):
-            data.read_activations(tmp_path / name)
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        data.read_activations(tmp_path / "none.npz")

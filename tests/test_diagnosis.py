@@ -177,35 +177,6 @@ def test_a_diagnosis_can_be_repeated():
 PHI = activations(redundant())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((np.where(np.arange(40) == 3, np.nan, PHI), LABELS), {}, "activations: 60 values are NaN"),
-        ((PHI[None], LABELS), {}, "activations: got shape"),
-        ((PHI[:1], LABELS), {}, "one neuron"),
-        ((PHI.astype(str), LABELS), {}, "real numbers"),
-        ((PHI + 1j, LABELS), {}, "real numbers"),
-        ((np.ones((60, 40)), LABELS), {}, "no neuron's mean differs"),
-        ((0 * PHI, LABELS), {}, "no neuron's mean differs"),
-        ((np.ma.masked_less(PHI, 0), LABELS), {}, "activations: .* are masked"),
-        ((PHI, LABELS[1:]), {}, "labels: got shape"),
-        ((PHI.T, LABELS), {}, "transpose activations"),
-        ((PHI, LABELS - 1), {}, "labels: hold"),
-        ((PHI, LABELS + 0.5), {}, "labels: hold"),
-        ((PHI, np.where(LABELS == 2, np.nan, LABELS)), {}, "labels: .* NaN"),
-        ((PHI, 0 * LABELS), {}, "one class"),
-        ((PHI, 2 * LABELS), {}, "class 1 has no input"),
-        ((PHI, LABELS, np.ones((59, 2))), {}, "readouts: got shape"),
-        ((PHI, LABELS, np.zeros((60, 2))), {}, "all zero"),
-        ((PHI, LABELS, np.full((60, 2), np.inf)), {}, "readouts: 120 values"),
-        ((PHI, LABELS), {"num_rotations": 98}, "num_rotations"),
-    ],
-)
-def test_bad_input_is_named(arguments, options, message):
-    with pytest.raises(ValueError, match=message):
-        diagnose(*arguments, **options)
-
-
 def test_whole_numbers_as_floats_lists_and_words_are_labels():
     for labels in (LABELS.astype(float).tolist(), np.array(["cat", "dog", "eel"])[LABELS]):
         found = diagnose(PHI.tolist(), labels)

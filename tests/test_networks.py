@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import networks, tasks, theory
+from coding_schemes import networks, tasks
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import moves
 from scipy.special import erf
@@ -66,8 +66,6 @@ def test_a_function_that_overflows_is_known_by_its_finite_values(recwarn):
 def test_rescaling_moves_take_a_function_for_its_name():
     posterior = Posterior(tasks.toy(4), networks.Network(1, 5, jax.nn.relu), 0.1)
     moves.check("scale", posterior)
-    with pytest.raises(ValueError, match="homogeneous"):
-        moves.check("scale", Posterior(tasks.toy(4), networks.Network(1, 5, jnp.tanh), 0.1))
 
 
 @pytest.mark.parametrize(
@@ -149,24 +147,6 @@ def test_own_function_as_nonlinearity():
     assert networks.Network(1, 2, jnp.sin).phi is jnp.sin
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"nonlinearity": "sigmoid"}, "nonlinearity: got 'sigmoid'"),
-        ({"nonlinearity": jnp.cumsum}, "not elementwise"),
-        ({"nonlinearity": jnp.sum}, "nonlinearity"),
-        ({"nonlinearity": lambda z: z / 0.0}, "NaN or infinite"),
-        ({"nonlinearity": lambda z: z.missing}, "failed on a vector"),
-        ({"depth": 0}, "depth: got 0"),
-        ({"width": 1.5}, "width: got 1.5"),
-        ({"scaling": "rich"}, "scaling: got 'rich'"),
-    ],
-)
-def test_bad_networks_are_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        networks.Network(**arguments)
-
-
 STDS = [("tanh", 1, 1.7), ("tanh", 3, 0.6), ("linear", 3, (2.0, 0.5, 1.5)), ("relu_squared", 2, (0.8, 1.3))]
 
 
@@ -199,20 +179,3 @@ def test_networks_of_other_weights_are_made_once():
     assert float(one.phi(0.5)) == pytest.approx(erf(1.0), rel=1e-6)
     assert networks.Network(nonlinearity="erf", weight_std=1.0).nonlinearity == "erf"
     assert networks.Network(2, nonlinearity="relu", weight_std=(2.0, 2.0)).weight_std == 2.0
-
-
-@pytest.mark.parametrize(
-    ("stds", "message"),
-    [
-        (0.0, "weight_std: got 0.0, needs a finite number above 0"),
-        ((1.0, 2.0, 3.0), "weight_std: got 3 numbers, needs one or one per layer, 2"),
-        ((1.0, 2.0), "layers may differ only where"),
-    ],
-)
-def test_prior_variances_that_no_network_has(stds, message):
-    with pytest.raises(ValueError, match=message):
-        networks.Network(2, nonlinearity="tanh", weight_std=stds)
-    with pytest.raises(ValueError, match="needs 1; divide"):
-        theory.adaptive_kernel.solve(
-            tasks.toy(6, (0.5, 0.5)), networks.Network(nonlinearity="relu", weight_std=2.0), 1.0, 0.1
-        )

@@ -78,9 +78,9 @@ def test_linear_networks_have_the_kernels_of_theory(depth):
 def test_sparse_networks_have_their_outliers():
     given = _posterior(60, 1, "relu", y_minus=-0.5)
     solution = relu.solve(given.task, 0.01)
-    weights = planting.planted(KEY, solution, given, copies=2)
+    weights = planting.planted(KEY, solution, given)
     activations = given.network.phi(weights.first)
-    assert coding.outliers(activations, given.task.labels).counts == 2 * len(solution.outlier_readouts)
+    assert coding.outliers(activations, given.task.labels).counts == len(solution.outlier_readouts)
     with pytest.raises(ValueError, match=r"N = 70, .* has 60"):
         planting.planted(KEY, relu.finite_size(solution, 70), given)
 
@@ -90,10 +90,6 @@ def test_what_does_not_fit_is_refused():
     solution = sigmoidal.solve(given.task, 0.01)
     with pytest.raises(ValueError, match="2 hidden layers, the solution is for 1"):
         planting.planted(KEY, solution, given)
-    with pytest.raises(ValueError, match="can plant those of"):
-        planting.planted(KEY, 3, given)
-    with pytest.raises(ValueError, match="copies: got 2; only outliers"):
-        planting.planted(KEY, solution, given, copies=2)
     with pytest.raises(ValueError, match="3 rows, the posterior's task 2 classes and 8 inputs"):
         planting.planted(KEY, solution, _posterior(8, class_ratios=(0.5, 0.5)))
     with pytest.raises(ValueError, match="has no task"):

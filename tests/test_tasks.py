@@ -38,45 +38,15 @@ def test_toy_takes_any_targets():
     np.testing.assert_array_equal(task.class_targets, targets)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"class_ratios": (0.5, 0.4)}, "class_ratios.*0.9"),
-        ({"class_ratios": (1.5, -0.5)}, "class_ratios"),
-        ({"class_ratios": (0.99, 0.01)}, "class 1 empty"),
-        ({"input_dim": 9}, "input_dim: got 9, needs a whole number of at least 10"),
-        ({"targets": np.ones((2, 3))}, "targets: got shape"),
-        ({"y_plus": 0.3, "y_minus": 0.3}, "no task to learn"),
-        ({"y_minus": np.nan}, "y_minus: got nan"),
-    ],
-)
-def test_toy_refuses(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        tasks.toy(10, **arguments)
-
-
 def valid():
     return {"inputs": np.eye(4), "labels": np.array([0, 0, 1, 1]), "targets": np.ones((4, 2))}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"inputs": np.full((4, 4), np.nan)}, "inputs: 16 values are NaN"),
-        ({"labels": np.array([0, 0, 2, 2])}, "class 1 has no input"),
-        ({"labels": np.array([0.5, 0, 1, 1])}, "labels: hold"),
-        ({"targets": np.ones((3, 2))}, "targets: got shape"),
-        ({"test_inputs": np.eye(4)}, "together, or none"),
-        (
-            {"test_inputs": np.ones((5, 1)), "test_labels": np.array([0]), "test_targets": np.ones((1, 2))},
-            r"test_inputs: got shape \(5, .*N0 = ",
-        ),
-    ],
-)
-def test_task_checks_its_parts(change, message):
-    tasks.Task(**valid())
-    with pytest.raises(ValueError, match=message):
-        tasks.Task(**(valid() | change))
+def test_a_split_comes_whole_and_a_class_with_inputs():
+    with pytest.raises(ValueError, match="together, or none"):
+        tasks.Task(**valid(), test_inputs=np.eye(4))
+    with pytest.raises(ValueError, match="class 0 has no input"):
+        tasks.mnist(num_inputs=1)
 
 
 def test_class_targets_refuses_a_task_that_is_not_classification():
@@ -201,37 +171,11 @@ def test_fashion_and_cifar_take_training_and_test_images_from_their_own_sets(mon
     assert calls == [("train", True), ("test", True)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_inputs": 4000}, "num_inputs: class 0 needs"),
-        (
-            {"num_inputs": 1500, "num_test": 2000},
-            r"num_inputs: class \d needs .* only \d+",
-        ),  # each alone would fit
-        ({"num_inputs": 0}, "num_inputs: got 0"),
-        ({"num_test": -1}, "num_test: got -1"),
-        ({"classes": (0, 0)}, "classes"),
-        ({"classes": (0, 11)}, "classes"),
-        ({"normalization": "whiten"}, "normalization: got 'whiten', allowed are 'standardize'"),
-        ({"pool": "everything"}, "pool"),
-        ({"targets": np.ones((2, 2))}, "targets: got shape"),
-        ({"num_inputs": 1}, "class"),
-    ],
-)
-def test_mnist_refuses(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        tasks.mnist(**arguments)
-
-
 def test_two_points_have_the_distances_asked_for():
     task = tasks.two_points(dx2=2.25, dy2=0.5)
     assert np.sum(np.diff(task.inputs) ** 2) == pytest.approx(2.25)
     assert np.sum(np.diff(task.targets, axis=0) ** 2) == pytest.approx(0.5)
     assert np.all(tasks.two_points(dy2=0.0).targets == 0.6)
-    for change in ({"dx2": 0.0}, {"dy2": -1.0}):
-        with pytest.raises(ValueError, match=next(iter(change))):
-            tasks.two_points(**change)
 
 
 def test_xor_is_exclusive_or():
@@ -257,8 +201,6 @@ def test_blobs_hold_every_position_in_both_contexts():
     for width in (0.5, 1.0):  # a Gaussian: the ratio of two pixels of one row
         corner = tasks.blobs(4, 6, width).inputs[:2, 0]
         np.testing.assert_allclose(corner[1] / corner[0], np.exp(-(0.4**2) / (2 * width**2)))
-    with pytest.raises(ValueError, match="blob_width"):
-        tasks.blobs(blob_width=0.0)
 
 
 def test_clustered_and_tree_have_exactly_their_kernels():
@@ -277,24 +219,6 @@ def test_clustered_and_tree_have_exactly_their_kernels():
     np.testing.assert_allclose(apart.input_kernel, tasks.clustered(12, overlap=0.4).input_kernel, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: tasks.clustered(12, overlap=1.0), "overlap: got 1"),
-        (lambda: tasks.clustered(12, overlap=-0.1), "overlap: got -0.1"),
-        (lambda: tasks.clustered(12, overlap=(0.1, 0.2)), "one for each of 3"),
-        (lambda: tasks.clustered(12, overlap=np.nan), "overlap"),
-        (lambda: tasks.clustered(12, input_dim=9), "input_dim: got 9"),
-        (lambda: tasks.tree(12, overlaps=(0.2, 0.5)), "overlaps: got .*0.2, 0.5"),
-        (lambda: tasks.tree(12, groups=(0, 0, 2, 2)), "groups: class 1"),
-        (lambda: tasks.tree(12, groups=(0, 1)), "groups: got shape"),
-    ],
-)
-def test_clustered_and_tree_refuse(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_a_task_of_ones_own_is_scaled_and_sorted():
     inputs, labels = np.random.default_rng(0).standard_normal((5, 6)), np.array([1, 0, 2, 1, 0, 2])
     for scale in (1.0, 1e-200, 1e200):  # squares of which leave the range of floats
@@ -308,34 +232,6 @@ def test_a_task_of_ones_own_is_scaled_and_sorted():
 
 
 X = np.ones((3, 4))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0 * X, [0, 0, 1, 1]), "inputs: are all zero"),
-        ((np.ma.masked_array(X, X > 0), [0, 0, 1, 1]), "inputs: 12 values are masked"),
-        ((X, np.ma.masked_equal([0, 0, 1, 1], 1)), "labels: 2 values are masked"),
-        ((X[0], [0, 0, 1, 1]), "inputs: got shape"),
-        ((X[None], [0, 0, 1, 1]), "inputs: got shape"),
-        ((X[:, :0], []), "inputs: got shape"),
-        ((X.astype(str), [0, 0, 1, 1]), "inputs: got <U"),
-        ((X + 1j, [0, 0, 1, 1]), "inputs: got complex"),
-        ((X, [0, 0, 1]), "labels: got shape"),
-        ((X, [0, 0, 2, 2]), "class 1 has no input"),
-        ((X, [0, 0, 1, 1], np.ones((3, 2))), "targets: got shape"),
-        ((X, [0, 0, 1, 1], np.ones(4)), "targets: got shape"),
-        ((X, [0, 0, 1, 1], np.full((4, 1), np.nan)), "targets: 4 values are NaN"),
-    ],
-)
-def test_what_is_no_task_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        tasks.own(*arguments)
-
-
-def test_held_out_inputs_that_are_all_zero_are_refused():
-    with pytest.raises(ValueError, match="test_inputs: are all zero"):
-        tasks.Task(X, np.arange(4), np.eye(4), 0 * X, np.arange(4), np.eye(4))
 
 
 def test_held_out():

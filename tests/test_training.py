@@ -213,35 +213,6 @@ def test_scaled_networks_learn_at_a_rate_independent_of_width(scaling):
     assert losses[1] < 0.9
 
 
-def test_bad_input_names_the_argument():
-    good = {"learning_rate": 0.1, "num_steps": 10}
-    model = SMALL["dense"]
-    for change, argument in [
-        ({"learning_rate": -1.0}, "learning_rate"),
-        ({"num_steps": 7}, "num_steps"),
-        ({"batch_size": 3}, "batch_size"),
-        ({"repeats": 0}, "repeats"),
-        ({"weight_decay": -0.1}, "weight_decay"),
-    ]:
-        with pytest.raises(ValueError, match=argument):
-            training.train(model, jax.random.key(0), INPUTS, TARGETS, **(good | change))
-    with pytest.raises(ValueError, match="NaN"):
-        training.train(model, jax.random.key(0), INPUTS * np.nan, TARGETS, **good)
-    with pytest.raises(ValueError, match="targets"):
-        training.train(model, jax.random.key(0), INPUTS, TARGETS[:1], **good)
-    for change, argument in [
-        ({"kind": "transformer"}, "kind"),
-        ({"gain": 0.0}, "gain"),
-        ({"depth": 0}, "depth"),
-    ]:
-        with pytest.raises(ValueError, match=argument):
-            training.Architecture(**change)
-    with pytest.raises(ValueError, match="richness"):
-        training.ScaledNetwork(networks.Network(), richness=0.0)
-    with pytest.raises(ValueError, match="width"):
-        training.Architecture(width=30, depth=4, kind="convolution")
-
-
 def test_descent_reaches_a_stationary_point_of_the_energy():
     task = tasks.toy(12, (0.5, 0.25, 0.25), y_minus=0.2)
     given = posterior.Posterior(task, networks.Network(1, 12, "sigmoidal"), 0.01, readout_variance=1.0)

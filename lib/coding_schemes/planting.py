@@ -16,7 +16,7 @@ from coding_schemes import validation
 from coding_schemes.posterior import Posterior, Weights
 
 
-def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1) -> Weights:
+def planted(key: Array, solution: Any, posterior: Posterior) -> Weights:
     """A network whose neurons are drawn from a theory's solution.
 
     How is the solution's own affair, in its `draw`: codes and kinds in proportion to P_γ, outliers at their
@@ -27,29 +27,24 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
         solution: of `theory.solve`, or of theory.sigmoidal, deep_sigmoidal, clustered, condensation, relu
             (`solve` or `finite_size`), linear or mean_field.
         posterior: of the task that was solved; gives N, the depth and the coordinates.
-        copies: parallel neurons that share every outlier of a theory.relu solution.
 
     Returns:
         One network's weights, or those of several with a leading axis.
 
     Raises:
         ValueError: the solution is of none of these kinds, or of another depth, width, task or temperature
-            than the posterior; copies are asked of one without outliers; or the posterior has lost its task
-            in a transformation.
+            than the posterior; or the posterior has lost its task in a transformation.
     """
     if getattr(key, "shape", ()) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
-        networks = [planted(one, solution, posterior, copies=copies) for one in key]
+        networks = [planted(one, solution, posterior) for one in key]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *networks)
     validation.key(key)
     validation.instance("posterior", posterior, Posterior)
-    validation.counts(copies=copies)
     if not hasattr(solution, "draw"):
         raise ValueError(
             f"solution: got {type(solution).__module__}.{type(solution).__qualname__}, can plant those of "
             "theory.sigmoidal, deep_sigmoidal, relu, linear and mean_field"
         )
-    if copies > 1 and not hasattr(solution, "outlier_readouts"):
-        raise ValueError(f"copies: got {copies}; only outliers of theory.relu can be planted several times")
     if posterior.task is None:
         raise ValueError("posterior: this copy came out of a JAX transformation and has no task")
     depth = getattr(solution, "depth", 1)
@@ -65,8 +60,7 @@ def planted(key: Array, solution: Any, posterior: Posterior, *, copies: int = 1)
         )
     _require_own(solution, posterior)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32))
-    options = {"copies": copies} if copies > 1 else {}
-    return posterior.planted(*solution.draw(rng, posterior.task.labels, posterior.network.width, **options))
+    return posterior.planted(*solution.draw(rng, posterior.task.labels, posterior.network.width))
 
 
 def merged(weights: Weights, codes: np.ndarray) -> Weights:

@@ -30,18 +30,18 @@ _LINE_HOLDS = 3  # longer lists are given by their worst element, the rest unfol
 
 def state(record: dict[str, Any]) -> State:
     """Whether a finding holds, holds in part, is open because something is missing, or fails."""
-    if record.get("lacking"):
+    if record["lacking"]:
         return "open"
     if missing(record):
         return "open" if record["passed"] or record["computed"] is None else "failed"
     if not record["passed"]:
         return "failed"
-    return "partly" if (record.get("apart") or 0) > HIDDEN else "passed"
+    return "partly" if (record["apart"] or 0) > HIDDEN else "passed"
 
 
 def missing(record: dict[str, Any]) -> str:
     """What a record lacks to count, in a few words; nothing where it lacks nothing."""
-    if record.get("lacking"):
+    if record["lacking"]:
         return "it needs larger sizes"
     if record["computed"] is None:
         return "it cannot be computed at these sizes"
@@ -52,8 +52,7 @@ def missing(record: dict[str, Any]) -> str:
 
 def sampler_state(record: dict[str, Any]) -> str:
     """Chains from two starts have "met", or "each" start passes by itself, or equilibrium is "not shown"."""
-    sampler = record.get("sampler") or {"state": "met"}
-    return sampler.get("state") or ("met" if sampler["converged"] else "not shown")
+    return (record["sampler"] or {"state": "met"})["state"]
 
 
 def why(record: dict[str, Any]) -> str:
@@ -68,7 +67,7 @@ def why(record: dict[str, Any]) -> str:
         apart = f"The value lies {away}, though {record['predicate']}"
         return f"{apart}: {record['because']}" if record["because"] else f"{apart}."
     lacks = missing(record)
-    if record.get("lacking"):
+    if record["lacking"]:
         return record["lacking"]
     if lacks == "equilibrium not shown":
         return f"Equilibrium is not shown: {record['sampler']['verdict'].removeprefix(f'{lacks}: ')}"
@@ -97,7 +96,7 @@ def details(record: dict[str, Any]) -> list[tuple[str, str]]:
     if (sampler := record["sampler"]) and missing(record) != "equilibrium not shown":  # else it is the reason
         each = "each start by itself passes, the two do not meet: " * (sampler_state(record) == "each")
         rows.append(("sampler", each + (sampler["verdict"] or "equilibrium shown")))
-    if record.get("size"):
+    if record["size"]:
         rows.append(("sizes", sizes(record["size"])))
     rows += [(name, record[name]) for name in ("stored", "note") if record[name]]
     return rows
@@ -110,7 +109,7 @@ def _control(control: dict[str, Any], source: str) -> str:
     if control["expected"] is not None:
         value += f", {source} {formats.values(control['expected'])}"
     fate = "does not fail, as it should" if control["passed"] else "fails as it should"
-    if spared := control.get("spared"):
+    if spared := control["spared"]:
         fate += f" (not asked of {', '.join(spared)}: {control['because']})"
     return f"{control['description']}: {value}, {fate}"
 

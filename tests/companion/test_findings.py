@@ -83,39 +83,6 @@ def test_record_has_every_field(shown):
     assert records.state(record) == "passed"
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"theory": np.ones(3)}, r"theory must fit sampled, of shape \(2,\); got \(3,\)"),
-        ({"sampled": Estimate(np.ones(2), np.ones(3))}, r"error must fit sampled"),
-        ({"over": ("one",)}, "over must name the last axis"),
-        ({"size": {}}, "size must say how large"),
-        ({"size": 60}, "size must say how large"),
-        ({"control": ("typed", 3)}, "control must be a Control"),
-        ({"control": Control(" ", theory=np.ones(2))}, "says what was altered"),
-        ({"control": Control("nothing")}, "must alter sampled or theory"),
-        ({"control": Control("typed", theory=[1.0, 2.0])}, "control must be computed"),
-        ({"control": Control("c", theory=np.ones(2), spared=("0-0-0",), because="b")}, "control spares"),
-        ({"control": Control("c", theory=np.ones(2), spared=("1-1-0",))}, "must say why it spares"),
-        ({"panel": "Paper A, Fig. 12z"}, "panel must be one of book/panels.yml"),
-        ({"panel": "Paper A, supplement E, nothing"}, "panel must be one of book/panels.yml"),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_the_finding_is_named(changes, complaint):
-    with pytest.raises(ValueError, match=complaint) as error:
-        finding(**changes)
-    assert "finding A8, number of neurons" in str(error.value)
-
-
-def test_what_names_no_claim_or_says_nothing_is_refused():
-    with pytest.raises(ValueError, match="id must be a claim"):
-        Finding("A99", "slope", **GIVEN)
-    with pytest.raises(ValueError, match="quantity must say"):
-        Finding("A8", " ", **GIVEN)
-    with pytest.raises(TypeError, match="control"):
-        Finding("A8", "slope", sampled=1.0, size={"N": 1})
-
-
 def test_networks_without_scatter_meet_theory_exactly_or_leave_the_finding_open(shown):
     """Networks with three outliers each, as theory has, agree; with four each there is no error to go by."""
     other = Control("untrained", theory=np.array([5.0, 5.0]))
@@ -208,12 +175,6 @@ def test_where_starts_do_not_meet_each_has_to_pass_by_itself(shown):
     assert "each start by itself passes, the two do not meet: 19 s.e. apart" in shown[-3]["text/html"]
 
 
-@pytest.mark.parametrize("sampler", ["yes", SimpleNamespace(agree="no"), SimpleNamespace(state="perhaps")])
-def test_sampler_must_say_whether_it_converged(shown, sampler):
-    with pytest.raises(ValueError, match="sampler must be a Convergence"):
-        judged(shown, standard_errors(3), sampler=sampler)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -233,20 +194,6 @@ def test_numbers_that_a_readers_sizes_spoil_leave_it_open(shown, changes):
 def test_what_larger_sizes_would_decide_is_open(shown):
     record = judged(shown, standard_errors(3), lacking="It needs N = 200.")
     assert (records.state(record), records.why(record)) == ("open", "It needs N = 200.")
-
-
-@pytest.mark.parametrize(
-    ("predicate", "changes", "complaint"),
-    [
-        (3, {}, "judge takes a predicate"),
-        (standard_errors(3), {"sampled": np.array([18.0, 6.0])}, "needs an Estimate"),
-        (relative(0.1), {"theory": None, "control": Control("c", sampled=np.ones(2))}, "needs a theory"),
-        (above(0), {}, "a sign is no limit"),
-    ],
-)
-def test_a_limit_without_a_unit_is_refused(predicate, changes, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        finding(**changes).judge(predicate)
 
 
 def test_texts_are_judged_as_a_whole(shown):

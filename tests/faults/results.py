@@ -66,9 +66,19 @@ MANIFESTS = {
     "that names /outside/it": renamed("/outside/it"),
     "that names an empty file": renamed(""),
 }
+SPOILED = "its manifest there is spoiled ("
+SAID = {
+    "gone": "not there (404",
+    "of other sources": "made from other sources there (notebooks/even.py changed)",
+    "whose files are a list": "damaged there (manifest.json)",
+    "whose digests are numbers": "damaged there (even.ipynb)",
+}
 RESULTS = {
-    f"{what}: {how}": (name, damage)
-    for what, name in {"the notebook": "even.ipynb", "an array": "even/line.npz"}.items()
+    f"{what}: {how}": (name, damage, f"damaged there ({lies})")
+    for what, name, lies in (
+        ("the notebook", "even.ipynb", "even.ipynb"),
+        ("an array", "even/line.npz", "artifacts/line.npz"),
+    )
     for how, damage in {
         "cut in half": files.half,
         "one bit changed": files.flip,
@@ -82,17 +92,20 @@ RESULTS = {
 @trial(
     "Results",
     "it is not taken, and said; nothing is left behind",
-    cases={f"fetch-results: a manifest {how}": ("even.json", damage) for how, damage in MANIFESTS.items()}
+    cases={
+        f"fetch-results: a manifest {how}": ("even.json", damage, SAID.get(how, SPOILED))
+        for how, damage in MANIFESTS.items()
+    }
     | {f"fetch-results: {what}": case for what, case in RESULTS.items()},
 )
 def restored(folder, case):
-    name, damage = case
+    name, damage, says = case
     root, pages = published(folder)
     damage(pages / "downloads" / name)
     before = sorted(path for path in folder.rglob("*") if root not in path.parents)
     chapter = next(chapter for chapter in Project(root).chapters if chapter.name == "even")
     said = restore.restore(chapter, pages.as_uri())
-    if "to be run here" not in said:
+    if not said.startswith(says) or not said.endswith("; to be run here"):
         raise FaultError("silent", said)
     if chapter.folder.exists() or list(chapter.folder.parent.glob(".*")):
         raise FaultError("lost", f"{said}, but something is there")
@@ -253,6 +266,8 @@ def other_build(folder, make):
             difference.compare(a, b)
 
     message = refused(compare, "B", BuildError)
+    if not message.startswith("B"):
+        raise FaultError("obscure", message)
     outside = (Path("/pwned"), Path(tempfile.gettempdir(), "pwned"))
     if list(folder.rglob("pwned")) or any(path.exists() for path in outside):
         raise FaultError("lost", "a file outside was written")

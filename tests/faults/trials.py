@@ -32,7 +32,7 @@ class Trial:
         must: what must come.
         run: does it in an empty folder, and says what came; raises FaultError otherwise.
         outside: whether it waits for other programs, so that several may run side by side.
-        fast: whether `make test` runs it, too.
+        fast: whether `make test` runs it though it is outside; it runs all that are not.
     """
 
     kind: str
@@ -54,7 +54,7 @@ def trial(kind: str, must: str, *, cases: dict[str, Any], outside: bool = False,
         must: what must come.
         cases: the function's second argument, by what was tried.
         outside: as in Trial.
-        fast: the case that `make test` runs, too.
+        fast: the case that `make test` runs, too, of trials outside.
     """
     assert not fast or fast in cases, fast
 

@@ -2,14 +2,13 @@
 
 import dataclasses
 import json
-import shutil
 
 import jax
 import numpy as np
 import pytest
 from coding_schemes import networks, posterior, sampling, tasks
-from coding_schemes.data import CorruptDataError
-from coding_schemes.sampling.checkpoint import Checkpoint, CheckpointMismatchError
+from coding_schemes.sampling.checkpoint import CheckpointMismatchError
+from faults import files
 
 TASK = tasks.toy(4, (0.5, 0.5), seed=1)
 GIVEN = posterior.Posterior(TASK, networks.Network(1, 6, "sigmoidal"), 0.1)
@@ -32,126 +31,19 @@ def kept(samples):
     return samples.weights, samples.kernels, samples.info, samples.warmup_info, samples.final
 
 
-@pytest.fixture(scope="module")
-def whole():
-    return kept(run(None))
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """The folder of a run that was killed after four of its five blocks."""
-    folder = tmp_path_factory.mktemp("killed")
-    save = Checkpoint.save
-
-    def die(self, state, block):
-        save(self, state, block)
-        if self.count == 4:
-            raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", die)
-        with pytest.raises(KeyboardInterrupt):
-            run(folder)
-    return folder
-
-
 @pytest.fixture
-def folder(killed, tmp_path):
-    return shutil.copytree(killed, tmp_path / "copy")
+def folder(tmp_path):
+    """The folder of a run that was killed after four of its five blocks."""
+    return files.stopped(tmp_path / "copy", run=run)
 
 
-def test_a_killed_run_resumes_bitwise(folder, whole):
+def test_a_killed_run_resumes_bitwise(folder):
+    """What damage does to its files is tried by faults/files.py."""
+    whole = kept(run(None))
     assert len(list(folder.glob("block_*.npz"))) == 4
     assert sorted(path.name for path in folder.glob("state_*")) == ["state_00003.npz", "state_00004.npz"]
     assert_same(kept(run(folder)), whole)
     assert_same(kept(run(folder)), whole)  # a finished run has nothing left to do
-
-
-@pytest.mark.parametrize("name", ["block_00003.npz", "state_00004.npz"])
-@pytest.mark.parametrize("damage", ["truncated", "changed", "swapped", "missing"])
-def test_a_damaged_newest_file_costs_one_block(folder, whole, name, damage):
-    path = folder / name
-    content = bytearray(path.read_bytes())
-    if damage == "truncated":
-        path.write_bytes(content[:-200])
-    elif damage == "changed":
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
-    elif damage == "swapped":
-        shutil.copy(folder / ("block_00002.npz" if "block" in name else "state_00003.npz"), path)
-    else:
-        path.unlink()
-    if damage == "missing" and "state" in name:  # as if killed between the two: nothing to complain about
-        assert_same(kept(run(folder)), whole)
-        return
-    with pytest.warns(UserWarning, match=f"{name}.*going back by one block"):
-        assert_same(kept(run(folder)), whole)
-
-
-def test_older_damage_is_an_error_that_names_the_file(folder):
-    first, second = folder / "block_00000.npz", folder / "block_00001.npz"
-    content = first.read_bytes()
-    first.write_bytes(content[:-200])
-    with pytest.raises(CorruptDataError, match=r"block_00000\.npz is missing or damaged"):
-        run(folder)
-    first.write_bytes(second.read_bytes())
-    second.write_bytes(content)
-    with pytest.raises(CorruptDataError, match=r"block_00000\.npz is damaged, or stands in the place"):
-        run(folder)
-
-
-def test_missing_states_and_records_are_errors(folder):
-    record = folder / "record.json"
-    text = record.read_text()
-    record.unlink()
-    with pytest.raises(CorruptDataError, match=r"record\.json is missing"):
-        run(folder)
-    record.write_text(text[:50])
-    with pytest.raises(CorruptDataError, match=r"record\.json is damaged"):
-        run(folder)
-    record.write_text(text)
-    for path in folder.glob("state_*.npz"):
-        path.unlink()
-    with pytest.raises(CorruptDataError, match=r"state_00004\.npz is missing"):
-        run(folder)
-
-
-def test_nothing_is_unpickled(folder):
-    """Code in a checkpoint folder does not run."""
-    ran = []
-
-    class Trap:
-        def __reduce__(self):
-            return ran.append, (1,)
-
-    np.savez(folder / "state_00004.npz", np.array([Trap()], object), seal="x")
-    with pytest.warns(UserWarning, match="going back by one block"):
-        run(folder)
-    assert not ran
-
-
-OTHER = {
-    "inputs": {"given": posterior.Posterior(tasks.Task(TASK.inputs[::-1] * 1.1, TASK.labels, TASK.targets),
-                                            GIVEN.network, 0.1)},
-    "targets": {"given": posterior.Posterior(tasks.toy(4, (0.5, 0.5), y_minus=-0.5), GIVEN.network, 0.1)},
-    "temperature": {"given": GIVEN.at_temperature(0.2)},
-    "nonlinearity": {"given": posterior.Posterior(TASK, networks.Network(1, 6, "erf"), 0.1)},
-    "key": {"key": 5},
-    "step size": {"method": sampling.HMC(step_size=0.2)},
-    "init": {"init": GIVEN.prior(jax.random.key(9))},
-    "annealing": {"anneal_from": 0.5},
-    "ladder": {"temperatures": (0.3,)},
-    "predicted inputs": {"predict_inputs": TASK.inputs},
-    "counts": {"num_samples": 41},
-    "thinning": {"thinning": 2},
-    "moves": {"moves": ("gibbs",)},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", OTHER)
-def test_another_run_is_refused(folder, name):
-    with pytest.raises(CheckpointMismatchError, match="belongs to another run: .* there and .* here"):
-        run(folder, **OTHER[name])
 
 
 def test_checkpoints_from_before_moves_were_keyed_by_name_are_refused(folder):

@@ -187,49 +187,6 @@ def test_populations_that_disagree_say_so(pair, monkeypatch):
     assert not s.converged
 
 
-@pytest.mark.parametrize(
-    ("argument", "change"),
-    [
-        ("richness: got 0.*gaussian_process.solve", {"richness": 0.0}),
-        ("richness: got -1", {"richness": -1.0}),
-        ("richness: got nan", {"richness": np.nan}),
-        ("ridge: got 0", {"ridge": 0.0}),
-        ("ridge", {"ridge": -1.0}),
-        ("method.*allowed", {"method": "magic"}),
-        ("method.*at most 3 inputs; got 5 general inputs.*use 'population'", {"method": "quadrature"}),
-        (
-            "method.*one output; got 4 orthogonal inputs, 2 outputs, φ = relu, L = 1; use 'sampling'",
-            {"method": "lattice", "task": tasks.toy(4, (0.5, 0.5)), "network": Network(1, 1, "relu")},
-        ),
-        ("method.*at most 3 inputs.*use 'nested'", {"method": "quadrature", "network": Network(2, 1, "erf")}),
-        (
-            "method.*at most 30 inputs; got 31.*use 'sampling'",
-            {"method": "nested", "task": random_task(31, 40), "network": Network(2, 1, "erf")},
-        ),
-        (
-            "method.*at most 4 classes; got 10 orthogonal inputs, 5 outputs.*use 'nested'",
-            {
-                "method": "deep_sigmoidal",
-                "task": tasks.toy(10, (0.2,) * 5),
-                "network": Network(2, 1, "erf"),
-            },
-        ),
-        ("method.*use 'sampling'", {"method": "lattice"}),
-        ("method.*use 'nested' or 'sampling'", {"method": "population", "network": Network(2, 1, "erf")}),
-        ("method.*use 'sampling'", {"method": "nested", "network": Network(2, 1, "relu")}),
-    ],
-)
-def test_bad_arguments(argument, change):
-    good = {"task": random_task(5, 8), "network": Network(1, 1, "erf"), "richness": 1.0, "ridge": 0.1}
-    with pytest.raises(ValueError, match=argument):
-        adaptive_kernel.solve(**(good | change))
-    for arguments, name in (((0, 1.0), "depth"), ((2, 0.0), "richness_sq"), ((2, 1.0, -0.1), "ridge")):
-        with pytest.raises(ValueError, match=name):
-            adaptive_kernel.overlaps(*arguments)
-    with pytest.raises(ValueError, match="ridge"):
-        adaptive_kernel.expansion(good["task"], good["network"], -0.1)
-
-
 def test_expansion_in_the_richness(pair):
     """Second order in γ0: coefficients, and an error of fourth order against quadrature."""
     first = adaptive_kernel.expansion(pair, Network(1, 1, "erf"), 0.1)

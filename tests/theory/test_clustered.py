@@ -233,21 +233,6 @@ def test_networks_have_the_shares_and_kernels(redundant):
     assert abs(within.mean() - known) < 3 * within.std(ddof=1) / 2 + 2 / 100
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: clustered.solve(tasks.mnist(20, 0), T), "one ρ within"),
-        (lambda: clustered.solve(tasks.clustered(20), T, nonlinearity="relu_squared"), "grows like z"),
-        (lambda: clustered.solve(tasks.clustered(20), -1.0), "temperature: got -1"),
-        (lambda: clustered.solve(tasks.clustered(20, 4 * [0.25]), T, nonlinearity="relu"), "got 4 outputs"),
-        (lambda: clustered.solve(tasks.clustered(20), T, nonlinearity="relu", method="laplace"), "bounded"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_nearly_of_the_form_is_not_of_the_form():
     task = tasks.clustered(12, overlap=0.3)
     np.testing.assert_allclose(clustered.class_overlaps(task), [3 * [0.3], 3 * [1.0]])

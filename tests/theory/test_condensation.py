@@ -309,19 +309,6 @@ def test_costs_beyond_the_range_of_doubles():
     assert all(each.probabilities[0] == 1 for each in solution.neurons(30))
 
 
-def test_what_does_not_fit_is_refused_or_said(alike):
-    with pytest.raises(ValueError, match="num_neurons: got 1"):
-        alike.at_width(1, np.ones(3))
-    with pytest.raises(ValueError, match="counts"):
-        alike.at_width(50, np.ones(2))
-    with pytest.raises(ValueError, match="nonlinearity"):
-        condensation.solve(tasks.clustered(20), T, nonlinearity="sigmoidal")
-    with pytest.raises(ValueError, match="ratio"):
-        condensation.universal(0.0)
-    with pytest.raises(FloatingPointError, match="diverged"):
-        condensation.solve(tasks.clustered(40, y_minus=0.6), T)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [50, pytest.param(200, marks=pytest.mark.weekly)])
 def test_sampled_networks_have_the_participation_and_the_kernel(alike, width):
@@ -378,16 +365,3 @@ def test_finite_width_makes_sharing_dearer():
 def test_sharing_is_not_drawn_where_the_width_is_not_solved(alike, monkeypatch):
     monkeypatch.setattr(condensation.Solution, "at_width", lambda self, *_: replace(self, converged=False))
     assert np.all(np.isnan(alike.sharing(0, [0.0, 0.5], 40)))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ((3, [0.0], 40), "class_index: got 3"),
-        ((0, [[0.0]], 40), "angles"),
-        ((0, [0.0], 1), "num_neurons: got 1"),
-    ],
-)
-def test_bad_arguments_of_sharing_are_named(alike, call, message):
-    with pytest.raises(ValueError, match=message):
-        alike.sharing(*call)

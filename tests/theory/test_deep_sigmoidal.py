@@ -287,30 +287,6 @@ def test_measured_quantities_of_a_known_layer():
     np.testing.assert_allclose(np.trace(kernel), np.trace(gram))
     np.testing.assert_allclose(kernel[:4, 4:].sum(), gram[:4, 4:].sum(), atol=1e-12)
     np.testing.assert_allclose(kernel[:4, :4].sum(), gram[:4, :4].sum())
-    with pytest.raises(ValueError, match="labels"):
-        deep_sigmoidal.measure(activations, labels[:5])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((0, 0.01), {}, "depth"),
-        ((2, -0.1), {}, "temperature"),
-        (
-            (2, 0.1),
-            {"task": classes(20, counts=np.full(5, 0.2), num_classes=5)},
-            "task: got 5 classes.*at most 4",
-        ),
-        ((2, 0.01), {"nonlinearity": "relu"}, "not bounded"),
-        ((2, 0.01), {"codes": [[1, 0, 0]]}, "only one"),
-        ((2, 0.01), {"codes": [[1, 0, 0], [0, 1, 0]], "occupancies": [0.5, 0.6]}, "occupancies"),
-        ((2, 0.01), {"start": 1.5}, "start"),
-        ((2, 0.01), {"codes": [[1, 0, 2]], "occupancies": [1.0]}, "codes"),
-    ],
-)
-def test_bad_input_is_refused(arguments, options, message):
-    with pytest.raises(ValueError, match=message):
-        deep_sigmoidal.solve(**{"task": classes(20)} | options, depth=arguments[0], temperature=arguments[1])
 
 
 def test_failure_to_converge_is_reported():

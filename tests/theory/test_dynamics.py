@@ -176,28 +176,6 @@ def test_passes_are_extensive_and_end_with_the_scheme(scheme):
     assert dynamics.passes(redundant(60, 0.16)).lowest == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda s: dynamics.linear_memory(s, [1.0]), "solution: got"),
-        (
-            lambda s: dynamics.linear_memory(analog(), [1.0], num_neurons=9, mobility=2.0),
-            "num_neurons: got 9",
-        ),
-        (lambda s: dynamics.linear_memory(analog(), [1.0], mobility=0.0), "mobility: got 0"),
-        (lambda s: dynamics.branch_variance(s, 9, 0, 0.5), "row: got 9"),
-        (lambda s: dynamics.branch_variance(s, 0, 3, 0.5), "class_index: got 3"),
-        (lambda s: dynamics.branch_variance(s, 0, 0, 1.5), "mean: got 1.5"),
-        (lambda s: dynamics.branch_variance(s, 0, 0, 0.5, -1), "step: got -1"),
-        (lambda s: dynamics.passes(None), "solution: got None"),
-        (lambda s: dynamics.outlier_variances(3, 0.01, 9), "task: got 3"),
-    ],
-)
-def test_bad_arguments_are_named(scheme, call, message):
-    with pytest.raises(ValueError, match=message):
-        call(scheme)
-
-
 def test_a_branch_breathes_with_its_readouts():
     """Var z: in the field of the others, and (d⟨z⟩/ds)² Var s with s = a·t and the free energy's Hessian."""
     solution, row, c = redundant(40, 0.02), 0, 1

@@ -92,23 +92,6 @@ def test_adaptive_kernel_of_convolutions_against_quadrature(pooled):
     np.testing.assert_allclose(s.predict(task.inputs), task.targets - ridge * s.dual_field, atol=1e-4)
 
 
-def test_bad_arguments(images):
-    for change, argument in (
-        ({"image_shape": (4, 4, 2)}, "image_shape"),
-        ({"kernel_size": 5}, "kernel_size"),
-        ({"stride": 0}, "stride"),
-    ):
-        with pytest.raises(ValueError, match=argument):
-            features.convolution(
-                images, "relu", **({"image_shape": SHAPE, "kernel_size": 2, "stride": 2} | change)
-            )
-    with pytest.raises(ValueError, match="inputs"):
-        features.dense(images, "relu").on(np.zeros((3, 2)))
-    conv = features.convolution(images, "relu", SHAPE, 2, 2)
-    with pytest.raises(ValueError, match="features"):
-        adaptive_kernel.solve(images, Network(2, 1, "relu"), 1.0, 0.1, features=conv)
-
-
 @pytest.mark.parametrize("name", ["linear", "relu", "erf", "sigmoidal", "tanh"])
 def test_averages_over_what_is_left_free_against_quadrature(name):
     phi, mean, std = nonlinearity(name), np.array([-1.2, 0.3, 2.0]), np.array([0.4, 1.5, 0.0])

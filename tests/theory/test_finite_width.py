@@ -109,16 +109,6 @@ def test_unrelated_inputs_have_one_correction_by_either_theory(theory):
         np.testing.assert_allclose(found(other, CODES, 30), found(theory, CODES, 30), rtol=1e-4)
 
 
-def test_inputs_that_are_alike_have_no_moments_of_preactivations(twins):
-    with pytest.raises(ValueError, match="moment"):
-        finite_width.correction(twins, np.ones(len(twins.ensemble.points)), lambda s, k: s)
-    with pytest.raises(ValueError, match="solution"):
-        finite_width.preactivation_moments(twins, EVERY[0], 0, 20)
-    growing = clustered.solve(tasks.clustered(24, overlap=0.9, y_minus=-0.5), 0.02, nonlinearity="relu")
-    with pytest.raises(ValueError, match="relu"):
-        finite_width.numbers(growing, CODES, 24)
-
-
 def test_numbers_of_a_small_network(pair):
     (on, off), (wide, _) = (finite_width.numbers(pair, EVERY, width) / width for width in (10, 10**9))
     truth = exact(active(pair), 10)
@@ -173,24 +163,6 @@ def test_a_wide_network_has_theorys_preactivations(theory):
     mean, variance = finite_width.preactivation_moments(theory, CODES[0], 0, np.inf)
     assert mean == pytest.approx(density @ z, abs=0.01)
     assert variance == pytest.approx(density @ z**2 - (density @ z) ** 2, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"codes": CODES}, "solution: got a scheme"),
-        ({"method": "laplace"}, "solution: got one by"),
-    ],
-)
-def test_only_schemes_in_equilibrium_by_quadrature_have_a_correction(options, message):
-    solution = sigmoidal.solve(tasks.toy(24, y_minus=0.5), 0.02, **options)
-    with pytest.raises(ValueError, match=message):
-        finite_width.numbers(solution, CODES, 24)
-
-
-def test_one_code_has_no_number_moments(theory):
-    with pytest.raises(ValueError, match="codes: got one code"):
-        finite_width.number_moments(theory, CODES[:1], 24)
 
 
 def test_readout_moments_of_a_small_network(pair):

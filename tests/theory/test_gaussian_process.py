@@ -227,19 +227,3 @@ def test_targets_out_of_reach_are_refused_at_zero_temperature():
         gaussian_process.solve(task, "linear")
     assert gaussian_process.solve(task, "linear", temperature=0.1).converged
     assert gaussian_process.solve(task, "relu").converged
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda t: gaussian_process.solve(t, "sigmoid"), "nonlinearity: got 'sigmoid'.*'relu'"),
-        (lambda t: gaussian_process.solve(t, jnp.cumsum), "not elementwise"),
-        (lambda t: gaussian_process.solve(t, depth=0), "depth: got 0"),
-        (lambda t: gaussian_process.solve(t, temperature=-1.0), "temperature: got -1.0"),
-        (lambda t: gaussian_process.solve(t, readout_variance=0.0), "readout_variance"),
-        (lambda t: gaussian_process.solve(t).predict(np.ones((3, 2))), "inputs"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(tasks.toy(8))

@@ -118,20 +118,6 @@ def test_predictor_variance_at_finite_temperature_is_the_conditional_gaussian_on
         np.testing.assert_allclose(variance, np.diag(expected) / width, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"depth": 0}, "depth"),
-        ({"temperature": -1.0}, "temperature"),
-        ({"readout_variance": 0.0}, "readout_variance"),
-        ({"width": 10}, "width"),
-    ],
-)
-def test_bad_input(arguments, name):
-    with pytest.raises(ValueError, match=f"^{name}: got"):
-        linear.solve(tasks.toy(20), **arguments)
-
-
 def test_unreachable_targets_are_refused():
     rng = np.random.default_rng(4)
     task = tasks.Task(rng.standard_normal((5, 20)), np.arange(20) % 2, rng.standard_normal((20, 1)))

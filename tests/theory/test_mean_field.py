@@ -229,14 +229,3 @@ def test_converges_on_digits(nonlinearity):
     error = np.square(task.test_targets - s.predict(task.test_inputs)).mean(axis=0).sum()
     assert error < 0.25
     assert s.codes[:3].sum(axis=1).max() <= 2
-
-
-def test_bad_arguments(task, outliers):
-    for argument, call in (
-        ("nonlinearity", lambda: mean_field.solve(task, "softplus", T)),
-        ("temperature", lambda: mean_field.solve(task, "sigmoidal", -0.01)),
-        ("readout_variance", lambda: mean_field.solve(task, "sigmoidal", T, readout_variance=-1.0)),
-        ("inputs", lambda: outliers.predict(np.zeros((3, 2)))),
-    ):
-        with pytest.raises(ValueError, match=argument):
-            call()

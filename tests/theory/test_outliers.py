@@ -132,21 +132,6 @@ def test_measured_numbers_of_known_samples():
     assert error == pytest.approx(np.full(3, 0.02 / 40), rel=0.3)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda s: outliers.strengths(3, 10), "solution: got 3"),
-        (lambda s: outliers.strengths(s, 0), "num_neurons: got 0"),
-        (lambda s: outliers.variation(s), "solution: got"),
-        (lambda s: outliers.spare_outliers(s, 1.5), "size: got 1.5"),
-        (lambda s: outliers.measured_strengths(None), "measures: got None"),
-    ],
-)
-def test_bad_arguments_are_named(sparse, call, message):
-    with pytest.raises(ValueError, match=message):
-        call(sparse)
-
-
 def test_a_class_without_an_outlier_has_no_strength():
     targets = 1.5 * np.eye(3) - 0.5
     targets[0] *= 0.05

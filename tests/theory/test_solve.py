@@ -466,37 +466,6 @@ def test_kernel_on_an_orthogonal_task_is_the_networks():
     assert np.all(gap < 4.5 * error + 10 / 400)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: theory.solve(TOY, "relu", T), "network: got 'relu', needs coding_schemes.networks.Network"),
-        (lambda: theory.solve(TOY, Network(2, 9, "relu"), T), "depth 2, 'relu'.*orthogonal.*sampling.sample"),
-        (lambda: theory.solve(GENERAL, Network(1, 9, "softplus"), T), "general inputs.*'softplus'"),
-        (lambda: theory.solve(tasks.tree(40), Network(2, 9, "tanh"), T), "depth 2, 'tanh'.*reach 30 inputs"),
-        (lambda: theory.solve(MIXED, Network(1, 9, jax.nn.leaky_relu), T), "no theory for depth 1"),
-        (lambda: theory.solve(LARGE, Network(1, 9, jax.nn.leaky_relu), T), "did not converge: too few"),
-        (lambda: theory.solve(TOY, Network(1, 9, "relu"), -1.0), "temperature: got -1"),
-        (lambda: theory.solve(GENERAL, Network(1, 9, "relu"), -1.0), "temperature: got -1"),
-        (lambda: theory.solve(TREE, Network(1, 9, "erf"), -1.0), "temperature: got -1"),
-        (lambda: theory.solve(TOY, Network(1, 9, "relu_squared"), T, readout_variance=2.0), "1/P"),
-        (
-            lambda: theory.solve(TOY, Network(1, 9, "relu"), T, readout_variance=-1.0),
-            "readout_variance: got -1",
-        ),
-        (lambda: theory.solve(TOY, Network(1, 9, "tanh"), T, finite_width=True), "finite_width: got True"),
-        (
-            lambda: theory.solve(GENERAL, Network(1, 9, "relu"), T, finite_width=True),
-            "general inputs at finite width",
-        ),
-        (lambda: theory.solve(TOY, Network(1, 9, "relu"), T).kernel(TOY.inputs), "mean_field"),
-        (lambda: theory.solve(TOY, Network(1, 9, "relu"), T, depth=3), "unexpected keyword"),
-    ],
-)
-def test_bad_input_names_what_is_allowed(call, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        call()
-
-
 # --- ReLU and softplus from ρ = 0 on: one neuron per class, or a population
 
 
@@ -611,20 +580,20 @@ def test_widths_near_the_crossover_are_warned_of(width, side):
 
 
 def test_networks_drawn_from_either_side_solve_the_task():
-    """Means of drawn neurons, and of several copies of an outlier, are the solution's."""
+    """Means of drawn neurons are the solution's."""
     task = tasks.clustered(16, (0.5, 0.5), overlap=0.2, y_minus=-0.5)
     condensed = theory.condensation.solve(task, T)
     population = theory.clustered.solve(task, T, nonlinearity="relu")
     outputs = task.class_targets - T * condensed.dual_field
-    for s, width, more in ((condensed, 4000, {"copies": 3}), (condensed, 4000, {}), (population, 20_000, {})):
-        z, a = s.draw(np.random.default_rng(0), task.labels, width, **more)
+    for s, width in ((condensed, 4000), (population, 20_000)):
+        z, a = s.draw(np.random.default_rng(0), task.labels, width)
         assert z.shape == (width, 16)
         phi = np.maximum(z, 0)
         np.testing.assert_allclose(coding.class_means(a.T @ phi / width, task.labels).T, outputs, atol=0.06)
         found, kernel = phi.T @ phi / width, s.kernel()
         np.testing.assert_allclose(found, kernel, atol=0.08 * kernel.max())
-    with pytest.raises(ValueError, match="copies: got 10, needs fewer"):
-        condensed.draw(np.random.default_rng(0), task.labels, 20, copies=10)
+    with pytest.raises(ValueError, match="width: got 2, needs more neurons than the 2 outliers"):
+        condensed.draw(np.random.default_rng(0), task.labels, 2)
 
 
 def test_all_solvers_are_importable_alike_and_ask_in_one_order():

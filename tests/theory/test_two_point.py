@@ -194,8 +194,6 @@ def test_errors_of_a_rate_count_the_residuals_autocorrelation(trajectory):
 def test_measure_by_hand():
     H, Q, w = two_point.measure(25.0, [[1.0], [3.0]], [[0.0], [0.5]])
     assert (H, Q, w) == (25.0, 4.0, 3.0)
-    with pytest.raises(ValueError, match="outputs"):
-        two_point.measure([25.0], [[1.0], [3.0]], [[0.0], [0.5]])
 
 
 def test_errors_of_rates_are_those_of_least_squares_on_white_noise():
@@ -230,30 +228,8 @@ def test_fit_recovers_rates_and_rejects_altered_equations(trajectory):
         assert altered.error > 1e-4
 
 
-@pytest.mark.parametrize(
-    ("change", "argument"),
-    [({"dx2": 0.0}, "dx2"), ({"eta_h": -1.0}, "eta_h"), ({"H0": 0.0}, "H0"), ({"dy2": -0.1}, "dy2")],
-)
-def test_bad_input_names_the_argument(change, argument):
-    given = {"H0": 0.01, "Q0": 0.002, **RATES, "dy2": 0.5} | change
-    with pytest.raises(ValueError, match=argument):
-        two_point.final_distance(**given)
-    with pytest.raises(ValueError, match=argument):
-        two_point.solve(**given, w0=0.0, times=TIMES)
-
-
 @pytest.mark.filterwarnings("error")
-def test_bad_trajectories_are_refused(trajectory):
-    with pytest.raises(ValueError, match="H: .* NaN"):
-        two_point.fit(TIMES, trajectory.H * np.nan, trajectory.Q, trajectory.w, 1.0, 0.5)
-    with pytest.raises(ValueError, match="Q: got complex128"):
-        two_point.fit(TIMES, trajectory.H, trajectory.Q + 1j, trajectory.w, 1.0, 0.5)
-    with pytest.raises(ValueError, match="never changes"):
-        two_point.fit(TIMES, 0 * trajectory.H + 1, trajectory.Q, trajectory.w, 1.0, 0.5)
+def test_representations_that_start_together_have_no_trajectory(trajectory):
     merged = np.concatenate([[0.0], trajectory.H[1:]])
     with pytest.raises(ValueError, match="H0: got 0.*zero distance at the start"):
         two_point.fit(TIMES, merged, trajectory.Q, trajectory.w, 1.0, 0.5)
-    with pytest.raises(ValueError, match="dx2: got 0"):
-        two_point.fit(TIMES, trajectory.H, trajectory.Q, trajectory.w, 0.0, 0.5)
-    with pytest.raises(ValueError, match="times"):
-        two_point.solve(*START, **RATES, dy2=0.5, times=[0.0, 0.0])

@@ -45,12 +45,3 @@ def test_large_width_is_the_saddle_and_corrections_fall_as_one_over_width():
         gaps.append(np.abs(found.kernels[-1] - saddle.kernels[-1]).max() / np.abs(saddle.kernels[-1]).max())
     assert gaps[1] < 0.01
     assert gaps[1] < 0.5 * gaps[0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [((0, 0.1, 50), "depth: got 0"), ((2, 0.0, 50), "temperature: got 0.0"), ((2, 0.1, 4), "width: got 4")],
-)
-def test_bad_input(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        wishart_chain.solve(tasks.toy(12, (0.5, 0.25, 0.25)), *arguments)

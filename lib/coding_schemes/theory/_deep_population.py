@@ -25,6 +25,7 @@ from coding_schemes.networks import Nonlinearity
 from coding_schemes.theory import _population
 from coding_schemes.theory import features as _features
 from coding_schemes.theory._population import Layers, Neurons
+from coding_schemes.theory._solvers import symmetric_root
 
 POINTS, REACH = 41, 6.5  # of the quadrature, per dimension
 RATE, CAP = 0.25, 0.5  # of the kernels' descent
@@ -293,7 +294,4 @@ def _virial(u, tilt, root, phi):
     return 0.5 * (product + product.T)
 
 
-def _root(kernel: np.ndarray) -> np.ndarray:
-    """Symmetric positive root."""
-    values, vectors = np.linalg.eigh(kernel)
-    return (vectors * np.sqrt(np.maximum(values, 1e-9 * values[-1]))) @ vectors.T
+_root = partial(symmetric_root, floor=1e-9)  # and positive

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coding_schemes import networks
+from coding_schemes import networks, validation
 from coding_schemes.networks import Network
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _deep_population
@@ -82,8 +82,7 @@ def expansion(task: Task, network: Network, ridge: float) -> Expansion:
     Source: paper B, Eqs. 45–53.
     """
     network.check_unit_weights()
-    if not (np.isfinite(ridge) and ridge > 0):
-        raise ValueError(f"ridge: got {ridge}, needs a finite number above 0")
+    validation.positive(ridge=ridge)
     kernels, changes, duals, field = _orders(task.inputs, task.targets, network, ridge)
     change = -np.linalg.solve(kernels[-1] + ridge * np.eye(task.num_inputs), changes[-1] @ field)
     return Expansion(task, network, ridge, kernels, changes, duals, field, change)

@@ -81,6 +81,12 @@ def spectrum(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(values > values[-1] * 1e-12, values, 0.0), vectors
 
 
+def symmetric_root(matrix: np.ndarray, floor: float = 0.0) -> np.ndarray:
+    """Root of a positive matrix, its eigenvalues taken for no smaller than a share of the largest."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, floor * values[-1]))) @ vectors.T
+
+
 def inverses(values: np.ndarray) -> np.ndarray:
     """1/x, and 0 where x = 0."""
     return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)

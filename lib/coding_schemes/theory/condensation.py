@@ -169,16 +169,15 @@ class WithOutliers(clustered.ByNeurons):
         """Theirs per class in units of √N, 0 where they are silent, shape (n, C)."""
         return self.activations[: self.num_outliers]
 
-    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
+    def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.
 
-        `copies` of an outlier act together like it; inputs are in the classes `labels` (P,).
+        Inputs are in the classes `labels` (P,).
         """
-        count = copies * self.num_outliers
-        if count >= width:
-            raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {width}")
-        outliers = np.sqrt(width / copies) * np.repeat(self.outlier_readouts, copies, axis=0)
-        bulk = clustered.sample_readouts(self, width - count, rng)
+        if self.num_outliers >= width:
+            raise ValueError(f"width: got {width}, needs more neurons than the {self.num_outliers} outliers")
+        outliers = np.sqrt(width) * self.outlier_readouts
+        bulk = clustered.sample_readouts(self, width - self.num_outliers, rng)
         readouts = np.concatenate([outliers, rng.permutation(bulk)])
         return clustered.preactivations(self, readouts, labels, rng), readouts
 

@@ -34,7 +34,7 @@ from coding_schemes import validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory._drawn import Drawn, matrix_given_response
 from coding_schemes.theory._kinds import OneKind
-from coding_schemes.theory._solvers import inverses, overlaps, spectrum
+from coding_schemes.theory._solvers import inverses, overlaps, spectrum, symmetric_root
 
 RESIDUAL_TOLERANCE = 1e-9  # relative to the size of H; the solve lands near 1e-13 where it converges
 
@@ -88,9 +88,9 @@ class Solution(OneKind):
 
         From their joint Gaussian, W^ℓ from its prior given what layer ℓ is to have.
         """
-        roots = [_root(kernel) for kernel in self.kernels[:-1]]
+        roots = [symmetric_root(kernel) for kernel in self.kernels[:-1]]
         readouts = rng.standard_normal((width, len(self.readout_covariance)))
-        readouts = readouts @ _root(self.readout_covariance)
+        readouts = readouts @ symmetric_root(self.readout_covariance)
         hidden: list[np.ndarray] = []
         for layer in range(1, self.depth + 1):
             # z^ℓ ~ N(0, K_ℓ) below, z^L | a ~ N(K_{L−1} t a, K_{L−1}) above
@@ -287,12 +287,6 @@ def _saddle(eigenvalues, rotated, depth, temperature, readout_variance, width, s
             h, residual, more = newton(h, between)
             num_steps += more
     return h, residual, num_steps
-
-
-def _root(covariance):
-    """The symmetric root."""
-    values, vectors = np.linalg.eigh(covariance)
-    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
 
 
 def _task_overlap(eigenvalues: np.ndarray, rotated: np.ndarray, temperature: float) -> np.ndarray:

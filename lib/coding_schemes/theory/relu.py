@@ -127,9 +127,9 @@ class Solution(_Kinds):
     energy: float
     temperature: float
 
-    def draw(self, rng: Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """As `FiniteSize.draw`, with the corrections of N = width."""
-        return finite_size(self, width).draw(rng, labels, width, copies)
+        return finite_size(self, width).draw(rng, labels, width)
 
     @property
     def outlier_preactivations(self) -> np.ndarray:
@@ -167,16 +167,13 @@ class FiniteSize(_Kinds):
     temperature: float
     approximation = "to relative order 1/N and 1/P"
 
-    def draw(self, rng: Generator, labels: np.ndarray, width: int, copies: int = 1) -> Drawn:
-        """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.
-
-        `copies` of an outlier act together like it.
-        """
+    def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
+        """Preactivations (N, P) and readouts (N, m) of N = width neurons: outliers, then a random bulk."""
         if self.num_neurons != width:
             raise ValueError(f"solution: is for N = {self.num_neurons}, the posterior's network has {width}")
-        outliers = np.repeat(self.outlier_readouts, copies, axis=0)
-        if len(outliers) >= width:
-            raise ValueError(f"copies: got {copies}, needs fewer outliers than N = {width}")
+        count = self.num_outliers
+        if count >= width:
+            raise ValueError(f"width: got {width}, needs more neurons than the {count} outliers")
         grid = np.linspace(-8.0, 8.0, 1601)
         z = np.empty((width, len(labels)))
         for c in range(len(self.class_weights)):
@@ -184,11 +181,10 @@ class FiniteSize(_Kinds):
             members = np.flatnonzero(labels == c)
             z[:, members] = np.interp(rng.random((width, len(members))), cumulative / cumulative[-1], grid)
         a = rng.multivariate_normal(self.bulk_readout, self.bulk_readout_covariance, width)
-        share = np.sqrt(width / copies)
-        a[: len(outliers)] = share * outliers
-        noise = np.repeat(np.sqrt(self.outlier_preactivation_variances), copies, axis=0)[:, labels]
-        z[: len(outliers)] = share * np.repeat(self.outlier_preactivations, copies, axis=0)[:, labels]
-        z[: len(outliers)] += noise * rng.standard_normal((len(outliers), len(labels)))
+        a[:count] = np.sqrt(width) * self.outlier_readouts
+        z[:count] = np.sqrt(width) * self.outlier_preactivations[:, labels]
+        noise = rng.standard_normal((count, len(labels)))
+        z[:count] += np.sqrt(self.outlier_preactivation_variances)[:, labels] * noise
         return z, a
 
 

@@ -181,10 +181,7 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
     faults = {
         "controls that did not fail, so that their checks show nothing": lambda record: (
             # a check that fails has shown that it can
-            record["passed"]
-            and record["control"]
-            and record["control"]["passed"]
-            and not record.get("lacking")
+            record["passed"] and record["control"] and record["control"]["passed"] and not record["lacking"]
         ),
         "checks that fail, without a reason (because=…)": lambda record: (
             not record["passed"] and not record["because"].strip()
@@ -356,7 +353,7 @@ def difference(row: Row) -> float | None:
     worst = [
         abs(near["computed"] - near["expected"]) / near["uncertainty"]
         for record in row.records
-        if (near := record.get("worst") or record)
+        if (near := record["worst"] or record)
         and all(isinstance(near.get(key), int | float) for key in ("computed", "expected", "uncertainty"))
         and near["uncertainty"] > 0
     ]

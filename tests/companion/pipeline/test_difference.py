@@ -19,7 +19,14 @@ RECORD = small_book.RECORD | {
     "expected": [18.0, 6.0],
     "uncertainty": [0.1, 0.1],
     "predicate": "within 3 s.e.",
-    "control": {"description": "d", "computed": 0.0, "uncertainty": None, "expected": None, "passed": False},
+    "control": {
+        "description": "d",
+        "computed": 0.0,
+        "uncertainty": None,
+        "expected": None,
+        "passed": False,
+        "spared": [],
+    },
     "headline": True,
     "size": {"N": 60},
 }
@@ -164,21 +171,10 @@ def test_archives_and_published_pages_are_builds(builds, tmp_path, kind):
     )
 
 
-def test_what_is_no_build_is_refused(tmp_path):
-    (tmp_path / "broken.zip").write_text("1")
-    (tmp_path / "text").write_text("1")
-    (tmp_path / "empty").mkdir()
-    for given in ("", "nowhere", "broken.zip", "text", "empty"):
-        path = str(tmp_path / given) if given else ""
-        with pytest.raises(BuildError, match="^B"), difference.opened(path, "B"):
-            pass
-
-
 @pytest.fixture
 def commits(tmp_path, monkeypatch):
     """The small book under git, with a record of its chapter; and how to change it and commit."""
     root = small_book.write(tmp_path / "book")
-    shutil.rmtree(root / kept.FOLDER)
     monkeypatch.chdir(root)
 
     def git(*words):

@@ -118,37 +118,6 @@ def test_what_another_python_made_is_taken_and_said(book, site):
     assert restore.restore(even, site[1]).endswith(", made by (3, 99) Elsewhere")
 
 
-def tamper(path):
-    path.write_bytes(path.read_bytes() + b" ")
-
-
-def climb(path):
-    told = manifest.read(path)
-    told["files"]["../../outside"] = manifest.digest(path)
-    path.write_text(json.dumps(told))
-
-
-@pytest.mark.parametrize(
-    ("file", "how", "said"),
-    [
-        ("even.ipynb", tamper, "damaged there (even.ipynb)"),
-        ("even/line é.npz", tamper, "damaged there (artifacts/line é.npz)"),
-        ("even/film-frames/0.png", lambda path: path.unlink(), "damaged there (artifacts/film-frames/0.png)"),
-        ("even.json", lambda path: path.unlink(), "not there (404"),
-        ("even.json", lambda path: path.write_text("{"), "its manifest there is spoiled"),
-        ("even.json", lambda path: path.write_text("[]"), "its manifest there is spoiled"),
-        ("even.json", climb, "its manifest there is spoiled (ValueError: a file named '../../outside')"),
-    ],
-)
-def test_what_is_not_as_it_was_sealed_is_refused(book, site, file, how, said):
-    how(site[0] / "downloads" / file)
-    even = Project(book).chapters[0]
-    found = restore.restore(even, site[1])
-    assert found.startswith(said)
-    assert found.endswith("; to be run here")
-    assert list(even.folder.parent.iterdir()) == []
-
-
 def test_where_results_are_taken_from(book, tmp_path):
     project = Project(book)
     with pytest.raises(BuildError, match="no address of the published book is known"):

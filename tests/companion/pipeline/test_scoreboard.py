@@ -11,14 +11,21 @@ from companion import formats
 from companion.pipeline import manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
-CONTROL = {"description": "three", "computed": 6.0, "uncertainty": None, "expected": None, "passed": False}
+CONTROL = {
+    "description": "three",
+    "computed": 6.0,
+    "uncertainty": None,
+    "expected": None,
+    "passed": False,
+    "spared": [],
+}
 RECORD = small_book.RECORD | {"id": "A1", "quantity": "twice two", "control": CONTROL}
 FAILED = RECORD | {"passed": False, "because": "too few"}
 BLIND = RECORD | {"control": RECORD["control"] | {"passed": True}}
 FINDING = RECORD | {"size": {"N": 3}, "because": "too few"}
 HEADLINE = FINDING | {"headline": True}
 UNSETTLED_BY = {"sampler": {"state": "not shown", "verdict": "R-hat 1.4"}}
-UNSETTLED = RECORD | {"sampler": {"converged": False, "verdict": "R-hat 1.4"}}
+UNSETTLED = RECORD | {"sampler": {"state": "not shown", "verdict": "R-hat 1.4"}}
 
 
 @pytest.fixture
