@@ -9,7 +9,7 @@ from faults import arguments, builds, files, results, run, soak, trials
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.key_reuse, pytest.mark.rank_promotion]
 WITH_BOOK = ("Builds", "Results")
-HERE = [trial for trial in trials.TRIALS if trial.fast or not (trial.outside or trial.kind in WITH_BOOK)]
+HERE = [trial for trial in trials.TRIALS if trial.kind not in WITH_BOOK and not trial.outside]
 THERE = [trial for trial in trials.TRIALS if trial.kind in WITH_BOOK and not trial.outside]
 
 

@@ -203,7 +203,7 @@ def start(root: Path, *arguments: str) -> subprocess.Popen[str]:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        preexec_fn=_interruptible,
+        preexec_fn=_interruptible if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else None,
     )
 
 
@@ -388,7 +388,6 @@ SETTINGS = {
         f"{given}{how}": (words, text) for given, words in SETTINGS.items() for how, text in HOSTILE.items()
     },
     outside=True,
-    fast="make chapter NAME=$(…)",
 )
 def shell(folder, case):
     words, text = case

@@ -31,8 +31,8 @@ class Trial:
         tried: what was done.
         must: what must come.
         run: does it in an empty folder, and says what came; raises FaultError otherwise.
-        outside: whether it waits for other programs, so that several may run side by side.
-        fast: whether `make test` runs it though it is outside; it runs all that are not.
+        outside: whether it waits for other programs, so that several may run side by side; `make test` runs
+            those that do not.
     """
 
     kind: str
@@ -40,13 +40,12 @@ class Trial:
     must: str
     run: Callable[[Path], str]
     outside: bool = False
-    fast: bool = False
 
 
 TRIALS: list[Trial] = []
 
 
-def trial(kind: str, must: str, *, cases: dict[str, Any], outside: bool = False, fast: str = "") -> Callable:
+def trial(kind: str, must: str, *, cases: dict[str, Any], outside: bool = False) -> Callable:
     """Register a function (folder, case) as one trial for each case, by what was tried.
 
     Args:
@@ -54,15 +53,11 @@ def trial(kind: str, must: str, *, cases: dict[str, Any], outside: bool = False,
         must: what must come.
         cases: the function's second argument, by what was tried.
         outside: as in Trial.
-        fast: the case that `make test` runs, too, of trials outside.
     """
-    assert not fast or fast in cases, fast
 
     def register(function: Callable[[Path, Any], str]) -> Callable[[Path, Any], str]:
         for tried, case in cases.items():
-            TRIALS.append(
-                Trial(kind, tried, must, lambda f, case=case: function(f, case), outside, tried == fast)
-            )
+            TRIALS.append(Trial(kind, tried, must, lambda f, case=case: function(f, case), outside))
         return function
 
     return register

@@ -16,6 +16,7 @@ import pytest
 from companion.pipeline import __main__, scoreboard
 from companion.pipeline.progress import Display, Progress, step_times
 from companion.pipeline.project import Project
+from faults.builds import alive, edit, start, wait_for
 from small_book import REPOSITORY, environment, pipeline
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.xdist_group("pipeline")]
@@ -55,12 +56,6 @@ def executed(book):
 
 def new_runs(book, before):
     return sorted(path.stem for path, when in executed(book).items() if before.get(path) != when)
-
-
-def edit(path, old, new):
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
 
 
 def test_no_change_executes_nothing_and_is_quick(book):
@@ -137,7 +132,7 @@ def test_killed_build_resumes(book, tmp_path):
     )
     edit(book / "notebooks/even.py", "object()", "object")
     before = executed(book)
-    build = start_build(book)
+    build = start(book)
     state = book / "_build/quick/progress/loud.json"
     wait_for(lambda: new_runs(book, before) == ["even"] and json.loads(state.read_text())["current"] == 1)
     os.killpg(build.pid, signal.SIGKILL)
@@ -151,19 +146,6 @@ def test_killed_build_resumes(book, tmp_path):
     assert not list(book.glob("_build/quick/chapters/.*"))
 
 
-def start_build(book, **options):
-    command = [sys.executable, "-m", "companion.pipeline", "build"]
-    return subprocess.Popen(command, cwd=book, start_new_session=True, env=environment(), **options)
-
-
-def alive(process):
-    """Whether a process runs; one that has ended and is not yet waited for does not."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see what runs")
 def test_jobs_end_when_only_their_build_is_killed(book, tmp_path):
     kernel = tmp_path / "kernel"
@@ -172,7 +154,7 @@ def test_jobs_end_when_only_their_build_is_killed(book, tmp_path):
         "print(",
         f"Path({str(kernel)!r}).write_text(str(os.getpid()))\n__import__('time').sleep(600)\nprint(",
     )
-    build = start_build(book)
+    build = start(book)
     wait_for(lambda: int(kernel.read_text()))
     build.kill()
     build.wait()
@@ -184,11 +166,11 @@ def test_killed_scheduler_is_named(book, tmp_path):
     edit(book / "notebooks/loud.py", "print(", "__import__('time').sleep(600)\nprint(")
     state = book / "_build/quick/progress/loud.json"
     state.unlink()
-    build = start_build(book, stderr=subprocess.PIPE, text=True)
+    build = start(book)
     wait_for(lambda: json.loads(state.read_text())["current"] == 1)
     (children,) = Path(f"/proc/{build.pid}/task").glob(f"{build.pid}/children")
     os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
-    complaint = build.communicate()[1]
+    complaint = build.communicate()[0]
     assert build.returncode == 1
     assert "The scheduler was killed by SIGKILL" in complaint
     assert "Traceback" not in complaint
@@ -311,18 +293,6 @@ def test_what_is_typed_after_make_reaches_no_shell(book):
     ):
         assert make(*typed).returncode != 0, typed
     assert not (book / "pwned").exists()
-
-
-def wait_for(condition, timeout=300):  # a busy machine is slow, not wrong
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        try:
-            if condition():
-                return
-        except (FileNotFoundError, ValueError):
-            pass
-        time.sleep(0.1)
-    raise AssertionError("waited too long")
 
 
 def test_changed_verdict_fails_until_accepted(book):

@@ -1,8 +1,6 @@
 """Networks sampled for the explorer: the command that stores them, and the stored ones against theory."""
 
 import json
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -31,12 +29,11 @@ def test_histograms_integrate_to_one_and_know_their_scatter():
 
 
 @pytest.mark.slow
-def test_the_command_leaves_a_script_with_a_manifest(tmp_path):
+def test_the_command_leaves_a_script_with_a_manifest(tmp_path, monkeypatch):
     output = tmp_path / "samples.js"
-    command = [sys.executable, "-m", "redundant.explorer_samples", "--output", str(output)]
-    small = ["--num_inputs", "12", "--num_networks", "4", "--num_samples", "4", "--num_warmup", "4"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([*command, *small], check=True, capture_output=True, env=environment)
+    small = ["--num_inputs=12", "--num_networks=4", "--num_samples=4", "--num_warmup=4"]
+    monkeypatch.setattr(sys, "argv", ["explorer_samples", f"--output={output}", *small])
+    explorer_samples.main()
     found = explorer_samples.read(output)
     assert found["manifest"]["num_networks"] == 4
     assert {"seed", "commit", "versions", "date"} <= found["manifest"].keys()
