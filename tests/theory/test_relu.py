@@ -439,7 +439,7 @@ def test_drawn_network_is_the_theory():
     assert np.all(np.abs(means[3:].mean(0) - finite.bulk_activations) < 5 * error)
     output = a.T @ np.maximum(z, 0) / 200
     np.testing.assert_allclose(output, task.targets.T - 0.01 * finite.dual_field[task.labels].T, atol=0.25)
-    with pytest.raises(ValueError, match="width: got 2, needs more neurons than the 3 outliers"):
+    with pytest.raises(ValueError, match="num_neurons: got 2, needs a whole number of at least 4"):
         relu.solve(task, 0.01).draw(rng, task.labels, 2)
 
 

@@ -172,8 +172,6 @@ class FiniteSize(_Kinds):
         if self.num_neurons != width:
             raise ValueError(f"solution: is for N = {self.num_neurons}, the posterior's network has {width}")
         count = self.num_outliers
-        if count >= width:
-            raise ValueError(f"width: got {width}, needs more neurons than the {count} outliers")
         grid = np.linspace(-8.0, 8.0, 1601)
         z = np.empty((width, len(labels)))
         for c in range(len(self.class_weights)):
