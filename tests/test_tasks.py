@@ -231,9 +231,6 @@ def test_a_task_of_ones_own_is_scaled_and_sorted():
     np.testing.assert_array_equal(tasks.own(inputs, labels, targets).targets, targets[[1, 4, 0, 3, 2, 5]])
 
 
-X = np.ones((3, 4))
-
-
 def test_held_out():
     task = tasks.mnist(12, 5)
     for found, expected in zip(

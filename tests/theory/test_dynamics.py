@@ -15,14 +15,6 @@ def redundant(size, temperature=0.01):
     return sigmoidal.solve(tasks.toy(size, y_minus=0.5), temperature)
 
 
-def analog(size=20):
-    return linear.solve(tasks.toy(size, y_minus=0.0), 1, 0.01, width=size)
-
-
-def sparse(size, temperature=0.01):
-    return relu.solve(tasks.toy(size, y_minus=-0.5), temperature)
-
-
 @pytest.fixture(scope="module")
 def scheme():
     return redundant(60)

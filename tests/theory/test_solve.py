@@ -24,7 +24,6 @@ FORMULAS = ("features", "finite_width", "outliers", "dynamics")  # of solutions 
 TOY = tasks.toy(40, y_minus=-0.5)
 SHARED = tasks.toy(40, y_minus=0.3)
 CLUSTERED = tasks.clustered(40, overlap=0.5, y_minus=-0.5)
-MIXED = tasks.Task(TOY.inputs, TOY.labels, TOY.targets + 0.1 * np.eye(40, 3))
 TWO = tasks.toy(20, (0.5, 0.5), y_minus=-0.5)
 
 
@@ -38,7 +37,7 @@ def general():
 
 GENERAL = general()
 OWN = tasks.Task(TWO.inputs, TWO.labels, tasks.toy(20, (0.5, 0.5)).targets + 0.1 * np.eye(20, 2))
-TREE, LARGE = tasks.tree(16), tasks.toy(300, (0.5, 0.5), y_minus=-0.5)
+TREE = tasks.tree(16)
 
 
 def own(z):
