@@ -184,8 +184,8 @@ class Run:
         return tuple(np.take_along_axis(values.reshape(len(STARTS), -1), lowest, axis=1)[:, 0])
 
     @property
-    def thermal(self) -> float:
-        """Energy above the minimum, where weights in equilibrium have ½ each, as a fraction of that."""
+    def thermal_share(self) -> float:
+        """The last sample's energy above the minimum, over the ½ that each weight adds in equilibrium."""
         one = self.settings
         rank = min(one["num_inputs"], INPUT_DIM)
         weights = one["width"] * (rank + (one["depth"] - 1) * one["width"] + one["num_classes"])
@@ -193,24 +193,59 @@ class Run:
         return float((self.arrays["history"][-1, HISTORY.index("energy")] - minimum) / (weights / 2))
 
     @property
-    def num_codes(self) -> int:
-        """Different codes among the neurons of the feature layer, class means on training images."""
-        return len(np.unique(self.arrays["training_class_means_2"] > 0.5, axis=0))
+    def code_sizes(self) -> np.ndarray:
+        """Neurons of the feature layer with each of the codes in use, class means on training images."""
+        codes = self.arrays["training_class_means_2"] > 0.5
+        return np.sort(np.unique(codes, axis=0, return_counts=True)[1])[::-1]
 
     def explained(self, layer: int) -> np.ndarray:
         """Variance of single responses that the training code explains, training and test images: (2,)."""
         pairs = [(self.arrays[f"{s}_activations_{layer}"], self.arrays[f"{s}_labels"]) for s in SPLITS]
         return coding.code_transfer(*pairs[0], *pairs[1])
 
-    def kept(self, layer: int, shift: int = 0) -> np.float64:
-        """Fraction of the code's entries that class means on test images keep; or with classes permuted."""
-        first, second = (self.arrays[f"{split}_class_means_{layer}"] > 0.5 for split in SPLITS)
-        return np.float64(coding.code_agreement(first, np.roll(second, shift, axis=1)).entries)
+    @property
+    def least_explained(self) -> float:
+        """Bound from below on what the feature layer's code explains, over all neurons and training images.
 
-    def kept_beyond_chance(self, layer: int, shift: int = 0) -> np.float64:
-        """What is kept beyond chance, as a fraction of what there is to keep; or with classes permuted."""
-        chance = self.kept(layer, shift=1)
-        return (self.kept(layer, shift) - chance) / (1 - chance)
+        Responses lie between 0 and 1: at the mean m within a class their variance is at most m (1 − m).
+        """
+        means = self.arrays["training_class_means_2"].astype(float)
+        within = np.mean(means * (1 - means))
+        between = np.mean(means.var(axis=1))
+        return float(between / (between + within))
+
+    def sides(self, layer: int) -> np.ndarray:
+        """Share of stored test responses on the side of ½ that the code of a class names, (m, N).
+
+        Row k: the class k places after the image's own, so that row 0 is the code itself and the mean of the
+        others is chance.
+        """
+        on, labels = self.arrays[f"test_activations_{layer}"] > 0.5, self.arrays["test_labels"]
+        code = self.arrays[f"training_class_means_{layer}"][: len(on)] > 0.5
+        num_classes = code.shape[1]
+        return np.array([np.mean(on == code[:, (labels + k) % num_classes], 1) for k in range(num_classes)])
+
+    def beyond_chance(self, layer: int, shift: int = 0) -> Estimate:
+        """Test responses on the code's side, 0 by chance and 1 all, with an error from the neurons' scatter.
+
+        With a shift the code is that of another class.
+        """
+        sides = self.sides(layer)
+        chance = sides[1:].mean(0)
+        return spread((sides[shift] - chance) / (1 - chance.mean()))
+
+    @property
+    def shared(self) -> np.ndarray:
+        """Correlation of two classes' codes over the neurons of the feature layer, (m, m)."""
+        return np.corrcoef((self.arrays["training_class_means_2"] > 0.5).astype(float).T)
+
+    @property
+    def confusions(self) -> np.ndarray:
+        """Share of test images that the mean predictor takes for another class, either way round, (m, m)."""
+        answers, truth = (self.arrays[name].argmax(axis=1) for name in ("predictor", "test_targets"))
+        classes = np.arange(self.settings["num_classes"])
+        taken = np.array([[np.mean(answers[truth == c] == d) for d in classes] for c in classes])
+        return 0.5 * (taken + taken.T)
 
     def diagnosis(self) -> Diagnosis:
         """Of the stored neurons of the feature layer on training images."""
@@ -255,8 +290,23 @@ def chains(runs: Sequence[Run]) -> Equilibrium:
         unit = run.num_inputs * run.settings["width"]
         low = " and ".join(f"{energy / unit:.1f}" for energy in run.from_starts(run.ends["energy"].ravel()))
         said.append(f"{low} at P = {run.num_inputs:,}")
-    text = "equilibrium not shown: one chain, energies per neuron and image of the two starts' minima "
+    text = (
+        "equilibrium not shown: one chain; energies per neuron and image of the two starts' lowest descents "
+    )
     return Equilibrium(False, text + ", ".join(said))
+
+
+def mantel(one: np.ndarray, other: np.ndarray, count: int = 2000) -> tuple[Estimate, np.float64]:
+    """Correlation of two matrices over pairs of classes, (m, m) each, as in Mantel's test.
+
+    Its error is the scatter over `count` permutations of the classes of one of them; the first of these is
+    returned, too.
+    """
+    pairs = np.triu_indices(len(one), 1)
+    rng = np.random.default_rng(0)
+    orders = [np.arange(len(one)), *(rng.permutation(len(one)) for _ in range(count))]
+    found = [np.corrcoef(one[np.ix_(order, order)][pairs], other[pairs])[0, 1] for order in orders]
+    return Estimate(np.float64(found[0]), np.float64(np.std(found[1:]))), np.float64(found[1])
 
 
 def trend(sizes: Any, accuracy: Any) -> tuple[Estimate, float]:

@@ -324,7 +324,7 @@ def long_run(folder: Path | None) -> Any:
         "large_run's checkpoint of other images": {"task": blobs(1)},
         "large_run's checkpoint at another temperature": {"temperature": 0.2},
         "large_run's checkpoint with another seed": {"seed": 3},
-        "large_run's checkpoint with longer trajectories": {"num_leapfrog": 5},
+        "large_run's checkpoint at another learning rate": {"learning_rate": 0.2},
     },
 )
 def another_large_run(folder, change):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coding_schemes import data
+from coding_schemes import coding, data
 from images import runs, stored
 from images.large_run import FULL, Settings
 
@@ -123,14 +123,12 @@ def test_code_of_the_large_run():
     """What is on record of the network of the paper's size, from its stored activations."""
     whole = runs.Run.of(runs.stored(RESULTS / "cifar10-full-jpeg.npz"))
     assert whole.explained(2)[0] == pytest.approx(0.9989, abs=1e-4)
-    assert whole.kept(2) == pytest.approx(0.942, abs=1e-3)
-    assert whole.kept(2, shift=1) == pytest.approx(0.667, abs=1e-3)
+    assert whole.least_explained == pytest.approx(0.986, abs=1e-3)
+    assert whole.sides(2)[0].mean() == pytest.approx(0.812, abs=1e-3)
+    assert len(whole.code_sizes) == 180
     assert whole.training_accuracy == pytest.approx(1.0, abs=1e-4)
     shown = whole.outputs()
     np.testing.assert_array_equal(shown["targets"][:, 0] == 1.0, shown["labels"] == 0)
-    assert whole.kept_beyond_chance(2) == pytest.approx(
-        1 - (1 - whole.kept(2)) / (1 - whole.kept(2, shift=1))
-    )
 
 
 def made_up(energies, warmup=(9.0,), last=8.0):
@@ -154,14 +152,60 @@ def test_the_lowest_descent_from_either_start():
 
 def test_thermal_energy_is_half_a_unit_per_weight():
     """Weights: 4 neurons of rank 5, 4 × 4 between the layers, 4 × 3 readouts: 48, so 24 above the minimum."""
-    assert made_up([3, 2, 1, 4], last=25).thermal == pytest.approx(1)
-    assert made_up([3, 2, 1, 4], warmup=(0.0, 5.0), last=12).thermal == pytest.approx(0.5)
+    assert made_up([3, 2, 1, 4], last=25).thermal_share == pytest.approx(1)
+    assert made_up([3, 2, 1, 4], warmup=(0.0, 5.0), last=12).thermal_share == pytest.approx(0.5)
 
 
-def test_codes_that_differ_are_counted():
+def test_neurons_are_counted_by_their_code():
     one = made_up([1, 2, 3, 4])
-    one.arrays["training_class_means_2"] = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]])
-    assert one.num_codes == 2
+    one.arrays["training_class_means_2"] = np.array([[0.9, 0.1], [0.1, 0.9], [0.8, 0.2]])
+    np.testing.assert_array_equal(one.code_sizes, [2, 1])
+    assert one.shared == pytest.approx(np.array([[1, -1], [-1, 1]]))
+
+
+def test_what_is_explained_at_least():
+    """Two classes at m and 1 − m: (m − ½)² between them, m (1 − m) within, whatever the responses are."""
+    one, rng = made_up([1, 2, 3, 4]), np.random.default_rng(0)
+    one.arrays["training_class_means_2"] = np.tile([[0.9, 0.1]], (5, 1))
+    assert one.least_explained == pytest.approx(0.16 / 0.25)
+    for responses in (rng.random((5, 400)) < 0.9, np.full((5, 400), 0.9)):  # the widest, and the narrowest
+        both = np.concatenate([responses, 1 - responses], axis=1).astype(float)
+        kept = coding.code_transfer(both, np.repeat([0, 1], 400), both, np.repeat([0, 1], 400))[0]
+        assert kept > one.least_explained - 0.05
+
+
+def test_responses_on_the_side_that_the_code_names():
+    """Three of four follow the code, chance is what the other class's code gets."""
+    one = made_up([1, 2, 3, 4])
+    one.arrays.update(
+        {
+            "training_class_means_2": np.array([[1.0, 0.0], [0.0, 1.0]]),
+            "test_labels": np.array([0, 0, 1, 1]),
+        }
+    )
+    one.arrays["test_activations_2"] = np.array([[1.0, 1, 0, 1], [0, 0, 1, 0]])
+    np.testing.assert_allclose(one.sides(2), [[0.75, 0.75], [0.25, 0.25]])
+    assert one.beyond_chance(2) == pytest.approx((0.5 / 0.75, 0))
+    assert one.beyond_chance(2, 1) == pytest.approx((0, 0))
+
+
+def test_confusions_count_both_ways():
+    one = made_up([1, 2, 3, 4])
+    one.arrays.update(
+        {"predictor": np.eye(3)[[0, 1, 1, 1, 2, 0]], "test_targets": np.eye(3)[[0, 0, 1, 1, 2, 2]]}
+    )
+    np.testing.assert_allclose(one.confusions, [[0.5, 0.25, 0.25], [0.25, 1, 0], [0.25, 0, 0.5]])
+
+
+def test_mantels_correlation():
+    """1 for a matrix with itself; over permutations it scatters by 1/√(pairs) about zero."""
+    rng = np.random.default_rng(1)
+    one, other = (x + x.T for x in rng.standard_normal((2, 10, 10)))
+    same, permuted = runs.mantel(one, one)
+    assert same.value == pytest.approx(1)
+    assert abs(permuted) < 0.6
+    assert same.error == pytest.approx(45**-0.5, rel=0.15)
+    assert abs(runs.mantel(one, other)[0].value) < 0.5
 
 
 def test_best_nonlinearity_at_every_number_of_examples():
