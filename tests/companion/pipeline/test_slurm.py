@@ -109,7 +109,8 @@ print("process", jax.process_index(), "of", jax.process_count(), "with", jax.loc
 """
 SMALL = {
     "num_inputs": 24, "num_test": 10, "num_classes": 3, "width": 12, "temperature": 0.1,
-    "num_annealing": 2, "num_blocks": 4, "num_averaged": 2, "num_trajectories": 3, "num_leapfrog": 4,
+    "start_temperature": 0.5, "num_steps": 20, "num_warmup": 3, "num_samples": 2, "num_trajectories": 2,
+    "num_leapfrog": 4,
 }  # fmt: skip
 
 
