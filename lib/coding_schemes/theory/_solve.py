@@ -389,8 +389,8 @@ def _warn_of_crossover(num_neurons, widths, is_population, bound="", stacklevel=
         side = "above"  # no theory of the population reaches here
     warnings.warn(
         f"theory.solve: N = {num_neurons} is {side} the crossover {clustered.width_range(widths)}{bound}. "
-        f"Kernel and predictor hold, but the number of coding neurons is not {number}; for ReLU and softplus "
-        "theory.condensation.solve(...).neurons(N) has it where each class has its own",
+        f"Kernel and predictor are close, but the number of coding neurons is not {number}; for ReLU and "
+        "softplus theory.condensation.solve(...).neurons(N) has it where each class has its own",
         stacklevel=stacklevel,
     )
 
