@@ -245,8 +245,8 @@ def _start(posterior, key, init, static: Static, kernel: Kernel, new) -> State:
 def spread(posterior: Posterior, num_chains: int = 1) -> tuple[Posterior, Callable]:
     """The posterior for chains on as many devices as divide their number, inputs on as many of the others.
 
-    With it comes what puts other arrays beside it: put(tree, *axes) splits the leading axes of a pytree by
-    "chains" and "inputs", and without axes puts all of it everywhere.
+    With it comes a function that puts other arrays beside it. Called with a pytree and axes it splits the
+    leading axes by "chains" and "inputs", and without axes it puts all of the tree everywhere.
     """
     devices = jax.devices()
     rows = math.gcd(len(devices), num_chains)
