@@ -43,7 +43,7 @@ def planted(key: Array, solution: Any, posterior: Posterior) -> Weights:
     if not hasattr(solution, "draw"):
         raise ValueError(
             f"solution: got {type(solution).__module__}.{type(solution).__qualname__}, can plant those of "
-            "theory.sigmoidal, deep_sigmoidal, relu, linear and mean_field"
+            "theory.sigmoidal, deep_sigmoidal, clustered, condensation, relu, linear and mean_field"
         )
     if posterior.task is None:
         raise ValueError("posterior: this copy came out of a JAX transformation and has no task")
@@ -85,23 +85,13 @@ def merged(weights: Weights, codes: np.ndarray) -> Weights:
     return Weights(first, tuple(hidden), jnp.asarray(readout))
 
 
-def _alike(problem: Any, task: Any) -> bool:
-    """Whether the sums of K0 over pairs of classes are those of the problem, as far as it tells."""
-    if not hasattr(problem, "stiffness"):
-        return True
-    members = (task.labels == np.arange(task.num_classes)[:, None]).astype(float)
-    expected = np.diag(problem.counts * problem.stiffness)
-    found, atol = members @ task.input_kernel @ members.T, (1e-6 + problem.scatter) * task.num_inputs
-    return np.allclose(found, expected, atol=atol)
-
-
 def _require_own(solution: Any, posterior: Posterior) -> None:
     """Refuse a solution of another task or temperature: its network would fit other targets."""
     task, problem = posterior.task, getattr(solution, "problem", None)
     assert task is not None
     if problem is not None:  # of classes alone
         targets = problem.targets[task.labels] if np.array_equal(problem.counts, task.class_counts) else None
-        if targets is not None and not _alike(problem, task):
+        if targets is not None and hasattr(problem, "fits") and not problem.fits(task):
             targets = None  # solved for other inputs
     else:
         own = solution.task

@@ -226,7 +226,7 @@ publish(
 # {glue:text}`whole_accuracy:.2f` of test images correctly.
 
 # %% tags=["hide-input"]
-both_accuracies = whole.from_starts(whole.ends["test_accuracy"].ravel())
+both_accuracies = whole.from_starts(whole.ends["test_accuracy"])
 at_size = {
     "size": whole.size,
     "sampler": runs.chains([whole]),
@@ -303,13 +303,9 @@ def minima(sizes, energy, accuracy, names):
 
 
 ends = [run.ends for run in everything]
-lowest = [run.from_starts(end["energy"].ravel()) for run, end in zip(everything, ends, strict=True)]
+lowest = [run.from_starts(end["energy"]) for run, end in zip(everything, ends, strict=True)]
 glue("whole_apart", max(lowest[-1]) / min(lowest[-1]) - 1, display=False)
-glue(
-    "whole_between",
-    float(abs(np.diff(whole.from_starts(ends[-1]["test_accuracy"].ravel()))[0])),
-    display=False,
-)
+glue("whole_between", float(np.ptp(both_accuracies)), display=False)
 glue("whole_fall", 1 - whole.history["energy"][-1] / min(lowest[-1]), display=False)
 glue("whole_least", float(whole.arrays["explained"][:, 0].min()), display=False)
 glue("whole_most", float(whole.arrays["explained"][:, 0].max()), display=False)
@@ -334,7 +330,7 @@ publish(
 # %% tags=["hide-input"]
 gain, end = runs.trend(SIZES, [run.accuracy().value for run in ten])
 shuffled, _ = runs.trend(SIZES, [run.accuracy(shuffled=True).value for run in ten])
-from_starts = np.array([run.from_starts(run.ends["test_accuracy"].ravel()) for run in ten])
+from_starts = np.array([run.from_starts(run.ends["test_accuracy"]) for run in ten])
 over_sizes = {
     "size": ten[-1].size | {"P": SIZES},
     "sampler": runs.chains(ten),

@@ -179,7 +179,7 @@ class Run:
         return dict(zip(HISTORY, np.moveaxis(rows, -1, 0), strict=True))
 
     def from_starts(self, values: np.ndarray) -> tuple[np.float64, ...]:
-        """Of values (descents,) those of the lowest descent from either start."""
+        """Of the values of all descents those of the lowest from either start."""
         lowest = self.ends["energy"].argmin(axis=1)[:, None]
         return tuple(np.take_along_axis(values.reshape(len(STARTS), -1), lowest, axis=1)[:, 0])
 
@@ -288,7 +288,7 @@ def chains(runs: Sequence[Run]) -> Equilibrium:
     said = []
     for run in runs:
         unit = run.num_inputs * run.settings["width"]
-        low = " and ".join(f"{energy / unit:.1f}" for energy in run.from_starts(run.ends["energy"].ravel()))
+        low = " and ".join(f"{energy / unit:.1f}" for energy in run.from_starts(run.ends["energy"]))
         said.append(f"{low} at P = {run.num_inputs:,}")
     text = (
         "equilibrium not shown: one chain; energies per neuron and image of the two starts' lowest descents "

@@ -191,7 +191,7 @@ def thinned(draws: np.ndarray, width: int) -> np.ndarray:
 
     A test of n draws sees distances of 1/√n; n = N²/4 of them see 2/N.
     """
-    count = min(width**2 // 4, MOST_DRAWS)
+    count = min(max(1, width**2 // 4), MOST_DRAWS)
     return draws[:: -(-len(draws) // count)]
 
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from coding_schemes.tasks import Task
 from coding_schemes.theory import clustered, condensation, relu
-from coding_schemes.theory._solution import Solved
 
 TOLERANCE, MAX_ROUNDS = 1e-9, 60  # as in theory.relu
 
@@ -47,31 +46,16 @@ class _Bulk(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Solution(condensation.WithOutliers, Solved):
-    """Outliers first, in units of √N, then the bulk's populations; fields as in `relu.Solution`.
+class Solution(condensation.WithOutliers):
+    """Outliers and the bulk's populations.
 
     Attributes:
-        costs: C of every outlier in nats, as in `theory.condensation`, shape (n,).
-        kernel_block: K_μν for μ ≠ ν in classes c, c', shape (C, C).
-        kernel_diagonal: what is added on the diagonal, shape (C,).
-        problem: as in `theory.clustered`.
-        ensemble: the bulk's readouts and their weights.
+        probabilities: 1 for an outlier, then the fractions of the bulk's populations, shape (n + k,).
+        codes: the classes that a kind answers to, shape (n + k, C).
     """
 
-    task: Task
-    nonlinearity: str
-    temperature: float
     probabilities: np.ndarray
-    readouts: np.ndarray
-    activations: np.ndarray
     codes: np.ndarray
-    num_outliers: int
-    dual_field: np.ndarray
-    costs: np.ndarray
-    kernel_block: np.ndarray
-    kernel_diagonal: np.ndarray
-    problem: clustered.Problem
-    ensemble: _Bulk
     method = "maxima"
 
     @property
@@ -124,7 +108,6 @@ def solve(task: Task, temperature: float, nonlinearity: str, readout_variance: f
         readouts=readouts,
         activations=activations,
         codes=found.codes,
-        num_outliers=n,
         dual_field=field,
         costs=_costs(task, scaled, found),
         kernel_block=block,
@@ -140,7 +123,8 @@ def solve(task: Task, temperature: float, nonlinearity: str, readout_variance: f
 
 def _costs(task, scaled, found) -> np.ndarray:
     """Log Z of the bulk to leading order, and the price of silence on the classes that are not coded."""
-    overlaps = clustered.class_overlaps(task) or (np.zeros(0), np.zeros(0))
+    overlaps = clustered.class_overlaps(task)
+    assert overlaps is not None  # `clustered.make_problem` has taken the task
     silence = np.array([
         condensation.log_silence(int(n), float(rho), float(one))
         for n, rho, one in zip(task.class_counts, *overlaps)

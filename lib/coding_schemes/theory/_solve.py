@@ -27,7 +27,7 @@ from coding_schemes.theory import (
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import check_training_inputs, class_means, evaluate, overlaps
+from coding_schemes.theory._solvers import check_training_inputs, class_means, class_sums, evaluate, overlaps
 from coding_schemes.theory._tilted import single_site
 
 _MOST_INDEPENDENT = 0.4  # share of directions in use; 0.07 for a hundred digits, 1 for orthogonal inputs
@@ -207,10 +207,9 @@ def _has_class_targets(task: Task) -> bool:
 def _fluctuates(task: Task) -> bool:
     """Whether what mean_field neglects matters: each input has a direction of its own, or K0 is a tree's."""
     kernel, counts, labels = task.input_kernel, task.class_counts, task.labels
-    members = (labels == np.arange(task.num_classes)[:, None]).astype(float)
     between = kernel - np.diag(np.diag(kernel))
     pairs = np.maximum(np.outer(counts, counts) - np.diag(counts), 1)
-    left = between - (members @ between @ members.T / pairs)[np.ix_(labels, labels)]
+    left = between - (class_sums(between, task) / pairs)[np.ix_(labels, labels)]
     np.fill_diagonal(left, 0.0)
     independent = np.trace(kernel) ** 2 / (len(kernel) * np.sum(kernel**2))
     return independent > _MOST_INDEPENDENT or bool(np.linalg.norm(left) < _NEARLY_A_TREE * np.trace(kernel))
@@ -283,16 +282,13 @@ def _alike(task, network, temperature, readout_variance, options):
 
 def _nearly_alike(task, network, temperature, readout_variance, options):
     """The same with the overlaps of every class at their mean; None where what this neglects matters."""
-    kernel, counts, labels = task.input_kernel, task.class_counts, task.labels
-    members = (labels == np.arange(task.num_classes)[:, None]).astype(float)
-    diagonal = members @ np.diag(kernel) / counts
-    within = np.diag(members @ kernel @ members.T) - counts * diagonal
-    within = np.maximum(within / np.maximum(counts * (counts - 1), 1), 1e-8)  # not orthogonal by chance
-    alike = np.where(labels[:, None] == labels, within[labels][:, None], 0.0)
-    np.fill_diagonal(alike, diagonal[labels])
-    left = kernel - alike
+    counts, labels = task.class_counts, task.labels
+    within, diagonal = clustered.mean_overlaps(task)
+    within = np.maximum(within, 1e-8)  # not orthogonal by chance
+    alike = clustered.kernel_of_form(within, diagonal, labels)
+    left = task.input_kernel - alike
     scatter = float(np.linalg.norm(left - np.diag(np.diag(left)))) / task.num_inputs
-    coherent = np.abs(members @ left @ members.T) / np.sqrt(np.outer(counts, counts))
+    coherent = np.abs(class_sums(left, task)) / np.sqrt(np.outer(counts, counts))
     uneven = np.sqrt(np.mean(np.square(np.diag(left) / diagonal[labels])))
     if task.num_inputs * scatter**2 > _NEARLY_ALIKE * diagonal.max() ** 2 or np.any(within >= diagonal):
         return None

@@ -75,6 +75,12 @@ def class_means(per_input: np.ndarray, task: Task) -> np.ndarray:
     return per_input @ (members / np.maximum(members.sum(axis=0), 1))
 
 
+def class_sums(matrix: np.ndarray, task: Task) -> np.ndarray:
+    """Sum over the pairs of inputs of two classes, (P, P) to (C, C)."""
+    members = (task.labels == np.arange(task.num_classes)[:, None]).astype(float)
+    return members @ matrix @ members.T
+
+
 def spectrum(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of a positive semidefinite matrix, rounding noise set to zero, and eigenvectors."""
     values, vectors = np.linalg.eigh(matrix)

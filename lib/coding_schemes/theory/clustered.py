@@ -48,7 +48,7 @@ from coding_schemes.theory import _convex_dual
 from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, shape
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
-from coding_schemes.theory._solvers import evaluate, overlaps
+from coding_schemes.theory._solvers import class_means, class_sums, evaluate, overlaps
 
 TOLERANCE = 1e-8  # on the largest entry of ⟨φa⟩ + T t − y
 MAX_QUADRATURE_OUTPUTS = 3
@@ -67,16 +67,25 @@ def class_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
     K0 needs one diagonal and one overlap 0 ≤ ρ_c < K0_μμ within a class, and 0 between classes, to 1e-10 of
     its diagonal.
     """
-    kernel, labels, counts = task.input_kernel, task.labels, task.class_counts
-    members = (labels == np.arange(task.num_classes)[:, None]).astype(float)
-    diagonal = members @ np.diag(kernel) / counts
-    sums = np.einsum("cp,pq,cq->c", members, kernel, members, optimize=True)
-    within = (sums - counts * diagonal) / np.maximum(counts * (counts - 1), 1)
+    within, diagonal = mean_overlaps(task)
     within = np.where(np.abs(within) < FORM_TOLERANCE * diagonal, 0.0, within)
-    expected = np.where(labels[:, None] == labels, within[labels][:, None], 0.0)
-    np.fill_diagonal(expected, diagonal[labels])
-    fits = np.abs(kernel - expected).max() <= FORM_TOLERANCE * diagonal.max()
+    gap = np.abs(task.input_kernel - kernel_of_form(within, diagonal, task.labels)).max()
+    fits = gap <= FORM_TOLERANCE * diagonal.max()
     return (within, diagonal) if fits and np.all((within >= 0) & (within < diagonal)) else None
+
+
+def mean_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """Means of K0 within every class, of its pairs (0 of a single input) and its diagonal, (C,) each."""
+    counts, diagonal = task.class_counts, class_means(np.diag(task.input_kernel), task)
+    sums = np.diag(class_sums(task.input_kernel, task))
+    return (sums - counts * diagonal) / np.maximum(counts * (counts - 1), 1), diagonal
+
+
+def kernel_of_form(within: np.ndarray, diagonal: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """K0 of one overlap within every class and none between, shape (P, P)."""
+    kernel = np.where(labels[:, None] == labels, within[labels][:, None], 0.0)
+    np.fill_diagonal(kernel, diagonal[labels])
+    return kernel
 
 
 def width_range(widths: np.ndarray) -> str:
@@ -150,6 +159,11 @@ class Problem(NamedTuple):
         if not self.scatter:
             return ""
         return f", overlaps by their means within classes ({self.scatter:.1g} rms neglected)"
+
+    def fits(self, task: Task) -> bool:
+        """Whether the sums of a task's K0 over pairs of classes are those of this problem."""
+        expected, atol = np.diag(self.counts * self.stiffness), (1e-6 + self.scatter) * task.num_inputs
+        return np.allclose(class_sums(task.input_kernel, task), expected, atol=atol)
 
 
 class ByNeurons:

@@ -126,18 +126,40 @@ def log_silence(num_inputs: int, overlap: float, diagonal: float = 1.0) -> float
     return float(peak + np.log(np.exp(exponent - peak).sum() * (v[1] - v[0]) / np.sqrt(2 * np.pi)))
 
 
-class WithOutliers(clustered.ByNeurons):
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class WithOutliers(clustered.ByNeurons, Solved):
     """Bulk and outliers on inputs alike within a class: kernel, predictor, networks drawn from them.
 
-    Outliers come first among the kinds, in units of √N; `ensemble` is the bulk's.
+    Attributes:
+        task: what was learned.
+        nonlinearity: "relu" or "softplus".
+        temperature: T.
+        readouts: of the outliers in units of √N, then of the bulk, shape (n + k, m).
+        activations: theirs per class in the same units, shape (n + k, C).
+        dual_field: t, shape (C, m); T t is the training residual.
+        costs: C of every outlier in nats, shape (n,).
+        kernel_block: K_μν for μ ≠ ν in classes c, c', shape (C, C).
+        kernel_diagonal: what is added on the diagonal, shape (C,).
+        problem: as in `theory.clustered`.
+        ensemble: the bulk's readouts and their weights.
     """
 
+    task: Task
+    nonlinearity: str
     temperature: float
     readouts: np.ndarray
     activations: np.ndarray
+    dual_field: np.ndarray
+    costs: np.ndarray
     kernel_block: np.ndarray
     kernel_diagonal: np.ndarray
-    num_outliers: Any
+    problem: clustered.Problem
+    ensemble: Any
+
+    @property
+    def num_outliers(self) -> int:
+        """n; of a condensed solution one for each class."""
+        return len(self.costs)
 
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature kernel on the training inputs, shape (P, P)."""
@@ -183,7 +205,7 @@ class WithOutliers(clustered.ByNeurons):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Solution(WithOutliers, Solved):
+class Solution(WithOutliers):
     """The condensed solution: bulk, and one branch of coding neurons for each class.
 
     Attributes:
@@ -210,17 +232,8 @@ class Solution(WithOutliers, Solved):
         ensemble: the bulk's readouts and their weights.
     """
 
-    task: Task
-    nonlinearity: str
-    temperature: float
-    readouts: np.ndarray
-    activations: np.ndarray
-    dual_field: np.ndarray
     amounts: np.ndarray
-    costs: np.ndarray
     densities: np.ndarray
-    kernel_block: np.ndarray
-    kernel_diagonal: np.ndarray
     bulk_fraction: float
     bulk_squares: np.ndarray
     bulk_amounts: np.ndarray
@@ -228,8 +241,6 @@ class Solution(WithOutliers, Solved):
     log_bulk: float
     within: np.ndarray
     diagonal: np.ndarray
-    problem: clustered.Problem
-    ensemble: "_Bulk"
     method = "quadrature"
 
     @property
@@ -242,11 +253,6 @@ class Solution(WithOutliers, Solved):
         told = clustered.width_range(self.population_width)
         told += "" if np.all(self.population_width < self.crossover_width) else ", at most"
         return f"N → ∞ with N ≪ N*, one coding neuron per class{self.problem.neglected}: {told}"
-
-    @property
-    def num_outliers(self) -> int:
-        """One for each class."""
-        return len(self.amounts)
 
     @property
     def probabilities(self) -> np.ndarray:
