@@ -84,7 +84,7 @@ def _run(project: Project, chapter: Chapter, pages: Path) -> Iterator[Entity]:
         "@type": "SoftwareSourceCode",
         "name": path,
         "programmingLanguage": provenance.machine(chapter).rpartition(", ")[2] or "Python",
-        "sha256": chapter.made_from[path],
+        "sha256": manifest.digest(chapter.source),
     }
     if project.repository:
         program["codeRepository"] = project.repository

@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import nbformat
 import numpy as np
 import yaml
 from markupsafe import Markup
@@ -23,7 +22,7 @@ from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
 from companion.pipeline.rendering import render
-from companion.pipeline.sections import exercises
+from companion.pipeline.sections import exercises, with_present_text
 
 PAPERS = {
     "A": "A. Coding schemes",
@@ -211,7 +210,7 @@ def _title(chapter: Chapter) -> str:
 
 def _exercises(chapter: Chapter) -> list[tuple[str, Markup]]:
     """Number and question of each, which is Markdown of our own."""
-    found = exercises(nbformat.read(chapter.notebook, as_version=4))
+    found = exercises(with_present_text(chapter))
     return [(number, Markup(" ".join(question.split()))) for number, question in found]
 
 

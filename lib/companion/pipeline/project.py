@@ -44,7 +44,7 @@ class Chapter:
         name: File name without its ending.
         source: The py:percent file.
         dependencies: The modules and data files it uses, itself included.
-        made_from: Digest or value of all it is made from, by name.
+        made_from: Digest or value of all it is made from, by name; of the source that of its code alone.
         folder: Where its results lie, named by the digest of all that.
     """
 
@@ -202,6 +202,7 @@ class Project:
         dependencies = (source, *self.imported(source))
         values = {f"parameter {key}": repr(value) for key, value in sorted(parameters.items())}
         made_from = self._ingredients([*dependencies, _PIPELINE / "execution.py"]) | values
+        made_from[self._relative(source)] = _code(source)  # the pages have its text as it is now
         return Chapter(name, source, dependencies, made_from, parent / f"{name}-{_digest(made_from)}")
 
     @functools.cached_property
@@ -216,7 +217,8 @@ class Project:
         notebooks = {f"chapter {chapter.name}": chapter.folder.name for chapter in self.chapters}
         notebooks |= {"address of the repository": self.repository} if self.repository else {}
         notebooks |= {"builder": self.builder} if self.builder != BUILDERS[0] else {}
-        return self._ingredients(sorted({*prose, *config, *library, *pipeline})) | notebooks
+        text = [chapter.source for chapter in self.chapters]
+        return self._ingredients(sorted({*prose, *text, *config, *library, *pipeline})) | notebooks
 
     @property
     def pages_stamp(self) -> Path:
@@ -383,6 +385,13 @@ def few(names: list[str], shown: int = 3) -> str:
     """The first of several names, and how many more there are."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
+
+
+def _code(source: Path) -> str:
+    """Digest of a chapter's code cells, in their order, with their tags."""
+    cells = re.split(r"^(?=# %%)", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    code = [cell.strip() for cell in cells if not cell.startswith("# %% [markdown]")]
+    return hashlib.sha256("\n".join(code).encode()).hexdigest()
 
 
 def _parse(path: Path) -> ast.Module:

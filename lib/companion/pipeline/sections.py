@@ -8,16 +8,37 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import jupytext
 import nbformat
 
 from companion import records
 from companion.formats import CHECK_TYPE
 from companion.pipeline import kept
+from companion.pipeline.project import Chapter
 from companion.pipeline.rendering import render
 
 _HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 _EXERCISE = re.compile(r"^\*\*(\d+)\.\*\* (.+?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _FENCE = "`" * 12  # longer than any inside
+
+
+def with_present_text(chapter: Chapter) -> Any:
+    """A chapter's executed cells between the text that its source has now, which runs nothing again."""
+    notebook = nbformat.read(chapter.notebook, as_version=4)
+    runs: list[list[Any]] = []
+    for cell in notebook.cells:
+        if "injected-parameters" in cell.metadata.get("tags", ()):
+            runs[-1].append(cell)
+        elif cell.cell_type == "code":
+            runs.append([cell])
+    executed = iter(runs)
+    source = jupytext.read(chapter.source)
+    notebook.cells = [
+        one for cell in source.cells for one in (next(executed) if cell.cell_type == "code" else [cell])
+    ]
+    for index, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{index:03d}"
+    return notebook
 
 
 def with_prompts(notebook: Any) -> Any:

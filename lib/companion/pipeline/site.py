@@ -162,10 +162,9 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     widgets = _widgets(project)
     for chapter in project.chapters:
         own = at_paper.get(chapter.name)
-        text = chapter.notebook.read_text(encoding="utf-8")
         images = site / "notebooks" / "figures" / chapter.name
         shutil.copytree(chapter.artifacts, images, ignore=shutil.ignore_patterns("*.npz", "*.py", "*-frames"))
-        notebook = _with_figures(nbformat.reads(text, as_version=4), project, chapter, own, widgets)
+        notebook = _with_figures(sections.with_present_text(chapter), project, chapter, own, widgets)
         notebook = sections.with_setup(sections.with_checks(sections.with_prompts(notebook), own))
         notebook = _plain_numbers(_with_links(notebook, chapter.name, project))
         nbformat.write(notebook, site / "notebooks" / f"{chapter.name}.ipynb")
@@ -224,7 +223,7 @@ def write_launch_tree(project: Project, target: Path) -> None:
     target.mkdir(parents=True)
     subprocess.run(["tar", "x", "-C", str(target)], input=archive.stdout, check=True)
     for chapter in project.chapters:
-        notebook = to_launch(nbformat.read(chapter.notebook, as_version=4), project.repository)
+        notebook = to_launch(sections.with_present_text(chapter), project.repository)
         nbformat.write(notebook, target / "notebooks" / f"{chapter.name}.ipynb")
 
 

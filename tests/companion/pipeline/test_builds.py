@@ -74,13 +74,25 @@ def test_no_change_executes_nothing_and_is_quick(book):
 
 def test_edited_chapter_runs_alone_and_undoing_runs_nothing(book):
     before = executed(book)
-    edit(book / "notebooks/even.py", "All of them", "Each of them")
+    edit(book / "notebooks/even.py", "object()", "tuple()")
     assert execute(book).returncode == 0
     assert new_runs(book, before) == ["even"]
     before = executed(book)
-    edit(book / "notebooks/even.py", "Each of them", "All of them")
+    edit(book / "notebooks/even.py", "tuple()", "object()")
     assert execute(book).returncode == 0
     assert executed(book) == before
+
+
+def test_edited_text_runs_nothing_and_stands_on_the_page(book):
+    before = executed(book)
+    edit(book / "notebooks/even.py", "All of them", "Each of them")
+    planned = Project(book).plan()
+    assert [planned[name] for name in (*CHAPTERS, "pages")] == ["", "", "notebooks/even.py changed"]
+    pipeline(book, "build")
+    assert executed(book) == before
+    page = (book / "_build/quick/html/notebooks/even.html").read_text()
+    assert "Each of them" in page
+    assert "All of them" not in page
 
 
 def test_what_the_pages_carry_is_restored_and_nothing_runs(book, tmp_path):

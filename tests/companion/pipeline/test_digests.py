@@ -46,6 +46,10 @@ def names(root):
     return *(chapter.folder.name for chapter in project.chapters), project.pages_stamp.name
 
 
+def renamed(before, after):
+    return " ".join(name for name, old, new in zip(("even", "loud", "pages"), before, after) if old != new)
+
+
 @pytest.mark.parametrize(
     ("file", "changed"),
     [
@@ -68,16 +72,30 @@ def names(root):
         ("lib/other/late/seen.py", "loud pages"),
         ("lib/other/late/unused.py", "pages"),
         ("lib/other/words.py", "loud pages"),
-        ("notebooks/loud.py", "loud pages"),
     ],
 )
 def test_an_edit_renames_what_is_made_from_the_file(book, file, changed):
     before = names(book)
     with (book / file).open("a") as opened:
         opened.write("\n")
-    after = names(book)
-    pairs = zip(("even", "loud", "pages"), before, after)
-    assert " ".join(name for name, old, new in pairs if old != new) == changed
+    assert renamed(before, names(book)) == changed
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("# # Even numbers", "# # Numbers that are even", "pages"),
+        ("object()\n", "object()\n\n# %% [markdown]\n# In between.\n\n", "pages"),
+        ("object()", "object()  # a comment", "even pages"),
+        ("object()", "object()\n\n# %%\ntuple()", "even pages"),
+        ("# %%\nobject()", '# %% tags=["hide-input"]\nobject()', "even pages"),
+    ],
+)
+def test_a_chapter_is_made_from_its_code_and_the_pages_from_its_text_too(book, old, new, changed):
+    before, chapter = names(book), book / "notebooks/even.py"
+    assert chapter.read_text().count(old) == 1
+    chapter.write_text(chapter.read_text().replace(old, new))
+    assert renamed(before, names(book)) == changed
 
 
 def test_a_new_data_file_renames_and_a_touched_one_does_not(book):

@@ -50,7 +50,7 @@ def test_results_of_others_are_taken_over_by_their_digest(book, tmp_path):
 
 def edit(book):
     with (book / "notebooks/loud.py").open("a") as file:
-        file.write("\n")
+        file.write("# edited\n")
 
 
 @pytest.fixture
