@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jupytext
 import numpy as np
 import yaml
 from markupsafe import Markup
@@ -22,7 +23,7 @@ from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import cost
 from companion.pipeline.project import BuildError, Chapter, Project
 from companion.pipeline.rendering import render
-from companion.pipeline.sections import exercises, with_present_text
+from companion.pipeline.sections import exercises
 
 PAPERS = {
     "A": "A. Coding schemes",
@@ -210,7 +211,7 @@ def _title(chapter: Chapter) -> str:
 
 def _exercises(chapter: Chapter) -> list[tuple[str, Markup]]:
     """Number and question of each, which is Markdown of our own."""
-    found = exercises(with_present_text(chapter))
+    found = exercises(jupytext.read(chapter.source))
     return [(number, Markup(" ".join(question.split()))) for number, question in found]
 
 

@@ -97,9 +97,8 @@ def test_a_card_has_title_finding_time_and_picture(book, written):
 def test_the_page_of_exercises_links_each_of_them(book, written, tmp_path):
     project = book()
     (chapter,) = project.chapters
-    cells = [nbformat.v4.new_markdown_cell("## Exercises\n\n**1.** What if $y_- < \\frac{1}{2}$,\nand `a`?")]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), chapter.notebook)
-    manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+    with chapter.source.open("a") as source:
+        source.write("#\n# ## Exercises\n#\n# **1.** What if $y_- < \\frac{1}{2}$,\n# and `a`?\n")
     written(project)
     page = (tmp_path / "site/book/_generated/exercises.md").read_text(encoding="utf-8")
     assert "## Even &lt;numbers&gt;" in page
