@@ -184,7 +184,7 @@ def _meeting(posterior: Posterior, runs: Sequence[Samples], errors: list[np.ndar
     verdict = f"test errors from the prior and from theory's solution {'meet' if agree else 'differ'}: "
     verdict += f"at most {fraction[worst]:.1%} apart ({scores[worst]:.1f} standard errors)"
     others = compare_ends(runs[0], runs[1], posterior)
-    said = f"{verdict}; all else: {others.verdict}".replace("two ends", "two starts")
+    said = f"{verdict}; all else: {others.verdict}"
     return Equilibrium(agree and others.agree, said, float(fraction[worst]))
 
 

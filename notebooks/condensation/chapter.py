@@ -13,9 +13,10 @@
 # %% [markdown]
 # # Condensation: why sparse coding is sparse
 #
-# A coding neuron costs so many nats that a ReLU network should hold none. It holds one per class, because
-# the outputs demand it, and a sum that must be large is made large by a single term. Make the inputs of a
-# class alike and the price falls: the one neuron becomes a crowd that grows with the width of the network.
+# A ReLU neuron that codes for a class is so improbable that a network should hold none. It holds one per
+# class, because the outputs demand it, and a sum that must be large is made large by a single term. If the
+# inputs of a class are alike, with an overlap $\rho$, such a neuron is less improbable. The one neuron
+# becomes a crowd that grows with the width of the network.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -92,7 +93,8 @@ publish(
 # %% [markdown]
 # *Needs:* [sparse coding](sparse.ipynb). *Reading:* 15 minutes.
 #
-# Try it: theory says how many neurons carry a class, at any width.
+# Try it: theory says how many neurons carry a class, at any width. A cost of $C$ nats is a factor of $e^{-C}$
+# in probability.
 
 # %%
 from coding_schemes import tasks
@@ -107,28 +109,31 @@ for overlap in (0.0, 0.25, 0.5):  # of the inputs of a class with each other
 # %% [markdown]
 # ## Why is any coding neuron there?
 #
-# Neurons are independent in a common field $t$ (the [primer](../book/primer.md)), and in it a neuron's
-# readout has a density with a bulk near zero. A neuron that codes for class $c$ has the readout $r\,\hat
-# t_c$, is active on class $c$ and silent on the others. For a ReLU all large $r$ are alike, since
-# $a\to\lambda a$, $z\to z/\lambda$ changes no output. The density is flat along this **branch**. How low
-# does the branch lie? A neuron of the prior is silent on $n$ inputs that overlap by $\rho$ with the chance
+# Neurons are independent in a common field $t$ (the [primer](../book/primer.md)). In it a neuron's readout
+# has a density with a bulk near zero. A neuron that codes for class $c$ has the readout $r\,\hat t_c$, is
+# active on class $c$ and silent on the others. For a ReLU all large $r$ are alike: gain and price both grow
+# as $r^2$, and they cancel ({eq}`eq-sparse-load`). So the density is flat along this **branch**. How low does
+# the branch lie? Take $n$ inputs of which any two overlap by $\rho$. A neuron drawn from the prior is silent
+# on all of them with the probability
 #
 # $$
 # q(n,\rho) = \Bigl\langle \Phi\bigl(-\sqrt{\rho/(1-\rho)}\,v\bigr)^{n} \Bigr\rangle_v , \qquad
 # q(n, 0) = 2^{-n}, \qquad q(n,\rho) \sim n^{-(1-\rho)/\rho} .
 # $$ (eq-condensation-silence)
 #
-# Relative to the bulk, whose integral is $Z_b$, the branch has the weight $w = \sqrt{P/2\pi}\; e^{-C}$ per
-# unit of $r$, with the cost $C_c = \log Z_b - \sum_{d\neq c} \log q(n_d,\rho)$. For unrelated inputs the cost
-# is proportional to $P$: {glue:text}`cost_small` nats for the large class of {glue:text}`inputs_small`
-# inputs, {glue:text}`cost_large` for that of {glue:text}`inputs_large`. Among hundreds of neurons no such
-# neuron is to be expected. For inputs that are alike a neuron is silent on a class as a whole, and the cost
-# grows with the logarithm of $P$ only.
+# where $v$ is a standard normal number and the last form holds for large $n$. Relative to the bulk, whose
+# integral is $Z_b$, the branch has the weight $w = \sqrt{P/2\pi}\; e^{-C}$ per unit of $r$, with the cost
+# $C_c = \log Z_b - \sum_{d\neq c} \log q(n_d,\rho)$. For unrelated inputs the cost is proportional to $P$. A
+# neuron of the large class costs {glue:text}`cost_small` nats if there are $P =$ {glue:text}`inputs_small`
+# inputs in all, and {glue:text}`cost_large` if there are {glue:text}`inputs_large`. Among hundreds of neurons
+# no such neuron is to be expected. If the inputs of a class are alike, a neuron is silent on the class as a
+# whole, and the cost grows with the logarithm of $P$ only.
 #
 # ## One big jump
 #
-# The outputs have to reach their targets all the same. What the bulk does not do, coding neurons do, and
-# together they do a fixed amount: $\sum_i r_i^2 = N B$. The weight of $k$ neurons that do it is
+# The outputs have to reach their targets all the same. What the bulk does not do, coding neurons have to do.
+# A coding neuron's activation grows with its readout, so that it contributes in proportion to $r^2$, and
+# together they contribute a fixed amount: $\sum_i r_i^2 = N B$. The weight of $k$ neurons that do it is
 #
 # $$
 # W_k = \frac{N^k}{k!} \int \prod_{i=1}^k w(r_i)\,{\rm d}r_i\;
@@ -136,9 +141,10 @@ for overlap in (0.0, 0.25, 0.5):  # of the inputs of a class with each other
 # x = \tfrac12 N w \sqrt{\pi N B} ,
 # $$ (eq-condensation-weight)
 #
-# where the last form holds on a flat branch. There is no $k = 0$. If $x\ll1$ the sum is dominated by $k = 1$:
-# one neuron of amplitude $\sqrt{NB}$ does it all. Physicists know this as condensation, probabilists as the
-# principle of one big jump. If $x\gg1$ the number is $N p$ with
+# where the last form holds on a flat branch. Without any coding neuron, $k = 0$, the amount is not reached.
+# If $x\ll1$ the case $k = 1$ has nearly all the weight: one neuron with $r = \sqrt{NB}$ does everything.
+# Physicists know this as condensation, probabilists as the principle of one big jump. If $x\gg1$ there are
+# many coding neurons, $N p$ of them, with
 #
 # $$
 # p = \bigl(\tfrac{\pi}{2} w^2 B\bigr)^{1/3} = \bigl(\tfrac14 P B\bigr)^{1/3} e^{-2C/3} ,
@@ -149,10 +155,10 @@ for overlap in (0.0, 0.25, 0.5):  # of the inputs of a class with each other
 # class means $m_i$ of the activations. On the branch it is $(k+2)/3$ on average: 1 for $k = 1$, and $N/N^*$
 # for many. So $N^*$ is the width at which a crowd begins.
 #
-# Three things make the numbers exact enough to be tested. The branch is not flat at moderate $r$, where a
-# neuron need not be entirely silent; its density $w(r)$ is computed. The bulk has a share of a class's
-# activity. And at finite $N$ the outputs of single inputs hold neurons down, which makes coding neurons
-# dearer and leaves less to the bulk (appendix).
+# To compare with networks of moderate size the theory needs three refinements. The branch is not flat at
+# moderate $r$, where a neuron need not be entirely silent; so we compute its density $w(r)$. The bulk has a
+# share of a class's activity. And at finite $N$ the output on every single input holds neurons back, which
+# makes coding neurons dearer and leaves less to the bulk (appendix). None of the three has a fitted number.
 
 # %% tags=["hide-input"]
 small, large = (runs.condensate(P, 0.0) for P in (P0, 4 * P0))
@@ -193,10 +199,10 @@ Finding(
 # ## Is it one curve?
 #
 # On a flat branch everything depends on $N/N^*$ alone, so that networks of all sizes and overlaps should fall
-# on one curve. They do not. Well above $N^*$ they do, by the definition of $N^*$. Below it more neurons share
-# a class than the curve has, since a network of moderate width sees the branch at moderate $r$, where it is
-# higher. $N^*$ is a statement on $r\to\infty$. The theory with $w(r)$ needs no fitted number either, and
-# there the networks fall on the diagonal.
+# on one curve. They do so only well above $N^*$. Below it more neurons share a class than the curve says. A
+# network of moderate width sees the branch at moderate $r$, where it is higher, while $N^*$ knows its height
+# at $r\to\infty$ only. The theory with $w(r)$, which has no fitted number either, does describe all networks:
+# in the right panel they fall on the diagonal.
 
 
 # %% tags=["hide-input"]
@@ -268,13 +274,13 @@ Finding(
 )
 
 # %% [markdown]
-# ## Without limit: a smooth population
+# ## Infinite width: a smooth population
 #
 # At $N\to\infty$ and fixed $P$ the population is smooth, and the convex dual of `theory.clustered` gives it
 # without any picture of branches. The two derivations, the dual's and that by counting, are compared in the
-# appendix. The kernel of the population is that of the networks at any width, whoever carries it. A theory of
-# kernels alone says nothing of the crossover; where it lies on the way from lazy to rich networks is in
-# [adaptive kernels](adaptive_kernels.ipynb).
+# appendix. The kernel of this population is also that of the sampled networks, however many neurons carry it.
+# So a theory of kernels alone says nothing of the crossover; where it lies on the way from lazy to rich
+# networks is in [adaptive kernels](adaptive_kernels.ipynb).
 
 # %% tags=["hide-input"]
 half = [each for (P, rho, _), each in found.items() if (P, rho) == (P0, 0.5)]
@@ -296,10 +302,10 @@ Finding(
 #
 # **Softplus** is never quite silent. Its leak makes a coding neuron dearer the larger it is, so that $w(r)$
 # falls like $e^{-(\log r)^2}$ and the population on the branch can hold only a small part of $B$, however
-# large $N$ is. What exceeds this part goes to one neuron. Here condensation is no matter of width: the
-# minimum of the dual lies on the edge of its domain, which is why no solver for smooth populations finds it.
-# For $\max(0,z)^2$ the density would grow along the branch, so that one neuron takes all, too. Its zero below
-# is this argument, not a solved theory.
+# large $N$ is. What exceeds this part goes to one neuron. So here one neuron stays in wide networks, too. In
+# the dual problem the minimum then lies on the edge of its domain, where no solver for smooth populations
+# finds it. For $\max(0,z)^2$ the density would grow along the branch, so that one neuron takes all. The
+# theory's zero in the figure stands for this argument; the case is not solved.
 
 # %% tags=["hide-input"]
 M, rho, P1 = sizes.others.num_neurons, sizes.others.overlap, sizes.others.num_inputs
@@ -353,13 +359,14 @@ Finding(
 ).judge(relative(0.15), because="fluctuations of the bulk")
 
 # %% [markdown]
-# Of all that coding neurons do, a softplus population can hold at most {glue:text}`soft_share` on its branch.
+# The population on the softplus branch can hold at most {glue:text}`soft_share` of all that coding neurons
+# have to contribute.
 #
 # ## Depth, and real data
 #
 # In a deep network the layer below makes the inputs of a class alike, even if the inputs are not. Two hidden
-# layers on orthogonal inputs behave like one hidden layer on inputs that overlap: the number of neurons in
-# the feature layer grows with $N$, where a single layer has one neuron at any width.
+# layers on orthogonal inputs behave like one hidden layer on inputs that overlap. The number of neurons that
+# carry a class in the feature layer grows with $N$, while a single layer has one at any width.
 
 # %% tags=["hide-input"]
 P2, more, deep_widths = sizes.deep.num_inputs, sizes.deep.more_inputs, sizes.deep.num_neurons
@@ -411,9 +418,10 @@ glue("deep_fuller", f"{fuller.participation.value:.1f}", display=False)
 # Digits, with standardized pixels, overlap by {glue:text}`digits_within` on average within a class. By this
 # number alone they would belong to the regime of crowds. But they overlap by {glue:text}`digits_between`
 # between classes, too, and what all inputs share does not help a neuron to be active on one class and silent
-# on the others. A rough rule takes it away: what is left is $(\rho_w - \rho_b)/(1 - \rho_b) =$
-# {glue:text}`digits_left`. We sample networks on digits at two widths, and hold the growth of the number per
-# class against the theory of inputs that overlap by as much as is left.
+# on the others. A rough rule takes this common part away. With $\rho_w$ the overlap within classes and
+# $\rho_b$ that between them, $(\rho_w - \rho_b)/(1 - \rho_b) =$ {glue:text}`digits_left` is left. We sample
+# networks on digits at two widths, and compare the growth of the number per class with the theory of inputs
+# that overlap by this much within classes, and not at all between them.
 
 # %% tags=["hide-input"]
 P3, M3 = sizes.digits.num_inputs, sizes.digits.num_neurons
@@ -465,18 +473,19 @@ glue("digits_rule", ", ".join(f"{rules[0](N):.1f}" for N in M3), display=False)
 
 # %% [markdown]
 # The networks have {glue:text}`digits_participation` neurons per class at $N =$ {glue:text}`digits_widths`,
-# where the rule has {glue:text}`digits_rule`. It is a rule for the growth, not for the number. Trained on few
-# digits, a ReLU network of this size is on the condensed side.
+# where the rule has {glue:text}`digits_rule`. The rule gives neither the number nor its growth: the number
+# grows more slowly still. It only tells that digits lie on the condensed side. Trained on few digits, a ReLU
+# network of this size has few neurons per class.
 #
 # ## Sigmoidal networks on inputs that are alike
 #
-# The same theory gives the redundant scheme. There the number of neurons of each code is extensive anyway,
-# and what an overlap changes are the shares: the rare code 1-1-1 becomes common.
+# The same theory gives the redundant scheme. There the number of neurons of each code is proportional to $N$
+# anyway. An overlap changes the shares: the code 1-1-1, rare for unrelated inputs, becomes common.
 #
 # The networks here are small enough for their size to matter. Fluctuations of the outputs change the shares
 # by a few percent, as for [unrelated inputs](redundant.ipynb). And neurons are whole: where codes hardly
-# fluctuate, the number with a code stays near an integer. `theory.finite_width` has both, with the variance
-# *between* the inputs of a class where unrelated inputs have their variance.
+# fluctuate, the number with a code stays near an integer. `theory.finite_width` has both effects. For
+# inputs that overlap, the variance of a neuron in it is that *between* the inputs of a class.
 
 # %% tags=["hide-input"]
 own = vars(sizes.sigmoidal)
@@ -521,32 +530,32 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #   demand an amount that one large neuron brings more cheaply than many.
 # - Any overlap between the inputs of a class lowers the price from a multiple of $P$ to a multiple of $\log
 #   P$. Above $N^*$ the number of coding neurons grows with the network: coding is no longer sparse.
-# - At fixed $P$ and $N\to\infty$ nothing is left of one neuron per class for ReLU. For softplus and
-#   $\max(0,z)^2$ it stays.
-# - Theory gives the numbers at finite $N$ without a fit, within {glue:text}`typical` in the mean. It has to
-#   know that outputs on single inputs hold back the bulk, by a share of order $P/N$. The numbers do not fall
-#   on one curve of $N/N^*$.
+# - For ReLU networks with $N\to\infty$ at fixed $P$ there is no single neuron per class any more. With a
+#   softplus or $\max(0,z)^2$ it stays.
+# - Theory gives the numbers at finite $N$ without a fit, with a typical error of {glue:text}`typical`. For
+#   this it needs the effect of single inputs on the bulk, which is of order $P/N$. The numbers do not fall on
+#   one curve of $N/N^*$.
 # - Digits of a class are alike, and yet few neurons carry a class. What classes have in common makes coding
 #   neurons dear again.
 #
-# **Limits.** One hidden layer, classes that are clouds of one overlap, a branch for each single class. For
-# deep networks there is no theory yet, and for inputs that overlap between classes only a rule. Trees of
-# classes are not in this chapter.
+# **Limits.** The theory is for one hidden layer, for inputs with one overlap within all classes, and for
+# neurons that code for a single class. For deep networks there is no theory yet, and for inputs that overlap
+# between classes only a rough rule. Hierarchies of classes are not treated.
 #
-# **Refuted.** Participation is no function of $N/N^*$ alone.
+# **Refuted.** The number of neurons that carry a class does not depend on $N/N^*$ alone.
 #
 # ## Appendix: two derivations of the crossover
 #
 # **By counting.** Sum {eq}`eq-condensation-weight` over $k$. Its largest term has $k^{3/2} = \sqrt2\,x$,
 # which is {eq}`eq-condensation-crossover`.
 #
-# **By the dual.** At $N\to\infty$ let $t_c$ end a little inside the edge, $|t_c|^2 = (1-\delta)\,|t_c|^2_{\rm
+# **By the dual.** At $N\to\infty$ let $t_c$ lie a little inside the edge, $|t_c|^2 = (1-\delta)\,|t_c|^2_{\rm
 # edge}$. The branch then has the density $w\,e^{-P\delta r^2/2}$, the mass $p = w\sqrt{\pi/2P\delta}$ and
 # $\langle r^2\rangle = 1/P\delta$. The outputs fix $p\,\langle r^2\rangle = B$. With $A = w\sqrt{\pi/2P}$ and
-# $B' = PB$ this is $A\,\delta^{-3/2} = B'$, so that $p = A^{2/3}B'^{1/3}$, the same. Neither knows of the
-# other: the first counts neurons at any $N$, the second never mentions one.
+# $B' = PB$ this is $A\,\delta^{-3/2} = B'$, so that $p = A^{2/3}B'^{1/3}$, the same. The two
+# derivations share nothing: the first counts neurons at any $N$, the second never mentions one.
 #
-# The check takes the counting, with $w(r)$ as it is, against the dual, solved without branches.
+# The check compares the counting, with the computed $w(r)$, to the dual, solved without branches.
 
 # %% tags=["hide-input"]
 where = [(each["num_inputs"], each["overlap"]) for each in sizes.limits]
@@ -574,12 +583,12 @@ Finding(
 # M_c = T + \langle {\rm Var}\,\varphi\; a a^{\sf T}\rangle_{\rm bulk} + \dots
 # $$
 #
-# What $M_c$ has besides comes from coding neurons (`theory.condensation`). The mean over a class is what the
-# field $t_c$ answers for, so only the scatter $V_c$ of $\varphi$ within the class counts, in $n_c - 1$
-# directions. To first order in $b$ the weight of a neuron changes by $e^{-\frac12\sum_c (n_c-1) V_c b_c}$,
-# and its mean activity by $-\frac12 b_c (1 - 1/n_c)\,\partial V_c/\partial s_c$ with $s_c = t_c\cdot a$. A
-# fraction of order $P/N$ of the bulk's activity is lost. Coding neurons take over what it did. Field and
-# amounts are solved again with this bulk. Nothing is fitted.
+# The dots stand for terms of coding neurons (`theory.condensation`). The field $t_c$ already accounts for the
+# mean over a class. So only the scatter $V_c$ of $\varphi$ within the class counts, in $n_c - 1$ directions.
+# To first order in $b$ the weight of a neuron changes by $e^{-\frac12\sum_c (n_c-1) V_c b_c}$, and its mean
+# activity by $-\frac12 b_c (1 - 1/n_c)\,\partial V_c/\partial s_c$ with $s_c = t_c\cdot a$. A fraction of
+# order $P/N$ of the bulk's activity is lost. Coding neurons take over what it did. Field and amounts are
+# solved again with this bulk. Nothing is fitted.
 #
 # In networks of unrelated inputs the three coding neurons stand apart, and the rest can be measured.
 
@@ -617,7 +626,11 @@ for overlap in (0.0, 0.5):
         print(overlap, inputs, f"{theory.crossover_width[0]:.1e}")
 
 # %% [markdown]
-# **3.** What are the odds of two neurons against one, at the widths of this chapter?
+# Without overlap $N^*$ grows exponentially with $P$. At $\rho = \tfrac12$ it doubles, and a little more, when
+# $P$ doubles.
+#
+# **3.** With 240 inputs and an overlap of ¼, how probable is it that one, two or more neurons code for the
+# large class?
 
 # %% tags=["solution"]
 theory = condensation.solve(tasks.clustered(240, overlap=0.25, y_minus=-0.5), 0.01)

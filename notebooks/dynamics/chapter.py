@@ -94,7 +94,8 @@ publish(
 # *Needs:* the [primer](../book/primer.md) and the three schemes, [analog](analog.ipynb),
 # [redundant](redundant.ipynb) and [sparse](sparse.ipynb). *Reading:* 20 minutes.
 #
-# Try it: ten lines let a network go from theory's scheme, and count the neurons that change their code.
+# Try it: ten lines start networks in theory's scheme, let them go, and count the neurons that end with
+# another code.
 
 # %%
 import jax
@@ -117,52 +118,53 @@ print("neurons of each chain that end with another code:", moved.sum(-1))
 #
 # **Question.** Do neurons trade places while a network wanders through its solutions?
 #
-# All neurons of a layer are equal before the posterior: renaming them changes nothing. A sample of a
-# nonlinear network does not show this equality, since its neurons have {term}`codes <code>`. The dynamics
-# could restore it, if every neuron had every code in turn. We let the weights follow the gradient of the loss
-# and of the {term}`prior`, with noise,
+# To the posterior all neurons of a layer are equal: renaming them changes nothing. In a single sample of a
+# nonlinear network they are not equal, since each has its {term}`code`. The dynamics could restore the
+# equality, if every neuron had every code in turn. To see whether it does we let the weights follow the
+# gradient of the loss and of the {term}`prior`, with noise,
 #
 # $$
-# \mathrm d w = -\nabla U(w)\, \mathrm d t + \sqrt 2\, \mathrm d B ,
+# \mathrm d w = -\nabla \mathcal{H}(w)\, \mathrm d t + \sqrt 2\, \mathrm d B ,
 # $$ (eq-dynamics-langevin)
 #
-# whose stationary law is the {term}`posterior` $e^{-U}$. All weights are in units in which their priors have
-# variance one, and $t$ is measured in the time in which a weight forgets that feels nothing but its prior.
+# whose stationary law is the {term}`posterior` $e^{-\mathcal{H}}$. All weights are in units in which their priors have
+# variance one. The unit of time is that in which a weight that feels nothing but its prior forgets its value.
 #
 # **Two dynamics.** Paper A's equation is in plain weights. For hidden weights the two are the same, with $t =
 # (T/N)\, t_{\rm A}$. A readout $a = \sigma_a w$ is slower here: its *mobility*, the speed that a force gives
-# it, is $\sigma_a^2 = 1/P$ of the paper's. The posterior and its barriers are the same, times are not. In
-# this chapter "our dynamics" is {eq}`eq-dynamics-langevin`, and what depends on the mobility is measured
+# it, is $\sigma_a^2 = 1/P$ times the paper's. The posterior and its barriers are the same, the times are not.
+# In this chapter "our dynamics" is {eq}`eq-dynamics-langevin`, and what depends on the mobility is measured
 # with "the paper's mobility" as well.
 #
-# No moves are made here beyond the noise: those that help the book's other chapters into
-# {term}`equilibrium` exchange roles at one stroke. Networks start from the theory's scheme, pass a few
-# trajectories of Hamiltonian Monte Carlo, and are then followed in finite steps that nothing accepts or
-# rejects. Where codes last, equilibrium is asked for within them, by energy and training error. The tasks
-# are paper A's for each nonlinearity, $y_- = 0$, $1/2$, $-1/2$. The finite step raises the mean squared
+# Other chapters reach {term}`equilibrium` by moves that exchange the roles of neurons at one stroke. This
+# chapter makes none, since it asks whether the roles change by themselves. Networks start from the theory's
+# scheme and pass a few trajectories of Hamiltonian Monte Carlo. Then we follow the dynamics in finite time
+# steps, all of which are accepted. Where codes last, networks can be in equilibrium only within their codes;
+# energy and training error tell whether they are. The tasks are paper A's: $y_- = 0$ for linear, $1/2$ for
+# sigmoidal and $-1/2$ for ReLU networks. The finite step raises the mean squared
 # training error by at most {glue:text}`excess` %.
 #
 # ### Linear neurons forget
 #
 # A linear neuron in the mean field of the others has a readout and a preactivation that pull on each other
-# and relax like damped springs in noise. If its readouts have the variance $V = \sigma_a^2/(1 - \kappa^2)$,
-# their autocorrelation is
+# and relax like damped springs in noise. Let $\kappa$ be the strength of this pull. It sets the variance of
+# the readouts, $V = \sigma_a^2/(1 - \kappa^2)$, and their autocorrelation over a time $s$ is
 #
 # $$
 # C(s) = \tfrac{1 + \kappa}{2}\, e^{-(1 - \kappa)\, s} + \tfrac{1 - \kappa}{2}\, e^{-(1 + \kappa)\, s} .
 # $$ (eq-dynamics-memory)
 #
 # As $V$ is of order one and $\sigma_a^2 = 1/P$, the first rate is $1/(2PV)$: roles are traded slowly, in
-# a time of order $P$, but they are traded. In a finite network all neurons have to keep the outputs
-# together, and these constraints take their part of every step. With $V_r$ the variance of the readouts of
-# output $r$, the slow rate is smaller by
+# a time of order $P$, but they are traded. In a finite network the neurons together have to keep
+# the outputs on the targets, and these constraints take away a part of every step. With $V_r$ the variance of
+# the readouts of output $r$, the slow rate is smaller by the fraction
 #
 # $$
 # \frac1N \Bigl[1 + \sum_{s \ne r} \frac{V_s}{V_r + V_s} + \frac{P - m}{P\, V_r}\Bigr] ,
 # $$ (eq-dynamics-slower)
 #
-# as a fraction of itself: the first two terms come from the $m^2$ constraints among the readouts'
-# directions, the last from the $P - m$ directions in which the outputs must vanish.
+# of itself. The first two terms come from the $m^2$ constraints among the readouts' directions, the last from
+# the $P - m$ directions in which the outputs must vanish.
 
 # %% tags=["hide-input"]
 wandering, still = motions["linear"], motions["sigmoidal"]
@@ -263,10 +265,10 @@ Finding(
 # ### Sigmoidal and ReLU neurons keep their codes
 #
 # A sigmoidal neuron's code is the set of classes on which it is active, a ReLU neuron's the set for which it
-# is an outlier. How much of what tells neurons apart lasts? Let $x_i(t)$ be the readouts of neuron $i$, or
-# its mean activations on the classes, $\delta x$ their deviation from the mean over neurons, and $\bar
-# x_i^{(1)}$, $\bar x_i^{(2)}$ the averages over the first and the second half of a run. The *permutation
-# order*
+# is an outlier. How much of the differences between neurons lasts? Let $x_i(t)$ be the readouts of
+# neuron $i$, or its mean activations on the classes. Let $\delta x$ be their deviation from the mean over
+# neurons, and $\bar x_i^{(1)}$, $\bar x_i^{(2)}$ the averages over the first and the second half of a run.
+# The *permutation order*
 #
 # $$
 # q = \bigl\langle \delta \bar x_i^{(1)} \cdot \delta \bar x_i^{(2)} \bigr\rangle_i \Big/
@@ -332,17 +334,18 @@ Finding(
 ).judge(above(0.9, 3), because=SMALL_P)
 
 # %% [markdown]
-# In {glue:text}`switches_sigmoidal` cases a sigmoidal neuron changed its code, a class being counted as
-# switched when the mean activation has crossed the band from 0.4 to 0.6, and in {glue:text}`switches_relu` a
-# ReLU neuron did. Small sigmoidal networks have low barriers, and a few of their neurons cross.
+# A sigmoidal neuron changed its code in {glue:text}`switches_sigmoidal` cases, a ReLU neuron in
+# {glue:text}`switches_relu`. (A class counts as switched when the mean activation on it has crossed the band
+# from 0.4 to 0.6.) Small sigmoidal networks have low barriers, and a few of their neurons cross.
 #
 # ### What still moves
 #
-# The neurons' inputs are not frozen with their codes. A sigmoidal neuron's preactivations fluctuate as
-# they do in the density $\mathcal N(z; 0, 1)\, e^{(a^\top t_c)\, \phi(z)}$ of its branch. Its variance is
-# tested with its corrections of order $1/N$ and the $\tfrac12 \Delta t$ that finite steps add, at the mean
-# activation that the samples have. A ReLU outlier carries a whole class alone. Its fluctuations do not
-# average out over neurons, and the training error would feel every one of them.
+# A neuron whose code is frozen still moves: its preactivations on single inputs fluctuate. For a sigmoidal
+# neuron they do so as in the density $\mathcal N(z; 0, 1)\, e^{(a^\top t_c)\, \phi(z)}$ of its branch. The
+# check compares their variance with that of this density, to which it adds corrections of order $1/N$ and the
+# $\tfrac12 \Delta t$ of finite steps, at the mean activation that the samples have. A ReLU outlier carries a
+# whole class alone. Its fluctuations do not average out over neurons, and the training error would feel every
+# one of them. So it hardly moves.
 
 # %% tags=["hide-input"]
 publish(
@@ -402,10 +405,10 @@ Finding(
 # moving a little. The scatter of the bulk's readouts, of order $1/P$, belongs to $\langle b\, b^\top\rangle$.
 # The second is a slow breathing of the whole class: if the readout grows by $e^\varepsilon$ and all
 # preactivations shrink by $e^{-\varepsilon}$, the output stays, and only the priors hold $\varepsilon$, with
-# the energy $2 n_c N \bar z_c^2\, \varepsilon^2$. Both corrections vanish as $1/N$, and at the paper's size
-# they are not small. We test them by exact sampling without moves, where no finite step adds to them. The
-# formula leaves out what is of order $1/N^2$. The ratio of samples to formula therefore has to reach one on a
-# line in $1/N^2$.
+# the energy $2 n_c N \bar z_c^2\, \varepsilon^2$. Both the scatter and the breathing vanish as $1/N$, but at
+# the paper's size they are not small. We test them by exact sampling without moves, where no finite step adds
+# to them. The formula leaves out what is of order $1/N^2$. So the ratio of samples to formula, drawn over
+# $1/N^2$, should lie on a line that reaches one.
 
 # %% tags=["hide-input"]
 Finding(
@@ -482,7 +485,8 @@ freezing.judge(standard_errors(3), because="the remainder falls more slowly than
 #
 # In a sigmoidal network with two hidden layers the posterior factorizes: the layers see each other only
 # through kernels, not through the names of neurons {cite:p}`vanmeegen2025`. A network with $y_- = 1/2$ starts
-# from the scheme of the layered theory, comes to rest by exact sampling, and is followed in several chains.
+# from the scheme of the theory for two layers. Exact sampling brings it to equilibrium, and then we follow it
+# in several chains.
 
 
 # %% tags=["hide-input"]
@@ -661,9 +665,10 @@ for name, value in zip(("first", "second"), both.value, strict=True):
 # k \sim e^{-\Delta F}, \qquad \Delta F = P\,\bigl[E(a_\gamma) - E(a_{\rm pass})\bigr] .
 # $$ (eq-dynamics-rate)
 #
-# With $P$ in the exponent, a barrier however low per input becomes insurmountable in a large network. The
-# passes of the theory's landscape are found by letting a chain of points slide down while it is kept evenly
-# spaced (the *string method*). Small networks do cross, and tell whether {eq}`eq-dynamics-rate` is right.
+# Since $P$ stands in the exponent, even a barrier that is low per input becomes insurmountable in a large
+# network. To find the passes of the theory's landscape we lay a chain of points from one maximum to the other
+# and let it relax onto the ridge between them, its points evenly spaced (the *string method*). Neurons of
+# small networks do cross, and tell whether {eq}`eq-dynamics-rate` is right.
 
 # %% tags=["hide-input"]
 crossed = runs.crossings(jax.random.fold_in(key, 60), num_samples=100, **vars(sizes.crossing))
@@ -728,13 +733,13 @@ glue("pass", f"{heights[2]:.0f}", display=False)
 
 # %% [markdown]
 # At the paper's $N = P = 500$ the lowest pass is {glue:text}`pass` times the thermal energy. A sigmoidal
-# neuron crosses it once in very many thousand units of time.
+# neuron hardly ever crosses it.
 #
-# The second computation makes no use of the theory. We let a network slide down into the nearest minimum
-# of its energy $U$, exchange two neurons, and look for paths of minimal energy between the two networks
-# in the space of *all* weights: the others are free to make room. Several first guesses are relaxed, one
-# neuron following the other, both at once, or by way of a third code. A path may pass
-# deeper minima on its way. Its barrier is its largest climb, and the least of all paths counts.
+# A second computation makes no use of the theory. We let a network slide down into the nearest minimum of its
+# energy {sym}`\mathcal{H}` and exchange two neurons. Then we look for paths of minimal energy between the two networks in
+# the space of *all* weights, so that the other neurons are free to make room. We relax several first guesses:
+# one neuron follows the other, both move at once, or both go by way of a third code. A path may pass deeper
+# minima on its way. Its barrier is its largest climb, and we report the least barrier of all paths.
 
 # %% tags=["hide-input"]
 shown = sizes.swaps.num_neurons[1]
@@ -773,7 +778,7 @@ energy.draw(
     styles=["-", "-", "-", "-", ":"],
     widths=[1.6, 6.0, 3.6, 1.4, 1.6],  # three of them lie on each other
     xlabel="fraction of the path",
-    ylabel=r"energy $U - U_{\rm start}$",
+    ylabel=r"energy $\mathcal{H} - \mathcal{H}_{\rm start}$",
 )
 energy.judge(above(5), because="the barrier is of the order of the thermal energy at the smallest size")
 if len(climbs) > 2:
@@ -798,13 +803,14 @@ if len(climbs) > 2:
 # In ReLU networks a neuron of the bulk can grow into an outlier parallel to an old one, while that one
 # shrinks: two outliers with readouts $\bar a \cos\theta$ and $\bar a \sin\theta$ do what one does, at the
 # same energy. So the posterior's *density* has no barrier between the two. What stands in the way is entropy.
-# An outlier is silent on all other classes, and each input on which it must be costs $\log 2$; halfway there
-# are two of them. By way of a neuron of the bulk two outliers change places at no energy, too.
+# An outlier is silent on all other classes, and each input on which it must be silent costs $\log 2$. Halfway
+# there are two such neurons, and the price is paid twice. By way of a neuron of the bulk two outliers, too,
+# change places at no cost in energy.
 #
-# No run waits long enough to see such an event. *Umbrella sampling* does not have to: a spring holds $\theta$
-# near each of a row of values, all other weights are sampled, and the pull on the spring is the slope of the
-# free energy. Theory is that of [condensation](condensation.ipynb): the weights of two coding neurons that
-# share one part, with what finite width takes from them. So this is a test of its weights $w(r)$, too.
+# None of our runs is long enough to see such an event. *Umbrella sampling* need not wait for it. A spring
+# holds $\theta$ near each of a row of values, all other weights are sampled, and the pull on the spring is
+# the slope of the free energy. The theory is that of [condensation](condensation.ipynb): it weighs two coding
+# neurons that share the part of one, at finite width. So this also tests the weights $w(r)$ of that chapter.
 
 # %% tags=["hide-input"]
 held = {
@@ -862,20 +868,21 @@ entropy.judge(
 # %% [markdown]
 # ## What to take away
 #
-# - In linear networks each neuron explores the whole posterior, at the rate of theory with its $1/N$, and
-#   permutation symmetry is restored. The paper's mobility makes this twice as fast.
-# - In the feature layer of sigmoidal networks, and of ReLU networks with one layer, it is broken. What stands
-#   between the roles is a free-energy barrier proportional to the number of inputs. For sigmoidal neurons it
-#   is also a barrier of energy, for ReLU neurons one of entropy alone.
+# - In linear networks each neuron explores the whole posterior, and permutation symmetry is restored. Theory
+#   with its $1/N$ correction gives the rate. The paper's mobility makes this twice as fast.
+# - In the feature layer of sigmoidal networks, and of ReLU networks with one layer, the symmetry is broken.
+#   What stands between the roles is a free-energy barrier proportional to the number of inputs. For sigmoidal
+#   neurons it is also a barrier of energy, for ReLU neurons one of entropy alone.
 # - Frozen neurons are not still: theory says how far each still moves, to a few per cent.
 # - In the layer below, sigmoidal neurons change codes; the scheme and the kernel stay.
 #
 # **Limits.** A run of finite length bounds rates, it does not prove them zero. The first layer's rate
 # falls as the network grows, too: barriers stand there as well, only much lower ones. The deep sigmoidal
-# network starts from the theory's scheme. Quenched from the prior, some of its neurons would sit in other
-# codes, and those between two codes keep crossing. Its chains share one start. Their diagnostics say that
-# they agree on this branch, not that there is no other. Paths are the least of a few first guesses. Runs
-# with the paper's mobility are short and small, since its steps have to be $P$ times shorter.
+# network starts from the theory's scheme. In a network quenched from the prior some neurons would sit in
+# other codes, and those between two codes would keep crossing. Its chains share one start. Their diagnostics
+# say that they agree on this branch, not that there is no other. Barriers of energy are the least that a few
+# first guesses found. Runs with the paper's mobility are short and small, since its steps have to be $P$
+# times shorter.
 #
 # **Reproduced in part.** Small sigmoidal networks cross their passes now and then. With two ReLU layers
 # outliers split and merge within our runs, also in the first layer, which the paper calls frozen.

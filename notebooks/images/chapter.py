@@ -14,9 +14,9 @@
 # # Images, and reuse of features
 #
 # On a hundred natural images codes are learned almost as sharply as on digits, and lost on images not seen
-# before {cite:p}`vanmeegen2025`. Averaged over a class, part of the code carries over. And codes that serve
-# one task need not serve another: of features learned on three digits, sigmoidal ones are worse than lazy
-# ones at telling new digits apart.
+# before {cite:p}`vanmeegen2025`. With all ten classes and more images, part of the code carries over. But
+# codes that serve one task need not serve another. Of features learned on three digits, sigmoidal ones are
+# worse at telling new digits apart than those of lazy networks.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick, paper or full; full runs all of CIFAR-10: minutes on a GPU, days without
@@ -101,8 +101,9 @@ print("explained by the code", coding.code_transfer(phi, task.labels, new, task.
 # sections but the last show **stored results** of long jobs; their records name the files, and `snakemake
 # data/results/…` makes each anew.
 #
-# As on digits we ask how much of the variance of single responses the class means on training images explain,
-# and which classes the mean predictor gets wrong.
+# The code is a neuron's mean response to each class of training images. As in the
+# [last chapter](generalization.ipynb) we ask how much of the variance of single responses it explains, and
+# how often the mean predictor takes an image for another class.
 
 # %% tags=["hide-input"]
 stored = {
@@ -141,9 +142,10 @@ for name in ("cifar", "mnist"):
 
 # %% [markdown]
 # The code of the training images explains {glue:text}`mnist_kept:.2f` of the variance of responses to test
-# digits, and {glue:text}`cifar_kept:.2f` of that to natural test images: a negative value is worse than
-# predicting one mean response for all classes. Of these, {glue:text}`cifar_wrong:.0%` go into the wrong class
-# (digits {glue:text}`mnist_wrong:.0%`; guessing 67 %).
+# digits, and {glue:text}`cifar_kept:.2f` of the variance of responses to natural test images. A negative
+# value says that the code predicts worse than one mean response for all classes. The mean predictor puts
+# {glue:text}`cifar_wrong:.0%` of the natural test images into the wrong class, and
+# {glue:text}`mnist_wrong:.0%` of the digits; by guessing it would be 67 %.
 #
 # ## All ten classes
 #
@@ -152,11 +154,12 @@ for name in ("cifar", "mnist"):
 # on 250 to {glue:text}`ten_largest` exact images, and on all 50,000 as {glue:text}`whole_task`. Targets are
 # $1$ and $-\tfrac1{10}$, and $T =$ {glue:text}`ten_temperature`; paper A does not give its temperature.
 #
-# The network has four million weights and $T$ is low, so most of its energy, the negative logarithm of the
-# posterior, is that of a minimum. We look for minima first. Adam descends the energy from two starts: weights
-# of the prior, and strong readouts, each neuron's for one class drawn at random. Each start is run twice: at
-# the final temperature throughout (*quenched*), and with $T$ falling to it from 0.05 (*cooled*). Hamiltonian
-# Monte Carlo in double precision continues the lowest of the four. The run on 50,000 images took
+# The network has four million weights. Its energy is the negative logarithm of the posterior. Because $T$ is
+# low, most of the energy of a typical network is that of a nearby minimum, so we look for minima first. Adam
+# descends the energy from two starts: weights drawn from the prior, and strong readouts with which each
+# neuron serves one class drawn at random. Each start is run twice: at the final temperature throughout
+# (*quenched*), and with $T$ falling to it from 0.05 (*cooled*). Hamiltonian Monte Carlo in double precision
+# starts from the lowest of the four ends. The run on 50,000 images took
 # {glue:text}`whole_minutes:.0f` minutes on one {glue:text}`whole_device`.
 
 # %% tags=["hide-input"]
@@ -219,11 +222,11 @@ publish(
 # calls the layer {glue:text}`whole_scheme`. The network misclassifies {glue:text}`whole_wrong` of 50,000
 # training images.
 #
-# Part of the code carries over. Of responses to test images {glue:text}`whole_right:.2f` lie on the side of ½
-# that the code names, by chance {glue:text}`whole_chance:.2f`. As a prediction of each response the code is
-# still worse than the neuron's mean ({glue:text}`whole_on_test:.2f` of the variance explained), since a
-# saturated response that is wrong is wrong by the full range. The mean predictor classifies
-# {glue:text}`whole_accuracy:.2f` of test images correctly.
+# Part of the code carries over. A share of {glue:text}`whole_right:.2f` of the responses to test images lies
+# on the side of ½ that the code names. The codes of other classes reach {glue:text}`whole_chance:.2f`, which
+# we call chance. As a prediction of each response the code is still worse than the neuron's mean
+# ({glue:text}`whole_on_test:.2f` of the variance explained): a saturated response on the wrong side misses
+# by the full range. The mean predictor classifies {glue:text}`whole_accuracy:.2f` of test images correctly.
 
 # %% tags=["hide-input"]
 both_accuracies = whole.from_starts(whole.ends["test_accuracy"])
@@ -276,12 +279,13 @@ Finding(
 )
 
 # %% [markdown]
-# **Does it matter where a network starts?** Up to 2,000 images little: energies lie within 7 % of the lowest,
-# but for one quench at 500. At 7,500 the two quenches differ by 15 %. At 50,000 they differ by
-# {glue:text}`whole_apart:.0%`, cooling ends far higher, and none has arrived: the chain falls further by
-# {glue:text}`whole_fall:.0%`. Still all four descents have the sharp code
-# ({glue:text}`whole_least:.3f` to {glue:text}`whole_most:.3f` explained). The test accuracies of the two
-# quenches differ by {glue:text}`whole_between:.2f`.
+# **Does it matter where a network starts?** Up to 2,000 images it matters little: all energies lie within
+# 7 % of the lowest, except that of one quench at 500 images. At 7,500 images the two quenches differ by
+# 15 %. At 50,000 they differ by {glue:text}`whole_apart:.0%`, and the cooled descents end far higher. None
+# of the four has reached a minimum, since the chain that continues the lowest falls further by
+# {glue:text}`whole_fall:.0%`. Still, all four have a sharp code ({glue:text}`whole_least:.3f` to
+# {glue:text}`whole_most:.3f` of the variance explained). The test accuracies of the two quenches differ by
+# {glue:text}`whole_between:.2f`.
 
 
 # %% tags=["hide-input"]
@@ -324,8 +328,9 @@ publish(
 )
 
 # %% [markdown]
-# How do code and accuracy change with the number of images? A response lies on the side that any code names
-# in half of all cases or more. So we rescale: 0 is what the codes of other classes get, 1 is all.
+# How do code and accuracy change with the number of images? Even the code of a wrong class names the right
+# side of ½ for half of the responses or more. So we rescale the share of responses on the side that the code
+# names: 0 is what the codes of other classes reach, and 1 is all responses.
 
 # %% tags=["hide-input"]
 gain, end = runs.trend(SIZES, [run.accuracy().value for run in ten])
@@ -424,10 +429,10 @@ Finding(
 ).judge(above(0.9), because="descents that end too early")
 
 # %% [markdown]
-# Are these networks in equilibrium? At 250 and 500 images nearly, each around its own minimum. Equilibrium
-# adds ½ per weight to the energy of the minimum; the last samples at 250, 500, 1,000 and 2,000 images have
-# {glue:text}`ten_thermal` of that. At 7,500 and 50,000 the chain still descends, and its samples are a
-# continued descent.
+# Are these networks in equilibrium? At 250 and 500 images they nearly are, each around its own minimum. In
+# equilibrium every weight adds ½ to the energy of the minimum. The last samples at 250, 500, 1,000 and 2,000
+# images have {glue:text}`ten_thermal` of this sum. At 7,500 and 50,000 images the chain still goes downhill,
+# so its samples only continue the descent.
 #
 # ## Which classes share neurons?
 #
@@ -496,15 +501,17 @@ for name, index in (("few_alike", 0), ("many_alike", -1)):
 # %% [markdown]
 # With many images the animals form a block; ships go with airplanes, and automobiles with trucks. Cats and
 # dogs share most. Over all pairs the correlation with the confusions is {glue:text}`many_alike:.2f` with
-# 50,000 images, and {glue:text}`few_alike:.2f` with 250. Few images are far apart, and a network can switch a
-# neuron on for any set of classes. With many, what makes a neuron on for all cats makes it on for many dogs,
-# too. The two largest runs began at the same weights, so they are not quite two witnesses.
+# 50,000 images, and {glue:text}`few_alike:.2f` with 250. A likely reason is this. A few images lie far
+# apart, and a network can switch a neuron on for any set of classes. With many images, weights that switch a
+# neuron on for all cats switch it on for many dogs, too. The two largest runs began at the same weights, so
+# they are not independent evidence.
 #
 # ## Reuse: new classes on old features
 #
-# Features learned on one task may help another. Networks that learned the digits 0, 1 and 2 see the digits 3
-# to 9; a ridge readout is fitted to a few examples of each, and tested on the rest. Beside the learned
-# features stand those of lazy networks trained on the same digits, and the pixels themselves.
+# Features learned on one task may help another. Networks that learned the digits 0, 1 and 2 are shown the
+# digits 3 to 9. A new readout of the hidden neurons is fitted by ridge regression to a few examples of each
+# new digit, and tested on the rest. For comparison we do the same with the features of lazy networks,
+# trained on the same three digits, and with the pixels themselves.
 
 # %% tags=["hide-input"]
 reuse = runs.stored(results / "reuse-digits.npz")
@@ -579,20 +586,23 @@ for name, own_dimension in zip(NAMES, dimension[:, LEARNED], strict=True):
 glue("dimension_lazy", float(dimension[1, LAZY]), display=False)
 
 # %% [markdown]
-# From ten examples on linear and ReLU features have an edge over lazy ones. With one or two examples lazy
-# networks are better, except that ReLU features catch up at two. Pixels are better still; with fifty examples
-# learned features come close to them.
+# Sigmoidal features are worse than lazy ones at every number of examples. Linear and ReLU features are
+# better than lazy ones from ten examples on. With one or two examples lazy features are better, except that
+# ReLU features catch up at two. Pixels are better than any of them; with fifty examples learned features
+# come close.
 #
-# Saturated codes tell 0, 1 and 2 apart and little else: responses to the new digits vary along
-# {glue:text}`dimension_sigmoidal:.1f` directions in sigmoidal networks, {glue:text}`dimension_linear:.1f` in
-# linear and {glue:text}`dimension_relu:.1f` in ReLU ones, against {glue:text}`dimension_lazy:.0f` in lazy
-# sigmoidal ones.
+# Why are sigmoidal features the worst? Saturated codes tell 0, 1 and 2 apart and little else. Responses to
+# the new digits vary along {glue:text}`dimension_sigmoidal:.1f` directions in sigmoidal networks,
+# {glue:text}`dimension_linear:.1f` in linear and {glue:text}`dimension_relu:.1f` in ReLU networks, against
+# {glue:text}`dimension_lazy:.0f` in lazy sigmoidal ones. (The number of directions is the participation
+# ratio of the eigenvalues of the responses' covariance.)
 #
 # ## Another data set: clothes
 #
-# Nothing in the theory is special to digits. Trousers, sandals and boots of Fashion-MNIST go through the
-# functions of the last chapter. In this stored run the codes froze in shares that depend on the start; errors
-# hardly depend on the shares, and each start is judged by itself.
+# Nothing in the theory is special to digits. We repeat the experiment of the
+# [last chapter](generalization.ipynb) on trousers, sandals and boots of Fashion-MNIST. In this stored run
+# the codes froze: how many neurons use each code depends on the start of the chain. The errors hardly depend
+# on these shares, so we judge each start by itself.
 
 # %% tags=["hide-input"]
 clothes = runs.stored(results / "fashion-mnist.npz")
@@ -674,13 +684,15 @@ another.judge(
 # %% [markdown]
 # ## What to take away
 #
-# - With 100 natural images the code is sharp on what was trained, and single new images do not show it. With
-#   250 to 50,000 images of ten classes new images show more and more of it.
-# - At the paper's size, 50,000 images and 1,000 neurons a layer, the code is as sharp as on a hundred images,
-#   and redundant. Networks from two starts have it. Classes that look alike share neurons there.
+# - With 100 natural images the code is sharp on the training images, but responses to new images do not
+#   follow it. With all ten classes and 250 to 50,000 images, new images show more and more of the code.
+# - At the paper's size, 50,000 images and 1,000 neurons a layer, the code is as sharp as on a hundred
+#   images, and it is redundant. Networks from both starts have such a code. Classes that look alike share
+#   neurons there.
 # - Features serve the task they were learned on. For new classes the saturated codes of sigmoidal networks
 #   are worse than lazy features, and nothing learned here beats pixels.
-# - Theory and method are not about digits: another data set, other targets and another nonlinearity work.
+# - Theory and method are not special to digits: they also work on another data set, with other targets and
+#   with another nonlinearity.
 #
 # **Limits.** One hidden layer except for the ten classes; exact images of CIFAR-10 only up to 7,500, and
 # lossy ones above. For the ten classes one temperature and one seed, and on 50,000 images no equilibrium.

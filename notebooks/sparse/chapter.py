@@ -114,9 +114,9 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 # [primer](../book/primer.md), neurons are independent once the fields $t_c$ are given, and a neuron's
 # readout has the density $p(a) \propto e^{P E(a)}$, $E(a) = -\tfrac12|a|^2 + \sum_c w_c \log g(a\cdot t_c)$,
 # with $g(s) = \langle e^{s\phi(z)}\rangle$ over a standard normal $z$. For a ReLU, $g(s) = \tfrac12 +
-# e^{s^2/2}\,\Phi(s)$ with the normal distribution function $\Phi$. A neuron driven by a positive $s$ grows
-# its activity in proportion and gains $s^2/2$. Both terms of $E$ are then quadratic, and along a direction
-# $\hat a$
+# e^{s^2/2}\,\Phi(s)$ with the normal distribution function $\Phi$. A neuron driven by a large
+# positive $s$ has an activity proportional to $s$, and its gain $\log g(s)$ is $s^2/2$ at leading order. Both
+# terms of $E$ are then quadratic, and along a direction $\hat a$
 #
 # $$
 # E \;\simeq\; \tfrac12 |a|^2 \bigl( h(\hat a) - 1 \bigr), \qquad
@@ -124,10 +124,11 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 # $$ (eq-sparse-load)
 #
 # If $h$ exceeded 1 anywhere, $E$ would have no maximum. So the field grows, while the network learns, until
-# $h = 1$ is reached in some directions. There a neuron of *any* size costs the same at leading order. These
-# neurons are the **outliers**. With $a = \sqrt N\, \bar a$ and $z = \sqrt N\, \bar z$ a single one
-# contributes $\bar a\,\bar z$, of order one, to the output. The bulk sits at the finite maximum $a_0$ of
-# $E$, and together
+# $h = 1$ is reached in some directions. There a neuron of *any* size costs the same at leading order. A
+# neuron that has grown large in such a direction is an **outlier**. With $a = \sqrt N\, \bar a$ and $z =
+# \sqrt N\, \bar z$ a single one contributes $\bar a\,\bar z$, of order one, to the output. All other neurons,
+# the bulk, sit at the finite maximum $a_0$ of $E$. Each outlier obeys the first line of the following; the
+# second says that outliers and bulk together produce the targets.
 #
 # $$
 # \begin{gathered}
@@ -136,29 +137,30 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 # \end{gathered}
 # $$ (eq-sparse-outlier)
 #
-# Nothing about the outliers is guessed. The field minimizes a convex function under the constraint
-# $h(\hat a) \le 1$ for all $\hat a$. The outliers are the constraints that are active at the minimum, and
-# their squared sizes are the Lagrange multipliers. Corrections of relative order $1/N$ and $1/P$ are ours
-# (`relu.finite_size`); {cite:t}`vanmeegen2025` take $N, P\to\infty$ and $T\to0$.
+# Here $y_c$ is the target of class $c$, $\langle\phi\rangle_c$ the bulk's mean activation on it, and $T\,t_c$
+# what the outputs miss. Nothing about the outliers is guessed. The field minimizes a convex function under
+# the constraint $h(\hat a) \le 1$ for all $\hat a$. Each direction in which the constraint is active at the
+# minimum has an outlier, whose squared size is the Lagrange multiplier. Corrections of relative order $1/N$
+# and $1/P$ are ours (`relu.finite_size`); {cite:t}`vanmeegen2025` take $N, P\to\infty$ and $T\to0$.
 #
 # ### Why is any outlier there at all?
 #
 # The plateau on which outliers live lies below the bulk's maximum, by $\log 2$ times the share of inputs on
-# which such a neuron is silent, or more. At $P = 200$, and silent on half of them, that is a factor of
-# $2^{-100}$, or $e^{-69}$, in the density, so the expected number of such neurons among
-# hundreds is practically zero. Yet the outputs have to reach their targets. The output is a sum of many
+# which such a neuron is silent, or more. For a neuron silent on half of $P = 200$ inputs this is a factor of
+# $2^{-100}$, or $e^{-69}$, in the density. Among hundreds of neurons the expected number of such neurons is
+# practically zero. Yet the outputs have to reach their targets. The output is a sum of many
 # independent terms, which has to take a value far from its typical one. If the tail of a single term falls
 # slowly enough, one term does it all: the sum **condenses**. The same happens in sums of heavy-tailed
-# variables ("one big jump"), in zero-range processes, and in Bose and Einstein's gas. A ReLU makes the tail
-# flat, since $a \to \lambda a$, $z \to z/\lambda$ leaves a neuron's output unchanged. So one neuron per
-# class takes all of the excess. A sparse scheme is a condensate.
+# variables ("one big jump"), in zero-range processes, and in Bose–Einstein condensation. For a ReLU the tail
+# is flat, since at $h = 1$ the gain of a large neuron cancels its price, whatever its size. So one neuron per
+# class takes all of the excess. A sparse scheme is a condensate ([condensation](condensation.ipynb)).
 #
 # ## Three outliers, one for each class
 #
 # We draw networks from two starts: from the prior, and from a network built after the theory. Hamiltonian
-# Monte Carlo alone would not lead from one to the other in feasible time. Between trajectories pairs of
-# neurons are rotated into each other, which leaves the posterior exactly as it is
-# ([samplers](../book/samplers.md)). The outcome: {glue:text}`starts`.
+# Monte Carlo alone would take too long to lead from one to the other. So between its trajectories we rotate
+# pairs of neurons into each other, a move that leaves the posterior exactly as it is
+# ([samplers](../book/samplers.md)). Do the two starts then agree? The outcome: {glue:text}`starts`.
 #
 # A neuron counts as an outlier if it carries more than a share $1/\sqrt N$ of the population's squared
 # activity on some class: an outlier's share is of order one, a bulk neuron's of order $1/N$.
@@ -196,10 +198,10 @@ Finding(
 # %% [markdown]
 # ### What the bulk does
 #
-# The paper calls the bulk largely task-agnostic. It does not ignore the task. Its neurons are more active
-# on the large class than on the two others, as theory says, and they produce a few per cent of the outputs.
-# The outliers do the rest. What is agnostic is the bulk's *code*: an outlier is silent on the classes it
-# does not answer to, and a bulk neuron is silent on none.
+# The paper calls the bulk largely task-agnostic. But the bulk does not ignore the task. Its neurons are more
+# active on the large class than on the two others, as theory says, and they produce a few per cent of the
+# outputs. What is agnostic is the bulk's *code*: an outlier is silent on the classes it does not answer to,
+# and a bulk neuron is silent on none.
 
 # %% tags=["hide-input"]
 bulk = lambda measures: estimate(measures.bulk_activations)  # noqa: E731
@@ -305,10 +307,9 @@ Finding(
 # %% [markdown]
 # ## Size, and variation within a class
 #
-# The theory lives on readouts and preactivations of order $\sqrt N$. An outlier's activity on the inputs of
-# its class is the same but for noise of order one on top. So its coefficient of variation (CV, standard
-# deviation over mean) falls as $1/\sqrt N$, and faster at small widths. Theory at finite $N$ predicts its
-# value.
+# In theory an outlier's readout and preactivation grow as $\sqrt N$. Its activity is the same on all inputs
+# of its class, up to noise of order one. So its coefficient of variation (CV, standard deviation over mean)
+# falls as $1/\sqrt N$ in wide networks, and faster in narrow ones. Theory at finite $N$ predicts its value.
 
 # %% tags=["hide-input"]
 M = sizes.squared.num_neurons
@@ -402,10 +403,11 @@ Finding(
 # \sum_{\rm silent} w_c]$, here {glue:text}`cost` nats for class 0. So copies must disappear in equilibrium,
 # but no force of leading order drives them together.
 #
-# We follow plain Langevin dynamics from the prior. It runs in coordinates in which all weights have the same
-# prior variance; in paper A's equation readouts move faster by a factor $P$, which leaves the posterior as it
-# is but not the times. **Zero loss** is the first time at which the squared error is within twice its later
-# mean. The **final scheme** is there when the number of outliers has become three for good.
+# We start networks from the prior and follow plain Langevin dynamics, gradient descent with white noise. It
+# runs in coordinates in which all weights have the same prior variance. In paper A's equation readouts move
+# faster by a factor $P$, which changes the times but not the posterior. **Zero loss** is the first time at
+# which the squared error is within twice its later mean. The **final scheme** is there when the number of
+# outliers has become three for good.
 
 # %% tags=["hide-input"]
 narrow = sizes.coarsening.num_neurons
@@ -509,25 +511,28 @@ Finding(
 ).judge(below(squared / 2, 3), because="splitting costs energy")
 
 # %% [markdown]
-# The data are fitted after {glue:text}`zero` steps, the final scheme takes {glue:text}`final` (medians). What
-# one sees in between are outliers of the right classes, but more of them, or shared ones.
+# The data are fitted after {glue:text}`zero` steps, the final scheme takes {glue:text}`final` (medians). In
+# between, every class has an outlier already, but there are too many, or some are shared by several classes.
 #
 # ## What decides their number
 #
-# Nothing said so far fixes the number to one per class. If the bulk itself represents a class, one outlier
-# less is enough. We shrink the targets of class 0 to a twentieth, and theory has $m - 1 = 2$. If the target
-# $y_-$ of the other classes is raised, there comes a point where outliers answer to several classes at once.
-# Two of these can be rotated into each other at no cost: a family of solutions of equal energy. They are
-# silent nowhere, and silence is what made copies expensive. How many more fit in? We weigh the readouts that
-# would count as an outlier against the bulk, $n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a \big/
+# Nothing said so far fixes the number to one per class: it depends on the targets. If the bulk itself
+# represents a class, one outlier less is enough. We shrink the targets of class 0 to a twentieth, and theory
+# has $m - 1 = 2$ outliers.
+#
+# If instead the target $y_-$ of the other classes is raised, there comes a point where outliers answer to
+# several classes at once. Two of these can be rotated into each other at no cost: there is a family of
+# solutions of equal energy. Such outliers are silent nowhere, and silence is what made copies expensive. So
+# networks may have more outliers than theory needs. How many more is the weight of all readouts that would
+# count as an outlier, over that of the bulk, $n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a \big/
 # \int_{\rm bulk} e^{P E(a)}\,{\rm d}a$.
 #
-# At $N = P = 100$ this is far below one for $y_- = 0.1$, {glue:text}`room_some` at $0.3$ and
-# {glue:text}`room_many` at $0.6$; there it vanishes only with the size ({glue:text}`room_large` at $N = P =
-# 500$). Where it is far below one, theory's number should be found. Where it is far above, outliers and bulk
-# are hardly told apart, and the number is not fixed: near $y_- = 1$ one neuron answers to everything and the
-# family's other members are too small to be counted. What outliers do *together* is fixed all the same: the
-# overlaps $\tfrac1N \sum_i a_i a_i^\top$ of all readouts are those of the whole family.
+# At $N = P = 100$ this number is far below one for $y_- = 0.1$. It is {glue:text}`room_some` at $0.3$ and
+# {glue:text}`room_many` at $0.6$, where it vanishes only in larger networks ({glue:text}`room_large` at $N =
+# P = 500$). Where it is far below one, samples should have theory's number of outliers. Where it is far
+# above, outliers and bulk are hardly told apart, and the number is not fixed. Near $y_- = 1$ one neuron
+# answers to everything, and the others are too small to be counted. What outliers do *together* is fixed all
+# the same: the overlaps $\tfrac1N \sum_i a_i a_i^\top$ of all readouts are the same in the whole family.
 
 # %% tags=["hide-input"]
 settings = sizes.other_targets
@@ -626,18 +631,18 @@ if families:
 # %% [markdown]
 # ## Neither the kink nor homogeneity is needed
 #
-# **Softplus**, $\log(1+e^z)$, differs from a ReLU by what vanishes at large $|z|$, where outliers live. The
-# theory carries over, with other averages in the bulk. For **squared ReLU**, $\max(0, z)^2$, it does not:
-# $g(s)$ diverges at $s = \tfrac12$. A neuron's contribution is of third degree, so $a, z \sim N^{1/3}$
-# suffice for one of order one, and the posterior minimizes
+# **Softplus**, $\log(1+e^z)$, approaches a ReLU at large $|z|$, where outliers live. The theory carries over,
+# with other averages in the bulk. It does not carry over to **squared ReLU**, $\max(0, z)^2$, whose $g(s)$
+# diverges at $s = \tfrac12$. A neuron's contribution $a z^2$ is of third degree. So $a, z \sim N^{1/3}$ are
+# enough for a contribution of order one, and the posterior minimizes
 #
 # $$
 # \sum_i \tfrac12\Bigl(|\bar a_i|^2 + \sum_c w_c\,\bar z_{ic}^2\Bigr)
 # \quad\text{subject to}\quad \sum_i \bar a_i\,\bar z_{ic}^2 = y_c .
 # $$ (eq-sparse-squared)
 #
-# Splitting an outlier into $k$ costs a factor $k^{1/3}$ at leading order: here a force merges them. The
-# control is a sigmoidal network that learned the same task.
+# Splitting an outlier into $k$ raises its energy by a factor $k^{1/3}$ at leading order. So here, unlike for
+# a ReLU, a force merges outliers. The control is a sigmoidal network that learned the same task.
 
 # %% tags=["hide-input"]
 soft = runs.both_starts(
@@ -745,12 +750,12 @@ Finding(
 # network with $L = 3$, $N = P = 100$: two outliers in the first layer, for the two small classes, several
 # that share classes in the second, and three in the feature layer.
 #
-# How many there are is a question of measure. A threshold such as $1/\sqrt N$ hides how the number depends on
-# $N$, since it falls itself. We ask instead how many neurons *carry* a class: the participation ratio
-# $(\sum_i m_i^2)^2 / \sum_i m_i^4$ of the class means $m_i$ of the activations, which is 1 for a single
-# neuron and $N/3$ for a Gaussian cloud. We draw networks from two starts, cooled from the prior, and
-# restarted with all outliers of one code rotated into a single one, with as many inputs as neurons and with
-# four times as many.
+# How many outliers one finds depends on how one counts. A threshold such as $1/\sqrt N$ falls with $N$
+# itself, and so it hides how the number depends on $N$. We ask instead how many neurons *carry* a class: the
+# participation ratio $(\sum_i m_i^2)^2 / \sum_i m_i^4$ of the class means $m_i$ of the activations, which is
+# 1 for a single neuron and $N/3$ for a Gaussian cloud. We draw networks from two starts: cooled from the
+# prior, and run on after all outliers of one code in the feature layer were rotated into a single one. We do
+# so with as many inputs as neurons, and with four times as many.
 
 # %% tags=["hide-input"]
 settings = vars(sizes.deep) | {"temperature": T, "seed": seed}
@@ -876,13 +881,14 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 
 # %% [markdown]
 # The *codes* of the feature layer are those of the paper, one for each class. The number of neurons that
-# share a code depends on the number of inputs. With as many inputs as neurons, outliers that were rotated
-# into a single one per code split again, so this is no lack of patience.
+# share a code depends on the number of inputs. Are the runs just too short for copies to merge? No: with
+# as many inputs as neurons, outliers that were rotated into a single one per code split again.
 #
 # With one hidden layer a copy has to be silent on each of the $P - n_c$ inputs of other classes, which costs
 # entropy of order $P$. In a deep network the layer below makes the inputs of a class alike. A copy is then
-# silent on a class as a whole, which costs only a logarithm of $n_c$. Copies are cheap, and whether one
-# neuron condenses or many share the class depends on $N$ against a crossover that grows with $P$.
+# silent on a class as a whole, which costs only a logarithm of $n_c$. So copies are cheap. Up to a
+# certain width one neuron carries a class, and beyond it many share it. This crossover grows with $P$
+# ([condensation](condensation.ipynb)).
 #
 # ## What to take away
 #
@@ -894,16 +900,16 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 # - How many outliers there are depends on the targets: one less where the bulk codes for a class; no fixed
 #   number, at our sizes, where they answer to several classes at once. What they do together is fixed.
 #
-# **Limits.** The theory is for one hidden layer and orthogonal inputs. In families of rotated outliers only
-# the leading order in $1/N$ is at hand, and so it is for $\max(0,z)^2$. Times of coarsening are measured at
-# one size, for dynamics in coordinates in which all weights have the same prior variance.
+# **Limits.** The theory is for one hidden layer and orthogonal inputs. For families of rotated outliers and
+# for $\max(0,z)^2$ it is worked out at leading order in $1/N$ only. Times of coarsening are measured at one
+# size, for dynamics in coordinates in which all weights have the same prior variance.
 #
-# **Reproduced in part.** Theory of families, and of $\max(0,z)^2$, is of leading order. Samples lie within
-# $1/N$ of the one and a few per cent of the other, but many standard errors away.
+# **Reproduced in part.** Where the theory is of leading order only, samples lie many standard errors away
+# from it: within $1/N$ for families, and within a few per cent for $\max(0,z)^2$.
 #
 # **Refuted.** In a network with three hidden layers and $N = P = 100$ the feature layer has more than one
-# neuron for each class on average. The published network has three in all, as single networks of ours have.
-# The size lies on the crossover between the two.
+# neuron for each class on average. The published network has three in all. Ours come close to that only
+# with four times as many inputs. At $N = P$ this size lies on the crossover between one neuron and many.
 #
 # ## Exercises
 #
@@ -925,6 +931,8 @@ for hot in (0.01, 0.1, 0.3):
     print(hot, found.num_outliers, found.outlier_preactivations.max(0).round(2), found.bulk_readout.round(2))
 
 # %% [markdown]
+# The outliers shrink, the bulk's readout stays as it is.
+#
 # **3.** How many nats does a second outlier of each class cost, and which class would split first?
 
 # %% tags=["solution"]

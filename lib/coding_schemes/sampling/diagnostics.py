@@ -171,7 +171,7 @@ def two_ended(
     max_z: float = 4.0,
     **sample_arguments: Any,
 ) -> TwoEnded:
-    """Sample from the prior and from a planted state; equilibrium is where the two ends meet.
+    """Sample from the prior and from a planted state; equilibrium is where the two meet.
 
     Both runs use the key, in streams of their own. Weights of a planted network are, e.g., from
     `Posterior.planted` and a theory's solution; tolerance and max_z are those of `compare_ends`, the rest is
@@ -213,7 +213,7 @@ def compare_ends(
     worst = max(difference, key=lambda n: difference[n])
     numbers = f"largest difference {difference[worst]:.1%} ({worst}, {z_score[worst]:.1f} standard errors)"
     found = f"differ in {', '.join(failing)}" if failing else "meet"
-    verdict = f"the two ends {found}: {numbers}"
+    verdict = f"the two starts {found}: {numbers}"
     return TwoEnded(prior, planted, first, second, difference, z_score, not failing, verdict)
 
 
