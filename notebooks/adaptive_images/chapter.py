@@ -196,8 +196,8 @@ publish(
     "ridges",
     caption="The adaptive kernel wants a larger ridge, and is then no better than the lazy one at its "
     "best. Test loss on airplanes and automobiles over the ridge. Lines: lazy kernels, random features "
-    "(blue) and NTK (brown), with standard errors over draws. Markers: the adaptive kernels that they "
-    "become, aNBK and aNTK.",
+    "(blue) and NTK (brown), with standard errors over draws. Markers in the same color: the adaptive "
+    "kernel that each becomes, aNBK and aNTK.",
     tail=f"P = {scan}, L = 1, γ₀ = 1, draws = {pictures.draws}. In none of the papers.",
     x=every[order],
     values=[at[lazy].value[order] for lazy in KERNELS.values()],
@@ -272,7 +272,7 @@ lead = Finding(
 )
 lead.draw(
     learning_curves,
-    "Patches against dense networks. Test loss on two digits over the number of training images: dense "
+    "Patches change little. Test loss on two digits over the number of training images: dense "
     "(brown) and convolutional (green) ReLU networks, lazy (NTK, dashed), and at rest under weight decay, "
     "which is the aNTK's prediction (solid). Left: all have the same ridge. Right: each has the one that is "
     "best on other images. Four overlapping patches of 20 × 20 pixels, a readout for each; bars: standard "

@@ -278,9 +278,9 @@ posterior.draw(
     "Networks put out what the adaptive kernels predict, and not what the lazy ones do, unless there is no "
     "weight decay (right). Outputs on new images of airplanes and automobiles over predictors. Left: mean "
     "of sampled erf networks over the aNBK. Middle: ReLU networks at rest under weight decay, over the "
-    "solution of the convex problem. Right: ReLU networks trained without weight decay, over regression "
-    "with their own final kernel. Gray: the lazy predictors with the same ridge.",
-    predicted=[images["aNBK"], images["solved"], images["final kernel"][0]],
+    "solution of the convex problem. Right: ReLU networks trained without weight decay, over the same "
+    "solution. Gray: the lazy predictors with the same ridge.",
+    predicted=[images["aNBK"], images["solved"], images["solved"]],
     network=[images["sampled"][-1].mean(0), images["at rest"][-1, 0], images["trained"][0]],
     lazy=[images["NNGPK"], images["NTK"], images["NTK"]],
     titles=["posterior", rf"at rest, $\lambda = {decay:g}$", r"$\lambda = 0$"],

@@ -241,8 +241,8 @@ one_curve = Finding(
 )
 one_curve.draw(
     collapse,
-    "Width alone does not order the networks (left), nor does the ratio to the crossover below it "
-    "(middle); the theory at finite width does (right). Points: sampled networks; lines: a fitted power "
+    "Width alone does not order the networks (left). The ratio to the crossover orders those above it only "
+    "(middle). The theory at finite width does (right). Points: sampled networks; lines: a fitted power "
     "law, the law of a flat branch, the diagonal.",
     rows=[widths, ratios, predicted],
     sampled=sampled.value,
@@ -337,7 +337,7 @@ growing = Finding(
     control=Control("ReLU networks", sampled=rectified),
 )
 growing.bars(
-    "With a softplus or a squared ReLU the number of neurons per class does not grow with the network. "
+    "With a softplus or a squared ReLU the number of neurons per class hardly grows with the network. "
     "Exponents in N; bars: sampled, with standard errors; dots: theory; triangles: ReLU networks.",
     points={"ReLU": np.full(2, rectified.value)},
     names=["sampled"],

@@ -77,10 +77,10 @@ chosen = {name: runs.shown_neurons(motion) for name, motion in motions.items()}
 publish(
     figures.trace_panels,
     "readouts_in_time",
-    caption="Linear neurons wander; sigmoidal and ReLU neurons stay on one branch of their readouts. Readout "
-    "weight for class 0 of six neurons of each network, over the same time. Dashed: one standard deviation "
-    "(linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory. In a small "
-    "sigmoidal network a neuron may be seen to cross from one branch to another.",
+    caption="Linear neurons wander; sigmoidal and ReLU neurons mostly stay on a branch of their readouts. "
+    "Readout weight for class 0 of six neurons of each network, over the same time. Dashed: one standard "
+    "deviation (linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory. In "
+    "a small sigmoidal network a neuron may be seen to cross from one branch to another.",
     tail=f"N = P = {', '.join(map(str, together['N']))}, T = {T:g}. Paper A, Fig. 4b.",
     counterparts=["A 4b"],
     levels=levels,
@@ -127,8 +127,9 @@ print("neurons of each chain that end with another code:", moved.sum(-1))
 # \mathrm d w = -\nabla \mathcal{H}(w)\, \mathrm d t + \sqrt 2\, \mathrm d B ,
 # $$ (eq-dynamics-langevin)
 #
-# whose stationary law is the {term}`posterior` $e^{-\mathcal{H}}$. All weights are in units in which their priors have
-# variance one. The unit of time is that in which a weight that feels nothing but its prior forgets its value.
+# whose stationary law is the {term}`posterior` $e^{-\mathcal{H}}$. All weights are in units in which their
+# priors have variance one. The unit of time is that in which a weight that feels nothing but its prior
+# forgets its value.
 #
 # **Two dynamics.** Paper A's equation is in plain weights. For hidden weights the two are the same, with $t =
 # (T/N)\, t_{\rm A}$. A readout $a = \sigma_a w$ is slower here: its *mobility*, the speed that a force gives
@@ -619,9 +620,9 @@ order = Finding(
 )
 order.draw(
     figures.curves,
-    "A linear layer looks the more symmetric the longer one watches, and last layers of sigmoidal networks "
-    "do not. Permutation order of the class means in layer/depth for the first part of each run; bands: "
-    "standard errors.",
+    "A linear layer looks the more symmetric the longer one watches. Feature layers of sigmoidal networks "
+    "do not, and two ReLU layers lose their order slowly. Permutation order of the class means in the first "
+    "part of each run; 1/2 is the first of two layers; bands: standard errors.",
     names=list(layers),
     colors=[figures.COLORS[name.split()[0].lower()] for name in layers],
     styles=["-" if "1/1" in name else "--" if "2/2" in name else ":" for name in layers],
@@ -736,10 +737,11 @@ glue("pass", f"{heights[2]:.0f}", display=False)
 # neuron hardly ever crosses it.
 #
 # A second computation makes no use of the theory. We let a network slide down into the nearest minimum of its
-# energy {sym}`\mathcal{H}` and exchange two neurons. Then we look for paths of minimal energy between the two networks in
-# the space of *all* weights, so that the other neurons are free to make room. We relax several first guesses:
-# one neuron follows the other, both move at once, or both go by way of a third code. A path may pass deeper
-# minima on its way. Its barrier is its largest climb, and we report the least barrier of all paths.
+# energy {sym}`\mathcal{H}` and exchange two neurons. Then we look for paths of minimal energy between the two
+# networks in the space of *all* weights, so that the other neurons are free to make room. We relax several
+# first guesses: one neuron follows the other, both move at once, or both go by way of a third code. A path
+# may pass deeper minima on its way. Its barrier is its largest climb, and we report the least barrier of all
+# paths.
 
 # %% tags=["hide-input"]
 shown = sizes.swaps.num_neurons[1]
@@ -846,16 +848,16 @@ entropy = Finding(
 )
 entropy.draw(
     figures.curves,
-    "To hand an outlier on costs free energy, the more the larger the network. Markers: umbrella sampling; "
-    "lines: theory, entropy at constant energy. At the right end both neurons share the outlier's part "
+    "To hand an outlier on costs free energy, the more the larger the network. Markers: umbrella sampling "
+    "with standard errors; lines: theory. At the right end both neurons share the outlier's part "
     "alike.",
     x=angles,
     values=in_theory,
     names=[f"N = {size}" for size in held],
     colors=["#F2B48A", "#E58A50", figures.COLORS["relu"]],
     sampled_x=np.mean([each.angles for each in held.values()], axis=0),
-    sampled=[each.free_energy for each in held.values()],
-    sampled_errors=[np.zeros_like(each.free_energy) for each in held.values()],
+    sampled=[each.free_energy.value for each in held.values()],
+    sampled_errors=[each.free_energy.error for each in held.values()],
     xlabel=r"angle $\theta$",
     ylabel="free energy",
 )

@@ -711,13 +711,13 @@ class Umbrella(NamedTuple):
 
     Attributes:
         angles: means of θ = atan2(a_j·ê, a_i·ê) in the windows, shape (windows,).
-        free_energy: in kT above its minimum, shape (windows,).
+        free_energy: in kT above its minimum, with its error, shape (windows,).
         barrier: at equal shares, with its error.
         acceptance: least mean acceptance of a window.
     """
 
     angles: np.ndarray
-    free_energy: np.ndarray
+    free_energy: Estimate
     barrier: Estimate
     acceptance: float
 
@@ -756,16 +756,15 @@ def umbrella(
     theta = series.reshape(num_chains, len(WINDOWS), -1).transpose(0, 2, 1)
     mean, error = statistics.mean_and_error(theta)
     force, gaps = SPRING * (WINDOWS - mean), np.diff(mean)
-    free = np.concatenate([[0.0], np.cumsum(gaps * (force[1:] + force[:-1]) / 2)])
-    lowest = int(free.argmin())
-    weight = np.zeros(len(mean))  # of each force in the integral from the minimum on
-    weight[lowest:-1] += gaps[lowest:] / 2
-    weight[lowest + 1 :] += gaps[lowest:] / 2
-    weight[-1] += np.pi / 4 - mean[-1]
-    top = free[-1] + force[-1] * (np.pi / 4 - mean[-1]) - free[lowest]
-    barrier = Estimate(float(top), float(SPRING * np.linalg.norm(weight * error)))
+    windows = np.eye(len(mean))
+    integral = np.zeros_like(windows)  # weight of every window's force in the work from the first to another
+    integral[1:] = np.cumsum(gaps[:, None] / 2 * (windows[:-1] + windows[1:]), axis=0)
+    integral -= integral[(integral @ force).argmin()]
+    to_top = integral[-1] + (np.pi / 4 - mean[-1]) * windows[-1]
+    barrier = Estimate(float(to_top @ force), float(SPRING * np.linalg.norm(to_top * error)))
+    free = Estimate(integral @ force, SPRING * np.sqrt(integral**2 @ error**2))
     least_accepted = acceptance.mean(1).min()
-    return Umbrella(mean, free - free[lowest], barrier, float(least_accepted))
+    return Umbrella(mean, free, barrier, float(least_accepted))
 
 
 def _shared(weights: Weights, pair: list[int], angle: float, silent: np.ndarray) -> Weights:

@@ -92,6 +92,7 @@ collapse.draw(
     "circles: x asked for, squares: y.",
     points=[[each[size].projection for size in each] for each in collapsed.values()],
     targets=blobs.targets[:, 0].reshape(2, -1),
+    learned=[[each[size].loss[0] <= LEARNED for size in each] for each in collapsed.values()],
     titles=[f"{size} weights" for size in runs.BLOBS],
     row_names=kinds,
 )
@@ -235,6 +236,7 @@ glue("faster", sizes.blobs.faster, display=False)
 apart = {
     size: runs.median(np.transpose([collapsed[name][size].contexts for name in kinds])) for size in runs.BLOBS
 }
+learned = np.array([[medians[size][name] <= LEARNED for size in runs.BLOBS] for name in kinds])
 line = Finding(
     "C8",
     "very low weights: squared distance between the contexts over their spread, median over networks",
@@ -251,9 +253,9 @@ line.draw(
     figures.curves,
     "Once networks have left their plateau, the two contexts lie the closer the smaller the initial weights "
     "were. Squared distance between the contexts over their spread, median over networks; bands: its error; "
-    "dashed: below it they count as one line.",
+    "dashed: below it they count as one line; networks that are still on their plateau are left out.",
     x=gains,
-    values=np.transpose([apart[size].value for size in runs.BLOBS]),
+    values=np.where(learned, np.transpose([apart[size].value for size in runs.BLOBS]), np.nan),
     errors=np.transpose([apart[size].error for size in runs.BLOBS]),
     names=kinds,
     colors=[figures.COLORS["tanh"], figures.COLORS["relu"]],

@@ -471,12 +471,15 @@ def square_matrices(
     return figure
 
 
-def projections(points: ArrayLike, targets: ArrayLike, titles: ArrayLike, row_names: ArrayLike) -> Figure:
+def projections(
+    points: ArrayLike, targets: ArrayLike, learned: ArrayLike, titles: ArrayLike, row_names: ArrayLike
+) -> Figure:
     """Representations of two contexts on two principal axes, colored by target.
 
     Args:
         points: Rows and columns of panels, (R, K, contexts, n, 2).
         targets: (contexts, n).
+        learned: Whether the network of a panel has left its plateau, (R, K).
         titles: Of the columns (K,).
         row_names: Of the rows (R,).
 
@@ -486,9 +489,12 @@ def projections(points: ArrayLike, targets: ArrayLike, titles: ArrayLike, row_na
     panels = np.asarray(points)
     rows, columns = panels.shape[:2]
     figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, 0.4 + 2.0 * rows), squeeze=False)
-    for axis, panel in zip(axes.flat, panels.reshape(-1, *panels.shape[2:]), strict=True):
+    flat = panels.reshape(-1, *panels.shape[2:])
+    for axis, panel, done in zip(axes.flat, flat, np.ravel(learned), strict=True):
         for xy, colors, marker in zip(panel, np.asarray(targets), "os", strict=True):
             dots = axis.scatter(xy[:, 0], xy[:, 1], c=colors, s=4, marker=marker, cmap="viridis")
+        if not done:
+            axis.set_xlabel("still on its plateau")
         axis.set_aspect("equal", adjustable="datalim")
         axis.set(xticks=[], yticks=[])
     _name(axes, titles, row_names)
