@@ -24,6 +24,7 @@ HIDDEN = 5.0  # standard errors that a limit of another unit may hide, and still
 PROSE = ("text", "Methods", "Results", "Discussion", "supplement")
 _ITEM = r"\b(?:\d+(?:[a-zA-Z](?:[–-][a-zA-Z])?)?|[a-zA-Z](?:[–-][a-zA-Z])?)\b"
 _CITATION = re.compile(rf"[Pp]aper (A[′']|[ABC]), [Ff]igs?\.? ({_ITEM}(?:(?:, and |, | and ){_ITEM})*)")
+_COUNTED = re.compile(r"[a-z ]{3,}")  # what there is a number of; other names are symbols
 _PLACE = re.compile(r"(\d*)(?:([a-z])(?:[–-]([a-z]))?)?")
 _LINE_HOLDS = 3  # longer lists are given by their worst element, the rest unfolds
 
@@ -147,9 +148,10 @@ def sizes(size: dict[str, Any]) -> str:
     for name, value in size.items():
         listed = value if isinstance(value, list | tuple) else [value]
         said = ", ".join(one if isinstance(one, str) else formats.number(one) for one in listed)
-        parts.setdefault(f"{said} {name}" if len(name) > 2 else said, []).append(name)
+        counted = _COUNTED.fullmatch(name)
+        parts.setdefault(f"{said} {name}" if counted else said, []).append(name)
     return ", ".join(
-        said if len(names[0]) > 2 else " = ".join([*names, said]) for said, names in parts.items()
+        said if _COUNTED.fullmatch(names[0]) else " = ".join([*names, said]) for said, names in parts.items()
     )
 
 

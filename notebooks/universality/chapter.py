@@ -179,7 +179,10 @@ left = np.array([two_point.loss_curve(path, 1.0, 0.0, dy2) for path in paths])
 ends = [
     two_point.solve(H, 0.3 * H**2, 0.3 * H**2 - 0.1 * H, **rates, dy2=dy2, times=[0, 1e5]).H[-1] for H in H0
 ]
-of_theory = {"size": rates | {"|dy|²": dy2}, "panel": "Paper C, text"}
+of_theory = {
+    "size": dict(zip(("η_h", "η_y", "|dx|²"), rates.values(), strict=True)) | {"|dy|²": dy2},
+    "panel": "Paper C, text",
+}
 closed_form = Finding(
     "C4",
     "H at the end of the differential equation over H*, seven initial weights",
