@@ -84,7 +84,8 @@ publish(
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 #
-# Try it: ten lines draw a linear network from the posterior and put theory beside it.
+# Try it: ten lines draw a linear network from the posterior and put theory beside it. This theory is that of
+# infinite width; a correction of order $1/N$ follows below.
 
 # %%
 from coding_schemes import tasks, theory
@@ -126,8 +127,8 @@ print("theory", np.diag(theory.solve(task, network, temperature=0.01).readout_co
 # \end{gathered}
 # $$ (eq-analog-conditional)
 #
-# The field is fixed by the outputs: they miss the targets $Y$ by $T$ times the pull, $Y - K_0 t\,U = T\,t$.
-# For $T \to 0$ that gives $t = K_0^{-1} Y U^{-1}$.
+# The mean outputs are $\langle z\, a^\top \rangle = K_0 t\,U$. They fix the field, since they miss the
+# targets $Y$ by $T$ times the pull, $Y - K_0 t\,U = T\,t$. For $T \to 0$ that gives $t = K_0^{-1} Y U^{-1}$.
 
 # %% tags=["hide-input"]
 upper = np.triu_indices(3)
@@ -162,8 +163,8 @@ cloud.judge(standard_errors(3), because="corrections of higher order in 1/N")
 
 # %% [markdown]
 # A covariance alone does not make a Gaussian. So we also test the whole density, on the last sample of every
-# chain. The readouts of a sigmoidal network on the same task fail this test even when their own covariance
-# is granted: they sit at a few peaks ([redundant coding](redundant.ipynb)).
+# chain. The readouts of a sigmoidal network on the same task fail this test, even against a Gaussian with
+# their own mean and covariance: they sit at a few peaks ([redundant coding](redundant.ipynb)).
 
 # %% tags=["hide-input"]
 settings = vars(sizes.norms)
@@ -203,16 +204,17 @@ for name, value in (
 
 # %% [markdown]
 # Paper A's closed form, $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$, neglects $T$ and terms of relative order
-# $1/P$. It gives $U_{00} =$ {glue:text}`closed:.3f`. The saddle point at our $T$ and $P$ gives
-# {glue:text}`saddle:.3f`, and {glue:text}`finite:.4f` with the first correction for finite width. The samples
-# have {glue:text}`sampled:.4f` ± {glue:text}`sampled_error:.4f`.
+# $1/P$. It gives $U_{00} =$ {glue:text}`closed:.3f`. The saddle point at our $T$ and $P$, which is
+# {eq}`eq-analog-conditional`, gives {glue:text}`saddle:.3f`. With the first correction for finite width this
+# becomes {glue:text}`finite:.4f`. The samples have {glue:text}`sampled:.4f` ± {glue:text}`sampled_error:.4f`.
 #
 # ## Responses follow readouts
 #
-# {eq}`eq-analog-conditional` makes a prediction about single neurons. Their activations are a fixed linear
-# map of their readouts, plus noise that is as large as in an untrained network. At $T\to0$ and large $P$ the
-# map is $Y U^{-1}$: a neuron with a large readout for a class answers strongly to this class, and its
-# readouts for the other classes do not matter. The figure shows all neurons of one network.
+# Equation {eq}`eq-analog-conditional` makes a prediction about single neurons. Their activations are a fixed
+# linear map of their readouts, plus noise that is as large as in an untrained network. At $T\to0$ and large
+# $P$ the map is $Y U^{-1}$. On our task $U$ is diagonal. So a neuron with a large readout for a class answers
+# strongly to this class, and its readouts for the other classes do not matter. The figure shows all neurons
+# of one network.
 
 
 # %% tags=["hide-input"]
@@ -259,9 +261,10 @@ slopes.draw(
 slopes.judge(standard_errors(3), because="the slopes have no finite-width correction of their own in theory")
 
 # %% [markdown]
-# What readouts leave open is as random as in the prior. We take the covariance of the residuals along the
-# three classes, and in all other directions. Learning changes only the three variances of the class
-# responses; once readouts are given, these are one again.
+# What is left of the activations once the readouts are accounted for should be as random as in the prior. We
+# subtract the linear map and take the covariance of the rest, along the three classes and in all other
+# directions. Before the subtraction learning shows in the three variances of the class responses, and nowhere
+# else. After it these variances are one, as in the prior.
 
 # %% tags=["hide-input"]
 ALONG = [f"classes {r} and {s}" if r != s else f"class {r}" for r, s in zip(*upper, strict=True)]
@@ -284,17 +287,18 @@ Finding(
 # %% [markdown]
 # ## Why the readout variance shrinks with P
 #
-# For $T \to 0$ the two equations above combine to $U/\sigma_a^2 - 1 = U^{-1} Y^\top K_0^{-1} Y$. The overlap
-# $Y^\top K_0^{-1} Y$ grows as $P$, because every input adds to it. With $\sigma_a = 1$ the readouts have to
-# grow along, $U \sim P^{1/2}$: they take over what the features should do. With $\sigma_a^2 = 1/P$ they stay,
-# and the features learn. For $L$ linear layers the same argument gives growth as $P^{1/(L+1)}$, and asks for
-# $\sigma_a^2 = P^{-1/L}$.
+# Insert the field at $T \to 0$, $t = K_0^{-1} Y U^{-1}$, into {eq}`eq-analog-conditional`: the readouts obey
+# $U/\sigma_a^2 - 1 = U^{-1} Y^\top K_0^{-1} Y$. The overlap $Y^\top K_0^{-1} Y$ grows as $P$, because every
+# input adds to it. With $\sigma_a = 1$ the readouts have to grow with it, $U \sim P^{1/2}$: they take over
+# what the features should do. With $\sigma_a^2 = 1/P$ they stay of order one, and the features learn. For $L$
+# linear layers the same argument gives growth as $P^{1/(L+1)}$, and asks for $\sigma_a^2 = P^{-1/L}$.
 #
-# Rectified networks are homogeneous as well, so that the same powers apply. Sigmoidal networks are not. Their
-# activations are bounded, outputs of order one need readouts of order one at any depth, and $\sigma_a^2 =
-# 1/P$ is what leaves them there. We sample all three kinds at either choice, the deeper linear and rectified
-# ones at $10\,T$ ($L = 2$) and $20\,T$ ($L = 3$), where they reach the same residual. Half of the networks
-# are cooled in steps, half start at $T$ at once.
+# ReLU networks are homogeneous, as linear ones are: larger weights give the same outputs on a larger scale.
+# So the same powers apply. Sigmoidal networks are not homogeneous. Their activations are bounded, outputs of
+# order one need readouts of order one at any depth, and $\sigma_a^2 = 1/P$ keeps them there. We sample all
+# three kinds with either choice. Half of the networks are cooled in steps, half start at $T$ at once. Preset
+# `paper` adds $L = 2$ and $L = 3$, where linear and ReLU networks are sampled at $10\,T$ and $20\,T$ to reach
+# the same residual.
 
 
 # %% tags=["hide-input"]
@@ -390,8 +394,8 @@ growing_too = Finding(
 growing_too.judge(above(0, 3), because="too few sizes, too close to each other")
 
 # %% [markdown]
-# The full power $1/(L+1)$ is that of large $P$. At any size the norms of linear networks are known exactly
-# (we shall see why), and we compare them size by size.
+# The power $1/(L+1)$ is reached at large $P$ only. For linear networks the norms are known exactly at any
+# size (the section on kernels says why), and we compare them size by size.
 
 # %% tags=["hide-input"]
 for depth in DEPTHS:
@@ -418,22 +422,21 @@ for depth in DEPTHS:
 # number per layer and output says how loud these weights are, their mean square. Together with the overlaps
 # between different outputs these numbers make a small matrix, $A_\ell = \tfrac1N\, b^{\ell\top} b^\ell$.
 #
-# An untrained network passes the weights down unchanged. On average $A_{\ell-1} = A_\ell$, with fluctuations
-# of order $1/\sqrt N$, so that all layers have the readouts' prior variance $\sigma_a^2$. The inputs meet
-# the last of these weights, $A_1$. A trained network has to fit the targets with them, and for that $A_1$
-# must be far larger than $\sigma_a^2$. So the network has to climb, from $\sigma_a^2$ above the readouts to
-# $A_1$ at the inputs, in $L$ steps. A step costs more the larger its *ratio*, and one large step costs more
-# than two small ones. The cheapest way up is a staircase of equal ratios: every layer multiplies by the same
-# matrix $H$,
+# An untrained network passes the strength of the weights down unchanged. On average $A_{\ell-1} = A_\ell$,
+# with fluctuations of order $1/\sqrt N$, so that all layers have the readouts' prior variance $\sigma_a^2$.
+# The last of these weights, with the strength $A_1$, act on the first layer's responses to the inputs. A
+# trained network has to fit the targets with them, and for that $A_1$ must be far larger than $\sigma_a^2$.
+# So the strength has to climb from the prior's $\sigma_a^2$ to $A_1$ in $L$ steps, and the readouts are the
+# first of them. A step costs more the larger its *ratio*, and one large step costs more than two small ones.
+# The cheapest way up is a staircase of equal ratios: every layer multiplies by the same matrix $H$,
 #
 # $$
 # A_\ell = \sigma_a^2\, H^{L-\ell+1} .
 # $$ (eq-analog-chain)
 #
-# The readouts are the first step, $U = A_L = \sigma_a^2 H$. On the task of paper A's Fig. 3, with $y_- =
-# -\tfrac12$, the three columns of $Y$ sum to zero. So there is a direction of the outputs that the targets do
-# not use. Weights in this direction only add noise to the outputs, and the network turns them down at every
-# layer.
+# The first step gives the readouts, $U = A_L = \sigma_a^2 H$. The figure shows the task of paper A's Fig. 3.
+# There $y_- = -\tfrac12$, and the three columns of $Y$ sum to zero. So the targets do not use the sum of the
+# three outputs. Weights in this direction only add noise to the outputs, and every layer makes them smaller.
 
 
 # %% tags=["hide-input"]
@@ -498,8 +501,9 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 # %% [markdown]
 # ## What the kernels learn
 #
-# With the staircase the kernels are known, too. Now $K_0 t = Y (\sigma_a^2 H^L)^{-1}$ for $T \to 0$, and with
-# it {eq}`eq-analog-chain` gives the formulas of {cite:t}`vanmeegen2025`,
+# With the staircase the kernels are known, too. In a deep network the mean outputs are $K_0 t\, A_1$, where
+# $A_1 = \sigma_a^2 H^L$ has taken the place of $U$. For $T \to 0$ they equal the targets, so that $K_0 t = Y
+# A_1^{-1}$. With this field {eq}`eq-analog-chain` gives the formulas of {cite:t}`vanmeegen2025`,
 #
 # $$
 # \begin{gathered}
@@ -509,8 +513,8 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 # $$ (eq-analog-closed)
 #
 # The learned part of $K_\ell$ has the rank of $Y$, and entries of order $P^{-(1-\ell/L)}$: hardly anything
-# in the first layer, order one in the last. At our $T$, $P$ and $N$ one equation for $H$ remains, with
-# $\lambda_i$ the eigenvalues of $K_0$,
+# in the first layer, order one in the last. At our $T$, $P$ and $N$ two equations for $H$ and the field $t$
+# have to be solved. With $\lambda_i$ the eigenvalues of $K_0$ they are
 #
 # $$
 # \begin{aligned}
@@ -520,8 +524,9 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 # \end{aligned}
 # $$ (eq-analog-saddle)
 #
-# The staircase has only $L\,m(m+1)/2$ numbers, whose joint density is known at any width. So the averages can
-# also be taken exactly at finite $N$, without a saddle point (`theory.wishart_chain`; the papers do not).
+# The matrices $A_\ell$ have only $L\,m(m+1)/2$ different entries, and their joint density is known at any
+# width. So averages can be taken exactly at finite $N$, without a saddle point (`theory.wishart_chain`). None
+# of the papers does this.
 
 # %% tags=["hide-input"]
 LAYERS = ("layer 1", "layer 2", "layer 3")
@@ -558,10 +563,9 @@ learned.judge(equal(), because="the noise of the averaged kernels reaches half o
 
 # %% [markdown]
 # The learned part has as many dimensions as the targets, in every layer: three for $y_- = 0$ and two for
-# $y_- =
-# -\tfrac12$. What remains is its size. We follow one entry of each kernel, for two inputs of class 0, over
-# sizes $N = P$. The powers hold for large $P$ only, so that we compare with the exact averages at the same
-# sizes. The curves show how these approach the powers.
+# $y_- = -\tfrac12$. How large is it? We follow one entry of each kernel, for two inputs of class 0, over
+# sizes $N = P$. The powers of $P$ hold for large $P$ only. So we compare with exact averages at the same
+# sizes, and the curves show how these approach the powers.
 
 # %% tags=["hide-input"]
 grown = runs.grown(over_sizes)
@@ -642,10 +646,10 @@ Finding(
 #   kernels learn little in the first layer and much in the last.
 # - The readouts' prior variance has to shrink with the number of inputs, else the readouts learn in place of
 #   the features. That is so for all three nonlinearities.
-# - The mean predictor is that of a Gaussian process with the *unlearned* kernel, $f(x) = Y^\top K_0^{-1}
-#   k_0(x)$ at every depth. A linear network learns strong features and does not use them to predict
-#   differently. What they buy is a smaller variance, which is shown on digits in
-#   [the chapter on generalization](generalization.ipynb).
+# - For $T \to 0$ the mean predictor is that of a Gaussian process with the *unlearned* kernel, $f(x) = Y^\top
+#   K_0^{-1} k_0(x)$ at every depth: a new input has $k_0(x)$ in place of a row of $K_0$, and $A_1$ drops out.
+#   A linear network learns strong features and does not use them to predict differently. The features only
+#   make the variance smaller, which [the chapter on generalization](generalization.ipynb) shows on digits.
 #
 # **Limits.** Exact averages need $N > m + 1$ and a Gaussian prior. For $L \ge 2$ and small targets or high
 # $T$ the saddle-point equation has a second, unlearned solution, and we follow the one that connects to $T
@@ -672,6 +676,9 @@ for layers in (1, 2, 3, 4):
     print(layers, "layers, learned entry of each kernel", found.kernels[1:, 0, 1].round(3))
 
 # %% [markdown]
+# With more layers above it the first layer learns less and less, while the last layer learns nearly as much
+# as before.
+#
 # **3.** Heat the network. When does it stop learning?
 
 # %% tags=["solution"]

@@ -88,7 +88,8 @@ publish(
 # *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 #
 # Try it: ten lines draw a sigmoidal network in either scaling and ask how many of its neurons tell three
-# classes apart. With three classes random features give a half.
+# classes apart. The number is an effective one, a participation ratio as defined below. Random features give
+# a half of the neurons with three classes.
 
 # %%
 from coding_schemes.posterior import Posterior
@@ -107,7 +108,7 @@ for scaling in ("lazy", "non-lazy"):
 #
 # What makes a network learn features, rather than read out random ones? The output of a network with one
 # hidden layer is the overlap of two vectors with {sym}`N` components, the *feature vector*
-# $\phi(z_{\cdot\mu})$ of the input and the *readout vector* {sym}`a`,
+# $\phi(z_{\cdot\mu})$ of input $\mu$ and the *readout vector* {sym}`a`,
 #
 # $$
 # \begin{gathered}
@@ -121,12 +122,12 @@ for scaling in ("lazy", "non-lazy"):
 # have such a cosine, so that a slight bias among random features is enough. In the non-lazy case the cosine
 # has to be of order one: features must be *aligned* with the readout, and that has to be learned.
 #
-# The argument needs components of order one. With the non-lazy scaling, readout variance $\sigma_a^2$ and
-# temperature {sym}`T`, the {term}`posterior` has the energy
+# The argument needs components of order one, and readouts that may grow escape it. With the non-lazy scaling,
+# readout variance $\sigma_a^2$ and temperature {sym}`T`, the {term}`posterior` has the energy
 #
 # $$
-# U = \frac{N}{2T}\, \Big\lVert y - \frac1N \sum_i a_i \phi_i \Big\rVert^2 + \frac{|a|^2}{2\sigma_a^2}
-#     + \frac{\lVert W \rVert^2}{2} .
+# \mathcal{H} = \frac{N}{2T}\, \Big\lVert y - \frac1N \sum_i a_i \phi_i \Big\rVert^2
+#     + \frac{|a|^2}{2\sigma_a^2} + \frac{\lVert W \rVert^2}{2} .
 # $$ (eq-lazy-energy)
 #
 # Put $a = \sqrt N\, a'$. With $\sigma_a^2 = N$ and the temperature $N T$ this *is* the lazy network with
@@ -135,11 +136,11 @@ for scaling in ("lazy", "non-lazy"):
 #
 # ## The angle decides
 #
-# The task has {glue:text}`N` orthogonal inputs, labels drawn at random and targets $\pm1$, so that there is
+# The inputs are orthogonal, their labels are drawn at random and the targets are $\pm1$, so that there is
 # nothing to learn but the labels. We draw networks from the posterior ([how](../book/samplers.md)) in both
-# scalings and at several widths $N = P$. Any network that fits has an overlap of order one after the factor
-# $s$. The scalings differ in the *angle*: in non-lazy networks the cosine stays where it is, in lazy ones it
-# falls as $N^{-1/2}$.
+# scalings. The width and the number of inputs grow together, $N = P$, up to {glue:text}`N`. In every network
+# that fits, the overlap times $s$ is of order one. The scalings differ in the *angle*: in non-lazy networks
+# the cosine stays the same at all widths, in lazy ones it falls as $N^{-1/2}$.
 
 # %% tags=["hide-input"]
 smaller = sizes_over(N, sizes.fractions)
@@ -226,8 +227,8 @@ angle.draw(
 angle.judge(absolute(0.25), because="corrections of relative order 1/N bend the power law")
 
 # %% [markdown]
-# For linear networks we need no power law. The theory of the [next chapter](analog.ipynb) has the cosine at
-# every width without an approximation, and the lazy network is its case $\sigma_a^2 = N$ at temperature $NT$.
+# For linear networks we need no power law. The theory of the [next chapter](analog.ipynb) gives the cosine
+# exactly at every width. It covers the lazy network, too, as the case $\sigma_a^2 = N$ at temperature $NT$.
 
 # %% tags=["hide-input"]
 linear_scans = [scans["linear", scaling] for scaling in SCALINGS]
@@ -257,8 +258,9 @@ Finding(
 # c = \frac{1}{P(P-1)} \sum_{\mu \ne \nu} y_\mu y_\nu \big(K - K^{\rm prior}\big)_{\mu\nu} .
 # $$ (eq-lazy-learned)
 #
-# Learning makes two inputs of one class more alike by about $c$, and two of different classes less alike by
-# about $c$. It stays of order one in non-lazy networks and vanishes as $1/N$ in lazy ones.
+# Learning makes two inputs of one class more alike than two inputs of different classes, and $c$ is about
+# half of that difference. The learned entry stays of order one in non-lazy networks and vanishes as $1/N$ in
+# lazy ones.
 
 # %% tags=["hide-input"]
 slopes, expected = laws(1, {"lazy": -1.0, "non-lazy": 0.0})
@@ -299,10 +301,11 @@ Finding(
 # %% [markdown]
 # ## One kernel, three codes
 #
-# The first figure shows what the three rich kernels have learned: the kernel less its prior, less the means
-# of its rows and columns. Up to scale the three are one. Their cosine is {glue:text}`alignment_rich:.2f` for
-# the least similar pair of nonlinearities. In lazy networks it is {glue:text}`alignment_lazy:.2f` at most,
-# since what these learn is buried in the noise of a single network.
+# The first figure shows what the kernels of three non-lazy, or *rich*, networks have learned: the kernel less
+# its prior, less the means of its rows and columns. (Removing the means makes the block of the smaller class
+# the darker one.) Up to scale the three are the same. Their cosine is {glue:text}`alignment_rich:.2f` for the
+# least similar pair of nonlinearities. In lazy networks it is {glue:text}`alignment_lazy:.2f` at most, since
+# what these learn is buried in the noise of a single network.
 #
 # The neurons are another matter. Let $d_i$ be the difference of a neuron's mean activations on the two
 # classes, and $c_i = d_i^2 - \langle d^2\rangle_{\rm prior}$ what the neuron adds to the learned part of the
@@ -314,8 +317,9 @@ Finding(
 # n/N & n \text{ neurons alone: sparse.} \end{cases}
 # $$ (eq-lazy-participation)
 #
-# Lazy linear networks do not pass for analog here. Their $d_i$ are Gaussian, too, but learning changes the
-# variance of $d_i$ by no more than the prior's own, and {eq}`eq-lazy-participation` then gives 1/9.
+# Lazy linear networks do not pass for analog here. Their $d_i$ are Gaussian, too, but learning only about
+# doubles the variance that $d_i$ has under the prior. With the prior's part subtracted,
+# {eq}`eq-lazy-participation` then gives 1/9. It gives 1/3 where the prior's part is negligible.
 
 
 # %% tags=["hide-input"]
@@ -381,13 +385,13 @@ carried.judge(below(halfway, 3), because="at this N and T the scheme is not comp
 # %% [markdown]
 # ## A kernel does not see the code
 #
-# That the kernels agree is no accident of these three networks. Take the sigmoidal network and rotate neuron
-# space, $\phi \to O_\alpha\,\phi$ and $a \to O_\alpha\, a$, by an angle $\alpha$. With a random orthogonal
-# matrix $J$ whose square is $-1$, every $O_\alpha = \cos\alpha + J \sin\alpha$ is a rotation. Kernel and
-# outputs stay what they were, number by number, and the code is gone. The rotated activations are no longer
-# values that the nonlinearity could take, and this is the point: *the nonlinearity chooses the axes*. A
-# theory that follows kernels alone has averaged the axes out. The symmetry that remains is that of renaming
-# neurons.
+# A kernel leaves the code open, and not only in these three networks. Take the sigmoidal network and rotate
+# neuron space, $\phi \to O_\alpha\,\phi$ and $a \to O_\alpha\, a$, by an angle $\alpha$. (With a random
+# orthogonal matrix $J$ whose square is $-1$, every $O_\alpha = \cos\alpha + J \sin\alpha$ is a rotation.)
+# Kernel and outputs stay what they were, number by number. After a quarter turn the code is gone. The rotated
+# activations are no longer values that the nonlinearity could take, and this is the point: *the nonlinearity
+# chooses the axes*. The neurons of a nonlinear network may be renamed, but not rotated. A theory that follows
+# kernels alone has averaged the axes out.
 
 # %% tags=["hide-input"]
 sharp, blurred = (runs.even(one_sample[scheme]) for scheme in ("sigmoidal", "linear"))
@@ -438,13 +442,15 @@ dissolved.judge(
 # Networks trained far beyond zero error often show *neural collapse* {cite:p}`papyan2020prevalence`. All
 # inputs of a class end in one point of feature space (NC1), and the class means, centered, form an
 # equiangular tight frame (NC2): equal lengths and equal angles, the corners of a regular simplex, with
-# cosines of $-\tfrac12$ for three classes. Paper A's Discussion expects the frame of its networks, and no
-# collapse within classes.
+# cosines of $-\tfrac12$ for three classes. Paper A's Discussion expects that the class means of its networks
+# form such a frame, and that the classes do not collapse.
 #
-# Means over a finite class contain noise, and noise of equal size forms a frame, too: an *untrained* network
-# would pass. So we take the inner products of the class means without the noise, from pairs of different
-# inputs. The targets are 1 and $-\tfrac12$. Sigmoidal networks hardly change their codes here. Half of the
-# networks are cooled from the prior, and half start from neurons drawn from theory's solution.
+# Means over a finite class contain noise. Noise of different classes is independent, so that its vectors are
+# nearly orthogonal, and once they are centered they form a frame, too: an *untrained* network would pass. So
+# we take the inner products of the class means without the noise, from pairs of different inputs. The targets
+# are 1 and $-\tfrac12$. Sigmoidal neurons hardly change their codes while we sample, and the start could
+# matter. So half of the networks are cooled from the prior, and half start from neurons drawn from theory's
+# solution.
 
 # %% tags=["hide-input"]
 options = {name: value for name, value in vars(sizes.frames).items() if name != "num_neurons"}
@@ -564,27 +570,30 @@ for name, pair in (("linear", theory_unequal[:3]), ("sigmoidal", theory_unequal[
 
 # %% [markdown]
 # With classes of equal size symmetry makes the *average* frame regular. With a half, a quarter and a quarter
-# of the inputs, as in paper A's own task, it is not. In linear networks theory has the cosine
+# of the inputs, as in paper A's own task, it is not. In linear networks theory predicts the cosine
 # {glue:text}`linear_large` between the large class and a small one, and {glue:text}`linear_small` between
-# the small ones; ReLU networks have nearly the same. More inputs ask for the contrast between the large
-# class and the others. So the readouts grow for it, the features can stay smaller, and the means of the two
-# small classes stand further apart. Sigmoidal features are bounded, and their frame is almost regular: here
-# theory has {glue:text}`sigmoidal_large` and {glue:text}`sigmoidal_small`.
+# the small ones; ReLU networks have nearly the same. The contrast between the large class and the others is
+# the one that most inputs pull for. So the readouts grow along this contrast, and its features can stay
+# smaller. The means of the two small classes then stand further apart. Sigmoidal features are bounded, and
+# their frame is almost regular: theory predicts {glue:text}`sigmoidal_large` and
+# {glue:text}`sigmoidal_small`.
 #
 # ## Neural collapse with a number
 #
 # Does the variability within classes vanish? Given its readouts, a neuron's activations on the inputs of a
 # class are independent draws from one density. Their variance follows from the function $L(s) = \log\langle
-# e^{s\phi(z)}\rangle$ of the [next chapter but one](redundant.ipynb),
+# e^{s\phi(z)}\rangle$ of the [chapter on redundant coding](redundant.ipynb) and from the pull $t_c$ of the
+# inputs of class $c$ ([primer](../book/primer.md)),
 #
 # $$
 # V_c = \big\langle \mathrm{Var}(\phi \mid a)\big\rangle_c = \big\langle L''(a\cdot t_c) \big\rangle_a .
 # $$ (eq-lazy-variance)
 #
-# It is a number of order one at any width, so that the posterior does not collapse, not even for $T \to 0$.
-# On the three-class task with $y_- = 0$ it is {glue:text}`theory_shares` of what an untrained network has,
-# for classes 0, 1 and 2. (The usual measure, $\mathrm{tr}(\Sigma_W \Sigma_B^+)/C$, looks only along the
-# directions of the class means. It falls as $1/N$ although no neuron becomes quieter.)
+# This variance does not vanish as the network becomes wider, nor for $T \to 0$ (exercise 1): the posterior
+# does not collapse. On the three-class task with $y_- = 0$ it is {glue:text}`theory_shares` of what an
+# untrained network has, for classes 0, 1 and 2. (The usual measure is $\mathrm{tr}(\Sigma_W \Sigma_B^+)/C$,
+# with the covariances $\Sigma_W$ within and $\Sigma_B$ between the $C$ classes. It looks only along the
+# directions of the class means and falls as $1/N$, although no neuron becomes quieter.)
 
 # %% tags=["hide-input"]
 sizes_of = vars(sizes.collapse)
@@ -663,13 +672,13 @@ off = 100 * (contraction.sampled.value / contraction.theory - 1)
 glue("contraction_off", ", ".join(f"{each:+.0f}" for each in off), display=False)
 
 # %% [markdown]
-# The second layer's variance is {glue:text}`contraction` times smaller than the first's, and in untrained
-# networks {glue:text}`contraction_prior` times. The ratio lies {glue:text}`contraction_off` % from theory, in
-# classes 0, 1 and 2.
+# In class 0 the second layer's variance is {glue:text}`contraction` times smaller than the first's, and in
+# untrained networks {glue:text}`contraction_prior` times. The ratio of the two layers differs from theory's
+# by {glue:text}`contraction_off` % in classes 0, 1 and 2.
 #
-# Is this the variability of trained networks, too? We train sigmoidal networks by Adam with a weight decay of
-# $1/P$, the strength of the posterior's prior, and wait for several times the time in which the decay alone
-# shrinks a weight by $1/e$.
+# Do trained networks keep the posterior's variance as well? We train sigmoidal networks with one hidden layer
+# by Adam with a weight decay of $1/P$, the strength of the posterior's prior. The *decay time* is the time in
+# which the decay alone shrinks a weight to $1/e$. We train for several of them.
 
 # %% tags=["hide-input"]
 descent = runs.trained(jax.random.fold_in(key, 81), toy, 1, **vars(sizes.descent))
@@ -714,26 +723,29 @@ for name, value in (("left", last.value / closed), ("left_prior", last.value / b
     glue(name, ", ".join(f"{share:.2g}" for share in value), display=False)
 
 # %% [markdown]
-# It is not. Training fits the targets within a fraction of a decay time. Then it goes on to shrink what the
-# targets do not need. After {glue:text}`decay_times` decay times classes 0, 1 and 2 have {glue:text}`left` of
-# the posterior's variance. In the posterior the same weight decay is at work, but noise feeds the
-# differences as fast as it takes them away. So theory's number is that of networks *with* noise. Without it
-# the small classes collapse. The large class is left with more, and we do not know why.
+# They do not. Training fits the targets within a fraction of a decay time. Then the weight decay goes on to
+# shrink what the targets do not need. After {glue:text}`decay_times` decay times classes 0, 1 and 2 have
+# {glue:text}`left` of the posterior's variance. In the posterior the same decay is at work, but noise
+# restores the differences as fast as the decay removes them. So theory's number holds for networks trained
+# *with* noise. Without noise the small classes lose most of it. The large class keeps more, and we
+# do not know why.
 #
 # ## What to take away
 #
 # - The factor in front of the readout decides whether features are learned, provided that readouts cannot
 #   grow to undo it. The angle between features and readout tells lazy from rich.
 # - Lazy kernels stay at their prior up to $1/N$. Rich kernels change by an amount of order one, and in three
-# nonlinearities they learn the same. A third of the linear neurons, all sigmoidal and two ReLU neurons carry
-# it.
+# nonlinearities they learn the same. The change is carried by a third of the linear neurons, by all
+# sigmoidal neurons, and by two ReLU neurons.
 # - Kernels, angles and the frame of the class means are invariant under rotations of neuron space. Codes are
 # not. Anyone who compares representations by kernels misses the difference between analog, redundant and
 # sparse.
-# - In the posterior the variance within classes is a number that theory knows, not zero. Noise keeps it up.
+# - In the posterior the variance within classes is not zero. Theory predicts its value, and noise keeps it
+# up.
 #
-# **Limits.** One hidden layer, orthogonal inputs, and $N = P$ but for the variance within classes. The
-# temperature is small but finite, so that outputs miss the targets by about a per cent in rich networks.
+# **Limits.** The inputs are orthogonal. All networks have one hidden layer and $N = P$, except where the
+# variance within classes is studied. The temperature is small but finite, so that outputs miss the targets by
+# about a per cent in rich networks.
 #
 # **Reproduced in part.** Class means form a regular simplex where classes have equal size. At the ratios of
 # paper A's own task they do not, in theory nor in samples: the cosines are off by up to a tenth in linear and
@@ -751,7 +763,8 @@ for cold in (0.01, 0.001, 0.0001):
     print(cold, "variance within classes", found.kernel_diagonal.round(4))
 
 # %% [markdown]
-# It falls a little and stays: at $T = 0$ the outputs are fixed, and most of the weights are not.
+# It falls by a quarter to a third and then stays: at $T = 0$ the outputs are fixed, but most of the weights
+# are not.
 #
 # **2.** Make one class larger and larger. What happens to the angles between the class means of a linear
 # network?

@@ -109,11 +109,11 @@ for code, share in zip(found.codes, found.fractions, strict=True):
 # $$ (eq-redundant-landscape)
 #
 # where {sym}`n_c` is the number of inputs in class $c$ and $g(s) = \langle e^{s\phi(z)} \rangle$ averages
-# over a standard normal preactivation $z$. The figure shows why this makes groups. For a linear neuron $\log
-# g = s^2/2$: the sum is a quadratic form, and $p(a)$ a Gaussian. A bounded $\phi$ turns $\log g$ into a
-# *hinge*. Far to the left the neuron is off and the slope is 0, far to the right it is on and the slope is
-# 1, and the change happens in between. Every class is a hinge. Three hinges and the parabola $-|a|^2/2$
-# have several maxima between them, and the factor $P$ makes these sharp. Around a maximum each class is
+# over a standard normal preactivation $z$. The next figure shows why this makes groups. For a linear neuron
+# $\log g = s^2/2$: the sum is a quadratic form, and $p(a)$ a Gaussian. A bounded $\phi$ turns $\log g$ into a
+# *hinge*. Far to the left the neuron is off and the slope tends to 0. Far to the right it is on and the slope
+# tends to 1. Each class contributes one hinge, with its own direction $t_c$. The sum of three hinges and the
+# parabola $-|a|^2/2$ has several maxima, and the factor $P$ makes them sharp. Around a maximum each class is
 # either on, $\langle\phi\rangle > \tfrac12$, or off: that is the code, written 1-1-0 if classes 0 and 1 are
 # on.
 
@@ -148,20 +148,21 @@ publish(
 # y_c - \langle \phi_c\, a\rangle = T\,t_c ,
 # $$ (eq-redundant-field)
 #
-# the statement that the mean output misses the target by {sym}`T` times the pull. This is the stationarity
-# condition of a *convex* function of $t$, so there is one solution, and nothing has to be assumed about
-# codes. At the solution the maxima in use are degenerate up to differences of order $1/P$, and these
-# differences decide which fraction {sym}`P_\gamma` of the neurons sits at which maximum. We keep $P$ finite
-# and integrate {eq}`eq-redundant-landscape` numerically. In the figure above the outputs miss the targets by
-# exactly this $T\,t_c$.
+# the statement that the mean output misses the target by {sym}`T` times the pull. (The outputs in the first
+# figure miss their targets by just this much, up to noise.) This is the stationarity condition of a *convex*
+# function of $t$, so there is one solution, and nothing has to be assumed about codes. At the solution the
+# maxima in use are equally high up to differences of order $1/P$. These differences decide which fraction
+# {sym}`P_\gamma` of the neurons sits at which maximum. We keep $P$ finite and integrate
+# {eq}`eq-redundant-landscape` numerically.
 #
 # ## How many neurons have each code
 #
 # We draw {glue:text}`R` independent networks from the {term}`posterior`. Half are cooled down from the
-# prior, half start from neurons drawn from the theory's solution; if both halves agree, it does not matter
-# where a network started. A neuron that changes its code alone changes the outputs on a whole class, which
-# costs far too much energy at low $T$. So the sampler proposes, after every trajectory, new codes to a tenth
-# of the neurons at a time, with all readouts integrated out ([samplers](../book/samplers.md)).
+# prior, half start from neurons drawn from the theory's solution. If both halves agree, it does not matter
+# where a network started. Neurons cannot change their codes one at a time: a single change shifts the outputs
+# on a whole class, which costs far too much energy at low $T$. So after every trajectory the sampler proposes
+# new codes to a tenth of the neurons at once, with all readouts integrated out
+# ([samplers](../book/samplers.md)).
 
 # %% tags=["hide-input"]
 numbers = Finding(
@@ -204,19 +205,21 @@ for name, value in {"verdict": verdict, "starts": main.meeting.verdict, "shift":
 # \end{gathered}
 # $$ (eq-redundant-finite)
 #
-# Here $H = \mathrm{Cov}(S) + T\, \mathrm{diag}(n_c)$, with $S_c = a\sum_{\mu\in c} \phi(z_\mu)$, is the
-# stiffness of fields that are alike on a class, and $M_c = \langle a\,a^\top\, \mathrm{Var}\,\phi_c\rangle
-# + T$ that of fields that differ within it. The shift of $\langle n_\gamma\rangle$ is {glue:text}`shift`.
+# Here $H = \mathrm{Cov}(S) + T\, \mathrm{diag}(n_c)$, with $S_c = a\sum_{\mu\in c} \phi(z_\mu)$. It is the
+# stiffness against fields that are the same on all inputs of a class. The matrix
+# $M_c = \langle a\,a^\top\, \mathrm{Var}\,\phi_c\rangle + T$ is the stiffness against fields that differ
+# within the class. The shift of $\langle n_\gamma\rangle$ is {glue:text}`shift`.
 #
-# The two starts agree: {glue:text}`starts`. Diagnostics of a single run are of no use for numbers this
-# steady. They compare the spread between chains with that within one, and both are a fraction of a neuron
-# here: "{glue:text}`verdict`".
+# The two starts agree ({glue:text}`starts`). The usual diagnostics of a single run do not help for numbers
+# this steady: they compare the spread between chains with the spread within one, and both are a fraction of a
+# neuron here. They report "{glue:text}`verdict`".
 #
 # ## One neuron, not the square root
 #
-# How far may these numbers fluctuate from network to network? Neurons that choose their codes independently
-# would scatter by the square root of the number. But they have to fit the targets *together*. With
-# $q_\gamma$ the indicator of a code, the common field takes back most of the fluctuation,
+# How much do these numbers fluctuate from network to network? If neurons chose their codes independently, the
+# numbers would scatter by their square root. But the neurons have to fit the targets *together*. Let
+# $q_\gamma$ be 1 for a neuron with code $\gamma$ and 0 for any other. The common field takes back most of the
+# fluctuation,
 #
 # $$
 # \begin{gathered}
@@ -225,11 +228,13 @@ for name, value in {"verdict": verdict, "starts": main.meeting.verdict, "shift":
 # \end{gathered}
 # $$ (eq-redundant-covariance)
 #
-# and leaves about one neuron, in small and in large networks alike. Numbers this sharp feel that neurons are
-# whole: their distribution is the Gaussian of {eq}`eq-redundant-covariance` taken at whole numbers only. They
-# scatter more than the formula says where the mean lies half way between two whole numbers, and less where it
-# is close to one. Their mean, too, is drawn towards the nearest whole number. Theory's numbers in this
-# chapter include that.
+# The sums $S$ of a neuron are of order $P$ and scatter by $\sqrt P$ within a code, so that they give the code
+# away up to a variance of order $1/P$. This variance is all that the right side leaves. For $N = P$ the
+# numbers of neurons then scatter by about one, in small and in large networks alike. At this sharpness it
+# matters that numbers of neurons are whole: they have the Gaussian distribution of
+# {eq}`eq-redundant-covariance`, restricted to whole numbers. They scatter more than the formula says where
+# the mean lies half way between two whole numbers, and less where it is close to one of them. The restriction
+# also pulls the mean towards the nearest whole number. Theory's numbers in this chapter include both.
 
 # %% tags=["hide-input"]
 counts["num_networks"] = 2 * R  # small networks are cheap
@@ -271,12 +276,13 @@ scatter.judge(standard_errors(3), because="corrections of higher order in 1/N")
 # %% [markdown]
 # ## The readouts, peak by peak
 #
-# {eq}`eq-redundant-landscape` gives the whole density of the readouts at our $P$. The test is strict. Four
-# codes and three outputs make twelve Kolmogorov–Smirnov tests, on samples so far apart that a neuron has
-# forgotten where about its peak it was, and Fisher's method combines their p-values into one. At this
-# precision the peaks' own $1/N$ matters again: {eq}`eq-redundant-finite` with $a\,q_\gamma$ and $a^2
-# q_\gamma$ in place of $q_\gamma$ moves and widens them. The readouts of one code depend little on the
-# targets, and still there are enough draws to tell our task from its neighbors at $y_- \pm 0.1$.
+# The landscape {eq}`eq-redundant-landscape` gives the whole density of the readouts at our $P$. The test is
+# strict. Four codes and three outputs make twelve Kolmogorov–Smirnov tests, and Fisher's method combines the
+# twelve p-values into one. The samples are so far apart that a neuron has forgotten its place within the
+# peak. At this precision a $1/N$ correction matters again. The expansion of {eq}`eq-redundant-finite`, made
+# for $a\,q_\gamma$ and $a^2 q_\gamma$ instead of the number $q_\gamma$, moves and widens the peaks. The
+# readouts of one code depend little on the targets, but there are enough draws to tell our task from its
+# neighbors at $y_- \pm 0.1$.
 
 # %% tags=["hide-input"]
 pvalues = runs.readout_pvalues(main, main.theory)
@@ -317,8 +323,8 @@ peaks.judge(
 # Neurons of a group share their code, not their preactivations. Given the code, a neuron's preactivation on
 # an input of class $c$ has a density in proportion to $\mathcal N(z;0,1)\, e^{a_\gamma\cdot t_c\,\phi(z)}$:
 # it is shifted against the prior, somewhat narrower, and independent from input to input. The fluctuations
-# do not die out in wide networks. Their variance tends to a constant, and theory has its $1/N$ correction,
-# too.
+# do not die out in wide networks. Their variance tends to a constant, and theory gives the $1/N$ correction
+# to it as well.
 
 # %% tags=["hide-input"]
 grid = np.linspace(-3, 5, 321)
@@ -399,8 +405,8 @@ fluctuations.judge(standard_errors(3), because="at the smallest size the correct
 # %% [markdown]
 # ## Any ratio of inputs to neurons
 #
-# So far there were as many inputs as neurons. The theory asks for nothing of the kind: $P$ enters by the
-# sharpness of the maxima, $N$ by the $1/N$ corrections alone.
+# So far there were as many inputs as neurons. The theory does not need this: $P$ sets how sharp the maxima
+# are, and $N$ enters only through the $1/N$ corrections.
 
 # %% tags=["hide-input"]
 ratio = vars(sizes.ratio)
@@ -446,8 +452,8 @@ any_ratio.draw(
 any_ratio.judge(standard_errors(3), because="corrections of second order in 1/N")
 
 # %% [markdown]
-# How the scheme changes with the targets and with $T$, what is frozen after fast cooling, and at which
-# temperature the groups end, is the subject of [the next chapter](phases.ipynb). [The
+# [The next chapter](phases.ipynb) shows how the scheme changes with the targets and with $T$, what freezes
+# in when a network is cooled fast, and at which temperature the groups end. [The
 # explorer](../book/explorer.md) solves class ratios, targets and temperatures of your own.
 #
 # ## Three hidden layers
@@ -459,9 +465,10 @@ any_ratio.judge(standard_errors(3), because="corrections of second order in 1/N"
 # (`theory.deep_sigmoidal`).
 #
 # We sample the task of paper A's Fig. 3, $y_- = -\tfrac12$. Neurons of the lower layers change their codes by
-# themselves. Those of the last layer need moves: they may take over each other's class means (`imitate`) or
-# turn into their mirror images, 1-0-0 into 0-1-1 (`reflect`), which serve targets that sum to zero equally
-# well. Half of the networks are cooled in steps, half start at $T$ at once: {glue:text}`deep`.
+# themselves. For those of the last layer the sampler proposes changes. A neuron may take over the class means
+# of another one (`imitate`). Or it may turn into its mirror image, 1-0-0 into 0-1-1 (`reflect`), which serves
+# targets that sum to zero equally well. Half of the networks are cooled in steps, half start at $T$ at once
+# ({glue:text}`deep`).
 
 # %% tags=["hide-input"]
 settings = vars(sizes.deep)
@@ -480,11 +487,13 @@ publish(
 )
 
 # %% [markdown]
-# Paper A counts five codes in the first layer and six in the two others. How many one counts in the first
-# layer depends on where one reads. Its four densest maxima have class means that overlap, near (.50, .73,
-# .25), (.50, .25, .73), (.69, .30, .30) and (.31, .68, .71): in two of them class 0 lies *on* the threshold
-# of one half. Read at 0.4 or 0.6 the first layer has five codes. Read at 0.5 it has six, in theory as well
-# as in samples. The two other layers have six wherever one reads.
+# Paper A counts five codes in the first layer and six in the two others. A code is read from class means: a
+# class is on if its mean is above a threshold, one half so far. In the first layer the count depends on this
+# threshold. The four densest maxima of that layer have class means near (.50, .73, .25), (.50, .25, .73),
+# (.69, .30, .30) and (.31, .68, .71): in two of them class 0 lies *on* the threshold of one half. At $N =
+# 200$ (preset `paper`) the first layer has five codes if they are read at 0.4 or 0.6. Read at 0.5 it has six,
+# in theory as well as in samples. The two other layers have six at any of the three thresholds. At $N = 40$
+# (preset `quick`) the count in the first layer changes from network to network and proves nothing.
 
 # %% tags=["hide-input"]
 published = np.array([5, 6, 6])
@@ -623,13 +632,14 @@ if with_theory:
 # %% [markdown]
 # ## Without noise
 #
-# Do groups need noise, or a prior that shrinks with $P$? Neither by itself. Gradient descent on
-# $\tfrac12\lVert Y-f\rVert^2 + \tfrac{\lambda}{2N}\sum(\text{weights})^2$ from the prior at $\sigma_a = 1$,
-# $\lambda = 0.1$, without noise, tends to the solution of least norm, and its neurons form groups as well.
+# Do groups need noise, or a prior that shrinks with $P$? They can do without both. We start from the prior at
+# $\sigma_a = 1$ and run gradient descent without noise on
+# $\tfrac12\lVert Y-f\rVert^2 + \tfrac{\lambda}{2N}\sum(\text{weights})^2$ with $\lambda = 0.1$. It tends to
+# the solution of least norm, and the neurons of this solution form groups as well.
 #
-# How two-valued are they? For each class sort the neurons into on and off, and replace a neuron's class
-# mean by the average of its side. The share of the differences between classes that survives is 1 for
-# perfect groups. But a Gaussian cloud can be cut in two as well, and about two thirds survive. So we
+# How sharp are these groups? For each class sort the neurons into on and off, and replace a neuron's class
+# mean by the average over its side. The share of the differences between classes that this keeps is 1 for
+# perfect groups. But a Gaussian cloud can be cut in two as well, and the cut keeps about two thirds. So we
 # compare with rotations of neuron space, which leave the kernel as it is and make the code analog
 # ([diagnosis](../book/api.md)).
 
@@ -670,10 +680,10 @@ Finding(
 ).judge(above(TWO_LEVELS), because="descent has not come to rest")
 
 # %% [markdown]
-# With noise it is different. At $\sigma_a = 1$ the readouts grow instead of the features: the fields
-# $a\cdot t_c$ become small, the landscape {eq}`eq-redundant-landscape` loses its sharp maxima, and noise
-# blurs the groups. The same noise at $\sigma_a^2 = 1/P$ leaves them sharp. So it is *noise* that needs the
-# stronger regularization.
+# With noise, $\sigma_a = 1$ is not enough. The readouts then grow instead of the features, the fields
+# $a\cdot t_c$ become small, and the landscape {eq}`eq-redundant-landscape` loses its sharp maxima: noise
+# blurs the groups. With $\sigma_a^2 = 1/P$ the same noise leaves them sharp. So it is because of the *noise*
+# that the readouts have to be held so tightly.
 
 # %% tags=["hide-input"]
 strong = over_sizes[1]
@@ -714,20 +724,19 @@ both.judge(
 # ## What to take away
 #
 # - The neurons of a sigmoidal network form a few large groups with one code each. One convex problem
-# predicts the   codes, how many neurons have each, and the densities of readouts and preactivations.
+#   predicts the codes, how many neurons have each, and the densities of readouts and preactivations.
 # - The numbers are sharp to about one neuron, in small and large networks alike, because the neurons have
-# to fit   the targets together. With its $1/N$ correction theory has them to a fraction of a neuron.
+#   to fit the targets together. With its $1/N$ correction theory predicts them to a fraction of a neuron.
 # - Every layer of a deep network has codes, and depth sharpens them.
-# - Descent without noise finds groups as well. Descent with noise needs a readout variance of $1/P$.
+# - Descent without noise finds groups as well. With noise, groups need a readout variance of $1/P$.
 #
 # **Limits.** Theory's corrections beyond the first order in $1/N$ are left out; at the small widths of preset
 # `quick` they can show. Moves to codes that no neuron has yet need orthogonal inputs and one hidden layer.
 # In deep networks only the last layer has moves of its own, to codes in use and to opposite ones.
 #
-# **Reproduced in part.** Paper A's five codes in the first of three layers come out where the codes are
-# read at 0.4 or 0.6, not at 0.5. The authors' sampled weights are public (figshare, doi
-# 10.6084/m9.figshare.26539129); they would decide how the paper read them, and could not be downloaded
-# here.
+# **Reproduced in part.** Paper A's five codes in the first of three layers come out at $N = 200$ if the codes
+# are read at 0.4 or 0.6, not at 0.5. The authors' sampled weights are public (figshare, doi
+# 10.6084/m9.figshare.26539129) and would show how the paper read its codes. We could not download them.
 #
 # ## Exercises
 #
@@ -741,7 +750,7 @@ for y_minus in (0.5, 0.7, 0.9, 0.99):
 # %% [markdown]
 # Nearly equal targets hardly tell the classes apart: in the end every neuron answers to all of them.
 #
-# **2.** Heat the network. At which temperature does the last group disappear, and what is left?
+# **2.** Heat the network. Which groups disappear first, and which one is left in the end?
 
 # %% tags=["solution"]
 for hot in (0.01, 0.03, 0.06, 0.1):
@@ -749,6 +758,8 @@ for hot in (0.01, 0.03, 0.06, 0.1):
     print(hot, {coding.code_name(c): f"{found.occupancy(c):.2f}" for c in found.codes})
 
 # %% [markdown]
+# The group 0-1-1 disappears first. At $T = 0.1$ all neurons have the code 1-1-1.
+#
 # **3.** Make one class rare. Which group shrinks, the one that answers to it or the one that does not?
 
 # %% tags=["solution"]
