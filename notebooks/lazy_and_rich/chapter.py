@@ -669,7 +669,7 @@ contraction.judge(
 glue("contraction", f"{1 / contraction.sampled.value[0]:.0f}", display=False)
 glue("contraction_prior", f"{noise[0][0] / noise[1][0]:.0f}", display=False)
 off = 100 * (contraction.sampled.value / contraction.theory - 1)
-glue("contraction_off", ", ".join(f"{each:+.0f}" for each in off), display=False)
+glue("contraction_off", ", ".join(f"{each:+.0f}".replace("-", "−") for each in off), display=False)
 
 # %% [markdown]
 # In class 0 the second layer's variance is {glue:text}`contraction` times smaller than the first's, and in

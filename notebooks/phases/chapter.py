@@ -99,7 +99,7 @@ publish(
     activations=[[phi for phi, _ in row] for row in drawn],
     labels=labels,
     titles=[f"$y_-$ = {y:g}" for y in wide],
-    row_names=["quenched", "free to recode"],
+    row_names=[f"quenched, T = {COLD:g}", f"free to recode, T = {T:g}"],
     codes=[[names for _, names in row] for row in drawn],
 )
 
@@ -581,9 +581,9 @@ variance = Finding(
 fine = np.linspace(0.02, 0.11, 19)
 variance.draw(
     critical_plot,
-    "The variance of the readouts falls to almost nothing at the critical temperature. Lines: theory at two "
-    "sizes, with the $T_c$ of each (dotted); markers: sampled, with standard errors; diamond: where the "
-    "colder markers, extrapolated, reach zero.",
+    "In a large network the variance of the readouts falls to almost nothing at the critical temperature. "
+    "Lines: theory at two sizes, with the $T_c$ of each (dotted); markers: sampled, with standard errors; "
+    "diamond: where the colder markers, extrapolated, reach zero.",
     x=fine,
     values=[[runs.predicted_variance(size, 0.5, float(t)) for t in fine] for size in (60, 500)],
     names=[f"theory, P = {size}" for size in (60, 500)],
@@ -786,7 +786,7 @@ classes = Finding(
 )
 classes.draw(
     figures.curves,
-    "More classes, more codes, though far from all that there are. Lines: theory; marker: sampled.",
+    "The more classes, the smaller the part of all codes that is used. Lines: theory; marker: sampled.",
     x=[*class_numbers],
     values=[*used.values(), [2**c - 1 for c in class_numbers]],
     names=[*(f"theory, T = {t:g}" for t in used), "all codes"],

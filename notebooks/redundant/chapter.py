@@ -123,7 +123,8 @@ def hinge(s, values, names):
     """The average over preactivations, for a bounded and a linear neuron."""
     colors = [figures.COLORS[name] for name in ("sigmoidal", "linear", "control")]
     figure = figures.curves(s, values, names, colors=colors, styles=["-", "-", ":"])
-    figure.axes[0].set(xlabel=r"field $s = a\cdot t_c$", ylabel=r"$\log\, g(s)$", ylim=(-0.5, 8))
+    lowest = 1.2 * min(values[0])
+    figure.axes[0].set(xlabel=r"field $s = a\cdot t_c$", ylabel=r"$\log\, g(s)$", ylim=(lowest, 8))
     return figure
 
 
@@ -132,8 +133,8 @@ log_g = theory.sigmoidal.solve(task, 0.01).problem.site.cumulants(s[:, None], 2)
 publish(
     hinge,
     "hinge",
-    caption="A bounded nonlinearity makes a hinge of every class: slope 0 where the neuron is off, slope 1 "
-    "where it is on. A linear neuron has a parabola instead.",
+    caption="A bounded nonlinearity makes a hinge of every class: the slope tends to 0 where the neuron is "
+    "off, and to 1 where it is on. A linear neuron has a parabola instead.",
     tail="Theory, without sampling.",
     s=s,
     values=[log_g, s**2 / 2, np.maximum(s, 0)],
@@ -520,9 +521,9 @@ codes_by_layer = Finding(
 )
 codes_by_layer.draw(
     figures.bars,
-    "Six codes in layers 2 and 3 wherever one reads; five or six in layer 1, since two of its maxima lie "
-    "on the threshold of one half. Bars: number of codes with more than 3 % of the neurons, median over "
-    "networks; dots: published.",
+    "Six codes in layers 2 and 3 wherever one reads. The count in layer 1 may depend on the threshold, since "
+    "two of its maxima lie near one half. Bars: number of codes with more than 3 % of the neurons, median "
+    "over networks; dots: published.",
     values=medians.T[None],
     groups=LAYERS,
     names=[f"read at {threshold}" for threshold in runs.THRESHOLDS],

@@ -145,7 +145,7 @@ def shift(networks: Networks) -> str:
     shares = sigmoidal.measured_occupancies(networks.theory, CODES)
     changes = finite_width.numbers(networks.theory, CODES, networks.width) - networks.width * shares
     return ", ".join(
-        f"{c:+.2f} for {name}".replace("-", "−", 1) for c, name in zip(changes, NAMES, strict=True)
+        f"{c:+.2f}".replace("-", "−") + f" for {name}" for c, name in zip(changes, NAMES, strict=True)
     )
 
 
