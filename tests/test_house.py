@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jupytext
 import pytest
 from companion.pipeline.project import Project
 
@@ -28,6 +29,18 @@ def test_imports_run_one_way(package):
             if wrong := ours - MAY_IMPORT[package]:
                 found[str(path.relative_to(LIB))] = wrong
     assert found == {}
+
+
+CHAPTERS = sorted((LIB.parent / "notebooks").glob("*/chapter.py"))
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.parent.name)
+def test_the_first_open_cell_runs_by_itself(chapter):
+    """A reader pastes it: it uses no name that it does not define or import."""
+    cells = [cell for cell in jupytext.read(chapter).cells if cell.cell_type == "code"]
+    source = next(cell.source for cell in cells if not cell.metadata.get("tags"))
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "-"]
+    assert subprocess.run(command, input=source, text=True, capture_output=True).returncode == 0
 
 
 def test_the_science_imports_no_pictures_and_no_notebooks():

@@ -116,7 +116,7 @@ published.judge(above(0, 3), because="the draws differ by more than the predicto
 # %% [markdown]
 # *Needs:* [adaptive kernels](adaptive_kernels.ipynb). *Reading:* 8 minutes.
 #
-# Try it: ten lines hold an adaptive kernel against the lazy one on two digits.
+# Try it: a few lines hold an adaptive kernel against the lazy one on two digits.
 
 # %%
 from coding_schemes import tasks, theory

@@ -130,7 +130,7 @@ adapted_entries.judge(standard_errors(3), because="corrections of order 1/N²")
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md). *Reading:* 20 minutes.
 #
-# Try it: ten lines solve for the adaptive kernel, from lazy to rich.
+# Try it: a few lines solve for the adaptive kernel, from lazy to rich.
 
 # %%
 from coding_schemes import tasks, theory

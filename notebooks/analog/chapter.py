@@ -84,10 +84,12 @@ publish(
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 #
-# Try it: ten lines draw a linear network from the posterior and put theory beside it. This theory is that of
-# infinite width; a correction of order $1/N$ follows below.
+# Try it: a few lines draw a linear network from the posterior and put theory beside it. This theory is that
+# of infinite width; a correction of order $1/N$ follows below.
 
 # %%
+import jax
+import numpy as np
 from coding_schemes import tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -96,7 +98,7 @@ from coding_schemes.sampling import convergence, sample
 task = tasks.toy(60, y_minus=0.0)  # 60 orthogonal inputs: a half in class 0, a quarter in each of the others
 network = Network(depth=1, width=60, nonlinearity="linear")
 posterior = Posterior(task, network, temperature=0.01)
-samples = sample(posterior, jax.random.key(seed), num_samples=100)
+samples = sample(posterior, jax.random.key(0), num_samples=100)
 print(convergence(samples, posterior).verdict)
 print("variance of the readouts, sampled", np.square(samples.readouts).mean((0, 1, 2)).round(3))
 print("theory", np.diag(theory.solve(task, network, temperature=0.01).readout_covariance).round(3))

@@ -94,7 +94,7 @@ publish(
 # *Needs:* the [primer](../book/primer.md) and the three schemes, [analog](analog.ipynb),
 # [redundant](redundant.ipynb) and [sparse](sparse.ipynb). *Reading:* 20 minutes.
 #
-# Try it: ten lines start networks in theory's scheme, let them go, and count the neurons that end with
+# Try it: a few lines start networks in theory's scheme, let them go, and count the neurons that end with
 # another code.
 
 # %%
@@ -107,7 +107,7 @@ from coding_schemes.sampling import PlainLangevin, sample
 
 task = tasks.toy(60, y_minus=0.5)  # 60 orthogonal inputs: a half in class 0, a quarter in each of the others
 posterior = Posterior(task, Network(depth=1, width=60, nonlinearity="sigmoidal"), temperature=0.01)
-start = planting.planted(jax.random.key(seed), theory.sigmoidal.solve(task, 0.01), posterior)
+start = planting.planted(jax.random.key(0), theory.sigmoidal.solve(task, 0.01), posterior)
 free = {"method": PlainLangevin(step_size=0.1, num_steps=40), "moves": (), "num_warmup": 0}
 samples = sample(posterior, jax.random.key(1), num_samples=60, init=start, **free)
 moved = np.any(samples.codes()[:, 0] != samples.codes()[:, -1], axis=-1)

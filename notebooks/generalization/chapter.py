@@ -75,11 +75,13 @@ publish(
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 #
-# Try it: ten lines learn 50 digits, predict new ones by theory, and compare with the Gaussian process. Both
+# Try it: a few lines learn 50 digits, predict new ones by theory, and compare with the Gaussian process. Both
 # put about as many digits into the right class. The outputs of learned features are closer to the targets.
 
 # %%
-from coding_schemes import theory
+import numpy as np
+from coding_schemes import tasks, theory
+from coding_schemes.networks import Network
 from coding_schemes.theory import gaussian_process, mean_field
 
 task = tasks.mnist(num_inputs=50, num_test=300)  # digits 0, 1 and 2; targets 1 and −1/2

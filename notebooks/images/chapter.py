@@ -77,17 +77,19 @@ publish(
 # %% [markdown]
 # *Needs:* [generalization](generalization.ipynb). *Reading:* 15 minutes.
 #
-# Try it: ten lines draw a network that learned 50 digits, and ask how much of its code new digits show.
+# Try it: a few lines draw a network that learned 50 digits, and ask how much of its code new digits show.
 
 # %%
+import jax
 from coding_schemes import coding, tasks
+from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 
 task = tasks.mnist(num_inputs=50, num_test=300)  # or tasks.cifar10, where its files are at hand
 network = Network(depth=1, width=50, nonlinearity="sigmoidal")
 posterior = Posterior(task, network, temperature=0.01)
-samples = sample(posterior, jax.random.key(seed), num_samples=1, num_chains=1)
+samples = sample(posterior, jax.random.key(0), num_samples=1, num_chains=1)
 phi, weights = samples.activations()[0, -1], jax.tree.map(lambda leaf: leaf[0], samples.final)
 answer = posterior.predict(jax.random.key(1), weights, task.test_inputs)
 new = network.phi(answer.preactivations[-1])

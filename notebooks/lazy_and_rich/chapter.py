@@ -87,11 +87,14 @@ publish(
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 #
-# Try it: ten lines draw a sigmoidal network in either scaling and ask how many of its neurons tell three
+# Try it: a few lines draw a sigmoidal network in either scaling and ask how many of its neurons tell three
 # classes apart. The number is an effective one, a participation ratio as defined below. Random features give
 # a half of the neurons with three classes.
 
 # %%
+import jax
+from coding_schemes import coding, tasks
+from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 
@@ -99,7 +102,7 @@ three_classes = tasks.toy(60, y_minus=0.5)  # 60 orthogonal inputs
 for scaling in ("lazy", "non-lazy"):
     network = Network(depth=1, width=60, nonlinearity="sigmoidal", scaling=scaling)
     posterior = Posterior(three_classes, network, temperature=0.01)
-    phi = sample(posterior, jax.random.key(seed), num_samples=20).activations()
+    phi = sample(posterior, jax.random.key(0), num_samples=20).activations()
     share = coding.participation(phi, three_classes.labels).mean()
     print(f"{scaling}: {share:.0%} of the neurons tell the classes apart")
 

@@ -109,7 +109,7 @@ publish(
 # Try it: which codes does theory predict for three targets at three temperatures?
 
 # %%
-from coding_schemes import tasks, theory
+from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
 
 network = Network(depth=1, width=500, nonlinearity="sigmoidal")

@@ -75,10 +75,11 @@ publish(
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md). *Reading:* 25 minutes.
 #
-# Try it: ten lines draw a network from the posterior and put theory beside it.
+# Try it: a few lines draw a network from the posterior and put theory beside it.
 
 # %%
-from coding_schemes import tasks, theory
+import jax
+from coding_schemes import coding, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
@@ -86,7 +87,7 @@ from coding_schemes.sampling import sample
 task = tasks.toy(60, y_minus=0.5)  # 60 orthogonal inputs: a half in class 0, a quarter in each of the others
 network = Network(depth=1, width=60, nonlinearity="sigmoidal")
 predicted = theory.solve(task, network, temperature=0.01)
-found = sample(Posterior(task, network, temperature=0.01), jax.random.key(seed), num_samples=50).occupancies()
+found = sample(Posterior(task, network, temperature=0.01), jax.random.key(0), num_samples=50).occupancies()
 for code, share in zip(found.codes, found.fractions, strict=True):
     print(coding.code_name(code), f"sampled {60 * share:.1f}, theory {60 * predicted.occupancy(code):.1f}")
 

@@ -91,9 +91,10 @@ publish(
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md). *Reading:* 20 minutes.
 #
-# Try it: ten lines draw a network from the posterior and put theory beside it.
+# Try it: a few lines draw a network from the posterior and put theory beside it.
 
 # %%
+import jax
 from coding_schemes import tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -102,7 +103,7 @@ from coding_schemes.sampling import sample
 task = tasks.toy(40, y_minus=-0.5)  # 40 orthogonal inputs: a half in class 0, a quarter in each of the others
 network = Network(depth=1, width=40, nonlinearity="relu")
 predicted = theory.relu.solve(task, temperature=0.01)  # N and P without limit
-samples = sample(Posterior(task, network, temperature=0.01), jax.random.key(seed), num_samples=50)
+samples = sample(Posterior(task, network, temperature=0.01), jax.random.key(0), num_samples=50)
 print("outliers in theory", predicted.num_outliers, "- sampled", samples.codes().any(-1).sum(-1)[:, -1])
 print("their activations on the classes, over √N:", predicted.outlier_preactivations.round(2), sep="\n")
 

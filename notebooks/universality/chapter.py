@@ -106,10 +106,12 @@ described.judge(
 # Try it: train a network of your own on two points, fit two rates, and predict where training ends.
 
 # %%
+import jax
+from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture
 from coding_schemes.two_points import learn
 
-network = learn(jax.random.key(seed), Architecture("tanh", gain=1.0, width=60, depth=4), learning_rate=0.01)
+network = learn(jax.random.key(0), Architecture("tanh", gain=1.0, width=60, depth=4), learning_rate=0.01)
 fit = network.fit()
 H, Q, w = network.trajectory()
 predicted = two_point.final_distance(H[0], Q[0], fit.eta_h, fit.eta_y, network.dx2, network.dy2)

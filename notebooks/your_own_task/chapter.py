@@ -82,7 +82,12 @@ publish(
 # Try it: from arrays to a coding scheme, with a task of two features.
 
 # %%
-from coding_schemes import theory
+import jax
+import numpy as np
+from coding_schemes import diagnose, tasks, theory
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.sampling import convergence, sample
 
 rng = np.random.default_rng(0)
 labels = rng.integers(0, 2, 40)  # of 40 inputs
