@@ -297,17 +297,19 @@ def test_what_convert_accepts_it_can_undo(monkeypatch):
     others = jnp.asarray(
         rng.choice([-1.0, 1.0], (12, 3)) * [1, 1, 0] + [0, 0, 1] + 0.1 * rng.standard_normal((12, 3))
     )
-    propose, picks = jax.jit(proposal(others, sums)), np.linspace(0, 1, 24, endpoint=False)
+    propose, picks = proposal(others, sums), jnp.linspace(0, 1, 24, endpoint=False)
+    by_all_picks = jax.jit(jax.vmap(lambda row: jax.vmap(lambda pick: propose(row, None, pick))(picks)))
     codes = {tuple(row > 0) for row in np.asarray(others)}
     assert len(codes) == 4
-    for row in [*np.asarray(others)[:6] + 0.01, np.array([1.0, 1.0, -1.0]), np.array([-1.0, 1.0, -1.0])]:
-        taken = [propose(jnp.asarray(row), None, pick) for pick in picks]
-        ways = [np.asarray(moved) for moved, log_ratio in taken if log_ratio == 0]
-        assert bool(ways) == (tuple(row > 0) in codes)
-        for moved in ways:
+    rows = np.array([*np.asarray(others)[:6] + 0.01, [1.0, 1.0, -1.0], [-1.0, 1.0, -1.0]])
+    for row, taken, log_ratios in zip(rows, *map(np.asarray, by_all_picks(jnp.asarray(rows))), strict=True):
+        ways = taken[log_ratios == 0]
+        assert bool(len(ways)) == (tuple(row > 0) in codes)
+        for moved, back, log_ratio in zip(
+            ways, *map(np.asarray, by_all_picks(jnp.asarray(ways))), strict=True
+        ):
             assert tuple(moved > 0) in codes - {tuple(row > 0)}
-            back = [propose(jnp.asarray(moved), None, pick) for pick in picks]
-            assert any(np.allclose(to, row) and log_ratio == 0 for to, log_ratio in back)
+            assert any(np.allclose(to, row) for to in back[log_ratio == 0])
 
 
 @pytest.mark.slow
