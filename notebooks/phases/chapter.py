@@ -92,14 +92,14 @@ publish(
     two_rows,
     "panels",
     caption="Four schemes above, fewer below. Activations of all neurons, sorted by code, which the strip "
-    "on the left names. Above: a network put from the prior at a low temperature at once. Below: the same "
-    "network after its neurons could change their codes.",
-    tail=f"N = P = {N}, T = {COLD:g} above and {T:g} below. Paper A, supplement E; paper A′, Fig. 5A–D.",
+    f"on the left names. Above: a network put from the prior at T = {COLD:g} at once. Below: the same network "
+    f"at T = {T:g}, after its neurons could change their codes.",
+    tail=f"N = P = {N}. Paper A, supplement E; paper A′, Fig. 5A–D.",
     counterparts=["A supplement E, transitions", "A′ 5a", "A′ 5b", "A′ 5c", "A′ 5d"],
     activations=[[phi for phi, _ in row] for row in drawn],
     labels=labels,
     titles=[f"$y_-$ = {y:g}" for y in wide],
-    row_names=[f"quenched, T = {COLD:g}", f"free to recode, T = {T:g}"],
+    row_names=["quenched", "free to recode"],
     codes=[[names for _, names in row] for row in drawn],
 )
 
