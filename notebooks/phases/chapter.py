@@ -92,8 +92,8 @@ publish(
     two_rows,
     "panels",
     caption="Four schemes above, fewer below. Activations of all neurons, sorted by code, which the strip "
-    f"on the left names. Above: a network put from the prior at T = {COLD:g} at once. Below: the same network "
-    f"at T = {T:g}, after its neurons could change their codes.",
+    f"on the left names. Above: a network put from the prior at T = {COLD:g} at once. Below: the same "
+    f"network at T = {T:g}, after its neurons could change their codes.",
     tail=f"N = P = {N}. Paper A, supplement E; paper A′, Fig. 5A–D.",
     counterparts=["A supplement E, transitions", "A′ 5a", "A′ 5b", "A′ 5c", "A′ 5d"],
     activations=[[phi for phi, _ in row] for row in drawn],
