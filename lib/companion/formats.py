@@ -3,6 +3,7 @@
 import html
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,21 @@ CHECK_TYPE = "application/vnd.coding-schemes.claim+json"
 FIGURE_TYPE = "application/vnd.coding-schemes.figure+json"
 """Type of the mime bundle under which a published figure's caption and name lie beside its image."""
 
+INJECTED = "injected-parameters"
+"""Papermill's tag of the cell that it adds, with the parameters of a run."""
+
 THUMBNAIL = 480
 """Pixels across a thumbnail, enough for dense screens."""
 
 SHOWN_AT_ONCE = 6  # numbers of a longer list give way to an ellipsis
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def name_cells(cells: Iterable[Any]) -> None:
+    """Give cells the names of their places, the same in every run."""
+    for index, cell in enumerate(cells):
+        cell["id"] = f"cell-{index:03d}"
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -148,12 +148,12 @@ def sizes(size: dict[str, Any]) -> str:
     for name, value in size.items():
         listed = value if isinstance(value, list | tuple) else [value]
         said = ", ".join(one if isinstance(one, str) else formats.number(one) for one in listed)
-        counted = _COUNTED.fullmatch(name)
-        one = said == "1" and name.endswith("s") and not name.endswith("ses")
-        parts.setdefault(f"{said} {name[:-1] if one else name}" if counted else said, []).append(name)
-    return ", ".join(
-        said if _COUNTED.fullmatch(names[0]) else " = ".join([*names, said]) for said, names in parts.items()
-    )
+        if _COUNTED.fullmatch(name):
+            one = said == "1" and name.endswith("s") and not name.endswith("ses")
+            parts[f"{said} {name[:-1] if one else name}"] = []
+        else:
+            parts.setdefault(said, []).append(name)
+    return ", ".join(" = ".join([*names, said]) for said, names in parts.items())
 
 
 def known() -> dict[str, dict[str, Any]] | None:

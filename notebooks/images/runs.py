@@ -65,6 +65,7 @@ def meetings(result: Arrays, name: str) -> list[Equilibrium]:
     """
     if f"{name}_verdict" not in result:
         return [Equilibrium(False, "equilibrium not shown: chains from the prior, without moves of codes")]
+    # stored in the words of an earlier version
     verdicts = [str(text).replace("two ends", "two starts") for text in result[f"{name}_verdict"][::2]]
     return [Equilibrium("differ" not in verdict, verdict) for verdict in verdicts]
 

@@ -236,7 +236,7 @@ glue("faster", sizes.blobs.faster, display=False)
 apart = {
     size: runs.median(np.transpose([collapsed[name][size].contexts for name in kinds])) for size in runs.BLOBS
 }
-learned = np.array([[medians[size][name] <= LEARNED for size in runs.BLOBS] for name in kinds])
+left_out = [[name in waiting[size] for size in runs.BLOBS] for name in kinds]
 line = Finding(
     "C8",
     "very low weights: squared distance between the contexts over their spread, median over networks",
@@ -255,7 +255,7 @@ line.draw(
     "were. Squared distance between the contexts over their spread, median over networks; bands: its error; "
     "dashed: below it they count as one line; networks that are still on their plateau are left out.",
     x=gains,
-    values=np.where(learned, np.transpose([apart[size].value for size in runs.BLOBS]), np.nan),
+    values=np.where(left_out, np.nan, np.transpose([apart[size].value for size in runs.BLOBS])),
     errors=np.transpose([apart[size].error for size in runs.BLOBS]),
     names=kinds,
     colors=[figures.COLORS["tanh"], figures.COLORS["relu"]],

@@ -22,14 +22,13 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from companion.formats import CHECK_TYPE
+from companion.formats import CHECK_TYPE, INJECTED, name_cells
 from companion.pipeline import manifest
 from companion.pipeline.progress import Progress
 from companion.pipeline.project import BUILD, MANIFEST, BuildError, Chapter, Project
 
 THREADS_PER_CHAPTER = 2  # fixed, whatever the machine: sums over threads must not depend on it
 
-_INJECTED = "injected-parameters"  # papermill's tag of the cell it adds
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _IGNORED_WARNINGS = (
@@ -165,8 +164,7 @@ def prepare(chapter: Chapter, parameters: dict[str, Any]) -> nbformat.NotebookNo
         "language": "python",
     }
     notebook.metadata.pop("jupytext", None)
-    for index, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{index:03d}"
+    name_cells(notebook.cells)
     return notebook
 
 
@@ -182,10 +180,10 @@ def normalize(notebook: nbformat.NotebookNode, name: str, root: Path) -> None:
         return _UUID.sub(fixed, _ADDRESS.sub("", text.replace(f"{root}/", "")))
 
     notebook.metadata.pop("papermill")
-    for index, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{index:03d}"
+    name_cells(notebook.cells)
+    for cell in notebook.cells:
         del cell.metadata["papermill"]
-        if _INJECTED in _tags(cell):
+        if INJECTED in _tags(cell):
             cell.metadata["tags"].append("remove-cell")
         for output in cell.get("outputs", []):
             if output.output_type == "stream":
@@ -200,7 +198,7 @@ def _stamp(notebook: nbformat.NotebookNode) -> None:
     values = {
         name: ast.literal_eval(default) if default is not None else None
         for cell in notebook.cells
-        if {"parameters", _INJECTED} & set(_tags(cell))
+        if {"parameters", INJECTED} & set(_tags(cell))
         for name, (default, _) in _assigned(cell.source).items()
         if name in ("preset", "seed")
     }

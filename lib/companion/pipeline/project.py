@@ -199,11 +199,11 @@ class Project:
     def chapter(self, name: str, parameters: dict[str, Any], parent: Path) -> Chapter:
         """One chapter run with given parameters; its results lie in a folder of `parent`."""
         source = self.source(name)
-        dependencies = (source, *self.imported(source))
+        imported = self.imported(source)
         values = {f"parameter {key}": repr(value) for key, value in sorted(parameters.items())}
-        made_from = self._ingredients([*dependencies, _PIPELINE / "execution.py"]) | values
-        made_from[self._relative(source)] = _code(source)  # the pages have its text as it is now
-        return Chapter(name, source, dependencies, made_from, parent / f"{name}-{_digest(made_from)}")
+        made_from = {self._relative(source): _code(source)}  # the pages have its text as it is now
+        made_from |= self._ingredients([*imported, _PIPELINE / "execution.py"]) | values
+        return Chapter(name, source, (source, *imported), made_from, parent / f"{name}-{_digest(made_from)}")
 
     @functools.cached_property
     def pages_made_from(self) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from companion.formats import INJECTED
 from companion.pipeline import manifest
 from companion.pipeline.project import DIGITS, Chapter, Project
 from companion.pipeline.rendering import render
@@ -15,7 +16,7 @@ def settings(notebook: Any) -> dict[str, str]:
     tagged = [
         "".join(cell["source"])  # a text, or its lines as they lie in a file
         for cell in notebook["cells"]
-        if {"parameters", "injected-parameters"} & set(cell["metadata"].get("tags", ()))
+        if {"parameters", INJECTED} & set(cell["metadata"].get("tags", ()))
     ]
     return {name: value.strip("\"'") for name, value in _SETTING.findall("\n".join(tagged))}
 

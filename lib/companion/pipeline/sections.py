@@ -12,7 +12,7 @@ import jupytext
 import nbformat
 
 from companion import records
-from companion.formats import CHECK_TYPE
+from companion.formats import CHECK_TYPE, INJECTED, name_cells
 from companion.pipeline import kept
 from companion.pipeline.project import Chapter
 from companion.pipeline.rendering import render
@@ -25,19 +25,15 @@ _FENCE = "`" * 12  # longer than any inside
 def with_present_text(chapter: Chapter) -> Any:
     """A chapter's executed cells between the text that its source has now, which runs nothing again."""
     notebook = nbformat.read(chapter.notebook, as_version=4)
-    runs: list[list[Any]] = []
-    for cell in notebook.cells:
-        if "injected-parameters" in cell.metadata.get("tags", ()):
-            runs[-1].append(cell)
-        elif cell.cell_type == "code":
-            runs.append([cell])
-    executed = iter(runs)
-    source = jupytext.read(chapter.source)
-    notebook.cells = [
-        one for cell in source.cells for one in (next(executed) if cell.cell_type == "code" else [cell])
-    ]
-    for index, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{index:03d}"
+    injected = [cell for cell in notebook.cells if INJECTED in cell.metadata.get("tags", ())]
+    executed = (cell for cell in notebook.cells if cell.cell_type == "code" and cell not in injected)
+    cells = []
+    for cell in jupytext.read(chapter.source).cells:
+        cells.append(next(executed) if cell.cell_type == "code" else cell)
+        if "parameters" in cell.metadata.get("tags", ()):
+            cells += injected
+    name_cells(cells)
+    notebook.cells = cells
     return notebook
 
 

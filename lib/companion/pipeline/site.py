@@ -21,7 +21,7 @@ from fontTools.ttLib import TTFont
 from markupsafe import Markup
 from PIL import Image
 
-from companion.formats import FIGURE_TYPE
+from companion.formats import FIGURE_TYPE, INJECTED
 from companion.pipeline import (
     claims,
     crate,
@@ -234,7 +234,7 @@ def to_launch(notebook: Any, address: str) -> Any:
         notebook: The executed chapter.
         address: Where the repository is cloned from.
     """
-    cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", ())]
+    cells = [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", ())]
     for cell in cells:
         if "parameters" in cell.metadata.get("tags", ()):
             cell.source = re.sub(r'^preset = "\w+"', 'preset = "quick"', cell.source, flags=re.MULTILINE)
