@@ -663,7 +663,7 @@ Finding(
         sampled=runs.realized_on_average(narrow_lazy._replace(theory=squeezed[0].theory)),
     ),
 ).judge(
-    standard_errors(3),
+    absolute(0.1),
     because="there is little to gain here, and theory neglects how single preactivations fluctuate",
 )
 glue("projected_gain", np.mean([runs.realized_on_average(d) for d in squeezed]), display=False)
