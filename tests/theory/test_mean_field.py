@@ -3,10 +3,13 @@
 from unittest import mock
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import tasks
-from coding_schemes.theory import mean_field
+from coding_schemes import planting, sampling, statistics, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import Posterior
+from coding_schemes.theory import clustered, linear, mean_field, relu
 from scipy.optimize import rosen, rosen_der
 from scipy.special import erf
 
@@ -146,6 +149,74 @@ def test_relu_closed_form_on_orthogonal_inputs():
     np.testing.assert_allclose(
         np.linalg.norm(s.dual_field, axis=1), np.sqrt(40 / task.class_counts)[task.labels], rtol=1e-3
     )
+
+
+def leaky(slope):
+    return lambda z: jnp.where(z > 0, z, slope * z)
+
+
+def test_a_leaky_relu_lies_between_relu_and_linear(task, outliers):
+    """Without slope it is ReLU; nearly linear, and of large targets, linear but for the bulk's kernel."""
+    s = mean_field.solve(task, leaky(0.002), T)
+    np.testing.assert_allclose(s.kernel(), outliers.kernel(), atol=5e-3 * s.kernel().max())
+    large = tasks.Task(task.inputs, task.labels, 100 * task.targets)
+    s, exact = mean_field.solve(large, leaky(0.999), 1.0), linear.solve(large, 1, 1.0)
+    np.testing.assert_allclose(s.kernel(), exact.kernel() - task.input_kernel, atol=5e-3 * s.kernel().max())
+
+
+@pytest.mark.parametrize("nonlinearity", ["softplus", jax.nn.leaky_relu], ids=str)
+def test_outliers_are_those_of_inputs_alike_within_a_class(nonlinearity):
+    """Of relu.solve for orthogonal inputs, and clustered where many inputs overlap: to the bulk's scatter."""
+    if nonlinearity == "softplus":
+        task = tasks.toy(40, y_minus=-0.5)
+        s, exact = mean_field.solve(task, nonlinearity, T), relu.solve(task, T, nonlinearity=nonlinearity)
+        assert (s.num_outliers, len(s.probabilities)) == (3, 4)
+        np.testing.assert_allclose(s.probabilities, 1)
+        np.testing.assert_array_equal(s.codes.sum(axis=1), [1, 1, 1, 0])
+        np.testing.assert_allclose(s.outputs, task.targets - T * s.dual_field, atol=1e-9)
+        order, atol = np.argsort(s.codes[:3] @ np.arange(3)), 0.02
+        np.testing.assert_allclose(s.readouts[order], exact.outlier_readouts, atol=0.03)
+        np.testing.assert_allclose(s.readouts[3], exact.bulk_readout, atol=0.03)
+    else:
+        task = tasks.clustered(60, overlap=0.5, y_minus=-0.5)
+        s = mean_field.solve(task, nonlinearity, T)
+        exact = clustered.solve(task, T, nonlinearity=nonlinearity)
+        atol, excess = 6e-3, (exact.kernel() - s.kernel())[~np.eye(60, dtype=bool)]
+        assert 0.2 < excess.min() < excess.max() < 0.45  # ⟨φφ⟩ of the bulk, in a kernel of 7
+    np.testing.assert_allclose(s.dual_field, exact.dual_field[task.labels], atol=atol * s.dual_field.max())
+
+
+@pytest.mark.parametrize("nonlinearity", ["softplus", jax.nn.leaky_relu], ids=str)
+def test_networks_have_the_residual_and_the_kernel_of_outliers(nonlinearity):
+    """Twelve general inputs, N = 80: along t what the bulk adds is small."""
+    labels = np.repeat([0, 1], 6)
+    task = tasks.own(np.random.default_rng(0).standard_normal((6, 12)) + 1, labels)
+    s, network = mean_field.solve(task, nonlinearity, T), Network(1, 80, nonlinearity)
+    posterior = Posterior(task, network, T)
+    samples = sampling.sample(
+        posterior,
+        jax.random.key(1),
+        120,
+        num_chains=2,
+        num_warmup=200,
+        thinning=3,
+        init=planting.planted(jax.random.key(0), s, posterior),
+        store=("readouts", "preactivations"),
+    )
+    values, t = samples.activations(), s.dual_field
+    residual = task.targets - np.einsum("csnp,csnm->cspm", values, samples.readouts) / 80
+    mean, error = statistics.mean_and_error(np.sum(residual * t, axis=(2, 3)))
+    assert abs(mean - T * np.sum(t**2)) < 3 * error + 0.02 * mean  # 2 %: bulk, and 1/N
+    mean, error = statistics.mean_and_error(np.square(values @ t).sum(axis=(2, 3)) / 80)
+    assert abs(mean - np.sum(t * (s.kernel() @ t))) < 3 * error + 0.03 * mean
+
+
+@pytest.mark.parametrize("phi", [jax.nn.gelu, jax.nn.elu, lambda z: 2 * z, lambda z: jax.nn.relu(z) + 1])
+def test_growth_without_outliers_is_refused(phi):
+    """Below 0 on the silent side, linear, or with an offset: finite neurons do better than large ones."""
+    assert not mean_field.reaches(phi)
+    with pytest.raises(ValueError, match="lines from the origin of two slopes"):
+        mean_field.solve(tasks.toy(12), phi, T)
 
 
 def test_no_temperature_is_the_limit_of_low_ones():

@@ -1,4 +1,4 @@
-r"""Mean-field theory of one hidden layer on arbitrary inputs, such as images (bounded φ, and ReLU).
+r"""Mean-field theory of one hidden layer on arbitrary inputs, such as images: bounded φ, ReLU and its like.
 
 On general inputs nothing decouples, so paper A neglects the fluctuations of a neuron's preactivations
 given its readout: a neuron of kind γ has *the* readout a_γ (m,) and *the* preactivations z_γ (P,),
@@ -18,14 +18,24 @@ whose multiplier is t = (K + T)⁻¹ Y. A neuron pays ½|u|² and earns ½ σ_a�
   The last term of (*) is all that is kept of the entropy. It is 1/P of the others, but decides the
   occupancies where they leave a choice: a code and its complement serve equally well if
   φ(−z) = const − φ(z) and the targets sum to zero, as they do for three balanced classes and y₋ = −1/2.
-* **ReLU**: cost and gain are both of second degree in u, so a handful of neurons with preactivations
-  of order √N does best. The sum runs over these outliers with P_γ = 1 (u and a in units of √N), the
-  normalization and the entropy drop out, and optimal means σ_a² |tᵀ φ(R u)|² ≤ |u|² for all u.
+* **ReLU, leaky ReLU** (any φ(λz) = λφ(z)): cost and gain are both of second degree in u, so a handful of
+  neurons with preactivations of order √N does best. The sum runs over these outliers with P_γ = 1 (u and a
+  in units of √N), the normalization and the entropy drop out, and optimal means σ_a² |tᵀ φ(R u)|² ≤ |u|² for
+  all u. The other neurons have u = 0, e = 0, and add nothing.
+* **Softplus** (far from 0, φ is ψ, lines from the origin): both. Outliers see ψ alone, φ(√N z) = √N ψ(z) but
+  for e^{−√N|z|}, and add ½|u_i|² to L and σ_a² ψψᵀ to K; kinds of order one see φ and share all other
+  neurons. Outliers are optimal at σ_a² |tᵀψ(R u)|² = |u|². There −e(λu) is λ σ_a² Σ_μ g·t_μ r(z_μ) to first
+  order in λ, with r = φ − ψ and g = tᵀψ(R u), and z_μ is free where ψ = 0, g·t_μ < 0: finite neurons do
+  better unless r vanishes far from 0 and r ≥ 0 where ψ = 0, as for softplus. For gelu r = −0.17: kinds of
+  a population take the outliers' place, each a quarter of the neurons in (*). What (*) neglects decides of
+  their number (one neuron in thirty and less for 40 orthogonal inputs, `theory.clustered`): no theory here.
 
 The minimum is found by column generation: minimize (*) over the kinds at hand, search for a kind with
 a better balance from many starting points, add what is found, until the duality gap is closed.
 
-Without its last term (*) is weight decay's loss in an infinitely wide network: what is neglected is entropy.
+Without its last term (*) is weight decay's loss in an infinitely wide network: what is neglected is entropy,
+and with it the scatter of all neurons. Of φ that grows that is the bulk's kernel, of order one where that of
+outliers grows with targets and P.
 
 Source: paper A, "Generalization" and supplement C (restated); theory.md section 2.4. The kernel form (*)
 and the certificate are this book's.
@@ -45,9 +55,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax, logsumexp, softmax
 
 from coding_schemes import validation
-from coding_schemes.networks import Nonlinearity, canonical, is_bounded
+from coding_schemes.networks import Nonlinearity, canonical, homogeneity
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
+from coding_schemes.theory._class_tables import shape
 from coding_schemes.theory._drawn import Drawn, dealt
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import (
@@ -68,6 +79,7 @@ _GRADIENT_TOLERANCE, _VALUE_TOLERANCE = 1e-7, 1e-15  # largest entry; relative d
 #: Widths of the ReLU's rounded kink in units of typical |z|: to minimize with, and to search for kinds with.
 _SMOOTHING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 _SEARCH_SMOOTHING = (0.03, 0.003)
+_INSIDE = 0.999  # of the dual field's largest length: kinds of a population stay finite
 #: Temperatures on the way to T = 0, in units of P σ_a²; colder, few kinds fit the outputs ever more exactly,
 #: and the search for the last of them costs more and more.
 _COOLING = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
@@ -75,10 +87,16 @@ _MOST_MISSED = 0.02  # of the largest target, T t, where a low temperature count
 
 
 class _Point(NamedTuple):
-    """Kinds of neurons."""
+    """Kinds of neurons: outliers, and a population's."""
 
+    outliers: np.ndarray  # u, shape (k, r), in units of √N
     u: np.ndarray  # shape (n, r)
-    logits: np.ndarray  # of their shares, shape (n,) for bounded φ, else (0,)
+    logits: np.ndarray  # of their shares, shape (n,)
+
+    @property
+    def all(self) -> np.ndarray:
+        """Those of all kinds, shape (k + n, r)."""
+        return np.concatenate([self.outliers, self.u])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,13 +106,13 @@ class Solution(Solved):
     Attributes:
         task: what was learned; its inputs are needed for predictions.
         phi: the nonlinearity.
-        probabilities: P_γ, shape (n,), descending; all ones for outliers.
+        probabilities: P_γ, shape (n,): 1 for outliers, which come first, then shares, descending.
         readouts: a_γ, shape (n, m); in units of √N for outliers.
         preactivations: z_γ on the training inputs, shape (n, P); in units of √N for outliers.
         activations: class means of φ(z_γ), shape (n, C).
         codes: the classes that activate a kind, shape (n, C): class means above half of φ's range
-            (bounded φ), or above half of the kind's strongest class (outliers).
-        num_outliers: n if the kinds are outliers (ReLU), 0 if they are shares of a population.
+            (bounded φ), or above half of the kind's strongest class (outliers); none of other kinds then.
+        num_outliers: how many of the kinds are outliers; the others are shares of a population.
         dual_field: t, shape (P, m).
         temperature: T of this solution.
         is_limit: whether it stands for T → 0.
@@ -127,25 +145,27 @@ class Solution(Solved):
     def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons: the kinds' own, without chance.
 
-        P_γ N of each kind, or one outlier of each and all other neurons zero.
+        One outlier of each, and P_γ of the other neurons of each kind of a population, or zero without one.
         """
-        if not self.outliers:
-            rows = dealt(self.probabilities, width)
-            return self.preactivations[rows], self.readouts[rows]
-        kinds = min(len(self.readouts), width)
-        silent = ((0, width - kinds), (0, 0))
-        z, a = (np.pad(v[:kinds] * width**0.5, silent) for v in (self.preactivations, self.readouts))
+        first, kept = self.num_outliers, min(self.num_outliers, width)
+        both, shares = (self.preactivations, self.readouts), self.probabilities[first:]
+        if len(shares):
+            rows = first + dealt(shares, width - kept)
+            rest = [v[rows] for v in both]
+        else:
+            rest = [np.zeros((width - kept, v.shape[1])) for v in both]
+        z, a = (np.concatenate([v[:kept] * width**0.5, more]) for v, more in zip(both, rest))
         return z, a
 
     @property
     def outliers(self) -> bool:
-        """Whether the kinds are outliers rather than shares of a population."""
+        """Whether there are outliers among the kinds."""
         return self.num_outliers > 0
 
     @property
     def outputs(self) -> np.ndarray:
         """Mean predictor on the training inputs, f = Σ_γ P_γ φ(z_γ) a_γᵀ, shape (P, m)."""
-        return evaluate(self.phi, self.preactivations).T @ (self.probabilities[:, None] * self.readouts)
+        return self._responses(self.preactivations).T @ (self.probabilities[:, None] * self.readouts)
 
     def preactivations_on(self, inputs: ArrayLike) -> np.ndarray:
         """z_γ(x) = k0(x)ᵀ K0⁺ z_γ on new inputs (N0, P*), shape (n, P*)."""
@@ -162,14 +182,23 @@ class Solution(Solved):
                 training images. Without effect on outliers, which it misses by a factor √N.
         """
         inputs = np.asarray(inputs, dtype=float)
-        mean = self.preactivations_on(inputs)
-        if not fluctuations or self.outliers:
-            return evaluate(self.phi, mean)
+        mean, first = self.preactivations_on(inputs), self.num_outliers
+        found = self._responses(mean)
+        if not fluctuations or first == len(mean):
+            return found
         own, overlap = np.sum(inputs**2, axis=0) / len(inputs), self._span(inputs)
         variance = np.maximum(own - np.sum(overlap**2, axis=0), 0)
         nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-        shifted = mean[..., None] + np.sqrt(variance)[:, None] * nodes
-        return evaluate(self.phi, shifted) @ (weights / weights.sum())
+        shifted = mean[first:, :, None] + np.sqrt(variance)[:, None] * nodes
+        found[first:] = evaluate(self.phi, shifted) @ (weights / weights.sum())
+        return found
+
+    def _responses(self, z: np.ndarray) -> np.ndarray:
+        """φ of all kinds, (n, …); of outliers the lines that it approaches."""
+        values, first = evaluate(self.phi, z).copy(), self.num_outliers
+        low, high = shape(self.phi).slopes
+        values[:first] = np.where(z[:first] > 0, high, low) * z[:first]
+        return values
 
     def predict(self, inputs: ArrayLike, fluctuations: bool = False) -> np.ndarray:
         """Mean predictor on new inputs (N0, P*), shape (P*, m); see `activations_on`."""
@@ -178,8 +207,8 @@ class Solution(Solved):
     def kernel(self, inputs: ArrayLike | None = None, fluctuations: bool = False) -> np.ndarray:
         """Feature-layer kernel Σ_γ P_γ φ(z_γ(x)) φ(z_γ(x')), of the training inputs or new ones: (P*, P*).
 
-        For ReLU this is the outliers' part; the bulk adds a task-agnostic kernel of the same order,
-        close to the prior's.
+        For ReLU and its like this is the outliers' part; the bulk adds a task-agnostic kernel, close to the
+        prior's. Of softplus it has the part of the bulk's mean preactivations.
         """
         inputs = self.task.inputs if inputs is None else inputs
         activations = self.activations_on(inputs, fluctuations)
@@ -214,30 +243,39 @@ def solve(
 
     Args:
         task: the task; any K0, any number of classes and targets.
-        nonlinearity: bounded (sigmoidal, erf, tanh, your own), or "relu"; by name or as a function.
+        nonlinearity: bounded (sigmoidal, erf, tanh, your own), "relu", "softplus" or leaky; by name or as a
+            function.
         temperature: T ≥ 0 of the non-lazy posterior. T = 0 is a limit: the solution is that of the lowest
             temperature, 1e-4 P σ_a² if all higher ones on the way are solved. It says which, and counts as
             converged if its outputs, f = Y − T t, miss no target by more than 2 % of the largest.
         readout_variance: σ_a², 1/P unless given.
         tolerance: largest duality gap, relative to the energy, that counts as converged; unless
-            given, 1e-6 for bounded φ, and 2e-2 for the ReLU: its kinks make the optimum nonsmooth, and
+            given, 1e-6 for bounded φ, and 2e-2 with outliers: their kinks make the optimum nonsmooth, and
             the bound loose (from 2 % to 1 % the energy itself moves by less than a thousandth).
         num_starts: random starting points of each search for better kinds, besides the class codes; unless
-            given, 120 for bounded φ, whose rare kinds take as many to be found, and 48 for the ReLU.
+            given, 120 for bounded φ, whose rare kinds take as many to be found, and 48 with outliers.
         max_rounds: column-generation rounds at most.
         seed: draws the starting points.
 
     Returns:
         The kinds in use, most frequent first; `converged` is False, with a warning, if the gap stays open
-        (bounded φ: a weak kind that is a minimum of e only as long as it is not used leaves it open).
+        (bounded φ: a weak kind that is a minimum of e only as long as it is not used leaves it open, as for
+        tanh on a dozen inputs: no set of kinds solves (*) then, whatever the starts).
+
+    Raises:
+        ValueError: φ grows but not by outliers, see the docstring of the module; an argument is out of range.
 
     Source: paper A, supplement C; theory.md section 2.4. Deviation: T stays finite (T = 0: see temperature).
     """
     known = canonical(nonlinearity)
-    phi, outliers = resolve(known), known == "relu"
-    if not outliers and not is_bounded(phi):
+    phi, slopes = resolve(known), shape(known).slopes
+    outliers = slopes != (0.0, 0.0)
+    population = homogeneity(phi) != 1
+    if outliers and not reaches(known):
         raise ValueError(
-            f"nonlinearity: got {nonlinearity!r}; needs 'relu' or a bounded function (linear: theory.linear)"
+            f"nonlinearity: got {nonlinearity!r}; needs a bounded function, or one like 'relu' and "
+            "'softplus', far from 0 on lines from the origin of two slopes, above one of slope 0 "
+            "(linear: theory.linear)"
         )
     validation.instance("task", task, Task)
     validation.number("temperature", temperature, least=0)
@@ -250,7 +288,7 @@ def solve(
     root, targets = _kernel_root(task.input_kernel), np.asarray(task.targets, dtype=float)
 
     def at(temperature):
-        problem = _Problem(phi, root, targets, temperature, readout_variance, outliers)
+        problem = _Problem(phi, slopes, population, root, targets, temperature, readout_variance)
         rng = np.random.default_rng(seed)
         return _column_generation(problem, task, tolerance, num_starts, max_rounds, rng)
 
@@ -267,31 +305,65 @@ def solve(
     return solution.reported("theory.mean_field.solve, T → 0", where)
 
 
+def reaches(nonlinearity: str | Nonlinearity) -> bool:
+    """Whether φ is bounded, or grows so that outliers are optimal: see the docstring of the module."""
+    phi = resolve(nonlinearity)
+    try:
+        low, high = shape(nonlinearity).slopes
+    except ValueError:
+        return False
+    if low == high:
+        return low == 0
+    z = np.linspace(-100.0, 100.0, 2001)
+    line = np.where(z > 0, high, low) * z
+    excess = (evaluate(phi, z) - line) * np.sign(high - low)  # ψ ≥ 0 for the one sign, ≤ 0 for the other
+    flat = (z < 0 if low == 0 else z > 0) if low * high == 0 else np.zeros(z.shape, dtype=bool)
+    return bool(np.abs(excess[[0, -1]]).max() < 1e-6 and excess[flat].min(initial=0.0) > -1e-9)
+
+
 @dataclass(frozen=True)
 class _Problem:
-    """(*) with its ingredients, and the two functions that are minimized, each with its gradient."""
+    """(*) with its ingredients, and the two functions that are minimized, each with its gradient.
+
+    What tells outliers from kinds of a population is `far`.
+    """
 
     phi: Nonlinearity
+    slopes: tuple[float, float]  # φ(z)/z far below and above 0
+    has_population: bool
     root: np.ndarray
     targets: np.ndarray
     temperature: float
     readout_variance: float
-    outliers: bool
 
-    def activations(self, u: np.ndarray, width: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-        """φ(R u) and its slope φ'(R u); the ReLU's kink rounded over `width`."""
+    @property
+    def has_outliers(self) -> bool:
+        return self.slopes != (0.0, 0.0)
+
+    def activations(self, u: np.ndarray, far: bool, width: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """φ(R u) and its slope φ'(R u); of outliers ψ, its kink rounded over `width`."""
         z = u @ self.root.T
-        if not self.outliers:
+        if not far:
             return evaluate_with_slope(self.phi, z)
+        low, high = self.slopes
+        mean, half = 0.5 * (high + low), 0.5 * (high - low)
         distance = np.sqrt(z**2 + width**2)
-        slope = 0.5 * (1 + np.divide(z, distance, out=np.zeros_like(z), where=distance > 0))
-        return 0.5 * (z + distance), slope
+        side = np.divide(z, distance, out=np.zeros_like(z), where=distance > 0)
+        return mean * z + half * distance, mean + half * side
+
+    def responses(self, x: _Point, width: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """The same of all kinds, outliers first."""
+        if not len(x.u):
+            return self.activations(x.outliers, True, width)
+        parts = self.activations(x.outliers, True, width), self.activations(x.u, False)
+        activations, slope = (np.concatenate(part) for part in zip(*parts))
+        return activations, slope
 
     def probabilities(self, x: _Point) -> np.ndarray:
-        return np.ones(len(x.u)) if self.outliers else softmax(x.logits)
+        return np.concatenate([np.ones(len(x.outliers)), _shares(x)])
 
     def dual_field(self, x: _Point, width: float = 0.0) -> np.ndarray:
-        return self._dual_field(self.activations(x.u, width)[0], self.probabilities(x))
+        return self._dual_field(self.responses(x, width)[0], self.probabilities(x))
 
     def _dual_field(self, activations: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
         kernel = self.readout_variance * (activations.T * probabilities) @ activations
@@ -300,61 +372,77 @@ class _Problem:
 
     def energy(self, x: _Point, width: float = 0.0) -> tuple[float, _Point]:
         """(*) and its gradient."""
-        u, shares = x.u, self.probabilities(x)
-        activations, slope = self.activations(u, width)
-        dual_field = self._dual_field(activations, shares)
+        u, weights, first = x.all, self.probabilities(x), len(x.outliers)
+        activations, slope = self.responses(x, width)
+        dual_field = self._dual_field(activations, weights)
         signal = activations @ dual_field
         pull = self.readout_variance * ((signal @ dual_field.T) * slope) @ self.root
         cost = 0.5 * np.sum(u**2, axis=1)
-        energy = 0.5 * np.sum(self.targets * dual_field) + shares @ cost
-        gradient = _Point(shares[:, None] * (u - pull), x.logits)
-        if not self.outliers:
-            logs = log_softmax(x.logits)
+        energy = 0.5 * np.sum(self.targets * dual_field) + weights @ cost
+        force = weights[:, None] * (u - pull)
+        gradient = _Point(force[:first], force[first:], x.logits)
+        if self.has_population:
+            logs, shares = log_softmax(x.logits), weights[first:]
             energy += shares @ logs
-            balance = cost - 0.5 * self.readout_variance * np.sum(signal**2, axis=1) + logs
+            balance = cost[first:] - 0.5 * self.readout_variance * np.sum(signal[first:] ** 2, axis=1) + logs
             gradient = gradient._replace(logits=shares * (balance - shares @ balance))
         return float(energy), gradient
 
-    def gain(self, u: np.ndarray, dual_field: np.ndarray) -> np.ndarray:
+    def gain(self, u: np.ndarray, dual_field: np.ndarray, far: bool) -> np.ndarray:
         """½ σ_a² |tᵀ φ(R u)|² of every row of u."""
-        return 0.5 * self.readout_variance * np.sum((self.activations(u)[0] @ dual_field) ** 2, axis=1)
+        return 0.5 * self.readout_variance * np.sum((self.activations(u, far)[0] @ dual_field) ** 2, axis=1)
 
-    def balance(self, x: tuple[np.ndarray], dual_field: np.ndarray, width: float) -> tuple[float, tuple]:
+    def balance(
+        self, x: tuple[np.ndarray], dual_field: np.ndarray, far: bool, width: float
+    ) -> tuple[float, tuple]:
         """e(u) summed over the rows of u, and its gradient.
 
         For outliers −log(gain/cost) of rows stretched to |u|² = r: their length is of no consequence.
         """
         (u,) = x
         norm = np.linalg.norm(u, axis=1, keepdims=True)
-        stretch = u.shape[1] ** 0.5 / norm if self.outliers else np.ones_like(norm)
-        activations, slope = self.activations(stretch * u, width)
+        stretch = u.shape[1] ** 0.5 / norm if far else np.ones_like(norm)
+        activations, slope = self.activations(stretch * u, far, width)
         signal = activations @ dual_field
         gain = 0.5 * self.readout_variance * np.sum(signal**2, axis=1)
         pull = self.readout_variance * ((signal @ dual_field.T) * slope) @ self.root
-        if not self.outliers:
+        if not far:
             return float(np.sum(0.5 * norm[:, 0] ** 2 - gain)), (u - pull,)
         direction = u / norm
         across = pull - direction * np.sum(direction * pull, axis=1, keepdims=True)
         return float(-np.sum(np.log(gain + 1e-12))), (-stretch * across / (gain[:, None] + 1e-12),)
 
-    def gap(self, x: _Point, dual_field: np.ndarray, candidates: np.ndarray) -> float:
-        """Energy minus a lower bound on its minimum, valid if no kind is missing from the candidates."""
-        gain, cost = self.gain(candidates, dual_field), 0.5 * np.sum(candidates**2, axis=1)
+    def inside(self, outliers: np.ndarray, dual_field: np.ndarray) -> float:
+        """The largest factor with which gain ≤ cost for all these outliers (n, r)."""
+        cost = 0.5 * np.sum(outliers**2, axis=1)
+        ratio = cost / np.maximum(self.gain(outliers, dual_field, True), 1e-300)
+        return float(np.sqrt(np.min(ratio, initial=np.inf)))
+
+    def gap(self, x: _Point, dual_field: np.ndarray, candidates: _Point) -> float:
+        """Energy minus a lower bound on its minimum, valid if no kind is missing from the candidates.
+
+        A bound for every t with gain ≤ cost of all outliers; ours is scaled to be one.
+        """
         linear, quadratic = np.sum(dual_field * self.targets), self.temperature * np.sum(dual_field**2)
-        if not self.outliers:
-            lower = linear - 0.5 * quadratic - logsumexp(gain - cost)
-        else:  # linear − ½ quadratic is a bound for every t with gain ≤ cost everywhere; scale ours to be one
-            scale = min(np.sqrt(np.min(cost / gain)), linear / quadratic)
+        scale = 1.0
+        if self.has_outliers:
+            scale = min(self.inside(candidates.outliers, dual_field), linear / quadratic)
+        lower = scale * linear - 0.5 * scale**2 * quadratic
+        if self.has_population:
+            scale = min(scale, 1.0)
+            gain = scale**2 * self.gain(candidates.u, dual_field, False)
             lower = scale * linear - 0.5 * scale**2 * quadratic
+            lower -= logsumexp(gain - 0.5 * np.sum(candidates.u**2, axis=1))
         return float(self.energy(x)[0] - lower)
 
 
 def _column_generation(
     problem: _Problem, task: Task, tolerance: float, num_starts: int, max_rounds: int, rng: Any
 ) -> Solution:
-    widths, search = (_SMOOTHING, _SEARCH_SMOOTHING) if problem.outliers else ((0.0,), (0.0,))
+    widths = _SMOOTHING if problem.has_outliers else (0.0,)
     codes = _code_starts(task, problem.root)
-    x = _Point(codes, np.zeros(0 if problem.outliers else len(codes)))
+    population = codes if problem.has_population else codes[:0]
+    x = _Point(codes if problem.has_outliers else codes[:0], population, np.zeros(len(population)))
     closest: tuple[float, int, _Point] = (np.inf, 0, x)
     for num_rounds in range(1, max_rounds + 1):
         for width in widths if num_rounds == 1 else widths[-2:]:
@@ -363,17 +451,14 @@ def _column_generation(
         dual_field = problem.dual_field(x, widths[-1])
         lengths = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1))
         random = lengths * rng.standard_normal((num_starts, codes.shape[1]))
-        found = _search(problem, np.concatenate([codes, random]), dual_field, search[0], max_steps=400)
-        if problem.outliers:  # the best ones once more, with a sharper kink
-            gain = problem.gain(found, dual_field) / np.sum(found**2, axis=1)
-            found = _search(problem, found[np.argsort(-gain)[:24]], dual_field, search[-1], max_steps=1000)
-        new = _new_kinds(problem, x, found, dual_field)
-        gap = problem.gap(x, dual_field, np.concatenate([x.u, new])) / problem.energy(x)[0]
+        new = _new_kinds(problem, x, np.concatenate([codes, random]), dual_field)
+        candidates = _Point(np.concatenate([x.outliers, new[0]]), np.concatenate([x.u, new[1]]), x.logits)
+        gap = problem.gap(x, dual_field, candidates) / problem.energy(x)[0]
         closest = min(closest, (gap, num_rounds, x), key=lambda one: one[0])
         if gap <= tolerance:
             break
-        x = _enlarge(problem, x, new, dual_field)
-        if not problem.outliers:
+        x = _enlarge(problem, x, *new, dual_field)
+        if not problem.has_outliers:
             x = _reweigh(problem, x)
     return _solution(problem, task, closest[2], closest[0], num_rounds, closest[0] <= tolerance)
 
@@ -463,35 +548,39 @@ def _reweigh(problem: _Problem, x: _Point) -> _Point:
     """
 
     def energy(shares: tuple[np.ndarray]) -> tuple[float, tuple]:
-        value, gradient = problem.energy(_Point(x.u, *shares))
+        value, gradient = problem.energy(x._replace(logits=shares[0]))
         return value, (gradient.logits,)
 
-    return _Point(x.u, *_minimize(energy, (x.logits,)))
+    return x._replace(logits=_minimize(energy, (x.logits,))[0])
 
 
 def _prune(problem: _Problem, x: _Point) -> _Point:
     """Merge kinds that have become the same and drop those not in use."""
-    u = x.u
-    share = _share(problem, x)
+    shares = _shares(x)
+    cost = np.sum(x.outliers**2, axis=1)
+    cost /= cost.sum() + shares @ np.sum(x.u**2, axis=1)
+    keep, share = _merged(x.outliers, cost, True)
+    stretch = np.sqrt(share / cost[keep])
+    kept, shares = _merged(x.u, shares, False)
+    return _Point(x.outliers[keep] * stretch[:, None], x.u[kept], np.log(shares))
+
+
+def _shares(x: _Point) -> np.ndarray:
+    """P_γ of the population's kinds, shape (n,)."""
+    return softmax(x.logits) if len(x.logits) else x.logits
+
+
+def _merged(u: np.ndarray, share: np.ndarray, far: bool) -> tuple[list[int], np.ndarray]:
+    """Which rows of u to keep, and their shares with those of the rows that they stand for."""
     keep: list[int] = []
+    share = share.copy()
     for i in np.argsort(-share):
-        same = [j for j in keep if _same_kind(u[i], u[j], problem.outliers)]
+        same = [j for j in keep if _same_kind(u[i], u[j], far)]
         if same:
             share[same[0]] += share[i]
         elif share[i] > _NEGLIGIBLE:
             keep.append(int(i))
-    if not problem.outliers:
-        return _Point(u[keep], np.log(share[keep]))
-    stretch = np.sqrt(share[keep] / _share(problem, x)[keep])
-    return _Point(u[keep] * stretch[:, None], x.logits)
-
-
-def _share(problem: _Problem, x: _Point) -> np.ndarray:
-    """P_γ, or for outliers their share of the cost."""
-    if problem.outliers:
-        cost = np.sum(x.u**2, axis=1)
-        return cost / cost.sum()
-    return problem.probabilities(x)
+    return keep, share[keep]
 
 
 def _same_kind(first: np.ndarray, second: np.ndarray, direction_only: bool) -> bool:
@@ -502,55 +591,83 @@ def _same_kind(first: np.ndarray, second: np.ndarray, direction_only: bool) -> b
     return bool(np.linalg.norm(first - second) < 1e-2 * sum(lengths) + 1e-6)
 
 
-def _new_kinds(problem: _Problem, x: _Point, found: np.ndarray, dual_field: Any) -> np.ndarray:
-    """Those found that are not among the kinds in use, best first, each once."""
-    gain, cost = problem.gain(found, dual_field), 0.5 * np.sum(found**2, axis=1)
-    score = cost / np.maximum(gain, 1e-300) if problem.outliers else cost - gain
+def _new_kinds(
+    problem: _Problem, x: _Point, starts: np.ndarray, dual_field: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Outliers and kinds of the population, found from many starts, that are not in use yet."""
+    outliers, population = starts[:0], starts[:0]
+    if problem.has_outliers:
+        found = _search(problem, starts, dual_field, True, _SEARCH_SMOOTHING[0], max_steps=400)
+        gain = problem.gain(found, dual_field, True) / np.sum(found**2, axis=1)
+        best = found[np.argsort(-gain)[:24]]  # once more, with a sharper kink
+        found = _search(problem, best, dual_field, True, _SEARCH_SMOOTHING[1], max_steps=1000)
+        score = np.sum(found**2, axis=1) / np.maximum(problem.gain(found, dual_field, True), 1e-300)
+        outliers = _distinct(found, score, x.outliers, True)
+    if problem.has_population:
+        field = dual_field
+        if problem.has_outliers:  # where outliers gain more than they cost, e has no minimum
+            field = min(1.0, _INSIDE * problem.inside(np.concatenate([x.outliers, outliers]), field)) * field
+        found = _search(problem, starts, field, False, 0.0, max_steps=400)
+        score = 0.5 * np.sum(found**2, axis=1) - problem.gain(found, field, False)
+        population = _distinct(found, score, x.u, False)
+    return outliers, population
+
+
+def _distinct(found: np.ndarray, score: np.ndarray, known: np.ndarray, far: bool) -> np.ndarray:
+    """Those found that are not known, the lowest score first, each once."""
     new: list[np.ndarray] = []
     for i in np.argsort(score):
-        if not any(_same_kind(found[i], u, problem.outliers) for u in (*x.u, *new)):
+        if not any(_same_kind(found[i], u, far) for u in (*known, *new)):
             new.append(found[i])
     return np.array(new).reshape(-1, found.shape[1])
 
 
-def _enlarge(problem: _Problem, x: _Point, new: np.ndarray, dual_field: Any) -> _Point:
+def _enlarge(
+    problem: _Problem, x: _Point, outliers: np.ndarray, population: np.ndarray, dual_field: np.ndarray
+) -> _Point:
     """The kinds in use and the best eight new ones that would lower the energy."""
-    gain, cost = problem.gain(new, dual_field), 0.5 * np.sum(new**2, axis=1)
-    if problem.outliers:
-        better = new[gain > cost][:8]
-        total = np.sum(x.u**2)
+    if len(outliers):
+        gain, cost = problem.gain(outliers, dual_field, True), 0.5 * np.sum(outliers**2, axis=1)
+        better = outliers[gain > cost][:8]
+        total = np.sum(x.outliers**2) + _shares(x) @ np.sum(x.u**2, axis=1)
         stretch = 0.1 * np.sqrt(total) / np.linalg.norm(better, axis=1)
-        return x._replace(u=np.concatenate([x.u, better * stretch[:, None]]))
-    used = problem.gain(x.u, dual_field) - 0.5 * np.sum(x.u**2, axis=1)
-    # e + log P is the same for all kinds in use
-    logits = gain - cost - used.max() + x.logits[np.argmax(used)]
-    entering = np.flatnonzero(logits > np.log(_NEGLIGIBLE) + x.logits.max())[:8]
-    entered = np.minimum(logits[entering], x.logits.max())
-    return _Point(np.concatenate([x.u, new[entering]]), np.concatenate([x.logits, entered]))
+        x = x._replace(outliers=np.concatenate([x.outliers, better * stretch[:, None]]))
+    if len(population):
+        gain, cost = problem.gain(population, dual_field, False), 0.5 * np.sum(population**2, axis=1)
+        used = problem.gain(x.u, dual_field, False) - 0.5 * np.sum(x.u**2, axis=1)
+        # e + log P is the same for all kinds in use
+        logits = gain - cost - used.max() + x.logits[np.argmax(used)]
+        entering = np.flatnonzero(logits > np.log(_NEGLIGIBLE) + x.logits.max())[:8]
+        entered = np.minimum(logits[entering], x.logits.max())
+        x = x._replace(
+            u=np.concatenate([x.u, population[entering]]), logits=np.concatenate([x.logits, entered])
+        )
+    return x
 
 
 def _solution(
     problem: _Problem, task: Task, x: _Point, gap: float, num_rounds: int, converged: bool
 ) -> Solution:
-    dual_field = problem.dual_field(x)
-    share = _share(problem, x)
-    order = np.argsort(-share)
-    activations = problem.activations(x.u)[0][order]
+    dual_field, first = problem.dual_field(x), len(x.outliers)
+    cost, shares = np.sum(x.outliers**2, axis=1), _shares(x)
+    order = np.concatenate([np.argsort(-cost / cost.sum()), first + np.argsort(-shares)])
+    activations = problem.responses(x)[0][order]
     per_class = class_means(activations, task)
-    if problem.outliers:
-        threshold = 0.5 * per_class.max(axis=1, keepdims=True)
-    else:
-        threshold = evaluate(problem.phi, np.array([-1e4, 1e4])).mean()
+    threshold = 0.5 * per_class.max(axis=1, keepdims=True)
+    if not problem.has_outliers:
+        threshold[:] = evaluate(problem.phi, np.array([-1e4, 1e4])).mean()
+    elif first:
+        threshold[first:] = np.inf
     return Solution(
         task=task,
         phi=problem.phi,
-        probabilities=np.ones(len(order)) if problem.outliers else share[order],
+        probabilities=problem.probabilities(x)[order],
         readouts=problem.readout_variance * activations @ dual_field,
-        preactivations=x.u[order] @ problem.root.T,
+        preactivations=x.all[order] @ problem.root.T,
         activations=per_class,
         codes=per_class > threshold,
         dual_field=dual_field,
-        num_outliers=len(order) if problem.outliers else 0,
+        num_outliers=first,
         temperature=problem.temperature,
         readout_variance=problem.readout_variance,
         energy=problem.energy(x)[0] / task.num_inputs,
