@@ -164,7 +164,7 @@ def test_a_leaky_relu_lies_between_relu_and_linear(task, outliers):
     np.testing.assert_allclose(s.kernel(), exact.kernel() - task.input_kernel, atol=5e-3 * s.kernel().max())
 
 
-@pytest.mark.parametrize("nonlinearity", ["softplus", jax.nn.leaky_relu], ids=str)
+@pytest.mark.parametrize("nonlinearity", ["softplus", jax.nn.leaky_relu], ids=["softplus", "leaky_relu"])
 def test_outliers_are_those_of_inputs_alike_within_a_class(nonlinearity):
     """Of relu.solve for orthogonal inputs, and clustered where many inputs overlap: to the bulk's scatter."""
     if nonlinearity == "softplus":
@@ -186,19 +186,20 @@ def test_outliers_are_those_of_inputs_alike_within_a_class(nonlinearity):
     np.testing.assert_allclose(s.dual_field, exact.dual_field[task.labels], atol=atol * s.dual_field.max())
 
 
-@pytest.mark.parametrize("nonlinearity", ["softplus", jax.nn.leaky_relu], ids=str)
+@pytest.mark.parametrize("nonlinearity", ["softplus", jax.nn.leaky_relu], ids=["softplus", "leaky_relu"])
 def test_networks_have_the_residual_and_the_kernel_of_outliers(nonlinearity):
     """Twelve general inputs, N = 80: along t what the bulk adds is small."""
     labels = np.repeat([0, 1], 6)
     task = tasks.own(np.random.default_rng(0).standard_normal((6, 12)) + 1, labels)
-    s, network = mean_field.solve(task, nonlinearity, T), Network(1, 80, nonlinearity)
+    s, network = mean_field.solve(task, nonlinearity, T, num_starts=16), Network(1, 80, nonlinearity)
+    assert s.converged
     posterior = Posterior(task, network, T)
     samples = sampling.sample(
         posterior,
         jax.random.key(1),
-        120,
+        100,
         num_chains=2,
-        num_warmup=200,
+        num_warmup=160,
         thinning=3,
         init=planting.planted(jax.random.key(0), s, posterior),
         store=("readouts", "preactivations"),

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import coding, tasks, theory
+from coding_schemes import coding, planting, statistics, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
@@ -64,6 +64,8 @@ CASES = [
     (TREE, Network(1, 50, "erf"), PopulationSolution),
     (GENERAL, Network(2, 50, "linear"), theory.linear.Solution),
     (GENERAL, Network(1, 50, jnp.tanh), theory.mean_field.Solution),
+    (GENERAL, Network(1, 50, jax.nn.leaky_relu), theory.mean_field.Solution),
+    (GENERAL, Network(1, 50, "softplus"), theory.mean_field.Solution),
     (GENERAL, Network(1, 50, lambda z: jnp.maximum(z, 0)), theory.mean_field.Solution),
     (TOY, Network(2, 50, jax.nn.gelu, "lazy"), theory.gaussian_process.Solution),
     (GENERAL, Network(1, 50, "relu", "lazy"), theory.gaussian_process.Solution),
@@ -234,6 +236,59 @@ def test_population_at_zero_temperature_is_the_limit():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("phi", [jax.nn.gelu, jax.nn.leaky_relu], ids=["gelu", "leaky_relu"])
+def test_sampled_neurons_of_what_grows_agree_with_the_exact_theory(phi):
+    """Where a tenth of the neurons code; `theory.solve` takes them where targets differ within a class."""
+    task = tasks.clustered(12, overlap=0.5, y_minus=-0.5)
+    exact = theory.clustered.solve(task, T, nonlinearity=phi)
+    s = _solve._population(task, Network(1, 50, phi), T, None, {"num_neurons": 512, "num_rounds": 30})
+    assert s.converged
+    assert not s.codes.any()
+    np.testing.assert_allclose(s.kernel(), exact.kernel(), atol=0.01 * exact.kernel().max())
+    field = coding.class_means(s.dual_field.T, task.labels).T  # of single inputs it scatters by 0.02
+    np.testing.assert_allclose(field, exact.dual_field, atol=0.015)
+    with pytest.raises(ValueError, match="no middle to tell codes by"):
+        s.activity_shares([[1, 0, 0]])
+
+
+def test_networks_have_the_kernel_of_gelus_population():
+    """A tree of twelve inputs, which no other theory reaches: sampled networks of N = 80."""
+    task, network = tasks.tree(12, (0.25, 0.25, 0.5), (0, 0, 1)), Network(1, 80, jax.nn.gelu)
+    s, posterior = theory.solve(task, network, T), Posterior(task, network, T)
+    assert isinstance(s, PopulationSolution)
+    assert s.converged
+    start = planting.planted(jax.random.key(0), s, posterior)
+    samples = sample(
+        posterior, jax.random.key(1), 120, num_chains=2, num_warmup=200, thinning=3, init=start,
+        store=("readouts", "preactivations"),
+    )  # fmt: skip
+    values, t, kernel = samples.activations(), s.dual_field, s.kernel()
+    residual = task.targets - np.einsum("csnp,csnm->cspm", values, samples.readouts) / 80
+    for series, expected in (
+        (np.sum(residual * t, axis=(2, 3)), T * np.sum(t**2)),
+        (np.square(values @ t).sum(axis=(2, 3)) / 80, np.sum(t * (kernel @ t))),
+        (np.square(values).sum(axis=(2, 3)) / 80, np.trace(kernel)),
+    ):
+        mean, error = statistics.mean_and_error(series)
+        assert abs(mean - expected) < 3 * error + expected / 80
+
+
+@pytest.mark.slow
+def test_where_mean_field_has_no_kinds_sampled_neurons_answer(monkeypatch):
+    """Tanh on twelve general inputs: one of the kinds that mean_field ends with is a saddle of e."""
+    task = tasks.own(np.random.default_rng(0).standard_normal((6, 12)) + 1, np.repeat([0, 1], 6))
+    monkeypatch.setitem(_solve._POPULATION, "num_neurons", 512)
+    monkeypatch.setitem(_solve._POPULATION, "num_rounds", 30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        s = theory.solve(task, Network(1, 50, "tanh"), T)
+        asked = theory.solve(task, Network(1, 50, "tanh"), T, num_neurons=512, num_rounds=30)
+    assert isinstance(s, PopulationSolution)
+    np.testing.assert_array_equal(asked.dual_field, s.dual_field)  # their options ask for them
+    assert s.converged
+    np.testing.assert_allclose(s.predict(task.inputs), task.targets - T * s.dual_field, atol=1e-6)
+
+
 def test_nested_populations_continue_the_deep_theory():
     """Inputs that are nearly orthogonal; theory.deep_sigmoidal neglects what learning does to scatter."""
     task, network = tasks.toy(12, (0.5, 0.5), y_minus=-0.5), Network(2, 40, "sigmoidal")

@@ -4,7 +4,7 @@ import inspect
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from coding_schemes.theory import (
     relu_squared,
     sigmoidal,
 )
+from coding_schemes.theory._class_tables import shape
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solution import Solved
@@ -65,7 +66,9 @@ def solve(
         the same, outliers of several classes       relu, of orthogonal inputs; its extension to ρ > 0
         bounded φ, trees, and nearly independent    adaptive_kernel's population (depth 1, P ≤ 200)
         bounded φ, any other inputs, more classes   adaptive_kernel's nested (above, P ≤ 30)
-        bounded φ and ReLU, any other inputs        mean_field (depth 1)
+        leaky ReLU, trees, and nearly independent   the same population, if it converges
+        gelu and its like, any other inputs         the same population
+        bounded φ, ReLU, leaky, softplus, any other mean_field (depth 1)
 
     Inputs are recognized by K0 (to 1e-10 of its diagonal), those of one target per class alone: one overlap
     ρ ≥ 0 within every class, none between. Where φ grows, the overlaps' means stand for them if their scatter
@@ -82,8 +85,11 @@ def solve(
     Where mean_field would neglect what matters, K0 a tree's (one overlap for every pair of classes) or
     (tr K0)²/(P tr K0²) > 0.4, with any targets, sampled neurons answer: two populations of 1024, in about
     half a second of a processor per input, to 0.3 % in shares and kernels (options num_neurons, num_rounds,
-    seed); not converged if their kernels differ by 2 %. What a solution neglects is its `approximation`; for
-    T = 0 these and mean_field name the temperature that stands for it.
+    seed); not converged if their kernels differ by 2 %. They answer, too, where one of their options is
+    given; for bounded φ where no set of kinds solves mean_field's equations, as for tanh on a dozen general
+    inputs; and for gelu, of which it does not hold (converged where some per cent of the neurons code: not
+    for 24 orthogonal inputs). What a solution neglects is its `approximation`; for T = 0 these and mean_field
+    name the temperature that stands for it.
 
     All solutions have the same face. Neurons come in kinds γ, one or more, each with a fraction P_γ of the
     neurons, a mean readout a_γ and mean activations φ_γ; outliers, kinds of one neuron each, come first, with
@@ -158,16 +164,8 @@ def solve(
             found = _nearly_alike(task, network, temperature, readout_variance, options)
         if found is not None:
             return found
-        if bounded or phi == "relu":
-            from coding_schemes.theory import mean_field
-
-            if _fluctuates(task):
-                validation.number("temperature", temperature, least=0)
-                small = task.num_inputs <= _MOST_IN_POPULATION
-                if bounded and small and set(options) <= set(_POPULATION):
-                    return _population(task, network, temperature, readout_variance, options)
-                _warn_of_fluctuations()
-            return mean_field.solve(task, phi, temperature, readout_variance=readout_variance, **options)
+        if bounded or _grows_like_z(phi):
+            return _any_inputs(task, network, temperature, readout_variance, options)
     if depth > 1 and bounded and task.num_inputs <= _MOST_IN_LAYERS and set(options) <= set(_POPULATION):
         validation.number("temperature", temperature, least=0)
         return _population(task, network, temperature, readout_variance, options)
@@ -179,9 +177,8 @@ def solve(
         f"since {_why_not(depth, bounded, phi, finite_width)}. There is one for linear and for lazy networks "
         "of any depth; for bounded nonlinearities at depth 1 on any inputs, deeper on orthogonal ones in at "
         f"most {deep_sigmoidal.MAX_CLASSES} classes with one target each, and on any {_MOST_IN_LAYERS}; for "
-        "'relu' at depth 1; for 'softplus' and others that grow like z at depth 1 on inputs alike within a "
-        "class; for 'relu_squared' at depth 1 on orthogonal inputs. sampling.sample draws from the posterior "
-        "of every network"
+        "those that grow like z at depth 1; for 'relu_squared' at depth 1 on orthogonal inputs. "
+        "sampling.sample draws from the posterior of every network"
     )
 
 
@@ -195,7 +192,7 @@ def _why_not(depth: int, bounded: bool, phi: Any, finite_width: bool) -> str:
         return "a few large neurons in every layer carry what is learned where φ has no bound"
     if phi == "relu_squared":
         return "this φ condenses into one neuron per class, known for orthogonal inputs of one target each"
-    return "the weight of the neurons that grow large where φ has no bound is known for inputs alike by class"
+    return "what neurons do that grow large is known for φ that grows like z"
 
 
 def _has_class_targets(task: Task) -> bool:
@@ -215,12 +212,52 @@ def _fluctuates(task: Task) -> bool:
     return independent > _MOST_INDEPENDENT or bool(np.linalg.norm(left) < _NEARLY_A_TREE * np.trace(kernel))
 
 
+def _any_inputs(task, network, temperature, readout_variance, options):
+    """One hidden layer by mean_field, or by sampled neurons where these are better or the only ones."""
+    from coding_schemes.theory import mean_field
+
+    validation.number("temperature", temperature, least=0)
+    phi, bounded = network.nonlinearity, is_bounded(network.phi)
+    holds, fluctuates = mean_field.reaches(phi), _fluctuates(task)
+    condenses = phi in ("relu", "softplus")  # into outliers, which sampled neurons have not
+    few = task.num_inputs <= _MOST_IN_POPULATION and set(options) <= set(_POPULATION) and not condenses
+    by_neurons = partial(_population, task, network, temperature, readout_variance, options)
+    by_kinds = partial(mean_field.solve, task, phi, temperature, readout_variance=readout_variance, **options)
+    if few and (not holds or set(options) - {"seed"} or (bounded and fluctuates)):
+        return by_neurons()
+    if not holds:
+        raise ValueError(
+            f"network: no theory for depth 1, {phi!r} (non-lazy) on these {task.num_inputs} inputs, but by "
+            f"sampled neurons for P ≤ {_MOST_IN_POPULATION} with options {', '.join(_POPULATION)}. "
+            "sampling.sample draws from the posterior of every network"
+        )
+    if few and (bounded or fluctuates):
+        first, second = (by_neurons, by_kinds) if fluctuates else (by_kinds, by_neurons)
+        found = _quietly(first)
+        if found is not None and found.converged:
+            return found
+    else:
+        second = by_kinds
+    if fluctuates:
+        _warn_of_fluctuations()
+    return second()
+
+
+def _grows_like_z(phi: Any) -> bool:
+    """Whether φ does, but is not linear at both ends alike."""
+    try:
+        low, high = shape(phi).slopes
+    except ValueError:
+        return False
+    return low != high
+
+
 def _warn_of_fluctuations() -> None:
     warnings.warn(
         "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
         "are nearly independent, or a tree's: shares and kernels may be off by half. sampling.sample has "
         f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons",
-        stacklevel=3,
+        stacklevel=4,
     )
 
 
@@ -405,7 +442,8 @@ def _population(task, network, temperature, readout_variance, options):
     z, weights = found.preactivations()
     values = evaluate(network.phi, z[:, 0])
     means = class_means(values, task)
-    codes, kind = np.unique(means > single_site(network.nonlinearity).threshold, axis=0, return_inverse=True)
+    middle = single_site(network.nonlinearity).threshold if is_bounded(network.phi) else np.inf
+    codes, kind = np.unique(means > middle, axis=0, return_inverse=True)
     average = np.where(kind.ravel() == np.arange(len(codes))[:, None], weights, 0.0)
     mass = average.sum(axis=1)
     order = np.argsort(-mass, kind="stable")
@@ -500,6 +538,8 @@ class _ByNeurons:
 class PopulationSolution(_ByNeurons, Solved):
     """The population of theory.adaptive_kernel with the fields that all theories share; kinds are codes.
 
+    Of a φ that grows there is one kind, for all neurons, without codes: `draw` has the neurons.
+
     Attributes:
         task: what was learned.
         temperature: T.
@@ -519,6 +559,13 @@ class PopulationSolution(_ByNeurons, Solved):
     codes: np.ndarray
     dual_field: np.ndarray
     adapted: Any
+
+    def activity_shares(self, codes: np.ndarray) -> np.ndarray:
+        """Fraction of neurons *found* with each code (k, C) of a bounded φ, shape (k,)."""
+        network = self.adapted.network
+        if not is_bounded(network.phi):
+            raise ValueError(f"solution: {network.nonlinearity!r} has no middle to tell codes by")
+        return super().activity_shares(codes)
 
     @property
     def approximation(self) -> str:
