@@ -363,3 +363,7 @@ from coding_schemes.theory import dmft
 for decay in (1.0, 3.0, 6.0, 12.0):
     rest = dmft.fixed_point(task, "relu", 1.0, decay, num_neurons=32, average_steps=0)
     print(decay, "rms output", round(float(np.sqrt(np.mean(rest.test_outputs[-1] ** 2))), 3))
+
+# %% [markdown]
+# The outputs become weaker and weaker, and at a weight decay of 12 they are zero: no neuron gains more than
+# its weights cost, so that all of them decay.

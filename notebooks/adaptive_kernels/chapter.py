@@ -1090,3 +1090,7 @@ for L in (1, 2, 4, 8, 16):
 # %% tags=["solution"]
 rare = np.array([-1.0] * 9 + [1.0])
 print("thresholds of positive and negative targets:", dmft.collapse(rare, 1.0, 0.1).thresholds)
+
+# %% [markdown]
+# At 1, where the nine others are forgotten only at 3. A threshold is the length of the targets of its sign:
+# one input makes 1, nine make $\sqrt9$.

@@ -503,9 +503,18 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 # %% [markdown]
 # ## What the kernels learn
 #
-# With the staircase the kernels are known, too. In a deep network the mean outputs are $K_0 t\, A_1$, where
-# $A_1 = \sigma_a^2 H^L$ has taken the place of $U$. For $T \to 0$ they equal the targets, so that $K_0 t = Y
-# A_1^{-1}$. With this field {eq}`eq-analog-chain` gives the formulas of {cite:t}`vanmeegen2025`,
+# With the staircase the kernels are known, too. Take the layers below layer $\ell$ as given. The rest is a
+# network of one hidden layer: its inputs have the kernel $K_{\ell-1}$, and its readouts are the weights of
+# strength $A_\ell$. With {eq}`eq-analog-conditional` its kernel is
+#
+# $$
+# K_\ell = K_{\ell-1} + K_{\ell-1}\, t\, A_\ell\, t^\top K_{\ell-1} .
+# $$ (eq-analog-layer)
+#
+# All layers give the same mean outputs, $K_{\ell-1}\, t\, A_\ell = K_\ell\, t\, A_{\ell+1}$. So every layer
+# multiplies $K_\ell\, t$ by $H$, too, and adds $\sigma_a^2\, K_0\, t\, H^{L+\ell-1}\, t^\top K_0$ to the
+# kernel. Where $H$ is large, only the last of these terms counts. For $T \to 0$ the outputs equal the
+# targets, $K_0 t = Y A_1^{-1}$. What follows are the formulas of {cite:t}`vanmeegen2025`,
 #
 # $$
 # \begin{gathered}
@@ -689,3 +698,7 @@ for hot in (0.01, 0.1, 0.3, 1.0, 3.0):
     print(
         hot, "variance of the readouts", np.diag(found.readout_covariance).round(3), "prior", round(1 / 60, 3)
     )
+
+# %% [markdown]
+# Between $T = 0.3$ and 3. The learned part of the variance shrinks as the noise grows, and then only the
+# prior's $1/60$ is left.

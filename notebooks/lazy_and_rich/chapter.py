@@ -793,3 +793,6 @@ for width in (50, 100, 200):
     binary = runs.binary_task(width, seed)
     kernels = [linear.solve(binary, 1, *of).kernels[1] for of in ((0.01, None), (0.01 * width, float(width)))]
     print(width, [f"{runs.learned_entry(kernel, binary, 'linear'):.3f}" for kernel in kernels])
+
+# %% [markdown]
+# Less than $1/N$ of what the non-lazy network learns. The readouts grow, and the features stay as they were.

@@ -769,3 +769,8 @@ for ratios_given in ((0.5, 0.25, 0.25), (0.6, 0.3, 0.1), (0.65, 0.3, 0.05)):
     uneven = tasks.toy(60, class_ratios=ratios_given, y_minus=0.5)
     found = theory.solve(uneven, network, temperature=0.01)
     print(ratios_given, {coding.code_name(c): f"{found.occupancy(c):.2f}" for c in found.codes})
+
+# %% [markdown]
+# The groups that answer to two classes shrink, all three of them a little, those that answer to the rare
+# class and the one that does not. The group of all classes grows, and a new one appears that answers to the
+# largest class alone.

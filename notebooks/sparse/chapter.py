@@ -940,3 +940,7 @@ for hot in (0.01, 0.1, 0.3):
 for inputs in (40, 100, 500):
     found = relu.solve(tasks.toy(inputs, y_minus=-0.5), 0.01)
     print(inputs, (inputs * found.outlier_entropy_costs).round(1))
+
+# %% [markdown]
+# Class 0, the largest, would split first. The cost grows in proportion to $P$, so that at $P = 500$ no
+# network that can be sampled has a second outlier.

@@ -588,6 +588,8 @@ again = training.train(
 print(again.tracked["distances_sq"][0, -1, -1].round(2))
 
 # %% [markdown]
+# Only the pair 00–11. The other two, 01 and 10, end farther from each other than from the other class.
+#
 # **3.** Cool a sigmoidal network further. What becomes of the distance within a class?
 
 # %% tags=["solution"]
@@ -596,3 +598,7 @@ from coding_schemes.theory import sigmoidal
 for temperature in (0.03, 0.01, 0.003):
     within = sigmoidal.solve(tasks.toy(60, y_minus=0.0), temperature).kernel_diagonal
     print(temperature, (2 * within).round(4), "for the three classes")
+
+# %% [markdown]
+# It falls, but not to zero. What is left at low temperature is freedom of the weights that the training
+# outputs do not see.

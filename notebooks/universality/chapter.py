@@ -827,3 +827,7 @@ for depth in (1, 2, 8):
 print(f"theory: {fit.error:.2%}")
 for name, factors in two_point.ALTERED.items():
     print(f"{name}: {network.fit(factors=factors).error:.2%}")
+
+# %% [markdown]
+# None of them. With a fit as poor as this one, right and wrong equations miss the curves by about as much.
+# Good fits do not tell them apart either, as the check above shows.

@@ -209,6 +209,9 @@ again = sample(Posterior(mine, rectified, temperature=0.01), jax.random.key(1), 
 print(diagnose(again.activations()[0, -1], mine.labels).verdict)
 
 # %% [markdown]
+# None of the three. Twelve inputs are few: for a ReLU neuron it is easy to be silent on all classes but one,
+# and many neurons are.
+#
 # **2.** Heat the network until it no longer learns. What is the layer called then?
 
 # %% tags=["solution"]
@@ -217,9 +220,15 @@ for hot in (0.1, 1.0, 10.0):
     print(hot, diagnose(heated.activations()[0, -1], mine.labels).verdict)
 
 # %% [markdown]
+# Undecided, at $T = 10$. At $T = 1$ it is still redundant.
+#
 # **3.** Shuffle the labels. Does the network still find a code?
 
 # %% tags=["solution"]
 shuffled = tasks.own(X, rng.permutation(labels))
 learned = sample(Posterior(shuffled, small, temperature=0.01), jax.random.key(3), num_samples=50)
 print(diagnose(learned.activations()[0, -1], shuffled.labels).verdict)
+
+# %% [markdown]
+# Yes. Any labels of so few inputs can be learned, and a code is a way to learn them. It says nothing about
+# new inputs.
