@@ -117,8 +117,10 @@ print(task.num_inputs, "inputs of dimension", task.input_dim, "in classes of", t
 # %% [markdown]
 # ## Theory, where there is one
 #
-# Linear networks and bounded nonlinearities in one layer have a theory for any inputs, ReLU networks and
-# deep sigmoidal ones for orthogonal inputs. Samples need no theory.
+# Networks with one hidden layer have a theory for any inputs, if their nonlinearity is bounded or grows like
+# $z$, and so have linear networks of any depth. Deeper ones have it if the nonlinearity is bounded, for
+# orthogonal inputs in a few classes or for some thirty inputs of any kind. Deep ReLU networks have none.
+# Samples need no theory.
 
 # %%
 solution, sentence = runs.predicted(task, network, T)
@@ -191,8 +193,8 @@ glue("nowhere", int(np.isnan(maps.ends(stored, "relu")).sum()), display=False)
 #
 # ## What to take away
 #
-# - Theory takes any inputs for linear and one-layer bounded networks, only orthogonal ones for ReLU and deep
-# sigmoidal networks; samples need nothing.
+# - Theory takes any inputs for linear networks and for one hidden layer, few or orthogonal ones for deep
+# sigmoidal networks, and none for deep ReLU networks. Samples need no theory.
 # - What the diagnosis says of one network, look at in several. `samples.codes()` and `samples.occupancies()`
 # have all of them.
 #
