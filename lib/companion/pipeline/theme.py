@@ -1,4 +1,4 @@
-"""A Sphinx extension: sizes of figures, names for screen readers, and a theme without its 1.5 MB of icons.
+"""A Sphinx extension: sizes of figures, folded answers, and a theme without its 1.5 MB of icons.
 
 Files in ``templates/`` that have the names of the theme's override them. Pages are written by two processes
 where there are two cores, and sidebars are not made more often than they differ.
@@ -18,8 +18,27 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("config-inited", lambda _, config: config.templates_path.append(str(_TEMPLATES)))
     app.set_translator("html", Writer)
     app.connect("builder-inited", _one_sidebar_for_all_outside)
+    app.connect("doctree-read", lambda _, page: fold_answers(page))
     app.connect("env-updated", _write_side_by_side)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def fold_answers(page: nodes.document) -> None:
+    """Put an exercise's answer in words into the fold of its solution, so that it can be predicted first.
+
+    The answer is the text behind the solution's code, up to the next question (`sections.exercises`).
+    """
+    for cell in [*page.findall(nodes.container)]:
+        if "tag_solution" not in cell["classes"]:
+            continue
+        text = nodes.paragraph, nodes.bullet_list, nodes.enumerated_list, nodes.math_block
+        behind = cell.next_node(descend=False, siblings=True)
+        while isinstance(behind, text) and not any(
+            "exercise-" in raw.astext() for raw in behind.findall(nodes.raw)
+        ):
+            behind.parent.remove(behind)
+            cell.append(behind)
+            behind = cell.next_node(descend=False, siblings=True)
 
 
 def _one_sidebar_for_all_outside(app: Any) -> None:

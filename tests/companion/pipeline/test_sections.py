@@ -2,8 +2,10 @@
 
 import nbformat
 from companion import formats
-from companion.pipeline import sections
+from companion.pipeline import sections, theme
 from companion.pipeline.project import Project
+from docutils import nodes
+from docutils.utils import new_document
 from small_book import RECORD
 
 
@@ -63,6 +65,26 @@ def test_exercises_are_found_and_get_anchors():
     spans = [f'<span id="exercise-{number}"></span>**{number}.** {question}' for number, question in found]
     assert all(span in cell.source for span, cell in zip(spans, notebook.cells[1::2]))
     assert "span" not in notebook.cells[0].source
+
+
+def test_answers_in_words_are_folded_with_the_solution():
+    page, section = new_document("page"), nodes.section()
+    page += section
+
+    def question(number):
+        return nodes.paragraph(
+            "", "", nodes.raw("", f'<span id="exercise-{number}"></span>'), nodes.Text("Why?")
+        )
+
+    solutions = [nodes.container(classes=["cell", "tag_solution"]) for _ in range(2)]
+    formula, shown = nodes.math_block("", "x"), nodes.container(classes=["cell"])
+    section += [question(1), solutions[0], nodes.paragraph("", "Because."), formula]
+    section += [question(2), solutions[1], nodes.paragraph("", "So."), shown, nodes.paragraph("", "The end.")]
+    theme.fold_answers(page)
+    assert [cell.astext() for cell in solutions] == ["Because.\n\nx", "So."]
+    assert [child.astext().split(">")[-1] for child in section] == [
+        "Why?", "Because.\n\nx", "Why?", "So.", "", "The end.",
+    ]  # fmt: skip
 
 
 def test_a_chapter_may_be_a_folder_and_depends_on_all_in_it(tmp_path):
