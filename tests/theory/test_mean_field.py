@@ -274,6 +274,9 @@ def test_test_fluctuations_average_over_the_conditional_gaussian(task, bounded):
     expected = phi(mean / np.sqrt(1 + np.pi * variance / 2))  # Gaussian average of an error function
     np.testing.assert_allclose(bounded.activations_on(x, fluctuations=True), expected, atol=1e-7)
     np.testing.assert_allclose(bounded.activations_on(x), phi(mean), atol=1e-9)
+    for fluctuations, values in ((True, expected), (False, phi(mean))):
+        kernel = np.einsum("n,np,nq->pq", bounded.probabilities, values, values)
+        np.testing.assert_allclose(bounded.kernel(x, fluctuations), kernel, atol=1e-6)
 
 
 def test_inputs_beyond_the_dimension():

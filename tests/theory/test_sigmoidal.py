@@ -388,12 +388,13 @@ def test_measured_occupancies_are_those_of_single_neurons_below_the_critical_tem
     assert np.abs(found - by_peak).max() > 0.05  # where the two notions of a code come apart
 
 
-def test_occupancies_fluctuate_as_in_gaussian_conditioning(four_codes):
+@pytest.mark.parametrize("temperature", [0.05, 0.5])
+def test_occupancies_fluctuate_as_in_gaussian_conditioning(temperature, four_codes):
     """One output, by sums over a grid and Gauss–Hermite; and for three outputs, what must hold of any."""
     codes = np.array(list(product((False, True), repeat=3)))
     task = classes(40, [[1.0], [0.2]], (0.5, 0.5))
     pairs = np.array(list(product((False, True), repeat=2)))
-    solution = sigmoidal.solve(task, 0.05)
+    solution = sigmoidal.solve(task, temperature)
     found = sigmoidal.occupancy_covariance(solution, pairs)
     grid = np.linspace(-4, 4, 4001)
     density = sigmoidal.readout_density(solution, 0, grid)
@@ -412,7 +413,7 @@ def test_occupancies_fluctuate_as_in_gaussian_conditioning(four_codes):
     within = np.diag([(p * grid**2 * v).sum() * 20 for v in variances])
     covariance = np.cov(np.concatenate([indicator, statistics]), aweights=p, bias=True)
     own = np.diag(indicator @ p) - np.outer(indicator @ p, indicator @ p)
-    hessian = covariance[4:, 4:] + within + 0.05 * 20 * np.eye(2)
+    hessian = covariance[4:, 4:] + within + temperature * 20 * np.eye(2)
     mixed = covariance[:4, 4:]
     np.testing.assert_allclose(found, own - mixed @ np.linalg.inv(hessian) @ mixed.T, atol=2e-4)
     scatter = np.diag(sigmoidal.occupancy_covariance(four_codes, codes))

@@ -1,5 +1,7 @@
 """The two-point theory: conservation, limits, closed forms, and the matrices it was reduced from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from coding_schemes.theory import two_point
@@ -175,6 +177,8 @@ def test_loss_curve_is_the_loss_of_the_two_outputs(trajectory):
     curve = two_point.loss_curve(trajectory, 0.001, 0.09, 0.5)
     np.testing.assert_allclose(curve[aligned], squares[aligned], atol=0.01)
     assert curve[-1] == pytest.approx(0, abs=1e-6)
+    later = replace(trajectory, times=trajectory.times + 500)  # times may begin anywhere
+    np.testing.assert_allclose(two_point.loss_curve(later, 0.001, 0.09, 0.5), curve)
     fitted = two_point.fit_loss(curve, trajectory, 0.09, 0.5)
     assert fitted.eta_mean == pytest.approx(0.001, rel=1e-4)
     assert fitted.error < 1e-8
