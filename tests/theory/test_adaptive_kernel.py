@@ -6,7 +6,14 @@ import pytest
 from coding_schemes import sampling, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from coding_schemes.theory import _sampled, adaptive_kernel, gaussian_process, linear, sigmoidal
+from coding_schemes.theory import (
+    _deep_population,
+    _sampled,
+    adaptive_kernel,
+    gaussian_process,
+    linear,
+    sigmoidal,
+)
 
 K0 = np.array([[1.0, 0.3], [0.3, 0.8]])
 
@@ -70,6 +77,18 @@ def test_neurons_of_the_lattice_carry_its_kernel(num_inputs):
     for block in (np.s_[:10, :10], np.s_[:10, -10:]):
         assert kernel[block].mean() == pytest.approx(s.kernels[1][block].mean(), rel=0.02)
     assert np.abs(h).max() > 20  # what makes it hard
+
+
+def test_weight_on_any_edge_of_the_quadrature_counts_as_outside(pair, monkeypatch):
+    """Tanh in two layers, on a lattice that is too small."""
+    monkeypatch.setattr(_deep_population, "REACH", 3.0)
+    root = np.linalg.cholesky(K0)
+    phi = lambda z: jax.numpy.tanh(z)  # noqa: E731 (a function of its own: programs are kept by it)
+    layers = _deep_population.quadrature(root, pair.targets, phi, 2, 1.0, 0.1)
+    outside = [one.weights @ np.any(np.abs(one.u) > 2.999, axis=1) for one in layers.neurons]
+    assert 0.001 < max(outside) < 0.1
+    assert layers.effective == pytest.approx(1 - max(outside))
+    assert layers.residual == pytest.approx(max(outside))
 
 
 def test_other_theories_where_they_are_the_answer(two_classes):
