@@ -342,12 +342,15 @@ def test_stored_arrays_belong_together(small):
     assert samples.warmup_info.energy.shape == (2, 8)
 
 
-def test_predictions_on_the_training_inputs_are_the_outputs(small):
+@pytest.mark.parametrize("depth", [1, 2])
+def test_predictions_on_the_training_inputs_are_the_outputs(depth, small):
+    network = dataclasses.replace(small.network, depth=depth)
+    given = posterior.Posterior(small.task, network, 0.1)
     samples = small_sample(
-        small, store=("outputs", "kernels", "test_kernel"), predict_inputs=small.task.inputs
+        given, store=("outputs", "kernels", "test_kernel"), predict_inputs=small.task.inputs
     )
     np.testing.assert_allclose(samples.predictions.outputs, samples.outputs, atol=1e-5)
-    np.testing.assert_allclose(samples.predictions.kernel, samples.kernels[0].mean(0), atol=1e-4)
+    np.testing.assert_allclose(samples.predictions.kernel, samples.kernels[-1].mean(0), atol=1e-4)
     found = samples.predictions
     errors = coding.generalization_error(found.mean, found.variance, small.task.targets).total
     expected = np.square(small.task.targets - samples.outputs).mean((0, 1, 2))
