@@ -23,6 +23,7 @@ from coding_schemes.sampling import (
     methods,
     moves,
     program,
+    results,
     run,
 )
 from coding_schemes.sampling.kernel import Info, Kernel
@@ -441,6 +442,15 @@ def test_a_method_is_a_kernel_and_an_entry(small, monkeypatch):
 def test_nan_is_reported_with_its_step(small):
     with pytest.raises(FloatingPointError, match=r"transition \d+ with step size 50"):
         small_sample(small, method=PlainLangevin(50.0), num_warmup=0)
+
+
+def test_the_transition_is_named_whose_energy_is_not_finite():
+    """A block of four samples, one in three transitions, that ends with the 30th."""
+    info = {"energy": np.zeros((2, 4)), "step_size": np.full((2, 4), 0.5)}
+    results.check_finite(info, 30, 3)
+    info["energy"][1, 2] = np.nan
+    with pytest.raises(FloatingPointError, match="chain 1: energy nan at transition 27 with step size 0.5"):
+        results.check_finite(info, 30, 3)
 
 
 def test_a_frozen_chain_is_reported(small):
