@@ -77,6 +77,9 @@ def test_sorting():
     assert [coding.code_name(c) for c in planted[by_code]] == ["0-1-1"] * 3 + ["1-0-0"] * 2 + ["0-0-0"]
     first_group = np.square(activations[by_code[:3]]).mean(1)
     assert np.all(np.diff(first_group) <= 0)
+    planted = np.array([[1, 0, 0], [0, 1, 1]] * 3, dtype=bool)  # two groups of one size stay apart
+    levels = np.arange(6.0)[:, None] * np.ones(4)
+    assert coding.sort_by_code(planted, levels).tolist() == [5, 3, 1, 4, 2, 0]
 
 
 def test_kernel_alignment():

@@ -55,6 +55,14 @@ def test_kernel_matrices_share_one_scale_and_sort_both_axes():
     )
 
 
+def test_kernels_above_neurons_share_one_scale():
+    kernels, neurons = np.eye(4) * np.array([1.0, 3.0])[:, None, None], np.ones((2, 5, 4))
+    figure = figures.kernels_and_neurons(kernels, neurons, [0, 0, 1, 1], ["a", "b"])
+    first, second = (axis.images[0].norm for axis in figure.axes[:2])
+    assert (first.vmin, first.vmax) == (second.vmin, second.vmax)
+    assert first.vmax >= 3
+
+
 def test_sparse_population_marks_theory_and_draws_the_bulk():
     bulk = np.random.default_rng(0).standard_normal(500)
     figure = figures.sparse_population(

@@ -74,6 +74,8 @@ def test_measures_of_all_networks_and_of_either_start():
     np.testing.assert_allclose(found["sampled"].value[0], squared.mean(0), rtol=1e-5)
     np.testing.assert_allclose(found["starts"][0].value[0], squared[:2].mean(0), rtol=1e-5)
     np.testing.assert_allclose(found["starts"][1].value[0], squared[2:].mean(0), rtol=1e-5)
+    each = np.square(draw.learned.outputs - draw.learned.outputs.mean((0, 1))).mean((1, 2, 3))
+    assert draw.learned.variance.value == pytest.approx(each.mean(), rel=1e-4)  # between networks, too
     gain = draw.process.error.total - draw.theory.error.total
     expected = (draw.process.error.total - squared.mean(0)) / gain
     np.testing.assert_allclose(held_out.realized(draw).value, expected, rtol=1e-4)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import networks, posterior, sampling, tasks
-from coding_schemes.sampling.checkpoint import CheckpointMismatchError
+from coding_schemes.sampling.checkpoint import CheckpointMismatchError, CorruptDataError
 from faults import files
 
 TASK = tasks.toy(4, (0.5, 0.5), seed=1)
@@ -51,6 +51,17 @@ def test_checkpoints_from_before_moves_were_keyed_by_name_are_refused(folder):
     del record["arrangement"]
     (folder / "record.json").write_text(json.dumps(record))
     with pytest.raises(CheckpointMismatchError, match="arrangement is None there and .* by name here"):
+        run(folder)
+
+
+def test_a_run_with_other_moves_does_not_go_on(folder):
+    with pytest.raises(CheckpointMismatchError, match="moves"):
+        run(folder, moves=("gibbs",))
+
+
+def test_a_block_in_the_place_of_another_is_noticed(folder):
+    (folder / "block_00002.npz").write_bytes((folder / "block_00003.npz").read_bytes())
+    with pytest.raises(CorruptDataError, match="block_00002.npz is damaged, or stands in the place of"):
         run(folder)
 
 

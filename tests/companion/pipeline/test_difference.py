@@ -303,6 +303,11 @@ def test_reports_are_entered_in_the_ledger_of_machines_and_shown_with_the_claim(
     for _ in range(2):  # the same machine has one row
         reports.enter(project, tmp_path / "other.json")
     assert [one["claims"]["A8"]["away"] for one in reports.read(project)] == [3.5, -2.0]
+    for name in ("jax", "Python"):  # a row for each version
+        newer = other | {"versions": other["versions"] | {name: "99"}}
+        (tmp_path / "newer.json").write_text(json.dumps(newer))
+        reports.enter(project, tmp_path / "newer.json")
+    assert len(reports.read(project)) == 4
     claims.write(project, scoreboard.rows(project), [], {}, tmp_path / "claims")
     page = (tmp_path / "claims/A8.md").read_text()
     assert "<script>" not in page

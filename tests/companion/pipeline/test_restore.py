@@ -118,6 +118,16 @@ def test_what_another_python_made_is_taken_and_said(book, site):
     assert restore.restore(even, site[1]).endswith(", made by (3, 99) Elsewhere")
 
 
+@pytest.mark.parametrize("name", ["../outside", "artifacts/../../outside", "/outside", "a\\outside", ""])
+def test_files_outside_of_the_results_folder_are_refused(name, book, site):
+    even = Project(book).chapters[0]
+    told = manifest.read(site[0] / "downloads/even.json")
+    told["files"][name] = told["files"]["even.ipynb"]
+    (site[0] / "downloads/even.json").write_text(json.dumps(told))
+    assert "its manifest there is spoiled (ValueError: a file named" in restore.restore(even, site[1])
+    assert not [*book.rglob("outside")]
+
+
 def test_where_results_are_taken_from(book, tmp_path):
     project = Project(book)
     with pytest.raises(BuildError, match="no address of the published book is known"):
