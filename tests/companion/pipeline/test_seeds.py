@@ -35,6 +35,7 @@ def test_how_often_verdicts_and_findings_held_and_how_far_numbers_lay():
     assert found["claims"] == {"A8": {"reproduced": 1, "in part": 1, "refuted": 1}}
     assert found["findings"]["A8 numbers"] == {"passed": 2, "failed": 1}
     assert found["distances"] == {"count": 6, "beyond": 2, "squares": pytest.approx(5 + 5 + 25 + 16)}
+    assert found["headlines"] == {"A8": [-2.0, -2.0, 5.0]}  # of the farthest number, in its direction
     assert seeds.held({"one": found}) == {"A8": "1 of 3 seeds"}
 
 
