@@ -84,6 +84,20 @@ def test_the_variance_of_the_readouts_falls_with_temperature():
     assert runs.predicted_variance(20, 0.5, 0.04, 1e6) == pytest.approx(warm, rel=1e-4)
 
 
+def test_the_variance_at_finite_width_does_not_depend_on_where_readouts_are_counted_from(monkeypatch):
+    """Second moments, means and their corrections all change with the origin; the variance does not."""
+    runs.solve(20, 0.5, 0.04)
+    found = runs.predicted_variance(20, 0.5, 0.04, 20)
+    assert abs(found / runs.predicted_variance(20, 0.5, 0.04) - 1) > 0.01
+
+    def moved(solution):
+        points, weights = sigmoidal.readout_ensemble(solution)
+        return points + np.array([0.5, -1.0, 2.0]), weights
+
+    monkeypatch.setattr(runs, "sigmoidal", SimpleNamespace(**vars(sigmoidal) | {"readout_ensemble": moved}))
+    assert runs.predicted_variance(20, 0.5, 0.04, 20) == pytest.approx(found, rel=1e-5)
+
+
 def test_a_power_law_is_found_and_told_from_an_exponential_one():
     rng, times, found = np.random.default_rng(0), 2.0 ** np.arange(6), []
     mean = 0.3 * times[:, None] ** -0.3
