@@ -1092,5 +1092,5 @@ rare = np.array([-1.0] * 9 + [1.0])
 print("thresholds of positive and negative targets:", dmft.collapse(rare, 1.0, 0.1).thresholds)
 
 # %% [markdown]
-# At 1, where the nine others are forgotten only at 3. A threshold is the length of the targets of its sign:
-# one input makes 1, nine make $\sqrt9$.
+# At 1. The nine others are forgotten at 3. A threshold is the length of the vector of targets of its sign:
+# 1 for one input, $\sqrt9$ for nine.

@@ -460,7 +460,7 @@ real.draw(
     xlabel="neurons $N$",
     ylabel="neurons that carry a class",
 )
-# the rule as a bound: the number grows more slowly than what is left after the common part lets one expect
+# the rule is a bound: the number grows even more slowly
 real.judge(below(slopes[0], 3), because="what classes share makes coding neurons dear again")
 glue(
     "digits_participation", ", ".join(f"{each.participation.value:.1f}" for each in on_digits), display=False

@@ -58,6 +58,14 @@ def shape(nonlinearity: str | Nonlinearity) -> Shape:
     return Shape(float(near.min()), float(near.max()), (low, high))
 
 
+def known_shape(nonlinearity: str | Nonlinearity) -> Shape | None:
+    """The same; None where φ grows faster than z."""
+    try:
+        return shape(nonlinearity)
+    except ValueError:
+        return None
+
+
 class Moments(NamedTuple):
     """Of φ at fixed s and u: log g, and ⟨φᵏ⟩ for k = 1 … 4."""
 

@@ -24,7 +24,7 @@ from coding_schemes.theory import (
     relu_squared,
     sigmoidal,
 )
-from coding_schemes.theory._class_tables import shape
+from coding_schemes.theory._class_tables import known_shape
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solution import Solved
@@ -245,11 +245,8 @@ def _any_inputs(task, network, temperature, readout_variance, options):
 
 def _grows_like_z(phi: Any) -> bool:
     """Whether φ does, but is not linear at both ends alike."""
-    try:
-        low, high = shape(phi).slopes
-    except ValueError:
-        return False
-    return low != high
+    form = known_shape(phi)
+    return form is not None and form.slopes[0] != form.slopes[1]
 
 
 def _warn_of_fluctuations() -> None:

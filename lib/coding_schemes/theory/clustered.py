@@ -45,7 +45,7 @@ from coding_schemes.networks import Nonlinearity, canonical
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual
-from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, shape
+from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, known_shape, shape
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
 from coding_schemes.theory._solvers import class_means, class_sums, evaluate, overlaps
@@ -96,11 +96,8 @@ def width_range(widths: np.ndarray) -> str:
 
 def reaches(task: Task, nonlinearity: str | Nonlinearity) -> bool:
     """Whether `solve` answers: K0 of this form, φ bounded, or growing like z with few outputs."""
-    try:
-        bounded = shape(canonical(nonlinearity)).bounded
-    except ValueError:
-        return False
-    if not bounded and task.num_targets > MAX_QUADRATURE_OUTPUTS:
+    form = known_shape(canonical(nonlinearity))
+    if form is None or (not form.bounded and task.num_targets > MAX_QUADRATURE_OUTPUTS):
         return False
     return task.num_classes <= _convex_dual.MAX_CLASSES and class_overlaps(task) is not None
 

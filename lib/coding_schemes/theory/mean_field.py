@@ -58,7 +58,7 @@ from coding_schemes import validation
 from coding_schemes.networks import Nonlinearity, canonical, homogeneity
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
-from coding_schemes.theory._class_tables import shape
+from coding_schemes.theory._class_tables import known_shape, shape
 from coding_schemes.theory._drawn import Drawn, dealt
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import (
@@ -307,13 +307,10 @@ def solve(
 
 def reaches(nonlinearity: str | Nonlinearity) -> bool:
     """Whether φ is bounded, or grows so that outliers are optimal: see the docstring of the module."""
-    phi = resolve(nonlinearity)
-    try:
-        low, high = shape(nonlinearity).slopes
-    except ValueError:
-        return False
-    if low == high:
-        return low == 0
+    phi, form = resolve(nonlinearity), known_shape(nonlinearity)
+    if form is None or form.slopes[0] == form.slopes[1]:
+        return form is not None and form.bounded
+    low, high = form.slopes
     z = np.linspace(-100.0, 100.0, 2001)
     line = np.where(z > 0, high, low) * z
     excess = (evaluate(phi, z) - line) * np.sign(high - low)  # ψ ≥ 0 for the one sign, ≤ 0 for the other
@@ -424,14 +421,12 @@ class _Problem:
         A bound for every t with gain ≤ cost of all outliers; ours is scaled to be one.
         """
         linear, quadratic = np.sum(dual_field * self.targets), self.temperature * np.sum(dual_field**2)
-        scale = 1.0
+        scale = 1.0 if self.has_population else linear / quadratic  # at which the bound is highest
         if self.has_outliers:
-            scale = min(self.inside(candidates.outliers, dual_field), linear / quadratic)
+            scale = min(scale, self.inside(candidates.outliers, dual_field))
         lower = scale * linear - 0.5 * scale**2 * quadratic
         if self.has_population:
-            scale = min(scale, 1.0)
             gain = scale**2 * self.gain(candidates.u, dual_field, False)
-            lower = scale * linear - 0.5 * scale**2 * quadratic
             lower -= logsumexp(gain - 0.5 * np.sum(candidates.u**2, axis=1))
         return float(self.energy(x)[0] - lower)
 
@@ -650,7 +645,7 @@ def _solution(
 ) -> Solution:
     dual_field, first = problem.dual_field(x), len(x.outliers)
     cost, shares = np.sum(x.outliers**2, axis=1), _shares(x)
-    order = np.concatenate([np.argsort(-cost / cost.sum()), first + np.argsort(-shares)])
+    order = np.concatenate([np.argsort(-cost), first + np.argsort(-shares)])
     activations = problem.responses(x)[0][order]
     per_class = class_means(activations, task)
     threshold = 0.5 * per_class.max(axis=1, keepdims=True)

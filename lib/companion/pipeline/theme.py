@@ -28,10 +28,10 @@ def fold_answers(page: nodes.document) -> None:
 
     The answer is the text behind the solution's code, up to the next question (`sections.exercises`).
     """
+    text = nodes.paragraph, nodes.bullet_list, nodes.enumerated_list, nodes.math_block
     for cell in [*page.findall(nodes.container)]:
         if "tag_solution" not in cell["classes"]:
             continue
-        text = nodes.paragraph, nodes.bullet_list, nodes.enumerated_list, nodes.math_block
         behind = cell.next_node(descend=False, siblings=True)
         while isinstance(behind, text) and not any(
             "exercise-" in raw.astext() for raw in behind.findall(nodes.raw)
