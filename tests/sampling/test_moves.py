@@ -325,7 +325,7 @@ def test_convert_brings_networks_on_images_to_equilibrium():
     for names in (("imitate", "reflect"), ("imitate", "convert", "reflect")):
         ends = [
             sample(
-                given, jax.random.key(k), 60, num_chains=16, num_warmup=240, init=init, moves=names, store=()
+                given, jax.random.key(k), 60, num_chains=32, num_warmup=240, init=init, moves=names, store=()
             )
             for k, init in enumerate(("prior", start))
         ]
