@@ -12,11 +12,11 @@ from coding_schemes import coding, statistics, tasks
 from coding_schemes.coding import SparseMeasures
 from coding_schemes.networks import Network
 from coding_schemes.planting import merged, planted
-from coding_schemes.posterior import Posterior
+from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import HMC, PlainLangevin, compare_ends, convergence, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import outliers, relu
-from companion.findings import Estimate
+from companion.findings import Estimate, spread
 from companion.workbench import Run, Starts, estimate
 from scipy import stats
 
@@ -356,17 +356,41 @@ def coarsen(key: Any, posterior: Posterior, *, num_chains: int, max_steps: int) 
     )
 
 
-def price_of_splitting(run: Coarsening) -> Estimate:
-    """Energy per input of one further outlier after the loss has long been zero.
+def split(posterior: Posterior, weights: Weights, class_index: int) -> Weights:
+    """Weights in which a class's outlier is two equal ones; the second was the least active neuron.
 
-    One slope for all chains, each around its own mean, so that a chain counts by how much its number of
-    outliers varies; the error is a jackknife over chains.
+    Both have the readouts and the preactivations on the class over √2. On other inputs the second is silent.
     """
-    later = run.times > 10 * run.zero.max()
-    x, y = (each[:, later] - each[:, later].mean(1, keepdims=True) for each in (run.counts, run.energies))
-    xy, xx = (x * y).sum(1), (x * x).sum(1)
-    without = (xy.sum() - xy) / (xx.sum() - xx)
-    return Estimate(xy.sum() / xx.sum(), np.sqrt(len(xx) - 1) * without.std())
+    assert posterior.task is not None
+    z, a = (np.array(each) for each in (posterior.preactivations(weights)[0], posterior.readouts(weights)))
+    on, activity = posterior.task.labels == class_index, np.maximum(z, 0).mean(1)
+    one, other = z[:, on].mean(1).argmax(), activity.argmin()
+    z[one, on] /= 2**0.5
+    a[one] /= 2**0.5
+    z[other], a[other] = np.where(on, z[one], -np.abs(z[other])), a[one]
+    return posterior.planted(z, a)
+
+
+def price_of_a_copy(key: Any, networks: Networks, **options: Any) -> tuple[Estimate, np.ndarray]:
+    """Energy of one further outlier, in nats per input: U/P with an outlier split in two, less U/P without.
+
+    Both start from theory's network. Hamiltonian Monte Carlo alone hardly ever turns two outliers into one.
+
+    Returns:
+        The energy for each class's outlier, shape (C,), and the number of outliers, (C, chains, samples).
+    """
+    posterior = networks.posterior
+    plant_key, *keys = jax.random.split(key, 2 + networks.task.num_classes)
+    whole = planted(plant_key, networks.finite, posterior)
+    starts = [whole, *(split(posterior, whole, c) for c in range(networks.task.num_classes))]
+    drawn = [
+        sample(posterior, own, init=start, moves=(), **options)
+        for own, start in zip(keys, starts, strict=True)
+    ]
+    energies = [spread(each.info.energy.mean(1) / networks.task.num_inputs) for each in drawn]
+    value, error = np.array(energies).T
+    counts = np.stack([each.codes().any(-1).sum(-1) for each in drawn[1:]])
+    return Estimate(value[1:] - value[0], np.hypot(error[1:], error[0])), counts
 
 
 def film(run: Coarsening, num_frames: int = 60) -> dict[str, Any]:

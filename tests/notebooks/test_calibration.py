@@ -1,13 +1,10 @@
 """The chapters' own estimators, by which their verdicts are given, on made-up data of known law."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from adaptive_images import runs as adaptive_images
 from coding_schemes.sampling import integrated
 from images import runs as images
-from sparse import runs as sparse
 from test_calibration import assert_calibrated
 
 REPEATS = 300
@@ -42,21 +39,6 @@ def test_paired_differences_leave_out_what_is_missing():
     values = np.array([[1.0, 2, 3, 4, np.nan, np.nan]])
     expected = 2.5 / (np.std([1, 2, 3, 4], ddof=1) / 2)
     np.testing.assert_allclose(np.divide(*adaptive_images.paired(values)), [expected])
-
-
-def test_price_of_one_more_outlier():
-    """One slope of energies over counts for all networks; times before the task is learned are left out."""
-    rng, found = np.random.default_rng(9), []
-    times = np.arange(60.0)
-    for _ in range(REPEATS):
-        counts = rng.integers(3, 9, (6, 60))
-        own = 0.3 + 0.1 * rng.standard_normal((6, 1))
-        energies = own * counts + 0.01 * rng.standard_normal((6, 60)) + 100 * (times <= 20)
-        run = SimpleNamespace(times=times, counts=counts, energies=energies, zero=np.array([1.0, 2.0]))
-        found.append(sparse.price_of_splitting(run))
-    prices, errors = np.array(found).T
-    assert_calibrated(prices, 0.3, errors, 5 / 3, slack=0.1)
-    np.testing.assert_allclose(np.mean(errors**2), 0.01 / 6, rtol=0.1)
 
 
 def test_variance_of_the_outputs_of_networks():

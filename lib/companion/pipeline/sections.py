@@ -137,6 +137,14 @@ def _with(line: str, more: str) -> str:
     return f"{head}{more}{end}{rest}"
 
 
+def _tally(states: list[records.State]) -> str:
+    """How many checks came out how: "1 of 3 checks passed, 2 failed"."""
+    words = {"passed": "passed", "partly": "passed in part", "open": "open", "failed": "failed"}
+    (number, word), *others = [(states.count(s), word) for s, word in words.items() if s in states]
+    total = "check" if len(states) == 1 else f"of {len(states)} checks"
+    return ", ".join([f"{number} {total} {word}", *(f"{n} {word}" for n, word in others)])
+
+
 def _line_of(found: list[tuple[dict[str, Any], str]], place: int) -> Iterator[Any]:
     """One closed element that holds the lines of some records; its place among the cells names it."""
     if not found:
@@ -147,7 +155,7 @@ def _line_of(found: list[tuple[dict[str, Any], str]], place: int) -> Iterator[An
     block = render(
         "checks.md",
         worst=max(states, key=list(records.MARKS).index),
-        holds=sum(state in ("passed", "partly") for state in states),
+        tally=_tally(states),
         marks=records.MARKS,
         quantities=dict.fromkeys(named),
         lines=lines,

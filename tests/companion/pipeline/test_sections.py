@@ -29,10 +29,11 @@ def test_checks_of_a_section_are_one_closed_line_at_its_end():
     sources = [cell.source for cell in notebook.cells]
     lines = [source for source in sources if "<details" in source]
     assert len(lines) == 2
-    assert "1 of 2 checks: ✓ numbers &lt;of&gt; neurons; ✗ their scatter" in lines[0]
+    assert "1 of 2 checks passed, 1 failed: ✓ numbers &lt;of&gt; neurons; ✗ their scatter" in lines[0]
     assert lines[0].count("<p>") == 2
     assert 'class="checks checks-failed"' in lines[0]
     assert 'class="checks checks-passed"' in lines[1]
+    assert "1 check passed: ✓" in lines[1]
     assert sources.index(lines[0]) < sources.index("## Next") < sources.index(lines[1])
     assert sum('<span id="recorded-a8"></span>' in source for source in sources) == 1
     kept = [output for cell in notebook.cells for output in cell.get("outputs", [])]

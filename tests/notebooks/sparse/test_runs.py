@@ -20,6 +20,28 @@ def test_a_bulk_that_codes_for_a_class_saves_an_outlier():
     assert relu.solve(runs.background_task(100), 0.01).num_outliers == 2
 
 
+def test_a_split_outlier_does_the_same_on_its_class_and_is_silent_elsewhere():
+    task = runs.toy(16)
+    posterior = Posterior(task, Network(1, 12, "relu"), 0.01)
+    finite = relu.finite_size(relu.solve(task, 0.01), 12)
+    weights = planting.planted(jax.random.key(0), finite, posterior)
+    on, arrays = task.labels == 1, []
+    for each in (weights, runs.split(posterior, weights, 1)):
+        phi = np.maximum(posterior.preactivations(each)[0], 0)
+        arrays.append((phi, np.asarray(posterior.readouts(each))))
+    (phi, a), (divided, others) = arrays
+    one = phi[:, on].mean(1).argmax()
+    (two,) = set(np.flatnonzero(np.any(a != others, axis=1))) - {one}
+    pair = [one, two]
+    np.testing.assert_allclose(
+        divided[pair][:, on].T @ others[pair], np.outer(phi[one, on], a[one]), rtol=1e-4
+    )
+    assert np.all(divided[two, ~on] == 0)
+    np.testing.assert_allclose(np.square(others[pair]).sum(0), np.square(a[one]), rtol=1e-4)
+    kept = np.delete(np.arange(12), pair)
+    np.testing.assert_allclose(divided[kept], phi[kept], atol=1e-4)
+
+
 def test_contrast_is_of_pairs_of_different_inputs():
     """Nothing where every input has neurons of its own; all where a class shares them."""
     assert runs.contrast(np.eye(16), LABELS) == pytest.approx(0)
