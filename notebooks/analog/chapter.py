@@ -220,12 +220,12 @@ for name, value in (
 
 
 # %% tags=["hide-input"]
-def responses(readouts, response, slopes, noise, titles):
+def responses(readouts, response, slopes, spreads, titles):
     """A class's mean response over a readout: neurons as points, theory as a line with a band."""
     figure, axes = plt.subplots(1, len(titles), figsize=(figures.WIDTH, 3.0), sharey=True)
-    for axis, readout, slope, title in zip(axes, readouts, slopes, titles, strict=True):
+    for axis, readout, slope, spread, title in zip(axes, readouts, slopes, spreads, titles, strict=True):
         ends = np.array([-1.1, 1.1]) * np.abs(readouts).max()
-        axis.fill_between(ends, slope * ends - noise, slope * ends + noise, color="0.85", linewidth=0)
+        axis.fill_between(ends, slope * ends - spread, slope * ends + spread, color="0.85", linewidth=0)
         axis.plot(ends, slope * ends, color=figures.COLORS["theory"], label="theory")
         axis.plot(readout, response, ".", color=figures.COLORS["linear"], label="neurons")
         axis.set(title=title, xlabel=r"readout weight $a_i^r$")
@@ -249,15 +249,17 @@ slopes = Finding(
     **shared,
 )
 in_class = main.task.labels == 0
+noise = in_class.sum() ** -0.5
+known = np.square(expected[0]) * np.diag(solved.readout_covariance)  # variance by each readout; U is diagonal
 slopes.draw(
     responses,
     "A neuron that reads out class 0 strongly answers to class 0 strongly; what it reads out for class 1 "
-    "says nothing about it. Every point is a neuron. Lines: theory's mean, with a band of one standard "
-    "deviation left, and right that of all neurons.",
+    "says nothing about it. Every point is a neuron. Lines: theory's mean for neurons of this readout, with "
+    "a band of one standard deviation.",
     readouts=main.readouts[0, -1, :, :2].T,
     response=activations[:, in_class].mean(1),
     slopes=expected[0, :2],
-    noise=in_class.sum() ** -0.5,
+    spreads=np.sqrt(noise**2 + known.sum() - known[:2]),
     titles=["readout of class 0", "readout of class 1"],
 )
 slopes.judge(standard_errors(3), because="the slopes have no finite-width correction of their own in theory")
@@ -298,9 +300,9 @@ Finding(
 # ReLU networks are homogeneous, as linear ones are: larger weights give the same outputs on a larger scale.
 # So the same powers apply. Sigmoidal networks are not homogeneous. Their activations are bounded, outputs of
 # order one need readouts of order one at any depth, and $\sigma_a^2 = 1/P$ keeps them there. We sample all
-# three kinds with either choice. Half of the networks are cooled in steps, half start at $T$ at once. Preset
-# `paper` adds $L = 2$ and $L = 3$, where linear and ReLU networks are sampled at $10\,T$ and $20\,T$ to reach
-# the same residual.
+# three kinds with either choice. Half of the networks are cooled in steps, half start at $T$ at once. Where
+# the two halves do not meet, each has to pass the check by itself. Preset `paper` adds $L = 2$ and $L = 3$,
+# where linear and ReLU networks are sampled at $10\,T$ and $20\,T$ to reach the same residual.
 
 
 # %% tags=["hide-input"]
@@ -576,7 +578,7 @@ learned.judge(equal(), because="the noise of the averaged kernels reaches half o
 # The learned part has as many dimensions as the targets, in every layer: three for $y_- = 0$ and two for
 # $y_- = -\tfrac12$. How large is it? We follow one entry of each kernel, for two inputs of class 0, over
 # sizes $N = P$. The powers of $P$ hold for large $P$ only. So we compare with exact averages at the same
-# sizes, and the curves show how these approach the powers.
+# sizes. Dotted lines in the figure have the powers as slopes.
 
 # %% tags=["hide-input"]
 grown = runs.grown(over_sizes)
@@ -600,7 +602,8 @@ powers = entries[:, -1:] * (wide / wide[-1]) ** np.array([[-2 / 3], [-1 / 3], [0
 strength.draw(
     figures.curves,
     "The first layer hardly learns, and ever less in larger networks; the last one learns nearly as much "
-    "in all. Markers: samples with standard errors; lines: theory; dotted: the powers that it approaches.",
+    "in all. Markers: samples with standard errors; lines: theory; dotted: the powers, through "
+    "theory at the largest size.",
     x=wide,
     values=[*entries, *powers],
     names=[*LAYERS, *LAYERS],

@@ -89,7 +89,7 @@ network = Network(depth=1, width=60, nonlinearity="sigmoidal")
 predicted = theory.solve(task, network, temperature=0.01)
 found = sample(Posterior(task, network, temperature=0.01), jax.random.key(0), num_samples=50).occupancies()
 for code, share in zip(found.codes, found.fractions, strict=True):
-    print(coding.code_name(code), f"sampled {60 * share:.1f}, theory {60 * predicted.occupancy(code):.1f}")
+    print(coding.code_name(code), f"sampled {60 * share:.1f}, N → ∞ {60 * predicted.occupancy(code):.1f}")
 
 # %% [markdown]
 # ## Why groups
@@ -184,7 +184,7 @@ numbers = Finding(
 )
 numbers.bars(
     "Three large groups and a rare fourth, in the numbers that theory predicts. Bars: mean over networks, "
-    "with the standard error from their spread; dots: theory with its 1/N correction.",
+    "with the standard error from their spread; dots: theory for N neurons, with what follows below.",
     names=["sampled"],
     colors=[GREEN],
     ylabel="number of neurons",
@@ -390,7 +390,7 @@ fluctuations.draw(
     over_width,
     "These fluctuations survive in wide networks: their variance tends to that of N → ∞ as 1/N. Markers: "
     "sampled, with the standard error from the networks' spread; lines: theory without (dashed) and with "
-    "its 1/N correction.",
+    "its 1/N correction. Wide networks stand on the left; the dashed line is not level, as P grows with N.",
     x=1 / np.array(widths),
     values=[limit, corrected],
     names=["N → ∞ at this P", "with its 1/N correction"],
@@ -399,7 +399,7 @@ fluctuations.draw(
     sampled_x=1 / np.array(widths),
     sampled=[fluctuations.sampled.value],
     sampled_errors=[fluctuations.error],
-    xlabel="width $N$, in steps of $1/N$",
+    xlabel="width $N$, on a scale of $1/N$",
     ylabel="variance of $z$",
 )
 fluctuations.judge(standard_errors(3), because="at the smallest size the correction of second order in 1/N")
@@ -493,9 +493,11 @@ publish(
 # class is on if its mean is above a threshold, one half so far. In the first layer the count depends on this
 # threshold. The four densest maxima of that layer have class means near (.50, .73, .25), (.50, .25, .73),
 # (.69, .30, .30) and (.31, .68, .71): in two of them class 0 lies *on* the threshold of one half. At $N =
-# 200$ (preset `paper`) the first layer has five codes if they are read at 0.4 or 0.6. Read at 0.5 it has six,
-# in theory as well as in samples. The two other layers have six at any of the three thresholds. At $N = 40$
-# (preset `quick`) the count in the first layer changes from network to network and proves nothing.
+# 200$ (preset `paper`) the first layer has five codes if they are read at 0.4 or 0.6: these four maxima make
+# four, and a tenth of the neurons, which lie between them, make the fifth (1-1-1 at 0.4, 0-0-0 at 0.6). Read
+# at 0.5 it has six, in theory as well as in samples. The two other layers have six at any of the three
+# thresholds. Networks of $N = 40$ (preset `quick`) show six at any threshold: their groups are too blurred
+# for the count in the first layer to decide.
 
 # %% tags=["hide-input"]
 published = np.array([5, 6, 6])
@@ -517,7 +519,7 @@ codes_by_layer = Finding(
     control=Control("untrained networks", sampled=untrained[away]),
     lacking=""
     if width >= 200
-    else f"At N = {width} the count changes from network to network; it needs N = 200.",
+    else f"At N = {width} the groups of the first layer are too blurred for a count; it needs N = 200.",
     **shared,
 )
 codes_by_layer.draw(
@@ -636,8 +638,8 @@ if with_theory:
 #
 # Do groups need noise, or a prior that shrinks with $P$? They can do without both. We start from the prior at
 # $\sigma_a = 1$ and run gradient descent without noise on
-# $\tfrac12\lVert Y-f\rVert^2 + \tfrac{\lambda}{2N}\sum(\text{weights})^2$ with $\lambda = 0.1$. It tends to
-# the solution of least norm, and the neurons of this solution form groups as well.
+# $\tfrac12\lVert Y-f\rVert^2 + \tfrac{\lambda}{2N}\sum(\text{weights})^2$ with $\lambda = 0.1$. It ends
+# at a minimum of both together, a fit of small norm, and there the neurons form groups as well.
 #
 # How sharp are these groups? For each class sort the neurons into on and off, and replace a neuron's class
 # mean by the average over its side. The share of the differences between classes that this keeps is 1 for
@@ -682,10 +684,10 @@ Finding(
 ).judge(above(TWO_LEVELS), because="descent has not come to rest")
 
 # %% [markdown]
-# With noise, $\sigma_a = 1$ is not enough. The readouts then grow instead of the features, the fields
-# $a\cdot t_c$ become small, and the landscape {eq}`eq-redundant-landscape` loses its sharp maxima: noise
-# blurs the groups. With $\sigma_a^2 = 1/P$ the same noise leaves them sharp. So it is because of the *noise*
-# that the readouts have to be held so tightly.
+# With noise, $\sigma_a = 1$ is not enough. The readouts then grow instead of the features, the fields $a\cdot
+# t_c$ become small, and the landscape {eq}`eq-redundant-landscape` loses its sharp maxima: noise blurs the
+# groups. With $\sigma_a^2 = 1/P$ the same noise leaves them sharp. So it is because of the *noise* that the
+# readouts have to be held so tightly. (How well the chains at $\sigma_a = 1$ mix stands in the check.)
 
 # %% tags=["hide-input"]
 strong = over_sizes[1]
@@ -707,7 +709,7 @@ both.draw(
     figures.bars,
     "Groups survive without noise, or with noise and the stronger prior, but not with noise alone. Bars: "
     "share of the differences between classes that codes explain, mean over networks; dots: the most that "
-    "rotated neurons reach.",
+    "rotated neurons reach. Without noise: the networks of the figure above, of their own size and number.",
     values=[each.share.mean() for each in three],
     errors=[spread(each.share).error for each in three],
     groups=["no noise", "noise, σₐ² = 1/P", "noise, σₐ = 1"],
