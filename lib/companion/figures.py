@@ -436,7 +436,7 @@ def curves(
         scales: Scales of the horizontal and the vertical axis, "linear" or "log".
         levels: Heights to mark by dashed lines.
         marks: A horizontal position per curve (K,), marked by a dotted line of its color.
-        sampled_x: Where was sampled (S',).
+        sampled_x: Where was sampled (S',), or one row per sampled curve (k, S').
         sampled: Sampled values (k, S') of the first k curves; NaN for none.
         sampled_errors: Their standard errors (k, S').
         xticks: Ticks of the horizontal axis, in place of chosen ones.
@@ -465,8 +465,9 @@ def curves(
     bars = (
         np.broadcast_to(sampled_errors, markers.shape) if np.size(sampled_errors) else [None] * len(markers)
     )
-    for row, bar, color in zip(markers, bars, palette, strict=False):
-        axis.errorbar(np.asarray(sampled_x), row, bar, fmt="o", color=color, capsize=3)
+    places = np.broadcast_to(sampled_x, markers.shape)
+    for place, row, bar, color in zip(places, markers, bars, palette, strict=False):
+        axis.errorbar(place, row, bar, fmt="o", color=color, capsize=3)
     for level in np.atleast_1d(levels):
         axis.axhline(level, color=COLORS["theory"], linestyle="--", linewidth=0.8)
     for mark, color in zip(np.atleast_1d(marks), palette, strict=False):

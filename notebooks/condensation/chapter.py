@@ -199,10 +199,10 @@ Finding(
 # ## Is it one curve?
 #
 # On a flat branch everything depends on $N/N^*$ alone, so that networks of all sizes and overlaps should fall
-# on one curve. They do so only well above $N^*$. Below it more neurons share a class than the curve says. A
-# network of moderate width sees the branch at moderate $r$, where it is higher, while $N^*$ knows its height
-# at $r\to\infty$ only. The theory with $w(r)$, which has no fitted number either, does describe all networks:
-# in the right panel they fall on the diagonal.
+# on one curve. They do so roughly, and only well above $N^*$, where most lie a little below it. Below $N^*$,
+# and up to it, more neurons share a class than the curve says. A network of moderate width sees the branch at
+# moderate $r$, where it is higher, while $N^*$ knows its height at $r\to\infty$ only. The theory with $w(r)$,
+# which has no fitted number either, does describe all networks: in the right panel they fall on the diagonal.
 
 
 # %% tags=["hide-input"]
@@ -241,9 +241,9 @@ one_curve = Finding(
 )
 one_curve.draw(
     collapse,
-    "Width alone does not order the networks (left). The ratio to the crossover orders those above it only "
-    "(middle). The theory at finite width does (right). Points: sampled networks; lines: a fitted power "
-    "law, the law of a flat branch, the diagonal.",
+    "Width alone does not order the networks (left). The ratio to the crossover orders roughly those well "
+    "above it (middle). The theory at finite width does (right). Points: sampled networks; lines: a fitted "
+    "power law, the law of a flat branch, the diagonal.",
     rows=[widths, ratios, predicted],
     sampled=sampled.value,
     overlaps=[rho for _, rho, _ in places],
@@ -366,7 +366,8 @@ Finding(
 #
 # In a deep network the layer below makes the inputs of a class alike, even if the inputs are not. Two hidden
 # layers on orthogonal inputs behave like one hidden layer on inputs that overlap. The number of neurons that
-# carry a class in the feature layer grows with $N$, while a single layer has one at any width.
+# carry a class in the feature layer grows with $N$, while a single layer on such inputs has one at any width
+# that we can sample, far below its $N^*$.
 
 # %% tags=["hide-input"]
 P2, more, deep_widths = sizes.deep.num_inputs, sizes.deep.more_inputs, sizes.deep.num_neurons
@@ -446,8 +447,8 @@ between_widths = np.unique(np.geomspace(M3[0], M3[-1], 5).astype(int))
 real.draw(
     figures.curves,
     "On digits the number of neurons per class hardly grows with the network, though digits of a class are "
-    "alike. Markers: networks from two starts; lines: theory of inputs that overlap within classes only, by "
-    "what is left after the overlap between classes is taken away, and by all.",
+    "alike. Markers: networks from two starts, on neither line; lines: theory of inputs that overlap within "
+    "classes only, by what is left after the overlap between classes is taken away, and by all.",
     x=between_widths,
     values=[[rule(int(N)) for N in between_widths] for rule in rules],
     names=[f"$\\rho$ = {left:.2f}, what is left", f"$\\rho$ = {rho_w:.2f}, within classes"],
@@ -539,18 +540,20 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 # neurons that code for a single class. For deep networks there is no theory yet, and for inputs that overlap
 # between classes only a rough rule. Hierarchies of classes are not treated.
 #
-# **Refuted.** The number of neurons that carry a class does not depend on $N/N^*$ alone.
+# **Refuted.** Our own expectation that the number of neurons that carry a class depends on $N/N^*$ alone. It
+# depends on $N$ as well.
 #
 # ## Appendix: two derivations of the crossover
 #
 # **By counting.** Sum {eq}`eq-condensation-weight` over $k$. Its largest term has $k^{3/2} = \sqrt2\,x$,
 # which is {eq}`eq-condensation-crossover`.
 #
-# **By the dual.** At $N\to\infty$ let $t_c$ lie a little inside the edge, $|t_c|^2 = (1-\delta)\,|t_c|^2_{\rm
-# edge}$. The branch then has the density $w\,e^{-P\delta r^2/2}$, the mass $p = w\sqrt{\pi/2P\delta}$ and
-# $\langle r^2\rangle = 1/P\delta$. The outputs fix $p\,\langle r^2\rangle = B$. With $A = w\sqrt{\pi/2P}$ and
-# $B' = PB$ this is $A\,\delta^{-3/2} = B'$, so that $p = A^{2/3}B'^{1/3}$, the same. The two
-# derivations share nothing: the first counts neurons at any $N$, the second never mentions one.
+# **By the dual.** At $N\to\infty$ let $t_c$ lie a little inside the edge, at which the branch becomes flat:
+# $|t_c|^2 = (1-\delta)\,|t_c|^2_{\rm edge}$. The branch then has the density $w\,e^{-P\delta r^2/2}$, the
+# mass $p = w\sqrt{\pi/2P\delta}$ and $\langle r^2\rangle = 1/P\delta$. The outputs fix $p\,\langle r^2\rangle
+# = B$. With $A = w\sqrt{\pi/2P}$ and $B' = PB$ this is $A\,\delta^{-3/2} = B'$, so that $p =
+# A^{2/3}B'^{1/3}$, the same. The two derivations share nothing: the first counts neurons at any $N$, the
+# second never mentions one.
 #
 # The check compares the counting, with the computed $w(r)$, to the dual, solved without branches.
 

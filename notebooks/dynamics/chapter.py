@@ -620,9 +620,9 @@ order = Finding(
 )
 order.draw(
     figures.curves,
-    "A linear layer looks the more symmetric the longer one watches. Feature layers of sigmoidal networks "
-    "do not, and two ReLU layers lose their order slowly. Permutation order of the class means in the first "
-    "part of each run; 1/2 is the first of two layers; bands: standard errors.",
+    "A linear layer looks the more symmetric the longer one watches, and so do two ReLU layers. Feature "
+    "layers of sigmoidal networks and of one ReLU layer do not. Permutation order of the class means in the "
+    "first part of each run; 1/2 is the first of two layers; bands: standard errors.",
     names=list(layers),
     colors=[figures.COLORS[name.split()[0].lower()] for name in layers],
     styles=["-" if "1/1" in name else "--" if "2/2" in name else ":" for name in layers],
@@ -651,9 +651,10 @@ for name, value in zip(("first", "second"), both.value, strict=True):
 
 # %% [markdown]
 # The order is {glue:text}`order_first` in the first and {glue:text}`order_second` in the second ReLU layer.
-# With one hidden layer a copy of an outlier has to be silent on every single input of the other classes. In
-# a deep network the layer below makes the inputs of a class alike, and copies come and go
-# ([sparse](sparse.ipynb)). What one calls frozen then depends on how long one watches.
+# With one hidden layer a copy of an outlier has to be silent on every single input of the other classes. In a
+# deep network the layer below makes the inputs of a class alike, and copies come and go
+# ([sparse](sparse.ipynb)). What one calls frozen then depends on how long one watches, and over the time
+# shown the second ReLU layer is no more frozen than a linear one.
 #
 # ## Barriers
 #
@@ -769,7 +770,7 @@ energy.draw(
     figures.curves,
     "Sigmoidal neurons of different codes climb hills of energy when they are exchanged. Those of the same "
     "code, two neurons of a linear network, and a ReLU outlier and a neuron of the bulk trade places without "
-    "energy; the last two climb a hill of free energy (dotted, theory). One network each.",
+    "energy. The ReLU pair climbs a hill of free energy instead (dotted, theory). One network each.",
     x=fraction,
     values=[
         *(path.energies - path.energies[0] for path in ways.values()),
@@ -780,7 +781,7 @@ energy.draw(
     styles=["-", "-", "-", "-", ":"],
     widths=[1.6, 6.0, 3.6, 1.4, 1.6],  # three of them lie on each other
     xlabel="fraction of the path",
-    ylabel=r"energy $\mathcal{H} - \mathcal{H}_{\rm start}$",
+    ylabel=r"$\mathcal{H} - \mathcal{H}_{\rm start}$, or free energy",
 )
 energy.judge(above(5), because="the barrier is of the order of the thermal energy at the smallest size")
 if len(climbs) > 2:
@@ -849,13 +850,13 @@ entropy = Finding(
 entropy.draw(
     figures.curves,
     "To hand an outlier on costs free energy, the more the larger the network. Markers: umbrella sampling "
-    "with standard errors; lines: theory. At the right end both neurons share the outlier's part "
-    "alike.",
+    "with standard errors; lines: theory. At zero the second neuron is one of the bulk, at the right end "
+    "both share the outlier's part alike.",
     x=angles,
     values=in_theory,
     names=[f"N = {size}" for size in held],
     colors=["#F2B48A", "#E58A50", figures.COLORS["relu"]],
-    sampled_x=np.mean([each.angles for each in held.values()], axis=0),
+    sampled_x=[each.angles for each in held.values()],
     sampled=[each.free_energy.value for each in held.values()],
     sampled_errors=[each.free_energy.error for each in held.values()],
     xlabel=r"angle $\theta$",
@@ -889,8 +890,9 @@ entropy.judge(
 # **Reproduced in part.** Small sigmoidal networks cross their passes now and then. With two ReLU layers
 # outliers split and merge within our runs, also in the first layer, which the paper calls frozen.
 #
-# **Refuted for ReLU networks.** Solutions that differ by a permutation are connected without any barrier of
-# energy. What separates them is free energy, which umbrella sampling finds to be high.
+# **Refuted for ReLU networks.** The paper's statement that a barrier of energy separates solutions that
+# differ by a permutation. We find paths without one. What separates the solutions is free energy, which
+# umbrella sampling finds to be high.
 #
 # ## Exercises
 #
@@ -910,11 +912,8 @@ for inputs in (60, 120, 240):
 for inputs in (40, 120, 360):
     solution = theory.linear.solve(tasks.toy(inputs, y_minus=0.0), 1, 0.01, width=inputs)
     lag = np.arange(0, 6.0 * inputs)
-    print(
-        inputs,
-        "half of it is forgotten after",
-        np.argmax(single_neurons.linear_memory(solution, lag)[0] < 0.5),
-    )
+    left = runs.linear_memory(solution, lag, num_neurons=inputs)
+    print(f"N = P = {inputs}: half of it is forgotten after {np.argmax(left < 0.5)}")
 
 # %% [markdown]
 # In proportion to $P$.

@@ -243,9 +243,9 @@ Finding(
 # low $T$, so local dynamics cannot tell us what equilibrium is. Our sampler can propose new codes to a tenth
 # of the neurons at once, with all readouts integrated out ([`recode`](../book/samplers.md)). We let the
 # quenched networks go on with it, at $T =$ {glue:text}`T`. (In theory the higher temperature does not remove
-# 1-0-0 at $y_- = 0.1$; warmth brings this code in, as the table above shows.) As many other networks start
-# from neurons that are drawn from theory (**planted**). Where the two kinds of networks agree, the start does
-# not matter.
+# 1-0-0 at $y_- = 0.1$; warmth brings this code in, as the numbers printed above show.) As many other networks
+# start from neurons that are drawn from theory (**planted**). Where the two kinds of networks agree, the
+# start does not matter.
 
 # %% tags=["hide-input"]
 apart, as_quenched, from_prior, from_theory = (
@@ -438,7 +438,7 @@ glue("exponent_none", f"{stays.value:.2f} Â± {stays.error:.2f}".replace("-", "âˆ
 # %% [markdown]
 # The exponent is {glue:text}`exponent_slow` with slow readouts, of mobility $1/P$, and
 # {glue:text}`exponent_unit` with the fast ones of paper A. Faster readouts leave fewer frozen neurons within
-# the same time, and the exponent is similar. We think of it so: a neuron changes its code by a jump over a
+# the same time, and the exponent is similar. A possible reason: a neuron changes its code by a jump over a
 # barrier, and jumps stop when their waiting time exceeds the time that is left. Networks that are at $T =
 # 0.01$ from the start are frozen at once. How long one waits then matters little (exponent
 # {glue:text}`exponent_none`).
@@ -461,8 +461,8 @@ reached = {
 publish(
     figures.bars,
     "ways",
-    caption="Quenched networks hold codes that theory does not have, slowly cooled ones fewer of them, "
-    "planted and recoded ones none. Shares of the codes, mean over networks.",
+    caption="Networks that are cooled fast have too many neurons in the codes of one class, slowly cooled "
+    "ones fewer, planted and recoded ones as many as theory. Shares of the codes, mean over networks.",
     tail=f"N = P = {S}, T = {T:g}, {2 * (R // 2)} networks. In none of the papers.",
     values=[
         [*(by_way.numbers(way).mean(0) / S for way in WAYS), runs.numbers(S, y, T) / S]
@@ -498,7 +498,8 @@ price = Finding(
 price.draw(
     figures.bars,
     "A quench costs far more than thermal fluctuations do. Free energy of one network above that of "
-    "equilibrium, by theory held to the numbers that were found: ten nats mean odds of $e^{10}$ against.",
+    "equilibrium, by theory held to the numbers that were found. Ten nats more are a factor of $e^{-10}$ in "
+    "probability.",
     values=[[[lost[way][k].mean() for way in WAYS] for k in range(len(reached))]],
     errors=[[[spread(lost[way][k]).error for way in WAYS] for k in range(len(reached))]],
     groups=[f"$y_-$ = {y:g}" for y in sizes.targets],
@@ -677,10 +678,10 @@ all_groups = [runs.group_shares(runs.groups(found)) for found in scan.values()]
 all_groups += [runs.group_shares(one) for one in found_groups]
 mapped.draw(
     figures.phase_map,
-    "Six codes at the lowest targets, three or four at higher ones, and a single group of neurons above the "
-    "critical temperature (line). Color: effective number of codes, $\\exp(-\\sum_\\gamma P_\\gamma \\log "
-    "P_\\gamma)$, of the groups of neurons in theory, at P = 100; circles, on the same scale: groups found "
-    "in sampled networks.",
+    "Six codes at the lowest targets, three or four at higher ones, five just below the critical "
+    "temperature (line) at low targets, and a single group of neurons above it. Color: effective number of "
+    "codes, $\\exp(-\\sum_\\gamma P_\\gamma \\log P_\\gamma)$, of the groups of neurons in theory, at P = "
+    "100; circles, on the same scale: groups found in sampled networks.",
     points=[*scan, *warm_places],
     point_values=runs.effective_number(np.array(all_groups)),
     **runs.atlas_map(),
@@ -786,7 +787,8 @@ classes = Finding(
 )
 classes.draw(
     figures.curves,
-    "The more classes, the smaller the part of all codes that is used. Lines: theory; marker: sampled.",
+    "With many classes only a small part of all codes is used. Lines: theory, with a step up where sets of "
+    "two sizes are in use, as for four classes; marker: sampled.",
     x=[*class_numbers],
     values=[*used.values(), [2**c - 1 for c in class_numbers]],
     names=[*(f"theory, T = {t:g}" for t in used), "all codes"],
@@ -829,7 +831,7 @@ Finding(
 # and preset `quick` leaves that side of the map out. The quench law is a fit over one or two decades. In a
 # trial with cooling times up to 3,000 the frozen share fell more slowly at the end. For eight classes at $T =
 # 0.01$ the samples do not decide the number of codes. Networks from the prior kept two or three codes more
-# than theory's 56, and after twice as many transitions one fewer; planted ones kept theirs.
+# than theory's 56, one of which went in twice as many transitions; planted ones kept the 56.
 #
 # Paper A does not claim equilibrium for its four schemes. The authors' sampled weights are public (figshare,
 # doi 10.6084/m9.figshare.26539129). They would show which codes each of the four schemes holds. We could not

@@ -86,10 +86,10 @@ collapse = Finding(
 )
 collapse.draw(
     runs.projections,
-    'From large ("high") weights a network keeps both coordinates in each context (squares, seen edge-on); '
+    'From large ("high") weights a network keeps both coordinates in each context (a plane, seen edge-on); '
     "from small ones it keeps the coordinate that is asked for, once it has left its plateau. "
-    "Representations halfway through one network of each kind on two principal axes, colored by the target; "
-    "circles: x asked for, squares: y.",
+    "Representations in the middle hidden layer of one network of each kind on two principal axes, colored "
+    "by the target; circles: x asked for, squares: y.",
     points=[[each[size].projection for size in each] for each in collapsed.values()],
     targets=blobs.targets[:, 0].reshape(2, -1),
     learned=[[each[size].loss[0] <= LEARNED for size in each] for each in collapsed.values()],
@@ -164,10 +164,10 @@ merging = Finding(
 shown = {**xor, "small, Adam": xor_adam}
 merging.draw(
     runs.square_matrices,
-    "Points with the same target merge at small initial weights and stay at large ones; a network with one "
-    "hidden layer merges only one of the two pairs. Squared distances between the four representations "
-    "halfway through one network of each kind, each panel in units of its largest: before training, in "
-    "theory, after training.",
+    "Points with the same target merge at small initial weights and stay apart at large ones; a network "
+    "with one hidden layer merges only one of the two pairs. Squared distances between the four "
+    "representations in the middle hidden layer of one network of each kind, each panel in units of its "
+    "largest: before training, in theory, after training.",
     matrices=[[getattr(each, part)[0] for each in shown.values()] for part in ("start", "theory", "end")],
     titles=list(shown),
     row_names=["start", "theory", "end"],
@@ -272,11 +272,11 @@ line.judge(
 blobs_adam = runs.learn_blobs(key, "low", runs.LEAKY, **of_blobs, adam=True)
 
 # %% [markdown]
-# From small weights a network starts on a plateau, where it knows neither coordinate. How long it takes to
-# leave depends on the draw. A network still on its plateau says nothing about merging; the checks name the
-# kinds for which this is so. In this build rates are the published ones times {glue:text}`faster`, and
-# epochs are divided by as much. Paper C's text names tanh, but its authors' program trains leaky ReLU; we
-# show both.
+# From small weights a network starts on a plateau, where it knows neither coordinate. There may be a second
+# one, where it knows their sum but not which of the two is asked for. How long it takes to leave them depends
+# on the draw. A network still on a plateau says nothing about merging; the checks name the kinds for which
+# this is so. In this build rates are the published ones times {glue:text}`faster`, and epochs are divided by
+# as much. Paper C's text names tanh, but its authors' program trains leaky ReLU; we show both.
 #
 # ## Digits
 #
@@ -314,9 +314,10 @@ tracked = Finding(
 )
 tracked.draw(
     figures.fit_panels,
-    "Two digits among many roughly follow the theory of two in their distances H and Q. Markers: the first "
-    "zero and the first one, halfway through one network; lines: theory with two fitted rates; above: fit "
-    "error of each, in units of its own variance; each in units of its largest value.",
+    "Two digits among many roughly follow the theory of two in their distances H and Q, but not in their "
+    "product w. Markers: the first zero and the first one, in the middle hidden layer of one network, a "
+    "good one; lines: theory with two fitted rates; above: fit error of each quantity, over its own "
+    "variance. Each is drawn in units of its largest value.",
     **runs.digit_arrays(digits),
 )
 tracked.judge(below(0.5, 3), because="the pair is not alone: the other digits move it")
@@ -548,8 +549,8 @@ posterior.judge(standard_errors(3), because="corrections of order 1/N²")
 # - From small weights points with one target merge, from large ones distances stay as they were. On XOR and
 #   on blobs this prediction holds beyond two points in deep networks, under gradient descent and under Adam.
 #   With one hidden layer it fails for one pair of XOR.
-# - Quantitatively it is a theory of pairs. Two digits among many follow it roughly, less well than a pair
-#   alone.
+# - Quantitatively it is a theory of pairs. Two digits among many follow it roughly in H and Q, less well than
+#   a pair alone.
 # - Non-lazy networks from the prior follow the equations under descent, though their weights are not small.
 #   In the posterior whether a class merges depends on the coding scheme: a saturated code leaves inputs of
 #   a class little room to differ, an analog one all of it. A theory of two points cannot see this.
@@ -559,9 +560,10 @@ posterior.judge(standard_errors(3), because="corrections of order 1/N²")
 # networks of 100 units still move a little.
 #
 # **Reproduced in part, or refuted.** At the preset `paper` one network in eight with small weights learns XOR
-# and leaves the pair 00–11 apart, so that the mean over networks is no longer below a tenth. There tanh
-# networks come down to a line only to about a tenth of their spread. Which digits lie far apart is not
-# explained by the weighted formula beyond what images and untrained networks already say, within the errors.
+# and leaves the pair 00–11 apart. The median over networks is far below a tenth, but its error is too large
+# for three standard errors. There tanh networks come down to a line only to about a tenth of their spread.
+# Which digits lie far apart is not explained by the weighted formula beyond what images and untrained
+# networks already say, within the errors.
 #
 # ## Exercises
 #
