@@ -159,7 +159,7 @@ def markdown(results):
         f"{REPEATS} runs of {STEPS} steps. Measured on {results['date']}: {results['machine']}, "
         f"{results['cores']} cores, JAX {results['jax']}. Compilation {results['compilation_s']:.1f} s.",
         "",
-        "| program or limit | ms per step | share of the limit reached, or ours over PyTorch |",
+        "| program or limit | ms per step | share of the limit reached, or PyTorch's time over ours |",
         "| --- | --- | --- |",
         *(f"| {' | '.join(row)} |" for row in rows),
     ]

@@ -106,7 +106,7 @@ published.draw(
     learning_curves,
     "Whether learned features help depends on the ridge. Test loss on airplanes and automobiles over the "
     "number of training images: lazy kernels (dashed), and the adaptive ones that they become (solid). "
-    "Blue: random features and aNBK, of erf networks; brown: NTK and aNTK, of ReLU networks with weight "
+    "Blue: random features and aNBK, of erf networks; orange: NTK and aNTK, of ReLU networks with weight "
     "decay. Left: all have the same ridge. Right: each has the one that is best on other images. Bars: "
     "standard errors over draws.",
     **drawn(pictures, COLORS),
@@ -196,7 +196,7 @@ publish(
     "ridges",
     caption="The adaptive kernel wants a larger ridge, and is then no better than the lazy one at its "
     "best. Test loss on airplanes and automobiles over the ridge. Lines: lazy kernels, random features "
-    "(blue) and NTK (brown), with standard errors over draws. Markers in the same color: the adaptive "
+    "(blue) and NTK (orange), with standard errors over draws. Markers in the same color: the adaptive "
     "kernel that each becomes, aNBK and aNTK.",
     tail=f"P = {scan}, L = 1, γ₀ = 1, draws = {pictures.draws}. In none of the papers.",
     x=every[order],
@@ -220,19 +220,20 @@ for name, value in {"last": last.value, "last_error": last.error}.items():
     glue(name, float(value), display=False)
 
 # %% [markdown]
-# The output 0 has the test loss 1. With one large ridge the aNBK lowers the test loss of its lazy kernel by
-# {glue:text}`bayes:.3f` and the aNTK by {glue:text}`rest:.3f`, both at the most images that we could follow.
-# With twenty images or fewer, ReLU networks at rest are worse than the lazy kernel: weight decay kills their
-# neurons, and their outputs are nearly 0. Erf networks show no such window. With so few images the large
-# ridge leaves them nearly lazy.
+# The test loss is the mean squared error, without the ½ of the last chapter: the output 0 has the test loss
+# 1. With one large ridge the aNBK lowers the test loss of its lazy kernel by {glue:text}`bayes:.3f` and the
+# aNTK by {glue:text}`rest:.3f`, both at the most images that we could follow. With twenty images or fewer,
+# ReLU networks at rest are worse than the lazy kernel: weight decay kills their neurons, and their outputs
+# are nearly 0. Erf networks show no such window. With so few images the large ridge leaves them nearly lazy.
 #
 # {numref}`fig-adaptive-images-ridges` shows where the gap comes from: from lazy to adaptive the curve moves
-# to larger ridges. Each at its own ridge, the adaptive kernels lower the test loss on natural images by
-# {glue:text}`bayes_own:.3f` (aNBK) and {glue:text}`rest_own:.3f` (aNTK), where a negative number is a rise.
-# On digits they lower it by {glue:text}`bayes_digits:.3f` and {glue:text}`rest_digits:.3f`. So what the
-# paper shows at one ridge is reproduced, and on natural images it is not an advantage of features. This may
-# change with more images: with the most that we have, the aNTK at the one ridge lies below the NTK at its
-# best by {glue:text}`last:.3f`, with a standard error of {glue:text}`last_error:.3f`.
+# to larger ridges. Each at its own ridge, the adaptive kernels lower the test loss on natural images, again
+# at the most images, by {glue:text}`bayes_own:.3f` (aNBK) and {glue:text}`rest_own:.3f` (aNTK), where a
+# negative number is a rise. On digits they lower it by {glue:text}`bayes_digits:.3f` and
+# {glue:text}`rest_digits:.3f`. So what the paper shows at one ridge is reproduced, and on natural images it
+# is not an advantage of features. This may change with more images: with the most that we have, the aNTK at
+# the one ridge lies below the NTK at its best by {glue:text}`last:.3f`, with a standard error of
+# {glue:text}`last_error:.3f`.
 #
 # ## Convolutions
 #
@@ -273,7 +274,7 @@ lead = Finding(
 lead.draw(
     learning_curves,
     "Patches change little. Test loss on two digits over the number of training images: dense "
-    "(brown) and convolutional (green) ReLU networks, lazy (NTK, dashed), and at rest under weight decay, "
+    "(orange) and convolutional (green) ReLU networks, lazy (NTK, dashed), and at rest under weight decay, "
     "which is the aNTK's prediction (solid). Left: all have the same ridge. Right: each has the one that is "
     "best on other images. Four overlapping patches of 20 × 20 pixels, a readout for each; bars: standard "
     "errors over draws.",

@@ -275,11 +275,11 @@ posterior = Finding(
 )
 posterior.draw(
     networks_and_predictors,
-    "Networks put out what the adaptive kernels predict, and not what the lazy ones do, unless there is no "
-    "weight decay (right). Outputs on new images of airplanes and automobiles over predictors. Left: mean "
-    "of sampled erf networks over the aNBK. Middle: ReLU networks at rest under weight decay, over the "
-    "solution of the convex problem. Right: ReLU networks trained without weight decay, over the same "
-    "solution. Gray: the lazy predictors with the same ridge.",
+    "Networks put out what the adaptive kernels (color) predict, and not what the lazy ones do. Without "
+    "weight decay (right) no kernel predicts them. Outputs on new images of airplanes and automobiles over "
+    "predictors. Left: mean of sampled erf networks over the aNBK. Middle: ReLU networks at rest under "
+    "weight decay, over the solution of the convex problem. Right: ReLU networks trained without weight "
+    "decay, over the same solution. Gray: the lazy predictors with the same ridge.",
     predicted=[images["aNBK"], images["solved"], images["solved"]],
     network=[images["sampled"][-1].mean(0), images["at rest"][-1, 0], images["trained"][0]],
     lazy=[images["NNGPK"], images["NTK"], images["NTK"]],
@@ -451,7 +451,7 @@ def tails(samples, grid, density, names, colors, richness, crossovers, inputs, w
         axis.set(title=names[k], xlabel="preactivation $h$", ylim=(1 / len(samples[k]), None))
     for line, number, shade in zip(crossovers, inputs, figures.BLUES, strict=True):
         axes[-1].plot(richness**2, line, color=shade)
-        axes[-1].text(richness[-1] ** 2, line[-1], f"P = {number}", ha="right", va="bottom")
+        axes[-1].text(richness[0] ** 2, line[0], f"P = {number}", ha="left", va="bottom")
     axes[-1].axhline(width, color="0.5", linestyle=":")
     axes[-1].set(xscale="log", yscale="log", xlabel=r"richness $\gamma_0^2$", title="width $N^*$, ReLU")
     axes[0].set_ylabel("density")
@@ -540,10 +540,10 @@ Finding(
 # (r - 1)\, r^{-L}\, (r^L + 1/\beta)^2 = X, \qquad X = \gamma_0^2\, |y|^2 .
 # $$ (eq-adaptive-overlaps)
 #
-# It has three limits. Lazy networks have $c_L = 1 + LX$, rich ones $c_L = X^{L/(L+1)}$, and very deep ones
-# $c_L = e^{W(LX)}$ with Lambert's function $W$. At finite $N$ all averages of deep linear networks are known
-# exactly (`theory.wishart_chain`, [analog coding](analog.ipynb)). Extrapolated to $N \to \infty$ they test
-# the formulas independently of the saddle point.
+# At zero ridge, $1/\beta \to 0$, it has three limits. Lazy networks have $c_L = 1 + LX$, rich ones $c_L =
+# X^{L/(L+1)}$, and very deep ones $c_L = e^{W(LX)}$ with Lambert's function $W$. At finite $N$ all averages
+# of deep linear networks are known exactly (`theory.wishart_chain`, [analog coding](analog.ipynb)).
+# Extrapolated to $N \to \infty$ they test the formulas independently of the saddle point.
 
 
 # %% tags=["hide-input"]
@@ -672,8 +672,9 @@ Finding(
 
 # %% [markdown]
 # For ReLU networks there is no such closed form. We sample them on the random inputs with a teacher's
-# labels. The kernels of all layers align with the targets as $\gamma_0$ grows, and the alignment of the last
-# layer is the first to have gained a given amount.
+# labels. The kernels of all layers align with the targets as $\gamma_0$ grows. The *alignment* is
+# $y^\top K y\,/\,(|y|^2\,\lVert K\rVert)$ with the Frobenius norm. Random features have some of it already,
+# so we ask for the gain over theirs, and the last layer is the first to have gained a given amount.
 
 # %% tags=["hide-input"]
 stored_layers = fast | {"store": ("preactivations",)}
@@ -789,6 +790,7 @@ followed.draw(
     names=np.repeat(["N → ∞", *(f"N = {width}" for width in flow.widths)], 2),
     colors=[figures.COLORS["theory"], *figures.BLUES],
     styles=["-", "--"],
+    scales=("linear", "log"),
     xlabel=r"time $t$",
     ylabel=r"loss $\frac{1}{2} \langle |y - f|^2 \rangle$",
 )
@@ -1082,8 +1084,8 @@ for L in (1, 2, 4, 8, 16):
     print(L, "layers:", round(adaptive_kernel.overlaps(L, 1.0).overlaps[-1], 2))
 
 # %% [markdown]
-# More and more of them: at fixed richness $c_L$ grows more slowly than $L$. From one layer to two it grows
-# by a third, from eight to sixteen by 60 %.
+# More and more: from one layer it takes nearly four further ones, from four about eight. At fixed richness
+# $c_L$ grows more slowly than $L$.
 #
 # **3.** At which weight decay does a ReLU network forget a single rare input with the target 1 among nine?
 

@@ -218,7 +218,7 @@ Finding(
 #
 # $$
 # \begin{gathered}
-# \min\; \tfrac12\,\mathrm{tr}\,Y^\top (K+T)^{-1} Y \\
+# \min_{z_\gamma,\,P_\gamma}\; \tfrac12\,\mathrm{tr}\,Y^\top (K+T)^{-1} Y \\
 # + \tfrac12\sum_\gamma P_\gamma\, z_\gamma^\top K_0^{-1} z_\gamma
 # + \sum_\gamma P_\gamma\log P_\gamma, \\
 # K = \sigma_a^2 \sum_\gamma P_\gamma\,\phi(z_\gamma)\phi(z_\gamma)^\top ,
@@ -232,8 +232,8 @@ Finding(
 # the work, and the sum runs over these outliers, without shares and entropy.
 #
 # On a new input $x$, with $k_0(x)$ its overlaps with the training images, $z_\gamma(x) = k_0(x)^\top K_0^{-1}
-# z_\gamma$ and $f(x) = \sum_\gamma P_\gamma\, \phi(z_\gamma(x))\, a_\gamma$. The training images leave part
-# of $z(x)$ open, and we average over it.
+# z_\gamma$ and $f(x) = \sum_\gamma P_\gamma\, \langle\phi(z_\gamma(x))\rangle\, a_\gamma$. The average is
+# over the part of $z(x)$ that the training images leave open.
 
 # %% tags=["hide-input"]
 for name in ("sigmoidal", "relu"):
@@ -287,9 +287,9 @@ kernels.judge(above(0.95), because="theory's shares of the codes are not those o
 
 # %% [markdown]
 # Two relations of paper A can be tested without any solver. In a linear network the kernel on new inputs
-# follows from the mean predictor alone, $K(x, x') = \kappa_0(x, x') + f(x)^\top U^{-1} f(x')$ with
-# $\kappa_0$ the inputs' own overlap and $U$ the readouts' covariance. And in a ReLU network the outliers
-# alone make nearly the whole output, on new images too.
+# follows from the mean predictor alone, $K_1(x, x') = \kappa_0(x, x') + f(x)^\top U^{-1} f(x')$, here without
+# the factor $\sigma_a^2$, with $\kappa_0$ the inputs' own overlap and $U$ the readouts' covariance. And in a
+# ReLU network the outliers alone make nearly the whole output, on new images too.
 
 # %% tags=["hide-input"]
 Finding(

@@ -461,9 +461,9 @@ apart_of = lambda matrix: np.where(np.eye(len(matrix)) > 0, 0, matrix)  # noqa: 
 publish(
     shared_neurons,
     "shared_neurons",
-    caption="With many images classes that are confused share neurons; with few they do not. Correlation of "
-    "the codes of two classes over the neurons of the feature layer, and (last panel) how often test images "
-    "of one are taken for the other; green: more, purple: less; the diagonal is left out.",
+    caption="Classes that are confused share neurons, the more clearly the more images were learned. "
+    "Correlation of the codes of two classes over the neurons of the feature layer, and (last panel) how "
+    "often test images of one are taken for the other; green: more, purple: less; the diagonal is left out.",
     tail=f"N = {whole.settings['width']}, stored results; {whole.task} at P = 50,000.",
     panels=[*(apart_of(run.shared) for run in everything[-3:]), apart_of(whole.confusions)],
     titles=[*(f"P = {run.num_inputs:,}" for run in everything[-3:]), "confused"],
@@ -645,8 +645,8 @@ dressed.judge(absolute(0.1), because="theory neglects how single preactivations 
 # %% [markdown]
 # ## Your own task
 #
-# This last section takes other data, classes, targets and nonlinearities. Set the parameters at the top, or
-# type
+# This last section takes other data, classes, targets and nonlinearities. Set the parameters (on this page in
+# the set-up at the very end), or type
 #
 #     make chapter NAME=images dataset=fashion_mnist classes=1,5,9 nonlinearity=sigmoidal y_minus=-0.5
 #
@@ -731,8 +731,8 @@ for name in ("sigmoidal", "erf"):
 
 # %% [markdown]
 # In theory all neurons of a kind are alike, and three kinds of sigmoidal neurons leave three directions at
-# most. In samples they differ on new images. This adds directions, so that
-# {glue:text}`dimension_sigmoidal:.1f` are measured above.
+# most. In samples they differ on new images, which adds directions. Above, where targets sum to zero and
+# codes come in opposite pairs, {glue:text}`dimension_sigmoidal:.1f` are measured.
 #
 # **3.** Which of the ten classes does the large run confuse? Read the stored predictor.
 

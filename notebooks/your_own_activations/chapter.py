@@ -313,15 +313,16 @@ for name, network in trained.items():
 # ```
 #
 # The authors of the paper on coding schemes {cite:p}`vanmeegen2025` have published the weights that they
-# sampled, and their code (figshare, doi [10.6084/m9.figshare.26539129](https://doi.org/10.6084/m9.figshare.26539129)).
-# Their weights have unit prior variance, so that the lines above apply as they stand. The files could not be
-# downloaded where this book was made, and nothing on this page was computed from them.
+# sampled, and their code (figshare, doi
+# [10.6084/m9.figshare.26539129](https://doi.org/10.6084/m9.figshare.26539129)). Their weights have unit prior
+# variance, so that the lines above apply as they stand. The files could not be downloaded where this book was
+# made, and nothing on this page was computed from them.
 #
 # ## What to take away
 #
 # - Redundant and sparse coding of a few classes can be read off activations and labels alone. They stand out
 # against rotations that keep the kernel.
-# - Analog coding cannot: a lazy or an untrained layer looks the same. Look at the readouts too.
+# - Analog coding cannot: a lazy or an untrained linear layer looks the same. Look at the readouts too.
 # - Ordinary training on little data hardly leaves the neighborhood of the initial weights. Its networks are
 # often undecided.
 #

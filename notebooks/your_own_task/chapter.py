@@ -180,14 +180,15 @@ publish(
 for name in maps.SCHEMES:
     found_ends = maps.ends(stored, name)
     low, high = np.nanmin(found_ends), np.nanmax(found_ends)
-    glue(f"end_{name}", f"{low:.2g} to {high:.2g}", display=False)
+    glue(f"end_{name}", f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g}", display=False)
 glue("nowhere", int(np.isnan(maps.ends(stored, "relu")).sum()), display=False)
 
 # %% [markdown]
-# Half of the linear networks stop being analog at $T =$ {glue:text}`end_linear`, the later the more neurons
-# they have: their average must stand out from the noise of single neurons. Sigmoidal ones stop being
-# redundant at {glue:text}`end_sigmoidal`, where codes melt, whatever $N$ is. ReLU networks are sparse up to
-# {glue:text}`end_relu`, but at {glue:text}`nowhere` of nine sizes never. Twelve neurons are too few to tell
+# A scheme ends at the temperature at which it is told in half of the networks. Analog coding ends at $T =$
+# {glue:text}`end_linear`, the later the more neurons there are: their average must stand out from the noise
+# of single neurons. Redundant coding ends at {glue:text}`end_sigmoidal`, where codes melt, with 36 and more
+# inputs at the same temperature for any $N$. Sparse coding ends at {glue:text}`end_relu`, and is not there at
+# any temperature at {glue:text}`nowhere` of nine sizes. Twelve neurons are too few to tell
 # a few from many. With twelve inputs a neuron is easily silent on all other classes, so that a crowd
 # carries each class ([condensation](condensation.ipynb)).
 #
@@ -203,7 +204,7 @@ glue("nowhere", int(np.isnan(maps.ends(stored, "relu")).sum()), display=False)
 #
 # ## Exercises
 #
-# **1.** Predict first: which scheme has the same task in a ReLU network?
+# **1.** Predict first: which scheme has the task `mine` of the open cells in a ReLU network?
 
 # %% tags=["solution"]
 rectified = Network(depth=1, width=60, nonlinearity="relu")
@@ -211,8 +212,8 @@ again = sample(Posterior(mine, rectified, temperature=0.01), jax.random.key(1), 
 print(diagnose(again.activations()[0, -1], mine.labels).verdict)
 
 # %% [markdown]
-# None of the three. Twelve inputs are few: for a ReLU neuron it is easy to be silent on all classes but one,
-# and many neurons are.
+# None of the three. Inputs of a class are alike here, so that it is easy for a ReLU neuron to be silent on
+# the other class, and many neurons are ([condensation](condensation.ipynb)).
 #
 # **2.** Heat the network until it no longer learns. What is the layer called then?
 
