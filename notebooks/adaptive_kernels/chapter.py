@@ -276,7 +276,7 @@ posterior = Finding(
 posterior.draw(
     networks_and_predictors,
     "Networks put out what the adaptive kernels (color) predict, and not what the lazy ones do. Without "
-    "weight decay (right) no kernel predicts them. Outputs on new images of airplanes and automobiles over "
+    "weight decay (right) neither predicts them. Outputs on new images of airplanes and automobiles over "
     "predictors. Left: mean of sampled erf networks over the aNBK. Middle: ReLU networks at rest under "
     "weight decay, over the solution of the convex problem. Right: ReLU networks trained without weight "
     "decay, over the same solution. Gray: the lazy predictors with the same ridge.",
