@@ -147,6 +147,7 @@ def sizes(size: dict[str, Any]) -> str:
     parts: dict[str, list[str]] = {}
     for name, value in size.items():
         listed = value if isinstance(value, list | tuple) else [value]
+        listed = listed[:1] if len({*listed}) == 1 else listed
         said = ", ".join(one if isinstance(one, str) else formats.number(one) for one in listed)
         if _COUNTED.fullmatch(name):
             one = said == "1" and name.endswith("s") and not name.endswith("ses")

@@ -443,6 +443,7 @@ real = Finding(
     figure="digits",
     control=Control("theory at the overlap within classes", sampled=np.float64(slopes[1])),
 )
+nowhere = np.full(len(M3), np.nan)
 between_widths = np.unique(np.geomspace(M3[0], M3[-1], 5).astype(int))
 real.draw(
     figures.curves,
@@ -450,12 +451,12 @@ real.draw(
     "alike. Markers: networks from two starts, on neither line; lines: theory of inputs that overlap within "
     "classes only, by what is left after the overlap between classes is taken away, and by all.",
     x=between_widths,
-    values=[[rule(int(N)) for N in between_widths] for rule in rules],
-    names=[f"$\\rho$ = {left:.2f}, what is left", f"$\\rho$ = {rho_w:.2f}, within classes"],
-    colors=[figures.COLORS["relu"], figures.COLORS["control"]],
+    values=[[rule(int(N)) for N in between_widths] for rule in (*rules, lambda N: np.nan)],
+    names=[f"$\\rho$ = {left:.2f}, what is left", f"$\\rho$ = {rho_w:.2f}, within classes", "networks"],
+    colors=[figures.COLORS["linear"], figures.COLORS["control"], figures.COLORS["relu"]],
     sampled_x=M3,
-    sampled=[[each.participation.value for each in on_digits]],
-    sampled_errors=[[each.participation.error for each in on_digits]],
+    sampled=[nowhere, nowhere, [each.participation.value for each in on_digits]],
+    sampled_errors=[nowhere, nowhere, [each.participation.error for each in on_digits]],
     scales=("log", "linear"),
     xticks=M3,
     xlabel="neurons $N$",

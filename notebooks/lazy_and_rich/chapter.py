@@ -71,11 +71,11 @@ one_sample = {scheme: run.samples.activations()[0, -1] for scheme, run in rich.i
 publish(
     figures.kernels_and_neurons,
     "kernels_and_neurons",
-    caption="One kernel, three codes. Above: what each network's kernel has learned, centered and scaled "
-    "to one length, green where inputs have become more alike and purple where less. Below: the ten "
-    "neurons that tell the classes apart best and thirty others, ordered by what they say about the "
-    "classes. Linear neurons answer by degrees, sigmoidal ones fully to one class or the other, and two "
-    "ReLU neurons do the work.",
+    caption="One kernel, three codes. Above: what each network's kernel has learned, centered and scaled to "
+    "one length, green where inputs have become more alike and purple where less. Below (blue above zero, "
+    "red below): the ten neurons that tell the classes apart best and thirty others, ordered by what they "
+    "say about the classes. Linear neurons answer by degrees, sigmoidal ones fully to one class or the "
+    "other, and two ReLU neurons do the work.",
     tail=f"One sample of each, inputs sorted by class. N = P = {N}, T = {T:g}. Paper A, Fig. 1e.",
     counterparts=["A 1e"],
     kernels=[runs.learned_kernel(rich[scheme], phi) for scheme, phi in one_sample.items()],

@@ -338,8 +338,8 @@ publish(
     "right to left, with the scatter over networks) follow the equilibrium shares (lines) near the critical "
     "temperature, and then keep 1-0-0, which equilibrium gives up. Far above it the activations of all "
     "neurons lie close to one half, and their codes are chance.",
-    tail=f"y₋ = 0.1, N = P = {S}, {R} networks, {sizes.cooling.num_transitions} trajectories "
-    "at each T. In none of the papers.",
+    tail=f"y₋ = 0.1, N = P = {S}, critical temperature {runs.critical_temperature(S, 0.1):.2f}, "
+    f"{R} networks, {sizes.cooling.num_transitions} trajectories at each T. In none of the papers.",
     x=fine,
     values=curves.T[drawn],
     names=np.array(NAMES)[drawn],

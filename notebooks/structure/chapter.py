@@ -126,11 +126,12 @@ print(run.tracked["distances_sq"][0, -1, -1].round(2))
 # Which points does a deep network put together when the inputs do not suggest it? As in the chapter before,
 # $H$ and $Q$ are the squared distances of the representations and of the outputs of two points, and $w$
 # vanishes when the outputs have learned the targets' difference; $\eta_h$ and $\eta_y$ are the two fitted
-# rates. Two points with the same target have $|dy| = 0$. The final distance of the theory is then
-# $H^* = \max(0, -C/\rho)$, with $\rho = \eta_y/(\eta_h|dx|^2)$ and $C = Q_0/H_0 - \rho H_0$. That is at most
-# the initial distance $H_0$. From small weights $H_0$ is negligible beside the final distances of the other
-# pairs, and so the two points merge. From large weights all distances stay near their initial values, and
-# the two points stay apart.
+# rates, $|dx|$ and $|dy|$ the distances of the two inputs and targets, and a subscript 0 marks the start. Two
+# points with the same target have $|dy| = 0$. The final distance of the theory is then $H^* = \max(0,
+# -C/\rho)$, with $\rho = \eta_y/(\eta_h|dx|^2)$ and $C = Q_0/H_0 - \rho H_0$. That is at most the initial
+# distance $H_0$. From small weights $H_0$ is negligible beside the final distances of the other pairs, and so
+# the two points merge. From large weights all distances stay near their initial values, and the two points
+# stay apart.
 #
 # In XOR 00 and 11 have one target, 01 and 10 the other. The theory is applied pair by pair, with the two
 # rates of the default network on two points and the distances before training. It knows nothing of the other

@@ -36,6 +36,7 @@ def test_places_in_the_papers(panel, places):
         ({"N": 60, "P": 60, "T": 0.01, "networks": 16}, "N = P = 60, T = 0.01, 16 networks"),
         ({"N": [30, 60], "P": 20, "y₋": -0.5}, "N = 30, 60, P = 20, y₋ = −0.5"),
         ({"1/β": 0.02, "|dx|²": 1.0, "networks": 1}, "1/β = 0.02, |dx|² = 1, 1 network"),
+        ({"P": [40, 40], "L": [1, 2, 1], "networks": [20, 20]}, "P = 40, L = 1, 2, 1, 20 networks"),
     ],
 )
 def test_sizes_as_a_caption_says_them(size, said):
