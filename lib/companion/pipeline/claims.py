@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from companion import formats, records
 from companion.pipeline import front, kept, reports, scoreboard, sections, seeds
@@ -35,12 +34,11 @@ def write(
         ledger: Of the seeds, see `seeds.read`.
         folder: Where the pages go.
     """
-    root = project.root / "book"
     shown = list(figures)
     maps = next((figure.link for figure in shown if (figure.chapter, figure.name) == _MAPS), None)
-    changes, listed = root / "changed_checks.md", root / "panels.yml"
+    changes = project.root / "book" / "changed_checks.md"
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
-    panels = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else []
+    panels = project.told("book/panels.yml", ())
     folder.mkdir(parents=True)
     held, machines = seeds.held(dict(ledger)), reports.read(project)
     for id, one in scoreboard.standings(project, table).items():
@@ -211,8 +209,7 @@ def chapter_of(project: Project, id: str) -> str:
     Raises:
         BuildError: There is no such claim, or its chapter is not written.
     """
-    listed = yaml.safe_load((project.root / "book" / "claims.yml").read_text(encoding="utf-8"))
-    chapters = {claim["id"]: claim["chapter"] for claim in listed}
+    chapters = {claim["id"]: claim["chapter"] for claim in project.told("book/claims.yml")}
     if id not in chapters:
         raise BuildError(f"ID must be a claim of book/claims.yml, {', '.join(chapters)}; got {id!r}")
     if chapters[id] not in project.names:

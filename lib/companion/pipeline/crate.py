@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from companion.pipeline import manifest, provenance, restore, scoreboard
 from companion.pipeline.project import Chapter, Project
 
@@ -38,8 +36,7 @@ Entity = dict[str, Any]
 
 def write(project: Project, pages: Path) -> Path:
     """Lay the metadata of built pages among them; returns the file."""
-    path = project.root / "CITATION.cff"
-    cited = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    cited = project.told("CITATION.cff", {})
     runs = [entity for chapter in project.chapters for entity in _run(project, chapter, pages)]
     parts = [_file(pages, name, description) for name, description in PARTS.items()]
     files = [*parts, *(entity for entity in runs if entity["@type"] == "File")]

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jupytext
 import numpy as np
-import yaml
 from markupsafe import Markup
 from PIL import Image
 
@@ -123,10 +122,8 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
         ("chapters", ("chapters",), _cards),
         ("panels", ("panels", "reproduced"), _panels),
     ):
-        path = project.root / "book" / f"{name}.yml"
-        if path.is_file():
-            listed = yaml.safe_load(path.read_text(encoding="utf-8"))
-            *contents, used = write_parts(project, listed, shown, table)
+        if (project.root / "book" / f"{name}.yml").is_file():
+            *contents, used = write_parts(project, project.told(f"book/{name}.yml"), shown, table)
             for part, content in zip(parts, contents, strict=True):
                 (generated / f"{part}.md").write_text(content, encoding="utf-8")
             wanted |= used
@@ -155,7 +152,7 @@ def of_claim(
 
 def edition(project: Project) -> dict[str, Any]:
     """What a reader cites the book by: authors, version, date, commit, repository, from files at the root."""
-    cited = yaml.safe_load((project.root / "CITATION.cff").read_text(encoding="utf-8"))
+    cited = project.told("CITATION.cff")
     about = project.root / "pyproject.toml"
     built = tomllib.loads(about.read_text(encoding="utf-8"))["project"] if about.is_file() else {}
     authors = [
@@ -300,9 +297,8 @@ def _reproduced(papers: dict[str, list[dict[str, Any]]], known: Mapping[str, sco
 
 def panels(project: Project) -> dict[str, list[str]]:
     """The papers' figures, as "A, Fig. 2", that each claim belongs to."""
-    path = project.root / "book" / "panels.yml"
     found: dict[str, list[str]] = {}
-    for row in yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else ():
+    for row in project.told("book/panels.yml", ()):
         paper, _, place = row["panel"].partition(" ")
         figure = re.match(r"\d+", place)
         name = f"{paper}, Fig. {figure[0]}" if figure else row["panel"]
@@ -374,9 +370,8 @@ def _held(file: Path) -> dict[str, Any]:
 
 def llms(project: Project, pages: Path) -> str:
     """What language models read first, ``llms.txt``: every page of the contents, and the data."""
-    contents = yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8"))
-    listed = project.root / "book" / "chapters.yml"
-    notes = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else {}
+    contents = project.told("_toc.yml")
+    notes = project.told("book/chapters.yml", {})
 
     def page(name: str) -> dict[str, str]:
         text = (pages / f"{name}.html").read_text(encoding="utf-8")
@@ -409,7 +404,7 @@ def listed_pages(contents: Mapping[str, Any]) -> list[str]:
 
 def codecheck(project: Project) -> dict[str, Any]:
     """The root's ``codecheck.yml`` for this build: where the repository is, and every figure, as a file."""
-    about: dict[str, Any] = yaml.safe_load((project.root / "codecheck.yml").read_text(encoding="utf-8"))
+    about: dict[str, Any] = project.told("codecheck.yml")
     about["manifest"] = [
         {
             "file": f"downloads/{figure.chapter}/{figure.file.name}",
@@ -423,17 +418,14 @@ def codecheck(project: Project) -> dict[str, Any]:
 
 def citation(project: Project) -> dict[str, Any]:
     """The root's ``CITATION.cff`` for this build: its repository, pages and commit; or nothing."""
-    path = project.root / "CITATION.cff"
-    if not path.is_file():
-        return {}
+    cited: dict[str, Any] = project.told("CITATION.cff", {})
     places = {
         "repository-code": project.repository,
         "url": project.pages_address,
         "commit": project.commit.removesuffix("-dirty"),
         "date-released": project.commit_date,
     }
-    cited: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return cited | {name: value for name, value in places.items() if value}
+    return cited and cited | {name: value for name, value in places.items() if value}
 
 
 def _in_order(project: Project) -> list[Chapter]:

@@ -8,7 +8,6 @@ import tempfile
 import urllib.parse
 from pathlib import Path
 
-import yaml
 from bs4 import BeautifulSoup, Tag
 
 from companion.pipeline.front import listed_pages
@@ -63,7 +62,7 @@ def build(project: Project) -> Path:
 
 def joined(project: Project) -> str:
     """All pages of the table of contents in one, links between them pointing to the places in it."""
-    names = listed_pages(yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8")))
+    names = listed_pages(project.told("_toc.yml"))
     pages = {
         f"{name}.html": BeautifulSoup((project.html / f"{name}.html").read_bytes(), "html.parser")
         for name in names

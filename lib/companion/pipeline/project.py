@@ -111,7 +111,14 @@ class Project:
     @property
     def config(self) -> dict[str, Any]:
         """The book's configuration, ``_config.yml``."""
-        return yaml.safe_load((self.root / "_config.yml").read_text(encoding="utf-8")) or {}
+        return self.told("_config.yml") or {}
+
+    def told(self, name: str, otherwise: Any = None) -> Any:
+        """What a YAML file of the repository says; `otherwise`, if given, where there is no such file."""
+        path = self.root / name
+        if otherwise is not None and not path.is_file():
+            return otherwise
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
 
     @functools.cached_property
     def repository(self) -> str | None:

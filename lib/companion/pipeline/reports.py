@@ -12,8 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from companion.pipeline import difference, kept, manifest, scoreboard, seeds
 from companion.pipeline.progress import cost, duration
 from companion.pipeline.project import BuildError, Project
@@ -157,8 +155,7 @@ def _who(row: dict[str, Any]) -> str:
 
 
 def _known(project: Project) -> set[str]:
-    listed = yaml.safe_load((project.root / "book" / "claims.yml").read_text(encoding="utf-8"))
-    return {claim["id"] for claim in listed}
+    return {claim["id"] for claim in project.told("book/claims.yml")}
 
 
 def _problem(row: Any, known: set[str]) -> str:

@@ -132,8 +132,7 @@ def rows(project: Project) -> list[Row]:
         BuildError: If a chapter records a claim that is not in the list, none of a claim's records has a
             control, or its findings have not exactly one headline.
     """
-    path = project.root / "book" / "claims.yml"
-    claims = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
+    claims = project.told("book/claims.yml", [])
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for chapter in project.chapters:
         for record in kept.left_behind(chapter.notebook, CHECK_TYPE) if chapter.finished else ():
@@ -158,9 +157,8 @@ def rows(project: Project) -> list[Row]:
 
 def recorded_verdicts(project: Project) -> dict[str, str]:
     """Verdicts on record for this preset, by claim; "not run" is not kept."""
-    path = project.root / "book" / "verdicts.yml"
-    recorded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
-    return ((recorded or {}).get(project.preset)) or {}
+    recorded = project.told("book/verdicts.yml", {}) or {}
+    return recorded.get(project.preset) or {}
 
 
 def check_verdicts(project: Project, table: Iterable[Row]) -> None:
@@ -251,7 +249,7 @@ def accept_verdicts(project: Project) -> Path:
     At the preset paper what the chapters left is kept as well (`kept.keep`), for builds at other presets.
     """
     path = project.root / "book" / "verdicts.yml"
-    recorded = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
+    recorded = project.told("book/verdicts.yml", {}) or {}
     before = recorded.get(project.preset) or {}
     executed = {chapter.name for chapter in project.chapters if chapter.finished}
     table = rows(project)

@@ -249,9 +249,7 @@ def _widgets(project: Project) -> dict[tuple[str, str], dict[str, Any]]:
     Raises:
         BuildError: If one names a figure that its chapter does not publish.
     """
-    path = project.root / "book" / "widgets.yml"
-    listed = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
-    found = {(one["chapter"], one["figure"]): one for one in listed}
+    found = {(one["chapter"], one["figure"]): one for one in project.told("book/widgets.yml", ())}
     published = {(figure.chapter, figure.name) for figure in front.figures(project)}
     if missing := ["/".join(place) for place in found if place not in published]:
         raise BuildError(f"book/widgets.yml: no figure {', '.join(missing)}")
