@@ -3,7 +3,6 @@
 import html
 import os
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
@@ -153,8 +152,6 @@ def of_claim(
 def edition(project: Project) -> dict[str, Any]:
     """What a reader cites the book by: authors, version, date, commit, repository, from files at the root."""
     cited = project.told("CITATION.cff")
-    about = project.root / "pyproject.toml"
-    built = tomllib.loads(about.read_text(encoding="utf-8"))["project"] if about.is_file() else {}
     authors = [
         author.get("name") or f"{author['given-names']} {author['family-names']}"
         for author in cited["authors"]
@@ -163,8 +160,8 @@ def edition(project: Project) -> dict[str, Any]:
         "title": cited["title"],
         "authors": authors,
         "doi": cited.get("doi"),
-        "version": built.get("version"),
-        "date": (project.commit_date or "")[:10],
+        "version": project.version,
+        "date": project.commit_date,
         "commit": project.commit,
         "repository": project.repository,
     }

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import urllib.parse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -119,6 +120,13 @@ class Project:
         if otherwise is not None and not path.is_file():
             return otherwise
         return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+    @property
+    def version(self) -> str:
+        """The library's version, from ``pyproject.toml``; "" where it gives none."""
+        about = self.root / "pyproject.toml"
+        built = tomllib.loads(about.read_text(encoding="utf-8"))["project"] if about.is_file() else {}
+        return built.get("version", "")
 
     @functools.cached_property
     def repository(self) -> str | None:

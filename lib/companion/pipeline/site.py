@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tomllib
 import urllib.parse
 from collections.abc import Mapping
 from itertools import groupby, pairwise
@@ -193,11 +192,7 @@ def _write_config(project: Project, site: Path) -> None:
     html = config.setdefault("html", {})
     html["use_repository_button"] = bool(config["repository"])
     html["use_issues_button"] = bool(config["repository"]) and "bitbucket" not in address
-    about = project.root / "pyproject.toml"
-    version = (
-        tomllib.loads(about.read_text(encoding="utf-8"))["project"]["version"] if about.is_file() else ""
-    )
-    made = [f"version {version}"] if version else []
+    made = [f"version {project.version}"] if project.version else []
     if commit := project.commit:
         link = f'<a href="{address}/commit/{commit.removesuffix("-dirty")}">{commit}</a>'
         made.append(f"commit {link if address else commit}")
