@@ -223,14 +223,9 @@ def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[tuple
         told = [found[id].claim for id in known if bool(found[id].claim.get("published")) == published]
         counts = Counter(scoreboard.said(claim, known[claim["id"]]) for claim in told)
         if counts:
-            each = [(counts[verdict], verdict) for verdict in sorted(counts, key=_by_rank)]
+            each = [(counts[verdict], verdict) for verdict in sorted(counts, key=scoreboard.SAID.index)]
             notes.append((f"{what}{place}:", each))
     return notes
-
-
-def _by_rank(verdict: str) -> int:
-    """Place of a verdict, as it is said, among all."""
-    return 0 if verdict == scoreboard.HOLDS else scoreboard.VERDICTS.index(verdict)
 
 
 def _panels(

@@ -20,6 +20,7 @@ from companion.pipeline.rendering import render
 SCHEMA = 1  # of scoreboard.json and figures.json; another where a field changes its meaning or goes
 VERDICTS = ("reproduced", "in part", "refuted", "open", "not run")
 HOLDS = "holds"  # how pages say "reproduced" of a claim that is in no paper
+SAID = (VERDICTS[0], HOLDS, *VERDICTS[1:])  # verdicts as pages say them, in their order
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -331,7 +332,7 @@ def page(
         "scoreboard.md",
         preset=preset,
         table=table,
-        counts={verdict: counts[verdict] for verdict in (VERDICTS[0], HOLDS, *VERDICTS[1:])},
+        counts={verdict: counts[verdict] for verdict in SAID},
         groups=[group for group in groups if group[-1]],
         changed=changed,
         held=held or {},
