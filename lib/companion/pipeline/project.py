@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tomllib
 import urllib.parse
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -290,12 +290,9 @@ class Project:
         found: set[Path] = set()
         waiting = [source]
         while waiting:
-            module = waiting.pop()
-            if module not in self._imported:  # several chapters share most modules
-                self._imported[module] = self._imports(module)
-            for path in self._imported[module] - found:
-                found.add(path)
-                waiting.append(path)
+            new = self._imported(waiting.pop()) - found
+            found |= new
+            waiting += new
         modules = {source, *found}
         for folder in {path.parent for path in modules} - {*self._places}:
             found.update(_beside(folder))  # style sheets, sizes and other files that a module reads
@@ -344,17 +341,12 @@ class Project:
         return found
 
     @functools.cached_property
-    def _imported(self) -> dict[Path, set[Path]]:
-        return {}
+    def _imported(self) -> Callable[[Path], set[Path]]:
+        return functools.cache(self._imports)  # several chapters share most modules
 
     @functools.cached_property
-    def _contents(self) -> dict[Path, str]:
-        return {}
-
-    def _content(self, path: Path) -> str:
-        if path not in self._contents:
-            self._contents[path] = manifest.digest(path)
-        return self._contents[path]
+    def _content(self) -> Callable[[Path], str]:
+        return functools.cache(manifest.digest)
 
     def _relative(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else path.name
