@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from companion.pipeline import manifest, provenance, restore, scoreboard
+from companion.pipeline import manifest, provenance, restore
 from companion.pipeline.project import Chapter, Project
 
 FILE = "ro-crate-metadata.json"
@@ -62,7 +62,7 @@ def write(project: Project, pages: Path) -> Path:
     }
     profile = {"@id": _PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
     graph = [about, root, profile, *authors, *licenses, *parts, *runs]
-    scoreboard.write_json(pages / FILE, {"@context": _CONTEXT, "@graph": graph})
+    manifest.write_readable(pages / FILE, {"@context": _CONTEXT, "@graph": graph})
     return pages / FILE
 
 

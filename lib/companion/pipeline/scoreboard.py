@@ -1,6 +1,5 @@
 """The scoreboard: every claim of the list, with what the executed chapters of this build computed for it."""
 
-import json
 import re
 import sys
 from collections import Counter
@@ -13,7 +12,7 @@ import yaml
 
 from companion import formats, predicates, records
 from companion.formats import CHECK_TYPE
-from companion.pipeline import kept, sections
+from companion.pipeline import kept, manifest, sections
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
@@ -279,7 +278,7 @@ def export(project: Project, table: Iterable[Row], path: Path) -> None:
         | {"stands": {"verdict": one.verdict, "place": one.place, "why": one.why}}
         for one in standings(project, table).values()
     ]
-    write_json(path, about(project, path.stem) | {"claims": claims})
+    manifest.write_readable(path, about(project, path.stem) | {"claims": claims})
 
 
 def about(project: Project, name: str) -> dict[str, Any]:
@@ -399,8 +398,3 @@ def beside(record: dict[str, Any]) -> str:
     """What the control gave, which is the scale of what was found; nothing where it has no number."""
     control = record["control"]
     return "" if not control or altered(record) is None else f"control {span(altered(record))}"
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file for readers."""
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -97,7 +97,7 @@ def build(project: Project) -> Path:
         restore.publish(chapter, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
     figures = scoreboard.about(project, "figures") | {"figures": front.index(project)}
-    scoreboard.write_json(fresh / "figures.json", figures)
+    manifest.write_readable(fresh / "figures.json", figures)
     for schema in TEMPLATES.glob("*.schema.json"):
         shutil.copy(schema, fresh / schema.name)
     check = yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True, explicit_start=True)
