@@ -93,17 +93,12 @@ def _run(project: Project, chapter: Chapter, pages: Path) -> Iterator[Entity]:
     ]
     listed = manifest.read(chapter.manifest)["files"]
     names = [restore.place(chapter, name) for name in listed]
-    digests = dict(zip(names, listed.values(), strict=True)) | {
-        f"{chapter.name}.json": manifest.digest(chapter.manifest)
-    }
-    shown = {
-        name: digest
-        for name, digest in digests.items()
-        if "-frames/" not in name and not name.endswith("-thumbnail.png")
-    }
+    digests = dict(zip(names, listed.values(), strict=True))
+    digests[f"{chapter.name}.json"] = manifest.digest(chapter.manifest)
     results = [
         _file(pages, f"{restore.DOWNLOADS}/{name}", f"Of the chapter {chapter.name}", {"sha256": digest})
-        for name, digest in shown.items()
+        for name, digest in digests.items()
+        if "-frames/" not in name and not name.endswith("-thumbnail.png")
     ]
     yield {
         "@id": f"#run-{chapter.folder.name}",

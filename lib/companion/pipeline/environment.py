@@ -27,12 +27,8 @@ def pins(lock: str) -> list[str]:
 
 def environment(lock: str) -> str:
     """Content of ``environment.yml`` for a lock."""
-    lines = [f"    - {_quoted(pin)}\n" for pin in pins(lock)]
-    return _HEAD + "".join(lines) + "    - -e .\n"
-
-
-def _quoted(pin: str) -> str:
-    return f'"{pin}"' if ";" in pin else pin
+    quoted = [f'"{pin}"' if ";" in pin else pin for pin in pins(lock)]
+    return _HEAD + "".join(f"    - {pin}\n" for pin in quoted) + "    - -e .\n"
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def write(project: Project) -> Path:
     away = seeds.headline(record for row in table for record in row.records)
     row = {
         "preset": project.preset,
-        "commit": project.commit or "",
+        "commit": project.commit,
         "date": date.today().isoformat(),
         "machine": here,
         "versions": versions,
@@ -95,15 +95,8 @@ def write(project: Project) -> Path:
     return path
 
 
-_FORM = {
-    "preset": str,
-    "commit": str,
-    "date": str,
-    "machine": dict,
-    "versions": dict,
-    "seconds": dict,
-    "claims": dict,
-}
+_FORM: dict[str, type] = {"preset": str, "commit": str, "date": str}
+_FORM |= {"machine": dict, "versions": dict, "seconds": dict, "claims": dict}
 
 
 def enter(project: Project, report: Path) -> Path:
