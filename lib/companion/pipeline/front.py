@@ -113,26 +113,21 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
     """
     shown = figures(project)
     wanted: set[Figure] = set()
-    generated = site / "book" / "_generated"
+    parts: dict[str, str] = {}
     for name in ("edition", "cite") if (project.root / "CITATION.cff").is_file() else ():
-        page = render(f"{name}.md", **edition(project))
-        (generated / f"{name}.md").write_text(page, encoding="utf-8")
-    for name, parts, write_parts in (
-        ("chapters", ("chapters",), _cards),
-        ("panels", ("panels", "reproduced"), _panels),
-    ):
+        parts[name] = render(f"{name}.md", **edition(project))
+    for name, make in (("chapters", _cards), ("panels", _panels)):
         if (project.root / "book" / f"{name}.yml").is_file():
-            *contents, used = write_parts(project, project.told(f"book/{name}.yml"), shown, table)
-            for part, content in zip(parts, contents, strict=True):
-                (generated / f"{part}.md").write_text(content, encoding="utf-8")
+            made, used = make(project, project.told(f"book/{name}.yml"), shown, table)
+            parts |= made
             wanted |= used
     asked = [(chapter.name, _title(chapter), _exercises(chapter)) for chapter in _in_order(project)]
-    page = render("exercises.md", chapters=[row for row in asked if row[2]])
-    (generated / "exercises.md").write_text(page, encoding="utf-8")
+    parts["exercises"] = render("exercises.md", chapters=[row for row in asked if row[2]])
     took = {chapter.name: cost(project.build, chapter.name) for chapter in _in_order(project)}
     costs = {name: known for name, known in took.items() if known}
-    page = render("costs.md", costs=costs, preset=project.preset, cores=os.cpu_count())
-    (generated / "costs.md").write_text(page, encoding="utf-8")
+    parts["costs"] = render("costs.md", costs=costs, preset=project.preset, cores=os.cpu_count())
+    for name, content in parts.items():
+        (site / "book" / "_generated" / f"{name}.md").write_text(content, encoding="utf-8")
     wanted |= {figure for row in table if (figure := of_claim(row, shown)) is not None}
     folder = site / "book" / "_static" / "thumbnails"
     for figure in sorted(wanted):
@@ -169,7 +164,7 @@ def edition(project: Project) -> dict[str, Any]:
 
 def _cards(
     project: Project, listed: dict[str, Any], shown: list[Figure], table: list[scoreboard.Row]
-) -> tuple[str, set[Figure]]:
+) -> tuple[dict[str, str], set[Figure]]:
     """A card for every chapter, in the order of the table of contents."""
     if unknown := sorted(set(listed) - set(project.names)):
         raise BuildError(f"book/chapters.yml speaks of {', '.join(unknown)}, which are no chapters")
@@ -178,24 +173,25 @@ def _cards(
     for chapter in _in_order(project):
         about = listed.get(chapter.name) or {}
         own = [figure for figure in shown if figure.chapter == chapter.name]
-        chosen = [figure for figure in own if figure.name == about.get("figure", figure.name)]
-        if about.get("figure") and not chosen:
+        chosen = next((one for one in own if one.name == about.get("figure", one.name)), None)
+        if chosen:
+            chosen = chosen._replace(part=tuple(about.get("part", ())))
+            used.add(chosen)
+        elif about.get("figure"):
             raise BuildError(f"book/chapters.yml: {chapter.name} publishes no figure {about['figure']!r}")
-        chosen = [figure._replace(part=tuple(about.get("part", ()))) for figure in chosen[:1]]
-        used.update(chosen)
         source = chapter.source.read_text(encoding="utf-8")
         minutes = re.search(r"\*Reading:\*\s*(?:#\s*)?(\d+)", source)
         cards.append(
             {
                 "name": chapter.name,
-                "figure": chosen[0] if chosen else None,
+                "figure": chosen,
                 "title": _title(chapter),
                 "finding": about.get("finding", ""),
                 "tally": _tally([row for row in table if row.chapter == chapter.name], at_paper),
                 "minutes": minutes[1] if minutes else "",
             }
         )
-    return render("chapters.md", cards=cards), used
+    return {"chapters": render("chapters.md", cards=cards)}, used
 
 
 def _title(chapter: Chapter) -> str:
@@ -230,7 +226,7 @@ def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[tuple
 
 def _panels(
     project: Project, listed: list[dict[str, Any]], shown: list[Figure], table: list[scoreboard.Row]
-) -> tuple[str, str, set[Figure]]:
+) -> tuple[dict[str, str], set[Figure]]:
     """The papers' figures with ours beside them, panel by panel; and which are reproduced, at a glance."""
     known = scoreboard.standings(project, table)
     by_panel: dict[str, list[Figure]] = {}
@@ -245,8 +241,8 @@ def _panels(
     blocks = [_block(list(own), known) for _, own in groupby(rows, lambda row: (row["paper"], row["figure"]))]
     papers = {title: [one for one in blocks if one["paper"] == paper] for paper, title in PAPERS.items()}
     papers = {title: own for title, own in papers.items() if own}
-    page = render("panels.md", papers=papers)
-    return page, _reproduced(papers, known), {figure for row in rows for figure in row["figures"]}
+    made = {"panels": render("panels.md", papers=papers), "reproduced": _reproduced(papers, known)}
+    return made, {figure for row in rows for figure in row["figures"]}
 
 
 def _block(rows: list[dict[str, Any]], known: Mapping[str, scoreboard.Standing]) -> dict[str, Any]:
