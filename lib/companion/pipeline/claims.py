@@ -117,13 +117,6 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
             raise BuildError(f"{named[0]}: no claim {named['id']} in book/claims.yml")
         return known[named["id"]]
 
-    def claim(named: re.Match[str]) -> str:
-        return _line(found(named))
-
-    def result(named: re.Match[str]) -> str:
-        figure, *more = (part.strip() for part in named["parts"].split(";"))
-        return _result(project, found(named), figure, more)
-
     def number(named: re.Match[str]) -> str:
         record = _named(found(named), named["quantity"])
         value = record["computed"] if named["role"] == "found" else scoreboard.altered(record)
@@ -132,10 +125,11 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
         return scoreboard.ends(value, 2)
 
     id = r"(?P<id>[A-D]\d+)"
-    prose = re.sub(rf"\{{claim\}}`{id}`", claim, prose)
+    prose = re.sub(rf"\{{claim\}}`{id}`", lambda named: _line(found(named)), prose)
     of = rf"\{{(?P<role>found|altered)\}}`{id}(?:\[(?P<column>\d)\])? (?P<quantity>[^`]+)`"
     prose = re.sub(of, number, prose)
-    return re.sub(rf"^\{{result\}}`{id} (?P<parts>[^`]+)`$", result, prose, flags=re.MULTILINE)
+    of = rf"^\{{result\}}`{id} (?P<parts>[^`]+)`$"
+    return re.sub(of, lambda named: _result(project, found(named), named["parts"]), prose, flags=re.MULTILINE)
 
 
 def _line(found: scoreboard.Standing) -> str:
@@ -149,8 +143,9 @@ def _line(found: scoreboard.Standing) -> str:
     return f"{link} · {formats.text(leading['quantity'])}{sized}: {records.headline(leading)}"
 
 
-def _result(project: Project, found: scoreboard.Standing, figure: str, more: list[str]) -> str:
+def _result(project: Project, found: scoreboard.Standing, parts: str) -> str:
     """A claim's verdict, quantities with controls, figure and citation."""
+    figure, *more = map(str.strip, parts.split(";"))
     shown = [record for record in found.records if record.get("headline")]
     shown += [_named(found, part) for part in more]
     return render(
