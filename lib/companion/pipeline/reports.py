@@ -24,9 +24,8 @@ def machine() -> dict[str, str]:
     """What this machine is, in the words of its system."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     info = Path("/proc/cpuinfo")
-    models = (
-        [line for line in info.read_text().splitlines() if "model name" in line] if info.is_file() else []
-    )
+    told = info.read_text().splitlines() if info.is_file() else []
+    models = [line for line in told if "model name" in line]
     return {
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
         "processor": models[0].partition(":")[2].strip() if models else platform.processor() or "unknown",

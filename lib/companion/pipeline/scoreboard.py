@@ -206,12 +206,8 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
         message = f"  {row.claim['id']} ({row.chapter}): {before} on record, now {row.verdict}"
         (shown if lets_pass else changed).append(message)
     if shown:
-        print(
-            "Verdicts that differ by whether equilibrium is shown, or by chance:",
-            *shown,
-            sep="\n",
-            file=sys.stderr,
-        )
+        title = "Verdicts that differ by whether equilibrium is shown, or by chance:"
+        print(title, *shown, sep="\n", file=sys.stderr)
     if changed:
         raise BuildError(
             f"verdicts differ from book/verdicts.yml (preset {project.preset}):\n"
@@ -231,16 +227,15 @@ def _by_chance(record: dict[str, Any]) -> bool:
     found = re.fullmatch(kinds, record["predicate"])
     if not found:
         return False
+    values = [record[name] for name in ("computed", "expected", "uncertainty")]
     if found["alone"]:
-        computed, expected, error = (
-            np.asarray(record[name], float) for name in ("computed", "expected", "uncertainty")
-        )
+        computed, expected, error = (np.asarray(value, float) for value in values)
         beyond = np.abs(computed - expected) - float(found["alone"]) / 100 * np.abs(expected)
         return bool(np.all(beyond <= 2 * error))
     wide = predicates.p_value(1e-5) if record["predicate"].startswith("p") else predicates.standard_errors(5)
     if found[1]:
         wide |= predicates.relative(float(found[1]) / 100)
-    return wide(*(record[name] for name in ("computed", "expected", "uncertainty")))
+    return wide(*values)
 
 
 def accept_verdicts(project: Project) -> Path:
@@ -252,10 +247,9 @@ def accept_verdicts(project: Project) -> Path:
     recorded = project.told("book/verdicts.yml", {}) or {}
     before = recorded.get(project.preset) or {}
     executed = {chapter.name for chapter in project.chapters if chapter.finished}
-    table = rows(project)
     found = {
         row.claim["id"]: row.verdict if row.chapter in executed else before.get(row.claim["id"], "not run")
-        for row in table
+        for row in rows(project)
     }
     recorded[project.preset] = {id: verdict for id, verdict in found.items() if verdict != "not run"}
     head = (
