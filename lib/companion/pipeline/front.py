@@ -121,9 +121,10 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
             made, used = make(project, project.told(f"book/{name}.yml"), shown, table)
             parts |= made
             wanted |= used
-    asked = [(chapter.name, _title(chapter), _exercises(chapter)) for chapter in _in_order(project)]
+    chapters = _in_order(project)
+    asked = [(chapter.name, _title(chapter), _exercises(chapter)) for chapter in chapters]
     parts["exercises"] = render("exercises.md", chapters=[row for row in asked if row[2]])
-    took = {chapter.name: cost(project.build, chapter.name) for chapter in _in_order(project)}
+    took = {chapter.name: cost(project.build, chapter.name) for chapter in chapters}
     costs = {name: known for name, known in took.items() if known}
     parts["costs"] = render("costs.md", costs=costs, preset=project.preset, cores=os.cpu_count())
     for name, content in parts.items():
@@ -418,9 +419,7 @@ def citation(project: Project) -> dict[str, Any]:
 
 def _in_order(project: Project) -> list[Chapter]:
     """Executed chapters in the order of ``_toc.yml``; those not in it last."""
-    path = project.root / "_toc.yml"
-    contents = path.read_text(encoding="utf-8") if path.is_file() else ""
-    listed = re.findall(r"notebooks/(\w+)", contents)
+    listed = [page.removeprefix("notebooks/") for page in listed_pages(project.told("_toc.yml", {}))]
     chapters = [chapter for chapter in project.chapters if chapter.finished]
     return sorted(chapters, key=lambda c: listed.index(c.name) if c.name in listed else len(listed))
 
