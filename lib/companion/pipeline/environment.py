@@ -20,9 +20,7 @@ dependencies:
 
 def pins(lock: str) -> list[str]:
     """Requirements of a lock, hashes left out, markers kept."""
-    return [
-        match[1].strip() for match in re.finditer(r"^([A-Za-z0-9][^\\\n]*==[^\\\n]*)", lock, re.MULTILINE)
-    ]
+    return [pin.strip() for pin in re.findall(r"^[A-Za-z0-9][^\\\n]*==[^\\\n]*", lock, re.MULTILINE)]
 
 
 def environment(lock: str) -> str:

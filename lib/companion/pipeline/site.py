@@ -36,9 +36,9 @@ from companion.pipeline import (
 )
 from companion.pipeline.project import BuildError, Chapter, Project
 from companion.pipeline.rendering import TEMPLATES, render
+from companion.pipeline.sections import FENCE
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
-_FENCE = "`" * 12  # longer than any inside
 _PLACES = re.compile(r'(?<= d=")[^"]+|(?<= [xy]=")[^"]+|(?<=translate\()[^)]+')  # in an SVG, not its scales
 _FORMULA = re.compile(r'<span class="math notranslate nohighlight">[^<]*</span>[.,;:)?’]+')
 _UNSEEN = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE[^>]*>|(?<=>)\s+(?=<)", re.DOTALL)
@@ -176,8 +176,8 @@ def folded(page: str) -> str:
     for part in parts:
         title, _, body = part.partition("\n")
         rows = len(re.findall(r"^\|", body, re.MULTILINE)) - 2
-        opening = f'{_FENCE}{{raw}} html\n<details class="fold"><summary>{rows} rows</summary>\n{_FENCE}'
-        head += f"{title}\n\n{opening}\n\n{body.strip()}\n\n{_FENCE}{{raw}} html\n</details>\n{_FENCE}\n\n"
+        opening = f'{FENCE}{{raw}} html\n<details class="fold"><summary>{rows} rows</summary>\n{FENCE}'
+        head += f"{title}\n\n{opening}\n\n{body.strip()}\n\n{FENCE}{{raw}} html\n</details>\n{FENCE}\n\n"
     return head
 
 
