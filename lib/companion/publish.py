@@ -155,10 +155,9 @@ def publish(
         plt.close(figure)
     store(name, stored, code, function.__name__, images)
     width = round(inches * PIXELS_PER_INCH)
-    size = width, round(width * (tall + 2 * _PADDING) / (inches + 2 * _PADDING))
-    show(
-        name, file, images[file], caption, description, size, tail=tail, counterparts=counterparts, page=page
-    )
+    height = round(width * (tall + 2 * _PADDING) / (inches + 2 * _PADDING))
+    about = {"caption": caption, "description": description, "tail": tail, "panels": list(counterparts)}
+    show({"name": name, "file": file, "width": width, "height": height, "page": page} | about, images[file])
 
 
 def figure_name(name: str) -> None:
@@ -229,48 +228,27 @@ def store(
         (folder / file).write_bytes(content)
 
 
-def show(
-    name: str,
-    file: str,
-    image: bytes,
-    caption: str,
-    description: str,
-    size: tuple[int, int],
-    *,
-    tail: str = "",
-    counterparts: Sequence[str] = (),
-    inline: str = "",
-    page: str = "",
-    film: bool = False,
-) -> None:
+def show(figure: dict[str, Any], image: bytes, inline: str = "") -> None:
     """Show an image with its caption, and leave beside it what the pipeline makes a figure of.
 
     Args:
-        name: The figure's name.
-        file: The image's file in the artifacts.
-        image: Its content.
-        caption: In MyST.
-        description: Alternative text.
-        size: Width and height on the page, in pixels.
-        tail: As in `publish`.
-        counterparts: As in `publish`.
+        figure: Its name; its file in the artifacts; width and height on the page, in pixels; caption,
+            description, tail and page as in `publish`, panels (there counterparts); film, if the artifacts
+            hold it as one, too.
+        image: Content of its file.
         inline: HTML to follow it in the notebook.
-        page: HTML to follow it on the book's page.
-        film: whether the artifacts hold it as a film, too.
     """
-    kind = "svg+xml" if file.endswith("svg") else "png"
+    name, caption, description = figure["name"], figure["caption"], figure["description"]
+    kind = "svg+xml" if figure["file"].endswith("svg") else "png"
     source = f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
-    small = f" <small>{html.escape(tail)}</small>" if tail else ""
-    figure: dict[str, Any] = {"name": name, "file": file, "caption": caption, "description": description}
-    figure |= {"width": size[0], "height": size[1], "tail": tail, "panels": list(counterparts)}
-    figure |= {"film": True} if film else {}
+    small = f" <small>{html.escape(figure['tail'])}</small>" if figure["tail"] else ""
     display(
         {
             "text/plain": f"Figure {name}: {caption or description}",
             "text/html": f'<figure class="published-figure" id="figure-{name}"><img src="{source}" '
-            f'alt="{html.escape(description)}" style="width: 100%; max-width: {size[0]}px">{inline}'
+            f'alt="{html.escape(description)}" style="width: 100%; max-width: {figure["width"]}px">{inline}'
             f"<figcaption>{html.escape(caption)}{small}</figcaption></figure>",
-            formats.FIGURE_TYPE: {**figure, "page": page},
+            formats.FIGURE_TYPE: figure,
         },
         raw=True,
     )
