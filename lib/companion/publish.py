@@ -8,10 +8,9 @@ import base64
 import html
 import inspect
 import io
-import os
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
@@ -90,11 +89,9 @@ from companion import figures
 """
 
 
-@contextmanager
-def theme() -> Iterator[None]:
+def theme() -> AbstractContextManager[None]:
     """Draw in the house's theme inside a ``with`` block, and leave the reader's settings as they were."""
-    with mpl.rc_context(THEME):
-        yield
+    return mpl.rc_context(THEME)
 
 
 def publish(
@@ -146,16 +143,13 @@ def publish(
         images = {file: _saved(figure, file)}
         figure.set_layout_engine("none")  # all is in its place, and to find it takes as long as to draw
         inches, tall = figure.get_tightbbox().size
+        across = inches + 2 * _PADDING
         if file.endswith("svg"):
-            images |= {
-                f"{name}-thumbnail.png": _saved(
-                    figure, "png", dpi=formats.THUMBNAIL / (inches + 2 * _PADDING)
-                )
-            }
+            images[f"{name}-thumbnail.png"] = _saved(figure, "png", dpi=formats.THUMBNAIL / across)
         plt.close(figure)
     store(name, stored, code, function.__name__, images)
     width = round(inches * PIXELS_PER_INCH)
-    height = round(width * (tall + 2 * _PADDING) / (inches + 2 * _PADDING))
+    height = round(width * (tall + 2 * _PADDING) / across)
     about = {"caption": caption, "description": description, "tail": tail, "panels": list(counterparts)}
     show({"name": name, "file": file, "width": width, "height": height, "page": page} | about, images[file])
 
@@ -254,19 +248,13 @@ def show(figure: dict[str, Any], image: bytes, inline: str = "") -> None:
     )
 
 
-def downloads() -> str:
-    """Where the files of this chapter's figures lie, seen from its page."""
-    return f"../downloads/{os.environ.get('CODING_SCHEMES_CHAPTER', '')}"
-
-
 def _saved(figure: Figure, file: str, **options: Any) -> bytes:
     """A figure as the content of a file, without a date or the name of a program."""
     ending = file.rpartition(".")[2]
     unstamped = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
+    options |= {"bbox_inches": "tight", "pad_inches": _PADDING, "metadata": unstamped}
     image = io.BytesIO()
-    figure.savefig(
-        image, format=ending, bbox_inches="tight", pad_inches=_PADDING, metadata=unstamped, **options
-    )
+    figure.savefig(image, format=ending, **options)
     return image.getvalue()
 
 
