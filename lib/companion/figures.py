@@ -704,16 +704,9 @@ def bars(
         for k, color in enumerate(_palette(labels, colors)):
             base = heights[t, :, :k].sum(1) if stacked else 0.0
             error = None if bar is None else bar[t, :, k]
-            look = {"color": color, "alpha": 0.85, "capsize": 3, "label": labels[k] or None}
-            axis.bar(
-                place + shifts[k],
-                heights[t, :, k],
-                width,
-                bottom=base,
-                yerr=error,
-                ecolor=COLORS["theory"],
-                **look,
-            )
+            look = {"color": color, "alpha": 0.85, "label": labels[k] or None}
+            look |= {"yerr": error, "ecolor": COLORS["theory"], "capsize": 3}
+            axis.bar(place + shifts[k], heights[t, :, k], width, base, **look)
         shades = (COLORS["theory"], COLORS["gaussian_process"], COLORS["control"])
         rows = np.asarray(points)[t] if np.ndim(points) == 3 else np.asarray(points)
         offsets = shifts[np.asarray(on)] if np.size(on) else np.zeros(len(rows))

@@ -5,6 +5,7 @@ import html
 import inspect
 import io
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,24 +85,14 @@ def publish_animation(
         )
 
     inline = [f"data:image/png;base64,{base64.b64encode(frame).decode('ascii')}" for frame in frames]
-    across, down = Image.open(io.BytesIO(frames[still])).size
-    size = (
-        across * publish.PIXELS_PER_INCH // DOTS_PER_INCH,
-        down * publish.PIXELS_PER_INCH // DOTS_PER_INCH,
-    )
-    publish.show(
-        name,
-        f"{name}.png",
-        frames[still],
-        caption,
-        description,
-        size,
-        tail=tail,
-        counterparts=counterparts,
-        inline=player(inline),
-        page=player([f"{publish.downloads()}/{file}" for file in files]),
-        film=True,
-    )
+    pixels = Image.open(io.BytesIO(frames[still])).size
+    width, height = (size * publish.PIXELS_PER_INCH // DOTS_PER_INCH for size in pixels)
+    folder = f"../downloads/{os.environ.get('CODING_SCHEMES_CHAPTER', '')}"
+    page = player([f"{folder}/{file}" for file in files])
+    figure = {"name": name, "file": f"{name}.png", "width": width, "height": height, "film": True}
+    figure |= {"caption": caption, "description": description, "tail": tail}
+    figure |= {"panels": list(counterparts), "page": page}
+    publish.show(figure, frames[still], player(inline))
 
 
 def rotation(

@@ -126,9 +126,8 @@ class Finding:
 
     def __post_init__(self) -> None:
         claims, require = records.known(), self._require
-        require(
-            claims is None or self.id in claims, f"id must be a claim of book/claims.yml; got {self.id!r}"
-        )
+        known = claims is None or self.id in claims
+        require(known, f"id must be a claim of book/claims.yml; got {self.id!r}")
         require(str(self.quantity).strip(), f"quantity must say what was computed; got {self.quantity!r}")
         sized = isinstance(self.size, Mapping) and self.size
         require(sized, f"size must say how large this was, as {{'N': 60, 'T': 0.01}}; got {self.size!r}")
@@ -154,22 +153,18 @@ class Finding:
         altered = [value for value in (control.sampled, control.theory) if value is not None]
         require(altered, f"control ({control.description}) must alter sampled or theory; got neither")
         shape = np.shape(self._value)
-        real = [np.shape(_value(v)) for v in altered if _is_real(_value(v))]
-        require(
-            len(real) == len(altered) and all(_fits(_value(v), shape) for v in altered),
-            f"control ({control.description}) must be real and fit sampled, of shape {shape}; got {real}",
-        )
-        computed = np.asarray(self._value).dtype.kind != "f" or all(
-            _carries_dtype(_value(v)) for v in altered
-        )
-        require(
-            computed, f"control must be computed, an array or NumPy number; got the constant {altered[0]!r}"
-        )
+        values = list(map(_value, altered))
+        real = [np.shape(value) for value in values if _is_real(value)]
+        fit = len(real) == len(values) and all(_fits(value, shape) for value in values)
+        wanted = f"must be real and fit sampled, of shape {shape}"
+        require(fit, f"control ({control.description}) {wanted}; got {real}")
+        computed = np.asarray(self._value).dtype.kind != "f" or _carries_dtype(values)
+        constant = f"got the constant {altered[0]!r}"
+        require(computed, f"control must be computed, an array or NumPy number; {constant}")
         strange = sorted(set(control.spared) - set(self.over))
         require(not strange, f"control spares {strange}; over names {list(self.over)}")
-        require(
-            not len(control.spared) or control.because, "control must say why it spares elements (because=…)"
-        )
+        said = control.because or not len(control.spared)
+        require(said, "control must say why it spares elements (because=…)")
 
     def _require(self, holds: Any, message: str) -> None:
         if not holds:
@@ -246,14 +241,11 @@ class Finding:
         """What is kept; ``computed`` is None where something is not finite, and then nothing was judged."""
         control = self.control
         there = _margins(predicate, self._value, self.theory, self.error)
-        others = [
-            new if new is not None else old
-            for new, old in ((control.sampled, self.sampled), (control.theory, self.theory))
-        ]
-        error = _error(others[0])
+        sampled = self.sampled if control.sampled is None else control.sampled
+        theory = self.theory if control.theory is None else control.theory
+        error = _error(sampled)
         scatter = self.error if error is None else error
-        against = _margins(predicate, _value(others[0]), others[1], scatter, control=True)
-        passes = there is not None and bool(np.all(there >= 0))
+        against = _margins(predicate, _value(sampled), theory, scatter, control=True)
         return {
             "id": self.id,
             "quantity": self.quantity,
@@ -261,12 +253,12 @@ class Finding:
             "expected": None if there is None else _plain(self.theory),
             "uncertainty": None if there is None else _plain(self.error),
             "predicate": predicate.text,
-            "passed": passes,
+            "passed": there is not None and bool(np.all(there >= 0)),
             "worst": self._worst(there),
             "apart": self._apart() if there is not None else None,
             "control": {
                 "description": control.description,
-                "computed": None if against is None else _plain(_value(others[0])),
+                "computed": None if against is None else _plain(_value(sampled)),
                 "uncertainty": None if against is None else _plain(error),
                 "expected": None if against is None else _plain(control.theory),
                 "passed": against is None or bool(np.any(self._asked(against) >= 0)),
@@ -317,11 +309,8 @@ class Finding:
         """Whether starts have met, or else each passes by itself: the worst of several samplers decides."""
         if self.sampler is None:
             return None
-        states = [
-            _equilibrium(one)
-            for one in (self.sampler if isinstance(self.sampler, list | tuple) else [self.sampler])
-        ]
-        shown = max(states, key=lambda state: _STATES.index(state["state"]))
+        samplers = self.sampler if isinstance(self.sampler, list | tuple) else [self.sampler]
+        shown = max(map(_equilibrium, samplers), key=lambda state: _STATES.index(state["state"]))
         if shown["state"] == "not shown" and self.starts is not None:
             each = [_margins(predicate, _value(start), self.theory, _error(start)) for start in self.starts]
             if all(margins is not None and np.all(margins >= 0) for margins in each):
@@ -405,9 +394,8 @@ def _equilibrium(sampler: Any) -> dict[str, str]:
     found = getattr(sampler, "state", None)
     if found is None:
         said = getattr(sampler, "converged", getattr(sampler, "agree", None))
-        found = (
-            {True: "met", False: "not shown"}.get(bool(said)) if isinstance(said, bool | np.bool_) else None
-        )
+        if isinstance(said, bool | np.bool_):
+            found = "met" if said else "not shown"
     if found not in _STATES:
         raise ValueError(
             f"sampler must be a Convergence, TwoEnded or Equilibrium, or several; got {sampler!r}"

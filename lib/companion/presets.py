@@ -30,14 +30,12 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
     """
     path = Path(str(chapter.__file__)).with_name("sizes.toml")
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    settings: dict[str, Any] = {}
     offered = [name for name in PRESETS if name in tables]
     if preset not in offered:
         raise ValueError(f"preset must be one of {', '.join(offered)} in this chapter; got {preset!r}")
-    for name in offered[: offered.index(preset) + 1]:
-        settings = _merged(
-            settings, tables[name], f"{path.parent.name}/sizes.toml, {name}" if settings else ""
-        )
+    settings = tables[offered[0]]
+    for name in offered[1 : offered.index(preset) + 1]:
+        settings = _merged(settings, tables[name], f"{path.parent.name}/sizes.toml, {name}")
     return _namespace(_merged(settings, _chosen(given), "given"))
 
 
@@ -48,13 +46,12 @@ def _chosen(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Settings with some of them changed; where there are none yet (no `where`), all of them are new."""
-    unknown = sorted(set(changes) - set(settings)) if where else []
-    if unknown:
+    """Settings with some of them changed."""
+    if unknown := sorted(set(changes) - set(settings)):
         raise ValueError(f"{where} names unknown settings {unknown}; allowed are {sorted(settings)}")
     merged = dict(settings)
     for name, value in changes.items():
-        merged[name] = _merged(merged[name], value, where) if where and isinstance(value, dict) else value
+        merged[name] = _merged(merged[name], value, where) if isinstance(value, dict) else value
     return merged
 
 

@@ -8,10 +8,9 @@ import base64
 import html
 import inspect
 import io
-import os
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
@@ -90,11 +89,9 @@ from companion import figures
 """
 
 
-@contextmanager
-def theme() -> Iterator[None]:
+def theme() -> AbstractContextManager[None]:
     """Draw in the house's theme inside a ``with`` block, and leave the reader's settings as they were."""
-    with mpl.rc_context(THEME):
-        yield
+    return mpl.rc_context(THEME)
 
 
 def publish(
@@ -146,19 +143,15 @@ def publish(
         images = {file: _saved(figure, file)}
         figure.set_layout_engine("none")  # all is in its place, and to find it takes as long as to draw
         inches, tall = figure.get_tightbbox().size
+        across = inches + 2 * _PADDING
         if file.endswith("svg"):
-            images |= {
-                f"{name}-thumbnail.png": _saved(
-                    figure, "png", dpi=formats.THUMBNAIL / (inches + 2 * _PADDING)
-                )
-            }
+            images[f"{name}-thumbnail.png"] = _saved(figure, "png", dpi=formats.THUMBNAIL / across)
         plt.close(figure)
     store(name, stored, code, function.__name__, images)
     width = round(inches * PIXELS_PER_INCH)
-    size = width, round(width * (tall + 2 * _PADDING) / (inches + 2 * _PADDING))
-    show(
-        name, file, images[file], caption, description, size, tail=tail, counterparts=counterparts, page=page
-    )
+    height = round(width * (tall + 2 * _PADDING) / across)
+    about = {"caption": caption, "description": description, "tail": tail, "panels": list(counterparts)}
+    show({"name": name, "file": file, "width": width, "height": height, "page": page} | about, images[file])
 
 
 def figure_name(name: str) -> None:
@@ -229,66 +222,39 @@ def store(
         (folder / file).write_bytes(content)
 
 
-def show(
-    name: str,
-    file: str,
-    image: bytes,
-    caption: str,
-    description: str,
-    size: tuple[int, int],
-    *,
-    tail: str = "",
-    counterparts: Sequence[str] = (),
-    inline: str = "",
-    page: str = "",
-    film: bool = False,
-) -> None:
+def show(figure: dict[str, Any], image: bytes, inline: str = "") -> None:
     """Show an image with its caption, and leave beside it what the pipeline makes a figure of.
 
     Args:
-        name: The figure's name.
-        file: The image's file in the artifacts.
-        image: Its content.
-        caption: In MyST.
-        description: Alternative text.
-        size: Width and height on the page, in pixels.
-        tail: As in `publish`.
-        counterparts: As in `publish`.
+        figure: Its name; its file in the artifacts; width and height on the page, in pixels; caption,
+            description, tail and page as in `publish`, panels (there counterparts); film, if the artifacts
+            hold it as one, too.
+        image: Content of its file.
         inline: HTML to follow it in the notebook.
-        page: HTML to follow it on the book's page.
-        film: whether the artifacts hold it as a film, too.
     """
-    kind = "svg+xml" if file.endswith("svg") else "png"
+    name, caption, description = figure["name"], figure["caption"], figure["description"]
+    kind = "svg+xml" if figure["file"].endswith("svg") else "png"
     source = f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
-    small = f" <small>{html.escape(tail)}</small>" if tail else ""
-    figure: dict[str, Any] = {"name": name, "file": file, "caption": caption, "description": description}
-    figure |= {"width": size[0], "height": size[1], "tail": tail, "panels": list(counterparts)}
-    figure |= {"film": True} if film else {}
+    small = f" <small>{html.escape(figure['tail'])}</small>" if figure["tail"] else ""
     display(
         {
             "text/plain": f"Figure {name}: {caption or description}",
             "text/html": f'<figure class="published-figure" id="figure-{name}"><img src="{source}" '
-            f'alt="{html.escape(description)}" style="width: 100%; max-width: {size[0]}px">{inline}'
+            f'alt="{html.escape(description)}" style="width: 100%; max-width: {figure["width"]}px">{inline}'
             f"<figcaption>{html.escape(caption)}{small}</figcaption></figure>",
-            formats.FIGURE_TYPE: {**figure, "page": page},
+            formats.FIGURE_TYPE: figure,
         },
         raw=True,
     )
-
-
-def downloads() -> str:
-    """Where the files of this chapter's figures lie, seen from its page."""
-    return f"../downloads/{os.environ.get('CODING_SCHEMES_CHAPTER', '')}"
 
 
 def _saved(figure: Figure, file: str, **options: Any) -> bytes:
     """A figure as the content of a file, without a date or the name of a program."""
     ending = file.rpartition(".")[2]
     unstamped = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
+    options |= {"bbox_inches": "tight", "pad_inches": _PADDING, "metadata": unstamped}
     image = io.BytesIO()
-    figure.savefig(
-        image, format=ending, bbox_inches="tight", pad_inches=_PADDING, metadata=unstamped, **options
-    )
+    figure.savefig(image, format=ending, **options)
     return image.getvalue()
 
 

@@ -201,11 +201,8 @@ def placed(panel: str) -> list[str]:
     listed = panels()
     # a figure may be named as a whole: all of its panels
     whole = {re.sub(r"(\d)[a-z]$", r"\1", name) for name in listed or ()}
-    for name in found if listed is not None else ():
-        if name not in listed and name not in whole:  # type: ignore[operator]
-            raise ValueError(
-                f"panel must be one of book/panels.yml, such as 'Paper A, Fig. 4a'; got {panel!r}"
-            )
+    if listed is not None and not whole.union(listed).issuperset(found):
+        raise ValueError(f"panel must be one of book/panels.yml, such as 'Paper A, Fig. 4a'; got {panel!r}")
     return found
 
 

@@ -17,9 +17,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from companion.pipeline.progress import Display, Progress, duration, step_times
-from companion.pipeline.project import BUILD, BuildError, Project
+from companion.pipeline.project import BUILD, BuildError, Chapter, Project
 
 PAGES = "pages"  # name of the job that builds the pages
 _SCRATCH = ".scratch"  # names the folder of a build's temporary files
@@ -142,10 +143,8 @@ def chapter(arguments: argparse.Namespace) -> None:
     parameters = execution.parse_parameters(source, {"preset": project.preset} | given)
     reruns = project.root / BUILD / "reruns"
     run = project.chapter(arguments.name, parameters, reruns)
-    with _only_one(reruns / f".{run.folder.name}.lock", f"The chapter {run.name} with these parameters"):
-        if not run.finished:
-            with Display(reruns, [run.name], 1), _reported(reruns, run.name) as progress:
-                execution.run(project, run, parameters, progress)
+    lock, job = reruns / f".{run.folder.name}.lock", f"The chapter {run.name} with these parameters"
+    _run_once(project, run, parameters, lock, job)
     print(f"{run.name} with {', '.join(f'{name}={value!r}' for name, value in parameters.items())}:")
     print(run.notebook)
 
@@ -154,15 +153,12 @@ def claim(arguments: argparse.Namespace) -> None:
     """Run the one chapter that judges a claim, if it has not run, and show what it found."""
     from companion import records
     from companion.formats import CHECK_TYPE
-    from companion.pipeline import claims, execution, kept
+    from companion.pipeline import claims, kept
 
     project = Project(Path.cwd(), arguments.preset)
     name = claims.chapter_of(project, arguments.id)
     (run,) = [c for c in project.chapters if c.name == name]
-    with _only_one(project.build / ".lock", "A build of this book"):
-        if not run.finished:
-            with Display(project.build, [name], 1), _reported(project.build, name) as progress:
-                execution.run(project, run, {"preset": project.preset}, progress)
+    _run_once(project, run, {"preset": project.preset}, project.build / ".lock", "A build of this book")
     for record in kept.left_behind(run.notebook, CHECK_TYPE):
         if record["id"] == arguments.id:
             print(f"{records.MARKS[records.state(record)]} {record['quantity']}")
@@ -172,24 +168,18 @@ def claim(arguments: argparse.Namespace) -> None:
 
 def seeds(arguments: argparse.Namespace) -> None:
     """Run chapters with several seeds, and keep a ledger of what held."""
-    from companion.pipeline import execution
     from companion.pipeline import seeds as book
 
     project = Project(Path.cwd(), arguments.preset)
     if arguments.seeds < 1:
         raise BuildError(f"SEEDS must be 1 or more; got {arguments.seeds}")
+    reruns = project.root / BUILD / "reruns"
     for name in [arguments.name] if arguments.name else project.names:
         notebooks = []
         for seed in range(arguments.seeds):
             parameters = {"preset": project.preset, "seed": seed}
-            run = project.chapter(name, parameters, project.root / BUILD / "reruns")
-            with _only_one(run.folder.parent / f".{run.folder.name}.lock", f"{name}, seed {seed}"):
-                if not run.finished:
-                    with (
-                        Display(run.folder.parent, [name], 1),
-                        _reported(run.folder.parent, name) as progress,
-                    ):
-                        execution.run(project, run, parameters, progress)
+            run = project.chapter(name, parameters, reruns)
+            _run_once(project, run, parameters, reruns / f".{run.folder.name}.lock", f"{name}, seed {seed}")
             notebooks.append(run.notebook)
         found = book.keep(project, name, notebooks)
         for id, counted in found["claims"].items():
@@ -342,6 +332,16 @@ def _reported(build: Path, name: str) -> Iterator[Progress]:
         with suppress(OSError):
             progress.fail(f"{name}: {_message(error)}" if isinstance(error, OSError) else str(error))
         raise
+
+
+def _run_once(project: Project, run: Chapter, parameters: dict[str, Any], lock: Path, job: str) -> None:
+    """Run a chapter that has not run yet, by itself; its progress is shown, and left beside the lock."""
+    from companion.pipeline import execution
+
+    with _only_one(lock, job):
+        if not run.finished:
+            with Display(lock.parent, [run.name], 1), _reported(lock.parent, run.name) as progress:
+                execution.run(project, run, parameters, progress)
 
 
 def _end_with_the_build() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from companion import formats, records
 from companion.pipeline import front, kept, reports, scoreboard, sections, seeds
@@ -35,12 +34,11 @@ def write(
         ledger: Of the seeds, see `seeds.read`.
         folder: Where the pages go.
     """
-    root = project.root / "book"
     shown = list(figures)
     maps = next((figure.link for figure in shown if (figure.chapter, figure.name) == _MAPS), None)
-    changes, listed = root / "changed_checks.md", root / "panels.yml"
+    changes = project.root / "book" / "changed_checks.md"
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
-    panels = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else []
+    panels = project.told("book/panels.yml", ())
     folder.mkdir(parents=True)
     held, machines = seeds.held(dict(ledger)), reports.read(project)
     for id, one in scoreboard.standings(project, table).items():
@@ -119,13 +117,6 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
             raise BuildError(f"{named[0]}: no claim {named['id']} in book/claims.yml")
         return known[named["id"]]
 
-    def claim(named: re.Match[str]) -> str:
-        return _line(found(named))
-
-    def result(named: re.Match[str]) -> str:
-        figure, *more = (part.strip() for part in named["parts"].split(";"))
-        return _result(project, found(named), figure, more)
-
     def number(named: re.Match[str]) -> str:
         record = _named(found(named), named["quantity"])
         value = record["computed"] if named["role"] == "found" else scoreboard.altered(record)
@@ -134,10 +125,11 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
         return scoreboard.ends(value, 2)
 
     id = r"(?P<id>[A-D]\d+)"
-    prose = re.sub(rf"\{{claim\}}`{id}`", claim, prose)
+    prose = re.sub(rf"\{{claim\}}`{id}`", lambda named: _line(found(named)), prose)
     of = rf"\{{(?P<role>found|altered)\}}`{id}(?:\[(?P<column>\d)\])? (?P<quantity>[^`]+)`"
     prose = re.sub(of, number, prose)
-    return re.sub(rf"^\{{result\}}`{id} (?P<parts>[^`]+)`$", result, prose, flags=re.MULTILINE)
+    of = rf"^\{{result\}}`{id} (?P<parts>[^`]+)`$"
+    return re.sub(of, lambda named: _result(project, found(named), named["parts"]), prose, flags=re.MULTILINE)
 
 
 def _line(found: scoreboard.Standing) -> str:
@@ -151,8 +143,9 @@ def _line(found: scoreboard.Standing) -> str:
     return f"{link} · {formats.text(leading['quantity'])}{sized}: {records.headline(leading)}"
 
 
-def _result(project: Project, found: scoreboard.Standing, figure: str, more: list[str]) -> str:
+def _result(project: Project, found: scoreboard.Standing, parts: str) -> str:
     """A claim's verdict, quantities with controls, figure and citation."""
+    figure, *more = map(str.strip, parts.split(";"))
     shown = [record for record in found.records if record.get("headline")]
     shown += [_named(found, part) for part in more]
     return render(
@@ -211,8 +204,7 @@ def chapter_of(project: Project, id: str) -> str:
     Raises:
         BuildError: There is no such claim, or its chapter is not written.
     """
-    listed = yaml.safe_load((project.root / "book" / "claims.yml").read_text(encoding="utf-8"))
-    chapters = {claim["id"]: claim["chapter"] for claim in listed}
+    chapters = {claim["id"]: claim["chapter"] for claim in project.told("book/claims.yml")}
     if id not in chapters:
         raise BuildError(f"ID must be a claim of book/claims.yml, {', '.join(chapters)}; got {id!r}")
     if chapters[id] not in project.names:

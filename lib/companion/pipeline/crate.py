@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from companion.pipeline import manifest, provenance, restore, scoreboard
+from companion.pipeline import manifest, provenance, restore
 from companion.pipeline.project import Chapter, Project
 
 FILE = "ro-crate-metadata.json"
@@ -38,8 +36,7 @@ Entity = dict[str, Any]
 
 def write(project: Project, pages: Path) -> Path:
     """Lay the metadata of built pages among them; returns the file."""
-    path = project.root / "CITATION.cff"
-    cited = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    cited = project.told("CITATION.cff", {})
     runs = [entity for chapter in project.chapters for entity in _run(project, chapter, pages)]
     parts = [_file(pages, name, description) for name, description in PARTS.items()]
     files = [*parts, *(entity for entity in runs if entity["@type"] == "File")]
@@ -65,7 +62,7 @@ def write(project: Project, pages: Path) -> Path:
     }
     profile = {"@id": _PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
     graph = [about, root, profile, *authors, *licenses, *parts, *runs]
-    scoreboard.write_json(pages / FILE, {"@context": _CONTEXT, "@graph": graph})
+    manifest.write_readable(pages / FILE, {"@context": _CONTEXT, "@graph": graph})
     return pages / FILE
 
 
@@ -96,17 +93,12 @@ def _run(project: Project, chapter: Chapter, pages: Path) -> Iterator[Entity]:
     ]
     listed = manifest.read(chapter.manifest)["files"]
     names = [restore.place(chapter, name) for name in listed]
-    digests = dict(zip(names, listed.values(), strict=True)) | {
-        f"{chapter.name}.json": manifest.digest(chapter.manifest)
-    }
-    shown = {
-        name: digest
-        for name, digest in digests.items()
-        if "-frames/" not in name and not name.endswith("-thumbnail.png")
-    }
+    digests = dict(zip(names, listed.values(), strict=True))
+    digests[f"{chapter.name}.json"] = manifest.digest(chapter.manifest)
     results = [
         _file(pages, f"{restore.DOWNLOADS}/{name}", f"Of the chapter {chapter.name}", {"sha256": digest})
-        for name, digest in shown.items()
+        for name, digest in digests.items()
+        if "-frames/" not in name and not name.endswith("-thumbnail.png")
     ]
     yield {
         "@id": f"#run-{chapter.folder.name}",

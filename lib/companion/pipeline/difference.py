@@ -191,36 +191,31 @@ def _chapters(folder: Path) -> dict[str, tuple[Path, Path]]:
 
 def compare(a: Build, b: Build) -> Difference:
     """What differs between two builds, in the chapters that both have."""
-    lone = {"A": a.chapters.keys() - b.chapters.keys(), "B": b.chapters.keys() - a.chapters.keys()}
+    lone = _alone(a.chapters, b.chapters)
     a, b = (build.limited(a.chapters.keys() & b.chapters.keys()) for build in (a, b))
     one, other = (_by_quantity(build.records) for build in (a, b))
-    both = [key for key in one if key in other]
-    pairs = [_moved(one[key], other[key]) for key in both]
-    verdicts = [seeds.verdicts(build.records) for build in (a, b)]
-    turned = {
-        id: (verdicts[0].get(id, "not run"), verdicts[1].get(id, "not run"))
-        for id in verdicts[0] | verdicts[1]
-    }
+    pairs = [_moved(record, other[key]) for key, record in one.items() if key in other]
+    told = [seeds.verdicts(build.records) for build in (a, b)]
+    verdicts = {id: (told[0].get(id, "not run"), told[1].get(id, "not run")) for id in told[0] | told[1]}
     shown = {
         name: _arrays(a.figures[name], b.figures[name])
         for name in sorted(a.figures.keys() & b.figures.keys())
     }
-    only = {"A": one.keys() - other.keys(), "B": other.keys() - one.keys()}
     return Difference(
-        len(both),
-        [
-            pair
-            for pair in pairs
-            if pair.away is None or pair.away > MOVED or pair.states[0] != pair.states[1]
-        ],
-        {id: pair for id, pair in turned.items() if pair[0] != pair[1]},
-        [f"{id} {quantity} (only in {side})" for side, keys in only.items() for id, quantity in sorted(keys)],
-        [f"{name} (only in {side})" for side, names in lone.items() for name in sorted(names)],
-        {name: how for name, how in shown.items() if how}
-        | dict.fromkeys(sorted(a.figures.keys() - b.figures.keys()), "only in A")
-        | dict.fromkeys(sorted(b.figures.keys() - a.figures.keys()), "only in B"),
+        len(pairs),
+        [p for p in pairs if p.away is None or p.away > MOVED or p.states[0] != p.states[1]],
+        {id: pair for id, pair in verdicts.items() if pair[0] != pair[1]},
+        [f"{id} {quantity} ({side})" for (id, quantity), side in _alone(one, other)],
+        [f"{name} ({side})" for name, side in lone],
+        {name: how for name, how in shown.items() if how} | dict(_alone(a.figures, b.figures)),
         len(shown),
     )
+
+
+def _alone(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> list[tuple[Any, str]]:
+    """What only one of two builds has, and in words which."""
+    sides = (("only in A", a.keys() - b.keys()), ("only in B", b.keys() - a.keys()))
+    return [(key, side) for side, keys in sides for key in sorted(keys)]
 
 
 def _by_quantity(told: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:

@@ -20,19 +20,13 @@ dependencies:
 
 def pins(lock: str) -> list[str]:
     """Requirements of a lock, hashes left out, markers kept."""
-    return [
-        match[1].strip() for match in re.finditer(r"^([A-Za-z0-9][^\\\n]*==[^\\\n]*)", lock, re.MULTILINE)
-    ]
+    return [pin.strip() for pin in re.findall(r"^[A-Za-z0-9][^\\\n]*==[^\\\n]*", lock, re.MULTILINE)]
 
 
 def environment(lock: str) -> str:
     """Content of ``environment.yml`` for a lock."""
-    lines = [f"    - {_quoted(pin)}\n" for pin in pins(lock)]
-    return _HEAD + "".join(lines) + "    - -e .\n"
-
-
-def _quoted(pin: str) -> str:
-    return f'"{pin}"' if ";" in pin else pin
+    quoted = [f'"{pin}"' if ";" in pin else pin for pin in pins(lock)]
+    return _HEAD + "".join(f"    - {pin}\n" for pin in quoted) + "    - -e .\n"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import html
 import os
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
@@ -12,7 +11,6 @@ from typing import Any, NamedTuple
 
 import jupytext
 import numpy as np
-import yaml
 from markupsafe import Markup
 from PIL import Image
 
@@ -115,28 +113,22 @@ def write(project: Project, table: list[scoreboard.Row], site: Path) -> None:
     """
     shown = figures(project)
     wanted: set[Figure] = set()
-    generated = site / "book" / "_generated"
+    parts: dict[str, str] = {}
     for name in ("edition", "cite") if (project.root / "CITATION.cff").is_file() else ():
-        page = render(f"{name}.md", **edition(project))
-        (generated / f"{name}.md").write_text(page, encoding="utf-8")
-    for name, parts, write_parts in (
-        ("chapters", ("chapters",), _cards),
-        ("panels", ("panels", "reproduced"), _panels),
-    ):
-        path = project.root / "book" / f"{name}.yml"
-        if path.is_file():
-            listed = yaml.safe_load(path.read_text(encoding="utf-8"))
-            *contents, used = write_parts(project, listed, shown, table)
-            for part, content in zip(parts, contents, strict=True):
-                (generated / f"{part}.md").write_text(content, encoding="utf-8")
+        parts[name] = render(f"{name}.md", **edition(project))
+    for name, make in (("chapters", _cards), ("panels", _panels)):
+        if (project.root / "book" / f"{name}.yml").is_file():
+            made, used = make(project, project.told(f"book/{name}.yml"), shown, table)
+            parts |= made
             wanted |= used
-    asked = [(chapter.name, _title(chapter), _exercises(chapter)) for chapter in _in_order(project)]
-    page = render("exercises.md", chapters=[row for row in asked if row[2]])
-    (generated / "exercises.md").write_text(page, encoding="utf-8")
-    took = {chapter.name: cost(project.build, chapter.name) for chapter in _in_order(project)}
+    chapters = _in_order(project)
+    asked = [(chapter.name, _title(chapter), _exercises(chapter)) for chapter in chapters]
+    parts["exercises"] = render("exercises.md", chapters=[row for row in asked if row[2]])
+    took = {chapter.name: cost(project.build, chapter.name) for chapter in chapters}
     costs = {name: known for name, known in took.items() if known}
-    page = render("costs.md", costs=costs, preset=project.preset, cores=os.cpu_count())
-    (generated / "costs.md").write_text(page, encoding="utf-8")
+    parts["costs"] = render("costs.md", costs=costs, preset=project.preset, cores=os.cpu_count())
+    for name, content in parts.items():
+        (site / "book" / "_generated" / f"{name}.md").write_text(content, encoding="utf-8")
     wanted |= {figure for row in table if (figure := of_claim(row, shown)) is not None}
     folder = site / "book" / "_static" / "thumbnails"
     for figure in sorted(wanted):
@@ -155,9 +147,7 @@ def of_claim(
 
 def edition(project: Project) -> dict[str, Any]:
     """What a reader cites the book by: authors, version, date, commit, repository, from files at the root."""
-    cited = yaml.safe_load((project.root / "CITATION.cff").read_text(encoding="utf-8"))
-    about = project.root / "pyproject.toml"
-    built = tomllib.loads(about.read_text(encoding="utf-8"))["project"] if about.is_file() else {}
+    cited = project.told("CITATION.cff")
     authors = [
         author.get("name") or f"{author['given-names']} {author['family-names']}"
         for author in cited["authors"]
@@ -166,8 +156,8 @@ def edition(project: Project) -> dict[str, Any]:
         "title": cited["title"],
         "authors": authors,
         "doi": cited.get("doi"),
-        "version": built.get("version"),
-        "date": (project.commit_date or "")[:10],
+        "version": project.version,
+        "date": project.commit_date,
         "commit": project.commit,
         "repository": project.repository,
     }
@@ -175,7 +165,7 @@ def edition(project: Project) -> dict[str, Any]:
 
 def _cards(
     project: Project, listed: dict[str, Any], shown: list[Figure], table: list[scoreboard.Row]
-) -> tuple[str, set[Figure]]:
+) -> tuple[dict[str, str], set[Figure]]:
     """A card for every chapter, in the order of the table of contents."""
     if unknown := sorted(set(listed) - set(project.names)):
         raise BuildError(f"book/chapters.yml speaks of {', '.join(unknown)}, which are no chapters")
@@ -184,24 +174,25 @@ def _cards(
     for chapter in _in_order(project):
         about = listed.get(chapter.name) or {}
         own = [figure for figure in shown if figure.chapter == chapter.name]
-        chosen = [figure for figure in own if figure.name == about.get("figure", figure.name)]
-        if about.get("figure") and not chosen:
+        chosen = next((one for one in own if one.name == about.get("figure", one.name)), None)
+        if chosen:
+            chosen = chosen._replace(part=tuple(about.get("part", ())))
+            used.add(chosen)
+        elif about.get("figure"):
             raise BuildError(f"book/chapters.yml: {chapter.name} publishes no figure {about['figure']!r}")
-        chosen = [figure._replace(part=tuple(about.get("part", ()))) for figure in chosen[:1]]
-        used.update(chosen)
         source = chapter.source.read_text(encoding="utf-8")
         minutes = re.search(r"\*Reading:\*\s*(?:#\s*)?(\d+)", source)
         cards.append(
             {
                 "name": chapter.name,
-                "figure": chosen[0] if chosen else None,
+                "figure": chosen,
                 "title": _title(chapter),
                 "finding": about.get("finding", ""),
                 "tally": _tally([row for row in table if row.chapter == chapter.name], at_paper),
                 "minutes": minutes[1] if minutes else "",
             }
         )
-    return render("chapters.md", cards=cards), used
+    return {"chapters": render("chapters.md", cards=cards)}, used
 
 
 def _title(chapter: Chapter) -> str:
@@ -229,19 +220,14 @@ def _tally(own: list[scoreboard.Row], at_paper: Mapping[str, str]) -> list[tuple
         told = [found[id].claim for id in known if bool(found[id].claim.get("published")) == published]
         counts = Counter(scoreboard.said(claim, known[claim["id"]]) for claim in told)
         if counts:
-            each = [(counts[verdict], verdict) for verdict in sorted(counts, key=_by_rank)]
+            each = [(counts[verdict], verdict) for verdict in sorted(counts, key=scoreboard.SAID.index)]
             notes.append((f"{what}{place}:", each))
     return notes
 
 
-def _by_rank(verdict: str) -> int:
-    """Place of a verdict, as it is said, among all."""
-    return 0 if verdict == scoreboard.HOLDS else scoreboard.VERDICTS.index(verdict)
-
-
 def _panels(
     project: Project, listed: list[dict[str, Any]], shown: list[Figure], table: list[scoreboard.Row]
-) -> tuple[str, str, set[Figure]]:
+) -> tuple[dict[str, str], set[Figure]]:
     """The papers' figures with ours beside them, panel by panel; and which are reproduced, at a glance."""
     known = scoreboard.standings(project, table)
     by_panel: dict[str, list[Figure]] = {}
@@ -256,8 +242,8 @@ def _panels(
     blocks = [_block(list(own), known) for _, own in groupby(rows, lambda row: (row["paper"], row["figure"]))]
     papers = {title: [one for one in blocks if one["paper"] == paper] for paper, title in PAPERS.items()}
     papers = {title: own for title, own in papers.items() if own}
-    page = render("panels.md", papers=papers)
-    return page, _reproduced(papers, known), {figure for row in rows for figure in row["figures"]}
+    made = {"panels": render("panels.md", papers=papers), "reproduced": _reproduced(papers, known)}
+    return made, {figure for row in rows for figure in row["figures"]}
 
 
 def _block(rows: list[dict[str, Any]], known: Mapping[str, scoreboard.Standing]) -> dict[str, Any]:
@@ -300,9 +286,8 @@ def _reproduced(papers: dict[str, list[dict[str, Any]]], known: Mapping[str, sco
 
 def panels(project: Project) -> dict[str, list[str]]:
     """The papers' figures, as "A, Fig. 2", that each claim belongs to."""
-    path = project.root / "book" / "panels.yml"
     found: dict[str, list[str]] = {}
-    for row in yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else ():
+    for row in project.told("book/panels.yml", ()):
         paper, _, place = row["panel"].partition(" ")
         figure = re.match(r"\d+", place)
         name = f"{paper}, Fig. {figure[0]}" if figure else row["panel"]
@@ -374,9 +359,8 @@ def _held(file: Path) -> dict[str, Any]:
 
 def llms(project: Project, pages: Path) -> str:
     """What language models read first, ``llms.txt``: every page of the contents, and the data."""
-    contents = yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8"))
-    listed = project.root / "book" / "chapters.yml"
-    notes = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else {}
+    contents = project.told("_toc.yml")
+    notes = project.told("book/chapters.yml", {})
 
     def page(name: str) -> dict[str, str]:
         text = (pages / f"{name}.html").read_text(encoding="utf-8")
@@ -409,7 +393,7 @@ def listed_pages(contents: Mapping[str, Any]) -> list[str]:
 
 def codecheck(project: Project) -> dict[str, Any]:
     """The root's ``codecheck.yml`` for this build: where the repository is, and every figure, as a file."""
-    about: dict[str, Any] = yaml.safe_load((project.root / "codecheck.yml").read_text(encoding="utf-8"))
+    about: dict[str, Any] = project.told("codecheck.yml")
     about["manifest"] = [
         {
             "file": f"downloads/{figure.chapter}/{figure.file.name}",
@@ -423,24 +407,19 @@ def codecheck(project: Project) -> dict[str, Any]:
 
 def citation(project: Project) -> dict[str, Any]:
     """The root's ``CITATION.cff`` for this build: its repository, pages and commit; or nothing."""
-    path = project.root / "CITATION.cff"
-    if not path.is_file():
-        return {}
+    cited: dict[str, Any] = project.told("CITATION.cff", {})
     places = {
         "repository-code": project.repository,
         "url": project.pages_address,
         "commit": project.commit.removesuffix("-dirty"),
         "date-released": project.commit_date,
     }
-    cited: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return cited | {name: value for name, value in places.items() if value}
+    return cited and cited | {name: value for name, value in places.items() if value}
 
 
 def _in_order(project: Project) -> list[Chapter]:
     """Executed chapters in the order of ``_toc.yml``; those not in it last."""
-    path = project.root / "_toc.yml"
-    contents = path.read_text(encoding="utf-8") if path.is_file() else ""
-    listed = re.findall(r"notebooks/(\w+)", contents)
+    listed = [page.removeprefix("notebooks/") for page in listed_pages(project.told("_toc.yml", {}))]
     chapters = [chapter for chapter in project.chapters if chapter.finished]
     return sorted(chapters, key=lambda c: listed.index(c.name) if c.name in listed else len(listed))
 

@@ -14,9 +14,8 @@ from sphinx.util.docutils import ReferenceRole
 from sphinx.util.nodes import make_refnode
 
 GLOSSARY = "book/glossary"
-Entry = tuple[
-    str, list[nodes.Node]
-]  # anchor in its page; the meaning, then the name in the code, without links
+# Anchor in its page; the meaning, then the name in the code, without links
+Entry = tuple[str, list[nodes.Node]]
 
 
 class Explained(nodes.Inline, nodes.Element):

@@ -14,6 +14,7 @@ import numpy as np
 
 from companion import records
 from companion.formats import CHECK_TYPE, FIGURE_TYPE, text
+from companion.pipeline import manifest
 from companion.pipeline.project import Chapter, Project
 
 FOLDER = Path("book/_static/paper")
@@ -82,8 +83,7 @@ def keep(project: Project, chapter: Chapter) -> Path:
                 target.unlink()
             else:
                 kept.figures[name]["arrays"] = target.name
-    content = json.dumps(kept._asdict(), indent=1, ensure_ascii=False) + "\n"
-    (folder / FILE).write_text(content, encoding="utf-8")
+    manifest.write_readable(folder / FILE, kept._asdict())
     return folder
 
 

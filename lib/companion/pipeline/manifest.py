@@ -57,6 +57,11 @@ def write(path: Path, content: dict[str, Any] | list[Any], indent: int | None = 
     fresh.replace(path)
 
 
+def write_readable(path: Path, content: Any) -> None:
+    """Write a JSON file for readers."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def read(path: Path) -> dict[str, Any]:
     """What a JSON file holds; nothing where it is missing or spoiled."""
     try:

@@ -8,7 +8,6 @@ import tempfile
 import urllib.parse
 from pathlib import Path
 
-import yaml
 from bs4 import BeautifulSoup, Tag
 
 from companion.pipeline.front import listed_pages
@@ -46,14 +45,8 @@ def build(project: Project) -> Path:
     try:
         page.write_text(joined(project), encoding="utf-8")
         with tempfile.TemporaryDirectory(prefix="book-") as profile:
-            command = [
-                browser,
-                *_FLAGS,
-                f"--user-data-dir={profile}",
-                f"--print-to-pdf={target}",
-                page.as_uri(),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True)
+            places = [f"--user-data-dir={profile}", f"--print-to-pdf={target}", page.as_uri()]
+            done = subprocess.run([browser, *_FLAGS, *places], capture_output=True, text=True)
     finally:
         page.unlink(missing_ok=True)
     if done.returncode or not target.is_file():
@@ -63,7 +56,7 @@ def build(project: Project) -> Path:
 
 def joined(project: Project) -> str:
     """All pages of the table of contents in one, links between them pointing to the places in it."""
-    names = listed_pages(yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8")))
+    names = listed_pages(project.told("_toc.yml"))
     pages = {
         f"{name}.html": BeautifulSoup((project.html / f"{name}.html").read_bytes(), "html.parser")
         for name in names
@@ -84,14 +77,9 @@ def joined(project: Project) -> str:
         title=project.config.get("title", ""),
         head="\n".join(map(str, head)),
         made=made.decode_contents().strip() if made else "",
-        contents={anchor: _title(article) for anchor, article in articles.items()},
+        contents={anchor: page.h1.get_text() if page.h1 else "" for anchor, page in articles.items()},
         articles="\n".join(map(str, articles.values())),
     )
-
-
-def _title(article: Tag) -> str:
-    heading = article.h1
-    return "" if heading is None else heading.get_text()
 
 
 def _anchor(page: str, place: str = "") -> str:

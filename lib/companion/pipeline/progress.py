@@ -94,12 +94,11 @@ class Display:
 
     def failures(self) -> list[str]:
         """Messages of the jobs that failed, or ended without a word; for when all have ended."""
-        messages = {
-            name: state.get("message") or f"{name}: killed while it ran (out of memory?)"
+        return [
+            state.get("message") or f"{name}: killed while it ran (out of memory?)"
             for name, state in self._states().items()
             if state.get("state") in ("failed", "running")
-        }
-        return list(messages.values())
+        ]
 
     def _watch(self) -> None:
         while not self._stop.wait(LOOK_EVERY_S):

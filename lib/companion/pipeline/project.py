@@ -14,8 +14,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import urllib.parse
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,21 @@ class Project:
     @property
     def config(self) -> dict[str, Any]:
         """The book's configuration, ``_config.yml``."""
-        return yaml.safe_load((self.root / "_config.yml").read_text(encoding="utf-8")) or {}
+        return self.told("_config.yml") or {}
+
+    def told(self, name: str, otherwise: Any = None) -> Any:
+        """What a YAML file of the repository says; `otherwise`, if given, where there is no such file."""
+        path = self.root / name
+        if otherwise is not None and not path.is_file():
+            return otherwise
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+    @property
+    def version(self) -> str:
+        """The library's version, from ``pyproject.toml``; "" where it gives none."""
+        about = self.root / "pyproject.toml"
+        built = tomllib.loads(about.read_text(encoding="utf-8"))["project"] if about.is_file() else {}
+        return built.get("version", "")
 
     @functools.cached_property
     def repository(self) -> str | None:
@@ -275,12 +290,9 @@ class Project:
         found: set[Path] = set()
         waiting = [source]
         while waiting:
-            module = waiting.pop()
-            if module not in self._imported:  # several chapters share most modules
-                self._imported[module] = self._imports(module)
-            for path in self._imported[module] - found:
-                found.add(path)
-                waiting.append(path)
+            new = self._imported(waiting.pop()) - found
+            found |= new
+            waiting += new
         modules = {source, *found}
         for folder in {path.parent for path in modules} - {*self._places}:
             found.update(_beside(folder))  # style sheets, sizes and other files that a module reads
@@ -329,17 +341,12 @@ class Project:
         return found
 
     @functools.cached_property
-    def _imported(self) -> dict[Path, set[Path]]:
-        return {}
+    def _imported(self) -> Callable[[Path], set[Path]]:
+        return functools.cache(self._imports)  # several chapters share most modules
 
     @functools.cached_property
-    def _contents(self) -> dict[Path, str]:
-        return {}
-
-    def _content(self, path: Path) -> str:
-        if path not in self._contents:
-            self._contents[path] = manifest.digest(path)
-        return self._contents[path]
+    def _content(self) -> Callable[[Path], str]:
+        return functools.cache(manifest.digest)
 
     def _relative(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else path.name

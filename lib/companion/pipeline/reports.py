@@ -12,8 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from companion.pipeline import difference, kept, manifest, scoreboard, seeds
 from companion.pipeline.progress import cost, duration
 from companion.pipeline.project import BuildError, Project
@@ -26,9 +24,8 @@ def machine() -> dict[str, str]:
     """What this machine is, in the words of its system."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     info = Path("/proc/cpuinfo")
-    models = (
-        [line for line in info.read_text().splitlines() if "model name" in line] if info.is_file() else []
-    )
+    told = info.read_text().splitlines() if info.is_file() else []
+    models = [line for line in told if "model name" in line]
     return {
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
         "processor": models[0].partition(":")[2].strip() if models else platform.processor() or "unknown",
@@ -84,7 +81,7 @@ def write(project: Project) -> Path:
     away = seeds.headline(record for row in table for record in row.records)
     row = {
         "preset": project.preset,
-        "commit": project.commit or "",
+        "commit": project.commit,
         "date": date.today().isoformat(),
         "machine": here,
         "versions": versions,
@@ -97,15 +94,8 @@ def write(project: Project) -> Path:
     return path
 
 
-_FORM = {
-    "preset": str,
-    "commit": str,
-    "date": str,
-    "machine": dict,
-    "versions": dict,
-    "seconds": dict,
-    "claims": dict,
-}
+_FORM: dict[str, type] = {"preset": str, "commit": str, "date": str}
+_FORM |= {"machine": dict, "versions": dict, "seconds": dict, "claims": dict}
 
 
 def enter(project: Project, report: Path) -> Path:
@@ -157,8 +147,7 @@ def _who(row: dict[str, Any]) -> str:
 
 
 def _known(project: Project) -> set[str]:
-    listed = yaml.safe_load((project.root / "book" / "claims.yml").read_text(encoding="utf-8"))
-    return {claim["id"] for claim in listed}
+    return {claim["id"] for claim in project.told("book/claims.yml")}
 
 
 def _problem(row: Any, known: set[str]) -> str:

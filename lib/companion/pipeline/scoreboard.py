@@ -1,6 +1,5 @@
 """The scoreboard: every claim of the list, with what the executed chapters of this build computed for it."""
 
-import json
 import re
 import sys
 from collections import Counter
@@ -13,13 +12,14 @@ import yaml
 
 from companion import formats, predicates, records
 from companion.formats import CHECK_TYPE
-from companion.pipeline import kept, sections
+from companion.pipeline import kept, manifest, sections
 from companion.pipeline.project import BuildError, Project
 from companion.pipeline.rendering import render
 
 SCHEMA = 1  # of scoreboard.json and figures.json; another where a field changes its meaning or goes
 VERDICTS = ("reproduced", "in part", "refuted", "open", "not run")
 HOLDS = "holds"  # how pages say "reproduced" of a claim that is in no paper
+SAID = (VERDICTS[0], HOLDS, *VERDICTS[1:])  # verdicts as pages say them, in their order
 _GROUPS = {
     "A": "Coding schemes",
     "B": "Adaptive kernels",
@@ -132,8 +132,7 @@ def rows(project: Project) -> list[Row]:
         BuildError: If a chapter records a claim that is not in the list, none of a claim's records has a
             control, or its findings have not exactly one headline.
     """
-    path = project.root / "book" / "claims.yml"
-    claims = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
+    claims = project.told("book/claims.yml", [])
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for chapter in project.chapters:
         for record in kept.left_behind(chapter.notebook, CHECK_TYPE) if chapter.finished else ():
@@ -158,9 +157,8 @@ def rows(project: Project) -> list[Row]:
 
 def recorded_verdicts(project: Project) -> dict[str, str]:
     """Verdicts on record for this preset, by claim; "not run" is not kept."""
-    path = project.root / "book" / "verdicts.yml"
-    recorded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
-    return ((recorded or {}).get(project.preset)) or {}
+    recorded = project.told("book/verdicts.yml", {}) or {}
+    return recorded.get(project.preset) or {}
 
 
 def check_verdicts(project: Project, table: Iterable[Row]) -> None:
@@ -208,12 +206,8 @@ def check_verdicts(project: Project, table: Iterable[Row]) -> None:
         message = f"  {row.claim['id']} ({row.chapter}): {before} on record, now {row.verdict}"
         (shown if lets_pass else changed).append(message)
     if shown:
-        print(
-            "Verdicts that differ by whether equilibrium is shown, or by chance:",
-            *shown,
-            sep="\n",
-            file=sys.stderr,
-        )
+        title = "Verdicts that differ by whether equilibrium is shown, or by chance:"
+        print(title, *shown, sep="\n", file=sys.stderr)
     if changed:
         raise BuildError(
             f"verdicts differ from book/verdicts.yml (preset {project.preset}):\n"
@@ -233,16 +227,15 @@ def _by_chance(record: dict[str, Any]) -> bool:
     found = re.fullmatch(kinds, record["predicate"])
     if not found:
         return False
+    values = [record[name] for name in ("computed", "expected", "uncertainty")]
     if found["alone"]:
-        computed, expected, error = (
-            np.asarray(record[name], float) for name in ("computed", "expected", "uncertainty")
-        )
+        computed, expected, error = (np.asarray(value, float) for value in values)
         beyond = np.abs(computed - expected) - float(found["alone"]) / 100 * np.abs(expected)
         return bool(np.all(beyond <= 2 * error))
     wide = predicates.p_value(1e-5) if record["predicate"].startswith("p") else predicates.standard_errors(5)
     if found[1]:
         wide |= predicates.relative(float(found[1]) / 100)
-    return wide(*(record[name] for name in ("computed", "expected", "uncertainty")))
+    return wide(*values)
 
 
 def accept_verdicts(project: Project) -> Path:
@@ -251,13 +244,12 @@ def accept_verdicts(project: Project) -> Path:
     At the preset paper what the chapters left is kept as well (`kept.keep`), for builds at other presets.
     """
     path = project.root / "book" / "verdicts.yml"
-    recorded = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
+    recorded = project.told("book/verdicts.yml", {}) or {}
     before = recorded.get(project.preset) or {}
     executed = {chapter.name for chapter in project.chapters if chapter.finished}
-    table = rows(project)
     found = {
         row.claim["id"]: row.verdict if row.chapter in executed else before.get(row.claim["id"], "not run")
-        for row in table
+        for row in rows(project)
     }
     recorded[project.preset] = {id: verdict for id, verdict in found.items() if verdict != "not run"}
     head = (
@@ -280,7 +272,7 @@ def export(project: Project, table: Iterable[Row], path: Path) -> None:
         | {"stands": {"verdict": one.verdict, "place": one.place, "why": one.why}}
         for one in standings(project, table).values()
     ]
-    write_json(path, about(project, path.stem) | {"claims": claims})
+    manifest.write_readable(path, about(project, path.stem) | {"claims": claims})
 
 
 def about(project: Project, name: str) -> dict[str, Any]:
@@ -333,7 +325,7 @@ def page(
         "scoreboard.md",
         preset=preset,
         table=table,
-        counts={verdict: counts[verdict] for verdict in (VERDICTS[0], HOLDS, *VERDICTS[1:])},
+        counts={verdict: counts[verdict] for verdict in SAID},
         groups=[group for group in groups if group[-1]],
         changed=changed,
         held=held or {},
@@ -400,8 +392,3 @@ def beside(record: dict[str, Any]) -> str:
     """What the control gave, which is the scale of what was found; nothing where it has no number."""
     control = record["control"]
     return "" if not control or altered(record) is None else f"control {span(altered(record))}"
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file for readers."""
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -19,7 +19,7 @@ from companion.pipeline.rendering import render
 
 _HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 _EXERCISE = re.compile(r"^\*\*(\d+)\.\*\* (.+?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
-_FENCE = "`" * 12  # longer than any inside
+FENCE = "`" * 12  # longer than any inside
 
 
 def with_present_text(chapter: Chapter) -> Any:
@@ -67,7 +67,7 @@ def with_setup(notebook: Any) -> Any:
     """The notebook with its set-up cells, as text, in one closed bar at the end."""
     code = [cell.source for cell in notebook.cells if "setup" in cell.metadata.get("tags", [])]
     if code:
-        block = [f"{_FENCE}{{code-block}} python", "\n\n".join(code), _FENCE]
+        block = [f"{FENCE}{{code-block}} python", "\n\n".join(code), FENCE]
         title = ":::::{dropdown} Set-up of this chapter: parameters, sizes, imports"
         bar = "\n".join([title, *block, ":::::"])
         notebook.cells.append(nbformat.v4.new_markdown_cell(bar, id="setup-shown"))

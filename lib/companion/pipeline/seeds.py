@@ -15,7 +15,7 @@ import numpy as np
 
 from companion import records
 from companion.formats import CHECK_TYPE
-from companion.pipeline import scoreboard
+from companion.pipeline import manifest, scoreboard
 from companion.pipeline.kept import left_behind
 from companion.pipeline.project import BuildError, Project
 
@@ -118,8 +118,7 @@ def keep(project: Project, name: str, notebooks: Iterable[Path]) -> dict[str, An
     """Enter one chapter's runs; the other chapters' rows stay."""
     entered = ledger([left_behind(notebook, CHECK_TYPE) for notebook in notebooks])
     rows = read(project) | {name: entered}
-    text = json.dumps(dict(sorted(rows.items())), indent=1, ensure_ascii=False)
-    path(project).write_text(text + "\n", encoding="utf-8")
+    manifest.write_readable(path(project), dict(sorted(rows.items())))
     return entered
 
 

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tomllib
 import urllib.parse
 from collections.abc import Mapping
 from itertools import groupby, pairwise
@@ -37,9 +36,9 @@ from companion.pipeline import (
 )
 from companion.pipeline.project import BuildError, Chapter, Project
 from companion.pipeline.rendering import TEMPLATES, render
+from companion.pipeline.sections import FENCE
 
 _NUMPY_SCALAR = re.compile(r"^np\.(?:float|int)\d+\((.*)\)$")
-_FENCE = "`" * 12  # longer than any inside
 _PLACES = re.compile(r'(?<= d=")[^"]+|(?<= [xy]=")[^"]+|(?<=translate\()[^)]+')  # in an SVG, not its scales
 _FORMULA = re.compile(r'<span class="math notranslate nohighlight">[^<]*</span>[.,;:)?’]+')
 _UNSEEN = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE[^>]*>|(?<=>)\s+(?=<)", re.DOTALL)
@@ -98,7 +97,7 @@ def build(project: Project) -> Path:
         restore.publish(chapter, fresh)
     scoreboard.export(project, table, fresh / "scoreboard.json")
     figures = scoreboard.about(project, "figures") | {"figures": front.index(project)}
-    scoreboard.write_json(fresh / "figures.json", figures)
+    manifest.write_readable(fresh / "figures.json", figures)
     for schema in TEMPLATES.glob("*.schema.json"):
         shutil.copy(schema, fresh / schema.name)
     check = yaml.safe_dump(front.codecheck(project), sort_keys=False, allow_unicode=True, explicit_start=True)
@@ -177,8 +176,8 @@ def folded(page: str) -> str:
     for part in parts:
         title, _, body = part.partition("\n")
         rows = len(re.findall(r"^\|", body, re.MULTILINE)) - 2
-        opening = f'{_FENCE}{{raw}} html\n<details class="fold"><summary>{rows} rows</summary>\n{_FENCE}'
-        head += f"{title}\n\n{opening}\n\n{body.strip()}\n\n{_FENCE}{{raw}} html\n</details>\n{_FENCE}\n\n"
+        opening = f'{FENCE}{{raw}} html\n<details class="fold"><summary>{rows} rows</summary>\n{FENCE}'
+        head += f"{title}\n\n{opening}\n\n{body.strip()}\n\n{FENCE}{{raw}} html\n</details>\n{FENCE}\n\n"
     return head
 
 
@@ -193,11 +192,7 @@ def _write_config(project: Project, site: Path) -> None:
     html = config.setdefault("html", {})
     html["use_repository_button"] = bool(config["repository"])
     html["use_issues_button"] = bool(config["repository"]) and "bitbucket" not in address
-    about = project.root / "pyproject.toml"
-    version = (
-        tomllib.loads(about.read_text(encoding="utf-8"))["project"]["version"] if about.is_file() else ""
-    )
-    made = [f"version {version}"] if version else []
+    made = [f"version {project.version}"] if project.version else []
     if commit := project.commit:
         link = f'<a href="{address}/commit/{commit.removesuffix("-dirty")}">{commit}</a>'
         made.append(f"commit {link if address else commit}")
@@ -249,9 +244,7 @@ def _widgets(project: Project) -> dict[tuple[str, str], dict[str, Any]]:
     Raises:
         BuildError: If one names a figure that its chapter does not publish.
     """
-    path = project.root / "book" / "widgets.yml"
-    listed = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
-    found = {(one["chapter"], one["figure"]): one for one in listed}
+    found = {(one["chapter"], one["figure"]): one for one in project.told("book/widgets.yml", ())}
     published = {(figure.chapter, figure.name) for figure in front.figures(project)}
     if missing := ["/".join(place) for place in found if place not in published]:
         raise BuildError(f"book/widgets.yml: no figure {', '.join(missing)}")

@@ -6,16 +6,17 @@ where there are two cores, and sidebars are not made more often than they differ
 
 import os
 import posixpath
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.writers.html5 import HTML5Translator
 
+from companion.pipeline.rendering import TEMPLATES
+
 
 def setup(app: Any) -> dict[str, bool]:
     """Put the templates before the theme's, and the writer below its own."""
-    app.connect("config-inited", lambda _, config: config.templates_path.append(str(_TEMPLATES)))
+    app.connect("config-inited", lambda _, config: config.templates_path.append(str(TEMPLATES)))
     app.set_translator("html", Writer)
     app.connect("builder-inited", _one_sidebar_for_all_outside)
     app.connect("doctree-read", lambda _, page: fold_answers(page))
@@ -66,9 +67,6 @@ def _one_sidebar_for_all_outside(app: Any) -> None:
 def _write_side_by_side(app: Any, *_: Any) -> None:
     """Write pages in two processes. They are read in one: its order numbers pictures of the same name."""
     app.parallel = max(app.parallel, min(2, os.cpu_count() or 1))
-
-
-_TEMPLATES = Path(__file__).with_name("templates")
 
 
 class Writer(HTML5Translator):
