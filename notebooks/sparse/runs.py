@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.coding import SparseMeasures
@@ -368,7 +369,7 @@ def split(posterior: Posterior, weights: Weights, class_index: int) -> Weights:
     z[one, on] /= 2**0.5
     a[one] /= 2**0.5
     z[other], a[other] = np.where(on, z[one], -np.abs(z[other])), a[one]
-    return posterior.planted(z, a)
+    return posterior.planted(jnp.asarray(z), jnp.asarray(a))
 
 
 def price_of_a_copy(key: Any, networks: Networks, **options: Any) -> tuple[Estimate, np.ndarray]:
