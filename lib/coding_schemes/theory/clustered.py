@@ -54,7 +54,6 @@ TOLERANCE = 1e-8  # on the largest entry of ⟨φa⟩ + T t − y
 MAX_QUADRATURE_OUTPUTS = 3
 MIN_PROBABILITY = 1e-6  # peaks with a smaller weight are not listed
 FORM_TOLERANCE = 1e-10  # on the entries of K0
-_FIRST_LEVEL, _FIRST_TEMPERATURE = 8.0, 1e-2  # cold starts, as in theory.sigmoidal
 _TAIL = _convex_dual.Rule(1.0, 34.0, 0.0)  # rays lie e^{−10} and more below the bulk
 _COARSE_TAIL = _convex_dual.Rule(1.3, 24.0, 0.0)
 _LEAST_DISTANCE = 1e-5  # from the edge: rays of a thousand σ_a or so, and few neurons in them
@@ -346,9 +345,10 @@ def solve(
         field = validation.array("start", start, "{}, {}".format(*problem.targets.shape))
         field, residual, num_steps, integrals = _convex_dual.minimum(dual, field, TOLERANCE)
     if not residual <= TOLERANCE:
-        field, steps = _coarse_start(problem, method)
+        field, steps = _convex_dual.cold_start(problem, lambda level: _Dual(level, method, True))
+        field, _, near, _ = _convex_dual.minimum(_Dual(problem, method, True), field, 1e-5)
         field, residual, more, integrals = _convex_dual.minimum(dual, field, TOLERANCE)
-        num_steps += steps + more
+        num_steps += steps + near + more
     if integrals is None:
         raise FloatingPointError(f"clustered theory: the solve diverged after {num_steps} steps")
     solution = _describe(task, problem, method, field, residual, num_steps, integrals[0])
@@ -391,24 +391,6 @@ def _method(method, problem):
     if method == "laplace" and not bounded:
         raise ValueError(f"method: 'laplace' needs a bounded nonlinearity, got {problem.nonlinearity!r}")
     return ("quadrature" if few else "laplace") if method == "auto" else method
-
-
-def _coarse_start(problem, method):
-    """Near the optimum, by sharpening the landscape fourfold at a time."""
-    field, num_steps = np.zeros_like(problem.targets), 0
-    factor = min(1.0, _FIRST_LEVEL * problem.readout_variance)
-    while True:
-        level = problem._replace(
-            counts=problem.counts * factor,
-            readout_variance=problem.readout_variance / factor,
-            temperature=problem.temperature if factor == 1 else max(problem.temperature, _FIRST_TEMPERATURE),
-        )
-        dual = _Dual(level, method, True)
-        field, _, steps, _ = _convex_dual.minimum(dual, field, 1e-2 if factor < 1 else 1e-5)
-        num_steps += steps
-        if factor == 1:
-            return field, num_steps
-        factor = min(1.0, 4 * factor)
 
 
 class _Dual(_convex_dual.Dual):
