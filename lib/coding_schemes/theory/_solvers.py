@@ -81,6 +81,11 @@ def class_sums(matrix: np.ndarray, task: Task) -> np.ndarray:
     return members @ matrix @ members.T
 
 
+def class_kernel(block: np.ndarray, diagonal: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Kernel (P, P) with one entry per pair of classes, (C, C), and more on its diagonal, (C,)."""
+    return block[np.ix_(labels, labels)] + np.diag(diagonal[labels])
+
+
 def spectrum(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of a positive semidefinite matrix, rounding noise set to zero, and eigenvectors."""
     values, vectors = np.linalg.eigh(matrix)

@@ -49,7 +49,7 @@ from coding_schemes.theory import features as _features
 from coding_schemes.theory._expansion import Expansion, expansion
 from coding_schemes.theory._population import Neurons
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import class_means, evaluate
+from coding_schemes.theory._solvers import class_kernel, class_means, evaluate
 from coding_schemes.theory.features import Features, NewInputs
 
 __all__ = ["Expansion", "Overlaps", "Solution", "expansion", "overlaps", "solve"]
@@ -394,9 +394,8 @@ def _by_deep_sigmoidal(task, network, features, richness, ridge, key, *size) -> 
 
 def _deep_parts(found, task, features, richness, key, *size) -> dict:
     labels = task.labels
-    pairs = np.ix_(labels, labels)
-    kernels = [layer.kernel_block[pairs] + np.diag(layer.kernel_diagonal[labels]) for layer in found.layers]
-    duals = [layer.dual_block[pairs] + np.diag(layer.dual_diagonal[labels]) for layer in found.layers]
+    kernels = [layer.kernel(labels) for layer in found.layers]
+    duals = [class_kernel(layer.dual_block, layer.dual_diagonal, labels) for layer in found.layers]
     roots = [features.root[0], *(_deep_population._root(k) for k in kernels[:-1])]
 
     def neurons():
@@ -412,7 +411,7 @@ def _deep_parts(found, task, features, richness, key, *size) -> dict:
 def _by_lattice(task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
     found = _relu_lattice.solve(task.class_counts, task.class_targets[:, 0], richness, ridge)
     labels, root, count = task.labels, features.root[0], num_neurons * num_rounds // 4
-    kernel = found.block[np.ix_(labels, labels)] + np.diag(found.diagonal[labels])
+    kernel = class_kernel(found.block, found.diagonal, labels)
     neurons = cache(lambda: [_relu_lattice.neurons(found, labels, root, key, count)])
     return _parts(found, [kernel], found.field[labels, None], neurons=neurons, roots=[root])
 

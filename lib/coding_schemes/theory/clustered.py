@@ -48,7 +48,7 @@ from coding_schemes.theory import _convex_dual
 from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, known_shape, shape
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
-from coding_schemes.theory._solvers import class_means, class_sums, evaluate, overlaps
+from coding_schemes.theory._solvers import class_kernel, class_means, class_sums, evaluate, overlaps
 
 TOLERANCE = 1e-8  # on the largest entry of ⟨φa⟩ + T t − y
 MAX_QUADRATURE_OUTPUTS = 3
@@ -292,8 +292,7 @@ class Solution(ByNeurons, QuadratureOrLaplace, Solved):
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature kernel ⟨φφ⟩ of the training inputs (P, P), or new ones (N0, P*) by sampled neurons."""
         if inputs is None:
-            labels = self.task.labels
-            return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
+            return class_kernel(self.kernel_block, self.kernel_diagonal, self.task.labels)
         smooth, squares = self._responses(inputs)
         found = smooth.T @ smooth / len(smooth)
         return found + np.diag(squares.mean(axis=0) - np.diag(found))

@@ -53,7 +53,7 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual, clustered
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import check_training_inputs, evaluate
+from coding_schemes.theory._solvers import check_training_inputs, class_kernel, evaluate
 
 MOST_FIELD = 1000.0  # of the bulk's neurons on a class; along a branch it grows without limit
 TOLERANCE = 1e-8
@@ -164,8 +164,7 @@ class WithOutliers(clustered.ByNeurons, Solved):
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature kernel on the training inputs, shape (P, P)."""
         check_training_inputs(inputs)
-        labels = self.task.labels
-        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
+        return class_kernel(self.kernel_block, self.kernel_diagonal, self.task.labels)
 
     def predict(self, inputs: np.ndarray) -> np.ndarray:
         """Mean predictor on new inputs (N0, P*), shape (P*, m); training inputs come out exact.

@@ -66,6 +66,7 @@ from coding_schemes.theory._convex_dual import (
 )
 from coding_schemes.theory._drawn import GRID, Drawn, dealt
 from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
+from coding_schemes.theory._solvers import class_kernel
 from coding_schemes.theory._tilted import NODES, Nonlinearity
 
 TOLERANCE = 1e-9  # on the largest entry of ⟨φa⟩ + T t − y; publicly promised: 1e-8
@@ -88,8 +89,7 @@ class Coded:
 
     def kernel(self, labels: np.ndarray) -> np.ndarray:
         """K_μν = ⟨φ(z_μ) φ(z_ν)⟩ of the layer, (P, P), for inputs of the given classes, (P,)."""
-        labels = np.asarray(labels)
-        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
+        return class_kernel(self.kernel_block, self.kernel_diagonal, np.asarray(labels))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
