@@ -63,6 +63,14 @@ def check_training_inputs(inputs: np.ndarray | None) -> None:
         )
 
 
+def has_class_targets(task: Task) -> bool:
+    """Whether all inputs of a class share one target."""
+    try:
+        return len(task.class_targets) > 0
+    except ValueError:
+        return False
+
+
 def overlaps(task: Task, inputs: np.ndarray) -> np.ndarray:
     """Kernel k0 between new inputs (N0, P*) and a task's training inputs, shape (P*, P)."""
     inputs = validation.array("inputs", inputs, "N0, P*", N0=task.input_dim)

@@ -49,7 +49,7 @@ from coding_schemes.theory import features as _features
 from coding_schemes.theory._expansion import Expansion, expansion
 from coding_schemes.theory._population import Neurons
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import class_kernel, class_means, evaluate
+from coding_schemes.theory._solvers import class_kernel, class_means, evaluate, has_class_targets
 from coding_schemes.theory.features import Features, NewInputs
 
 __all__ = ["Expansion", "Overlaps", "Solution", "expansion", "overlaps", "solve"]
@@ -321,7 +321,7 @@ def _finished(task, network, features, richness, ridge, chosen, base, parts) -> 
 def _choose(method, task, network, richness, is_dense) -> str:
     """The method asked for where it reaches, or the first that does and carries the richness."""
     phi, bounded, shallow = network.phi, is_bounded(network.phi), network.depth == 1
-    orthogonal = task.is_orthogonal and is_dense and _has_class_targets(task)
+    orthogonal = task.is_orthogonal and is_dense and has_class_targets(task)
     reaches = {
         "linear": phi is networks.linear and is_dense,
         "sigmoidal": bounded and orthogonal and shallow,
@@ -346,13 +346,6 @@ def _choose(method, task, network, richness, is_dense) -> str:
         came += f"L = {network.depth}; use '{others[0 if shallow else 1]}'"
         raise ValueError(f"method: {method!r} needs {need}; got {came}")
     return method
-
-
-def _has_class_targets(task) -> bool:
-    try:
-        return len(task.class_targets) > 0
-    except ValueError:
-        return False
 
 
 def _base_kernel(features) -> np.ndarray:
