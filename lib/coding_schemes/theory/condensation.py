@@ -54,6 +54,7 @@ from coding_schemes.theory import _convex_dual, clustered
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import check_training_inputs, class_kernel, evaluate
+from coding_schemes.theory._tilted import normalized
 
 MOST_FIELD = 1000.0  # of the bulk's neurons on a class; along a branch it grows without limit
 TOLERANCE = 1e-8
@@ -586,14 +587,8 @@ def _log_average(nonlinearity, count, overlap, diagonal, field, firmness):
         xi = np.linspace(-8, 8, 65)
         phi = np.logaddexp(0, u[:, None] + sigma * xi)
         exponent = s[..., None] * phi - 0.5 * b[..., None] * phi**2 - 0.5 * xi**2
-        log_g = _log_sum(exponent) + np.log((xi[1] - xi[0]) / np.sqrt(2 * np.pi))
-    return _log_sum(count * log_g - 0.5 * v**2)
-
-
-def _log_sum(exponent):
-    """Log of the sum of e^x along the last axis; several times faster than np.logaddexp.reduce."""
-    shift = exponent.max(axis=-1)
-    return shift + np.log(np.exp(exponent - shift[..., None]).sum(axis=-1))
+        log_g = normalized(exponent)[0] + np.log((xi[1] - xi[0]) / np.sqrt(2 * np.pi))
+    return normalized(count * log_g - 0.5 * v**2)[0]
 
 
 def _tilt(h, mass, num_neurons, total):
