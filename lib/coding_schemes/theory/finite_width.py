@@ -238,9 +238,7 @@ def _check(solution):
         if not solution.problem.site.shape.bounded:
             raise ValueError(f"solution: {solution.nonlinearity!r} grows, needs a bounded nonlinearity")
     else:
-        validation.instance("solution", solution, sigmoidal.Solution)
-        if solution.restriction is not None:
-            raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
+        sigmoidal._require_equilibrium(solution)
     if solution.method != "quadrature":
         raise ValueError(
             f"solution: got one by {solution.method!r}, whose error is of order 1/P; needs 'quadrature'"
