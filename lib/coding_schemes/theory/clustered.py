@@ -46,7 +46,7 @@ from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual
 from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, known_shape, shape
-from coding_schemes.theory._drawn import Drawn
+from coding_schemes.theory._drawn import Drawn, systematic
 from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
 from coding_schemes.theory._solvers import class_kernel, class_means, class_sums, evaluate, overlaps
 
@@ -504,10 +504,7 @@ def sample_neurons(solution: Any, count: int, rng: np.random.Generator) -> tuple
 
 def sample_readouts(solution: Any, count: int, rng: np.random.Generator) -> np.ndarray:
     """Readouts (n, m) of these neurons."""
-    weights, points = solution.ensemble.weights, solution.ensemble.points
-    levels = (rng.random() + np.arange(count)) / count
-    index = np.minimum(np.searchsorted(np.cumsum(weights), levels), len(weights) - 1)
-    readouts = points[index]
+    readouts = solution.ensemble.points[systematic(solution.ensemble.weights, count, rng)]
     if solution.method == "quadrature":  # within the lattice's cells
         readouts = readouts + np.sqrt(solution.problem.readout_variance) * (rng.random(readouts.shape) - 0.5)
     return readouts
