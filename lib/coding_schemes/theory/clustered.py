@@ -167,6 +167,9 @@ class ByNeurons:
 
     task: Task
     nonlinearity: str | Nonlinearity
+    readouts: np.ndarray
+    activations: np.ndarray
+    num_outliers: int
     dual_field: np.ndarray
     problem: "Problem"
     ensemble: Any
@@ -176,6 +179,32 @@ class ByNeurons:
     def sampled(self) -> tuple[np.ndarray, np.ndarray]:
         """Readouts (n, m) and preactivations (n, P) of neurons drawn from the posterior with a fixed seed."""
         return sample_neurons(self, _NUM_SAMPLED, np.random.default_rng(0))
+
+    @property
+    def outlier_readouts(self) -> np.ndarray:
+        """Of the outliers, in units of √N, shape (n, m)."""
+        return self.readouts[: self.num_outliers]
+
+    @property
+    def outlier_preactivations(self) -> np.ndarray:
+        """Theirs per class in units of √N, 0 where they are silent, shape (n, C)."""
+        return self.activations[: self.num_outliers]
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Mean predictor on new inputs (N0, P*), shape (P*, m).
+
+        By the outliers, if there are any, which are rectified far from 0, and by averages over sampled
+        neurons; their error on the training inputs, which is known, is taken off as far as it is linear in
+        the overlaps with these. Training inputs come out exact.
+        """
+        readouts, preactivations = self.sampled
+        here = evaluate(resolve(self.nonlinearity), preactivations)
+        carried = self.outlier_preactivations[:, self.task.labels]
+        exact = (self.task.class_targets - self.problem.temperature * self.dual_field)[self.task.labels]
+        missed = exact - carried.T @ self.outlier_readouts - here.T @ readouts / len(readouts)
+        onto = self._onto(inputs)
+        found = np.maximum(onto @ carried.T, 0) @ self.outlier_readouts + onto @ missed
+        return found + self._responses(inputs)[0].T @ readouts / len(readouts)
 
     def _onto(self, inputs):
         """k0ᵀ K0⁻¹, shape (P*, P)."""
@@ -296,18 +325,6 @@ class Solution(ByNeurons, QuadratureOrLaplace, Solved):
         smooth, squares = self._responses(inputs)
         found = smooth.T @ smooth / len(smooth)
         return found + np.diag(squares.mean(axis=0) - np.diag(found))
-
-    def predict(self, inputs: np.ndarray) -> np.ndarray:
-        """Mean predictor on new inputs (N0, P*), shape (P*, m).
-
-        Averages over sampled neurons; their error on the training inputs, which is known, is taken off as far
-        as it is linear in the overlaps with these. Training inputs come out exact.
-        """
-        readouts, preactivations = self.sampled
-        here = evaluate(resolve(self.nonlinearity), preactivations)
-        exact = (self.task.class_targets - self.training_residual)[self.task.labels]
-        missed = exact - here.T @ readouts / len(readouts)
-        return self._responses(inputs)[0].T @ readouts / len(readouts) + self._onto(inputs) @ missed
 
 
 def solve(

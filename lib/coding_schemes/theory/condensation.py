@@ -48,12 +48,11 @@ from scipy.optimize import brentq, root
 from scipy.special import gammaln, log_ndtr
 
 from coding_schemes import validation
-from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual, clustered
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import check_training_inputs, class_kernel, evaluate
+from coding_schemes.theory._solvers import check_training_inputs, class_kernel
 from coding_schemes.theory._tilted import normalized
 
 MOST_FIELD = 1000.0  # of the bulk's neurons on a class; along a branch it grows without limit
@@ -158,7 +157,7 @@ class WithOutliers(clustered.ByNeurons, Solved):
     ensemble: Any
 
     @property
-    def num_outliers(self) -> int:
+    def num_outliers(self) -> int:  # type: ignore[override]
         """n; of a condensed solution one for each class."""
         return len(self.costs)
 
@@ -166,30 +165,6 @@ class WithOutliers(clustered.ByNeurons, Solved):
         """Feature kernel on the training inputs, shape (P, P)."""
         check_training_inputs(inputs)
         return class_kernel(self.kernel_block, self.kernel_diagonal, self.task.labels)
-
-    def predict(self, inputs: np.ndarray) -> np.ndarray:
-        """Mean predictor on new inputs (N0, P*), shape (P*, m); training inputs come out exact.
-
-        By the outliers, which are rectified far from 0, and by sampled neurons of the bulk as in `clustered`.
-        """
-        readouts, preactivations = self.sampled
-        here = evaluate(resolve(self.nonlinearity), preactivations)
-        carried = self.outlier_preactivations[:, self.task.labels]
-        exact = (self.task.class_targets - self.temperature * self.dual_field)[self.task.labels]
-        missed = exact - carried.T @ self.outlier_readouts - here.T @ readouts / len(readouts)
-        onto = self._onto(inputs)
-        found = np.maximum(onto @ carried.T, 0) @ self.outlier_readouts + onto @ missed
-        return found + self._responses(inputs)[0].T @ readouts / len(readouts)
-
-    @property
-    def outlier_readouts(self) -> np.ndarray:
-        """Of the outliers, in units of √N, shape (n, m)."""
-        return self.readouts[: self.num_outliers]
-
-    @property
-    def outlier_preactivations(self) -> np.ndarray:
-        """Theirs per class in units of √N, 0 where they are silent, shape (n, C)."""
-        return self.activations[: self.num_outliers]
 
     def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.
