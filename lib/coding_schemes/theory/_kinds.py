@@ -54,6 +54,11 @@ class OrthogonalKinds(Solved):
     num_outliers: int
     dual_field: np.ndarray
 
+    @property
+    def outlier_readouts(self) -> np.ndarray:
+        """ā of the outliers in units of their own, shape (n, m)."""
+        return self.readouts[: self.num_outliers]
+
     def phi(self, z: np.ndarray) -> np.ndarray:
         """φ(z) in double precision."""
         return evaluate(resolve(self.nonlinearity), np.asarray(z, dtype=float))
