@@ -147,6 +147,8 @@ class Problem(NamedTuple):
     nonlinearity: str | Nonlinearity
     site: _Site
     stiffness: np.ndarray  # κ_c = K0_μμ − ρ_c + n_c ρ_c of the full classes, shape (C,)
+    within: np.ndarray  # ρ_c, shape (C,)
+    diagonal: np.ndarray  # K0_μμ, shape (C,)
     scatter: float = 0.0  # root mean square of what K0 has beside, which theory.solve may neglect
 
     @property
@@ -393,7 +395,7 @@ def make_problem(task, temperature, nonlinearity, readout_variance) -> Problem:
     site = _Site(class_tables(known, task.class_counts, *alike), counts, form, form.lower, form.upper)
     stiffness = diagonal - within + counts * within
     variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
-    return Problem(counts, targets, float(temperature), variance, known, site, stiffness)
+    return Problem(counts, targets, float(temperature), variance, known, site, stiffness, within, diagonal)
 
 
 def _method(method, problem):

@@ -348,11 +348,11 @@ class Solution(WithOutliers):
         """
         validation.count("num_neurons", num_neurons, 2)
         counts = validation.array("counts", counts, "C", C=len(self.amounts))
-        given = _Given(*(getattr(self, name) for name in _Given._fields))
         firm = np.linalg.inv(self.noise(num_neurons, counts) if noise is None else noise) / num_neurons
         share = max(1 - counts.sum() / num_neurons, LEAST_BULK)
         start = np.concatenate([self.dual_field.ravel(), self.amounts])
-        return _solve(given, start, firm, share).reported(f"condensation theory at N = {num_neurons}")
+        found = _solve(self.task, self.problem, start, firm, share)
+        return found.reported(f"condensation theory at N = {num_neurons}")
 
     def held(self, class_index: int, radii: np.ndarray, num_neurons: int, noise: np.ndarray) -> np.ndarray:
         r"""What finite N adds to log w(r): the outputs hold down what a coding neuron leaks to other classes.
@@ -604,32 +604,19 @@ def solve(
     """
     validation.choice("nonlinearity", nonlinearity, ("relu", "softplus"))
     problem = clustered.make_problem(task, temperature, nonlinearity, readout_variance)
-    within, diagonal = clustered.class_overlaps(task) or (problem.counts, problem.counts)
-    given = _Given(task, nonlinearity, float(temperature), within, diagonal, problem)
-    lengths = given.edge
+    lengths = _edge(problem)
     norms = np.linalg.norm(problem.targets, axis=1)
     field = (lengths / norms)[:, None] * problem.targets
-    near = _solve(given, np.concatenate([field.ravel(), norms / (problem.stiffness * lengths)]))
+    near = _solve(task, problem, np.concatenate([field.ravel(), norms / (problem.stiffness * lengths)]))
     start = np.concatenate([near.dual_field.ravel(), near.amounts])
-    solution = _solve(given, start)  # on readouts around its own bulk
+    solution = _solve(task, problem, start)  # on readouts around its own bulk
     detail = "" if _alone(solution.dual_field) else "a branch answers to several classes"
     return solution.reported("condensation theory", detail)
 
 
-class _Given(NamedTuple):
-    """What a solution at any width is of."""
-
-    task: Task
-    nonlinearity: str
-    temperature: float
-    within: np.ndarray
-    diagonal: np.ndarray
-    problem: clustered.Problem
-
-    @property
-    def edge(self) -> np.ndarray:
-        """|t_c| where a branch ceases to fall, shape (C,)."""
-        return (self.problem.readout_variance * self.problem.counts * self.problem.stiffness) ** -0.5
+def _edge(problem):
+    """|t_c| where a branch ceases to fall, shape (C,)."""
+    return (problem.readout_variance * problem.counts * problem.stiffness) ** -0.5
 
 
 def _alone(field):
@@ -637,13 +624,13 @@ def _alone(field):
     return bool(np.all((field @ field.T)[~np.eye(len(field), dtype=bool)] <= 0))
 
 
-def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, share: float = 1.0) -> Solution:
+def _solve(task, problem, start, firm=None, share=1.0) -> Solution:
     """Field and amounts with a share of the bulk, held down by firm = M⁻¹/N (C, m, m) or not."""
-    problem, temperature, lengths = given.problem, given.temperature, given.edge
+    temperature, lengths = problem.temperature, _edge(problem)
     counts, targets, stiffness = problem.counts, problem.targets, problem.stiffness
     silences = np.full(len(counts), -np.inf)  # softplus is never silent
-    if given.nonlinearity == "relu":
-        each = zip(counts, given.within, given.diagonal)
+    if problem.nonlinearity == "relu":
+        each = zip(counts, problem.within, problem.diagonal)
         silences = np.array([log_silence(int(n), float(rho), float(one)) for n, rho, one in each])
 
     def parts(x):
@@ -669,8 +656,8 @@ def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, sha
     costs = np.array([bulk.log_value - np.delete(silences, c).sum() for c in range(len(counts))])
     root_amounts = np.sqrt(np.maximum(amounts, 0))
     return Solution(
-        task=given.task,
-        nonlinearity=given.nonlinearity,
+        task=task,
+        nonlinearity=problem.nonlinearity,
         temperature=temperature,
         readouts=np.vstack([(root_amounts / lengths)[:, None] * field, weights @ points]),
         activations=np.vstack([np.diag(root_amounts * unit), weights @ means]),
@@ -685,8 +672,8 @@ def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, sha
         bulk_amounts=np.sum(mean * field, 1) / (stiffness * lengths**2),
         bulk_noise=share * np.einsum("k,kc,kr,kq->crq", weights, bulk.spreads, points, points),
         log_bulk=float(bulk.log_value),
-        within=given.within,
-        diagonal=given.diagonal,
+        within=problem.within,
+        diagonal=problem.diagonal,
         problem=problem,
         ensemble=bulk,
         residual=residual,
