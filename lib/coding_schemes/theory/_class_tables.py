@@ -282,6 +282,7 @@ def _quintic(nodes):
     return np.stack([p0, d0, 0.5 * c0, third, fourth, fifth])
 
 
+_class_table = lru_cache(maxsize=64)(ClassTable)
 _SIZES = 20.0 * 16.0 ** np.arange(4)  # limits of tables: few are built
 
 
@@ -300,8 +301,3 @@ def class_tables(
         ]
 
     return up_to
-
-
-@lru_cache(maxsize=64)
-def _class_table(*arguments) -> ClassTable:
-    return ClassTable(*arguments)

@@ -240,7 +240,12 @@ def _any_inputs(task, network, temperature, readout_variance, options):
     else:
         second = by_kinds
     if fluctuates:
-        _warn_of_fluctuations()
+        warnings.warn(
+            "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
+            "are nearly independent, or a tree's: shares and kernels may be off by half. sampling.sample has "
+            f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons",
+            stacklevel=3,
+        )
     return second()
 
 
@@ -248,15 +253,6 @@ def _grows_like_z(phi: Any) -> bool:
     """Whether φ does, but is not linear at both ends alike."""
     form = known_shape(phi)
     return form is not None and form.slopes[0] != form.slopes[1]
-
-
-def _warn_of_fluctuations() -> None:
-    warnings.warn(
-        "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
-        "are nearly independent, or a tree's: shares and kernels may be off by half. sampling.sample has "
-        f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons",
-        stacklevel=4,
-    )
 
 
 def _rectified(task, phi, temperature, readout_variance, width, options):

@@ -274,7 +274,8 @@ def solve(
     else:
         solver = {"linear": _by_linear, "sigmoidal": _by_sigmoidal, "deep_sigmoidal": _by_deep_sigmoidal}
         parts = solver.get(chosen, _by_lattice)(task, network, *saddle, *size)
-    base = task.input_kernel if is_dense else _base_kernel(features)
+    root = features.root  # of patches, whose overlaps count the same
+    base = task.input_kernel if is_dense else np.einsum("apr,aqr->pq", root, root) / len(root)
     found = _finished(task, network, *saddle, chosen, base, parts)
     differ, share = found.disagreement, found.effective_share
     detail = f"populations differ by {differ:.1%}, {share:.0%} of the neurons effective"
@@ -346,11 +347,6 @@ def _choose(method, task, network, richness, is_dense) -> str:
         came += f"L = {network.depth}; use '{others[0 if shallow else 1]}'"
         raise ValueError(f"method: {method!r} needs {need}; got {came}")
     return method
-
-
-def _base_kernel(features) -> np.ndarray:
-    """Mean over positions of the patches' overlaps."""
-    return np.einsum("apr,aqr->pq", features.root, features.root) / len(features.root)
 
 
 # --- methods --------------------------------------------------------------------------------------
