@@ -385,9 +385,20 @@ class Solution(WithOutliers):
 
     def _log_average(self, c, d, radii, firmness):
         """Log E_v (E_ξ e^{sφ − ½bφ²})^n on class d for coding neurons of class c, r and b of shape (k,)."""
-        field = radii * (self._directions[c] @ self.dual_field[d])
-        phi, count = self.problem.nonlinearity, self.problem.counts[d]
-        return _log_average(phi, count, self.within[d], self.diagonal[d], field, firmness)
+        s, b = radii[:, None] * (self._directions[c] @ self.dual_field[d]), firmness[:, None]
+        v = np.linspace(-12, 8, 401) if self.within[d] > 0 else np.zeros(1)
+        sigma, u = np.sqrt(self.diagonal[d] - self.within[d]), np.sqrt(self.within[d]) * v
+        if self.nonlinearity == "relu":
+            narrow = 1 + b * sigma**2
+            gain = 0.5 * ((u + s * sigma**2) ** 2 / narrow - u**2) / sigma**2
+            active = gain - 0.5 * np.log(narrow) + log_ndtr((u + s * sigma**2) / (sigma * np.sqrt(narrow)))
+            log_g = np.logaddexp(log_ndtr(-u / sigma), active)
+        else:
+            xi = np.linspace(-8, 8, 65)
+            phi = np.logaddexp(0, u[:, None] + sigma * xi)
+            exponent = s[..., None] * phi - 0.5 * b[..., None] * phi**2 - 0.5 * xi**2
+            log_g = normalized(exponent)[0] + np.log((xi[1] - xi[0]) / np.sqrt(2 * np.pi))
+        return normalized(self.problem.counts[d] * log_g - 0.5 * v**2)[0]
 
     def sharing(self, class_index: int, angles: np.ndarray, num_neurons: int) -> np.ndarray:
         """Free energy of two neurons that share what a class needs, at fixed output.
@@ -546,24 +557,6 @@ class Solution(WithOutliers):
         inverse = (fourth + of_squares / found) / (total + second) ** 2
         kept, p = _likely(k, log_weights)
         return Neurons(kept, p, float(1 / (p @ inverse[kept - 1])))
-
-
-def _log_average(nonlinearity, count, overlap, diagonal, field, firmness):
-    """Log E_v (E_ξ e^{sφ − ½bφ²})^n for fields s and firmnesses b (k,)."""
-    v = np.linspace(-12, 8, 401) if overlap > 0 else np.zeros(1)
-    sigma, u = np.sqrt(diagonal - overlap), np.sqrt(overlap) * v
-    s, b = field[:, None], firmness[:, None]
-    if nonlinearity == "relu":
-        narrow = 1 + b * sigma**2
-        gain = 0.5 * ((u + s * sigma**2) ** 2 / narrow - u**2) / sigma**2
-        active = gain - 0.5 * np.log(narrow) + log_ndtr((u + s * sigma**2) / (sigma * np.sqrt(narrow)))
-        log_g = np.logaddexp(log_ndtr(-u / sigma), active)
-    else:
-        xi = np.linspace(-8, 8, 65)
-        phi = np.logaddexp(0, u[:, None] + sigma * xi)
-        exponent = s[..., None] * phi - 0.5 * b[..., None] * phi**2 - 0.5 * xi**2
-        log_g = normalized(exponent)[0] + np.log((xi[1] - xi[0]) / np.sqrt(2 * np.pi))
-    return normalized(count * log_g - 0.5 * v**2)[0]
 
 
 def _tilt(h, mass, num_neurons, total):
