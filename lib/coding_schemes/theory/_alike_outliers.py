@@ -109,7 +109,7 @@ def solve(task: Task, temperature: float, nonlinearity: str, readout_variance: f
         activations=activations,
         codes=found.codes,
         dual_field=field,
-        costs=_costs(task, scaled, found),
+        costs=_costs(problem, scaled, found),
         kernel_block=block,
         kernel_diagonal=bulk.weights @ (square - shared),
         problem=problem,
@@ -121,13 +121,9 @@ def solve(task: Task, temperature: float, nonlinearity: str, readout_variance: f
     return solution.reported("theory of outliers", f"constraints violated by {violation:.1e}")
 
 
-def _costs(task, scaled, found) -> np.ndarray:
+def _costs(problem, scaled, found) -> np.ndarray:
     """Log Z of the bulk to leading order, and the price of silence on the classes that are not coded."""
-    overlaps = clustered.class_overlaps(task)
-    assert overlaps is not None  # `clustered.make_problem` has taken the task
-    silence = np.array([
-        condensation.log_silence(int(n), float(rho), float(one))
-        for n, rho, one in zip(task.class_counts, *overlaps)
-    ])  # fmt: skip
+    each = zip(problem.counts, problem.within, problem.diagonal)
+    silence = np.array([condensation.log_silence(int(n), float(rho), float(one)) for n, rho, one in each])
     level = scaled.free_energy(found.readouts[found.num_outliers :], found.dual_field)[0]
-    return task.num_inputs * level - ~found.codes[: found.num_outliers] @ silence
+    return problem.counts.sum() * level - ~found.codes[: found.num_outliers] @ silence

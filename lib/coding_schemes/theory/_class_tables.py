@@ -24,6 +24,7 @@ from scipy.special import log_ndtr, ndtr
 from coding_schemes.networks import Nonlinearity, canonical, homogeneity
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.theory._solvers import evaluate
+from coding_schemes.theory._tilted import normalized
 
 _STEP = 0.25  # of the table near s = 0, in units of 1/(range √(n + n²ρ))
 _REACH, _NEAR = 8.5, 13.0  # standard deviations of ξ, and of v, that are integrated over
@@ -196,10 +197,7 @@ class ClassTable:
         """Rows for a stretch of fields: G, G', G'', ⟨m²⟩, ⟨φ²⟩, ⟨m̄⁴⟩ and the share of active neurons."""
         n = self.count
         _, log_weight, moments = self.latent(s)
-        shift = log_weight.max(axis=1, keepdims=True)
-        weights = np.exp(log_weight - shift)
-        norm = weights.sum(axis=1, keepdims=True)
-        weights /= norm
+        log_value, weights = normalized(log_weight)
         one, two, three, four = moments.powers
         variance = np.maximum(two - one**2, 0)
         third = three - 3 * one * two + 2 * one**3
@@ -210,7 +208,6 @@ class ClassTable:
         spread = variance / n
         m4 = one**4 + 6 * one**2 * spread + 3 * spread**2 + 4 * one * third / n**2 + fourth / n**3
         on = np.zeros_like(mean) if np.isinf(self.threshold) else self._active(weights, one, variance)
-        log_value = shift[:, 0] + np.log(norm[:, 0])
         averages = (np.sum(weights * values, axis=1) for values in (one**2, two, m4))
         return np.stack([log_value, n * mean, var, *averages, on])
 
@@ -285,6 +282,7 @@ def _quintic(nodes):
     return np.stack([p0, d0, 0.5 * c0, third, fourth, fifth])
 
 
+_class_table = lru_cache(maxsize=64)(ClassTable)
 _SIZES = 20.0 * 16.0 ** np.arange(4)  # limits of tables: few are built
 
 
@@ -303,8 +301,3 @@ def class_tables(
         ]
 
     return up_to
-
-
-@lru_cache(maxsize=64)
-def _class_table(*arguments) -> ClassTable:
-    return ClassTable(*arguments)

@@ -20,6 +20,8 @@ from coding_schemes.theory._tilted import Nonlinearity, SingleSite, normalized, 
 MAX_STEPS = 200  # Newton steps per level; a cold solve needs some tens in all
 WIDENED = 1.2  # variance of the Gaussians that are drawn from, over that of Laplace's formula
 MAX_CLASSES = 12  # maxima are searched from all 2^C combinations of classes
+FIRST_TEMPERATURE = 1e-2  # of cold starts, at least: the Hessian is well conditioned there
+FIRST_LEVEL = 8.0  # they begin at this value of 1/σ_a² and sharpen the landscape fourfold at a time
 
 
 class Problem(NamedTuple):
@@ -331,6 +333,22 @@ def minimum(dual: Dual, field, tolerance):
         evaluate, propose, start, evaluate(start), MAX_STEPS, shortest=1e-8, noise=noise, relative_noise=1e-12
     )
     return flat.reshape(shape), found[2], num_steps, found[4]
+
+
+def cold_start(problem, dual_of: Callable[..., Dual]):
+    """A field (C, m) near the optimum, and the steps to it; `dual_of` gives the dual of a problem."""
+    field, num_steps = np.zeros_like(problem.targets), 0
+    factor = min(1.0, FIRST_LEVEL * problem.readout_variance)
+    while factor < 1:
+        level = problem._replace(
+            counts=problem.counts * factor,
+            readout_variance=problem.readout_variance / factor,
+            temperature=max(problem.temperature, FIRST_TEMPERATURE),
+        )
+        field, _, steps, _ = minimum(dual_of(level), field, 1e-2)
+        num_steps += steps
+        factor = min(1.0, 4 * factor)
+    return field, num_steps
 
 
 def _descent_direction(hessian, gradient):

@@ -17,6 +17,12 @@ def dealt(probabilities: np.ndarray, width: int) -> np.ndarray:
     return np.searchsorted(ends, np.arange(width), side="right")
 
 
+def systematic(weights: np.ndarray, count: int, rng: Generator) -> np.ndarray:
+    """Rows (count,), in order, in proportion to weights that sum to one; one random number for all."""
+    levels = (rng.random() + np.arange(count)) / count
+    return np.minimum(np.searchsorted(np.cumsum(weights), levels), len(weights) - 1)
+
+
 def matrix_given_response(rng: Generator, features: np.ndarray, aim: np.ndarray) -> np.ndarray:
     """W (N, N) from its prior given W · features = aim, both of shape (N, k)."""
     free = rng.standard_normal((len(aim), len(features)))

@@ -18,7 +18,7 @@ from coding_schemes.networks import Nonlinearity
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import check_training_inputs, evaluate, overlaps
+from coding_schemes.theory._solvers import check_training_inputs, class_kernel, evaluate, overlaps
 from coding_schemes.theory._tilted import normalized
 
 # Gauss–Legendre panels over z, a border at 0 for the kinks there, and a rule for what is Gaussian
@@ -53,6 +53,11 @@ class OrthogonalKinds(Solved):
     codes: np.ndarray
     num_outliers: int
     dual_field: np.ndarray
+
+    @property
+    def outlier_readouts(self) -> np.ndarray:
+        """ā of the outliers in units of their own, shape (n, m)."""
+        return self.readouts[: self.num_outliers]
 
     def phi(self, z: np.ndarray) -> np.ndarray:
         """φ(z) in double precision."""
@@ -93,8 +98,7 @@ class OrthogonalKinds(Solved):
         bulk = self.probabilities[self.num_outliers :]
         means, squares = self._single_moments()
         block = (self.activations.T * self.probabilities) @ self.activations
-        labels = self.task.labels
-        return block[np.ix_(labels, labels)] + np.diag((bulk @ (squares - means**2))[labels])
+        return class_kernel(block, bulk @ (squares - means**2), self.task.labels)
 
     def _single_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """⟨φ⟩ and ⟨φ²⟩ per class of the kinds that are no outliers, at the readout a_γ, shape (k, C) each."""

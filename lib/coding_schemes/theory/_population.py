@@ -25,6 +25,7 @@ import numpy as np
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.posterior import normal
 from coding_schemes.theory import features as _features
+from coding_schemes.theory._drawn import systematic
 from coding_schemes.theory._solvers import newton
 from coding_schemes.theory.features import NewInputs
 
@@ -131,7 +132,7 @@ def _one_population(root, targets, kind, richness, ridge, key, num_neurons, num_
     for level in [*levels, *[richness] * 8]:
         dual = dual_of(u, level, q)
         q, _, steps = dual.newton(q, MIN_SHARE, 6, 1e-4)
-        u = u[systematic(dual.weights(q), rng)]
+        u = u[systematic(dual.weights(q), num_neurons, rng)]
         num_steps += steps
         u, log_step = advance(u, log_step, q, 3)
     for index in range(30):  # stochastic approximation: no resampling, decreasing gain
@@ -225,7 +226,7 @@ def hold(key, root, tilt, phi, num_neurons=1024, num_rounds=40, pooled=False) ->
                 break
             more /= 2
         share = share + more if more < 1 - share else 1.0
-        u = u[systematic(weights, rng)]
+        u = u[systematic(weights, num_neurons, rng)]
         u, log_step = move(key, next(calls), u, log_step, share * tilt, root, 3, phi, pooled)
         u = np.asarray(u)
     snapshots = []
@@ -239,12 +240,6 @@ def hold(key, root, tilt, phi, num_neurons=1024, num_rounds=40, pooled=False) ->
 def generator(key: jax.Array) -> np.random.Generator:
     """NumPy's random numbers from a JAX key: draws on the host need no compiled program for every shape."""
     return np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
-
-
-def systematic(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Indices of neurons, resampled systematically."""
-    positions = (rng.random() + np.arange(len(weights))) / len(weights)
-    return np.minimum(np.searchsorted(np.cumsum(weights), positions), len(weights) - 1)
 
 
 # --- moves ----------------------------------------------------------------------------------------

@@ -28,7 +28,14 @@ from coding_schemes.theory._class_tables import known_shape
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._kinds import OrthogonalKinds
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import check_training_inputs, class_means, class_sums, evaluate, overlaps
+from coding_schemes.theory._solvers import (
+    check_training_inputs,
+    class_means,
+    class_sums,
+    evaluate,
+    has_class_targets,
+    overlaps,
+)
 from coding_schemes.theory._tilted import single_site
 
 _MOST_INDEPENDENT = 0.4  # share of directions in use; 0.07 for a hundred digits, 1 for orthogonal inputs
@@ -150,17 +157,17 @@ def solve(
         return gaussian_process.solve(task, phi, depth, temperature, variance, **options)
     if phi == "linear":
         return linear.solve(task, depth, temperature, readout_variance, width, **options)
-    bounded, has_class_targets = is_bounded(network.phi), _has_class_targets(task)
+    bounded, of_classes = is_bounded(network.phi), has_class_targets(task)
     many = depth > 1 and task.num_classes > deep_sigmoidal.MAX_CLASSES
-    if task.is_orthogonal and bounded and has_class_targets and not many:
+    if task.is_orthogonal and bounded and of_classes and not many:
         return _bounded(task, depth, phi, temperature, {"readout_variance": readout_variance, **options})
-    if depth == 1 and task.is_orthogonal and has_class_targets:
+    if depth == 1 and task.is_orthogonal and of_classes:
         of_alike = set(options) <= set(inspect.signature(clustered.solve).parameters) and not finite_width
         if phi == "relu_squared" or (phi in ("relu", "softplus") and not of_alike):
             return _rectified(task, phi, temperature, readout_variance, width, options)
     if depth == 1 and not finite_width:
-        found = _alike(task, network, temperature, readout_variance, options) if has_class_targets else None
-        if found is None and has_class_targets and not bounded:
+        found = _alike(task, network, temperature, readout_variance, options) if of_classes else None
+        if found is None and of_classes and not bounded:
             found = _nearly_alike(task, network, temperature, readout_variance, options)
         if found is not None:
             return found
@@ -173,7 +180,7 @@ def solve(
     raise ValueError(
         f"network: no theory for depth {depth}, {phi!r} (non-lazy) on {inputs} inputs"
         f"{' at finite width' if finite_width else ''}"
-        f"{'' if has_class_targets else ' with targets that differ within a class'}, "
+        f"{'' if of_classes else ' with targets that differ within a class'}, "
         f"since {_why_not(depth, bounded, phi, finite_width)}. There is one for linear and for lazy networks "
         "of any depth; for bounded nonlinearities at depth 1 on any inputs, deeper on orthogonal ones in at "
         f"most {deep_sigmoidal.MAX_CLASSES} classes with one target each, and on any {_MOST_IN_LAYERS}; for "
@@ -193,12 +200,6 @@ def _why_not(depth: int, bounded: bool, phi: Any, finite_width: bool) -> str:
     if phi == "relu_squared":
         return "this φ condenses into one neuron per class, known for orthogonal inputs of one target each"
     return "what neurons do that grow large is known for φ that grows like z"
-
-
-def _has_class_targets(task: Task) -> bool:
-    """Whether all inputs of a class share one target."""
-    first = np.unique(task.labels, return_index=True)[1]
-    return np.array_equal(task.targets[first][task.labels], task.targets)
 
 
 def _fluctuates(task: Task) -> bool:
@@ -239,7 +240,12 @@ def _any_inputs(task, network, temperature, readout_variance, options):
     else:
         second = by_kinds
     if fluctuates:
-        _warn_of_fluctuations()
+        warnings.warn(
+            "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
+            "are nearly independent, or a tree's: shares and kernels may be off by half. sampling.sample has "
+            f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons",
+            stacklevel=3,
+        )
     return second()
 
 
@@ -247,15 +253,6 @@ def _grows_like_z(phi: Any) -> bool:
     """Whether φ does, but is not linear at both ends alike."""
     form = known_shape(phi)
     return form is not None and form.slopes[0] != form.slopes[1]
-
-
-def _warn_of_fluctuations() -> None:
-    warnings.warn(
-        "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
-        "are nearly independent, or a tree's: shares and kernels may be off by half. sampling.sample has "
-        f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons",
-        stacklevel=4,
-    )
 
 
 def _rectified(task, phi, temperature, readout_variance, width, options):

@@ -49,7 +49,7 @@ from coding_schemes.theory import features as _features
 from coding_schemes.theory._expansion import Expansion, expansion
 from coding_schemes.theory._population import Neurons
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import class_means, evaluate
+from coding_schemes.theory._solvers import class_kernel, class_means, evaluate, has_class_targets
 from coding_schemes.theory.features import Features, NewInputs
 
 __all__ = ["Expansion", "Overlaps", "Solution", "expansion", "overlaps", "solve"]
@@ -274,7 +274,8 @@ def solve(
     else:
         solver = {"linear": _by_linear, "sigmoidal": _by_sigmoidal, "deep_sigmoidal": _by_deep_sigmoidal}
         parts = solver.get(chosen, _by_lattice)(task, network, *saddle, *size)
-    base = task.input_kernel if is_dense else _base_kernel(features)
+    root = features.root  # of patches, whose overlaps count the same
+    base = task.input_kernel if is_dense else np.einsum("apr,aqr->pq", root, root) / len(root)
     found = _finished(task, network, *saddle, chosen, base, parts)
     differ, share = found.disagreement, found.effective_share
     detail = f"populations differ by {differ:.1%}, {share:.0%} of the neurons effective"
@@ -321,7 +322,7 @@ def _finished(task, network, features, richness, ridge, chosen, base, parts) -> 
 def _choose(method, task, network, richness, is_dense) -> str:
     """The method asked for where it reaches, or the first that does and carries the richness."""
     phi, bounded, shallow = network.phi, is_bounded(network.phi), network.depth == 1
-    orthogonal = task.is_orthogonal and is_dense and _has_class_targets(task)
+    orthogonal = task.is_orthogonal and is_dense and has_class_targets(task)
     reaches = {
         "linear": phi is networks.linear and is_dense,
         "sigmoidal": bounded and orthogonal and shallow,
@@ -346,18 +347,6 @@ def _choose(method, task, network, richness, is_dense) -> str:
         came += f"L = {network.depth}; use '{others[0 if shallow else 1]}'"
         raise ValueError(f"method: {method!r} needs {need}; got {came}")
     return method
-
-
-def _has_class_targets(task) -> bool:
-    try:
-        return len(task.class_targets) > 0
-    except ValueError:
-        return False
-
-
-def _base_kernel(features) -> np.ndarray:
-    """Mean over positions of the patches' overlaps."""
-    return np.einsum("apr,aqr->pq", features.root, features.root) / len(features.root)
 
 
 # --- methods --------------------------------------------------------------------------------------
@@ -394,9 +383,8 @@ def _by_deep_sigmoidal(task, network, features, richness, ridge, key, *size) -> 
 
 def _deep_parts(found, task, features, richness, key, *size) -> dict:
     labels = task.labels
-    pairs = np.ix_(labels, labels)
-    kernels = [layer.kernel_block[pairs] + np.diag(layer.kernel_diagonal[labels]) for layer in found.layers]
-    duals = [layer.dual_block[pairs] + np.diag(layer.dual_diagonal[labels]) for layer in found.layers]
+    kernels = [layer.kernel(labels) for layer in found.layers]
+    duals = [class_kernel(layer.dual_block, layer.dual_diagonal, labels) for layer in found.layers]
     roots = [features.root[0], *(_deep_population._root(k) for k in kernels[:-1])]
 
     def neurons():
@@ -412,7 +400,7 @@ def _deep_parts(found, task, features, richness, key, *size) -> dict:
 def _by_lattice(task, network, features, richness, ridge, key, num_neurons, num_rounds) -> dict:
     found = _relu_lattice.solve(task.class_counts, task.class_targets[:, 0], richness, ridge)
     labels, root, count = task.labels, features.root[0], num_neurons * num_rounds // 4
-    kernel = found.block[np.ix_(labels, labels)] + np.diag(found.diagonal[labels])
+    kernel = class_kernel(found.block, found.diagonal, labels)
     neurons = cache(lambda: [_relu_lattice.neurons(found, labels, root, key, count)])
     return _parts(found, [kernel], found.field[labels, None], neurons=neurons, roots=[root])
 

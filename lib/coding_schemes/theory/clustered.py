@@ -46,15 +46,14 @@ from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual
 from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, known_shape, shape
-from coding_schemes.theory._drawn import Drawn
+from coding_schemes.theory._drawn import Drawn, systematic
 from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
-from coding_schemes.theory._solvers import class_means, class_sums, evaluate, overlaps
+from coding_schemes.theory._solvers import class_kernel, class_means, class_sums, evaluate, overlaps
 
 TOLERANCE = 1e-8  # on the largest entry of ⟨φa⟩ + T t − y
 MAX_QUADRATURE_OUTPUTS = 3
 MIN_PROBABILITY = 1e-6  # peaks with a smaller weight are not listed
 FORM_TOLERANCE = 1e-10  # on the entries of K0
-_FIRST_LEVEL, _FIRST_TEMPERATURE = 8.0, 1e-2  # cold starts, as in theory.sigmoidal
 _TAIL = _convex_dual.Rule(1.0, 34.0, 0.0)  # rays lie e^{−10} and more below the bulk
 _COARSE_TAIL = _convex_dual.Rule(1.3, 24.0, 0.0)
 _LEAST_DISTANCE = 1e-5  # from the edge: rays of a thousand σ_a or so, and few neurons in them
@@ -148,6 +147,8 @@ class Problem(NamedTuple):
     nonlinearity: str | Nonlinearity
     site: _Site
     stiffness: np.ndarray  # κ_c = K0_μμ − ρ_c + n_c ρ_c of the full classes, shape (C,)
+    within: np.ndarray  # ρ_c, shape (C,)
+    diagonal: np.ndarray  # K0_μμ, shape (C,)
     scatter: float = 0.0  # root mean square of what K0 has beside, which theory.solve may neglect
 
     @property
@@ -168,6 +169,9 @@ class ByNeurons:
 
     task: Task
     nonlinearity: str | Nonlinearity
+    readouts: np.ndarray
+    activations: np.ndarray
+    num_outliers: int
     dual_field: np.ndarray
     problem: "Problem"
     ensemble: Any
@@ -177,6 +181,32 @@ class ByNeurons:
     def sampled(self) -> tuple[np.ndarray, np.ndarray]:
         """Readouts (n, m) and preactivations (n, P) of neurons drawn from the posterior with a fixed seed."""
         return sample_neurons(self, _NUM_SAMPLED, np.random.default_rng(0))
+
+    @property
+    def outlier_readouts(self) -> np.ndarray:
+        """Of the outliers, in units of √N, shape (n, m)."""
+        return self.readouts[: self.num_outliers]
+
+    @property
+    def outlier_preactivations(self) -> np.ndarray:
+        """Theirs per class in units of √N, 0 where they are silent, shape (n, C)."""
+        return self.activations[: self.num_outliers]
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        """Mean predictor on new inputs (N0, P*), shape (P*, m).
+
+        By the outliers, if there are any, which are rectified far from 0, and by averages over sampled
+        neurons; their error on the training inputs, which is known, is taken off as far as it is linear in
+        the overlaps with these. Training inputs come out exact.
+        """
+        readouts, preactivations = self.sampled
+        here = evaluate(resolve(self.nonlinearity), preactivations)
+        carried = self.outlier_preactivations[:, self.task.labels]
+        exact = (self.task.class_targets - self.problem.temperature * self.dual_field)[self.task.labels]
+        missed = exact - carried.T @ self.outlier_readouts - here.T @ readouts / len(readouts)
+        onto = self._onto(inputs)
+        found = np.maximum(onto @ carried.T, 0) @ self.outlier_readouts + onto @ missed
+        return found + self._responses(inputs)[0].T @ readouts / len(readouts)
 
     def _onto(self, inputs):
         """k0ᵀ K0⁻¹, shape (P*, P)."""
@@ -293,23 +323,10 @@ class Solution(ByNeurons, QuadratureOrLaplace, Solved):
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature kernel ⟨φφ⟩ of the training inputs (P, P), or new ones (N0, P*) by sampled neurons."""
         if inputs is None:
-            labels = self.task.labels
-            return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
+            return class_kernel(self.kernel_block, self.kernel_diagonal, self.task.labels)
         smooth, squares = self._responses(inputs)
         found = smooth.T @ smooth / len(smooth)
         return found + np.diag(squares.mean(axis=0) - np.diag(found))
-
-    def predict(self, inputs: np.ndarray) -> np.ndarray:
-        """Mean predictor on new inputs (N0, P*), shape (P*, m).
-
-        Averages over sampled neurons; their error on the training inputs, which is known, is taken off as far
-        as it is linear in the overlaps with these. Training inputs come out exact.
-        """
-        readouts, preactivations = self.sampled
-        here = evaluate(resolve(self.nonlinearity), preactivations)
-        exact = (self.task.class_targets - self.training_residual)[self.task.labels]
-        missed = exact - here.T @ readouts / len(readouts)
-        return self._responses(inputs)[0].T @ readouts / len(readouts) + self._onto(inputs) @ missed
 
 
 def solve(
@@ -346,9 +363,10 @@ def solve(
         field = validation.array("start", start, "{}, {}".format(*problem.targets.shape))
         field, residual, num_steps, integrals = _convex_dual.minimum(dual, field, TOLERANCE)
     if not residual <= TOLERANCE:
-        field, steps = _coarse_start(problem, method)
+        field, steps = _convex_dual.cold_start(problem, lambda level: _Dual(level, method, True))
+        field, _, near, _ = _convex_dual.minimum(_Dual(problem, method, True), field, 1e-5)
         field, residual, more, integrals = _convex_dual.minimum(dual, field, TOLERANCE)
-        num_steps += steps + more
+        num_steps += steps + near + more
     if integrals is None:
         raise FloatingPointError(f"clustered theory: the solve diverged after {num_steps} steps")
     solution = _describe(task, problem, method, field, residual, num_steps, integrals[0])
@@ -377,7 +395,7 @@ def make_problem(task, temperature, nonlinearity, readout_variance) -> Problem:
     site = _Site(class_tables(known, task.class_counts, *alike), counts, form, form.lower, form.upper)
     stiffness = diagonal - within + counts * within
     variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
-    return Problem(counts, targets, float(temperature), variance, known, site, stiffness)
+    return Problem(counts, targets, float(temperature), variance, known, site, stiffness, within, diagonal)
 
 
 def _method(method, problem):
@@ -391,24 +409,6 @@ def _method(method, problem):
     if method == "laplace" and not bounded:
         raise ValueError(f"method: 'laplace' needs a bounded nonlinearity, got {problem.nonlinearity!r}")
     return ("quadrature" if few else "laplace") if method == "auto" else method
-
-
-def _coarse_start(problem, method):
-    """Near the optimum, by sharpening the landscape fourfold at a time."""
-    field, num_steps = np.zeros_like(problem.targets), 0
-    factor = min(1.0, _FIRST_LEVEL * problem.readout_variance)
-    while True:
-        level = problem._replace(
-            counts=problem.counts * factor,
-            readout_variance=problem.readout_variance / factor,
-            temperature=problem.temperature if factor == 1 else max(problem.temperature, _FIRST_TEMPERATURE),
-        )
-        dual = _Dual(level, method, True)
-        field, _, steps, _ = _convex_dual.minimum(dual, field, 1e-2 if factor < 1 else 1e-5)
-        num_steps += steps
-        if factor == 1:
-            return field, num_steps
-        factor = min(1.0, 4 * factor)
 
 
 class _Dual(_convex_dual.Dual):
@@ -523,10 +523,7 @@ def sample_neurons(solution: Any, count: int, rng: np.random.Generator) -> tuple
 
 def sample_readouts(solution: Any, count: int, rng: np.random.Generator) -> np.ndarray:
     """Readouts (n, m) of these neurons."""
-    weights, points = solution.ensemble.weights, solution.ensemble.points
-    levels = (rng.random() + np.arange(count)) / count
-    index = np.minimum(np.searchsorted(np.cumsum(weights), levels), len(weights) - 1)
-    readouts = points[index]
+    readouts = solution.ensemble.points[systematic(solution.ensemble.weights, count, rng)]
     if solution.method == "quadrature":  # within the lattice's cells
         readouts = readouts + np.sqrt(solution.problem.readout_variance) * (rng.random(readouts.shape) - 0.5)
     return readouts

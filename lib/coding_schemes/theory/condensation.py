@@ -48,12 +48,12 @@ from scipy.optimize import brentq, root
 from scipy.special import gammaln, log_ndtr
 
 from coding_schemes import validation
-from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
 from coding_schemes.theory import _convex_dual, clustered
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import check_training_inputs, evaluate
+from coding_schemes.theory._solvers import check_training_inputs, class_kernel
+from coding_schemes.theory._tilted import normalized
 
 MOST_FIELD = 1000.0  # of the bulk's neurons on a class; along a branch it grows without limit
 TOLERANCE = 1e-8
@@ -157,39 +157,14 @@ class WithOutliers(clustered.ByNeurons, Solved):
     ensemble: Any
 
     @property
-    def num_outliers(self) -> int:
+    def num_outliers(self) -> int:  # type: ignore[override]
         """n; of a condensed solution one for each class."""
         return len(self.costs)
 
     def kernel(self, inputs: np.ndarray | None = None) -> np.ndarray:
         """Feature kernel on the training inputs, shape (P, P)."""
         check_training_inputs(inputs)
-        labels = self.task.labels
-        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
-
-    def predict(self, inputs: np.ndarray) -> np.ndarray:
-        """Mean predictor on new inputs (N0, P*), shape (P*, m); training inputs come out exact.
-
-        By the outliers, which are rectified far from 0, and by sampled neurons of the bulk as in `clustered`.
-        """
-        readouts, preactivations = self.sampled
-        here = evaluate(resolve(self.nonlinearity), preactivations)
-        carried = self.outlier_preactivations[:, self.task.labels]
-        exact = (self.task.class_targets - self.temperature * self.dual_field)[self.task.labels]
-        missed = exact - carried.T @ self.outlier_readouts - here.T @ readouts / len(readouts)
-        onto = self._onto(inputs)
-        found = np.maximum(onto @ carried.T, 0) @ self.outlier_readouts + onto @ missed
-        return found + self._responses(inputs)[0].T @ readouts / len(readouts)
-
-    @property
-    def outlier_readouts(self) -> np.ndarray:
-        """Of the outliers, in units of √N, shape (n, m)."""
-        return self.readouts[: self.num_outliers]
-
-    @property
-    def outlier_preactivations(self) -> np.ndarray:
-        """Theirs per class in units of √N, 0 where they are silent, shape (n, C)."""
-        return self.activations[: self.num_outliers]
+        return class_kernel(self.kernel_block, self.kernel_diagonal, self.task.labels)
 
     def draw(self, rng: np.random.Generator, labels: np.ndarray, width: int) -> Drawn:
         """Preactivations (N, P) and readouts (N, m) of N = width neurons, outliers first, the bulk by chance.
@@ -373,11 +348,11 @@ class Solution(WithOutliers):
         """
         validation.count("num_neurons", num_neurons, 2)
         counts = validation.array("counts", counts, "C", C=len(self.amounts))
-        given = _Given(*(getattr(self, name) for name in _Given._fields))
         firm = np.linalg.inv(self.noise(num_neurons, counts) if noise is None else noise) / num_neurons
         share = max(1 - counts.sum() / num_neurons, LEAST_BULK)
         start = np.concatenate([self.dual_field.ravel(), self.amounts])
-        return _solve(given, start, firm, share).reported(f"condensation theory at N = {num_neurons}")
+        found = _solve(self.task, self.problem, start, firm, share)
+        return found.reported(f"condensation theory at N = {num_neurons}")
 
     def held(self, class_index: int, radii: np.ndarray, num_neurons: int, noise: np.ndarray) -> np.ndarray:
         r"""What finite N adds to log w(r): the outputs hold down what a coding neuron leaks to other classes.
@@ -410,9 +385,20 @@ class Solution(WithOutliers):
 
     def _log_average(self, c, d, radii, firmness):
         """Log E_v (E_ξ e^{sφ − ½bφ²})^n on class d for coding neurons of class c, r and b of shape (k,)."""
-        field = radii * (self._directions[c] @ self.dual_field[d])
-        phi, count = self.problem.nonlinearity, self.problem.counts[d]
-        return _log_average(phi, count, self.within[d], self.diagonal[d], field, firmness)
+        s, b = radii[:, None] * (self._directions[c] @ self.dual_field[d]), firmness[:, None]
+        v = np.linspace(-12, 8, 401) if self.within[d] > 0 else np.zeros(1)
+        sigma, u = np.sqrt(self.diagonal[d] - self.within[d]), np.sqrt(self.within[d]) * v
+        if self.nonlinearity == "relu":
+            narrow = 1 + b * sigma**2
+            gain = 0.5 * ((u + s * sigma**2) ** 2 / narrow - u**2) / sigma**2
+            active = gain - 0.5 * np.log(narrow) + log_ndtr((u + s * sigma**2) / (sigma * np.sqrt(narrow)))
+            log_g = np.logaddexp(log_ndtr(-u / sigma), active)
+        else:
+            xi = np.linspace(-8, 8, 65)
+            phi = np.logaddexp(0, u[:, None] + sigma * xi)
+            exponent = s[..., None] * phi - 0.5 * b[..., None] * phi**2 - 0.5 * xi**2
+            log_g = normalized(exponent)[0] + np.log((xi[1] - xi[0]) / np.sqrt(2 * np.pi))
+        return normalized(self.problem.counts[d] * log_g - 0.5 * v**2)[0]
 
     def sharing(self, class_index: int, angles: np.ndarray, num_neurons: int) -> np.ndarray:
         """Free energy of two neurons that share what a class needs, at fixed output.
@@ -573,30 +559,6 @@ class Solution(WithOutliers):
         return Neurons(kept, p, float(1 / (p @ inverse[kept - 1])))
 
 
-def _log_average(nonlinearity, count, overlap, diagonal, field, firmness):
-    """Log E_v (E_ξ e^{sφ − ½bφ²})^n for fields s and firmnesses b (k,)."""
-    v = np.linspace(-12, 8, 401) if overlap > 0 else np.zeros(1)
-    sigma, u = np.sqrt(diagonal - overlap), np.sqrt(overlap) * v
-    s, b = field[:, None], firmness[:, None]
-    if nonlinearity == "relu":
-        narrow = 1 + b * sigma**2
-        gain = 0.5 * ((u + s * sigma**2) ** 2 / narrow - u**2) / sigma**2
-        active = gain - 0.5 * np.log(narrow) + log_ndtr((u + s * sigma**2) / (sigma * np.sqrt(narrow)))
-        log_g = np.logaddexp(log_ndtr(-u / sigma), active)
-    else:
-        xi = np.linspace(-8, 8, 65)
-        phi = np.logaddexp(0, u[:, None] + sigma * xi)
-        exponent = s[..., None] * phi - 0.5 * b[..., None] * phi**2 - 0.5 * xi**2
-        log_g = _log_sum(exponent) + np.log((xi[1] - xi[0]) / np.sqrt(2 * np.pi))
-    return _log_sum(count * log_g - 0.5 * v**2)
-
-
-def _log_sum(exponent):
-    """Log of the sum of e^x along the last axis; several times faster than np.logaddexp.reduce."""
-    shift = exponent.max(axis=-1)
-    return shift + np.log(np.exp(exponent - shift[..., None]).sum(axis=-1))
-
-
 def _tilt(h, mass, num_neurons, total):
     """λ at which the population would make the total by itself; 0 where it makes less without."""
 
@@ -635,32 +597,19 @@ def solve(
     """
     validation.choice("nonlinearity", nonlinearity, ("relu", "softplus"))
     problem = clustered.make_problem(task, temperature, nonlinearity, readout_variance)
-    within, diagonal = clustered.class_overlaps(task) or (problem.counts, problem.counts)
-    given = _Given(task, nonlinearity, float(temperature), within, diagonal, problem)
-    lengths = given.edge
+    lengths = _edge(problem)
     norms = np.linalg.norm(problem.targets, axis=1)
     field = (lengths / norms)[:, None] * problem.targets
-    near = _solve(given, np.concatenate([field.ravel(), norms / (problem.stiffness * lengths)]))
+    near = _solve(task, problem, np.concatenate([field.ravel(), norms / (problem.stiffness * lengths)]))
     start = np.concatenate([near.dual_field.ravel(), near.amounts])
-    solution = _solve(given, start)  # on readouts around its own bulk
+    solution = _solve(task, problem, start)  # on readouts around its own bulk
     detail = "" if _alone(solution.dual_field) else "a branch answers to several classes"
     return solution.reported("condensation theory", detail)
 
 
-class _Given(NamedTuple):
-    """What a solution at any width is of."""
-
-    task: Task
-    nonlinearity: str
-    temperature: float
-    within: np.ndarray
-    diagonal: np.ndarray
-    problem: clustered.Problem
-
-    @property
-    def edge(self) -> np.ndarray:
-        """|t_c| where a branch ceases to fall, shape (C,)."""
-        return (self.problem.readout_variance * self.problem.counts * self.problem.stiffness) ** -0.5
+def _edge(problem):
+    """|t_c| where a branch ceases to fall, shape (C,)."""
+    return (problem.readout_variance * problem.counts * problem.stiffness) ** -0.5
 
 
 def _alone(field):
@@ -668,13 +617,13 @@ def _alone(field):
     return bool(np.all((field @ field.T)[~np.eye(len(field), dtype=bool)] <= 0))
 
 
-def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, share: float = 1.0) -> Solution:
+def _solve(task, problem, start, firm=None, share=1.0) -> Solution:
     """Field and amounts with a share of the bulk, held down by firm = M⁻¹/N (C, m, m) or not."""
-    problem, temperature, lengths = given.problem, given.temperature, given.edge
+    temperature, lengths = problem.temperature, _edge(problem)
     counts, targets, stiffness = problem.counts, problem.targets, problem.stiffness
     silences = np.full(len(counts), -np.inf)  # softplus is never silent
-    if given.nonlinearity == "relu":
-        each = zip(counts, given.within, given.diagonal)
+    if problem.nonlinearity == "relu":
+        each = zip(counts, problem.within, problem.diagonal)
         silences = np.array([log_silence(int(n), float(rho), float(one)) for n, rho, one in each])
 
     def parts(x):
@@ -700,8 +649,8 @@ def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, sha
     costs = np.array([bulk.log_value - np.delete(silences, c).sum() for c in range(len(counts))])
     root_amounts = np.sqrt(np.maximum(amounts, 0))
     return Solution(
-        task=given.task,
-        nonlinearity=given.nonlinearity,
+        task=task,
+        nonlinearity=problem.nonlinearity,
         temperature=temperature,
         readouts=np.vstack([(root_amounts / lengths)[:, None] * field, weights @ points]),
         activations=np.vstack([np.diag(root_amounts * unit), weights @ means]),
@@ -716,8 +665,8 @@ def _solve(given: _Given, start: np.ndarray, firm: np.ndarray | None = None, sha
         bulk_amounts=np.sum(mean * field, 1) / (stiffness * lengths**2),
         bulk_noise=share * np.einsum("k,kc,kr,kq->crq", weights, bulk.spreads, points, points),
         log_bulk=float(bulk.log_value),
-        within=given.within,
-        diagonal=given.diagonal,
+        within=problem.within,
+        diagonal=problem.diagonal,
         problem=problem,
         ensemble=bulk,
         residual=residual,

@@ -652,7 +652,9 @@ def solve(
         raise ValueError(f"task: got {num_classes} classes; the deep theory takes at most {MAX_CLASSES}")
     validation.counts(depth=depth, max_steps=max_steps)
     validation.positive(tolerance=tolerance)
-    frozen = _frozen(codes, occupancies, num_classes)
+    if (codes is None) != (occupancies is None):
+        raise ValueError("codes, occupancies: got only one of them; frozen neurons need both")
+    frozen = None if codes is None else _Frozen(*sigmoidal.restricted(codes, occupancies, num_classes))
     size = num_classes * (num_classes + 3) // 2
     if isinstance(start, Solution):
         if len(start.layers) != depth:
@@ -757,11 +759,3 @@ def measure(activations: np.ndarray, labels: np.ndarray, threshold: float = 0.5)
     weights = np.full(len(rows), 1 / len(rows))
     none = Kernel(np.full_like(kernel.block, np.nan), np.full_like(kernel.diagonal, np.nan))
     return _tabulated(weights, means, squares / counts - means**2, threshold, kernel, none)
-
-
-def _frozen(codes, occupancies, num_classes) -> _Frozen | None:
-    if (codes is None) != (occupancies is None):
-        raise ValueError("codes, occupancies: got only one of them; frozen neurons need both")
-    if codes is None:
-        return None
-    return _Frozen(*sigmoidal.restricted(codes, occupancies, num_classes))

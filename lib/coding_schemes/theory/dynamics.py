@@ -202,9 +202,7 @@ def _free_energy(readout, field, counts, variance):
 
 
 def _sigmoidal(solution):
-    validation.instance("solution", solution, sigmoidal.Solution)
-    if solution.restriction is not None:
-        raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
+    sigmoidal._require_equilibrium(solution)
     if solution.problem.nonlinearity != "sigmoidal":
         got = validation.shown(solution.problem.nonlinearity)
         raise ValueError(f"solution: got the nonlinearity {got}, needs 'sigmoidal'")

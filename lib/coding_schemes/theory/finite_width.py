@@ -23,6 +23,7 @@ from scipy.interpolate import CubicSpline
 
 from coding_schemes import validation
 from coding_schemes.theory import clustered, sigmoidal
+from coding_schemes.theory._tilted import normalized
 
 SOURCE = 0.05  # h, for the derivative
 FIELDS = np.linspace(-40, 40, 1601)  # of the tables of preactivations' moments
@@ -237,9 +238,7 @@ def _check(solution):
         if not solution.problem.site.shape.bounded:
             raise ValueError(f"solution: {solution.nonlinearity!r} grows, needs a bounded nonlinearity")
     else:
-        validation.instance("solution", solution, sigmoidal.Solution)
-        if solution.restriction is not None:
-            raise ValueError("solution: got a scheme restricted to some codes, needs one in equilibrium")
+        sigmoidal._require_equilibrium(solution)
     if solution.method != "quadrature":
         raise ValueError(
             f"solution: got one by {solution.method!r}, whose error is of order 1/P; needs 'quadrature'"
@@ -281,8 +280,7 @@ def _log_determinant(solution, weight, moment, class_index, h):
         exponent = log_g @ counts - np.square(points).sum(1) / (2 * problem.readout_variance) + source[0]
         for derivative, change in zip((means, variances), source[1:], strict=False):
             derivative[:, class_index] += change / counts[class_index]
-        p = np.exp(exponent - exponent.max())
-        p /= p.sum()
+        _, p = normalized(exponent)
         statistics = (counts * means)[:, :, None] * points[:, None, :]
         mean = np.tensordot(p, statistics, 1)
         flat = statistics.reshape(len(p), -1) - mean.ravel()

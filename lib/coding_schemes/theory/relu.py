@@ -63,11 +63,6 @@ class _Kinds(OrthogonalKinds):
     approximation = "exact at N, P → ∞, outliers of one neuron each"
 
     @property
-    def outlier_readouts(self) -> np.ndarray:
-        """ā, shape (n, m), in units of √N."""
-        return self.readouts[: self.num_outliers]
-
-    @property
     def bulk_readouts(self) -> np.ndarray:
         """Readouts of the bulk's populations, shape (k, m)."""
         return self.readouts[self.num_outliers :]

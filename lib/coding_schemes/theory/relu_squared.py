@@ -68,11 +68,6 @@ class Solution(OrthogonalKinds):
     local_energies: np.ndarray
     approximation = "leading order in N^(−1/3) and P → ∞, with N given the next"
 
-    @property
-    def outlier_readouts(self) -> np.ndarray:
-        """As `readouts`, since all kinds are outliers."""
-        return self.readouts
-
     def _outlier_preactivations(self) -> np.ndarray:
         return self.outlier_preactivations
 

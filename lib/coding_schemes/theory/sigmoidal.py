@@ -56,6 +56,7 @@ from coding_schemes.theory._convex_dual import (
     Dual,
     Peaks,
     Problem,
+    cold_start,
     covariance,
     make_problem,
     minimum,
@@ -65,13 +66,12 @@ from coding_schemes.theory._convex_dual import (
 )
 from coding_schemes.theory._drawn import GRID, Drawn, dealt
 from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
+from coding_schemes.theory._solvers import class_kernel
 from coding_schemes.theory._tilted import NODES, Nonlinearity
 
 TOLERANCE = 1e-9  # on the largest entry of ⟨φa⟩ + T t − y; publicly promised: 1e-8
 MAX_QUADRATURE_OUTPUTS = 3
 MIN_PROBABILITY = 1e-6  # peaks with a smaller weight are not listed
-FIRST_TEMPERATURE = 1e-2  # and at least at this temperature, where the Hessian is well conditioned
-FIRST_LEVEL = 8.0  # cold starts begin at this value of 1/σ_a² and sharpen the landscape fourfold at a time
 
 
 class Coded:
@@ -89,8 +89,7 @@ class Coded:
 
     def kernel(self, labels: np.ndarray) -> np.ndarray:
         """K_μν = ⟨φ(z_μ) φ(z_ν)⟩ of the layer, (P, P), for inputs of the given classes, (P,)."""
-        labels = np.asarray(labels)
-        return self.kernel_block[np.ix_(labels, labels)] + np.diag(self.kernel_diagonal[labels])
+        return class_kernel(self.kernel_block, self.kernel_diagonal, np.asarray(labels))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -246,34 +245,24 @@ def scan(
 def _solve(problem, method, restriction, occupancies, start) -> Solution:
     sides = [None] if restriction is None else [np.where(code, 1, -1) for code in restriction]
 
-    def descend(problem, field, *stages):
-        """Newton's method, (rough, tolerance) after (rough, tolerance)."""
-        total = 0
-        for rough, tolerance in stages:
-            dual = Dual(problem, method, sides, occupancies, rough)
-            field, residual, num_steps, integrals = minimum(dual, field, tolerance)
-            total += num_steps
-        return field, residual, total, integrals
+    def dual_of(problem, rough=True):
+        return Dual(problem, method, sides, occupancies, rough)
 
-    fine, near = (False, TOLERANCE), (True, 3e-6)
-    last = (near, fine) if method == "quadrature" else (fine,)  # without determinants it is not near
+    def descend(field):
+        """Newton's method, first on a coarse lattice; without determinants the optimum would not be near."""
+        steps = 0
+        if method == "quadrature":
+            field, _, steps, _ = minimum(dual_of(problem), field, 3e-6)
+        field, residual, more, integrals = minimum(dual_of(problem, False), field, TOLERANCE)
+        return field, residual, steps + more, integrals
+
     residual, num_steps = np.inf, 0
     if start is not None:
-        field, residual, num_steps, integrals = descend(problem, start, *last)
+        field, residual, num_steps, integrals = descend(start)
     if not residual <= TOLERANCE:
-        field = np.zeros_like(problem.targets)
-        factor = min(1.0, FIRST_LEVEL * problem.readout_variance)
-        while factor < 1:
-            level = problem._replace(
-                counts=problem.counts * factor,
-                readout_variance=problem.readout_variance / factor,
-                temperature=max(problem.temperature, FIRST_TEMPERATURE),
-            )
-            field, _, steps, _ = descend(level, field, (True, 1e-2))
-            num_steps += steps
-            factor = min(1.0, 4 * factor)
-        field, residual, steps, integrals = descend(problem, field, *last)
-        num_steps += steps
+        field, steps = cold_start(problem, dual_of)
+        field, residual, more, integrals = descend(field)
+        num_steps += steps + more
     if integrals is None:
         raise FloatingPointError(f"sigmoidal theory: the solve diverged after {num_steps} steps")
     return _describe(problem, method, sides, occupancies, restriction, field, residual, num_steps, integrals)

@@ -29,6 +29,7 @@ from scipy.stats import multivariate_t
 from coding_schemes import validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._tilted import normalized
 
 DEGREES_OF_FREEDOM = 8  # of the proposal, a Student t: its tails are heavier than the posterior's
 
@@ -109,8 +110,7 @@ def solve(
         values = jax.jit(lambda rows: jax.lax.map(negative, rows, batch_size=256))(jnp.asarray(draws))
         log_weights = -np.asarray(values) - proposal.logpdf(draws)
         factors = np.asarray(_unpack(jnp.asarray(draws).reshape(-1, depth, size)))
-    weights = np.exp(log_weights - log_weights.max())
-    weights /= weights.sum()
+    _, weights = normalized(log_weights)
     effective = float(1 / np.square(weights).sum())
     grams = np.einsum("dlij,dlkj->dlik", factors, factors)
     kernels = _kernels(grams, weights, eigenvalues, rotated, temperature, width)
