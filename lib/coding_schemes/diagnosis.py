@@ -66,7 +66,6 @@ class Evidence(NamedTuple):
         rotated_participation: the same of rotated neurons, shape (rotations,).
         outlier_share: share of the class differences that outliers hold.
         common_share: share of the class differences that all neurons have in common, |d̄|² / ⟨|d_i|²⟩.
-        class_structure: Σ_i s_i over its average when inputs are dealt to groups at random.
         redundant_p: fraction of rotations with at least as much of two levels; 1/(rotations + 1) at least.
         sparse_p: fraction of rotations with as little participation.
         class_p: fraction of random groups that differ as much as the classes do.
@@ -78,7 +77,6 @@ class Evidence(NamedTuple):
     rotated_participation: np.ndarray
     outlier_share: float
     common_share: float
-    class_structure: float
     redundant_p: float
     sparse_p: float
     class_p: float
@@ -181,7 +179,6 @@ def diagnose(
         rotated_participation,
         float(strength[outliers.mask].sum()),
         float(len(means) * np.square(_differences(means).mean(axis=0)).sum() / difference),
-        float(difference / groups.mean()),
         _p_value(rotated_two_levels >= two_levels),
         _p_value(rotated_participation <= _participation(strength)),
         _p_value(groups >= difference),

@@ -563,9 +563,8 @@ posterior.judge(standard_errors(3), because="corrections of order 1/N²")
 # the three digits that come with the book, and too few epochs for some networks to leave their plateau. Lazy
 # networks of 100 units still move a little.
 #
-# **Reproduced in part, or refuted.** Some networks with small weights learn XOR and leave the pair 00–11
-# apart; the check counts them. At the preset `paper` tanh networks come down to a line only to about a tenth
-# of their spread. Which digits lie far apart is not explained by the weighted formula beyond what images and
+# **Reproduced in part.** At the preset `paper` tanh networks come down to a line only to about a tenth of
+# their spread. Which digits lie far apart is not explained by the weighted formula beyond what images and
 # untrained networks already say, within the errors.
 #
 # ## Exercises

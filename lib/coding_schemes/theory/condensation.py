@@ -63,7 +63,6 @@ BULK_RADIUS = 7.0  # σ_a around the bulk's maximum that are integrated over
 NUM_CELLS = 2**12  # of Σ r²
 LEAST_WEIGHT = 1e-6  # numbers k that are rarer are left out
 MAX_ROUNDS = 30
-LEAST_DISTANCE = 3e-6  # a third of what clustered reaches: the branch is higher than flat
 LARGEST_FIELD = 300.0  # that tables are made for
 MOST_COMMON = 20.0  # nats, that doubles resolve in sums over neurons
 
@@ -264,14 +263,6 @@ class Solution(WithOutliers):
         where a branch cannot hold what its class needs.
         """
         return np.where(np.isnan(found := 1 / self.class_participation), self.crossover_width, found)
-
-    @property
-    def is_beyond_reach(self) -> bool:
-        """Whether some class's population is too near its edge for `theory.clustered`, or on it."""
-        if self.nonlinearity == "softplus":
-            return any(self.amounts[c] > self.branch_amount(c) for c in range(len(self.amounts)))
-        distance = self.problem.readout_variance * self.fraction / self.amounts  # δ, if the branch is flat
-        return bool(distance.min() < LEAST_DISTANCE)
 
     def log_density(self, class_index: int, radii: np.ndarray) -> np.ndarray:
         """Log w(r) of a class at radii r (k,): the branch's density over the directions across it.
