@@ -451,7 +451,8 @@ def tails(samples, grid, density, names, colors, richness, crossovers, inputs, w
         axis.set(title=names[k], xlabel="preactivation $h$", ylim=(1 / len(samples[k]), None))
     for line, number, shade in zip(crossovers, inputs, figures.BLUES, strict=True):
         axes[-1].plot(richness**2, line, color=shade)
-        axes[-1].text(richness[0] ** 2, line[0], f"P = {number}", ha="left", va="bottom")
+        axes[-1].text(richness[-1] ** 2, line[-1], f"P = {number}", ha="right", va="bottom")
+    axes[-1].margins(y=0.15)  # room for the highest label
     axes[-1].axhline(width, color="0.5", linestyle=":")
     axes[-1].set(xscale="log", yscale="log", xlabel=r"richness $\gamma_0^2$", title="width $N^*$, ReLU")
     axes[0].set_ylabel("density")
