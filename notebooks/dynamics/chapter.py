@@ -211,7 +211,8 @@ memory = Finding(
 memory.draw(
     figures.curves,
     "Readouts of linear neurons forget at the rate of theory (dashed); sigmoidal and ReLU ones do not, over "
-    "the time that they were followed. Bands: standard errors over chains.",
+    "the time that they were followed. Bands: standard errors over chains. The linear network is smaller "
+    "than the others and is followed for longer.",
     x=[lags[some["linear"]], *(motions[name].interval * some[name] for name in NAMES)],
     values=[expected[some["linear"]], *(correlation[name].value[some[name]] for name in NAMES)],
     errors=[np.zeros(50), *(correlation[name].error[some[name]] for name in NAMES)],
@@ -622,7 +623,8 @@ order.draw(
     figures.curves,
     "A linear layer looks the more symmetric the longer one watches, and so do two ReLU layers. Feature "
     "layers of sigmoidal networks and of one ReLU layer do not. Permutation order of the class means in the "
-    "first part of each run; 1/2 is the first of two layers; bands: standard errors.",
+    "first part of each run; 1/2 is the first of two layers; bands: standard errors. Runs differ in size and "
+    "in length.",
     names=list(layers),
     colors=[figures.COLORS[name.split()[0].lower()] for name in layers],
     styles=["-" if "1/1" in name else "--" if "2/2" in name else ":" for name in layers],
