@@ -19,22 +19,20 @@ def test_examples(module):
     assert result.failed == 0
 
 
-class Summaries(doctest.OutputChecker):
-    """Of summaries in angle brackets the words alone: what is sampled differs between processors."""
-
-    def check_output(self, want, got, optionflags):
-        if want.startswith("<"):
-            want, got = (re.sub(r"[\d.]+(e-\d+)?", "0", text) for text in (want, got))
-        return super().check_output(want, got, optionflags)
+#: What sampling decides in a summary, and rounding, which differ between processors
+SAMPLED = (
+    r"(?<=converged, ).*(?=>)|(?<=acceptance 0)\.\d+(?=,)|(?<=divergences, )R-hat.*(?=>)"
+    r"|(?<=R-hat ≤ 1\.0).*(?=, ESS)|(?<=ESS ≥ ).*(?=>)|\d-\d-\d \d+\(\d\)(?= %)|(?<=\) %) and .*(?=>)"
+)
 
 
 @pytest.mark.slow
 def test_the_library_in_five_minutes():
     page = Path(__file__).parents[1] / "book" / "five_minutes.md"
-    text = page.read_text(encoding="utf-8")
+    text = re.sub(SAMPLED, "...", page.read_text(encoding="utf-8"))
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
     with jax.enable_x64(True):  # the page sets it for good
-        result = doctest.DocTestRunner(Summaries(), optionflags=doctest.ELLIPSIS).run(test)
+        result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
     assert result.attempted > 10
     assert result.failed == 0
 

@@ -106,9 +106,9 @@ published.draw(
     learning_curves,
     "Whether learned features help depends on the ridge. Test loss on airplanes and automobiles over the "
     "number of training images: lazy kernels (dashed), and the adaptive ones that they become (solid). "
-    "Blue: random features and aNBK, of erf networks; orange: NTK and aNTK, of ReLU networks with weight "
-    "decay. Left: all have the same ridge. Right: each has the one that is best on other images. Bars: "
-    "standard errors over draws.",
+    "Blue: random features and aNBK, of erf networks; orange and brown: NTK and aNTK, of ReLU networks with "
+    "weight decay. Left: all have the same ridge. Right: each has the one that is best on other images. "
+    "Bars: standard errors over draws.",
     **drawn(pictures, COLORS),
 )
 published.judge(above(0, 3), because="the draws differ by more than the predictors")
@@ -273,8 +273,8 @@ lead = Finding(
 )
 lead.draw(
     learning_curves,
-    "Patches change little. Test loss on two digits over the number of training images: dense "
-    "(orange) and convolutional (green) ReLU networks, lazy (NTK, dashed), and at rest under weight decay, "
+    "Patches change little. Test loss on two digits over the number of training images: dense (orange, "
+    "brown) and convolutional (green) ReLU networks, lazy (NTK, dashed), and at rest under weight decay, "
     "which is the aNTK's prediction (solid). Left: all have the same ridge. Right: each has the one that is "
     "best on other images. Four overlapping patches of 20 × 20 pixels, a readout for each; bars: standard "
     "errors over draws.",

@@ -443,20 +443,22 @@ real = Finding(
     figure="digits",
     control=Control("theory at the overlap within classes", sampled=np.float64(slopes[1])),
 )
-nowhere = np.full(len(M3), np.nan)
 between_widths = np.unique(np.geomspace(M3[0], M3[-1], 5).astype(int))
 real.draw(
     figures.curves,
     "On digits the number of neurons per class hardly grows with the network, though digits of a class are "
-    "alike. Markers: networks from two starts, on neither line; lines: theory of inputs that overlap within "
+    "alike. Markers: networks from two starts; lines: theory of inputs that overlap within "
     "classes only, by what is left after the overlap between classes is taken away, and by all.",
     x=between_widths,
-    values=[[rule(int(N)) for N in between_widths] for rule in (*rules, lambda N: np.nan)],
-    names=[f"$\\rho$ = {left:.2f}, what is left", f"$\\rho$ = {rho_w:.2f}, within classes", "networks"],
-    colors=[figures.COLORS["linear"], figures.COLORS["control"], figures.COLORS["relu"]],
+    values=[
+        np.full(len(between_widths), np.nan),
+        *([rule(int(N)) for N in between_widths] for rule in rules),
+    ],
+    names=["networks", f"$\\rho$ = {left:.2f}, what is left", f"$\\rho$ = {rho_w:.2f}, within classes"],
+    colors=[figures.COLORS["relu"], figures.COLORS["linear"], figures.COLORS["control"]],
     sampled_x=M3,
-    sampled=[nowhere, nowhere, [each.participation.value for each in on_digits]],
-    sampled_errors=[nowhere, nowhere, [each.participation.error for each in on_digits]],
+    sampled=[[each.participation.value for each in on_digits]],
+    sampled_errors=[[each.participation.error for each in on_digits]],
     scales=("log", "linear"),
     xticks=M3,
     xlabel="neurons $N$",

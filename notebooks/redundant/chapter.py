@@ -184,7 +184,7 @@ numbers = Finding(
 )
 numbers.bars(
     "Three large groups and a rare fourth, in the numbers that theory predicts. Bars: mean over networks, "
-    "with the standard error from their spread; dots: theory for N neurons, with what follows below.",
+    "with the standard error from their spread; dots: theory for N neurons, as explained below.",
     names=["sampled"],
     colors=[GREEN],
     ylabel="number of neurons",
@@ -496,8 +496,8 @@ publish(
 # 200$ (preset `paper`) the first layer has five codes if they are read at 0.4 or 0.6: these four maxima make
 # four, and a tenth of the neurons, which lie between them, make the fifth (1-1-1 at 0.4, 0-0-0 at 0.6). Read
 # at 0.5 it has six, in theory as well as in samples. The two other layers have six at any of the three
-# thresholds. Networks of $N = 40$ (preset `quick`) show six at any threshold: their groups are too blurred
-# for the count in the first layer to decide.
+# thresholds. Networks of $N = 40$ (preset `quick`) mostly show six at any threshold: their groups are too
+# blurred for the count in the first layer to decide.
 
 # %% tags=["hide-input"]
 published = np.array([5, 6, 6])

@@ -505,11 +505,8 @@ narrowest = over_sizes[0]
 price, counts = runs.price_of_a_copy(
     jax.random.fold_in(key, 8),
     narrowest,
-    num_samples=50,
-    num_chains=32,
-    num_warmup=60,
-    thinning=2,
     method=HMC(0.6, MOST_STEPS, step_size=0.015),
+    **vars(sizes.split),
 )
 P = narrowest.task.num_inputs
 squared = relu_squared.solve(narrowest.task).energy * P ** (2 / 3) * (2 ** (1 / 3) - 1) / 3
