@@ -522,7 +522,7 @@ Finding(
 ).judge(
     standard_errors(3),
     note=f"{counts.min()} to {counts.max()} outliers in a sample",
-    because="splitting costs energy",
+    because="a few nats for the whole network, of order 1/P for an input, are beyond theory",
 )
 
 # %% [markdown]
