@@ -74,7 +74,7 @@ class Moments(NamedTuple):
     powers: tuple[np.ndarray, ...]
 
 
-def _piecewise(s, u, sigma, slopes) -> Moments:
+def piecewise_moments(s, u, sigma, slopes) -> Moments:
     """Of φ(z) = β₋ z for z < 0 and β₊ z for z > 0: two truncated Gaussians."""
     parts = []
     for slope, side in zip(slopes, (-1, 1)):
@@ -93,6 +93,15 @@ def _piecewise(s, u, sigma, slopes) -> Moments:
     log_g = np.logaddexp(first, second)
     share = np.exp(second - log_g)
     return Moments(log_g, tuple((1 - share) * a + share * b for a, b in zip(low, high)))
+
+
+def mean_fourth(moments: Moments, count: float) -> np.ndarray:
+    """⟨m⁴⟩ of the mean m of φ over n inputs of these moments, at fixed s and u."""
+    one, two, three, four = moments.powers
+    spread = np.maximum(two - one**2, 0) / count
+    third = three - 3 * one * two + 2 * one**3
+    fourth = four - 4 * one * three - 3 * two**2 + 12 * one**2 * two - 6 * one**4
+    return one**4 + 6 * one**2 * spread + 3 * spread**2 + 4 * one * third / count**2 + fourth / count**3
 
 
 def _by_quadrature(s, u, sigma, phi, slopes) -> Moments:
@@ -171,7 +180,7 @@ class ClassTable:
         low, high = self.shape.slopes
         far = (s.min() > _FAR_FIELD and high > 0) or (s.max() < -_FAR_FIELD and low > 0)  # where φ(z) = βz
         if self._exact or far:
-            return _piecewise(s, u, self.sigma, self.shape.slopes)
+            return piecewise_moments(s, u, self.sigma, self.shape.slopes)
         return _by_quadrature(s, u, self.sigma, self.phi, self.shape.slopes)
 
     def latent(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, Moments]:
@@ -198,15 +207,12 @@ class ClassTable:
         n = self.count
         _, log_weight, moments = self.latent(s)
         log_value, weights = normalized(log_weight)
-        one, two, three, four = moments.powers
+        one, two, *_ = moments.powers
         variance = np.maximum(two - one**2, 0)
-        third = three - 3 * one * two + 2 * one**3
-        fourth = four - 4 * one * three - 3 * two**2 + 12 * one**2 * two - 6 * one**4
         mean = np.sum(weights * one, axis=1)
         var = n * np.sum(weights * variance, axis=1)
         var += n**2 * np.sum(weights * (one - mean[:, None]) ** 2, axis=1)
-        spread = variance / n
-        m4 = one**4 + 6 * one**2 * spread + 3 * spread**2 + 4 * one * third / n**2 + fourth / n**3
+        m4 = mean_fourth(moments, n)
         on = np.zeros_like(mean) if np.isinf(self.threshold) else self._active(weights, one, variance)
         averages = (np.sum(weights * values, axis=1) for values in (one**2, two, m4))
         return np.stack([log_value, n * mean, var, *averages, on])

@@ -15,6 +15,7 @@ from coding_schemes.posterior import effective_readout_variance
 from coding_schemes.tasks import Task
 from coding_schemes.theory import (
     _alike_outliers,
+    _shared_overlap,
     clustered,
     condensation,
     deep_sigmoidal,
@@ -71,6 +72,7 @@ def solve(
         φ that grows like z, the same               clustered (depth 1, at most three outputs)
         ReLU and softplus there, N < N*             condensation (depth 1, at most four outputs)
         the same, outliers of several classes       relu, of orthogonal inputs; its extension to ρ > 0
+        ReLU, one overlap between all classes, too  condensation (depth 1, at most four outputs), N < N*
         bounded φ, trees, and nearly independent    adaptive_kernel's population (depth 1, P ≤ 200)
         bounded φ, any other inputs, more classes   adaptive_kernel's nested (above, P ≤ 30)
         leaky ReLU, trees, and nearly independent   the same population, if it converges
@@ -221,6 +223,8 @@ def _any_inputs(task, network, temperature, readout_variance, options):
     phi, bounded = network.nonlinearity, is_bounded(network.phi)
     holds, fluctuates = mean_field.reaches(phi), _fluctuates(task)
     condenses = phi in ("relu", "softplus")  # into outliers, which sampled neurons have not
+    if phi == "relu" and not options and (found := _sharing(task, network, temperature, readout_variance)):
+        return found
     few = task.num_inputs <= _MOST_IN_POPULATION and set(options) <= set(_POPULATION) and not condenses
     by_neurons = partial(_population, task, network, temperature, readout_variance, options)
     by_kinds = partial(mean_field.solve, task, phi, temperature, readout_variance=readout_variance, **options)
@@ -247,6 +251,18 @@ def _any_inputs(task, network, temperature, readout_variance, options):
             stacklevel=3,
         )
     return second()
+
+
+def _sharing(task, network, temperature, readout_variance):
+    """One ReLU neuron per class on inputs that overlap between classes, too; None where many share one."""
+    if not (has_class_targets(task) and _has_directions(task)) or _shared_overlap.overlaps(task) is None:
+        return None
+    found = _quietly(condensation.solve, task, temperature, readout_variance=readout_variance)
+    if found is None or not found.converged or network.width > _typical(found.population_width):
+        return None
+    if network.width > _CROSSOVER[0] * found.population_width.min():
+        _warn_of_crossover(network.width, found.population_width, False, stacklevel=4)
+    return found
 
 
 def _grows_like_z(phi: Any) -> bool:

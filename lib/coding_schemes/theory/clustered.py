@@ -57,6 +57,7 @@ FORM_TOLERANCE = 1e-10  # on the entries of K0
 _TAIL = _convex_dual.Rule(1.0, 34.0, 0.0)  # rays lie e^{−10} and more below the bulk
 _COARSE_TAIL = _convex_dual.Rule(1.3, 24.0, 0.0)
 _LEAST_DISTANCE = 1e-5  # from the edge: rays of a thousand σ_a or so, and few neurons in them
+_STEP = 0.01  # of fields, for a derivative
 _NUM_SAMPLED = 2048  # neurons that stand for the population on new inputs
 
 
@@ -68,9 +69,14 @@ def class_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
     """
     within, diagonal = mean_overlaps(task)
     within = np.where(np.abs(within) < FORM_TOLERANCE * diagonal, 0.0, within)
-    gap = np.abs(task.input_kernel - kernel_of_form(within, diagonal, task.labels)).max()
-    fits = gap <= FORM_TOLERANCE * diagonal.max()
+    fits = is_of_form(task, within, diagonal)
     return (within, diagonal) if fits and np.all((within >= 0) & (within < diagonal)) else None
+
+
+def is_of_form(task: Task, within: np.ndarray, diagonal: np.ndarray, between: float = 0.0) -> bool:
+    """Whether K0 has these overlaps, to 1e-10 of its diagonal."""
+    gap = np.abs(task.input_kernel - kernel_of_form(within, diagonal, task.labels, between)).max()
+    return bool(gap <= FORM_TOLERANCE * diagonal.max())
 
 
 def mean_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray]:
@@ -80,9 +86,11 @@ def mean_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray]:
     return (sums - counts * diagonal) / np.maximum(counts * (counts - 1), 1), diagonal
 
 
-def kernel_of_form(within: np.ndarray, diagonal: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """K0 of one overlap within every class and none between, shape (P, P)."""
-    kernel = np.where(labels[:, None] == labels, within[labels][:, None], 0.0)
+def kernel_of_form(
+    within: np.ndarray, diagonal: np.ndarray, labels: np.ndarray, between: float = 0.0
+) -> np.ndarray:
+    """K0 of one overlap within every class and one between all, shape (P, P)."""
+    kernel = np.where(labels[:, None] == labels, within[labels][:, None], between)
     np.fill_diagonal(kernel, diagonal[labels])
     return kernel
 
@@ -99,6 +107,18 @@ def reaches(task: Task, nonlinearity: str | Nonlinearity) -> bool:
     if form is None or (not form.bounded and task.num_targets > MAX_QUADRATURE_OUTPUTS):
         return False
     return task.num_classes <= _convex_dual.MAX_CLASSES and class_overlaps(task) is not None
+
+
+class Averages(NamedTuple):
+    """Of one neuron given its fields; k points, C classes."""
+
+    log_g: np.ndarray  # log ⟨e^{Σ s φ}⟩, (k,)
+    means: np.ndarray  # ⟨φ⟩, (k, C)
+    shared: np.ndarray  # ⟨φ_μ φ_ν⟩ of two inputs of a class, (k, C)
+    squares: np.ndarray  # ⟨φ²⟩, (k, C)
+    fourths: np.ndarray  # ⟨m⁴⟩ of the class mean m, (k, C)
+    products: np.ndarray  # ⟨φ_μ φ_ν⟩ of inputs of two classes, (k, C, C); the diagonal is not used
+    slopes: np.ndarray | None = None  # ∂V_d/∂s_c of the variance V between the inputs of a class, (k, C, C)
 
 
 class _Site(NamedTuple):
@@ -136,6 +156,22 @@ class _Site(NamedTuple):
         """What inputs of a class share (4, n, C), as in ClassTable.shared."""
         return np.stack([t.shared(f).T for t, f in zip(self.of(fields), fields.T)], axis=-1)
 
+    def averages(self, fields: np.ndarray, slopes: bool = False) -> Averages:
+        """At fields (k, C); classes are independent."""
+        log_g, means = self.cumulants(fields, 1)
+        shared, squares, fourths, _ = self.shared(fields)
+        products = means[:, :, None] * means[:, None]
+        found = Averages(log_g @ self.counts, means, shared, squares, fourths, products)
+        if not slopes:
+            return found
+        both = self.shared(np.concatenate([fields + _STEP, fields - _STEP]))  # of one table
+        above, below = np.split(both[1] - both[0], 2)
+        return found._replace(slopes=((above - below) / (2 * _STEP))[:, :, None] * np.eye(fields.shape[1]))
+
+    def along_branch(self, c: int, fields: np.ndarray) -> np.ndarray:
+        """Log ⟨e^{Σ s φ}⟩ (k,), of neurons active on class c."""
+        return self.cumulants(fields, 0)[0] @ self.counts
+
 
 class Problem(NamedTuple):
     """What is solved; stands for `_convex_dual.Problem`, with tables of its own."""
@@ -145,11 +181,12 @@ class Problem(NamedTuple):
     temperature: float
     readout_variance: float
     nonlinearity: str | Nonlinearity
-    site: _Site
-    stiffness: np.ndarray  # κ_c = K0_μμ − ρ_c + n_c ρ_c of the full classes, shape (C,)
+    site: Any  # _Site, or that of `_shared_overlap`
+    stiffness: np.ndarray  # κ_c = K0_μμ − ρ_c + n_c ρ_c, as far as other classes leave it, shape (C,)
     within: np.ndarray  # ρ_c, shape (C,)
     diagonal: np.ndarray  # K0_μμ, shape (C,)
     scatter: float = 0.0  # root mean square of what K0 has beside, which theory.solve may neglect
+    between: float = 0.0  # overlap of inputs of two classes
 
     @property
     def neglected(self) -> str:
@@ -160,7 +197,9 @@ class Problem(NamedTuple):
 
     def fits(self, task: Task) -> bool:
         """Whether the sums of a task's K0 over pairs of classes are those of this problem."""
-        expected, atol = np.diag(self.counts * self.stiffness), (1e-6 + self.scatter) * task.num_inputs
+        own = self.counts * (self.diagonal - self.within + self.counts * (self.within - self.between))
+        expected = np.diag(own) + self.between * np.outer(self.counts, self.counts)
+        atol = (1e-6 + self.scatter) * task.num_inputs
         return np.allclose(class_sums(task.input_kernel, task), expected, atol=atol)
 
 
@@ -377,25 +416,30 @@ def solve(
 
 def make_problem(task, temperature, nonlinearity, readout_variance) -> Problem:
     """The checked problem behind a task."""
-    validation.instance("task", task, Task)
-    validation.number("temperature", temperature, least=0)
-    validation.positive(readout_variance=readout_variance)
+    counts, targets, variance = classes(task, temperature, readout_variance)
     alike = class_overlaps(task)
     if alike is None:
         raise ValueError(
             f"task: the inputs of {task.name!r} do not overlap by one ρ within and 0 between classes (to "
             f"{FORM_TOLERANCE:g}); theory.solve finds the solver for general inputs"
         )
-    counts, targets = task.class_counts.astype(float), np.asarray(task.class_targets, float)
-    if len(targets) > 1 and np.all(targets == targets[0]):
-        raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
     known = canonical(nonlinearity)
     form = shape(known)
     within, diagonal = alike
     site = _Site(class_tables(known, task.class_counts, *alike), counts, form, form.lower, form.upper)
     stiffness = diagonal - within + counts * within
-    variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
     return Problem(counts, targets, float(temperature), variance, known, site, stiffness, within, diagonal)
+
+
+def classes(task: Task, temperature: float, readout_variance: float | None):
+    """Numbers n (C,) and targets (C, m) of a checked task, and σ_a²."""
+    validation.instance("task", task, Task)
+    validation.number("temperature", temperature, least=0)
+    validation.positive(readout_variance=readout_variance)
+    counts, targets = task.class_counts.astype(float), np.asarray(task.class_targets, float)
+    if len(targets) > 1 and np.all(targets == targets[0]):
+        raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
+    return counts, targets, 1 / counts.sum() if readout_variance is None else float(readout_variance)
 
 
 def _method(method, problem):
@@ -535,6 +579,8 @@ def preactivations(
     """Preactivations (n, P), given the readouts (n, m), of inputs with these labels (P,)."""
     found = np.empty((len(readouts), len(labels)))
     fields = readouts @ solution.dual_field.T
+    if solution.problem.between:
+        return solution.problem.site.draw(fields, labels, rng)
     for c, table in enumerate(solution.problem.site.of(fields)):
         members = np.flatnonzero(labels == c)
         order = np.argsort(fields[:, c])
@@ -546,19 +592,24 @@ def preactivations(
 def _draw(table: ClassTable, s, num_inputs, rng) -> np.ndarray:
     """Preactivations (k, n) of a class given the fields s (k,)."""
     v, log_weight, _ = table.latent(s)
-    chosen = _inverse(v, log_weight, rng.random((len(s), 1)))
-    sigma, (low, high) = table.sigma, table.shape.slopes
-    center = np.sqrt(table.overlap) * chosen
+    chosen = quantiles(v, log_weight, rng.random((len(s), 1)))
+    levels = rng.random((len(s), num_inputs))
+    return given_latent(np.sqrt(table.overlap) * chosen, s, table.sigma, table, levels)
+
+
+def given_latent(center, s, sigma, nonlinearity, levels) -> np.ndarray:
+    """Quantiles z at the levels (k, n) of e^{sφ(z)} N(z; center (k, 1), σ²); φ with its shape."""
+    low, high = nonlinearity.shape.slopes
     pulls = s * low, s * high
     shifts = np.minimum(0, np.minimum(*pulls)), np.maximum(0, np.maximum(*pulls))
     start, stop = (sigma**2 * shift[:, None] + side * 8 * sigma for shift, side in zip(shifts, (-1, 1)))
     offset = start + (stop - start) * np.linspace(0, 1, 401)
     z = center + offset
-    values = evaluate(table.phi, z)
-    return _inverse(z, s[:, None] * values - 0.5 * (offset / sigma) ** 2, rng.random((len(s), num_inputs)))
+    values = evaluate(nonlinearity.phi, z)
+    return quantiles(z, s[:, None] * values - 0.5 * (offset / sigma) ** 2, levels)
 
 
-def _inverse(nodes, log_density, levels) -> np.ndarray:
+def quantiles(nodes, log_density, levels) -> np.ndarray:
     """Quantiles at the levels (k, n) of densities given at equidistant nodes (k, j), row by row."""
     if nodes.shape[1] == 1:
         return np.broadcast_to(nodes, levels.shape)

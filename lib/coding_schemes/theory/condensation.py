@@ -1,7 +1,8 @@
 r"""Coding neurons as a condensate: how many share a class in a network of N neurons, at finite N and P.
 
 One hidden layer of ReLU or softplus, inputs of a class alike by ρ, those of different classes orthogonal
-(`tasks.clustered`), each class with a readout direction on which all other classes are silent. At the
+(`tasks.clustered`) or, for ReLU, alike by a ρ_b < ρ of their own (`tasks.tree` of one super-class); each
+class with a readout direction on which all other classes are silent. At the
 field t where the integral over readouts of `theory.clustered` diverges along t_c, |t_c|² = 1/(σ_a² n_c
 κ_c) with κ_c = K0_μμ − ρ + n_c ρ, neurons of readout r t̂_c have the same density for all large r. That
 density, over the bulk's mass and per unit of r, is
@@ -32,6 +33,12 @@ neurons down, the bulk's (`Solution.at_width`) and what coding neurons leak to o
 holds a finite amount (`Solution.branch_amount`) even at the edge. Where B exceeds it, the dual's minimum
 lies on the edge of its domain, and one neuron takes the excess however large N is.
 
+**Overlap between classes** (`_shared_overlap`). What all inputs share pulls those of the silent classes
+up, the more, the larger a coding neuron is. So w(r) falls, ever more steeply and in the end like
+r^{−(P − n_c)}: a silent input is left a range ∝ 1/r. A branch holds a finite amount here, too. Beyond a
+critical ρ_b it is less than B, and one neuron takes the rest at any N (`Solution.condensed_share`): the
+condensation of zero-range processes, whose weights fall like a power.
+
 **What is neglected**: that the field moves with the fluctuations of k, and fluctuations of the bulk's
 contribution to B; what holds the bulk down is taken to first order.
 
@@ -49,7 +56,7 @@ from scipy.special import gammaln, log_ndtr
 
 from coding_schemes import validation
 from coding_schemes.tasks import Task
-from coding_schemes.theory import _convex_dual, clustered
+from coding_schemes.theory import _shared_overlap, clustered
 from coding_schemes.theory._drawn import Drawn
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solvers import check_training_inputs, class_kernel
@@ -58,12 +65,13 @@ from coding_schemes.theory._tilted import normalized
 MOST_FIELD = 1000.0  # of the bulk's neurons on a class; along a branch it grows without limit
 TOLERANCE = 1e-8
 LEAST_BULK = 0.05  # of the neurons, while the numbers of the others are searched for
-STEP = 0.01  # of fields, for a derivative
 BULK_RADIUS = 7.0  # σ_a around the bulk's maximum that are integrated over
 NUM_CELLS = 2**12  # of Σ r²
 LEAST_WEIGHT = 1e-6  # numbers k that are rarer are left out
 MAX_ROUNDS = 30
 LARGEST_FIELD = 300.0  # that tables are made for
+FARTHEST = 20.0  # times the bulk's radius: nothing is left there of a branch that falls
+_FEW_RADII = 24
 MOST_COMMON = 20.0  # nats, that doubles resolve in sums over neurons
 
 
@@ -190,8 +198,8 @@ class Solution(WithOutliers):
         activations: theirs per class in the same units, then the bulk's mean, shape (C + 1, C).
         dual_field: t at the edge, shape (C, m); T t is the training residual.
         amounts: B_c = (1/N) Σ r² of the coding neurons, shape (C,).
-        costs: C_c in nats, shape (C,); infinite for softplus.
-        densities: w_c at r → ∞, per neuron and unit of r, shape (C,).
+        costs: C_c in nats, shape (C,); infinite for softplus, and where classes overlap.
+        densities: w_c at r → ∞, per neuron and unit of r, shape (C,); 0 where classes overlap.
         kernel_block: K_μν for μ ≠ ν in classes c, c', whoever carries it, shape (C, C); between
             classes without what coding neurons leak there (8 % of it at P = 60, ρ = ½).
         kernel_diagonal: what is added on the diagonal, shape (C,).
@@ -251,7 +259,7 @@ class Solution(WithOutliers):
 
     @property
     def crossover_width(self) -> np.ndarray:
-        """N* = 3/p of every class on a flat branch, infinite for softplus, shape (C,)."""
+        """N* = 3/p of every class on a flat branch, infinite where it falls, shape (C,)."""
         with np.errstate(divide="ignore"):
             return 3 / self.fraction
 
@@ -269,6 +277,14 @@ class Solution(WithOutliers):
 
         By nine Gauss–Hermite nodes in each direction; what is near the bulk is no branch.
         """
+        radii = np.asarray(radii, float)
+        if self.problem.between:  # smooth: exact to 1e-5 between a few
+            few = np.geomspace(radii.min(), radii.max(), _FEW_RADII) if len(radii) > _FEW_RADII else radii
+            values = np.concatenate([self._log_density(class_index, each[None]) for each in few])
+            return values if few is radii else CubicSpline(np.log(few), values)(np.log(radii))
+        return self._log_density(class_index, radii)
+
+    def _log_density(self, class_index, radii):
         t, problem = self.dual_field, self.problem
         unit = t[class_index] / np.linalg.norm(t[class_index])
         across = np.linalg.svd(unit[None])[2][1:]
@@ -276,11 +292,9 @@ class Solution(WithOutliers):
         places = np.array(list(np.ndindex(*(9,) * len(across))), int)  # one, where no direction is left
         grid, mass = nodes[places], np.prod(weights[places] / weights.sum(), axis=1)
         offsets = np.sqrt(problem.readout_variance) * grid @ across
-        points = (np.asarray(radii, float)[:, None, None] * unit + offsets).reshape(-1, t.shape[1])
-        log_g = problem.site.cumulants(points @ t.T, 0)[0] * problem.counts
-        others = np.arange(len(t)) != class_index
-        along = log_g[:, class_index] - 0.5 * (points @ unit) ** 2 / problem.readout_variance
-        value = (along + log_g[:, others].sum(1)).reshape(len(radii), -1)
+        points = (radii[:, None, None] * unit + offsets).reshape(-1, t.shape[1])
+        log_g = problem.site.along_branch(class_index, points @ t.T)
+        value = (log_g - 0.5 * (points @ unit) ** 2 / problem.readout_variance).reshape(len(radii), -1)
         shift = value.max(axis=1)
         prior = -0.5 * np.log(2 * np.pi * problem.readout_variance) - self.log_bulk
         return np.log(np.exp(value - shift[:, None]) @ mass) + shift + prior
@@ -308,8 +322,8 @@ class Solution(WithOutliers):
             for d in range(len(unit)):
                 for c in np.delete(np.arange(len(unit)), d):
                     firm = radii[c] ** 2 * (unit[c] @ np.linalg.solve(found[d], unit[c])) / num_neurons
-                    b = firm * np.array([0.99, 1.01])
-                    low, high = self._log_average(c, d, np.full(2, radii[c]), b)
+                    b = np.outer(np.array([0.99, 1.01]) * firm, np.arange(len(unit)) == d)
+                    low, high = self._log_held(c, np.full(2, radii[c]), b)
                     leak[d, c] += (low - high) / (0.02 * firm * self.problem.counts[d])
             if np.abs(leak - previous).max() < 1e-2 * leak.max():
                 break
@@ -363,20 +377,32 @@ class Solution(WithOutliers):
         own = (
             0.5 * problem.counts[c] * (self.diagonal[c] - self.within[c]) * across * problem.readout_variance
         )
-        change = np.full(len(radii), -own)
-        for d in np.delete(np.arange(len(unit)), c):
-            b = radii**2 * (unit[c] @ stiff[d] @ unit[c])
-            change += self._log_average(c, d, radii, b) - self._log_average(c, d, radii, 0 * b)
-        return change
+        b = np.outer(radii**2, np.einsum("r,drq,q->d", unit[c], stiff, unit[c]))
+        b[:, c] = 0
+        return self._log_held(c, radii, b) - own
 
     @property
     def _directions(self):
         """The branches' directions t̂, shape (C, m)."""
         return self.dual_field / np.linalg.norm(self.dual_field, axis=1, keepdims=True)
 
-    def _log_average(self, c, d, radii, firmness):
-        """Log E_v (E_ξ e^{sφ − ½bφ²})^n on class d for coding neurons of class c, r and b of shape (k,)."""
-        s, b = radii[:, None] * (self._directions[c] @ self.dual_field[d]), firmness[:, None]
+    def _log_held(self, c, radii, firmness):
+        """Log ⟨e^{−½ Σ_d b_d Σ_μ φ_μ²}⟩ of coding neurons of class c at r (k,), for b (k, C) on others."""
+        fields = np.outer(radii, self.dual_field @ self._directions[c])
+        if self.problem.between:
+            along = self.problem.site.along_branch
+            return np.array(
+                [along(c, s[None], b)[0] - along(c, s[None], 0 * b)[0] for s, b in zip(fields, firmness)]
+            )
+        change = np.zeros(len(radii))
+        for d in np.flatnonzero(firmness.any(axis=0)):
+            s, b = fields[:, d], firmness[:, d]
+            change += self._log_average_on(d, s, b) - self._log_average_on(d, s, 0 * b)
+        return change
+
+    def _log_average_on(self, d, s, firmness):
+        """Log E_v (E_ξ e^{sφ − ½bφ²})^n on class d, for s and b of shape (k,)."""
+        s, b = s[:, None], firmness[:, None]
         v = np.linspace(-12, 8, 401) if self.within[d] > 0 else np.zeros(1)
         sigma, u = np.sqrt(self.diagonal[d] - self.within[d]), np.sqrt(self.within[d]) * v
         if self.nonlinearity == "relu":
@@ -427,10 +453,15 @@ class Solution(WithOutliers):
         """∫ w(r) r² dr: what a population of coding neurons holds at most; infinite for a flat branch."""
         if self.densities[class_index] > 0:
             return np.inf
-        length = np.linalg.norm(self.dual_field[class_index])
-        # softplus: nothing is left beyond
-        r = np.geomspace(BULK_RADIUS * np.sqrt(self.problem.readout_variance), 19 / length, 600)
+        r = self._branch_radii(class_index, 600)
         return float(np.trapezoid(np.exp(self.log_density(class_index, r)) * r**2, r))
+
+    def _branch_radii(self, class_index, count):
+        """From the bulk to where a branch that falls is empty, or to where tables end on one that is flat."""
+        least = BULK_RADIUS * np.sqrt(self.problem.readout_variance)
+        largest = LARGEST_FIELD if self.densities[class_index] > 0 else 19
+        most = largest / np.linalg.norm(self.dual_field[class_index])
+        return np.geomspace(least, min(most, FARTHEST * least) if self.problem.between else most, count)
 
     def neurons(self, num_neurons: int) -> list[Neurons]:
         """How many neurons carry each class at finite N: W_k with w(r) as it is, and the bulk's own activity.
@@ -462,6 +493,8 @@ class Solution(WithOutliers):
         """Where coding neurons are: beyond the bulk, and what is more common by e^20 than the largest."""
         least = BULK_RADIUS * np.sqrt(self.problem.readout_variance)
         r = np.geomspace(min(least, 0.5 * total**0.5), total**0.5 * 1.01, 300)
+        if self.problem.between:
+            return r
         log_w = self.log_density(c, r)
         return np.geomspace(r[np.argmax(log_w < log_w[-1] + MOST_COMMON)], r[-1], 400)
 
@@ -471,10 +504,30 @@ class Solution(WithOutliers):
 
         Every class's w(r) e^{−λr²} holds B, with λ of its own. NaN where a branch cannot hold it.
         """
-        classes, found = range(len(self.amounts)), np.full(len(self.amounts), np.nan)
-        lengths = np.linalg.norm(self.dual_field, axis=1)
-        start = BULK_RADIUS * np.sqrt(self.problem.readout_variance)
-        radii = [np.geomspace(start, LARGEST_FIELD / length, 1000) for length in lengths]
+        found = np.full(len(self.amounts), np.nan)
+        if self.condensed_share.any():
+            return found
+        bulk, _, moments = self._population
+        for c, (_, second, fourth) in enumerate(moments):
+            second = second + self.bulk_squares[0, c]
+            found[c] = bulk * second**2 / (fourth + self.bulk_squares[1, c])
+        return found
+
+    @property
+    def condensed_share(self) -> np.ndarray:
+        """Share of what coding neurons do at N → ∞ that one of them does, shape (C,).
+
+        0 where a population holds B. Above, the field stands at the edge, a branch holds what it can
+        (`branch_amount`), and one neuron has the rest at any N, as sites of a zero-range process have.
+        """
+        bulk, aims, moments = self._population
+        return np.array([max(1 - second / aim, 0) for aim, (_, second, _) in zip(aims, moments)]).round(6)
+
+    @cached_property
+    def _population(self):
+        """The bulk's share, what branches should hold of Σ r² per neuron of it, and moments 0, 2, 4 of r."""
+        classes = range(len(self.amounts))
+        radii = [self._branch_radii(c, 1000) for c in classes]
         density = []
         for c, r in enumerate(radii):  # smooth: exact to 1e-7 between a seventh of the radii
             few = np.geomspace(r[0], r[-1], len(r) // 7)
@@ -483,22 +536,20 @@ class Solution(WithOutliers):
         def moment(c, power, tilt):
             return np.trapezoid(density[c] * radii[c] ** power * np.exp(-tilt * radii[c] ** 2), radii[c])
 
-        tilts, masses = np.zeros(len(found)), np.zeros(len(found))
+        # on a flat branch the last radius is felt below
+        least = [9 / r[-1] ** 2 if flat else 0.0 for r, flat in zip(radii, self.densities > 0)]
+        tilts, masses, bulk = np.zeros(len(radii)), np.zeros(len(radii)), 1.0
         for _ in range(100):
             bulk, previous = 1 / (1 + masses.sum()), masses.copy()
+            aims = (self.amounts + (1 - bulk) * self.bulk_amounts) / bulk
             for c in classes:
-                aim = (self.amounts[c] + (1 - bulk) * self.bulk_amounts[c]) / bulk
-                least = 9 / radii[c][-1] ** 2  # beyond it the last radius is felt
-                if moment(c, 2, least) < aim:
-                    return found
-                tilts[c] = brentq(lambda tilt, c=c, aim=aim: moment(c, 2, tilt) - aim, least, 1e6)
+                aim, tilts[c] = aims[c], least[c]
+                if moment(c, 2, least[c]) > aim:
+                    tilts[c] = brentq(lambda tilt, c=c, aim=aim: moment(c, 2, tilt) - aim, least[c], 1e6)
                 masses[c] = moment(c, 0, tilts[c])
             if np.abs(masses - previous).max() < 1e-8:
                 break
-        for c in classes:
-            second = moment(c, 2, tilts[c]) + self.bulk_squares[0, c]
-            found[c] = bulk * second**2 / (moment(c, 4, tilts[c]) + self.bulk_squares[1, c])
-        return found
+        return bulk, aims, [[moment(c, power, tilts[c]) for power in (0, 2, 4)] for c in classes]
 
     def participation(self, num_neurons: int) -> np.ndarray:
         """1/⟨1/PR⟩ of every class in networks of N neurons, shape (C,)."""
@@ -517,12 +568,17 @@ class Solution(WithOutliers):
         change = np.interp(np.log(r), np.log(few), self.held(c, few, num_neurons, noise))
         log_w = self.log_density(c, r) + change - np.log(others)
         peak = log_w.max()  # may be no double: hundreds of nats below the bulk
-        density = np.exp(log_w - peak)
+        # one neuron beside a population, rarer by far: raised, or rounding would hide it
+        raised = max(peak - log_w[-1] - MOST_COMMON, 0) / total if self.problem.between else 0.0
+        density = np.exp(log_w - peak + raised * r**2)
         passed = np.concatenate([[0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(r))])
         mass = np.diff(np.interp(np.sqrt(cell * np.arange(len(h) + 1)), r, passed))
-        tilt = _tilt(h, mass * np.exp(peak), num_neurons, total)
-        tilt = max(tilt, 4 / total)  # sums beyond 4 · total come back faintly
-        mass = mass * np.exp(-tilt * (h - total / num_neurons))
+        tilt = -raised
+        if not raised:
+            tilt = _tilt(h, mass * np.exp(peak), num_neurons, total)
+            tilt = max(tilt, 4 / total)  # sums beyond 4 · total come back faintly
+            mass = mass * np.exp(-tilt * h)
+        mass = mass * np.exp(tilt * total / num_neurons)
         single, square = np.fft.rfft(mass), np.fft.rfft(mass * h**2)
 
         def at_total(transform, shift):
@@ -573,7 +629,8 @@ def solve(
     """The condensed solution of a network of one hidden layer.
 
     Args:
-        task: inputs alike within a class, as for `theory.clustered`, ρ = 0 included.
+        task: inputs alike within a class, as for `theory.clustered`, ρ = 0 included; for ReLU, all inputs of
+            different classes may overlap by one ρ_b < ρ.
         temperature: T ≥ 0, of paper A's scaling.
         nonlinearity: "relu" or "softplus".
         readout_variance: σ_a²; 1/P unless given.
@@ -587,7 +644,10 @@ def solve(
         FloatingPointError: the search leaves all tables, as where coding neurons answer to several classes.
     """
     validation.choice("nonlinearity", nonlinearity, ("relu", "softplus"))
-    problem = clustered.make_problem(task, temperature, nonlinearity, readout_variance)
+    if nonlinearity == "relu" and isinstance(task, Task) and _shared_overlap.overlaps(task) is not None:
+        problem = _shared_overlap.make_problem(task, temperature, readout_variance)
+    else:
+        problem = clustered.make_problem(task, temperature, nonlinearity, readout_variance)
     lengths = _edge(problem)
     norms = np.linalg.norm(problem.targets, axis=1)
     field = (lengths / norms)[:, None] * problem.targets
@@ -612,8 +672,9 @@ def _solve(task, problem, start, firm=None, share=1.0) -> Solution:
     """Field and amounts with a share of the bulk, held down by firm = M⁻¹/N (C, m, m) or not."""
     temperature, lengths = problem.temperature, _edge(problem)
     counts, targets, stiffness = problem.counts, problem.targets, problem.stiffness
-    silences = np.full(len(counts), -np.inf)  # softplus is never silent
-    if problem.nonlinearity == "relu":
+    # softplus is never silent, and what classes share costs the more, the larger a neuron is
+    silences = np.full(len(counts), -np.inf)
+    if problem.nonlinearity == "relu" and not problem.between:
         each = zip(counts, problem.within, problem.diagonal)
         silences = np.array([log_silence(int(n), float(rho), float(one)) for n, rho, one in each])
 
@@ -634,7 +695,7 @@ def _solve(task, problem, start, firm=None, share=1.0) -> Solution:
     weights, points, means = bulk.weights, bulk.points, bulk.means
     unit = stiffness * lengths  # m of a coding neuron of r = 1
     mean = (weights * means.T) @ points
-    block = share * (means.T * weights) @ means
+    block = share * np.tensordot(weights, bulk.products, 1)
     np.fill_diagonal(block, share * weights @ bulk.shared + amounts * unit**2)
     squares = weights @ (bulk.shared + bulk.spreads / counts)
     costs = np.array([bulk.log_value - np.delete(silences, c).sum() for c in range(len(counts))])
@@ -674,6 +735,7 @@ class _Bulk(NamedTuple):
     weights: np.ndarray  # normalized, shape (n,)
     means: np.ndarray  # per class, shape (n, C)
     shared: np.ndarray  # mean product of two inputs of a class, shape (n, C)
+    products: np.ndarray  # of inputs of two classes, shape (n, C, C)
     spreads: np.ndarray  # V, mean square less that, shape (n, C)
     fourth: np.ndarray  # ⟨m⁴⟩ of the class mean, shape (n, C)
 
@@ -695,18 +757,19 @@ def _places(field, problem):
 
 def _bulk(field, problem, points, firm=None) -> _Bulk:
     """The integral over these readouts, held down by firm = M⁻¹/N as in `at_width`."""
-    free = _convex_dual.lattice_integral(points, field, problem, None, 1.0).ensemble
-    on_classes = points @ field.T
-    shared, square, fourth, _ = problem.site.shared(on_classes)
-    spreads = square - shared
-    if firm is None:
-        return _Bulk(free.log_value, points, free.weights, free.means, shared, spreads, fourth)
-    both = problem.site.shared(np.concatenate([on_classes + STEP, on_classes - STEP]))  # of one table
-    above, below = np.split(both[1] - both[0], 2)
-    slopes = (above - below) / (2 * STEP)
-    b = np.einsum("kr,crq,kq->kc", points, firm, points)
-    weights = free.weights * np.exp(-0.5 * (b * spreads) @ (problem.counts - 1))
-    log_value, weights = free.log_value + float(np.log(weights.sum())), weights / weights.sum()
-    means = free.means - 0.5 * b * (1 - 1 / problem.counts) * slopes
-    shared = shared + means**2 - free.means**2
-    return _Bulk(log_value, points, weights, means, shared, spreads, fourth)
+    on_classes, counts = points @ field.T, problem.counts
+    free = problem.site.averages(on_classes, slopes=firm is not None)
+    exponent = free.log_g - np.square(points).sum(axis=1) * (0.5 / problem.readout_variance)
+    means, shared, products, spreads = free.means, free.shared, free.products, free.squares - free.shared
+    if firm is not None:
+        b = np.einsum("kr,crq,kq->kc", points, firm, points) * (counts - 1)
+        exponent -= 0.5 * np.sum(b * spreads, axis=1)
+        change = -0.5 * np.einsum("kd,kdc->kc", b, free.slopes) / counts
+        means = means + change
+        shared = shared + means**2 - free.means**2
+        products = (
+            products + means[:, :, None] * means[:, None] - free.means[:, :, None] * free.means[:, None]
+        )
+    log_value, weights = normalized(exponent)
+    log_value -= 0.5 * points.shape[1] * np.log(2 * np.pi)  # σ_a cancels against the prior's norm
+    return _Bulk(float(log_value), points, weights, means, shared, products, spreads, free.fourths)
