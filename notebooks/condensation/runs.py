@@ -17,24 +17,32 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import clustered, condensation, finite_width
 from companion.findings import Estimate
 from companion.workbench import Equilibrium
+from scipy.optimize import brentq
 
 T = 0.01  # rescaled as in the primer
 Y_MINUS = -0.5
 
 
+RATIOS = (0.5, 0.25, 0.25)
+
+
 @cache
-def task(num_inputs: int, overlap: float) -> Task:
-    """Half of the inputs in class 0, a quarter in each of two others; those of a class overlap by ρ."""
-    return tasks.clustered(num_inputs, overlap=overlap, y_minus=Y_MINUS)
+def task(num_inputs: int, overlap: float, shared: float = 0.0) -> Task:
+    """Three classes with these ratios; inputs of a class overlap by ρ, those of two classes by ρ_b."""
+    if shared:
+        return tasks.tree(num_inputs, RATIOS, (0, 0, 0), (overlap, shared), y_minus=Y_MINUS)
+    return tasks.clustered(num_inputs, RATIOS, overlap, y_minus=Y_MINUS)
 
 
 # ---- theory ---------------------------------------------------------------------------------------
 
 
 @cache
-def condensate(num_inputs: int, overlap: float, nonlinearity: str = "relu") -> condensation.Solution:
+def condensate(
+    num_inputs: int, overlap: float, nonlinearity: str = "relu", shared: float = 0.0
+) -> condensation.Solution:
     """The bulk, and a branch of coding neurons for each class."""
-    return condensation.solve(task(num_inputs, overlap), T, nonlinearity=nonlinearity)
+    return condensation.solve(task(num_inputs, overlap, shared), T, nonlinearity=nonlinearity)
 
 
 @cache
@@ -51,10 +59,46 @@ def crossover(num_inputs: int, overlap: float) -> float:
     return float(np.mean(np.where(np.isfinite(each), each, found.crossover_width)))
 
 
-@cache
-def predicted(num_inputs: int, overlap: float, num_neurons: int, nonlinearity: str = "relu") -> float:
+def per_class(solution: condensation.Solution, num_neurons: int) -> float:
     """Participation at finite N, harmonic mean over classes."""
-    return float(1 / np.mean(1 / condensate(num_inputs, overlap, nonlinearity).participation(num_neurons)))
+    return float(1 / np.mean(1 / solution.participation(num_neurons)))
+
+
+@cache
+def predicted(
+    num_inputs: int, overlap: float, num_neurons: int, nonlinearity: str = "relu", shared: float = 0.0
+) -> float:
+    """The same at these sizes."""
+    return per_class(condensate(num_inputs, overlap, nonlinearity, shared), num_neurons)
+
+
+def by_mean_overlaps(given: Task, shared: bool = True) -> condensation.Solution:
+    """Theory of as many inputs of every class that overlap evenly, between classes, too, or not."""
+    ratios = (given.class_counts / given.num_inputs).tolist()
+    own = within(given.input_kernel, given.labels)
+    if shared:
+        groups, overlaps = [0] * len(ratios), (own, between(given.input_kernel, given.labels))
+        like = tasks.tree(given.num_inputs, ratios, groups, overlaps, y_minus=Y_MINUS)
+    else:
+        like = tasks.clustered(given.num_inputs, ratios, own, y_minus=Y_MINUS)
+    return condensation.solve(like, T)
+
+
+@cache
+def critical(num_inputs: int, overlap: float) -> float:
+    """ρ_b beyond which one neuron of the large class takes a share at any width, to 2 %."""
+
+    def share(log_shared: float) -> float:
+        # bounded: far below, a population could hold a thousandfold
+        return float(np.arctan(condensate(num_inputs, overlap, shared=np.exp(log_shared)).condensed_share[0]))
+
+    high = np.log(0.06 * overlap)
+    while share(high) < 0 and high < np.log(0.4 * overlap):
+        high += 0.7
+    low = high - 0.7
+    while share(low) > 0:
+        low -= 0.7
+    return float(np.exp(brentq(share, low, high, xtol=0.02)))
 
 
 @cache
@@ -67,15 +111,14 @@ def bulk(num_inputs: int, num_neurons: int) -> np.ndarray:
     return np.array([float(np.mean(each.bulk_activity)) for each in (held, free)])
 
 
-def within(values: np.ndarray, labels: np.ndarray) -> float:
-    """Mean overlap of different inputs of a class over the diagonal: activations (networks, N, P), or K0."""
-    kernel = values if values.ndim == 2 else coding.kernels(values).mean(0)
+def within(kernel: np.ndarray, labels: np.ndarray) -> float:
+    """Mean overlap of different inputs of a class in a kernel (P, P), over its diagonal."""
     return _overlap(kernel, (labels[:, None] == labels) & ~np.eye(len(labels), dtype=bool))
 
 
-def between(task: Task) -> float:
-    """Mean overlap of inputs of different classes, over the diagonal of K0."""
-    return _overlap(task.input_kernel, task.labels[:, None] != task.labels)
+def between(kernel: np.ndarray, labels: np.ndarray) -> float:
+    """The same of inputs of different classes."""
+    return _overlap(kernel, labels[:, None] != labels)
 
 
 def _overlap(kernel: np.ndarray, pairs: np.ndarray) -> float:
@@ -103,6 +146,7 @@ class Networks:
         bulk: mean square of the class means of neurons that are no outliers, (chains of both,).
         kernel: mean kernel within class 0 and between classes 0 and 1, (chains of both, 2).
         overlap: mean overlap within classes, over the diagonal, of the layer below the feature layer, or ρ.
+        shared: the same between classes, or ρ_b.
     """
 
     size: dict[str, Any]
@@ -112,6 +156,7 @@ class Networks:
     bulk: np.ndarray
     kernel: np.ndarray
     overlap: float
+    shared: float
 
     @property
     def starts(self) -> tuple[Estimate, Estimate]:
@@ -179,7 +224,11 @@ def networks(
     activations = [half.activations() for half in halves]
     inverse = [_inverse(phi, labels) for phi in activations]
     feature = np.asarray(posterior.network.phi(jax.vmap(posterior.preactivations)(start)[-1]))
-    below = [half.activations(depth - 2)[:, -1] for half in halves] if depth > 1 else []
+    kernel = given.input_kernel
+    if depth > 1:  # of the layer below
+        kernel = coding.kernels(np.concatenate([half.activations(depth - 2)[:, -1] for half in halves])).mean(
+            0
+        )
     return Networks(
         size={"L": depth, "N": num_neurons, "P": given.num_inputs},
         cooled=inverse[0],
@@ -187,7 +236,8 @@ def networks(
         at_start=1 / coding.class_participation(feature, labels),
         bulk=np.concatenate([_bulk(phi, labels) for phi in activations]),
         kernel=np.concatenate([_kernel(phi, labels) for phi in activations]),
-        overlap=within(np.concatenate(below), labels) if below else within(given.input_kernel, labels),
+        overlap=within(kernel, labels),
+        shared=between(kernel, labels),
     )
 
 

@@ -185,18 +185,22 @@ class Site:
 
     # ---- a branch ---------------------------------------------------------------------------------
 
-    def along_branch(self, c: int, fields: np.ndarray, firmness: np.ndarray | None = None) -> np.ndarray:
-        """Log g of neurons active on class c, (k,), at fields (k, C).
-
-        Args:
-            c: the class.
-            fields: of about the same s_c.
-            firmness: b of the other classes, (C,): with a factor e^{−½bφ²} for every input.
-        """
-        u, parts = self._branch(c, fields, firmness)
+    def along_branch(self, c: int, fields: np.ndarray) -> np.ndarray:
+        """Log g of neurons active on class c, (k,), at fields (k, C) of about the same s_c."""
+        u, parts = self._branch(c, fields)
         return normalized(parts.sum(0) + self._log_weights(u))[0]
 
-    def _branch(self, c, fields, firmness=None):
+    def log_held(self, c: int, fields: np.ndarray, firmness: np.ndarray) -> np.ndarray:
+        """What e^{−½bφ²} for every input of the other classes changes of it, b (k, C)."""
+        change = np.empty(len(fields))
+        for row, (s, b) in enumerate(zip(fields[:, None], firmness)):
+            u, parts = self._branch(c, s)
+            held = [parts[d] if d == c else self._held(d, s[:, d], u, b[d]) for d in range(len(b))]
+            both = np.sum([parts, held], axis=1) + self._log_weights(u)
+            change[row] = np.diff(normalized(both)[0][:, 0])[0]
+        return change
+
+    def _branch(self, c, fields):
         """Nodes of u, and log A of every class there, (C, k, U)."""
         s, n = fields[:, c].mean(), self.counts[c]
         center, top = max(self.pulls[c] * n * s, 0.0), _FIRST  # of u, were the silent inputs at 0
@@ -206,16 +210,13 @@ class Site:
             raise FloatingPointError(f"field of size {s:g} on a class: no table reaches it")
         nodes = self._nodes(top)
         index = slice(*np.searchsorted(nodes, (center - _REACH, center + _REACH)))
-        u = nodes[index]
-        parts = []
-        for d in range(len(self.counts)):
-            if d == c:
-                parts.append(self._active(c, fields[:, c], u))
-            elif firmness is None:
-                parts.append(self._table(d, top).log_a(self._place(d, fields[:, d]))[:, index])
-            else:
-                parts.append(self._held(d, fields[:, d], u, firmness[d]))
-        return u, np.array(parts)
+        parts = [
+            self._active(c, fields[:, c], nodes[index])
+            if d == c
+            else self._table(d, top).log_a(self._place(d, fields[:, d]))[:, index]
+            for d in range(len(self.counts))
+        ]
+        return nodes[index], np.array(parts)
 
     def _active(self, c, s, u):
         """Log A of the active class: its latent is shifted by n s (ρ − ρ_b)."""

@@ -71,7 +71,7 @@ LEAST_WEIGHT = 1e-6  # numbers k that are rarer are left out
 MAX_ROUNDS = 30
 LARGEST_FIELD = 300.0  # that tables are made for
 FARTHEST = 20.0  # times the bulk's radius: nothing is left there of a branch that falls
-_FEW_RADII = 24
+_FEW_RADII = 18
 MOST_COMMON = 20.0  # nats, that doubles resolve in sums over neurons
 
 
@@ -275,10 +275,10 @@ class Solution(WithOutliers):
     def log_density(self, class_index: int, radii: np.ndarray) -> np.ndarray:
         """Log w(r) of a class at radii r (k,): the branch's density over the directions across it.
 
-        By nine Gauss–Hermite nodes in each direction; what is near the bulk is no branch.
+        By Gauss–Hermite nodes in each direction; what is near the bulk is no branch.
         """
         radii = np.asarray(radii, float)
-        if self.problem.between:  # smooth: exact to 1e-5 between a few
+        if self.problem.between:  # smooth: exact to 1e-4 between a few
             few = np.geomspace(radii.min(), radii.max(), _FEW_RADII) if len(radii) > _FEW_RADII else radii
             values = np.concatenate([self._log_density(class_index, each[None]) for each in few])
             return values if few is radii else CubicSpline(np.log(few), values)(np.log(radii))
@@ -288,8 +288,9 @@ class Solution(WithOutliers):
         t, problem = self.dual_field, self.problem
         unit = t[class_index] / np.linalg.norm(t[class_index])
         across = np.linalg.svd(unit[None])[2][1:]
-        nodes, weights = np.polynomial.hermite_e.hermegauss(9)
-        places = np.array(list(np.ndindex(*(9,) * len(across))), int)  # one, where no direction is left
+        num = 5 if problem.between else 9
+        nodes, weights = np.polynomial.hermite_e.hermegauss(num)
+        places = np.array(list(np.ndindex(*(num,) * len(across))), int)  # one, where no direction is left
         grid, mass = nodes[places], np.prod(weights[places] / weights.sum(), axis=1)
         offsets = np.sqrt(problem.readout_variance) * grid @ across
         points = (radii[:, None, None] * unit + offsets).reshape(-1, t.shape[1])
@@ -390,10 +391,7 @@ class Solution(WithOutliers):
         """Log ⟨e^{−½ Σ_d b_d Σ_μ φ_μ²}⟩ of coding neurons of class c at r (k,), for b (k, C) on others."""
         fields = np.outer(radii, self.dual_field @ self._directions[c])
         if self.problem.between:
-            along = self.problem.site.along_branch
-            return np.array(
-                [along(c, s[None], b)[0] - along(c, s[None], 0 * b)[0] for s, b in zip(fields, firmness)]
-            )
+            return self.problem.site.log_held(c, fields, firmness)
         change = np.zeros(len(radii))
         for d in np.flatnonzero(firmness.any(axis=0)):
             s, b = fields[:, d], firmness[:, d]
@@ -504,52 +502,63 @@ class Solution(WithOutliers):
 
         Every class's w(r) e^{−λr²} holds B, with λ of its own. NaN where a branch cannot hold it.
         """
-        found = np.full(len(self.amounts), np.nan)
-        if self.condensed_share.any():
+        found, masses, tilts = (
+            np.full(len(self.amounts), np.nan),
+            np.zeros(len(self.amounts)),
+            self._least_tilts,
+        )
+        if np.any(self.condensed_share > 0):
             return found
-        bulk, _, moments = self._population
-        for c, (_, second, fourth) in enumerate(moments):
-            second = second + self.bulk_squares[0, c]
-            found[c] = bulk * second**2 / (fourth + self.bulk_squares[1, c])
-        return found
+        for _ in range(100):
+            bulk, previous = 1 / (1 + masses.sum()), masses
+            for c, aim in enumerate(self._aims(masses)):
+                least = self._least_tilts[c]
+                tilts[c] = brentq(lambda tilt, c=c, aim=aim: self._moment(c, 2, tilt) - aim, least, 1e6)
+            masses = self._moments(0, tilts)
+            if np.abs(masses - previous).max() < 1e-8:
+                break
+        second, fourth = (self._moments(k, tilts) for k in (2, 4))
+        return bulk * (second + self.bulk_squares[0]) ** 2 / (fourth + self.bulk_squares[1])
 
-    @property
+    @cached_property
     def condensed_share(self) -> np.ndarray:
         """Share of what coding neurons do at N → ∞ that one of them does, shape (C,).
 
-        0 where a population holds B. Above, the field stands at the edge, a branch holds what it can
-        (`branch_amount`), and one neuron has the rest at any N, as sites of a zero-range process have.
+            1 − p ⟨r²⟩/B at the edge, p ⟨r²⟩ the most that a population holds
+
+        Where it is below 0 a population does everything. Above, the field stands at the edge, and one neuron
+        takes what is left at any N, as one site of a zero-range process does.
         """
-        bulk, aims, moments = self._population
-        return np.array([max(1 - second / aim, 0) for aim, (_, second, _) in zip(aims, moments)]).round(6)
+        edge = self._least_tilts
+        return 1 - self._moments(2, edge) / self._aims(self._moments(0, edge))
 
     @cached_property
-    def _population(self):
-        """The bulk's share, what branches should hold of Σ r² per neuron of it, and moments 0, 2, 4 of r."""
-        classes = range(len(self.amounts))
-        radii = [self._branch_radii(c, 1000) for c in classes]
-        density = []
-        for c, r in enumerate(radii):  # smooth: exact to 1e-7 between a seventh of the radii
+    def _branches(self):
+        """Radii and w(r) of every class; smooth, so exact to 1e-7 between a seventh of the radii."""
+        found = []
+        for c in range(len(self.amounts)):
+            r = self._branch_radii(c, 1000)
             few = np.geomspace(r[0], r[-1], len(r) // 7)
-            density.append(np.exp(CubicSpline(np.log(few), self.log_density(c, few))(np.log(r))))
+            found.append((r, np.exp(CubicSpline(np.log(few), self.log_density(c, few))(np.log(r)))))
+        return found
 
-        def moment(c, power, tilt):
-            return np.trapezoid(density[c] * radii[c] ** power * np.exp(-tilt * radii[c] ** 2), radii[c])
+    @property
+    def _least_tilts(self):
+        """λ at the edge: 0, but on a flat branch, where the last radius would be felt."""
+        flat = self.densities > 0
+        return np.array([9 / r[-1] ** 2 if each else 0.0 for (r, _), each in zip(self._branches, flat)])
 
-        # on a flat branch the last radius is felt below
-        least = [9 / r[-1] ** 2 if flat else 0.0 for r, flat in zip(radii, self.densities > 0)]
-        tilts, masses, bulk = np.zeros(len(radii)), np.zeros(len(radii)), 1.0
-        for _ in range(100):
-            bulk, previous = 1 / (1 + masses.sum()), masses.copy()
-            aims = (self.amounts + (1 - bulk) * self.bulk_amounts) / bulk
-            for c in classes:
-                aim, tilts[c] = aims[c], least[c]
-                if moment(c, 2, least[c]) > aim:
-                    tilts[c] = brentq(lambda tilt, c=c, aim=aim: moment(c, 2, tilt) - aim, least[c], 1e6)
-                masses[c] = moment(c, 0, tilts[c])
-            if np.abs(masses - previous).max() < 1e-8:
-                break
-        return bulk, aims, [[moment(c, power, tilts[c]) for power in (0, 2, 4)] for c in classes]
+    def _aims(self, masses):
+        """Σ r² that branches of these masses should hold, per neuron of the bulk."""
+        bulk = 1 / (1 + masses.sum())
+        return (self.amounts + (1 - bulk) * self.bulk_amounts) / bulk
+
+    def _moment(self, c, power, tilt):
+        r, density = self._branches[c]
+        return np.trapezoid(density * r**power * np.exp(-tilt * r**2), r)
+
+    def _moments(self, power, tilts):
+        return np.array([self._moment(c, power, tilt) for c, tilt in enumerate(tilts)])
 
     def participation(self, num_neurons: int) -> np.ndarray:
         """1/⟨1/PR⟩ of every class in networks of N neurons, shape (C,)."""
@@ -564,7 +573,7 @@ class Solution(WithOutliers):
         cell = total / NUM_CELLS
         h = cell * (np.arange(4 * NUM_CELLS) + 0.5)
         r = self._radii(c, total)
-        few = np.geomspace(r[0], r[-1], 40)
+        few = np.geomspace(r[0], r[-1], _FEW_RADII if self.problem.between else 40)
         change = np.interp(np.log(r), np.log(few), self.held(c, few, num_neurons, noise))
         log_w = self.log_density(c, r) + change - np.log(others)
         peak = log_w.max()  # may be no double: hundreds of nats below the bulk

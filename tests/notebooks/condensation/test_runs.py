@@ -12,7 +12,7 @@ def made(width, inverse):
     """Networks of a width whose chains have these 1/PR of every class."""
     inverse = np.asarray(inverse, float)[:, None] * np.ones(3)
     half = len(inverse) // 2
-    size, rest = {"N": width, "P": 16, "L": 1}, (np.ones(2), np.ones(2), 0.5)
+    size, rest = {"N": width, "P": 16, "L": 1}, (np.ones(2), np.ones(2), 0.5, 0.0)
     return runs.Networks(size, inverse[:half], inverse[half:], inverse, *rest)
 
 
@@ -43,13 +43,25 @@ def test_growth_is_an_exponent():
     assert runs.exponent(lambda width: width**0.3, (10, 1000)) == pytest.approx(0.3)
 
 
-def test_overlap_within_classes_is_read_off_inputs_and_activations():
-    given = runs.task(16, 0.3)
+def test_overlaps_within_and_between_classes_are_read_off_a_kernel():
+    given = runs.task(16, 0.3, 0.1)
     assert runs.within(given.input_kernel, given.labels) == pytest.approx(0.3)
-    rng = np.random.default_rng(0)
-    root = np.linalg.cholesky(given.input_kernel)
-    phi = rng.standard_normal((4, 5000, 16)) @ root.T
-    assert runs.within(phi, given.labels) == pytest.approx(0.3, abs=0.02)
+    assert runs.between(given.input_kernel, given.labels) == pytest.approx(0.1)
+    assert runs.between(2 * runs.task(16, 0.3).input_kernel, given.labels) == pytest.approx(0)
+
+
+def test_theory_by_mean_overlaps_is_that_of_inputs_that_have_them():
+    given = runs.task(20, 0.5, 0.2)
+    both, within = runs.by_mean_overlaps(given), runs.by_mean_overlaps(given, shared=False)
+    np.testing.assert_allclose(both.amounts, runs.condensate(20, 0.5, shared=0.2).amounts, rtol=1e-6)
+    np.testing.assert_allclose(within.amounts, runs.condensate(20, 0.5).amounts, rtol=1e-6)
+    assert runs.per_class(both, 60) < runs.per_class(within, 60)
+
+
+def test_beyond_the_critical_overlap_one_neuron_takes_a_share():
+    edge = runs.critical(20, 0.5)
+    below, above = (runs.condensate(20, 0.5, shared=side * edge).condensed_share[0] for side in (0.9, 1.1))
+    assert below < 0 < above < 0.2
 
 
 def test_kernel_means_are_those_of_the_classes():
