@@ -26,6 +26,9 @@ TASKS = {
         TOY.inputs, TOY.labels, TOY.targets + 0.1 * np.eye(12, 2)
     ),
     "clustered": tasks.clustered(12, (0.5, 0.5), overlap=0.5, y_minus=-0.5),
+    "clustered, one overlap between classes, too": tasks.tree(
+        16, (0.5, 0.5), (0, 0), (0.5, 0.3), y_minus=-0.5
+    ),
     "tree": tasks.tree(12, (0.25, 0.25, 0.5), (0, 0, 1)),
     "general": tasks.own(np.random.default_rng(0).standard_normal((6, 12)) + 1, TOY.labels),
 }
