@@ -299,13 +299,15 @@ Finding(
 # %% [markdown]
 # ## What classes have in common
 #
-# So far inputs of different classes were unrelated. Real data are not like this: two digits overlap even if
-# they show different figures. Let any two inputs of different classes overlap by $\rho_b$, less than the
-# $\rho$ within a class. All preactivations of a neuron then have a part in common,
+# So far inputs of different classes were unrelated. Real data are not like this: even a 3 and a 7 overlap.
+# Let any two inputs of different classes overlap by $\rho_b$, less than the $\rho$ within a class. All
+# preactivations of a neuron then have a part in common,
 #
 # $$
-# z_\mu = \sqrt{\rho_b}\,u + \sqrt{\rho-\rho_b}\,v_c + \sqrt{1-\rho}\,\xi_\mu .
+# z_\mu = \sqrt{\rho_b}\,u + \sqrt{\rho-\rho_b}\,v_c + \sqrt{1-\rho}\,\xi_\mu ,
 # $$
+#
+# with standard normal numbers: $u$ for the neuron, $v_c$ for each class, $\xi_\mu$ for each input.
 #
 # A neuron that is active on one class and silent on the others has a conflict. The part $u$ that it needs on
 # its own class pulls the other inputs up, and the more so, the larger the neuron is. So the branch is no
