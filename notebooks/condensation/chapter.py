@@ -518,7 +518,7 @@ glue("deep_fuller", f"{fuller.participation.value:.1f}", display=False)
 #
 # ## Where are digits?
 #
-# Digits of a class are alike, and by this number alone a crowd would code for them. But digits of different
+# Digits of a class are alike, and if this were all, a crowd would code for them. But digits of different
 # classes are alike, too, as far as pixels go. The figure shows the critical overlap between classes for as
 # many inputs as we take, and the point where the digits are.
 
