@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Condensation: why sparse coding is sparse
 #
-# A ReLU neuron that codes for a class is so improbable that a network should hold none. It holds one per
-# class, because the outputs demand it, and a sum that must be large is made large by a single term. If the
+# A ReLU neuron that codes for a class is so improbable that a network should hold none, and yet it holds one
+# per class, because the outputs demand a large sum, and a single large term is the cheapest one. If the
 # inputs of a class are alike, with an overlap $\rho$, such a neuron is less improbable, and the one neuron
 # becomes a crowd that grows with the width of the network. What classes have in common undoes this: one
 # neuron stands out at any width.
@@ -398,9 +398,8 @@ glue("shared_inputs", P1, display=False)
 # **Softplus** is never quite silent. Its leak makes a coding neuron dearer the larger it is, so that $w(r)$
 # falls like $e^{-(\log r)^2}$. Here, too, the branch holds only a small part of $B$, and one neuron has the
 # rest in networks of any width. In the dual problem the minimum then lies on the edge of its domain, where no
-# solver for smooth populations
-# finds it. For $\max(0,z)^2$ the density would grow along the branch, so that one neuron takes all. The
-# theory's zero in the figure stands for this argument; the case is not solved.
+# solver for smooth populations finds it. For $\max(0,z)^2$ the density would grow along the branch, so that
+# one neuron takes all. The theory's zero in the figure stands for this argument; the case is not solved.
 
 # %% tags=["hide-input"]
 M, rho, P1 = sizes.others.num_neurons, sizes.others.overlap, sizes.others.num_inputs
@@ -582,8 +581,8 @@ real = Finding(
 between_widths = np.unique(np.geomspace(M3[0], M3[-1], 5).astype(int))
 real.draw(
     figures.curves,
-    "On digits the number of neurons per class hardly grows with the network, as theory has it for inputs "
-    "that overlap between classes, too. Markers: networks from two starts; lines: theory with the mean "
+    "Few neurons carry a class of digits, in wide networks as in narrow ones. In theory it is the overlap "
+    "between classes that keeps them few. Markers: networks from two starts; lines: theory with the mean "
     "overlaps of these digits.",
     x=between_widths,
     values=[

@@ -168,6 +168,16 @@ class _Site(NamedTuple):
         above, below = np.split(both[1] - both[0], 2)
         return found._replace(slopes=((above - below) / (2 * _STEP))[:, :, None] * np.eye(fields.shape[1]))
 
+    def draw(self, fields: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Preactivations (k, P) at fields (k, C), of inputs with these labels (P,)."""
+        found = np.empty((len(fields), len(labels)))
+        for c, table in enumerate(self.of(fields)):
+            members = np.flatnonzero(labels == c)
+            order = np.argsort(fields[:, c])
+            for rows in np.array_split(order, 1 + len(fields) // 32):
+                found[np.ix_(rows, members)] = _draw(table, fields[rows, c], len(members), rng)
+        return found
+
     def along_branch(self, c: int, fields: np.ndarray) -> np.ndarray:
         """Log ⟨e^{Σ s φ}⟩ (k,), of neurons active on class c."""
         return self.cumulants(fields, 0)[0] @ self.counts
@@ -577,16 +587,7 @@ def preactivations(
     solution: Any, readouts: np.ndarray, labels: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Preactivations (n, P), given the readouts (n, m), of inputs with these labels (P,)."""
-    found = np.empty((len(readouts), len(labels)))
-    fields = readouts @ solution.dual_field.T
-    if solution.problem.between:
-        return solution.problem.site.draw(fields, labels, rng)
-    for c, table in enumerate(solution.problem.site.of(fields)):
-        members = np.flatnonzero(labels == c)
-        order = np.argsort(fields[:, c])
-        for rows in np.array_split(order, 1 + len(readouts) // 32):
-            found[np.ix_(rows, members)] = _draw(table, fields[rows, c], len(members), rng)
-    return found
+    return solution.problem.site.draw(readouts @ solution.dual_field.T, labels, rng)
 
 
 def _draw(table: ClassTable, s, num_inputs, rng) -> np.ndarray:

@@ -47,7 +47,6 @@ y₋ = 0), participation comes out too high, by 10 % without overlap between cla
 Source: the book's own; the condensate at ρ = 0 and N, P → ∞ is paper A's sparse scheme.
 """
 
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -505,13 +504,9 @@ class Solution(WithOutliers):
 
         Every class's w(r) e^{−λr²} holds B, with λ of its own. NaN where a branch cannot hold it.
         """
-        found, masses, tilts = (
-            np.full(len(self.amounts), np.nan),
-            np.zeros(len(self.amounts)),
-            self._least_tilts,
-        )
         if np.any(self.condensed_share > 0):
-            return found
+            return np.full(len(self.amounts), np.nan)
+        masses, tilts = np.zeros(len(self.amounts)), self._least_tilts.copy()
         for _ in range(100):
             bulk, previous = 1 / (1 + masses.sum()), masses
             for c, aim in enumerate(self._aims(masses)):
@@ -545,7 +540,7 @@ class Solution(WithOutliers):
             found.append((r, np.exp(CubicSpline(np.log(few), self.log_density(c, few))(np.log(r)))))
         return found
 
-    @property
+    @cached_property
     def _least_tilts(self):
         """λ at the edge: 0, but on a flat branch, where the last radius would be felt."""
         flat = self.densities > 0
@@ -666,13 +661,16 @@ def solve(
     else:
         problem = clustered.make_problem(task, temperature, nonlinearity, readout_variance)
     # where classes overlap, neurons active on all of them grow along what all targets share
-    solution, shared = None, problem.targets.mean(axis=0)
-    for pull in (0.0, 0.5, 1.0) if problem.between else (0.0,):
-        with suppress(FloatingPointError) if pull < 1 and problem.between else nullcontext():
-            solution = _searched(task, problem, problem.targets - pull * shared)
-            if solution.converged:
-                break
-    assert solution is not None
+    pulls = (0.0, 0.5, 1.0) if problem.between else (0.0,)
+    for pull in pulls:
+        try:
+            solution = _searched(task, problem, problem.targets - pull * problem.targets.mean(axis=0))
+        except FloatingPointError:
+            if pull == pulls[-1]:
+                raise
+            continue
+        if solution.converged:
+            break
     detail = "" if _alone(solution.dual_field) else "a branch answers to several classes"
     return solution.reported("condensation theory", detail)
 
