@@ -1,5 +1,6 @@
 """Settings of every test: double precision, strict ranks and keys, one thread per worker."""
 
+import collections
 import os
 
 from coding_schemes.compiler import as_flags, fusion_emitters
@@ -38,10 +39,15 @@ def _third_party_allowances(request):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """One worker for a file that has none of its own, so that fixtures and programs are made once."""
+    """One worker for a group or file, so that fixtures and programs are made once; the longest first."""
+    group, weight = {}, collections.Counter()
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
+        (group[item],) = item.get_closest_marker("xdist_group").args
+        slow = any(item.get_closest_marker(name) for name in ("slow", "pipeline", "pages"))
+        weight[group[item]] += 20 if slow else 1
+    items.sort(key=lambda item: (-weight[group[item]], group[item]))
 
 
 def pytest_addoption(parser):

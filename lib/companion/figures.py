@@ -514,7 +514,7 @@ def scaling_plot(
     laws = np.atleast_1d(prefactors)[:, None] * x ** powers[:, None]
     predicted = np.atleast_2d(theory) if np.size(theory) else np.empty((0, len(x)))
     stated = [f"{round(power, 2) + 0.0:.2f}".replace("-", "−") for power in powers]  # no −0.00
-    titles = [f"{name}, exponent {power}" for name, power in zip(np.atleast_1d(names), stated, strict=True)]
+    titles = [f"{name}: {power}" for name, power in zip(np.atleast_1d(names), stated, strict=True)]
     figure = curves(
         x,
         np.concatenate([laws, predicted]),
@@ -528,6 +528,7 @@ def scaling_plot(
         xlabel=xlabel,
         ylabel=ylabel,
     )
+    figure.legends[0].set_title("exponents")
     axis = figure.axes[0]
     axis.set_xticks(x, [f"{size:g}" for size in x])
     axis.xaxis.set_minor_locator(NullLocator())
@@ -846,12 +847,14 @@ def _class_ticks(axis: XAxis | YAxis, labels: ArrayLike) -> None:
 def legend_above(figure: Figure, *axes: Axes, handles: Sequence[Artist] = ()) -> None:
     """Put one legend above all panels: of these axes, or these handles, in as few rows as fit.
 
-    A legend wider than the figure would make the figure wider, and its text smaller on a phone.
+    A legend wider than the figure would make the figure wider, and its text smaller on a phone; from the
+    third row on the figure grows, as the panels would shrink.
     """
     entries = handles or [h for axis in axes for h in axis.get_legend_handles_labels()[0]]
     for rows in range(1, len(entries) + 1):
         columns = -(-len(entries) // rows)
         legend = figure.legend(handles=entries, loc="outside upper center", ncols=columns)
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            figure.set_figheight(figure.get_figheight() + 0.25 * max(0, rows - 2))
             return
         legend.remove()

@@ -201,12 +201,13 @@ def test_stacked_bars_fill_up_to_one():
 def test_scaling_plot_draws_the_power_law_and_states_the_exponent():
     sizes = np.array([50.0, 100.0, 200.0])
     figure = figures.scaling_plot(sizes, sizes**-0.5, [-0.5], [1.0], ["lazy"], errors=0.1 * sizes**-0.5)
-    assert texts(figure) == ["lazy, exponent −0.50"]
+    assert texts(figure) == ["lazy: −0.50"]
+    assert figure.legends[0].get_title().get_text() == "exponents"
     law, markers = figure.axes[0].lines[:2]
     np.testing.assert_allclose(law.get_ydata(), sizes**-0.5)
     np.testing.assert_allclose(markers.get_ydata(), sizes**-0.5)
     figure = figures.scaling_plot(sizes, sizes, [-0.001], [1.0], ["rich"], theory=[2 * sizes])
-    assert texts(figure) == ["rich, exponent 0.00"]
+    assert texts(figure) == ["rich: 0.00"]
     law, theory = figure.axes[0].lines[:2]
     np.testing.assert_allclose(theory.get_ydata(), 2 * sizes)
     assert (theory.get_linestyle(), theory.get_color()) == ("--", law.get_color())
@@ -252,6 +253,16 @@ def test_legend_breaks_into_rows_before_it_is_wider_than_the_figure():
         heights = {round(text.get_window_extent().y0) for text in legend.get_texts()}
         assert len(heights) == rows, word
         assert sorted(texts(figure)) == names
+
+
+def test_panel_keeps_its_height_under_a_legend_of_many_rows():
+    heights = {}
+    for count in (2, 8):
+        names = [f"a name that fills half of a row, number {k}" for k in range(count)]
+        figure = figures.curves(np.arange(3.0), np.ones((count, 3)), names)
+        figure.draw_without_rendering()
+        heights[count] = figure.axes[0].get_window_extent().height
+    assert heights[8] > 0.9 * heights[2]
 
 
 def test_grid_of_activations_sorts_the_inputs_of_every_panel_and_names_the_rows():

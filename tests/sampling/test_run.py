@@ -27,7 +27,6 @@ from coding_schemes.sampling import (
     run,
 )
 from coding_schemes.sampling.kernel import Info, Kernel
-from jax.extend.random import threefry_2x32
 from scipy import stats
 
 NETWORK = networks.Network(1, 6, "sigmoidal")
@@ -191,20 +190,24 @@ def test_readouts_forget_at_the_rate_of_their_mobility(small, mobility, rate):
         assert abs(last.var() - expected) < 4 * expected * (2 / last.size) ** 0.5
 
 
-def test_noise_is_threefry_and_normal():
-    key = jax.random.key(5)
-    leaves = [jnp.zeros(shape, jnp.float32) for shape in ((501, 1001), (501, 1001), (3,))]
-    first, second, few = (np.asarray(leaf) for leaf in langevin.noise_like(key, leaves))
-    assert few.shape == (3,)
-    for noise in (first, second):
-        assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
-        assert np.isfinite(noise).all()
-    pairs = (first, second), (first[1:], first[:-1]), (first[:250], first[251:501])  # the last: of one block
-    for one, other in pairs:
-        assert abs(stats.pearsonr(one.ravel(), other.ravel()).statistic) * one.size**0.5 < 4
-    counts = jnp.arange(7, dtype=jnp.uint32), jnp.full(7, 3, jnp.uint32)
-    words = jnp.concatenate(langevin.threefry(jax.random.key_data(key), *counts))
-    np.testing.assert_array_equal(words, threefry_2x32(jax.random.key_data(key), jnp.concatenate(counts)))
+def test_noise_of_plain_steps_is_a_sign_of_its_own_for_every_weight_and_step():
+    """Where no force acts, on two arrays with ε = 1 and 2, over more steps than a random word has bits."""
+    weights, sizes = {"a": jnp.zeros((19, 31)), "b": jnp.zeros(411)}, {"a": 1.0, "b": 2.0}
+    sizes = jax.tree.map(lambda size, w: jnp.full(w.shape, size), sizes, weights)
+    still = lambda _, position: jax.tree.map(jnp.zeros_like, position)  # noqa: E731
+    walk = jax.jit(lambda n: langevin.plain_steps(jax.random.key(5), weights, still, sizes, n)[0])
+    places = [walk(n) for n in range(70)]
+    for name, size in (("a", 1.0), ("b", 2.0)):
+        signs = np.diff([np.ravel(place[name]) for place in places], axis=0) / size  # (69 steps, weights)
+        np.testing.assert_array_equal(np.abs(signs), 1.0)
+        assert abs(signs.mean()) * signs.size**0.5 < 4
+        for rows in (signs, signs.T):  # of two steps over all weights, of two weights over all steps
+            together = rows @ rows.T / rows.shape[1] ** 0.5
+            apart = together[np.triu_indices(len(rows), 1)]
+            assert abs(apart).max() < 5.5
+            assert abs(np.mean(apart**2) - 1) < 5 * (2 / apart.size) ** 0.5
+    other = langevin.plain_steps(jax.random.key(6), weights, still, sizes, 69)[0]
+    assert abs(stats.pearsonr(np.ravel(other["a"]), np.ravel(places[-1]["a"])).statistic) < 4 / 589**0.5
 
 
 @pytest.mark.key_reuse
@@ -690,20 +693,14 @@ def test_importing_the_samplers_is_light():
     [  # long trajectories of the first are chaotic, and end elsewhere on another processor
         ("sigmoidal", HMC(step_size=0.05), 3, (0, 1), [[244.727862, 229.929108], [265.681435, 250.986807]]),
         ("linear", Langevin(5, 0.05), 20, (0, 9), [[145.652064, 143.131461], [147.258897, 140.468837]]),
-        ("erf", PlainLangevin(0.05, 5), 0, (0, 9), [[698.618195, 538.207985], [716.736451, 474.826434]]),
     ],
 )
-def test_parity_with_the_sampler_of_several_programs(phi, method, num_warmup, places, energies, monkeypatch):
-    """Energies of two samples: the latter two from when warm-up and sampling were compiled apart.
-
-    Plain dynamics drew its noise as momenta are drawn, then.
-    """
-    monkeypatch.setattr(langevin, "noise_like", hmc.standard_normal)
+def test_parity_with_the_sampler_of_several_programs(phi, method, num_warmup, places, energies):
+    """Energies of two samples, from when warm-up and sampling were compiled apart."""
     given = posterior.Posterior(
         tasks.toy(8, (0.5, 0.25, 0.25), y_minus=0.2), networks.Network(1, 8, phi), 0.05
     )
     init = given.prior(jax.random.key(3))
     arguments = {"num_samples": 20, "thinning": 2, "num_warmup": num_warmup, "method": method, "store": ()}
     found = small_sample(given, key=1, init=init, **arguments)
-    program.compiled(PlainLangevin.compiler_options).clear_cache()
     np.testing.assert_allclose(found.info.energy[:, list(places)], energies, rtol=1e-4)

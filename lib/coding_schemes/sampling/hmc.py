@@ -83,10 +83,16 @@ def unit_metric() -> Metric:
 
 
 def standard_normal(key: Array, like: Any) -> Any:
-    """N(0, 1) in the shape of a pytree; drawn at once, which compiles and runs faster than per leaf."""
-    leaves, structure = jax.tree.leaves(like), jax.tree.structure(like)
-    draw = jax.random.normal(key, (sum(leaf.size for leaf in leaves),), leaves[0].dtype)
-    parts = jnp.split(draw, list(itertools.accumulate(leaf.size for leaf in leaves))[:-1])
+    """N(0, 1) in the shape of a pytree."""
+    dtype = jax.tree.leaves(like)[0].dtype
+    return drawn_like(like, lambda size: jax.random.normal(key, (size,), dtype))
+
+
+def drawn_like(like: Any, draw: Callable[[int], Array]) -> Any:
+    """What `draw` gives, in the shape of a pytree; drawn at once, as per leaf it compiles and runs longer."""
+    leaves, structure = jax.tree.flatten(like)
+    *ends, size = itertools.accumulate(leaf.size for leaf in leaves)
+    parts = jnp.split(draw(size), ends)
     return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves)])
 
 

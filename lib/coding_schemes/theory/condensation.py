@@ -592,25 +592,13 @@ class Solution(WithOutliers):
             tilt = max(tilt, 4 / total)  # sums beyond 4 · total come back faintly
             mass = mass * np.exp(-tilt * (h - total / num_neurons))
         single, square = np.fft.rfft(mass), np.fft.rfft(mass * h**2)
-
-        def at_total(transform, shift):
-            """Density of the sums around the total; a sum of k midpoints lies k/2 cells from the lattice."""
-            values = np.fft.irfft(transform)
-            place = NUM_CELLS - 0.5 * shift
-            index = int(np.floor(place))
-            return (1 - place + index) * values[index] + (place - index) * values[index + 1]
-
-        k = np.arange(1, min(num_neurons, int(6 * counts[c] + 60)))
-        log_binomial = gammaln(num_neurons + 1) - gammaln(k + 1) - gammaln(num_neurons - k + 1)
         # scaled by the largest entry, so that no power leaves the range of doubles
-        unit = single / np.abs(single).max()
-        power, weights, squares = np.ones_like(unit), [], []
-        for n in k:
-            squares.append(at_total(power * square, n) * n / np.abs(single).max())
-            power = power * unit
-            weights.append(at_total(power, n))
-        found, of_squares = np.maximum(weights, 1e-300), np.array(squares)
-        log_weights = log_binomial + k * (peak + np.log(np.abs(single).max())) + np.log(found)
+        largest = np.abs(single).max()
+        k = np.arange(1, min(num_neurons, int(6 * counts[c] + 60)))
+        weights, squares = _at_total(single / largest, square / largest, len(k))
+        log_binomial = gammaln(num_neurons + 1) - gammaln(k + 1) - gammaln(num_neurons - k + 1)
+        found, of_squares = np.maximum(weights, 1e-300), k * squares
+        log_weights = log_binomial + k * (peak + np.log(largest)) + np.log(found)
         log_weights -= tilt * total / num_neurons * k
         second, fourth = num_neurons * bulk * self.bulk_squares[:, c]
         inverse = (fourth + of_squares / found) / (total + second) ** 2
@@ -618,8 +606,28 @@ class Solution(WithOutliers):
         return Neurons(kept, p, float(1 / (p @ inverse[kept - 1])))
 
 
+def _at_total(single, square, most):
+    """Densities at the total of sums over k = 1 … `most` neurons, and with one h times its square, (2, most).
+
+    From Fourier transforms on the lattice, whose inverse is wanted at one place for each k. A sum of k
+    midpoints lies k/2 cells from the lattice, so that odd k fall between two of its places.
+    """
+    last = len(single) - 1
+    turn = np.exp(-1j * np.pi * np.arange(last + 1) / last)  # by one cell
+    power = turn**-NUM_CELLS / last  # of all frequencies, of which half are held, each for two
+    power[[0, -1]] /= 2
+    found = []
+    for k in range(1, most + 1):
+        power = power * turn if k % 2 else power
+        at = 0.5 * (1 + 1 / turn) * power if k % 2 else power
+        found.append([(at * each).real.sum() for each in (single, square)])
+        power = power * single
+    return np.transpose(found)
+
+
 def _tilt(h, mass, num_neurons, total):
     """λ at which the population would make the total by itself; 0 where it makes less without."""
+    h, mass = h.reshape(-1, 8).mean(1), mass.reshape(-1, 8).sum(1)  # any λ near it will do
 
     def excess(tilt):
         weights = mass * np.exp(-tilt * h)
