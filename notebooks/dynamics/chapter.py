@@ -66,6 +66,7 @@ glue("excess", f"{100 * max(motion.excess for motion in motions.values()):.0f}",
 SMALL_P = "at this P the barrier is low enough to be crossed now and then, as the last section computes"
 together = {"N": [own["num_neurons"] for own in networks.values()]}
 together |= {"P": together["N"], "T": T}
+each_size = ", ".join(f"{own['num_neurons']} ({NAMES[name]})" for name, own in networks.items())
 
 # %% tags=["hide-input"]
 analog, branches, sparse = theories.values()
@@ -81,7 +82,7 @@ publish(
     "Readout weight for class 0 of six neurons of each network, over the same time. Dashed: one standard "
     "deviation (linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory. In "
     "a small sigmoidal network a neuron may be seen to cross from one branch to another.",
-    tail=f"N = P = {', '.join(map(str, together['N']))}, T = {T:g}. Paper A, Fig. 4b.",
+    tail=f"N = P = {each_size}, T = {T:g}. Paper A, Fig. 4b.",
     counterparts=["A 4b"],
     levels=levels,
     ylabel="readout weight $a_i^0$",
@@ -355,7 +356,7 @@ publish(
     "preactivations_in_time",
     caption="All preactivations fluctuate but those of the ReLU outlier that answers to the input. The "
     "neurons of the first figure, on one input of class 0.",
-    tail=f"N = P = {', '.join(map(str, together['N']))}, T = {T:g}. Paper A, Fig. 4d.",
+    tail=f"N = P = {each_size}, T = {T:g}. Paper A, Fig. 4d.",
     counterparts=["A 4d"],
     ylabel=r"preactivation $z_{i\mu}$",
     **runs.on_one_axis(
