@@ -364,7 +364,7 @@ def ledger(folder, damage):
     damage(seeds.path(project))
 
     def use() -> None:
-        rows = seeds.read(project)
+        rows = seeds.ledgers(project)
         seeds.held(rows), seeds.summary(rows)
 
     return refused(use, "seeds-quick.json", BuildError).replace(f"{folder}/", "")

@@ -184,7 +184,7 @@ def seeds(arguments: argparse.Namespace) -> None:
         found = book.keep(project, name, notebooks)
         for id, counted in found["claims"].items():
             print(f"{name} {id}: {', '.join(f'{verdict} {n}' for verdict, n in counted.items())}")
-    print(book.summary(book.read(project)))
+    print(book.summary({project.preset: book.read(project)}))
     print(book.path(project))
 
 

@@ -21,7 +21,7 @@ def write(
     project: Project,
     table: Iterable[scoreboard.Row],
     figures: Iterable[front.Figure],
-    ledger: Mapping[str, Any],
+    ledgers: Mapping[str, dict[str, Any]],
     folder: Path,
 ) -> None:
     """Write each claim's page into a folder, as Markdown that no table of contents lists.
@@ -31,7 +31,7 @@ def write(
         table: All claims, with what this build found.
         figures: Published figures; on a claim's page stands the one that it is checked beside, or that names
             its panels.
-        ledger: Of the seeds, see `seeds.read`.
+        ledgers: Of the seeds, see `seeds.ledgers`.
         folder: Where the pages go.
     """
     shown = list(figures)
@@ -40,7 +40,7 @@ def write(
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
     panels = project.told("book/panels.yml", ())
     folder.mkdir(parents=True)
-    held, machines = seeds.held(dict(ledger)), reports.read(project)
+    held, machines = seeds.held(ledgers), reports.read(project)
     for id, one in scoreboard.standings(project, table).items():
         own = [panel for panel in panels if id in panel.get("claims", ())]
         content = render(
@@ -49,7 +49,7 @@ def write(
             panels=[(panel, f"panel-{front.anchor(panel['panel'])}") for panel in own],
             figure=front.of_claim(one.row, shown, {panel["panel"] for panel in own}),
             seeds=held.get(id),
-            forest=_forest(id, one, project.preset, ledger.get(one.row.chapter, {}), machines),
+            forest=_forest(id, one, ledgers, machines),
             elsewhere=[
                 (reports.label(row), row["claims"][id]["verdict"]) for row in machines if id in row["claims"]
             ],
@@ -72,15 +72,14 @@ def write(
 def _forest(
     id: str,
     one: scoreboard.Standing,
-    preset: str,
-    seeds_of: Mapping[str, Any],
+    ledgers: Mapping[str, dict[str, Any]],
     machines: Iterable[dict[str, Any]],
 ) -> list[tuple[str, float]]:
     """Distances of a claim's headline from theory in standard errors: as shown here, by seed, by machine."""
     rows = [(one.place, seeds.headline(one.records).get(id))]
-    rows += [
-        (f"seed {k}, {preset}", away) for k, away in enumerate(seeds_of.get("headlines", {}).get(id, ()))
-    ]
+    for preset, chapters in ledgers.items():
+        headlines = chapters.get(one.row.chapter, {}).get("headlines", {})
+        rows += [(f"seed {k}, {preset}", away) for k, away in enumerate(headlines.get(id, ()))]
     rows += [(reports.label(row), row["claims"].get(id, {}).get("away")) for row in machines]
     known = [(name, away) for name, away in rows if away is not None]
     return known if len(known) > 1 else []

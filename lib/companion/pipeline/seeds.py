@@ -7,7 +7,7 @@ writes the ledger, ``book/seeds-<preset>.json``; a chapter that is not rerun kee
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,15 +97,28 @@ def path(project: Project) -> Path:
 
 
 def read(project: Project) -> dict[str, Any]:
-    """Ledger by chapter; empty where none is kept.
+    """Ledger of this preset by chapter; empty where none is kept.
 
     Raises:
         BuildError: It is spoiled.
     """
-    kept = path(project)
+    return _read(path(project))
+
+
+def ledgers(project: Project) -> dict[str, dict[str, Any]]:
+    """Ledgers of all presets that have one, this build's first, by preset.
+
+    Raises:
+        BuildError: One is spoiled.
+    """
+    found = sorted(path(project).parent.glob("seeds-*.json"), key=lambda kept: kept != path(project))
+    return {kept.stem.removeprefix("seeds-"): _read(kept) for kept in found}
+
+
+def _read(kept):
     try:
         rows = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
-        held(rows), summary(rows)
+        held({"this": rows}), summary({"this": rows})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         advice = "restore it (git checkout), or delete it and run make seeds again"
         raise BuildError(
@@ -122,17 +135,25 @@ def keep(project: Project, name: str, notebooks: Iterable[Path]) -> dict[str, An
     return entered
 
 
-def held(rows: dict[str, Any]) -> dict[str, str]:
-    """How often each claim's most frequent verdict came out, as "8 of 8", by claim."""
-    return {
-        id: f"{max(counted.values())} of {row['seeds']} seeds"
-        for row in rows.values()
-        for id, counted in row["claims"].items()
-    }
+def held(ledgers: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """How often each claim's most frequent verdict came out, as "8 of 8 seeds at quick", by claim."""
+    said: dict[str, list[str]] = {}
+    for preset, rows in ledgers.items():
+        for row in rows.values():
+            for id, counted in row["claims"].items():
+                seeds = "" if id in said else " seeds"
+                said.setdefault(id, []).append(
+                    f"{max(counted.values())} of {row['seeds']}{seeds} at {preset}"
+                )
+    return {id: ", ".join(each) for id, each in said.items()}
 
 
-def summary(rows: dict[str, Any]) -> str:
-    """The whole ledger in one sentence; nothing where it is empty."""
+def summary(ledgers: Mapping[str, dict[str, Any]]) -> str:
+    """The ledgers of all presets, a sentence each; nothing where they are empty."""
+    return " ".join(filter(None, (_summary(preset, rows) for preset, rows in ledgers.items())))
+
+
+def _summary(preset, rows):
     total = {
         key: sum(row["distances"][key] for row in rows.values()) for key in ("count", "beyond", "squares")
     }
@@ -142,8 +163,8 @@ def summary(rows: dict[str, Any]) -> str:
         return ""
     spread = (total["squares"] / total["count"]) ** 0.5
     return (
-        f"Over seeds {same / cases:.1%} of {cases} verdicts are the same; (found − expected)/error over "
-        f"the {total['count']} numbers of findings that held at least once has a root mean square of "
-        f"{spread:.2f}, and {total['beyond'] / total['count']:.2%} lie beyond {BEYOND:g} (a standard normal: "
-        "1 and 0.27 %)."
+        f"Over seeds at preset {preset} {same / cases:.1%} of {cases} verdicts are the same; (found − "
+        f"expected)/error over the {total['count']} numbers of findings that held at least once has a root "
+        f"mean square of {spread:.2f}, and {total['beyond'] / total['count']:.2%} lie beyond {BEYOND:g} (a "
+        "standard normal: 1 and 0.27 %)."
     )

@@ -136,20 +136,20 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
     if history.is_file():
         linked, changed = scoreboard.link_history(history.read_text(encoding="utf-8"))
         history.write_text(linked, encoding="utf-8")
-    ledger = seeds.read(project)
+    ledgers = seeds.ledgers(project)
     page = scoreboard.page(
         scoreboard.standings(project, table).values(),
         project.preset,
         changed,
-        seeds.held(ledger),
-        seeds.summary(ledger),
+        seeds.held(ledgers),
+        seeds.summary(ledgers),
         front.panels(project),
     )
     (generated / "scoreboard.md").write_text(page, encoding="utf-8")
     front.write(project, table, site)
     if (site / "book" / "claims.yml").is_file():
         folder = site / "book" / "claims"
-        claims.write(project, table, front.figures(project), ledger, folder)
+        claims.write(project, table, front.figures(project), ledgers, folder)
     for path in (site / "book" / name for name in ("changed_checks.md", "faults.inc")):
         if path.is_file():
             path.write_text(folded(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -93,24 +93,31 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     )
     folder = tmp_path / "claims"
     (tmp_path / "_config.yml").write_text("title: small\n")
-    ledger = {
-        "even": {
-            "seeds": 8,
-            "claims": {"A1": {"reproduced": 7, "in part": 1}},
-            "headlines": {"A1": [0.5, None, -9.0]},
-        }
+    row = {"seeds": 8, "claims": {"A1": {"reproduced": 7, "in part": 1}}}
+    ledgers = {
+        "quick": {"even": row | {"headlines": {"A1": [0.5, None, -9.0]}}},
+        "paper": {"even": row | {"seeds": 7, "headlines": {"A1": [1.0]}}},
     }
-    claims.write(project, scoreboard.rows(project), [], ledger, folder)
+    claims.write(project, scoreboard.rows(project), [], ledgers, folder)
     page = (folder / "A1.md").read_text()
     assert page.startswith("---\norphan: true\n---\n\n# A1. c\n")
-    for shown in ("too few", ">reproduced</span> at paper size", "7 of 8 seeds", "At paper size (N = 3)"):
+    for shown in (
+        "too few",
+        ">reproduced</span> at paper size",
+        "7 of 8 seeds at quick, 7 of 7 at paper",
+        "At paper size (N = 3)",
+    ):
         assert shown in page
     assert page.count("\n```") == page.count("```") // 4  # each fence begins a line
     assert "\n| ten | $N \\to 20$ | small |\n" in page
     assert "| x |" not in page
     assert "title        = {Claim A1: c}," in page
     rows = re.findall(r'<th scope="row">(.*?)</th>.*?left: (.*?)%.*?<td>(.*?)</td>', page)
-    assert rows == [("seed 0, quick", "56.2", "+0.5"), ("seed 2, quick", "0.0", "−9.0")]
+    assert rows == [
+        ("seed 0, quick", "56.2", "+0.5"),
+        ("seed 2, quick", "0.0", "−9.0"),
+        ("seed 0, paper", "62.5", "+1.0"),
+    ]
 
 
 def test_the_claims_of_the_schemes_lead_to_the_maps_of_where_they_stop(executed, tmp_path, monkeypatch):  # noqa: F811

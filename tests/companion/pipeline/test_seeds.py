@@ -36,7 +36,7 @@ def test_how_often_verdicts_and_findings_held_and_how_far_numbers_lay():
     assert found["findings"]["A8 numbers"] == {"passed": 2, "failed": 1}
     assert found["distances"] == {"count": 6, "beyond": 2, "squares": pytest.approx(5 + 5 + 25 + 16)}
     assert found["headlines"] == {"A8": [-2.0, -2.0, 5.0]}  # of the farthest number, in its direction
-    assert seeds.held({"one": found}) == {"A8": "1 of 3 seeds"}
+    assert seeds.held({"quick": {"one": found}}) == {"A8": "1 of 3 seeds at quick"}
 
 
 def test_numbers_that_no_seed_found_right_are_no_test_of_errors():
@@ -55,7 +55,7 @@ def test_a_standard_normal_is_called_one():
     runs = [[RECORD | {"computed": row.tolist(), "expected": 0.0, "uncertainty": 1.0}] for row in draws]
     found = seeds.ledger(runs)
     assert found["distances"]["squares"] / found["distances"]["count"] == pytest.approx(1, abs=0.1)
-    said = seeds.summary({"one": found})
+    said = seeds.summary({"quick": {"one": found}})
     assert "100.0% of 50 verdicts are the same" in said
     assert "over the 2000 numbers of findings that held at least once has a root mean square of" in said
 
@@ -63,8 +63,9 @@ def test_a_standard_normal_is_called_one():
 def test_nothing_is_said_of_an_empty_ledger(tmp_path):
     project = Project(tmp_path)
     assert seeds.read(project) == {}
-    assert seeds.summary({}) == ""
-    assert seeds.summary({"one": seeds.ledger([[SIDE]])}) == ""
+    assert seeds.ledgers(project) == {}
+    assert seeds.summary({}) == seeds.summary({"quick": {}}) == ""
+    assert seeds.summary({"quick": {"one": seeds.ledger([[SIDE]])}}) == ""
 
 
 def test_rows_of_other_chapters_stay(tmp_path):
@@ -78,3 +79,17 @@ def test_rows_of_other_chapters_stay(tmp_path):
     seeds.keep(project, "one", [notebook, notebook])
     kept = json.loads((tmp_path / "book/seeds-paper.json").read_text())
     assert {name: row["seeds"] for name, row in kept.items()} == {"one": 2, "two": 1}
+
+
+def test_all_presets_are_told_this_builds_first(tmp_path):
+    (tmp_path / "book").mkdir()
+    rows = {preset: {"one": seeds.ledger([[RECORD]] * n)} for n, preset in ((3, "paper"), (8, "quick"))}
+    for preset, row in rows.items():
+        (tmp_path / f"book/seeds-{preset}.json").write_text(json.dumps(row))
+    assert [*seeds.ledgers(Project(tmp_path, "quick"))] == ["quick", "paper"]
+    found = seeds.ledgers(Project(tmp_path, "paper"))
+    assert found == rows
+    assert seeds.held(found) == {"A8": "3 of 3 seeds at paper, 8 of 8 at quick"}
+    first, second = seeds.summary(found).split("Over seeds at preset ")[1:]
+    assert "paper 100.0% of 3 verdicts" in first
+    assert "quick 100.0% of 8 verdicts" in second
