@@ -769,17 +769,22 @@ flow = runs.flows(random, 1.0, 0.1, sizes.flow_widths, sizes.num_networks, durat
 shown = [2, 4, 8, 24]  # records at which losses are compared
 means = spread(flow.losses, axis=1)
 LOSSES = ("training inputs", "new inputs")
+rows, limits = flow.at(shown), runs.losses(flow.limit)
+of_losses = {
+    "size": {"P": P, "N": sizes.flow_widths[-2:], "γ0": 1, "λ": 0.1, "networks": sizes.num_networks},
+    "panel": "Paper B, Fig. 8",
+}
+times = [f"t = {flow.limit.times[k]:g}" for k in shown]
 followed = Finding(
     "B9",
-    "losses on training and new inputs at t = 0.5, 1, 2 and 6, extrapolated in 1/N",
+    "loss on training inputs at t = 0.5, 1, 2 and 6, extrapolated in 1/N",
     headline=True,
-    sampled=flow.at(shown),
-    theory=runs.losses(flow.limit)[:, shown],
-    over=[f"t = {flow.limit.times[k]:g}" for k in shown],
-    size={"P": P, "N": sizes.flow_widths[-2:], "γ0": 1, "λ": 0.1, "networks": sizes.num_networks},
+    sampled=Estimate(rows.value[0], rows.error[0]),
+    theory=limits[0, shown],
+    over=times,
     figure="losses",
-    panel="Paper B, Fig. 8",
-    control=Control("a lazy population, γ0 = 0.05", theory=runs.losses(flow.lazy)[:, shown]),
+    control=Control("a lazy population, γ0 = 0.05", theory=runs.losses(flow.lazy)[0, shown]),
+    **of_losses,
 )
 followed.draw(
     figures.curves,
@@ -796,6 +801,15 @@ followed.draw(
     ylabel=r"loss $\frac{1}{2} \langle |y - f|^2 \rangle$",
 )
 followed.judge(standard_errors(3), because="corrections of order 1/N²")
+Finding(
+    "B9",
+    "loss on new inputs at t = 1, 2 and 6, extrapolated in 1/N",
+    sampled=Estimate(rows.value[1, 1:], rows.error[1, 1:]),
+    theory=limits[1, shown[1:]],
+    over=times[1:],
+    control=Control("before training", theory=np.repeat(limits[1, 0], 3)),
+    **of_losses,
+).judge(standard_errors(3), because="corrections of order 1/N²")
 exponents = flow.exponents()
 Finding(
     "B9",

@@ -395,7 +395,7 @@ growing_too = Finding(
     panel="Paper A, text",
     control=Control("σ_a² as in paper A", sampled=flat),
 )
-growing_too.judge(above(0, 3), because="too few sizes, too close to each other")
+growing_too.judge(above(0.25, 3), because="too few sizes, too close to each other")
 
 # %% [markdown]
 # The power $1/(L+1)$ is reached at large $P$ only. For linear networks the norms are known exactly at any

@@ -76,8 +76,9 @@ described = Finding(
     control=Control(
         "the default network's rates",
         sampled=np.array(foreign),
-        spared=[name for name in ("default", "narrow") if name in names],
-        because="these are the default network's own, and narrow differs from it in width and gain alone",
+        spared=[name for name in ("default", "narrow", "relu") if name in names],
+        because="these are the default network's own; narrow differs from it in width and gain alone, and "
+        "relu in the slope 0.01 of its leaky ReLU",
     ),
     lacking=f"Still on a plateau when time was up: {', '.join(waiting)}."
     if waiting
