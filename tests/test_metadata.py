@@ -97,9 +97,11 @@ def test_the_wheel_says_what_it_is_and_holds_the_library_alone(tmp_path):
     built = tmp_path / "source"
     for name in ("pyproject.toml", "LICENSE", "LICENSE-text", "lib"):
         path = ROOT / name
-        copy = shutil.copytree if path.is_dir() else shutil.copy
-        (built / name).parent.mkdir(parents=True, exist_ok=True)
-        copy(path, built / name)
+        if path.is_dir():
+            shutil.copytree(path, built / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            (built / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, built / name)
     command = "from setuptools.build_meta import build_wheel; build_wheel('..')"
     subprocess.run([sys.executable, "-c", command], cwd=built, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
