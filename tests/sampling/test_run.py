@@ -190,24 +190,47 @@ def test_readouts_forget_at_the_rate_of_their_mobility(small, mobility, rate):
         assert abs(last.var() - expected) < 4 * expected * (2 / last.size) ** 0.5
 
 
-def test_noise_of_plain_steps_is_a_sign_of_its_own_for_every_weight_and_step():
-    """Where no force acts, on two arrays with ε = 1 and 2, over more steps than a random word has bits."""
+def test_noise_of_plain_steps_has_the_moments_of_a_normal_number_for_every_weight_and_step():
+    """Where no force acts, on two arrays with ε = 1 and 2, over more steps than a random word serves."""
     weights, sizes = {"a": jnp.zeros((19, 31)), "b": jnp.zeros(411)}, {"a": 1.0, "b": 2.0}
     sizes = jax.tree.map(lambda size, w: jnp.full(w.shape, size), sizes, weights)
     still = lambda _, position: jax.tree.map(jnp.zeros_like, position)  # noqa: E731
     walk = jax.jit(lambda n: langevin.plain_steps(jax.random.key(5), weights, still, sizes, n)[0])
     places = [walk(n) for n in range(70)]
     for name, size in (("a", 1.0), ("b", 2.0)):
-        signs = np.diff([np.ravel(place[name]) for place in places], axis=0) / size  # (69 steps, weights)
-        np.testing.assert_array_equal(np.abs(signs), 1.0)
-        assert abs(signs.mean()) * signs.size**0.5 < 4
-        for rows in (signs, signs.T):  # of two steps over all weights, of two weights over all steps
+        noise = np.diff([np.ravel(place[name]) for place in places], axis=0) / size  # (69 steps, weights)
+        values, found = np.unique(noise.round(4), return_counts=True)
+        large, small = (1 + 6**0.5) ** 0.5, (1 - (2 / 3) ** 0.5) ** 0.5
+        np.testing.assert_allclose(values, [-large, -small, small, large], atol=1e-4)
+        expected = np.array([1, 3, 3, 1]) / 8
+        assert stats.chisquare(found, expected * noise.size).pvalue > 1e-3
+        for power, moment in ((1, 0), (2, 1), (3, 0), (4, 3), (5, 0)):
+            assert abs(expected @ values**power - moment) < 1e-3
+        for rows in (noise, noise.T):  # of two steps over all weights, of two weights over all steps
             together = rows @ rows.T / rows.shape[1] ** 0.5
             apart = together[np.triu_indices(len(rows), 1)]
-            assert abs(apart).max() < 5.5
             assert abs(np.mean(apart**2) - 1) < 5 * (2 / apart.size) ** 0.5
+            assert abs(apart).max() < 7.5
     other = langevin.plain_steps(jax.random.key(6), weights, still, sizes, 69)[0]
     assert abs(stats.pearsonr(np.ravel(other["a"]), np.ravel(places[-1]["a"])).statistic) < 4 / 589**0.5
+
+
+def test_plain_steps_err_as_euler_steps_with_normal_noise_do():
+    """⟨w²⟩ in a potential w⁴/4 + w²/2, by quadrature of the stationary law of Euler's chain, at dt = 0.02."""
+    dt, place = 0.02, jnp.zeros(300_000)
+    slope = lambda _, w: -w - w**3  # noqa: E731
+    run = jax.jit(lambda key, w: langevin.plain_steps(key, w, slope, (2 * dt) ** 0.5, 150)[0])
+    found = []
+    for k in range(14):
+        place = run(jax.random.key(k), place)
+        found.append(float(jnp.mean(place**2)))
+    grid = np.linspace(-4, 4, 1601)
+    step = stats.norm.pdf(grid[:, None], (grid - dt * (grid + grid**3))[None], (2 * dt) ** 0.5)
+    law = np.linalg.matrix_power(step / step.sum(0), 2**10)[:, 800]
+    expected, exact = law @ grid**2, np.exp(-(grid**2) / 2 - grid**4 / 4)
+    error = np.std(found[2:], ddof=1) / 12**0.5
+    assert abs(np.mean(found[2:]) - expected) < 4 * error
+    assert abs(exact @ grid**2 / exact.sum() - expected) > 8 * error  # the bias is resolved
 
 
 @pytest.mark.key_reuse
