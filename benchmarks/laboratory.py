@@ -16,20 +16,18 @@ import os
 import shutil
 import subprocess
 import time
-from datetime import date
 from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # NumPy on one core, as the script
 
 import numpy as np
-from _machine import processor
+from _machine import leave, measured
 from scipy import special
 
 SIZES = (60, 100, 200)
 ROUNDS, REPEATS, RUNS = 12, 40, 3
 TOLERANCE = 1e-5  # of forces; the table errs by 2e-7
 SCRIPT = Path(__file__).parents[1] / "book" / "_static" / "laboratory.js"
-RESULTS = Path(__file__).parent / "results"
 PHI = {
     "linear": (lambda z: z, np.ones_like),
     "sigmoidal": (
@@ -182,18 +180,9 @@ def main():
         ask({"what": "run", "options": options("tanh", 60)})  # compiled, as after a page's first run
         rows = [measure(ask, nonlinearity, size) for size in SIZES for nonlinearity in PHI]
         process.stdin.close()
-    results = {
-        "date": date.today().isoformat(),
-        "machine": processor(),
-        "load": [load[0], os.getloadavg()[0]],
-        "node": version.lstrip("v"),
-        "numpy": np.__version__,
-        "rows": rows,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "laboratory.json").write_text(json.dumps(results, indent=1) + "\n")
-    (RESULTS / "laboratory.md").write_text(markdown(results))
-    print(markdown(results))
+    found = {"load": [load[0], os.getloadavg()[0]], "node": version.lstrip("v"), "numpy": np.__version__}
+    results = measured(**found, rows=rows)
+    leave("laboratory", results, markdown(results))
 
 
 if __name__ == "__main__":

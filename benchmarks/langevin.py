@@ -7,17 +7,13 @@ the same compiler options; BlackJAX's draws normal noise. The mean training erro
 its scatter. Results go to results/langevin.json and .md.
 """
 
-import json
-import os
 import time
-from datetime import date
-from pathlib import Path
 
 import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _machine import processor
+from _machine import leave, measured
 from coding_schemes import tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
@@ -26,24 +22,29 @@ from coding_schemes.sampling import PlainLangevin, langevin, sample
 SIZE, TEMPERATURE, STEP_SIZE = 60, 0.01, 0.05  # N = P, T, ε
 CHAINS, STEPS, REPEATS = 20, 400, 9
 RECORDS = 40  # runs of STEPS steps over which the training error is averaged
-RESULTS = Path(__file__).parent / "results"
 
 
 def programs(posterior):
     """Compiled functions (keys, networks) → networks after STEPS steps, by name."""
-    gradient = lambda position: posterior.value_and_gradient(position)[1]  # noqa: E731
-    peer = blackjax.sgld(lambda position, _: gradient(position))
+    size, dt = jnp.float32(STEP_SIZE), jnp.float32(STEP_SIZE**2 / 2)
+
+    def gradient(weights, _=None):
+        return posterior.value_and_gradient(weights)[1]
+
+    peer = blackjax.sgld(gradient)
 
     def ours(key, weights):
-        return langevin.plain_steps(key, weights, lambda _, w: gradient(w), jnp.float32(STEP_SIZE), STEPS)[0]
+        return langevin.plain_steps(key, weights, lambda _, w: gradient(w), size, STEPS)[0]
 
     def theirs(key, weights):
-        step = lambda k, w: peer.step(jax.random.fold_in(key, k), w, None, jnp.float32(STEP_SIZE**2 / 2))  # noqa: E731
-        return jax.lax.fori_loop(0, STEPS, step, weights)
+        return jax.lax.fori_loop(
+            0, STEPS, lambda k, w: peer.step(jax.random.fold_in(key, k), w, None, dt), weights
+        )
 
     def drift(_, weights):
-        step = lambda _, w: jax.tree.map(lambda w, s: w + 0.5 * STEP_SIZE**2 * s, w, gradient(w))  # noqa: E731
-        return jax.lax.fori_loop(0, STEPS, step, weights)
+        return jax.lax.fori_loop(
+            0, STEPS, lambda _, w: jax.tree.map(lambda w, slope: w + dt * slope, w, gradient(w)), weights
+        )
 
     options = dict(PlainLangevin.compiler_options)
     named = {"coding_schemes": ours, "BlackJAX": theirs, "limit": drift}
@@ -109,17 +110,9 @@ def markdown(results):
 
 
 def main():
-    results = {
-        "date": date.today().isoformat(),
-        "machine": processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "jax": jax.__version__,
-        "rows": {phi: measure(phi) for phi in ("linear", "sigmoidal", "relu")},
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "langevin.json").write_text(json.dumps(results, indent=1) + "\n")
-    (RESULTS / "langevin.md").write_text(markdown(results))
-    print(markdown(results))
+    rows = {phi: measure(phi) for phi in ("linear", "sigmoidal", "relu")}
+    results = measured(jax=jax.__version__, rows=rows)
+    leave("langevin", results, markdown(results))
 
 
 if __name__ == "__main__":

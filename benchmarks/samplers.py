@@ -33,7 +33,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
 if os.environ.setdefault("NPROC", "1") == "1":
@@ -50,14 +49,13 @@ from arviz_stats.base import array_stats
 
 jax.config.update("jax_enable_x64", True)
 
-from _machine import processor
+from _machine import RESULTS, measured, processor
 from coding_schemes import coding, networks, planting, posterior, sampling, tasks, theory
 from coding_schemes.sampling import moves
 from coding_schemes.sampling.hmc import standard_normal
 from companion.figures import COLORS
 from companion.publish import theme
 
-RESULTS = Path(__file__).parent / "results"
 RATIOS = (0.5, 0.25, 0.25)
 
 
@@ -915,12 +913,7 @@ def main():
 
         versions += f", NumPyro {numpyro.__version__}"
     if options.parts and not (options.resume and "machine" in results):  # else from what is there
-        results |= {
-            "date": date.today().isoformat(),
-            "machine": processor(),
-            "cores": os.cpu_count(),
-            "versions": versions,
-        }
+        results |= measured(versions=versions)
 
     def save():
         target.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")

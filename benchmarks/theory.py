@@ -10,22 +10,18 @@ tenth calls. Results go to results/theory.json and .md.
 """
 
 import importlib.util
-import json
 import os
 import time
-from datetime import date
-from pathlib import Path
 
 import jax
 import numpy as np
-from _machine import processor
+from _machine import leave, measured
 from coding_schemes import tasks
 from coding_schemes.theory import deep_sigmoidal, linear, mean_field, relu, sigmoidal
 from coding_schemes.theory._convex_dual import Dual, make_problem
 from scipy.optimize import minimize
 
 RATIOS = (0.5, 0.25, 0.25)
-RESULTS = Path(__file__).parent / "results"
 TOLERANCE = 1e-6  # of the free energy per neuron, ours against SciPy's
 AGREEMENT = 1e-4  # relative, of order parameter and predictor; deepbays' minimiser has a tolerance of its own
 
@@ -133,18 +129,8 @@ def main():
     if importlib.util.find_spec("deepbays"):
         name = "linear with finite-width term, MNIST, P = N = 200, one output, warm"
         record(name, None, *against_deepbays(), by="deepbays")
-    results = {
-        "date": date.today().isoformat(),
-        "machine": processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "jax": jax.__version__,
-        "load": round(os.getloadavg()[0], 1),
-        "rows": rows,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "theory.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    (RESULTS / "theory.md").write_text(markdown(results))
-    print(markdown(results))
+    results = measured(jax=jax.__version__, load=round(os.getloadavg()[0], 1), rows=rows)
+    leave("theory", results, markdown(results))
 
 
 def markdown(results):

@@ -12,25 +12,22 @@ results/training_step.json and .md.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _machine import processor
+from _machine import leave, measured
 from coding_schemes import tasks, training
 
 WIDTH, DEPTH, RATE = 500, 20, 0.005
 STEPS, REPEATS = 20, 12  # short runs, of which the fastest counts: a busy machine spoils medians
 TOLERANCE = 1e-3  # relative difference of the losses after STEPS steps in single precision
 WEIGHTS = 4 * WIDTH**2 * (DEPTH - 1)  # bytes
-RESULTS = Path(__file__).parent / "results"
 # Not paper C's inputs −1 and 0: at 0 all units start at 0, where the slope of a leaky ReLU is a convention
 # (1 in JAX, 0.01 in PyTorch), and the two would part at the first step
 INPUTS, TARGETS = np.float32([[-1.0, 0.5]]), np.float32(tasks.two_points().targets)
@@ -171,15 +168,7 @@ def main():
     parser.add_argument("--peer", default=sys.executable, help="Python interpreter with PyTorch")
     arguments = parser.parse_args()
     step, compilation = ours()
-    results = {
-        "date": date.today().isoformat(),
-        "machine": processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "jax": jax.__version__,
-        "ours_ms": 1e3 * step,
-        "compilation_s": compilation,
-        "limits": {},
-    }
+    results = measured(jax=jax.__version__, ours_ms=1e3 * step, compilation_s=compilation, limits={})
     for name, size in (("memory", 400_000_000), ("arrays of the weights' size", WEIGHTS)):
         speed = bandwidth(size)
         limit = 4 * WEIGHTS / speed
@@ -205,10 +194,7 @@ def main():
             "speedup": seconds / step,
             "loss_difference": float(difference),
         }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "training_step.json").write_text(json.dumps(results, indent=1) + "\n")
-    (RESULTS / "training_step.md").write_text(markdown(results))
-    print(markdown(results))
+    leave("training_step", results, markdown(results))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ def pytest_collection_modifyitems(items):
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
         (group[item],) = item.get_closest_marker("xdist_group").args
+        # a slow one takes as long as some twenty others
         slow = any(item.get_closest_marker(name) for name in ("slow", "pipeline", "pages"))
         weight[group[item]] += 20 if slow else 1
     items.sort(key=lambda item: (-weight[group[item]], group[item]))

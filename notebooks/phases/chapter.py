@@ -749,8 +749,8 @@ Finding(
 # classes. So the number of codes is a binomial coefficient or the sum of a few. At $T = 0.01$ neurons answer
 # to about six in ten of the classes, and any set of that size is used.
 #
-# We sample four classes at $T = 0.03$, and at preset `paper` eight classes at $T = 0.06$. Eight classes at $T
-# = 0.01$ are out of reach: fewer than one neuron in a thousand changes its code in twelve transitions,
+# We sample four classes at $T = 0.03$, and at preset `paper` eight classes at $T = 0.06$. Eight classes at
+# $T = 0.01$ are out of reach: fewer than one neuron in a thousand changes its code in twelve transitions,
 # although each of them tries a tenth of the neurons. So networks do not forget where they began. For many
 # classes theory takes every maximum in Laplace's approximation. Where that does not converge, no point is
 # drawn.

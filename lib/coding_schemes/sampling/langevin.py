@@ -142,13 +142,13 @@ def plain_steps(
 
     def noise(word, step):
         bits = word >> (3 * (step % STEPS)).astype(jnp.uint32)
-        size = jnp.where(bits & 3, jnp.float32(SMALL), jnp.float32(LARGE))
-        return jnp.where(bits & 4, size, -size)
+        value = jnp.where(bits & 3, jnp.float32(SMALL), jnp.float32(LARGE))
+        return jnp.where(bits & 4, value, -value)
 
     def block(index, position):
         """As many steps as a random word of every weight serves."""
-        key = jax.random.fold_in(noise_key, index)
-        words = drawn_like(position, lambda size: jax.random.bits(key, (size,), jnp.uint32))
+        block_key = jax.random.fold_in(noise_key, index)
+        words = drawn_like(position, lambda count: jax.random.bits(block_key, (count,), jnp.uint32))
 
         def body(step, position):
             return jax.tree.map(

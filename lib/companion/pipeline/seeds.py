@@ -111,7 +111,9 @@ def ledgers(project: Project) -> dict[str, dict[str, Any]]:
     Raises:
         BuildError: One is spoiled.
     """
-    found = sorted(path(project).parent.glob("seeds-*.json"), key=lambda kept: kept != path(project))
+    found = sorted(
+        path(project).parent.glob("seeds-*.json"), key=lambda kept: (kept != path(project), kept.name)
+    )
     return {kept.stem.removeprefix("seeds-"): _read(kept) for kept in found}
 
 
