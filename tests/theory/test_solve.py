@@ -426,6 +426,16 @@ def test_the_bulk_of_a_finite_rectified_network_of_any_readout_variance():
     expected = factor**2 * plain.bulk_readout_covariance
     np.testing.assert_allclose(s.bulk_readout_covariance, expected, rtol=1e-9)
     np.testing.assert_allclose(s.readouts, factor * plain.readouts, rtol=1e-9)
+    np.testing.assert_allclose(s.dual_field, plain.dual_field / factor, rtol=1e-9)
+    assert s.temperature == T
+    # the limit of wide networks draws the same neurons
+    limit = theory.solve(TOY, Network(1, 60, "relu"), T, readout_variance=variance, tolerance=1e-9)
+    drawn = [each.draw(np.random.default_rng(0), TOY.labels, 60) for each in (limit, s)]
+    for one, other in zip(*drawn):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+    assert theory.outliers.spare_outliers(limit, 60) == pytest.approx(
+        theory.outliers.spare_outliers(theory.relu.solve(scaled, T / factor**2), 60), rel=1e-5
+    )
     # a neuron of the bulk has the prior's readouts but for what its outputs are held to
     assert np.trace(s.bulk_readout_covariance) == pytest.approx(3 * variance, rel=0.5)
 

@@ -272,31 +272,18 @@ def _grows_like_z(phi: Any) -> bool:
 
 
 def _rectified(task, phi, temperature, readout_variance, width, options):
-    """ReLU's theories are for σ_a² = 1/P; others come by the readouts' scale, a = λ a', λ² = P σ_a²."""
-    scale = 1.0 if readout_variance is None else float(np.sqrt(readout_variance * task.num_inputs))
+    """Orthogonal inputs: outliers of ReLU and softplus, or max(0, z)², N → ∞ or at this width."""
     if phi == "relu_squared":
-        if not np.isclose(scale, 1):
+        if readout_variance is not None and not np.isclose(readout_variance * task.num_inputs, 1):
             raise ValueError(
                 f"readout_variance: got {readout_variance}; this theory is for 1/P = {1 / task.num_inputs:g}"
             )
         return relu_squared.solve(task, temperature, num_neurons=width, **options)
-    scaled = task if np.isclose(scale, 1) else replace(task, targets=task.targets / scale)
-    validation.number("temperature", temperature, least=0)
-    solution: Any = relu.solve(scaled, temperature / scale**2, nonlinearity=phi, **options)
-    parts = {"temperature": temperature}
-    if width is not None:
-        _warn_of_population(task, phi, temperature, readout_variance, width)
-        solution = relu.finite_size(solution, width)
-        parts = {"bulk_readout_covariance": scale**2 * solution.bulk_readout_covariance}
-    if scaled is task:
+    solution = relu.solve(task, temperature, nonlinearity=phi, readout_variance=readout_variance, **options)
+    if width is None:
         return solution
-    return replace(
-        solution,
-        task=task,
-        readouts=scale * solution.readouts,
-        dual_field=solution.dual_field / scale,
-        **parts,
-    )
+    _warn_of_population(task, phi, temperature, readout_variance, width)
+    return relu.finite_size(solution, width)
 
 
 def _alike(task, network, temperature, readout_variance, options):

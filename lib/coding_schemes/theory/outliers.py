@@ -159,6 +159,7 @@ def spare_outliers(solution: relu.Solution, size: int) -> float:
             f"solution: got {solution.nonlinearity!r}, {solution.num_outliers} outliers, "
             f"{solution.dual_field.shape[1]} outputs; needs 'relu', one or more, and 3"
         )
+    solution = relu.unscaled(solution)
     t, w = solution.dual_field, solution.class_weights
     directions = np.random.default_rng(0).standard_normal((1000, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)

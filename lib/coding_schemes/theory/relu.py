@@ -17,6 +17,8 @@ Its active constraints are the outliers, a = √N ā and z = √N z̄; a finite 
     ā = Σ_c w_c t_c z̄_c,   z̄_c = [ā·t_c]₊,   a0 = Σ_c w_c t_c ⟨φ⟩_c,
     y_c = a0 ⟨φ⟩_c + Σ_i ā_i z̄_ic + T t_c.
 
+Another σ_a² comes by the readouts' scale, a = λ a' with λ² = P σ_a²: y = λ y', t = t'/λ and T = λ² T'.
+
 Nothing is assumed of the outliers: constraints enter as the search over all directions finds them
 violated, and a solution counts as converged only once no direction violates one and no readout has
 a larger E than the bulk. As the dual is convex, such a solution is the global optimum.
@@ -31,7 +33,7 @@ max(0, z)² scales otherwise: see `coding_schemes.theory.relu_squared`.
 Source: paper A, "Sparse coding scheme" (its supplement C derives the same saddle for T → 0).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -115,12 +117,14 @@ class Solution(_Kinds):
             returned are the fewest, with the fewest silent classes.
         energy: U/(N P) at the saddle: Σ_c w_c t_c·y_c − E(a0) − (T/2) Σ_c w_c |t_c|².
         temperature: T.
+        readout_scale: λ = √(P σ_a²).
     """
 
     outlier_entropy_costs: np.ndarray
     num_free_directions: int
     energy: float
     temperature: float
+    readout_scale: float = 1.0
 
     def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """As `FiniteSize.draw`, with the corrections of N = width."""
@@ -150,9 +154,10 @@ class FiniteSize(_Kinds):
             order's it is negative, O(1/√N), on the classes where the outlier is silent.
         outlier_preactivation_variances: variance over the inputs of a class, (n, C), of z itself.
         bulk_readout_covariance: covariance of a over the neurons of the largest population, (m, m), of
-            order 1/P.
+            order σ_a².
         num_neurons: N.
         temperature: T.
+        readout_scale: λ = √(P σ_a²).
     """
 
     outlier_preactivations: np.ndarray
@@ -160,6 +165,7 @@ class FiniteSize(_Kinds):
     bulk_readout_covariance: np.ndarray
     num_neurons: int
     temperature: float
+    readout_scale: float = 1.0
     approximation = "to relative order 1/N and 1/P"
 
     def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
@@ -186,6 +192,7 @@ def solve(
     temperature: float = 0.0,
     *,
     nonlinearity: str | Nonlinearity = "relu",
+    readout_variance: float | None = None,
     tolerance: float = 1e-9,
     max_rounds: int = 60,
 ) -> Solution:
@@ -200,24 +207,28 @@ def solve(
         temperature: T in paper A's scaling (the posterior's energy is N/(2T) times the squared error).
         nonlinearity: "relu" or "softplus", by name or as a function. Softplus outliers obey the same
             constraint, since log(1 + eᶻ) − z vanishes at z = O(√N); only its bulk averages differ.
+        readout_variance: σ_a²; 1/P unless given.
         tolerance: largest error allowed in the equations, and in the constraints. Near a point
             where an outlier appears the problem is soft, and 1e-9 there still means 1e-6 in ā.
         max_rounds: exchanges before giving up.
 
     Raises:
-        ValueError: T < 0 or not finite, inputs not orthogonal, or a nonlinearity without this theory.
+        ValueError: T < 0 or not finite, σ_a² ≤ 0, inputs not orthogonal, or a nonlinearity without this
+            theory.
 
     Source: paper A, supplement C (T → 0); the finite-T dual is worked out in the header.
     """
     validation.number("temperature", temperature, least=0)
-    validation.positive(tolerance=tolerance)
+    validation.positive(tolerance=tolerance, readout_variance=readout_variance)
     validation.counts(max_rounds=max_rounds)
     nonlinearity = _checked(nonlinearity)
     weights, targets = check_orthogonal(task)
-    problem = _Problem(weights, targets, float(temperature), RECTIFIED[nonlinearity])
+    scale = 1.0 if readout_variance is None else float(np.sqrt(readout_variance * task.num_inputs))
+    problem = _Problem(weights, targets / scale, float(temperature) / scale**2, RECTIFIED[nonlinearity])
     best, error, violation, num_steps = _optimum(problem, tolerance, max_rounds)
     converged = max(error, violation) <= tolerance
     found = _as_solution(problem, best, task, nonlinearity, error, num_steps, converged)
+    found = _scaled(found, scale, task, float(temperature))
     return found.reported("theory.relu.solve", f"constraints violated by {violation:.1e}")
 
 
@@ -257,7 +268,8 @@ def finite_size(
     Source: not in paper A, whose theory of ReLU networks is for N, P → ∞ and T → 0.
     """
     validation.instance("solution", solution, Solution)
-    num_outliers = solution.num_outliers
+    task, temperature, scale = solution.task, solution.temperature, solution.readout_scale
+    solution, num_outliers = unscaled(solution), solution.num_outliers
     validation.count("num_neurons", num_neurons, num_outliers + 1)
     validation.positive(tolerance=tolerance)
     validation.counts(max_steps=max_steps)
@@ -298,7 +310,24 @@ def finite_size(
         num_neurons=num_neurons,
         temperature=solution.temperature,
     )
+    found = _scaled(found, scale, task, temperature)
     return found.reported("theory.relu.finite_size")
+
+
+def unscaled(solution: Solution) -> Solution:
+    """The same neurons with readouts of variance σ_a² = 1/P, for targets y/λ at the temperature T/λ²."""
+    scale, task = solution.readout_scale, solution.task
+    task = task if scale == 1 else replace(task, targets=task.targets / scale)
+    return _scaled(solution, 1 / scale, task, solution.temperature / scale**2)
+
+
+def _scaled(found: Any, scale: float, task: Task, temperature: float) -> Any:
+    """A solution in readouts `scale` times as large, which learned the task at the temperature."""
+    scaled = {"readouts": scale * found.readouts, "dual_field": found.dual_field / scale}
+    if isinstance(found, FiniteSize):
+        scaled["bulk_readout_covariance"] = scale**2 * found.bulk_readout_covariance
+    total = scale * found.readout_scale
+    return replace(found, task=task, temperature=temperature, readout_scale=total, **scaled)
 
 
 def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, label: int) -> np.ndarray:
