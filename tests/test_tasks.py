@@ -1,5 +1,7 @@
 """Tasks: what every constructor promises, and that bad input is named."""
 
+import itertools
+
 import numpy as np
 import pytest
 from coding_schemes import data, tasks
@@ -169,6 +171,29 @@ def test_fashion_and_cifar_take_training_and_test_images_from_their_own_sets(mon
     task = tasks.cifar10(30, 10, pool="full", jpeg=True)
     assert task.name == "CIFAR-10, JPEG-recompressed"
     assert calls == [("train", True), ("test", True)]
+
+
+@pytest.mark.parametrize("common", [True, False])
+def test_splits_hold_as_many_images_of_a_class_as_were_drawn_and_none_twice(monkeypatch, common):
+    """Also none of a class: few test images leave classes out, in a set of their own or the training one."""
+    classes, train = (4, 7, 9), labeled_images(8)
+    sets = {"train": train, "test": labeled_images(8)}
+    if common:
+        call = tasks.mnist
+        monkeypatch.setattr(data, "mnist_subset", lambda classes, folder: train)
+    else:
+        call = tasks.fashion_mnist
+        monkeypatch.setattr(data, "fashion_mnist", lambda split, folder: sets[split])
+    for num_test, balanced in itertools.product((1, 2, 3, 9), (False, True)):
+        task = call(9, num_test, classes, balanced=balanced, seed=2, normalization="unit_range")
+        places = []
+        for inputs, labels in ((task.inputs, task.labels), (task.test_inputs, task.test_labels)):
+            pixels = np.rint(255 * inputs).astype(int)
+            np.testing.assert_array_equal(pixels[0] - 10, np.array(classes)[labels])
+            places.append(pixels[5].tolist())
+        assert [len(part) for part in places] == [9, num_test]
+        assert all(len(set(part)) == len(part) for part in places)
+        assert not common or not set(places[0]) & set(places[1])
 
 
 def test_two_points_have_the_distances_asked_for():

@@ -59,6 +59,18 @@ def test_a_run_with_other_moves_does_not_go_on(folder):
         run(folder, moves=("gibbs",))
 
 
+def test_a_run_with_other_new_inputs_does_not_go_on(tmp_path):
+    """Inputs of another projection onto the training inputs, or farther from what these span."""
+    short = {"num_samples": 2, "num_warmup": 2}
+    beyond = np.linalg.svd(TASK.inputs.T)[2][4:6].T
+    new = TASK.inputs[:, :2] + beyond
+    found = run(tmp_path, predict_inputs=new, **short)
+    for other in (TASK.inputs[:, 2:] + beyond, TASK.inputs[:, :2] + 1.01 * beyond):
+        with pytest.raises(CheckpointMismatchError, match="new inputs is .* there and .* here"):
+            run(tmp_path, predict_inputs=other, **short)
+    assert_same(run(tmp_path, predict_inputs=new, **short).predictions, found.predictions)
+
+
 def test_a_block_in_the_place_of_another_is_noticed(folder):
     (folder / "block_00002.npz").write_bytes((folder / "block_00003.npz").read_bytes())
     with pytest.raises(CorruptDataError, match="block_00002.npz is damaged, or stands in the place of"):

@@ -199,6 +199,20 @@ def test_verdicts_at_their_boundaries(given):
     assert "(x)" in diagnostics.judge(spoilt, active).verdict
 
 
+def test_runs_from_two_ends_draw_numbers_of_their_own(given):
+    """Their errors add up only so. At T → ∞ the noise of a step is known, ξ = [w' − (1 − ε²/2) w]/ε."""
+    free, step = given.at_temperature(1e8), 0.4
+    plain = {"method": sampling.PlainLangevin(step, num_steps=1), "num_warmup": 0, "store": ("readouts",)}
+    ends = sampling.two_ended(
+        free, jax.random.key(0), free.prior(jax.random.key(7)), num_samples=60, num_chains=3, **plain
+    )
+    a = np.stack([end.readouts for end in (ends.prior, ends.planted)]) / float(free.readout_std)
+    noise = (a[:, :, 1:] - (1 - step**2 / 2) * a[:, :, :-1]) / step
+    streams = noise.reshape(6, -1)  # of two ends, three chains each
+    products = streams @ streams.T / streams.shape[1]
+    np.testing.assert_allclose(products, np.eye(6), atol=4.5 * (2 / streams.shape[1]) ** 0.5)
+
+
 @pytest.mark.slow
 @pytest.mark.key_reuse
 @pytest.mark.rank_promotion

@@ -54,11 +54,12 @@ def test_outputs_are_those_of_gaussian_regression_with_the_networks_kernel(task,
         np.testing.assert_allclose(networks.variances[1, 7], left, atol=1e-4)
 
 
-@pytest.mark.parametrize("pooled", [False, True])
-def test_density_is_the_prior_times_the_evidence_of_the_readouts(task, pooled):
+@pytest.mark.parametrize(("pooled", "num_outputs"), [(False, 3), (True, 1)])
+def test_density_is_the_prior_times_the_evidence_of_the_readouts(task, pooled, num_outputs):
     """Outputs are Gaussian given the neurons, one of five is unseen, and the slope is its derivative."""
     images = features.convolution(task, "tanh", (3, 3, 1), 2, 1, pooled)
-    posterior = jnp.asarray(images.root), jnp.asarray(task.targets), RICHNESS, RIDGE, 4
+    targets = np.random.default_rng(1).standard_normal((6, num_outputs))
+    posterior = jnp.asarray(images.root), jnp.asarray(targets), RICHNESS, RIDGE, 4
     u = jax.random.normal(jax.random.key(1), (2, 5, images.rank))
     density = partial(integrated._value_and_gradient, posterior=posterior, phi=images.phi, pooled=pooled)
     found, evidence = [], []
@@ -67,7 +68,7 @@ def test_density_is_the_prior_times_the_evidence_of_the_readouts(task, pooled):
         responses = np.asarray(images(neurons))[:4]
         covariance = np.einsum("nap,naq->pq", responses, responses) / 4 + RIDGE * np.eye(6)
         gaussian = multivariate_normal(np.zeros(6), covariance / (4 * RICHNESS**2))
-        evidence.append(gaussian.logpdf(task.targets[:, 0]) - 0.5 * np.sum(np.square(neurons)))
+        evidence.append(gaussian.logpdf(targets.T).sum() - 0.5 * np.sum(np.square(neurons)))
         found.append(float(value))
         np.testing.assert_allclose(slope, jax.grad(lambda x: density(x)[0])(neurons), rtol=1e-8, atol=1e-10)
     assert found[1] - found[0] == pytest.approx(evidence[1] - evidence[0], rel=1e-9)

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import io
+import itertools
 import os
 import subprocess
 import sys
@@ -490,14 +491,24 @@ def test_replicas_exchange(small):
     assert 0 < samples.info.move_acceptance["exchange"].mean() <= 1
 
 
-def test_minibatch_gradient_is_unbiased(small):
+@pytest.mark.parametrize("batch_size", [1, 2, 4])
+def test_minibatch_gradient_is_unbiased(small, batch_size):
+    """That of one of all sets of different inputs, each as often; the exact one where all four are taken."""
     weights = small.prior(jax.random.key(0))
-    gradient = langevin.minibatch_gradient(small, 2)
-    drawn = jax.jit(jax.vmap(lambda k: gradient(k, weights).readout))
-    estimates = drawn(jax.random.split(jax.random.key(1), 4000))
+    pull = 4 * float(small.likelihood_precision) * float(small.readout_std) * NETWORK.readout_scale
+    features, residual = NETWORK.phi(weights.first), small.targets - small.outputs(weights)
+    each = pull * np.einsum("np,pm->pnm", features, residual)
+    sets = [np.mean(of, axis=0) for of in itertools.combinations(each, batch_size)]
+    expected = np.stack(sets) - np.asarray(weights.readout)
     exact = jax.jit(jax.grad(small.logdensity))(weights).readout
-    error = estimates.std(0) / 4000**0.5 + 1e-6
-    assert np.all(np.abs(estimates.mean(0) - exact) < 4.5 * error)
+    np.testing.assert_allclose(expected.mean(0), exact, rtol=1e-4)
+
+    gradient = langevin.minibatch_gradient(small, batch_size)
+    drawn = jax.jit(jax.vmap(lambda k: gradient(k, weights).readout))
+    estimates = np.asarray(drawn(jax.random.split(jax.random.key(1), 4000)))
+    apart = np.abs(estimates[:, None] - expected).max((2, 3))
+    assert apart.min(1).max() < 1e-4 * np.abs(expected).max()  # rounding
+    assert len(sets) == 1 or stats.chisquare(np.bincount(apart.argmin(1), minlength=len(sets))).pvalue > 1e-3
 
 
 def test_minibatch_langevin_draws_from_the_posterior():
@@ -616,6 +627,26 @@ def test_codes_are_those_of_the_theory_for_any_bounded_nonlinearity():
         made = dataclasses.replace(made, preactivations=(rows[None, None],))
         np.testing.assert_array_equal(made.codes()[0, 0], solution.codes)
         assert set(made.occupancies().names) == {coding.code_name(code) for code in solution.codes}
+
+
+@pytest.mark.parametrize(
+    ("phi", "middle"),
+    [("sigmoidal", 0.5), ("tanh", 0.0), ("erf", 0.0), (lambda z: 3 - jax.nn.sigmoid(2 * z), 2.5)],
+)
+def test_codes_are_cut_at_the_middle_of_the_range(phi, middle):
+    """A tenth above it on a class or below, in either layer."""
+    labels, network = np.array([0, 1, 1]), networks.Network(2, 2, phi)
+    side = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    z = np.linspace(-6, 6, 4001)
+    values = np.asarray(network.phi(z))
+    order = np.argsort(values)
+    layers = [np.interp(middle + 0.1 * s * side[:, labels], values[order], z[order]) for s in (1, -1)]
+    made = sampling.Samples(
+        None, tuple(layer[None, None] for layer in layers), *[None] * 8, 0.1, {}, network, labels
+    )
+    np.testing.assert_array_equal(made.codes(0)[0, 0], side > 0)
+    np.testing.assert_array_equal(made.codes()[0, 0], side < 0)
+    assert set(made.occupancies().names) == {"1-0", "0-1"}
 
 
 def test_samples_need_what_they_are_asked_for(small):
