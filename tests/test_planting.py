@@ -4,7 +4,16 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import coding, networks, planting, posterior, tasks, theory
-from coding_schemes.theory import clustered, condensation, deep_sigmoidal, linear, mean_field, relu, sigmoidal
+from coding_schemes.theory import (
+    _drawn,
+    clustered,
+    condensation,
+    deep_sigmoidal,
+    linear,
+    mean_field,
+    relu,
+    sigmoidal,
+)
 
 KEY = jax.random.key(0)
 
@@ -18,6 +27,18 @@ def _posterior(size=40, depth=1, nonlinearity="sigmoidal", width=None, **options
 def _used(given, weights):
     activations = np.asarray(given.network.phi(given.preactivations(weights)[-1]))
     return coding.occupancy(coding.codes(activations, given.task.labels))
+
+
+def test_neurons_are_dealt_in_proportion_to_the_probabilities():
+    """Numbers of neurons are met exactly where they are whole, and to one where not; some kinds have none."""
+    rng = np.random.default_rng(0)
+    for numbers in ([2, 2], [4, 2, 2], [0, 3, 0, 5], *rng.integers(0, 9, (20, 5))):
+        dealt = _drawn.dealt(np.array(numbers) / np.sum(numbers), np.sum(numbers))
+        np.testing.assert_array_equal(dealt, np.repeat(np.arange(len(numbers)), numbers))
+        share = 0.7 * np.array(numbers)
+        found = np.bincount(_drawn.dealt(share, 101), minlength=len(numbers))
+        assert found.sum() == 101
+        assert np.abs(found - 101 * share / share.sum()).max() <= 1 + 1e-9
 
 
 def test_redundant_schemes_have_their_codes_and_outputs():

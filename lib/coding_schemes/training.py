@@ -14,7 +14,6 @@ would be copied before each matrix product.
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -401,10 +400,9 @@ def train(
     converged = np.isfinite(losses[:, -1]) & (losses[:, -1] < converged_loss)
     times = np.arange(num_steps // record_every + 1) * float(record_every)
     if not converged.all():
-        warnings.warn(
+        validation.warn(
             f"training.train: {np.sum(~converged)} of {repeats} runs diverged or ended with a loss above "
-            f"{converged_loss} (largest {np.max(losses[:, -1]):.3g})",
-            stacklevel=2,
+            f"{converged_loss} (largest {np.max(losses[:, -1]):.3g})"
         )
     return Run(times, losses, tracked, parameters, last_record * record_every, converged)
 

@@ -1,15 +1,31 @@
-"""Checks of arguments, for all public functions: errors name the argument, what came, and what is allowed."""
+"""Checks of arguments, for all public functions: errors name the argument, what came, and what is allowed.
+
+And warnings, which stand at the line of the caller's that led to them.
+"""
 
 import difflib
 import math
 import numbers
 import operator
 import reprlib
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
+
+_PACKAGE = __name__.split(".")[0]
+
+
+def warn(text: str) -> None:
+    """A UserWarning at the line outside this package that called it, as Python shows one for each line."""
+    frame, level = sys._getframe(1), 2
+    # functools is between them where a cached property is asked for
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in (_PACKAGE, "functools"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)
 
 
 def number(

@@ -151,8 +151,8 @@ for overlap in (0.0, 0.25, 0.5):  # of the inputs of a class with each other
 # $$ (eq-condensation-crossover)
 #
 # The number of neurons that carry a class is the participation ratio $(\sum_i m_i^2)^2/\sum_i m_i^4$ of the
-# class means $m_i$ of the activations. On the branch it is $(k+2)/3$ on average: 1 for $k = 1$, and $N/N^*$
-# for many. So $N^*$ is the width at which a crowd begins.
+# class means $m_i$ of the activations. We average its inverse, and quote one over this average. On the branch
+# this is $(k+2)/3$: 1 for $k = 1$, and $N/N^*$ for many. So $N^*$ is the width at which a crowd begins.
 #
 # To compare with networks of moderate size the theory needs three refinements. The branch is not flat at
 # moderate $r$, where a neuron need not be entirely silent; so we compute its density $w(r)$. The bulk has a
@@ -198,9 +198,11 @@ Finding(
 # ## Is it one curve?
 #
 # On a flat branch everything depends on $N/N^*$ alone, so that networks of all sizes and overlaps should fall
-# on one curve. They do so roughly, and only well above $N^*$, where most lie a little below it. Below $N^*$,
-# and up to it, more neurons share a class than the curve says. A network of moderate width sees the branch at
-# moderate $r$, where it is higher, while $N^*$ knows its height at $r\to\infty$ only. The theory with $w(r)$,
+# on one curve. Here $N^*$ is that of the computed branch: $N$ over the number of neurons that carry a class
+# at $N\to\infty$. The flat branch of {eq}`eq-condensation-crossover` gives up to ten times as much at these
+# sizes. The networks do fall on the curve roughly, and only well above $N^*$, where most lie a little below
+# it. Below $N^*$, and up to it, more neurons share a class than the curve says. The curve is that of a flat
+# branch, and a narrow network sees its branch at moderate $r$, where it is higher. The theory with $w(r)$,
 # which has no fitted number either, does describe all networks: in the right panel they fall on the diagonal.
 
 
@@ -354,8 +356,8 @@ overlaps = [*(0.0 for _ in apart_too), *(rho_b for rho_b, _ in common)]
 in_common.draw(
     over_width,
     "What classes have in common keeps a few neurons in charge. Without it ($\\rho_b = 0$) and below a "
-    "critical overlap the number grows with the network; above, it stays. Points: sampled networks, from two "
-    "starts; lines: theory, with no fitted number.",
+    "critical overlap the number grows with the network; above, it levels off. Points: sampled networks, "
+    "from two starts; lines: theory, with no fitted number.",
     widths=[*(each.size["N"] for each in apart_too), *(N for _, N in common)],
     sampled=[each.participation.value for each in [*apart_too, *together.values()]],
     errors=[each.participation.error for each in [*apart_too, *together.values()]],
@@ -458,10 +460,10 @@ Finding(
 #
 # ## Depth
 #
-# In a deep network the layer below makes the inputs of a class alike, even if the inputs are not. Two hidden
-# layers on orthogonal inputs behave like one hidden layer on inputs that overlap. The number of neurons that
-# carry a class in the feature layer grows with $N$, while a single layer on such inputs has one at any width
-# that we can sample, far below its $N^*$.
+# In a deep network the layer below makes the inputs of a class alike, even if the inputs are not. So two
+# hidden layers on orthogonal inputs should resemble one hidden layer on inputs that overlap. They do: the
+# number of neurons that carry a class in the feature layer grows with $N$, while a single layer on orthogonal
+# inputs has one at any width that we can sample, far below its $N^*$.
 
 # %% tags=["hide-input"]
 P2, more, deep_widths = sizes.deep.num_inputs, sizes.deep.more_inputs, sizes.deep.num_neurons
@@ -643,8 +645,9 @@ glue("digits_widths", ", ".join(map(str, M3)), display=False)
 #
 # The networks here are small enough for their size to matter. Fluctuations of the outputs change the shares
 # by a few percent, as for [unrelated inputs](redundant.ipynb). And neurons are whole: where codes hardly
-# fluctuate, the number with a code stays near an integer. `theory.finite_width` has both effects. For
-# inputs that overlap, the variance of a neuron in it is that *between* the inputs of a class.
+# fluctuate, the number with a code stays near an integer. `theory.finite_width` has both effects. Where
+# inputs overlap, the variance that enters there is a neuron's between the inputs of one class, given what
+# they share.
 
 # %% tags=["hide-input"]
 own = vars(sizes.sigmoidal)
@@ -689,8 +692,8 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #   demand an amount that one large neuron brings more cheaply than many.
 # - Any overlap between the inputs of a class lowers the price from a multiple of $P$ to a multiple of $\log
 #   P$. Above $N^*$ the number of coding neurons grows with the network: coding is no longer sparse.
-# - For ReLU networks with $N\to\infty$ at fixed $P$ there is no single neuron per class any more. With a
-#   softplus or $\max(0,z)^2$ it stays.
+# - For ReLU networks with $N\to\infty$ at fixed $P$ there is no single neuron per class any more, if classes
+#   have little in common. With a softplus or $\max(0,z)^2$ it stays.
 # - Theory gives the numbers at finite $N$ without a fit, with a typical error of {glue:text}`typical`. For
 #   this it needs the effect of single inputs on the bulk, which is of order $P/N$. The numbers do not fall on
 #   one curve of $N/N^*$.
@@ -713,8 +716,8 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 # $|t_c|^2 = (1-\delta)\,|t_c|^2_{\rm edge}$. The branch then has the density $w\,e^{-P\delta r^2/2}$, the
 # mass $p = w\sqrt{\pi/2P\delta}$ and $\langle r^2\rangle = 1/P\delta$. The outputs fix $p\,\langle r^2\rangle
 # = B$. With $A = w\sqrt{\pi/2P}$ and $B' = PB$ this is $A\,\delta^{-3/2} = B'$, so that $p =
-# A^{2/3}B'^{1/3}$, the same. The two derivations share nothing: the first counts neurons at any $N$, the
-# second never mentions one.
+# A^{2/3}B'^{1/3}$, the same. Both start from the density $w$ and the amount $B$. From there on the first
+# counts neurons at any $N$, and the second never mentions one.
 #
 # The check compares the counting, with the computed $w(r)$, to the dual, solved without branches.
 

@@ -675,19 +675,29 @@ def atlas_map() -> dict[str, np.ndarray]:
         atlas = dict(stored)
     fine = np.geomspace(atlas["temperatures"][0], atlas["temperatures"][-1], 160)
     across = np.linspace(atlas["targets"][0], atlas["targets"][-1], 121)
-    at = np.interp(np.log(fine), np.log(atlas["temperatures"]), np.arange(len(atlas["temperatures"])))
+    lines = np.array([_up_to_critical(atlas, row, fine) for row in range(len(atlas["targets"]))])
     along = np.interp(across, atlas["targets"], np.arange(len(atlas["targets"])))
-    shares_there = _between(_between(atlas["occupancies"], along, 0), at, 1)
+    low = np.minimum(along.astype(int), len(lines) - 2)
+    part = (along - low)[:, None, None]
+    there = (1 - part) * lines[low] + part * lines[low + 1]  # y₋, T, code
     boundary = np.interp(across, atlas["targets"], atlas["critical_temperatures"])
-    values = np.where(fine > boundary[:, None], 1.0, effective_number(shares_there))
+    values = np.where(fine[:, None] > boundary, 1.0, effective_number(there).T)
     return {"horizontal": across, "vertical": fine, "values": values, "boundary": boundary}
 
 
-def _between(values: np.ndarray, places: np.ndarray, axis: int) -> np.ndarray:
-    """Linear interpolation along an axis at fractional places."""
-    low = np.minimum(places.astype(int), values.shape[axis] - 2)
-    part = np.reshape(places - low, [-1 if k == axis else 1 for k in range(values.ndim)])
-    return (1 - part) * np.take(values, low, axis) + part * np.take(values, low + 1, axis)
+def _up_to_critical(atlas: dict[str, np.ndarray], row: int, fine: np.ndarray) -> np.ndarray:
+    """Shares of the atlas' codes at one y₋ and all temperatures, (T, codes); above T_c those just below.
+
+    From about half of T_c on theory is solved anew, as there codes go in quick succession.
+    """
+    y, critical = float(atlas["targets"][row]), float(atlas["critical_temperatures"][row])
+    stored = atlas["temperatures"] < critical / 2
+    last = np.geomspace(atlas["temperatures"][stored][-1], 0.995 * critical, 9)[1:]
+    found = [solve(int(atlas["num_inputs"]), y, float(t)) for t in last]
+    near = [[solution.occupancy(code) for code in atlas["codes"]] for solution in found]
+    shares_there = np.concatenate([atlas["occupancies"][row, stored], near])
+    places = np.log(np.append(atlas["temperatures"][stored], last))
+    return np.transpose([np.interp(np.log(fine), places, own) for own in shares_there.T])
 
 
 class Explored(NamedTuple):
@@ -723,7 +733,8 @@ def explored() -> Explored:
     expected = (stored + stored[..., mirror]) / 2
     computed = np.reshape(found["grid"], stored.shape)
     computed = (computed + computed[..., mirror]) / 2
-    off, next_off = (np.abs(computed - each).max(-1) for each in (expected, np.roll(expected, 1, axis=1)))
+    off = np.abs(computed - expected).max(-1)
+    next_off = np.abs(computed[:, :-1] - expected[:, 1:]).max(-1)
     others = found["elsewhere"]
     solved = [
         [

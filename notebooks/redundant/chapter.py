@@ -492,7 +492,7 @@ publish(
 # Paper A counts five codes in the first layer and six in the two others. A code is read from class means: a
 # class is on if its mean is above a threshold, one half so far. In the first layer the count depends on this
 # threshold. The four densest maxima of that layer have class means near (.50, .73, .25), (.50, .25, .73),
-# (.69, .30, .30) and (.31, .68, .71): in two of them class 0 lies *on* the threshold of one half. At $N =
+# (.69, .30, .30) and (.31, .70, .70): in two of them class 0 lies *on* the threshold of one half. At $N =
 # 200$ (preset `paper`) the first layer has five codes if they are read at 0.4 or 0.6: these four maxima make
 # four, and a tenth of the neurons, which lie between them, make the fifth (1-1-1 at 0.4, 0-0-0 at 0.6). Read
 # at 0.5 it has six, in theory as well as in samples. The two other layers have six at any of the three
@@ -638,8 +638,9 @@ if with_theory:
 #
 # Do groups need noise, or a prior that shrinks with $P$? They can do without both. We start from the prior at
 # $\sigma_a = 1$ and run gradient descent without noise on
-# $\tfrac12\lVert Y-f\rVert^2 + \tfrac{\lambda}{2N}\sum(\text{weights})^2$ with $\lambda = 0.1$. It ends
-# at a minimum of both together, a fit of small norm, and there the neurons form groups as well.
+# $\tfrac12\lVert Y-f\rVert^2 + \tfrac{\lambda}{2N}\sum(\text{weights})^2$ with $\lambda = 0.1$. It runs
+# for thirty times as long as the decay of a weight takes, towards a fit of small norm, and there the neurons
+# form groups as well.
 #
 # How sharp are these groups? For each class sort the neurons into on and off, and replace a neuron's class
 # mean by the average over its side. The share of the differences between classes that this keeps is 1 for

@@ -246,12 +246,13 @@ Finding(
 #
 # ## One readout for the whole bulk
 #
-# Theory gives the bulk a single readout $a_0$, from which its neurons deviate by $O(1/\sqrt P)$. At the sizes
-# shown this is as much as $a_0$ itself, and it is little only against an outlier. The preactivations are
-# *not* Gaussian: their density is $\propto \mathcal N(z;0,1)\, e^{\phi(z)\,a\cdot t_c}$, a normal density
-# with a kink at zero. This kink is too small to be seen in the figure, so the check compares the likelihoods
-# of both densities. The outliers stand far outside: with their readouts, and with their preactivations on
-# their own class. On other classes an outlier's preactivations are negative and lie among the bulk's.
+# Theory gives the bulk a single readout $a_0$, from which its neurons deviate by $O(1/\sqrt P)$. At $N = P =
+# 100$ this is as much as $a_0$ itself, at 500 half as much; it is little only against an outlier. The
+# preactivations are *not* Gaussian: their density is $\propto \mathcal N(z;0,1)\, e^{\phi(z)\,a\cdot t_c}$, a
+# normal density with a kink at zero. This kink is too small to be seen in the figure, so the check compares
+# the likelihoods of both densities. The outliers stand far outside: with their readouts, and with their
+# preactivations on their own class. On other classes an outlier's preactivations are negative and lie among
+# the bulk's.
 
 # %% tags=["hide-input"]
 of_readouts, of_preactivations = runs.populations(main)
@@ -526,14 +527,14 @@ Finding(
 )
 
 # %% [markdown]
-# The data are fitted after {glue:text}`zero` steps, the final scheme takes {glue:text}`final` (medians). In
-# between, every class has an outlier already, but there are too many, or some are shared by several classes.
-# Their number first grows, as more neurons leave the bulk, and then it falls.
+# The data are fitted after {glue:text}`zero` steps, the final scheme takes {glue:text}`final` (medians). At
+# first some classes have no outlier of their own. Once every class has one, there are too many, or some are
+# shared by several classes. Their number first grows, as more neurons leave the bulk, and then it falls.
 #
 # Is a copy really free of energy? We split the outlier of one class in two in theory's network, and sample
-# on. The energy stays what it was, to a few hundredths of a nat per input. A force that merges outliers
-# would show in it, as it does for the squared ReLU below. So copies disappear by entropy alone: neurons
-# wander until they meet the bulk, which has many more states.
+# on. The energy stays what it was, to a tenth of a nat per input at most. An outlier of the squared ReLU
+# (below) would cost two nats by theory. So copies disappear by entropy alone: neurons wander until they meet
+# the bulk, which has many more states.
 #
 # ## What decides their number
 #
@@ -544,9 +545,9 @@ Finding(
 # If instead the target $y_-$ of the other classes is raised, there comes a point where outliers answer to
 # several classes at once. Two of these can be rotated into each other at no cost: there is a family of
 # solutions of equal energy. Such outliers are silent nowhere, and silence is what made copies expensive. So
-# networks may have more outliers than theory needs. How many more is the weight of all readouts that would
-# count as an outlier, over that of the bulk, $n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a \big/
-# \int_{\rm bulk} e^{P E(a)}\,{\rm d}a$.
+# networks may have more outliers than theory needs. A neuron becomes one more with the odds of two integrals,
+# over the readouts that count as an outlier and over those of the bulk. With $N$ neurons the expected number
+# is $n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a \big/ \int_{\rm bulk} e^{P E(a)}\,{\rm d}a$.
 #
 # At $N = P = 100$ this number is far below one for $y_- = 0.1$. It is {glue:text}`room_some` at $0.3$ and
 # {glue:text}`room_many` at $0.6$, where it vanishes only in larger networks ({glue:text}`room_large` at $N =
@@ -776,9 +777,9 @@ Finding(
 # How many outliers one finds depends on how one counts. A threshold such as $1/\sqrt N$ falls with $N$
 # itself, and so it hides how the number depends on $N$. We ask instead how many neurons *carry* a class: the
 # participation ratio $(\sum_i m_i^2)^2 / \sum_i m_i^4$ of the class means $m_i$ of the activations, which is
-# 1 for a single neuron and $N/3$ for a Gaussian cloud. We draw networks from two starts: cooled from the
-# prior, and run on after all outliers of one code in the feature layer were rotated into a single one. We do
-# so with as many inputs as neurons, and with four times as many.
+# 1 for a single neuron and $N/3$ for a Gaussian cloud. All networks are cooled from the prior. In half of
+# them we then merge the outliers of each code in the feature layer into one, and both halves run on. We do so
+# with as many inputs as neurons, and with four times as many.
 #
 # The last two checks are about the layers. They ask in how many networks each of four statements holds: two
 # outliers in the first layer, for the small classes; outliers that share a class in the second; one code for
@@ -802,7 +803,7 @@ publish(
     "deep_layers",
     caption="Outliers in all layers, and class blocks that grow with depth. Above: kernels over their mean "
     "diagonal, averaged over the networks; below: the twelve most active neurons of one of them.",
-    tail=f"L = 3, N = P = {settings['num_neurons']}, T = {T:g}. Paper A, Fig. 3.",
+    tail=f"L = 3, N = {settings['num_neurons']}, T = {T:g}. Paper A, Fig. 3.",
     counterparts=["A 3"],
     kernels=[K / np.trace(K) * len(labels) for K in (coding.kernels(each).mean(0) for each in layers)],
     activations=[each[0][coding.sort_by_activity(each[0])[:12]] for each in layers],
@@ -928,9 +929,10 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 # - How many outliers there are depends on the targets: one less where the bulk codes for a class; no fixed
 #   number, at our sizes, where they answer to several classes at once. What they do together is fixed.
 #
-# **Limits.** The theory is for one hidden layer and orthogonal inputs. For families of rotated outliers and
-# for $\max(0,z)^2$ it is worked out at leading order in $1/N$ only. Times of coarsening are measured at one
-# size, for dynamics in coordinates in which all weights have the same prior variance.
+# **Limits.** The theory is for one hidden layer and orthogonal inputs. For families of rotated outliers it is
+# worked out at leading order in $1/N$ only, for $\max(0,z)^2$ to the first correction, in $N^{-1/3}$. Times
+# of coarsening are measured at one size, for dynamics in coordinates in which all weights have the same prior
+# variance.
 #
 # **Reproduced in part.** Where the theory is of leading order only, samples lie many standard errors away
 # from it: within $1/N$ for families, and within a few per cent for $\max(0,z)^2$.

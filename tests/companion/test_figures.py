@@ -175,6 +175,22 @@ def test_bars_hold_errors_and_other_predictions():
     np.testing.assert_allclose([piece[:, 1] for piece in bars.get_segments()], [[0.09, 0.11], [0.18, 0.22]])
 
 
+@pytest.mark.parametrize("stacked", [False, True])
+def test_every_panel_has_its_own_heights_errors_and_points(stacked):
+    heights, errors, points = np.random.default_rng(0).random((3, 2, 3, 2))  # panels, groups, bars
+    points = points.swapaxes(1, 2)
+    figure = figures.bars(heights, [*"abc"], [*"xy"], [*"pq"], errors, points, [*"uv"], stacked=stacked)
+    for axis, height, error, rows in zip(figure.axes, heights, errors, points, strict=True):
+        ends = height.cumsum(1) if stacked else height
+        for bars, size, end, spread in zip(axis.containers[1::2], height.T, ends.T, error.T, strict=True):
+            np.testing.assert_allclose([bar.get_height() for bar in bars], size)
+            (pieces,) = bars.errorbar.lines[2]
+            drawn = [piece[:, 1] for piece in pieces.get_segments()]
+            np.testing.assert_allclose(drawn, np.transpose([end - spread, end + spread]))
+        drawn = [line.get_ydata() for line in axis.lines if line.get_label() in "uv"]
+        np.testing.assert_array_equal(drawn, rows)
+
+
 def test_points_stand_on_the_bar_they_belong_to():
     heights = [[[1.0, 2.0], [3.0, 4.0]]]
     axis = figures.bars(heights, ["a", "b"], ["x", "y"], points=[[1.0, 3.0], [2.0, 4.0]], on=[0, -1]).axes[0]

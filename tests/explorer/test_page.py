@@ -17,6 +17,7 @@ REPOSITORY = Path(__file__).parents[2]
 SMALL = "#r=0.5,0.25,0.25&yp=1&ym=0.5&T=0.01&P=40"  # solved by the library in a moment
 PRESETS = explorer_samples.read(REPOSITORY / "book/_static/explorer-samples.js")["presets"]
 CONTROLS = ("r0", "r1", "r2", "ym", "yp", "T", "P")
+ELSEWHERE = {"r0": "0.45", "ym": "0.45", "yp": "1.1", "rho": "0.1", "P": "400", "T": "0.02"}  # no presets
 ANSWERED = """() => {
     const { asked, answered } = document.getElementById('explorer').dataset;
     return asked === answered;
@@ -24,6 +25,19 @@ ANSWERED = """() => {
 SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll('svg text')]
     .map(text => parseFloat(getComputedStyle(text).fontSize)))"""
 PAGE = "explorer"  # of bare_page
+# Columns of the map wait until they are let go, and their answers are counted
+HOLD = """window.held = [];
+window.answers = 0;
+window.Worker = class extends Worker {
+    constructor(...given) {
+        super(...given);
+        this.addEventListener("message", ({ data }) => (window.answers += data.name === "column"));
+    }
+    postMessage(job) {
+        if (job.name === "column") window.held.push(() => super.postMessage(job));
+        else super.postMessage(job);
+    }
+};"""
 
 
 def settle(page):
@@ -201,10 +215,18 @@ def test_a_preset_shows_its_sampled_networks_over_the_theory(visit, either_addre
     for name, row in shown(page).items():
         assert row[7] == pytest.approx(stored["shares"].get(name.replace("-", ""), [0])[0], abs=1e-4)
         assert row[7] == pytest.approx(row[0], abs=0.01)
+    for name, value in ELSEWHERE.items():
+        page.locator("[data-preset=redundant]").click()
+        assert page.locator("[data-preset=redundant]").get_attribute("aria-pressed") == "true"
+        field = page.locator(f"input[type=number][name={name}]")
+        field.fill(value)
+        field.press("Enter")
+        assert page.locator("[data-preset][aria-pressed=true]").count() == 0, name
+        if name in ("rho", "T"):
+            settle(page)
+            assert [found.count() for found in dots] == [0, 0], name
+            assert np.all(np.isnan([row[7] for row in shown(page).values()])), name
     # from the map: a click beside a ring leads to the very task
-    page.locator("input[type=range][name=T]").press("ArrowRight")
-    settle(page)
-    assert dots[0].count() == 0
     ring = page.locator("circle.place").nth(1).bounding_box()
     page.mouse.click(ring["x"] + 6, ring["y"] + 3)
     assert state_of(settle(page)) in {
@@ -264,6 +286,26 @@ def test_the_map_is_there_at_once(visit, either_address):
         page.wait_for_function(f"() => {'!' * is_stored}{pale}")
     assert boxes.count() == 20 * 13
     page.wait_for_function(f"() => !{pale}")
+
+
+def test_a_column_that_comes_late_is_not_drawn_for_another_task(visit, address):
+    """Neither into a map that waits for its own columns by then, nor over the stored one."""
+    page = visit(address + SMALL, lambda page: page.add_init_script(HOLD))
+    page.wait_for_function("() => window.held.length === 1")
+    boxes, pale = page.locator("[data-part=map] rect"), page.locator("[data-part=map] [fill-opacity='0.35']")
+    fills = boxes.evaluate_all("all => all.map(box => box.getAttribute('fill'))")
+    field = page.locator("input[type=number][name=P]")
+    for number, (size, left) in enumerate([("50", 20 * 13), ("500", 0)], 1):
+        page.evaluate("document.querySelector('[data-part=map] svg').dataset.before = ''")
+        field.fill(size)
+        field.press("Enter")
+        page.wait_for_function("() => !('before' in document.querySelector('[data-part=map] svg').dataset)")
+        page.evaluate("() => window.held.at(-1)()")
+        page.wait_for_function("number => window.answers === number", arg=number)
+        if left:
+            page.wait_for_function("() => window.held.length === 2")
+        assert pale.count() == left, size
+    assert boxes.evaluate_all("all => all.map(box => box.getAttribute('fill'))") == fills
 
 
 def test_tabs_show_each_scheme_and_presets_choose_theirs(visit, address):

@@ -11,6 +11,8 @@ from urllib.parse import parse_qs
 import axe_playwright_python
 import numpy as np
 import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import linear
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("laboratory"), pytest.mark.slow]
 
@@ -41,6 +43,17 @@ SOLVED = "() => [...document.querySelectorAll('.stage table')].every(t => !t.tex
 IDLE = "() => document.getElementById('laboratory').dataset.running === 'false'"
 ENDED = """() => [...document.querySelectorAll('.stage')].every((stage) => stage.dataset.why === 'ended')
     && document.querySelector('.laboratory .status').textContent.startsWith('Done.')"""
+
+# The last ellipse that was drawn, and the dots that were there
+DRAWN = """for (const name of ["clearRect", "arc", "ellipse"]) {
+    const kept = CanvasRenderingContext2D.prototype[name];
+    CanvasRenderingContext2D.prototype[name] = function (...given) {
+        if (name === "clearRect") this.dots = [];
+        if (name === "arc" && given[2] === 2.6) this.dots.push(given.slice(0, 2));
+        if (name === "ellipse") window.ring = [given.slice(0, 5), this.dots];
+        return kept.apply(this, given);
+    };
+}"""
 
 
 def said(page):
@@ -359,14 +372,27 @@ def test_weak_outliers_are_explained(visit, server):
 
 
 def test_link_csv_and_reset(visit, either_address):
-    page = visit(either_address + SMALL)
+    """Dots lie at the table's readouts, the linear ring at two standard deviations of theory around them."""
+    page = visit(either_address + SMALL, lambda page: page.add_init_script(DRAWN))
     cooled(page)
+    page.wait_for_function(SOLVED)
     with page.expect_download() as download:
         press(page, "csv")
     lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
     assert "N=12" in lines[0]
     assert len(lines) == 2 + 3 * 12
     assert {line.split(",")[0] for line in lines[2:]} == {"linear", "sigmoidal", "relu"}
+    readouts = np.array([line.split(",")[3:5] for line in lines[2:] if line.startswith("linear")], float)
+    (x, y, *radii, angle), dots = page.evaluate("window.ring")
+    found = (np.array(dots) - [x, y]) * [1, -1]  # pixels are counted downward
+    unit = np.sum(found * readouts) / np.sum(readouts**2)
+    np.testing.assert_allclose(found, unit * readouts, atol=0.1)
+    phase = np.linspace(0, 2 * np.pi, 12)
+    along = np.stack([np.cos(phase), np.sin(phase)], 1) * radii / unit
+    ring = along @ [[np.cos(angle), -np.sin(angle)], [-np.sin(angle), -np.cos(angle)]]
+    covariance = linear.solve(tasks.toy(16, y_minus=0.5), temperature=0.06).readout_covariance[:2, :2]
+    assert abs(covariance[0, 1]) > 0.1
+    np.testing.assert_allclose(np.sum(ring @ np.linalg.inv(covariance) * ring, 1), 4, rtol=1e-3)
     press(page, "link")
     page.wait_for_function(
         "() => /copied|address line/.test(document.querySelector('.laboratory .status').textContent)"

@@ -252,6 +252,23 @@ def test_nested_populations_against_quadrature(pair):
     np.testing.assert_allclose(s.predict(new), brute.predict(new), atol=0.03)
 
 
+@pytest.mark.parametrize("wrong", [None, 0, 1])
+def test_residual_of_nested_populations_is_the_largest_of_all_layers(pair, monkeypatch, wrong):
+    """Three layers whose kernels are the prior's, but for one that is half as large again."""
+    phi = Network(3, 1, "erf").phi
+    roots, kernels, none = [np.linalg.cholesky(K0)], [], np.zeros((2, 2))
+    for layer in range(2):
+        kernel = np.asarray(_deep_population._measure(roots[-1], none, phi)[0])
+        kernels.append(1.5 * kernel if layer == wrong else kernel)
+        roots.append(np.linalg.cholesky(kernels[-1]))
+    monkeypatch.setattr(_deep_population._Nest, "solve", lambda *_: (kernels, [none, none], 1))
+    lazy = (1e-3, 0.1, jax.random.key(0), 256, 20)  # γ0, 1/β, and the size of populations
+    found = _deep_population.nested(roots[0], pair.targets, phi, 3, *lazy)
+    expected = 0.0 if wrong is None else 1 / 3
+    noise = 2 * (2 / (256 * 20)) ** 0.5  # of a sampled kernel, of which the expected one is left out already
+    assert found.residual == pytest.approx(expected, abs=2 * noise)
+
+
 @pytest.mark.slow
 def test_sampled_networks_extrapolated_in_width(pair, monkeypatch):
     monkeypatch.setattr(_sampled, "WIDTHS", (20, 60))
@@ -264,5 +281,8 @@ def test_sampled_networks_extrapolated_in_width(pair, monkeypatch):
     new = np.array([[1.0], [-0.5]])
     np.testing.assert_allclose(s.predict(new), exact.predict(new), atol=0.05)
     assert s.method == "sampling"
+    missed = pair.targets - s.predict(pair.inputs) - 0.2 * s.dual_field  # of the networks' own outputs
+    assert s.residual == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(pair.targets), abs=1e-4)
+    assert s.residual > 1e-3  # error bars, as networks and the kernel's regression are not the same
     with pytest.raises(ValueError, match="solution"):
         s.test_kernel(new)

@@ -3,6 +3,7 @@
 Three outputs and classes of unequal sizes throughout; T > 0, two layers, and correlated inputs.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from coding_schemes.theory import (
     sigmoidal,
     wishart_chain,
 )
-from scipy.special import erf, logsumexp
+from scipy.special import erf, expit, logsumexp
 
 T = 0.05
 Y = np.array([[1.0, -0.4, 0.1], [-0.2, 0.9, -0.5], [0.3, -0.6, 0.8]])
@@ -401,17 +402,23 @@ def test_rectified_squared(num_neurons):
 # --- mean field on any inputs -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["sigmoidal", "relu"])
+@pytest.mark.parametrize("name", ["sigmoidal", "relu", "own"])
 def test_mean_field(name):
+    """The own φ has its middle at 1.5, and kinds whose class means are between that and ½."""
+    act, middle, nonlinearity = {
+        "sigmoidal": (lambda z: 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2)), 0.5, name),
+        "relu": (lambda z: np.maximum(z, 0), np.inf, name),
+        "own": (lambda z: 3 * expit(2 * z), 1.5, lambda z: 3 * jax.nn.sigmoid(2 * z)),
+    }[name]
     rng, labels = np.random.default_rng(0), np.repeat([0, 1, 2], [4, 2, 2])
     centers, which = rng.standard_normal((12, 3)), np.append(labels, [0, 1, 2])
     inputs = centers[:, which] + 0.6 * rng.standard_normal((12, 11))
     targets = Y[which]
     task = tasks.Task(inputs[:, :8], labels, targets[:8], inputs[:, 8:], which[8:], targets[8:])
-    s = mean_field.solve(task, name, T, readout_variance=0.2)
+    s = mean_field.solve(task, nonlinearity, T, readout_variance=0.2)
     assert s.converged
     z, a, t, p = s.preactivations, s.readouts, s.dual_field, s.probabilities
-    phi = np.maximum(z, 0) if name == "relu" else 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2))
+    phi = act(z)
     np.testing.assert_allclose(a, 0.2 * phi @ t, atol=1e-9)
     np.testing.assert_allclose(s.outputs, np.einsum("g,gp,gm->pm", p, phi, a), atol=1e-12)
     np.testing.assert_allclose(task.targets - s.outputs, T * t, atol=1e-9)
@@ -426,14 +433,15 @@ def test_mean_field(name):
         assert s.num_outliers == 0
         assert p.sum() == pytest.approx(1)
         assert np.all(np.diff(p) <= 0)
-        np.testing.assert_array_equal(s.codes, means > 0.5)
+        np.testing.assert_array_equal(s.codes, means > middle)
+        assert np.any((means > 0.5) != s.codes) == (name == "own")
     cost = np.einsum("g,gp,pq,gq->", p, z, np.linalg.inv(task.input_kernel), z) / 2
     entropy = 0.0 if name == "relu" else p @ np.log(p)
     assert s.energy == pytest.approx((np.sum(task.targets * t) / 2 + cost + entropy) / 8, rel=1e-8)
     overlap = np.linalg.solve(task.input_kernel, task.inputs.T @ task.test_inputs / 12)
     there = z @ overlap
     np.testing.assert_allclose(s.preactivations_on(task.test_inputs), there, atol=1e-8)
-    there = np.maximum(there, 0) if name == "relu" else 0.5 * (1 + erf(np.sqrt(np.pi) * there / 2))
+    there = act(there)
     np.testing.assert_allclose(s.predict(task.test_inputs), there.T @ (p[:, None] * a), atol=1e-8)
     np.testing.assert_allclose(s.kernel(task.test_inputs), (there.T * p) @ there, atol=1e-8)
     np.testing.assert_allclose(s.kernel(), (phi.T * p) @ phi, atol=1e-8)

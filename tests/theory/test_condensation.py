@@ -11,7 +11,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import sample
 from coding_schemes.theory import _alike_outliers, clustered, condensation, relu
 from scipy.integrate import quad
-from scipy.special import gamma
+from scipy.special import gamma, ndtr
 from scipy.stats import multivariate_normal
 
 T = 0.01
@@ -240,34 +240,48 @@ def test_solve_answers_where_the_population_condenses():
 
 
 @pytest.mark.parametrize(
-    ("ratios", "y_minus", "overlap", "variance"),
-    [((0.5, 0.25, 0.25), 0.3, 0.01, None), ((0.3, 0.2, 0.2, 0.2, 0.1), -0.5, 0.2, 0.1)],
-    ids=["several classes", "five outputs"],
+    ("ratios", "y_minus", "overlap", "variance", "sizes"),
+    [
+        ((0.5, 0.25, 0.25), 0.3, 0.01, None, 1.0),
+        ((0.3, 0.2, 0.2, 0.2, 0.1), -0.5, 0.2, 0.1, 1.0),
+        ((0.5, 0.3, 0.2), -0.5, 0.2, None, (0.8, 1.0, 1.3)),
+    ],
+    ids=["several classes", "five outputs", "inputs of other norms"],
 )
-def test_outliers_of_alike_inputs_are_a_saddle(ratios, y_minus, overlap, variance):
+def test_outliers_of_alike_inputs_are_a_saddle(ratios, y_minus, overlap, variance, sizes):
     """Equations by hand, the bulk's averages by quadrature over what inputs share and own, all directions."""
     task = tasks.clustered(40, ratios, overlap, y_minus=y_minus)
+    sizes = np.broadcast_to(sizes, task.num_classes)  # roots of K0_μμ
+    task = replace(task, inputs=task.inputs * sizes[task.labels])
     s = _alike_outliers.solve(task, T, "relu", variance)
     assert s.converged
     sigma_sq, n = variance or 1 / 40, task.class_counts.astype(float)
-    kappa, t = 1 - overlap + n * overlap, s.dual_field
+    kappa, t = sizes**2 * (1 - overlap + n * overlap), s.dual_field
     outliers, bulk = s.outlier_readouts, s.readouts[s.num_outliers :]
     z = kappa * np.maximum(outliers @ t.T, 0)
     np.testing.assert_allclose(s.outlier_preactivations, z, atol=1e-7)
     np.testing.assert_allclose(outliers, sigma_sq * (z * n) @ t, atol=1e-7)
     np.testing.assert_array_equal(s.codes[: s.num_outliers], z > 1e-5)
     nodes = np.linspace(-8, 8, 801)
-    phi = np.maximum(overlap**0.5 * nodes[:, None] + (1 - overlap) ** 0.5 * nodes, 0)
-    means, shared = np.zeros((2, len(n)))
+    preactivations = overlap**0.5 * nodes[:, None] + (1 - overlap) ** 0.5 * nodes
+    means, shared, log_g, silence = np.zeros((4, len(n)))
     for c in range(len(n)):
+        phi = np.maximum(sizes[c] * preactivations, 0)
         tilted = np.exp(bulk[0] @ t[c] * phi - 0.5 * nodes**2)
         one = tilted.sum(1)
         of_v = (one / one.max()) ** n[c] * np.exp(-0.5 * nodes**2)
         mean = (tilted * phi).sum(1) / one
         means[c], shared[c] = of_v @ np.stack([mean, mean**2], 1) / of_v.sum()
+        step = np.log(nodes[1] - nodes[0]) - 0.5 * np.log(2 * np.pi)
+        log_g[c] = np.log(of_v.sum()) + n[c] * (np.log(one.max()) + step) + step
+        silent = ndtr(-np.sqrt(overlap / (1 - overlap)) * nodes) ** n[c]  # of all of its inputs
+        silence[c] = np.log(silent @ np.exp(-0.5 * nodes**2)) + step
     np.testing.assert_allclose(s.activations[-1], means, atol=2e-4)
     np.testing.assert_allclose(bulk[0], sigma_sq * (means * n) @ t, atol=1e-3)
     np.testing.assert_allclose(np.diag(s.kernel_block), shared + np.square(z).sum(0), atol=1e-3)
+    # log Z of the bulk at its readout, and that all inputs of silent classes stand below 0
+    costs = log_g.sum() - bulk[0] @ bulk[0] / (2 * sigma_sq) - (z < 1e-5) @ silence
+    np.testing.assert_allclose(s.costs, costs, atol=0.01)
     outputs = np.outer(means, bulk[0]) + z.T @ outliers
     np.testing.assert_allclose(outputs, task.class_targets - T * t, atol=1e-3)
     directions = np.random.default_rng(0).standard_normal((20_000, len(outliers[0])))

@@ -219,10 +219,12 @@ def test_mean_predictor_of_the_linear_theory_is_the_process():
     np.testing.assert_allclose(linear.solve(task).predict(task.test_inputs), process, rtol=1e-5, atol=1e-6)
 
 
-def test_targets_out_of_reach_are_refused_at_zero_temperature():
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e3])
+def test_targets_out_of_reach_are_refused_at_zero_temperature(scale):
+    """Whatever the units of the inputs."""
     rng = np.random.default_rng(4)
     labels = np.repeat([0, 1], 10)
-    task = tasks.Task(rng.standard_normal((5, 20)), labels, tasks.one_hot(2, 1.0, 0.0)[labels])
+    task = tasks.Task(scale * rng.standard_normal((5, 20)), labels, tasks.one_hot(2, 1.0, 0.0)[labels])
     with pytest.raises(ValueError, match="rank 5 < P = 20.*temperature"):
         gaussian_process.solve(task, "linear")
     assert gaussian_process.solve(task, "linear", temperature=0.1).converged

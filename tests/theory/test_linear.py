@@ -118,9 +118,15 @@ def test_predictor_variance_at_finite_temperature_is_the_conditional_gaussian_on
         np.testing.assert_allclose(variance, np.diag(expected) / width, rtol=1e-6)
 
 
-def test_unreachable_targets_are_refused():
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e3])
+def test_unreachable_targets_are_refused(scale):
+    """Whatever the units of the inputs; and those within reach are met."""
     rng = np.random.default_rng(4)
-    task = tasks.Task(rng.standard_normal((5, 20)), np.arange(20) % 2, rng.standard_normal((20, 1)))
+    task = tasks.Task(scale * rng.standard_normal((5, 20)), np.arange(20) % 2, rng.standard_normal((20, 1)))
     with pytest.raises(ValueError, match="rank 5"):
         linear.solve(task)
     assert linear.solve(task, temperature=0.1).converged
+    reachable = tasks.Task(scale * rng.standard_normal((25, 20)), task.labels, task.targets)
+    s = linear.solve(reachable)
+    assert s.converged
+    np.testing.assert_allclose(s.predict(reachable.inputs), task.targets, atol=1e-9)

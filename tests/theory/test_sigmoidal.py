@@ -10,7 +10,7 @@ from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
-from coding_schemes.theory import _convex_dual, sigmoidal
+from coding_schemes.theory import _convex_dual, deep_sigmoidal, sigmoidal
 from scipy.special import erf, logsumexp, ndtr
 from scipy.stats import norm
 
@@ -167,6 +167,18 @@ def test_laplace_approaches_quadrature_as_one_over_p():
     assert errors[1] < 0.5 * errors[0] < 0.05
 
 
+@pytest.mark.parametrize("variance", [None, 0.004])
+def test_energy_by_laplace_has_the_scatter_of_readouts(variance):
+    """½ kT of each readout: of one more without a target exactly, of three to what ⟨z²⟩ lacks of order 1."""
+    targets, options = one_hot(0.5), {"method": "laplace", "readout_variance": variance}
+    more = np.append(targets, np.zeros((3, 1)), axis=1)
+    four, three = (sigmoidal.solve(classes(200, y), 0.2, **options) for y in (more, targets))
+    assert four.energy - three.energy == pytest.approx(0.5, abs=1e-6)
+    exact = sigmoidal.solve(classes(200, targets), 0.2, readout_variance=variance)
+    assert len(exact.codes) == 1
+    assert three.energy == pytest.approx(exact.energy, abs=0.3)  # 1.5 without the scatter
+
+
 @pytest.mark.parametrize("m", [4, 5])
 def test_more_outputs_by_laplace(m):
     task = classes(400, one_hot(0.0, m), np.full(m, 1 / m))
@@ -300,16 +312,36 @@ def four_codes():
     return sigmoidal.solve(classes(500, one_hot(0.5)), 0.01)
 
 
+@pytest.fixture(scope="module")
+def frozen():
+    """The four codes, but at other occupancies, at which all of them exist."""
+    return held_at(0.3, 0.28, 0.3, 0.12)
+
+
+@pytest.fixture(scope="module")
+def forced():
+    """The same where one has no maximum of its own."""
+    found = held_at(0.4, 0.3, 0.2, 0.1)
+    assert found.exists.sum() == 3
+    return found
+
+
+def held_at(*shares):
+    codes = [[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]]
+    return sigmoidal.solve(classes(500, one_hot(0.5)), 0.01, codes=codes, occupancies=shares)
+
+
 @pytest.mark.parametrize("row", [None, 0, 3])
-def test_readout_density_is_normalised_and_has_the_right_moments(four_codes, row):
-    grid = np.linspace(-4, 4, 4001)
+@pytest.mark.parametrize("scheme", ["four_codes", "frozen"])
+def test_readout_density_is_normalised_and_has_the_right_moments(scheme, row, request):
+    solution, grid = request.getfixturevalue(scheme), np.linspace(-4, 4, 4001)
     for component in range(3):
-        density = sigmoidal.readout_density(four_codes, component, grid, row)
+        density = sigmoidal.readout_density(solution, component, grid, row)
         mass = np.trapezoid(density, grid)
         mean = np.trapezoid(density * grid, grid)
-        rows = four_codes.mean_readouts[:, component]
-        expected = four_codes.probabilities @ rows if row is None else rows[row]
-        assert mass == pytest.approx(1, abs=1e-5)
+        rows = solution.mean_readouts[:, component]
+        expected = solution.probabilities @ rows if row is None else rows[row]
+        assert mass == pytest.approx(1, abs=3e-5)  # of a spline over half standard deviations
         assert mean == pytest.approx(expected, abs=2e-3)
 
 
@@ -445,16 +477,20 @@ def test_occupancies_fluctuate_so_in_sampled_networks():
     assert not np.allclose(found, np.sqrt(16 * shares * (1 - shares)), rtol=0.25)
 
 
-def test_preactivation_density_carries_the_activation_of_its_code(four_codes):
-    z = np.linspace(-8, 8, 2001)
+@pytest.mark.parametrize("scheme", ["four_codes", "frozen", "forced"])
+def test_preactivation_density_carries_the_activation_of_its_code(scheme, request):
+    """Of all codes together, that of each by its share."""
+    solution, z = request.getfixturevalue(scheme), np.linspace(-8, 8, 2001)
     phi = 0.5 * (1 + erf(np.sqrt(np.pi) * z / 2))
-    for row in range(4):
+    for row in (None, 0, 1, 2, 3):
         for c in range(3):
-            density = sigmoidal.preactivation_density(four_codes, row, c, z)
+            density = sigmoidal.preactivation_density(solution, row, c, z)
             assert np.trapezoid(density, z) == pytest.approx(1, abs=1e-6)
             mean = np.trapezoid(density * phi, z)
-            assert mean == pytest.approx(four_codes.activations[row, c], abs=2e-3)
-            cdf = sigmoidal.preactivation_cdf(four_codes, row, c, z)
+            rows = solution.activations[:, c]
+            expected = solution.probabilities @ rows if row is None else rows[row]
+            assert mean == pytest.approx(expected, abs=2e-3)
+            cdf = sigmoidal.preactivation_cdf(solution, row, c, z)
             assert cdf[-1] == pytest.approx(1)
             assert cdf[np.searchsorted(np.cumsum(density), density.sum() / 2)] == pytest.approx(0.5, abs=0.01)
 
@@ -473,6 +509,16 @@ def test_kernel_is_class_block_plus_diagonal(four_codes):
 
 
 # --- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("solver", [sigmoidal, deep_sigmoidal])
+def test_what_is_unbounded_on_any_side_is_refused(solver, sign):
+    """Above, below or both; to the right, to the left or both."""
+    depth = () if solver is sigmoidal else (2,)
+    for grown in (lambda z: z, jax.nn.relu, lambda z: jax.nn.relu(-z), jax.nn.softplus, jnp.square):
+        with pytest.raises(ValueError, match="is not bounded"):
+            solver.solve(classes(20, one_hot(0.5)), *depth, 0.01, nonlinearity=lambda z: sign * grown(z))  # noqa: B023
 
 
 def test_failure_to_converge_is_reported(monkeypatch):

@@ -159,6 +159,18 @@ def test_readouts_scatter_about_their_mean_with_their_variance():
     assert scatter.var() == pytest.approx(0.4, abs=4 * 0.4 * (2 / scatter.size) ** 0.5)
 
 
+@pytest.mark.filterwarnings("ignore:adaptive kernel")
+def test_sampled_neurons_are_as_many_as_are_asked_for():
+    """And another seed draws others: of populations too small to have converged."""
+    task, network = nearly(tasks.toy(12, (0.5, 0.5))), Network(1, 40, "sigmoidal")
+    few = {"num_neurons": 32, "num_rounds": 2}
+    one, other = (theory.solve(task, network, T, **few, seed=seed) for seed in (0, 1))
+    direct = theory.adaptive_kernel.solve(task, network, 12**0.5, 12 * T, method="population", **few, seed=1)
+    np.testing.assert_allclose(other.kernel(), direct.kernels[-1], rtol=1e-6)
+    assert len(other.adapted.preactivations()[0]) == len(direct.preactivations()[0])
+    assert np.abs(one.kernel() - other.kernel()).max() > 1e-3
+
+
 def test_kernels_add_positions_with_the_weight_of_their_neuron():
     rng = np.random.default_rng(0)
     activations, weights = rng.standard_normal((5, 3, 4)), rng.dirichlet(np.ones(5))
@@ -517,6 +529,21 @@ def test_new_inputs_on_an_orthogonal_task():
     np.testing.assert_allclose(outlier.activations_on(inputs)[:3], np.maximum(z_bar, 0).T)
 
 
+@pytest.mark.parametrize("phi", ["sigmoidal", "tanh", "relu"])
+@pytest.mark.parametrize("factor", [1.0, -1.0, -2.5])
+def test_new_inputs_along_a_training_input_have_its_density(phi, factor):
+    """x = b x_μ has z = b z_μ: ⟨φ(b z)⟩ under exp(a·t φ(z) − z²/2), also where x is opposite to x_μ."""
+    task, z = tasks.toy(20, (0.5, 0.3, 0.2), y_minus=-0.5), np.linspace(-12, 14, 26_001)
+    s = theory.relu.solve(task, T) if phi == "relu" else theory.solve(task, Network(1, 50, phi), T)
+    found = s.activations_on(factor * task.inputs)[s.num_outliers :]
+    for row, readout in zip(found, s.readouts[s.num_outliers :], strict=True):
+        for c, t in enumerate(s.dual_field):
+            exponent = (readout @ t) * s.phi(z) - z**2 / 2
+            density = np.exp(exponent - exponent.max())
+            expected = density @ s.phi(factor * z) / density.sum()
+            np.testing.assert_allclose(row[task.labels == c], expected, atol=1e-5)
+
+
 def test_kernel_on_an_orthogonal_task_is_the_networks():
     """K of networks drawn from the theory at finite width, to relative corrections of order 1/N."""
     task = tasks.toy(40, y_minus=-0.5)
@@ -687,3 +714,22 @@ def test_every_solver_says_how_it_went():
     found = Solved(residual=0.1, num_steps=3, converged=False)
     with pytest.warns(UserWarning, match="a solver did not converge: residual 1.0e-01 after 3 steps, why"):
         assert found.reported("a solver", "why") is found
+
+
+FAILING = {
+    "relu": lambda: theory.relu.solve(TOY, tolerance=1e-300, max_rounds=3),
+    "mean field": lambda: theory.mean_field.solve(TOY, "relu", T, tolerance=1e-9, max_rounds=1),
+    "relu by solve": lambda: theory.solve(TOY, Network(1, 50, "relu"), T, tolerance=1e-300, max_rounds=3),
+    "deep by solve": lambda: theory.solve(TWO, Network(2, 50, "erf"), T, max_steps=1),
+    "fixed point": lambda: theory.dmft.fixed_point(GENERAL, "relu", 1.0, 0.3, max_steps=3, average_steps=0),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_warning_of_no_convergence_is_at_the_line_that_called(name):
+    """Python's default filter shows it once for every line, so that it must not be the solver's own."""
+    with pytest.warns(UserWarning, match="did not converge") as caught:
+        found = FAILING[name]()
+    assert not found.converged
+    line = FAILING[name].__code__.co_firstlineno
+    assert {(warning.filename, warning.lineno) for warning in caught} == {(__file__, line)}

@@ -12,7 +12,6 @@ one block: the run goes on from the state before.
 import hashlib
 import json
 import os
-import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from coding_schemes import validation
 from coding_schemes.data import CorruptDataError
 
 
@@ -114,7 +114,7 @@ class Checkpoint:
             except CorruptDataError as error:
                 if number < newest:
                     raise
-                warnings.warn(f"checkpoint: {error}; going back by one block", stacklevel=3)
+                validation.warn(f"checkpoint: {error}; going back by one block")
         outputs = [self._read("block", index) for index in range(number - 1)] + last
         structure = jax.tree.structure(block()) if outputs else None
         self.count = number

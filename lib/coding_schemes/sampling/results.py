@@ -1,6 +1,5 @@
 """What a run leaves: samples, diagnostics of every sample, response to new inputs."""
 
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -203,4 +202,4 @@ def warn_of_trouble(info: SampleInfo, thinning: int) -> None:
             f"frozen chains {names} (acceptance below {FROZEN}), step size {info.step_size[0, -1]:.3g}"
         )
     if trouble:
-        warnings.warn(f"sampling: {'; '.join(trouble)}", stacklevel=3)
+        validation.warn(f"sampling: {'; '.join(trouble)}")

@@ -101,13 +101,13 @@ def _cumulants(problem, fields, side, order, num_terms=4):
     site = problem.site
     if side is None:
         return site.cumulants(fields, order, num_terms)
-    kept = _kept(fields, side, site)
-    values = site.cumulants(kept, order, num_terms)
-    values[0] += site.threshold * (fields - kept)
-    return values[:2] + [np.where(fields == kept, value, 0.0) for value in values[2:]]
+    held = kept(fields, side, site)
+    values = site.cumulants(held, order, num_terms)
+    values[0] += site.threshold * (fields - held)
+    return values[:2] + [np.where(fields == held, value, 0.0) for value in values[2:]]
 
 
-def _kept(fields, side, site):
+def kept(fields, side, site):
     """Fields s clipped at the critical one, where a class is kept above (side 1) or below (−1) it."""
     critical = site.critical_field
     return np.clip(fields, np.where(side > 0, critical, -np.inf), np.where(side < 0, critical, np.inf))
@@ -381,7 +381,7 @@ def find_maxima(field, problem, side=None, starts=None):
     climbed = starts
     for _ in range(30):
         fields = _fields(climbed, field)
-        climbed = (pull @ site.nearest_mean(fields if side is None else _kept(fields, side, site)).T).T
+        climbed = (pull @ site.nearest_mean(fields if side is None else kept(fields, side, site)).T).T
     cubes = np.round(climbed * (2 / np.sqrt(variance)))  # one start from each will do
     numbers = cubes @ np.pi ** np.arange(field.shape[1])  # no two cubes have the same
     points = climbed[np.unique(numbers, return_index=True)[1]]

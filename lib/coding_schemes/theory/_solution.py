@@ -1,12 +1,11 @@
 """What every solver says of its own work, and the one place that warns where it fell short."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from coding_schemes import coding
+from coding_schemes import coding, validation
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -49,7 +48,7 @@ class Solved:
         """This solution; where it did not converge, with a warning at the line that called the solver."""
         if not self.converged:
             text = f"{solver} did not converge: residual {self.residual:.1e} after {self.num_steps} steps"
-            warnings.warn(f"{text}, {detail}" if detail else text, stacklevel=3)
+            validation.warn(f"{text}, {detail}" if detail else text)
         return self
 
 

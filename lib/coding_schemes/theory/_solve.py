@@ -244,11 +244,10 @@ def _any_inputs(task, network, temperature, readout_variance, options):
     else:
         second = by_kinds
     if fluctuates:
-        warnings.warn(
+        validation.warn(
             "theory.solve: mean_field answers, which neglects fluctuations of the preactivations, but inputs "
             "are nearly independent, or a tree's: shares and kernels may be off by half. sampling.sample has "
-            f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons",
-            stacklevel=3,
+            f"them, and for a bounded φ and P ≤ {_MOST_IN_POPULATION} a population of neurons"
         )
     return second()
 
@@ -261,7 +260,7 @@ def _sharing(task, network, temperature, readout_variance):
     if found is None or not found.converged or network.width > _typical(found.population_width):
         return None
     if network.width > _CROSSOVER[0] * found.population_width.min():
-        _warn_of_crossover(network.width, found.population_width, False, stacklevel=4)
+        _warn_of_crossover(network.width, found.population_width, False)
     return found
 
 
@@ -299,7 +298,7 @@ def _alike(task, network, temperature, readout_variance, options):
             return clustered.solve(task, temperature, **arguments)
         found = _quietly(clustered.solve, task, temperature, **arguments)
         if found is not None and found.converged:
-            _warn_of_crossover(network.width, found.crossover_width, True, stacklevel=4)
+            _warn_of_crossover(network.width, found.crossover_width, True)
     else:
         return None
     if found is not None and (found.converged or isinstance(found, relu.Solution)):
@@ -307,9 +306,8 @@ def _alike(task, network, temperature, readout_variance, options):
     why = f"theories of {phi!r} on inputs alike within a class did not converge: too few neurons code"
     if phi != "relu":
         raise ValueError(f"network: {why}. sampling.sample draws from the posterior of every network")
-    warnings.warn(
-        f"theory.solve: {why}. mean_field answers, which neglects fluctuations of the preactivations",
-        stacklevel=3,
+    validation.warn(
+        f"theory.solve: {why}. mean_field answers, which neglects fluctuations of the preactivations"
     )
     return None
 
@@ -409,7 +407,7 @@ def _warn_of_population(task, phi, temperature, readout_variance, num_neurons):
         _warn_of_crossover(num_neurons, widths, False)
 
 
-def _warn_of_crossover(num_neurons, widths, is_population, bound="", stacklevel=5):
+def _warn_of_crossover(num_neurons, widths, is_population, bound=""):
     """Where the number of coding neurons is neither one nor a population's."""
     if is_population and num_neurons >= _CROSSOVER[1] * np.max(widths):
         return
@@ -417,11 +415,10 @@ def _warn_of_crossover(num_neurons, widths, is_population, bound="", stacklevel=
     number = "a population's" if is_population else "one per outlier"
     if not is_population and num_neurons > np.max(widths):
         side = "above"  # no theory of the population reaches here
-    warnings.warn(
+    validation.warn(
         f"theory.solve: N = {num_neurons} is {side} the crossover {clustered.width_range(widths)}{bound}. "
         f"Kernel and predictor are close, but the number of coding neurons is not {number}; for ReLU and "
-        "softplus theory.condensation.solve(...).neurons(N) has it where each class has its own",
-        stacklevel=stacklevel,
+        "softplus theory.condensation.solve(...).neurons(N) has it where each class has its own"
     )
 
 
@@ -433,7 +430,7 @@ def _population(task, network, temperature, readout_variance, options):
     saddle, size = (variance**-0.5, max(temperature / variance, _COLDEST)), {**_POPULATION, **options}
     if task.num_inputs > _QUICK:
         text = f"theory.solve: {size['num_neurons']} neurons, twice, answer for {task.num_inputs} inputs, in"
-        warnings.warn(f"{text} about {0.6 * task.num_inputs:.0f} s of one processor", stacklevel=3)
+        validation.warn(f"{text} about {0.6 * task.num_inputs:.0f} s of one processor")
     method = "population" if network.depth == 1 else "nested"
     found = adaptive_kernel.solve(task, network, *saddle, method=method, **size)
     z, weights = found.preactivations()

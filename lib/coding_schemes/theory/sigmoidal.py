@@ -58,6 +58,7 @@ from coding_schemes.theory._convex_dual import (
     Problem,
     cold_start,
     covariance,
+    kept,
     make_problem,
     minimum,
     neurons,
@@ -583,17 +584,24 @@ def preactivation_density(
     """
     validation.instance("solution", solution, Solution)
     validation.count("class_index", class_index, 0, len(solution.dual_field) - 1)
-    points, weights = readout_ensemble(solution, row)
-    fields = points @ solution.dual_field[class_index]
+    codes, every = solution.restriction, row is None and solution.restriction is not None
+    parts = []
+    for own in range(len(solution.probabilities)) if every else [row]:
+        points, weights = readout_ensemble(solution, own)
+        fields = points @ solution.dual_field[class_index]
+        if codes is not None:  # a code is held by the field at the threshold
+            fields = kept(fields, 1 if codes[own, class_index] else -1, solution.problem.site)
+        parts.append((fields, weights * (solution.probabilities[own] if every else 1.0)))
+    fields, weights = np.concatenate(parts, axis=1)
     nodes = np.arange(np.floor(fields.min() / 0.02), np.ceil(fields.max() / 0.02) + 2) * 0.02
     below = ((fields - nodes[0]) / 0.02).astype(int)
     above = (fields - nodes[below]) / 0.02
     binned = np.bincount(below, weights * (1 - above), len(nodes))
     binned += np.bincount(below + 1, weights * above, len(nodes))
-    kept = binned > 1e-9
+    likely = binned > 1e-9
     values = validation.array("values", values, "…")
-    density = solution.problem.site.density(values.reshape(-1, 1), nodes[kept])
-    return (density @ binned[kept] / binned[kept].sum()).reshape(values.shape)
+    density = solution.problem.site.density(values.reshape(-1, 1), nodes[likely])
+    return (density @ binned[likely] / binned[likely].sum()).reshape(values.shape)
 
 
 def preactivation_cdf(

@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
+from companion.formats import CHECK_TYPE
 from companion.pipeline import __main__, scoreboard
+from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import Display, Progress, step_times
 from companion.pipeline.project import Project
 from faults.builds import alive, edit, start, wait_for
@@ -315,7 +317,8 @@ def test_changed_verdict_fails_until_accepted(book):
     assert "make accept-verdicts" in done.stderr
     (page,) = re.findall(r"The pages with what was found: (\S+)", done.stderr)
     assert "reproduced" in Path(page).with_name("scoreboard.json").read_text()
-    assert pipeline(book, "build", check=False).returncode != 0  # they do not stand for finished ones
+    assert pipeline(book, "pages", check=False).returncode != 0
+    assert not Project(book).pages_stamp.exists()  # they do not stand for finished ones
     pipeline(book, "accept-verdicts")
     assert "quick:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()
     assert "paper:\n  A1: reproduced" in (book / "book/verdicts.yml").read_text()
@@ -366,6 +369,7 @@ def test_chapter_runs_with_the_readers_parameters(book):
     (notebook,) = book.glob("_build/reruns/even-*/even.ipynb")
     assert done.stdout.rstrip().endswith(str(notebook))
     assert "42 paper" in notebook.read_text()
+    assert {record["preset"] for record in left_behind(notebook, CHECK_TYPE)} == {"paper"}
     again = notebook.stat().st_mtime_ns
     pipeline(book, "chapter", "even", "start=21", "scale=2", "label=half way", "--preset", "paper")
     assert notebook.stat().st_mtime_ns == again

@@ -109,6 +109,18 @@ def test_what_is_not_finite_in_one_build_alone_is_a_difference(builds, value):
     assert compared(a, b).figures == {"even/line": "x: not finite in other places"}
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [("x", "xy", "y"), ("xy", "x", "y"), ("xy", "xz", "y, z"), ("xz", "xy", "y, z")],
+)
+def test_an_array_that_one_build_alone_has_is_a_difference(builds, one, other, said):
+    a, b = (
+        builds(build, [RECORD], {"line": {name: [1.0] for name in names}})
+        for build, names in (("a", one), ("b", other))
+    )
+    assert compared(a, b).figures == {"even/line": f"other arrays: {said}"}
+
+
 def test_figures_that_differ_are_drawn_from_both_arrays(builds, tmp_path):
     many = np.arange(5000.0)
     one = {
@@ -303,11 +315,14 @@ def test_reports_are_entered_in_the_ledger_of_machines_and_shown_with_the_claim(
     for _ in range(2):  # the same machine has one row
         reports.enter(project, tmp_path / "other.json")
     assert [one["claims"]["A8"]["away"] for one in reports.read(project)] == [3.5, -2.0]
-    for name in ("jax", "Python"):  # a row for each version
-        newer = other | {"versions": other["versions"] | {name: "99"}}
-        (tmp_path / "newer.json").write_text(json.dumps(newer))
+    versions = [{"versions": other["versions"] | {name: "99"}} for name in ("jax", "Python")]
+    for change in (*versions, {"preset": "paper"}):  # a row for each version and preset
+        before = reports.read(project)
+        (tmp_path / "newer.json").write_text(json.dumps(other | change))
         reports.enter(project, tmp_path / "newer.json")
-    assert len(reports.read(project)) == 4
+        found = reports.read(project)
+        assert len(found) == len(before) + 1
+        assert all(row in found for row in [*before, other | change])
     claims.write(project, scoreboard.rows(project), [], {}, tmp_path / "claims")
     page = (tmp_path / "claims/A8.md").read_text()
     assert "<script>" not in page

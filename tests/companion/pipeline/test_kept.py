@@ -85,6 +85,24 @@ def test_the_arrays_of_figures_are_kept_with_seven_digits(executed):  # noqa: F8
         assert arrays["x"].itemsize == 4
 
 
+def test_what_the_last_run_did_not_publish_is_kept_no_longer(executed):  # noqa: F811
+    project = executed(RECORD, preset="paper")
+    (chapter,) = project.chapters
+    chapter.artifacts.mkdir(parents=True)
+    for names in (("old", "same"), ("same", "new"), ()):
+        for name in names:
+            (chapter.artifacts / f"{name}.svg").write_text("<svg/>")
+            np.savez(chapter.artifacts / f"{name}.npz", x=np.arange(3))
+        shown = [{"name": name, "file": f"{name}.svg", "caption": "c"} for name in names]
+        outputs = [nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: one}) for one in shown]
+        cells = [nbformat.v4.new_code_cell(outputs=outputs)]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), chapter.notebook)
+        folder = kept.keep(project, chapter)
+        files = {f"{name}.{kind}" for name in names for kind in ("svg", "npz")}
+        assert {path.name for path in folder.iterdir()} == {kept.FILE} | files
+        assert set(kept.read(project)["even"].figures) == set(names)
+
+
 def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     project = at_paper(FAILED, HEADLINE)
     (project.root / "book/changed_checks.md").write_text(

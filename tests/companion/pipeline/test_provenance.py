@@ -8,7 +8,8 @@ import jsonschema
 import nbformat
 import pytest
 import yaml
-from companion.pipeline import crate, front, manifest, provenance
+from companion import formats
+from companion.pipeline import crate, execution, front, manifest, provenance
 from companion.pipeline.project import Project
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.xdist_group("pipeline")]
@@ -38,14 +39,19 @@ def test_each_figure_has_one_line_that_says_what_made_it(built_book):
 
 
 def test_what_is_handed_to_a_chapter_is_said_and_not_its_default():
-    cell = nbformat.v4.new_code_cell
+    """On the line under its figures, and in the records of its findings."""
+    cell, output = nbformat.v4.new_code_cell, nbformat.v4.new_output
     cells = [
         cell('preset = "quick"  # or paper\nseed: int = 0', metadata={"tags": ["parameters"]}),
         cell('# Parameters\npreset = "paper"\nseed = 3', metadata={"tags": ["injected-parameters"]}),
-        cell("seed = 9"),
+        cell("seed = 9", outputs=[output("display_data", {formats.CHECK_TYPE: {"id": "A1"}})]),
     ]
-    found = provenance.settings(nbformat.v4.new_notebook(cells=cells))
-    assert found == {"preset": "paper", "seed": "3"}
+    for given, preset, seed in ((cells, "paper", 3), ([cells[0], cells[2]], "quick", 0)):
+        notebook = nbformat.v4.new_notebook(cells=given)
+        assert provenance.settings(notebook) == {"preset": preset, "seed": str(seed)}
+        execution._stamp(notebook)
+        (shown,) = given[-1].outputs
+        assert shown.data[formats.CHECK_TYPE] == {"id": "A1", "preset": preset, "seed": seed}
 
 
 def test_the_machine_is_that_of_the_manifest(built_book, tmp_path, monkeypatch):

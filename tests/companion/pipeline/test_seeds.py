@@ -39,6 +39,18 @@ def test_how_often_verdicts_and_findings_held_and_how_far_numbers_lay():
     assert seeds.held({"quick": {"one": found}}) == {"A8": "1 of 3 seeds at quick"}
 
 
+BARE = RECORD | {"computed": None, "expected": None, "uncertainty": None, "passed": False}  # not finite
+
+
+@pytest.mark.parametrize("without", [[BARE], [SIDE], [RECORD | {"uncertainty": None}], []])
+@pytest.mark.parametrize("place", range(3))
+def test_a_seed_whose_headline_has_no_distance_keeps_its_place(without, place):
+    runs, expected = [[RECORD], [OFF]], [-2.0, 5.0]
+    runs.insert(place, without)
+    expected.insert(place, None)
+    assert seeds.ledger(runs)["headlines"] == {"A8": expected}
+
+
 def test_numbers_that_no_seed_found_right_are_no_test_of_errors():
     """Of a finding that theory fails at every seed; of one that it holds in part they count."""
     assert seeds.ledger([[OFF], [OFF]])["distances"]["count"] == 0

@@ -1,10 +1,13 @@
 """Measures of the adaptive kernels' chapter, on kernels and networks whose values are known."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from adaptive_kernels import runs
 from coding_schemes.networks import Network
 from coding_schemes.theory import adaptive_kernel
+from companion.findings import Estimate
 
 
 def test_entries_and_alignment_of_a_block_kernel():
@@ -98,6 +101,18 @@ def test_overlaps_at_finite_width_approach_the_saddle_point():
         np.testing.assert_allclose(each.averages, each.saddle, rtol=5e-3)
     assert found["lazy"].limit[0] == pytest.approx(1.2)
     assert found["rich"].limit[0] == pytest.approx(100 ** (2 / 3))
+
+
+def test_the_limit_of_the_variance_has_the_error_of_networks_and_of_populations():
+    """Of two widths the line in 1/N ends at twice the wider one less the other."""
+    widths, variance, error = np.array([10, 20]), np.array([0.5, 0.2]), np.array([0.01, 0.03])
+    for theirs in (0.0, 0.2, 3.0):
+        given = dict.fromkeys(field.name for field in dataclasses.fields(runs.Widths))
+        given |= {"widths": widths, "variance": Estimate(variance, error), "predicted": Estimate(3.0, theirs)}
+        found = runs.Widths(**given).slope
+        assert found.value == pytest.approx(2 * 20 * 0.2 - 10 * 0.5)
+        ours = 2 * 20 * 0.03, 10 * 0.01
+        assert found.error == pytest.approx(np.sqrt(ours[0] ** 2 + ours[1] ** 2 + theirs**2))
 
 
 def test_rows_of_any_length_become_one_array():

@@ -1,5 +1,6 @@
 """What the chapter on the phase diagram measures: schemes, numbers, extrapolations, laws and groups."""
 
+import json
 from types import SimpleNamespace
 
 import jax
@@ -96,6 +97,39 @@ def test_the_variance_at_finite_width_does_not_depend_on_where_readouts_are_coun
 
     monkeypatch.setattr(runs, "sigmoidal", SimpleNamespace(**vars(sigmoidal) | {"readout_ensemble": moved}))
     assert runs.predicted_variance(20, 0.5, 0.04, 20) == pytest.approx(found, rel=1e-5)
+
+
+def test_the_explorers_shares_are_held_against_the_atlas_next_to_it_in_temperature(tmp_path, monkeypatch):
+    """Codes of the two stand in other orders, and mirrored ones share what either has."""
+    rng, folder = np.random.default_rng(0), tmp_path / "data" / "results"
+    folder.mkdir(parents=True)
+    names = ["".join("01"[int(active)] for active in code) for code in runs.CODES]
+    mirror = [names.index(name[0] + name[2] + name[1]) for name in names]
+    order, task = rng.permutation(8), {"numInputs": 20, "ratios": [0.5, 0.25, 0.25], "yMinus": 0.1}
+    elsewhere = [task | {"temperature": T, "shares": [T] * 8} for T in (0.2, 0.3)]
+    share = lambda temperature: SimpleNamespace(occupancy=lambda code: temperature + code[0])  # noqa: E731
+    monkeypatch.setattr(runs, "sigmoidal", SimpleNamespace(solve=lambda _, temperature: share(temperature)))
+    monkeypatch.setattr(runs.paths, "repository_root", lambda: tmp_path)
+
+    def held(stored, grid):
+        np.savez(folder / "redundant-atlas.npz", codes=runs.CODES[order], occupancies=stored[..., order])
+        given = {"codes": names, "grid": grid.reshape(-1, 8).tolist(), "elsewhere": elsewhere}
+        (folder / "explorer.json").write_text(json.dumps(given))
+        return runs.explored()
+
+    by_target, by_temperature = rng.random((4, 1, 8)), rng.random((1, 3, 8))
+    for rows, alike in ((by_target, True), (by_temperature, False)):
+        stored = np.broadcast_to(rows, (4, 3, 8))
+        found = held(stored, stored[..., mirror])
+        np.testing.assert_allclose(found.off, np.zeros((4, 3)), atol=1e-12)
+        assert np.all(np.isclose(found.next_off, 0) == alike)
+    stored, grid = rng.random((2, 4, 3, 8))
+    found, halves = held(stored, grid), (stored + stored[..., mirror] - grid - grid[..., mirror]) / 2
+    np.testing.assert_allclose(found.off, np.abs(halves).max(-1))
+    np.testing.assert_allclose(found.elsewhere, [[0.2] * 8, [0.3] * 8])
+    np.testing.assert_allclose(found.theory, np.add.outer([0.2, 0.3], runs.CODES[:, 0]))
+    np.testing.assert_allclose(found.warmer, np.add.outer([0.4, 0.6], runs.CODES[:, 0]))
+    assert found.num_inputs == [20, 20]
 
 
 def test_a_power_law_is_found_and_told_from_an_exponential_one():
