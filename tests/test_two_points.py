@@ -50,6 +50,23 @@ def test_rates_of_the_theory_itself_are_found_again():
     assert network.errors_at(RATES[1], RATES[0])[0] > 0.1
 
 
+def test_how_long_a_network_rests_changes_its_fit_but_not_while_it_moves():
+    """Curves that are no solution, with the last value held for as long as training took, or three times."""
+    given, rng = from_theory(), np.random.default_rng(0)
+    bent = {name: rows * (1 + 0.2 * rng.random()) for name, rows in given.run.tracked.items()}
+    bent["H"] = bent["H"] ** 1.3
+    whole, moving = [], []
+    for rest in (0, 200, 600):
+        held = {name: np.concatenate([rows, rows[:, -1:].repeat(rest, 1)], 1) for name, rows in bent.items()}
+        times = np.linspace(0, 4000 + 20 * rest, 201 + rest)
+        run = training.Run(times, given.run.loss, held, None, np.array([4000]), np.array([True]))
+        network = Trained(given.model, given.task, run)
+        whole.append(network.fit().error)
+        moving.append(network.fit(moving=True).error)
+    assert np.ptp(whole) > 0.2 * whole[0]
+    np.testing.assert_allclose(moving, whole[0], rtol=0.02)  # a line between records
+
+
 def test_the_pair_that_is_trained_on_is_the_one_that_is_asked_for():
     network = learn(jax.random.key(0), Architecture("linear", 1.0, 8, 2), 0.1, tasks.two_points(0.25, 2.0))
     assert [network.dx2, network.dy2] == pytest.approx([0.25, 2.0])

@@ -63,14 +63,23 @@ class Trained:
         repeat: int = 0,
         layer: int | None = None,
         factors: tuple[float, ...] = two_point.UNALTERED,
+        moving: bool = False,
     ) -> two_point.Fit:
-        """Both rates fitted to that trajectory, once, however often they are asked for."""
-        case = repeat, self.model.middle if layer is None else layer, factors
+        """Both rates fitted to that trajectory, once, however often they are asked for.
+
+        To all records, or while the network is `moving`: to as many times before training stopped. After that
+        it stays where it is, and a long window makes any error small.
+        """
+        case = repeat, self.model.middle if layer is None else layer, factors, moving
         if case not in self._fits:
+            times, rows = self.run.times, self.trajectory(*case[:2])
+            if moving:
+                until = np.linspace(times[0], self.run.num_steps[repeat], len(times))
+                times, rows = until, np.array([np.interp(until, times, row) for row in rows])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit's error says it
-                H, Q, w = self.trajectory(*case[:2])
-                self._fits[case] = two_point.fit(self.run.times, H, Q, w, self.dx2, self.dy2, factors=factors)
+                H, Q, w = rows
+                self._fits[case] = two_point.fit(times, H, Q, w, self.dx2, self.dy2, factors=factors)
         return self._fits[case]
 
     def fit_loss(self) -> two_point.LossFit:

@@ -94,7 +94,8 @@ def details(record: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("asked for", record["predicate"]))
     if control := record["control"]:
         rows.append(("control", _control(control, record["source"])))
-    if (sampler := record["sampler"]) and missing(record) != "equilibrium not shown":  # else it is the reason
+    is_reason = state(record) == "open" and missing(record) == "equilibrium not shown"
+    if (sampler := record["sampler"]) and not is_reason:
         each = "each start by itself passes, the two do not meet: " * (sampler_state(record) == "each")
         rows.append(("sampler", each + (sampler["verdict"] or "equilibrium shown")))
     if record["size"]:
@@ -109,7 +110,7 @@ def _control(control: dict[str, Any], source: str) -> str:
     value = formats.values(control["computed"], control["uncertainty"])
     if control["expected"] is not None:
         value += f", {source} {formats.values(control['expected'])}"
-    fate = "does not fail, as it should" if control["passed"] else "fails as it should"
+    fate = "does not fail, though it should" if control["passed"] else "fails as it should"
     if spared := control["spared"]:
         fate += f" (not asked of {', '.join(spared)}: {control['because']})"
     return f"{control['description']}: {value}, {fate}"
