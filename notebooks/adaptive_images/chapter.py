@@ -220,11 +220,12 @@ for name, value in {"last": last.value, "last_error": last.error}.items():
     glue(name, float(value), display=False)
 
 # %% [markdown]
-# The test loss is the mean squared error, without the ½ of the last chapter: the output 0 has the test loss
-# 1. With one large ridge the aNBK lowers the test loss of its lazy kernel by {glue:text}`bayes:.3f` and the
-# aNTK by {glue:text}`rest:.3f`, both at the most images that we could follow. With twenty images or fewer,
-# ReLU networks at rest are worse than the lazy kernel: weight decay kills their neurons, and their outputs
-# are nearly 0. Erf networks show no such window. With so few images the large ridge leaves them nearly lazy.
+# The test loss is the mean squared error, without the ½ of the last chapter, so that the output 0 has a test
+# loss of one. With one large ridge the aNBK lowers the test loss of its lazy kernel by {glue:text}`bayes:.3f`
+# and the aNTK by {glue:text}`rest:.3f`, both at the most images that we could follow. With twenty images or
+# fewer, ReLU networks at rest are worse than the lazy kernel: weight decay kills their neurons, and their
+# outputs are nearly 0. Erf networks show no such window. With so few images the large ridge leaves them
+# nearly lazy.
 #
 # {numref}`fig-adaptive-images-ridges` shows where the gap comes from: from lazy to adaptive the curve moves
 # to larger ridges. Each at its own ridge, the adaptive kernels lower the test loss on natural images, again
@@ -273,11 +274,11 @@ lead = Finding(
 )
 lead.draw(
     learning_curves,
-    "Patches change little. Test loss on two digits over the number of training images: dense (orange, "
-    "brown) and convolutional (green) ReLU networks, lazy (NTK, dashed), and at rest under weight decay, "
-    "which is the aNTK's prediction (solid). Left: all have the same ridge. Right: each has the one that is "
-    "best on other images. Four overlapping patches of 20 × 20 pixels, a readout for each; bars: standard "
-    "errors over draws.",
+    "Patches help with few digits and change little with many. Test loss on two digits over the number of "
+    "training images: dense (orange, brown) and convolutional (green) ReLU networks, lazy (NTK, dashed), "
+    "and at rest under weight decay, which is the aNTK's prediction (solid). Left: all have the same ridge. "
+    "Right: each has the one that is best on other images. Four overlapping patches of 20 × 20 pixels, a "
+    "readout for each; bars: standard errors over draws.",
     **drawn(digits, {"NTK": COLORS["NTK"], "aNTK": COLORS["aNTK"]} | PATCH_COLORS),
 )
 lead.judge(above(0, 3), because="dense networks that learn features catch up at this number of digits")

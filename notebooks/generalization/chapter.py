@@ -431,7 +431,7 @@ falls = Finding(
 powers = [statistics.fit_power_law(widths, *row) for row in (variances.learned, variances.lazy)]
 falls.draw(
     figures.scaling_plot,
-    "The predictor's variance falls as 1/N where features are learned, and stays where they are not. "
+    "The predictor's variance falls as 1/N where features are learned, and does not where they are not. "
     "Markers: sigmoidal networks, variance over samples and networks, averaged over outputs and test images, "
     "with standard errors; lines: power laws.",
     sizes=widths,
@@ -510,7 +510,7 @@ gained_by = np.array(
 better.draw(
     figures.bars,
     "In linear networks the smaller variance makes the whole gain, in sigmoidal ones a better mean makes "
-    "about half of it, and nearly all where pixels are divided by 255. Bars: parts of the process's error "
+    "half of it or more, and nearly all where pixels are divided by 255. Bars: parts of the process's error "
     "that networks save, by their mean and by their variance, mean over draws with standard errors. A bar "
     "below zero: a worse mean.",
     values=gained_by.mean(2),
@@ -594,14 +594,14 @@ Finding(
 # %% [markdown]
 # ## More images than dimensions
 #
-# With a random projection of the images to half as many dimensions as there are images, $K_0$ is singular
-# and not every set of preactivations is possible. The scheme stays redundant, and still generalizes. There
-# is less to gain: new images lie in the span of the training images, so that the process has less variance.
-# The variance makes {glue:text}`projected_variance:.0%` of the process's error, against
+# With a random projection of the images to half as many dimensions as there are images, $K_0$ is singular and
+# not every set of preactivations is possible. The scheme stays redundant, and still generalizes. There is
+# less to gain: new images lie in the span of the training images, so that the process has less variance. The
+# variance makes {glue:text}`projected_variance:.0%` of the process's error, against
 # {glue:text}`unprojected_variance:.0%` without the projection. Where so little can be gained, what theory
-# neglects counts most. Networks have {glue:text}`projected_gain:.2f` times the gain that theory predicts; the
-# standard error of this ratio stands in the check. The two starts differ in their training error on
-# this task, so that each is judged by itself.
+# neglects could count more. Networks have {glue:text}`projected_gain:.2f` times the gain that theory
+# predicts; the standard error of this ratio, in the check, does not tell it from one. The two starts differ
+# in their training error on this task, so that each is judged by itself.
 
 # %% tags=["hide-input"]
 singly = counts | {"num_chains": 2}  # networks of one draw agree, draws do not

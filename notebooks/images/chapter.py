@@ -13,10 +13,10 @@
 # %% [markdown]
 # # Images, and reuse of features
 #
-# On a hundred natural images codes are learned almost as sharply as on digits, and lost on images not seen
-# before {cite:p}`vanmeegen2025`. With all ten classes and more images, part of the code carries over. But
-# codes that serve one task need not serve another. Of features learned on three digits, sigmoidal ones are
-# worse at telling new digits apart than those of lazy networks.
+# On a hundred natural images codes are learned almost as sharply as on digits, but they do not predict the
+# responses to images not seen before {cite:p}`vanmeegen2025`. With all ten classes and more images, more and
+# more of the code carries over. But codes that serve one task need not serve another. Of features learned on
+# three digits, sigmoidal ones are worse at telling new digits apart than those of lazy networks.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick, paper or full; full runs all of CIFAR-10: minutes on a GPU, days without
@@ -227,8 +227,10 @@ publish(
 # Part of the code carries over. A share of {glue:text}`whole_right:.2f` of the responses to test images lies
 # on the side of ½ that the code names. The codes of other classes reach {glue:text}`whole_chance:.2f`, which
 # we call chance. As a prediction of each response the code is still worse than the neuron's mean
-# ({glue:text}`whole_on_test:.2f` of the variance explained): a saturated response on the wrong side misses
-# by the full range. The mean predictor classifies {glue:text}`whole_accuracy:.2f` of test images correctly.
+# ({glue:text}`whole_on_test:.2f` of the variance explained): a saturated response on the wrong side misses by
+# the full range. (So it is for the three classes above: the code predicts nothing, and yet more of the
+# responses lie on its side than by chance.) The mean predictor classifies {glue:text}`whole_accuracy:.2f` of
+# test images correctly.
 
 # %% tags=["hide-input"]
 both_accuracies = whole.from_starts(whole.ends["test_accuracy"])
@@ -281,13 +283,12 @@ Finding(
 )
 
 # %% [markdown]
-# **Does it matter where a network starts?** Up to 2,000 images it matters little: all energies lie within
-# 7 % of the lowest, except that of one quench at 500 images. At 7,500 images the two quenches differ by
-# 15 %. At 50,000 they differ by {glue:text}`whole_apart:.0%`, and the cooled descents end far higher. None
-# of the four has reached a minimum, since the chain that continues the lowest falls further by
-# {glue:text}`whole_fall:.0%`. Still, all four have a sharp code ({glue:text}`whole_least:.3f` to
-# {glue:text}`whole_most:.3f` of the variance explained). The test accuracies of the two quenches differ by
-# {glue:text}`whole_between:.2f`.
+# **Does it matter where a network starts?** Up to 2,000 images it matters little: all energies lie within 7 %
+# of the lowest, except that of one quench at 500 images. At 7,500 images the two quenches differ by 15 %. At
+# 50,000 they differ by {glue:text}`whole_apart:.0%`, and the cooled descents end far higher. Even the lowest
+# has not reached its minimum: the chain that continues it falls further by {glue:text}`whole_fall:.0%`.
+# Still, all four have a sharp code ({glue:text}`whole_least:.3f` to {glue:text}`whole_most:.3f` of the
+# variance explained). The test accuracies of the two quenches differ by {glue:text}`whole_between:.2f`.
 
 
 # %% tags=["hide-input"]
@@ -319,9 +320,9 @@ glue("ten_thermal", ", ".join(f"{run.thermal_share:.0%}" for run in ten[:4]), di
 publish(
     minima,
     "minima",
-    caption="Up to 2,000 images the four descents end at about one energy; with more they have not arrived. "
-    "Left: energy at the end of each descent, over the lowest at that number of images. Right: test accuracy "
-    "of these networks.",
+    caption="Up to 2,000 images the four descents end at about one energy, but for one at 500; with more "
+    "they have not arrived. Left: energy at the end of each descent, over the lowest at that number of "
+    "images. Right: test accuracy of these networks.",
     tail=f"N = {whole.settings['width']}, T = 0.001, stored results; {whole.task} at the largest P.",
     sizes=[run.num_inputs for run in everything],
     energy=np.transpose([(end["energy"] / end["energy"].min()).ravel() for end in ends]),
@@ -433,8 +434,8 @@ Finding(
 # %% [markdown]
 # Are these networks in equilibrium? At 250 and 500 images they nearly are, each around its own minimum. In
 # equilibrium every weight adds ½ to the energy of the minimum. The last samples at 250, 500, 1,000 and 2,000
-# images have {glue:text}`ten_thermal` of this sum. At 7,500 and 50,000 images the chain still goes downhill,
-# so its samples only continue the descent.
+# images lie above their minimum by {glue:text}`ten_thermal` of what these halves add up to. At 7,500 and
+# 50,000 images the chain still goes downhill, so its samples only continue the descent.
 #
 # ## Which classes share neurons?
 #

@@ -578,8 +578,9 @@ for gain in (0.01, 0.1, 1.0, 10.0):
     print(gain, two_point.final_distance(gain, 0.3 * gain**2, 0.002, 0.006, 1.0, 0.0) / gain)
 
 # %% [markdown]
-# With one target the scale of the weights drops out: the share of the distance that is left depends on
-# $Q_0/H_0^2$ alone. Small weights merge points only in comparison with others.
+# With one target the share of the distance that is left is $1 - Q_0/(\rho H_0^2)$. It is the same at every
+# scale if $Q_0\propto H_0^2$, as we took it, and as it is halfway through a network. Small weights merge
+# points only in comparison with others.
 #
 # **2.** Does a network with one hidden layer merge both pairs of XOR from small weights?
 
