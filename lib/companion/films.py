@@ -137,7 +137,9 @@ def _pngs(plot_function: Callable[..., Figure], num_frames: int, arrays: dict[st
         canvas.draw()
         image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
         packed = io.BytesIO()
-        image.quantize(PALETTE_SIZE, dither=Image.Dither.NONE).save(packed, format="png", compress_level=7)
+        # no color is far from its own, as small dots' would be from a palette of the commonest
+        small = image.quantize(PALETTE_SIZE, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        small.save(packed, format="png", compress_level=7)
         yield packed.getvalue()
 
 

@@ -437,7 +437,9 @@ def coarsening_frame(frame, activations, codes, times, counts, losses, now, figu
         plane = figure.add_subplot(grid[:, 0])
         for c, (x, y) in enumerate(reach * rays):
             plane.plot([0, x], [0, y], color="0.8", zorder=0)
-            plane.annotate(f"class {c}", (1.2 * x, 1.2 * y), ha="center", va="center")
+            own = figures.CODE_COLORS["-".join("01"[k == c] for k in range(3))]
+            place = 1.15 * x, 1.15 * y + 0.1 * reach * np.sign(y)
+            plane.annotate(f"class {c}", place, ha="center", va="center", color=own)
         plane.scatter([], [], linewidths=0.5, edgecolors="white")
         plane.set(xlim=(-1.35 * reach, 1.35 * reach), ylim=(-0.8 * reach, 1.35 * reach), aspect="equal")
         plane.axis("off")
@@ -473,8 +475,9 @@ films.publish_animation(
     "coarsening_film",
     caption="Long after the loss is zero neurons drift and merge, until each class has one outlier. Left: "
     "every neuron of one network, at the sum of three arrows, one for each class, as long as its mean "
-    "activation on the class; colors: classes on which it is an outlier; gray: bulk. Right: number of "
-    "outliers (dashed: three) and squared error (dashed: its later mean) of this network; thin gray: others.",
+    "activation on the class; colors: outliers of the class named so; other colors: of two; gray: bulk. "
+    "Right: number of outliers (dashed: three) and squared error (dashed: its later mean) of this network; "
+    "thin gray: others.",
     tail=f"N = P = {narrow}, T = {T:g}. Paper A, Discussion; the film is in no paper.",
     description="Dots of several colors drift outwards, and merge into one on each of three rays",
     **runs.film(coarse),
