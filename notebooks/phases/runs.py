@@ -681,7 +681,7 @@ def atlas_map() -> dict[str, np.ndarray]:
     part = (along - low)[:, None, None]
     there = (1 - part) * lines[low] + part * lines[low + 1]  # y₋, T, code
     boundary = np.interp(across, atlas["targets"], atlas["critical_temperatures"])
-    values = np.where(fine[:, None] > boundary, 1.0, effective_number(there).T)
+    values = np.where(fine > boundary[:, None], 1.0, effective_number(there))
     return {"horizontal": across, "vertical": fine, "values": values, "boundary": boundary}
 
 

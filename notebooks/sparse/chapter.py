@@ -937,9 +937,9 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 # of coarsening are measured at one size, for dynamics in coordinates in which all weights have the same prior
 # variance.
 #
-# **Reproduced in part.** For families of outliers, whose theory is of leading order, samples lie many standard
-# errors away from it, within $1/N$. For $\max(0,z)^2$ outliers vary within a class by some per cent less than
-# theory says in small networks, and by some per cent more in large ones. We do not know why.
+# **Reproduced in part.** For families of outliers, whose theory is of leading order, samples lie many
+# standard errors away from it, within $1/N$. For $\max(0,z)^2$ outliers vary within a class by some per cent
+# less than theory says in small networks, and by some per cent more in large ones. We do not know why.
 #
 # **Refuted.** In a network with three hidden layers and $N = P = 100$ the feature layer has more than one
 # neuron for each class on average. The published network has three in all. Ours come close to that only

@@ -132,6 +132,25 @@ def test_the_explorers_shares_are_held_against_the_atlas_next_to_it_in_temperatu
     assert found.num_inputs == [20, 20]
 
 
+def test_between_the_atlas_and_the_critical_temperature_shares_are_the_theorys():
+    """Codes of merged maxima go at once there, so that no line may lead across."""
+    targets, temperatures = np.array([0.1, 0.4]), np.array([0.001, 0.01, 0.05, 0.3])
+    critical = np.array([runs.critical_temperature(60, y) for y in targets])
+    task = {"targets": targets, "temperatures": temperatures, "codes": runs.CODES, "num_inputs": np.array(60)}
+
+    def theory(y, temperature):
+        return [runs.solve(60, y, temperature).occupancy(code) for code in runs.CODES]
+
+    rows = [[theory(y, t) for t in temperatures] for y in targets]
+    atlas = task | {"critical_temperatures": critical, "occupancies": np.array(rows)}
+    for k, y in enumerate(targets):
+        fine = np.array([0.001, 0.01, 0.7 * critical[k], 0.97 * critical[k], 0.3])
+        found = runs._up_to_critical(atlas, k, fine)
+        expected = [theory(y, t) for t in fine[:4]]
+        np.testing.assert_allclose(found[:4], expected, atol=0.1)
+        np.testing.assert_allclose(found[4], theory(y, 0.995 * critical[k]), atol=1e-6)
+
+
 def test_a_power_law_is_found_and_told_from_an_exponential_one():
     rng, times, found = np.random.default_rng(0), 2.0 ** np.arange(6), []
     mean = 0.3 * times[:, None] ** -0.3
