@@ -675,18 +675,20 @@ def atlas_map() -> dict[str, np.ndarray]:
         atlas = dict(stored)
     fine = np.geomspace(atlas["temperatures"][0], atlas["temperatures"][-1], 160)
     across = np.linspace(atlas["targets"][0], atlas["targets"][-1], 121)
-    lines = np.array([_up_to_critical(atlas, row, fine) for row in range(len(atlas["targets"]))])
-    along = np.interp(across, atlas["targets"], np.arange(len(atlas["targets"])))
-    low = np.minimum(along.astype(int), len(lines) - 2)
-    part = (along - low)[:, None, None]
-    there = (1 - part) * lines[low] + part * lines[low + 1]  # y₋, T, code
     boundary = np.interp(across, atlas["targets"], atlas["critical_temperatures"])
-    values = np.where(fine > boundary[:, None], 1.0, effective_number(there))
+    lines = [_up_to_critical(atlas, row) for row in range(len(atlas["targets"]))]
+    targets = atlas["targets"]
+    values = np.ones((len(across), len(fine)))
+    for column, (y, critical) in enumerate(zip(across, boundary, strict=True)):
+        # numbers of codes at the same T/T_c: a mean of two schemes would have the codes of both
+        known = [effective_number(_at(*line, fine / critical)) for line in lines]
+        there = [np.interp(y, targets, own) for own in np.transpose(known)]
+        values[column] = np.where(fine > critical, 1.0, there)
     return {"horizontal": across, "vertical": fine, "values": values, "boundary": boundary}
 
 
-def _up_to_critical(atlas: dict[str, np.ndarray], row: int, fine: np.ndarray) -> np.ndarray:
-    """Shares of the atlas' codes at one y₋ and all temperatures, (T, codes); above T_c those just below.
+def _up_to_critical(atlas: dict[str, np.ndarray], row: int) -> tuple[np.ndarray, np.ndarray]:
+    """T/T_c at one y₋ and the shares of the atlas' codes there, (T, codes).
 
     From about half of T_c on theory is solved anew, as there codes go in quick succession.
     """
@@ -695,9 +697,13 @@ def _up_to_critical(atlas: dict[str, np.ndarray], row: int, fine: np.ndarray) ->
     last = np.geomspace(atlas["temperatures"][stored][-1], 0.995 * critical, 9)[1:]
     found = [solve(int(atlas["num_inputs"]), y, float(t)) for t in last]
     near = [[solution.occupancy(code) for code in atlas["codes"]] for solution in found]
-    shares_there = np.concatenate([atlas["occupancies"][row, stored], near])
-    places = np.log(np.append(atlas["temperatures"][stored], last))
-    return np.transpose([np.interp(np.log(fine), places, own) for own in shares_there.T])
+    temperatures = np.append(atlas["temperatures"][stored], last)
+    return temperatures / critical, np.concatenate([atlas["occupancies"][row, stored], near])
+
+
+def _at(places: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Rows at places (n,), at those that are wanted (k,), linear in their logarithm; beyond them the last."""
+    return np.transpose([np.interp(np.log(wanted), np.log(places), column) for column in values.T])
 
 
 class Explored(NamedTuple):

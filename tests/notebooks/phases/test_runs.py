@@ -145,7 +145,7 @@ def test_between_the_atlas_and_the_critical_temperature_shares_are_the_theorys()
     atlas = task | {"critical_temperatures": critical, "occupancies": np.array(rows)}
     for k, y in enumerate(targets):
         fine = np.array([0.001, 0.01, 0.7 * critical[k], 0.97 * critical[k], 0.3])
-        found = runs._up_to_critical(atlas, k, fine)
+        found = runs._at(*runs._up_to_critical(atlas, k), fine / critical[k])
         expected = [theory(y, t) for t in fine[:4]]
         np.testing.assert_allclose(found[:4], expected, atol=0.1)
         np.testing.assert_allclose(found[4], theory(y, 0.995 * critical[k]), atol=1e-6)
