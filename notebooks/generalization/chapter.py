@@ -195,6 +195,22 @@ Finding(
     note="; ".join(f"{c.sampled.mean():.1f} sampled, {c.theory:.1f} in theory" for c in counted),
     because="the weakest of theory's outliers, parallel to others or of two classes, do not stand out",
 )
+Finding(
+    "A28",
+    "number of outliers among ReLU neurons on test images",
+    sampled=spread(np.concatenate([c.sampled for c in counted])),
+    theory=np.float64(3),
+    source="published",
+    size=size,
+    sampler=[draw.learned.meeting for draw in learned["relu"]],
+    panel="Paper A, Fig. 6a",
+    control=Control(
+        "untrained networks", sampled=spread(np.concatenate([c.untrained for c in counted])).value
+    ),
+).judge(
+    standard_errors(3),
+    because="on some draws theory has a fourth outlier, parallel to another or of two classes",
+)
 
 # %% [markdown]
 # ## What theory predicts

@@ -22,6 +22,32 @@ INPUT_DIM = 3072  # N0 of CIFAR-10
 DATASETS = {"mnist": tasks.mnist, "fashion_mnist": tasks.fashion_mnist, "cifar10": tasks.cifar10}
 
 
+def sides(responses: np.ndarray, labels: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Share of responses (N, P) on the side of ½ that the code of class means (N, m) names, shape (m, N).
+
+    Row k: the class k places after the image's own, so that row 0 is the code itself and the mean of the
+    others is chance.
+    """
+    on, code, num_classes = responses > 0.5, means > 0.5, means.shape[1]
+    return np.array([np.mean(on == code[:, (labels + k) % num_classes], 1) for k in range(num_classes)])
+
+
+def beyond_chance(found: np.ndarray, shift: int = 0) -> Estimate:
+    """Responses on the code's side, 0 by chance and 1 all, of `sides`; error from the neurons' scatter.
+
+    With a shift the code is that of another class.
+    """
+    chance = found[1:].mean(0)
+    return spread((found[shift] - chance) / (1 - chance.mean()))
+
+
+def carried_over(pictures: Arrays, name: str) -> Estimate:
+    """`beyond_chance` of the one network of a data set whose responses are stored."""
+    parts = [f"{name}_{split}_{what}" for split in SPLITS for what in ("activations", "labels")]
+    phi, labels, responses, test_labels = (pictures[part] for part in parts)
+    return beyond_chance(sides(responses, test_labels, coding.class_means(phi.astype(float), labels)))
+
+
 def own_task(dataset: str, *arguments: Any) -> tasks.Task:
     """A task of the reader's choice."""
     if dataset not in DATASETS:
@@ -216,24 +242,14 @@ class Run:
         return float(between / (between + within))
 
     def sides(self, layer: int) -> np.ndarray:
-        """Share of stored test responses on the side of ½ that the code of a class names, (m, N).
-
-        Row k: the class k places after the image's own, so that row 0 is the code itself and the mean of the
-        others is chance.
-        """
-        on, labels = self.arrays[f"test_activations_{layer}"] > 0.5, self.arrays["test_labels"]
-        code = self.arrays[f"training_class_means_{layer}"][: len(on)] > 0.5
-        num_classes = code.shape[1]
-        return np.array([np.mean(on == code[:, (labels + k) % num_classes], 1) for k in range(num_classes)])
+        """`sides` of the stored test responses."""
+        responses = self.arrays[f"test_activations_{layer}"]
+        means = self.arrays[f"training_class_means_{layer}"][: len(responses)]
+        return sides(responses, self.arrays["test_labels"], means)
 
     def beyond_chance(self, layer: int, shift: int = 0) -> Estimate:
-        """Test responses on the code's side, 0 by chance and 1 all, with an error from the neurons' scatter.
-
-        With a shift the code is that of another class.
-        """
-        sides = self.sides(layer)
-        chance = sides[1:].mean(0)
-        return spread((sides[shift] - chance) / (1 - chance.mean()))
+        """`beyond_chance` of the stored test responses."""
+        return beyond_chance(self.sides(layer), shift)
 
     @property
     def shared(self) -> np.ndarray:

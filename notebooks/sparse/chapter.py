@@ -893,6 +893,21 @@ Finding(
     panel="Paper A, Fig. 3c",
     control=Control("networks drawn from the prior", sampled=noise_logs[1].mean() - noise_logs[0].mean()),
 ).judge(below(0, 3), because="the number of inputs does not matter at these sizes")
+Finding(
+    "A17",
+    "feature layer: neurons of at least half of the strongest one's activity on a class",
+    sampled=stacked([spread(np.concatenate(each.strong(2)).mean(1)) for each in deep]),
+    theory=np.float64(1),
+    source="published",
+    over=["as many inputs as neurons", "four times as many"],
+    size=first.size | {"P": [each.size["P"] for each in deep]},
+    sampler=[in_equilibrium(each) for each in deep],
+    panel="Paper A, Fig. 3c",
+    control=Control(
+        "networks drawn from the prior",
+        sampled=np.full(2, runs.num_strong(noise[2], labels).mean()),
+    ),
+).judge(below(2, 3), because="at this size the feature layer is on the crossover between one neuron and many")
 for each, place in ((first, "as many inputs as neurons"), (many, "four times as many inputs")):
     holds = runs.statements(each.last(), each.cooled.run.task.labels)
     other_noise = untrained(streams, each.cooled.run.posterior)
@@ -911,7 +926,9 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
     ).judge(above(0.5), because="the networks differ")
 
 # %% [markdown]
-# The *codes* of the feature layer are those of the paper, one for each class. The number of neurons that
+# The *codes* of the feature layer are those of the paper, one for each class. In some networks a single
+# neuron has each of them, as in the published one; on average there are more, whether one counts those that
+# carry a class or only those of at least half of the strongest one's activity. The number of neurons that
 # share a code depends on the number of inputs. Are the runs just too short for copies to merge? No. Rotating
 # all outliers of a code into one lowers the participation, though not to one: neurons that answer to two
 # classes, or are too weak to count as outliers, are left. With as many inputs as neurons it then rises again.

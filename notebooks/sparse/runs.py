@@ -462,6 +462,12 @@ class Deep:
         first, second = (participation(run, layer).mean(1) for run in self.halves)
         return first, second
 
+    def strong(self, layer: int) -> tuple[np.ndarray, np.ndarray]:
+        """`num_strong` of each class, mean over samples, (networks, C) from either start."""
+        phi = (run.samples.activations(layer) for run in self.halves)
+        first, second = (num_strong(each, self.cooled.run.task.labels).mean(1) for each in phi)
+        return first, second
+
     def last(self) -> list[np.ndarray]:
         """Activations of every layer in the last sample of each network of both, (networks, N, P)."""
         layers = range(self.cooled.run.posterior.network.depth)
@@ -473,6 +479,12 @@ class Deep:
 def participation(run: Run, layer: int) -> np.ndarray:
     """Number of neurons that carry each class, shape (chains, samples, C)."""
     return coding.class_participation(run.samples.activations(layer), run.task.labels)
+
+
+def num_strong(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Neurons (…, C) whose mean activation on a class is at least half of the strongest one's."""
+    means = coding.class_means(activations, labels)
+    return (means >= 0.5 * means.max(-2, keepdims=True)).sum(-2)
 
 
 def deep_networks(
