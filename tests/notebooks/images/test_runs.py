@@ -222,3 +222,14 @@ def test_trend_of_a_straight_line():
     assert slope.value == pytest.approx(0.05)
     assert slope.error == pytest.approx(0, abs=1e-6)
     assert end == pytest.approx(0.1 + 0.05 * np.log10(50_000))
+
+
+def test_what_carries_over_of_a_stored_network_is_its_share_beyond_chance():
+    """Of two neurons one keeps to the code on new images, the other answers by the toss of a coin."""
+    labels, new = np.array([0, 0, 1, 2]), np.array([0, 1, 2, 0, 1, 2])
+    phi = np.array([[0.9, 0.7, 0.1, 0.2], [0.8, 0.8, 0.2, 0.1]])
+    responses = np.array([[1.0, 0, 0, 1, 0, 0], [1.0, 1, 1, 0, 0, 0]])
+    stored = {"a_training_activations": phi, "a_training_labels": labels}
+    found = runs.carried_over(stored | {"a_test_activations": responses, "a_test_labels": new}, "a")
+    own, others = np.array([1.0, 0.5]), np.array([1 / 3, 0.5])  # shares on the side that is named
+    assert found.value == pytest.approx(np.mean((own - others) / (1 - others.mean())))

@@ -125,3 +125,9 @@ def test_spread_of_the_bulk_is_that_of_the_theory_it_is_drawn_from(planted):
     found = runs.bulk_spread(planted)
     expected = np.sqrt(np.diag(planted.finite.bulk_readout_covariance))
     assert np.all(np.abs(found.value - expected) < 4 * found.error)
+
+
+def test_strong_neurons_have_half_of_the_strongest_ones_activity_on_a_class():
+    labels, means = np.array([0, 1, 1]), np.array([[4.0, 1.0], [2.0, 0.4], [1.9, 0.6], [0.0, 0.5]])
+    phi = means[:, labels] + np.array([0.0, -0.2, 0.2])
+    np.testing.assert_array_equal(runs.num_strong(np.stack([phi, 2 * phi]), labels), [[2, 3], [2, 3]])
