@@ -625,12 +625,12 @@ Finding(
 # Smaller networks lose their groups at a lower temperature, since their maxima are broader. The temperature
 # at which the extrapolated variance vanishes hardly depends on the size. It lies above the $T_c$ of $P =
 # 500$, in theory by 7 % for $P = 60$ and by 4 % for 500, so that small networks tell us the $T_c$ of large
-# ones to some per cent. Near $T_c$ equilibrium is reached quickly, as neurons change their codes by
+# ones to some per cent. Just below $T_c$ equilibrium is reached quickly, as neurons change their codes by
 # themselves.
 
 # %% tags=["hide-input"]
 again = sizes.counts.num_quench  # trajectories of another quench
-hottest = heated[-1]
+hottest = heated[sizes.num_below - 1]  # far above T_c all neurons have one code, and keep it
 Finding(
     "D6",
     "code changes that a quenched neuron would make within the time of another quench",
@@ -640,7 +640,7 @@ Finding(
     over=[f"y₋ = {y:g}" for y in sizes.targets],
     size=ways_size,
     control=Control(
-        f"local dynamics at T = {warm[-1]:g}, y₋ = 1/2, N = {W}",
+        f"local dynamics at T = {warm[sizes.num_below - 1]:g}, y₋ = 1/2, N = {W}",
         sampled=spread(again * runs.switch_rates(hottest.quenched.samples)),
     ),
 ).judge(below(1, 3), because="at this size and temperature some neurons still cross")
