@@ -333,6 +333,7 @@
     const { none } = theory;
     Object.assign(stage, { theory: none ? null : theory, none, at });
     drawSoon(stage);
+    if (find("answer").textContent) ended(); // it came after the networks had ended: the answer may name it
   }
 
   function received(stage, message) {

@@ -230,7 +230,8 @@ for hot in (0.1, 1.0, 10.0):
 
 # %% tags=["solution"]
 shuffled = tasks.own(X, rng.permutation(labels))
-learned = sample(Posterior(shuffled, small, temperature=0.01), jax.random.key(3), num_samples=50)
+stored = {"store": ("preactivations", "outputs")}
+learned = sample(Posterior(shuffled, small, temperature=0.01), jax.random.key(3), num_samples=50, **stored)
 print(diagnose(learned.activations()[0, -1], shuffled.labels).verdict)
 right = learned.outputs.mean((0, 1)).argmax(1) == shuffled.labels
 print(f"inputs with the right label: {right.mean():.0%}")

@@ -418,7 +418,9 @@ def test_experiments_end_with_an_answer(visit, server):
             button.focus()
             page.keyboard.press("Enter")
             page.wait_for_function(IDLE)
-            page.wait_for_function("() => document.querySelector('.answer').textContent !== ''")
+            page.wait_for_function(
+                "() => /^(?!.* yet\\.$)./.test(document.querySelector('.answer').textContent)"
+            )
         assert re.search(words, page.locator(".answer").inner_text()), name
 
 
