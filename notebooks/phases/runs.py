@@ -21,6 +21,7 @@ from coding_schemes.theory import finite_width, sigmoidal
 from companion.findings import Estimate, spread
 from companion.workbench import Run, Starts, both_starts, draw, untrained
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.interpolate import interpn
 from scipy.spatial.distance import cdist
 from scipy.stats import f as f_distribution
 
@@ -677,13 +678,12 @@ def atlas_map() -> dict[str, np.ndarray]:
     across = np.linspace(atlas["targets"][0], atlas["targets"][-1], 121)
     boundary = np.interp(across, atlas["targets"], atlas["critical_temperatures"])
     lines = [_up_to_critical(atlas, row) for row in range(len(atlas["targets"]))]
-    targets = atlas["targets"]
-    values = np.ones((len(across), len(fine)))
-    for column, (y, critical) in enumerate(zip(across, boundary, strict=True)):
-        # numbers of codes at the same T/T_c: a mean of two schemes would have the codes of both
-        known = [effective_number(_at(*line, fine / critical)) for line in lines]
-        there = [np.interp(y, targets, own) for own in np.transpose(known)]
-        values[column] = np.where(fine > critical, 1.0, there)
+    # numbers of codes at the same T/T_c: a mean of two schemes would have the codes of both
+    reduced = np.geomspace(0.99 * fine[0] / boundary.max(), 1.0, 400)
+    known = effective_number(np.array([_at(*line, reduced) for line in lines]))
+    places = np.stack(np.broadcast_arrays(across[:, None], np.log(fine / boundary[:, None])), axis=-1)
+    axes = atlas["targets"], np.log(reduced)
+    values = interpn(axes, known, places, bounds_error=False, fill_value=1.0)  # one group above T_c
     return {"horizontal": across, "vertical": fine, "values": values, "boundary": boundary}
 
 

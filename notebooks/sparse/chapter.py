@@ -815,8 +815,8 @@ publish(
 )
 streams = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(key, 9), np.arange(8))
 noise = untrained(streams, first.cooled.run.posterior)
-carriers = [np.concatenate(each.participation(2)) for each in deep]
-by_layer = [[spread(np.concatenate(each.participation(k))) for k in range(3)] for each in deep]
+carriers = [np.concatenate(each.carriers(2)) for each in deep]
+by_layer = [[spread(np.concatenate(each.carriers(k))) for k in range(3)] for each in deep]
 
 
 def in_equilibrium(each):
@@ -867,7 +867,7 @@ Finding(
     source="published",
     size=many.size,
     sampler=in_equilibrium(many),
-    starts=tuple(spread(each.mean(1)) for each in many.participation(2)),
+    starts=tuple(spread(each.mean(1)) for each in many.carriers(2)),
     panel="Paper A, Fig. 3c",
     control=Control("as many inputs as neurons", sampled=number_per_class.sampled),
     lacking=""
@@ -896,7 +896,7 @@ Finding(
 Finding(
     "A17",
     "feature layer: neurons of at least half of the strongest one's activity on a class",
-    sampled=stacked([spread(np.concatenate(each.strong(2)).mean(1)) for each in deep]),
+    sampled=stacked([spread(np.concatenate(each.carriers(2, runs.num_strong)).mean(1)) for each in deep]),
     theory=np.float64(1),
     source="published",
     over=["as many inputs as neurons", "four times as many"],

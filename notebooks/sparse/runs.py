@@ -457,15 +457,11 @@ class Deep:
         sizes = {"L": network.depth, "N": network.width, "P": task.num_inputs}
         return sizes | {"T": float(run.posterior.temperature), "networks": chains}
 
-    def participation(self, layer: int) -> tuple[np.ndarray, np.ndarray]:
-        """Neurons that carry each class, mean over samples, (networks, C) from either start."""
-        first, second = (participation(run, layer).mean(1) for run in self.halves)
-        return first, second
-
-    def strong(self, layer: int) -> tuple[np.ndarray, np.ndarray]:
-        """`num_strong` of each class, mean over samples, (networks, C) from either start."""
-        phi = (run.samples.activations(layer) for run in self.halves)
-        first, second = (num_strong(each, self.cooled.run.task.labels).mean(1) for each in phi)
+    def carriers(self, layer: int, count: Any = coding.class_participation) -> tuple[np.ndarray, np.ndarray]:
+        """Neurons that carry each class by a count, mean over samples, (networks, C) from either start."""
+        first, second = (
+            count(run.samples.activations(layer), run.task.labels).mean(1) for run in self.halves
+        )
         return first, second
 
     def last(self) -> list[np.ndarray]:
@@ -474,11 +470,6 @@ class Deep:
         return [
             np.concatenate([run.samples.activations(layer)[:, -1] for run in self.halves]) for layer in layers
         ]
-
-
-def participation(run: Run, layer: int) -> np.ndarray:
-    """Number of neurons that carry each class, shape (chains, samples, C)."""
-    return coding.class_participation(run.samples.activations(layer), run.task.labels)
 
 
 def num_strong(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -271,7 +271,7 @@ Finding(
 #
 # The window of the fit is the paper's 6,000 steps. All networks are trained to the end before that, some long
 # before, and then their curves are flat and easy to fit. So we fit once more, to the time up to the end of
-# training alone. The errors grow, by as much as the flat part was long, and at the paper's width five
+# training alone. The longer the flat part was, the more the errors grow, and at the paper's width five
 # architectures of eleven no longer pass.
 
 # %% tags=["hide-input"]
@@ -818,7 +818,7 @@ Finding(
 # ## What to take away
 #
 # - In networks of the paper's width three numbers and two rates describe how two nearby points move apart, in
-#   all architectures tried, to 5 % over the paper's window, and to 1 to 17 % up to the end of training. That
+#   all architectures tried, to 5 % over the paper's window, and to 17 % up to the end of training. That
 #   is strong evidence for the variables. For the equations it is weaker: altered ones pass the same mark, and
 #   only the ratio of errors tells them from the right ones.
 # - The theory needs representations that start close. It degrades at large weights and in early layers, and

@@ -584,15 +584,14 @@ def preactivation_density(
     """
     validation.instance("solution", solution, Solution)
     validation.count("class_index", class_index, 0, len(solution.dual_field) - 1)
-    codes, every = solution.restriction, row is None and solution.restriction is not None
-    parts = []
-    for own in range(len(solution.probabilities)) if every else [row]:
-        points, weights = readout_ensemble(solution, own)
-        fields = points @ solution.dual_field[class_index]
-        if codes is not None:  # a code is held by the field at the threshold
-            fields = kept(fields, 1 if codes[own, class_index] else -1, solution.problem.site)
-        parts.append((fields, weights * (solution.probabilities[own] if every else 1.0)))
-    fields, weights = np.concatenate(parts, axis=1)
+    codes = solution.restriction
+    if row is None and codes is not None:
+        each = [preactivation_density(solution, own, class_index, values) for own in range(len(codes))]
+        return np.average(each, axis=0, weights=solution.probabilities)
+    points, weights = readout_ensemble(solution, row)
+    fields = points @ solution.dual_field[class_index]
+    if codes is not None:  # a code is held by the field at the threshold
+        fields = kept(fields, 1 if codes[row, class_index] else -1, solution.problem.site)
     nodes = np.arange(np.floor(fields.min() / 0.02), np.ceil(fields.max() / 0.02) + 2) * 0.02
     below = ((fields - nodes[0]) / 0.02).astype(int)
     above = (fields - nodes[below]) / 0.02
