@@ -72,15 +72,20 @@ class Trained:
         """
         case = repeat, self.model.middle if layer is None else layer, factors, moving
         if case not in self._fits:
-            times, rows = self.run.times, self.trajectory(*case[:2])
-            if moving:
-                until = np.linspace(times[0], self.run.num_steps[repeat], len(times))
-                times, rows = until, np.array([np.interp(until, times, row) for row in rows])
+            times, rows = self._observed(*case[:2], moving)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit's error says it
                 H, Q, w = rows
                 self._fits[case] = two_point.fit(times, H, Q, w, self.dx2, self.dy2, factors=factors)
         return self._fits[case]
+
+    def _observed(self, repeat, layer, moving):
+        """Times of a fit, and H, Q and w there."""
+        times, rows = self.run.times, self.trajectory(repeat, layer)
+        if not moving:
+            return times, rows
+        until = np.linspace(times[0], self.run.num_steps[repeat], len(times))
+        return until, np.array([np.interp(until, times, row) for row in rows])
 
     def fit_loss(self) -> two_point.LossFit:
         """The third rate, fitted to the loss of the first network at the two rates of its fit."""
@@ -89,11 +94,14 @@ class Trained:
             self.run.loss[0], self.fit().solution, float(mean_error @ mean_error), self.dy2
         )
 
-    def errors_at(self, eta_h: float, eta_y: float) -> tuple[float, np.ndarray]:
-        """Fit errors of the first network at given rates, as in `two_point.Fit`: of all curves, of each."""
-        observed = self.trajectory()
+    def errors_at(self, eta_h: float, eta_y: float, moving: bool = False) -> tuple[float, np.ndarray]:
+        """Fit errors of the first network at given rates, as in `two_point.Fit`: of all curves, of each.
+
+        Over the times that `fit` takes.
+        """
+        times, observed = self._observed(0, None, moving)
         H0, Q0, w0 = observed[:, 0]
-        given = eta_h, eta_y, self.dx2, self.dy2, self.run.times
+        given = eta_h, eta_y, self.dx2, self.dy2, times
         path = two_point.solve(H0, Q0, w0, *given, relative_tolerance=1e-6)
         squares = np.square([path.H, path.Q, path.w] - observed).mean(axis=1)
         variances = observed.var(axis=1)

@@ -128,10 +128,11 @@ def sample(
     num_anneal = phases[0] if len(phases) == 2 else num_warmup // 2 if anneals else 0
     plans = _plans(num_anneal, num_warmup - num_anneal, num_samples, thinning, block, hot, target)
     saved = Checkpoint(checkpoint, record)
+    streams = program.streams(key, static.chains, static.replicas)
 
     def block_like():
         advance = functools.partial(program.block, static=static)
-        out = jax.eval_shape(advance, posterior, new, kernel, key=key, state=state, plan=plans[0])
+        out = jax.eval_shape(advance, posterior, new, kernel, streams=streams, state=state, plan=plans[0])
         return out[1], 0.0
 
     state, outputs = saved.load(state, block_like)
@@ -147,7 +148,7 @@ def sample(
     for index, plan in enumerate(plans):
         if index >= len(outputs):
             started = time.perf_counter()
-            state, out = advance(placed, new, kernel, static, key, state, plan)
+            state, out = advance(placed, new, kernel, static, streams, state, plan)
             out = fetched(out)
             out = jax.tree.map(lambda array, n=plan.used: np.swapaxes(array, 0, 1)[:, :n], out)
             results.check_finite(out["info"], int(state.iteration), plan.thinning)

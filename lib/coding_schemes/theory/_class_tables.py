@@ -237,14 +237,16 @@ class ClassTable:
         """½ n κ s² [β₋² … β₊²] and its derivatives, with a smooth step around 0."""
         low, high = (slope**2 for slope in self.shape.slopes)
         scale = self.count * self.stiffness
-        root = np.sqrt(1 + s**2)
         middle, side = 0.5 * (low + high), 0.5 * (high - low)
-        parts = [
-            0.5 * scale * s**2 * (middle + side * s / root),
-            scale * (middle * s + side * 0.5 * s**2 * (3 + 2 * s**2) / root**3),
-            scale * (middle + side * 0.5 * s * (6 + 5 * s**2 + 2 * s**4) / root**5),
-        ]
-        return parts[: order + 1]
+        square = s * s
+        root = np.sqrt(1 + square)
+        parts = [0.5 * scale * square * (middle + side * s / root)]
+        if order > 0:
+            parts.append(scale * (middle * s + side * square * (1.5 + square) / root**3))
+        if order > 1:
+            bend = s * (3 + 2.5 * square + square * square)
+            parts.append(scale * (middle + side * bend / root**5))
+        return parts
 
     def evaluate(self, s: np.ndarray, order: int = 2) -> list[np.ndarray]:
         """[G(s), G'(s), …], each of the shape of s; FloatingPointError beyond the table."""

@@ -163,12 +163,14 @@ class Site:
         m = np.arange(-np.sqrt(self.between) * _REACH - reach, most, self.step[c])
         log_weight = self._log_latent(c, m, u[:, None])
         found = np.empty((len(x), 5, len(u)))
-        for k, s in enumerate(self._scale(c) * np.sinh(x)):
-            moments = piecewise_moments(np.array([[s]]), m[None], np.sqrt(noise), self.shape.slopes)
-            log_a, weights = normalized(n * moments.log_g + log_weight)
-            one, two = moments.powers[0][0], moments.powers[1][0]
-            columns = np.stack([one, one**2, two, mean_fourth(moments, n)[0]], axis=1)
-            found[k] = np.vstack([log_a, (weights @ columns).T])
+        fields = self._scale(c) * np.sinh(x)
+        for part in np.array_split(np.arange(len(x)), 1 + len(x) // 32):
+            moments = piecewise_moments(fields[part, None], m[None], np.sqrt(noise), self.shape.slopes)
+            one, two = moments.powers[:2]
+            columns = np.stack([one, one**2, two, mean_fourth(moments, n)], axis=2)
+            for k, log_g, rows in zip(part, moments.log_g, columns):
+                log_a, weights = normalized(n * log_g + log_weight)
+                found[k] = np.vstack([log_a, (weights @ rows).T])
         scatter = CubicSpline(x, found[:, 3] - found[:, 2])
         table = _Table(CubicSpline(x, found[:, 0]), CubicSpline(x, found[:, 1:]), scatter)
         return self._tables.setdefault((n, own, noise, top), table)

@@ -73,7 +73,7 @@ LEAST_WEIGHT = 1e-6  # numbers k that are rarer are left out
 MAX_ROUNDS = 30
 LARGEST_FIELD = 300.0  # that tables are made for
 FARTHEST = 20.0  # times the bulk's radius: nothing is left there of a branch that falls
-_FEW_RADII = 18
+_FEW_RADII, _RADII = 18, 60
 MOST_COMMON = 20.0  # nats, that doubles resolve in sums over neurons
 
 
@@ -214,9 +214,11 @@ class Solution(WithOutliers):
         diagonal: K0_μμ of every class, shape (C,).
         problem: as in `theory.clustered`.
         ensemble: the bulk's readouts and their weights.
+        jacobian: of the equations for t and B where the search ended, from which it goes on at other widths.
     """
 
     amounts: np.ndarray
+    jacobian: np.ndarray
     densities: np.ndarray
     bulk_fraction: float
     bulk_squares: np.ndarray
@@ -280,11 +282,11 @@ class Solution(WithOutliers):
         By Gauss–Hermite nodes in each direction; what is near the bulk is no branch.
         """
         radii = np.asarray(radii, float)
-        if self.problem.between:  # smooth: exact to 1e-4 between a few
-            few = np.geomspace(radii.min(), radii.max(), _FEW_RADII) if len(radii) > _FEW_RADII else radii
-            values = np.concatenate([self._log_density(class_index, each[None]) for each in few])
-            return values if few is radii else CubicSpline(np.log(few), values)(np.log(radii))
-        return self._log_density(class_index, radii)
+        enough = _FEW_RADII if self.problem.between else _RADII  # smooth: exact to 1e-4 between them
+        few = np.geomspace(radii.min(), radii.max(), enough) if len(radii) > enough else radii
+        parts = [each[None] for each in few] if self.problem.between else [few]
+        values = np.concatenate([self._log_density(class_index, each) for each in parts])
+        return values if few is radii else CubicSpline(np.log(few), values)(np.log(radii))
 
     def _log_density(self, class_index, radii):
         t, problem = self.dual_field, self.problem
@@ -359,7 +361,9 @@ class Solution(WithOutliers):
         firm = np.linalg.inv(self.noise(num_neurons, counts) if noise is None else noise) / num_neurons
         share = max(1 - counts.sum() / num_neurons, LEAST_BULK)
         start = np.concatenate([self.dual_field.ravel(), self.amounts])
-        found = _solve(self.task, self.problem, start, firm, share)
+        found = _solve(self.task, self.problem, start, firm, share, self.jacobian)
+        if not found.converged:
+            found = _solve(self.task, self.problem, start, firm, share)
         return found.reported(f"condensation theory at N = {num_neurons}")
 
     def held(self, class_index: int, radii: np.ndarray, num_neurons: int, noise: np.ndarray) -> np.ndarray:
@@ -477,7 +481,7 @@ class Solution(WithOutliers):
         unknown = [Neurons(np.ones(1, int), np.ones(1), np.nan) for _ in classes]
         counts, solution = np.ones(len(classes)), self
         for _ in range(MAX_ROUNDS):
-            solution = self.at_width(num_neurons, counts, solution.noise(num_neurons, counts))
+            solution = solution.at_width(num_neurons, counts, solution.noise(num_neurons, counts))
             if not solution.converged:
                 return unknown
             noise = solution.noise(num_neurons, counts)
@@ -702,8 +706,11 @@ def _alone(field):
     return bool(np.all((field @ field.T)[~np.eye(len(field), dtype=bool)] <= 0))
 
 
-def _solve(task, problem, start, firm=None, share=1.0) -> Solution:
-    """Field and amounts with a share of the bulk, held down by firm = M⁻¹/N (C, m, m) or not."""
+def _solve(task, problem, start, firm=None, share=1.0, jacobian=None) -> Solution:
+    """Field and amounts with a share of the bulk, held down by firm = M⁻¹/N (C, m, m) or not.
+
+    By Powell's method from a start, with the Jacobian there if it is known.
+    """
     temperature, lengths = problem.temperature, _edge(problem)
     counts, targets, stiffness = problem.counts, problem.targets, problem.stiffness
     # softplus is never silent, and what classes share costs the more, the larger a neuron is
@@ -723,7 +730,10 @@ def _solve(task, problem, start, firm=None, share=1.0) -> Solution:
         return np.concatenate([left.ravel(), np.square(field).sum(1) / lengths**2 - 1])
 
     places = _places(start[: targets.size].reshape(targets.shape), problem)
-    found = root(equations, start, tol=1e-12)
+    known = None if jacobian is None else lambda _: jacobian
+    found = root(equations, start, jac=known, tol=1e-12)
+    upper = np.zeros((start.size, start.size))
+    upper[np.triu_indices(start.size)] = found.r
     field, amounts, bulk = parts(found.x)
     residual = float(np.abs(equations(found.x)).max())
     weights, points, means = bulk.weights, bulk.points, bulk.means
@@ -742,6 +752,7 @@ def _solve(task, problem, start, firm=None, share=1.0) -> Solution:
         activations=np.vstack([np.diag(root_amounts * unit), weights @ means]),
         dual_field=field,
         amounts=amounts,
+        jacobian=found.fjac.T @ upper,
         costs=costs,
         densities=(2 * np.pi * problem.readout_variance) ** -0.5 * np.exp(-costs),
         kernel_block=block,
