@@ -120,11 +120,12 @@ report: setup ## what a reviewer sends, or FROM it into the ledger of machines
 	@$(JOB) report --preset "$$PRESET" -- "$$FROM"
 
 # Types by the stubs of one NumPy: by those of 2.5, from Python 3.12 on, mypy takes a.max() to lack an argument
+# One process more than there are cores: some tests wait for a browser, a cluster, a build
 test: setup-tests ## lint, types, tests
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(PY) -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || { echo "types: checked on Python 3.11 alone"; exit 0; }; $(VENV)/bin/mypy
-	@$(PY) -m pytest -n logical tests --ignore tests/launch -m "not weekly"
+	@$(PY) -m pytest -n $$($(PY) -c 'import os; print(os.cpu_count() + 1)') tests --ignore tests/launch -m "not weekly"
 
 test-launch: setup-tests ## the tree that Binder and Colab open, in a bare environment
 	@$(PY) -m pytest tests/launch

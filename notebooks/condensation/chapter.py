@@ -494,28 +494,65 @@ Finding(
         sampled=runs.log_ratio(deep[0], deep[-1]).value,
     ),
 ).judge(below(0, 3), because="the crossover of deep networks hardly moves with the number of inputs")
-alike, shared = (round(each, 2) for each in (deep[-1].overlap, deep[-1].shared))
-glue("deep_overlap", f"{alike:.2f}", display=False)
-glue("deep_shared", f"{shared:.2f}", display=False)
-glue("deep_participation", ", ".join(f"{each.participation.value:.1f}" for each in deep), display=False)
-for name, rho_b in (("alone", 0.0), ("both", shared)):
-    by_overlaps = [runs.predicted(P2, alike, N, shared=rho_b) for N in deep_widths]
-    glue(f"deep_{name}", ", ".join(f"{each:.1f}" for each in by_overlaps), display=False)
-glue("deep_widths", ", ".join(map(str, deep_widths)), display=False)
+glue("deep_fuller", f"{fuller.participation.value:.1f}", display=False)
 for name, value in (("few", P2), ("more", more)):
     glue(f"deep_{name}", value, display=False)
-glue("deep_fuller", f"{fuller.participation.value:.1f}", display=False)
 
 # %% [markdown]
-# The number of neurons per class is {glue:text}`deep_participation` at $N =$ {glue:text}`deep_widths`. In the
-# layer below inputs of a class overlap by {glue:text}`deep_overlap` of the diagonal, those of two classes by
-# {glue:text}`deep_shared`. One layer on inputs with both overlaps would have {glue:text}`deep_both` neurons
-# per class in theory, and {glue:text}`deep_alone` without that between classes. So mean overlaps do not
-# explain the second layer. In one layer what classes have in common would hold the crowd back, and here it
-# hardly does. The two layers adapt to each other, and theory has no term for this. With
-# {glue:text}`deep_more` inputs in place of {glue:text}`deep_few` the widest of these networks has
-# {glue:text}`deep_fuller` neurons per class. Coding neurons become dearer with the number of inputs here,
+# With {glue:text}`deep_more` inputs in place of {glue:text}`deep_few` the widest of these networks has
+# {glue:text}`deep_fuller` neurons per class: coding neurons become dearer with the number of inputs here,
 # too.
+#
+# What does the feature layer see of the layer below? With the weights below held, it is a network of one
+# hidden layer, and all that it sees is the kernel of the activations below. Its readouts have the prior
+# variance of the deep network, $1/\sqrt P$ in place of $1/P$. So we take this kernel from the samples and
+# average it over all pairs of inputs of the same two classes. Then we sample one hidden layer on inputs that
+# have these means for their kernel. If the overlaps are what counts, it has as many neurons per class as the
+# deep network.
+
+# %% tags=["hide-input"]
+deep_variance = P2**-0.5
+seen = [runs.averaged(runs.task(P2, 0.0), each.below) for each in deep]
+flat = [
+    runs.networks(
+        jax.random.fold_in(key, 72 + k), given, each.size["N"], readout_variance=deep_variance, **sampling
+    )
+    for k, (given, each) in enumerate(zip(seen, deep, strict=True))
+]
+per_class = np.array([each.participation.value for each in deep])
+Finding(
+    "D10",
+    "logarithm of the number of neurons that carry a class, two hidden layers over one on inputs with the "
+    "class means of the layer below",
+    sampled=stacked([runs.log_ratio(*pair) for pair in zip(flat, deep, strict=True)]),
+    theory=np.zeros(len(deep)),
+    over=[f"N = {N}" for N in deep_widths],
+    size={"L": [2, 1], "N": list(deep_widths), "P": P2, "T": T, "networks": 2 * fewer["num_chains"]},
+    sampler=[each.equilibrium for each in (*deep, *flat)],
+    control=Control(
+        "one layer on unrelated inputs, in theory",
+        sampled=np.log(per_class / [runs.predicted(P2, 0.0, N) for N in deep_widths]),
+    ),
+).judge(standard_errors(3) | absolute(0.15), because="more of the layer below counts than its overlaps")
+labels = runs.task(P2, 0.0).labels
+for name, measure in (("overlap", runs.within), ("shared", runs.between)):
+    glue(f"deep_{name}", f"{measure(deep[-1].below, labels):.2f}", display=False)
+glue("deep_widths", ", ".join(map(str, deep_widths)), display=False)
+for name, networks in (("participation", deep), ("flat", flat)):
+    glue(f"deep_{name}", ", ".join(f"{each.participation.value:.1f}" for each in networks), display=False)
+for name, variance in (("both", deep_variance), ("usual", 1 / P2)):
+    evened = [runs.averaged(given, given.input_kernel, together=True) for given in seen]
+    by_overlaps = [runs.by_theory(*pair, variance) for pair in zip(evened, deep_widths, strict=True)]
+    glue(f"deep_{name}", ", ".join(f"{each:.1f}" for each in by_overlaps), display=False)
+
+# %% [markdown]
+# At $N =$ {glue:text}`deep_widths` the deep network has {glue:text}`deep_participation` neurons per class,
+# and the single layer {glue:text}`deep_flat`. So depth works by the overlaps that the layer below makes: of
+# the diagonal {glue:text}`deep_overlap` within a class and {glue:text}`deep_shared` between two. Taken alone,
+# what the classes have in common would hold the crowd back. The larger prior variance of the readouts makes
+# up for much of it. Theory has both effects, though here it is a quarter to a third too low: it has
+# {glue:text}`deep_both` with the variance of the deep network, and {glue:text}`deep_usual` with that of a
+# single layer.
 #
 # ## Where are digits?
 #

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -145,8 +145,7 @@ class Networks:
         at_start: 1/PR where that began.
         bulk: mean square of the class means of neurons that are no outliers, (chains of both,).
         kernel: mean kernel within class 0 and between classes 0 and 1, (chains of both, 2).
-        overlap: mean overlap within classes, over the diagonal, of the layer below the feature layer, or ρ.
-        shared: the same between classes, or ρ_b.
+        below: kernel of the layer below the feature layer, or of the inputs, mean over chains, shape (P, P).
     """
 
     size: dict[str, Any]
@@ -155,8 +154,7 @@ class Networks:
     at_start: np.ndarray
     bulk: np.ndarray
     kernel: np.ndarray
-    overlap: float
-    shared: float
+    below: np.ndarray
 
     @property
     def starts(self) -> tuple[Estimate, Estimate]:
@@ -204,6 +202,7 @@ def networks(
     *,
     nonlinearity: str = "relu",
     depth: int = 1,
+    readout_variance: float | None = None,
     num_chains: int,
     num_warmup: int,
     num_samples: int,
@@ -211,7 +210,7 @@ def networks(
     **options: Any,
 ) -> Networks:
     """Sample networks from the prior; then merge the neurons of every code into one, and sample again."""
-    posterior = Posterior(given, Network(depth, num_neurons, nonlinearity), T)
+    posterior = Posterior(given, Network(depth, num_neurons, nonlinearity), T, readout_variance)
     if depth == 1:  # all overlaps share one compiled program
         posterior = posterior.with_root()
     options |= {"num_chains": num_chains, "num_warmup": num_warmup, "thinning": thinning}
@@ -224,11 +223,10 @@ def networks(
     activations = [half.activations() for half in halves]
     inverse = [_inverse(phi, labels) for phi in activations]
     feature = np.asarray(posterior.network.phi(jax.vmap(posterior.preactivations)(start)[-1]))
-    kernel = given.input_kernel
-    if depth > 1:  # of the layer below
-        kernel = coding.kernels(np.concatenate([half.activations(depth - 2)[:, -1] for half in halves])).mean(
-            0
-        )
+    below = given.input_kernel
+    if depth > 1:
+        last = np.concatenate([half.activations(depth - 2)[:, -1] for half in halves])
+        below = coding.kernels(last).mean(0).astype(float)
     return Networks(
         size={"L": depth, "N": num_neurons, "P": given.num_inputs},
         cooled=inverse[0],
@@ -236,9 +234,38 @@ def networks(
         at_start=1 / coding.class_participation(feature, labels),
         bulk=np.concatenate([_bulk(phi, labels) for phi in activations]),
         kernel=np.concatenate([_kernel(phi, labels) for phi in activations]),
-        overlap=within(kernel, labels),
-        shared=between(kernel, labels),
+        below=below,
     )
+
+
+def averaged(given: Task, kernel: np.ndarray, together: bool = False) -> Task:
+    """The classes and targets of a task, with inputs that have the means of a kernel (P, P).
+
+    Over the pairs of inputs of every two classes, or of all different classes together, and of its diagonal.
+    """
+    labels, member = given.labels, np.eye(given.num_classes)[given.labels]
+    counts, diagonal = member.sum(0), np.diag(kernel) @ member / member.sum(0)
+    sums = member.T @ kernel @ member - np.diag(counts * diagonal)
+    pairs = np.outer(counts, counts) - np.diag(counts)
+    means = sums / np.maximum(pairs, 1)
+    if together:
+        apart = ~np.eye(len(counts), dtype=bool)
+        means[apart] = sums[apart].sum() / pairs[apart].sum()
+    found = means[np.ix_(labels, labels)]
+    np.fill_diagonal(found, diagonal[labels])
+    values, vectors = np.linalg.eigh(found)
+    root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
+    return replace(given, inputs=np.sqrt(given.num_inputs) * root)
+
+
+def by_theory(given: Task, num_neurons: int, readout_variance: float) -> float:
+    """Participation of one layer on these inputs; NaN where theory does not reach or does not converge."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return per_class(condensation.solve(given, T, readout_variance=readout_variance), num_neurons)
+    except (ValueError, FloatingPointError):
+        return float("nan")
 
 
 class Place(NamedTuple):

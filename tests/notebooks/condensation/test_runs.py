@@ -1,5 +1,7 @@
 """What the chapter on condensation measures, on cases that need little sampling."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ def made(width, inverse):
     """Networks of a width whose chains have these 1/PR of every class."""
     inverse = np.asarray(inverse, float)[:, None] * np.ones(3)
     half = len(inverse) // 2
-    size, rest = {"N": width, "P": 16, "L": 1}, (np.ones(2), np.ones(2), 0.5, 0.0)
+    size, rest = {"N": width, "P": 16, "L": 1}, (np.ones(2), np.ones(2), np.eye(16))
     return runs.Networks(size, inverse[:half], inverse[half:], inverse, *rest)
 
 
@@ -86,9 +88,41 @@ def test_networks_start_again_with_fewer_coding_neurons():
     assert found.cooled.shape == found.restarted.shape == (2, 3)
     assert found.kernel.shape == (4, 2)
     assert np.all(found.at_start > 0)
-    assert found.overlap == pytest.approx(0.9)
-    deep = runs.networks(jax.random.key(0), runs.task(12, 0.0), 24, depth=2, **options)
-    assert 0 < deep.overlap < 1
+    assert runs.within(found.below, runs.task(12, 0.9).labels) == pytest.approx(0.9)
+    given = runs.task(12, 0.0)
+    deep = runs.networks(jax.random.key(0), given, 24, depth=2, **options)
+    assert 0 < runs.within(deep.below, given.labels) < 1
+    alone = runs.networks(jax.random.key(0), given, 24, readout_variance=0.5, **options)
+    usual = runs.networks(jax.random.key(0), given, 24, **options)
+    assert np.abs(alone.cooled - usual.cooled).max() > 0.1  # another prior
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_averaged_inputs_have_a_kernels_means_over_classes(together):
+    given, rng = runs.task(16, 0.0), np.random.default_rng(0)
+    half = rng.standard_normal((16, 40))
+    kernel, labels = half @ half.T / 40 + 0.3, given.labels
+    found = runs.averaged(given, kernel, together).input_kernel
+    apart = [(c, d) for c in range(3) for d in range(3) if c != d]
+    own = [kernel[np.ix_(labels == c, labels == d)] for c, d in apart]
+    for c in range(3):
+        mine = labels == c
+        block, others = kernel[np.ix_(mine, mine)], ~np.eye(mine.sum(), dtype=bool)
+        assert found[mine, mine] == pytest.approx(np.diag(block).mean())
+        assert found[np.ix_(mine, mine)][others] == pytest.approx(block[others].mean())
+    every = np.concatenate([each.ravel() for each in own]).mean()
+    for (c, d), each in zip(apart, own):
+        wanted = every if together else each.mean()
+        assert found[np.ix_(labels == c, labels == d)] == pytest.approx(wanted)
+
+
+def test_theory_is_asked_with_the_prior_variance_of_the_readouts_and_may_have_no_answer():
+    given = runs.task(40, 0.5, 0.1)
+    assert runs.by_theory(given, 100, 1 / 40) == pytest.approx(runs.predicted(40, 0.5, 100, shared=0.1))
+    assert runs.by_theory(given, 100, 0.2) > 1.1 * runs.by_theory(given, 100, 1 / 40)
+    uneven = runs.averaged(given, given.input_kernel + np.diag(np.arange(40.0)))
+    assert runs.by_theory(uneven, 100, 0.2) > 1
+    assert np.isnan(runs.by_theory(replace(given, inputs=given.inputs[::-1] + given.inputs), 100, 0.2))
 
 
 def test_crossovers_are_those_of_the_exact_population():
