@@ -736,13 +736,17 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #   one curve of $N/N^*$.
 # - What classes have in common holds the crowd back. Beyond a critical overlap between classes one neuron
 #   has a fixed share of each class, however wide the network is. Digits lie far beyond it.
+# - Depth makes a crowd of related inputs out of unrelated ones. A feature layer has as many coding neurons as
+#   a single layer would have on inputs that overlap as much, on average over classes, as the activations
+#   below.
 #
 # **Limits.** The theory is for one hidden layer, for one overlap within classes and one between them, and for
-# neurons that code for a single class. For deep networks there is no theory yet. Hierarchies of classes are
-# not treated.
+# neurons that code for a single class. For deep networks the overlaps in the layer below are measured, not
+# predicted. Hierarchies of classes are not treated.
 #
 # **Refuted.** Our own expectation that the number of neurons that carry a class depends on $N/N^*$ alone. It
-# depends on $N$ as well.
+# depends on $N$ as well. And our own sentence that overlaps do not explain deep networks, since two layers
+# adapt to each other. It came from a comparison with readouts of the wrong prior variance.
 #
 # ## Appendix: two derivations of the crossover
 #
