@@ -99,7 +99,8 @@ class Diagnosis:
         participation: fraction of the neurons that carry the differences between classes.
         readout_share: share of the readouts' squared length in the span of the neurons' class differences, 1
             where they read out nothing else and near (C − 1)/N where they do not know of the classes, as
-            in lazy networks; None without readouts. It is no part of the verdict.
+            in untrained networks; between them in lazy ones, whose readouts fit the targets. None without
+            readouts. It is no part of the verdict.
         evidence: the numbers behind the verdict.
     """
 

@@ -1089,13 +1089,14 @@ Finding(
 for number in (10, 20, 40):
     doubled = tasks.toy(number, (0.5, 0.5), targets=[[1.0], [-1.0]])
     found_kernels = [
-        adaptive_kernel.solve(doubled, network, g, 0.02).kernels[-1][0, 1] for g in (0.2, 0.5, 1.0)
+        adaptive_kernel.solve(doubled, network, g, 0.02).kernels[-1][0, 1] for g in (0.05, 0.2, 1.0)
     ]
-    print(number, "inputs:", np.round(found_kernels, 3), "at γ0 = 0.2, 0.5, 1; lazy 0.25")
+    print(number, "inputs:", np.round(found_kernels, 4), "at γ0 = 0.05, 0.2, 1; lazy 0.25")
 
 # %% [markdown]
-# Later. With twice as many inputs the targets are fitted by more entries of the kernel, and each needs to
-# change less. Paper A's choice $\gamma_0^2 = P$ makes up for it.
+# At nearly the same one, but then it changes less. At first every entry changes as if it were alone. Once the
+# targets are fitted, by more entries, each needs to change less: in a linear network by $\gamma_0/\sqrt P$ in
+# place of $\gamma_0^2$. Paper A's choice $\gamma_0^2 = P$ makes up for it.
 #
 # **2.** A deep linear network has the overlap $c_L$. How many layers double it?
 

@@ -55,7 +55,9 @@ DIGITS = [f"digit {name}" for name in first["linear"].task.class_names]
 networks = 2 * counts["num_chains"]
 one_draw = {"N": N, "P": P, "T": T, "test images": sizes.num_test, "networks each": networks}
 size = one_draw | {"draws": R}
-because_neglected = "theory neglects how single preactivations fluctuate"
+because_neglected = (
+    "theory neglects how single preactivations fluctuate, and is for infinite width; not told apart"
+)
 for name, value in {"N": N, "P": P, "T": T, "R": R, "networks": networks}.items():
     glue(name, value, display=False)
 
@@ -539,9 +541,8 @@ better.draw(
 )
 better.judge(
     below(0, 3),
-    because="in sigmoidal networks the mean gains about as much as the variance does or more: learned "
-    "codes pull an image that resembles training images to the prototype of its class; linear and ReLU "
-    "networks are as published",
+    because="in sigmoidal networks the mean gains about as much as the variance does or more; "
+    "linear and ReLU networks are as published",
 )
 Finding(
     "A33",
@@ -612,12 +613,12 @@ Finding(
 #
 # With a random projection of the images to half as many dimensions as there are images, $K_0$ is singular and
 # not every set of preactivations is possible. The scheme stays redundant, and still generalizes. There is
-# less to gain: new images lie in the span of the training images, so that the process has less variance. The
-# variance makes {glue:text}`projected_variance:.0%` of the process's error, against
-# {glue:text}`unprojected_variance:.0%` without the projection. Where so little can be gained, what theory
-# neglects could count more. Networks have {glue:text}`projected_gain:.2f` times the gain that theory
-# predicts; the standard error of this ratio, in the check, does not tell it from one. The two starts differ
-# in their training error on this task, so that each is judged by itself.
+# less to gain: in fewer dimensions the process has less variance, and its mean is worse. The variance makes
+# {glue:text}`projected_variance:.0%` of the process's error, against {glue:text}`unprojected_variance:.0%`
+# without the projection. Where so little can be gained, what theory neglects could count more. Networks have
+# {glue:text}`projected_gain:.2f` times the gain that theory predicts; the standard error of this ratio, in
+# the check, does not tell it from one. The two starts differ in their training error on this task, so that
+# each is judged by itself.
 
 # %% tags=["hide-input"]
 singly = counts | {"num_chains": 2}  # networks of one draw agree, draws do not
@@ -692,8 +693,8 @@ glue("unprojected_variance", runs.variance_share(learned["sigmoidal"]), display=
 # - Analog, redundant and sparse codes carry over to unseen digits, and the test kernel has their blocks.
 # - A theory that neglects the fluctuations of single preactivations predicts the mean predictor of sigmoidal
 #   and ReLU networks, image by image. The mean predictor of linear networks is the process's.
-# - In linear networks the whole gain comes from the smaller variance, which falls as $1/N$. In sigmoidal
-#   networks a better mean makes about half of the gain or more.
+# - In linear networks, at our $T$, the whole gain comes from the smaller variance, which falls as $1/N$. In
+#   sigmoidal networks a better mean makes about half of the gain or more.
 # - How large the mean's part is depends on the inputs' scale: with pixels divided by 255 the process has less
 #   variance to lose.
 #
@@ -702,8 +703,9 @@ glue("unprojected_variance", runs.variance_share(learned["sigmoidal"]), display=
 # $T$.
 #
 # **In part.** Theory's errors differ from sampled ones by a few per cent of the gain, which is many standard
-# errors, and by about a tenth in the worst cases with pixels divided by 255. The cause is that single
-# preactivations fluctuate, which theory neglects.
+# errors, and by about a tenth in the worst cases with pixels divided by 255. Theory neglects
+# how single preactivations fluctuate, in ReLU networks the bulk, too, and it is for infinite width. We have
+# not tested which of these makes the difference.
 #
 # **Refuted at the paper's size.** Paper A attributes the gain to the smaller variance and finds the mean
 # little better, a little more so in sigmoidal networks. For linear networks this is exact, and for ReLU

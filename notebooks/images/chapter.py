@@ -606,11 +606,12 @@ glue("dimension_lazy", float(dimension[1, LAZY]), display=False)
 # ReLU features catch up at two. Pixels are better than any of them; with fifty examples learned features
 # come close.
 #
-# Why are sigmoidal features the worst? Saturated codes tell 0, 1 and 2 apart and little else. Responses to
-# the new digits vary along {glue:text}`dimension_sigmoidal:.1f` directions in sigmoidal networks,
+# Why are sigmoidal features the worst? They have the fewest directions. Responses to the new digits vary
+# along {glue:text}`dimension_sigmoidal:.1f` directions in sigmoidal networks,
 # {glue:text}`dimension_linear:.1f` in linear and {glue:text}`dimension_relu:.1f` in ReLU networks, against
-# {glue:text}`dimension_lazy:.0f` in lazy sigmoidal ones. (The number of directions is the participation
-# ratio of the eigenvalues of the responses' covariance.)
+# {glue:text}`dimension_lazy:.0f` in lazy sigmoidal ones. (The number of directions is the participation ratio
+# of the eigenvalues of the responses' covariance.) But this alone is not the reason: linear and ReLU networks
+# have few directions as well, and beat lazy ones.
 #
 # ## Another data set: clothes
 #

@@ -681,8 +681,9 @@ glue("contraction_off", ", ".join(f"{each:+.0f}".replace("-", "−") for each in
 # by {glue:text}`contraction_off` % in classes 0, 1 and 2.
 #
 # Do trained networks keep the posterior's variance as well? We train sigmoidal networks with one hidden layer
-# by Adam with a weight decay of $1/P$, the strength of the posterior's prior. The *decay time* is the time in
-# which the decay alone shrinks a weight to $1/e$. We train for several of them.
+# by Adam with a weight decay of $1/P$ on all weights. (The posterior's prior is far weaker. On the same mean
+# loss it is $T/(NP)$ for hidden weights and $T/N$ for readouts.) The *decay time* is the time in which the
+# decay alone shrinks a weight to $1/e$. We train for several of them.
 
 # %% tags=["hide-input"]
 descent = runs.trained(jax.random.fold_in(key, 81), toy, 1, **vars(sizes.descent))
@@ -729,10 +730,10 @@ for name, value in (("left", last.value / closed), ("left_prior", last.value / b
 # %% [markdown]
 # They do not. Training fits the targets within a fraction of a decay time. Then the weight decay goes on to
 # shrink what the targets do not need. After {glue:text}`decay_times` decay times classes 0, 1 and 2 have
-# {glue:text}`left` of the posterior's variance. In the posterior the same decay is at work, but noise
-# restores the differences as fast as the decay removes them. So theory's number holds for networks trained
-# *with* noise. Without noise the small classes lose most of it. The large class keeps more: after a minimum
-# at six decay times its variance rises again, and we do not know why.
+# {glue:text}`left` of the posterior's variance. In the posterior weights decay, too, but noise restores the
+# differences as fast as the decay removes them. So theory's number holds for networks trained *with* noise.
+# Without noise the small classes lose most of it. The large class keeps more. How much it keeps, and when it
+# has least, depends on the learning rate of Adam.
 #
 # ## What to take away
 #

@@ -630,7 +630,8 @@ if with_theory:
     ).judge(
         standard_errors(3),
         note="; ".join(stopped),
-        because="theory takes the scatter within a class to be the prior's",
+        because="finite width, which this theory leaves out, or the scatter within a class, which it takes "
+        "from the prior: not told apart",
     )
 
 # %% [markdown]

@@ -222,7 +222,8 @@ Finding(
 # %% [markdown]
 # The *readouts* can tell the difference. A network that has learned its features reads out of the directions
 # in which the class means differ, and of nothing else. An untrained one has readouts in all directions. A
-# lazy one lies between, as a network of few neurons learns a little even then: up to one half. With
+# lazy one lies between, up to one half. Its readouts fit the targets, too, and so lean towards the class
+# differences even of random features. With few neurons some learning of features adds to that. With
 # `readouts` given, `readout_share` is the part of their squared length in those directions.
 
 # %% tags=["hide-input"]
