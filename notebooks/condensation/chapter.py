@@ -201,9 +201,10 @@ Finding(
 # on one curve. Here $N^*$ is that of the computed branch: $N$ over the number of neurons that carry a class
 # at $N\to\infty$. The flat branch of {eq}`eq-condensation-crossover` gives up to ten times as much at these
 # sizes. The networks do fall on the curve roughly, and only well above $N^*$, where most lie a little below
-# it. Below $N^*$, and up to it, more neurons share a class than the curve says. The curve is that of a flat
-# branch, and a narrow network sees its branch at moderate $r$, where it is higher. The theory with $w(r)$,
-# which has no fitted number either, does describe all networks: in the right panel they fall on the diagonal.
+# it. Below $N^*$, and up to it, they lie above it. Most of this is the bulk: its neurons have a share of a
+# class's activity, and the participation counts it. The rest is that a narrow network sees its branch at
+# moderate $r$, where it is higher. The theory with the bulk and with $w(r)$, which has no fitted number
+# either, does describe all networks: in the right panel they fall on the diagonal.
 
 
 # %% tags=["hide-input"]
@@ -257,8 +258,8 @@ one_curve.draw(
 )
 one_curve.judge(
     below(np.log(1.15)),
-    because="the branch is not flat where networks below the crossover see it, and the bulk has a share of "
-    "its own",
+    because="the bulk has a share of its own, and the branch is not flat where networks below the crossover "
+    "see it",
 )
 typical = np.sqrt(np.mean(np.log(sampled.value / predicted) ** 2))
 glue("typical", f"{100 * typical:.0f} %", display=False)
@@ -565,7 +566,8 @@ P3, M3 = sizes.digits.num_inputs, sizes.digits.num_neurons
 digits = tasks.mnist(P3, 0, y_minus=runs.Y_MINUS)
 rho_w, rho_b = (each(digits.input_kernel, digits.labels) for each in (runs.within, runs.between))
 grid = np.sort([*sizes.digits.overlaps, rho_w])
-boundary = np.array([runs.critical(P3, float(each)) for each in grid])
+ratios = tuple((digits.class_counts / P3).tolist())
+boundary = np.array([runs.critical(P3, float(each), ratios) for each in grid])
 
 
 def phases(grid, boundary, point):
@@ -586,7 +588,8 @@ publish(
     "phases",
     caption="Digits lie deep in the condensed phase. Solid line: the critical overlap between classes, in "
     "theory; on the dotted line classes are no classes any more.",
-    tail=f"P = {P3}, T = {T:g}, y₋ = −0.5. Digits by their mean overlaps. In none of the papers.",
+    tail=f"P = {P3}, T = {T:g}, y₋ = −0.5, classes as large as those of the digits. Digits by their mean "
+    "overlaps. In none of the papers.",
     counterparts=[],
     grid=grid,
     boundary=boundary,
@@ -659,7 +662,11 @@ Finding(
     sampler=evenly.equilibrium,
     control=Control("digits themselves", sampled=on_digits[-1].participation),
 ).judge(relative(0.15), because="what holds neurons down at finite N is in the theory to first order only")
+by_class = runs.networks(
+    jax.random.fold_in(key, 88), runs.averaged(digits, digits.input_kernel), M3[-1], **fewer
+)
 on_average = {
+    "classes": [by_class.participation.value],
     "participation": [each.participation.value for each in on_digits],
     "rule": numbers[0],
     "evenly": [evenly.participation.value],
@@ -671,9 +678,11 @@ glue("digits_widths", ", ".join(map(str, M3)), display=False)
 # %% [markdown]
 # The networks have {glue:text}`digits_participation` neurons per class at $N =$ {glue:text}`digits_widths`,
 # and theory has {glue:text}`digits_rule`. It has the slow growth, but not the number. The reason lies in the
-# digits. Theory knows them by two mean overlaps only, and some pairs of digits are much more alike than
-# others. Networks on inputs that overlap evenly, by the same means, have {glue:text}`digits_evenly` at the
-# larger width, as theory says.
+# digits, which theory knows by two mean overlaps only. Networks on inputs that overlap evenly, by the same
+# means, have {glue:text}`digits_evenly` at the larger width, as theory says. Networks on inputs with a mean
+# of their own for every two classes, and a norm of their own for every class, have
+# {glue:text}`digits_classes`. What is left comes from single digits, some of which are much more alike than
+# others.
 #
 # ## Sigmoidal networks on inputs that are alike
 #

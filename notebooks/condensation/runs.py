@@ -27,11 +27,11 @@ RATIOS = (0.5, 0.25, 0.25)
 
 
 @cache
-def task(num_inputs: int, overlap: float, shared: float = 0.0) -> Task:
+def task(num_inputs: int, overlap: float, shared: float = 0.0, ratios: tuple[float, ...] = RATIOS) -> Task:
     """Three classes with these ratios; inputs of a class overlap by ρ, those of two classes by ρ_b."""
     if shared:
-        return tasks.tree(num_inputs, RATIOS, (0, 0, 0), (overlap, shared), y_minus=Y_MINUS)
-    return tasks.clustered(num_inputs, RATIOS, overlap, y_minus=Y_MINUS)
+        return tasks.tree(num_inputs, ratios, (0, 0, 0), (overlap, shared), y_minus=Y_MINUS)
+    return tasks.clustered(num_inputs, ratios, overlap, y_minus=Y_MINUS)
 
 
 # ---- theory ---------------------------------------------------------------------------------------
@@ -85,12 +85,13 @@ def by_mean_overlaps(given: Task, shared: bool = True) -> condensation.Solution:
 
 
 @cache
-def critical(num_inputs: int, overlap: float) -> float:
-    """ρ_b beyond which one neuron of the large class takes a share at any width, to 2 %."""
+def critical(num_inputs: int, overlap: float, ratios: tuple[float, ...] = RATIOS) -> float:
+    """ρ_b beyond which one neuron of the first class takes a share at any width, to 2 %."""
 
     def share(log_shared: float) -> float:
+        found = condensation.solve(task(num_inputs, overlap, float(np.exp(log_shared)), ratios), T)
         # bounded: far below, a population could hold a thousandfold
-        return float(np.arctan(condensate(num_inputs, overlap, shared=np.exp(log_shared)).condensed_share[0]))
+        return float(np.arctan(found.condensed_share[0]))
 
     high = np.log(0.06 * overlap)
     while share(high) < 0 and high < np.log(0.4 * overlap):

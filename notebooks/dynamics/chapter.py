@@ -637,7 +637,7 @@ order.draw(
 )
 order.judge(
     above(0.9, 3),
-    because="outliers of a deep ReLU network split and merge, since a copy of one is cheap there",
+    because="in the feature layer a copy of an outlier is cheap; why the first loses its order is not known",
 )
 feature = deep.order(1)
 Finding(
@@ -655,9 +655,10 @@ for name, value in zip(("first", "second"), both.value, strict=True):
 # %% [markdown]
 # The order is {glue:text}`order_first` in the first and {glue:text}`order_second` in the second ReLU layer.
 # With one hidden layer a copy of an outlier has to be silent on every single input of the other classes. In a
-# deep network the layer below makes the inputs of a class alike, and copies come and go
-# ([sparse](sparse.ipynb)). What one calls frozen then depends on how long one watches, and over the time
-# shown the second ReLU layer is no more frozen than a linear one.
+# feature layer above another one it has to be silent on classes as a whole, which is cheap, and copies may
+# come and go ([sparse](sparse.ipynb)). For the first layer we have no explanation. What one calls frozen then
+# depends on how long one watches, and over the time shown the second ReLU layer is no more frozen than a
+# linear one.
 #
 # ## Barriers
 #
@@ -882,8 +883,8 @@ entropy.judge(
 # - Frozen neurons are not still: theory says how far each still moves, to a few per cent.
 # - In the layer below, sigmoidal neurons change codes; the scheme and the kernel stay.
 #
-# **Limits.** A run of finite length bounds rates, it does not prove them zero. The first layer's rate
-# falls as the network grows, too: barriers stand there as well, only much lower ones. The deep sigmoidal
+# **Limits.** A run of finite length bounds rates, it does not prove them zero. The first layer of deep
+# networks was run at one width alone. The deep sigmoidal
 # network starts from the theory's scheme. In a network quenched from the prior some neurons would sit in
 # other codes, and those between two codes would keep crossing. Its chains share one start. Their diagnostics
 # say that they agree on this branch, not that there is no other. Barriers of energy are the least that a few
@@ -891,7 +892,7 @@ entropy.judge(
 # times shorter.
 #
 # **Reproduced in part.** Small sigmoidal networks cross their passes now and then. With two ReLU layers
-# outliers split and merge within our runs, also in the first layer, which the paper calls frozen.
+# the order falls within our runs, also in the first layer, which the paper calls frozen.
 #
 # **Refuted for ReLU networks.** The paper's statement that a barrier of energy separates solutions that
 # differ by a permutation. We find paths without one. What separates the solutions is free energy, which

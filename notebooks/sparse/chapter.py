@@ -547,10 +547,11 @@ Finding(
 #
 # If instead the target $y_-$ of the other classes is raised, there comes a point where outliers answer to
 # several classes at once. Two of these can be rotated into each other at no cost: there is a family of
-# solutions of equal energy. Such outliers are silent nowhere, and silence is what made copies expensive. So
-# networks may have more outliers than theory needs. A neuron becomes one more with the odds of two integrals,
-# over the readouts that count as an outlier and over those of the bulk. With $N$ neurons the expected number
-# is $n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a \big/ \int_{\rm bulk} e^{P E(a)}\,{\rm d}a$.
+# solutions of equal energy. Such outliers are silent on fewer inputs, from $y_- = 0.5$ on nowhere, and
+# silence made most of a copy's price. So networks may have more outliers than theory needs. A neuron becomes
+# one more with the odds of two integrals, over the readouts that count as an outlier and over those of the
+# bulk. With $N$ neurons the expected number is $n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a
+# \big/ \int_{\rm bulk} e^{P E(a)}\,{\rm d}a$.
 #
 # At $N = P = 100$ this number is far below one for $y_- = 0.1$. It is {glue:text}`room_some` at $0.3$ and
 # {glue:text}`room_many` at $0.6$, where it vanishes only in larger networks ({glue:text}`room_large` at $N =
@@ -930,8 +931,8 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 # neuron has each of them, as in the published one; on average there are more, whether one counts those that
 # carry a class or only those of at least half of the strongest one's activity. The number of neurons that
 # share a code depends on the number of inputs. Are the runs just too short for copies to merge? No. Rotating
-# all outliers of a code into one lowers the participation, though not to one: neurons that answer to two
-# classes, or are too weak to count as outliers, are left. With as many inputs as neurons it then rises again.
+# all outliers of a code into one lowers the participation, though not to one: the bulk, and neurons too
+# weak to count as outliers, have a share. With as many inputs as neurons it then rises again.
 #
 # With one hidden layer a copy has to be silent on each of the $P - n_c$ inputs of other classes, which costs
 # entropy of order $P$. In a deep network the layer below makes the inputs of a class alike. A copy is then

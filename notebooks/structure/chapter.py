@@ -448,8 +448,8 @@ Finding(
 # $\phi(z)/\sqrt N$, so that $H$ is made of entries of the kernel. We make two tests.
 #
 # *Descent.* Networks with one hidden layer, lazy or not, start with weights from the prior and descend on
-# two orthogonal inputs with the targets $\pm1$. These weights are not small, so the theory predicts a final
-# distance between the rich and the lazy limit.
+# two orthogonal inputs with the targets $\pm1$. These weights are not small. For non-lazy networks the
+# theory then predicts a final distance above both limits, the rich and the lazy one.
 
 # %% tags=["hide-input"]
 kinds_of_ours = ("linear", "sigmoidal", "relu")
@@ -506,7 +506,7 @@ Finding(
 # says $H^* = H_0$, whatever the rates: inputs of a class should stay as far apart as in the prior. Paper A's
 # theory says otherwise. There the squared distance is twice the mean variance of a neuron's activation
 # within the class. Linear neurons keep this variance. Sigmoidal ones saturate and lose most of it. Which
-# theory is right about sampled networks?
+# theory is right about sampled networks? (Paper C's is one of descent. It has neither prior nor noise.)
 
 # %% tags=["hide-input"]
 to_sample = partial(runs.sampled_distances, key, temperature=0.01, seed=seed, **vars(sizes.posterior))
@@ -557,7 +557,8 @@ posterior.judge(standard_errors(3), because="corrections of order 1/N²")
 #   a pair alone.
 # - Non-lazy networks from the prior follow the equations under descent, though their weights are not small.
 #   In the posterior whether a class merges depends on the coding scheme: a saturated code leaves inputs of
-#   a class little room to differ, an analog one all of it. A theory of two points cannot see this.
+#   a class little room to differ, an analog one all of it. A theory of two points under descent says neither.
+#   Descent alone, in a trial with sigmoidal networks, left 0.4 to 0.8 of the distance within a class.
 #
 # **Limits.** XOR networks have 100 units per layer, not the paper's 500. The preset `quick` has fewer blobs,
 # the three digits that come with the book, and too few epochs for some networks to leave their plateau. Lazy
