@@ -373,8 +373,8 @@ for units, ratio in (
 
 # %% [markdown]
 # The five architectures that fail up to the end of training, at the paper's width, share a pattern: the
-# network waits longer and then moves faster than the fitted curve. All five end at a large $H$, of one half
-# and more, where the two inputs are no longer close. We have not tested whether that is the reason.
+# network waits longer and then moves faster than the fitted curve. All five end at a large $H$, of about
+# one half and more, where the two inputs are no longer close. We have not tested whether that is the reason.
 #
 # ### The loss
 #
