@@ -379,3 +379,15 @@ def test_finite_width_makes_sharing_dearer():
 def test_sharing_is_not_drawn_where_the_width_is_not_solved(alike, monkeypatch):
     monkeypatch.setattr(condensation.Solution, "at_width", lambda self, *_: replace(self, converged=False))
     assert np.all(np.isnan(alike.sharing(0, [0.0, 0.5], 40)))
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.05])
+def test_density_at_many_radii_beside_the_bulk_is_that_at_each(shared):
+    """Angles below 0, where the second neuron has the other sign, and as many radii as a figure has."""
+    ratios = (0.5, 0.25, 0.25)
+    given = tasks.tree(24, ratios, (0, 0, 0), (0.5, shared)) if shared else tasks.clustered(24, ratios, 0.5)
+    solution, radii = condensation.solve(given, T), np.linspace(-0.3, 2.0, 100)
+    found = solution.log_density(1, radii)
+    each = [solution.log_density(1, radius[None])[0] for radius in radii[::9]]
+    np.testing.assert_allclose(found[::9], each, atol=1e-3 * np.ptp(each))
+    assert np.all(np.isfinite(solution.sharing(1, np.linspace(-0.1, np.pi / 4, 40), 40)))

@@ -73,7 +73,7 @@ LEAST_WEIGHT = 1e-6  # numbers k that are rarer are left out
 MAX_ROUNDS = 30
 LARGEST_FIELD = 300.0  # that tables are made for
 FARTHEST = 20.0  # times the bulk's radius: nothing is left there of a branch that falls
-_FEW_RADII, _RADII = 18, 60
+_FEW_RADII = 18
 MOST_COMMON = 20.0  # nats, that doubles resolve in sums over neurons
 
 
@@ -282,11 +282,19 @@ class Solution(WithOutliers):
         By Gauss–Hermite nodes in each direction; what is near the bulk is no branch.
         """
         radii = np.asarray(radii, float)
-        enough = _FEW_RADII if self.problem.between else _RADII  # smooth: exact to 1e-4 between them
-        few = np.geomspace(radii.min(), radii.max(), enough) if len(radii) > enough else radii
-        parts = [each[None] for each in few] if self.problem.between else [few]
-        values = np.concatenate([self._log_density(class_index, each) for each in parts])
-        return values if few is radii else CubicSpline(np.log(few), values)(np.log(radii))
+        if self.problem.between:  # smooth: exact to 1e-4 between a few
+            many = len(radii) > _FEW_RADII and radii.min() > 0
+            few = np.geomspace(radii.min(), radii.max(), _FEW_RADII) if many else radii
+            values = np.concatenate([self._log_density(class_index, each[None]) for each in few])
+            return values if few is radii else CubicSpline(np.log(few), values)(np.log(radii))
+        return self._log_density(class_index, radii)
+
+    def _smoothly(self, c, r):
+        """Log w(r) at many ascending radii of the branch: exact to 1e-4 between sixty of them."""
+        if self.problem.between:
+            return self.log_density(c, r)
+        few = np.geomspace(r[0], r[-1], 60)
+        return CubicSpline(np.log(few), self.log_density(c, few))(np.log(r))
 
     def _log_density(self, class_index, radii):
         t, problem = self.dual_field, self.problem
@@ -499,7 +507,7 @@ class Solution(WithOutliers):
         r = np.geomspace(min(least, 0.5 * total**0.5), total**0.5 * 1.01, 300)
         if self.problem.between:
             return r
-        log_w = self.log_density(c, r)
+        log_w = self._smoothly(c, r)
         return np.geomspace(r[np.argmax(log_w < log_w[-1] + MOST_COMMON)], r[-1], 400)
 
     @property
@@ -577,7 +585,7 @@ class Solution(WithOutliers):
         r = self._radii(c, total)
         few = np.geomspace(r[0], r[-1], _FEW_RADII if self.problem.between else 40)
         change = np.interp(np.log(r), np.log(few), self.held(c, few, num_neurons, noise))
-        log_w = self.log_density(c, r) + change - np.log(others)
+        log_w = self._smoothly(c, r) + change - np.log(others)
         peak = log_w.max()  # may be no double: hundreds of nats below the bulk
 
         def lattice(raised):
