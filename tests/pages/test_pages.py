@@ -57,7 +57,7 @@ BARRIERS = """async () => {
     return violations.flatMap(({ id, nodes }) =>
         nodes.slice(0, 3).map(({ target, html }) => `${id}: ${target.at(-1)} ${html.slice(0, 150)}`));
 }"""
-# Of words in listings and signatures, rows and list items that look alike, with the same markup but for words
+# Of words in listings, rows and list items that look alike, with the same markup but for words
 # and addresses, and the same styles from the page's root on, axe reads one, and so of equations in the same
 # styles. Long pages have thousands. What scrolled scrolls
 ONE_OF_EACH_KIND = """() => {
@@ -80,7 +80,7 @@ ONE_OF_EACH_KIND = """() => {
         return places.get(node);
     };
     const alike = [];
-    const kinds_of_one = 'tr, li, mjx-container, :is(.highlight pre, .sig) span:not(:has(*))';
+    const kinds_of_one = 'tr, li, mjx-container, .highlight pre span:not(:has(*))';
     for (const one of document.querySelectorAll(kinds_of_one)) {
         const inside = [...one.querySelectorAll('*')];
         const key = one.localName === 'mjx-container' ? [place(one), ...new Set(inside.map(look))].join(';')
