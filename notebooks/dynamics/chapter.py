@@ -884,12 +884,11 @@ entropy.judge(
 # - In the layer below, sigmoidal neurons change codes; the scheme and the kernel stay.
 #
 # **Limits.** A run of finite length bounds rates, it does not prove them zero. The first layer of deep
-# networks was run at one width alone. The deep sigmoidal
-# network starts from the theory's scheme. In a network quenched from the prior some neurons would sit in
-# other codes, and those between two codes would keep crossing. Its chains share one start. Their diagnostics
-# say that they agree on this branch, not that there is no other. Barriers of energy are the least that a few
-# first guesses found. Runs with the paper's mobility are short and small, since its steps have to be $P$
-# times shorter.
+# networks was run at one width alone. The deep sigmoidal network starts from the theory's scheme. In a
+# network quenched from the prior some neurons would sit in other codes, and those between two codes would
+# keep crossing. Its chains share one start. Their diagnostics say that they agree on this branch, not that
+# there is no other. Barriers of energy are the least that a few first guesses found. Runs with the paper's
+# mobility are short and small, since its steps have to be $P$ times shorter.
 #
 # **Reproduced in part.** Small sigmoidal networks cross their passes now and then. With two ReLU layers
 # the order falls within our runs, also in the first layer, which the paper calls frozen.

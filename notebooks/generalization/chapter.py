@@ -703,9 +703,9 @@ glue("unprojected_variance", runs.variance_share(learned["sigmoidal"]), display=
 # $T$.
 #
 # **In part.** Theory's errors differ from sampled ones by a few per cent of the gain, which is many standard
-# errors, and by about a tenth in the worst cases with pixels divided by 255. Theory neglects
-# how single preactivations fluctuate, in ReLU networks the bulk, too, and it is for infinite width. We have
-# not tested which of these makes the difference.
+# errors, and by about a tenth in the worst cases with pixels divided by 255. Theory neglects how single
+# preactivations fluctuate, in ReLU networks the bulk, too, and it is for infinite width. We have not tested
+# which of these makes the difference.
 #
 # **Refuted at the paper's size.** Paper A attributes the gain to the smaller variance and finds the mean
 # little better, a little more so in sigmoidal networks. For linear networks this is exact, and for ReLU

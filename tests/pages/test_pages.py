@@ -57,9 +57,9 @@ BARRIERS = """async () => {
     return violations.flatMap(({ id, nodes }) =>
         nodes.slice(0, 3).map(({ target, html }) => `${id}: ${target.at(-1)} ${html.slice(0, 150)}`));
 }"""
-# Of words in listings, rows and list items that look alike, with the same markup but for words
-# and addresses, and the same styles from the page's root on, axe reads one, and so of equations in the same
-# styles. Long pages have thousands. What scrolled scrolls
+# Of words in listings, rows and list items that look alike, with the same markup but for words and addresses,
+# and the same styles from the page's root on, axe reads one, and one of equations in the same styles.
+# Long pages have thousands. What scrolled scrolls
 ONE_OF_EACH_KIND = """() => {
     const seen = new Set();
     const look = (node) => {

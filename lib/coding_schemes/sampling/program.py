@@ -116,7 +116,7 @@ def coldest(weights):
 def streams(key: Array, num_chains: int, num_replicas: int) -> Streams:
     """A chain's keys depend on its index alone, not on how many chains there are.
 
-    A program of its own: in every run's it would take a sixth of the time to compile.
+    A program of its own, since runs of all networks share it.
     """
 
     def per_chain(chain):

@@ -282,19 +282,14 @@ class Solution(WithOutliers):
         By Gauss–Hermite nodes in each direction; what is near the bulk is no branch.
         """
         radii = np.asarray(radii, float)
-        if self.problem.between:  # smooth: exact to 1e-4 between a few
-            many = len(radii) > _FEW_RADII and radii.min() > 0
-            few = np.geomspace(radii.min(), radii.max(), _FEW_RADII) if many else radii
-            values = np.concatenate([self._log_density(class_index, each[None]) for each in few])
-            return values if few is radii else CubicSpline(np.log(few), values)(np.log(radii))
+        if self.problem.between:  # tables are for fields of about the same size
+            return np.concatenate([self._log_density(class_index, each[None]) for each in radii])
         return self._log_density(class_index, radii)
 
-    def _smoothly(self, c, r):
-        """Log w(r) at many ascending radii of the branch: exact to 1e-4 between sixty of them."""
-        if self.problem.between:
-            return self.log_density(c, r)
-        few = np.geomspace(r[0], r[-1], 60)
-        return CubicSpline(np.log(few), self.log_density(c, few))(np.log(r))
+    def _smoothly(self, c, r, few=60):
+        """Log w(r) at many ascending radii of the branch: exact to 1e-4 between a few of them."""
+        nodes = np.geomspace(r[0], r[-1], _FEW_RADII if self.problem.between else few)
+        return CubicSpline(np.log(nodes), self.log_density(c, nodes))(np.log(r))
 
     def _log_density(self, class_index, radii):
         t, problem = self.dual_field, self.problem
@@ -466,7 +461,7 @@ class Solution(WithOutliers):
         if self.densities[class_index] > 0:
             return np.inf
         r = self._branch_radii(class_index, 600)
-        return float(np.trapezoid(np.exp(self.log_density(class_index, r)) * r**2, r))
+        return float(np.trapezoid(np.exp(self._smoothly(class_index, r)) * r**2, r))
 
     def _branch_radii(self, class_index, count):
         """From the bulk to where a branch that falls is empty, or to where tables end on one that is flat."""
@@ -544,13 +539,9 @@ class Solution(WithOutliers):
 
     @cached_property
     def _branches(self):
-        """Radii and w(r) of every class; smooth, so exact to 1e-7 between a seventh of the radii."""
-        found = []
-        for c in range(len(self.amounts)):
-            r = self._branch_radii(c, 1000)
-            few = np.geomspace(r[0], r[-1], len(r) // 7)
-            found.append((r, np.exp(CubicSpline(np.log(few), self.log_density(c, few))(np.log(r)))))
-        return found
+        """Radii and w(r) of every class, exact to 1e-7 on a flat branch."""
+        each = [(c, self._branch_radii(c, 1000)) for c in range(len(self.amounts))]
+        return [(r, np.exp(self._smoothly(c, r, len(r) // 7))) for c, r in each]
 
     @cached_property
     def _least_tilts(self):
@@ -743,7 +734,7 @@ def _solve(task, problem, start, firm=None, share=1.0, jacobian=None) -> Solutio
     upper = np.zeros((start.size, start.size))
     upper[np.triu_indices(start.size)] = found.r
     field, amounts, bulk = parts(found.x)
-    residual = float(np.abs(equations(found.x)).max())
+    residual = float(np.abs(found.fun).max())
     weights, points, means = bulk.weights, bulk.points, bulk.means
     unit = stiffness * lengths  # m of a coding neuron of r = 1
     mean = (weights * means.T) @ points
