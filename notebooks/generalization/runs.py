@@ -36,13 +36,17 @@ def draws(
     num_test: int,
     num_draws: int,
     seed: int,
+    first: int = 0,
     scaling: str = "non-lazy",
     normalization: str = "standardize",
     **counts: Any,
 ) -> list[Draw]:
-    """Networks of one nonlinearity on independent draws of the images, with theory and process."""
+    """Networks of one nonlinearity on independent draws of the images, with theory and process.
+
+    The draws are those from the first up to num_draws.
+    """
     network, found = Network(1, width, name, scaling), []
-    for draw in range(num_draws):
+    for draw in range(first, num_draws):
         task = tasks.mnist(num_inputs, num_test, seed=seed + draw, normalization=normalization)
         stream = jax.random.fold_in(jax.random.fold_in(key, SCHEMES.index(name)), draw)
         found.append(experiment(task, network, temperature, stream, **counts))
@@ -72,11 +76,22 @@ def of_lazy(learned: dict[str, list[Draw]], lazy: dict[str, list[Draw]]) -> Esti
     return stacked(found)
 
 
-def realized_on_average(draw: Draw) -> np.float64:
-    """`held_out.realized`, averaged over outputs; draws differ in it by more than the networks of one."""
-    theirs = draw.process.error.total.mean()
-    ours, gain = draw.learned.error.value.mean(), theirs - draw.theory.error.total.mean()
-    return np.float64((theirs - ours) / gain)
+def mean_gain(draws: Sequence[Draw]) -> np.float64:
+    """What theory gains over the process, mean over draws and outputs; on one draw it can be near nothing."""
+    return np.mean([draw.process.error.total - draw.theory.error.total for draw in draws])
+
+
+def sampled_gain(draw: Draw) -> np.float64:
+    """What the networks of a draw gain over the process, mean over outputs."""
+    return np.mean(draw.process.error.total - draw.learned.error.value)
+
+
+def realized_on_average(draws: Sequence[Draw]) -> Estimate:
+    """Mean gain over the process as a fraction of theory's `mean_gain`; its error from the draws' spread."""
+    ours = np.array([draw.learned.error.value.mean() for draw in draws])
+    missed = spread(ours - [draw.theory.error.total.mean() for draw in draws])
+    gain = mean_gain(draws)
+    return Estimate(1 - missed.value / gain, missed.error / abs(gain))
 
 
 def _by_network(learned: Learned) -> tuple[np.ndarray, np.ndarray]:
@@ -200,10 +215,30 @@ def outliers(draw: Draw, seed: int = 0, num_networks: int = 20) -> Outliers:
     return Outliers(counts[0], float(counts[1].mean()), counts[2])
 
 
-def more_outliers(draws: Sequence[Draw], learned: bool = True) -> Estimate:
-    """Outliers beyond theory's number, mean over the networks of all draws; or over untrained networks."""
-    counted = [outliers(draw) for draw in draws]
-    return spread(np.concatenate([(c.sampled if learned else c.untrained) - c.theory for c in counted]))
+class Counted(NamedTuple):
+    """Outliers on test images: means over draws, which differ by more than the networks of one.
+
+    Attributes:
+        number: of learned networks.
+        beyond: the same beyond theory's.
+        untrained: of networks that have not learned.
+        untrained_beyond: the same beyond theory's.
+    """
+
+    number: Estimate
+    beyond: Estimate
+    untrained: Estimate
+    untrained_beyond: Estimate
+
+
+def counted(draws: Sequence[Draw]) -> Counted:
+    """Outliers of ReLU networks over all draws."""
+    found = [outliers(draw) for draw in draws]
+    theory = np.array([each.theory for each in found])
+    sampled, untrained = (
+        np.array([getattr(each, kind).mean() for each in found]) for kind in ("sampled", "untrained")
+    )
+    return Counted(*map(spread, (sampled, sampled - theory, untrained, untrained - theory)))
 
 
 def of_outliers(draw: Draw, others: bool = False) -> np.ndarray:
