@@ -52,7 +52,7 @@ from myst_nb import glue
 given = {"num_inputs": num_inputs, "width": width, "num_test": num_test, "temperature": temperature}
 sizes = presets.sizes(runs, preset, **given)
 P, N, T = sizes.num_inputs, sizes.width, sizes.temperature
-own = runs.own_task(dataset, P, sizes.num_test, tuple(classes), y_plus, y_minus, seed)
+own = runs.own_task(dataset, P, num_test, sizes.num_test, tuple(classes), y_plus, y_minus, seed)
 results = paths.repository_root() / "data" / "results"
 NAMES = ("linear", "sigmoidal", "relu")
 UNALIKE = (
@@ -679,7 +679,7 @@ another = Finding(
     headline=True,
     **judged([found], realized, stacked),
     theory=np.ones((1, own.num_targets)),
-    size={"N": N, "P": P, "T": T, "test images": sizes.num_test, "networks": 2 * counts["num_chains"]},
+    size={"N": N, "P": P, "T": T, "test images": own.held_out[1].size, "networks": 2 * counts["num_chains"]},
     figure="own_task",
     control=Control(
         "lazy networks of the same size", sampled=stacked([realized(lazy._replace(theory=found.theory))])

@@ -22,6 +22,9 @@ INPUT_DIM = 3072  # N0 of CIFAR-10
 DATASETS = {"mnist": tasks.mnist, "fashion_mnist": tasks.fashion_mnist, "cifar10": tasks.cifar10}
 
 
+_IN_SUBSET = 70  # test images of a class on average, of the 100 or so that there are: classes are drawn
+
+
 def sides(responses: np.ndarray, labels: np.ndarray, means: np.ndarray) -> np.ndarray:
     """Share of responses (N, P) on the side of ½ that the code of class means (N, m) names, shape (m, N).
 
@@ -48,11 +51,20 @@ def carried_over(pictures: Arrays, name: str) -> Estimate:
     return beyond_chance(sides(responses, test_labels, coding.class_means(phi.astype(float), labels)))
 
 
-def own_task(dataset: str, *arguments: Any) -> tasks.Task:
-    """A task of the reader's choice."""
+def own_task(
+    dataset: str,
+    num_inputs: int,
+    num_test: int | None,
+    by_preset: int,
+    classes: tuple[int, ...],
+    *arguments: Any,
+) -> tasks.Task:
+    """A task of the reader's choice; without num_test the preset's, or what the subset of CIFAR-10 has."""
     if dataset not in DATASETS:
         raise ValueError(f"dataset: got {dataset!r}, allowed are {sorted(DATASETS)}")
-    return DATASETS[dataset](*arguments)
+    if num_test is None:
+        num_test = min(by_preset, _IN_SUBSET * len(classes)) if dataset == "cifar10" else by_preset
+    return DATASETS[dataset](num_inputs, num_test, classes, *arguments)
 
 
 def stored(path: str | Path) -> dict[str, np.ndarray]:

@@ -233,3 +233,16 @@ def test_what_carries_over_of_a_stored_network_is_its_share_beyond_chance():
     found = runs.carried_over(stored | {"a_test_activations": responses, "a_test_labels": new}, "a")
     own, others = np.array([1.0, 0.5]), np.array([1 / 3, 0.5])  # shares on the side that is named
     assert found.value == pytest.approx(np.mean((own - others) / (1 - others.mean())))
+
+
+def test_own_task_asks_for_no_more_test_images_than_a_subset_has(monkeypatch):
+    """Only where the reader named no number: what was asked for goes through, and fails by itself."""
+    asked = []
+    monkeypatch.setitem(runs.DATASETS, "cifar10", lambda *given: asked.append(given))
+    monkeypatch.setitem(runs.DATASETS, "mnist", lambda *given: asked.append(given))
+    for dataset, number in (("cifar10", None), ("cifar10", 300), ("mnist", None)):
+        runs.own_task(dataset, 40, number, 1000, (3, 5), 1.0, -1.0, 7)
+    assert [given[1] for given in asked] == [140, 300, 1000]
+    assert all(given[:1] + given[2:] == (40, (3, 5), 1.0, -1.0, 7) for given in asked)
+    with pytest.raises(ValueError, match=r"dataset.*mnist"):
+        runs.own_task("imagenet", 40, None, 1000, (3, 5))
