@@ -6,6 +6,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 PRESETS = ("quick", "paper", "full")
 
 
@@ -14,7 +16,8 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
 
     The file has a table ``[quick]`` with every setting, ``[paper]`` with those that differ, and ``[full]``
     with those that differ from `paper`, where a chapter has runs that `paper` leaves out. A table in one of
-    them names the sizes of one run: ``[quick.deep]``.
+    them names the sizes of one run: ``[quick.deep]``. A table ``[least]`` says below which value a setting
+    leaves nothing to compute: of numbers, and of each of a tuple.
 
     Args:
         chapter: A module of the chapter, beside its ``sizes.toml``.
@@ -26,7 +29,8 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
         A namespace with one attribute per setting, tables as namespaces of their own.
 
     Raises:
-        ValueError: If the preset is not offered, or a table or `given` names a setting that quick has not.
+        ValueError: If the preset is not offered, a table or `given` names a setting that quick has not, or a
+            setting is below the least that is allowed.
     """
     path = Path(str(chapter.__file__)).with_name("sizes.toml")
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -36,7 +40,9 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
     settings = tables[offered[0]]
     for name in offered[1 : offered.index(preset) + 1]:
         settings = _merged(settings, tables[name], f"{path.parent.name}/sizes.toml, {name}")
-    return _namespace(_merged(settings, _chosen(given), "given"))
+    settings = _merged(settings, _chosen(given), "given")
+    _check_least(settings, tables.get("least", {}))
+    return _namespace(settings)
 
 
 def _chosen(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,6 +59,16 @@ def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any], where: str)
     for name, value in changes.items():
         merged[name] = _merged(merged[name], value, where) if isinstance(value, dict) else value
     return merged
+
+
+def _check_least(settings: Mapping[str, Any], least: Mapping[str, Any], of: str = "") -> None:
+    """ValueError for a setting below its least value."""
+    for name, low in least.items():
+        value = settings[name]
+        if isinstance(low, dict):
+            _check_least(value, low, f"{name}.")
+        elif not np.all(np.asarray(value) >= low):
+            raise ValueError(f"{of}{name}: got {value!r}, this chapter needs {low} or more")
 
 
 def _namespace(settings: Mapping[str, Any]) -> SimpleNamespace:

@@ -340,7 +340,10 @@ def step(motion: Motion) -> float:
 
 
 def sigmoidal_variances(motion: Motion, theory: sigmoidal.Solution) -> Variances:
-    """By code and class, of neurons that keep their code; theory at the sampled mean and the run's step."""
+    """By code and class, of neurons that keep their code; theory at the sampled mean and the run's step.
+
+    One NaN where no neuron keeps its code.
+    """
     codes, z, labels = motion.codes[-1], motion.run.preactivations[-1], motion.run.task.labels
     keeps = np.all(codes == codes[:1, :1], axis=(0, 1, 3))
     sampled, expected, names = [], [], []
@@ -351,6 +354,9 @@ def sigmoidal_variances(motion: Motion, theory: sigmoidal.Solution) -> Variances
             mean = float(motion.means[-1][:, :, members, c].mean())
             expected.append(dynamics.branch_variance(theory, row, c, mean, step(motion)))
             names.append(f"{coding.code_name(code)} on class {c}")
+    if not names:
+        none = np.full(1, np.nan)
+        return Variances(Estimate(none, none), none, ["no neuron keeps its code"])
     return Variances(stacked(sampled), np.array(expected), names)
 
 

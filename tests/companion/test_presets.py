@@ -1,7 +1,10 @@
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from companion import presets
+
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -43,6 +46,9 @@ def test_given_values_reach_into_tables(chapter):
         (SIZES, "full", {}, "preset must be one of quick, paper in this chapter; got 'full'"),
         (SIZES, "fast", {}, "preset must be one of quick, paper"),
         (SIZES, "quick", {"M": 3}, r"given names unknown settings \['M'\]"),
+        (SIZES + "[least]\nN = 12\n", "quick", {"N": 11}, "N: got 11, this chapter needs 12 or more"),
+        (SIZES + "[least]\nsizes = 5\n", "paper", {"sizes": (5, 4)}, r"sizes: got \(5, 4\), .* 5 or more"),
+        (SIZES + "[least.deep]\nT = 0.2\n", "quick", {}, r"deep\.T: got 0\.1, .* 0\.2 or more"),
         (SIZES + "M = 3\n", "paper", {}, r"sizes.toml, paper names unknown settings \['M'\]"),
     ],
 )
@@ -57,3 +63,12 @@ def test_full_builds_on_paper_and_a_given_zero_counts(chapter):
     assert (full.N, full.sizes, full.deep.N) == (500, (7,), 200)
     assert presets.sizes(runs, "full", N=0).N == 0
     assert presets.sizes(chapter("[quick]\ntheory = true\n"), "quick", theory=False).theory is False
+
+
+def test_the_least_value_itself_is_allowed_and_every_chapter_keeps_to_its_own(chapter):
+    """Whatever the preset; and every least value of a chapter is of a setting that it has."""
+    text = SIZES + "[least]\nN = 12\nsizes = 5\n[least.deep]\nT = 0.1\n"
+    assert presets.sizes(chapter(text), "paper", N=12, sizes=(5, 9), deep={"T": 0.1}).N == 12
+    for path in sorted((REPOSITORY / "notebooks").glob("*/sizes.toml")):
+        for preset in ("quick", "paper"):
+            presets.sizes(SimpleNamespace(__file__=str(path.with_name("runs.py"))), preset)
