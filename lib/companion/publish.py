@@ -139,6 +139,7 @@ def publish(
         figure = function(**{key: as_argument(array) for key, array in stored.items()})
         if not isinstance(figure, Figure):
             raise TypeError(f"plot_function must return a matplotlib Figure; got {type(figure).__name__}")
+        _limit_empty_scales(figure)
         file = f"{name}.{'png' if _is_picture(figure) else 'svg'}"
         images = {file: _saved(figure, file)}
         figure.set_layout_engine("none")  # all is in its place, and to find it takes as long as to draw
@@ -256,6 +257,14 @@ def _saved(figure: Figure, file: str, **options: Any) -> bytes:
     image = io.BytesIO()
     figure.savefig(image, format=ending, **options)
     return image.getvalue()
+
+
+def _limit_empty_scales(figure: Figure) -> None:
+    """Limits for log axes with nothing to show, as at a reader's sizes: matplotlib would not draw them."""
+    for axis in figure.axes:
+        for name, scaled in (("x", axis.xaxis), ("y", axis.yaxis)):
+            if scaled.get_scale() == "log" and scaled.get_view_interval()[0] <= 0:
+                axis.set(**{f"{name}lim": (0.1, 1.0)})
 
 
 def _is_picture(figure: Figure) -> bool:

@@ -316,14 +316,3 @@ def test_stacked_bars_stand_on_all_before():
     figure = figures.bars(heights, ["a", "b"], names=["x", "y", "z"], stacked=True)
     third = [(patch.get_y(), patch.get_height()) for patch in figure.axes[0].patches[4:6]]
     assert third == [(3.0, 3.0), (9.0, 6.0)]
-
-
-def test_curves_of_nothing_are_drawn_empty_on_any_scale():
-    """As at a reader's sizes, where a spread over two networks has no error."""
-    nothing = np.full((2, 3), np.nan)
-    for scales in (("linear", "linear"), ("linear", "log"), ("log", "log")):
-        figure = figures.curves([1.0, 2.0, 3.0], nothing, ["a", "b"], errors=nothing, scales=scales)
-        figure.canvas.draw()
-        low, high = figure.axes[0].get_ylim()
-        assert np.isfinite([low, high]).all() and (scales[1] == "linear" or low > 0)
-        plt.close(figure)

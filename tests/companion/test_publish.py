@@ -75,6 +75,14 @@ def test_publish_leaves_what_the_page_is_made_of(shown, downloads):
         assert abs(thumbnail.width - formats.THUMBNAIL) <= 2
 
 
+@pytest.mark.parametrize("scales", [("linear", "log"), ("log", "linear"), ("log", "log")])
+def test_curves_of_nothing_are_published_on_any_scale(shown, downloads, scales):
+    """As at a reader's sizes, where a spread over two networks has no error."""
+    nothing = np.full((2, 3), np.nan)
+    publish.publish(figures.curves, "empty", x=[1.0, 2.0, 3.0], values=nothing, errors=nothing, scales=scales)
+    assert (downloads / "empty.svg").is_file()
+
+
 def test_alternative_text_defaults_to_the_docstring(shown):
     publish.publish(draw_line, "line", x=np.arange(3.0))
     assert 'alt="A line over its index."' in shown[0]["text/html"]
