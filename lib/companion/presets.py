@@ -6,8 +6,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 PRESETS = ("quick", "paper", "full")
 
 
@@ -17,7 +15,7 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
     The file has a table ``[quick]`` with every setting, ``[paper]`` with those that differ, and ``[full]``
     with those that differ from `paper`, where a chapter has runs that `paper` leaves out. A table in one of
     them names the sizes of one run: ``[quick.deep]``. A table ``[least]`` says below which value a setting
-    leaves nothing to compute: of numbers, and of each of a tuple.
+    leaves nothing to compute; a list there, how many numbers a tuple has to have, and the least of them.
 
     Args:
         chapter: A module of the chapter, beside its ``sizes.toml``.
@@ -67,7 +65,11 @@ def _check_least(settings: Mapping[str, Any], least: Mapping[str, Any], of: str 
         value = settings[name]
         if isinstance(low, dict):
             _check_least(value, low, f"{name}.")
-        elif not np.all(np.asarray(value) >= low):
+        elif isinstance(low, list):
+            if len(value) < len(low) or min(value) < min(low):
+                wanted = f"{len(low)} or more numbers, none below {min(low)}"
+                raise ValueError(f"{of}{name}: got {value!r}, this chapter needs {wanted}")
+        elif not value >= low:
             raise ValueError(f"{of}{name}: got {value!r}, this chapter needs {low} or more")
 
 

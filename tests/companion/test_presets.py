@@ -47,7 +47,13 @@ def test_given_values_reach_into_tables(chapter):
         (SIZES, "fast", {}, "preset must be one of quick, paper"),
         (SIZES, "quick", {"M": 3}, r"given names unknown settings \['M'\]"),
         (SIZES + "[least]\nN = 12\n", "quick", {"N": 11}, "N: got 11, this chapter needs 12 or more"),
-        (SIZES + "[least]\nsizes = 5\n", "paper", {"sizes": (5, 4)}, r"sizes: got \(5, 4\), .* 5 or more"),
+        (
+            SIZES + "[least]\nsizes = [5]\n",
+            "paper",
+            {"sizes": (5, 4)},
+            r"sizes: got \(5, 4\), .* none below 5",
+        ),
+        (SIZES + "[least]\nsizes = [5, 5]\n", "quick", {}, r"sizes: got \[30\], .* 2 or more numbers"),
         (SIZES + "[least.deep]\nT = 0.2\n", "quick", {}, r"deep\.T: got 0\.1, .* 0\.2 or more"),
         (SIZES + "M = 3\n", "paper", {}, r"sizes.toml, paper names unknown settings \['M'\]"),
     ],
@@ -67,7 +73,7 @@ def test_full_builds_on_paper_and_a_given_zero_counts(chapter):
 
 def test_the_least_value_itself_is_allowed_and_every_chapter_keeps_to_its_own(chapter):
     """Whatever the preset; and every least value of a chapter is of a setting that it has."""
-    text = SIZES + "[least]\nN = 12\nsizes = 5\n[least.deep]\nT = 0.1\n"
+    text = SIZES + "[least]\nN = 12\nsizes = [5]\n[least.deep]\nT = 0.1\n"
     assert presets.sizes(chapter(text), "paper", N=12, sizes=(5, 9), deep={"T": 0.1}).N == 12
     for path in sorted((REPOSITORY / "notebooks").glob("*/sizes.toml")):
         for preset in ("quick", "paper"):
