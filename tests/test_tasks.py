@@ -48,7 +48,7 @@ def test_a_split_comes_whole_and_a_class_with_inputs():
     with pytest.raises(ValueError, match="together, or none"):
         tasks.Task(**valid(), test_inputs=np.eye(4))
     with pytest.raises(ValueError, match="class 0 has no input"):
-        tasks.mnist(num_inputs=1)
+        tasks.Task(**valid() | {"labels": np.array([1, 1, 2, 2])})
 
 
 def test_class_targets_refuses_a_task_that_is_not_classification():
@@ -94,6 +94,22 @@ def test_mnist_as_in_paper_a(monkeypatch):
 def columns(array):
     """The images of an array as a set."""
     return {column.tobytes() for column in np.ascontiguousarray(array.T)}
+
+
+def test_images_drawn_at_random_may_miss_a_class_and_the_error_says_what_helps():
+    """Of nine images and three classes one is missed every tenth time; balanced, none is from three on."""
+    said = []
+    for seed in range(40):
+        try:
+            tasks.mnist(9, seed=seed)
+        except ValueError as error:
+            said.append(str(error))
+    assert 1 <= len(said) <= 10  # 3 (2/3)^9 of them: 3.1 expected
+    assert all("num_inputs: got 9, none of which is of class" in text for text in said)
+    assert all("balanced=True" in text for text in said)
+    assert tasks.mnist(3, balanced=True).num_classes == 3
+    with pytest.raises(ValueError, match=r"num_inputs: got 2, none of which is of class \d; take more$"):
+        tasks.mnist(2, balanced=True)
 
 
 def test_mnist_splits_do_not_overlap_and_do_not_depend_on_each_other():
