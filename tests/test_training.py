@@ -167,6 +167,22 @@ def test_batches_visit_every_input_once_per_epoch():
     np.testing.assert_allclose(run.parameters.biases[1], full.parameters.biases[1], rtol=0.02)
 
 
+@pytest.mark.parametrize("num_inputs", [12, 13])
+def test_every_epoch_has_an_order_of_its_own(num_inputs):
+    """A step moves the weights of its own inputs alone; of thirteen, four batches of three leave one out."""
+    run = training.train(
+        training.Architecture("linear", gain=1.0, width=4, depth=1, biases=False), jax.random.key(0),
+        np.eye(num_inputs), np.ones((num_inputs, 1)), learning_rate=0.1, num_steps=20, record_every=1,
+        batch_size=3, repeats=2, track=lambda outputs, activations: {"first": activations[0]},
+        converged_loss=10,
+    )  # fmt: skip
+    moved = np.any(np.diff(run.tracked["first"], axis=1) != 0, axis=2)  # of each repeat, step and input
+    epochs = moved.reshape(10, 4, num_inputs)
+    assert np.all(epochs.sum(axis=2) == 3)
+    assert epochs.sum(axis=1).max() == 1
+    assert len(np.unique(epochs, axis=0)) == 10
+
+
 def test_stopping_holds_the_last_record_and_divergence_is_counted():
     options = {"num_steps": 2000, "record_every": 20, "repeats": 2}
     model = training.Architecture("linear", gain=1.0, width=5, depth=1)

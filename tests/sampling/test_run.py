@@ -725,6 +725,19 @@ def test_a_move_draws_from_its_own_key_whatever_other_moves_there_are(small):
     assert not np.allclose(runs[0].readouts[:, :3], gibbs.readouts[:, :3], atol=1e-2)
 
 
+@pytest.mark.usefixtures("still")
+def test_moves_of_a_thinned_sample_report_the_mean_of_their_acceptance(small):
+    """As of exchange, over the transitions since the sample before."""
+    settings = {"num_warmup": 0, "method": Langevin(step_size=0.2, num_steps=4), "moves": ("still",)}
+    settings |= {"temperatures": (0.102, 0.104), "store": ()}
+    whole = small_sample(small, num_samples=12, **settings).info.move_acceptance
+    thinned = small_sample(small, num_samples=4, thinning=3, **settings).info.move_acceptance
+    assert set(thinned) == {"still", "exchange"}
+    for name, found in thinned.items():
+        assert np.ptp(whole[name]) > 0.1
+        np.testing.assert_allclose(found, whole[name].reshape(2, 4, 3).mean(2), atol=1e-3)
+
+
 def test_a_move_that_is_made_twice_draws_anew():
     assert len(set(moves.streams((*moves.MOVES, "gibbs", "gibbs")))) == len(moves.MOVES) + 2
     assert moves.streams(("gibbs", "scale", "gibbs"))[::2] == moves.streams(("gibbs", "gibbs"))
