@@ -177,7 +177,8 @@ def exchange(
     On the product of the posteriors at T_1 < T_2 < … a swap of neighbors changes only the likelihood
     terms: log α = ½(β_k − β_{k+1})(‖Y − f_k‖² − ‖Y − f_{k+1}‖²). Pairs (k, k+1) with k ≡ parity (mod 2) are
     disjoint and decided independently; parities alternate. The acceptance probability is a mean over the
-    pairs tried; weights and temperatures have a leading axis (replicas,).
+    pairs tried, and 0 where none is, as at every second transition of two replicas; weights and temperatures
+    have a leading axis (replicas,).
     """
     count = temperatures.shape[0]
     precision = jax.vmap(lambda T: posterior.at_temperature(T).likelihood_precision)(temperatures)
