@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from coding_schemes import coding, planting, statistics
-from coding_schemes.networks import Network
+from coding_schemes.networks import Network, is_bounded
 from coding_schemes.posterior import Posterior, non_lazy
 from coding_schemes.sampling import HMC, Samples, compare_ends, sample
 from coding_schemes.tasks import Task
@@ -275,17 +275,24 @@ def first_of_each(labels: np.ndarray, counts: Iterable[int]) -> np.ndarray:
 
 
 def training_and_test(draw: Draw) -> dict[str, Any]:
-    """One network's activations on training and on as many test inputs of each class, sorted by code."""
+    """One network's activations on training inputs and on as many test inputs of each class.
+
+    Sorted by code, and with its names; by activity where φ is not bounded. Of a class with fewer test inputs
+    fewer training inputs are shown.
+    """
     labels, test_labels = draw.task.labels, draw.task.held_out[1]
     first, second = draw.learned.training_activations[0], draw.learned.test_activations[0]
-    own = codes(draw)[0][0]
-    order, by_class = coding.sort_by_code(own, first), np.argsort(labels, kind="stable")
-    test = first_of_each(test_labels, draw.task.class_counts)
-    return {
-        "activations": [first[order][:, by_class], second[order][:, test]],
-        "labels": labels[by_class],
-        "codes": [coding.code_name(code) for code in own[order]],
-    }
+    counts = np.minimum(
+        *(np.bincount(each, minlength=draw.task.num_classes) for each in (labels, test_labels))
+    )
+    shown, test = (first_of_each(each, counts) for each in (labels, test_labels))
+    order, named = coding.sort_by_activity(first), {}
+    if is_bounded(draw.learned.posterior.network.phi):
+        own = codes(draw)[0][0]
+        order = coding.sort_by_code(own, first)
+        named = {"codes": [coding.code_name(code) for code in own[order]]}
+    activations = [first[order][:, shown], second[order][:, test]]
+    return {"activations": activations, "labels": labels[shown]} | named
 
 
 def bars_over_draws(errors: np.ndarray, theory: np.ndarray, process: np.ndarray) -> dict[str, Any]:

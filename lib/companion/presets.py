@@ -15,7 +15,8 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
     The file has a table ``[quick]`` with every setting, ``[paper]`` with those that differ, and ``[full]``
     with those that differ from `paper`, where a chapter has runs that `paper` leaves out. A table in one of
     them names the sizes of one run: ``[quick.deep]``. A table ``[least]`` says below which value a setting
-    leaves nothing to compute; a list there, how many numbers a tuple has to have, and the least of them.
+    leaves nothing to compute; a list there, how many numbers a tuple has to have, and the least of them. A
+    table ``[most]`` says above which value a number does, as where a temperature leaves no codes.
 
     Args:
         chapter: A module of the chapter, beside its ``sizes.toml``.
@@ -28,7 +29,7 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
 
     Raises:
         ValueError: If the preset is not offered, a table or `given` names a setting that quick has not, or a
-            setting is below the least that is allowed.
+            setting is below the least or above the most that is allowed.
     """
     path = Path(str(chapter.__file__)).with_name("sizes.toml")
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -40,6 +41,9 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
         settings = _merged(settings, tables[name], f"{path.parent.name}/sizes.toml, {name}")
     settings = _merged(settings, _chosen(given), "given")
     _check_least(settings, tables.get("least", {}))
+    for name, high in tables.get("most", {}).items():
+        if not settings[name] <= high:
+            raise ValueError(f"{name}: got {settings[name]!r}, this chapter needs {high} or less")
     return _namespace(settings)
 
 

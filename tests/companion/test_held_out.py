@@ -82,3 +82,26 @@ def test_measures_of_all_networks_and_of_either_start():
     assert held_out.transfer(draw).shape == (4, 2)
     shown = held_out.training_and_test(draw)
     assert [layer.shape[0] for layer in shown["activations"]] == [30, 30]
+
+
+@pytest.mark.parametrize("name", ["sigmoidal", "erf", "relu", "linear"])
+def test_training_and_test_inputs_of_any_nonlinearity_and_of_classes_of_any_size(name):
+    """As many of a class as both sets have; a code's name only where there are codes."""
+    rng = np.random.default_rng(0)
+    labels, test_labels = np.array([1, 0, 2, 0, 1, 2, 2]), np.array([2, 0, 1, 0, 0, 1])
+    first, second = rng.uniform(size=(2, 5, 7)), rng.uniform(size=(2, 5, 6))
+    learned = SimpleNamespace(
+        training_activations=first,
+        test_activations=second,
+        posterior=SimpleNamespace(network=Network(1, 5, name)),
+    )
+    task = SimpleNamespace(labels=labels, num_classes=3, held_out=(None, test_labels, None))
+    shown = held_out.training_and_test(SimpleNamespace(task=task, learned=learned))
+    assert shown["labels"].tolist() == [0, 0, 1, 1, 2]  # of class 2 one test input
+    order = [int(np.flatnonzero(first[0, :, 1] == value)[0]) for value in shown["activations"][0][:, 0]]
+    assert sorted(order) == list(range(5))
+    np.testing.assert_array_equal(shown["activations"][0], first[0][order][:, [1, 3, 0, 4, 2]])
+    np.testing.assert_array_equal(shown["activations"][1], second[0][order][:, [1, 3, 2, 5, 0]])
+    assert ("codes" in shown) == (name in ("sigmoidal", "erf"))
+    if name == "relu":
+        assert np.all(np.diff(np.square(first[0]).mean(1)[order]) <= 0)

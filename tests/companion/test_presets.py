@@ -54,6 +54,13 @@ def test_given_values_reach_into_tables(chapter):
             r"sizes: got \(5, 4\), .* none below 5",
         ),
         (SIZES + "[least]\nsizes = [5, 5]\n", "quick", {}, r"sizes: got \[30\], .* 2 or more numbers"),
+        (SIZES + "[most]\nN = 70\n", "quick", {"N": 71}, "N: got 71, this chapter needs 70 or less"),
+        (
+            SIZES + "[most]\nN = 70\n",
+            "quick",
+            {"N": float("nan")},
+            "N: got nan, this chapter needs 70 or less",
+        ),
         (SIZES + "[least.deep]\nT = 0.2\n", "quick", {}, r"deep\.T: got 0\.1, .* 0\.2 or more"),
         (SIZES + "M = 3\n", "paper", {}, r"sizes.toml, paper names unknown settings \['M'\]"),
     ],
@@ -73,8 +80,8 @@ def test_full_builds_on_paper_and_a_given_zero_counts(chapter):
 
 def test_the_least_value_itself_is_allowed_and_every_chapter_keeps_to_its_own(chapter):
     """Whatever the preset; and every least value of a chapter is of a setting that it has."""
-    text = SIZES + "[least]\nN = 12\nsizes = [5]\n[least.deep]\nT = 0.1\n"
-    assert presets.sizes(chapter(text), "paper", N=12, sizes=(5, 9), deep={"T": 0.1}).N == 12
+    text = SIZES + "[least]\nN = 12\nsizes = [5]\n[least.deep]\nT = 0.1\n[most]\nN = 12\n"
+    assert presets.sizes(chapter(text), "quick", N=12, sizes=(5, 9), deep={"T": 0.1}).N == 12
     for path in sorted((REPOSITORY / "notebooks").glob("*/sizes.toml")):
         for preset in ("quick", "paper"):
             presets.sizes(SimpleNamespace(__file__=str(path.with_name("runs.py"))), preset)

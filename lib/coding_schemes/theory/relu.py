@@ -265,6 +265,9 @@ def finite_size(
     Returns:
         A FiniteSize. Averages of the bulk include the spread of a0 over neurons.
 
+    Raises:
+        FloatingPointError: not even the solution at N → ∞ has an answer here, as at very low T.
+
     Source: not in paper A, whose theory of ReLU networks is for N, P → ∞ and T → 0.
     """
     validation.instance("solution", solution, Solution)
@@ -290,7 +293,11 @@ def finite_size(
         point = unpack(pack(point) - step, point)
         point = point._replace(probabilities=np.maximum(point.probabilities, 1e-12))
         num_steps += 1
-    _, activations, covariance, held = _finite_equations(best, solution, num_neurons)
+    try:
+        _, activations, covariance, held = _finite_equations(best, solution, num_neurons)
+    except np.linalg.LinAlgError as failed:
+        where = f"T = {solution.temperature:g} and N = {num_neurons}"
+        raise FloatingPointError(f"theory.relu.finite_size: at {where} {failed}") from failed
     t, bulk, p, outliers = best
     found = FiniteSize(
         task=solution.task,
