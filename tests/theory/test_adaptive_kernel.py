@@ -231,6 +231,21 @@ def test_expansion_in_the_richness(pair):
         adaptive_kernel.expansion(pair, Network(1, 1, "tanh"), 0.1)
 
 
+@pytest.mark.parametrize("phi", ["erf", "sigmoidal"])
+def test_expansion_of_three_layers(pair, phi):
+    """Every lower dual is that of the layer above, pulled back: differences of the saddle by quadrature."""
+    network, richness = Network(3, 1, phi), 0.02
+    found = adaptive_kernel.expansion(pair, network, 0.1)
+    s = adaptive_kernel.solve(pair, network, richness, 0.1, method="quadrature")
+    for changes, exact in (
+        (found.dual_changes, s.dual_kernels),
+        (found.kernel_changes, s.kernels[1:] - found.kernels),
+        (found.dual_field_change, s.dual_field - found.dual_field),
+    ):
+        for change, expected in zip(changes, exact / richness**2, strict=True):
+            np.testing.assert_allclose(change, expected, atol=0.02 * np.abs(expected).max())
+
+
 def test_kernel_maps_are_the_priors():
     task = random_task(5, 7)
     for phi in ("linear", "erf", "sigmoidal", "relu"):

@@ -57,7 +57,7 @@ ORTHOGONAL = tasks.toy(3, (2 / 3, 1 / 3), targets=[[1.0], [-0.4]])
 
 
 def brute_force(task, field, act, temperature=T, num_nodes=40):
-    """D, ⟨φ_μ a⟩ and ⟨φ_μ φ_ν⟩ by sums over three preactivations, the readout by hand."""
+    """D, ⟨φ_μ a⟩, ⟨φ_μ φ_ν⟩ and ⟨m²⟩²/⟨m⁴⟩ by sums over three preactivations, the readout by hand."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(num_nodes)
     root = np.linalg.cholesky(task.input_kernel)
     grid = np.stack(np.meshgrid(*3 * [nodes], indexing="ij"), -1).reshape(-1, 3)
@@ -72,7 +72,8 @@ def brute_force(task, field, act, temperature=T, num_nodes=40):
         - task.targets[:, 0] @ field[task.labels, 0]
         + 0.5 * temperature * np.sum(field[task.labels] ** 2)
     )
-    return value, (p * pull / 3) @ values, (values.T * p) @ values
+    means = coding.class_means(values, task.labels)
+    return value, (p * pull / 3) @ values, (values.T * p) @ values, (p @ means**2) ** 2 / (p @ means**4)
 
 
 @pytest.mark.parametrize(
@@ -89,12 +90,13 @@ def test_tiny_task_agrees_with_brute_force(task, nonlinearity, act, num_nodes, a
     temperature = 0.01 if nonlinearity == "sigmoidal" else 1.0
     s = clustered.solve(task, temperature, nonlinearity=nonlinearity)
     assert s.converged
-    value, outputs, kernel = brute_force(task, s.dual_field, act, temperature, num_nodes)
+    value, outputs, kernel, shares = brute_force(task, s.dual_field, act, temperature, num_nodes)
     np.testing.assert_allclose(-s.free_energy, value, atol=atol)
     np.testing.assert_allclose(
         outputs, (task.targets - temperature * s.dual_field[task.labels])[:, 0], atol=atol
     )
     np.testing.assert_allclose(s.kernel(), kernel, atol=10 * atol)
+    np.testing.assert_allclose(s.class_participation, shares, rtol=atol)
     step = np.array([[1e-3], [0.0]])
     up, down = (
         brute_force(task, s.dual_field + sign * step, act, temperature, num_nodes)[0] for sign in (1, -1)

@@ -282,6 +282,8 @@ def test_outliers_of_alike_inputs_are_a_saddle(ratios, y_minus, overlap, varianc
     # log Z of the bulk at its readout, and that all inputs of silent classes stand below 0
     costs = log_g.sum() - bulk[0] @ bulk[0] / (2 * sigma_sq) - (z < 1e-5) @ silence
     np.testing.assert_allclose(s.costs, costs, atol=0.01)
+    squares = np.square(outliers).sum(1) / sigma_sq
+    np.testing.assert_allclose(s.population_width, 3 * np.cbrt(4 / squares) * np.exp(2 / 3 * s.costs))
     outputs = np.outer(means, bulk[0]) + z.T @ outliers
     np.testing.assert_allclose(outputs, task.class_targets - T * t, atol=1e-3)
     directions = np.random.default_rng(0).standard_normal((20_000, len(outliers[0])))

@@ -287,6 +287,9 @@ def test_measured_quantities_of_a_known_layer():
     np.testing.assert_allclose(np.trace(kernel), np.trace(gram))
     np.testing.assert_allclose(kernel[:4, 4:].sum(), gram[:4, 4:].sum(), atol=1e-12)
     np.testing.assert_allclose(kernel[:4, :4].sum(), gram[:4, :4].sum())
+    odd = deep_sigmoidal.measure(2 * activations - 1, labels, threshold=0.0)  # the same codes of another φ
+    np.testing.assert_array_equal(odd.probabilities, scheme.probabilities)
+    np.testing.assert_allclose(odd.activations, 2 * scheme.activations - 1)
 
 
 def test_failure_to_converge_is_reported():

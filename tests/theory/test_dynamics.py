@@ -197,9 +197,13 @@ def test_a_branch_breathes_with_its_readouts():
     assert dynamics.branch_variance(solution, row, c, mean) == pytest.approx(expected, rel=1e-5)
 
 
-def test_steps_widen_outliers_by_the_noise_at_their_width():
-    """Euler steps have the noise of their stationary law, with the scatter of the bulk's readouts."""
-    task, step = tasks.toy(40, y_minus=-0.5), 0.02
+@pytest.mark.parametrize("ratios", [(0.5, 0.25, 0.25), (0.25, 0.25, 0.5)])
+def test_steps_widen_outliers_by_the_noise_at_their_width(ratios):
+    """Euler steps have the noise of their stationary law, with the scatter of the bulk's readouts.
+
+    The largest outlier is that of the largest class, whichever it is.
+    """
+    task, step = tasks.toy(40, ratios, y_minus=-0.5), 0.02
     found = dynamics.outlier_variances(task, 0.01, 40, step)
     finite = relu.finite_size(relu.solve(task, 0.01), 40)
     z = np.linspace(-9, 9, 3601)

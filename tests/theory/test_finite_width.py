@@ -139,6 +139,19 @@ def test_preactivation_moments_of_a_small_network(pair):
     assert np.all(np.abs(wide - [mean, variance]) > 5e-3)
 
 
+@pytest.mark.parametrize("ratios", [(0.5, 0.25, 0.25), (0.25, 0.5, 0.25)])
+def test_outputs_are_the_targets_at_any_width_without_temperature(ratios):
+    """Σ_i a_i φ(z_i) = N y in every network at T = 0: nothing is left to correct, in no class and output."""
+    solution = sigmoidal.solve(tasks.toy(24, ratios, y_minus=0.5), 0.0)
+    points, _ = sigmoidal.readout_ensemble(solution)
+    cumulants = lambda s: solution.problem.site.cumulants(s, 3)[1:]  # noqa: E731 (⟨φ⟩ and its derivatives)
+    for c, output in np.ndindex(3, 3):
+        found = finite_width.correction(solution, points[:, output], lambda s, k: cumulants(s)[k], c)
+        assert found == pytest.approx(0, abs=1e-5)
+    squares = finite_width.correction(solution, np.square(points[:, 0]), lambda s, k: cumulants(s)[k], 1)
+    assert abs(squares) > 0.1  # of another property there is
+
+
 def test_finite_width_adds_no_neurons(theory):
     points, _ = sigmoidal.readout_ensemble(theory)
     assert finite_width.correction(theory, np.ones(len(points))) == pytest.approx(0, abs=1e-9)

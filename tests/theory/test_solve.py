@@ -670,6 +670,16 @@ def test_widths_near_the_crossover_are_warned_of(width, side):
     assert s.num_outliers == (3 if side == "below" else 0)
 
 
+def test_corrections_in_the_width_are_warned_of_where_outliers_are_several_neurons():
+    task = tasks.toy(12, y_minus=-0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        few = theory.solve(task, Network(1, 8, "relu"), T, finite_width=True)
+    with pytest.warns(UserWarning, match=r"N = 100 is above the crossover N\*.*not one per outlier"):
+        many = theory.solve(task, Network(1, 100, "relu"), T, finite_width=True)
+    assert few.num_outliers == many.num_outliers == 3
+
+
 def test_networks_drawn_from_either_side_solve_the_task():
     """Means of drawn neurons are the solution's."""
     task = tasks.clustered(16, (0.5, 0.5), overlap=0.2, y_minus=-0.5)

@@ -232,6 +232,18 @@ def test_fit_recovers_rates_and_rejects_altered_equations(trajectory):
         assert altered.error > 1e-4
 
 
+@pytest.mark.parametrize("name", two_point.ALTERED)
+def test_altered_equations_fit_their_own_trajectories(name):
+    times, factors = TIMES[::6], two_point.ALTERED[name]
+    path = two_point.solve(*START, **RATES, dy2=0.5, times=times, factors=factors)
+    f = two_point.fit(times, path.H, path.Q, path.w, 1.0, 0.5, factors=factors)
+    np.testing.assert_allclose([f.eta_h, f.eta_y], [0.002, 0.006], rtol=1e-4)
+    for curve in ("H", "Q", "w"):
+        np.testing.assert_allclose(getattr(f.solution, curve), getattr(path, curve), atol=1e-4)
+    assert f.error < 1e-8
+    assert f.errors.max() < 1e-8
+
+
 @pytest.mark.filterwarnings("error")
 def test_representations_that_start_together_have_no_trajectory(trajectory):
     merged = np.concatenate([[0.0], trajectory.H[1:]])
