@@ -222,6 +222,9 @@ def test_scaling_plot_draws_the_power_law_and_states_the_exponent():
     law, markers = figure.axes[0].lines[:2]
     np.testing.assert_allclose(law.get_ydata(), sizes**-0.5)
     np.testing.assert_allclose(markers.get_ydata(), sizes**-0.5)
+    (pieces,) = figure.axes[0].containers[0][2]
+    drawn = [piece[:, 1] for piece in pieces.get_segments()]
+    np.testing.assert_allclose(drawn, np.outer(sizes**-0.5, [0.9, 1.1]))
     figure = figures.scaling_plot(sizes, sizes, [-0.001], [1.0], ["rich"], theory=[2 * sizes])
     assert texts(figure) == ["rich: 0.00"]
     law, theory = figure.axes[0].lines[:2]

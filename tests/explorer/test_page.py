@@ -25,6 +25,10 @@ ANSWERED = """() => {
 SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll('svg text')]
     .map(text => parseFloat(getComputedStyle(text).fontSize)))"""
 PAGE = "explorer"  # of bare_page
+# Centers of dots, and the ends of the lines before them
+DOTS = """all => all.map(dot => ['x', 'y'].map(x => [
+    dot.getAttribute(`c${x}`), ...[1, 2].map(end => dot.previousSibling.getAttribute(x + end))
+].map(Number)))"""
 # Columns of the map wait until they are let go, and their answers are counted
 HOLD = """window.held = [];
 window.answers = 0;
@@ -233,6 +237,27 @@ def test_a_preset_shows_its_sampled_networks_over_the_theory(visit, either_addre
         (tuple(one["r"]), one["yp"], one["ym"], one["T"], one["P"])
         for one in (preset["state"] for preset in PRESETS.values())
     }
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_sampled_dots_have_bars_of_their_errors(visit, address, name):
+    """In units of the axis that the dots lie on, to both sides; without an extent along the other."""
+    page, stored = visit(address + SMALL), PRESETS[name]
+    page.locator(f"[data-preset={name}]").click()
+    settle(page)
+    codes = page.locator("[data-part=bars] rect").evaluate_all("all => all.map(({dataset}) => dataset.code)")
+    shares = [stored["shares"].get(code, [0, 0]) for code in codes]
+    rows = zip(*([y for one in stored["readouts"] for y in one[key]] for key in ("density", "error")))
+    for part, along, values in (("bars", 0, shares), ("density", 1, [*rows])):
+        found = page.locator(f"[data-part={part}] circle.sample")
+        places = np.reshape(found.evaluate_all(DOTS), (-1, 2, 3))  # (dots, x and y, center and both ends)
+        centers = places[..., 0]
+        value, error = np.transpose(values)
+        unit = np.polyfit(value, centers[:, along], 1)[0]
+        reach = np.zeros_like(centers)
+        reach[:, along] = abs(unit) * error
+        expected = np.stack([centers - reach, centers + reach], -1)
+        np.testing.assert_allclose(places[..., 1:], expected, atol=1e-6, err_msg=part)
 
 
 def test_phase_diagram_is_walked_on_and_names_the_transitions(visit, address):

@@ -44,6 +44,9 @@ IDLE = "() => document.getElementById('laboratory').dataset.running === 'false'"
 ENDED = """() => [...document.querySelectorAll('.stage')].every((stage) => stage.dataset.why === 'ended')
     && document.querySelector('.laboratory .status').textContent.startsWith('Done.')"""
 
+THEORY_AT = """(T) => [...document.querySelectorAll('.stage > .note')]
+    .every((note) => new RegExp(`Theory: at T = ${T}[.,] `).test(`${note.textContent} `))"""
+
 # The last ellipse that was drawn, and the dots that were there
 DRAWN = """for (const name of ["clearRect", "arc", "ellipse"]) {
     const kept = CanvasRenderingContext2D.prototype[name];
@@ -77,6 +80,15 @@ def found(page):
     return page.locator(".stage").evaluate_all(
         "all => all.map(({ dataset }) => [dataset.energy, JSON.parse(dataset.codes), dataset.transitions])"
     )
+
+
+def assert_theory_at(page, temperature):
+    """What stands beside the networks, once it has come, is theory at their temperature."""
+    page.wait_for_function(THEORY_AT, arg=str(temperature))
+    rows = page.locator(".stage table").first.locator("tr").all_inner_texts()[1:]
+    covariance = linear.solve(tasks.toy(16, y_minus=0.5), temperature=temperature).readout_covariance
+    found = [float(row.split("\t")[2]) for row in rows]
+    np.testing.assert_allclose(found, np.sqrt(np.diag(covariance)), atol=0.006)
 
 
 def address_state(page, before):
@@ -236,6 +248,10 @@ def test_networks_follow_the_temperature(visit, address):
         "() => document.querySelector('.laboratory .status').textContent.includes('T = 0.5, error')"
     )
     assert page.locator(".stage.stale").count() == 0
+    assert_theory_at(page, 0.5)
+    press(page, "heat")
+    assert_theory_at(page, 1)  # where the networks are, not the slider
+    assert field.input_value() == "0.5"
     seed = page.locator("input[type=number][name=seed]")
     seed.fill("8")
     seed.press("Enter")

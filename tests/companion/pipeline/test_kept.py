@@ -36,11 +36,24 @@ def test_a_check_shows_what_it_found_at_paper(at_paper):
     assert "3.875" in line
     assert kept.line(kept.read(project)["even"], HEADLINE | {"quantity": "another"}) == ""
     assert kept.line(None, HEADLINE) == ""
+    assert kept.line(kept.read(project)["even"], HEADLINE | {"id": "A2"}) == ""
     data = {formats.CHECK_TYPE: HEADLINE, "text/html": "<details>twice</details></div>"}
     cell = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("display_data", data)])
     shown = sections.with_checks(nbformat.v4.new_notebook(cells=[cell]), kept.read(project)["even"])
     (block,) = [cell.source for cell in shown.cells if "checks" in cell.source]
     assert f"<details>twice{line}</details></div>" in block
+
+
+def test_findings_of_one_figure_are_told_apart_by_their_quantity(executed):  # noqa: F811
+    first, second = (
+        record | {"figure": "one", "panel": "A", "quantity": name, "computed": value}
+        for record, name, value in ((HEADLINE, "twice two", 3.875), (RECORD, "thrice two", 6.125))
+    )
+    scoreboard.accept_verdicts(project := executed(first, second, preset="paper"))
+    found = kept.read(project)["even"]
+    assert found.of(first) == first
+    assert found.of(second) == second
+    assert found.of(second | {"quantity": "twice one"}) is None
 
 
 def test_a_build_at_paper_shows_its_own_numbers_alone(executed):  # noqa: F811

@@ -19,13 +19,28 @@ CONTROL = {
     "passed": False,
     "spared": [],
 }
+PAGE = "scoreboard"  # of bare_page
+CHAPTERS = {"A1": "images", "A2": "adaptive_images", "A10": "images", "B1": "adaptive"}
+PANELS = {"A1": ["Paper A, Fig. 1"], "A2": ["Paper A, Fig. 10", "Paper A, Fig. 2"], "A10": ["Paper A, Fig. 2"]}
 RECORD = small_book.RECORD | {"id": "A1", "quantity": "twice two", "control": CONTROL}
 FAILED = RECORD | {"passed": False, "because": "too few"}
 BLIND = RECORD | {"control": RECORD["control"] | {"passed": True}}
 FINDING = RECORD | {"size": {"N": 3}, "because": "too few"}
 HEADLINE = FINDING | {"headline": True}
+VERDICTS = {"A1": "open", "A2": "reproduced", "A10": "in part", "B1": "refuted"}
 UNSETTLED_BY = {"sampler": {"state": "not shown", "verdict": "R-hat 1.4"}}
 UNSETTLED = RECORD | {"sampler": {"state": "not shown", "verdict": "R-hat 1.4"}}
+
+
+def written():
+    """The page of some claims, as the book's is written."""
+    listed = {id: {"id": id, "chapter": chapter, "claim": "c"} for id, chapter in CHAPTERS.items()}
+    rows = {id: scoreboard.Row(claim, CHAPTERS[id], [], True) for id, claim in listed.items()}
+    table = [scoreboard.Standing(row, [], VERDICTS[id], "in this build", None) for id, row in rows.items()]
+    return scoreboard.page(table, "quick", panels=PANELS)
+
+
+BODY = "".join(re.findall(r"```\{raw\} html\n(.*?)\n```", written(), re.DOTALL))
 
 
 @pytest.fixture
@@ -272,3 +287,32 @@ def test_what_no_paper_has_holds_and_is_not_reproduced():
     assert scoreboard.said({"published": "Fig. 1"}, "reproduced") == "reproduced"
     assert scoreboard.said({"published": None}, "reproduced") == scoreboard.HOLDS
     assert scoreboard.said({"published": None}, "refuted") == "refuted"
+
+
+@pytest.mark.pages
+@pytest.mark.slow
+def test_filters_show_the_claims_that_have_what_is_chosen_and_no_part_of_it(visit, address):
+    """Rows and reasons, of every choice alone: images are not adaptive_images, Fig. 1 is not Fig. 10."""
+    page = visit(address)
+    shown = "all => all.filter(row => !row.hidden).map(row => row.querySelector('a').textContent)"
+    values = {
+        "paper": {id: [id[0]] for id in CHAPTERS},
+        "chapter": {id: [chapter] for id, chapter in CHAPTERS.items()},
+        "figure": {id: PANELS.get(id, []) for id in CHAPTERS},
+        "verdict": {id: [verdict] for id, verdict in VERDICTS.items()},
+    }
+    for name, of in values.items():
+        select = page.locator(f"select[name={name}]")
+        offered = select.locator("option").evaluate_all("all => all.map(({ value }) => value)")
+        assert set(offered) == {"", *sum(of.values(), [])}
+        for value in offered:
+            select.select_option(value)
+            wanted = [id for id in CHAPTERS if not value or value in of[id]]
+            rows, reasons = (
+                page.locator(part).evaluate_all(shown)
+                for part in ("table.scoreboard tbody tr", ".scoreboard-reasons > p")
+            )
+            assert rows == wanted, value
+            assert reasons == [id for id in wanted if VERDICTS[id] != "reproduced"], value
+            assert page.locator("output").inner_text() == f"{len(wanted)} of {len(CHAPTERS)} claims"
+        select.select_option("")

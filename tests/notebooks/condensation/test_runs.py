@@ -1,6 +1,7 @@
 """What the chapter on condensation measures, on cases that need little sampling."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -24,6 +25,16 @@ def test_participation_is_harmonic_over_chains_and_classes():
     step = 1e-6
     slope = (1 / (0.375 + step) - 1 / 0.375) / step
     assert found.participation.error == pytest.approx(-slope * np.std([0.5, 0.25] * 2, ddof=1) / 2, rel=1e-4)
+
+
+def test_classes_that_differ_have_one_participation_in_networks_and_in_theory():
+    """Harmonic, too: 1, 3 and 3 neurons are 9/5."""
+    each = np.array([1.0, 3, 3])
+    assert runs.per_class(SimpleNamespace(participation=lambda num_neurons: each), 40) == pytest.approx(9 / 5)
+    inverse = np.tile(1 / each, (2, 1))
+    found = replace(made(40, [1.0] * 4), cooled=inverse, restarted=inverse)
+    for participation in (*found.starts, found.participation):
+        assert participation.value == pytest.approx(9 / 5)
 
 
 def test_participation_is_harmonic_over_samples():

@@ -61,6 +61,15 @@ def test_errors_of_gains_are_those_of_many_repetitions():
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(values.std(), rel=0.25)
 
 
+def test_what_is_explained_beyond_lazy_networks_is_of_test_images():
+    """R² on training images, which stands first, does not enter; draws count by their networks."""
+    ours = [np.array([[0.9, 0.5], [0.8, 0.7]]), np.array([[1.0, 0.6]])]
+    lazy = [np.array([[0.1, 0.2], [0.7, 0.4]])]
+    found = runs.explained_beyond(ours, lazy)
+    assert found.value == pytest.approx(0.6 - 0.3)
+    assert found.error == pytest.approx(np.hypot(0.1 / 3**0.5, 0.1))
+
+
 def test_outliers_make_the_outputs_of_networks_whose_other_neurons_read_out_nothing():
     phi = np.full((2, 9, 4), 0.1)
     phi[:, 0, ::2] = phi[:, 1, 1::2] = 5.0

@@ -70,6 +70,17 @@ def test_what_images_explain_is_not_the_predictions_own():
     assert theory.shape == other.shape
 
 
+def test_what_untrained_networks_have_already_is_not_learned():
+    """Distances that are as predicted before training and hardly change are no success of the prediction."""
+    rng, labels = np.random.default_rng(1), np.repeat(np.arange(10), 6)
+    noise = [[runs.squared_distances(rng.standard_normal((5, 60))) for _ in range(8)] for _ in range(3)]
+    theory = runs.squared_distances(rng.standard_normal((10, 20)).T)[np.ix_(labels, labels)]
+    start = theory + 0.3 * np.array(noise[0])
+    found = digits(start + 0.1 * np.array(noise[1]), start, noise[2][0], theory, labels)
+    assert found.beyond(untrained=True).value > 0.8
+    assert abs(found.beyond().value) < 0.15
+
+
 def test_partial_correlation_of_gaussians_has_its_closed_form():
     rng = np.random.default_rng(0)
     common = rng.standard_normal(200_000)

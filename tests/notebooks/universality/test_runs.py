@@ -1,5 +1,7 @@
 """What the chapter on two points measures, on cases whose answer is known."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -33,6 +35,24 @@ def test_pairs_have_the_same_initial_weights_and_exponents_are_read_from_them():
     exponents = found.exponents(np.stack([law, 2 * law, law]))
     assert exponents.value == pytest.approx([0.7, 1.1])
     assert exponents.error == pytest.approx(0, abs=1e-9)
+
+
+def test_large_initial_weights_leave_every_network_at_its_own_distances():
+    """Pair by pair, whatever |dx| and |dy| are; a network that did not converge on one of the pairs is left out."""
+    distances = np.array([(1.0, runs.HALF), (0.5, runs.HALF), (1.5, runs.HALF), (1.0, 0.5), (1.0, 1.5)])
+    starts = np.outer([100, 200, 300], distances[:, 0] ** 2) * (1 + distances[:, 1])
+
+    def trained(H, converged):
+        return SimpleNamespace(
+            run=SimpleNamespace(converged=np.array(converged)),
+            fit=lambda r, layer: SimpleNamespace(eta_h=1.0, eta_y=2.0),
+            trajectory=lambda r, layer: np.array([[H[r], 0], [1.0, 0], [0.0, 0]]),
+        )
+
+    each = [trained(H, [True, k != 3, True]) for k, H in enumerate(starts.T)]
+    found = runs.Ends(distances, each)
+    np.testing.assert_allclose(found.predicted(), starts[[0, 2]], rtol=1e-3)
+    np.testing.assert_allclose(found.predicted(blind=True), starts[[0, 2]], rtol=1e-3)
 
 
 def test_inputs_around_zero_are_as_far_apart():
