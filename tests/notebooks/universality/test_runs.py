@@ -38,7 +38,7 @@ def test_pairs_have_the_same_initial_weights_and_exponents_are_read_from_them():
 
 
 def test_large_initial_weights_leave_every_network_at_its_own_distances():
-    """Pair by pair, whatever |dx| and |dy| are; a network that did not converge on one of the pairs is left out."""
+    """Pair by pair, whatever |dx| and |dy|; a network that did not converge on one of them is left out."""
     distances = np.array([(1.0, runs.HALF), (0.5, runs.HALF), (1.5, runs.HALF), (1.0, 0.5), (1.0, 1.5)])
     starts = np.outer([100, 200, 300], distances[:, 0] ** 2) * (1 + distances[:, 1])
 
