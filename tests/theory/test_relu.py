@@ -488,3 +488,10 @@ def test_not_converged_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert relu.solve(toy()).converged
+
+
+def test_a_saddle_at_finite_size_without_an_answer_is_named():
+    """At very low T outliers near silence settle as a power of the rounds; NumPy's error does not pass."""
+    solution = relu.solve(tasks.toy(40, y_minus=-0.5), 0.0005)
+    with pytest.raises(FloatingPointError, match=r"finite_size: at T = 0.0005 and N = 40 the noise"):
+        relu.finite_size(solution, 40)
