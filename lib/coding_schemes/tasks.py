@@ -557,14 +557,14 @@ def _image_task(
     train, test = load()
     labels = _draw_labels(train_rng, len(classes), num_inputs, balanced)
     test_labels = _draw_labels(test_rng, len(classes), num_test, balanced)
-    if missing := sorted(set(range(len(classes))) - set(labels.tolist())):
-        raise ValueError(
-            f"num_inputs: got {num_inputs}, none of which is of class {classes[missing[0]]}; take more"
-            + ("" if balanced else ", another seed, or balanced=True")
-        )
     chosen, test_chosen = [], []
     for c, digit in enumerate(classes):
         wanted, test_wanted = int(np.sum(labels == c)), int(np.sum(test_labels == c))
+        if not wanted:
+            raise ValueError(
+                f"num_inputs: got {num_inputs}, none of which is of class {digit}; take more"
+                + ("" if balanced else ", another seed, or balanced=True")
+            )
         shuffled = train_order.permutation(np.flatnonzero(train.labels == digit))
         test_shuffled = shuffled
         if test is not train:

@@ -459,10 +459,7 @@ def curves(
         axis.plot(positions[k], row, color=palette[k], linewidth=width, label=label or None, **steps)
         if np.size(errors):
             bar = np.asarray(errors, dtype=float)[k]
-            if np.isfinite(row - bar).any():  # a band of nothing would leave limits that no log scale takes
-                axis.fill_between(
-                    positions[k], row - bar, row + bar, color=palette[k], alpha=0.2, linewidth=0
-                )
+            axis.fill_between(positions[k], row - bar, row + bar, color=palette[k], alpha=0.2, linewidth=0)
     markers = np.asarray(sampled, dtype=float)
     markers = np.atleast_2d(markers) if markers.size else markers
     bars = (

@@ -286,11 +286,12 @@ def training_and_test(draw: Draw) -> dict[str, Any]:
         *(np.bincount(each, minlength=draw.task.num_classes) for each in (labels, test_labels))
     )
     shown, test = (first_of_each(each, counts) for each in (labels, test_labels))
-    order, named = coding.sort_by_activity(first), {}
     if is_bounded(draw.learned.posterior.network.phi):
         own = codes(draw)[0][0]
         order = coding.sort_by_code(own, first)
         named = {"codes": [coding.code_name(code) for code in own[order]]}
+    else:
+        order, named = coding.sort_by_activity(first), {}
     activations = [first[order][:, shown], second[order][:, test]]
     return {"activations": activations, "labels": labels[shown]} | named
 

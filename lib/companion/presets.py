@@ -40,10 +40,8 @@ def sizes(chapter: ModuleType, preset: str, **given: Any) -> SimpleNamespace:
     for name in offered[1 : offered.index(preset) + 1]:
         settings = _merged(settings, tables[name], f"{path.parent.name}/sizes.toml, {name}")
     settings = _merged(settings, _chosen(given), "given")
-    _check_least(settings, tables.get("least", {}))
-    for name, high in tables.get("most", {}).items():
-        if not settings[name] <= high:
-            raise ValueError(f"{name}: got {settings[name]!r}, this chapter needs {high} or less")
+    for end in ("least", "most"):
+        _check(settings, tables.get(end, {}), end)
     return _namespace(settings)
 
 
@@ -63,18 +61,20 @@ def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any], where: str)
     return merged
 
 
-def _check_least(settings: Mapping[str, Any], least: Mapping[str, Any], of: str = "") -> None:
-    """ValueError for a setting below its least value."""
-    for name, low in least.items():
-        value = settings[name]
-        if isinstance(low, dict):
-            _check_least(value, low, f"{name}.")
-        elif isinstance(low, list):
-            if len(value) < len(low) or min(value) < min(low):
-                wanted = f"{len(low)} or more numbers, none below {min(low)}"
-                raise ValueError(f"{of}{name}: got {value!r}, this chapter needs {wanted}")
-        elif not value >= low:
-            raise ValueError(f"{of}{name}: got {value!r}, this chapter needs {low} or more")
+def _check(settings: Mapping[str, Any], limits: Mapping[str, Any], end: str, of: str = "") -> None:
+    """ValueError for a setting beyond its limit at an end, "least" or "most"."""
+    for name, limit in limits.items():
+        value, wanted = settings[name], f"{limit} or {'more' if end == 'least' else 'less'}"
+        if isinstance(limit, dict):
+            _check(value, limit, end, f"{name}.")
+            continue
+        if isinstance(limit, list):
+            allowed = len(value) >= len(limit) and min(value) >= min(limit)
+            wanted = f"{len(limit)} or more numbers, none below {min(limit)}"
+        else:
+            allowed = value >= limit if end == "least" else value <= limit
+        if not allowed:
+            raise ValueError(f"{of}{name}: got {value!r}, this chapter needs {wanted}")
 
 
 def _namespace(settings: Mapping[str, Any]) -> SimpleNamespace:

@@ -76,22 +76,21 @@ def of_lazy(learned: dict[str, list[Draw]], lazy: dict[str, list[Draw]]) -> Esti
     return stacked(found)
 
 
-def mean_gain(draws: Sequence[Draw]) -> np.float64:
-    """What theory gains over the process, mean over draws and outputs; on one draw it can be near nothing."""
-    return np.mean([draw.process.error.total - draw.theory.error.total for draw in draws])
-
-
-def sampled_gain(draw: Draw) -> np.float64:
+def gain(draw: Draw) -> float:
     """What the networks of a draw gain over the process, mean over outputs."""
-    return np.mean(draw.process.error.total - draw.learned.error.value)
+    return float(np.mean(draw.process.error.total - draw.learned.error.value))
+
+
+def gain_in_theory(draw: Draw) -> float:
+    """The same of theory, which can be next to nothing on a single draw."""
+    return float(np.mean(draw.process.error.total - draw.theory.error.total))
 
 
 def realized_on_average(draws: Sequence[Draw]) -> Estimate:
-    """Mean gain over the process as a fraction of theory's `mean_gain`; its error from the draws' spread."""
-    ours = np.array([draw.learned.error.value.mean() for draw in draws])
-    missed = spread(ours - [draw.theory.error.total.mean() for draw in draws])
-    gain = mean_gain(draws)
-    return Estimate(1 - missed.value / gain, missed.error / abs(gain))
+    """Mean gain of networks over that of theory; its error is from what draws differ in."""
+    theory = np.array([gain_in_theory(draw) for draw in draws])
+    missed = spread(theory - [gain(draw) for draw in draws])
+    return Estimate(1 - missed.value / theory.mean(), missed.error / abs(theory.mean()))
 
 
 def _by_network(learned: Learned) -> tuple[np.ndarray, np.ndarray]:
@@ -110,9 +109,7 @@ def saved(draw: Draw) -> Estimate:
 
 def saved_in_theory(draw: Draw) -> float:
     """The same of theory."""
-    return float(
-        (draw.process.error.total - draw.theory.error.total).mean() / draw.process.error.variance.mean()
-    )
+    return float(gain_in_theory(draw) / draw.process.error.variance.mean())
 
 
 class Gains(NamedTuple):
@@ -216,29 +213,16 @@ def outliers(draw: Draw, seed: int = 0, num_networks: int = 20) -> Outliers:
 
 
 class Counted(NamedTuple):
-    """Outliers on test images: means over draws, which differ by more than the networks of one.
-
-    Attributes:
-        number: of learned networks.
-        beyond: the same beyond theory's.
-        untrained: of networks that have not learned.
-        untrained_beyond: the same beyond theory's.
-    """
+    """Outliers on test images, and those beyond theory's: means over draws, which differ from each other."""
 
     number: Estimate
     beyond: Estimate
-    untrained: Estimate
-    untrained_beyond: Estimate
 
 
-def counted(draws: Sequence[Draw]) -> Counted:
-    """Outliers of ReLU networks over all draws."""
-    found = [outliers(draw) for draw in draws]
-    theory = np.array([each.theory for each in found])
-    sampled, untrained = (
-        np.array([getattr(each, kind).mean() for each in found]) for kind in ("sampled", "untrained")
-    )
-    return Counted(*map(spread, (sampled, sampled - theory, untrained, untrained - theory)))
+def counted(found: Sequence[Outliers], kind: str = "sampled") -> Counted:
+    """Outliers of every draw's learned networks, or of its `untrained` ones."""
+    numbers = np.array([np.mean(getattr(each, kind)) for each in found])
+    return Counted(spread(numbers), spread(numbers - [each.theory for each in found]))
 
 
 def of_outliers(draw: Draw, others: bool = False) -> np.ndarray:

@@ -20,9 +20,7 @@ SPLITS = ("training", "test")
 LEARNED, LAZY = 0, 1  # kinds of features that are reused
 INPUT_DIM = 3072  # N0 of CIFAR-10
 DATASETS = {"mnist": tasks.mnist, "fashion_mnist": tasks.fashion_mnist, "cifar10": tasks.cifar10}
-
-
-_IN_SUBSET = 70  # test images of a class on average, of the 100 or so that there are: classes are drawn
+IN_SUBSET = 70  # test images of a class on average, of the 100 or so that there are: classes are drawn
 
 
 def sides(responses: np.ndarray, labels: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -63,7 +61,7 @@ def own_task(
     if dataset not in DATASETS:
         raise ValueError(f"dataset: got {dataset!r}, allowed are {sorted(DATASETS)}")
     if num_test is None:
-        num_test = min(by_preset, _IN_SUBSET * len(classes)) if dataset == "cifar10" else by_preset
+        num_test = min(by_preset, IN_SUBSET * len(classes)) if dataset == "cifar10" else by_preset
     return DATASETS[dataset](num_inputs, num_test, classes, *arguments)
 
 

@@ -285,7 +285,10 @@ def finite_size(
     while num_steps < max_steps and error > tolerance:
         try:
             residual = _finite_equations(point, solution, num_neurons)[0]
-        except np.linalg.LinAlgError:  # the bulk's readout is no maximum, or the noise does not settle
+        except np.linalg.LinAlgError as failed:  # the bulk's readout is no maximum, or noise does not settle
+            if not num_steps:
+                where = f"T = {solution.temperature:g} and N = {num_neurons}"
+                raise FloatingPointError(f"theory.relu.finite_size: at {where} {failed}") from failed
             break
         if np.abs(residual).max() < error:
             best, error = point, float(np.abs(residual).max())
@@ -293,11 +296,7 @@ def finite_size(
         point = unpack(pack(point) - step, point)
         point = point._replace(probabilities=np.maximum(point.probabilities, 1e-12))
         num_steps += 1
-    try:
-        _, activations, covariance, held = _finite_equations(best, solution, num_neurons)
-    except np.linalg.LinAlgError as failed:
-        where = f"T = {solution.temperature:g} and N = {num_neurons}"
-        raise FloatingPointError(f"theory.relu.finite_size: at {where} {failed}") from failed
+    _, activations, covariance, held = _finite_equations(best, solution, num_neurons)
     t, bulk, p, outliers = best
     found = FiniteSize(
         task=solution.task,
