@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import networks, posterior, tasks
+from coding_schemes import _roots, networks, posterior, tasks
 from jax.test_util import check_grads
 
 
@@ -16,10 +16,19 @@ def general_task(input_dim, num_inputs, seed=0):
     )
 
 
+def classes_alike():
+    """Overlaps that depend on the classes, in any order, with other norms and signs, and one input alone."""
+    task = tasks.tree(17, (9 / 17, 4 / 17, 3 / 17, 1 / 17), (0, 0, 1, 1), (0.6, 0.2))
+    order = np.random.default_rng(5).permutation(17)
+    factors = np.array([1.0, -1.3, 0.7, 1.1])[task.labels]
+    return tasks.Task((task.inputs * factors)[:, order], task.labels[order], task.targets[order])
+
+
 TASKS = {
     "orthogonal": tasks.toy(5, (0.4, 0.6)),
     "P < N0": general_task(9, 5),
     "P > N0": general_task(3, 5),
+    "classes alike": classes_alike(),
 }
 
 
@@ -65,11 +74,42 @@ def test_the_root_as_a_matrix_changes_nothing_but_the_form():
     given = posterior.Posterior(TASKS["orthogonal"], networks.Network(2, 4, "relu"), 0.3, dtype=jnp.float64)
     weights = given.prior(jax.random.key(0))
     explicit = given.with_root()
-    np.testing.assert_array_equal(explicit.root, np.eye(5))
+    np.testing.assert_allclose(_roots.dense(explicit.root), np.eye(5), atol=1e-12)
     assert given.root is None
     assert float(explicit.energy(weights)) == pytest.approx(float(given.energy(weights)))
     general = posterior.Posterior(TASKS["P < N0"], given.network, 0.3)
     assert general.with_root().root is general.root
+
+
+def test_a_root_of_classes_is_a_root_and_acts_as_its_matrix():
+    task = classes_alike()
+    basis, root = _roots.data_span(task)
+    assert isinstance(root, _roots.OfClasses)
+    assert root.left.shape == (17, 4)
+    matrix = np.asarray(_roots.dense(root))
+    np.testing.assert_allclose(matrix @ matrix.T, task.input_kernel, atol=1e-12)
+    np.testing.assert_allclose(basis @ basis.T, np.eye(17), atol=1e-10)
+    np.testing.assert_allclose(matrix @ basis, task.inputs.T / np.sqrt(task.input_dim), atol=1e-10)
+    rows = np.random.default_rng(0).standard_normal((6, 17))
+    rows = jnp.asarray(rows)
+    for given, wanted in ((root, matrix), (root.T, matrix.T)):
+        np.testing.assert_allclose(rows @ given, rows @ wanted, atol=1e-12)
+        np.testing.assert_allclose(given[np.array([3, 0])], wanted[[3, 0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("change", ["an overlap", "a norm", "a point", "more classes"])
+def test_other_kernels_have_a_matrix_for_a_root(change):
+    task = classes_alike()
+    inputs = task.inputs.copy()
+    if change == "an overlap":
+        inputs[:, 0] += 1e-4 * inputs[:, 1]
+    if change == "a norm":
+        inputs[:, 0] *= 1 + 1e-6
+    if change == "a point":
+        inputs = inputs[:, np.argmax(task.labels[:, None] == np.arange(4), axis=0)][:, task.labels]
+    labels = np.arange(17) % 5 if change == "more classes" else task.labels
+    found = _roots.data_span(tasks.Task(inputs, labels, task.targets))[1]
+    assert not isinstance(found, _roots.OfClasses)
 
 
 def test_gradient_is_the_derivative_of_the_energy():

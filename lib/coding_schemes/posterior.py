@@ -9,8 +9,9 @@ Energy of paper A's posterior, with the temperature rescaled by N in the non-laz
 X/√N0 = Bᵀ Rᵀ, B (r, N0) an orthonormal basis of that span and R (P, r), the first preactivations
 are z¹ = u Rᵀ with u = W¹ Bᵀ of shape (N, r) and prior N(0, 1). The rest of W¹ stays exactly at its
 prior; Langevin noise projects to Langevin noise, so the dynamics of z is kept too. For orthogonal
-inputs R = 1 and the product is skipped. Readouts are kept as ã = a/σ_a. All coordinates then have
-unit-variance priors, and the posterior's condition number is O(1/T) rather than O(P/T).
+inputs R = 1 and the product is skipped; where overlaps depend on classes alone, it is a few sums. Readouts
+are kept as ã = a/σ_a. All coordinates then have unit-variance priors, and the posterior's condition number
+is O(1/T) rather than O(P/T).
 """
 
 import copy
@@ -23,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from coding_schemes import validation
+from coding_schemes import _roots, validation
 from coding_schemes.networks import Network, is_bounded
 from coding_schemes.tasks import Task
 
@@ -108,8 +109,8 @@ class Posterior:
             raise ValueError(f"dtype: got {dtype}, needs a floating-point type")
         self.task: Task | None = task
         self.network = network
-        self._basis, root = _data_span(task)
-        self.root: Array | None = None if root is None else jnp.asarray(root, dtype)
+        self._basis, root = _roots.data_span(task)
+        self.root: Array | _roots.OfClasses | None = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), root)
         self.targets = jnp.asarray(task.targets, dtype)
         self.temperature = jnp.asarray(temperature, dtype)
         self.readout_std = jnp.asarray(readout_variance**0.5, dtype)
@@ -160,14 +161,15 @@ class Posterior:
         return other
 
     def with_root(self) -> "Posterior":
-        """The same posterior with R a matrix, R = 1 on orthogonal inputs.
+        """The same posterior with R written out, R = 1 on orthogonal inputs.
 
-        Tasks of one shape then share one compiled program whatever their inputs, which are sampled by the
-        moves for correlated ones.
+        Tasks of one shape then share one compiled program whatever the overlaps of their classes, and are
+        sampled by the moves for correlated inputs.
         """
         other = copy.copy(self)
         if other.root is None:
-            other.root = jnp.eye(self.rank, dtype=self.dtype)
+            root = _roots.of_classes(self._own_task()) or np.eye(self.rank)
+            other.root = jax.tree.map(lambda leaf: jnp.asarray(leaf, self.dtype), root)
         return other
 
     def preactivations(self, weights: Weights) -> tuple[Array, ...]:
@@ -265,7 +267,7 @@ class Posterior:
         """
         first = jnp.asarray(first_preactivations, self.dtype)
         if self.root is not None:
-            first = jnp.linalg.lstsq(self.root, first.T)[0].T
+            first = jnp.linalg.lstsq(_roots.dense(self.root), first.T)[0].T
         matrices = tuple(jnp.asarray(matrix, self.dtype) for matrix in hidden)
         return Weights(first, matrices, jnp.asarray(readouts, self.dtype) / self.readout_std)
 
@@ -353,22 +355,6 @@ def effective_readout_variance(task: Task, network: Network, given: float | None
     """σ_a², paper A's unless given, of readouts that carry what hidden weights of other variances pass on."""
     validation.positive(readout_variance=given)
     return network.gain**2 * (default_readout_variance(task, network) if given is None else given)
-
-
-def _data_span(task: Task) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Basis B (r, N0) and root R (P, r) with X/√N0 = (R B)ᵀ; None stands for the identity."""
-    scaled = task.inputs / np.sqrt(task.input_dim)
-    if task.is_orthogonal:
-        return scaled.T, None
-    if task.num_inputs >= task.input_dim:  # many inputs may span their space: seen without their long SVD
-        squares = np.linalg.eigvalsh(scaled @ scaled.T)
-        if squares[0] > 1e-9 * squares[-1]:
-            return None, scaled.T
-    left, singular, right = np.linalg.svd(scaled, full_matrices=False)
-    rank = int(np.sum(singular > singular[0] * max(scaled.shape) * np.finfo(float).eps))
-    if rank == task.input_dim:
-        return None, scaled.T
-    return left[:, :rank].T, (singular[:rank, None] * right[:rank]).T
 
 
 def normal(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -6,6 +6,7 @@ All work on one chain and are vmapped over chains.
 """
 
 import hashlib
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -316,11 +317,15 @@ def _pair_sweep(
     to_output = network.readout_scale * posterior.readout_std
     accurate = jnp.result_type(float)
 
+    columns = math.isqrt(width - 1) + 1  # of the table of ‖a_i‖²: a sum over its rows, then one over a row
+
+    def squares(readout):
+        return jnp.square(readout).sum(1, dtype=accurate)
+
     def attempt(carry, chance):
-        readout, incoming, z, residual = carry
+        readout, mass, incoming, z, residual = carry
         pick, partner, accept_at, *angle = chance
-        mass = jnp.cumsum(jnp.square(readout).sum(1, dtype=accurate))
-        i = jnp.minimum(jnp.sum(mass <= pick * mass[-1]), width - 1)
+        i = jnp.minimum(_picked(mass.reshape(-1, columns), pick), width - 1)
         pair = jnp.stack([i, (i + 1 + (partner * (width - 1)).astype(int)) % width])
         theta, log_correction = propose(draw(*angle), readout[pair])
         cos, sin = jnp.cos(theta), jnp.sin(theta)
@@ -339,16 +344,26 @@ def _pair_sweep(
         z = put(z, new_z)
         incoming = put(incoming, turn @ incoming[pair])
         residual = jnp.where(accept, new_residual, residual)
-        return (put(readout, new_readout), incoming, z, residual), jnp.exp(jnp.minimum(log_ratio, 0.0))
+        mass = put(mass, squares(new_readout))
+        return (put(readout, new_readout), mass, incoming, z, residual), jnp.exp(jnp.minimum(log_ratio, 0.0))
 
     residual = (posterior.targets - network.outputs(layers[-1], posterior.readouts(weights))).T
-    start = (weights.readout, incoming, layers[-1], residual)
+    mass = jnp.pad(squares(weights.readout), (0, -width % columns))
+    start = (weights.readout, mass, incoming, layers[-1], residual)
     tries = uniform(key, (max(1, width // 2), 7), accurate)  # all that is random
-    (readout, incoming, z, _), acceptance = jax.lax.scan(attempt, start, tries)
+    (readout, _, incoming, z, _), acceptance = jax.lax.scan(attempt, start, tries)
     incoming = z if shared_rows else incoming
     if network.depth > 1:
         return Weights(weights.first, (*weights.hidden[:-1], incoming), readout), acceptance.mean()
     return Weights(incoming, (), readout), acceptance.mean()
+
+
+def _picked(table: Array, fraction: Array) -> Array:
+    """Index of the first entry, row by row, at which the running sum exceeds a fraction of the total."""
+    rows = jnp.cumsum(table.sum(1))
+    row = jnp.minimum(jnp.sum(rows <= fraction * rows[-1]), len(table) - 1)
+    before = jnp.where(row > 0, rows[row - 1], 0.0)
+    return row * table.shape[1] + jnp.sum(before + jnp.cumsum(table[row]) <= fraction * rows[-1])
 
 
 def _wrap(angle: Array, period: float) -> Array:

@@ -22,6 +22,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import cho_factor, cho_solve
 
+from coding_schemes import _roots
 from coding_schemes.posterior import Posterior, Weights, normal, uniform
 
 SHARE = 0.1  # of the neurons is tried per move; the others say where readouts are likely
@@ -231,7 +232,7 @@ def _one_by_one(key, weights: Weights, posterior: Posterior, proposal) -> tuple[
     if below:
         incoming = network.phi(below[-1]) / network.width**0.5
     else:
-        incoming = jnp.eye(posterior.rank) if posterior.root is None else posterior.root.T
+        incoming = jnp.eye(posterior.rank) if posterior.root is None else _roots.dense(posterior.root).T
     rows, incoming = kept.astype(accurate), incoming.astype(accurate)
     b, targets = _scaled(posterior)
     if targets.shape[1] > 1:
