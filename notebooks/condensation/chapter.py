@@ -166,7 +166,7 @@ for name, value in {"small": small, "large": large}.items():
     glue(f"inputs_{name}", value.task.num_inputs, display=False)
 names = [f"ρ = {rho:g}, P = {P}, N = {N}" for P, rho, N in places]
 size = {"N": sorted(set(widths.tolist())), "P": sorted({P for P, *_ in places}), "T": T}
-size |= {"ρ": sorted(sizes.overlaps), "networks": 2 * sizes.sampling.num_chains}
+size |= {"ρ": sorted(sizes.overlaps), "networks": sorted({2 * len(each.cooled) for each in found.values()})}
 equilibria = [each.equilibrium for each in found.values()]
 ordered = sorted(sizes.overlaps)
 other = [ordered[ordered.index(rho) + 1] if rho < ordered[-1] else ordered[-2] for _, rho, _ in places]

@@ -12,7 +12,7 @@ from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.planting import merged
 from coding_schemes.posterior import Posterior
-from coding_schemes.sampling import sample
+from coding_schemes.sampling import HMC, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import clustered, condensation, finite_width
 from companion.findings import Estimate
@@ -211,10 +211,11 @@ def networks(
     **options: Any,
 ) -> Networks:
     """Sample networks from the prior; then merge the neurons of every code into one, and sample again."""
+    method = HMC(trajectory_length=0.8)  # longer ones decorrelate participation no further
     posterior = Posterior(given, Network(depth, num_neurons, nonlinearity), T, readout_variance)
     if depth == 1:  # all overlaps share one compiled program
         posterior = posterior.with_root()
-    options |= {"num_chains": num_chains, "num_warmup": num_warmup, "thinning": thinning}
+    options |= {"method": method, "num_chains": num_chains, "num_warmup": num_warmup, "thinning": thinning}
     with warnings.catch_warnings():  # far from equilibrium the first trajectories diverge
         warnings.filterwarnings("ignore", "sampling: ")
         cooled = sample(posterior, jax.random.fold_in(key, 0), num_samples, **options)
@@ -278,18 +279,20 @@ class Place(NamedTuple):
 
 
 def over_shapes(
-    key: Any, shapes: Sequence[dict[str, Any]], overlaps: Sequence[float], **options: Any
+    key: Any, shapes: Sequence[dict[str, Any]], overlaps: Sequence[float], *, num_chains: int, **options: Any
 ) -> dict[Place, Networks]:
-    """Networks at every shape and overlap, with fold_in(key, k) for the k-th."""
-    places = [
-        Place(shape["num_inputs"], rho, num_neurons)
+    """Networks at every shape and overlap, with fold_in(key, k) for the k-th; fewer where a shape says so."""
+    chains = {
+        Place(shape["num_inputs"], rho, num_neurons): min(num_chains, shape.get("num_chains", num_chains))
         for shape in shapes
         for num_neurons in shape["num_neurons"]
         for rho in shape.get("overlaps", overlaps)
-    ]
+    }
     return {
-        place: networks(jax.random.fold_in(key, k), task(*place[:2]), place.num_neurons, **options)
-        for k, place in enumerate(places)
+        place: networks(
+            jax.random.fold_in(key, k), task(*place[:2]), place.num_neurons, num_chains=number, **options
+        )
+        for k, (place, number) in enumerate(chains.items())
     }
 
 
