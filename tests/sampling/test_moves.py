@@ -546,3 +546,34 @@ def test_a_pair_is_drawn_as_often_before_its_rotation_as_after():
     again = chosen(2, weights._replace(readout=jnp.asarray(rotated)))
     assert again[0][2] == pytest.approx(expected[2], rel=1e-5)
     assert abs(again[1][2] - expected[2]) < MAX_Z * (expected[2] * (1 - expected[2]) / draws) ** 0.5
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 16, 37])
+def test_a_neuron_is_picked_from_the_table_as_from_the_running_sum(width):
+    rng = np.random.default_rng(width)
+    masses = rng.exponential(size=width) * (rng.uniform(size=width) < 0.7)
+    masses[rng.integers(width)] = 1.0
+    columns = int(np.ceil(width**0.5))
+    table = jnp.asarray(np.pad(masses, (0, -width % columns)).reshape(-1, columns))
+    fractions = np.append(rng.uniform(size=400), 0.0)
+    wanted = np.searchsorted(np.cumsum(masses), fractions * masses.sum(), side="right")
+    found = jax.vmap(lambda fraction: moves._picked(table, fraction))(jnp.asarray(fractions))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_next_pair_is_drawn_by_the_readouts_that_the_last_one_left():
+    """Two pairs of five neurons, the readouts at first all in one: it is in the second pair, unless it gave
+    a part sin²θ of its square away, and that part is drawn with a partner that is another.
+    """
+    task = tasks.toy(5, (0.4, 0.2, 0.4))
+    given = posterior.Posterior(task, networks.Network(1, 5, "relu"), 1e9)
+    weights = given.prior(jax.random.key(0))._replace(first=jnp.eye(5, dtype=jnp.float32))
+    weights = weights._replace(readout=jnp.zeros((5, 3), jnp.float32).at[3, 0].set(1.0))
+    keys = jax.random.split(jax.random.key(1), 4_000)
+    rotated = jax.jit(jax.vmap(lambda key: moves.rotations(key, weights, given)[0]))(keys)
+    mixed = np.sum(np.asarray(rotated.first) != 0, axis=2)  # rows in each: three in the second pair's
+    found = np.mean((mixed[:, 3] == 2) & (mixed.max(1) == 3))
+    sizes = np.linspace(0, 1, 10_001)
+    given_away = 0.5 * np.mean(np.sin(10 ** (-3 * sizes)) ** 2) + 0.5 * 0.5
+    expected = 0.75 * given_away  # of four partners one is the first neuron
+    assert abs(found - expected) < MAX_Z * (expected * (1 - expected) / len(keys)) ** 0.5
