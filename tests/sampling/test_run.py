@@ -593,7 +593,10 @@ def test_chains_spread_over_devices():
         plan = dict(num_samples=6, num_chains=1, num_warmup=8, moves=(), progress=False)
         one = sampling.sample(single, jax.random.key(0), **plan)
         rows = sampling.run.spread(single)[0].targets.sharding.device_set
-        print(held, len(rows), *samples.readouts.ravel()[::7].tolist(), *one.readouts.ravel()[::7].tolist())
+        alike = posterior.Posterior(tasks.clustered(12, (0.5, 0.5), 0.4), given.network, 0.1)
+        energy = float(sampling.run.spread(alike)[0].energy(alike.prior(jax.random.key(1))))
+        found = (*samples.readouts.ravel()[::7].tolist(), *one.readouts.ravel()[::7].tolist(), energy)
+        print(held, len(rows), *found)
     """
     script, here = textwrap.dedent(script), io.StringIO()
     with contextlib.redirect_stdout(here):  # these tests have one device
