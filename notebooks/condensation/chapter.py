@@ -327,15 +327,18 @@ Finding(
 # %% tags=["hide-input"]
 M, P1, rho = sizes.shared.num_neurons, sizes.shared.num_inputs, sizes.shared.overlap
 common = [(rho_b, N) for rho_b in sizes.shared.between for N in M]
+chains = {N: runs.times(sizes.sampling.num_chains, k) for N, k in zip(M, sizes.shared.chains, strict=True)}
 together = {
-    (rho_b, N): runs.networks(jax.random.fold_in(key, 100 + k), runs.task(P1, rho, rho_b), N, **sampling)
+    (rho_b, N): runs.networks(
+        jax.random.fold_in(key, 100 + k), runs.task(P1, rho, rho_b), N, **sampling | {"num_chains": chains[N]}
+    )
     for k, (rho_b, N) in enumerate(common)
 }
 in_theory = lambda rho_b, N: runs.predicted(P1, rho, int(N), shared=rho_b)  # noqa: E731
 following = dict(
     zip(sizes.shared.between, [*sizes.shared.between[1:], sizes.shared.between[-2]], strict=True)
 )
-their_size = {"N": list(M), "P": P1, "T": T, "ρ": rho, "networks": 2 * sizes.sampling.num_chains}
+their_size = {"N": list(M), "P": P1, "T": T, "ρ": rho, "networks": [2 * chains[N] for N in M]}
 in_common = Finding(
     "D18",
     "neurons that carry a class, classes that overlap, every width and overlap",
@@ -377,7 +380,7 @@ Finding(
     "exponent in N of the number of neurons that carry a class, above the critical overlap, widest networks",
     sampled=stacked([runs.growth([together[rho_b, N] for N in M[-2:]]) for rho_b in above_edge]),
     over=[f"ρ_b = {rho_b:g}" for rho_b in above_edge],
-    size=their_size | {"N": list(M[-2:]), "ρ_b": above_edge},
+    size=their_size | {"N": list(M[-2:]), "ρ_b": above_edge, "networks": [2 * chains[N] for N in M[-2:]]},
     sampler=[together[rho_b, N].equilibrium for rho_b in above_edge for N in M[-2:]],
     figure="shared",
     control=Control(

@@ -278,12 +278,17 @@ class Place(NamedTuple):
     num_neurons: int
 
 
+def times(num_chains: int, factor: float) -> int:
+    """Chains where more or fewer are needed than elsewhere; at least two, for an error."""
+    return max(2, round(factor * num_chains))
+
+
 def over_shapes(
     key: Any, shapes: Sequence[dict[str, Any]], overlaps: Sequence[float], *, num_chains: int, **options: Any
 ) -> dict[Place, Networks]:
-    """Networks at every shape and overlap, with fold_in(key, k) for the k-th; fewer where a shape says so."""
+    """Networks at every shape and overlap, with fold_in(key, k) for the k-th."""
     chains = {
-        Place(shape["num_inputs"], rho, num_neurons): min(num_chains, shape.get("num_chains", num_chains))
+        Place(shape["num_inputs"], rho, num_neurons): times(num_chains, shape.get("chains", 1))
         for shape in shapes
         for num_neurons in shape["num_neurons"]
         for rho in shape.get("overlaps", overlaps)
