@@ -141,3 +141,22 @@ def test_crossovers_are_those_of_the_exact_population():
     assert runs.crossover(60, 0.5) == pytest.approx(exact.mean(), rel=0.02)
     assert runs.predicted(60, 0.5, 800) == pytest.approx(800 / exact.mean(), rel=0.1)
     assert runs.crossover(40, 0.0) == pytest.approx(runs.condensate(40, 0.0).crossover_width.mean())
+
+
+def test_shapes_say_where_more_or_fewer_networks_are_sampled(monkeypatch):
+    def asked(key, given, width, **options):
+        return (*jax.random.key_data(key).tolist(), given.num_inputs, width, options)
+
+    monkeypatch.setattr(runs, "networks", asked)
+    shapes = [
+        {"num_inputs": 12, "num_neurons": [10, 20], "chains": 2},
+        {"num_inputs": 16, "num_neurons": [30], "overlaps": [0.9], "chains": 0.25},
+        {"num_inputs": 16, "num_neurons": [40], "overlaps": [0.5]},
+    ]
+    found = runs.over_shapes(jax.random.key(3), shapes, [0.0, 0.5], num_chains=4, thinning=2)
+    assert [*found] == [(12, 0, 10), (12, 0.5, 10), (12, 0, 20), (12, 0.5, 20), (16, 0.9, 30), (16, 0.5, 40)]
+    assert [options["num_chains"] for *_, options in found.values()] == [8, 8, 8, 8, 2, 4]
+    assert {options["thinning"] for *_, options in found.values()} == {2}
+    assert all(place[0] == P and place[2] == N for place, (*_, P, N, _) in found.items())
+    own = [jax.random.key_data(jax.random.fold_in(jax.random.key(3), k)).tolist() for k in range(6)]
+    assert [each[:2] for each in found.values()] == [tuple(data) for data in own]
