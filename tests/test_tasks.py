@@ -251,6 +251,9 @@ def test_clustered_and_tree_have_exactly_their_kernels():
     np.testing.assert_allclose(task.input_kernel, expected, atol=1e-12)
     assert task.class_counts.tolist() == [6, 3, 3]
     np.testing.assert_array_equal(tasks.clustered(8, overlap=0).inputs, tasks.toy(8).inputs)
+    means, diagonal = task.mean_overlaps
+    np.testing.assert_allclose(means, np.diag([0.3, 0.0, 0.9]), atol=1e-12)
+    np.testing.assert_allclose(diagonal, np.ones(3))
     tree = tasks.tree(12, (0.5, 0.25, 0.25), (0, 0, 1), (0.6, 0.2))
     c = tree.labels
     between = np.array([[0.6, 0.2, 0.0], [0.2, 0.6, 0.0], [0.0, 0.0, 0.6]])[np.ix_(c, c)]

@@ -65,22 +65,19 @@ def of_classes(task: Task) -> OfClasses | None:
 
         R = κ^{½} (1 + U ((1 + M)^{½} − 1) Uᵀ),   M = (nκ^{−1})^{½} B (nκ^{−1})^{½}.
     """
-    kernel, labels, counts = task.input_kernel, task.labels, task.class_counts
-    member = np.eye(task.num_classes)[labels]
-    diagonal = np.diag(kernel) @ member / counts
-    pairs = np.outer(counts, counts) - np.diag(counts)
-    means = (member.T @ kernel @ member - np.diag(counts * diagonal)) / np.maximum(pairs, 1)
+    labels, counts, (means, diagonal) = task.labels, task.class_counts, task.mean_overlaps
     form = means[np.ix_(labels, labels)]
     np.fill_diagonal(form, diagonal[labels])
     own = diagonal - np.diag(means)
-    if np.abs(kernel - form).max() > FORM_TOLERANCE * diagonal.max() or own.min() <= 1e-9 * diagonal.max():
+    gap = np.abs(task.input_kernel - form).max()
+    if gap > FORM_TOLERANCE * diagonal.max() or own.min() <= 1e-9 * diagonal.max():
         return None
     sizes = np.sqrt(counts / own)
     values, vectors = np.linalg.eigh(np.eye(len(counts)) + sizes[:, None] * means * sizes)
     if values[0] <= 1e-9 * values[-1]:
         return None
     grown = vectors * (np.sqrt(values) - 1) @ vectors.T
-    modes, scale = member / np.sqrt(counts), np.sqrt(own)[labels]
+    modes, scale = (np.eye(len(counts)) / np.sqrt(counts))[labels], np.sqrt(own)[labels]
     return OfClasses(scale, scale[:, None] * (modes @ grown), modes)
 
 

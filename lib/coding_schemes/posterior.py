@@ -168,8 +168,8 @@ class Posterior:
         """
         other = copy.copy(self)
         if other.root is None:
-            root = _roots.of_classes(self._own_task()) or np.eye(self.rank)
-            other.root = jax.tree.map(lambda leaf: jnp.asarray(leaf, self.dtype), root)
+            none = jnp.zeros((self.rank, self._own_task().num_classes), self.dtype)
+            other.root = _roots.OfClasses(jnp.ones(self.rank, self.dtype), none, none)
         return other
 
     def preactivations(self, weights: Weights) -> tuple[Array, ...]:

@@ -116,6 +116,17 @@ class Task:
         return self.inputs.T @ self.inputs / self.input_dim
 
     @cached_property
+    def mean_overlaps(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means of K0 by class: over the pairs of different inputs, (C, C), and over its diagonal, (C,).
+
+        0 for the pairs of a class of one input.
+        """
+        counts, members = self.class_counts, np.eye(self.num_classes)[self.labels]
+        diagonal = np.diag(self.input_kernel) @ (members / np.maximum(counts, 1))
+        sums = members.T @ self.input_kernel @ members - np.diag(counts * diagonal)
+        return sums / np.maximum(np.outer(counts, counts) - np.diag(counts), 1), diagonal
+
+    @cached_property
     def is_orthogonal(self) -> bool:
         """Whether K0 = 1, as on the toy task (to 1e-8)."""
         fits = self.num_inputs <= self.input_dim

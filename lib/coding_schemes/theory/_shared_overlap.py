@@ -41,7 +41,8 @@ _BULK = 14.0  # standard deviations of readouts that the bulk's tables reach
 
 def overlaps(task: Task) -> tuple[np.ndarray, np.ndarray, float] | None:
     """ρ_c and K0_μμ of every class, (C,) each, and ρ_b > 0; None where K0 has another form (to 1e-10)."""
-    within, diagonal = clustered.mean_overlaps(task)
+    means, diagonal = task.mean_overlaps
+    within = np.diag(means)
     sums, counts = class_sums(task.input_kernel, task), task.class_counts
     pairs = task.num_inputs**2 - np.sum(counts**2)
     between = float((sums.sum() - np.trace(sums)) / max(pairs, 1))

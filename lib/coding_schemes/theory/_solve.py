@@ -206,10 +206,8 @@ def _why_not(depth: int, bounded: bool, phi: Any, finite_width: bool) -> str:
 
 def _fluctuates(task: Task) -> bool:
     """Whether what mean_field neglects matters: each input has a direction of its own, or K0 is a tree's."""
-    kernel, counts, labels = task.input_kernel, task.class_counts, task.labels
-    between = kernel - np.diag(np.diag(kernel))
-    pairs = np.maximum(np.outer(counts, counts) - np.diag(counts), 1)
-    left = between - (class_sums(between, task) / pairs)[np.ix_(labels, labels)]
+    kernel, labels = task.input_kernel, task.labels
+    left = kernel - task.mean_overlaps[0][np.ix_(labels, labels)]
     np.fill_diagonal(left, 0.0)
     independent = np.trace(kernel) ** 2 / (len(kernel) * np.sum(kernel**2))
     return independent > _MOST_INDEPENDENT or bool(np.linalg.norm(left) < _NEARLY_A_TREE * np.trace(kernel))
@@ -315,8 +313,8 @@ def _alike(task, network, temperature, readout_variance, options):
 def _nearly_alike(task, network, temperature, readout_variance, options):
     """The same with the overlaps of every class at their mean; None where what this neglects matters."""
     counts, labels = task.class_counts, task.labels
-    within, diagonal = clustered.mean_overlaps(task)
-    within = np.maximum(within, 1e-8)  # not orthogonal by chance
+    means, diagonal = task.mean_overlaps
+    within = np.maximum(np.diag(means), 1e-8)  # not orthogonal by chance
     alike = clustered.kernel_of_form(within, diagonal, labels)
     left = task.input_kernel - alike
     scatter = float(np.linalg.norm(left - np.diag(np.diag(left)))) / task.num_inputs

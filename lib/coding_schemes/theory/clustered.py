@@ -48,7 +48,7 @@ from coding_schemes.theory import _convex_dual
 from coding_schemes.theory._class_tables import ClassTable, Shape, class_tables, known_shape, shape
 from coding_schemes.theory._drawn import Drawn, systematic
 from coding_schemes.theory._solution import QuadratureOrLaplace, Solved
-from coding_schemes.theory._solvers import class_kernel, class_means, class_sums, evaluate, overlaps
+from coding_schemes.theory._solvers import class_kernel, class_sums, evaluate, overlaps
 
 TOLERANCE = 1e-8  # on the largest entry of ⟨φa⟩ + T t − y
 MAX_QUADRATURE_OUTPUTS = 3
@@ -67,7 +67,8 @@ def class_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
     K0 needs one diagonal and one overlap 0 ≤ ρ_c < K0_μμ within a class, and 0 between classes, to 1e-10 of
     its diagonal.
     """
-    within, diagonal = mean_overlaps(task)
+    means, diagonal = task.mean_overlaps
+    within = np.diag(means)
     within = np.where(np.abs(within) < FORM_TOLERANCE * diagonal, 0.0, within)
     fits = is_of_form(task, within, diagonal)
     return (within, diagonal) if fits and np.all((within >= 0) & (within < diagonal)) else None
@@ -77,13 +78,6 @@ def is_of_form(task: Task, within: np.ndarray, diagonal: np.ndarray, between: fl
     """Whether K0 has these overlaps, to 1e-10 of its diagonal."""
     gap = np.abs(task.input_kernel - kernel_of_form(within, diagonal, task.labels, between)).max()
     return bool(gap <= FORM_TOLERANCE * diagonal.max())
-
-
-def mean_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray]:
-    """Means of K0 within every class, of its pairs (0 of a single input) and its diagonal, (C,) each."""
-    counts, diagonal = task.class_counts, class_means(np.diag(task.input_kernel), task)
-    sums = np.diag(class_sums(task.input_kernel, task))
-    return (sums - counts * diagonal) / np.maximum(counts * (counts - 1), 1), diagonal
 
 
 def kernel_of_form(
