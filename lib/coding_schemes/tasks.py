@@ -117,9 +117,9 @@ class Task:
 
     @cached_property
     def mean_overlaps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means of K0 by class: over the pairs of different inputs, (C, C), and over its diagonal, (C,).
+        """Means of K0 over pairs of different inputs of two classes and over its diagonal, (C, C) and (C,).
 
-        0 for the pairs of a class of one input.
+        The former is 0 for a class of one input.
         """
         counts, members = self.class_counts, np.eye(self.num_classes)[self.labels]
         diagonal = np.diag(self.input_kernel) @ (members / np.maximum(counts, 1))
