@@ -507,6 +507,76 @@ for name, value in (("few", P2), ("more", more)):
 # {glue:text}`deep_fuller` neurons per class: coding neurons become dearer with the number of inputs here,
 # too.
 #
+# How does the layer below make inputs alike? It condenses, too. The feature layer gains if the inputs of a
+# class overlap. This favors neurons below that answer to all of the class, by an amount that grows as the
+# square of their activity. So large neurons have a flat branch again, and again hardly any neuron can be
+# there: it would have to be silent on every input of the other classes, at a cost of $\log 2$ each. One
+# neuron per class does it all. What it adds is the same for every input of its class, and that is the
+# overlap which the feature layer sees.
+#
+# `theory.deep_condensation` solves both layers together (appendix), and takes no number from the networks.
+
+# %% tags=["hide-input"]
+two = runs.two_layers(P2)
+labels, widest = two.task.labels, deep[-1]
+below = widest.by_rank_below(labels)
+untrained = runs.untrained_by_rank(jax.random.fold_in(key, 79), two.task, deep_widths[-1], len(below))
+deep_size = {"L": 2, "N": deep_widths[-1], "P": P2, "T": T, "networks": 2 * fewer["num_chains"]}
+small = slice(1, None)  # the two small classes, of one kind
+standing = Finding(
+    "D10",
+    "two hidden layers: mean square activity over N of the two largest neurons of the layer below on a small "
+    "class",
+    sampled=spread(below[:, :2, small].sum(1).mean(1)),
+    theory=two.amounts[small].mean(),
+    size=deep_size,
+    sampler=widest.equilibrium,
+    figure="layer_below",
+    control=Control("networks of the prior", sampled=spread(untrained[:, :2, small].sum(1).mean(1))),
+)
+
+
+def by_rank(squares, errors, prior, theory, names):
+    """Squares of class means over N of the neurons by rank, for several classes, and theory's largest."""
+    figure, axis = plt.subplots(figsize=(6.4, 3.2))
+    rank = 1 + np.arange(len(squares))
+    for k, name in enumerate(names):
+        color, values = figures.CLASS_COLORS[k % len(figures.CLASS_COLORS)], np.asarray(squares)[:, k]
+        axis.errorbar(rank, values, np.asarray(errors)[:, k], fmt="o", color=color, label=name)
+        axis.plot([0.75, 1.25], [theory[k]] * 2, color=color, linewidth=2)
+    axis.plot(rank, prior, ".", color=figures.COLORS["control"], label="untrained")
+    axis.set(xlabel="rank of a neuron", ylabel="mean activity², over $N$", xticks=rank, ylim=(0, None))
+    figures.legend_above(figure, axis)
+    return figure
+
+
+shown = np.stack([below[:, :8, 0], below[:, :8, small].mean(2)], axis=-1)
+standing.draw(
+    by_rank,
+    "The layer below condenses, too: one neuron stands out for each class. Points: neurons by their rank, "
+    "mean over networks; lines: theory for the largest, with no fitted number.",
+    squares=shown.mean(0),
+    errors=spread(shown).error,
+    prior=untrained[:, :8].mean((0, 2)),
+    theory=[two.amounts[0], two.amounts[small].mean()],
+    names=["large class", "small classes"],
+)
+standing.judge(relative(0.15), because="corrections of order 1/N in the layer below")
+Finding(
+    "D10",
+    "two hidden layers: overlaps in the layer below",
+    sampled=widest.overlaps_below(labels),
+    theory=runs.overlaps(two.kernel_below, labels),
+    over=[*(f"within class {c}" for c in range(3)), "between classes"],
+    size=deep_size,
+    sampler=widest.equilibrium,
+    control=Control("the prior", theory=np.full(4, 1 / np.pi)),
+).judge(relative(0.1), because="corrections of order 1/N in the layer below")
+
+# %% [markdown]
+# Where a second neuron has some part in it, the two are one that has split. That costs little, and splits
+# heal slowly. So the check adds the two largest.
+#
 # What does the feature layer see of the layer below? With the weights below held, it is a network of one
 # hidden layer, and all that it sees is the kernel of the activations below. Its readouts have the prior
 # variance of the deep network, $1/\sqrt P$ in place of $1/P$. So we take this kernel from the samples and
@@ -516,7 +586,7 @@ for name, value in (("few", P2), ("more", more)):
 
 # %% tags=["hide-input"]
 deep_variance = P2**-0.5
-seen = [runs.averaged(runs.task(P2, 0.0), each.below) for each in deep]
+seen = [runs.averaged(runs.task(P2, 0.0), each.kernel_below) for each in deep]
 flat = [
     runs.networks(
         jax.random.fold_in(key, 72 + k), given, each.size["N"], readout_variance=deep_variance, **sampling
@@ -538,9 +608,8 @@ Finding(
         sampled=np.log(per_class / [runs.predicted(P2, 0.0, N) for N in deep_widths]),
     ),
 ).judge(standard_errors(3) | absolute(0.15), because="more of the layer below counts than its overlaps")
-labels = runs.task(P2, 0.0).labels
 for name, measure in (("overlap", runs.within), ("shared", runs.between)):
-    glue(f"deep_{name}", f"{measure(deep[-1].below, labels):.2f}", display=False)
+    glue(f"deep_{name}", f"{measure(widest.kernel_below, labels):.2f}", display=False)
 glue("deep_widths", ", ".join(map(str, deep_widths)), display=False)
 for name, networks in (("participation", deep), ("flat", flat)):
     glue(f"deep_{name}", ", ".join(f"{each.participation.value:.1f}" for each in networks), display=False)
@@ -549,10 +618,24 @@ both, usual = (
     np.array([runs.by_theory(*pair, variance) for pair in zip(evened, deep_widths, strict=True)])
     for variance in (deep_variance, 1 / P2)
 )
-for name, values in (("both", both), ("usual", usual)):
+alone = np.array([runs.per_class(two.features, N) for N in deep_widths])
+for name, values in (("both", both), ("usual", usual), ("alone", alone)):
     glue(f"deep_{name}", ", ".join(f"{each:.1f}" for each in values), display=False)
 off = 100 * (both / per_class - 1)
 glue("deep_off", ", ".join(f"{each:+.0f}".replace("-", "−") for each in off), display=False)
+Finding(
+    "D10",
+    "two hidden layers: neurons that carry a class, theory of both layers",
+    sampled=stacked([each.participation for each in deep]),
+    theory=alone,
+    over=[f"N = {N}" for N in deep_widths],
+    size=deep_size | {"N": list(deep_widths)},
+    sampler=[each.equilibrium for each in deep],
+    control=Control(
+        "theory of one layer on unrelated inputs",
+        theory=np.array([runs.predicted(P2, 0.0, N) for N in deep_widths]),
+    ),
+).judge(relative(0.15), because="finite width is in the theory of the feature layer to first order only")
 
 # %% [markdown]
 # At $N =$ {glue:text}`deep_widths` the deep network has {glue:text}`deep_participation` neurons per class,
@@ -561,7 +644,9 @@ glue("deep_off", ", ".join(f"{each:+.0f}".replace("-", "−") for each in off), 
 #
 # The prior variance counts, too. For these means theory has {glue:text}`deep_both` neurons per class with the
 # variance of the deep network, and {glue:text}`deep_usual` with that of a single layer. The former differs
-# from the deep network by {glue:text}`deep_off` %. Theory keeps effects of finite width to first order only.
+# from the deep network by {glue:text}`deep_off` %. With the overlaps from theory, too, it is
+# {glue:text}`deep_alone`. So nearly all that theory misses of the number it misses in the feature layer,
+# where it keeps effects of finite width to first order only.
 #
 # ## Where are digits?
 #
@@ -752,13 +837,13 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #   one curve of $N/N^*$.
 # - What classes have in common holds the crowd back. Beyond a critical overlap between classes one neuron
 #   has a fixed share of each class, however wide the network is. Digits lie far beyond it.
-# - Depth makes a crowd of related inputs out of unrelated ones. A feature layer has as many coding neurons as
-#   a single layer would have on inputs that overlap as much, on average over classes, as the activations
-#   below.
+# - Depth makes related inputs out of unrelated ones, since the layer below condenses: one neuron per class is
+#   what its inputs have in common. A feature layer has as many coding neurons as a single layer would have on
+#   inputs that overlap as much. Theory gives these overlaps, but the crowd on them too small by a third.
 #
 # **Limits.** The theory is for one hidden layer, for one overlap within classes and one between them, and for
-# neurons that code for a single class. For deep networks the overlaps in the layer below are measured, not
-# predicted. Hierarchies of classes are not treated.
+# neurons that code for a single class; with two hidden layers, for unrelated inputs. Hierarchies of classes
+# are not treated.
 #
 # **Refuted.** Our own expectation that the number of neurons that carry a class depends on $N/N^*$ alone. It
 # depends on $N$ as well. And our own sentence that overlaps do not explain deep networks, since two layers
@@ -795,6 +880,21 @@ Finding(
 ).judge(relative(0.1), because="at the largest overlap bulk and branch are not apart")
 
 # %% [markdown]
+# **Two layers.** Let $K$ be the kernel of the layer below and $\hat K$ its conjugate. Both layers are solved
+# together:
+#
+# $$
+# K = \bigl\langle \varphi\varphi^{\sf T} \bigr\rangle_{\hat K} , \qquad
+# \hat K = 2\,\frac{\partial \log Z_2}{\partial K} ,
+# $$
+#
+# where neurons below have the weight $e^{\frac12 \varphi^{\sf T}\hat K\varphi}$ over their prior, and $Z_2$
+# is the integral over a neuron of the feature layer. If a neuron has the activation $x$ on all $n_c$ inputs
+# of a class and none elsewhere, the exponent is $\frac12 n_c x^2\,[\hat K_{\mu\mu} + (n_c-1)\hat K_c]$, and
+# the prior takes $\frac12 n_c x^2$ from it. At the solution the bracket is 1 for every class. So the branch
+# is flat, and the neuron on it has $x^2 = N\beta_c$, where $\beta_c$ is what $K$ has within the class beyond
+# the bulk.
+#
 # **What finite width takes from the bulk.** The outputs are fixed on each of the $P$ inputs, up to noise with
 # the covariance $M/N$. A neuron of readout $a$ contributes $\varphi_\mu a/N$ to output $\mu$ and feels it:
 # its weight falls by $e^{-\frac12 b_c \varphi_\mu^2}$ for every input, with

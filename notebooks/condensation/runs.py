@@ -14,8 +14,8 @@ from coding_schemes.planting import merged
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
 from coding_schemes.tasks import Task
-from coding_schemes.theory import clustered, condensation, finite_width
-from companion.findings import Estimate
+from coding_schemes.theory import clustered, condensation, deep_condensation, finite_width
+from companion.findings import Estimate, spread
 from companion.workbench import Equilibrium
 from scipy.optimize import brentq
 
@@ -85,6 +85,12 @@ def by_mean_overlaps(given: Task, shared: bool = True) -> condensation.Solution:
 
 
 @cache
+def two_layers(num_inputs: int) -> deep_condensation.Solution:
+    """Two hidden layers on unrelated inputs, from theory alone."""
+    return deep_condensation.solve(task(num_inputs, 0.0), T)
+
+
+@cache
 def critical(num_inputs: int, overlap: float, ratios: tuple[float, ...] = RATIOS) -> float:
     """ρ_b beyond which one neuron of the first class takes a share at any width, to 2 %."""
 
@@ -126,6 +132,18 @@ def _overlap(kernel: np.ndarray, pairs: np.ndarray) -> float:
     return float(kernel[pairs].mean() / np.diag(kernel).mean())
 
 
+def overlaps(kernel: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Mean overlap within every class, over its diagonal, then between classes, of all; (C + 1,)."""
+    classes = [np.flatnonzero(labels == c) for c in np.unique(labels)]
+    own = [within(kernel[np.ix_(members, members)], labels[members]) for members in classes]
+    return np.array([*own, between(kernel, labels)])
+
+
+def _by_rank(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    squares = np.square(coding.class_means(activations, labels)) / activations.shape[-2]
+    return -np.sort(-squares, axis=-2)
+
+
 def _kernel(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Mean kernel within class 0, the diagonal included, and between classes 0 and 1, (chains, 2)."""
     zero, one = (activations[..., labels == c].mean(-1) for c in (0, 1))
@@ -146,7 +164,7 @@ class Networks:
         at_start: 1/PR where that began.
         bulk: mean square of the class means of neurons that are no outliers, (chains of both,).
         kernel: mean kernel within class 0 and between classes 0 and 1, (chains of both, 2).
-        below: kernel of the layer below the feature layer, or of the inputs, mean over chains, shape (P, P).
+        below: last activations of the layer below, (chains of both, N, P); of no chains at L = 1.
     """
 
     size: dict[str, Any]
@@ -166,6 +184,19 @@ class Networks:
     def participation(self) -> Estimate:
         """Of both."""
         return _participation(np.concatenate([self.cooled, self.restarted]))
+
+    @property
+    def kernel_below(self) -> np.ndarray:
+        """Kernel of the layer below, mean over chains, shape (P, P)."""
+        return coding.kernels(self.below).mean(0).astype(float)
+
+    def overlaps_below(self, labels: np.ndarray) -> Estimate:
+        """Of that kernel: within every class over its diagonal, then between classes, (C + 1,)."""
+        return spread(np.array([overlaps(each.astype(float), labels) for each in coding.kernels(self.below)]))
+
+    def by_rank_below(self, labels: np.ndarray) -> np.ndarray:
+        """m²/N of the class means m of the layer below, the largest neuron first, (chains, N, C)."""
+        return _by_rank(self.below, labels)
 
     @property
     def equilibrium(self) -> Equilibrium:
@@ -225,10 +256,9 @@ def networks(
     activations = [half.activations() for half in halves]
     inverse = [_inverse(phi, labels) for phi in activations]
     feature = np.asarray(posterior.network.phi(jax.vmap(posterior.preactivations)(start)[-1]))
-    below = given.input_kernel
+    below = np.zeros((0, num_neurons, given.num_inputs))
     if depth > 1:
-        last = np.concatenate([half.activations(depth - 2)[:, -1] for half in halves])
-        below = coding.kernels(last).mean(0).astype(float)
+        below = np.concatenate([half.activations(depth - 2)[:, -1] for half in halves])
     return Networks(
         size={"L": depth, "N": num_neurons, "P": given.num_inputs},
         cooled=inverse[0],
@@ -238,6 +268,12 @@ def networks(
         kernel=np.concatenate([_kernel(phi, labels) for phi in activations]),
         below=below,
     )
+
+
+def untrained_by_rank(key: Any, given: Task, num_neurons: int, num_networks: int) -> np.ndarray:
+    """`Networks.by_rank_below` of a first layer of the prior, (networks, N, C)."""
+    z = np.asarray(jax.random.normal(key, (num_networks, num_neurons, given.num_inputs)))
+    return _by_rank(np.maximum(z, 0), given.labels)
 
 
 def averaged(given: Task, kernel: np.ndarray, together: bool = False) -> Task:

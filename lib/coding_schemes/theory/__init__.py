@@ -17,6 +17,7 @@ __all__ = [
     "adaptive_kernel",
     "clustered",
     "condensation",
+    "deep_condensation",
     "deep_sigmoidal",
     "dmft",
     "dynamics",

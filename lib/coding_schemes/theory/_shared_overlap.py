@@ -94,8 +94,9 @@ class Site:
             free[c, c] = 0
             inverses.append(np.linalg.inv(covariance + free)[c])
         self.variances = 1 / np.array([row[c] for c, row in enumerate(inverses)])  # V_c
-        # u on average, per unit of the mean of class c
-        self.pulls = np.sqrt(between) * np.array([row.sum() for row in inverses]) * self.variances
+        # of the means of all classes and u on average, per unit of the mean of class c; ∂V_c/∂Σ = q qᵀ
+        self.along = np.array(inverses) * self.variances[:, None]
+        self.pulls = np.sqrt(between) * self.along.sum(axis=1)
         self.stiffness = self.noise + counts * self.variances  # κ_c
         self.largest = _BULK / np.sqrt(np.min(counts * self.stiffness))
         self._tables: dict[tuple, _Table] = {}
@@ -116,6 +117,44 @@ class Site:
         for c, s in enumerate(fields.T):
             by_u[:, c, c] += np.sum(p * self._scatter_slope(c, s), axis=-1)
         return found._replace(slopes=by_u)
+
+    def variance_slopes(
+        self, fields: np.ndarray, weights: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """∂ log Z/∂ of the variances of u's part, of v's (C,), and of ξ's (C,), at fields of these weights.
+
+        With ⟨·⟩ of the tilted neurons, (⟨x²⟩/v − 1)/2v for each Gaussian x of variance v.
+        """
+        _, p, _ = self._bulk(fields)
+        u = self._nodes(_FIRST)
+        slopes: list = []
+        tables: dict = {}
+        for c, s in enumerate(fields.T):
+            kind = self.counts[c], self.own[c], self.noise[c]
+            if kind not in tables:
+                tables[kind] = self._slope_table(c)
+            slopes.append(np.einsum("k,ku,kru->r", weights, p, tables[kind](self._place(c, s))))
+        shared = 0.5 * float((weights @ p) @ u**2 - 1) / self.between
+        return shared, *np.transpose(slopes)
+
+    def _slope_table(self, c):
+        """Over the arcsinh of the field: ∂ log A/∂ of the variances of v's and ξ's parts, (2, U)."""
+        n, own, sigma = self.counts[c], self.own[c], np.sqrt(self.noise[c])
+        u, x, m = self._lattice(c, _FIRST)
+        log_weight = self._log_latent(c, m, u[:, None])
+        of_v = 0.5 * ((m - np.sqrt(self.between) * u[:, None]) ** 2 / own - 1) / own
+        found = np.empty((len(x), 2, len(u)))
+        for k, s in enumerate(self._scale(c) * np.sinh(x)):
+            shift = s * sigma
+            silent, active = -m / sigma, m / sigma + shift  # ends of the two halves, from their middles
+            log_silent, log_active = log_ndtr(silent), s * m + 0.5 * shift**2 + log_ndtr(active)
+            log_g = np.logaddexp(log_silent, log_active)
+            share = np.exp(log_active - log_g)
+            off, on = (np.exp(-0.5 * z**2 - log_ndtr(z)) / np.sqrt(2 * np.pi) for z in (silent, active))
+            square = (1 - share) * (1 - silent * off) + share * (1 - active * on + 2 * shift * on + shift**2)
+            weights = normalized(n * log_g + log_weight)[1]
+            found[k] = np.sum(weights * of_v, axis=1), 0.5 * n * (weights @ square - 1) / sigma**2
+        return CubicSpline(x, found)
 
     def _bulk(self, fields):
         """Rows of the tables (C, k, 5, U), density of u (k, U), and log g (k,)."""
@@ -156,12 +195,7 @@ class Site:
         n, own, noise = self.counts[c], self.own[c], self.noise[c]
         if (known := self._tables.get((n, own, noise, top))) is not None:
             return known
-        u = self._nodes(top)
-        first, last = (np.arcsinh(end / self._scale(c)) for end in (-_MOST_NEGATIVE, self.largest))
-        x = np.arange(first - _STEP, last + 2 * _STEP, _STEP)
-        reach = _REACH * np.sqrt(own)
-        most = np.sqrt(self.between) * u[-1] + n * self.largest * own + reach
-        m = np.arange(-np.sqrt(self.between) * _REACH - reach, most, self.step[c])
+        u, x, m = self._lattice(c, top)
         log_weight = self._log_latent(c, m, u[:, None])
         found = np.empty((len(x), 5, len(u)))
         fields = self._scale(c) * np.sinh(x)
@@ -175,6 +209,15 @@ class Site:
         scatter = CubicSpline(x, found[:, 3] - found[:, 2])
         table = _Table(CubicSpline(x, found[:, 0]), CubicSpline(x, found[:, 1:]), scatter)
         return self._tables.setdefault((n, own, noise, top), table)
+
+    def _lattice(self, c, top):
+        """Nodes of u, of the arcsinh of a class's field, and of its latent."""
+        n, own, u = self.counts[c], self.own[c], self._nodes(top)
+        first, last = (np.arcsinh(end / self._scale(c)) for end in (-_MOST_NEGATIVE, self.largest))
+        reach = _REACH * np.sqrt(own)
+        most = np.sqrt(self.between) * u[-1] + n * self.largest * own + reach
+        m = np.arange(-np.sqrt(self.between) * _REACH - reach, most, self.step[c])
+        return u, np.arange(first - _STEP, last + 2 * _STEP, _STEP), m
 
     def _log_latent(self, c, m, u):
         """Log density of the latent m of a class given u, times the spacing of its nodes."""

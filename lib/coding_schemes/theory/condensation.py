@@ -667,10 +667,30 @@ def solve(
         FloatingPointError: the search leaves all tables, as where coding neurons answer to several classes.
     """
     validation.choice("nonlinearity", nonlinearity, ("relu", "softplus"))
+    solution = _from_targets(task, _problem(task, temperature, nonlinearity, readout_variance))
+    detail = "" if _alone(solution.dual_field) else "a branch answers to several classes"
+    return solution.reported("condensation theory", detail)
+
+
+def continued(task: Task, temperature: float, readout_variance: float, last: Solution | None) -> Solution:
+    """`solve` of a ReLU network in a search over tasks: from the last solution, without a warning."""
+    problem = _problem(task, temperature, "relu", readout_variance)
+    if last is not None:
+        start = np.concatenate([last.dual_field.ravel(), last.amounts])
+        found = _solve(task, problem, start, jacobian=last.jacobian)
+        if found.converged:
+            return found
+    return _from_targets(task, problem)
+
+
+def _problem(task, temperature, nonlinearity, readout_variance):
     if nonlinearity == "relu" and isinstance(task, Task) and _shared_overlap.overlaps(task) is not None:
-        problem = _shared_overlap.make_problem(task, temperature, readout_variance)
-    else:
-        problem = clustered.make_problem(task, temperature, nonlinearity, readout_variance)
+        return _shared_overlap.make_problem(task, temperature, readout_variance)
+    return clustered.make_problem(task, temperature, nonlinearity, readout_variance)
+
+
+def _from_targets(task, problem) -> Solution:
+    """From fields along the targets on."""
     # where classes overlap, neurons active on all of them grow along what all targets share
     pulls = (0.0, 0.5, 1.0) if problem.between else (0.0,)
     for pull in pulls:
@@ -682,8 +702,7 @@ def solve(
             continue
         if solution.converged:
             break
-    detail = "" if _alone(solution.dual_field) else "a branch answers to several classes"
-    return solution.reported("condensation theory", detail)
+    return solution
 
 
 def _searched(task, problem, directions) -> Solution:

@@ -93,16 +93,41 @@ def test_bulk_is_what_outliers_leave():
     np.testing.assert_allclose(runs._bulk(phi, LABELS), [0.0, 4.5])
 
 
+def test_overlaps_by_class():
+    block = np.array([[0.5, 0.1, 0.1], [0.1, 0.6, 0.1], [0.1, 0.1, 0.2]])
+    kernel = block[np.ix_(LABELS, LABELS)]
+    np.fill_diagonal(kernel, np.array([1.0, 2.0, 0.5])[LABELS])
+    counts = np.bincount(LABELS)
+    mean = counts @ [1.0, 2.0, 0.5] / len(LABELS)
+    np.testing.assert_allclose(runs.overlaps(kernel, LABELS), [0.5, 0.3, 0.4, 0.1 / mean])
+
+
+def test_two_layers_from_theory_and_of_the_prior():
+    found = runs.two_layers(24)
+    assert found.converged
+    assert found.task.num_inputs == 24
+    prior = runs.untrained_by_rank(jax.random.key(0), found.task, 50, 3)
+    assert prior.shape == (3, 50, 3)
+    assert np.all(np.diff(prior, axis=1) <= 0)
+    expected = np.pi**-1 / 2 + (0.5 - np.pi**-1 / 2) / found.task.class_counts  # ⟨m²⟩ of a class mean
+    np.testing.assert_allclose(prior.sum(1).mean(0), expected, rtol=0.15)
+
+
 def test_networks_start_again_with_fewer_coding_neurons():
     options = {"num_chains": 2, "num_warmup": 20, "num_samples": 4}
     found = runs.networks(jax.random.key(0), runs.task(12, 0.9), 24, **options)
     assert found.cooled.shape == found.restarted.shape == (2, 3)
     assert found.kernel.shape == (4, 2)
     assert np.all(found.at_start > 0)
-    assert runs.within(found.below, runs.task(12, 0.9).labels) == pytest.approx(0.9)
+    assert len(found.below) == 0
     given = runs.task(12, 0.0)
     deep = runs.networks(jax.random.key(0), given, 24, depth=2, **options)
-    assert 0 < runs.within(deep.below, given.labels) < 1
+    assert deep.below.shape == (4, 24, 12)
+    assert 0 < runs.within(deep.kernel_below, given.labels) < 1
+    each = np.array([runs.overlaps(phi.T @ phi, given.labels) for phi in deep.below.astype(float)])
+    np.testing.assert_allclose(deep.overlaps_below(given.labels).value, each.mean(0), rtol=1e-5)
+    squares = np.square(deep.below[0][:, given.labels == 1].mean(1)) / 24
+    np.testing.assert_allclose(deep.by_rank_below(given.labels)[0, :, 1], np.sort(squares)[::-1], rtol=1e-5)
     alone = runs.networks(jax.random.key(0), given, 24, readout_variance=0.5, **options)
     usual = runs.networks(jax.random.key(0), given, 24, **options)
     assert np.abs(alone.cooled - usual.cooled).max() > 0.1  # another prior

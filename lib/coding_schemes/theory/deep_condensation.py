@@ -1,0 +1,243 @@
+r"""Two hidden layers of ReLU on orthogonal inputs: how alike the layer below makes a class, and what follows.
+
+    (1/N) log Z = −½ tr K̂K + log Z_1(K̂) + log Z_2(t; K) − Σ_μ t_μ·y_μ + (T/2) Σ_μ |t_μ|² ,
+    Z_1 = ⟨exp(½ φ(z)ᵀK̂φ(z))⟩, z ~ N(0, 1),    Z_2 = ⟨exp(Σ_μ a·t_μ φ(z_μ))⟩, z ~ N(0, K), a ~ N(0, σ_a²) ,
+
+stationary in the kernel K of the layer below, its conjugate K̂, and t. Both depend on classes alone, but for
+the diagonal:
+
+    K = ⟨φφᵀ⟩_1 ,    K̂ = 2 ∂ log Z_2/∂K .
+
+**Feature layer.** A network of one hidden layer on inputs of kernel K: `theory.condensation`, with the mean
+overlap between classes for all of them. For Gaussian x of variance v, ∂ log⟨f⟩/∂v = (⟨x²⟩_f/v − 1)/2v; so
+K̂ takes the second moments of what a neuron's preactivations share (`_shared_overlap.Site.variance_slopes`).
+Coding neurons add those of their load, ½ B_c |t_c|² n_c κ_c.
+
+**Layer below.** A neuron is known by its sums S_c = Σ_{μ∈c} φ_μ and Q_c = Σ φ_μ²,
+
+    log weight = ½ Σ_c [(K̂_μμ − K̂_c) Q_c + K̂_c S_c²] + K̂_b Σ_{c<d} S_c S_d .
+
+Sums of a class lie on a lattice, by convolution; classes are joined one after another, by what all before
+have in sum. If all φ_μ = x on class c and 0 elsewhere, weight and prior are ½ n_c x² [K̂_μμ + (n_c − 1) K̂_c]
+and −½ n_c x². Where the bracket is 1 the branch is flat: the layer below condenses, too, and one neuron per
+class has (1/N) x² = β_c = K_c − ⟨φφ⟩_bulk. Its branch costs n log 2 for every silent class, so that a crowd
+has to wait for N* exponential in P.
+
+**What is neglected**: 1/N in the layer below; how overlaps differ between pairs of classes; what both
+neglect of the feature layer.
+
+Source: the book's own; the joint saddle point is paper A's and B's (Eqs. 6–8).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import root
+
+from coding_schemes import validation
+from coding_schemes.tasks import Task
+from coding_schemes.theory import condensation
+from coding_schemes.theory._solution import Solved
+from coding_schemes.theory._solvers import check_orthogonal, class_kernel
+
+TOLERANCE = 1e-6  # relative, of every equation
+_STEP = 0.1  # of the lattice of sums
+_PRIOR = 1 / (2 * np.pi)  # ⟨φ⟩²
+_TOO_FAR = 1e3  # error where the feature layer has no solution, so that the search steps back
+_GREGORY = np.array([3 / 8, 7 / 6, 23 / 24])  # of the trapezoid rule's first nodes: errors of fourth order
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Solution(Solved):
+    """The layer below, and the feature layer on it.
+
+    Attributes:
+        task: what was learned.
+        temperature: T.
+        within: K_μν of the layer below for μ ≠ ν in a class, shape (C,).
+        between: the same of two classes.
+        diagonal: K_μμ, shape (C,).
+        amounts: β_c, share of `within` that one neuron has, shape (C,).
+        coupling_within: K̂_c, shape (C,).
+        coupling_between: K̂_b.
+        coupling_diagonal: K̂_μμ, shape (C,).
+        features: the feature layer, as of inputs with this kernel.
+    """
+
+    task: Task
+    temperature: float
+    within: np.ndarray
+    between: float
+    diagonal: np.ndarray
+    amounts: np.ndarray
+    coupling_within: np.ndarray
+    coupling_between: float
+    coupling_diagonal: np.ndarray
+    features: condensation.Solution
+
+    @property
+    def approximation(self) -> str:
+        """What the theory neglects."""
+        return "N → ∞ in the layer below, one neuron per class there; one overlap between all classes"
+
+    @property
+    def kernel_below(self) -> np.ndarray:
+        """K on the training inputs, shape (P, P)."""
+        return self.features.task.input_kernel
+
+    def participation(self, num_neurons: int) -> np.ndarray:
+        """1/⟨1/PR⟩ of every class in the feature layer, for N neurons there, shape (C,)."""
+        return self.features.participation(num_neurons)
+
+
+def solve(task: Task, temperature: float, *, readout_variance: float | None = None) -> Solution:
+    """Two hidden layers of ReLU, whose layer below has one neuron for each class.
+
+    Args:
+        task: orthogonal inputs, one target per class.
+        temperature: T ≥ 0, of paper A's scaling.
+        readout_variance: σ_a²; 1/√P unless given.
+
+    Returns:
+        A Solution; converged=False, with a warning, where the equations are not met, the feature layer's
+        solution has not converged, or the bulk below does all that a class needs (β < 0).
+
+    Raises:
+        ValueError: other inputs, and as `condensation.solve`.
+        FloatingPointError: the search leaves all tables.
+    """
+    check_orthogonal(task)
+    validation.positive(readout_variance=readout_variance)
+    variance = task.num_inputs**-0.5 if readout_variance is None else float(readout_variance)
+    counts = task.class_counts
+    known: list[condensation.Solution] = []
+
+    def parts(x):
+        """Noise, what a class has of its own, ρ_b; the feature layer, couplings, and the bulk below."""
+        noise, own, between = np.exp(x[: len(counts)]), np.exp(x[len(counts) : -1]), np.exp(x[-1])
+        like = replace(task, inputs=_inputs(noise + own + between, own + between, between, task))
+        features = condensation.continued(like, temperature, variance, known[-1] if known else None)
+        known[:] = [features] if features.converged else known
+        hat = couplings(features)
+        rest = hat.diagonal - hat.within
+        # at the edge, where a solution lies; beyond, the bulk's averages would be those of the branch
+        return noise, own, between, features, hat, bulk(counts, rest, (1 - rest) / counts, hat.between)
+
+    def equations(x):
+        try:
+            noise, _, between, _, hat, below = parts(x)
+        except FloatingPointError:
+            if not known:
+                raise
+            return np.full(x.size, _TOO_FAR)
+        edge = hat.diagonal + (counts - 1) * hat.within
+        return np.concatenate(
+            [(below.diagonal - below.within) / noise - 1, edge - 1, [below.between / between - 1]]
+        )
+
+    own = 1.6 * task.num_inputs**-0.5  # about as much as comes out
+    start = np.concatenate([np.full(len(counts), 0.5 - _PRIOR), np.full(len(counts), own), [_PRIOR]])
+    found = root(equations, np.log(start), tol=0.01 * TOLERANCE, options={"eps": 1e-8})
+    noise, own, between, features, hat, below = parts(found.x)
+    residual, amounts = float(np.abs(found.fun).max()), own + between - below.within
+    solution = Solution(
+        task=task,
+        temperature=float(temperature),
+        within=own + between,
+        between=float(between),
+        diagonal=noise + own + between,
+        amounts=amounts,
+        coupling_within=hat.within,
+        coupling_between=hat.between,
+        coupling_diagonal=hat.diagonal,
+        features=features,
+        residual=residual,
+        num_steps=int(found.nfev),
+        converged=bool(residual < TOLERANCE and features.converged and np.all(amounts > 0)),
+    )
+    detail = "" if np.all(amounts > 0) else "a class has no neuron of its own in the layer below"
+    return solution.reported("theory of two layers", detail)
+
+
+def _inputs(diagonal, within, between, task):
+    """Inputs (P, P) with these overlaps by classes."""
+    block = np.full((len(within),) * 2, between)
+    np.fill_diagonal(block, within)
+    return (
+        np.sqrt(task.num_inputs) * np.linalg.cholesky(class_kernel(block, diagonal - within, task.labels)).T
+    )
+
+
+@dataclass(frozen=True)
+class ByClasses:
+    """A symmetric matrix (P, P) by classes: its diagonal (C,), within a class (C,), between any two."""
+
+    diagonal: np.ndarray
+    within: np.ndarray
+    between: float
+
+
+def couplings(features: condensation.Solution) -> ByClasses:
+    """K̂ = 2 ∂ log Z_2/∂K at the feature layer's field, of its bulk and its coding neurons."""
+    problem, field, counts = features.problem, features.dual_field, features.problem.counts
+    ensemble = features.ensemble
+    shared, own, noise = problem.site.variance_slopes(ensemble.points @ field.T, ensemble.weights)
+    loads = 0.5 * features.amounts * np.square(field).sum(1) * counts
+    for c, load in enumerate(loads):  # of κ_c = noise + n V_c
+        pull = problem.site.along[c]
+        own = own + load * counts[c] * pull**2
+        shared += load * counts[c] * pull.sum() ** 2
+        noise = noise + load * np.where(np.arange(len(counts)) == c, 1, counts[c] * pull**2 / counts)
+    # own = K_c − K_b and noise = K_μμ − K_c
+    pairs = np.maximum(counts * (counts - 1), 1)
+    others = counts.sum() ** 2 - np.sum(counts**2)
+    return ByClasses(2 * noise / counts, 2 * (own - noise) / pairs, float(2 * (shared - own.sum()) / others))
+
+
+def bulk(counts: np.ndarray, rest: np.ndarray, within: np.ndarray, between: float) -> ByClasses:
+    """⟨φφᵀ⟩ by classes of neurons of the layer below that do not code.
+
+    Args:
+        counts: n_c, shape (C,).
+        rest: K̂_μμ − K̂_c < 1, shape (C,).
+        within: K̂_c, shape (C,).
+        between: K̂_b.
+    """
+    sites = [_sums(*of_class) for of_class in zip(counts, rest, within)]
+    forward: list[np.ndarray] = [np.ones(1)]  # weights of the sum over the first classes
+    for x, weights, _ in sites:
+        before = _STEP * np.arange(len(forward[-1]))
+        joint = forward[-1][:, None] * weights * np.exp(between * np.outer(before, x))
+        places = np.add.outer(np.arange(len(before)), np.arange(len(x)))
+        forward.append(np.bincount(places.ravel(), joint.ravel()))
+    total = forward[-1].sum()
+    of_all = forward[-1] @ (_STEP * np.arange(len(forward[-1]))) ** 2 / total
+    after, squares, powers = np.ones(len(forward[-1])), [], []
+    for before, (x, weights, of_squares) in zip(forward[-2::-1], sites[::-1]):
+        rest_of = np.lib.stride_tricks.sliding_window_view(after, len(x))[: len(before)]
+        joint = rest_of * np.exp(between * _STEP * np.outer(np.arange(len(before)), x))
+        given = before @ joint / total
+        squares.append(given @ (weights * x**2))
+        powers.append(given @ of_squares)
+        after = joint @ weights
+    second, power = np.array(squares[::-1]), np.array(powers[::-1])
+    pairs = counts.sum() ** 2 - np.sum(counts**2)
+    return ByClasses(
+        power / counts,
+        (second - power) / np.maximum(counts * (counts - 1), 1),
+        float((of_all - second.sum()) / pairs),
+    )
+
+
+def _sums(count, rest, within):
+    """Lattice of S; the weight of a class's sum there, by itself; the same times ⟨Q⟩."""
+    x = np.arange(0, count + 5 * np.sqrt(count), _STEP)  # beyond, all inputs are active: the branch
+    one = _STEP * np.exp(-0.5 * (1 - rest) * x**2) / np.sqrt(2 * np.pi)
+    one[: len(_GREGORY)] *= _GREGORY
+    one[0] += 0.5
+    fewer = np.ones(1)
+    for _ in range(int(count) - 1):
+        fewer = np.convolve(fewer, one)[: len(x)]
+    tilt = np.exp(0.5 * within * x**2)
+    of_squares = count * np.convolve(fewer, one * x**2)[: len(x)]
+    return x, tilt * np.convolve(fewer, one)[: len(x)], tilt * of_squares

@@ -1,0 +1,123 @@
+"""Two hidden layers of ReLU: bulk below by brute force, couplings by differences, the saddle point itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from coding_schemes import tasks
+from coding_schemes.theory import condensation, deep_condensation
+from coding_schemes.theory._solvers import class_kernel
+
+T = 0.01
+UNEQUAL = tasks.toy(24, (0.5, 0.25, 0.25), y_minus=-0.5)
+
+
+@pytest.fixture(scope="module")
+def solved():
+    return deep_condensation.solve(UNEQUAL, T)
+
+
+@pytest.mark.parametrize("between", [-0.1, 0.05])
+def test_bulk_below_by_brute_force(between):
+    counts, rest, within = np.array([1, 2]), np.array([0.2, -0.1]), np.array([0.1, 0.3])
+    found = deep_condensation.bulk(counts, rest, within, between)
+    axis = np.linspace(0, 9, 181)
+    cell = np.full(181, axis[1]) * np.exp(-0.5 * axis**2) / np.sqrt(2 * np.pi)
+    cell[:3] *= 3 / 8, 7 / 6, 23 / 24
+    cell[0] += 0.5
+    a, b, c = np.meshgrid(axis, axis, axis, indexing="ij")
+    energy = 0.5 * ((rest[0] + within[0]) * a**2 + (rest[1] + within[1]) * (b**2 + c**2))
+    weight = np.einsum("i,j,k->ijk", cell, cell, cell) * np.exp(
+        energy + within[1] * b * c + between * a * (b + c)
+    )
+    weight[(b + c > 2 + 5 * np.sqrt(2)) | (a > 6)] = 0
+    mean = lambda values: np.sum(weight * values) / weight.sum()  # noqa: E731
+    np.testing.assert_allclose(found.diagonal, [mean(a**2), mean(b**2)], rtol=2e-4)
+    np.testing.assert_allclose(found.within[1], mean(b * c), rtol=2e-4)
+    np.testing.assert_allclose(found.between, mean(a * b), rtol=2e-4)
+
+
+def test_couplings_are_slopes_of_the_free_energy():
+    task, counts, variance = UNEQUAL, UNEQUAL.class_counts, 24**-0.5
+
+    def features(diagonal, within, between):
+        block = np.where(np.eye(3), within, between)
+        kernel = class_kernel(block, diagonal - within, task.labels)
+        like = replace(task, inputs=np.sqrt(24) * np.linalg.cholesky(kernel).T)
+        return condensation.solve(like, T, readout_variance=variance)
+
+    def free_energy(*place):
+        found = features(*place)
+        t = found.dual_field
+        return (
+            found.log_bulk
+            - counts @ np.sum(found.problem.targets * t, 1)
+            + 0.5 * T * counts @ np.sum(t**2, 1)
+        )
+
+    place = np.array([0.8, 0.9, 0.9]), np.array([0.4, 0.55, 0.55]), 0.2
+    found = deep_condensation.couplings(features(*place))
+    first, last, h = np.array([1, 0, 0]), np.array([0, 0, 1]), 2e-3
+    pairs = counts.sum() ** 2 - np.sum(counts**2)
+    for moved, expected in (
+        ((first, 0 * first, 0.0), 0.5 * counts[0] * found.diagonal[0]),
+        ((0 * last, last, 0.0), 0.5 * counts[2] * (counts[2] - 1) * found.within[2]),
+        ((0 * first, 0 * first, 1.0), 0.5 * pairs * found.between),
+    ):
+        up, down = (free_energy(*(p + sign * h * d for p, d in zip(place, moved))) for sign in (1, -1))
+        assert (up - down) / (2 * h) == pytest.approx(expected, rel=2e-3)
+
+
+def test_saddle_point(solved):
+    assert solved.converged
+    assert "converged, residual" in repr(solved)
+    counts = UNEQUAL.class_counts
+    hat = deep_condensation.couplings(solved.features)
+    np.testing.assert_allclose(hat.diagonal, solved.coupling_diagonal)
+    np.testing.assert_allclose(hat.within, solved.coupling_within)
+    assert hat.between == solved.coupling_between < 0  # a neuron of one class pushes those of others away
+    np.testing.assert_allclose(hat.diagonal + (counts - 1) * hat.within, 1, atol=1e-6)  # branches are flat
+    below = deep_condensation.bulk(counts, hat.diagonal - hat.within, hat.within, hat.between)
+    np.testing.assert_allclose(below.within + solved.amounts, solved.within, rtol=1e-6)
+    np.testing.assert_allclose(below.diagonal + solved.amounts, solved.diagonal, rtol=1e-6)
+    assert below.between == pytest.approx(solved.between, rel=1e-6)
+    block = np.where(np.eye(3), solved.within, solved.between)
+    expected = class_kernel(block, solved.diagonal - solved.within, UNEQUAL.labels)
+    np.testing.assert_allclose(solved.kernel_below, expected, atol=1e-12)
+    assert np.all(solved.within / solved.diagonal > 1 / np.pi)  # of the prior
+    np.testing.assert_array_equal(solved.participation(60), solved.features.participation(60))
+    assert "one neuron per class" in solved.approximation
+    assert solved.task is UNEQUAL
+    assert solved.temperature == T
+
+
+def test_classes_of_one_kind_are_alike_whatever_their_order(solved):
+    other = deep_condensation.solve(tasks.toy(24, (0.25, 0.5, 0.25), y_minus=-0.5), T)
+    np.testing.assert_allclose(other.amounts, solved.amounts[[1, 0, 2]], rtol=1e-5)
+    np.testing.assert_allclose(other.within, solved.within[[1, 0, 2]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("num_inputs", "ratios", "temperature"),
+    [(16, (0.5, 0.5), 0.0), (24, (0.5, 0.5), 0.05)],
+)
+def test_classes_temperatures_and_sizes(num_inputs, ratios, temperature):
+    found = deep_condensation.solve(tasks.toy(num_inputs, ratios, y_minus=-0.5), temperature)
+    assert found.converged
+    assert np.all(found.amounts > 0)
+
+
+def test_a_class_without_a_neuron_below_is_told():
+    with pytest.warns(UserWarning, match="a class has no neuron of its own in the layer below"):
+        found = deep_condensation.solve(tasks.toy(16, (0.75, 0.25), y_minus=-0.5), 0.0, readout_variance=0.3)
+    assert not found.converged
+    assert found.amounts[0] < 0
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="orthogonal"):
+        deep_condensation.solve(tasks.clustered(24, overlap=0.5), T)
+    with pytest.raises(ValueError, match="temperature"):
+        deep_condensation.solve(UNEQUAL, -1.0)
+    with pytest.raises(ValueError, match="readout_variance"):
+        deep_condensation.solve(UNEQUAL, T, readout_variance=0.0)
