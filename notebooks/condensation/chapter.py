@@ -524,9 +524,8 @@ untrained = runs.untrained_by_rank(jax.random.fold_in(key, 79), two.task, deep_w
 deep_size = {"L": 2, "N": deep_widths[-1], "P": P2, "T": T, "networks": 2 * fewer["num_chains"]}
 small = slice(1, None)  # the two small classes, of one kind
 standing = Finding(
-    "D10",
-    "two hidden layers: mean square activity over N of the two largest neurons of the layer below on a small "
-    "class",
+    "D19",
+    "mean square activity over N of the two largest neurons of the layer below on a small class",
     sampled=spread(below[:, :2, small].sum(1).mean(1)),
     theory=two.amounts[small].mean(),
     size=deep_size,
@@ -563,8 +562,9 @@ standing.draw(
 )
 standing.judge(relative(0.15), because="corrections of order 1/N in the layer below")
 Finding(
-    "D10",
-    "two hidden layers: overlaps in the layer below",
+    "D19",
+    "overlaps in the layer below",
+    headline=True,
     sampled=widest.overlaps_below(labels),
     theory=runs.overlaps(two.kernel_below, labels),
     over=[*(f"within class {c}" for c in range(3)), "between classes"],
@@ -624,8 +624,8 @@ for name, values in (("both", both), ("usual", usual), ("alone", alone)):
 off = 100 * (both / per_class - 1)
 glue("deep_off", ", ".join(f"{each:+.0f}".replace("-", "−") for each in off), display=False)
 Finding(
-    "D10",
-    "two hidden layers: neurons that carry a class, theory of both layers",
+    "D19",
+    "neurons that carry a class in the feature layer, every width",
     sampled=stacked([each.participation for each in deep]),
     theory=alone,
     over=[f"N = {N}" for N in deep_widths],
