@@ -570,6 +570,7 @@ Finding(
     over=[*(f"within class {c}" for c in range(3)), "between classes"],
     size=deep_size,
     sampler=widest.equilibrium,
+    figure="layer_below",
     control=Control("the prior", theory=np.full(4, 1 / np.pi)),
 ).judge(relative(0.1), because="corrections of order 1/N in the layer below")
 
