@@ -507,14 +507,15 @@ for name, value in (("few", P2), ("more", more)):
 # {glue:text}`deep_fuller` neurons per class: coding neurons become dearer with the number of inputs here,
 # too.
 #
-# How does the layer below make inputs alike? It condenses, too. The feature layer gains if the inputs of a
-# class overlap. This favors neurons below that answer to all of the class, by an amount that grows as the
-# square of their activity. So large neurons have a flat branch again, and again hardly any neuron can be
-# there: it would have to be silent on every input of the other classes, at a cost of $\log 2$ each. One
-# neuron per class does it all. What it adds is the same for every input of its class, and that is the
-# overlap which the feature layer sees.
+# How does the layer below make inputs alike? It condenses, too. The feature layer meets the targets at a
+# lower price if the inputs of a class overlap. So a neuron below gains by answering to a whole class, and its
+# gain grows as the square of its activity. The price that its prior asks grows as the square, too. In the
+# solution the two cancel, so that large neurons have a flat branch, as they have in the feature layer. Hardly
+# any neuron can be there, since it would have to be silent on every single input of the other classes, at a
+# cost of $\log 2$ each. Yet a certain amount of overlap is asked for, and one neuron per class brings it all.
+# Its large activity is common to all inputs of its class: this is the overlap that the feature layer sees.
 #
-# `theory.deep_condensation` solves both layers together (appendix), and takes no number from the networks.
+# `theory.deep_condensation` solves both layers together (appendix). It takes no number from the networks.
 
 # %% tags=["hide-input"]
 two = runs.two_layers(P2)
@@ -575,8 +576,8 @@ Finding(
 ).judge(relative(0.1), because="corrections of order 1/N in the layer below")
 
 # %% [markdown]
-# Where a second neuron has some part in it, the two are one that has split. That costs little, and splits
-# heal slowly. So the check adds the two largest.
+# Here and there a second neuron has a part of the first one's activity. Such a pair acts like one neuron, and
+# merges slowly. So the check adds the two largest.
 #
 # What does the feature layer see of the layer below? With the weights below held, it is a network of one
 # hidden layer, and all that it sees is the kernel of the activations below. Its readouts have the prior
@@ -838,9 +839,10 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #   one curve of $N/N^*$.
 # - What classes have in common holds the crowd back. Beyond a critical overlap between classes one neuron
 #   has a fixed share of each class, however wide the network is. Digits lie far beyond it.
-# - Depth makes related inputs out of unrelated ones, since the layer below condenses: one neuron per class is
-#   what its inputs have in common. A feature layer has as many coding neurons as a single layer would have on
-#   inputs that overlap as much. Theory gives these overlaps, but the crowd on them too small by a third.
+# - Depth makes related inputs out of unrelated ones. The layer below condenses, too: one neuron per class is
+#   what the inputs of the class have in common. A feature layer has as many coding neurons as a single layer
+#   would have on inputs that overlap as much. Theory of both layers gives these overlaps. The crowd that
+#   follows comes out a quarter to a third too small.
 #
 # **Limits.** The theory is for one hidden layer, for one overlap within classes and one between them, and for
 # neurons that code for a single class; with two hidden layers, for unrelated inputs. Hierarchies of classes
