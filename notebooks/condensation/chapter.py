@@ -464,9 +464,9 @@ Finding(
 #
 # ## Depth
 #
-# In a deep network the layer below makes the inputs of a class alike, even if the inputs are not. So two
-# hidden layers on orthogonal inputs should resemble one hidden layer on inputs that overlap. They do: the
-# number of neurons that carry a class in the feature layer grows with $N$, while a single layer on orthogonal
+# In a deep network the layer below makes the inputs of a class alike, even if the inputs are not. So the
+# feature layer of two on unrelated inputs should have a crowd, as one hidden layer has on inputs that
+# overlap. It does: the number of neurons that carry a class grows with $N$. A single layer on unrelated
 # inputs has one at any width that we can sample, far below its $N^*$.
 
 # %% tags=["hide-input"]
@@ -475,15 +475,18 @@ deep = [
     runs.networks(jax.random.fold_in(key, 60 + k), runs.task(P2, 0.0), N, depth=2, **fewer)
     for k, N in enumerate(deep_widths)
 ]
-single = [each for (P, rho, _), each in found.items() if (P, rho) == (P0, 0)]
-flatly = runs.growth(single)
+deep_variance = P2**-0.5
+in_one = np.array([runs.by_theory(runs.task(P2, 0.0), N, deep_variance) for N in deep_widths])
 deeply = Finding(
     "D10",
     "two hidden layers: exponent in N of the number of neurons that carry a class",
     sampled=runs.growth(deep),
     size={"L": 2, "N": list(deep_widths), "P": P2, "T": T, "networks": 2 * fewer["num_chains"]},
     sampler=[each.equilibrium for each in deep],
-    control=Control("one hidden layer", sampled=flatly),
+    control=Control(
+        "theory of one hidden layer, readouts of the same prior variance",
+        sampled=np.log(in_one[-1] / in_one[0]) / np.log(deep_widths[-1] / deep_widths[0]),
+    ),
 )
 deeply.judge(above(0.25, 3), because="these widths lie below the crossover")
 fuller = runs.networks(jax.random.fold_in(key, 70), runs.task(more, 0.0), deep_widths[-1], depth=2, **fewer)
@@ -504,35 +507,39 @@ for name, value in (("few", P2), ("more", more)):
 
 # %% [markdown]
 # With {glue:text}`deep_more` inputs in place of {glue:text}`deep_few` the widest of these networks has
-# {glue:text}`deep_fuller` neurons per class: coding neurons become dearer with the number of inputs here,
-# too.
+# {glue:text}`deep_fuller` neurons per class: more inputs mean fewer coding neurons here, too.
 #
-# How does the layer below make inputs alike? It condenses, too. The feature layer meets the targets at a
-# lower price if the inputs of a class overlap. So a neuron below gains by answering to a whole class, and its
-# gain grows as the square of its activity. The price that its prior asks grows as the square, too. In the
-# solution the two cancel, so that large neurons have a flat branch, as they have in the feature layer. Hardly
-# any neuron can be there, since it would have to be silent on every single input of the other classes, at a
-# cost of $\log 2$ each. Yet a certain amount of overlap is asked for, and one neuron per class brings it all.
-# Its large activity is common to all inputs of its class: this is the overlap that the feature layer sees.
+# How does the layer below make inputs alike? By one large neuron for each class: it stays condensed.
+#
+# - *A flat branch.* The feature layer meets the targets at a lower price if the inputs of a class overlap,
+#   and those of different classes do not. So a neuron below gains by responding to all of one class and to no
+#   other. Its gain grows as the square of its activity, and so does the price that its prior asks. If the
+#   gain were larger, neurons would grow without limit. If it were smaller, none would be large. So the
+#   overlap within a class rises, and with it the gain falls, until the two are equal. Then all large
+#   activities are alike.
+# - *Few neurons on it.* Such a neuron is silent on every single input of the other classes. Each of them
+#   costs about $\log 2$, so that a crowd would need a width exponential in $P$.
+# - *So one neuron.* The bulk makes a part of the overlap that is asked for. One neuron per class makes the
+#   rest: it adds the same amount for every two inputs of its class.
 #
 # `theory.deep_condensation` solves both layers together (appendix). It takes no number from the networks.
 
 # %% tags=["hide-input"]
 two = runs.two_layers(P2)
 labels, widest = two.task.labels, deep[-1]
-below = widest.by_rank_below(labels)
-untrained = runs.untrained_by_rank(jax.random.fold_in(key, 79), two.task, deep_widths[-1], len(below))
+ranked = widest.by_rank_below(labels)
+untrained = runs.untrained_by_rank(jax.random.fold_in(key, 79), two.task, deep_widths[-1], len(ranked))
 deep_size = {"L": 2, "N": deep_widths[-1], "P": P2, "T": T, "networks": 2 * fewer["num_chains"]}
-small = slice(1, None)  # the two small classes, of one kind
 standing = Finding(
     "D19",
-    "mean square activity over N of the two largest neurons of the layer below on a small class",
-    sampled=spread(below[:, :2, small].sum(1).mean(1)),
-    theory=two.amounts[small].mean(),
+    "mean square activity over N of the two largest neurons of the layer below",
+    sampled=runs.two_largest(ranked),
+    theory=np.array([two.amounts[0], two.amounts[1:].mean()]),
+    over=["large class", "small classes"],
     size=deep_size,
     sampler=widest.equilibrium,
     figure="layer_below",
-    control=Control("networks of the prior", sampled=spread(untrained[:, :2, small].sum(1).mean(1))),
+    control=Control("networks of the prior", sampled=runs.two_largest(untrained)),
 )
 
 
@@ -550,18 +557,20 @@ def by_rank(squares, errors, prior, theory, names):
     return figure
 
 
-shown = np.stack([below[:, :8, 0], below[:, :8, small].mean(2)], axis=-1)
+shown = np.stack([ranked[:, :8, 0], ranked[:, :8, 1:].mean(2)], axis=-1)
 standing.draw(
     by_rank,
-    "The layer below condenses, too: one neuron stands out for each class. Points: neurons by their rank, "
-    "mean over networks; lines: theory for the largest, with no fitted number.",
+    "In the layer below one neuron stands out for each class, and by far for the small ones. Points: neurons "
+    "by their rank, mean over networks; lines: theory for the one neuron; dots: networks of the prior.",
     squares=shown.mean(0),
     errors=spread(shown).error,
     prior=untrained[:, :8].mean((0, 2)),
-    theory=[two.amounts[0], two.amounts[small].mean()],
+    theory=[two.amounts[0], two.amounts[1:].mean()],
     names=["large class", "small classes"],
 )
-standing.judge(relative(0.15), because="corrections of order 1/N in the layer below")
+standing.judge(
+    relative(0.15), because="the large class needs no more of its neuron than the largest of the bulk have"
+)
 Finding(
     "D19",
     "overlaps in the layer below",
@@ -576,18 +585,19 @@ Finding(
 ).judge(relative(0.1), because="corrections of order 1/N in the layer below")
 
 # %% [markdown]
-# Here and there a second neuron has a part of the first one's activity. Such a pair acts like one neuron, and
-# merges slowly. So the check adds the two largest.
+# Some networks have two such neurons for a class, which share the amount. The check adds the two largest.
+# Whether such a pair would merge we have not tested: the second start changes the feature layer only. For the
+# large class the amount is small, and the largest neurons of the bulk have a part of it that theory does not
+# count.
 #
 # What does the feature layer see of the layer below? With the weights below held, it is a network of one
 # hidden layer, and all that it sees is the kernel of the activations below. Its readouts have the prior
 # variance of the deep network, $1/\sqrt P$ in place of $1/P$. So we take this kernel from the samples and
 # average it over all pairs of inputs of the same two classes. Then we sample one hidden layer on inputs that
-# have these means for their kernel. If the overlaps are what counts, it has as many neurons per class as the
-# deep network.
+# have these means for their kernel. If the means suffice, it has as many neurons per class as the deep
+# network.
 
 # %% tags=["hide-input"]
-deep_variance = P2**-0.5
 seen = [runs.averaged(runs.task(P2, 0.0), each.kernel_below) for each in deep]
 flat = [
     runs.networks(
@@ -623,8 +633,7 @@ both, usual = (
 alone = np.array([runs.per_class(two.features, N) for N in deep_widths])
 for name, values in (("both", both), ("usual", usual), ("alone", alone)):
     glue(f"deep_{name}", ", ".join(f"{each:.1f}" for each in values), display=False)
-off = 100 * (both / per_class - 1)
-glue("deep_off", ", ".join(f"{each:+.0f}".replace("-", "−") for each in off), display=False)
+glue("deep_share", f"{100 * two.features.condensed_share.mean():.0f} %", display=False)
 Finding(
     "D19",
     "neurons that carry a class in the feature layer, every width",
@@ -640,15 +649,24 @@ Finding(
 ).judge(relative(0.15), because="finite width is in the theory of the feature layer to first order only")
 
 # %% [markdown]
-# At $N =$ {glue:text}`deep_widths` the deep network has {glue:text}`deep_participation` neurons per class,
-# and the single layer {glue:text}`deep_flat`. So depth works by the overlaps that the layer below makes: of
-# the diagonal {glue:text}`deep_overlap` within a class and {glue:text}`deep_shared` between two.
+# Within a class the mean overlap below is {glue:text}`deep_overlap` of the diagonal, between classes it is
+# {glue:text}`deep_shared`. At $N =$ {glue:text}`deep_widths` the neurons per class are
 #
-# The prior variance counts, too. For these means theory has {glue:text}`deep_both` neurons per class with the
-# variance of the deep network, and {glue:text}`deep_usual` with that of a single layer. The former differs
-# from the deep network by {glue:text}`deep_off` %. With the overlaps from theory, too, it is
-# {glue:text}`deep_alone`. So nearly all that theory misses of the number it misses in the feature layer,
-# where it keeps effects of finite width to first order only.
+# | | variance of the readouts | neurons per class |
+# |---|---|---|
+# | two layers, sampled | $1/\sqrt P$ | {glue:text}`deep_participation` |
+# | one layer on the class means of the kernel below, sampled | $1/\sqrt P$ | {glue:text}`deep_flat` |
+# | theory on these means, all pairs of classes alike | $1/\sqrt P$ | {glue:text}`deep_both` |
+# | the same | $1/P$ | {glue:text}`deep_usual` |
+# | theory of both layers | $1/\sqrt P$ | {glue:text}`deep_alone` |
+#
+# So depth works by two things: the overlaps that the layer below makes, and the larger prior variance of the
+# readouts. Theory of both layers misses hardly more than theory on the sampled means does. So most of what is
+# missing is missing in the feature layer, where theory keeps effects of finite width to first order.
+#
+# In theory the growth comes to an end. Classes overlap below, and by more than is critical. So one neuron of
+# the feature layer does {glue:text}`deep_share` of what coding neurons do for its class at any width. A crowd
+# has the rest, and at these widths it is the crowd that grows.
 #
 # ## Where are digits?
 #
@@ -839,14 +857,15 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #   one curve of $N/N^*$.
 # - What classes have in common holds the crowd back. Beyond a critical overlap between classes one neuron
 #   has a fixed share of each class, however wide the network is. Digits lie far beyond it.
-# - Depth makes related inputs out of unrelated ones. The layer below condenses, too: one neuron per class is
-#   what the inputs of the class have in common. A feature layer has as many coding neurons as a single layer
-#   would have on inputs that overlap as much. Theory of both layers gives these overlaps. The crowd that
-#   follows comes out a quarter to a third too small.
+# - An untrained layer makes all inputs equally alike. Training raises the overlap within classes and lowers
+#   it between them, by one large neuron for each class: the layer below stays condensed, while the feature
+#   layer above it has a crowd. Theory of both layers gives the overlaps, but too small a crowd.
+# - A feature layer has as many coding neurons as a single layer on inputs with these overlaps, if its
+#   readouts have the same prior variance.
 #
 # **Limits.** The theory is for one hidden layer, for one overlap within classes and one between them, and for
-# neurons that code for a single class; with two hidden layers, for unrelated inputs. Hierarchies of classes
-# are not treated.
+# neurons that code for a single class. With two hidden layers the inputs are unrelated, and the layer below
+# is infinitely wide, with one neuron for each class. Hierarchies of classes are not treated.
 #
 # **Refuted.** Our own expectation that the number of neurons that carry a class depends on $N/N^*$ alone. It
 # depends on $N$ as well. And our own sentence that overlaps do not explain deep networks, since two layers
@@ -883,20 +902,23 @@ Finding(
 ).judge(relative(0.1), because="at the largest overlap bulk and branch are not apart")
 
 # %% [markdown]
-# **Two layers.** Let $K$ be the kernel of the layer below and $\hat K$ its conjugate. Both layers are solved
-# together:
+# **Two layers.** Let $K$ be the kernel of the layer below, and $\tilde K$ its dual kernel, by which the
+# feature layer asks for change ([primer](../book/primer.md)). Both layers are solved together:
 #
 # $$
-# K = \bigl\langle \varphi\varphi^{\sf T} \bigr\rangle_{\hat K} , \qquad
-# \hat K = 2\,\frac{\partial \log Z_2}{\partial K} ,
+# K = \bigl\langle \varphi\varphi^{\sf T} \bigr\rangle_{\tilde K} , \qquad
+# \tilde K = 2\,\frac{\partial \log Z_2(t; K)}{\partial K} .
 # $$
 #
-# where neurons below have the weight $e^{\frac12 \varphi^{\sf T}\hat K\varphi}$ over their prior, and $Z_2$
-# is the integral over a neuron of the feature layer. If a neuron has the activation $x$ on all $n_c$ inputs
-# of a class and none elsewhere, the exponent is $\frac12 n_c x^2\,[\hat K_{\mu\mu} + (n_c-1)\hat K_c]$, and
-# the prior takes $\frac12 n_c x^2$ from it. At the solution the bracket is 1 for every class. So the branch
-# is flat, and the neuron on it has $x^2 = N\beta_c$, where $\beta_c$ is what $K$ has within the class beyond
-# the bulk.
+# Neurons below have the weight $e^{\frac12 \varphi^{\sf T}\tilde K\varphi}$ over their prior. $Z_2$ is the
+# partition function of one neuron of the feature layer, in the field $t$ and with the kernel $K$ below. Let
+# $\tilde K_0$ be the diagonal of $\tilde K$ on a class, $\tilde K_c$ its entry for two inputs of class $c$,
+# and $\tilde K_b$ that for inputs of two classes. A neuron with the activation $x$ on all $n_c$ inputs of a
+# class and none elsewhere has the log weight $\frac12 n_c x^2\,[\tilde K_0 + (n_c-1)\tilde K_c]$, and the
+# prior takes $\frac12 n_c x^2$ from it. If the bracket were larger than 1, the integral would diverge. If it
+# were smaller, no neuron would be large. So it is 1 for every class, the branch is flat, and its neuron has
+# $x^2 = N\beta_c$. Here $\beta_c$ is what $K$ has for two inputs of the class beyond the bulk. As
+# $\tilde K_b < 0$, a neuron that is large on two classes has no flat branch.
 #
 # **What finite width takes from the bulk.** The outputs are fixed on each of the $P$ inputs, up to noise with
 # the covariance $M/N$. A neuron of readout $a$ contributes $\varphi_\mu a/N$ to output $\mu$ and feels it:

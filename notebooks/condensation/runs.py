@@ -276,6 +276,12 @@ def untrained_by_rank(key: Any, given: Task, num_neurons: int, num_networks: int
     return _by_rank(np.maximum(z, 0), given.labels)
 
 
+def two_largest(ranked: np.ndarray) -> Estimate:
+    """Sum of the two largest squares of `by_rank_below`: of the first class, and mean of the others, (2,)."""
+    pairs = ranked[:, :2].sum(axis=1)
+    return spread(np.stack([pairs[:, 0], pairs[:, 1:].mean(axis=1)], axis=1))
+
+
 def averaged(given: Task, kernel: np.ndarray, together: bool = False) -> Task:
     """The classes and targets of a task, with inputs that have the means of a kernel (P, P).
 

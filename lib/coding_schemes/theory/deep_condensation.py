@@ -3,8 +3,8 @@ r"""Two hidden layers of ReLU on orthogonal inputs: how alike the layer below ma
     (1/N) log Z = −½ tr K̂K + log Z_1(K̂) + log Z_2(t; K) − Σ_μ t_μ·y_μ + (T/2) Σ_μ |t_μ|² ,
     Z_1 = ⟨exp(½ φ(z)ᵀK̂φ(z))⟩, z ~ N(0, 1),    Z_2 = ⟨exp(Σ_μ a·t_μ φ(z_μ))⟩, z ~ N(0, K), a ~ N(0, σ_a²) ,
 
-stationary in the kernel K of the layer below, its conjugate K̂, and t. Both depend on classes alone, but for
-the diagonal:
+stationary in the kernel K of the layer below, its dual kernel K̂ (the primer's K̃), and t. Both depend on
+classes alone, but for the diagonal:
 
     K = ⟨φφᵀ⟩_1 ,    K̂ = 2 ∂ log Z_2/∂K .
 

@@ -109,6 +109,8 @@ def test_two_layers_from_theory_and_of_the_prior():
     prior = runs.untrained_by_rank(jax.random.key(0), found.task, 50, 3)
     assert prior.shape == (3, 50, 3)
     assert np.all(np.diff(prior, axis=1) <= 0)
+    both = prior[:, 0] + prior[:, 1]
+    np.testing.assert_allclose(runs.two_largest(prior).value, [both[:, 0].mean(), both[:, 1:].mean()])
     expected = np.pi**-1 / 2 + (0.5 - np.pi**-1 / 2) / found.task.class_counts  # ⟨m²⟩ of a class mean
     np.testing.assert_allclose(prior.sum(1).mean(0), expected, rtol=0.15)
 
