@@ -865,7 +865,8 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #
 # **Limits.** The theory is for one hidden layer, for one overlap within classes and one between them, and for
 # neurons that code for a single class. With two hidden layers the inputs are unrelated, and the layer below
-# is infinitely wide, with one neuron for each class. Hierarchies of classes are not treated.
+# is far narrower than its own $N^*$, but wide enough to leave out what is of order $1/N$ there. Hierarchies
+# of classes are not treated.
 #
 # **Refuted.** Our own expectation that the number of neurons that carry a class depends on $N/N^*$ alone. It
 # depends on $N$ as well. And our own sentence that overlaps do not explain deep networks, since two layers

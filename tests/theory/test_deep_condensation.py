@@ -35,6 +35,15 @@ def test_bulk_below_by_brute_force(between):
     np.testing.assert_allclose(found.diagonal, [mean(a**2), mean(b**2)], rtol=2e-4)
     np.testing.assert_allclose(found.within[1], mean(b * c), rtol=2e-4)
     np.testing.assert_allclose(found.between, mean(a * b), rtol=2e-4)
+    np.testing.assert_allclose(found.log_value, np.log(weight.sum()), atol=2e-4)
+
+
+def test_density_of_a_branch_is_that_of_its_sums():
+    """Where all six inputs of the one class are active, the weight of their sum is level."""
+    rest, count = 0.1, 6
+    x, weights, _ = deep_condensation._sums(count, rest, (1 - rest) / count, 9.0)
+    expected = np.sqrt(count / (2 * np.pi)) * (1 - rest) ** (-(count - 1) / 2) / count  # per unit of S = n x
+    np.testing.assert_allclose(weights[-3:] / (x[1] - x[0]), expected, rtol=1e-3)
 
 
 def test_couplings_are_slopes_of_the_free_energy():
@@ -84,6 +93,14 @@ def test_saddle_point(solved):
     block = np.where(np.eye(3), solved.within, solved.between)
     expected = class_kernel(block, solved.diagonal - solved.within, UNEQUAL.labels)
     np.testing.assert_allclose(solved.kernel_below, expected, atol=1e-12)
+    assert np.all(solved.amounts > solved.amounts_error)
+    farther = deep_condensation.bulk(counts, hat.diagonal - hat.within, hat.within, hat.between, 8.0)
+    np.testing.assert_allclose(np.abs(farther.within - below.within), solved.amounts_error, rtol=1e-5)
+    rest = hat.diagonal - hat.within
+    density = np.sqrt(counts / (2 * np.pi)) * (1 - rest) ** (-(counts - 1) / 2) * 0.5 ** (24 - counts)
+    density /= np.exp(below.log_value)
+    expected = 3 * (0.5 * np.pi * density**2 * solved.amounts) ** (-1 / 3)
+    np.testing.assert_allclose(solved.crossover_width, expected, rtol=1e-5)
     assert np.all(solved.within / solved.diagonal > 1 / np.pi)  # of the prior
     np.testing.assert_array_equal(solved.participation(60), solved.features.participation(60))
     assert "one neuron per class" in solved.approximation
@@ -99,7 +116,7 @@ def test_classes_of_one_kind_are_alike_whatever_their_order(solved):
 
 @pytest.mark.parametrize(
     ("num_inputs", "ratios", "temperature"),
-    [(16, (0.5, 0.5), 0.0), (24, (0.5, 0.5), 0.05)],
+    [(32, (0.5, 0.5), 0.0), (24, (0.5, 0.5), 0.05)],
 )
 def test_classes_temperatures_and_sizes(num_inputs, ratios, temperature):
     found = deep_condensation.solve(tasks.toy(num_inputs, ratios, y_minus=-0.5), temperature)
@@ -111,10 +128,12 @@ def test_a_class_without_a_neuron_below_is_told():
     with pytest.warns(UserWarning, match="a class has no neuron of its own in the layer below"):
         found = deep_condensation.solve(tasks.toy(16, (0.75, 0.25), y_minus=-0.5), 0.0, readout_variance=0.3)
     assert not found.converged
-    assert found.amounts[0] < 0
+    assert found.amounts[0] < 0 < found.amounts[1]
 
 
 def test_bad_input():
+    with pytest.raises(ValueError, match="at least 2"):
+        deep_condensation.solve(tasks.toy(8, (7 / 8, 1 / 8)), T)
     with pytest.raises(ValueError, match="orthogonal"):
         deep_condensation.solve(tasks.clustered(24, overlap=0.5), T)
     with pytest.raises(ValueError, match="temperature"):

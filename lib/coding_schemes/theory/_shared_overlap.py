@@ -94,8 +94,9 @@ class Site:
             free[c, c] = 0
             inverses.append(np.linalg.inv(covariance + free)[c])
         self.variances = 1 / np.array([row[c] for c, row in enumerate(inverses)])  # V_c
-        # of the means of all classes and u on average, per unit of the mean of class c; ∂V_c/∂Σ = q qᵀ
+        # q of every class: ∂V_c/∂Σ = q qᵀ for the covariance Σ of the class means
         self.along = np.array(inverses) * self.variances[:, None]
+        # u on average, per unit of the mean of class c
         self.pulls = np.sqrt(between) * self.along.sum(axis=1)
         self.stiffness = self.noise + counts * self.variances  # κ_c
         self.largest = _BULK / np.sqrt(np.min(counts * self.stiffness))

@@ -19,12 +19,20 @@ Coding neurons add those of their load, ½ B_c |t_c|² n_c κ_c.
 
 Sums of a class lie on a lattice, by convolution; classes are joined one after another, by what all before
 have in sum. If all φ_μ = x on class c and 0 elsewhere, weight and prior are ½ n_c x² [K̂_μμ + (n_c − 1) K̂_c]
-and −½ n_c x². Where the bracket is 1 the branch is flat: the layer below condenses, too, and one neuron per
-class has (1/N) x² = β_c = K_c − ⟨φφ⟩_bulk. Its branch costs n log 2 for every silent class, so that a crowd
-has to wait for N* exponential in P.
+and −½ n_c x². Where the bracket is 1 the branch is flat, with the density per unit of x
 
-**What is neglected**: 1/N in the layer below; how overlaps differ between pairs of classes; what both
-neglect of the feature layer.
+    w_c = √(n_c/2π) (1 − K̂_μμ + K̂_c)^{−(n_c−1)/2} 2^{−(P−n_c)} / Z_b .
+
+As in `theory.condensation`, N* = 3 (π w² β/2)^{−1/3}, and N ≪ N* has one neuron per class, with (1/N) x² =
+β_c = K_c − ⟨φφ⟩_bulk. (N → ∞ at fixed P has a crowd, and the same K.) Inputs of other classes are silent at
+log 2 each where x |K̂_b| n_c ≫ 1; at moderate N the cost, and N* with it, is less.
+
+**Bulk and branch.** The bulk's sums end at n_c + 5√n_c, where the branch is flat already. With few inputs in
+other classes it is not far below the bulk, and β depends on the end, while K does not. `amounts_error` is
+what another end changes.
+
+**What is neglected**: 1/N in the layer below, its scatter within a class among it; how overlaps differ
+between pairs of classes, unless all are of one kind; what `theory.condensation` neglects.
 
 Source: the book's own; the joint saddle point is paper A's and B's (Eqs. 6–8).
 """
@@ -44,7 +52,9 @@ TOLERANCE = 1e-6  # relative, of every equation
 _STEP = 0.1  # of the lattice of sums
 _PRIOR = 1 / (2 * np.pi)  # ⟨φ⟩²
 _TOO_FAR = 1e3  # error where the feature layer has no solution, so that the search steps back
-_GREGORY = np.array([3 / 8, 7 / 6, 23 / 24])  # of the trapezoid rule's first nodes: errors of fourth order
+_GREGORY = np.array(
+    [3 / 8, 7 / 6, 23 / 24]
+)  # of the trapezoid rule's first nodes: errors of fourth order there
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -57,7 +67,9 @@ class Solution(Solved):
         within: K_μν of the layer below for μ ≠ ν in a class, shape (C,).
         between: the same of two classes.
         diagonal: K_μμ, shape (C,).
-        amounts: β_c, share of `within` that one neuron has, shape (C,).
+        amounts: β_c, what one neuron adds to `within`, shape (C,).
+        amounts_error: by how much they depend on where the bulk ends, shape (C,).
+        crossover_width: N* of the layer below, an upper bound, shape (C,).
         coupling_within: K̂_c, shape (C,).
         coupling_between: K̂_b.
         coupling_diagonal: K̂_μμ, shape (C,).
@@ -70,6 +82,8 @@ class Solution(Solved):
     between: float
     diagonal: np.ndarray
     amounts: np.ndarray
+    amounts_error: np.ndarray
+    crossover_width: np.ndarray
     coupling_within: np.ndarray
     coupling_between: float
     coupling_diagonal: np.ndarray
@@ -78,7 +92,8 @@ class Solution(Solved):
     @property
     def approximation(self) -> str:
         """What the theory neglects."""
-        return "N → ∞ in the layer below, one neuron per class there; one overlap between all classes"
+        told = f"one neuron per class below, as for N ≪ N* = {self.crossover_width.min():.2g}, without 1/N"
+        return f"{told}; one overlap between all classes"
 
     @property
     def kernel_below(self) -> np.ndarray:
@@ -94,13 +109,14 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
     """Two hidden layers of ReLU, whose layer below has one neuron for each class.
 
     Args:
-        task: orthogonal inputs, one target per class.
+        task: orthogonal inputs, one target per class, at least two inputs in each.
         temperature: T ≥ 0, of paper A's scaling.
         readout_variance: σ_a²; 1/√P unless given.
 
     Returns:
         A Solution; converged=False, with a warning, where the equations are not met, the feature layer's
-        solution has not converged, or the bulk below does all that a class needs (β < 0).
+        solution has not converged, or a class has no neuron below that is apart from the bulk (β_c below its
+        error, or K̂_c < 0 < K̂_b).
 
     Raises:
         ValueError: other inputs, and as `condensation.solve`.
@@ -110,6 +126,8 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
     validation.positive(readout_variance=readout_variance)
     variance = task.num_inputs**-0.5 if readout_variance is None else float(readout_variance)
     counts = task.class_counts
+    if counts.min() < 2:
+        raise ValueError(f"task: got a class of one input in {task.name!r}; each needs at least 2 here")
     known: list[condensation.Solution] = []
 
     def parts(x):
@@ -140,6 +158,12 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
     found = root(equations, np.log(start), tol=0.01 * TOLERANCE, options={"eps": 1e-8})
     noise, own, between, features, hat, below = parts(found.x)
     residual, amounts = float(np.abs(found.fun).max()), own + between - below.within
+    rest = hat.diagonal - hat.within
+    farther = bulk(counts, rest, hat.within, hat.between, 8.0)
+    error = np.abs(farther.within - below.within)
+    log_density = 0.5 * np.log(counts / (2 * np.pi)) - 0.5 * (counts - 1) * np.log(1 - rest)
+    log_density -= (counts.sum() - counts) * np.log(2) + below.log_value
+    apart = bool(np.all(amounts > error) and np.all(hat.within > 0) and hat.between < 0)
     solution = Solution(
         task=task,
         temperature=float(temperature),
@@ -147,15 +171,17 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
         between=float(between),
         diagonal=noise + own + between,
         amounts=amounts,
+        amounts_error=error,
+        crossover_width=3 * np.exp(-2 / 3 * log_density) * np.cbrt(2 / np.pi / np.maximum(amounts, error)),
         coupling_within=hat.within,
         coupling_between=hat.between,
         coupling_diagonal=hat.diagonal,
         features=features,
         residual=residual,
         num_steps=int(found.nfev),
-        converged=bool(residual < TOLERANCE and features.converged and np.all(amounts > 0)),
+        converged=bool(residual < TOLERANCE and features.converged and apart),
     )
-    detail = "" if np.all(amounts > 0) else "a class has no neuron of its own in the layer below"
+    detail = "" if apart else "a class has no neuron of its own in the layer below"
     return solution.reported("theory of two layers", detail)
 
 
@@ -170,11 +196,15 @@ def _inputs(diagonal, within, between, task):
 
 @dataclass(frozen=True)
 class ByClasses:
-    """A symmetric matrix (P, P) by classes: its diagonal (C,), within a class (C,), between any two."""
+    """A symmetric matrix (P, P) by classes: its diagonal (C,), within a class (C,), between any two.
+
+    Of an average, with the log of what its weights sum to.
+    """
 
     diagonal: np.ndarray
     within: np.ndarray
     between: float
+    log_value: float = 0.0
 
 
 def couplings(features: condensation.Solution) -> ByClasses:
@@ -194,7 +224,9 @@ def couplings(features: condensation.Solution) -> ByClasses:
     return ByClasses(2 * noise / counts, 2 * (own - noise) / pairs, float(2 * (shared - own.sum()) / others))
 
 
-def bulk(counts: np.ndarray, rest: np.ndarray, within: np.ndarray, between: float) -> ByClasses:
+def bulk(
+    counts: np.ndarray, rest: np.ndarray, within: np.ndarray, between: float, reach: float = 5.0
+) -> ByClasses:
     """⟨φφᵀ⟩ by classes of neurons of the layer below that do not code.
 
     Args:
@@ -202,8 +234,9 @@ def bulk(counts: np.ndarray, rest: np.ndarray, within: np.ndarray, between: floa
         rest: K̂_μμ − K̂_c < 1, shape (C,).
         within: K̂_c, shape (C,).
         between: K̂_b.
+        reach: sums of a class end at n_c + reach √n_c.
     """
-    sites = [_sums(*of_class) for of_class in zip(counts, rest, within)]
+    sites = [_sums(*of_class, reach) for of_class in zip(counts, rest, within)]
     forward: list[np.ndarray] = [np.ones(1)]  # weights of the sum over the first classes
     for x, weights, _ in sites:
         before = _STEP * np.arange(len(forward[-1]))
@@ -226,12 +259,13 @@ def bulk(counts: np.ndarray, rest: np.ndarray, within: np.ndarray, between: floa
         power / counts,
         (second - power) / np.maximum(counts * (counts - 1), 1),
         float((of_all - second.sum()) / pairs),
+        float(np.log(total)),
     )
 
 
-def _sums(count, rest, within):
+def _sums(count, rest, within, reach):
     """Lattice of S; the weight of a class's sum there, by itself; the same times ⟨Q⟩."""
-    x = np.arange(0, count + 5 * np.sqrt(count), _STEP)  # beyond, all inputs are active: the branch
+    x = np.arange(0, count + reach * np.sqrt(count), _STEP)
     one = _STEP * np.exp(-0.5 * (1 - rest) * x**2) / np.sqrt(2 * np.pi)
     one[: len(_GREGORY)] *= _GREGORY
     one[0] += 0.5
