@@ -652,7 +652,7 @@ Finding(
 # Within a class the mean overlap below is {glue:text}`deep_overlap` of the diagonal, between classes it is
 # {glue:text}`deep_shared`. At $N =$ {glue:text}`deep_widths` the neurons per class are
 #
-# | | variance of the readouts | neurons per class |
+# | network or theory | variance of the readouts | neurons per class |
 # |---|---|---|
 # | two layers, sampled | $1/\sqrt P$ | {glue:text}`deep_participation` |
 # | one layer on the class means of the kernel below, sampled | $1/\sqrt P$ | {glue:text}`deep_flat` |
