@@ -325,9 +325,7 @@ def _nearly_alike(task, network, temperature, readout_variance, options):
         return None
     if coherent.max() > _COHERENT * diagonal.max() or uneven > _UNEVEN:
         return None
-    inputs = np.sqrt(task.num_inputs) * np.linalg.cholesky(alike).T
-    mean = replace(task, inputs=inputs)
-    found = _alike(mean, network, temperature, readout_variance, options)
+    found = _alike(clustered.with_kernel(task, alike), network, temperature, readout_variance, options)
     return found and replace(found, task=task, problem=found.problem._replace(scatter=scatter))
 
 

@@ -34,7 +34,7 @@ Source: the book's own; ρ = 0 is paper A's toy task.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -87,6 +87,11 @@ def kernel_of_form(
     kernel = np.where(labels[:, None] == labels, within[labels][:, None], between)
     np.fill_diagonal(kernel, diagonal[labels])
     return kernel
+
+
+def with_kernel(task: Task, kernel: np.ndarray) -> Task:
+    """The task on as many inputs that have this K0, (P, P) and positive definite."""
+    return replace(task, inputs=np.sqrt(task.num_inputs) * np.linalg.cholesky(kernel).T)
 
 
 def width_range(widths: np.ndarray) -> str:

@@ -363,7 +363,7 @@ class Solution(WithOutliers):
         counts = validation.array("counts", counts, "C", C=len(self.amounts))
         firm = np.linalg.inv(self.noise(num_neurons, counts) if noise is None else noise) / num_neurons
         share = max(1 - counts.sum() / num_neurons, LEAST_BULK)
-        start = np.concatenate([self.dual_field.ravel(), self.amounts])
+        start = self._start
         found = _solve(self.task, self.problem, start, firm, share, self.jacobian)
         if not found.converged:
             found = _solve(self.task, self.problem, start, firm, share)
@@ -390,6 +390,11 @@ class Solution(WithOutliers):
         b = np.outer(radii**2, np.einsum("r,drq,q->d", unit[c], stiff, unit[c]))
         b[:, c] = 0
         return self._log_held(c, radii, b) - own
+
+    @property
+    def _start(self) -> np.ndarray:
+        """The field and the amounts in one, (C m + C,): where a search nearby begins."""
+        return np.concatenate([self.dual_field.ravel(), self.amounts])
 
     @property
     def _directions(self):
@@ -676,8 +681,7 @@ def continued(task: Task, temperature: float, readout_variance: float, last: Sol
     """`solve` of a ReLU network in a search over tasks: from the last solution, without a warning."""
     problem = _problem(task, temperature, "relu", readout_variance)
     if last is not None:
-        start = np.concatenate([last.dual_field.ravel(), last.amounts])
-        found = _solve(task, problem, start, jacobian=last.jacobian)
+        found = _solve(task, problem, last._start, jacobian=last.jacobian)
         if found.converged:
             return found
     return _from_targets(task, problem)
@@ -710,8 +714,7 @@ def _searched(task, problem, directions) -> Solution:
     lengths, norms = _edge(problem), np.linalg.norm(directions, axis=1)
     field = (lengths / norms)[:, None] * directions
     near = _solve(task, problem, np.concatenate([field.ravel(), norms / (problem.stiffness * lengths)]))
-    start = np.concatenate([near.dual_field.ravel(), near.amounts])
-    return _solve(task, problem, start)  # on readouts around its own bulk
+    return _solve(task, problem, near._start)  # on readouts around its own bulk
 
 
 def _edge(problem):

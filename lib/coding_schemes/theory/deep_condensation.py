@@ -23,9 +23,9 @@ and −½ n_c x². Where the bracket is 1 the branch is flat, with the density p
 
     w_c = √(n_c/2π) (1 − K̂_μμ + K̂_c)^{−(n_c−1)/2} 2^{−(P−n_c)} / Z_b .
 
-As in `theory.condensation`, N* = 3 (π w² β/2)^{−1/3}, and N ≪ N* has one neuron per class, with (1/N) x² =
-β_c = K_c − ⟨φφ⟩_bulk. (N → ∞ at fixed P has a crowd, and the same K.) Inputs of other classes are silent at
-log 2 each where x |K̂_b| n_c ≫ 1; at moderate N the cost, and N* with it, is less.
+As in `theory.condensation`, N* = 3 (π w_c² β_c/2)^{−1/3}, and N ≪ N* has one neuron per class, with
+(1/N) x² = β_c = K_c − ⟨φφ⟩_bulk. (N → ∞ at fixed P has a crowd, and the same K.) Inputs of other classes are
+silent at log 2 each where x |K̂_b| n_c ≫ 1; at moderate N the cost, and N* with it, is less.
 
 **Bulk and branch.** The bulk's sums end at n_c + 5√n_c, where the branch is flat already. With few inputs in
 other classes it is not far below the bulk, and β depends on the end, while K does not. `amounts_error` is
@@ -37,24 +37,23 @@ between pairs of classes, unless all are of one kind; what `theory.condensation`
 Source: the book's own; the joint saddle point is paper A's and B's (Eqs. 6–8).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import root
 
 from coding_schemes import validation
 from coding_schemes.tasks import Task
-from coding_schemes.theory import condensation
+from coding_schemes.theory import clustered, condensation
+from coding_schemes.theory._alike_outliers import flat_width
 from coding_schemes.theory._solution import Solved
-from coding_schemes.theory._solvers import check_orthogonal, class_kernel
+from coding_schemes.theory._solvers import check_orthogonal
 
 TOLERANCE = 1e-6  # relative, of every equation
 _STEP = 0.1  # of the lattice of sums
 _PRIOR = 1 / (2 * np.pi)  # ⟨φ⟩²
 _TOO_FAR = 1e3  # error where the feature layer has no solution, so that the search steps back
-_GREGORY = np.array(
-    [3 / 8, 7 / 6, 23 / 24]
-)  # of the trapezoid rule's first nodes: errors of fourth order there
+_GREGORY = np.array([3 / 8, 7 / 6, 23 / 24])  # first nodes of the trapezoid rule, to fourth order there
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -69,7 +68,7 @@ class Solution(Solved):
         diagonal: K_μμ, shape (C,).
         amounts: β_c, what one neuron adds to `within`, shape (C,).
         amounts_error: by how much they depend on where the bulk ends, shape (C,).
-        crossover_width: N* of the layer below, an upper bound, shape (C,).
+        crossover_width: N* of the layer below, an upper bound; NaN where β_c < 0; shape (C,).
         coupling_within: K̂_c, shape (C,).
         coupling_between: K̂_b.
         coupling_diagonal: K̂_μμ, shape (C,).
@@ -116,7 +115,7 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
     Returns:
         A Solution; converged=False, with a warning, where the equations are not met, the feature layer's
         solution has not converged, or a class has no neuron below that is apart from the bulk (β_c below its
-        error, or K̂_c < 0 < K̂_b).
+        error, K̂_c ≤ 0, or K̂_b ≥ 0).
 
     Raises:
         ValueError: other inputs, and as `condensation.solve`.
@@ -133,13 +132,14 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
     def parts(x):
         """Noise, what a class has of its own, ρ_b; the feature layer, couplings, and the bulk below."""
         noise, own, between = np.exp(x[: len(counts)]), np.exp(x[len(counts) : -1]), np.exp(x[-1])
-        like = replace(task, inputs=_inputs(noise + own + between, own + between, between, task))
+        kernel = clustered.kernel_of_form(own + between, noise + own + between, task.labels, between)
+        like = clustered.with_kernel(task, kernel)
         features = condensation.continued(like, temperature, variance, known[-1] if known else None)
         known[:] = [features] if features.converged else known
         hat = couplings(features)
-        rest = hat.diagonal - hat.within
         # at the edge, where a solution lies; beyond, the bulk's averages would be those of the branch
-        return noise, own, between, features, hat, bulk(counts, rest, (1 - rest) / counts, hat.between)
+        below = bulk(counts, hat.rest, (1 - hat.rest) / counts, hat.between)
+        return noise, own, between, features, hat, below
 
     def equations(x):
         try:
@@ -149,20 +149,16 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
                 raise
             return np.full(x.size, _TOO_FAR)
         edge = hat.diagonal + (counts - 1) * hat.within
-        return np.concatenate(
-            [(below.diagonal - below.within) / noise - 1, edge - 1, [below.between / between - 1]]
-        )
+        return np.concatenate([below.rest / noise - 1, edge - 1, [below.between / between - 1]])
 
     own = 1.6 * task.num_inputs**-0.5  # about as much as comes out
     start = np.concatenate([np.full(len(counts), 0.5 - _PRIOR), np.full(len(counts), own), [_PRIOR]])
     found = root(equations, np.log(start), tol=0.01 * TOLERANCE, options={"eps": 1e-8})
     noise, own, between, features, hat, below = parts(found.x)
     residual, amounts = float(np.abs(found.fun).max()), own + between - below.within
-    rest = hat.diagonal - hat.within
-    farther = bulk(counts, rest, hat.within, hat.between, 8.0)
-    error = np.abs(farther.within - below.within)
-    log_density = 0.5 * np.log(counts / (2 * np.pi)) - 0.5 * (counts - 1) * np.log(1 - rest)
-    log_density -= (counts.sum() - counts) * np.log(2) + below.log_value
+    error = np.abs(bulk(counts, hat.rest, hat.within, hat.between, 8.0).within - below.within)
+    silence = (counts.sum() - counts) * np.log(2)
+    costs = below.log_value + silence + 0.5 * (counts - 1) * np.log(1 - hat.rest)
     apart = bool(np.all(amounts > error) and np.all(hat.within > 0) and hat.between < 0)
     solution = Solution(
         task=task,
@@ -172,7 +168,7 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
         diagonal=noise + own + between,
         amounts=amounts,
         amounts_error=error,
-        crossover_width=3 * np.exp(-2 / 3 * log_density) * np.cbrt(2 / np.pi / np.maximum(amounts, error)),
+        crossover_width=flat_width(np.where(amounts > 0, counts * amounts, np.nan), costs),
         coupling_within=hat.within,
         coupling_between=hat.between,
         coupling_diagonal=hat.diagonal,
@@ -183,15 +179,6 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
     )
     detail = "" if apart else "a class has no neuron of its own in the layer below"
     return solution.reported("theory of two layers", detail)
-
-
-def _inputs(diagonal, within, between, task):
-    """Inputs (P, P) with these overlaps by classes."""
-    block = np.full((len(within),) * 2, between)
-    np.fill_diagonal(block, within)
-    return (
-        np.sqrt(task.num_inputs) * np.linalg.cholesky(class_kernel(block, diagonal - within, task.labels)).T
-    )
 
 
 @dataclass(frozen=True)
@@ -205,6 +192,11 @@ class ByClasses:
     within: np.ndarray
     between: float
     log_value: float = 0.0
+
+    @property
+    def rest(self) -> np.ndarray:
+        """By how much the diagonal is above the entries within a class, (C,)."""
+        return self.diagonal - self.within
 
 
 def couplings(features: condensation.Solution) -> ByClasses:
