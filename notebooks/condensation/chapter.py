@@ -569,7 +569,7 @@ standing.draw(
     names=["large class", "small classes"],
 )
 standing.judge(
-    relative(0.15), because="the large class needs no more of its neuron than the largest of the bulk have"
+    relative(0.15), because="what finite width takes from the bulk of the layer below is not in the theory"
 )
 Finding(
     "D19",
@@ -587,8 +587,9 @@ Finding(
 # %% [markdown]
 # Some networks have two such neurons for a class, which share the amount. The check adds the two largest.
 # Whether such a pair would merge we have not tested: the second start changes the feature layer only. For the
-# large class the amount is small, and the largest neurons of the bulk have a part of it that theory does not
-# count.
+# large class the amount is small, and networks have more than theory says. The overlap within the class is
+# hardly larger, so that their bulk has less. The same happens in a feature layer of finite width (appendix),
+# but for the layer below theory does not have it, and we have not tested it.
 #
 # What does the feature layer see of the layer below? With the weights below held, it is a network of one
 # hidden layer, and all that it sees is the kernel of the activations below. Its readouts have the prior
