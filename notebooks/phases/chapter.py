@@ -258,6 +258,12 @@ apart, as_quenched, from_prior, from_theory = (
         lambda found: found.numbers.mean(1)[R // 2 :],
     )
 )
+for name, own in {
+    "theory": runs.numbers(N, 0.1, T)[0],
+    "typical": np.median(wide[0.1].numbers[:, -1], axis=0),
+}.items():
+    glue(f"{name}_pairs", ", ".join(f"{n:.1f}" for n in own[:3]), display=False)
+    glue(f"{name}_single", f"{own[4]:.1f}", display=False)
 Finding(
     "D6",
     "distance from theory of quenched networks that could change their codes, in standard errors, largest "
@@ -280,8 +286,13 @@ Finding(
 
 # %% [markdown]
 # The codes of one class vanish, 1-0-0 above all, and the numbers of neurons with the other codes become those
-# of theory. At $y_- = \tfrac12$ the code 1-1-1 stays: it belongs to equilibrium.
-# {numref}`fig-phases-transitions` follows the shares over the whole range of targets.
+# of theory. They do so to a neuron. At low $T$ the numbers hardly fluctuate, and since neurons are whole,
+# equilibrium is drawn to the nearest whole numbers, as in [Redundant](redundant.ipynb). At $y_- = 0.1$ theory
+# expects {glue:text}`theory_pairs` neurons with the three codes of two classes, and
+# {glue:text}`theory_single` with 1-0-0. The typical network ends with {glue:text}`typical_pairs`, and
+# {glue:text}`typical_single`. (The last neuron of a frozen code takes about a hundred transitions to leave.)
+# At $y_- = \tfrac12$ the code 1-1-1 stays: it belongs to equilibrium. {numref}`fig-phases-transitions`
+# follows the shares over the whole range of targets.
 
 # %% tags=["hide-input"]
 places = [(y, T) for y in (*sizes.beside, *sizes.targets)] + [*map(tuple, sizes.others)]
@@ -467,7 +478,7 @@ publish(
     "many as theory. Shares of the codes, mean over networks.",
     tail=f"N = P = {S}, T = {T:g}, {2 * (R // 2)} networks. In none of the papers.",
     values=[
-        [*(by_way.numbers(way).mean(0) / S for way in WAYS), runs.numbers(S, y, T) / S]
+        [*(by_way.numbers(way).mean(0) / S for way in WAYS), runs.numbers(S, y, T)[0] / S]
         for y, by_way in reached.items()
     ],
     names=NAMES,
@@ -525,7 +536,14 @@ price.judge(above(0, 3), because="at this target and size few neurons are frozen
 # %% tags=["hide-input"]
 W, warm = sizes.warm_size, np.array(sizes.warm)
 heated = [
-    runs.networks(jax.random.fold_in(key, 600 + k), size=W, y_minus=0.5, temperature=float(t), **counts)
+    runs.networks(
+        jax.random.fold_in(key, 600 + k),
+        size=W,
+        y_minus=0.5,
+        temperature=float(t),
+        num_networks=R,
+        **vars(sizes.warm_counts),
+    )
     for k, t in enumerate(warm)
 ]
 found_groups = [runs.groups(found) for found in heated]
@@ -833,9 +851,9 @@ Finding(
 #   stay because neurons can no longer change. They cost free energy, and slower cooling removes them only
 #   slowly.
 #
-# **Limits.** Theory takes $N\to\infty$ at finite $P$, with the $1/N$ correction for numbers of neurons. Moves
-# between codes need orthogonal inputs and one hidden layer. Below $y_- = 0$ networks need many more moves,
-# and preset `quick` leaves that side of the map out. The quench law is a fit over one or two decades. In a
+# **Limits.** Theory takes $N\to\infty$ at finite $P$, with the $1/N$ correction for numbers of neurons, which
+# are whole. Moves between codes need orthogonal inputs and one hidden layer. Preset `quick` leaves out the
+# side of the map below $y_- = 0$. The quench law is a fit over one or two decades. In a
 # trial with cooling times up to 3,000 the frozen share fell more slowly at the end. For eight classes at $T =
 # 0.01$ the samples do not decide the number of codes. Networks from the prior kept two or three codes more
 # than theory's 56, one of which went in twice as many transitions; planted ones kept the 56.

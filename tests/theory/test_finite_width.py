@@ -231,3 +231,21 @@ def test_renaming_the_classes_renames_the_moments_of_a_code(theory):
         np.testing.assert_allclose(r, finite_width.readout_moments(other, CODES[0][order], c, 24), rtol=1e-5)
     away = finite_width.preactivation_moments(theory, CODES[0], 2, 24) - one
     assert np.abs(away).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        [[0.05, 0, 0], [0.02, 0.3, 0], [0, -0.1, 0.6]],  # hardly any freedom at first
+        [[1.9, 0, 0], [-1.8, 0.2, 0], [1.7, 0.1, 0.15]],  # together far, each given the others hardly
+    ],
+)
+def test_whole_numbers_are_those_of_a_grid_without_gaps(factor):
+    mean, factor = np.array([6.3, 7.5, 8.05]), np.array(factor, dtype=float)
+    found, weights = finite_width._lattice(mean, factor)
+    grid = np.stack(np.meshgrid(*[np.arange(-8, 24)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    density = np.exp(-0.5 * np.square(np.linalg.solve(factor, (grid - mean).T)).sum(0))
+    density /= density.sum()
+    assert weights @ found == pytest.approx(density @ grid, abs=1e-5)  # six sigma
+    second = lambda points, p: (points - mean).T * p @ (points - mean)  # noqa: E731
+    assert second(found, weights) == pytest.approx(second(grid, density), abs=1e-5)

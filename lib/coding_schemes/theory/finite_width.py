@@ -27,6 +27,7 @@ from coding_schemes.theory._tilted import normalized
 
 SOURCE = 0.05  # h, for the derivative
 FIELDS = np.linspace(-40, 40, 1601)  # of the tables of preactivations' moments
+REACH = 6  # standard deviations of a number of neurons, beyond which none is looked for
 MAX_STEPS = 100  # Newton steps from h = 0 to ± SOURCE; some five are needed
 
 
@@ -148,14 +149,30 @@ def _whole(solution, codes, width):
     codes = validation.array("codes", codes, "k, C").astype(bool)
     if len(codes) < 2:
         raise ValueError("codes: got one code, needs the two or more that all neurons share")
-    mean, covariance = numbers(solution, codes, width)[:-1], _covariance(solution, codes)
-    inverse = np.linalg.inv(width * covariance[:-1, :-1])
-    reach = np.ceil(1 + 6 * np.sqrt(width * covariance.diagonal()[:-1]))
-    around = [np.arange(-r, r + 1) + np.rint(n) for r, n in zip(reach, mean, strict=True)]
-    found = np.stack(np.meshgrid(*around, indexing="ij"), axis=-1).reshape(-1, len(mean))
-    away = found - mean
-    weights = np.exp(-0.5 * np.einsum("ni,ij,nj->n", away, inverse, away))
-    found = np.column_stack([found, width - found.sum(1)])
+    mean, covariance = numbers(solution, codes, width)[:-1], width * _covariance(solution, codes)[:-1, :-1]
+    found, weights = _lattice(mean, np.linalg.cholesky(covariance))
+    return np.column_stack([found, width - found.sum(1)]), weights
+
+
+def _lattice(mean, factor):
+    """Whole numbers (n, k) near the mean (k,) of a Gaussian of covariance L Lᵀ, and their probabilities (n,).
+
+    One number after another, near its mean given those before it. All that follow cost at most what rounding
+    each to the nearest costs, so that what is worse than the best by more than that is left out.
+    """
+    spreads = factor.diagonal()
+    rounding = np.append(np.cumsum((0.125 / spreads**2)[::-1])[::-1], 0)  # of the numbers from each one on
+    found, scaled, cost = np.zeros((1, 0)), np.zeros((1, 0)), np.zeros(1)
+    for k, spread in enumerate(spreads):
+        center = mean[k] + scaled @ factor[k, :k]
+        reach = np.ceil(0.5 + REACH * spread)
+        tried = np.rint(center)[:, None] + np.arange(-reach, reach + 1)
+        away = (tried - center[:, None]) / spread
+        total = cost[:, None] + 0.5 * away**2
+        old, new = np.nonzero(total <= total.min() + rounding[k + 1] + 0.5 * REACH**2)
+        found, scaled = (np.column_stack([a[old], b[old, new]]) for a, b in ((found, tried), (scaled, away)))
+        cost = total[old, new]
+    weights = np.exp(cost.min() - cost)
     return found, weights / weights.sum()
 
 
