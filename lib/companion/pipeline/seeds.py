@@ -145,7 +145,7 @@ def held(ledgers: Mapping[str, dict[str, Any]]) -> dict[str, str]:
             for id, counted in row["claims"].items():
                 seeds = "" if id in said else " seeds"
                 said.setdefault(id, []).append(
-                    f"{max(counted.values())} of {row['seeds']}{seeds} at {preset}"
+                    f"{max(counted.values())} of {sum(counted.values())}{seeds} at {preset}"
                 )
     return {id: ", ".join(each) for id, each in said.items()}
 
