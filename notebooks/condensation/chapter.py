@@ -669,6 +669,58 @@ Finding(
 # the feature layer does {glue:text}`deep_share` of what coding neurons do for its class at any width. A crowd
 # has the rest, and at these widths it is the crowd that grows.
 #
+# And if the inputs of a class are alike from the start? Then the bulk below already does a part of the work.
+# The inputs of another class are silent together, so that neurons of a class are also cheaper below. In
+# theory a class has one neuron there as long as $N$ is well below {glue:text}`alike_crossover`, for overlaps
+# of {glue:text}`alike_overlaps`; for unrelated inputs it is {glue:text}`deep_crossover`.
+
+# %% tags=["hide-input"]
+overlapping = sizes.deep.overlaps
+alike = [
+    runs.networks(jax.random.fold_in(key, 80 + k), runs.task(P2, rho), deep_widths[-1], depth=2, **fewer)
+    for k, rho in enumerate(overlapping)
+]
+both_layers = [runs.two_layers(P2, rho) for rho in overlapping]
+on_alike = {"size": deep_size | {"ρ": list(overlapping)}, "sampler": [each.equilibrium for each in alike]}
+angles = np.arccos(overlapping)
+of_prior = [
+    *3 * [(np.sin(angles) + (np.pi - angles) * np.cos(angles)) / np.pi],
+    np.full(len(angles), 1 / np.pi),
+]
+Finding(
+    "D19",
+    "overlaps in the layer below, inputs that overlap within a class",
+    sampled=stacked([each.overlaps_below(labels) for each in alike]),
+    theory=np.array([runs.overlaps(each.kernel_below, labels) for each in both_layers]),
+    **on_alike,
+    control=Control("the prior", theory=np.transpose(of_prior)),
+).judge(relative(0.1), because="corrections of order 1/N in the layer below")
+carriers = Finding(
+    "D19",
+    "neurons that carry a class in the feature layer, inputs that overlap within a class",
+    sampled=stacked([each.participation for each in alike]),
+    theory=np.array([runs.per_class(each.features, deep_widths[-1]) for each in both_layers]),
+    over=[f"ρ = {rho:g}" for rho in overlapping],
+    **on_alike,
+    control=Control(
+        "theory of one layer on the same inputs",
+        theory=np.array([runs.predicted(P2, rho, deep_widths[-1]) for rho in overlapping]),
+    ),
+)
+carriers.judge(
+    relative(0.15), because="finite width is in the theory of the feature layer to first order only"
+)
+glue("alike_overlaps", " and ".join(f"{rho:g}" for rho in overlapping), display=False)
+for name, each in (("sampled", carriers.sampled.value), ("theory", carriers.theory)):
+    glue(f"alike_{name}", " and ".join(f"{n:.1f}" for n in each), display=False)
+crossovers = [each.crossover_width.min() for each in (two, *both_layers)]
+glue("deep_crossover", f"{crossovers[0]:,.0f}", display=False)
+glue("alike_crossover", " and ".join(f"{width:,.0f}" for width in crossovers[1:]), display=False)
+
+# %% [markdown]
+# Networks have {glue:text}`alike_sampled` neurons per class in the feature layer, and theory
+# {glue:text}`alike_theory`.
+#
 # ## Where are digits?
 #
 # Digits of a class are alike, and if this were all, a crowd would code for them. But digits of different
@@ -865,9 +917,10 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #   readouts have the same prior variance.
 #
 # **Limits.** The theory is for one hidden layer, for one overlap within classes and one between them, and for
-# neurons that code for a single class. With two hidden layers the inputs are unrelated, and the layer below
-# is far narrower than its own $N^*$, but wide enough to leave out what is of order $1/N$ there. Hierarchies
-# of classes are not treated.
+# neurons that code for a single class. With two hidden layers inputs of different classes are unrelated, and
+# those of a class overlap by about $\tfrac14$ at most (beyond, the solver of the feature layer fails). The
+# layer below is far narrower than its own $N^*$, but wide enough to leave out what is of order $1/N$ there.
+# Hierarchies of classes are not treated.
 #
 # **Refuted.** Our own expectation that the number of neurons that carry a class depends on $N/N^*$ alone. It
 # depends on $N$ as well. And our own sentence that overlaps do not explain deep networks, since two layers
@@ -920,7 +973,9 @@ Finding(
 # prior takes $\frac12 n_c x^2$ from it. If the bracket were larger than 1, the integral would diverge. If it
 # were smaller, no neuron would be large. So it is 1 for every class, the branch is flat, and its neuron has
 # $x^2 = N\beta_c$. Here $\beta_c$ is what $K$ has for two inputs of the class beyond the bulk. As
-# $\tilde K_b < 0$, a neuron that is large on two classes has no flat branch.
+# $\tilde K_b < 0$, a neuron that is large on two classes has no flat branch. If inputs overlap by $\rho$
+# within the class, the prior takes only $\frac12 n_c x^2/\kappa_c$ with $\kappa_c = 1 - \rho + n_c\rho$, and
+# the bracket is $1/\kappa_c$.
 #
 # **What finite width takes from the bulk.** The outputs are fixed on each of the $P$ inputs, up to noise with
 # the covariance $M/N$. A neuron of readout $a$ contributes $\varphi_\mu a/N$ to output $\mu$ and feels it:

@@ -85,9 +85,9 @@ def by_mean_overlaps(given: Task, shared: bool = True) -> condensation.Solution:
 
 
 @cache
-def two_layers(num_inputs: int) -> deep_condensation.Solution:
-    """Two hidden layers on unrelated inputs, from theory alone."""
-    return deep_condensation.solve(task(num_inputs, 0.0), T)
+def two_layers(num_inputs: int, overlap: float = 0.0) -> deep_condensation.Solution:
+    """Two hidden layers, from theory alone."""
+    return deep_condensation.solve(task(num_inputs, overlap), T)
 
 
 @cache

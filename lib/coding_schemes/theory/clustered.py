@@ -74,6 +74,18 @@ def class_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
     return (within, diagonal) if fits and np.all((within >= 0) & (within < diagonal)) else None
 
 
+def required_overlaps(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """As `class_overlaps`; ValueError where K0 has another form."""
+    validation.instance("task", task, Task)
+    found = class_overlaps(task)
+    if found is None:
+        raise ValueError(
+            f"task: the inputs of {task.name!r} do not overlap by one ρ within and 0 between classes (to "
+            f"{FORM_TOLERANCE:g}); theory.solve finds the solver for general inputs"
+        )
+    return found
+
+
 def is_of_form(task: Task, within: np.ndarray, diagonal: np.ndarray, between: float = 0.0) -> bool:
     """Whether K0 has these overlaps, to 1e-10 of its diagonal."""
     gap = np.abs(task.input_kernel - kernel_of_form(within, diagonal, task.labels, between)).max()
@@ -426,16 +438,11 @@ def solve(
 def make_problem(task, temperature, nonlinearity, readout_variance) -> Problem:
     """The checked problem behind a task."""
     counts, targets, variance = classes(task, temperature, readout_variance)
-    alike = class_overlaps(task)
-    if alike is None:
-        raise ValueError(
-            f"task: the inputs of {task.name!r} do not overlap by one ρ within and 0 between classes (to "
-            f"{FORM_TOLERANCE:g}); theory.solve finds the solver for general inputs"
-        )
+    within, diagonal = required_overlaps(task)
     known = canonical(nonlinearity)
     form = shape(known)
-    within, diagonal = alike
-    site = _Site(class_tables(known, task.class_counts, *alike), counts, form, form.lower, form.upper)
+    tables = class_tables(known, task.class_counts, within, diagonal)
+    site = _Site(tables, counts, form, form.lower, form.upper)
     stiffness = diagonal - within + counts * within
     return Problem(counts, targets, float(temperature), variance, known, site, stiffness, within, diagonal)
 
