@@ -464,10 +464,10 @@ Finding(
 #
 # ## Depth
 #
-# In a deep network the layer below makes the inputs of a class alike, even if the inputs are not. So the
-# feature layer of two on unrelated inputs should have a crowd, as one hidden layer has on inputs that
-# overlap. It does: the number of neurons that carry a class grows with $N$. A single layer on unrelated
-# inputs has one at any width that we can sample, far below its $N^*$.
+# In a deep network the layer below makes its activations alike within a class, even if the inputs of the
+# network are unrelated. So the feature layer of a network with two hidden layers should have a crowd, as one
+# hidden layer has on inputs that overlap. It does: the number of neurons that carry a class grows with $N$. A
+# single layer on unrelated inputs has one at any width that we can sample, far below its $N^*$.
 
 # %% tags=["hide-input"]
 P2, more, deep_widths = sizes.deep.num_inputs, sizes.deep.more_inputs, sizes.deep.num_neurons
@@ -513,14 +513,15 @@ for name, value in (("few", P2), ("more", more)):
 #
 # - *A flat branch.* The feature layer meets the targets at a lower price if the inputs of a class overlap,
 #   and those of different classes do not. So a neuron below gains by responding to all of one class and to no
-#   other. Its gain grows as the square of its activity, and so does the price that its prior asks. If the
-#   gain were larger, neurons would grow without limit. If it were smaller, none would be large. So the
-#   overlap within a class rises, and with it the gain falls, until the two are equal. Then all large
-#   activities are alike.
-# - *Few neurons on it.* Such a neuron is silent on every single input of the other classes. Each of them
-#   costs about $\log 2$, so that a crowd would need a width exponential in $P$.
-# - *So one neuron.* The bulk makes a part of the overlap that is asked for. One neuron per class makes the
-#   rest: it adds the same amount for every two inputs of its class.
+#   other. Its gain grows as the square of its activity, and so does the price that its prior asks. While the
+#   gain is larger, such neurons grow, and the overlap within the class rises. The gain of a further neuron
+#   falls as the overlap rises. This ends where gain and price are equal. There all large activities are
+#   equally probable.
+# - *Few neurons on it.* A large neuron is silent on every single input of the other classes. Each of these
+#   inputs costs about $\log 2$ nats. So such neurons are exponentially rare in $P$.
+# - *So one neuron.* The bulk makes only a part of the overlap that is asked for. Large neurons have to make
+#   the rest. As they are rare, one of them makes all of it: this is the one big jump again. It adds the same
+#   amount for every two inputs of its class.
 #
 # `theory.deep_condensation` solves both layers together (appendix). It takes no number from the networks.
 
@@ -587,9 +588,10 @@ Finding(
 # %% [markdown]
 # Some networks have two such neurons for a class, which share the amount. The check adds the two largest.
 # Whether such a pair would merge we have not tested: the second start changes the feature layer only. For the
-# large class the amount is small, and networks have more than theory says. The overlap within the class is
-# hardly larger, so that their bulk has less. The same happens in a feature layer of finite width (appendix),
-# but for the layer below theory does not have it, and we have not tested it.
+# large class theory's amount is small, and networks have more. The overlap within the class is hardly larger
+# than in theory. So the bulk of the layer below probably does less than in
+# theory. A feature layer of finite width also takes from its bulk (appendix). For the layer below theory does
+# not have this, and we have not tested it.
 #
 # What does the feature layer see of the layer below? With the weights below held, it is a network of one
 # hidden layer, and all that it sees is the kernel of the activations below. Its readouts have the prior
@@ -661,18 +663,23 @@ Finding(
 # | the same | $1/P$ | {glue:text}`deep_usual` |
 # | theory of both layers | $1/\sqrt P$ | {glue:text}`deep_alone` |
 #
-# So depth works by two things: the overlaps that the layer below makes, and the larger prior variance of the
-# readouts. Theory of both layers misses hardly more than theory on the sampled means does. So most of what is
-# missing is missing in the feature layer, where theory keeps effects of finite width to first order.
+# (Networks of the two starts are taken together; the checks tell whether they agree.) So depth works by two
+# things: the overlaps that the layer below makes, and the larger prior variance of the readouts. Theory of
+# both layers has too few neurons per class. Theory on the sampled means is nearly as far off. So most of the
+# error arises in the feature layer. Its effects of finite width are kept to first order only, and we suspect
+# these.
 #
-# In theory the growth comes to an end. Classes overlap below, and by more than is critical. So one neuron of
-# the feature layer does {glue:text}`deep_share` of what coding neurons do for its class at any width. A crowd
-# has the rest, and at these widths it is the crowd that grows.
+# In the layer below, the overlap between classes is above the critical one. So in theory one neuron of the
+# feature layer does {glue:text}`deep_share` of what coding neurons do for its class, at any width. This
+# neuron bounds the number that carry a class. At our widths the number still grows, since the crowd that has
+# the rest grows. In wider networks it must level off.
 #
-# And if the inputs of a class are alike from the start? Then the bulk below already does a part of the work.
-# The inputs of another class are silent together, so that neurons of a class are also cheaper below. In
-# theory a class has one neuron there as long as $N$ is well below {glue:text}`alike_crossover`, for overlaps
-# of {glue:text}`alike_overlaps`; for unrelated inputs it is {glue:text}`deep_crossover`.
+# What if inputs of a class overlap from the start? Then the bulk below makes a larger part of the overlap.
+# And the inputs of another class tend to be silent together. So a large neuron below is less improbable, and
+# its crossover $N^*$ (appendix) falls: on a flat branch it is about {glue:text}`deep_crossover` for unrelated
+# inputs, and {glue:text}`alike_crossover` for overlaps of {glue:text}`alike_overlaps`. These are upper
+# bounds. Where our networks are not far below, theory's overlaps should still hold, but a class may have
+# several neurons there.
 
 # %% tags=["hide-input"]
 overlapping = sizes.deep.overlaps
@@ -714,12 +721,13 @@ glue("alike_overlaps", " and ".join(f"{rho:g}" for rho in overlapping), display=
 for name, each in (("sampled", carriers.sampled.value), ("theory", carriers.theory)):
     glue(f"alike_{name}", " and ".join(f"{n:.1f}" for n in each), display=False)
 crossovers = [each.crossover_width.min() for each in (two, *both_layers)]
-glue("deep_crossover", f"{crossovers[0]:,.0f}", display=False)
-glue("alike_crossover", " and ".join(f"{width:,.0f}" for width in crossovers[1:]), display=False)
+rounded = [f"{float(f'{width:.1g}'):,.0f}" for width in crossovers]
+glue("deep_crossover", rounded[0], display=False)
+glue("alike_crossover", " and ".join(rounded[1:]), display=False)
 
 # %% [markdown]
-# Networks have {glue:text}`alike_sampled` neurons per class in the feature layer, and theory
-# {glue:text}`alike_theory`.
+# At the largest width networks have {glue:text}`alike_sampled` neurons per class in the feature layer, and
+# theory has {glue:text}`alike_theory`.
 #
 # ## Where are digits?
 #
@@ -967,15 +975,25 @@ Finding(
 #
 # Neurons below have the weight $e^{\frac12 \varphi^{\sf T}\tilde K\varphi}$ over their prior. $Z_2$ is the
 # partition function of one neuron of the feature layer, in the field $t$ and with the kernel $K$ below. Let
-# $\tilde K_0$ be the diagonal of $\tilde K$ on a class, $\tilde K_c$ its entry for two inputs of class $c$,
-# and $\tilde K_b$ that for inputs of two classes. A neuron with the activation $x$ on all $n_c$ inputs of a
-# class and none elsewhere has the log weight $\frac12 n_c x^2\,[\tilde K_0 + (n_c-1)\tilde K_c]$, and the
-# prior takes $\frac12 n_c x^2$ from it. If the bracket were larger than 1, the integral would diverge. If it
-# were smaller, no neuron would be large. So it is 1 for every class, the branch is flat, and its neuron has
-# $x^2 = N\beta_c$. Here $\beta_c$ is what $K$ has for two inputs of the class beyond the bulk. As
-# $\tilde K_b < 0$, a neuron that is large on two classes has no flat branch. If inputs overlap by $\rho$
-# within the class, the prior takes only $\frac12 n_c x^2/\kappa_c$ with $\kappa_c = 1 - \rho + n_c\rho$, and
-# the bracket is $1/\kappa_c$.
+# $\tilde K_{0c}$ be the diagonal of $\tilde K$ on class $c$, $\tilde K_c$ its entry for two inputs of the
+# class, and $\tilde K_b$ that for inputs of two classes. Inputs of a class overlap by $\rho$, or not at all.
+# Take a neuron that is active on all $n_c$ inputs of a class, with mean $x$, and silent elsewhere. Its log
+# weight is $\frac12 n_c x^2\,[\tilde K_{0c} + (n_c-1)\tilde K_c]$, and the prior takes $\frac12 n_c
+# x^2/\kappa_c$ from it, $\kappa_c = 1 - \rho + n_c\rho$. If the bracket were larger than $1/\kappa_c$, the
+# integral would diverge exponentially. If it were smaller, large neurons would be suppressed, and the bulk
+# alone does not reach $K_c$. So it is $1/\kappa_c$ for every class, and the branch is flat. Its density per
+# unit of $x$ is
+#
+# $$
+# w_c = \sqrt{\frac{n_c}{2\pi\kappa_c}}\; \frac{\prod_{d\ne c} q_d}{Z_{\rm bulk}}\;
+# \bigl[1 - (1-\rho)(\tilde K_{0c} - \tilde K_c)\bigr]^{-(n_c-1)/2} ,
+# $$
+#
+# where $q_d$ is the probability of the prior to be silent on all of class $d$, $2^{-n_d}$ for unrelated
+# inputs. The last factor comes from the scatter of the activations about $x$. For $N$ far below $N^* =
+# 3\,(\pi w_c^2 \beta_c/2)^{-1/3}$ one neuron has $x^2 = N\beta_c$. Here $\beta_c$ is what $K$ has for two
+# inputs of the class beyond the bulk. As $\tilde K_b < 0$, a neuron that is large on two classes has no flat
+# branch.
 #
 # **What finite width takes from the bulk.** The outputs are fixed on each of the $P$ inputs, up to noise with
 # the covariance $M/N$. A neuron of readout $a$ contributes $\varphi_\mu a/N$ to output $\mu$ and feels it:

@@ -159,11 +159,11 @@ publish(
 #
 # ## How many neurons have each code
 #
-# We draw {glue:text}`R` independent networks from the {term}`posterior`. Half are cooled down from the
-# prior, half start from neurons drawn from the theory's solution. If both halves agree, it does not matter
-# where a network started. Neurons cannot change their codes one at a time: a single change shifts the outputs
-# on a whole class, which costs far too much energy at low $T$. So after every trajectory the sampler proposes
-# new codes to a tenth of the neurons at once, with all readouts integrated out
+# We draw {glue:text}`R` independent networks from the {term}`posterior`. Half are cooled down from the prior,
+# half start from neurons drawn from the theory's solution. If both halves agree, it does not matter where a
+# network started. With all other weights held no neuron can change its code: the outputs would shift on a
+# whole class, which costs far too much energy at low $T$. So after every trajectory the sampler integrates
+# the readouts out, which can then adjust, and proposes new codes to a tenth of the neurons, one after another
 # ([samplers](../book/samplers.md)).
 
 # %% tags=["hide-input"]

@@ -20,9 +20,9 @@ Coding neurons add those of their load, ½ B_c |t_c|² n_c κ_c.
     log weight = ½ Σ_c [(K̂_μμ − K̂_c) Q_c + K̂_c S_c²] + K̂_b Σ_{c<d} S_c S_d .
 
 Given the part √ρ_c v of z that its inputs share, sums of a class lie on a lattice, by convolution; classes
-are joined one after another, by what all before have in sum. If all φ_μ = x on class c and 0 elsewhere,
-weight and prior are ½ n_c x² [K̂_μμ + (n_c − 1) K̂_c] and −½ n_c x²/κ_c, κ_c = σ_c² + n_c ρ_c. Where the
-bracket is 1/κ_c the branch is flat, with the density per unit of x
+are joined one after another, by what all before have in sum. Of a neuron that is active on all of class c,
+with mean x, and silent elsewhere, the logarithms of weight and prior are ½ n_c x² [K̂_μμ + (n_c − 1) K̂_c] and
+−½ n_c x²/κ_c, κ_c = σ_c² + n_c ρ_c. Where the bracket is 1/κ_c the branch is flat, with the density per x
 
     w_c = √(n_c/2πκ_c) (1 − σ_c² (K̂_μμ − K̂_c))^{−(n_c−1)/2} Π_{d≠c} Prob(z < 0 on class d) / Z_b .
 
