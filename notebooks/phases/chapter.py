@@ -35,7 +35,7 @@ import numpy as np
 from coding_schemes import coding
 from coding_schemes.theory import sigmoidal
 from companion import figures, presets
-from companion.findings import Control, Estimate, Finding, spread
+from companion.findings import Control, Estimate, Finding, spread, stacked
 from companion.predicates import above, below, equal, p_value, standard_errors
 from companion.publish import publish
 from myst_nb import glue
@@ -654,14 +654,12 @@ hottest = heated[sizes.num_below - 1]  # far above T_c all neurons have one code
 Finding(
     "D6",
     "code changes that a quenched neuron would make within the time of another quench",
-    sampled=Estimate(
-        *np.transpose([spread(again * runs.switch_rates(one.quenched)) for one in reached.values()])
-    ),
+    sampled=stacked([runs.code_changes(one.quenched, again) for one in reached.values()]),
     over=[f"y₋ = {y:g}" for y in sizes.targets],
     size=ways_size,
     control=Control(
         f"local dynamics at T = {warm[sizes.num_below - 1]:g}, y₋ = 1/2, N = {W}",
-        sampled=spread(again * runs.switch_rates(hottest.quenched.samples)),
+        sampled=runs.code_changes(hottest.quenched.samples, again),
     ),
 ).judge(below(1, 3), because="at this size and temperature some neurons still cross")
 

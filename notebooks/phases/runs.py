@@ -418,9 +418,12 @@ def _lost(held: tuple[int, ...], y_minus: float, temperature: float) -> float:
     return size * (theory.free_energy - solve(size, y_minus, temperature).free_energy)
 
 
-def switch_rates(samples: Samples) -> np.ndarray:
-    """Code changes per neuron and transition, in every network."""
-    return np.array([coding.switch_rate(own[None]).rate for own in samples.codes()])
+def code_changes(samples: Samples, num_transitions: int) -> Estimate:
+    """Code changes of a neuron in so many transitions; its error is that of one change in all, at least."""
+    codes = samples.codes()
+    found = spread(num_transitions * np.array([coding.switch_rate(own[None]).rate for own in codes]))
+    one = num_transitions / np.prod(codes[:, 1:, :, 0].shape)
+    return Estimate(found.value, max(found.error, one))
 
 
 # ---- a quench law: Langevin dynamics over cooling times ---------------------------------------------

@@ -67,6 +67,16 @@ def test_numbers_of_all_codes_add_up_and_mirror(y_minus, temperature):
     assert np.all(variance >= part * (1 - part) - 1e-9)  # as of any whole numbers with this mean
 
 
+def test_code_changes_that_nobody_saw_have_an_error():
+    codes = np.zeros((4, 11, 25, 3), bool)  # networks, samples, neurons, classes
+    still = SimpleNamespace(codes=lambda: codes)
+    assert runs.code_changes(still, 60) == (0, pytest.approx(60 / 1000))
+    moving = codes.copy()
+    moving[0, 5:, 0, 1] = True  # one change in a thousand
+    found = runs.code_changes(SimpleNamespace(codes=lambda: moving), 60)
+    assert found == (pytest.approx(60 / 1000), pytest.approx(60 / 1000))
+
+
 def test_covariance_of_averages_is_that_of_shares_where_codes_are_told_by_readouts():
     """Far below T_c a readout settles the code, so that its probabilities are indicators."""
     solution = runs.solve(60, 0.3, 0.01)
