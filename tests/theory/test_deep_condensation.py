@@ -169,10 +169,21 @@ def test_bulk_and_branch_that_are_not_told_apart_have_no_crossover(solved):
     assert "N ≪ N*, without" in replace(solved, crossover_width=np.full(3, np.nan)).approximation
 
 
-def test_classes_of_one_kind_are_alike_whatever_their_order(solved):
-    other = deep_condensation.solve(tasks.toy(24, (0.25, 0.5, 0.25), y_minus=-0.5), T)
-    np.testing.assert_allclose(other.amounts, solved.amounts[[1, 0, 2]], rtol=1e-5)
-    np.testing.assert_allclose(other.within, solved.within[[1, 0, 2]], rtol=1e-5)
+def test_classes_in_another_order_have_the_same_couplings_and_bulk(solved):
+    order, task = [1, 0, 2], tasks.toy(24, (0.25, 0.5, 0.25), y_minus=-0.5)
+    kernel = class_kernel(
+        np.where(np.eye(3), solved.within[order], solved.between),
+        solved.diagonal[order] - solved.within[order],
+        task.labels,
+    )
+    like = replace(task, inputs=np.sqrt(24) * np.linalg.cholesky(kernel).T)
+    hat = deep_condensation.couplings(condensation.solve(like, T, readout_variance=24**-0.5))
+    np.testing.assert_allclose(hat.within, solved.coupling_within[order], rtol=1e-5)
+    np.testing.assert_allclose(hat.diagonal, solved.coupling_diagonal[order], rtol=1e-4)
+    assert hat.between == pytest.approx(solved.coupling_between, rel=1e-5)
+    inputs = np.zeros(3), np.ones(3)
+    below = deep_condensation.bulk(task.class_counts, hat.rest, hat.within, hat.between, *inputs)
+    np.testing.assert_allclose(below.within + solved.amounts[order], solved.within[order], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

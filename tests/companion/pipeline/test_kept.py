@@ -127,7 +127,7 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     row = {"seeds": 8, "claims": {"A1": {"reproduced": 7, "in part": 1}}}
     ledgers = {
         "quick": {"even": row | {"headlines": {"A1": [0.5, None, -9.0]}}},
-        "paper": {"even": row | {"seeds": 7, "headlines": {"A1": [1.0]}}},
+        "paper": {"even": {"seeds": 8, "claims": {"A1": {"reproduced": 7}}, "headlines": {"A1": [1.0]}}},
     }
     claims.write(project, scoreboard.rows(project), [], ledgers, folder)
     page = (folder / "A1.md").read_text()
