@@ -262,7 +262,7 @@ apart, as_quenched, from_prior, from_theory = (
 )
 for name, own in {
     "theory": runs.numbers(N, 0.1, T)[0],
-    "typical": np.median(wide[0.1].numbers[: R // 2, -1], axis=0),
+    "found": wide[0.1].numbers[: R // 2].mean((0, 1)),
 }.items():
     glue(f"{name}_pairs", ", ".join(f"{n:.1f}" for n in own[:3]), display=False)
     glue(f"{name}_single", f"{own[4]:.1f}", display=False)
@@ -290,11 +290,11 @@ Finding(
 # The codes that are active on a single class vanish, 1-0-0 above all. For the other codes the numbers of
 # neurons become those of theory. Numbers of neurons are whole, and at low $T$ they hardly fluctuate. So their
 # means lie close to whole numbers, as in [Redundant](redundant.ipynb). At $y_- = 0.1$ theory expects
-# {glue:text}`theory_pairs` neurons with 1-1-0, 1-0-1 and 0-1-1, and {glue:text}`theory_single` with 1-0-0. In
-# the median network of those that were quenched the numbers are {glue:text}`typical_pairs`, and
-# {glue:text}`typical_single`. (Its last neuron takes about a hundred transitions to leave 1-0-0.) At $y_- =
-# \tfrac12$ the code 1-1-1 stays: it belongs to equilibrium. {numref}`fig-phases-transitions` follows the
-# shares over the whole range of targets.
+# {glue:text}`theory_pairs` neurons with 1-1-0, 1-0-1 and 0-1-1, and {glue:text}`theory_single` with 1-0-0.
+# The networks that were quenched have {glue:text}`found_pairs` and {glue:text}`found_single` on average. (The
+# last neuron of a network takes about a hundred transitions to leave 1-0-0.) At $y_- = \tfrac12$ the code
+# 1-1-1 stays: it belongs to equilibrium. {numref}`fig-phases-transitions` follows the shares over the whole
+# range of targets.
 
 # %% tags=["hide-input"]
 places = [(y, T) for y in (*sizes.beside, *sizes.targets)] + [*map(tuple, sizes.others)]
