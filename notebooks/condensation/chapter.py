@@ -31,6 +31,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import matplotlib.pyplot as plt
 import numpy as np
+from coding_schemes.theory.gaussian_process import prior_kernels
 from companion import figures, presets
 from companion.findings import Control, Estimate, Finding, spread, stacked
 from companion.predicates import above, absolute, below, relative, standard_errors
@@ -589,9 +590,9 @@ Finding(
 # Some networks have two such neurons for a class, which share the amount. The check adds the two largest.
 # Whether such a pair would merge we have not tested: the second start changes the feature layer only. For the
 # large class theory's amount is small, and networks have more. The overlap within the class is hardly larger
-# than in theory. So the bulk of the layer below probably does less than in
-# theory. A feature layer of finite width also takes from its bulk (appendix). For the layer below theory does
-# not have this, and we have not tested it.
+# than in theory. So the bulk of the layer below probably does less than in theory. A feature layer of finite
+# width also takes from its bulk (appendix). For the layer below theory does not have this, and we have not
+# tested it.
 #
 # What does the feature layer see of the layer below? With the weights below held, it is a network of one
 # hidden layer, and all that it sees is the kernel of the activations below. Its readouts have the prior
@@ -689,18 +690,14 @@ alike = [
 ]
 both_layers = [runs.two_layers(P2, rho) for rho in overlapping]
 on_alike = {"size": deep_size | {"ρ": list(overlapping)}, "sampler": [each.equilibrium for each in alike]}
-angles = np.arccos(overlapping)
-of_prior = [
-    *3 * [(np.sin(angles) + (np.pi - angles) * np.cos(angles)) / np.pi],
-    np.full(len(angles), 1 / np.pi),
-]
+of_prior = [runs.overlaps(prior_kernels(each.task.inputs)[-1], labels) for each in both_layers]
 Finding(
     "D19",
     "overlaps in the layer below, inputs that overlap within a class",
     sampled=stacked([each.overlaps_below(labels) for each in alike]),
     theory=np.array([runs.overlaps(each.kernel_below, labels) for each in both_layers]),
     **on_alike,
-    control=Control("the prior", theory=np.transpose(of_prior)),
+    control=Control("the prior", theory=np.array(of_prior)),
 ).judge(relative(0.1), because="corrections of order 1/N in the layer below")
 carriers = Finding(
     "D19",
@@ -926,7 +923,7 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #
 # **Limits.** The theory is for one hidden layer, for one overlap within classes and one between them, and for
 # neurons that code for a single class. With two hidden layers inputs of different classes are unrelated, and
-# those of a class overlap by about $\tfrac14$ at most (beyond, the solver of the feature layer fails). The
+# those of a class overlap by up to $\tfrac14$ (at $\tfrac12$ the solver of the feature layer fails). The
 # layer below is far narrower than its own $N^*$, but wide enough to leave out what is of order $1/N$ there.
 # Hierarchies of classes are not treated.
 #

@@ -67,7 +67,7 @@ def numbers(size: int, y_minus: float, temperature: float) -> np.ndarray:
 
     Shape (2, 8). A code that not even one network in ten has is left as N → ∞ has it. The variance (claim D8)
     is not taken below that of numbers which need not be whole: where nearly all networks have the same
-    numbers, what the few have hangs on the mean exponentially.
+    numbers, the share of the others is exponential in the mean, and so in its error.
     """
     solution = solve(size, y_minus, temperature)
     found = size * np.stack([shares(solution), sigmoidal.occupancy_covariance(solution, CODES).diagonal()])
@@ -420,10 +420,10 @@ def _lost(held: tuple[int, ...], y_minus: float, temperature: float) -> float:
 
 def code_changes(samples: Samples, num_transitions: int) -> Estimate:
     """Code changes of a neuron in so many transitions; its error is that of one change in all, at least."""
-    codes = samples.codes()
-    found = spread(num_transitions * np.array([coding.switch_rate(own[None]).rate for own in codes]))
-    one = num_transitions / np.prod(codes[:, 1:, :, 0].shape)
-    return Estimate(found.value, max(found.error, one))
+    each = [coding.switch_rate(own[None]) for own in samples.codes()]
+    found = spread(num_transitions * np.array([one.rate for one in each]))
+    least = num_transitions / sum(one.num_steps for one in each)
+    return Estimate(found.value, max(found.error, least))
 
 
 # ---- a quench law: Langevin dynamics over cooling times ---------------------------------------------

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import condensation, deep_condensation
+from coding_schemes.theory import clustered, condensation, deep_condensation
 from coding_schemes.theory._solvers import class_kernel
 from scipy.stats import norm
 
@@ -85,8 +85,7 @@ def test_couplings_are_slopes_of_the_free_energy():
     def features(diagonal, within, between):
         block = np.where(np.eye(3), within, between)
         kernel = class_kernel(block, diagonal - within, task.labels)
-        like = replace(task, inputs=np.sqrt(24) * np.linalg.cholesky(kernel).T)
-        return condensation.solve(like, T, readout_variance=variance)
+        return condensation.solve(clustered.with_kernel(task, kernel), T, readout_variance=variance)
 
     def free_energy(*place):
         found = features(*place)
@@ -176,7 +175,7 @@ def test_classes_in_another_order_have_the_same_couplings_and_bulk(solved):
         solved.diagonal[order] - solved.within[order],
         task.labels,
     )
-    like = replace(task, inputs=np.sqrt(24) * np.linalg.cholesky(kernel).T)
+    like = clustered.with_kernel(task, kernel)
     hat = deep_condensation.couplings(condensation.solve(like, T, readout_variance=24**-0.5))
     np.testing.assert_allclose(hat.within, solved.coupling_within[order], rtol=1e-5)
     np.testing.assert_allclose(hat.diagonal, solved.coupling_diagonal[order], rtol=1e-4)

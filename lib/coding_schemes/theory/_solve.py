@@ -188,8 +188,7 @@ def solve(
         f"most {deep_sigmoidal.MAX_CLASSES} classes with one target each, and on any {_MOST_IN_LAYERS}; for "
         "those that grow like z at depth 1; for 'relu_squared' at depth 1 on orthogonal inputs. "
         "theory.deep_condensation has the kernels of two layers of ReLU on these and on inputs that overlap "
-        "evenly within classes, and "
-        "sampling.sample draws from the posterior of every network"
+        "evenly within classes, and sampling.sample draws from the posterior of every network"
     )
 
 

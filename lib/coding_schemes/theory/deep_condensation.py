@@ -52,6 +52,7 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import clustered, condensation
 from coding_schemes.theory._alike_outliers import flat_width
 from coding_schemes.theory._solution import Solved
+from coding_schemes.theory.gaussian_process import prior_kernels
 
 TOLERANCE = 1e-6  # relative, of every equation
 _STEP = 0.1  # of the lattice of sums
@@ -130,8 +131,8 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
         ValueError: other inputs, and as `condensation.solve`.
         FloatingPointError: the search leaves all tables.
     """
-    overlaps, scatter = clustered.required_overlaps(task)
-    scatter = scatter - overlaps
+    overlaps, diagonal = clustered.required_overlaps(task)
+    scatter = diagonal - overlaps
     validation.positive(readout_variance=readout_variance)
     variance = task.num_inputs**-0.5 if readout_variance is None else float(readout_variance)
     counts = task.class_counts
@@ -162,12 +163,10 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
         edge = (hat.diagonal + (counts - 1) * hat.within) * stiffness
         return np.concatenate([below.rest / noise - 1, edge - 1, [below.between / between - 1]])
 
-    diagonal = overlaps + scatter
-    angle = np.arccos(overlaps / diagonal)
-    of_prior = _PRIOR * diagonal * (np.sin(angle) + (np.pi - angle) * np.cos(angle))  # ⟨φφ⟩ within a class
+    of_prior, of_one = clustered.with_kernel(task, prior_kernels(task.inputs)[-1]).mean_overlaps
     own = 1.6 * task.num_inputs**-0.5 * (1 + 8 * overlaps)  # about as much as comes out
     between = _PRIOR * (1 + 2 * overlaps.mean())
-    start = np.concatenate([0.5 * diagonal - of_prior, own, [between]])
+    start = np.concatenate([of_one - np.diag(of_prior), own, [between]])
     found = root(equations, np.log(start), tol=0.01 * TOLERANCE, options={"eps": 1e-8})
     noise, own, between, features, hat, below = parts(found.x)
     residual, amounts = float(np.abs(found.fun).max()), own + between - below.within
