@@ -285,10 +285,11 @@ kinked.draw(
     **of_preactivations,
 )
 kinked.judge(standard_errors(3), because="corrections of second order in 1/N and 1/P")
+slower = small | {"num_segments": 4, "thinning": sizes.narrow.thinning}
 over_sizes = [
     *(
-        runs.both_starts(jax.random.fold_in(key, size), runs.toy(size), "relu", T, num_segments=4, **small)
-        for size in sizes.widths
+        runs.both_starts(jax.random.fold_in(key, size), runs.toy(size), "relu", T, **slower)
+        for size in sizes.narrow.widths
     ),
     main,
 ]
