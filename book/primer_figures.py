@@ -255,9 +255,7 @@ def main() -> None:
             path = folder / "three_networks.png"
             draw_three_networks(*three_networks()).savefig(path, dpi=200)
             with Image.open(path) as picture:
-                few = picture.convert("RGB").quantize(
-                    256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-                )
+                few = picture.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
             few.save(path, optimize=True)
 
 

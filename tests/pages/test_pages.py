@@ -116,6 +116,19 @@ OVERFLOW = """() => {
 }"""
 
 
+# Drawn pictures that a dark page shows as drawn for light ones, and those whose dark picture is missing
+ON_CARDS = """async () => {
+    const found = [];
+    for (const image of document.querySelectorAll('.published-figure img, img.published-figure')) {
+        const film = image.closest('figure')?.querySelector('.player, .rotation');
+        if (film || !/_images|_static.(paper|thumbnails)/.test(image.src)) continue;
+        const dark = image.classList.contains('drawn-dark') && (await fetch(image.src, {method: 'HEAD'})).ok;
+        if (!dark) found.push(image.src);
+    }
+    return found;
+}"""
+
+
 @dataclass
 class Visit:
     """What a browser saw on one page."""
@@ -130,6 +143,7 @@ class Visit:
     overflow: dict[str, int] = field(default_factory=dict)
     weights: dict[str, int] = field(default_factory=dict)
     barriers: list[str] = field(default_factory=list)
+    on_cards: list[str] = field(default_factory=list)
 
 
 @pytest.fixture(scope="session")
@@ -249,6 +263,7 @@ def _visit(browser, address, name) -> Visit:
     page.add_style_tag(content=STILL)
     page.evaluate(ONE_OF_EACH_KIND)
     visit.barriers = _barriers(page)
+    visit.on_cards = page.evaluate(ON_CARDS)
     page.close()
     return visit
 
@@ -286,6 +301,10 @@ def test_figures_are_shown(visits):
 def test_no_page_has_a_barrier(visits):
     """No violation of axe's rules, in light or dark mode."""
     assert faults(visits, "barriers") == {}
+
+
+def test_dark_pages_show_figures_drawn_for_dark(visits):
+    assert faults(visits, "on_cards") == {}
 
 
 ROW = "<tr><td>word</td><td><a href='#b'>link</a></td></tr>"

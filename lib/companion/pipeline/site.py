@@ -24,6 +24,7 @@ from companion.formats import FIGURE_TYPE, INJECTED
 from companion.pipeline import (
     claims,
     crate,
+    dark,
     front,
     kept,
     manifest,
@@ -89,6 +90,7 @@ def build(project: Project) -> Path:
         refused = error
     site = assemble(project, table)
     fresh = _sphinx(project, site)
+    dark.add(fresh)
     shrink_pictures(fresh)
     unmark_code(fresh)
     prune_styles(fresh)
