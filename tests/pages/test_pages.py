@@ -122,8 +122,9 @@ ON_CARDS = """async () => {
     for (const image of document.querySelectorAll('.published-figure img, img.published-figure')) {
         const film = image.closest('figure')?.querySelector('.player, .rotation');
         if (film || !/_images|_static.(paper|thumbnails)/.test(image.src)) continue;
-        const dark = image.classList.contains('drawn-dark') && (await fetch(image.src, {method: 'HEAD'})).ok;
-        if (!dark) found.push(image.src);
+        image.loading = 'eager';
+        const loads = await image.decode().then(() => true, () => false);
+        if (!loads || !image.classList.contains('drawn-dark')) found.push(image.src);
     }
     return found;
 }"""
