@@ -132,11 +132,12 @@ print("neurons of each chain that end with another code:", moved.sum(-1))
 # priors have variance one. The unit of time is that in which a weight that feels nothing but its prior
 # forgets its value.
 #
-# **Two dynamics.** Paper A's equation is in plain weights. For hidden weights the two are the same, with $t =
-# (T/N)\, t_{\rm A}$. A readout $a = \sigma_a w$ is slower here: its *mobility*, the speed that a force gives
-# it, is $\sigma_a^2 = 1/P$ times the paper's. The posterior and its barriers are the same, the times are not.
-# In this chapter "our dynamics" is {eq}`eq-dynamics-langevin`, and what depends on the mobility is measured
-# with "the paper's mobility" as well.
+# **Two dynamics.** Paper A writes this equation for the weights themselves, not in units of their priors.
+# For hidden weights, whose prior has variance one anyway, this changes only the unit of time,
+# $t = (T/N)\, t_{\rm A}$. A readout $a = \sigma_a w$ is slower here than in the paper: its *mobility*, the
+# speed that a force gives it, is $\sigma_a^2 = 1/P$ times the paper's. The posterior and its barriers are
+# the same, the times are not. In this chapter "our dynamics" is {eq}`eq-dynamics-langevin`, and what
+# depends on the mobility is measured with "the paper's mobility" as well.
 #
 # Other chapters reach {term}`equilibrium` by moves that exchange the roles of neurons at one stroke. This
 # chapter makes none, since it asks whether the roles change by themselves. Networks start from the theory's
@@ -156,16 +157,19 @@ print("neurons of each chain that end with another code:", moved.sum(-1))
 # C(s) = \tfrac{1 + \kappa}{2}\, e^{-(1 - \kappa)\, s} + \tfrac{1 - \kappa}{2}\, e^{-(1 + \kappa)\, s} .
 # $$ (eq-dynamics-memory)
 #
-# As $V$ is of order one and $\sigma_a^2 = 1/P$, the first rate is $1/(2PV)$: roles are traded slowly, in
-# a time of order $P$, but they are traded. In a finite network the neurons together have to keep
-# the outputs on the targets, and these constraints take away a part of every step. With $V_r$ the variance of
-# the readouts of output $r$, the slow rate is smaller by the fraction
+# Since $V$ is of order one and $\sigma_a^2 = 1/P$, the pull $\kappa$ is close to one. Then the first term
+# is almost all of $C(s)$, and its slow rate is $1 - \kappa \approx 1/(2PV)$: roles are traded slowly, in a
+# time of order $P$, but they are traded.
+#
+# In a finite network memory lasts longer. The neurons together have to keep the outputs on the targets, and
+# these constraints take away a part of every step. With $V_r$ the variance of the readouts of output $r$,
+# they multiply the slow rate by one minus
 #
 # $$
-# \frac1N \Bigl[1 + \sum_{s \ne r} \frac{V_s}{V_r + V_s} + \frac{P - m}{P\, V_r}\Bigr] ,
+# \frac1N \Bigl[1 + \sum_{r' \ne r} \frac{V_{r'}}{V_r + V_{r'}} + \frac{P - m}{P\, V_r}\Bigr] ,
 # $$ (eq-dynamics-slower)
 #
-# of itself. The first two terms come from the $m^2$ constraints among the readouts' directions, the last from
+# where the first two terms come from the $m^2$ constraints among the readouts' directions, the last from
 # the $P - m$ directions in which the outputs must vanish.
 
 # %% tags=["hide-input"]
@@ -267,11 +271,11 @@ Finding(
 # %% [markdown]
 # ### Sigmoidal and ReLU neurons keep their codes
 #
-# A sigmoidal neuron's code is the set of classes on which it is active, a ReLU neuron's the set for which it
-# is an outlier. How much of the differences between neurons lasts? Let $x_i(t)$ be the readouts of
-# neuron $i$, or its mean activations on the classes. Let $\delta x$ be their deviation from the mean over
-# neurons, and $\bar x_i^{(1)}$, $\bar x_i^{(2)}$ the averages over the first and the second half of a run.
-# The *permutation order*
+# A sigmoidal neuron's code is the set of classes on which it is active, a ReLU neuron's the set for which
+# it is an outlier. Do the differences between neurons last? We ask whether a neuron differs from the others
+# in the second half of a run as it did in the first. Let $x_i(t)$ be the readouts of neuron $i$, or its
+# mean activations on the classes, and $\delta x_i$ their deviation from the mean over neurons. With its
+# averages $\delta \bar x_i^{(1)}$ and $\delta \bar x_i^{(2)}$ over the two halves, the *permutation order*
 #
 # $$
 # q = \bigl\langle \delta \bar x_i^{(1)} \cdot \delta \bar x_i^{(2)} \bigr\rangle_i \Big/
@@ -337,18 +341,22 @@ Finding(
 ).judge(above(0.9, 3), because=SMALL_P)
 
 # %% [markdown]
-# A sigmoidal neuron changed its code in {glue:text}`switches_sigmoidal` cases, a ReLU neuron in
-# {glue:text}`switches_relu`. (A class counts as switched when the mean activation on it has crossed the band
-# from 0.4 to 0.6.) Small sigmoidal networks have low barriers, and a few of their neurons cross.
+# In both kinds of networks almost all of the differences last (the check asks for an order above 0.9). Code
+# switches of all neurons in all chains: {glue:text}`switches_sigmoidal` of sigmoidal neurons,
+# {glue:text}`switches_relu` of ReLU neurons. (For a sigmoidal neuron a class counts as switched when the
+# mean activation on it has crossed the band from 0.4 to 0.6.) Small sigmoidal networks have low barriers,
+# and a few of their neurons cross.
 #
 # ### What still moves
 #
-# A neuron whose code is frozen still moves: its preactivations on single inputs fluctuate. For a sigmoidal
-# neuron they do so as in the density $\mathcal N(z; 0, 1)\, e^{(a^\top t_c)\, \phi(z)}$ of its branch. The
-# check compares their variance with that of this density, to which it adds corrections of order $1/N$ and the
-# $\tfrac12 \Delta t$ of finite steps, at the mean activation that the samples have. A ReLU outlier carries a
-# whole class alone. Its fluctuations do not average out over neurons, and the training error would feel every
-# one of them. So it hardly moves.
+# A neuron whose code is frozen still moves: its preactivations on single inputs fluctuate. A sigmoidal
+# neuron sits at one maximum of the readouts' density, its *branch*, with the readouts $a$. On an input of
+# class $c$ its preactivation follows the density $\mathcal N(z; 0, 1)\, e^{(a^\top t_c)\, \phi(z)}$. The
+# check compares the variance in time with that of this density at the sampled mean activation. It corrects
+# for finite $N$, to order $1/N$, and for finite steps, by $\tfrac12 \Delta t$.
+#
+# A ReLU outlier carries a whole class alone. Its fluctuations do not average out over neurons, and the
+# training error would feel every one of them. So it hardly moves.
 
 # %% tags=["hide-input"]
 publish(
@@ -396,8 +404,9 @@ Finding(
 )
 
 # %% [markdown]
-# How much does an outlier still move? With its readout $\sqrt N \bar a$, and with readouts $b$ and
-# activations of variance $v_c$ in the bulk,
+# How much does an outlier still move on the class $c$ that it carries? Its readouts are $\sqrt N \bar a$,
+# and its preactivations on the class have the mean $\sqrt N \bar z_c$. With readouts $b$ and activations of
+# variance $v_c$ in the bulk, their variance in time is
 #
 # $$
 # \langle \delta z^2 \rangle = \Bigl[1 + \bar a^\top
@@ -406,12 +415,14 @@ Finding(
 #
 # The first term is noise on single inputs: what the temperature allows, and what the bulk can make up for by
 # moving a little. The scatter of the bulk's readouts, of order $1/P$, belongs to $\langle b\, b^\top\rangle$.
-# The second is a slow breathing of the whole class: if the readout grows by $e^\varepsilon$ and all
-# preactivations shrink by $e^{-\varepsilon}$, the output stays, and only the priors hold $\varepsilon$, with
-# the energy $2 n_c N \bar z_c^2\, \varepsilon^2$. Both the scatter and the breathing vanish as $1/N$, but at
-# the paper's size they are not small. We test them by exact sampling without moves, where no finite step adds
-# to them. The formula leaves out what is of order $1/N^2$. So the ratio of samples to formula, drawn over
-# $1/N^2$, should lie on a line that reaches one.
+# The second term is a slow breathing of the whole class. If the readout grows by a factor $e^\varepsilon$
+# and all preactivations on the class shrink by $e^{-\varepsilon}$, the output stays the same. Only the
+# priors hold $\varepsilon$ back, with the energy $2 n_c N \bar z_c^2\, \varepsilon^2$. Both the scatter and
+# the breathing vanish as $1/N$, but at the paper's size they are not small.
+#
+# We test the formula by exact sampling, where no finite step adds to the variance, and without moves that
+# exchange roles. It leaves out terms of order $1/N^2$. So the ratio of samples to formula, plotted against
+# $1/N^2$, should lie on a line that reaches one as $N \to \infty$.
 
 # %% tags=["hide-input"]
 Finding(
@@ -487,9 +498,10 @@ freezing.judge(standard_errors(3), because="the remainder falls more slowly than
 # **Question.** Does a frozen feature layer freeze the layer below?
 #
 # In a sigmoidal network with two hidden layers the posterior factorizes: the layers see each other only
-# through kernels, not through the names of neurons {cite:p}`vanmeegen2025`. A network with $y_- = 1/2$ starts
-# from the scheme of the theory for two layers. Exact sampling brings it to equilibrium, and then we follow it
-# in several chains.
+# through kernels, not through the names of neurons {cite:p}`vanmeegen2025`. So neurons of the first layer
+# could trade their codes without the feature layer noticing. To see whether they do, we start a network
+# with $y_- = 1/2$ from the two-layer scheme of the theory, bring it to equilibrium by exact sampling, and
+# follow it in several chains.
 
 
 # %% tags=["hide-input"]
@@ -592,14 +604,16 @@ Finding(
 )
 
 # %% [markdown]
-# Neuroscience calls this *representational drift*: over weeks the responses of single cells change, and
-# what can be read from the population does not. Here the invariant is known: it is the kernel, which does
-# not know the neurons' names.
+# It does not. Neurons of the first layer go on changing their codes while those of the feature layer keep
+# theirs, and the kernel of the first layer hardly changes. Neuroscience calls this *representational
+# drift*: over weeks the responses of single cells change, while what can be read from the population stays
+# the same. Here we know what stays: it is the kernel, which does not know the neurons' names.
 #
 # ### Two ReLU layers
 #
-# The paper reports that with two ReLU layers the codes of the first are frozen as well. We follow both layers
-# of a ReLU network.
+# The paper reports that with two ReLU layers the codes of the first are frozen as well. We follow both
+# layers of a ReLU network. This one does not start from the theory's scheme. It is cooled from a higher
+# temperature to below $T$ and warmed up again.
 
 # %% tags=["hide-input"]
 deep_relu = runs.two_layers(
@@ -654,11 +668,12 @@ for name, value in zip(("first", "second"), both.value, strict=True):
 
 # %% [markdown]
 # The order is {glue:text}`order_first` in the first and {glue:text}`order_second` in the second ReLU layer.
-# With one hidden layer a copy of an outlier has to be silent on every single input of the other classes. In a
-# feature layer above another one it has to be silent on classes as a whole, which is cheap, and copies may
-# come and go ([sparse](sparse.ipynb)). For the first layer we have no explanation. What one calls frozen then
-# depends on how long one watches, and over the time shown the second ReLU layer is no more frozen than a
-# linear one.
+# In the second layer roles can change hands because copies of an outlier are cheap there. With one hidden
+# layer a second neuron that codes like the outlier has to be silent on every single input of the other
+# classes. In a feature layer above another one it has to be silent only on classes as a whole, and so
+# copies may come and go ([sparse](sparse.ipynb)). For the first layer we have no explanation. What counts
+# as frozen depends on how long one watches: over the time shown the second ReLU layer is no more frozen
+# than a linear one.
 #
 # ## Barriers
 #
@@ -738,8 +753,9 @@ Finding(
 glue("pass", f"{heights[2]:.0f}", display=False)
 
 # %% [markdown]
-# At the paper's $N = P = 500$ the lowest pass is {glue:text}`pass` times the thermal energy. A sigmoidal
-# neuron hardly ever crosses it.
+# Heights of passes and barriers are in units of the thermal energy. This unit is 1 in the posterior
+# $e^{-\mathcal H}$, whatever $T$ is. At the paper's $N = P = 500$ the lowest pass is {glue:text}`pass`
+# units high, and a sigmoidal neuron hardly ever crosses it.
 #
 # A second computation makes no use of the theory. We let a network slide down into the nearest minimum of its
 # energy {sym}`\mathcal{H}` and exchange two neurons. Then we look for paths of minimal energy between the two
@@ -807,17 +823,20 @@ if len(climbs) > 2:
 # %% [markdown]
 # ### ReLU networks: no energy, only entropy
 #
-# In ReLU networks a neuron of the bulk can grow into an outlier parallel to an old one, while that one
-# shrinks: two outliers with readouts $\bar a \cos\theta$ and $\bar a \sin\theta$ do what one does, at the
-# same energy. So the posterior's *density* has no barrier between the two. What stands in the way is entropy.
-# An outlier is silent on all other classes, and each input on which it must be silent costs $\log 2$. Halfway
-# there are two such neurons, and the price is paid twice. By way of a neuron of the bulk two outliers, too,
-# change places at no cost in energy.
+# A ReLU outlier can hand on its role at no cost in energy. A neuron of the bulk grows into an outlier
+# parallel to the old one, which shrinks: two outliers with readouts $\bar a \cos\theta$ and
+# $\bar a \sin\theta$ do what one does, at the same energy for every $\theta$. So there is no barrier in the
+# posterior's *density*. In the same way two outliers can change places, with a neuron of the bulk as a
+# go-between.
+#
+# What stands in the way is entropy. An outlier is silent on all other classes, and each input on which it
+# must be silent costs $\log 2$. Halfway there are two outliers, and the price is paid twice.
 #
 # None of our runs is long enough to see such an event. *Umbrella sampling* need not wait for it. A spring
-# holds $\theta$ near each of a row of values, all other weights are sampled, and the pull on the spring is
-# the slope of the free energy. The theory is that of [condensation](condensation.ipynb): it weighs two coding
-# neurons that share the part of one, at finite width. So this also tests the weights $w(r)$ of that chapter.
+# holds $\theta$ near one value after another while all other weights are sampled, and the mean pull on the
+# spring gives the slope of the free energy. We compare with the theory of
+# [condensation](condensation.ipynb), which gives the free energy of two coding neurons that share the role
+# of one, at finite width. So this also tests the density $w(r)$ of a coding neuron, from that chapter.
 
 # %% tags=["hide-input"]
 held = {
@@ -884,18 +903,19 @@ entropy.judge(
 # - In the layer below, sigmoidal neurons change codes; the scheme and the kernel stay.
 #
 # **Limits.** A run of finite length bounds rates, it does not prove them zero. The first layer of deep
-# networks was run at one width alone. The deep sigmoidal network starts from the theory's scheme. In a
-# network quenched from the prior some neurons would sit in other codes, and those between two codes would
-# keep crossing. Its chains share one start. Their diagnostics say that they agree on this branch, not that
-# there is no other. Barriers of energy are the least that a few first guesses found. Runs with the paper's
-# mobility are short and small, since its steps have to be $P$ times shorter.
+# networks was followed at one width alone. The deep sigmoidal network starts from the theory's scheme, and
+# all its chains start from one network. Their diagnostics say that they agree with each other, not that
+# there is no other scheme: in a network quenched from the prior some neurons would sit in other codes, and
+# those between two codes would keep crossing. Barriers of energy are the lowest that a few first guesses
+# found; lower ones may exist. Runs with the paper's mobility are short and of small networks, since their
+# steps have to be $P$ times shorter.
 #
-# **Reproduced in part.** Small sigmoidal networks cross their passes now and then. With two ReLU layers
-# the order falls within our runs, also in the first layer, which the paper calls frozen.
+# **Reproduced in part.** Neurons of small sigmoidal networks cross their passes now and then. With two ReLU
+# layers the order falls within our runs, also in the first layer, which the paper calls frozen.
 #
-# **Refuted for ReLU networks.** The paper's statement that a barrier of energy separates solutions that
-# differ by a permutation. We find paths without one. What separates the solutions is free energy, which
-# umbrella sampling finds to be high.
+# **Refuted for ReLU networks.** The paper states that a barrier of energy separates solutions that differ
+# by a permutation. We find paths without one. What separates the solutions is a barrier of free energy,
+# which umbrella sampling measures.
 #
 # ## Exercises
 #

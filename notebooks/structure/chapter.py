@@ -13,10 +13,10 @@
 # %% [markdown]
 # # Structure: what two-point dynamics says of representations
 #
-# Train a network on images in which one coordinate does not matter: from small initial weights its
-# representation loses that coordinate, from large ones it keeps everything. The
-# [theory of two points](universality.ipynb) says so {cite:p}`vanrossem2024`: points with the same target
-# merge if weights start small. How far does that carry beyond two points?
+# Show a network images of a blob, and ask in one context for its $x$, in the other for its $y$. If initial
+# weights are small, its representation loses the coordinate that is not asked for; if they are large, it
+# keeps both. The [theory of two points](universality.ipynb) predicts this {cite:p}`vanrossem2024`: points
+# with the same target merge if weights start small. How far does the theory carry beyond two points?
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -123,19 +123,21 @@ print(run.tracked["distances_sq"][0, -1, -1].round(2))
 # %% [markdown]
 # ## XOR
 #
-# Which points does a deep network put together when the inputs do not suggest it? As in the chapter before,
-# $H$ and $Q$ are the squared distances of the representations and of the outputs of two points, and $w$
-# vanishes when the outputs have learned the targets' difference; $\eta_h$ and $\eta_y$ are the two fitted
-# rates, $|dx|$ and $|dy|$ the distances of the two inputs and targets, and a subscript 0 marks the start. Two
-# points with the same target have $|dy| = 0$. The final distance of the theory is then $H^* = \max(0,
-# -C/\rho)$, with $\rho = \eta_y/(\eta_h|dx|^2)$ and $C = Q_0/H_0 - \rho H_0$. That is at most the initial
-# distance $H_0$. From small weights $H_0$ is negligible beside the final distances of the other pairs, and so
-# the two points merge. From large weights all distances stay near their initial values, and the two points
-# stay apart.
+# In XOR, 00 and 11 share one target, 01 and 10 the other. The inputs do not suggest these pairs. Does a
+# deep network put them together?
 #
-# In XOR 00 and 11 have one target, 01 and 10 the other. The theory is applied pair by pair, with the two
-# rates of the default network on two points and the distances before training. It knows nothing of the other
-# points, nor of the gain.
+# In theory two points with one target end at most as far apart as they began. From small weights this is
+# negligible beside the final distances of the other pairs, and so the two points merge. From large weights
+# all distances stay near their initial values, and the two points stay apart.
+#
+# In symbols, as in the chapter before: $H$ and $Q$ are the squared distances of the representations and of
+# the outputs of two points, and $w$ vanishes when the outputs have learned the targets' difference. The two
+# fitted rates are $\eta_h$ and $\eta_y$, the distances of the inputs and of the targets $|dx|$ and $|dy|$,
+# and a subscript 0 marks the start. With $|dy| = 0$ the final distance is $H^* = \max(0, -C/\rho) \le H_0$,
+# where $\rho = \eta_y/(\eta_h|dx|^2)$ and $C = Q_0/H_0 - \rho H_0$.
+#
+# We apply the theory pair by pair, to the distances before training. The rates are those of the default
+# network on two points. Nothing is fitted to XOR, and the other two points do not enter.
 
 # %% tags=["hide-input"]
 square = vars(sizes.square)
@@ -217,23 +219,27 @@ Finding(
 # At small weights the twenty layers merge both pairs, as theory says, and at large weights the distances
 # stay. With one hidden layer theory again says that both pairs merge, but 01 and 10 end apart.
 #
-# Gains and rates are those of the paper's table, with two exceptions. Its gain of 0.7 leaves the twenty
-# layers on their plateau for longer than we can wait, and the program of its authors has 0.85; we take 0.8.
-# The loss of that program is the mean square without the factor ½, so we double the rates. Now and then a
-# network of 100 units learns the task and leaves 00 and 11 apart; the first check's note says how many merge
-# both pairs.
+# Gains and learning rates are those of paper C's table, with two exceptions. At the table's gain of 0.7 the
+# loss of the twenty layers stays on its initial plateau for longer than we can wait. The authors' program
+# has 0.85, and we take 0.8. That program's loss lacks the factor ½, so we double the learning rates. Now
+# and then a network of 100 units learns the task and leaves 00 and 11 apart; the first check's note says
+# how many merge both pairs.
 #
 # ## Two contexts, one irrelevant coordinate
 #
 # The inputs are images of a blob on a grid of positions. In one context the network reports the blob's $x$,
-# in the other its $y$ (after Flesch et al.). In each context the other coordinate is irrelevant: along it
-# $|dy| = 0$, and from small weights the representation should collapse, as
-# {numref}`fig-structure-feature-collapse` shows. From *very* small weights the two contexts should merge,
-# too, since every point has a partner with the same target in the other context. Inputs of two contexts
-# differ more than those of one, so this takes smaller weights. We measure the collapse by the variance along
-# the irrelevant coordinate over that along the relevant one, and the merging of contexts by the squared
-# distance of partners over the spread of a context. Both are medians over networks, since a few networks
-# stay on their plateau.
+# in the other its $y$ (after Flesch et al.).
+#
+# *Collapse.* In each context the other coordinate is irrelevant: along it $|dy| = 0$. From small weights
+# the representation should collapse along it, from a plane for each context to a line
+# ({numref}`fig-structure-feature-collapse`). We measure the variance along the irrelevant coordinate over
+# that along the relevant one.
+#
+# *Merging.* Every point has a partner with the same target in the other context, and so the two lines
+# should become one. Inputs of different contexts differ more than inputs of one context, so this takes
+# *very* small weights. We measure the squared distance of partners over the variance within a context.
+#
+# Both are medians over networks, since a few networks stay on their plateau.
 
 # %% tags=["hide-input"]
 glue("faster", sizes.blobs.faster, display=False)
@@ -276,16 +282,20 @@ line.judge(
 blobs_adam = runs.learn_blobs(key, "low", runs.LEAKY, **of_blobs, adam=True)
 
 # %% [markdown]
-# From small weights a network starts on a plateau, where it knows neither coordinate. There may be a second
-# one, where it knows their sum but not which of the two is asked for. How long it takes to leave them depends
-# on the draw. A network still on a plateau says nothing about merging; the checks name the kinds for which
-# this is so. In this build rates are the published ones times {glue:text}`faster`, and epochs are divided by
-# as much. Paper C's text names tanh, but its authors' program trains leaky ReLU; we show both.
+# At the preset `paper` the irrelevant coordinate is lost from small weights in tanh and in leaky ReLU
+# networks. The two contexts merge in leaky ReLU networks, and in tanh networks only to about the mark of a
+# tenth. (Paper C's text names tanh, but its authors' program trains leaky ReLU; we show both.)
+#
+# From small weights a network starts on a plateau of the loss, where it knows neither coordinate. There may
+# be a second one, where it knows their sum but not which of the two is asked for. How long a network stays
+# there depends on the draw of its weights. A network still on a plateau says nothing about merging; the
+# checks name the nonlinearities for which this is so. In this build learning rates are the published ones
+# times {glue:text}`faster`, and epochs are divided by as much.
 #
 # ## Digits
 #
-# Among thousands of images no pair is alone. Still, the first zero and the first one of MNIST may follow the
-# three equations.
+# Among thousands of images no pair is alone. Does a pair follow the three equations of the last chapter all
+# the same? We track the first image of a 0 and the first of a 1 in MNIST.
 
 # %% tags=["hide-input"]
 images = data.mnist("train") if sizes.digits.images == "ten" else data.mnist_subset()
@@ -332,20 +342,25 @@ Finding("C9", "two tracked digits: fit error, at the mark of 5 % for a pair alon
 )
 
 # %% [markdown]
-# And the distances of all pairs of images? For each pair the theory says $H^* \propto |dx||dy|$. This cannot
-# hold for all pairs at once: two images of one digit should coincide, and yet be at different distances from
-# a third image. The paper mends this by a sum over similar images. With $A = |dx||dy|$ for every pair it
-# predicts $e^{-A} A\, e^{-A}$ (exponentials entry by entry). Distances of images are so large that the
-# exponential is 1 within a digit and 0 elsewhere. So for a pair of digits the formula gives the *sum* of
-# their images' distances, and this depends mainly on how many images there are. We normalize the weights and
-# predict the *mean* distance. Then the prediction has two parts: *same digit or not*, which the labels alone
-# give, and *which digits are far apart*. Only the second is a test.
+# And the distances of all pairs of images? From small weights the theory says $H^* \propto |dx||dy|$ for
+# each pair. This cannot hold for all pairs at once: two images of one digit should coincide, and yet be at
+# different distances from a third image. So paper C sums over similar images. With the matrix $A$ of all
+# $|dx||dy|$ it predicts the matrix product $e^{-A} A\, e^{-A}$, where exponentials are taken entry by
+# entry. They are the weights of the sum: 1 within a digit, where $A = 0$, and practically 0 between digits,
+# where $A$ is large.
+#
+# For a pair of digits the formula thus gives the *sum* of their images' distances, which depends mainly on
+# how many images there are. We normalize the weights and predict the *mean* distance. Then the prediction
+# has two parts: *same digit or not*, which the labels alone give, and *which digits are far apart*. Only
+# the second is a test.
 #
 # Even the second part has two simpler explanations. Images that differ more end farther apart in any
-# network, and they are farther apart already in the untrained one. So we correlate the ranks of the
-# network's distances with those of the prediction, over pairs of different digits, after removing what the
-# distances of the images and those in the untrained network explain. The error is the scatter of this
-# correlation when the digits of the prediction are exchanged at random.
+# network, and they are farther apart already in the untrained one. So we first remove what these two
+# distances explain, that of the images and that in the untrained network. Then we correlate the ranks of
+# the network's distances with those of the prediction, over pairs of different digits. The error is the
+# scatter of this correlation when the digits of the prediction are permuted at random. At the preset
+# `paper` the correlation is less than three standard errors from zero, under gradient descent as under
+# Adam.
 
 # %% tags=["hide-input"]
 few = "" if len(np.unique(digits.labels)) > 5 else "Three digits have too few exchanges to test against."
@@ -438,18 +453,20 @@ Finding(
 )
 
 # %% [markdown]
-# Under Adam the fit error on two points lies above the mark of 5 %, so the equations do not hold. What
-# survives is where training ends: on XOR and on the blobs points with one target merge from small weights,
-# as under gradient descent.
+# Under Adam the fit error on two points lies above 5 %, the mark below which the last chapter counts a
+# network as described. So the equations do not hold. Where training ends survives: on XOR and on the blobs
+# points with one target merge from small weights, as under gradient descent.
 #
 # ## The networks of this book in the two-point measure
 #
-# Do the networks of the other chapters follow this theory? No paper asks this. Their representations are
-# $\phi(z)/\sqrt N$, so that $H$ is made of entries of the kernel. We make two tests.
+# Do the networks of the other chapters follow this theory? None of the papers asks. With representations
+# $\phi(z)/\sqrt N$ the distance is made of entries of the kernel, $H = K_{11} + K_{22} - 2K_{12}$ for the
+# inputs 1 and 2. We make two tests.
 #
 # *Descent.* Networks with one hidden layer, lazy or not, start with weights from the prior and descend on
 # two orthogonal inputs with the targets $\pm1$. These weights are not small. For non-lazy networks the
-# theory then predicts a final distance above both limits, the rich and the lazy one.
+# theory then predicts a final distance above both of its limits: the rich one of small weights,
+# $|dy|/\sqrt\rho$, and the lazy one of large weights, $-C/\rho$.
 
 # %% tags=["hide-input"]
 kinds_of_ours = ("linear", "sigmoidal", "relu")
@@ -501,12 +518,13 @@ Finding(
 ).judge(below(0.1, 3), because="not wide enough to be lazy")
 
 # %% [markdown]
-# *Posterior.* Networks are sampled on the toy task with three classes. Outputs under the prior are of order
-# $1/\sqrt N$, so $Q_0 \approx 0$ and $C = -\rho H_0$. For a pair of one class, $|dy| = 0$, paper C's theory
-# says $H^* = H_0$, whatever the rates: inputs of a class should stay as far apart as in the prior. Paper A's
-# theory says otherwise. There the squared distance is twice the mean variance of a neuron's activation
-# within the class. Linear neurons keep this variance. Sigmoidal ones saturate and lose most of it. Which
-# theory is right about sampled networks? (Paper C's is one of descent. It has neither prior nor noise.)
+# *Posterior.* How far apart are two inputs of one class in networks sampled from the posterior? In paper
+# C's theory they stay as far apart as in the prior. (Outputs under the prior are of order $1/\sqrt N$, so
+# $Q_0 \approx 0$ and $C = -\rho H_0$; with $|dy| = 0$ this gives $H^* = H_0$, whatever the rates.) In paper
+# A's theory their squared distance is twice the mean variance of a neuron's activation within the class.
+# Linear neurons keep this variance, so that both theories agree about them. Sigmoidal ones saturate and
+# lose most of it. We sample networks on the toy task with three classes to see which theory is right. Paper
+# C's is one of descent, with neither prior nor noise.
 
 # %% tags=["hide-input"]
 to_sample = partial(runs.sampled_distances, key, temperature=0.01, seed=seed, **vars(sizes.posterior))
@@ -556,17 +574,18 @@ posterior.judge(standard_errors(3), because="corrections of order 1/N²")
 # - Quantitatively it is a theory of pairs. Two digits among many follow it roughly in H and Q, less well than
 #   a pair alone.
 # - Non-lazy networks from the prior follow the equations under descent, though their weights are not small.
-#   In the posterior whether a class merges depends on the coding scheme: a saturated code leaves inputs of
-#   a class little room to differ, an analog one all of it. A theory of two points under descent says neither.
-#   Descent alone, in a trial with sigmoidal networks, left 0.4 to 0.8 of the distance within a class.
+#   In the posterior it depends on the coding scheme whether a class merges: in a redundant scheme inputs of
+#   a class have little room to differ, in an analog one they stay as far apart as in the prior. A theory of
+#   two points does not know the scheme, and says that they stay apart in both. Gradient descent without
+#   noise or prior, in a trial with sigmoidal networks, left 0.4 to 0.8 of the distance within a class.
 #
 # **Limits.** XOR networks have 100 units per layer, not the paper's 500. The preset `quick` has fewer blobs,
 # the three digits that come with the book, and too few epochs for some networks to leave their plateau. Lazy
 # networks of 100 units still move a little.
 #
-# **Reproduced in part.** At the preset `paper` tanh networks come down to a line only to about a tenth of
-# their spread. Which digits lie far apart is not explained by the weighted formula beyond what images and
-# untrained networks already say, within the errors.
+# **Reproduced in part.** At the preset `paper` the two contexts of tanh networks come together only to
+# about a tenth of their spread. Within the errors, the weighted formula says nothing about which digits lie
+# far apart that images and untrained networks do not say already.
 #
 # ## Exercises
 #
@@ -580,8 +599,9 @@ for gain in (0.01, 0.1, 1.0, 10.0):
 
 # %% [markdown]
 # With one target the share of the distance that is left is $1 - Q_0/(\rho H_0^2)$. It is the same at every
-# scale if $Q_0\propto H_0^2$, as we took it, and as it is halfway through a network. Small weights merge
-# points only in comparison with others.
+# scale if $Q_0\propto H_0^2$. The cell sets it so, and it holds halfway through a network, where the
+# decoder is as deep as the encoder. So small weights do not shrink such a distance by a larger factor. They
+# merge the points because the other distances grow.
 #
 # **2.** Does a network with one hidden layer merge both pairs of XOR from small weights?
 
