@@ -13,10 +13,11 @@
 # %% [markdown]
 # # Generalization: do the codes survive new inputs?
 #
-# Networks that have learned handwritten digits answer digits they have never seen with the codes of their
-# classes {cite:p}`vanmeegen2025`. Theory predicts their answers image by image. Their errors lie well below
-# those of the Gaussian process, the infinitely wide lazy network, because learned features leave the
-# predictor almost no variance, and sigmoidal ones give it a better mean as well.
+# Networks that have learned handwritten digits respond to new digits with the codes of their classes
+# {cite:p}`vanmeegen2025`. Theory predicts their mean outputs image by image. Their errors lie well below
+# those of the Gaussian process, the limit of infinitely wide lazy networks. One reason is that the outputs
+# of networks that learn features hardly vary from one network to the next. In sigmoidal networks there is
+# another: the mean output is better as well.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -77,8 +78,9 @@ publish(
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 #
-# Try it: a few lines learn 50 digits, predict new ones by theory, and compare with the Gaussian process. Both
-# put about as many digits into the right class. The outputs of learned features are closer to the targets.
+# Try it: a few lines solve the theory of networks that have learned 50 digits, predict new digits, and
+# compare with the Gaussian process. Both put about as many digits into the right class. With learned
+# features the outputs are closer to the targets.
 
 # %%
 import numpy as np
@@ -104,10 +106,10 @@ for name, found in {"features": solved, "process": lazy_limit}.items():
 # {glue:text}`R` independent draws of the images, with {glue:text}`networks` networks each.
 #
 # Linear networks answer in graded mixtures, sigmoidal ones in codes shared by groups of neurons, ReLU
-# networks with a few very active neurons. One number fits all three. Take a neuron's *mean response to each
-# class on training images* as its code, and ask how much of the variance of single responses to test images
-# this code explains. A lazy network of the same size has a code of this kind too, since digits of one class
-# look alike. So what counts is what learned features explain beyond that.
+# networks with a few very active neurons. One measure fits all three. As a neuron's code we take its *mean
+# response to each class of training images*, and ask how much of the variance of its single responses to
+# test images this code explains. A lazy network of the same size has such a code, too, since digits of one
+# class look alike. So what counts is how much more the code explains after features were learned.
 
 # %% tags=["hide-input"]
 few = shape | {"num_draws": 1, "scaling": "lazy"}
@@ -164,10 +166,12 @@ carried.judge(
 )
 
 # %% [markdown]
-# For the sharper schemes one can ask for more. A sigmoidal neuron has a code in the strict sense, on or off
-# for each class. All of them keep it on test images. A sparse scheme has outliers: neurons that carry more
-# than $1/\sqrt N$ of a class's squared activity. We count them on test images in the samples, and by the same
-# rule in networks made of theory's outliers and an untrained bulk. The numbers agree within errors.
+# For the two sharper schemes one can ask for more. A sigmoidal neuron has a code in the strict sense, on or
+# off for each class. All neurons keep theirs on test images. A sparse scheme has outliers: neurons that
+# carry more than $1/\sqrt N$ of a class's squared activity. We count them on test images, in sampled
+# networks and in networks made of theory's outliers and an untrained bulk. The two counts agree within
+# errors. Paper A has three outliers; on some draws of the images theory has a fourth, parallel to another
+# one or of two classes.
 
 # %% tags=["hide-input"]
 Finding(
@@ -221,9 +225,11 @@ Finding(
 # %% [markdown]
 # ## What theory predicts
 #
-# On the toy task inputs are orthogonal and everything decouples. Images are correlated: the preactivations
-# of a neuron, $z \in \mathbb R^P$, are coupled through the input kernel {sym}`K_0`. Neurons are still
-# independent once a common field {sym}`t` is given,
+# On the toy task the inputs are orthogonal, and given its readout a neuron responds to each of them
+# independently. Images are correlated: the preactivations of a neuron, $z \in \mathbb R^P$, are coupled
+# through the input kernel {sym}`K_0`. The neurons themselves are still independent of each other once the
+# common field {sym}`t` is given. The field is fixed by the condition that all of them together meet the
+# targets up to $T\,t$:
 #
 # $$
 # \begin{gathered}
@@ -232,11 +238,11 @@ Finding(
 # \end{gathered}
 # $$ (eq-gen-saddle)
 #
-# For linear networks this is a Gaussian and [solved exactly](analog.ipynb). For the others paper A neglects
-# how $z$ fluctuates around its most likely value given $a$. Neurons then come in a few kinds. A neuron of
-# kind $\gamma$ has the preactivations $z_\gamma = K_0\,[\phi'(z_\gamma)\circ t\,a_\gamma]$ and the readouts
-# $a_\gamma = \sigma_a^2\, t^\top\phi(z_\gamma)$. What remains is a problem over the kinds and their shares
-# $P_\gamma$,
+# For linear networks this is a Gaussian and [solved exactly](analog.ipynb). For the others paper A makes an
+# approximation: it neglects how $z$ fluctuates around its most likely value given $a$. Then neurons come in
+# a few kinds. All neurons of kind $\gamma$ have the preactivations $z_\gamma = K_0\,[\phi'(z_\gamma)\circ
+# t\,a_\gamma]$ and the readouts $a_\gamma = \sigma_a^2\, t^\top\phi(z_\gamma)$. It remains to find the kinds
+# and their shares $P_\gamma$,
 #
 # $$
 # \begin{gathered}
@@ -247,15 +253,19 @@ Finding(
 # \end{gathered}
 # $$ (eq-gen-convex)
 #
-# with $t = (K+T)^{-1}Y$. The problem is convex in the distribution of neurons over all preactivations. So we
-# can tell whether a solution misses a kind of neuron: then a gap to the dual problem remains. Here the gap is
-# at most {glue:text}`worst_gap_sigmoidal:.0e` (sigmoidal) and {glue:text}`worst_gap_relu:.0e` (ReLU) of the
-# minimum. For the ReLU, cost and gain are of the same degree in $z$. A few neurons of size $\sqrt N$ do all
-# the work, and the sum runs over these outliers, without shares and entropy.
+# with $t = (K+T)^{-1}Y$. The first term is the price of the outputs (misfit and readouts), the second that
+# of the preactivations, and the third is minus the entropy of the shares. The problem is convex in the
+# distribution of neurons over all preactivations. So we can tell whether a solution misses a kind of neuron:
+# its value then lies above that of the dual problem. Here this gap is at most
+# {glue:text}`worst_gap_sigmoidal:.0e` (sigmoidal) and {glue:text}`worst_gap_relu:.0e` (ReLU) of the minimum.
+# For the ReLU, the price of the preactivations and the gain both grow as the square of $z$. So a few neurons
+# with preactivations of order $\sqrt N$ do all the work, and the sums run over these outliers alone, without
+# shares and entropy.
 #
-# On a new input $x$, with $k_0(x)$ its overlaps with the training images, $z_\gamma(x) = k_0(x)^\top K_0^{-1}
-# z_\gamma$ and $f(x) = \sum_\gamma P_\gamma\, \langle\phi(z_\gamma(x))\rangle\, a_\gamma$. The average is
-# over the part of $z(x)$ that the training images leave open.
+# On a new input $x$, with $k_0(x)$ its overlaps with the training images, a neuron of kind $\gamma$ has the
+# mean preactivation $z_\gamma(x) = k_0(x)^\top K_0^{-1} z_\gamma$. The mean output is $f(x) = \sum_\gamma
+# P_\gamma\, \langle\phi(z_\gamma(x))\rangle\, a_\gamma$. The average is over the fluctuations of the
+# preactivation around its mean, which the training images leave free.
 
 # %% tags=["hide-input"]
 for name in ("sigmoidal", "relu"):
@@ -308,10 +318,11 @@ kernels.draw(
 kernels.judge(above(0.95), because="theory's shares of the codes are not those of the networks")
 
 # %% [markdown]
-# Two relations of paper A can be tested without any solver. In a linear network the kernel on new inputs
-# follows from the mean predictor alone, $K_1(x, x') = \kappa_0(x, x') + f(x)^\top U^{-1} f(x')$, here without
-# the factor $\sigma_a^2$, with $\kappa_0$ the inputs' own overlap and $U$ the readouts' covariance. And in a
-# ReLU network the outliers alone make nearly the whole output, on new images too.
+# Two relations of paper A can be tested without any solver. In a linear network the kernel on new inputs,
+# $K_1 = \phi^\top\phi/N$, follows from the mean predictor $f$ and the readouts' covariance $U$: $K_1(x, x')
+# = \kappa_0(x, x') + f(x)^\top U^{-1} f(x')$, where $\kappa_0$ is the inputs' own overlap. (It is without
+# the factor $\sigma_a^2$ of $K$ above.) In a ReLU network the outliers alone make nearly the whole output,
+# on new images too.
 
 # %% tags=["hide-input"]
 Finding(
@@ -349,9 +360,10 @@ Finding(
 # \Bigl\{ \bigl[y^r_\mu - \langle f_r(x_\mu)\rangle\bigr]^2 + \mathrm{Var}\, f_r(x_\mu) \Bigr\} ,
 # $$ (eq-gen-error)
 #
-# averaged over the $P_*$ test images, whether it has learned features or is lazy. The process has the readout
-# variance $\sigma_a^2 = 1$ and the same $T$. Networks with learned features have a smaller error than the
-# process. Is this gain as large as theory predicts?
+# averaged over the $P_*$ test images, whether it has learned features or is lazy. By *the process* we mean
+# the Gaussian process with the readout variance $\sigma_a^2 = 1$ and the same $T$. Networks that learn
+# features have a smaller error than the process. The difference is their *gain*. Is it as large as theory
+# predicts?
 
 # %% tags=["hide-input"]
 everything = [draw for draws in learned.values() for draw in draws]
@@ -413,13 +425,13 @@ Finding(
 ).judge(standard_errors(3), because="corrections of higher order in 1/N")
 
 # %% [markdown]
-# Are these networks in equilibrium? No sigmoidal neuron changes its code by itself, since all others have
-# adapted to how it responds to the single images *within* a class. The move
-# [`convert`](../book/samplers.md) changes the code and this part of the response together. It is accepted
-# while networks are cooled, and so the shares of the codes freeze close to their values in equilibrium. Test
-# errors from the two starts are at most {glue:text}`apart_sigmoidal:.1%` apart for sigmoidal networks (linear
-# {glue:text}`apart_linear:.1%`, ReLU {glue:text}`apart_relu:.1%`). Where two starts do not meet, each has to
-# pass the check by itself.
+# Are these networks in equilibrium? What is slow are the shares of the codes. A sigmoidal neuron does not
+# change its code alone, since it also responds to the differences between images *within* a class, and all
+# other neurons have adapted to that. The move [`convert`](../book/samplers.md) changes the code and this
+# part of the response together. It is accepted while networks are cooled, and so the shares freeze close to
+# their values in equilibrium. Test errors from the two starts are at most {glue:text}`apart_sigmoidal:.1%`
+# apart for sigmoidal networks (linear {glue:text}`apart_linear:.1%`, ReLU {glue:text}`apart_relu:.1%`).
+# Where two starts do not meet, each has to pass the check by itself.
 
 # %% tags=["hide-input"]
 for name, draws in learned.items():
@@ -470,11 +482,11 @@ falls.judge(standard_errors(3), because="corrections of higher order at small wi
 # %% [markdown]
 # ## And the mean?
 #
-# Paper A says that the smaller variance makes the difference: learned features hardly improve the mean
-# predictor over that of the process, but a little in sigmoidal networks. To test this we split the gain of
-# {eq}`eq-gen-error` into its two parts. The answer depends on how pixels become inputs, which paper A does
-# not say. Ours are standardized over the training set. Divided by 255 they are smaller, and the process has
-# less variance.
+# Paper A says that the smaller variance makes the difference: learned features improve the mean predictor a
+# little in sigmoidal networks, and hardly in the others. To test this we split the gain, by
+# {eq}`eq-gen-error`, into a part of the mean and a part of the variance. The answer depends on how pixels
+# become inputs, which paper A does not say. We standardize them over the training set. Divided by 255
+# instead, they make smaller inputs, and the process has less variance to lose.
 
 # %% tags=["hide-input"]
 raw = {
@@ -574,9 +586,9 @@ for (kind, name), share in shares.items():
 # %% [markdown]
 # In sigmoidal networks the better mean makes {glue:text}`share_standard_sigmoidal:.0%` of the gain with
 # standardized pixels, and {glue:text}`share_raw_sigmoidal:.0%` with pixels divided by 255. In ReLU networks
-# it makes {glue:text}`share_standard_relu:.0%` and {glue:text}`share_raw_relu:.0%`, in linear ones, with
-# standardized pixels, {glue:text}`share_standard_linear:.1%`. The mean of linear networks agrees with that of
-# the process for $T\to0$ only. At our $T$ and with small inputs it is the worse one.
+# it makes {glue:text}`share_standard_relu:.0%` and {glue:text}`share_raw_relu:.0%`. In linear networks it
+# makes {glue:text}`share_standard_linear:.1%` with standardized pixels; with pixels divided by 255, at our
+# $T$, their mean is worse than that of the process. The two means agree only for $T\to0$.
 #
 # Theory should hold for either choice of inputs, and the last checks test it for pixels divided by 255.
 
@@ -615,12 +627,13 @@ Finding(
 # %% [markdown]
 # ## More images than dimensions
 #
-# With a random projection of the images to half as many dimensions as there are images, $K_0$ is singular and
-# not every set of preactivations is possible. The scheme stays redundant, and still generalizes. There is
-# less to gain: in fewer dimensions the process has less variance, and its mean is worse. The variance makes
-# {glue:text}`projected_variance:.0%` of the process's error, against {glue:text}`unprojected_variance:.0%`
-# without the projection. How much theory gains depends on the draw of the images: the median is
-# {glue:text}`usual_gain:.0%` of the process's error, the least {glue:text}`least_gain:.0%`. Over all draws
+# With a random projection of the images to half as many dimensions as there are images, $K_0$ is singular
+# and not every set of preactivations is possible. The scheme stays redundant, and still generalizes. There
+# is less to gain: in fewer dimensions the process has less variance, and its mean is worse. The variance
+# makes {glue:text}`projected_variance:.0%` of the process's error, against
+# {glue:text}`unprojected_variance:.0%` without the projection. How much the networks should gain by theory
+# depends on the draw of the images: the median is {glue:text}`usual_gain:.0%` of the process's error, the
+# least {glue:text}`least_gain:.0%`. (A negative gain is an error above the process's.) Over all draws
 # networks have {glue:text}`projected_gain:.2f` times the gain that theory predicts.
 
 # %% tags=["hide-input"]
@@ -717,9 +730,9 @@ glue("unprojected_variance", runs.variance_share(learned["sigmoidal"]), display=
 # which of these makes the difference.
 #
 # **Refuted at the paper's size.** Paper A attributes the gain to the smaller variance and finds the mean
-# little better, a little more so in sigmoidal networks. For linear networks this is exact, and for ReLU
-# networks on standardized pixels it holds. The mean of sigmoidal networks gains too much to be called
-# slightly better.
+# little better, a little more so in sigmoidal networks. For linear networks this is exact as $T\to0$, and
+# for ReLU networks it holds on standardized pixels. For sigmoidal networks it does not hold: their mean
+# gains too much to be called slightly better.
 #
 # Where codes cease to carry over, and what the features are good for beyond their task, is the subject of
 # [the next chapter](images.ipynb).

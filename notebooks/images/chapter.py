@@ -13,10 +13,10 @@
 # %% [markdown]
 # # Images, and reuse of features
 #
-# On a hundred natural images codes are learned almost as sharply as on digits, but they do not predict the
-# responses to images not seen before {cite:p}`vanmeegen2025`. With all ten classes and more images, more and
-# more of the code carries over. But codes that serve one task need not serve another. Of features learned on
-# three digits, sigmoidal ones are worse at telling new digits apart than those of lazy networks.
+# A code learned on a hundred natural images is almost as sharp as one learned on digits, but it does not
+# predict the responses to new images {cite:p}`vanmeegen2025`. With all ten classes and more images, more and
+# more of the code carries over. But features that serve one task need not serve another. Sigmoidal networks
+# that have learned three digits tell new digits apart less well than lazy networks do.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick, paper or full; full runs all of CIFAR-10: minutes on a GPU, days without
@@ -156,26 +156,28 @@ for name in ("cifar", "mnist"):
 # %% [markdown]
 # The code of the training images explains {glue:text}`mnist_kept:.2f` of the variance of responses to test
 # digits, and {glue:text}`cifar_kept:.2f` of the variance of responses to natural test images. A negative
-# value says that the code predicts worse than one mean response for all classes. In this sense the code is
-# lost. In a weaker sense it is not: more responses than by chance lie on the side of ½ that it names, a fifth
-# of the way from chance to all. The mean predictor puts
-# {glue:text}`cifar_wrong:.0%` of the natural test images into the wrong class, and
-# {glue:text}`mnist_wrong:.0%` of the digits; by guessing it would be 67 %.
+# value says that the code predicts worse than one mean response for all classes. In this sense the code of
+# natural images is lost. In a weaker sense part of it is left. The code names a side of ½ for every
+# response. The codes of other classes name the right side for some of them, too, which we call chance. The
+# right code gets a fifth of the way from chance to all. The mean predictor puts {glue:text}`cifar_wrong:.0%`
+# of the natural test images into the wrong class, and {glue:text}`mnist_wrong:.0%` of the digits; by
+# guessing it would be 67 %.
 #
 # ## All ten classes
 #
 # Paper A goes on to all 50,000 training images and two hidden layers of 1,000 neurons. There it finds a code
-# on training images, part of it on test images, and an accuracy of 0.45. We have stored runs at that width:
-# on 250 to {glue:text}`ten_largest` exact images, and on all 50,000 as {glue:text}`whole_task`. Targets are
-# $1$ and $-\tfrac1{10}$, and $T =$ {glue:text}`ten_temperature`; paper A does not give its temperature.
+# on training images, part of it on test images, and a test accuracy of 0.45. We have stored runs of this
+# width and depth: on 250 to {glue:text}`ten_largest` images with their exact pixels, and on all 50,000 (data
+# set: {glue:text}`whole_task`). Targets are $1$ and $-\tfrac1{10}$, and $T =$ {glue:text}`ten_temperature`;
+# paper A does not give its temperature.
 #
 # The network has four million weights. Its energy is the negative logarithm of the posterior. Because $T$ is
 # low, most of the energy of a typical network is that of a nearby minimum, so we look for minima first. Adam
-# descends the energy from two starts: weights drawn from the prior, and strong readouts with which each
-# neuron serves one class drawn at random. Each start is run twice: at the final temperature throughout
-# (*quenched*), and with $T$ falling to it from 0.05 (*cooled*). Hamiltonian Monte Carlo in double precision
-# starts from the lowest of the four ends. The run on 50,000 images took
-# {glue:text}`whole_minutes:.0f` minutes on one {glue:text}`whole_device`.
+# descends the energy from two starts. In one, weights are drawn from the prior. In the other, each neuron
+# has a strong readout to one class drawn at random. From either start there are two descents: at the final
+# temperature throughout (a *quench*), and with $T$ falling to it from 0.05 (*cooled*). From the lowest of
+# the four ends a chain of Hamiltonian Monte Carlo samples, in double precision. The run on 50,000 images
+# took {glue:text}`whole_minutes:.0f` minutes on one {glue:text}`whole_device`.
 
 # %% tags=["hide-input"]
 files = sorted(results.glob("cifar10-P*.npz"), key=lambda path: int(path.stem.split("-P")[1]))
@@ -231,17 +233,17 @@ publish(
 
 # %% [markdown]
 # The feature layer has a redundant code, as published. The code is the mean response to each class. It
-# explains {glue:text}`whole_explained:.3f` of the variance of responses to training images, in the first
-# layer {glue:text}`whole_first_layer:.2f`. A thousand neurons have {glue:text}`whole_codes` different codes;
-# the commonest twenty hold {glue:text}`whole_common:.0%` of them. The [diagnosis](your_own_activations.ipynb)
-# calls the layer {glue:text}`whole_scheme`. The network misclassifies {glue:text}`whole_wrong` of 50,000
-# training images.
+# explains {glue:text}`whole_explained:.3f` of the variance of responses to training images; in the first
+# layer it explains {glue:text}`whole_first_layer:.2f`. The thousand neurons of the feature layer have
+# {glue:text}`whole_codes` different codes, and {glue:text}`whole_common:.0%` of the neurons have one of the
+# twenty commonest. The [diagnosis](your_own_activations.ipynb) of a hundred of them is:
+# {glue:text}`whole_scheme`. The network misclassifies {glue:text}`whole_wrong` of 50,000 training images.
 #
 # Part of the code carries over. A share of {glue:text}`whole_right:.2f` of the responses to test images lies
 # on the side of ½ that the code names. The codes of other classes reach {glue:text}`whole_chance:.2f`, which
-# we call chance. As a prediction of each response the code is still worse than the neuron's mean
-# ({glue:text}`whole_on_test:.2f` of the variance explained): a saturated response on the wrong side misses by
-# the full range. The mean predictor classifies {glue:text}`whole_accuracy:.2f` of
+# we call chance. As a prediction of the size of each response the code is still worse than the neuron's mean
+# over all classes. It explains {glue:text}`whole_on_test:.2f` of the variance, since a saturated response on
+# the wrong side misses by the full range. The mean predictor classifies {glue:text}`whole_accuracy:.2f` of
 # test images correctly.
 
 # %% tags=["hide-input"]
@@ -295,11 +297,12 @@ Finding(
 )
 
 # %% [markdown]
-# **Does it matter where a network starts?** Up to 2,000 images it matters little: all energies lie within 7 %
-# of the lowest, except that of one quench at 500 images. At 7,500 images the two quenches differ by 15 %. At
-# 50,000 they differ by {glue:text}`whole_apart:.0%`, and the cooled descents end far higher. Even the lowest
-# has not reached its minimum: the chain that continues it falls further by {glue:text}`whole_fall:.0%`.
-# Still, all four have a sharp code ({glue:text}`whole_least:.3f` to {glue:text}`whole_most:.3f` of the
+# **Does it matter where a network starts?** For the energy yes, once there are many images; for the
+# sharpness of the code hardly. Up to 2,000 images all energies lie within 7 % of the lowest, except that of
+# one quench at 500 images. At 7,500 images the two quenches differ by 15 %. At 50,000 they differ by
+# {glue:text}`whole_apart:.0%`, and the cooled descents end far higher. Even the lowest has not reached its
+# minimum: the chain that continues it falls further by {glue:text}`whole_fall:.0%`. Still, the networks at
+# all four ends have a sharp code ({glue:text}`whole_least:.3f` to {glue:text}`whole_most:.3f` of the
 # variance explained). The test accuracies of the two quenches differ by {glue:text}`whole_between:.2f`.
 
 
@@ -444,16 +447,17 @@ Finding(
 ).judge(above(0.9), because="descents that end too early")
 
 # %% [markdown]
-# Are these networks in equilibrium? At 250 and 500 images they nearly are, each around its own minimum. In
-# equilibrium every weight adds ½ to the energy of the minimum. The last samples at 250, 500, 1,000 and 2,000
-# images lie above their minimum by {glue:text}`ten_thermal` of what these halves add up to. At 7,500 and
+# Are these networks in equilibrium? At 250 and 500 images they nearly are, each around its own minimum. The
+# test is the energy. In equilibrium it lies above that of the minimum by ½ for every weight. The last
+# samples at 250, 500, 1,000 and 2,000 images have {glue:text}`ten_thermal` of this excess. At 7,500 and
 # 50,000 images the chain still goes downhill, so its samples only continue the descent.
 #
 # ## Which classes share neurons?
 #
-# A neuron of a redundant code answers to several classes. To which ones together? For every pair of classes
-# we take the correlation of their codes over the neurons, and beside it how often the mean predictor takes
-# test images of one for the other.
+# A neuron of a redundant code answers to several classes. Which classes go together? For every pair of
+# classes we take two numbers: the correlation of their codes over the neurons, and how often the mean
+# predictor takes test images of one for the other. The first tells whether they share neurons, the second
+# whether they look alike to the network.
 
 
 # %% tags=["hide-input"]
@@ -515,11 +519,11 @@ for name, index in (("few_alike", 0), ("many_alike", -1)):
 
 # %% [markdown]
 # With many images the animals form a block; ships go with airplanes, and automobiles with trucks. Cats and
-# dogs share most. Over all pairs the correlation with the confusions is {glue:text}`many_alike:.2f` with
-# 50,000 images, and {glue:text}`few_alike:.2f` with 250. A likely reason is this. A few images lie far
-# apart, and a network can switch a neuron on for any set of classes. With many images, weights that switch a
-# neuron on for all cats switch it on for many dogs, too. The two largest runs began at the same weights, so
-# they are not independent evidence.
+# dogs share most. Over all pairs of classes, the two numbers have a correlation of
+# {glue:text}`many_alike:.2f` with 50,000 images, and of {glue:text}`few_alike:.2f` with 250. A likely reason
+# is this. A few images lie far apart, and a network can switch a neuron on for any set of classes. With many
+# images, weights that switch a neuron on for all cats switch it on for many dogs, too. The runs on 7,500 and
+# 50,000 images began at the same weights, so they are not independent evidence.
 #
 # ## Reuse: new classes on old features
 #
@@ -606,19 +610,19 @@ glue("dimension_lazy", float(dimension[1, LAZY]), display=False)
 # ReLU features catch up at two. Pixels are better than any of them; with fifty examples learned features
 # come close.
 #
-# Why are sigmoidal features the worst? They have the fewest directions. Responses to the new digits vary
-# along {glue:text}`dimension_sigmoidal:.1f` directions in sigmoidal networks,
-# {glue:text}`dimension_linear:.1f` in linear and {glue:text}`dimension_relu:.1f` in ReLU networks, against
-# {glue:text}`dimension_lazy:.0f` in lazy sigmoidal ones. (The number of directions is the participation ratio
-# of the eigenvalues of the responses' covariance.) But this alone is not the reason: linear and ReLU networks
-# have few directions as well, and beat lazy ones.
+# Why are sigmoidal features the worst? They have the fewest directions, but this cannot be the whole reason.
+# Responses to the new digits vary along {glue:text}`dimension_sigmoidal:.1f` directions in sigmoidal
+# networks, {glue:text}`dimension_linear:.1f` in linear and {glue:text}`dimension_relu:.1f` in ReLU networks,
+# against {glue:text}`dimension_lazy:.0f` in lazy sigmoidal ones. (The number of directions is the
+# participation ratio of the eigenvalues of the responses' covariance.) Linear and ReLU networks have few
+# directions, too, and beat lazy ones from ten examples on.
 #
 # ## Another data set: clothes
 #
-# Nothing in the theory is special to digits. We repeat the experiment of the
-# [last chapter](generalization.ipynb) on trousers, sandals and boots of Fashion-MNIST. In this stored run
-# the codes froze: how many neurons use each code depends on the start of the chain. The errors hardly depend
-# on these shares, so we judge each start by itself.
+# Nothing in the theory is special to digits. We repeat the experiment of the [last
+# chapter](generalization.ipynb) on trousers, sandals and boots of Fashion-MNIST. In this stored run the
+# codes froze: how many neurons use each code depends on the start of the chain. So each start has to pass
+# the check by itself. The errors hardly depend on these shares.
 
 # %% tags=["hide-input"]
 clothes = runs.stored(results / "fashion-mnist.npz")
@@ -700,8 +704,9 @@ another.judge(
 # %% [markdown]
 # ## What to take away
 #
-# - With 100 natural images the code is sharp on the training images, but responses to new images do not
-#   follow it. With all ten classes and 250 to 50,000 images, new images show more and more of the code.
+# - With 100 natural images the code is sharp on the training images, but it does not predict the responses
+#   to new ones. With all ten classes, new images show the more of the code, the more images were learned
+#   (250 to 50,000).
 # - At the paper's size, 50,000 images and 1,000 neurons a layer, the code is as sharp as on a hundred
 #   images, and it is redundant. Networks from both starts have such a code. Classes that look alike share
 #   neurons there.
@@ -711,11 +716,13 @@ another.judge(
 #   with another nonlinearity.
 #
 # **Limits.** One hidden layer except for the ten classes; exact images of CIFAR-10 only up to 7,500, and
-# lossy ones above. For the ten classes one temperature and one seed, and on 50,000 images no equilibrium.
+# lossy ones above. For the ten classes one temperature and one seed, and at 7,500 images and more no
+# equilibrium.
 #
-# **Open.** Which codes the posterior prefers at the paper's size. What test images show of the code was
-# recorded for the lower of the two starts alone. The authors' sampled weights are public (figshare, doi
-# 10.6084/m9.figshare.26539129) and could be compared code by code; they could not be downloaded here.
+# **Open.** It is not known which codes the posterior prefers at the paper's size. How much of the code test
+# images show was recorded for the lower of the two starts alone. The authors' sampled weights are public
+# (figshare, doi 10.6084/m9.figshare.26539129) and could be compared code by code; they could not be
+# downloaded here.
 #
 # ## Exercises
 #
@@ -730,8 +737,9 @@ for number in (10, 25, 50):
     print(number, "images: explained on training and test images", kept_by.mean(0).round(2))
 
 # %% [markdown]
-# Hardly. On training images every code explains all. With ten images for three digits less than half of it
-# carries over to new images, with fifty more than three quarters.
+# Only in part. On training images the code explains all of the variance at any of these numbers of images.
+# On new images it explains less than half with ten images for three digits, and more than three quarters
+# with fifty.
 #
 # **2.** How many directions do features leave for new classes? Count the kinds of neurons in theory.
 
@@ -745,8 +753,8 @@ for name in ("sigmoidal", "erf"):
 
 # %% [markdown]
 # In theory all neurons of a kind are alike, and three kinds of sigmoidal neurons leave three directions at
-# most. In samples they differ on new images, which adds directions. Above, where targets sum to zero and
-# codes come in opposite pairs, {glue:text}`dimension_sigmoidal:.1f` are measured.
+# most. In samples they differ on new images, which adds directions. The {glue:text}`dimension_sigmoidal:.1f`
+# directions measured above are for other targets. Those sum to zero, and codes come in opposite pairs.
 #
 # **3.** Which of the ten classes does the large run confuse? Read the stored predictor.
 

@@ -13,10 +13,9 @@
 # %% [markdown]
 # # Your own activations: which scheme does a network use?
 #
-# Give the activations of a layer and the classes of the inputs, from a network of any origin. `diagnose`
+# `diagnose` takes the activations of a layer and the classes of the inputs, from a network of any origin. It
 # compares the layer with random rotations of its neurons, which change neither its kernel nor what can be
-# read out of it. It answers **redundant**, **sparse**, **analog** or **undecided**, and says what speaks for
-# the answer.
+# read out of it. It answers **redundant**, **sparse**, **analog** or **undecided**, and gives the evidence.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -92,7 +91,8 @@ publish(
 # %% [markdown]
 # *Needs:* nothing; the schemes are those of [the first chapter](lazy_and_rich.ipynb). *Reading:* 6 minutes.
 #
-# Try it: the first layer of a network with random weights, on digits.
+# Try it on a layer that has learned nothing: the first of a network with random weights, on digits. It may
+# well be called analog. That says nothing about learning, as we shall see.
 
 # %%
 import jax
@@ -115,20 +115,22 @@ print(diagnose(phi, digits.labels).verdict)
 #
 # ## What is asked of a layer
 #
-# A rotation of neuron space leaves the kernel as it is and dissolves codes. So a layer is called
-# *redundant* if codes explain more of it than of its rotations, *sparse* if fewer neurons carry it, and
-# *analog* if it cannot be told from its rotations although either scheme would have shown. Anything else is
-# *undecided*. The thresholds are in the docstring of {py:func}`~coding_schemes.diagnosis.diagnose`.
+# A rotation of neuron space leaves the kernel as it is and dissolves codes. (The average over neurons is
+# kept: ReLU activations have a large one, and any layer of theirs would stand out if it were mixed in.) So a
+# layer is called *redundant* if codes explain more of it than of its rotations, *sparse* if fewer neurons
+# carry it, and *analog* if it cannot be told from its rotations, provided that a redundant or sparse layer
+# could have been. Anything else is *undecided*. The thresholds are in the docstring of
+# {py:func}`~coding_schemes.diagnosis.diagnose`.
 #
 # Neurons that respond to no input are *dead*. Strong weight decay leaves many of them, and then few neurons
 # carry all differences for a dull reason: the network has become narrow. Dead neurons are left out and
 # counted.
 #
-# The verdict's numbers are these. *Codes explain* a share of the differences between class means: on every
-# class each neuron is set to one of two levels, on or off, and the share is what this keeps. The
-# *participation ratio* is the effective part of the neurons that carry the differences. Each is compared with
-# many rotations. Here $p$ is the share of rotations that reach the layer's value, and a layer stands out if
-# it is below 0.01.
+# The verdict's numbers are these. *Codes explain* a share of the differences between class means. To measure
+# it, each class gets two levels, on and off, and every neuron is set to one of them; the share is what this
+# keeps of the differences. The *participation ratio* is the effective fraction of the neurons that carry the
+# differences. Both are compared with those of many rotations. Here $p$ is the share of rotations that are at
+# least as extreme as the layer. A layer stands out if $p$ is at most 0.01.
 
 # %%
 print(found.verdict)
@@ -221,10 +223,11 @@ Finding(
 
 # %% [markdown]
 # The *readouts* can tell the difference. A network that has learned its features reads out of the directions
-# in which the class means differ, and of nothing else. An untrained one has readouts in all directions. A
-# lazy one lies between, up to one half. Its readouts fit the targets, too, and so lean towards the class
-# differences even of random features. With few neurons some learning of features adds to that. With
-# `readouts` given, `readout_share` is the part of their squared length in those directions.
+# in which the class means differ, and of hardly anything else. With `readouts` given, `readout_share` is the
+# part of their squared length in those directions. Untrained networks have readouts in all directions, and a
+# small share. In lazy networks it lies between, up to one half: their readouts fit the targets, too, and so
+# lean toward the class differences even of random features. Lazy networks of few neurons also learn their
+# features a little.
 
 # %% tags=["hide-input"]
 share = np.concatenate([place.readout_share for place in places], axis=-1)
@@ -250,9 +253,11 @@ learned.judge(above(0.5, 3), because="readouts fluctuate with temperature in dir
 # %% [markdown]
 # ## Ten classes
 #
-# With three classes there are at most six codes worth having, and many neurons share each. Ten classes allow
-# a thousand. Codes still explain all that a sigmoidal network does, but hardly two of its neurons have the
-# same one. Nothing is redundant then, and the answer is "undecided".
+# With three classes there are six codes that tell classes apart, and many neurons share each. With ten
+# classes there are about a thousand. We draw networks that learned ten classes of orthogonal inputs. Codes
+# still explain what a sigmoidal network does, but hardly two of its neurons have the same one. Nothing is
+# redundant then, and the answer is "undecided". Where classes are alike and share neurons it can still be
+# "redundant", as for the large network on [images](images.ipynb).
 
 # %% tags=["hide-input"]
 ten = [runs.of_ten(jax.random.fold_in(key, 3), width, P, sizes.num_of_ten) for width, P in sizes.ten]
@@ -289,10 +294,10 @@ Finding(
 # %% [markdown]
 # ## Networks trained elsewhere
 #
-# What do networks look like that an optimizer trained, without noise and without a prior? Here are five, on
-# digits. From small initial weights features are learned, and groups form. From usual ones the layer stays
-# near its random start: little of the readouts lies along the class differences, and the scheme is often
-# undecided.
+# What do networks look like that an optimizer trained, without noise? Here are five, on digits. From small
+# initial weights features are learned, and groups form. From usual ones, and without weight decay, a network
+# of one hidden layer stays near its random start: little of the readouts lies along the class differences.
+# The last two are one with weight decay and a convolutional one. The scheme is often undecided.
 
 # %%
 task = tasks.mnist(sizes.num_inputs, 0, y_minus=-0.5, seed=seed)
@@ -330,13 +335,14 @@ for name, network in trained.items():
 #
 # - Redundant and sparse coding of a few classes can be read off activations and labels alone. They stand out
 # against rotations that keep the kernel.
-# - Analog coding cannot: a lazy or an untrained linear layer looks the same. Look at the readouts too.
-# - Ordinary training on little data hardly leaves the neighborhood of the initial weights. Its networks are
-# often undecided.
+# - Analog coding cannot be read off in this way: a lazy or an untrained layer can look the same. Look at the
+#   readouts too.
+# - Ordinary training on little data, without weight decay, hardly leaves the neighborhood of the initial
+#   weights. Its networks are often undecided.
 #
-# **Limits.** A scheme has to show in class *means*; a code within a class is not seen. With ten classes
-# redundancy is not seen at all in networks of these sizes. A neuron is dead by a threshold, a tenth of what
-# the silent neurons of a sparse scheme show.
+# **Limits.** A scheme has to show in class *means*; a code within a class is not seen. With ten classes of
+# orthogonal inputs no redundancy is seen in networks of these sizes. A neuron counts as dead if it varies
+# over the inputs by less than a tenth of what silent neurons of a sparse scheme do.
 #
 # ## Exercises
 #
@@ -359,7 +365,8 @@ for noise in (0.1, 0.3, 1, 3):
 
 # %% [markdown]
 # Noise averages out over the inputs of a class. It hides the code only when it is about as large as the gap
-# between the two levels.
+# between the two levels, 0.8. The layer is called undecided first. With more noise it is called analog,
+# since little but noise is left, which looks like its rotations.
 #
 # **3.** Kill nine of ten neurons of that layer. What is it called?
 
@@ -368,5 +375,6 @@ dead = np.where(np.arange(60)[:, None] < 54, 0.5, layer)
 print(diagnose(dead, np.repeat([0, 1], 20)).verdict)
 
 # %% [markdown]
-# Six live neurons are a narrow network, and no sparse code. They are perfectly redundant, to which rotations
-# of so few neurons come close.
+# Redundant, but this says little. Six live neurons are a narrow network, and no sparse code. Their codes
+# explain all of the differences between classes, but of so few neurons codes explain nearly all in
+# rotations, too.

@@ -13,10 +13,10 @@
 # %% [markdown]
 # # Your own task: inputs, classes, nonlinearity
 #
-# Any inputs, any classes and targets, any elementwise nonlinearity. This page draws networks that learned
-# them from the {term}`posterior`, says whether the samples are in {term}`equilibrium`, solves the theory
-# where there is one, and names the coding scheme. On the page it runs on digits; below stands how to run it
-# on a file of yours.
+# This page takes any inputs, any classes and targets, and any elementwise nonlinearity. It draws networks
+# that have learned the task from the {term}`posterior`, says whether the samples are in {term}`equilibrium`,
+# solves the theory where there is one, and names the coding scheme. Here it runs on digits; how to run it on
+# a file of your own is shown below.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -101,6 +101,10 @@ print(diagnose(drawn.activations()[0, -1], mine.labels))
 print(f"theory: {len(theory.solve(mine, small, temperature=1.0).probabilities)} kinds of neurons")
 
 # %% [markdown]
+# The printed lines say whether the samples look like equilibrium, which scheme one of the networks has, and
+# how many kinds of neurons theory has. A kind is a group of neurons that are alike in readouts and
+# activations.
+#
 # For arrays in a file,
 #
 # ```bash
@@ -108,8 +112,8 @@ print(f"theory: {len(theory.solve(mine, small, temperature=1.0).probabilities)} 
 # ```
 #
 # with arrays `inputs` (features, inputs), `labels` (inputs) and perhaps `targets` (inputs, outputs), or a
-# `.csv` with one line per input, a column `label` and a column for each feature. What does not fit is
-# refused, with the name of the array and what was expected of it.
+# `.csv` with one line per input, a column `label` and a column for each feature. A file that does not fit is
+# refused. The message names the array and says what was expected of it.
 
 # %%
 print(task.num_inputs, "inputs of dimension", task.input_dim, "in classes of", task.class_counts.tolist())
@@ -117,10 +121,10 @@ print(task.num_inputs, "inputs of dimension", task.input_dim, "in classes of", t
 # %% [markdown]
 # ## Theory, where there is one
 #
-# Networks with one hidden layer have a theory for any inputs, if their nonlinearity is bounded or grows like
-# $z$, and so have linear networks of any depth. Deeper ones have it if the nonlinearity is bounded, for
-# orthogonal inputs in a few classes or for some thirty inputs of any kind. Deep ReLU networks have none.
-# Samples need no theory.
+# Linear networks of any depth have a theory for any inputs. So do networks with one hidden layer, if their
+# nonlinearity is bounded or grows like $z$. Deeper networks with a bounded nonlinearity have one for
+# orthogonal inputs in a few classes, or for any inputs if there are at most thirty. Deep ReLU networks have
+# none here. Samples need no theory.
 
 # %%
 solution, sentence = runs.predicted(task, network, T)
@@ -130,9 +134,10 @@ print(sentence)
 # ## Samples of the posterior
 #
 # The sampler takes the moves that this network needs to reach equilibrium ([how](../book/samplers.md)), and
-# says whether the samples look like it. Where codes hardly change within a chain it says no. The schemes
-# below are then those of single networks, each in its own set of codes, and shares of codes are no averages
-# over the posterior. For those, run longer, or start from the theory's solution too, as the chapters do.
+# says whether the samples look like it. It says no where codes hardly change within a chain. Then each
+# network keeps a set of codes of its own: the schemes below are those of single networks, and shares of
+# codes are no averages over the posterior. For averages, run longer, or start from the theory's solution
+# too, as the chapters do.
 
 # %%
 print(convergence(samples, posterior).verdict)
@@ -154,9 +159,10 @@ if solution is not None:
 # %% [markdown]
 # ## Where do the schemes stop?
 #
-# A scheme is a statement on wide networks, many inputs and low temperatures. How wide, how many, how low? We
-# sampled small networks over widths, numbers of inputs and temperatures, half of them cooled from the
-# prior, half started in theory's solution, and asked each for its scheme. Your network is the ring.
+# A scheme is a statement about wide networks, many inputs and low temperatures. How wide, how many, how low?
+# We sampled small networks that learned the toy task, at several widths, numbers of inputs and temperatures.
+# Half of them were cooled from the prior, half started in theory's solution. The diagnosis of each says
+# whether it has the scheme of its nonlinearity. The ring is your network.
 
 # %% tags=["hide-input"]
 stored = maps.stored()
@@ -184,28 +190,30 @@ for name in maps.SCHEMES:
 glue("nowhere", int(np.isnan(maps.ends(stored, "relu")).sum()), display=False)
 
 # %% [markdown]
-# A scheme ends at the temperature at which it is told in half of the networks, between two of the map's
-# temperatures, which lie half a decade apart. Analog coding ends at $T =$
-# {glue:text}`end_linear`, the later the more neurons there are: their average must stand out from the noise
-# of single neurons. Redundant coding ends at {glue:text}`end_sigmoidal`, where codes melt, with 36 and more
-# inputs at the same temperature for any $N$. Sparse coding ends at {glue:text}`end_relu`, and is not there at
-# any temperature at {glue:text}`nowhere` of nine sizes. Twelve neurons are too few to tell
-# a few from many. With twelve inputs a neuron is easily silent on all other classes, so that a crowd
-# carries each class ([condensation](condensation.ipynb)).
+# A scheme ends at the temperature at which half of the networks have it. We interpolate between the map's
+# temperatures, which lie half a decade apart. Analog coding ends at $T =$ {glue:text}`end_linear`. The end
+# lies higher the more neurons there are, since an average over neurons has to stand out from the noise of
+# single ones. Redundant coding ends at {glue:text}`end_sigmoidal`, where codes melt. With 36 inputs and more
+# it ends between the same two temperatures of the map for any $N$. Sparse coding ends at
+# {glue:text}`end_relu`, and is not there at any temperature at {glue:text}`nowhere` of nine sizes. Twelve
+# neurons are too few to tell a few from many. With twelve inputs a neuron is easily silent on all other
+# classes, so that a crowd carries each class ([condensation](condensation.ipynb)). All of this holds for the
+# toy task. The task `mine` above, for one, is still redundant at $T = 1$.
 #
 # ## What to take away
 #
-# - Theory takes any inputs for linear networks and for one hidden layer, few or orthogonal ones for deep
-# sigmoidal networks, and none for deep ReLU networks. Samples need no theory.
-# - What the diagnosis says of one network, look at in several. `samples.codes()` and `samples.occupancies()`
-# have all of them.
+# - There is a theory of linear networks and of one hidden layer for any inputs, of deep sigmoidal networks
+#   for few or orthogonal ones, and here none of deep ReLU networks. Samples need no theory.
+# - Do not rely on the diagnosis of one network: look at several. `samples.codes()` and
+#   `samples.occupancies()` have all of them.
 #
 # **Limits.** Inputs are scaled to $|x|^2 = N_0$ on average. The temperature decides how exactly targets are
 # met, and above a critical one nothing is learned.
 #
 # ## Exercises
 #
-# **1.** Predict first: which scheme has the task `mine` of the open cells in a ReLU network?
+# **1.** Predict first: which scheme does a ReLU network have that has learned the task `mine` of the first
+# cell?
 
 # %% tags=["solution"]
 rectified = Network(depth=1, width=60, nonlinearity="relu")
@@ -213,8 +221,9 @@ again = sample(Posterior(mine, rectified, temperature=0.01), jax.random.key(1), 
 print(diagnose(again.activations()[0, -1], mine.labels).verdict)
 
 # %% [markdown]
-# None of the three. Inputs of class 1 are alike here, so that it is easy for a ReLU neuron to be silent on
-# all of them, and a fifth of the neurons are ([condensation](condensation.ipynb)).
+# None of the three. Inputs of class 1 are alike here, so that a ReLU neuron can easily be silent on all of
+# them. A fifth of the neurons do so, which is too many for a sparse scheme
+# ([condensation](condensation.ipynb)).
 #
 # **2.** Heat the network until it no longer learns. What is the layer called then?
 
