@@ -116,7 +116,7 @@ published.judge(above(0, 3), because="the draws differ by more than the predicto
 # %% [markdown]
 # *Needs:* [adaptive kernels](adaptive_kernels.ipynb). *Reading:* 8 minutes.
 #
-# Try it: a few lines hold an adaptive kernel against the lazy one on two digits.
+# Try it: a few lines compare an adaptive kernel with the lazy one, on two digits and at one ridge.
 
 # %%
 from coding_schemes import tasks, theory
@@ -133,24 +133,27 @@ for name, kernel in {"lazy": lazy_one, "adaptive": adapted}.items():
 # %% [markdown]
 # ## One ridge, or each its own
 #
-# The [chapter before](adaptive_kernels.ipynb) showed that features are learned. Are they of use on new
-# images, or do they only change the effect of the ridge? Learning enlarges the kernel along the targets, so
-# that the same ridge weighs less. If the ridge is too large for the lazy kernel, the adaptive one corrects
-# for that. If it is too small, the adaptive kernel fits what should not be fitted, even more closely than
-# the lazy one.
+# The [previous chapter](adaptive_kernels.ipynb) showed that networks learn features. Do these features help
+# on new images, or do they only change the effect of the ridge? Learning enlarges the kernel along the
+# targets, so that the same ridge weighs less. Where the ridge is too large for the lazy kernel, this is a
+# gain. Where it is too small, this is a loss: the adaptive kernel fits the accidents of the training images
+# even more closely than the lazy one.
 #
-# There are two pairs of kernels. The kernel of random features is that of the prior, and the aNBK is what it
-# becomes in networks sampled from the posterior. The tangent kernel before training is the NTK, and the aNTK
-# is what it becomes in networks at rest under weight decay. The first of each pair we call lazy.
+# There are two pairs of kernels, each of a lazy kernel and the adaptive one that it becomes. For erf networks
+# sampled from the posterior, the lazy kernel is that of random features, which is the kernel of the prior; it
+# becomes the aNBK. For ReLU networks at rest under weight decay, the lazy kernel is the tangent kernel before
+# training, the NTK; it becomes the aNTK.
 #
 # Paper B reports a gap in favor of adaptive kernels on two classes of CIFAR-10, and a small window of few
-# images in which lazy ones win. It does not say with which ridge. So we compare twice: with one large ridge
-# for all, and with the ridge that suits each kernel best on images that are neither trained nor tested on.
+# images in which lazy ones win. It does not say at which ridge. So we compare twice: with one large ridge for
+# all, and with the ridge at which each kernel does best on a third set of images, used neither for training
+# nor for the test.
 # For networks at rest with the weight decay $\lambda$ the ridge is $2\lambda$, by {eq}`eq-adaptive-antk`.
 #
-# As a control we draw targets from the Gaussian process of the lazy kernel, with noise whose variance is the
-# ridge. The lazy kernel with this ridge is then the best predictor there is. There are no features to learn,
-# and no other kernel can have a lower test loss on average.
+# The control is a task without features to learn. We draw its targets from the Gaussian process of the lazy
+# kernel, with noise whose variance is the ridge. The lazy kernel with this ridge is then the best predictor
+# there is: no other kernel can have a lower test loss on average. So adaptive kernels must not save anything
+# here.
 
 # %% tags=["hide-input"]
 compared = {"natural, one": published}
@@ -220,28 +223,34 @@ for name, value in {"last": last.value, "last_error": last.error}.items():
     glue(name, float(value), display=False)
 
 # %% [markdown]
-# The test loss is the mean squared error, without the ½ of the last chapter, so that the output 0 has a test
-# loss of one. With one large ridge the aNBK lowers the test loss of its lazy kernel by {glue:text}`bayes:.3f`
-# and the aNTK by {glue:text}`rest:.3f`, both at the most images that we could follow. With twenty images or
+# Test loss is the mean squared error, here without the ½ of the previous chapter. The output 0 then has a
+# test loss of one. With one large ridge the aNBK lowers the test loss of its lazy kernel by
+# {glue:text}`bayes:.3f` and the aNTK by {glue:text}`rest:.3f`, each at the largest number of images for which
+# we could compute it (the last points of {numref}`fig-adaptive-images-images`, left). With twenty images or
 # fewer, ReLU networks at rest are worse than the lazy kernel: weight decay kills their neurons, and their
-# outputs are nearly 0. Erf networks show no such window. With so few images the large ridge leaves them
-# nearly lazy.
+# outputs are nearly 0. Erf networks have no such window in which the lazy kernel wins. With so few images the
+# large ridge leaves them nearly lazy.
 #
-# {numref}`fig-adaptive-images-ridges` shows where the gap comes from: from lazy to adaptive the curve moves
-# to larger ridges. Each at its own ridge, the adaptive kernels lower the test loss on natural images, again
-# at the most images, by {glue:text}`bayes_own:.3f` (aNBK) and {glue:text}`rest_own:.3f` (aNTK), where a
-# negative number is a rise. On digits they lower it by {glue:text}`bayes_digits:.3f` and
+# Where does the gap come from? Learning shifts the curve of test loss over the ridge to larger ridges
+# ({numref}`fig-adaptive-images-ridges`), so that one ridge for both favors one of them.
+#
+# So give each kernel the ridge at which it is best. On natural images this comparison has fewer images than
+# the one before, since it needs the adaptive kernels at all shared ridges. At the largest number for which it
+# can be made they lower the test loss by {glue:text}`bayes_own:.3f` (aNBK) and {glue:text}`rest_own:.3f`
+# (aNTK), where a negative number is a rise. On digits they lower it by {glue:text}`bayes_digits:.3f` and
 # {glue:text}`rest_digits:.3f`. So what the paper shows at one ridge is reproduced, and on natural images it
-# is not an advantage of features. This may change with more images: with the most that we have, the aNTK at
-# the one ridge lies below the NTK at its best by {glue:text}`last:.3f`, with a standard error of
-# {glue:text}`last_error:.3f`.
+# is not an advantage of features.
+#
+# This may change with more images. At the largest number of images, where the aNTK is known at the one large
+# ridge only, its test loss lies below that of the NTK at its best ridge by {glue:text}`last:.3f`, with a
+# standard error of {glue:text}`last_error:.3f`.
 #
 # ## Convolutions
 #
-# Is any of this special to dense networks? Neither predictor asks how a neuron came by its response. Let a
-# neuron with weights $u$ answer an input with $F_{a\mu}(u)$, one number for each of its readouts $a$: a
-# single one in a dense network, one for each position of a patch in a convolutional one, their mean with
-# pooling. Then
+# Is any of this special to dense networks? It is not: neither predictor asks how a neuron came by its
+# response. Let a neuron with weights $u$ answer the input $\mu$ with the numbers $F_{a\mu}(u)$, one for each
+# of its readouts. The index $a$ counts these readouts. A dense neuron has one. A convolutional neuron has one
+# for each position of its patch, or with pooling a single one for the mean over the positions. Then
 #
 # $$
 # \begin{gathered}
@@ -250,11 +259,11 @@ for name, value in {"last": last.value, "last_error": last.error}.items():
 # \end{gathered}
 # $$ (eq-adaptive-features)
 #
-# and the equations {eq}`eq-adaptive-predictor` and {eq}`eq-adaptive-antk` of the chapter before hold as they
-# are. In the library one argument, `features`, makes the difference in every solver. A convolutional neuron
-# meets several patches of every image, and loses the view of the whole. We compare dense and convolutional
-# networks on digits, lazy and at rest. The control has the pixels in another order, the same for all images:
-# dense networks do not notice, and patches lose their meaning.
+# and the equations {eq}`eq-adaptive-predictor` and {eq}`eq-adaptive-antk` of the previous chapter hold as
+# they are. In the library every solver takes such responses by one argument, `features`. A convolutional
+# neuron sees several patches of every image, but never the whole. Does this help? We compare dense and
+# convolutional networks on digits, lazy and at rest. In the control the pixels are permuted, in the same way
+# for all images: dense networks do not notice, but patches lose their meaning.
 
 # %% tags=["hide-input"]
 PATCH_COLORS = {"NTK of patches": "#A1D99B", "aNTK of patches": "#006D2C"}
@@ -306,12 +315,12 @@ Finding(
 ).judge(below(0.02), because="gates are averages over a finite time")
 
 # %% [markdown]
-# Do patches help? {numref}`fig-adaptive-images-patches` compares test losses. At the most digits, each with
-# its own ridge, patches lower the loss by less than 0.01, whether lazy or at rest. With the pixels in
-# another order they lower it by nothing that could be told from 0. (At preset `quick` there are too few
-# digits for a verdict.) The predictors hold for patches as they do for dense networks: sampled convolutional
-# networks have the adaptive kernel that theory predicts, and networks at rest are regression with their own
-# final kernel.
+# Do patches help? Little, at most ({numref}`fig-adaptive-images-patches`). At the largest number of digits,
+# each kernel with its own ridge, patches lower the test loss by less than 0.01, whether lazy or at rest. With
+# permuted pixels the gain cannot be told from 0. (At preset `quick` there are too few digits for a verdict.)
+#
+# Do the predictors hold for patches? They do. Sampled convolutional networks have the adaptive kernel that
+# theory predicts, and the outputs of networks at rest are those of regression with their own final kernel.
 #
 # ## What to take away
 #
@@ -322,11 +331,12 @@ Finding(
 # - Neither predictor is special to dense networks. With a neuron's responses at all positions in place of
 #   one, they predict convolutional networks as well.
 #
-# **Limits.** The numbers for natural images are stored; their images do not come with the book. There are
-# 1,785 of them, so that two draws of a thousand share many. The solver of the aNBK works up to $P = 500$,
-# but at the smallest ridge only up to $P = 100$. So the comparison with each kernel at its own ridge has
-# fewer images, and adaptive kernels choose among three ridges, lazy ones among eleven. Networks at rest on
-# natural images have 64 neurons. Paper B's convolutional losses over time (Fig. 9) are not shown.
+# **Limits.** The losses on natural images were computed beforehand, since the images do not come with the
+# book. There are 1,785 images, so that two draws of a thousand share many of them. The aNBK can be solved up
+# to $P = 500$, but at the smallest ridge only up to $P = 100$. So the comparison with each kernel at its own
+# ridge has fewer images. In it adaptive kernels choose among three ridges and lazy ones among eleven, which
+# may favor the lazy ones. Networks at rest on natural images have 64 neurons. Paper B's convolutional losses
+# over time (Fig. 9) are not shown.
 #
 # ## Exercises
 #

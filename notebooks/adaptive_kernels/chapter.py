@@ -146,22 +146,25 @@ for richness in (0.1, 0.5, 2.0, 20**0.5):
 # %% [markdown]
 # ## One saddle point
 #
-# Paper B writes the output of a network with unit Gaussian priors as $f = \tfrac{1}{\gamma_0 N}\,
-# w\cdot\phi(h)$ and takes $N\to\infty$ at fixed $P$. Now rename: $a = w/\gamma_0$, and $z$ for the
-# preactivations $h$. The readouts' prior variance is $\sigma_a^2 = 1/\gamma_0^2$, and the temperature is $T
-# = 1/(\beta\gamma_0^2)$ with paper B's inverse temperature $\beta$. This *is* paper A's network. For one
-# hidden layer take the convex function {eq}`primer-dual` of the primer. Carry out its Gaussian average over
-# the readouts, and write $t = \gamma_0\, q$ for the dual field, with one vector $q$ per output. The result
-# is
+# Paper B writes the output of a network as $f = \tfrac{1}{\gamma_0 N} \sum_i w_i\,\phi(h_i)$, where neuron
+# $i$ has the preactivation $h_i$ and the readout weight $w_i$. All weights have unit Gaussian priors, and
+# $N\to\infty$ at fixed $P$. Now rename: $a = w/\gamma_0$, and $z$ for $h$. The readouts then have the prior
+# variance $\sigma_a^2 = 1/\gamma_0^2$. The temperature is $T = 1/(\beta\gamma_0^2)$, where $\beta$ is paper
+# B's inverse temperature. This *is* paper A's network.
+#
+# For one hidden layer take the convex function {eq}`primer-dual` of the primer and average over the Gaussian
+# readouts. Write the dual field as $t = \gamma_0\, q$, with one vector $q$ per output. From here on $h$ is
+# the vector of *one* neuron's preactivations on the $P$ training inputs. The result is
 #
 # $$
 # D(q) = \log\, \mathbb E_{h\sim \mathcal N(0, K_0)}\; e^{\frac12 |q^\top \phi(h)|^2} - \gamma_0\, q\cdot y +
 # \frac{|q|^2}{2\beta}.
 # $$ (eq-adaptive-dual)
 #
-# At the minimum $q$ a neuron has the density of the prior, tilted by the factor
-# $e^{\frac12 |q^\top \phi(h)|^2}$. The average of $\phi\phi^\top$ under the tilted density is the kernel
-# $\Phi$, and the predictor is
+# Let $q$ be the vector at which $D$ is smallest. A neuron then has the density of the prior, tilted by the
+# factor $e^{\frac12 |q^\top \phi(h)|^2}$. The average of $\phi\phi^\top$ under the tilted density is the
+# kernel $\Phi$. That the gradient of $D$ vanishes says $q = \gamma_0\, (\Phi + \tfrac1\beta)^{-1} y$, and the
+# predictor is
 #
 # $$
 # \begin{gathered}
@@ -170,8 +173,9 @@ for richness in (0.1, 0.5, 2.0, 20**0.5):
 # \end{gathered}
 # $$ (eq-adaptive-predictor)
 #
-# This looks like regression with a fixed kernel. But the tilt stretches $\phi\phi^\top$ along $q$, so that
-# the kernel has seen the targets. For $\gamma_0 \to 0$ the tilt vanishes, and $\Phi$ is the kernel of random
+# This looks like regression with a fixed kernel and the *ridge* $1/\beta$. But the kernel is not fixed. The
+# tilt enlarges it along $q$, and $q$ depends on the targets. For $\gamma_0 \to 0$ the tilt vanishes, and
+# $\Phi$ is the kernel of random
 # features. At $\gamma_0^2 = P$ it is the kernel of paper A's networks, whose neurons use codes. In between
 # the kernel changes smoothly ({numref}`fig-adaptive-kernels-two-ends`). It does not show which codes the
 # neurons use.
@@ -219,21 +223,25 @@ Finding(
 # f(x) = k(x)^\top (K + 2\lambda)^{-1} y,
 # $$ (eq-adaptive-antk)
 #
-# with the network's own *final* tangent kernel $K$, the adaptive tangent kernel or aNTK, and its row $k(x)$.
-# To see it, note that at rest $\lambda$ times the weights is, in suitable units, the sum of
+# with the network's own *final* tangent kernel $K_{\mu\nu} = \nabla f(x_\mu)\cdot\nabla f(x_\nu)$, the
+# adaptive tangent kernel or aNTK, and its row $k(x)$; the gradients are those with respect to the weights.
+# The reason is a balance. At rest, $\lambda$ times the weights is, in suitable units, the sum of
 # $\nabla f(x_\mu)$ over the training inputs, each times its residual. Take the scalar product with
-# $\nabla f(x)$. One side is $2\lambda f(x)$, since $f$ is of degree two in the weights, and the other is
-# $k(x)$ times the residuals. Width plays no part in this argument, so that networks of any width obey it.
-# But it is a prediction only when $K$ is known beforehand. In the limit of many neurons the
-# fixed point of a ReLU network is the solution of a convex problem, with no network in it:
+# $\nabla f(x)$. One side becomes $2\lambda f(x)$, since $f$ is of degree two in the weights, and the other
+# $k(x)$ times the residuals. Solved for $f$ this is {eq}`eq-adaptive-antk`. Width plays no part in the
+# argument, so it holds for networks of any width. But it is a prediction only when $K$ is known beforehand.
+#
+# In the limit of many neurons a ReLU network needs no kernel. Its fixed point solves a convex problem for the
+# function $f$ itself:
 #
 # $$
 # \min_f\; \tfrac12 |y - f|^2 + \tfrac{\lambda}{\gamma_0} \|f\|, \qquad
 # \|f\| = \min \sum_i |w_i||u_i| \;\text{ over all } f = \sum_i w_i\, \phi(u_i\cdot x) .
 # $$ (eq-adaptive-convex)
 #
-# This is paper A's scheme of outliers once more, with $T/\sigma_a = \lambda/\gamma_0$. Without weight decay
-# nothing enforces {eq}`eq-adaptive-antk`, and networks remember where they began.
+# The outliers of paper A's [sparse networks](sparse.ipynb) solve the same problem, with $T/\sigma_a$ in place
+# of $\lambda/\gamma_0$. Without weight decay nothing enforces {eq}`eq-adaptive-antk`, and the outputs still
+# depend on the weights that training began with.
 
 
 # %% tags=["hide-input"]
@@ -342,13 +350,16 @@ for name, value in numbers.items():
 #
 # ## What a finite width adds
 #
-# A new input has no target, so nothing pulls on it. Given a neuron's preactivations on the training inputs,
-# its preactivation $h(x)$ on the new one is therefore distributed as in the prior, a Gaussian. The average
-# of $\phi(h(x))\,\phi(h_\mu)$ over both is $k_\mu(x)$. At finite $N$ the output on a new input varies from
-# network to network with the variance $c/N$. Theory gives $c$ as well: it is the variance of one neuron's
-# contribution, reduced because the other neurons respond to it. We test this on random inputs, labeled by
-# the sign of a linear teacher. Given the neurons of a network its readouts are Gaussian, so we sample the
-# neurons alone.
+# What is the mean output on a new input, and how far do networks scatter about it? The mean is that of
+# {eq}`eq-adaptive-predictor`. A new input has no target, so nothing pulls on it: given a neuron's
+# preactivations on the training inputs, its preactivation $h(x)$ on the new one is Gaussian, as in the prior.
+# The average of $\phi(h(x))\,\phi(h_\mu)$ over $h(x)$ and over the neurons is $k_\mu(x)$.
+#
+# At finite $N$ the output varies from network to network with the variance $c/N$. Theory gives $c$ as well:
+# it is the variance of one neuron's contribution, reduced because the other neurons respond to it. Richer
+# networks vary less ({numref}`fig-adaptive-kernels-variance`). We test mean and variance on random inputs,
+# labeled by the sign of a linear teacher. A network's readouts are Gaussian once its preactivations are
+# given, so we integrate the readouts out and sample the preactivations alone.
 
 # %% tags=["hide-input"]
 random = runs.teacher_task(P, 3 * P // 2, 50, seed)
@@ -432,14 +443,16 @@ added.judge(standard_errors(3), because="corrections of order 1/N²")
 # %% [markdown]
 # ## Neurons stop being Gaussian
 #
-# The tilt weighs each neuron by $e^{|q^\top\phi|^2/2}$. For a bounded nonlinearity that favors neurons far
-# out on either side. For the ReLU it gives the density a long tail. The rarest neurons, those far out in the
-# tail, carry the outputs. Depending on the task a network of $N$ neurons may have fewer than one of them.
-# The right panel of {numref}`fig-adaptive-kernels-densities` shows the width $N^*$ at which it has one. Far
-# below this width the network is in another phase, in which a single neuron takes over what the tail would
-# contribute. This is the sparse scheme of paper A, a condensate ([sparse coding](sparse.ipynb),
-# [condensation](condensation.ipynb)). With $P = 10$ inputs all networks here lie above $N^*$. With $P = 30$
-# and $\gamma_0 \ge 3$ it takes more than a thousand neurons.
+# The tilt makes a neuron more probable by the factor $e^{|q^\top\phi|^2/2}$. For a bounded nonlinearity this
+# favors neurons far out on either side, so that the density splits into two camps. For the ReLU it gives the
+# density a long tail ({numref}`fig-adaptive-kernels-densities`).
+#
+# The neurons far out in this tail are the rarest, and they carry the outputs. Depending on the task, a
+# network of $N$ neurons may have fewer than one of them. The right panel shows the width $N^*$ at which a
+# network has one. Far below this width the network is in another phase, in which a single neuron takes over
+# what the tail would contribute. This is the sparse scheme of paper A, a condensate
+# ([sparse coding](sparse.ipynb), [condensation](condensation.ipynb)). With $P = 10$ inputs all networks here
+# lie above $N^*$. With $P = 30$ and $\gamma_0 \ge 3$, $N^*$ is more than a thousand.
 
 
 # %% tags=["hide-input"]
@@ -533,19 +546,21 @@ Finding(
 # %% [markdown]
 # ## Depth: the last layer learns first
 #
-# For deep linear networks on white inputs (orthogonal, $K_0 = \mathbb 1$) the saddle point reduces to one
-# number per layer, the overlap $c_\ell = \hat y^\top \Phi^\ell \hat y$ of the kernel with the normalized
-# targets. A conserved quantity ties the dual kernels of neighboring layers. It makes the overlaps grow
-# geometrically, $c_\ell = r^\ell$, with
+# In deep linear networks every layer enlarges the kernel's overlap with the targets by the same factor. On
+# white inputs (orthogonal, $K_0 = \mathbb 1$) their saddle point reduces to one number per layer, the overlap
+# $c_\ell = \hat y^\top \Phi^\ell \hat y$ of the layer's kernel with the normalized targets $\hat y = y/|y|$.
+# It is $c_\ell = r^\ell$, because a conserved quantity ties the dual kernels of neighboring layers. The
+# factor solves
 #
 # $$
 # (r - 1)\, r^{-L}\, (r^L + 1/\beta)^2 = X, \qquad X = \gamma_0^2\, |y|^2 .
 # $$ (eq-adaptive-overlaps)
 #
-# At zero ridge, $1/\beta \to 0$, it has three limits. Lazy networks have $c_L = 1 + LX$, rich ones $c_L =
-# X^{L/(L+1)}$, and very deep ones $c_L = e^{W(LX)}$ with Lambert's function $W$. At finite $N$ all averages
-# of deep linear networks are known exactly (`theory.wishart_chain`, [analog coding](analog.ipynb)).
-# Extrapolated to $N \to \infty$ they test the formulas independently of the saddle point.
+# At zero ridge, $1/\beta \to 0$, the last layer's overlap has three limits. It is $c_L = 1 + LX$ in lazy
+# networks ($X \to 0$), $c_L = X^{L/(L+1)}$ in rich ones ($X \to \infty$), and $c_L = e^{W(LX)}$ in very deep
+# ones ($L \to \infty$ at fixed $X$), with Lambert's function $W$. The formulas can be tested without the
+# saddle point: at finite $N$ all averages of deep linear networks are known exactly (`theory.wishart_chain`,
+# [analog coding](analog.ipynb)), and we extrapolate them to $N \to \infty$.
 
 
 # %% tags=["hide-input"]
@@ -673,10 +688,11 @@ Finding(
 ).judge(below(1.0), because="the limit is not approached")
 
 # %% [markdown]
-# For ReLU networks there is no such closed form. We sample them on the random inputs with a teacher's
-# labels. The kernels of all layers align with the targets as $\gamma_0$ grows. The *alignment* is
-# $y^\top K y\,/\,(|y|^2\,\lVert K\rVert)$ with the Frobenius norm. Random features have some of it already,
-# so we ask for the gain over theirs, and the last layer is the first to have gained a given amount.
+# For ReLU networks there is no such closed form, so we sample them, on the random inputs with a teacher's
+# labels. We measure the *alignment* of each layer's kernel $K$ with the targets, $y^\top K y\,/\,(|y|^2\,
+# \lVert K\rVert)$ with the Frobenius norm. It grows with $\gamma_0$ in all layers. Random features have some
+# alignment already, so what counts is the gain over theirs. The last layer is the first to gain a given
+# amount.
 
 # %% tags=["hide-input"]
 stored_layers = fast | {"store": ("preactivations",)}
@@ -737,10 +753,12 @@ for k, name in enumerate(("onset_one", "onset_two", "onset_three")):
 
 # %% [markdown]
 # The alignments of layers 1, 2 and 3 have gained 0.1 at $\gamma_0 =$ {glue:text}`onset_one:.2f`,
-# {glue:text}`onset_two:.2f` and {glue:text}`onset_three:.2f`. How does learning begin? At small $\gamma_0$
-# the kernel moves in proportion to $\gamma_0^2$, with a coefficient that needs only fourth moments of random
-# features. We compare this first order with the exact kernel (by quadrature, for two inputs and two hidden
-# layers of erf neurons). The difference falls as $\gamma_0^4$.
+# {glue:text}`onset_two:.2f` and {glue:text}`onset_three:.2f`.
+#
+# How does learning begin? At small $\gamma_0$ the kernel moves in proportion to $\gamma_0^2$. The coefficient
+# needs only fourth moments of random features. To test it we subtract this first order from the exact kernel
+# of a small case (two inputs, two hidden layers of erf neurons, by quadrature). What is left falls as
+# $\gamma_0^4$, the next order.
 
 # %% tags=["hide-input"]
 few, two = np.geomspace(0.04, 0.16, 4), runs.two_classes(2)
@@ -831,9 +849,10 @@ Finding(
 # %% [markdown]
 # ## How rich, how long?
 #
-# On ten images of airplanes and automobiles we follow populations of four richnesses, without weight decay.
 # Paper B finds that richer networks learn faster, that one richness is best, and that with few images it pays
-# to stop early.
+# to stop early. The first and the last hold here. The second holds only if all networks train to the end. We
+# follow ReLU populations ($N\to\infty$) of four richnesses without weight decay, on ten images of airplanes
+# and automobiles.
 
 
 # %% tags=["hide-input"]
@@ -974,12 +993,15 @@ for name, value in (("limit_last", limit_last), ("limit_first", runs.second_mome
 # {glue:text}`gap_small_error:.4f` more, and the largest {glue:text}`gap_large:.4f` ±
 # {glue:text}`gap_large_error:.4f`. So shallow an optimum takes hundreds of draws of the images to see.
 #
-# Stopping early saves more, {glue:text}`stopped:.3f` on average, and it takes the optimum away. (The largest
-# richness is at its best so early, at the first records, that finer ones might save more there.) When each
-# richness is stopped at its best time, the test loss at the smallest lies above that of the best one between
-# by {glue:text}`gap_stopped:.4f` ± {glue:text}`gap_stopped_error:.4f`: there is no difference. Errors are
-# over draws from the 1,785 exact images that are at hand. Richer networks learn faster: even between the two
-# smallest richnesses the time to half of the training loss falls by {glue:text}`faster:.1f` %.
+# Stopping early saves more, {glue:text}`stopped:.3f` on average, and then no richness is best any longer.
+# With each richness stopped at its best time, the smallest one has a test loss that lies
+# {glue:text}`gap_stopped:.4f` ± {glue:text}`gap_stopped_error:.4f` above that of the better of the two middle
+# ones: there is no difference. (The largest richness is at its best so early, at the first recorded times,
+# that a finer record might show a larger gain there.) Errors are over draws from the 1,785 images of the two
+# classes that we have.
+#
+# Richer networks learn faster: even between the two smallest richnesses the time in which the training loss
+# is halved falls by {glue:text}`faster:.1f` %.
 #
 # A vanishing weight decay is not the same as none. Take one input with the target 1. Let training end, and
 # then take $\lambda \to 0$: the result is $\langle h^2\rangle =$ {glue:text}`limit_last:.3f`. Without weight
@@ -988,12 +1010,15 @@ for name, value in (("limit_last", limit_last), ("limit_first", runs.second_mome
 #
 # ## What is left at rest
 #
-# On white inputs the fixed point is known in closed form. A ReLU network splits into neurons for the
-# positive targets and neurons for the negative ones. Each group has
-# $\langle w^2\rangle = \gamma_0 Y - \lambda$, where $Y$ is the norm of its targets. At
-# $\lambda = \gamma_0 Y$ the group dies, and beyond that nothing of its targets is learned. In linear
-# networks the flow only *rescales* $h_0 + w_0$, the sum of a neuron's initial preactivation and readout. So
-# networks that start with Laplace weights stay non-Gaussian for good, with weight decay or without.
+# Beyond a threshold of weight decay nothing is learned. On white inputs the fixed point is known in closed
+# form. A ReLU network splits into neurons for the positive targets and neurons for the negative ones. Let $Y$
+# be the norm of one group's targets. Averaged over all neurons, the group contributes $\gamma_0 Y - \lambda$
+# to $\langle w^2\rangle$. At $\lambda = \gamma_0 Y$ the group dies, and beyond that nothing of its targets is
+# learned ({numref}`fig-adaptive-kernels-collapse`).
+#
+# Linear networks remember how their initial weights were distributed. The flow only *rescales* $h_0 + w_0$,
+# the sum of a neuron's initial preactivation and readout. So networks that start with Laplace weights stay
+# non-Gaussian for good, with weight decay or without.
 
 # %% tags=["hide-input"]
 white = runs.white_task((1.0, 1.0, 1.0, -1.0))
@@ -1094,9 +1119,10 @@ for number in (10, 20, 40):
     print(number, "inputs:", np.round(found_kernels, 4), "at γ0 = 0.05, 0.2, 1; lazy 0.25")
 
 # %% [markdown]
-# At nearly the same one, but then it changes less. At first every entry changes as if it were alone. Once the
-# targets are fitted, by more entries, each needs to change less: in a linear network by $\gamma_0/\sqrt P$ in
-# place of $\gamma_0^2$. Paper A's choice $\gamma_0^2 = P$ makes up for it.
+# At nearly the same richness, but from there on the kernel changes less. At small $\gamma_0$ every entry
+# changes as if it were alone, by an amount of order $\gamma_0^2$. Once the targets are fitted, more entries
+# share the work, so each changes less: in a linear network by $\gamma_0/\sqrt P$. Paper A's choice
+# $\gamma_0^2 = P$ makes up for it.
 #
 # **2.** A deep linear network has the overlap $c_L$. How many layers double it?
 

@@ -87,10 +87,10 @@ publish(
 # %% [markdown]
 # *Needs:* the [primer](../book/primer.md). *Reading:* 15 minutes.
 #
-# Try it: a few lines draw a sigmoidal network in either scaling and ask how many of its neurons tell three
-# classes apart. The number is an effective one, a participation ratio as defined below, but with nothing
-# subtracted for what random features tell apart anyway. Random features alone reach a half of the neurons
-# with three classes.
+# Try it: a few lines sample a sigmoidal network in either scaling, lazy and non-lazy (both are explained
+# below), and print which share of its neurons tell three classes apart. The share is a participation ratio,
+# also defined below, but without the correction for random features. With three classes random features alone
+# reach one half.
 
 # %%
 import jax
@@ -126,8 +126,8 @@ for scaling in ("lazy", "non-lazy"):
 # have such a cosine, so that a slight bias among random features is enough. In the non-lazy case the cosine
 # has to be of order one: features must be *aligned* with the readout, and that has to be learned.
 #
-# The argument needs components of order one, and readouts that may grow escape it. With the non-lazy scaling,
-# readout variance $\sigma_a^2$ and temperature {sym}`T`, the {term}`posterior` has the energy
+# The argument has a loophole: it assumes components of order one, but readouts might grow. With the non-lazy
+# scaling, readout variance $\sigma_a^2$ and temperature {sym}`T`, the {term}`posterior` has the energy
 #
 # $$
 # \mathcal{H} = \frac{N}{2T}\, \Big\lVert y - \frac1N \sum_i a_i \phi_i \Big\rVert^2
@@ -255,16 +255,16 @@ Finding(
 # ## What the kernel learns
 #
 # The kernel $K_{\mu\nu} = \frac1N \sum_i \phi(z_{i\mu})\phi(z_{i\nu})$ says how alike two inputs look to the
-# network. Before learning it has the mean $K^{\rm prior}$, known in closed form {cite:p}`lee2018deep`. What
-# it has learned of the task is the *learned entry*
+# network. Before learning it has the mean $K^{\rm prior}$, known in closed form {cite:p}`lee2018deep`.
+# Learning makes two inputs of one class more alike than two inputs of different classes. The *learned entry*
+# measures by how much,
 #
 # $$
 # c = \frac{1}{P(P-1)} \sum_{\mu \ne \nu} y_\mu y_\nu \big(K - K^{\rm prior}\big)_{\mu\nu} .
 # $$ (eq-lazy-learned)
 #
-# Learning makes two inputs of one class more alike than two inputs of different classes, and $c$ is about
-# half of that difference. The learned entry stays of order one in non-lazy networks and vanishes as $1/N$ in
-# lazy ones.
+# It is about half of the difference between the two kinds of entries. The learned entry stays of order one in
+# non-lazy networks and vanishes as $1/N$ in lazy ones.
 
 # %% tags=["hide-input"]
 slopes, expected = laws(1, {"lazy": -1.0, "non-lazy": 0.0})
@@ -305,11 +305,11 @@ Finding(
 # %% [markdown]
 # ## One kernel, three codes
 #
-# The first figure shows what the kernels of three non-lazy, or *rich*, networks have learned: the kernel less
-# its prior, less the means of its rows and columns. (Removing the means makes the block of the smaller class
-# the darker one.) Up to scale the three are the same. Their cosine is {glue:text}`alignment_rich:.2f` for the
-# least similar pair of nonlinearities. In lazy networks it is {glue:text}`alignment_lazy:.2f` at most, since
-# what these learn is buried in the noise of a single network.
+# The first figure shows what the kernels of three non-lazy, or *rich*, networks have learned: the kernel
+# minus its prior, minus the means of its rows and columns. (Removing the means makes the block of the smaller
+# class the darker one.) Up to scale the three matrices are the same. Read as vectors, the least similar pair
+# has the cosine {glue:text}`alignment_rich:.2f`. For lazy networks the cosine is
+# {glue:text}`alignment_lazy:.2f` at most: what one lazy network has learned is buried in its noise.
 #
 # The neurons are another matter. Let $d_i$ be the difference of a neuron's mean activations on the two
 # classes, and $c_i = d_i^2 - \langle d^2\rangle_{\rm prior}$ what the neuron adds to the learned part of the
@@ -321,9 +321,9 @@ Finding(
 # n/N & n \text{ neurons alone: sparse.} \end{cases}
 # $$ (eq-lazy-participation)
 #
-# Lazy linear networks do not pass for analog here. Their $d_i$ are Gaussian, too, but learning only about
-# doubles the variance that $d_i$ has under the prior. With the prior's part subtracted,
-# {eq}`eq-lazy-participation` then gives 1/9. It gives 1/3 where the prior's part is negligible.
+# Would lazy linear networks not count as analog, too, since their $d_i$ are Gaussian? They would not.
+# Learning only about doubles the variance that $d_i$ has under the prior. With the prior's part subtracted,
+# {eq}`eq-lazy-participation` then gives 1/9. It gives 1/3 only where the prior's part is negligible.
 
 
 # %% tags=["hide-input"]
@@ -449,11 +449,13 @@ dissolved.judge(
 # cosines of $-\tfrac12$ for three classes. Paper A's Discussion expects that the class means of its networks
 # form such a frame, and that the classes do not collapse.
 #
-# Means over a finite class contain noise. Noise of different classes is independent, so that its vectors are
-# nearly orthogonal, and once they are centered they form a frame, too: an *untrained* network would pass. So
-# we take the inner products of the class means without the noise, from pairs of different inputs. The targets
-# are 1 and $-\tfrac12$. Sigmoidal neurons hardly change their codes while we sample, and the start could
-# matter. So half of the networks are cooled from the prior, and half start from neurons drawn from theory's
+# Noise alone would pass this test. Means over a finite class contain noise that is independent from class to
+# class. Its vectors are nearly orthogonal, and once centered they form a frame, even in an *untrained*
+# network. So we leave the noise out: the inner products of the class means are averages over pairs of
+# *different* inputs. The targets are 1 and $-\tfrac12$.
+#
+# Sigmoidal neurons hardly change their codes while we sample, so the result could depend on the start.
+# Therefore half of the networks are cooled from the prior, and half start from neurons drawn from theory's
 # solution.
 
 # %% tags=["hide-input"]
@@ -576,28 +578,29 @@ for name, pair in (("linear", theory_unequal[:3]), ("sigmoidal", theory_unequal[
 # With classes of equal size symmetry makes the *average* frame regular. With a half, a quarter and a quarter
 # of the inputs, as in paper A's own task, it is not. In linear networks theory predicts the cosine
 # {glue:text}`linear_large` between the large class and a small one, and {glue:text}`linear_small` between
-# the small ones; ReLU networks have nearly the same. The contrast between the large class and the others is
-# the one that most inputs pull for. So the readouts grow along this contrast, and its features can stay
-# smaller. The means of the two small classes then stand further apart. Sigmoidal features are bounded, and
+# the small ones; ReLU networks have nearly the same. Most inputs pull for the contrast between the large
+# class and the others. So the readouts grow along this contrast, and the features along it can stay smaller.
+# The means of the two small classes then point further apart. Sigmoidal features are bounded, and
 # their frame is almost regular: theory predicts {glue:text}`sigmoidal_large` and
 # {glue:text}`sigmoidal_small`.
 #
 # ## Neural collapse with a number
 #
-# Does the variability within classes vanish? Given its readouts, a neuron's activations on the inputs of a
-# class are independent draws from one density. Their variance follows from the function $L(s) = \log\langle
-# e^{s\phi(z)}\rangle$ of the [chapter on redundant coding](redundant.ipynb) and from the pull $t_c$ of the
-# inputs of class $c$ ([primer](../book/primer.md)),
+# Does the variability within classes vanish? In the posterior it does not, and theory says how much of it
+# stays. Given its readouts, a neuron's activations on the inputs of a class are independent draws from one
+# density. Their variance follows from the function $L(s) = \log\langle e^{s\phi(z)}\rangle$ of the
+# [chapter on redundant coding](redundant.ipynb) and from the pull $t_c$ of the inputs of class $c$
+# ([primer](../book/primer.md)),
 #
 # $$
 # V_c = \big\langle \mathrm{Var}(\phi \mid a)\big\rangle_c = \big\langle L''(a\cdot t_c) \big\rangle_a .
 # $$ (eq-lazy-variance)
 #
-# This variance does not vanish as the network becomes wider, nor for $T \to 0$ (exercise 1): the posterior
-# does not collapse. On the three-class task with $y_- = 0$ it is {glue:text}`theory_shares` of what an
-# untrained network has, for classes 0, 1 and 2. (The usual measure is $\mathrm{tr}(\Sigma_W \Sigma_B^+)/C$,
-# with the covariances $\Sigma_W$ within and $\Sigma_B$ between the $C$ classes. It looks only along the
-# directions of the class means and falls as $1/N$, although no neuron becomes quieter.)
+# This variance does not vanish as the network becomes wider, nor for $T \to 0$ (exercise 1). On the
+# three-class task with $y_- = 0$ it is {glue:text}`theory_shares` of its value in an untrained network, for
+# classes 0, 1 and 2. (The usual measure of collapse is $\mathrm{tr}(\Sigma_W \Sigma_B^+)/C$, with the
+# covariances $\Sigma_W$ within and $\Sigma_B$ between the $C$ classes. It looks only along the directions of
+# the class means. It falls as $1/N$ even though no neuron becomes quieter, and so we do not use it.)
 
 # %% tags=["hide-input"]
 sizes_of = vars(sizes.collapse)
@@ -624,9 +627,10 @@ Finding(
 ).judge(standard_errors(3), because="corrections of order 1/N²")
 
 # %% [markdown]
-# A second hidden layer sees inputs that the first has already made more alike within classes. Theory of deep
-# networks says how much is left there. It takes what the second layer's weights have learned of the class
-# means, and neglects what they have learned of the scatter around them.
+# Does depth help the classes to collapse? A second hidden layer sees inputs that the first has already made
+# more alike within classes. Theory of deep networks predicts the variance that is left in the second layer.
+# It includes what the second layer's weights have learned of the class means, and neglects what they have
+# learned of the scatter around them.
 
 # %% tags=["hide-input"]
 wide = collapse_widths[-1]
@@ -680,10 +684,11 @@ glue("contraction_off", ", ".join(f"{each:+.0f}".replace("-", "−") for each in
 # untrained networks {glue:text}`contraction_prior` times. The ratio of the two layers differs from theory's
 # by {glue:text}`contraction_off` % in classes 0, 1 and 2.
 #
-# Do trained networks keep the posterior's variance as well? We train sigmoidal networks with one hidden layer
-# by Adam with a weight decay of $1/P$ on all weights. (The posterior's prior is far weaker. On the same mean
-# loss it is $T/(NP)$ for hidden weights and $T/N$ for readouts.) The *decay time* is the time in which the
-# decay alone shrinks a weight to $1/e$. We train for several of them.
+# Do networks trained *without* noise keep the posterior's variance, too? We train sigmoidal networks with one
+# hidden layer by Adam with a weight decay of $1/P$ on all weights. (This is much more than the prior of the
+# posterior. Written as a weight decay on the same mean loss, the prior is $T/(NP)$ for hidden weights and
+# $T/N$ for readouts.) The *decay time* is the time in which the decay alone shrinks a weight to $1/e$ of its
+# value. We train for several decay times.
 
 # %% tags=["hide-input"]
 descent = runs.trained(jax.random.fold_in(key, 81), toy, 1, **vars(sizes.descent))
@@ -728,20 +733,20 @@ for name, value in (("left", last.value / closed), ("left_prior", last.value / b
     glue(name, ", ".join(f"{share:.2g}" for share in value), display=False)
 
 # %% [markdown]
-# They do not. Training fits the targets within a fraction of a decay time. Then the weight decay goes on to
-# shrink what the targets do not need. After {glue:text}`decay_times` decay times classes 0, 1 and 2 have
+# They do not. Training fits the targets within a fraction of a decay time. From then on weight decay shrinks
+# whatever the targets do not need. After {glue:text}`decay_times` decay times classes 0, 1 and 2 have
 # {glue:text}`left` of the posterior's variance. In the posterior weights decay, too, but noise restores the
-# differences as fast as the decay removes them. So theory's number holds for networks trained *with* noise.
-# Without noise the small classes lose most of it. The large class keeps more. How much it keeps, and when it
-# has least, depends on the learning rate of Adam.
+# differences within a class as fast as the decay removes them. So theory's number holds for networks trained
+# *with* noise. Without noise the small classes lose most of their variance, and the large class keeps more.
+# How much the large class keeps, and when its variance is lowest, depends on the learning rate of Adam.
 #
 # ## What to take away
 #
 # - The factor in front of the readout decides whether features are learned, provided that readouts cannot
 #   grow to undo it. The angle between features and readout tells lazy from rich.
-# - Lazy kernels stay at their prior up to $1/N$. Rich kernels change by an amount of order one, and they
-#   learn the same with all three nonlinearities. The change is carried by a third of the linear neurons, by
-#   all sigmoidal neurons, and by two ReLU neurons.
+# - Lazy kernels stay at their prior, on average, up to corrections of order $1/N$. Rich kernels change by an
+#   amount of order one, and the change is the same with all three nonlinearities, up to scale. It is carried
+#   by a third of the linear neurons, by all sigmoidal neurons, and by two ReLU neurons.
 # - Kernels, angles and the frame of the class means are invariant under rotations of neuron space. Codes are
 # not. Anyone who compares representations by kernels misses the difference between analog, redundant and
 # sparse.
@@ -752,12 +757,12 @@ for name, value in (("left", last.value / closed), ("left_prior", last.value / b
 # variance within classes is studied. The temperature is small but finite, so that outputs miss the targets by
 # about a per cent in rich networks.
 #
-# **Reproduced in part.** Class means form a regular simplex where classes have equal size. At the ratios of
-# paper A's own task they do not, in theory nor in samples: the cosines are off by up to a tenth in linear and
-# ReLU networks, by a hundredth in sigmoidal ones.
+# **Reproduced in part.** Class means form a regular simplex where classes have equal size. At the class
+# ratios of paper A's own task they do not, neither in theory nor in samples: the cosines differ from
+# $-\tfrac12$ by up to a tenth in linear and ReLU networks, and by a hundredth in sigmoidal ones.
 #
-# **Refuted.** The expectation that networks trained by Adam without noise keep the posterior's variance
-# within classes. Theirs is smaller.
+# **Refuted.** We had expected that networks trained by Adam without noise keep the posterior's variance
+# within classes. They keep less.
 #
 # ## Exercises
 #
