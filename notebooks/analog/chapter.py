@@ -16,7 +16,8 @@
 # Every neuron of a linear network answers to every class; only the strength and the mixture differ from
 # neuron to neuron. The readout weights form one Gaussian cloud, and a neuron's response to the classes is a
 # linear image of its readouts: this is the **analog** scheme {cite:p}`vanmeegen2025`. It is the one scheme
-# whose theory closes with pen and paper at every depth, and even at finite width.
+# whose theory closes with pen and paper at every depth. At finite width exact averages over a few numbers
+# remain.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -111,9 +112,9 @@ print("theory", np.diag(theory.solve(task, network, temperature=0.01).readout_co
 # and what does a neuron's readout say about its activations?
 #
 # The [primer](../book/primer.md) shows that the neurons of a wide network are independent of each other once
-# a common field $t$ is given, one row per input: how hard each input pulls. A neuron has readouts $a \in
-# \mathbb{R}^m$ of prior variance $\sigma_a^2$, and preactivations $z \in \mathbb{R}^P$ of prior covariance
-# $K_0$, the kernel of the inputs. Their density is
+# a common field $t$ is given. Its row for an input says how hard this input pulls. A neuron has readouts $a
+# \in \mathbb{R}^m$ of prior variance $\sigma_a^2$, and preactivations $z \in \mathbb{R}^P$ of prior
+# covariance $K_0$, the kernel of the inputs. Given the field, their joint density is
 #
 # $$
 # P(a, z) \;\propto\; \mathcal N(a;\, 0, \sigma_a^2)\; \mathcal N(z;\, 0, K_0)\; e^{a^\top t^\top z} .
@@ -129,8 +130,9 @@ print("theory", np.diag(theory.solve(task, network, temperature=0.01).readout_co
 # \end{gathered}
 # $$ (eq-analog-conditional)
 #
-# The mean outputs are $\langle z\, a^\top \rangle = K_0 t\,U$. They fix the field, since they miss the
-# targets $Y$ by $T$ times the pull, $Y - K_0 t\,U = T\,t$. For $T \to 0$ that gives $t = K_0^{-1} Y U^{-1}$.
+# The mean outputs are $\langle z\, a^\top \rangle = K_0 t\,U$. They miss the targets $Y$ by $T$ times the
+# pull. This condition, $Y - K_0 t\,U = T\,t$, fixes the field. For $T \to 0$ it gives $t = K_0^{-1} Y
+# U^{-1}$.
 
 # %% tags=["hide-input"]
 upper = np.triu_indices(3)
@@ -205,18 +207,20 @@ for name, value in (
     glue(name, value, display=False)
 
 # %% [markdown]
-# Paper A's closed form, $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$, neglects $T$ and terms of relative order
-# $1/P$. It gives $U_{00} =$ {glue:text}`closed:.3f`. The saddle point at our $T$ and $P$, which is
-# {eq}`eq-analog-conditional`, gives {glue:text}`saddle:.3f`. With the first correction for finite width this
-# becomes {glue:text}`finite:.4f`. The samples have {glue:text}`sampled:.4f` ± {glue:text}`sampled_error:.4f`.
+# How much do the corrections matter? Take $U_{00}$, the variance of the readouts for class 0. Paper A's
+# closed form, $U^2 = \sigma_a^2\, Y^\top K_0^{-1} Y$, neglects $T$ and terms of relative order $1/P$. It
+# gives {glue:text}`closed:.3f`. The saddle point at our $T$ and $P$, {eq}`eq-analog-conditional` with its
+# field, gives {glue:text}`saddle:.3f`. With the first correction for finite width this becomes
+# {glue:text}`finite:.4f`. The samples have {glue:text}`sampled:.4f` ± {glue:text}`sampled_error:.4f`. Theory
+# in the figure has this correction.
 #
 # ## Responses follow readouts
 #
-# Equation {eq}`eq-analog-conditional` makes a prediction about single neurons. Their activations are a fixed
-# linear map of their readouts, plus noise that is as large as in an untrained network. At $T\to0$ and large
-# $P$ the map is $Y U^{-1}$. On our task $U$ is diagonal. So a neuron with a large readout for a class answers
-# strongly to this class, and its readouts for the other classes do not matter. The figure shows all neurons
-# of one network.
+# Equation {eq}`eq-analog-conditional` predicts how a single neuron responds. Its activations are a fixed
+# linear map of its readouts, plus noise that is as large as in an untrained network. At $T\to0$ and large $P$
+# the map is $Y U^{-1}$. On our task a class's target is zero on the inputs of the others, and $U$ is
+# diagonal. So a neuron with a large readout for a class answers strongly to this class, and its readouts for
+# the other classes do not matter. The figure shows all neurons of one network.
 
 
 # %% tags=["hide-input"]
@@ -265,10 +269,10 @@ slopes.draw(
 slopes.judge(standard_errors(3), because="the slopes have no finite-width correction of their own in theory")
 
 # %% [markdown]
-# What is left of the activations once the readouts are accounted for should be as random as in the prior. We
-# subtract the linear map and take the covariance of the rest, along the three classes and in all other
-# directions. Before the subtraction learning shows in the three variances of the class responses, and nowhere
-# else. After it these variances are one, as in the prior.
+# The readouts should explain all that is learned: what is left of the activations should be as random as in
+# the prior. We subtract the linear map and take the covariance of the rest, along the three classes and in
+# all other directions. All its variances are one, as in the prior. Without the subtraction learning shows, in
+# the three variances along the classes and nowhere else.
 
 # %% tags=["hide-input"]
 ALONG = [f"classes {r} and {s}" if r != s else f"class {r}" for r, s in zip(*upper, strict=True)]
@@ -291,20 +295,25 @@ Finding(
 # %% [markdown]
 # ## Why the readout variance shrinks with P
 #
-# Insert the field at $T \to 0$, $t = K_0^{-1} Y U^{-1}$, into {eq}`eq-analog-conditional`: the readouts obey
-# $U/\sigma_a^2 - 1 = U^{-1} Y^\top K_0^{-1} Y$. The overlap $Y^\top K_0^{-1} Y$ grows as $P$, because every
-# input adds to it. With $\sigma_a = 1$ the readouts have to grow with it, $U \sim P^{1/2}$: they take over
+# At a fixed prior variance the readouts grow with the number of inputs, and the features learn less. To see
+# this, insert the field at $T \to 0$, $t = K_0^{-1} Y U^{-1}$, into {eq}`eq-analog-conditional`: the readouts
+# obey $U/\sigma_a^2 - 1 = U^{-1} Y^\top K_0^{-1} Y$. The overlap $Y^\top K_0^{-1} Y$ is of order $P$, because
+# every input adds to it. With $\sigma_a = 1$ this makes the readouts grow, $U \sim P^{1/2}$: they take over
 # what the features should do. With $\sigma_a^2 = 1/P$ they stay of order one, and the features learn. For $L$
-# linear layers the same argument gives growth as $P^{1/(L+1)}$, and asks for $\sigma_a^2 = P^{-1/L}$.
+# linear layers the same argument gives $U \sim P^{1/(L+1)}$ at $\sigma_a = 1$, and asks for $\sigma_a^2 =
+# P^{-1/L}$.
 #
 # ReLU networks are homogeneous, as linear ones are: larger weights give the same outputs on a larger scale.
-# So the same powers apply at large $P$. At our sizes (preset `paper`) deep ReLU networks have not reached
-# them: with three layers and $\sigma_a = 1$ the norm grows with 0.6 of the power, and with the scaled
-# variance it even falls a little. Sigmoidal networks are not homogeneous. Their activations are bounded,
-# outputs of order one need readouts of order one at any depth, and $\sigma_a^2 = 1/P$ keeps them there. We
-# sample all three kinds with either choice. Half of the networks are cooled in steps, half start at $T$ at
-# once. Where the two halves do not meet, each has to pass the check by itself. Preset `paper` adds $L = 2$
-# and $L = 3$, where linear and ReLU networks are sampled at $10\,T$ and $20\,T$ to reach the same residual.
+# So the same powers apply at large $P$. Sigmoidal networks are not homogeneous. Their activations are
+# bounded, outputs of order one need readouts of order one at any depth, and $\sigma_a^2 = 1/P$ keeps them
+# there.
+#
+# We sample all three kinds of networks with the scaled $\sigma_a^2$ and with $\sigma_a = 1$. Half of the
+# networks are cooled in steps, half start at $T$ at once. Where the two halves disagree, each has to pass the
+# check by itself. Preset `paper` adds $L = 2$ and $L = 3$. There linear and ReLU networks are sampled at
+# $10\,T$ and $20\,T$, where they have the residual that one layer has at $T$. Deep ReLU networks have not
+# reached the powers at these sizes: with three layers and $\sigma_a = 1$ the exponent of the norm is 0.6 of
+# $1/(L+1)$, and with the scaled variance the norm even falls a little.
 
 
 # %% tags=["hide-input"]
@@ -422,27 +431,29 @@ for depth in DEPTHS:
 # %% [markdown]
 # ## Depth: a staircase of equal steps
 #
-# What do the lower layers learn? Follow an output down through the network. It is a weighted sum of the
-# neurons of the last hidden layer, with the readouts as weights. It is also a weighted sum of the neurons of
-# the layer below, and of every layer down to the first: $f_r = \tfrac1N \sum_i b^\ell_{ir} z^\ell_i$. One
-# number per layer and output says how loud these weights are, their mean square. Together with the overlaps
-# between different outputs these numbers make a small matrix, $A_\ell = \tfrac1N\, b^{\ell\top} b^\ell$.
+# What do the lower layers learn? An output is a weighted sum of the neurons of the last hidden layer, with
+# the readouts as weights. In a linear network it is also a weighted sum of the neurons of any layer below,
+# $f_r = \tfrac1N \sum_i b^\ell_{ir} z^\ell_i$. The weights $b^\ell$ are the readouts multiplied by all
+# weights between layer $\ell$ and them, and $b^L = a$. We call the mean square of an output's weights their
+# strength. The strengths of all outputs and the overlaps between different outputs make a small matrix,
+# $A_\ell = \tfrac1N\, b^{\ell\top} b^\ell$.
 #
-# An untrained network passes the strength of the weights down unchanged. On average $A_{\ell-1} = A_\ell$,
-# with fluctuations of order $1/\sqrt N$, so that all layers have the readouts' prior variance $\sigma_a^2$.
-# The last of these weights, with the strength $A_1$, act on the first layer's responses to the inputs. A
-# trained network has to fit the targets with them, and for that $A_1$ must be far larger than $\sigma_a^2$.
-# So the strength has to climb from the prior's $\sigma_a^2$ to $A_1$ in $L$ steps, and the readouts are the
-# first of them. A step costs more the larger its *ratio*, and one large step costs more than two small ones.
-# The cheapest way up is a staircase of equal ratios: every layer multiplies by the same matrix $H$,
+# An untrained network passes the strength down unchanged. On average $A_{\ell-1} = A_\ell$, with fluctuations
+# of order $1/\sqrt N$, so that all layers have the readouts' prior variance $\sigma_a^2$. In a trained
+# network the lowest weights $b^1$ have to make the targets from the first layer's responses to the inputs.
+# For that their strength $A_1$ must be far larger than $\sigma_a^2$. So on the way down the strength has to
+# grow from $\sigma_a^2$ to $A_1$, in $L$ steps. The first step leads from the prior to the readouts. A step
+# costs more the larger its *ratio*, and one large step costs more than two small ones. The cheapest way is a
+# staircase of equal ratios: on the way down every layer multiplies by the same matrix $H$,
 #
 # $$
 # A_\ell = \sigma_a^2\, H^{L-\ell+1} .
 # $$ (eq-analog-chain)
 #
 # The first step gives the readouts, $U = A_L = \sigma_a^2 H$. The figure shows the task of paper A's Fig. 3.
-# There $y_- = -\tfrac12$, and the three columns of $Y$ sum to zero. So the targets do not use the sum of the
-# three outputs. Weights in this direction only add noise to the outputs, and every layer makes them smaller.
+# There $y_- = -\tfrac12$, and the three targets of every input sum to zero. So nothing is to be learned along
+# the sum of the three outputs. Weights along it only add noise to the outputs, and every layer makes them
+# smaller.
 
 
 # %% tags=["hide-input"]
@@ -515,10 +526,11 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 # K_\ell = K_{\ell-1} + K_{\ell-1}\, t\, A_\ell\, t^\top K_{\ell-1} .
 # $$ (eq-analog-layer)
 #
-# All layers give the same mean outputs, $K_{\ell-1}\, t\, A_\ell = K_\ell\, t\, A_{\ell+1}$. So every layer
-# multiplies $K_\ell\, t$ by $H$, too, and adds $\sigma_a^2\, K_0\, t\, H^{L+\ell-1}\, t^\top K_0$ to the
-# kernel. Where $H$ is large, only the last of these terms counts. For $T \to 0$ the outputs equal the
-# targets, $K_0 t = Y A_1^{-1}$. What follows are the formulas of {cite:t}`vanmeegen2025`,
+# The mean outputs are the same whichever layer one takes, $K_{\ell-1}\, t\, A_\ell = K_\ell\, t\,
+# A_{\ell+1}$. So on the way up every layer multiplies $K_\ell\, t$ by $H$. Layer $\ell$ then adds
+# $\sigma_a^2\, K_0\, t\, H^{L+\ell-1}\, t^\top K_0$ to the kernel. The learned part of $K_\ell$ is the sum of
+# what layers 1 to $\ell$ add. Where $H$ is large, only the last term counts. For $T \to 0$ the outputs equal
+# the targets, $K_0 t = Y A_1^{-1}$. What follows are the formulas of {cite:t}`vanmeegen2025`,
 #
 # $$
 # \begin{gathered}
@@ -527,9 +539,10 @@ staircase.judge(standard_errors(3), because="nine numbers at three standard erro
 # \end{gathered}
 # $$ (eq-analog-closed)
 #
-# The learned part of $K_\ell$ has the rank of $Y$, and entries of order $P^{-(1-\ell/L)}$: hardly anything
-# in the first layer, order one in the last. At our $T$, $P$ and $N$ two equations for $H$ and the field $t$
-# have to be solved. With $\lambda_i$ the eigenvalues of $K_0$ they are
+# The learned part of $K_\ell$ has the rank of $Y$, and entries of order $P^{-(1-\ell/L)}$: hardly anything in
+# the first layer, order one in the last. These formulas are for $T \to 0$ and large $P$ and $N$. At our sizes
+# two equations for $H$ and the field $t$ take their place. The sum in the first one is the first correction
+# for finite width. With $\lambda_i$ the eigenvalues of $K_0$ they are
 #
 # $$
 # \begin{aligned}
@@ -664,9 +677,10 @@ Finding(
 # - The readouts' prior variance has to shrink with the number of inputs, else the readouts learn in place of
 #   the features. That is so for all three nonlinearities.
 # - For $T \to 0$ the mean predictor is that of a Gaussian process with the *unlearned* kernel, $f(x) = Y^\top
-#   K_0^{-1} k_0(x)$ at every depth: a new input has $k_0(x)$ in place of a row of $K_0$, and $A_1$ drops out.
-#   A linear network learns strong features and does not use them to predict differently. The features only
-#   make the variance smaller, which [the chapter on generalization](generalization.ipynb) shows on digits.
+#   K_0^{-1} k_0(x)$ at every depth, where $k_0(x)$ is the input kernel between $x$ and the training inputs.
+#   (The outputs are $K_0\, t A_1$ with $K_0\, t = Y A_1^{-1}$, and $A_1$ cancels.) A linear network learns
+#   strong features, but its mean predictions are those of a network that learns none. The features only make
+#   the variance smaller, which [the chapter on generalization](generalization.ipynb) shows on digits.
 #
 # **Limits.** Exact averages need $N > m + 1$ and a Gaussian prior. For $L \ge 2$ and small targets or high
 # $T$ the saddle-point equation has a second, unlearned solution, and we follow the one that connects to $T
@@ -682,8 +696,8 @@ for y_minus in (0.0, 0.5, 0.9, 0.99):
     print(y_minus, "principal variances", np.linalg.eigvalsh(found.readout_covariance).round(3))
 
 # %% [markdown]
-# It becomes a cigar. Nearly equal targets ask the same of all outputs, and the other two directions fall
-# back to the prior's variance of $1/60$.
+# It becomes a cigar along the sum of the three outputs. Nearly equal targets ask the same of all outputs, and
+# in the two other directions the readouts fall back to the prior's variance of $1/60$.
 #
 # **2.** Add layers. How much does the first of them learn?
 

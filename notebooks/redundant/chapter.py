@@ -110,13 +110,13 @@ for code, share in zip(found.codes, found.fractions, strict=True):
 # $$ (eq-redundant-landscape)
 #
 # where {sym}`n_c` is the number of inputs in class $c$ and $g(s) = \langle e^{s\phi(z)} \rangle$ averages
-# over a standard normal preactivation $z$. The next figure shows why this makes groups. For a linear neuron
-# $\log g = s^2/2$: the sum is a quadratic form, and $p(a)$ a Gaussian. A bounded $\phi$ turns $\log g$ into a
-# *hinge*. Far to the left the neuron is off and the slope tends to 0. Far to the right it is on and the slope
-# tends to 1. Each class contributes one hinge, with its own direction $t_c$. The sum of three hinges and the
-# parabola $-|a|^2/2$ has several maxima, and the factor $P$ makes them sharp. Around a maximum each class is
-# either on, $\langle\phi\rangle > \tfrac12$, or off: that is the code, written 1-1-0 if classes 0 and 1 are
-# on.
+# over a standard normal preactivation $z$. The groups come from the shape of $\log g$, which the next figure
+# shows. For a bounded $\phi$ it is a *hinge*. At large negative $s$ the neuron is off and the slope tends to
+# 0. At large positive $s$ it is on and the slope tends to 1. Each class contributes one hinge, with its own
+# direction $t_c$. The sum of three hinges and the parabola $-|a|^2/2$ has several maxima, and the factor $P$
+# makes them sharp. At a maximum each class is either on, with a mean activation $\langle\phi\rangle >
+# \tfrac12$, or off: that is the code, written 1-1-0 if classes 0 and 1 are on. For a linear neuron $\log g =
+# s^2/2$ instead: $E$ is a quadratic form, $p(a)$ a Gaussian, and there are no groups.
 
 
 # %% tags=["hide-input"]
@@ -143,28 +143,28 @@ publish(
 )
 
 # %% [markdown]
-# One kind of neuron alone could not fit the targets, so several maxima have to be occupied at once. The field
-# sees to that: it is fixed by
+# One kind of neuron alone could not fit the targets, so several maxima have to be occupied at once. They are
+# equally high only at the right field. This field is fixed by
 #
 # $$
 # y_c - \langle \phi_c\, a\rangle = T\,t_c ,
 # $$ (eq-redundant-field)
 #
-# the statement that the mean output misses the target by {sym}`T` times the pull. (The outputs in the first
-# figure miss their targets by just this much, up to noise.) This is the stationarity condition of a *convex*
-# function of $t$, so there is one solution, and nothing has to be assumed about codes. At the solution the
-# maxima in use are equally high up to differences of order $1/P$. These differences decide which fraction
-# {sym}`P_\gamma` of the neurons sits at which maximum. We keep $P$ finite and integrate
-# {eq}`eq-redundant-landscape` numerically.
+# where $y_c$ is the target of class $c$ and the average over neurons is the mean output: it misses the target
+# by {sym}`T` times the pull. (The outputs in the first figure miss their targets by just this much, up to
+# noise.) The equation is the stationarity condition of a *convex* function of $t$, so there is one solution,
+# and nothing has to be assumed about codes. At the solution the maxima in use are equally high up to
+# differences of order $1/P$. These differences decide which fraction {sym}`P_\gamma` of the neurons sits at
+# which maximum. We keep $P$ finite and integrate {eq}`eq-redundant-landscape` numerically.
 #
 # ## How many neurons have each code
 #
 # We draw {glue:text}`R` independent networks from the {term}`posterior`. Half are cooled down from the prior,
 # half start from neurons drawn from the theory's solution. If both halves agree, it does not matter where a
-# network started. With all other weights held no neuron can change its code: the outputs would shift on a
-# whole class, which costs far too much energy at low $T$. So after every trajectory the sampler integrates
-# the readouts out, which can then adjust, and proposes new codes to a tenth of the neurons, one after another
-# ([samplers](../book/samplers.md)).
+# network started. No neuron can change its code while all other weights are held: the outputs would shift on
+# a whole class, which costs far too much energy at low $T$. So after every trajectory the sampler proposes
+# new codes to a tenth of the neurons, one after another. For these proposals it integrates the readouts out,
+# so that they can adjust to the new code ([samplers](../book/samplers.md)).
 
 # %% tags=["hide-input"]
 numbers = Finding(
@@ -195,10 +195,10 @@ for name, value in {"verdict": verdict, "starts": main.meeting.verdict, "shift":
     glue(name, value, display=False)
 
 # %% [markdown]
-# Theory is accurate to a fraction of one neuron here, and at this precision $N \to \infty$ is not enough.
-# Theory is the {term}`saddle point` of an integral over fields. Fluctuations of the fields shift the number
-# $n_\gamma$ of neurons with a code by a fraction of one neuron, whatever $N$ is. To compute the shift, give
-# every neuron with the code a weight $e^h$ and expand about the saddle:
+# The limit $N \to \infty$ is not accurate to a fraction of one neuron. It is the {term}`saddle point` of an
+# integral over fields. Fluctuations of the fields about it shift the number $n_\gamma$ of neurons with a code
+# by a fraction of one neuron, whatever $N$ is. To compute the shift, give every neuron with the code a weight
+# $e^h$ and expand about the saddle:
 #
 # $$
 # \begin{gathered}
@@ -207,14 +207,15 @@ for name, value in {"verdict": verdict, "starts": main.meeting.verdict, "shift":
 # \end{gathered}
 # $$ (eq-redundant-finite)
 #
-# Here $H = \mathrm{Cov}(S) + T\, \mathrm{diag}(n_c)$, with $S_c = a\sum_{\mu\in c} \phi(z_\mu)$. It is the
-# stiffness against fields that are the same on all inputs of a class. The matrix
-# $M_c = \langle a\,a^\top\, \mathrm{Var}\,\phi_c\rangle + T$ is the stiffness against fields that differ
-# within the class. The shift of $\langle n_\gamma\rangle$ is {glue:text}`shift`.
+# Two kinds of fluctuations contribute. Against fields that are the same on all inputs of a class the
+# stiffness is $H = \mathrm{Cov}(S) + T\, \mathrm{diag}(n_c)$, with $S_c = a\sum_{\mu\in c} \phi(z_\mu)$.
+# Against fields that differ within the class it is $M_c = \langle a\,a^\top\, \mathrm{Var}\,\phi_c\rangle +
+# T$. The shift of $\langle n_\gamma\rangle$ is {glue:text}`shift`.
 #
-# The two starts agree ({glue:text}`starts`). The usual diagnostics of a single run do not help for numbers
-# this steady: they compare the spread between chains with the spread within one, and both are a fraction of a
-# neuron here. They report "{glue:text}`verdict`".
+# The two starts agree ({glue:text}`starts`), and this is our evidence for equilibrium. The usual diagnostics
+# of a single run do not help for numbers this steady: they compare the spread between chains with the spread
+# within one, and here both are of the order of a single neuron. For the record, they report
+# "{glue:text}`verdict`".
 #
 # ## One neuron, not the square root
 #
@@ -230,13 +231,16 @@ for name, value in {"verdict": verdict, "starts": main.meeting.verdict, "shift":
 # \end{gathered}
 # $$ (eq-redundant-covariance)
 #
-# The sums $S$ of a neuron are of order $P$ and scatter by $\sqrt P$ within a code, so that they give the code
-# away up to a variance of order $1/P$. This variance is all that the right side leaves. For $N = P$ the
-# numbers of neurons then scatter by about one, in small and in large networks alike. At this sharpness it
-# matters that numbers of neurons are whole: they have the Gaussian distribution of
+# with the covariance over networks on the left, and covariances over single neurons on the right. The right
+# side is what remains of a neuron's $q$ once its sums $S$ are known. These are of order $P$ and scatter by
+# only $\sqrt P$ within a code, so that they all but tell the code: what remains is of order $1/P$. For $N =
+# P$ the numbers of neurons then scatter by about one, in small and in large networks alike.
+#
+# Where numbers scatter so little, it matters that they are whole. They have the Gaussian distribution of
 # {eq}`eq-redundant-covariance`, restricted to whole numbers. They scatter more than the formula says where
 # the mean lies half way between two whole numbers, and less where it is close to one of them. The restriction
-# also pulls the mean towards the nearest whole number. Theory's numbers in this chapter include both.
+# also pulls the mean towards the nearest whole number. Theory's numbers of neurons in the figures include
+# this restriction and the shift of {eq}`eq-redundant-finite`.
 
 # %% tags=["hide-input"]
 counts["num_networks"] = 2 * R  # small networks are cheap
@@ -278,13 +282,13 @@ scatter.judge(standard_errors(3), because="corrections of higher order in 1/N")
 # %% [markdown]
 # ## The readouts, peak by peak
 #
-# The landscape {eq}`eq-redundant-landscape` gives the whole density of the readouts at our $P$. The test is
-# strict. Four codes and three outputs make twelve Kolmogorov–Smirnov tests, and Fisher's method combines the
-# twelve p-values into one. The samples are so far apart that a neuron has forgotten its place within the
-# peak. At this precision a $1/N$ correction matters again. The expansion of {eq}`eq-redundant-finite`, made
-# for $a\,q_\gamma$ and $a^2 q_\gamma$ instead of the number $q_\gamma$, moves and widens the peaks. The
-# readouts of one code depend little on the targets, but there are enough draws to tell our task from its
-# neighbors at $y_- \pm 0.1$.
+# The landscape {eq}`eq-redundant-landscape` gives the whole density of the readouts at our $P$. Four codes
+# and three outputs make twelve Kolmogorov–Smirnov tests, and Fisher's method combines the twelve p-values
+# into one. The samples are so far apart that a neuron has forgotten its place within the peak. The test is
+# strict: the readouts of one code depend little on the targets, but there are enough draws to tell our task
+# from its neighbors at $y_- \pm 0.1$. At this precision a $1/N$ correction matters again. The expansion of
+# {eq}`eq-redundant-finite`, made for $a\,q_\gamma$ and $a^2 q_\gamma$ in place of $q_\gamma$, moves and
+# widens the peaks.
 
 # %% tags=["hide-input"]
 pvalues = runs.readout_pvalues(main, main.theory)
@@ -489,15 +493,16 @@ publish(
 )
 
 # %% [markdown]
-# Paper A counts five codes in the first layer and six in the two others. A code is read from class means: a
-# class is on if its mean is above a threshold, one half so far. In the first layer the count depends on this
-# threshold. The four densest maxima of that layer have class means near (.50, .73, .25), (.50, .25, .73),
-# (.69, .30, .30) and (.31, .70, .70): in two of them class 0 lies *on* the threshold of one half. At $N =
-# 200$ (preset `paper`) the first layer has five codes if they are read at 0.4 or 0.6: these four maxima make
-# four, and a tenth of the neurons, which lie between them, make the fifth (1-1-1 at 0.4, 0-0-0 at 0.6). Read
-# at 0.5 it has six, in theory as well as in samples. The two other layers have six at any of the three
-# thresholds. Networks of $N = 40$ (preset `quick`) mostly show six at any threshold: their groups are too
-# blurred for the count in the first layer to decide.
+# Paper A counts five codes in the first layer and six in the two others. We find six in the two others, too.
+# Whether the first layer has five depends on how a code is read. A code is read from class means: a class is
+# on if its mean is above a threshold, one half so far. The four densest maxima of the first layer have class
+# means near (.50, .73, .25), (.50, .25, .73), (.69, .30, .30) and (.31, .70, .70). In two of them class 0
+# lies *on* the threshold of one half, so that their neurons fall on either side of it. At $N = 200$ (preset
+# `paper`) the first layer therefore has six codes if they are read at 0.5, in theory as well as in samples.
+# Read at 0.4 or 0.6 it has five: the four maxima make four, and a tenth of the neurons, which lie between
+# them, make the fifth (1-1-1 at 0.4, 0-0-0 at 0.6). The two other layers have six at any of the three
+# thresholds. Networks of $N = 40$ (preset `quick`) mostly show six in the first layer, too, at any threshold:
+# their groups are too blurred for the count there to decide.
 
 # %% tags=["hide-input"]
 published = np.array([5, 6, 6])
@@ -637,17 +642,17 @@ if with_theory:
 # %% [markdown]
 # ## Without noise
 #
-# Do groups need noise, or a prior that shrinks with $P$? They can do without both. We start from the prior at
-# $\sigma_a = 1$ and run gradient descent without noise on
-# $\tfrac12\lVert Y-f\rVert^2 + \tfrac{\lambda}{2N}\sum(\text{weights})^2$ with $\lambda = 0.1$. It runs
-# for thirty times as long as the decay of a weight takes, towards a fit of small norm, and there the neurons
-# form groups as well.
+# Groups need neither noise nor a prior that shrinks with $P$. To show this, we start from the prior at
+# $\sigma_a = 1$ and run gradient descent without noise on $\tfrac12\lVert Y-f\rVert^2 +
+# \tfrac{\lambda}{2N}\sum(\text{weights})^2$ with $\lambda = 0.1$. It runs for thirty times as long as weight
+# decay alone takes to shrink a weight, and approaches a fit of small norm. In this fit the neurons form
+# groups as well.
 #
-# How sharp are these groups? For each class sort the neurons into on and off, and replace a neuron's class
-# mean by the average over its side. The share of the differences between classes that this keeps is 1 for
-# perfect groups. But a Gaussian cloud can be cut in two as well, and the cut keeps about two thirds. So we
-# compare with rotations of neuron space, which leave the kernel as it is and make the code analog
-# ([diagnosis](../book/api.md)).
+# How sharp are these groups? We ask how much of a neuron its code tells. For each class we sort the neurons
+# into on and off, and replace a neuron's class mean by the average over its side. We measure the share of the
+# differences between classes, as they vary over neurons, that this keeps. It is 1 for perfect groups. But a
+# Gaussian cloud can be cut in two as well, and the cut keeps about two thirds. So we compare with rotations
+# of neuron space, which leave the kernel as it is and make the code analog ([diagnosis](../book/api.md)).
 
 # %% tags=["hide-input"]
 least_norm = runs.descend(jax.random.fold_in(key, 901), strength=0.1, **vars(sizes.descent))
@@ -688,8 +693,9 @@ Finding(
 # %% [markdown]
 # With noise, $\sigma_a = 1$ is not enough. The readouts then grow instead of the features, the fields $a\cdot
 # t_c$ become small, and the landscape {eq}`eq-redundant-landscape` loses its sharp maxima: noise blurs the
-# groups. With $\sigma_a^2 = 1/P$ the same noise leaves them sharp. So it is because of the *noise* that the
-# readouts have to be held so tightly. (How well the chains at $\sigma_a = 1$ mix stands in the check.)
+# groups. With the stronger prior, $\sigma_a^2 = 1/P$, the same noise leaves them sharp. So it is because of
+# the *noise* that the readouts have to be held so tightly. (The check's note says how well the chains at
+# $\sigma_a = 1$ mix.)
 
 # %% tags=["hide-input"]
 strong = over_sizes[1]
@@ -737,8 +743,9 @@ both.judge(
 # - Descent without noise finds groups as well. With noise, groups need a readout variance of $1/P$.
 #
 # **Limits.** Theory's corrections beyond the first order in $1/N$ are left out; at the small widths of preset
-# `quick` they can show. Moves to codes that no neuron has yet need orthogonal inputs and one hidden layer.
-# In deep networks only the last layer has moves of its own, to codes in use and to opposite ones.
+# `quick` they can show. The sampler can propose codes that no neuron has yet only with orthogonal inputs and
+# one hidden layer. In deep networks it proposes codes in the last layer only: those in use, and opposite
+# ones.
 #
 # **Reproduced in part.** Paper A's five codes in the first of three layers come out at $N = 200$ if the codes
 # are read at 0.4 or 0.6, not at 0.5. The authors' sampled weights are public (figshare, doi
@@ -775,6 +782,5 @@ for ratios_given in ((0.5, 0.25, 0.25), (0.6, 0.3, 0.1), (0.65, 0.3, 0.05)):
     print(ratios_given, {coding.code_name(c): f"{found.occupancy(c):.2f}" for c in found.codes})
 
 # %% [markdown]
-# The groups that answer to two classes shrink, all three of them a little, those that answer to the rare
-# class and the one that does not. The group of all classes grows, and a new one appears that answers to the
-# largest class alone.
+# Both do. All three groups that answer to two classes shrink a little, whether they answer to the rare class
+# or not. The group of all classes grows, and a new one appears that answers to the largest class alone.

@@ -110,26 +110,29 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 # %% [markdown]
 # ## Why a few neurons run away
 #
-# The task has orthogonal inputs, a fraction $w_c$ = a half, a quarter and a quarter of them in class $c$.
-# An input's own class has the target 1, the others have $y_- = -\tfrac12$. As in the
-# [primer](../book/primer.md), neurons are independent once the fields $t_c$ are given, and a neuron's
-# readout has the density $p(a) \propto e^{P E(a)}$, $E(a) = -\tfrac12|a|^2 + \sum_c w_c \log g(a\cdot t_c)$,
-# with $g(s) = \langle e^{s\phi(z)}\rangle$ over a standard normal $z$. For a ReLU, $g(s) = \tfrac12 +
-# e^{s^2/2}\,\Phi(s)$ with the normal distribution function $\Phi$. A neuron driven by a large
-# positive $s$ has an activity proportional to $s$, and its gain $\log g(s)$ is $s^2/2$ at leading order. Both
-# terms of $E$ are then quadratic, and along a direction $\hat a$
+# The task has orthogonal inputs, a half of them in class 0 and a quarter in each of two others; $w_c$ is the
+# fraction in class $c$. An input's own class has the target 1, the others have $y_- = -\tfrac12$. As in the
+# [primer](../book/primer.md), neurons are independent once the fields $t_c$ are given, and a neuron's readout
+# has the density $p(a) \propto e^{P E(a)}$, $E(a) = -\tfrac12|a|^2 + \sum_c w_c \log g(a\cdot t_c)$, with
+# $g(s) = \langle e^{s\phi(z)}\rangle$ over a standard normal $z$. For a ReLU, $g(s) = \tfrac12 +
+# e^{s^2/2}\,\Phi(s)$ with the normal distribution function $\Phi$.
+#
+# Nothing bounds a ReLU neuron. Driven by a large positive $s$ it has an activity proportional to $s$, and its
+# gain $\log g(s)$ is $s^2/2$ at leading order, quadratic like the price $\tfrac12|a|^2$. Along a direction
+# $\hat a$
 #
 # $$
 # E \;\simeq\; \tfrac12 |a|^2 \bigl( h(\hat a) - 1 \bigr), \qquad
 # h(\hat a) = \sum_c w_c\, [\hat a \cdot t_c]_+^2 .
 # $$ (eq-sparse-load)
 #
-# If $h$ exceeded 1 anywhere, $E$ would have no maximum. So the field grows, while the network learns, until
-# $h = 1$ is reached in some directions. There a neuron of *any* size costs the same at leading order. A
-# neuron that has grown large in such a direction is an **outlier**. With $a = \sqrt N\, \bar a$ and $z =
-# \sqrt N\, \bar z$ a single one contributes $\bar a\,\bar z$, of order one, to the output. All other neurons,
-# the bulk, sit at the finite maximum $a_0$ of $E$. Each outlier obeys the first line of the following; the
-# second says that outliers and bulk together produce the targets.
+# If $h$ exceeded 1 anywhere, $E$ would have no maximum. While the network learns, the field grows until $h =
+# 1$ is reached in some directions, and no further. Along these directions the landscape is level far out, a
+# plateau: a neuron of *any* size costs the same at leading order. A neuron that has grown large there is an
+# **outlier**. With $a = \sqrt N\, \bar a$ and $z = \sqrt N\, \bar z$ a single one contributes $\bar a\,\bar
+# z$, of order one, to the output. All other neurons, the bulk, sit at the finite maximum $a_0$ of $E$. In the
+# following equations the first line holds for each outlier, and the second says that outliers and bulk
+# together produce the targets:
 #
 # $$
 # \begin{gathered}
@@ -146,25 +149,28 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 #
 # ### Why is any outlier there at all?
 #
-# The plateau on which outliers live lies below the bulk's maximum, by $\log 2$ times the share of inputs on
-# which such a neuron is silent, or more. For a neuron silent on half of $P = 200$ inputs this is a factor of
+# The plateau on which outliers live lies below the bulk's maximum, by at least $\log 2$ times the share of
+# inputs on which such a neuron is silent. For a neuron silent on half of $P = 200$ inputs this is a factor of
 # $2^{-100}$, or $e^{-69}$, in the density. Among hundreds of neurons the expected number of such neurons is
-# practically zero. Yet the outputs have to reach their targets. The output is a sum of many
-# independent terms, which has to take a value far from its typical one. If the tail of a single term falls
-# slowly enough, one term does it all: the sum **condenses**. The same happens in sums of heavy-tailed
-# variables ("one big jump"), in zero-range processes, and in Bose–Einstein condensation. For a ReLU the tail
-# is flat, since at $h = 1$ the gain of a large neuron cancels its price, whatever its size. So one neuron per
-# class takes all of the excess. A sparse scheme is a condensate ([condensation](condensation.ipynb)).
+# practically zero. Yet the outputs have to reach their targets. The output is a sum of many independent
+# terms, which has to take a value far from its typical one. If the tail of a single term falls slowly enough,
+# one term does it all: the sum **condenses**. The same happens in sums of heavy-tailed variables ("one big
+# jump"), in zero-range processes, and in Bose–Einstein condensation. For a ReLU the tail is flat, since at $h
+# = 1$ the gain of a large neuron cancels its price, whatever its size. Each neuron on the plateau pays the
+# factor in the density anew. So a single one per class takes all of the excess. A sparse scheme is a
+# condensate ([condensation](condensation.ipynb)).
 #
 # ## Three outliers, one for each class
 #
-# We draw networks from two starts: from the prior, and from a network built after the theory. Hamiltonian
-# Monte Carlo alone would take too long to lead from one to the other. So between its trajectories we rotate
-# pairs of neurons into each other, a move that leaves the posterior exactly as it is
-# ([samplers](../book/samplers.md)). Do the two starts then agree? The outcome: {glue:text}`starts`.
+# We draw networks from two starts: from the prior, and from a network built from theory's solution.
+# Hamiltonian Monte Carlo alone would take too long to lead from one to the other. So between its trajectories
+# we rotate pairs of neurons into each other, a move that leaves the posterior exactly as it is
+# ([samplers](../book/samplers.md)). Then we compare the two starts ({glue:text}`starts`).
 #
 # A neuron counts as an outlier if it carries more than a share $1/\sqrt N$ of the population's squared
-# activity on some class: an outlier's share is of order one, a bulk neuron's of order $1/N$.
+# activity on some class: an outlier's share is of order one, a bulk neuron's of order $1/N$. The checks ask
+# for three outliers in every sample of every network, and for readouts and preactivations that theory
+# predicts to one per cent.
 
 # %% tags=["hide-input"]
 lazy_posterior = Posterior(runs.toy(SMALL, seed=seed), Network(1, SMALL, "relu"), T * SMALL, float(SMALL))
@@ -241,18 +247,22 @@ Finding(
 ).judge(standard_errors(3), because="corrections of second order in 1/N")
 
 # %% [markdown]
-# On the large class the outlier carries {glue:text}`outliers_share` of the output; on the two others the bulk
-# pulls the wrong way, and their outliers make up for it.
+# On the large class the outlier carries {glue:text}`outliers_share` of the output, and the bulk the rest. On
+# the two others the bulk pulls the wrong way: it is active on all classes, with a mean readout that is
+# positive for the large class and negative for the two others. There the outliers make up for it.
 #
 # ## One readout for the whole bulk
 #
-# Theory gives the bulk a single readout $a_0$, from which its neurons deviate by $O(1/\sqrt P)$. At $N = P =
-# 100$ this is as much as $a_0$ itself, at 500 half as much; it is little only against an outlier. The
-# preactivations are *not* Gaussian: their density is $\propto \mathcal N(z;0,1)\, e^{\phi(z)\,a\cdot t_c}$, a
-# normal density with a kink at zero. This kink is too small to be seen in the figure, so the check compares
-# the likelihoods of both densities. The outliers stand far outside: with their readouts, and with their
-# preactivations on their own class. On other classes an outlier's preactivations are negative and lie among
-# the bulk's.
+# In theory all neurons of the bulk have one readout $a_0$, up to deviations of $O(1/\sqrt P)$. At $N = P =
+# 100$ these are as large as $a_0$ itself, at 500 half as large; they are small only compared with an
+# outlier's readout.
+#
+# The bulk's preactivations are *not* Gaussian: their density is $\propto \mathcal N(z;0,1)\,
+# e^{\phi(z)\,a\cdot t_c}$, a normal density with a kink at zero. This kink is too small to be seen in the
+# figure, so the check compares the likelihoods of theory's density and of a Gaussian.
+#
+# The outliers stand far outside the bulk, in their readouts and in their preactivations on their own class.
+# On other classes an outlier's preactivations are negative and lie among the bulk's.
 
 # %% tags=["hide-input"]
 of_readouts, of_preactivations = runs.populations(main)
@@ -532,13 +542,14 @@ Finding(
 
 # %% [markdown]
 # The data are fitted after {glue:text}`zero` steps, the final scheme takes {glue:text}`final` (medians). At
-# first some classes have no outlier of their own. Once every class has one, there are too many, or some are
-# shared by several classes. Their number first grows, as more neurons leave the bulk, and then it falls.
+# first some classes have no outlier of their own, and the number of outliers grows as more neurons leave the
+# bulk. Once every class has one, there are too many, or some are shared by several classes. Then their number
+# falls.
 #
 # Is a copy really free of energy? We split the outlier of one class in two in theory's network, and sample
-# on. The energy stays what it was, to a tenth of a nat per input at most. An outlier of the squared ReLU
-# (below) would cost two nats by theory. So copies disappear by entropy alone: neurons wander until they meet
-# the bulk, which has many more states.
+# on. The energy stays what it was, to a tenth of a nat per input at most. For the squared ReLU (below) the
+# same split would cost two nats per input, by theory. So copies disappear by entropy alone: neurons wander
+# until they meet the bulk, which has many more states.
 #
 # ## What decides their number
 #
@@ -546,22 +557,27 @@ Finding(
 # represents a class, one outlier less is enough. We shrink the targets of class 0 to a twentieth, and theory
 # has $m - 1 = 2$ outliers.
 #
-# If instead the target $y_-$ of the other classes is raised, there comes a point where outliers answer to
-# several classes at once. Two of these can be rotated into each other at no cost: there is a family of
-# solutions of equal energy. Such outliers are silent on fewer inputs, from $y_- = 0.5$ on nowhere, and
-# silence made most of a copy's price. So networks may have more outliers than theory needs. A neuron becomes
-# one more with the odds of two integrals, over the readouts that count as an outlier and over those of the
-# bulk. With $N$ neurons the expected number is $n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a
-# \big/ \int_{\rm bulk} e^{P E(a)}\,{\rm d}a$.
+# If instead the target $y_-$ of the other classes is raised, outliers come to answer to several classes at
+# once. Two of these can be rotated into each other at no cost: there is a family of solutions of equal
+# energy. The figure shows the dimension of this family.
 #
-# At $N = P = 100$ this number is far below one for $y_- = 0.1$. It is {glue:text}`room_some` at $0.3$ and
-# {glue:text}`room_many` at $0.6$, where it vanishes only in larger networks ({glue:text}`room_large` at $N =
-# P = 500$). Where it is far below one, samples should have theory's number of outliers. Where it is far
-# above, it predicts no number: what outliers carry together is fixed, so that the more there are the smaller
-# is each. Outliers and bulk are then hardly told apart, and some outliers are too small to be counted. Near
-# $y_- = 1$ one neuron answers to everything, and the others are too small to be counted. What outliers do
-# *together* is fixed all the same: the overlaps $\tfrac1N \sum_i a_i a_i^\top$ of all readouts are the same
-# in the whole family.
+# Outliers of several classes are silent on fewer inputs, and from $y_- = 0.5$ on they are silent on none. But
+# silence made most of a copy's price. So networks may have more outliers than theory needs. How many more?
+# The odds that a neuron is an outlier, rather than in the bulk, are the integral of $e^{P E(a)}$ over the
+# readouts that count as an outlier, divided by that over the readouts of the bulk. With $N$ neurons the
+# expected number of further outliers is $n_{\rm more} = N \int_{\rm outlier} e^{P E(a)}\,{\rm d}a \big/
+# \int_{\rm bulk} e^{P E(a)}\,{\rm d}a$.
+#
+# At $N = P = 100$ the number $n_{\rm more}$ is far below one for $y_- = 0.1$. It is {glue:text}`room_some` at
+# $0.3$ and {glue:text}`room_many` at $0.6$, where it vanishes only in larger networks
+# ({glue:text}`room_large` at $N = P = 500$). Where $n_{\rm more}$ is far below one, samples should have
+# theory's number of outliers. Where it is far above one, the number of outliers is not fixed. What outliers
+# carry together is fixed, so that the more there are the smaller is each. Some are then too small to be told
+# apart from the bulk, and are not counted. Near $y_- = 1$ a single neuron that answers to everything is all
+# that is counted.
+#
+# What outliers do *together* can still be checked: the overlaps $\tfrac1N \sum_i a_i a_i^\top$ of all
+# readouts are the same in the whole family.
 
 # %% tags=["hide-input"]
 settings = sizes.other_targets
@@ -660,10 +676,11 @@ if families:
 # %% [markdown]
 # ## Neither the kink nor homogeneity is needed
 #
-# **Softplus**, $\log(1+e^z)$, approaches a ReLU at large $|z|$, where outliers live. The theory carries over,
-# with other averages in the bulk. It does not carry over to **squared ReLU**, $\max(0, z)^2$, whose $g(s)$
-# diverges at $s = \tfrac12$. A neuron's contribution $a z^2$ is of third degree. So $a, z \sim N^{1/3}$ are
-# enough for a contribution of order one, and the posterior minimizes
+# **Softplus**, $\log(1+e^z)$, has no kink and is not homogeneous. But it approaches a ReLU at large $|z|$,
+# where outliers live. So the theory carries over, with other averages in the bulk. It does not carry over to
+# **squared ReLU**, $\max(0, z)^2$, another function without a kink, whose $g(s)$ diverges at $s = \tfrac12$.
+# A neuron's contribution $a z^2$ is of third degree. So $a, z \sim N^{1/3}$ are enough for a contribution of
+# order one. With $\bar a$ and $\bar z$ now in units of $N^{1/3}$, the most probable outliers minimize
 #
 # $$
 # \sum_i \tfrac12\Bigl(|\bar a_i|^2 + \sum_c w_c\,\bar z_{ic}^2\Bigr)
@@ -779,16 +796,18 @@ Finding(
 # network with $L = 3$, $N = P = 100$: two outliers in the first layer, for the two small classes, several
 # that share classes in the second, and three in the feature layer.
 #
-# How many outliers one finds depends on how one counts. A threshold such as $1/\sqrt N$ falls with $N$
-# itself, and so it hides how the number depends on $N$. We ask instead how many neurons *carry* a class: the
-# participation ratio $(\sum_i m_i^2)^2 / \sum_i m_i^4$ of the class means $m_i$ of the activations, which is
-# 1 for a single neuron and $N/3$ for a Gaussian cloud. All networks are cooled from the prior. In half of
-# them we then merge the outliers of each code in the feature layer into one, and both halves run on. We do so
-# with as many inputs as neurons, and with four times as many.
+# How many outliers one finds depends on how one counts, and a threshold such as $1/\sqrt N$ changes with $N$
+# itself. So we ask instead how many neurons *carry* a class: the participation ratio $(\sum_i m_i^2)^2 /
+# \sum_i m_i^4$ of the class means $m_i$ of the activations, which is 1 for a single neuron and $N/3$ for a
+# Gaussian cloud.
 #
-# The last two checks are about the layers. They ask in how many networks each of four statements holds: two
-# outliers in the first layer, for the small classes; outliers that share a class in the second; one code for
-# each class in the feature layer; kernels whose blocks grow from layer to layer.
+# All networks are cooled from the prior. To see whether the runs are just too short for copies to merge, we
+# then merge the outliers of each code in the feature layer into one, in half of the networks. Both halves run
+# on. We do so with as many inputs as neurons, and with four times as many.
+#
+# The last two checks ask in how many networks each of four statements about the layers holds: two outliers in
+# the first layer, for the small classes; outliers that share a class in the second; one code for each class
+# in the feature layer; kernels whose blocks grow from layer to layer.
 
 # %% tags=["hide-input"]
 settings = vars(sizes.deep) | {"temperature": T, "seed": seed}
@@ -928,17 +947,18 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
     ).judge(above(0.5), because="the networks differ")
 
 # %% [markdown]
-# The *codes* of the feature layer are those of the paper, one for each class. In some networks a single
-# neuron has each of them, as in the published one; on average there are more, whether one counts those that
-# carry a class or only those of at least half of the strongest one's activity. The number of neurons that
-# share a code depends on the number of inputs. Are the runs just too short for copies to merge? No. Rotating
-# all outliers of a code into one lowers the participation, though not to one: the bulk, and neurons too
-# weak to count as outliers, have a share. With as many inputs as neurons it then rises again.
+# The *codes* of the feature layer are those of paper A, one for each class. In some networks each code has a
+# single neuron, as in the published one. On average there are more to a code, whether one counts those that
+# carry a class or only those of at least half of the strongest one's activity. Are the runs just too short
+# for copies to merge? No. Rotating all outliers of a code into one lowers the participation, though not to
+# one: the bulk, and neurons too weak to count as outliers, have a share. With as many inputs as neurons it
+# then rises again.
 #
-# With one hidden layer a copy has to be silent on each of the $P - n_c$ inputs of other classes, which costs
-# entropy of order $P$. In a deep network the layer below makes the inputs of a class alike. A copy is then
-# silent on a class as a whole, which costs only a logarithm of $n_c$. So copies are cheap. Up to a
-# certain width one neuron carries a class, and beyond it many share it. This crossover grows with $P$
+# How many neurons share a code depends on the number of inputs, for the following reason. With one hidden
+# layer a copy has to be silent on each of the $P - n_c$ inputs of other classes, which costs entropy of order
+# $P$. In a deep network the layer below makes the inputs of a class alike. A copy is then silent on a class
+# as a whole, which costs only a logarithm of $n_c$. Up to a certain width, the crossover width, one neuron
+# carries a class, and beyond it many share it. This width grows with $P$
 # ([condensation](condensation.ipynb)).
 #
 # ## What to take away
@@ -952,13 +972,13 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 #   number, at our sizes, where they answer to several classes at once. What they do together is fixed.
 #
 # **Limits.** The theory is for one hidden layer and orthogonal inputs. For families of rotated outliers it is
-# worked out at leading order in $1/N$ only, for $\max(0,z)^2$ to the first correction, in $N^{-1/3}$. Times
-# of coarsening are measured at one size, for dynamics in coordinates in which all weights have the same prior
-# variance.
+# worked out at leading order in $1/N$ only. For $\max(0,z)^2$ it has the first correction, in $N^{-1/3}$. The
+# time from zero loss to the final scheme is measured at one size, for dynamics in coordinates in which all
+# weights have the same prior variance.
 #
-# **Reproduced in part.** For families of outliers, whose theory is of leading order, samples lie many
-# standard errors away from it, within $1/N$. For $\max(0,z)^2$ outliers vary within a class by some per cent
-# less than theory says in small networks, and by some per cent more in large ones. We do not know why.
+# **Reproduced in part.** For families of outliers theory has the leading order only. Samples differ from it
+# by many standard errors, but by less than $1/N$. For $\max(0,z)^2$ outliers vary within a class by some per
+# cent less than theory says in small networks, and by some per cent more in large ones. We do not know why.
 #
 # **Refuted.** In a network with three hidden layers and $N = P = 100$ the feature layer has more than one
 # neuron for each class on average. The published network has three in all. Ours come close to that only
