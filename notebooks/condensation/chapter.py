@@ -13,11 +13,11 @@
 # %% [markdown]
 # # Condensation: why sparse coding is sparse
 #
-# A ReLU neuron that codes for a class is so improbable that a network should hold none, and yet it holds one
-# per class, because the outputs demand a large sum, and a single large term is the cheapest one. If the
-# inputs of a class are alike, with an overlap $\rho$, such a neuron is less improbable, and the one neuron
-# becomes a crowd that grows with the width of the network. What classes have in common undoes this: one
-# neuron stands out at any width.
+# A ReLU neuron that codes for a class is so improbable that a network should hold none. Yet it holds one for
+# each class. The outputs demand a large sum, and one large term is the cheapest way to reach it. This is
+# condensation. If the inputs of a class are alike, with an overlap $\rho$, such a neuron is less improbable.
+# Then a crowd takes the place of the one neuron, and the crowd grows with the width of the network. If inputs
+# of different classes are alike enough, too, one neuron per class stands out again, at any width.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -109,31 +109,39 @@ for overlap in (0.0, 0.25, 0.5):  # of the inputs of a class with each other
 # %% [markdown]
 # ## Why is any coding neuron there?
 #
-# Neurons are independent in a common field $t$ (the [primer](../book/primer.md)). In it a neuron's readout
-# has a density with a bulk near zero. A neuron that codes for class $c$ has the readout $r\,\hat t_c$, is
-# active on class $c$ and silent on the others. For a ReLU all large $r$ are alike: gain and price both grow
-# as $r^2$, and they cancel ({eq}`eq-sparse-load`). So the density is flat along this **branch**. How low does
-# the branch lie? Take $n$ inputs of which any two overlap by $\rho$. A neuron drawn from the prior is silent
-# on all of them with the probability
+# The task has three classes, a half of the inputs in class 0 and a quarter in each of the others. Neurons are
+# independent in a common field $t$ (the [primer](../book/primer.md)). In this field the density of a neuron's
+# readouts has a *bulk* near zero. A **coding neuron**, or outlier, is active on one class $c$ and silent on
+# the others. Its readouts are $r\,\hat t_c$: of size $r$, in the direction $\hat t_c$ of the field $t_c$. For
+# a ReLU all large $r$ are equally probable: gain and price both grow as $r^2$, and they cancel
+# ({eq}`eq-sparse-load`). So the density is flat along this **branch**.
+#
+# How far below the bulk does the branch lie? A coding neuron has to be silent on all inputs of the other
+# classes, and this sets its cost. Take $n$ inputs of which any two overlap by $\rho$. A neuron drawn from the
+# prior is silent on all of them with the probability
 #
 # $$
 # q(n,\rho) = \Bigl\langle \Phi\bigl(-\sqrt{\rho/(1-\rho)}\,v\bigr)^{n} \Bigr\rangle_v , \qquad
 # q(n, 0) = 2^{-n}, \qquad q(n,\rho) \sim n^{-(1-\rho)/\rho} .
 # $$ (eq-condensation-silence)
 #
-# where $v$ is a standard normal number and the last form holds for large $n$. Relative to the bulk, whose
-# integral is $Z_b$, the branch has the weight $w = \sqrt{P/2\pi}\; e^{-C}$ per unit of $r$, with the cost
-# $C_c = \log Z_b - \sum_{d\neq c} \log q(n_d,\rho)$. For unrelated inputs the cost is proportional to $P$. A
-# neuron of the large class costs {glue:text}`cost_small` nats if there are $P =$ {glue:text}`inputs_small`
-# inputs in all, and {glue:text}`cost_large` if there are {glue:text}`inputs_large`. Among hundreds of neurons
-# no such neuron is to be expected. If the inputs of a class are alike, a neuron is silent on the class as a
-# whole, and the cost grows with the logarithm of $P$ only.
+# Here $v$ is a standard normal number, $\Phi$ its distribution function, and the last form holds for large
+# $n$. Relative to the bulk, whose integral is $Z_b$, the branch of class $c$ has the weight
+# $w = \sqrt{P/2\pi}\; e^{-C_c}$ per unit of $r$. The **cost** of a coding neuron is
+# $C_c = \log Z_b - \sum_{d\neq c} \log q(n_d,\rho)$. For unrelated inputs it is proportional to $P$. A neuron
+# that codes for the large class costs {glue:text}`cost_small` nats if there are $P =$
+# {glue:text}`inputs_small` inputs in all, and {glue:text}`cost_large` if there are
+# {glue:text}`inputs_large`. Among hundreds of neurons no such neuron is to be expected. If the inputs of a
+# class are alike, a neuron tends to be silent on all of them at once. Then the cost grows only with the
+# logarithm of $P$.
 #
 # ## One big jump
 #
-# The outputs have to reach their targets all the same. What the bulk does not do, coding neurons have to do.
-# A coding neuron's activation grows with its readout, so that it contributes in proportion to $r^2$, and
-# together they contribute a fixed amount: $\sum_i r_i^2 = N B$. The weight of $k$ neurons that do it is
+# The outputs have to reach their targets all the same. What the bulk does not contribute to them, coding
+# neurons have to. A coding neuron's activation grows with its readout, so that it contributes in proportion
+# to $r^2$. Together the coding neurons of a class have to contribute a fixed amount, $\sum_i r_i^2 = N B$,
+# where $B$ is what the bulk leaves to them, per neuron of the network. How many share this amount? All ways
+# in which $k$ neurons can do so have together the weight
 #
 # $$
 # W_k = \frac{N^k}{k!} \int \prod_{i=1}^k w(r_i)\,{\rm d}r_i\;
@@ -151,14 +159,18 @@ for overlap in (0.0, 0.25, 0.5):  # of the inputs of a class with each other
 # \qquad N^* = 3/p .
 # $$ (eq-condensation-crossover)
 #
-# The number of neurons that carry a class is the participation ratio $(\sum_i m_i^2)^2/\sum_i m_i^4$ of the
-# class means $m_i$ of the activations. We average its inverse, and quote one over this average. On the branch
-# this is $(k+2)/3$: 1 for $k = 1$, and $N/N^*$ for many. So $N^*$ is the width at which a crowd begins.
+# We count the neurons that carry a class by the participation ratio $(\sum_i m_i^2)^2/\sum_i m_i^4$ of the
+# class means $m_i$ of the activations. (We average its inverse, and quote one over this average.) Neurons of
+# unequal size count for less than their number: $k$ coding neurons on a flat branch give $(k+2)/3$. This is 1
+# for $k = 1$, and $N/N^*$ for many. So $N^*$ is the width at which a crowd begins.
 #
-# To compare with networks of moderate size the theory needs three refinements. The branch is not flat at
-# moderate $r$, where a neuron need not be entirely silent; so we compute its density $w(r)$. The bulk has a
-# share of a class's activity. And at finite $N$ the output on every single input holds neurons back, which
-# makes coding neurons dearer and leaves less to the bulk (appendix). None of the three has a fitted number.
+# To compare with networks of moderate size the theory needs three refinements. None has a fitted number.
+#
+# - The branch is not flat at moderate $r$, where a neuron need not be entirely silent. So we compute its
+#   density $w(r)$.
+# - The bulk has a share of a class's activity, and the participation counts it.
+# - At finite $N$ a neuron feels its own effect on the output of every single input. This makes coding neurons
+#   dearer and the bulk less active (appendix).
 
 # %% tags=["hide-input"]
 small, large = (runs.condensate(P, 0.0) for P in (P0, 4 * P0))
@@ -198,14 +210,16 @@ Finding(
 # %% [markdown]
 # ## Is it one curve?
 #
-# On a flat branch everything depends on $N/N^*$ alone, so that networks of all sizes and overlaps should fall
-# on one curve. Here $N^*$ is that of the computed branch: $N$ over the number of neurons that carry a class
-# at $N\to\infty$. The flat branch of {eq}`eq-condensation-crossover` gives up to ten times as much at these
-# sizes. The networks do fall on the curve roughly, and only well above $N^*$, where most lie a little below
-# it. Below $N^*$, and up to it, they lie above it. Most of this is the bulk: its neurons have a share of a
-# class's activity, and the participation counts it. The rest is that a narrow network sees its branch at
-# moderate $r$, where it is higher. The theory with the bulk and with $w(r)$, which has no fitted number
-# either, does describe all networks: in the right panel they fall on the diagonal.
+# Not quite. On a flat branch everything depends on $N/N^*$ alone, so that networks of all sizes and overlaps
+# should fall on one curve. They do so only roughly, and only well above $N^*$, where most lie a little below
+# the curve. Up to $N^*$ they lie above it. Most of this is the bulk: its neurons have a share of a class's
+# activity, and the participation counts it. The rest is the branch. A narrow network sees it at moderate $r$,
+# where it is higher. The theory with the bulk and with $w(r)$ does describe all networks, again without a
+# fitted number: in the right panel they fall on the diagonal.
+#
+# (Here $N^*$ is that of the computed branch: $N$ divided by the number of neurons that carry a class, in the
+# limit $N\to\infty$. The flat branch of {eq}`eq-condensation-crossover` gives an $N^*$ up to ten times as
+# large at these sizes.)
 
 
 # %% tags=["hide-input"]
@@ -319,11 +333,12 @@ Finding(
 # the range that is left to each silent input shrinks like $1/r$.
 #
 # A branch that falls can hold only a finite amount, $\int w(r)\,r^2\,{\rm d}r$ per neuron, even if the
-# network is infinitely wide. If this is less than the $B$ that the outputs demand, something else has to do
-# the rest, and again one large neuron is the cheapest. There is a critical overlap $\rho_b^*$. Below it a
-# crowd carries a class. Above it one neuron has a fixed share of the class at any width, and a crowd has what
-# is left. Zero-range processes, in which particles hop between sites, condense in the same way: up to a
-# critical density the particles spread, and one site takes all that are too many.
+# network is infinitely wide. The larger $\rho_b$, the steeper the branch falls, and the less it holds. Beyond
+# a critical overlap $\rho_b^*$ it holds less than the $B$ that the outputs demand. Something else has to
+# supply the rest, and again one large neuron is the cheapest. So below $\rho_b^*$ a crowd carries a class.
+# Above it one neuron has a fixed share of the class at any width, and a crowd has what is left. Zero-range
+# processes, in which particles hop between sites, condense in the same way: up to a critical density the
+# particles spread, and beyond it one site takes the excess.
 
 # %% tags=["hide-input"]
 M, P1, rho = sizes.shared.num_neurons, sizes.shared.num_inputs, sizes.shared.overlap
@@ -405,8 +420,11 @@ glue("shared_inputs", P1, display=False)
 # **Softplus** is never quite silent. Its leak makes a coding neuron dearer the larger it is, so that $w(r)$
 # falls like $e^{-(\log r)^2}$. Here, too, the branch holds only a small part of $B$, and one neuron has the
 # rest in networks of any width. In the dual problem the minimum then lies on the edge of its domain, where no
-# solver for smooth populations finds it. For $\max(0,z)^2$ the density would grow along the branch, so that
-# one neuron takes all. The theory's zero in the figure stands for this argument; the case is not solved.
+# solver for smooth populations finds it.
+#
+# For $\max(0,z)^2$ the density would grow along the branch. So one neuron takes all, and the number of
+# neurons that carry a class does not grow with $N$: its exponent is zero. In the figure this zero stands as
+# theory, but it is only this argument. For inputs that overlap the case is not solved.
 
 # %% tags=["hide-input"]
 M, rho, P1 = sizes.others.num_neurons, sizes.others.overlap, sizes.others.num_inputs
@@ -587,12 +605,13 @@ Finding(
 ).judge(relative(0.1), because="corrections of order 1/N in the layer below")
 
 # %% [markdown]
-# Some networks have two such neurons for a class, which share the amount. The check adds the two largest.
-# Whether such a pair would merge we have not tested: the second start changes the feature layer only. For the
-# large class theory's amount is small, and networks have more. The overlap within the class is hardly larger
-# than in theory. So the bulk of the layer below probably does less than in theory. A feature layer of finite
-# width also takes from its bulk (appendix). For the layer below theory does not have this, and we have not
-# tested it.
+# Some networks have two such neurons for a class, which share the amount. So the check adds the two largest.
+# Whether such a pair would merge we have not tested: the second start changes the feature layer only.
+#
+# For the large class theory's amount is small, and networks have more. Yet the overlap within the class is
+# hardly larger than in theory. So the bulk of the layer below probably makes less of the overlap than in
+# theory. In the feature layer we know such an effect: finite width weakens the bulk (appendix). The theory of
+# the layer below leaves this out. Whether it is the reason we have not tested.
 #
 # What does the feature layer see of the layer below? With the weights below held, it is a network of one
 # hidden layer, and all that it sees is the kernel of the activations below. Its readouts have the prior
@@ -661,7 +680,7 @@ Finding(
 # | two layers, sampled | $1/\sqrt P$ | {glue:text}`deep_participation` |
 # | one layer on the class means of the kernel below, sampled | $1/\sqrt P$ | {glue:text}`deep_flat` |
 # | theory on these means, all pairs of classes alike | $1/\sqrt P$ | {glue:text}`deep_both` |
-# | the same | $1/P$ | {glue:text}`deep_usual` |
+# | the same theory, with the readouts' variance of a single layer | $1/P$ | {glue:text}`deep_usual` |
 # | theory of both layers | $1/\sqrt P$ | {glue:text}`deep_alone` |
 #
 # (Networks of the two starts are taken together; the checks tell whether they agree.) So depth works by two
@@ -670,10 +689,11 @@ Finding(
 # error arises in the feature layer. Its effects of finite width are kept to first order only, and we suspect
 # these.
 #
-# In the layer below, the overlap between classes is above the critical one. So in theory one neuron of the
-# feature layer does {glue:text}`deep_share` of what coding neurons do for its class, at any width. This
-# neuron bounds the number that carry a class. At our widths the number still grows, since the crowd that has
-# the rest grows. In wider networks it must level off.
+# Is the feature layer then condensed, or does it have a crowd? Both. In the layer below, the overlap between
+# classes is above the critical one. So in theory one neuron of the feature layer contributes
+# {glue:text}`deep_share` of what all coding neurons contribute to its class, at any width. A crowd has the
+# rest. At our widths this crowd grows, and with it the number of neurons that carry a class. But the one
+# neuron bounds this number, and in wider networks it must level off.
 #
 # What if inputs of a class overlap from the start? Then the bulk below makes a larger part of the overlap.
 # And the inputs of another class tend to be silent together. So a large neuron below is less improbable, and
@@ -861,9 +881,9 @@ glue("digits_widths", ", ".join(map(str, M3)), display=False)
 #
 # The networks here are small enough for their size to matter. Fluctuations of the outputs change the shares
 # by a few percent, as for [unrelated inputs](redundant.ipynb). And neurons are whole: where codes hardly
-# fluctuate, the number with a code stays near an integer. `theory.finite_width` has both effects. Where
-# inputs overlap, the variance that enters there is a neuron's between the inputs of one class, given what
-# they share.
+# fluctuate, the number with a code stays near an integer. `theory.finite_width` has both effects. It needs
+# the variance of a neuron's activation. Where inputs overlap, this is the variance from input to input within
+# a class, with the part that these inputs share held fixed.
 
 # %% tags=["hide-input"]
 own = vars(sizes.sigmoidal)
@@ -910,26 +930,27 @@ all_ones.judge(standard_errors(3), because="corrections of higher order in 1/N")
 #   P$. Above $N^*$ the number of coding neurons grows with the network: coding is no longer sparse.
 # - For ReLU networks with $N\to\infty$ at fixed $P$ there is no single neuron per class any more, if classes
 #   have little in common. With a softplus or $\max(0,z)^2$ it stays.
-# - Theory gives the numbers at finite $N$ without a fit, with a typical error of {glue:text}`typical`. For
-#   this it needs the effect of single inputs on the bulk, which is of order $P/N$. The numbers do not fall on
-#   one curve of $N/N^*$.
+# - For one hidden layer and classes that have nothing in common, theory gives the numbers at finite $N$
+#   without a fit, with a typical error of {glue:text}`typical`. For this it needs the effect of single inputs
+#   on the bulk, which is of order $P/N$. The numbers do not fall on one curve of $N/N^*$.
 # - What classes have in common holds the crowd back. Beyond a critical overlap between classes one neuron
 #   has a fixed share of each class, however wide the network is. Digits lie far beyond it.
 # - An untrained layer makes all inputs equally alike. Training raises the overlap within classes and lowers
-#   it between them, by one large neuron for each class: the layer below stays condensed, while the feature
-#   layer above it has a crowd. Theory of both layers gives the overlaps, but too small a crowd.
+#   it between them, by one large neuron for each class: the layer below stays condensed. The feature layer
+#   above has such a neuron, too, and beside it a crowd that grows with $N$ at our widths. Theory of both
+#   layers gives the overlaps, but too small a crowd.
 # - A feature layer has as many coding neurons as a single layer on inputs with these overlaps, if its
 #   readouts have the same prior variance.
 #
 # **Limits.** The theory is for one hidden layer, for one overlap within classes and one between them, and for
 # neurons that code for a single class. With two hidden layers inputs of different classes are unrelated, and
-# those of a class overlap by up to $\tfrac14$ (at $\tfrac12$ the solver of the feature layer fails). The
-# layer below is far narrower than its own $N^*$, but wide enough to leave out what is of order $1/N$ there.
-# Hierarchies of classes are not treated.
+# those of a class overlap by up to $\tfrac14$ (at $\tfrac12$ the solver of the feature layer fails). For the
+# layer below the theory assumes a width far below this layer's own $N^*$, and leaves out what is of order
+# $1/N$. Hierarchies of classes are not treated.
 #
-# **Refuted.** Our own expectation that the number of neurons that carry a class depends on $N/N^*$ alone. It
-# depends on $N$ as well. And our own sentence that overlaps do not explain deep networks, since two layers
-# adapt to each other. It came from a comparison with readouts of the wrong prior variance.
+# **Refuted.** We expected the number of neurons that carry a class to depend on $N/N^*$ alone; it depends on
+# $N$ as well. We had also written that overlaps do not explain deep networks, since two layers adapt to each
+# other. That came from a comparison with readouts of the wrong prior variance.
 #
 # ## Appendix: two derivations of the crossover
 #

@@ -13,10 +13,12 @@
 # %% [markdown]
 # # The phase diagram of coding schemes
 #
-# Paper A reports four coding schemes of one sigmoidal network, one after the other, as the target $y_-$ of
-# the wrong classes rises from 0.1 to 0.5 {cite:p}`vanmeegen2025`. We see these four as well, in networks that
-# are cooled to a low temperature at once. But if their neurons are given a way to change their codes, some of
-# the codes vanish. This chapter finds out which, why, and what they cost.
+# Paper A reports that a sigmoidal network uses four different sets of codes, one after the other, as the
+# target $y_-$ of the wrong classes rises from 0.1 to 0.5 {cite:p}`vanmeegen2025`. Such a set of codes is
+# called a **scheme** in this chapter; all four are redundant. We see these four as well, in networks that are
+# cooled to a low temperature at once. But if their neurons are given a way to change their codes, some of the
+# codes vanish, above all those of a single class. They belong to a higher temperature and were frozen in. In
+# equilibrium there are fewer schemes, and one convex problem predicts them.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -127,10 +129,10 @@ for y_minus in (0.1, 0.3, 0.5):
 # neuron's code is the set of classes on which its mean activation is above one half.
 #
 # We take networks from the prior and set the temperature to $T =$ {glue:text}`cold` at once. Then Hamiltonian
-# Monte Carlo, a local dynamics, runs until the energy no longer falls. This is a **quench**. At small $y_-$
-# quenched networks hold all six codes with one or two classes. As $y_-$ grows, 0-1-0 and 0-0-1 leave. Then
-# 1-0-0 leaves, and at $y_- = \tfrac12$ 1-1-1 joins. Each of these changes makes a new scheme: four in all, as
-# paper A reports.
+# Monte Carlo runs until the energy no longer falls. This is a **quench**. Its dynamics is local: weights move
+# continuously, without jumps from code to code. At small $y_-$ quenched networks hold all six codes with one
+# or two classes. As $y_-$ grows, first 0-1-0 and 0-0-1 leave, then 1-0-0 leaves, and at $y_- = \tfrac12$
+# 1-1-1 joins. Three changes make four schemes, as paper A reports.
 
 # %% tags=["hide-input"]
 quenched = np.array([runs.typical(found.quenched_numbers) for found in wide.values()])
@@ -158,10 +160,12 @@ Finding(
 )
 
 # %% [markdown]
-# Do the four schemes depend on how fast the readouts move? Paper A's Langevin equation gives all weights the
-# same mobility. With a prior variance of $1/P$ this makes the readouts $P$ times faster than they are in our
-# runs. So we repeat the quench in the limit of very fast readouts: they are drawn in equilibrium after every
-# step. The count is four again, with one exception: at preset `paper` there are only three schemes if a code
+# Do the four schemes depend on how fast the readouts move? The speed that a force gives to a weight is its
+# mobility. In our runs the readouts' mobility is their prior variance, $1/P$. Paper A's Langevin equation
+# gives all weights the same mobility, so that its readouts are $P$ times faster. So we repeat the quench in
+# the limit of very fast readouts: after every step they are drawn from their equilibrium, with all other
+# weights held.
+# The count is four again, with one exception: at preset `paper` there are only three schemes if a code
 # has to hold 5 % of the neurons to count.
 
 # %% tags=["hide-input"]
@@ -198,7 +202,8 @@ Finding(
 #
 # **Equilibrium** is what remains after an infinitely long time. Theory predicts it. Neurons are independent
 # in a common field $t$, one vector per class, with the density $p(a)\propto e^{PE(a)}$ of
-# {eq}`eq-redundant-landscape`; every maximum of $E$ has a code. The field minimizes
+# {eq}`eq-redundant-landscape`; every maximum of $E$ has a code. With $y_c$ for the targets of an input of
+# class $c$, the field minimizes
 #
 # $$
 # D(t) = \log\!\int\! e^{PE}\,{\rm d}a + \sum_c n_c \bigl(\tfrac T2 |t_c|^2 - t_c\!\cdot y_c\bigr) ,
@@ -240,15 +245,17 @@ Finding(
 #
 # ## The test: let the neurons go
 #
-# If all other weights are held, a neuron that changes its code shifts the outputs on a whole class. At low
-# $T$ this costs far too much energy, so local dynamics cannot tell us what equilibrium is. The cost is gone
-# once the readouts are integrated out, since they can then adjust. The move [`recode`](../book/samplers.md)
-# does this. In each transition it tries a tenth of the neurons, one after another. We let the quenched
-# networks go on with it, at $T =$ {glue:text}`T`. (The higher temperature is not what removes 1-0-0 at $y_- =
-# 0.1$. In theory this code gains neurons with temperature, as the codes printed at the start of the chapter
-# show.) As many other networks start from neurons that are drawn from theory (**planted**). Where the two
-# kinds of networks agree, the start does not matter. The check takes all of them, and lists either kind by
-# itself.
+# Local dynamics cannot tell us what equilibrium is at low $T$. If all other weights are held, a neuron that
+# changes its code shifts the outputs on a whole class, and this costs far too much energy. The cost is gone
+# if the readouts can adjust. So the move [`recode`](../book/samplers.md) integrates them out and proposes new
+# codes. In each transition of the sampler it tries a tenth of the neurons, one after another.
+#
+# We let the quenched networks go on with this move, at $T =$ {glue:text}`T`. An equal number of networks is
+# **planted**: they start from neurons that are drawn from theory. Where the two kinds agree, the start does
+# not matter. The check takes all of them together, and lists either kind by itself.
+#
+# (These networks are warmer than the quench was, but that is not what removes 1-0-0 at $y_- = 0.1$. In theory
+# this code gains neurons with temperature, as the codes printed at the start of the chapter show.)
 
 # %% tags=["hide-input"]
 apart, as_quenched, from_prior, from_theory = (
@@ -326,7 +333,7 @@ publish(
 )
 
 # %% [markdown]
-# ## The motive: what freezes, and when
+# ## The mechanism: what freezes, and when
 #
 # Why 1-0-0? We cool networks at $y_- = 0.1$ in steps and follow their codes. Groups form below a critical
 # temperature. Just below it 1-0-0 belongs to the *equilibrium* scheme, since the largest class is the first
@@ -367,10 +374,10 @@ publish(
 
 # %% [markdown]
 # How slowly would one have to cool? We cool networks under Langevin dynamics from $T = 0.3$ to 0.01 within a
-# time $\tau$. Then we count the neurons that hold a code of one class, beyond those of equilibrium. The
-# hidden weights have mobility one, which sets the unit of time. Readouts have either their prior variance
-# $1/P$ as mobility, or the same mobility as all other weights, as in paper A. We leave out shorter times, at
-# which the share bends towards that of a quench.
+# time $\tau$. Then we count the neurons that hold a code of one class, beyond those of equilibrium: the
+# *frozen share*. The hidden weights have mobility one, which sets the unit of time. Readouts have either
+# their prior variance $1/P$ as mobility, or the same mobility as all other weights, as in paper A. We leave
+# out times so short that the share bends towards that of a quench.
 
 # %% tags=["hide-input"]
 LAWS = {"prior variance": "readouts of mobility 1/P", "unit": "one mobility for all, as in paper A"}
@@ -450,21 +457,27 @@ for name, mobility in {"slow": "prior variance", "unit": "unit"}.items():
 glue("exponent_none", f"{stays.value:.2f} ± {stays.error:.2f}".replace("-", "−"), display=False)
 
 # %% [markdown]
-# The exponent is {glue:text}`exponent_slow` with slow readouts, of mobility $1/P$, and
-# {glue:text}`exponent_unit` with the fast ones of paper A. Faster readouts leave fewer frozen neurons within
-# the same time, and the exponent is similar. A possible reason: a neuron changes its code by a jump over a
-# barrier, and jumps stop when their waiting time exceeds the time that is left. Networks that are at $T =
-# 0.01$ from the start are frozen at once. How long one waits then matters little (exponent
-# {glue:text}`exponent_none`).
+# The frozen share falls as a power of the cooling time. The exponent is {glue:text}`exponent_slow` with slow
+# readouts, of mobility $1/P$, and {glue:text}`exponent_unit` with the fast ones of paper A. Faster readouts
+# leave fewer frozen neurons within the same time, and the exponent is similar. A possible reason for a power:
+# a neuron changes its code by a jump over a barrier, and jumps stop when their waiting time exceeds the time
+# that is left. Cooling is needed, not time alone. Networks that are at $T = 0.01$ from the start are frozen
+# at once, and how long one waits then matters little (exponent {glue:text}`exponent_none`).
 #
 # ## The price
 #
-# What does it cost a network to be frozen? Theory is still convex if the neurons are held to the numbers
-# $n_\gamma$ that were found. The **free energy** of a network is $-N\min D$. If it exceeds that of
-# equilibrium by $\Delta F$, the numbers that were found are $e^{\Delta F}$ times rarer than the best ones. We
-# compare four ways to $T =$ {glue:text}`T`. *Quenched* networks are annealed fast here, not cooled at once as
-# above, and *slow* ones several times more slowly. *Planted* networks start in theory's scheme and have local
-# dynamics only. *Recode* is the sampler that can change codes.
+# What does it cost a network to be frozen? Far more than thermal fluctuations do. We measure the cost as
+# **free energy**, $-N\min D$. Theory has it for any numbers $n_\gamma$ of neurons with the codes $\gamma$:
+# its problem stays convex if the neurons are held to these numbers. If the numbers that were found in a
+# network have a free energy $\Delta F$ above that of equilibrium, they are $e^{\Delta F}$ times rarer than
+# the best ones.
+#
+# We compare four ways to $T =$ {glue:text}`T`:
+#
+# - *Quenched* networks are annealed fast in this section, not cooled at once as above.
+# - *Slow* ones are annealed several times more slowly.
+# - *Planted* ones start in theory's scheme and have local dynamics only.
+# - *Recode* networks are sampled with the move that changes codes.
 
 # %% tags=["hide-input"]
 WAYS = ("quenched", "slow", "planted", "recode")
@@ -528,12 +541,14 @@ price.judge(above(0, 3), because="at this target and size few neurons are frozen
 # %% [markdown]
 # ## The critical temperature
 #
-# At which temperature do the groups end? In theory it is the *critical temperature* $T_c$, at which the
-# readouts' density loses its second maximum. For $y_- = \tfrac12$ and paper A's $P = 500$ it is
-# {glue:text}`critical:.3f`. (A maximum counts if it holds one per cent of the neurons.) Samples show $T_c$
-# without any reference to codes. Let every neuron climb the density of the sampled readouts: below $T_c$ the
-# neurons arrive in several places, above it in one. (How many they are below is told roughly: noise makes one
-# or two groups more than theory has.)
+# Above which temperature are there no separate groups? In theory it is the *critical temperature* $T_c$, at
+# which the readouts' density loses its second maximum. (A maximum counts if it holds one per cent of the
+# neurons.) For $y_- = \tfrac12$ and paper A's $P = 500$ it is {glue:text}`critical:.3f`.
+#
+# Samples show $T_c$ in two ways, without any reference to codes. First, let every neuron climb the density of
+# the sampled readouts: below $T_c$ the neurons arrive in several places, above it in one. (Below $T_c$ the
+# number of places is only rough: noise makes one or two groups more than theory has.) Second, the variance of
+# the readouts over the neurons of a large network falls to almost nothing at $T_c$.
 
 # %% tags=["hide-input"]
 W, warm = sizes.warm_size, np.array(sizes.warm)
@@ -642,11 +657,11 @@ Finding(
 )
 
 # %% [markdown]
-# Smaller networks lose their groups at a lower temperature, since their maxima are broader. The temperature
-# at which the extrapolated variance vanishes hardly depends on the size. It lies above the $T_c$ of $P =
-# 500$, in theory by 7 % for $P = 60$ and by 4 % for 500, so that small networks tell us the $T_c$ of large
-# ones to some per cent. Just below $T_c$ equilibrium is reached quickly, as neurons change their codes by
-# themselves.
+# Small networks can tell us the $T_c$ of large ones, to some per cent. They lose their own groups at a lower
+# temperature, since their maxima are broader. But extrapolate the variance from colder networks to zero: the
+# temperature where it vanishes hardly depends on the size. In theory it lies above the $T_c$ of $P = 500$ by
+# 7 % for $P = 60$, and by 4 % for $P = 500$. Just below $T_c$ equilibrium is reached quickly, as neurons
+# change their codes by themselves.
 
 # %% tags=["hide-input"]
 again = sizes.counts.num_quench  # trajectories of another quench
@@ -770,7 +785,8 @@ Finding(
 # How many are used? We solve $m$ classes of equal size at $y_- = 0.3$. A code counts if it holds half a
 # neuron per network or more. By symmetry, if one code is used, so are all codes that answer to as many
 # classes. So the number of codes is a binomial coefficient or the sum of a few. At $T = 0.01$ neurons answer
-# to about six in ten of the classes, and any set of that size is used.
+# to about six in ten of the classes, and any set of that size is used. With eight classes these are the sets
+# of five: 56 codes, out of 255.
 #
 # We sample four classes at $T = 0.03$, and at preset `paper` eight classes at $T = 0.06$. Eight classes at
 # $T = 0.01$ are out of reach: fewer than one neuron in a thousand changes its code in twelve transitions,
@@ -846,17 +862,18 @@ Finding(
 #   temperatures. Samples in equilibrium agree.
 # - Along $y_-$ codes join and leave with shares that grow from zero. Above $T_c$ one group of neurons is
 #   left.
-# - A quench shows four schemes between $y_- = 0.1$ and 0.5. The codes of one class that some of them hold are
-#   frozen, and near $y_- = \tfrac12$ so is a part of 1-1-1. They are codes of a higher temperature, and they
-#   stay because neurons can no longer change. They cost free energy, and slower cooling removes them only
-#   slowly.
+# - A quench shows four schemes between $y_- = 0.1$ and 0.5; equilibrium has fewer. Codes of one class are
+#   frozen in, and near $y_- = \tfrac12$ so are some of the neurons with 1-1-1. These are codes of a higher
+#   temperature, and they stay because neurons can no longer change. They cost free energy, and slower cooling
+#   removes them only slowly.
 #
 # **Limits.** Theory takes $N\to\infty$ at finite $P$, with the $1/N$ correction for numbers of neurons, which
-# are whole. Moves between codes need orthogonal inputs and one hidden layer. Preset `quick` leaves out the
-# side of the map below $y_- = 0$. The quench law is a fit over one or two decades. In a
-# trial with cooling times up to 3,000 the frozen share fell more slowly at the end. For eight classes at $T =
-# 0.01$ the samples do not decide the number of codes. Networks from the prior kept two or three codes more
-# than theory's 56, one of which went in twice as many transitions; planted ones kept the 56.
+# are whole. The move `recode` needs orthogonal inputs and one hidden layer. Preset `quick` leaves out the
+# side of the map below $y_- = 0$. The power law of the frozen share is a fit over one or two decades of
+# cooling time. In a trial with cooling times up to 3,000 the share fell more slowly at the end. For eight
+# classes at $T = 0.01$ the samples do not decide the number of codes. Theory has 56, and planted networks
+# kept these. Networks from the prior kept two or three more, one of which was gone after twice as many
+# transitions.
 #
 # Paper A does not claim equilibrium for its four schemes. The authors' sampled weights are public (figshare,
 # doi 10.6084/m9.figshare.26539129). They would show which codes each of the four schemes holds. We could not
