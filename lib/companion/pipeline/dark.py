@@ -19,7 +19,14 @@ LIGHTEST = 0.93  # of the ink
 _COLORLESS = 0.06  # most difference between the channels of a gray
 _DARK = 0.20  # luminance: darker colors are lifted, so that they stand out from the ground,
 _LEAST = 0.12  # to this at least, which is a contrast of 3
+_WEIGHTS = np.array([[0.2126], [0.7152], [0.0722]])  # of the channels in the luminance
 _COLOR = re.compile(r"(?<=: )#[0-9a-f]{6}(?=[;\"])")
+_PATCH = re.compile(r'<path d="([^"]*)"(?: clip-path="url\(#(\w+)\)")? style="fill: (#[0-9a-f]{6})')
+_CLIP = re.compile(
+    r'<clipPath id="(\w+)">\s*<rect x="([-\d.]+)" y="([-\d.]+)" width="([\d.]+)" height="([\d.]+)"'
+)
+_TEXT = re.compile(r'<g( style="fill: #[0-9a-f]{6}[^"]*")? transform="translate\(([\d.]+) ([\d.]+)\)')
+_LIGHT = 0.35  # luminance of what dark text is read on
 _STROKE = 15  # pixels: what is opaque and nowhere thinner is no ink
 _OPAQUE = 240  # of 255; a palette makes it a little less
 
@@ -32,8 +39,8 @@ def recolored(colors: np.ndarray) -> np.ndarray:
     """
     gray = np.ptp(colors, axis=-1, keepdims=True) < _COLORLESS
     inverted = LIGHTEST - colors.mean(-1, keepdims=True) * (LIGHTEST - GROUND)
-    linear = np.where(colors > 0.04045, ((colors + 0.055) / 1.055) ** 2.4, colors / 12.92)
-    luminance = linear @ np.array([[0.2126], [0.7152], [0.0722]])
+    linear = _linear(colors)
+    luminance = linear @ _WEIGHTS
     wanted = np.maximum(luminance, _LEAST + (_DARK - _LEAST) * luminance / _DARK)
     white = (wanted - luminance) / np.maximum(1 - luminance, 1e-9)
     linear = linear + white * (1 - linear)
@@ -43,9 +50,27 @@ def recolored(colors: np.ndarray) -> np.ndarray:
 
 def drawing(svg: str) -> str:
     """An SVG of matplotlib's on a dark ground; what has no color is black, and becomes ink as well."""
-    ink = _hex(recolored(np.zeros(3)))
+    ink = _recolored("#000000")
     svg = re.sub(r"<svg\b", f'<svg fill="{ink}"', svg, count=1)
-    return _COLOR.sub(lambda found: _recolored(found[0]), svg)
+    clips = {name: np.array(places, float).reshape(2, 2).cumsum(0) for name, *places in _CLIP.findall(svg)}
+    whole = np.array([[-np.inf] * 2, [np.inf] * 2])
+    boxes = [
+        _box(place, clips.get(clip, whole))
+        for place, clip, color in _PATCH.findall(svg)
+        if _luminance(_recolored(color)) > _LIGHT
+    ]
+
+    def kept(text: re.Match[str]) -> str:
+        """A text on a light patch stays dark; its color is hidden from what follows."""
+        place = np.array(text.groups()[1:], float)
+        if not any(np.all(low <= place) and np.all(place <= high) for low, high in boxes):
+            return text[0]
+        if text[1] is None:
+            return text[0].replace("<g", '<g fill="#000000"')
+        return text[0].replace("fill: #", "fill: !")
+
+    svg = _COLOR.sub(lambda found: _recolored(found[0]), _TEXT.sub(kept, svg))
+    return svg.replace("fill: !", "fill: #")
 
 
 def picture(image: Image.Image) -> Image.Image:
@@ -75,8 +100,23 @@ def add(pages: Path) -> None:
 
 @cache
 def _recolored(color: str) -> str:
-    return _hex(recolored(np.array([int(color[k : k + 2], 16) for k in (1, 3, 5)]) / 255))
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in recolored(_channels(color)))
 
 
-def _hex(color: np.ndarray) -> str:
-    return "#" + "".join(f"{round(255 * channel):02x}" for channel in color)
+def _channels(color: str) -> np.ndarray:
+    return np.array([int(color[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+
+
+def _luminance(color: str) -> float:
+    return float((_linear(_channels(color)) @ _WEIGHTS).item())
+
+
+def _linear(colors: np.ndarray) -> np.ndarray:
+    """Intensities of sRGB's channels."""
+    return np.where(colors > 0.04045, ((colors + 0.055) / 1.055) ** 2.4, colors / 12.92)
+
+
+def _box(path: str, clip: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest coordinates of what a clip, (2, 2), leaves of an SVG's path."""
+    points = np.array(re.findall(r"-?[\d.]+", path), float).reshape(-1, 2)
+    return np.maximum(points.min(0), clip[0]), np.minimum(points.max(0), clip[1])

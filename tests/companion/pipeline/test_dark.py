@@ -93,6 +93,26 @@ def test_a_drawing_of_matplotlib_keeps_its_shapes_and_code_colors():
     assert found.count("xlink:href=") == image.getvalue().count("xlink:href=")
 
 
+def test_text_on_a_light_patch_stays_dark_and_text_beside_it_turns_light():
+    with theme():
+        drawn, axis = plt.subplots()
+        axis.axis("off")
+        for x, color in ((0, "#b6d4e9"), (2, "#08306b"), (4, "none")):
+            axis.add_patch(plt.Rectangle((x, 0), 1.5, 1, facecolor=color))
+            axis.text(x + 0.7, 0.5, "2", color="#123456" if x else "black")
+        axis.add_patch(plt.Rectangle((5, -9), 0.5, 9.5, facecolor="#b6d4e9"))  # cut off where the axes end
+        axis.text(5.2, -0.05, "beside", color="#262626")
+        axis.set(xlim=(0, 6), ylim=(0, 1))
+        image = io.StringIO()
+        drawn.savefig(image, format="svg")
+        plt.close(drawn)
+    found = dark.drawing(image.getvalue())
+    assert found.count('fill="#000000"') == 1
+    assert "fill: #123456" not in found
+    assert "fill: #262626" not in found
+    assert found.count("!") == image.getvalue().count("!")
+
+
 def test_the_dark_picture_lies_beside_every_drawn_one(tmp_path, drawn):
     places = ["_images/one.png", "_static/paper/sparse/one.png", "_static/thumbnails/one.png"]
     for place in [*places, "_static/logo.png"]:
