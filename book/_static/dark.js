@@ -1,11 +1,17 @@
 // On dark pages a figure is shown as it was drawn for them: name-dark.svg lies beside name.svg
 const DRAWN = /\/(?:_images|_static\/(?:paper\/[^/]+|thumbnails))\/[^/]+\.(?:svg|png)$/;
 
+// Films show frames of their own, which lie on a light card
+function isFilm(image) {
+  const figure = image.closest("figure");
+  return image.matches(".film") || !!(figure?.querySelector(".player, .rotation") ?? figure?.nextElementSibling?.matches(".player"));
+}
+
 function redraw() {
   const dark = document.documentElement.dataset.theme === "dark";
   for (const image of document.querySelectorAll(".published-figure img, img.published-figure, .chapter-card img")) {
     if (image.dataset.light === undefined) {
-      if (!DRAWN.test(image.src) || image.closest("figure")?.querySelector(".player, .rotation")) continue; // films have their own pictures
+      if (!DRAWN.test(image.src) || isFilm(image)) continue;
       image.dataset.light = image.getAttribute("src");
       image.addEventListener("error", () => show(image, false));
     }

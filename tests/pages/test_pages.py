@@ -120,8 +120,13 @@ OVERFLOW = """() => {
 ON_CARDS = """async () => {
     const found = [];
     for (const image of document.querySelectorAll('.published-figure img, img.published-figure')) {
-        const film = image.closest('figure')?.querySelector('.player, .rotation');
-        if (film || !/_images|_static.(paper|thumbnails)/.test(image.src)) continue;
+        const figure = image.closest('figure'), next = figure?.nextElementSibling;
+        const film = figure?.querySelector('.rotation') || next?.matches('.player') || image.matches('.film');
+        if (film) {
+            if (image.classList.contains('drawn-dark')) found.push(`film ${image.src}`);
+            continue;
+        }
+        if (!/_images|_static.(paper|thumbnails)/.test(image.src)) continue;
         image.loading = 'eager';
         const loads = await image.decode().then(() => true, () => false);
         if (!loads || !image.classList.contains('drawn-dark')) found.push(image.src);
