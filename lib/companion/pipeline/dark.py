@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 from scipy import ndimage
 
@@ -100,15 +101,12 @@ def add(pages: Path) -> None:
 
 @cache
 def _recolored(color: str) -> str:
-    return "#" + "".join(f"{round(255 * channel):02x}" for channel in recolored(_channels(color)))
-
-
-def _channels(color: str) -> np.ndarray:
-    return np.array([int(color[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+    red, green, blue = recolored(np.array(to_rgb(color))).tolist()
+    return to_hex((red, green, blue))
 
 
 def _luminance(color: str) -> float:
-    return float((_linear(_channels(color)) @ _WEIGHTS).item())
+    return float((_linear(np.array(to_rgb(color))) @ _WEIGHTS).item())
 
 
 def _linear(colors: np.ndarray) -> np.ndarray:

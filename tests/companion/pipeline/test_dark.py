@@ -9,8 +9,6 @@ from companion.pipeline import dark
 from companion.publish import theme
 from PIL import Image
 
-PURPLE = (0x44 / 255, 0x01 / 255, 0x54 / 255)
-
 
 def contrast(color, ground=dark.GROUND):
     def luminance(values):
