@@ -346,7 +346,7 @@
     } else {
       stage.frame = message;
       stage.busy = message.why === "running" || message.why === "drawn";
-      stage.place.classList.remove("stale");
+      markStale(stage); // settings may have changed under way
       if (message.why !== "swapped") stage.trace.push([message.transitions, message.energy / (message.N * message.P), message.temperature, message.squaredError / message.P]); // prettier-ignore
       drawSoon(stage);
       if (message.why === "ended") ended();
@@ -697,6 +697,10 @@
     for (const stage of stages) stage.select.value = state.phi[stage.index];
   }
 
+  /** What makes other networks: every setting but T, which running networks follow. */
+  const networksOf = (settings) => JSON.stringify({ ...settings, T: 0 });
+  const markStale = ({ place, networks }) => place.classList.toggle("stale", networks !== networksOf(state));
+
   /** A change asked for: refused with a sentence where it is not allowed. A running network follows T alone. */
   function change(next, source) {
     try {
@@ -709,13 +713,12 @@
       return false;
     }
     find("refusal").textContent = "";
-    const same = (s) => JSON.stringify({ ...s, T: 0 }),
-      onlyT = same(next) === same(state) && next.T !== state.T;
+    const onlyT = networksOf(next) === networksOf(state) && next.T !== state.T;
     state = next;
     showControls(source);
     writeHash();
-    if (onlyT && stages.every((stage) => stage.frame && !stage.failed && stage.state === same(state))) walk(state.T, 100, 100);
-    else if (!onlyT) for (const stage of stages) stage.place.classList.toggle("stale", stage.state !== same(state));
+    if (onlyT && stages.every((stage) => stage.frame && !stage.failed && stage.networks === networksOf(state))) walk(state.T, 100, 100);
+    else if (!onlyT) stages.forEach(markStale);
     return true;
   }
 
@@ -767,7 +770,7 @@
         options = optionsOf(state, phi),
         send = engineOf(stage);
       runs++;
-      Object.assign(stage, { run: runs, phi, state: JSON.stringify({ ...state, T: 0 }), frame: null, theory: undefined, trace: [], busy: true, failed: null, before: null, chosen: null }); // prettier-ignore
+      Object.assign(stage, { run: runs, phi, networks: networksOf(state), frame: null, theory: undefined, trace: [], busy: true, failed: null, before: null, chosen: null }); // prettier-ignore
       send({ type: "start", run: runs, pace: pace(), options: { ...options, startTemperature: what === "cool" ? Math.max(HOT, state.T) : state.T } }); // prettier-ignore
       askTheory(stage, options);
     }
