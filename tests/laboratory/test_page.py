@@ -271,7 +271,8 @@ def test_frames_of_other_settings_stay_stale(visit, address):
         seed.press("Enter")
         before = [int(transitions) for *_, transitions in found(page)]
         page.wait_for_function(
-            "before => [...document.querySelectorAll('.stage')].every((s, k) => s.dataset.transitions > before[k])",
+            """before => [...document.querySelectorAll('.stage')]
+                .every(({ dataset }, k) => dataset.transitions > before[k])""",
             arg=before,
         )
         assert page.locator(".stage.stale").count() == stale
