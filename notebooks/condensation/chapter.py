@@ -746,6 +746,50 @@ glue("alike_crossover", " and ".join(rounded[1:]), display=False)
 # At the largest width networks have {glue:text}`alike_sampled` neurons per class in the feature layer, and
 # theory has {glue:text}`alike_theory`.
 #
+# Theory of both layers ends at overlaps of about $\tfrac14$: beyond, its solver of the feature layer fails.
+# Networks can be sampled there all the same. Does the layer below still act by the overlaps that it makes,
+# and by nothing else? We ask as before, with one hidden layer on inputs that have the class means of the
+# layer below.
+
+# %% tags=["hide-input"]
+farther = (*overlapping, *sizes.deep.farther)
+twofold = alike + [
+    runs.networks(jax.random.fold_in(key, 120 + k), runs.task(P2, rho), deep_widths[-1], depth=2, **fewer)
+    for k, rho in enumerate(sizes.deep.farther)
+]
+single = [
+    runs.networks(
+        jax.random.fold_in(key, 130 + k),
+        runs.averaged(runs.task(P2, rho), each.kernel_below),
+        deep_widths[-1],
+        readout_variance=deep_variance,
+        **sampling,
+    )
+    for k, (rho, each) in enumerate(zip(farther, twofold, strict=True))
+]
+per_class = np.array([each.participation.value for each in twofold])
+Finding(
+    "D10",
+    "logarithm of the number of neurons that carry a class, two hidden layers over one on inputs with the "
+    "class means of the layer below, inputs that overlap within a class",
+    sampled=stacked([runs.log_ratio(*pair) for pair in zip(single, twofold, strict=True)]),
+    theory=np.zeros(len(twofold)),
+    over=[f"ρ = {rho:g}" for rho in farther],
+    size=deep_size | {"L": [2, 1], "ρ": list(farther)},
+    sampler=[each.equilibrium for each in (*twofold, *single)],
+    control=Control(
+        "one layer on the inputs themselves, in theory",
+        sampled=np.log(per_class / [runs.predicted(P2, rho, deep_widths[-1]) for rho in farther]),
+    ),
+).judge(standard_errors(3) | absolute(0.15), because="more of the layer below counts than its overlaps")
+glue("farther_overlaps", ", ".join(f"{rho:g}" for rho in farther), display=False)
+for name, networks in (("deep", twofold), ("flat", single)):
+    glue(f"farther_{name}", ", ".join(f"{each.participation.value:.1f}" for each in networks), display=False)
+
+# %% [markdown]
+# At overlaps of {glue:text}`farther_overlaps` two layers have {glue:text}`farther_deep` neurons per class,
+# and one layer on the class means has {glue:text}`farther_flat`.
+#
 # ## Where are digits?
 #
 # Digits of a class are alike, and if this were all, a crowd would code for them. But digits of different
@@ -796,11 +840,17 @@ glue("digits_above", f"{rho_b / boundary[np.searchsorted(grid, rho_w)]:.0f}", di
 # each class, in digits' networks of any width. We sample networks at two widths.
 
 # %% tags=["hide-input"]
-on_digits = [runs.networks(jax.random.fold_in(key, 80 + k), digits, N, **fewer) for k, N in enumerate(M3)]
+number = [runs.times(sizes.sampling.num_chains, k) for k in sizes.digits.chains]
+like_digits = sampling | {"num_chains": number[-1]}
+on_digits = [
+    runs.networks(jax.random.fold_in(key, 80 + k), digits, N, **sampling | {"num_chains": each})
+    for k, (N, each) in enumerate(zip(M3, number, strict=True))
+]
 rules = [runs.by_mean_overlaps(digits), runs.by_mean_overlaps(digits, shared=False)]
 numbers = [[runs.per_class(rule, N) for N in M3] for rule in rules]
 growths = [float(np.log(own[-1] / own[0]) / np.log(M3[-1] / M3[0])) for own in numbers]
-digits_size = {"N": list(M3), "P": P3, "T": T, "networks": 2 * fewer["num_chains"]}
+digits_size = {"N": list(M3), "P": P3, "T": T, "networks": [2 * each for each in number]}
+widest_size = digits_size | {"N": M3[-1], "networks": 2 * number[-1]}
 real = Finding(
     "D18",
     "digits: exponent in N of the number of neurons that carry a class",
@@ -811,7 +861,7 @@ real = Finding(
     figure="digits",
     control=Control("theory at the overlap within classes alone", theory=np.float64(growths[1])),
 )
-between_widths = np.unique(np.geomspace(M3[0], M3[-1], 5).astype(int))
+between_widths = np.unique(np.geomspace(M3[0], M3[-1], 3).astype(int))
 real.draw(
     figures.curves,
     "Few neurons carry a class of digits, in wide networks as in narrow ones. In theory it is the overlap "
@@ -838,23 +888,23 @@ Finding(
     "digits: neurons that carry a class, widest networks",
     sampled=on_digits[-1].participation,
     theory=np.float64(numbers[0][-1]),
-    size=digits_size | {"N": M3[-1]},
+    size=widest_size,
     sampler=on_digits[-1].equilibrium,
     figure="digits",
     control=Control("theory at the overlap within classes alone", theory=np.float64(numbers[1][-1])),
 ).judge(relative(0.15), because="digits overlap unevenly, and theory takes the means")
-evenly = runs.networks(jax.random.fold_in(key, 89), rules[0].task, M3[-1], **fewer)
+evenly = runs.networks(jax.random.fold_in(key, 89), rules[0].task, M3[-1], **like_digits)
 Finding(
     "D18",
     "inputs that overlap evenly, as much as digits on average: neurons that carry a class, widest networks",
     sampled=evenly.participation,
     theory=np.float64(numbers[0][-1]),
-    size=digits_size | {"N": M3[-1]},
+    size=widest_size,
     sampler=evenly.equilibrium,
     control=Control("digits themselves", sampled=on_digits[-1].participation),
 ).judge(relative(0.15), because="what holds neurons down at finite N is in the theory to first order only")
 by_class = runs.networks(
-    jax.random.fold_in(key, 88), runs.averaged(digits, digits.input_kernel), M3[-1], **fewer
+    jax.random.fold_in(key, 88), runs.averaged(digits, digits.input_kernel), M3[-1], **like_digits
 )
 on_average = {
     "participation": [each.participation.value for each in on_digits],

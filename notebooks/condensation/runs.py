@@ -94,6 +94,7 @@ def two_layers(num_inputs: int, overlap: float = 0.0) -> deep_condensation.Solut
 def critical(num_inputs: int, overlap: float, ratios: tuple[float, ...] = RATIOS) -> float:
     """ρ_b beyond which one neuron of the first class takes a share at any width, to 2 %."""
 
+    @cache  # a bracket's ends are asked for twice
     def share(log_shared: float) -> float:
         found = condensation.solve(task(num_inputs, overlap, float(np.exp(log_shared)), ratios), T)
         # bounded: far below, a population could hold a thousandfold

@@ -170,8 +170,9 @@ carried.judge(
 # off for each class. All neurons keep theirs on test images. A sparse scheme has outliers: neurons that
 # carry more than $1/\sqrt N$ of a class's squared activity. We count them on test images, in sampled
 # networks and in networks made of theory's outliers and an untrained bulk. The two counts agree within
-# errors. Paper A has three outliers; on some draws of the images theory has a fourth, parallel to another
-# one or of two classes.
+# errors. Paper A has three outliers at $N = P = 100$; on some draws of the images theory has a fourth,
+# parallel to another one or of two classes. (We compare with this number at that size only, which is the
+# size of `paper`.)
 
 # %% tags=["hide-input"]
 Finding(
@@ -207,20 +208,21 @@ Finding(
     note=f"{counted.number.value:.2f} sampled, {counted.number.value - counted.beyond.value:.2f} in theory",
     because="the weakest of theory's outliers, parallel to others or of two classes, do not stand out",
 )
-Finding(
-    "A28",
-    "number of outliers among ReLU neurons on test images, mean over draws",
-    sampled=counted.number,
-    theory=np.float64(3),
-    source="published",
-    starts=tuple(end.number for end in ends),
-    panel="Paper A, Fig. 6a",
-    control=Control("untrained networks", sampled=untrained.number),
-    **on_all,
-).judge(
-    standard_errors(3),
-    because="on some draws theory has a fourth outlier, parallel to another or of two classes",
-)
+if (N, P) == runs.PUBLISHED:  # the number was published for this size alone
+    Finding(
+        "A28",
+        "number of outliers among ReLU neurons on test images, mean over draws",
+        sampled=counted.number,
+        theory=np.float64(3),
+        source="published",
+        starts=tuple(end.number for end in ends),
+        panel="Paper A, Fig. 6a",
+        control=Control("untrained networks", sampled=untrained.number),
+        **on_all,
+    ).judge(
+        standard_errors(3),
+        because="on some draws theory has a fourth outlier, parallel to another or of two classes",
+    )
 
 # %% [markdown]
 # ## What theory predicts
@@ -648,9 +650,12 @@ squeezed = [
     )
     for k in range(sizes.num_projected)
 ]
-narrow_lazy = held_out.experiment(
-    squeezed[0].task, Network(1, N, "sigmoidal", "lazy"), T, jax.random.fold_in(key, 90), **singly
-)
+squeezed_lazy = [
+    held_out.experiment(
+        draw.task, Network(1, N, "sigmoidal", "lazy"), T, jax.random.fold_in(key, 90 + k), **singly
+    )
+    for k, draw in enumerate(squeezed)
+]
 tight = one_draw | {"N₀": max(2, P // 2), "networks each": 2 * singly["num_chains"], "draws": len(squeezed)}
 redundant = Finding(
     "A29",
@@ -695,8 +700,9 @@ Finding(
     size=tight,
     panel="Paper A, supplement E, projected digits",
     control=Control(
-        "lazy networks on one draw",
-        sampled=runs.gain(narrow_lazy) / np.mean([runs.gain_in_theory(draw) for draw in squeezed]),
+        "lazy networks",
+        sampled=np.mean([runs.gain(draw) for draw in squeezed_lazy])
+        / np.mean([runs.gain_in_theory(draw) for draw in squeezed]),
     ),
 ).judge(
     absolute(0.1),

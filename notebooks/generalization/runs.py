@@ -24,6 +24,7 @@ from companion.workbench import Equilibrium, titled
 SCHEMES = ("linear", "sigmoidal", "relu")
 TITLES = tuple(map(titled, SCHEMES))
 KINDS = ("samples", "theory")
+PUBLISHED = (100, 100)  # N and P of paper A's Fig. 6
 
 
 def draws(

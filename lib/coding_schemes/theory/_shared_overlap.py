@@ -249,7 +249,10 @@ class Site:
 
     def _branch(self, c, fields):
         """Nodes of u, and log A of every class there, (C, k, U)."""
-        s, n = fields[:, c].mean(), self.counts[c]
+        own, n = fields[:, c], self.counts[c]
+        s = own.mean()
+        if np.ptp(own) <= 1e-12 * abs(s):  # as everywhere across a branch: once is enough
+            own = own[:1]
         center, top = max(self.pulls[c] * n * s, 0.0), _FIRST  # of u, were the silent inputs at 0
         while center + _REACH > top:
             top *= 2
@@ -258,7 +261,7 @@ class Site:
         nodes = self._nodes(top)
         index = slice(*np.searchsorted(nodes, (center - _REACH, center + _REACH)))
         parts = [
-            self._active(c, fields[:, c], nodes[index])
+            np.broadcast_to(self._active(c, own, nodes[index]), (len(fields), index.stop - index.start))
             if d == c
             else self._table(d, top).log_a(self._place(d, fields[:, d]))[:, index]
             for d in range(len(self.counts))
