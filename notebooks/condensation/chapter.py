@@ -621,23 +621,19 @@ Finding(
 # network.
 
 # %% tags=["hide-input"]
-seen = [runs.averaged(runs.task(P2, 0.0), each.kernel_below) for each in deep]
+unrelated = runs.task(P2, 0.0)
 flat = [
-    runs.networks(
-        jax.random.fold_in(key, 72 + k), given, each.size["N"], readout_variance=deep_variance, **sampling
-    )
-    for k, (given, each) in enumerate(zip(seen, deep, strict=True))
+    runs.on_means_below(jax.random.fold_in(key, 72 + k), unrelated, each, deep_variance, **sampling)
+    for k, each in enumerate(deep)
 ]
 per_class = np.array([each.participation.value for each in deep])
 Finding(
     "D10",
     "logarithm of the number of neurons that carry a class, two hidden layers over one on inputs with the "
     "class means of the layer below",
-    sampled=stacked([runs.log_ratio(*pair) for pair in zip(flat, deep, strict=True)]),
-    theory=np.zeros(len(deep)),
+    **runs.against_one_layer(deep, flat),
     over=[f"N = {N}" for N in deep_widths],
     size={"L": [2, 1], "N": list(deep_widths), "P": P2, "T": T, "networks": 2 * fewer["num_chains"]},
-    sampler=[each.equilibrium for each in (*deep, *flat)],
     control=Control(
         "one layer on unrelated inputs, in theory",
         sampled=np.log(per_class / [runs.predicted(P2, 0.0, N) for N in deep_widths]),
@@ -648,7 +644,7 @@ for name, measure in (("overlap", runs.within), ("shared", runs.between)):
 glue("deep_widths", ", ".join(map(str, deep_widths)), display=False)
 for name, networks in (("participation", deep), ("flat", flat)):
     glue(f"deep_{name}", ", ".join(f"{each.participation.value:.1f}" for each in networks), display=False)
-evened = [runs.averaged(given, given.input_kernel, together=True) for given in seen]
+evened = [runs.averaged(unrelated, each.kernel_below, together=True) for each in deep]
 both, usual = (
     np.array([runs.by_theory(*pair, variance) for pair in zip(evened, deep_widths, strict=True)])
     for variance in (deep_variance, 1 / P2)
@@ -758,13 +754,7 @@ twofold = alike + [
     for k, rho in enumerate(sizes.deep.farther)
 ]
 single = [
-    runs.networks(
-        jax.random.fold_in(key, 130 + k),
-        runs.averaged(runs.task(P2, rho), each.kernel_below),
-        deep_widths[-1],
-        readout_variance=deep_variance,
-        **sampling,
-    )
+    runs.on_means_below(jax.random.fold_in(key, 130 + k), runs.task(P2, rho), each, deep_variance, **sampling)
     for k, (rho, each) in enumerate(zip(farther, twofold, strict=True))
 ]
 per_class = np.array([each.participation.value for each in twofold])
@@ -772,11 +762,9 @@ Finding(
     "D10",
     "logarithm of the number of neurons that carry a class, two hidden layers over one on inputs with the "
     "class means of the layer below, inputs that overlap within a class",
-    sampled=stacked([runs.log_ratio(*pair) for pair in zip(single, twofold, strict=True)]),
-    theory=np.zeros(len(twofold)),
+    **runs.against_one_layer(twofold, single),
     over=[f"ρ = {rho:g}" for rho in farther],
     size=deep_size | {"L": [2, 1], "ρ": list(farther)},
-    sampler=[each.equilibrium for each in (*twofold, *single)],
     control=Control(
         "one layer on the inputs themselves, in theory",
         sampled=np.log(per_class / [runs.predicted(P2, rho, deep_widths[-1]) for rho in farther]),

@@ -15,7 +15,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import clustered, condensation, deep_condensation, finite_width
-from companion.findings import Estimate, spread
+from companion.findings import Estimate, spread, stacked
 from companion.workbench import Equilibrium
 from scipy.optimize import brentq
 
@@ -301,6 +301,23 @@ def averaged(given: Task, kernel: np.ndarray, together: bool = False) -> Task:
     values, vectors = np.linalg.eigh(found)
     root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
     return replace(given, inputs=np.sqrt(given.num_inputs) * root)
+
+
+def on_means_below(
+    key: Any, given: Task, deep: Networks, readout_variance: float, **options: Any
+) -> Networks:
+    """One hidden layer as wide as these, on inputs with the class means of their layer below."""
+    like = averaged(given, deep.kernel_below)
+    return networks(key, like, deep.size["N"], readout_variance=readout_variance, **options)
+
+
+def against_one_layer(deep: Sequence[Networks], flat: Sequence[Networks]) -> dict[str, Any]:
+    """For a `Finding`: log participation of two layers over one, which is 0 if class means suffice."""
+    return {
+        "sampled": stacked([log_ratio(*pair) for pair in zip(flat, deep, strict=True)]),
+        "theory": np.zeros(len(deep)),
+        "sampler": [each.equilibrium for each in (*deep, *flat)],
+    }
 
 
 def by_theory(given: Task, num_neurons: int, readout_variance: float) -> float:

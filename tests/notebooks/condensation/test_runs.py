@@ -154,6 +154,20 @@ def test_averaged_inputs_have_a_kernels_means_over_classes(together):
         assert found[np.ix_(labels == c, labels == d)] == pytest.approx(wanted)
 
 
+def test_one_layer_is_sampled_on_the_means_below_and_two_are_held_against_it(monkeypatch):
+    rng, given = np.random.default_rng(0), runs.task(16, 0.5)
+    deep = replace(made(40, [0.5, 0.51, 0.5, 0.49]), below=rng.standard_normal((4, 40, 16)))
+    monkeypatch.setattr(runs, "networks", lambda *places, **options: (*places, options))
+    key, like, width, options = runs.on_means_below(None, given, deep, 0.3, num_chains=2)
+    np.testing.assert_allclose(like.input_kernel, runs.averaged(given, deep.kernel_below).input_kernel)
+    assert (key, width, options) == (None, 40, {"readout_variance": 0.3, "num_chains": 2})
+    flat = made(40, [0.25, 0.26, 0.25, 0.24])
+    found = runs.against_one_layer([deep, flat], [flat, flat])
+    np.testing.assert_allclose(found["sampled"].value, [-np.log(2), 0])  # the deep ones have half as many
+    assert found["theory"].tolist() == [0, 0]
+    assert len(found["sampler"]) == 4
+
+
 def test_theory_is_asked_with_the_prior_variance_of_the_readouts_and_may_have_no_answer():
     given, usual = runs.task(24, 0.5, 0.1), runs.predicted(24, 0.5, 40, shared=0.1)
     assert runs.by_theory(given, 40, 1 / 24) == pytest.approx(usual)
