@@ -204,6 +204,23 @@ def test_new_codes_take_one_factorization_at_a_time(features):
     assert not {"lu", "geqrf", "householder_product", "eigh", "svd"} & set(found)
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+def test_inverse_by_halves(size):
+    matrix = np.cov(np.random.default_rng(0).normal(size=(size, 20))).reshape(size, size) + np.eye(size)
+    np.testing.assert_allclose(recoding._inverse(jnp.asarray(matrix)), np.linalg.inv(matrix), atol=1e-12)
+
+
+def test_recode_knows_the_inverse_of_the_features_it_made():
+    """After twenty neurons tried, of which some are taken, against the features themselves."""
+    given = posterior.Posterior(tasks.toy(30, y_minus=0.2), networks.Network(1, 200, "sigmoidal"), 0.01)
+    weights = given.prior(jax.random.key(0))
+    z, acceptance, inverse = recoding.recode_features(jax.random.key(1), weights, given)
+    assert acceptance > 0.05
+    scale = given.likelihood_precision**0.5 * given.network.readout_scale * given.readout_std
+    features = float(scale) * np.asarray(given.network.phi(z), dtype=float)
+    np.testing.assert_allclose(inverse @ (np.eye(30) + features.T @ features), np.eye(30), atol=1e-6)
+
+
 def test_the_second_factorization_of_recode_waits_for_the_first(monkeypatch):
     """With what the first gives unknown, so is what the second is asked to solve."""
     given = posterior.Posterior(tasks.toy(8, (0.5, 0.5)), networks.Network(1, 8, "sigmoidal"), 0.1)
@@ -420,16 +437,17 @@ def _split_excess(move):
 def test_gibbs_draws_have_the_closed_form_moments():
     """Readouts given the features of one network: mean and covariance against the normal equations."""
     task = tasks.toy(6, (1 / 3, 2 / 3))
-    for width in (4, 9):
+    for width, is_known in ((4, False), (9, False), (4, True)):
         network = networks.Network(1, width, "sigmoidal")
         given = posterior.Posterior(task, network, 0.05)
         weights = given.prior(jax.random.key(0))
-        keys = jax.random.split(jax.random.key(1), 20_000)
-        drawn = jax.jit(jax.vmap(moves.gibbs, (0, None, None)))(keys, weights, given)[0].readout
-        draws = np.asarray(drawn, dtype=float)
         features = np.asarray(network.phi(weights.first), dtype=float)
         scale = float(given.readout_std) * network.readout_scale
         beta = float(given.likelihood_precision)
+        inverse = np.linalg.inv(np.eye(6) + beta * scale**2 * features.T @ features) if is_known else None
+        keys = jax.random.split(jax.random.key(1), 20_000)
+        draw = jax.jit(jax.vmap(moves.gibbs, (0, None, None, None)))
+        draws = np.asarray(draw(keys, weights, given, inverse)[0].readout, dtype=float)
         covariance = np.linalg.inv(np.eye(width) + beta * scale**2 * features @ features.T)
         mean = covariance @ (beta * scale * features @ task.targets)
         error = np.sqrt(np.diag(covariance))[:, None] / len(draws) ** 0.5

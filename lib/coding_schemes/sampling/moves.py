@@ -21,7 +21,9 @@ from coding_schemes.posterior import Posterior, Weights, normal, uniform
 from coding_schemes.sampling import recoding
 
 
-def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
+def gibbs(
+    key: Array, weights: Weights, posterior: Posterior, inverse: Array | None = None
+) -> tuple[Weights, Array]:
     r"""Exact draw of all readouts given the features.
 
     With Φ = φ(z^L), A = √β s σ_a Φ (N, P), β the likelihood precision and s the readout scale, the
@@ -31,8 +33,8 @@ def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
 
     N ≤ P: with Λ = CCᵀ, ã = C⁻ᵀ(C⁻¹A√βY + ξ). P < N: draw ã₀ ~ N(0, 1), ε ~ N(0, 1) and correct,
     ã = ã₀ + A(1 + AᵀA)⁻¹(√βY − Aᵀã₀ − ε), which has this mean and covariance (Matheron's rule) and
-    factorizes a (P, P) matrix only. A conditional draw is always accepted. Solved in float64 where
-    JAX has it enabled: Λ's condition number is O(1/T).
+    factorizes a (P, P) matrix only, and none where `inverse` is its inverse. A conditional draw is always
+    accepted. Solved in float64 where JAX has it enabled: Λ's condition number is O(1/T).
     """
     accurate = jnp.result_type(float)
     features = posterior.network.phi(posterior.preactivations(weights)[-1]).astype(accurate)
@@ -40,7 +42,7 @@ def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
     design = (root * posterior.network.readout_scale * posterior.readout_std).astype(accurate) * features
     data = root * posterior.targets.astype(accurate)
     shape = weights.readout.shape
-    if shape[0] <= data.shape[0]:
+    if inverse is None and shape[0] <= data.shape[0]:
         factor = jnp.linalg.cholesky(jnp.eye(shape[0], dtype=accurate) + design @ design.T)
         half = solve_triangular(factor, design @ data, lower=True) + normal(key, shape, accurate)
         readout = solve_triangular(factor.T, half, lower=False)
@@ -48,8 +50,11 @@ def gibbs(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, 
         first, second = jax.random.split(key)
         start = normal(first, shape, accurate)
         mismatch = data - design.T @ start - normal(second, data.shape, accurate)
-        factor = jnp.linalg.cholesky(jnp.eye(data.shape[0], dtype=accurate) + design.T @ design)
-        readout = start + design @ cho_solve((factor, True), mismatch)
+        if inverse is None:
+            factor = jnp.linalg.cholesky(jnp.eye(data.shape[0], dtype=accurate) + design.T @ design)
+            readout = start + design @ cho_solve((factor, True), mismatch)
+        else:
+            readout = start + design @ (inverse @ mismatch)
     return weights._replace(readout=readout.astype(posterior.dtype)), jnp.ones(())
 
 
@@ -153,12 +158,12 @@ def split_merge(key: Array, weights: Weights, posterior: Posterior) -> tuple[Wei
 def _with_new_features(features: Callable) -> Callable[..., tuple[Weights, Array]]:
     def move(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
         feature_key, readout_key = jax.random.split(key)
-        rows, acceptance = features(feature_key, weights, posterior)
+        rows, acceptance, *inverse = features(feature_key, weights, posterior)
         if posterior.network.depth > 1:
             moved = weights._replace(hidden=(*weights.hidden[:-1], rows))
         else:
             moved = weights._replace(first=rows)
-        return gibbs(readout_key, moved, posterior)[0], acceptance
+        return gibbs(readout_key, moved, posterior, *inverse)[0], acceptance
 
     move.__doc__ = f"""Incoming weights by `recoding.{features.__name__}`, then all readouts as in `gibbs`."""
     return move

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.lax.linalg import triangular_solve
 from jax.scipy.linalg import cho_factor, cho_solve
 
 from coding_schemes import _roots
@@ -27,6 +28,7 @@ from coding_schemes.posterior import Posterior, Weights, normal, uniform
 
 SHARE = 0.1  # of the neurons is tried per move; the others say where readouts are likely
 NODES = np.linspace(-6.5, 6.5, 66)  # of the piecewise linear density from which z is proposed
+_RUNNING_SUM = np.triu(np.ones((len(NODES) - 1, len(NODES) - 1), np.float32))
 LOWEST = -80.0  # of the logarithm of that density against its maximum, in float32
 FIELDS = np.linspace(-60.0, 60.0, 1201)  # of the table of mean activations
 COPY = 0.8  # probability to propose a readout like another neuron's; else like one of any code
@@ -35,7 +37,7 @@ ASCENT_STEPS = 8  # to each code's readout
 IMITATION_WIDTH = 0.5  # of a proposed class mean about the imitated one, in units of the prior's
 
 
-def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple[Array, Array]:
+def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple[Array, Array, Array]:
     r"""New preactivations for a tenth of the neurons; the readouts have to be drawn anew.
 
     For every neuron tried: draw ã from p(ã | z, rest); propose ã' from a mixture (like another neuron's,
@@ -48,7 +50,7 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
     hidden layer, bounded φ and orthogonal inputs, where preactivations are independent a priori.
 
     Returns:
-        z of shape (N, P), and the mean acceptance probability.
+        z of shape (N, P), the mean acceptance probability, and A⁻¹ (P, P) of the new features.
     """
     accurate = jnp.result_type(float)
     phi = posterior.network.phi
@@ -135,8 +137,8 @@ def recode_features(key: Array, weights: Weights, posterior: Posterior) -> tuple
         return (z, inverse, full_field), jnp.exp(jnp.minimum(log_ratio, 0.0))
 
     start = (weights.first, inverse, inverse @ targets)
-    (z, _, _), acceptance = jax.lax.scan(attempt, start, (order[:count], normals, uniforms))
-    return z, acceptance.mean()
+    (z, inverse, _), acceptance = jax.lax.scan(attempt, start, (order[:count], normals, uniforms))
+    return z, acceptance.mean(), inverse
 
 
 def imitate_features(key: Array, weights: Weights, posterior: Posterior) -> tuple[Array, Array]:
@@ -358,8 +360,18 @@ def _orthonormal(columns):
 
 @jax.custom_batching.sequential_vmap
 def _inverse(matrix):
-    """Of a positive definite matrix."""
-    return cho_solve(cho_factor(matrix), jnp.eye(len(matrix), dtype=matrix.dtype))
+    """Of a positive definite matrix: L⁻ᵀL⁻¹ by halves of L, two thirds of the time of a solve for 1."""
+    size = len(matrix)
+    half = -(-size // 2)
+    filled = jnp.eye(2 * half, dtype=matrix.dtype).at[:size, :size].set(matrix)
+    factor = jnp.linalg.cholesky(filled)
+    first, last = factor[:half, :half], factor[half:, half:]
+    identity = jnp.broadcast_to(jnp.eye(half, dtype=matrix.dtype), (2, half, half))
+    first, last = triangular_solve(jnp.stack([first, last]), identity, left_side=True, lower=True)
+    below = -last @ (factor[half:, :half] @ first)
+    corner = below.T @ last
+    rows = [first.T @ first + below.T @ below, corner], [corner.T, last.T @ last]
+    return jnp.block(list(rows))[:size, :size]
 
 
 @jax.custom_batching.sequential_vmap
@@ -435,7 +447,7 @@ def _log_density(phi, tilt, z):
 def _draw(uniforms, phi, tilt, dtype):
     """Draw z from the piecewise linear density, and its log density: uniforms (2, P) for cell and place."""
     h, log_norm = _nodes(phi, tilt)
-    cumulative = jnp.cumsum(h[:, 1:] + h[:, :-1], axis=1)
+    cumulative = (h[:, 1:] + h[:, :-1]) @ jnp.asarray(_RUNNING_SUM)  # faster than cumsum
     in_cumulative = uniforms[0][:, None] * cumulative[:, -1:]
     index = jnp.minimum(jnp.sum(cumulative < in_cumulative, axis=1), h.shape[1] - 2)
     rows = jnp.arange(len(h))
