@@ -329,14 +329,14 @@ kernels.judge(above(0.95), because="theory's shares of the codes are not those o
 # %% tags=["hide-input"]
 Finding(
     "A37",
-    "share of ReLU networks' outputs on test images that outliers alone make, every draw",
+    "share of ReLU networks' outputs on test images that outliers alone make, networks of all draws",
     headline=True,
-    **judged(learned["relu"], lambda draw: spread(runs.of_outliers(draw)), stacked),
+    **judged(learned["relu"], runs.of_outliers, lambda shares: spread(np.concatenate(shares))),
     size=size,
     panel="Paper A, Fig. 6c",
     control=Control(
         "as many of the strongest other neurons",
-        sampled=stacked([spread(runs.of_outliers(draw, others=True)) for draw in learned["relu"]]),
+        sampled=spread(np.concatenate([runs.of_outliers(draw, others=True) for draw in learned["relu"]])),
     ),
 ).judge(above(0.9, 3), because="the bulk carries a part of the outputs at this width")
 Finding(
