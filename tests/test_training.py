@@ -203,6 +203,16 @@ def test_stopping_holds_the_last_record_and_divergence_is_counted():
         two_point.fit(run.times, *diverged, 1.0, 0.5)
 
 
+def test_a_run_that_rose_again_has_not_converged():
+    options = {"learning_rate": 0.2, "num_steps": 40, "record_every": 1}
+    arguments = SMALL["dropout"], jax.random.key(0), INPUTS, TARGETS
+    (losses,) = training.train(*arguments, **options, converged_loss=1e3).loss
+    limit = (losses.min() + losses[-1]) / 2
+    assert losses.min() < 0.9 * limit
+    with pytest.warns(UserWarning, match="1 of 1 runs"):
+        assert not training.train(*arguments, **options, converged_loss=limit).converged.any()
+
+
 def test_scaled_networks_are_paper_a_s():
     network = networks.Network(2, 5, "tanh", "lazy")
     model = training.ScaledNetwork(network)

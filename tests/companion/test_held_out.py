@@ -65,6 +65,16 @@ def test_the_error_of_a_realized_gain_is_in_its_units():
 
 
 @pytest.mark.slow
+def test_bars_have_the_error_of_a_mean_over_draws():
+    """Four of five bars within one error and a half of the truth (Student's law: 0.79), over many trials."""
+    rng, truth = np.random.default_rng(0), np.zeros((200, 3))
+    bars = held_out.bars_over_draws(rng.standard_normal((200, 5, 3)), truth, truth)
+    within = np.abs(bars["values"]) < 1.5 * bars["errors"]
+    assert within.mean() == pytest.approx(0.79, abs=0.05)
+    alone = held_out.bars_over_draws(rng.standard_normal((1, 1, 3)), truth[:1], truth[:1])
+    assert np.all(alone["errors"] == 0)
+
+
 def test_measures_of_all_networks_and_of_either_start():
     task, network = tasks.mnist(24, 40), Network(1, 30, "sigmoidal")
     counts = {"num_chains": 2, "num_samples": 4, "num_warmup": 30}

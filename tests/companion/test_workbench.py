@@ -59,6 +59,15 @@ def test_untrained_networks_of_a_linear_layer_have_the_inputs_kernel():
     np.testing.assert_allclose(first[0].T @ first[0] / 400, np.eye(12), atol=0.3)
 
 
+def test_gram_matrices_of_readouts_are_means_over_neurons():
+    readouts = np.random.default_rng(0).standard_normal((2, 3, 7, 2))
+    found = workbench.Run(None, SimpleNamespace(readouts=readouts), None).readout_gram
+    expected = [
+        [a[:, r] @ a[:, s] / 7 for r, s in ((0, 0), (0, 1), (1, 1))] for a in readouts.reshape(-1, 7, 2)
+    ]
+    np.testing.assert_allclose(found.reshape(-1, 3), expected)
+
+
 def test_sizes_differ_however_small_the_largest():
     assert workbench.sizes_over(200, (0.25, 0.5, 1.0)) == [50, 100, 200]
     small = workbench.sizes_over(6, (0.4, 0.55, 0.75, 1.0))

@@ -491,6 +491,15 @@ def test_replicas_exchange(small):
     assert 0 < samples.info.move_acceptance["exchange"].mean() <= 1
 
 
+def test_of_replicas_the_coldest_is_reported(small):
+    cold = small.at_temperature(1e-6)
+    with pytest.warns(UserWarning, match="frozen"):
+        samples = small_sample(
+            cold, temperatures=(1e-6, 1e3), num_warmup=0, method=HMC(max_num_steps=5, step_size=1.0)
+        )
+    assert samples.info.acceptance.max() < 1e-3
+
+
 @pytest.mark.parametrize("batch_size", [1, 2, 4])
 def test_minibatch_gradient_is_unbiased(small, batch_size):
     """That of one of all sets of different inputs, each as often; the exact one where all four are taken."""

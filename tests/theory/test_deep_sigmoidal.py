@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from coding_schemes import networks, posterior, sampling, tasks
+from coding_schemes import coding, networks, posterior, sampling, tasks
 from coding_schemes.theory import deep_sigmoidal, sigmoidal
 from coding_schemes.theory._convex_dual import make_problem
 from scipy.linalg import block_diag
@@ -290,6 +290,17 @@ def test_measured_quantities_of_a_known_layer():
     odd = deep_sigmoidal.measure(2 * activations - 1, labels, threshold=0.0)  # the same codes of another φ
     np.testing.assert_array_equal(odd.probabilities, scheme.probabilities)
     np.testing.assert_allclose(odd.activations, 2 * scheme.activations - 1)
+
+
+def test_drawn_readouts_scatter_by_their_prior_about_what_the_classes_ask():
+    task = two_classes(120)
+    solution = deep_sigmoidal.solve(task, 2, 0.05)
+    labels = np.repeat([0, 1], 60)
+    z, readouts, (matrix,) = solution.draw(np.random.default_rng(0), labels, 2_000)
+    means = coding.class_means(phi(matrix @ phi(z) / 2_000**0.5), labels)
+    design = np.column_stack([means, np.ones(2_000)])
+    left = readouts - design @ np.linalg.lstsq(design, readouts, rcond=None)[0]
+    assert left.var() == pytest.approx(solution.problem.readout_variance, rel=0.15)
 
 
 def test_failure_to_converge_is_reported():

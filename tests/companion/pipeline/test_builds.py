@@ -388,6 +388,22 @@ def test_the_same_run_twice_at_once_waits_and_says_so(book):
     assert second.returncode == 0
 
 
+def test_a_lock_is_held_until_its_job_has_ended(tmp_path):
+    path = tmp_path / "lock"
+
+    def is_free():
+        with path.open("w") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    with __main__._only_one(path, "a job"):
+        assert not is_free()
+    assert is_free()
+
+
 def test_unknown_chapter_and_preset_are_refused(book):
     assert (
         "NAME must be one of the chapters even, loud" in pipeline(book, "chapter", "odd", check=False).stderr

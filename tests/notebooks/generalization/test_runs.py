@@ -35,6 +35,19 @@ def answered(outputs, **arrays):
     return Draw(task, learned, predicted(0.1, 0.0), predicted(0.3, 0.2))
 
 
+def test_draws_have_images_and_random_numbers_of_their_own(monkeypatch):
+    monkeypatch.setattr(runs.tasks, "mnist", lambda *_, seed, **__: seed)
+    monkeypatch.setattr(runs, "experiment", lambda task, network, temperature, key, **_: (task, key))
+    given = {"width": 4, "num_inputs": 8, "num_test": 4, "seed": 5}
+    found = [
+        draw
+        for name in ("relu", "linear")
+        for draw in runs.draws(jax.random.key(0), name, 0.1, num_draws=4, first=1, **given)
+    ]
+    assert [seed for seed, _ in found] == [6, 7, 8] * 2
+    assert len({tuple(jax.random.key_data(key).tolist()) for _, key in found}) == 6
+
+
 def test_gains_split_the_error_into_mean_and_variance():
     """Outputs around a mean that is off by a known amount, with a known variance."""
     rng = np.random.default_rng(0)

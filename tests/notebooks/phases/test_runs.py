@@ -231,6 +231,20 @@ def test_a_slower_cooling_freezes_fewer_neurons():
     assert found[0].mean() > 1.3 * found[1].mean()
 
 
+@pytest.mark.parametrize("mobility", list(runs.STEPS))
+def test_a_cooling_takes_the_time_that_it_is_plotted_at(mobility, monkeypatch):
+    """A Langevin step of size ε is a time of ε²/2."""
+    spent = []
+
+    def sample(*_, num_warmup, method, **__):
+        spent.append(num_warmup[0] * method.num_steps * method.step_size**2 / 2)
+
+    monkeypatch.setattr(runs, "sample", sample)
+    monkeypatch.setattr(runs, "counted", lambda _: np.zeros((2, 1, 8)))
+    runs.cooled_in(jax.random.key(0), (3.0, 40.0), num_neurons=8, num_networks=2, mobility=mobility)
+    assert spent == pytest.approx([3, 40], rel=0.05)
+
+
 def test_classes_that_neurons_answer_to_have_a_neuron_in_their_error():
     codes = np.zeros((4, 20, 3), bool)
     codes[:, :10, 0] = codes[:, :5, 1] = True

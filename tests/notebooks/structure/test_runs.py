@@ -106,3 +106,14 @@ def test_distances_within_a_class_are_the_priors_where_nothing_is_learned():
     z = np.random.default_rng(0).standard_normal(400_000)
     of_noise = 2 * np.var(np.asarray(NONLINEARITIES["sigmoidal"](z)))
     assert runs.PRIOR["sigmoidal"] == pytest.approx(of_noise, rel=0.01)
+
+
+def test_distances_within_classes_are_means_over_pairs():
+    task = tasks.toy(12, (0.5, 0.25, 0.25), y_minus=-0.5)
+    solution, found = runs.within_class(task, "sigmoidal", 0.01)
+    first, second = np.triu_indices(12, 1)
+    alike = task.labels[first] == task.labels[second]
+    own = solution.kernel_diagonal[task.labels]
+    assert np.ptp(own) > 0.1 * own.mean()
+    expected = (own[first] + own[second])[alike].mean() / runs.PRIOR["sigmoidal"]
+    assert found == pytest.approx(expected, rel=1e-12)

@@ -1,5 +1,7 @@
 """The diagnosis on small networks of known scheme, and on networks that an optimizer trained."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -120,3 +122,9 @@ def test_the_papers_weights_become_activations_as_the_page_says():
         h = posterior.network.phi(W @ h / W.shape[1] ** 0.5)
     expected = posterior.network.phi(posterior.preactivations(drawn)[-1])
     np.testing.assert_allclose(h, expected, rtol=1e-4)
+
+
+def test_neurons_that_share_a_code_are_live_ones():
+    """Codes of two, one and one neuron: an average one of the four shares with ½·2 + ¼ + ¼ neurons."""
+    live, occupancies = np.array([1, 1, 0, 1, 0, 1], bool), SimpleNamespace(fractions=[0.5, 0.25, 0.25])
+    assert runs.sharing(SimpleNamespace(live=live, occupancies=occupancies)) == 1.5
