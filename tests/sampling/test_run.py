@@ -370,6 +370,16 @@ def test_stored_arrays_belong_together(small):
     assert samples.warmup_info.energy.shape == (2, 8)
 
 
+def test_energies_of_the_warm_up_are_those_at_its_temperature(small):
+    """Weights that hardly move, from T = 1 to 0.01 in eight transitions."""
+    cold, options = small.at_temperature(0.01), {"num_warmup": (8, 0), "anneal_from": 1.0, "moves": ()}
+    samples = small_sample(cold, method=PlainLangevin(1e-6), **options)
+    still = jax.tree.map(lambda leaf: leaf[0], samples.final)
+    found = np.asarray(samples.warmup_info.energy)[0]
+    expected = [-small.at_temperature(0.01 ** (k / 8)).logdensity(still) for k in range(1, 9)]
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
 @pytest.mark.parametrize("depth", [1, 2])
 def test_predictions_on_the_training_inputs_are_the_outputs(depth, small):
     network = dataclasses.replace(small.network, depth=depth)

@@ -441,6 +441,11 @@ def test_drawn_network_is_the_theory():
     np.testing.assert_allclose(output, task.targets.T - 0.01 * finite.dual_field[task.labels].T, atol=0.25)
     with pytest.raises(ValueError, match="num_neurons: got 2, needs a whole number of at least 4"):
         relu.solve(task, 0.01).draw(rng, task.labels, 2)
+    drawn = np.array([finite.draw(rng, task.labels, 200)[0][:3] for _ in range(40)])
+    for c in range(3):  # each outlier answers to one class
+        found = drawn[:, c, task.labels == c].var(axis=1, ddof=1).mean()
+        error = (2 / (40 * task.class_counts[c])) ** 0.5
+        assert found == pytest.approx(finite.outlier_preactivation_variances[c, c], rel=5 * error)
 
 
 def test_squared_one_outlier_per_class():

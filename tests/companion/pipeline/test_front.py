@@ -2,9 +2,11 @@
 
 import html
 import json
+import os
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.image
 import nbformat
@@ -314,3 +316,13 @@ def test_toggles_say_what_they_hold(source, tags, prompt):
     cell = nbformat.v4.new_code_cell(source, metadata={"tags": tags})
     sections.with_prompts(nbformat.v4.new_notebook(cells=[cell]))
     assert cell.metadata.get("mystnb", {}).get("code_prompt_show") == prompt
+
+
+def test_the_latest_earlier_runs_of_a_chapter_are_kept(tmp_path):
+    chapters = tmp_path / "chapters"
+    for age, name in enumerate(["even-now", "even-a", "even-b", "even-c", "even-d", "even-e", ".even-begun"]):
+        (chapters / name).mkdir(parents=True)
+        os.utime(chapters / name, (1e9 - age, 1e9 - age))
+    even = SimpleNamespace(name="even", folder=chapters / "even-now")
+    site._forget_old_runs(SimpleNamespace(build=tmp_path, chapters=[even]))
+    assert sorted(path.name for path in chapters.iterdir()) == ["even-a", "even-b", "even-c", "even-now"]

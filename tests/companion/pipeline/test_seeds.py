@@ -72,6 +72,8 @@ def test_a_standard_normal_is_called_one():
     said = seeds.summary({"quick": {"one": found}})
     assert "100.0% of 50 verdicts are the same" in said
     assert "over the 2000 numbers of findings that held at least once has a root mean square of" in said
+    wide = found | {"distances": {"count": 100, "beyond": 9, "squares": 225.0}}
+    assert "has a root mean square of 1.50, and 9.00% lie" in seeds.summary({"quick": {"one": wide}})
 
 
 def test_nothing_is_said_of_an_empty_ledger(tmp_path):

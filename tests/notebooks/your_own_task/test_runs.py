@@ -1,5 +1,7 @@
 """Readers' tasks: a nonlinearity by its name, theory where there is one, and tasks of any shape."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -21,6 +23,12 @@ def test_nonlinearities_by_name():
 def test_names_of_what_is_no_nonlinearity_are_refused(name):
     with pytest.raises(ValueError, match="nonlinearity"):
         Network(1, 10, runs.elementwise(name))
+
+
+def test_what_has_not_converged_is_no_prediction(monkeypatch):
+    unfinished = SimpleNamespace(converged=False, residual=0.02, probabilities=np.ones(1))
+    monkeypatch.setattr(runs.theory, "solve", lambda *_: unfinished)
+    assert runs.predicted(None, None, 0.1) == (None, "The solver did not converge: residual 2.0e-02.")
 
 
 def test_theory_where_there_is_one():
