@@ -33,6 +33,7 @@ def test_codes_are_recovered_and_depend_on_the_threshold():
     near = np.array([[0.505], [0.495]]) * np.ones(12)  # a hundredth above the middle of the range, and below
     assert coding.codes(near, LABELS).tolist() == [[True] * 3, [False] * 3]
     assert coding.code_name(planted[0]) == "1-1-0"
+    assert coding.threshold(lambda z: np.exp(-(z**2))) == 0.5  # of all values, not of those far out
 
 
 def test_occupancy_counts_neurons_and_its_errors_are_those_of_chains():

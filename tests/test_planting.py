@@ -55,6 +55,8 @@ def test_redundant_schemes_have_their_codes_and_outputs():
     assert not np.allclose(*several.first)
     for one, key in zip(several.first, keys, strict=True):
         np.testing.assert_array_equal(one, planting.planted(key, solution, given).first)
+    others = [planting.planted(jax.random.key(seed), solution, given).first for seed in (0, 1)]
+    assert not np.allclose(*others)
 
 
 def test_four_classes_and_a_nonlinearity_of_ones_own():

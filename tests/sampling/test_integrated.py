@@ -72,3 +72,19 @@ def test_density_is_the_prior_times_the_evidence_of_the_readouts(task, pooled, n
         found.append(float(value))
         np.testing.assert_allclose(slope, jax.grad(lambda x: density(x)[0])(neurons), rtol=1e-8, atol=1e-10)
     assert found[1] - found[0] == pytest.approx(evidence[1] - evidence[0], rel=1e-9)
+
+
+def test_the_warm_up_is_left_out(task, monkeypatch):
+    """Neurons that are zero while the step size adapts, and random afterwards."""
+    rng = np.random.default_rng(0)
+
+    def run(_, shape, posterior, gains, *__):
+        after = jnp.broadcast_to(gains == 0, (shape[0], len(gains)))
+        u = after[..., None, None] * rng.standard_normal((*after.shape, *shape[1:]))
+        return u.astype(jnp.float32), jnp.ones(after.shape), jnp.zeros(after.shape)
+
+    monkeypatch.setattr(integrated, "_run", run)
+    dense, options = features.dense(task, "linear"), {"num_samples": 40, "num_warmup": 10, "thinning": 3}
+    (found,) = integrated.sample(jax.random.key(0), dense, task.inputs, RICHNESS, RIDGE, (5,), **options)
+    assert found.kernels.shape[1] == 40
+    assert np.abs(found.preactivations).max((2, 3, 4)).min() > 0

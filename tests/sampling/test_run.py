@@ -485,9 +485,12 @@ def test_the_transition_is_named_whose_energy_is_not_finite():
     """A block of four samples, one in three transitions, that ends with the 30th."""
     info = {"energy": np.zeros((2, 4)), "step_size": np.full((2, 4), 0.5)}
     results.check_finite(info, 30, 3)
-    info["energy"][1, 2] = np.nan
-    with pytest.raises(FloatingPointError, match="chain 1: energy nan at transition 27 with step size 0.5"):
-        results.check_finite(info, 30, 3)
+    for value in (np.nan, np.inf, -np.inf):
+        info["energy"][1, 2] = value
+        with pytest.raises(
+            FloatingPointError, match=f"1: energy {value} at transition 27 with step size 0.5"
+        ):
+            results.check_finite(info, 30, 3)
 
 
 def test_a_frozen_chain_is_reported(small):

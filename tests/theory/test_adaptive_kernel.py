@@ -284,6 +284,16 @@ def test_residual_of_nested_populations_is_the_largest_of_all_layers(pair, monke
     assert found.residual == pytest.approx(expected, abs=2 * noise)
 
 
+def test_second_moments_are_of_the_upper_layers(pair):
+    given = Posterior(pair, Network(3, 6, "erf"), 0.1)
+    weights = jax.vmap(given.prior)(jax.random.split(jax.random.key(0), 5))
+    found = _sampled._second_moments(given, weights)
+    _, *upper = jax.vmap(given.preactivations)(weights)
+    assert len(found) == 2
+    for moment, z in zip(found, upper, strict=True):
+        np.testing.assert_allclose(moment, np.einsum("kip,kiq->pq", z, z) / (5 * 6), rtol=1e-5)
+
+
 @pytest.mark.slow
 def test_sampled_networks_extrapolated_in_width(pair, monkeypatch):
     monkeypatch.setattr(_sampled, "WIDTHS", (20, 60))

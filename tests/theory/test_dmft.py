@@ -209,3 +209,18 @@ def test_what_a_flow_does_not_give(task):
         dmft.antk(dmft.population(task, "erf", 1.0, 0.1, **short))
     with pytest.warns(UserWarning, match="differ"):
         assert not dmft.antk(dmft.population(task, "relu", 1.0, 0.1, **short)).converged
+
+
+def test_records_lie_at_their_times_whatever_the_step(task):
+    """A step that does not divide the time between two records is taken a little shorter."""
+    given = {"duration": 1.0, "num_records": 3, "num_neurons": 8, "average_steps": 0}
+    uneven, even = (dmft.population(task, "relu", 1.0, 0.1, step=dt, **given) for dt in (0.07, 1 / 15))
+    np.testing.assert_array_equal(uneven.outputs, even.outputs)
+    np.testing.assert_allclose(uneven.times, [0, 1 / 3, 2 / 3, 1])
+
+
+def test_inputs_to_follow_are_those_given_or_the_tasks(task):
+    given = {"duration": 0.1, "num_records": 1, "num_neurons": 8, "average_steps": 0}
+    own, same = (dmft.population(task, "relu", 1.0, 0.1, test_inputs=x, **given) for x in (None, task.inputs))
+    assert own.test_outputs.shape == (2, 50, 1)
+    np.testing.assert_allclose(same.test_outputs, same.outputs, atol=1e-5)

@@ -219,6 +219,15 @@ def test_mean_predictor_of_the_linear_theory_is_the_process():
     np.testing.assert_allclose(linear.solve(task).predict(task.test_inputs), process, rtol=1e-5, atol=1e-6)
 
 
+def test_targets_within_reach_are_passed_through_at_zero_temperature():
+    rng = np.random.default_rng(4)
+    inputs = rng.standard_normal((5, 20))
+    task = tasks.Task(inputs, np.repeat([0, 1], 10), inputs.T @ rng.standard_normal((5, 2)))
+    found = gaussian_process.solve(task, "linear")
+    assert found.converged
+    np.testing.assert_allclose(found.predict(inputs), task.targets, atol=1e-8)
+
+
 @pytest.mark.parametrize("scale", [1e-7, 1.0, 1e3])
 def test_targets_out_of_reach_are_refused_at_zero_temperature(scale):
     """Whatever the units of the inputs."""

@@ -1,5 +1,6 @@
 """Mean-field theory on general inputs: stationarity, closed forms, duality, ensemble with fluctuations."""
 
+from types import SimpleNamespace
 from unittest import mock
 
 import jax
@@ -104,6 +105,21 @@ def test_no_perturbation_lowers_the_energy(task, name, request):
         p = s.probabilities if s.outliers else p / p.sum()
         rise.append(energy(task, z, p, act(z), not s.outliers) - lowest)
     assert min(rise) > 0
+
+
+def test_of_many_candidates_those_that_gain_most_are_refined(monkeypatch):
+    gains, seen = np.random.default_rng(0).permutation(np.arange(1.0, 41)), []
+
+    def search(_, starts, *__, **___):
+        seen.append(starts)
+        return starts
+
+    problem = SimpleNamespace(has_outliers=True, has_population=False)
+    problem.gain = lambda found, *_: found[:, 0] ** 2 * gains[found[:, 1].astype(int)]
+    starts = np.stack([np.full(40, 1e3), np.arange(40.0)], axis=1)  # almost all of one length
+    monkeypatch.setattr(mean_field, "_search", search)
+    mean_field._new_kinds(problem, SimpleNamespace(outliers=starts[:0]), starts, np.ones(1))
+    assert sorted(gains[seen[1][:, 1].astype(int)]) == list(range(17, 41))
 
 
 def test_descent_ends_in_known_minima():

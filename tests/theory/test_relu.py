@@ -458,6 +458,14 @@ def test_squared_one_outlier_per_class():
     assert s.converged
 
 
+@pytest.mark.parametrize(("drive", "stays"), [(0.8, True), (1.2, False)])
+def test_a_silent_class_that_would_rather_respond_makes_a_solution_unstable(drive, stays):
+    """One outlier that answers to the first of two classes, with 2ā·τ = 1 there as its equations ask."""
+    problem = relu_squared._Problem(np.full(2, 0.5), np.ones((2, 1)), np.zeros((2, 2)))
+    point = relu_squared._Point(np.array([[0.5]]), np.array([[1.0, 0.0]]), np.array([[1.0], [drive]]))
+    assert relu_squared._errors(problem, point)[1] == stays
+
+
 def test_squared_shares_outliers_where_that_is_cheaper():
     task = toy(y_minus=0.5)
     s = relu_squared.solve(task)
