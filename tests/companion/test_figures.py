@@ -73,6 +73,33 @@ def test_sparse_population_marks_theory_and_draws_the_bulk():
     assert [line.get_xdata()[0] for line in right.lines] == [7.05, -4.0]
 
 
+@pytest.mark.parametrize("outliers", [[7.0, 7.1], [-7.0, -7.1], [0.1, 0.2]], ids=["above", "below", "within"])
+def test_sparse_population_counts_every_neuron_wherever_the_outliers_lie(outliers):
+    bulk = np.random.default_rng(0).standard_normal(500)
+    right = figures.sparse_population(bulk, [-1.0, 1.0], [0.2, 0.3], [outliers], [outliers[0]]).axes[1]
+    for patch, count in zip(right.patches, (500, 2), strict=True):
+        x, y = patch.get_xy().T
+        area = abs(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))) / 2
+        np.testing.assert_allclose(area / np.ptp(x) * 89, count)  # bins
+
+
+def test_fit_panels_draw_each_network_over_its_own_theory_until_its_training_ended():
+    times = np.arange(100)
+    network = np.random.default_rng(0).random((3, 2, 100))  # panels, curves, times
+    stops = [5, 10, 60]
+    figure = figures.fit_panels(times, network, network + 1, [*"abc"], stops, ["H", "Q"], columns=2)
+    assert [axis.get_title() for axis in figure.axes if axis.get_visible()] == [*"abc"]
+    for axis, dots, stop in zip(figure.axes, network, stops):
+        ends = np.floor(1.3 * stop)
+        for k, color in enumerate(figures.VARIABLE_COLORS[:2]):
+            line, marked = axis.lines[2 * k : 2 * k + 2]
+            assert line.get_color() == marked.get_color() == color
+            np.testing.assert_array_equal(line.get_xdata(), np.arange(ends + 1))
+            np.testing.assert_array_equal(line.get_ydata(), dots[k, line.get_xdata()] + 1)
+            np.testing.assert_array_equal(marked.get_ydata(), dots[k, marked.get_xdata()])
+    assert texts(figure) == ["H", "Q"]
+
+
 def test_trace_panels_draw_series_and_levels():
     values = np.arange(24.0).reshape(2, 3, 4)
     figure = figures.trace_panels(np.tile(np.arange(4), (2, 1)), values, ["a", "b"], levels=[[1.0], [2.0]])
@@ -92,6 +119,16 @@ def test_code_raster_names_the_codes():
     figure = figures.code_raster([0.0, 1.0], [[[0, 1], [1, 1]]], ["1-0", "0-1"], ["layer 1"])
     assert texts(figure) == ["1-0", "0-1"]
     np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), [[0, 1], [1, 1]])
+
+
+def test_a_code_has_its_color_also_in_a_layer_that_lacks_others():
+    names = ["1-0-0", "1-1-0", "0-1-1", "1-0-1", "0-0-1"]  # no layer has the first or the last
+    layers = np.array([[[2, 2]], [[1, 2]], [[3, 2]], [[1, 3]]])
+    figure = figures.code_raster([0.0, 1.0], layers, names, [*"abcd"])
+    for axis, (codes,) in zip(figure.axes, layers, strict=True):
+        (image,) = axis.images
+        drawn = image.to_rgba(image.get_array())[0, :, :3]
+        np.testing.assert_allclose(drawn, [to_rgb(figures.CODE_COLORS[names[code]]) for code in codes])
 
 
 def test_code_has_one_color_wherever_it_is_drawn():

@@ -1,6 +1,7 @@
 """Two made-up builds held against each other, and the report of a rerun."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -97,8 +98,20 @@ def test_a_chapter_run_alone_is_held_against_its_own(builds, tmp_path):
     executed(tmp_path / "a/chapters/odd-0123456789ab", "odd", [CODES], {"third": {"x": [1.0]}})
     found = compared(whole, alone)
     assert found == difference.Difference(1, [], {}, [], ["odd (only in A)"], {}, 2)
-    page = difference.write(found, ("a", "b"), tmp_path / "difference").read_text(encoding="utf-8")
+    page = difference.write(found, ("whole", "alone"), tmp_path / "difference").read_text(encoding="utf-8")
     assert "Chapters in one build only, not compared: odd (only in A)." in page
+    assert "A: <code>whole</code>, B: <code>alone</code>." in page
+
+
+@pytest.mark.parametrize("latest", [0, 1, 2])
+def test_of_several_runs_of_a_chapter_the_latest_is_the_builds(tmp_path, latest):
+    for run in range(3):
+        folder = tmp_path / f"build/chapters/even-{run}123456789ab"
+        executed(folder, "even", [RECORD | {"computed": run}], {"line": {"x": [run]}})
+        os.utime(folder / "even.ipynb", (1e9, 1e9 + (run == latest)))
+    with difference.opened(str(tmp_path / "build"), "A") as build:
+        assert [record["computed"] for record in build.records] == [latest]
+        assert [np.load(path)["x"] for path in build.figures.values()] == [[latest]]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -377,5 +390,6 @@ def test_the_commands_end_with_what_they_made(book, builds):
     a, b = (builds(name, [RECORD], FIGURES) for name in "ab")
     done = small_book.pipeline(book, "diff", "--", a, b)
     assert done.stdout.splitlines()[-1] == str(book / "_build/difference/difference.html")
+    assert f"A: `{a}`, B: `{b}`." in done.stdout
     done = small_book.pipeline(book, "report")
     assert done.stdout.splitlines()[-1] == str(book / "_build/quick/report.md")

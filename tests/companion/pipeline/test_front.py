@@ -63,6 +63,20 @@ def test_a_card_counts_what_is_published_and_what_is_new_apart():
     assert front._tally([], {}) == []
 
 
+def test_a_card_counts_no_verdict_of_this_build_among_those_at_paper_size():
+    rows = [scoreboard.Row({"id": id, "published": "p"}, "even", [RECORD], True) for id in ("A1", "A2")]
+    at_paper = {"A2": "in part", "B1": "refuted"}  # B1 is another chapter's
+    assert front._tally(rows, at_paper) == [("published:", [(1, "in part")])]
+    assert front._tally(rows, {"B1": "refuted"}) == [("published in this build:", [(2, "reproduced")])]
+
+
+def test_pages_of_the_contents_are_listed_in_their_order_at_every_depth():
+    deep = {"file": "d", "sections": [{"file": "e", "sections": [{"file": "f"}]}, {"file": "g"}]}
+    parts = [{"caption": "one", "chapters": [{"file": "c"}, deep]}, {"chapters": [{"file": "h"}]}]
+    assert front.listed_pages({"format": "jb-book", "root": "b", "parts": parts}) == [*"bcdefgh"]
+    assert front.listed_pages({"root": "b", "chapters": [{"file": "c"}, deep]}) == [*"bcdefg"]
+
+
 def test_what_a_card_shows_of_a_figure_has_a_file_of_its_own():
     whole = front.Figure("even", "one", Path("one.png"), "")
     assert whole._replace(part=(0.0, 0.0, 0.5, 1.0)).thumbnail != whole.thumbnail

@@ -33,6 +33,39 @@ def test_error_of_the_system_is_told_without_a_traceback(monkeypatch, capsys, nu
     assert advice in told
 
 
+def test_error_of_the_system_without_a_number_is_told_in_its_own_words():
+    told = commands._message(OSError("the archive ends early"))
+    assert told == "the archive ends early. Run the same command again once that is mended."
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("build", "plan", "pages", "accept-verdicts", "pdf", "serve", "fetch-results", "report", "seeds"),
+        *("execute even", "chapter even", "claim A1", "report left.json", "launch-tree tree"),
+    ],
+)
+def test_every_command_is_of_the_preset_given(monkeypatch, capsys, command):
+    def stop(root, preset="quick"):
+        raise BuildError(f"at {preset}")
+
+    monkeypatch.setattr(commands, "Project", stop)
+    for given, preset in (([], "quick"), (["--preset", "paper"], "paper")):
+        monkeypatch.setattr("sys.argv", ["pipeline", *command.split(), *given])
+        assert commands.main() == 1
+        assert capsys.readouterr().err == f"\nat {preset}\n"
+
+
+@pytest.mark.parametrize("given", ["", "preset", "preset seed"])
+def test_a_parameter_that_the_chapter_does_not_set_is_refused_beside_any_that_it_does(tmp_path, given):
+    source = tmp_path / "even.py"
+    source.write_text('# %% tags=["parameters"]\npreset = "quick"\nseed = 0\n')
+    chapter, known = Chapter("even", source, (), {}, tmp_path), dict.fromkeys(given.split(), 0)
+    assert len(execution.prepare(chapter, known).cells) == 1
+    with pytest.raises(BuildError, match=r"parameters cell of .*even\.py does not set sead, sede$"):
+        execution.prepare(chapter, {"sede": 0} | known | {"sead": 0})
+
+
 def test_killed_page_builder_is_named(monkeypatch, tmp_path):
     killed = subprocess.CompletedProcess([], -signal.SIGKILL, "", "")
     monkeypatch.setattr(site.subprocess, "run", lambda *_, **__: killed)

@@ -38,6 +38,34 @@ def test_it_needs_nothing_of_jupyter_book():
     assert not [name for name in settings["extensions"] if "jupyter_book" in name or "jupyterbook" in name]
 
 
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ("use_repository_button", "use_repository_button"),
+        ("use_issues_button", "use_issues_button"),
+        ("extra_footer", "extra_footer"),
+        ("home_page_in_navbar", "home_page_in_toc"),
+    ],
+)
+def test_a_setting_of_the_pages_changes_the_themes_option_of_it_and_no_other(given, option):
+    bare = {"parse": {}, "sphinx": {"config": {"extensions": []}}}
+    before, after = (
+        plain.settings(bare | {"html": html})["html_theme_options"] for html in ({}, {given: "given"})
+    )
+    assert after == before | {option: "given"}
+
+
+@pytest.mark.parametrize("given", [None, "", "jupyter-book"])
+def test_jupyter_book_makes_the_pages_unless_told_otherwise(tmp_path, monkeypatch, given):
+    monkeypatch.setenv("BUILDER", "sphinx")
+    assert Project(tmp_path).builder == "sphinx"
+    if given is None:
+        monkeypatch.delenv("BUILDER")
+    else:
+        monkeypatch.setenv("BUILDER", given)  # "" as make hands it on
+    assert Project(tmp_path).builder == "jupyter-book"
+
+
 def test_another_builder_is_refused(built_book, monkeypatch):
     monkeypatch.setenv("BUILDER", "quarto")
     with pytest.raises(BuildError, match="BUILDER must be one of jupyter-book, sphinx; got 'quarto'"):

@@ -29,6 +29,22 @@ def test_time_left_of_a_job(steps, current, spent, left):
     assert progress._job_left(state) == left
 
 
+@pytest.mark.parametrize("steps", ["abcd", "dcba", "bxd"])
+def test_a_job_expects_of_each_step_what_it_took_before_wherever_it_stands_now(tmp_path, monkeypatch, steps):
+    took, now = {"a": 1.0, "b": 2.0, "c": 4.0, "d": 8.0}, [NOW]
+    monkeypatch.setattr(progress.time, "time", lambda: now[0])
+    before = progress.Progress(tmp_path, "even")
+    before.begin(took)
+    for index, seconds in enumerate(took.values()):
+        before.cell(index)
+        now[0] += seconds
+        before.cell_done()
+    before.end()
+    progress.Progress(tmp_path, "even").begin(steps)
+    state = json.loads((tmp_path / "progress/even.json").read_text())
+    assert state["steps"] == [took.get(step) for step in steps]
+
+
 def test_time_left_of_a_build_is_that_of_its_longest_job_or_of_all_over_the_workers(tmp_path):
     (tmp_path / "durations").mkdir()
     for name, seconds in (("waits", 100.0), ("runs", 60.0)):
