@@ -102,3 +102,54 @@ def test_theory_learns_as_many_directions_as_targets_have(y_minus, rank):
     theory = wishart_chain.solve(task, 3, 0.2, 24)
     assert runs.learned_directions(theory.kernels[1:], run) == [rank] * 3
     assert runs.learned_directions([task.input_kernel] * 3, run) == [0] * 3
+
+
+@pytest.mark.parametrize(
+    ("nonlinearity", "depth", "factor"), [("linear", 2, 10), ("relu", 3, 20), ("sigmoidal", 2, 1)]
+)
+def test_norms_are_held_against_exact_ones_at_the_temperature_that_was_sampled(
+    nonlinearity, depth, factor, monkeypatch
+):
+    """Deeper networks are warmer, unless they are sigmoidal; two starts of half the networks each."""
+    at, solved = [], []
+
+    def sample(posterior, _, num_samples, *, num_chains, anneal_from=None, **__):
+        at.append((posterior.network.width, float(posterior.temperature)))
+        if anneal_from is not None:
+            at.append((posterior.network.width, anneal_from))
+        shape = num_chains, num_samples, posterior.network.width, 3
+        return SimpleNamespace(readouts=np.full(shape, 1.0 if anneal_from is None else 2.0))
+
+    def solve(_, depth, temperature, width, variance):
+        solved.append((depth, width, temperature, variance))
+        return SimpleNamespace(readout_covariance=width * np.eye(3))
+
+    monkeypatch.setattr(runs, "sample", sample)
+    monkeypatch.setattr(runs, "compare_ends", lambda *_: SimpleNamespace(agree=True, verdict=""))
+    monkeypatch.setattr(runs, "wishart_chain", SimpleNamespace(solve=solve))
+    counts = {"num_networks": 4, "num_samples": 4, "num_warmup": 1}
+    key, sizes, temperature = jax.random.key(0), (4, 8), 0.01 * factor
+    found = runs.norms(key, nonlinearity, depth, 0.01, readout_variance=0.5, sizes=sizes, **counts)
+    assert [width for width, _ in at] == [4] * 3 + [8] * 3
+    assert [reached for _, reached in at] == pytest.approx([temperature] * 6)
+    assert runs.exact_norms(found, depth, 0.5) == pytest.approx([12, 24])
+    assert solved == [(depth, size, pytest.approx(temperature), 0.5) for size in sizes]
+    assert [each.value.tolist() for each in found.by_start] == [[3, 3], [12, 12]]
+    assert found.mean.value.tolist() == [7.5, 7.5]
+    assert found.readouts.shape == (4, 8, 3)
+
+
+def test_sizes_of_a_run_count_its_networks():
+    """Not its samples, of which there are seven, and of a run over sizes those of one size."""
+
+    def run(size):
+        return SimpleNamespace(
+            task=SimpleNamespace(num_inputs=size),
+            posterior=SimpleNamespace(network=Network(2, size, "linear")),
+            samples=SimpleNamespace(temperature=0.1),
+            readouts=np.zeros((4, 7, size, 3)),
+        )
+
+    shared = {"L": 2, "T": 0.1, "chains": 4}
+    assert runs.size(run(9)) == shared | {"N": 9, "P": 9}
+    assert runs.size([run(9), run(12)], R=1) == shared | {"N": [9, 12], "P": [9, 12], "R": 1}

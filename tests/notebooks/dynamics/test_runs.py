@@ -1,11 +1,14 @@
 """What the chapter on dynamics measures, on series, codes and networks of known law."""
 
+import operator
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import jax
 import numpy as np
 import pytest
 from coding_schemes import coding
+from coding_schemes.posterior import Weights
 from companion.findings import Estimate
 from dynamics import runs
 from test_calibration import assert_calibrated, autoregressive
@@ -151,3 +154,98 @@ def test_what_theory_leaves_out_in_second_order_is_taken_off():
     assert np.all((limit.error > 0.05) & (limit.error < 0.1))  # no better than one size, less than twice
     first = runs.beyond_first_order(widths, Estimate(theory * (1 + 20 / 60), 0.05 * theory), theory)
     assert first.value == pytest.approx([4 / 3] * 2)  # what does not fall with N stays
+
+
+@pytest.mark.parametrize("dt", [0.05, 0.03])
+def test_networks_are_followed_for_the_time_that_is_asked_for(dt, monkeypatch):
+    """A Langevin step of size ε is a time of ε²/2; where steps do not fit the interval they are shorter."""
+    taken = []
+
+    def sample(*_, **given):
+        taken.append(given)
+        return SimpleNamespace(info=SimpleNamespace(energy=np.zeros((2, given["num_samples"]))))
+
+    monkeypatch.setattr(runs, "sample", sample)
+    monkeypatch.setattr(runs, "convergence", lambda *_: None)
+    rest = SimpleNamespace(
+        final=np.arange(2.0),
+        info=SimpleNamespace(energy=np.zeros((2, 1)), squared_error=np.array([3.0, 5.0])),
+    )
+    motion = runs.follow(jax.random.key(0), None, rest, 8.0, dt=dt, num_samples=40, num_chains=2)
+    (given,) = taken
+    step = given["method"].step_size ** 2 / 2
+    assert given["method"].num_steps * step == pytest.approx(8 / 40)
+    assert 0.9 * dt < step < dt + 1e-9
+    assert (given["num_samples"], given["num_warmup"], given["moves"]) == (40, 0, ())
+    assert motion.times == pytest.approx(np.linspace(0.2, 8, 40))
+    assert motion.rest_error == 4
+
+
+def test_a_curve_of_the_order_ends_where_its_run_does():
+    """The shorter one has fewer points, and nothing in their place."""
+    rng = np.random.default_rng(0)
+    layers = {
+        name: (
+            SimpleNamespace(times=0.5 * np.arange(1, n + 1), means=(rng.standard_normal((2, n, 9, 3)),)),
+            0,
+        )
+        for name, n in (("short", 5), ("long", 60))
+    }
+    found, own = runs.order_curves(layers), [runs.order_over_length(*layer) for layer in layers.values()]
+    assert [len(row["x"]) for row in own] == [2, 8]
+    for name, rows in found.items():
+        for row, expected in zip(rows, own, strict=True):
+            assert len(row) == 8
+            np.testing.assert_array_equal(row[~np.isnan(row)], expected[name])
+
+
+def test_rows_of_the_drift_keep_the_order_of_the_first_snapshot_but_for_the_one_that_is_sorted_anew():
+    """Three neurons that exchange three codes, in both layers; an activation says whose it is."""
+    orders = np.array(
+        [[[2, 0, 1], [0, 1, 2]], [[1, 2, 0], [2, 1, 0]]]
+    )  # (layers, snapshots, neurons by code)
+    codes = [np.eye(3, dtype=bool)[np.argsort(layer, axis=1)][None] for layer in orders]
+    z = [10.0 * layer + np.broadcast_to(np.arange(3)[:, None], (1, 2, 3, 4)) for layer in range(2)]
+    network = SimpleNamespace(phi=lambda z: z)
+    run = SimpleNamespace(preactivations=z, posterior=SimpleNamespace(network=network))
+    motion = SimpleNamespace(run=run, codes=codes, means=[each.astype(float) for each in codes])
+    found = runs.drift_rows(motion, [0, 1], 3)
+    who = {name: [shown.activations[:, 0].tolist() for shown in row] for name, row in found.items()}
+    assert who == {
+        "fixed": [[2, 0, 1], [2, 0, 1]],
+        "sorted_anew": [[2, 0, 1], [0, 1, 2]],
+        "last": [[11, 12, 10], [11, 12, 10]],
+    }
+    ranked = ["1-0-0", "0-1-0", "0-0-1"]
+    assert found["fixed"][0].codes == found["last"][0].codes == ranked
+    assert found["sorted_anew"][1].codes == ranked
+    assert found["fixed"][1].codes == [ranked[2], ranked[0], ranked[1]]
+    assert found["last"][1].codes == [ranked[1], ranked[0], ranked[2]]
+
+
+class Untrained(NamedTuple):
+    """The prior alone."""
+
+    def value_and_gradient(self, weights):
+        """Log density, and its gradient."""
+        squared = jax.tree.map(lambda leaf: (leaf**2).sum(), weights)
+        return -0.5 * jax.tree.reduce(operator.add, squared), jax.tree.map(operator.neg, weights)
+
+
+def test_networks_are_held_by_the_spring_that_the_mean_force_is_taken_with():
+    """Where nothing is learned every θ is as likely, so that the spring alone says how far it strays."""
+    rng, held, direction = np.random.default_rng(0), np.linspace(-0.5, 0.5, 64), np.array([0.0, 0.6, 0.8])
+    readout = rng.standard_normal((64, 3, 3)).astype(np.float32)
+    readout[:, [1, 2]] = np.stack([np.cos(held), np.sin(held)], axis=1)[..., None] * direction
+    weights = Weights(rng.standard_normal((64, 3, 1)).astype(np.float32), (), readout)
+    fixed = {"held": held, "posterior": Untrained(), "direction": direction, "pair": (1, 2)}
+    counts = {"num_samples": 150, "num_steps": 12, "most_samples": 160}
+    found = runs._held(jax.random.key(1), weights, step_size=0.02, **fixed, **counts)
+    theta, acceptance = (np.asarray(each, float)[:, 20:150] for each in found[1:])
+    assert not np.any(np.asarray(found[1])[:, 150:])
+    away = theta - held[:, None]
+    for series, expected in ((away, 0), (runs.SPRING * np.square(away), 1)):
+        own = series.mean(1)
+        assert abs(own.mean() - expected) < 4 * own.std() / 8
+        assert own.std() / 8 < 0.05
+    assert acceptance.mean() > 0.88

@@ -133,3 +133,38 @@ def test_the_exponents_error_is_one_for_all_widths():
     assert [slope.value for slope in slopes] == pytest.approx([-1, -1])
     assert slopes[0].error == pytest.approx(0.01 / (2**0.5 * np.log(2)))
     assert slopes[1].error == pytest.approx(slopes[0].error)
+
+
+@pytest.mark.parametrize(("strength", "expected"), [(0.01, 0), (10, 3)])
+def test_theorys_outliers_stand_in_front_of_a_bulk_and_untrained_networks_have_none(strength, expected):
+    """Three neurons, planted on a class each: outliers if they are stronger than twenty-two others."""
+    labels = np.repeat([0, 1, 2], 20)
+    planted = strength * np.eye(3)[:, labels]
+    learned = np.full((2, 25, 60), 0.1)
+    learned[:, 0, labels == 0] = learned[1, 4, labels == 2] = 5.0
+    draw = SimpleNamespace(
+        task=SimpleNamespace(held_out=(np.eye(60), labels, None)),
+        theory=SimpleNamespace(solution=SimpleNamespace(preactivations_on=lambda _: planted)),
+        learned=SimpleNamespace(
+            test_activations=learned, posterior=SimpleNamespace(network=SimpleNamespace(width=25))
+        ),
+    )
+    found = runs.outliers(draw, num_networks=6)
+    assert found.sampled.tolist() == [1, 2]
+    assert found.theory == expected
+    assert found.untrained.tolist() == [0] * 6
+
+
+def test_lazy_networks_on_the_first_draw_are_held_against_theory_on_the_same_one():
+    """Half of the process's error is left by lazy networks: all of one theory's gain, half of the other's."""
+    lazy = answered(np.broadcast_to(TARGETS + 0.5, (2, 3, 4, 2)))._replace(theory=predicted(0.4, 0.0))
+    process = lazy._replace(process=predicted(0.3, 0.2))
+    other = process._replace(learned=answered(np.zeros((2, 3, 4, 2))).learned)
+    theories = {"linear": (0.25, 0.1), "relu": (0.0, 0.4, 0.2)}
+    learned = {
+        name: [other._replace(theory=predicted(error, 0.0)) for error in errors]
+        for name, errors in theories.items()
+    }
+    found = runs.of_lazy(learned, {name: [process, other] for name in theories})
+    np.testing.assert_allclose(found.value, np.repeat([1.0, 0.5], [2, 3])[:, None] * [1, 1])
+    np.testing.assert_allclose(found.error, 0, atol=1e-12)

@@ -246,3 +246,19 @@ def test_own_task_asks_for_no_more_test_images_than_a_subset_has(monkeypatch):
     assert all(given[:1] + given[2:] == (40, (3, 5), 1.0, -1.0, 7) for given in asked)
     with pytest.raises(ValueError, match=r"dataset.*mnist"):
         runs.own_task("imagenet", 40, None, 1000, (3, 5))
+
+
+def test_curves_of_reuse_are_means_over_draws_and_over_both_starts():
+    """Of learned features, then of lazy ones, then of pixels."""
+    rng, shots = np.random.default_rng(0), np.array([1, 5])
+    accuracy, pixels = rng.random((3, 2, 2, 4, 2)), rng.random((2, 4))  # (names, kinds, shots, draws, starts)
+    reuse = {"accuracy": accuracy, "pixels": pixels, "shots": shots}
+    found = runs.curves(reuse, ("a", "b", "c"))
+    draws = np.concatenate([*np.moveaxis(accuracy.mean(-1), 1, 0), pixels[None]])
+    np.testing.assert_allclose(found["values"], draws.mean(-1))
+    np.testing.assert_allclose(found["errors"], draws.std(-1, ddof=1) / 2)
+    assert found["names"] == ["a", "b", "c"] * 2 + ["pixels"]
+    assert len(found["styles"]) == 7
+    for start in range(2):
+        expected = accuracy[:, 0, ..., start] - accuracy[:, 1].mean(-1)
+        np.testing.assert_allclose(runs.gain(reuse, start), expected)

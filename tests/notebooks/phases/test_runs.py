@@ -6,7 +6,10 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
+from coding_schemes.networks import Network
+from coding_schemes.sampling import SampleInfo, Samples
 from coding_schemes.theory import sigmoidal
+from companion import workbench
 from phases import runs
 from test_calibration import assert_calibrated
 
@@ -253,3 +256,82 @@ def test_classes_that_neurons_answer_to_have_a_neuron_in_their_error():
     assert same.error == pytest.approx(1 / 12**0.5 / 20)
     codes[0, :, 2] = True
     assert runs.answered(codes).error == pytest.approx(np.hypot(0.25, same.error))
+
+
+def made_up(codes, energy=0.0):
+    """Samples of sigmoidal networks whose neurons have given codes (chains, samples, N, C), an input each."""
+    chains, samples, width, num_classes = codes.shape
+    zeros, energy = np.zeros((chains, samples)), np.broadcast_to(energy, (chains, samples))
+    return Samples(
+        readouts=np.broadcast_to(np.arange(chains)[:, None, None, None] % 2, codes.shape),
+        preactivations=(np.where(codes, 9.0, -9.0),),
+        **dict.fromkeys(("weights", "outputs", "mean_outputs", "kernels", "predictions", "warmup_info")),
+        info=SampleInfo(zeros, energy, zeros, zeros, zeros, zeros, {}),
+        final=None,
+        temperature=0.1,
+        seconds={},
+        network=Network(1, width, "sigmoidal"),
+        labels=np.arange(num_classes),
+    )
+
+
+def all_alike(width, others):
+    """Codes (2, 200, N, 3): of class 0 alone, but for one neuron that in a share of samples has class 1."""
+    codes = np.broadcast_to([True, False, False], (2, 200, width, 3)).copy()
+    codes[:, :, 0] = np.where(
+        np.random.default_rng(0).random((2, 200, 1)) < others, *np.eye(3, dtype=bool)[[1, 0]]
+    )
+    return codes
+
+
+APART = [(0.0, 0.0, True), (0.0, 1.0, False), (0.35, 0.0, True), (0.65, 0.0, False), (1.0, 0.0, False)]
+
+
+@pytest.mark.parametrize(("others", "energy", "agree"), APART)
+def test_starts_meet_up_to_half_a_neuron_and_only_if_their_energies_do(others, energy, agree, monkeypatch):
+    """Half of the free networks go on from quenched ones, and half from planted ones."""
+    begun = []
+    halves = all_alike(20, 0.0), all_alike(20, others)
+    found = made_up(np.concatenate(halves), 1 + energy * np.repeat([0, 1], 2)[:, None])
+
+    def sample(*_, init, **__):
+        begun.append(init)
+        return found
+
+    quenched = SimpleNamespace(samples=SimpleNamespace(final=np.arange(4)))
+    given = {"sample": sample, "quench": lambda *_, **__: quenched, "planted": lambda *_: np.array([10, 11])}
+    for name, answer in (given | {"solve": lambda *_: None}).items():
+        monkeypatch.setattr(runs, name, answer)
+    counts = {"num_networks": 4, "num_quench": 8, "num_warmup": 8, "num_samples": 200}
+    free = runs.networks(jax.random.key(0), size=20, y_minus=0.5, temperature=0.1, **counts)
+    assert [start.tolist() for start in begun] == [[0, 1, 10, 11]]
+    assert free.meeting.agree == agree, free.meeting.verdict
+    for half, codes in zip(free.halves, halves, strict=True):
+        assert half.info.energy.shape == half.readouts.shape[:2] == (2, 200)
+        np.testing.assert_array_equal(half.codes(), codes)
+
+
+@pytest.mark.parametrize(("others", "energy", "agree"), APART)
+def test_starts_of_many_classes_meet_up_to_half_a_neuron(others, energy, agree, monkeypatch):
+    width, plants = runs.many_task(3).num_inputs, []
+    from_prior, from_theory = (
+        made_up(all_alike(width, 0.0), 1.0),
+        made_up(all_alike(width, others), 1 + energy),
+    )
+
+    def planted(keys, *_):
+        plants.extend(keys)
+        return "planted"
+
+    def sample(*_, init="prior", num_chains, **__):
+        assert num_chains == 2
+        return {"prior": from_prior, "planted": from_theory}[init]
+
+    monkeypatch.setattr(runs, "many_classes", lambda *_: None)
+    monkeypatch.setattr(workbench, "planting", SimpleNamespace(planted=planted))
+    monkeypatch.setattr(workbench, "sample", sample)
+    counts = {"num_networks": 4, "num_warmup": 1, "num_samples": 200}
+    drawn, codes = runs.many_networks(jax.random.key(0), num_classes=3, temperature=0.1, **counts)
+    assert len(plants) == 2
+    assert drawn.meeting.agree == agree, drawn.meeting.verdict
+    np.testing.assert_array_equal(codes, np.concatenate([from_prior.codes(), from_theory.codes()]))
