@@ -153,3 +153,71 @@ def test_training_begins_at_the_prior_and_ends_where_it_should():
     assert found.within[:, 0, 0].mean() == pytest.approx(0.1046, rel=0.15)
     assert np.all(found.loss[:, -1] < 1e-3)
     assert np.all(found.within[:, -1].mean(0) < 0.5 * found.within[:, 0].mean(0))
+
+
+def test_kernels_that_learned_the_same_align_whatever_the_prior_and_the_mean():
+    """Of P = 6 inputs with kernels that are the prior's and what is learned; every fourth sample is taken."""
+    task, (y, v) = runs.binary_task(6, 0), np.array([[1.0, -1, 1, -1, 1, -1], [2, 1, 0, -1, 0, 1]])
+
+    def learned(change):
+        phi = np.sqrt(6) * np.linalg.cholesky(task.input_kernel + change).T
+        phi = np.concatenate([phi[None], np.broadcast_to(np.eye(6), (3, 6, 6))])[None].repeat(2, 0)
+        posterior = Posterior(task, Network(1, 6, "linear"), 0.1)
+        return SimpleNamespace(task=task, posterior=posterior, samples=SimpleNamespace(activations=lambda: phi))
+
+    rows = v[:, None] + v + 20
+    cases = {"a": 0.5 * np.outer(y, y), "b": 3 * np.outer(y, y) + rows, "c": np.outer(v, v)}
+    found = runs.alignments({name: learned(change) for name, change in cases.items()})
+    centered = v - v.mean()
+    cosine = (y @ centered) ** 2 / (y @ y) / (centered @ centered)
+    np.testing.assert_allclose(found, np.broadcast_to([1, cosine, cosine], (2, 1, 3)), atol=1e-6)
+
+
+def test_neurons_drawn_from_theory_carry_by_their_activations(monkeypatch):
+    """Two of fifty rectified neurons answer to a class, all others are silent below their thresholds."""
+    task, rng = runs.binary_task(20, 0), np.random.default_rng(0)
+    z = np.where(task.labels == 0, -100.0, -rng.random((50, 1)) * 1000)
+    z[:2] = np.where(task.labels == 0, 100.0, -100.0)
+    theory = SimpleNamespace(draw=lambda *_: (z, np.zeros((50, 1)), None))
+    monkeypatch.setattr(runs, "predicted", lambda *_: theory)
+    posterior = Posterior(task, Network(1, 50, "relu"), 0.1)
+    run = SimpleNamespace(task=task, posterior=posterior, samples=SimpleNamespace(temperature=0.1))
+    assert runs.predicted_carriers(run, 0, count=3) == pytest.approx(2 / 50, rel=0.01)
+
+
+def test_variance_within_classes_at_infinite_width_is_over_networks_of_both_starts(monkeypatch):
+    """Two networks of either start, 3 + 2/N in the first class and none in the second, up to their own."""
+    task, keys = tasks.toy(4, (0.5, 0.5), targets=[[1.0], [-1.0]]), []
+    own = np.array([-0.3, 0.1, 0.5, -0.3])  # of networks
+
+    def both_starts(key, task, scheme, width, temperature, **how):
+        keys.append(jax.random.key_data(key).tolist())
+        half_variance = (3 + 2 / width + own[:, None] + [-1, 1]) / 2  # (networks, samples)
+        phi = np.sqrt(half_variance)[..., None, None] * np.array([1, -1, 0, 0]) + 5.0
+        phi = np.broadcast_to(phi, (4, 2, width, 4))
+        halves = [SimpleNamespace(activations=lambda layer, h=half: h) for half in np.split(phi, 2)]
+        posterior = SimpleNamespace(network=Network(1, width, scheme))
+        return SimpleNamespace(posterior=posterior, task=task, halves=halves)
+
+    monkeypatch.setattr(runs, "both_starts", both_starts)
+    monkeypatch.setattr(runs, "extrapolated", lambda widths, found: (widths, found))
+    found = runs.at_large_width(jax.random.key(0), task, (10, 20), 0.1)
+    assert keys[0] != keys[1]
+    assert found.limit == ((10, 20), found.at_widths)
+    np.testing.assert_allclose([each.value for each in found.at_widths], [[3.2, 0], [3.1, 0]], atol=1e-9)
+    np.testing.assert_allclose(found.at_widths[0].error, [own.std(ddof=1) / 2, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", ["relu", "sigmoidal"])
+def test_starts_have_streams_of_their_own_and_theory_of_their_scheme(scheme, monkeypatch):
+    given = []
+    monkeypatch.setattr(runs.workbench, "both_starts", lambda *args, **how: given.append((args, how)))
+    for module, name in ((runs.relu, "relu"), (runs.theory, "general")):
+        monkeypatch.setattr(module, "solve", lambda *_, n=name: n)
+    runs.both_starts(jax.random.key(0), tasks.toy(12), scheme, 16, 0.1, length=2.0, num_chains=3)
+    ((streams, posterior, solution), how), stretch = given[0], {"relu": 2.0}.get(scheme)
+    keys = np.concatenate([jax.random.key_data(each).reshape(-1, 2) for each in streams])
+    assert len(np.unique(keys, axis=0)) == len(keys) == 2 + 3
+    assert solution == {"relu": "relu"}.get(scheme, "general")
+    assert (posterior.network.width, float(posterior.temperature)) == (16, pytest.approx(0.1))
+    assert (how["method"], how["num_chains"]) == (runs.HMC(2.0, stretch=stretch), 3)
