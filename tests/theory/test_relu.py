@@ -1,6 +1,7 @@
 """theory.relu and theory.relu_squared: known values, optimality, degeneracies, finite N against HMC."""
 
 import warnings
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -231,6 +232,19 @@ def test_preactivations_are_drawn_from_their_density():
     mean, variance = (moment[:, 0] for moment in relu_neuron.cumulants(s)[1:])
     error = np.sqrt(variance / count)
     assert np.all(np.abs(np.maximum(z, 0).mean(1) - mean) < 4 * error)
+
+
+def test_directions_come_with_their_loads_and_none_is_heavier():
+    rng = np.random.default_rng(0)
+    weights, t = np.array([0.5, 0.3, 0.2]), rng.standard_normal((3, 2))
+    problem = SimpleNamespace(weights=weights)
+    problem.load = lambda a, t: np.maximum(a @ t.T, 0) ** 2 @ weights
+    found, load = relu._heaviest_directions(problem, t, rng.standard_normal((5, 2)))
+    np.testing.assert_allclose(load, problem.load(found, t))
+    assert np.all(np.diff(load) <= 0)
+    angles = np.linspace(0, 2 * np.pi, 2_000)
+    around = problem.load(np.stack([np.cos(angles), np.sin(angles)], axis=1), t)
+    assert load[0] == pytest.approx(around.max(), rel=1e-5)
 
 
 def test_differences_are_the_derivative():
