@@ -1,5 +1,7 @@
 """Digits and patches of the adaptive kernels' chapter: kernels, choices and controls."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from adaptive_images import pairs, runs
@@ -152,3 +154,25 @@ def test_stored_curves_of_natural_images_are_complete():
     for name in ("random features", "NTK", "aNTK", "aNBK"):
         losses = found.loss(name, 0)[: len(pairs.SIZES) - (name == "aNBK")]
         assert np.all((losses > 0.3) & (losses < 1.1))
+
+
+def test_controls_have_another_order_of_pixels_or_targets_of_the_lazy_kernel(monkeypatch):
+    monkeypatch.setattr(runs, "permuted", lambda *given: given)
+    monkeypatch.setattr(runs, "lazily_labeled", lambda *given: given)
+    for name in ("NTK of patches", "aNTK of patches"):
+        assert runs.without_features(name, "t", 0.3, 5) == ("t", 5)
+    for name, *kernel in (("NTK", "relu", True), ("aNTK", "relu", True), ("aNBK", "erf", False)):
+        assert runs.without_features(name, "t", 0.3, 5) == ("t", *kernel, 0.3, 5)
+
+
+def test_networks_at_rest_are_asked_at_half_the_ridge_and_may_not_come_to_rest(digits, monkeypatch):
+    """Regression with a network's own kernel has the ridge 2 λ."""
+
+    def solved(solve, task, phi, richness, decay, **_):
+        if decay > 1:
+            raise FloatingPointError
+        return SimpleNamespace(test_outputs=np.array([np.zeros((560, 1)), np.full((560, 1), decay)]))
+
+    monkeypatch.setattr(runs, "solved", solved)
+    assert np.all(runs.rest_outputs(digits, None, 0.5, 0) == 0.25)
+    assert np.all(np.isnan(runs.rest_outputs(digits, None, 3.0, 0)))

@@ -3,10 +3,9 @@
 import dataclasses
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
-from adaptive_kernels import pairs, runs
+from adaptive_kernels import runs
 from coding_schemes.networks import Network
 from coding_schemes.theory import adaptive_kernel
 from companion.findings import Estimate
@@ -103,7 +102,7 @@ def test_overlaps_at_finite_width_approach_the_saddle_point():
         np.testing.assert_allclose(each.averages, each.saddle, rtol=5e-3)
     assert found["lazy"].limit[0] == pytest.approx(1.2)
     assert found["rich"].limit[0] == pytest.approx(100 ** (2 / 3))
-    assert found["rich"].other[0] == pytest.approx(51)
+    assert found["rich"].other[0] == pytest.approx(201)
     assert found["lazy"].other[0] == pytest.approx(0.1 ** (2 / 3))
     np.testing.assert_allclose(found["rich"].richer / found["rich"].saddle, 1.21 ** (2 / 3), rtol=0.01)
 
@@ -189,84 +188,6 @@ def test_alignments_of_networks_are_means_over_samples_of_every_layers_kernel():
     np.testing.assert_allclose(steps.error, [0.1, 0.02**0.5, 0.1, 0.1])
 
 
-def test_other_targets_have_nothing_of_those_that_are_learned():
-    targets = runs.two_classes(6).targets + 0.1
-    other = runs.other_targets(targets, 3)
-    assert np.sum(other * targets) == pytest.approx(0, abs=1e-12)
-    permuted = np.random.default_rng(3).permutation(targets)
-    assert np.linalg.matrix_rank(np.hstack([other - permuted, targets]), tol=1e-9) == 1
-    assert np.linalg.norm(other) > 0.5
-
-
-def test_shapes_are_taken_sample_by_sample_and_predicted_ones_seed_by_seed(monkeypatch):
-    """Neurons of which half are silent; chains that differ by a factor of three."""
-    h = np.array([0.0, 1.0, -1.0, 0.0])[:, None] * np.array([1.0, 3.0])[:, None, None, None] * np.ones((5, 1, 2))
-    value, error = runs.shape(h)
-    np.testing.assert_allclose(value, [2.5, 0.5**0.5])
-    np.testing.assert_allclose(error, [2, 0], atol=1e-9)
-    monkeypatch.setattr(runs, "predicted_shape", lambda pair: np.array(pair))
-    found = runs.predicted_shapes([[(1, 2), (3, 6)], [(5, 5), (5, 5)]])
-    np.testing.assert_allclose(found.value, [[2, 4], [5, 5]])
-    np.testing.assert_allclose(found.error, [[1, 2], [0, 0]])
-
-
-@pytest.mark.parametrize("nonlinearity", ["relu", "sigmoidal"])
-def test_entries_and_shapes_of_networks_are_those_of_infinite_width(nonlinearity, monkeypatch):
-    """The line in 1/N through N/2 and N ends at twice the wider one less the other."""
-    rng, made, keys = np.random.default_rng(0), {}, []
-
-    def one(key, g, width):
-        keys.append((*jax.random.key_data(key).tolist(),))
-        z = g * rng.standard_normal((2, 6, width, 1, 4))
-        kernels = np.square(z[..., 0, :]).mean(2)[..., None] * np.eye(4) + rng.standard_normal((2, 6, 4, 4))
-        made[g, width] = runs.statistics.mean_and_error(runs.entries(kernels, task.labels)), runs.shape(z[..., 0, :])
-        return SimpleNamespace(kernels=kernels, preactivations=z, convergence=None)
-
-    def whole(key, task, network, g, ridge, **_):
-        found = one(key, g, network.width)
-        return SimpleNamespace(made=found, preactivations=[found.preactivations[..., 0, :]], convergence=None)
-
-    task = runs.two_classes(4)
-    monkeypatch.setattr(runs, "sampled", whole)
-    monkeypatch.setattr(runs, "layer_kernels", lambda run: run.made.kernels[:, :, None])
-    integrated = lambda key, _, inputs, g, ridge, widths, **__: [one(key, g, n) for n in widths]  # noqa: E731
-    monkeypatch.setattr(runs.integrated, "sample", integrated)
-    monkeypatch.setattr(runs, "expected_entries", lambda *_: np.zeros((1, 2)))
-    found = runs.ends(jax.random.key(0), task, Network(1, 8, nonlinearity), 0.1, [1.0], [0.5, 2.0])
-    for row, g in enumerate((0.5, 2.0)):
-        for sampled, narrow, wide in zip((found.entries, found.shapes), made[g, 4], made[g, 8], strict=True):
-            np.testing.assert_allclose(sampled.value[row], 2 * wide[0] - narrow[0])
-            np.testing.assert_allclose(sampled.error[row], np.hypot(2 * wide[1], narrow[1]))
-    assert found.preactivations.shape == (2, 6, 8, 4)
-    assert len(set(keys)) == (4 if nonlinearity == "sigmoidal" else 2)
-
-
-def test_flows_are_held_against_their_limit_and_a_lazy_one_and_extrapolated(monkeypatch):
-    """Networks off by 3/N from a limit of zero, by rms; the lazy population is off by five."""
-    steps = []
-
-    def population(task, phi, richness, decay, *, num_neurons=0, seed=0, step=0.0, **_):
-        steps.append(step)
-        off = np.full(2, 5.0) if richness == 0.05 else 3 / max(num_neurons, 1e-9) * np.array([1.0, -1.0])
-        off = off * (num_neurons > 0 or richness == 0.05)
-        loss = 7 + (1 + seed) * 10 / max(num_neurons, 1) * np.arange(3)
-        return SimpleNamespace(test_outputs=off, train_loss=loss, test_loss=loss + 1, step=0.25)
-
-    monkeypatch.setattr(runs.dmft, "population", population)
-    found = runs.flows(None, 2.0, 0.1, (4, 10, 20), 2)
-    assert steps == [0, 0] + [0.25] * 6
-    widths = np.array([4, 10, 20])[:, None]
-    np.testing.assert_allclose(found.distances[..., 0], 3 / widths * [1, 1])
-    np.testing.assert_allclose(found.distances[..., 1], np.sqrt(25 + (3 / widths) ** 2) * [1, 1])
-    assert found.exponents().value[0] == pytest.approx(-1)
-    limit = found.at([1, 2])
-    np.testing.assert_allclose(limit.value, [[7, 7], [8, 8]])
-    np.testing.assert_allclose(limit.error, np.hypot(0.5, 0.5) * np.array([[1, 2]] * 2))
-    slopes = dataclasses.replace(found, distances=widths[..., None] ** np.array([[-0.4, 0.1], [-0.6, 0.2]]))
-    np.testing.assert_allclose(slopes.exponents().value, [-0.5, 0.15])
-    np.testing.assert_allclose(slopes.exponents().error, [0.1, 0.05])
-
-
 def test_shares_over_widths_have_the_error_of_networks_and_of_populations(monkeypatch):
     """Outputs and kernels that go a known share of the way; populations scatter by a tenth and a fifth."""
     asked = []
@@ -282,9 +203,11 @@ def test_shares_over_widths_have_the_error_of_networks_and_of_populations(monkey
 
     def sample(key, features, inputs, richness, ridge, widths, **_):
         chains = np.array([0.9, 1.1])[:, None, None, None] * np.ones((4, 1, 1))
-        share = [(chains + 2 / n, 2 * chains + 3 / n) for n in widths]
+        one, share = np.ones((3, 1)), [(chains + 2 / n, 2 * chains + 3 / n) for n in widths]
         return [
-            SimpleNamespace(means=a * np.ones((3, 1)), kernels=b * np.eye(4), variance=lambda n=n: (n, n / 2), convergence=n)
+            SimpleNamespace(
+                means=a * one, kernels=b * np.eye(4), variance=lambda n=n: (n, n / 2), convergence=n
+            )
             for (a, b), n in zip(share, widths, strict=True)
         ]
 
@@ -297,22 +220,23 @@ def test_shares_over_widths_have_the_error_of_networks_and_of_populations(monkey
     assert asked == [0.3]
     np.testing.assert_allclose(found.shares.value, [1, 2])
     drawn = np.sqrt((0.1**2 + 0.2**2) / 4) * np.array([1, 2])
-    np.testing.assert_allclose(found.shares.error, np.hypot(5**0.5 * 0.1 * np.array([1, 2]), drawn), rtol=1e-6)
+    sampled = 5**0.5 * 0.1 * np.array([1, 2])
+    np.testing.assert_allclose(found.shares.error, np.hypot(sampled, drawn), rtol=1e-6)
     np.testing.assert_allclose(found.less_rich_shares, [0.6, 0.7])
     assert found.predicted == pytest.approx((2, 1 / 3**0.5))
     assert found.predicted_less_rich == 11
     assert [each.tolist() for each in found.variance] == [[10, 20], [5, 10]]
 
 
-def test_pairs_of_any_size_share_test_images_and_are_standardized_by_their_own(monkeypatch):
-    pixels = np.random.default_rng(0).uniform(0, 9, (400, 6))
-    monkeypatch.setattr(pairs, "images", lambda: (pixels, np.arange(400) % 2))
-    few, many = (pairs.pair(number, 4, 40) for number in (6, 50))
-    for task in (few, many):
-        assert np.bincount(task.labels).tolist() == [task.num_inputs // 2] * 2
-        assert (task.inputs.mean(), task.inputs.std()) == pytest.approx((0, 1))
-        assert np.array_equal(task.targets[:, 0] == 1, task.labels == 0)
-        both = np.concatenate([task.inputs, task.test_inputs], axis=1)
-        assert len(np.unique(both.round(9), axis=1).T) == task.num_inputs + 200
-    assert np.corrcoef(few.test_inputs.ravel(), many.test_inputs.ravel())[0, 1] == pytest.approx(1)
-    assert np.abs(few.test_inputs - many.test_inputs).max() > 1e-3
+def test_losses_of_flows_are_extrapolated_and_distances_have_exponents():
+    """From the two largest widths; of exponents every network has its own."""
+    widths = np.array([4, 10, 20])[:, None]
+    losses = 7 + 10 * np.array([1, 2]) / widths + np.array([90, 0, 0])[:, None]
+    losses = losses[..., None, None] + np.array([[0], [1]]) + np.zeros(3)
+    distances = widths[..., None] ** np.array([[-0.4, 0.1], [-0.6, 0.2]])
+    found = runs.Flows(None, None, widths[:, 0], losses, distances)
+    limit, slopes = found.at([1, 2]), found.exponents()
+    np.testing.assert_allclose(limit.value, [[7, 7], [8, 8]])
+    np.testing.assert_allclose(limit.error, 0.5**0.5)
+    np.testing.assert_allclose(slopes.value, [-0.5, 0.15])
+    np.testing.assert_allclose(slopes.error, [0.1, 0.05])

@@ -153,3 +153,38 @@ def test_sizes_of_a_run_count_its_networks():
     shared = {"L": 2, "T": 0.1, "chains": 4}
     assert runs.size(run(9)) == shared | {"N": 9, "P": 9}
     assert runs.size([run(9), run(12)], R=1) == shared | {"N": [9, 12], "P": [9, 12], "R": 1}
+
+
+def test_strengths_of_layers_are_along_class_0_and_grow_as_their_entries_do(monkeypatch):
+    """Kernels of ones and of tens, twice as large at the saddle point; z is one, and more on class 0."""
+
+    def kernels(factor):
+        def solve(task, depth, temperature, variance=None, *others, width=None):
+            assert (depth, temperature, width or variance) == (2, 0.1, task.num_inputs)
+            ones = np.ones((task.num_inputs, task.num_inputs))
+            return SimpleNamespace(kernels=factor * np.array([7, 1, 10])[:, None, None] * ones)
+
+        return SimpleNamespace(solve=solve)
+
+    given = []
+    monkeypatch.setattr(runs, "wishart_chain", kernels(1))
+    monkeypatch.setattr(runs, "linear", kernels(2))
+    for size in (8, 16, 32):
+        task = tasks.toy(size, y_minus=0.0)
+        e = (task.labels == 0) / task.class_counts[0] ** 0.5
+        z = np.broadcast_to(1 + 2 * e, (2, 4, 6, size))
+        posterior = SimpleNamespace(network=Network(2, size, "linear"))
+        samples = SimpleNamespace(temperature=0.1)
+        given.append(
+            SimpleNamespace(task=task, preactivations=(z, 2 * z), posterior=posterior, samples=samples)
+        )
+    found = runs.grown(given)
+    counts = np.array([run.task.class_counts[0] for run in given])[:, None]
+    np.testing.assert_allclose(found.scan.mean, np.square((counts**0.5 + 2) * [1, 2]))
+    for rows, factor in ((found.exact, 1), (found.saddle, 2)):
+        np.testing.assert_allclose(rows, factor * counts * [1, 10])
+    law = 1 + counts * counts ** np.array([0.5, -0.25])
+    np.testing.assert_allclose(found.exponents_of(law), [0.5, -0.25])
+    sampled = runs.Grown(runs.Scan(given, law, 0.1 * (law - 1)), law, law).exponents
+    np.testing.assert_allclose(sampled.value, [0.5, -0.25])
+    np.testing.assert_allclose(sampled.error, 0.1 / (2**0.5 * np.log(2)))

@@ -201,3 +201,36 @@ def test_shapes_say_where_more_or_fewer_networks_are_sampled(monkeypatch):
     assert all(place[0] == P and place[2] == N for place, (*_, P, N, _) in found.items())
     own = [jax.random.key_data(jax.random.fold_in(jax.random.key(3), k)).tolist() for k in range(6)]
     assert [each[:2] for each in found.values()] == [tuple(data) for data in own]
+
+
+def test_starts_meet_within_three_errors_or_a_twentieth():
+    """Harmonic participations of 2 and 2.09 with small errors, of 2 and 3 with large ones, and beyond."""
+    cases = [(2, 2.09, 0.001, True), (2, 2.12, 0.001, False), (2, 3, 0.35, True), (2, 3, 0.2, False)]
+    for first, second, error, met in cases:
+        inverse = [1 / first + s * error / first**2 for s in (-1, 1)]
+        found = made(40, [*inverse, *(1 / second + s * error / second**2 for s in (-1, 1))])
+        assert found.starts[1] == pytest.approx((second, error))
+        assert found.equilibrium.agree == met
+
+
+def test_growth_has_the_errors_of_both_widths():
+    first, last = made(40, [0.5, 0.52] * 2), made(160, [0.25, 0.29] * 2)
+    each = [one.participation.error / one.participation.value for one in (first, last)]
+    assert runs.growth([first, made(80, [1.0, 0.9] * 2), last]).error == pytest.approx(
+        np.hypot(*each) / np.log(4)
+    )
+
+
+def test_shares_of_codes_in_networks_and_in_theory(monkeypatch):
+    codes = np.array(runs.CODES, bool)[[[[0, 3, 3, 3], [0, 0, 3, 3]], [[1, 2, 3, 3], [1, 1, 1, 1]]]]
+    monkeypatch.setattr(runs, "sample", lambda *_, **__: SimpleNamespace(codes=lambda: codes))
+    found = runs.shares(None, 12, 0.5, 4)
+    np.testing.assert_allclose(found, np.array([[3, 0, 0, 5], [0, 5, 1, 2]]) / 8)
+    monkeypatch.setattr(
+        runs, "sigmoidal", lambda *_: SimpleNamespace(activity_shares=lambda _: [0.4, 0.3, 0.2, 0.1])
+    )
+    monkeypatch.setattr(runs.finite_width, "whole_numbers", lambda *_: np.array([4, 3, 2, 11]))
+    monkeypatch.setattr(
+        runs.finite_width, "number_moments", lambda *_: (np.array([1.0, 1, 1, 9]), np.zeros(4))
+    )
+    np.testing.assert_allclose(runs.share_of_all(12, 0.5, 20), [11 / 20, 0.1, 3 / 20])

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import coding
+from coding_schemes.networks import Network
 from coding_schemes.posterior import Weights
 from companion.findings import Estimate
 from dynamics import runs
@@ -249,3 +250,72 @@ def test_networks_are_held_by_the_spring_that_the_mean_force_is_taken_with():
         assert abs(own.mean() - expected) < 4 * own.std() / 8
         assert own.std() / 8 < 0.05
     assert acceptance.mean() > 0.88
+
+
+def moving(activations, labels, nonlinearity, **info):
+    """A motion of one layer with such activations (chains, S, N, P), in intervals of two."""
+    samples = SimpleNamespace(activations=lambda _: activations, info=SimpleNamespace(**info))
+    posterior = SimpleNamespace(network=Network(1, activations.shape[2], nonlinearity))
+    return runs.Motion(runs.Run(posterior, samples, None), 2.0, 5.0), SimpleNamespace(labels=np.array(labels))
+
+
+def test_switches_are_counted_per_neuron_and_time_and_the_steps_error_over_that_at_rest(monkeypatch):
+    """One of three neurons leaves its code, once, in one of two chains, after it was near the threshold."""
+    phi = np.full((2, 5, 3, 4), 0.9)
+    phi[0, :, 1, 2:] = np.array([0.7, 0.45, 0.55, 0.45, 0.1])[:, None]
+    info = {"squared_error": np.array([[5.0, 7.0]]), "step_size": np.array([[0.1, 0.2]])}
+    motion, task = moving(phi, [0, 0, 1, 1], "sigmoidal", **info)
+    monkeypatch.setattr(type(motion.run), "task", task)
+    rate = runs.chain_rates(motion, 0)
+    assert rate == pytest.approx((1 / 48, 1 / 48))
+    assert motion.switches().rate == pytest.approx(rate.value)
+    history = runs.code_history(motion)
+    which = history.layers[0]
+    assert [history.names[k] for k in which[0, :, 1]] == ["1-1"] * 4 + ["1-0"]
+    assert {history.names[k] for k in which[1].ravel()} == {"1-1"}
+    assert motion.excess == pytest.approx(0.2)
+    assert runs.step(motion) == pytest.approx(0.02)
+
+
+def test_a_kernel_is_kept_by_neurons_that_exchange_their_codes():
+    """One chain in which neurons stay, one in which they exchange, one in which inputs do; first and last."""
+    rng = np.random.default_rng(0)
+    first = rng.random((12, 9)) + 5
+    phi = rng.random((3, 40, 12, 9))
+    phi[:, :4], phi[0, -4:], phi[1, -4:] = first, first, first[np.roll(np.arange(12), 5)]
+    phi[2, -4:] = first[:, ::-1]
+    run = SimpleNamespace(samples=SimpleNamespace(activations=lambda _: phi))
+    found = runs.kept(SimpleNamespace(run=run, means=[phi]), 0)
+    assert found.kernel == pytest.approx([1, 1, found.kernel[2]])
+    assert found.neurons[0] == pytest.approx(1)
+    assert np.all(np.abs(found.neurons[1:]) < 0.5)
+    assert max(found.kernel[2], *found.shuffled[:2]) < 0.9
+
+
+def swinging(amplitudes):
+    """Series (2, 8, …) that differ by twice the amplitudes in half a run: of variance 2 amplitude²."""
+    signs = np.repeat([1, -1], 4)
+    return np.broadcast_to(
+        signs.reshape(8, *[1] * np.ndim(amplitudes)) * amplitudes, (2, 8, *np.shape(amplitudes))
+    )
+
+
+def test_variances_in_time_are_those_of_neurons_that_keep_their_code_class_by_class(monkeypatch):
+    labels, codes = np.array([0, 0, 1]), np.zeros((2, 8, 4, 2), bool)
+    codes[:, :, [0, 2], 0] = codes[:, :, 1, 1] = codes[:, :, 3, 0] = True
+    codes[1, 4:, 3, 0] = False
+    amplitudes = np.array([[1.0, 1, 2], [3, 3, 4], [1, 1, 2], [90, 90, 90]])
+    run = SimpleNamespace(preactivations=[swinging(amplitudes)], task=SimpleNamespace(labels=labels))
+    run.samples = SimpleNamespace(info=SimpleNamespace(step_size=np.array([0.1, 0.2])))
+    means = np.array([0.9, 0.2, 0.7, 0.0])[:, None] * np.array([1.0, 0.1]) * np.ones((2, 8, 1, 1))
+    theory = SimpleNamespace(
+        codes=np.array([[1, 0], [0, 1], [0, 0]], bool), probabilities=np.array([0.6, 0.39, 0.01])
+    )
+    asked = []
+    expected = lambda _, *given: asked.append(given) or 3.0  # noqa: E731
+    monkeypatch.setattr(runs.dynamics, "branch_variance", expected)
+    found = runs.sigmoidal_variances(SimpleNamespace(codes=[codes], means=[means], run=run), theory)
+    np.testing.assert_allclose(found.sampled.value, 2 * np.array([1, 2, 3, 4]) ** 2)
+    assert found.names == [f"{code} on class {c}" for code in ("1-0", "0-1") for c in (0, 1)]
+    places = [(0, 0, 0.8), (0, 1, 0.08), (1, 0, 0.2), (1, 1, 0.02)]
+    np.testing.assert_allclose(asked, [(*place, 0.02) for place in places])

@@ -168,3 +168,40 @@ def test_lazy_networks_on_the_first_draw_are_held_against_theory_on_the_same_one
     found = runs.of_lazy(learned, {name: [process, other] for name in theories})
     np.testing.assert_allclose(found.value, np.repeat([1.0, 0.5], [2, 3])[:, None] * [1, 1])
     np.testing.assert_allclose(found.error, 0, atol=1e-12)
+
+
+def test_gains_of_networks_and_of_theory_over_draws():
+    """Networks off by ½ or by 0.6; the process's error is a half, or 0.8, three eighths of it variance."""
+    first, second = (answered(np.broadcast_to(TARGETS + off, (2, 3, 4, 2))) for off in (0.5, 0.6))
+    second = second._replace(process=predicted(0.5, 0.3), theory=predicted(0.2, 0.1))
+    assert [runs.gain(each) for each in (first, second)] == pytest.approx([0.25, 0.44])
+    assert [runs.gain_in_theory(each) for each in (first, second)] == pytest.approx([0.4, 0.5])
+    found = runs.realized_on_average([first, second])
+    assert found == pytest.approx((0.69 / 0.9, 0.045 / 0.45))
+    assert runs.variance_share([first, second]) == pytest.approx((0.4 + 0.375) / 2)
+    assert runs.saved_in_theory(second) == pytest.approx(0.5 / 0.3)
+
+
+def test_images_are_right_by_the_mean_predictor_of_all_networks():
+    """Three networks that say so outvote one that is sure of the other class, on one of four images."""
+    outputs = np.stack([TARGETS, TARGETS, TARGETS, TARGETS])[:, None].copy()
+    outputs[0, 0, 1], outputs[0, 0, 2] = [9, 0], [0.9, 1]
+    found = runs.right(answered(outputs))
+    assert found == pytest.approx((0.75, np.sqrt(0.75 * 0.25 / 4)))
+
+
+def test_codes_are_compared_neuron_by_neuron_and_the_control_with_other_neurons(monkeypatch):
+    code = np.tile(np.repeat(np.eye(2, dtype=bool), 2, axis=0), (3, 1, 1))  # (networks, N, C)
+    other = code.copy()
+    other[0, 0] = ~other[0, 0]
+    monkeypatch.setattr(runs, "codes", lambda _: (code, other))
+    assert runs.same_code(None).mean() == pytest.approx(11 / 12)
+    assert runs.same_code(None, shift=True).mean() == pytest.approx(1 / 12)
+
+
+def test_outliers_are_counted_draw_by_draw():
+    draws = [runs.Outliers(np.array([2, 4]), 1.0, np.zeros(5)), runs.Outliers(np.array([5]), 1.5, np.ones(5))]
+    found = runs.counted(draws)
+    assert found.number == pytest.approx((4, 1))
+    assert found.beyond == pytest.approx((2.75, 0.75))
+    assert runs.counted(draws, "untrained").number == pytest.approx((0.5, 0.5))

@@ -262,3 +262,14 @@ def test_curves_of_reuse_are_means_over_draws_and_over_both_starts():
     for start in range(2):
         expected = accuracy[:, 0, ..., start] - accuracy[:, 1].mean(-1)
         np.testing.assert_allclose(runs.gain(reuse, start), expected)
+
+
+def test_a_stored_run_says_its_sizes_and_its_accuracy_with_a_binomial_error():
+    settings = {"num_inputs": 5, "width": 4, "depth": 2, "temperature": 0.1, "num_classes": 3}
+    manifest = {"device": "1 x CPU, x86", "settings": settings, "task": "made up", "seconds": 90}
+    outputs = {"predictor": np.eye(3)[[0, 1, 2, 2, 2]] - 5, "test_targets": np.eye(3)[[0, 1, 2, 2, 0]]}
+    found = runs.Run.of({"manifest": json.dumps(manifest)} | outputs)
+    assert (found.minutes, found.device, found.task) == (1.5, "CPU", "made up")
+    assert found.size == {"L": 2, "N": 4, "P": 5, "T": 0.1}
+    assert found.accuracy() == pytest.approx((0.8, np.sqrt(0.8 * 0.2 / 5)))
+    assert found.accuracy(shuffled=True).value < 0.8

@@ -163,7 +163,9 @@ def test_kernels_that_learned_the_same_align_whatever_the_prior_and_the_mean():
         phi = np.sqrt(6) * np.linalg.cholesky(task.input_kernel + change).T
         phi = np.concatenate([phi[None], np.broadcast_to(np.eye(6), (3, 6, 6))])[None].repeat(2, 0)
         posterior = Posterior(task, Network(1, 6, "linear"), 0.1)
-        return SimpleNamespace(task=task, posterior=posterior, samples=SimpleNamespace(activations=lambda: phi))
+        return SimpleNamespace(
+            task=task, posterior=posterior, samples=SimpleNamespace(activations=lambda: phi)
+        )
 
     rows = v[:, None] + v + 20
     cases = {"a": 0.5 * np.outer(y, y), "b": 3 * np.outer(y, y) + rows, "c": np.outer(v, v)}
@@ -171,18 +173,6 @@ def test_kernels_that_learned_the_same_align_whatever_the_prior_and_the_mean():
     centered = v - v.mean()
     cosine = (y @ centered) ** 2 / (y @ y) / (centered @ centered)
     np.testing.assert_allclose(found, np.broadcast_to([1, cosine, cosine], (2, 1, 3)), atol=1e-6)
-
-
-def test_neurons_drawn_from_theory_carry_by_their_activations(monkeypatch):
-    """Two of fifty rectified neurons answer to a class, all others are silent below their thresholds."""
-    task, rng = runs.binary_task(20, 0), np.random.default_rng(0)
-    z = np.where(task.labels == 0, -100.0, -rng.random((50, 1)) * 1000)
-    z[:2] = np.where(task.labels == 0, 100.0, -100.0)
-    theory = SimpleNamespace(draw=lambda *_: (z, np.zeros((50, 1)), None))
-    monkeypatch.setattr(runs, "predicted", lambda *_: theory)
-    posterior = Posterior(task, Network(1, 50, "relu"), 0.1)
-    run = SimpleNamespace(task=task, posterior=posterior, samples=SimpleNamespace(temperature=0.1))
-    assert runs.predicted_carriers(run, 0, count=3) == pytest.approx(2 / 50, rel=0.01)
 
 
 def test_variance_within_classes_at_infinite_width_is_over_networks_of_both_starts(monkeypatch):
@@ -206,18 +196,3 @@ def test_variance_within_classes_at_infinite_width_is_over_networks_of_both_star
     assert found.limit == ((10, 20), found.at_widths)
     np.testing.assert_allclose([each.value for each in found.at_widths], [[3.2, 0], [3.1, 0]], atol=1e-9)
     np.testing.assert_allclose(found.at_widths[0].error, [own.std(ddof=1) / 2, 0], atol=1e-9)
-
-
-@pytest.mark.parametrize("scheme", ["relu", "sigmoidal"])
-def test_starts_have_streams_of_their_own_and_theory_of_their_scheme(scheme, monkeypatch):
-    given = []
-    monkeypatch.setattr(runs.workbench, "both_starts", lambda *args, **how: given.append((args, how)))
-    for module, name in ((runs.relu, "relu"), (runs.theory, "general")):
-        monkeypatch.setattr(module, "solve", lambda *_, n=name: n)
-    runs.both_starts(jax.random.key(0), tasks.toy(12), scheme, 16, 0.1, length=2.0, num_chains=3)
-    ((streams, posterior, solution), how), stretch = given[0], {"relu": 2.0}.get(scheme)
-    keys = np.concatenate([jax.random.key_data(each).reshape(-1, 2) for each in streams])
-    assert len(np.unique(keys, axis=0)) == len(keys) == 2 + 3
-    assert solution == {"relu": "relu"}.get(scheme, "general")
-    assert (posterior.network.width, float(posterior.temperature)) == (16, pytest.approx(0.1))
-    assert (how["method"], how["num_chains"]) == (runs.HMC(2.0, stretch=stretch), 3)

@@ -335,3 +335,48 @@ def test_starts_of_many_classes_meet_up_to_half_a_neuron(others, energy, agree, 
     assert len(plants) == 2
     assert drawn.meeting.agree == agree, drawn.meeting.verdict
     np.testing.assert_array_equal(codes, np.concatenate([from_prior.codes(), from_theory.codes()]))
+
+
+def test_deviations_are_in_the_larger_one_of_both_errors(monkeypatch):
+    """Of eight codes: the networks' spread counts for the first, theory's variance for the second."""
+    expected, variance = np.array([10.0, 6, 0, 0, 0, 0, 0, 4]), np.array([0.04, 9.0, 0, 0, 0, 0, 0, 0])
+    monkeypatch.setattr(runs, "numbers", lambda *_: np.stack([expected, variance]))
+    monkeypatch.setattr(
+        runs, "solve", lambda size, y, _: {0.5: expected / size, 0.6: expected[::-1] / size}[y]
+    )
+    monkeypatch.setattr(runs, "shares", lambda solution: solution)
+    found = expected + np.array([[2.0, 1], [4, 1], [2, 1], [4, 1]]) @ np.eye(2, 8)
+    networks = SimpleNamespace(task=SimpleNamespace(num_inputs=20), place=(0.5, 0.1), theory=expected / 20)
+    off = runs.Networks.deviations(networks, found)
+    np.testing.assert_allclose(off, [3 / (1 / 3**0.5), 1 / (9 / 4) ** 0.5, *[0] * 6])
+    moved = runs.Networks.deviations(networks, found, 0.1)
+    np.testing.assert_allclose(moved[:2], [(13 - 4) * 3**0.5, 7 / 1.5])
+    assert runs.Networks.change(networks, 0.1) == pytest.approx(6)
+
+
+def test_what_held_numbers_cost_is_their_gaussian_form():
+    """Nothing where theory is, and half a squared distance in its covariance at numbers nearby."""
+    theory = runs.solve(60, 0.3, 0.001)  # of three codes
+    inverse = np.linalg.inv(60 * sigmoidal.occupancy_covariance(theory, runs.CODES[:2]))
+    for step in ([0, 0], [1, 0], [0, -1], [1, -1]):
+        held = np.array([20, 20, 20, 0, 0, 0, 0, 0]) + np.array([*step, -sum(step), 0, 0, 0, 0, 0])
+        away = (held - 60 * runs.shares(theory))[:2]
+        assert runs.lost(held, 0.3, 0.001) == pytest.approx(0.5 * away @ inverse @ away, rel=0.1, abs=1e-4)
+
+
+def test_variance_of_readouts_and_its_scatter_over_networks():
+    """Far above T_c readouts are the prior's, of variance 1/P: their squares add up to χ² of three."""
+    assert runs.variance_scatter(20, 0.5, 50.0) == pytest.approx(np.sqrt(2 * 3 / 20) / 20, rel=0.02)
+    neurons = np.array([[1.0, 2, 0], [-1, -2, 0], [1, 2, 0], [-1, -2, 0]])
+    over_time = np.array([[[0.0]], [[5.0]]]) + np.array([1.0, 3.0])[:, None, None] * neurons
+    found = runs.readout_variance(SimpleNamespace(readouts=np.stack([over_time, 2 * over_time])))
+    np.testing.assert_allclose(found, [5 * (1 + 9) / 2, 4 * 5 * (1 + 9) / 2])
+
+
+def test_differences_of_independent_estimates_have_both_errors():
+    one, other = np.array([[1.0, 3, 5], [0, 0, 0]]), np.array([[0.0, 2], [1, 5]])
+    found = runs.difference(one, other)
+    np.testing.assert_allclose(found.value, [2, -3])
+    np.testing.assert_allclose(found.error, [np.hypot(2 / 3**0.5, 1), 2])
+    found = runs.less([runs.Estimate(3.0, 0.3), runs.Estimate(5.0, 0.0)], runs.Estimate(1.0, 0.4))
+    np.testing.assert_allclose(found, [[2, 4], [0.5, 0.4]])

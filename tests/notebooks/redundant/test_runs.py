@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 from coding_schemes import tasks
@@ -190,3 +191,61 @@ def test_error_of_the_kernels_is_that_of_the_difference(monkeypatch):
     assert found.value - expected == pytest.approx(0.5)
     assert found.error == pytest.approx(0)
     assert not stopped
+
+
+def test_mean_numbers_are_of_one_start_or_of_both():
+    """Two networks of either start at two sizes; numbers rise by two from the first sample to the last."""
+    numbers = np.array([[1.0, 0], [3, 0], [7, 4], [9, 4]])[:, None] + np.array([-1.0, 0, 1])[:, None]
+    each = [SimpleNamespace(numbers=factor * numbers) for factor in (1, 10)]
+    both, prior, theory = (runs.mean_numbers(each, half) for half in (None, 0, 1))
+    np.testing.assert_allclose(both.value, [[5, 2], [50, 20]])
+    np.testing.assert_allclose(both.error[:, 0], np.array([1, 10]) * np.std([1, 3, 7, 9], ddof=1) / 2)
+    np.testing.assert_allclose([prior.value[0], theory.value[0]], [[2, 0], [8, 4]])
+    np.testing.assert_allclose([prior.error[0], theory.error[1]], [[1, 0], [10, 0]])
+
+
+def test_preactivations_of_theory_at_finite_width_pass_the_test_and_those_of_infinite_width_do_not():
+    theory, width, rng = runs.solve(24, 0.5, 0.02), 24, np.random.default_rng(3)
+    networks, grid = SimpleNamespace(width=width, theory=theory), np.linspace(-6, 6, 4001)
+    density = runs.preactivation_density(networks, grid)
+    mean, lasting = np.trapezoid(density * grid, grid), runs.preactivation_variance(networks, theory, np.inf)
+    assert np.trapezoid(density, grid) == pytest.approx(1, abs=1e-3)
+    assert np.trapezoid(density * (grid - mean) ** 2, grid) == pytest.approx(lasting, rel=0.01)
+    limit = np.interp(rng.random(20_000), np.cumsum(density) / density.sum(), grid)
+    shifted, variance = finite_width.preactivation_moments(theory, runs.CODES[0], 0, width)
+    finite = shifted + (limit - mean) * np.sqrt(variance / lasting)
+    assert runs.preactivation_pvalue(networks, theory, finite) > 0.01
+    assert runs.preactivation_pvalue(networks, theory, limit) < 1e-4
+
+
+def test_deep_networks_are_seen_last_and_half_of_them_are_cold_from_the_start(monkeypatch):
+    begun = []
+
+    def sample(posterior, key, num_samples, **options):
+        begun.append(options | {"key": str(jax.random.key_data(key))})
+        phi = len(begun) * 100 + np.arange(num_samples)[:, None, None] * np.ones((2, 1, 8, 8))
+        return SimpleNamespace(activations=lambda layer: phi + 10 * layer)
+
+    monkeypatch.setattr(runs, "sample", sample)
+    monkeypatch.setattr(runs, "untrained", lambda keys, _: [str(jax.random.key_data(k)) for k in keys])
+    monkeypatch.setattr(runs, "compare_ends", lambda *halves: None)
+    deep = runs.deep_networks(jax.random.key(0), 3, 8, num_networks=4, num_warmup=9, temperature=0.05)
+    assert "anneal_from" not in begun[0]
+    assert begun[1]["anneal_from"] == 0.05
+    assert len({begun[0]["key"], begun[1]["key"], *deep.noise}) == 2 + 4
+    last = runs.NUM_SAMPLES - 1
+    firsts = np.array([phi[:, 0, 0] for phi in deep.layers])
+    np.testing.assert_array_equal(firsts, np.array([100, 100, 200, 200]) + last + np.array([[0], [10], [20]]))
+
+
+def test_correlated_gaussian_readouts_explain_their_orthants_and_codes_of_perfect_groups_all():
+    """Signs of two Gaussians of correlation ρ: ((1 + ρ)²/p + (1 − ρ)²/(½ − p))/4π, p = ¼ + arcsin ρ/2π."""
+    labels, rng = np.repeat([0, 1, 2], 4), np.random.default_rng(0)
+    codes = rng.random((2, 20_000, 3)) > 0.5
+    codes[..., 1], codes[..., 2] = codes[..., 0] ^ (rng.random((2, 20_000)) < 0.1), codes[..., 0]
+    task = SimpleNamespace(labels=labels)
+    networks = SimpleNamespace(task=task, activations=codes[..., labels] * 0.8, readouts=codes * np.ones(3))
+    found, gaussian = runs.readouts_cut(networks)
+    assert found == pytest.approx([1, 1])
+    p = 0.25 + np.arcsin(0.8) / (2 * np.pi)
+    assert gaussian == pytest.approx([(1.8**2 / p + 0.2**2 / (0.5 - p)) / (4 * np.pi)] * 2, abs=0.01)

@@ -131,3 +131,61 @@ def test_strong_neurons_have_half_of_the_strongest_ones_activity_on_a_class():
     labels, means = np.array([0, 1, 1]), np.array([[4.0, 1.0], [2.0, 0.4], [1.9, 0.6], [0.0, 0.5]])
     phi = means[:, labels] + np.array([0.0, -0.2, 0.2])
     np.testing.assert_array_equal(runs.num_strong(np.stack([phi, 2 * phi]), labels), [[2, 3], [2, 3]])
+
+
+def test_price_of_a_copy_is_in_nats_per_input_and_counts_are_those_of_split_starts(monkeypatch):
+    task, started = runs.toy(16), []
+
+    def sample(posterior, key, *, init, moves, num_chains):
+        started.append((init, str(jax.random.key_data(key)), moves))
+        codes = np.zeros((num_chains, 3, 12, 3), bool)
+        codes[0, :, : len(started), 0] = codes[0, :, 0, 1] = True
+        own = np.array([1.0, 2.0, 3.0, 6.0]) * len(started)
+        energy = 16 * (100 * len(started) + own[:, None] + [-5, 0, 5])
+        return SimpleNamespace(info=SimpleNamespace(energy=energy), codes=lambda: codes)
+
+    monkeypatch.setattr(runs, "sample", sample)
+    monkeypatch.setattr(runs, "planted", lambda *_: "whole")
+    monkeypatch.setattr(runs, "split", lambda _, weights, c: f"{weights} {c}")
+    networks = SimpleNamespace(posterior=None, task=task, finite=None)
+    found, counts = runs.price_of_a_copy(jax.random.key(0), networks, num_chains=4)
+    assert [start[0] for start in started] == ["whole", "whole 0", "whole 1", "whole 2"]
+    assert len({start[1] for start in started}) == 4
+    assert {start[2] for start in started} == {()}
+    np.testing.assert_allclose(found.value, [103, 206, 309])
+    error = np.std([1, 2, 3, 6], ddof=1) / 2
+    np.testing.assert_allclose(found.error, error * np.hypot(1, [2, 3, 4]))
+    np.testing.assert_array_equal(counts[:, :, 0], [[2, 0, 0, 0], [3, 0, 0, 0], [4, 0, 0, 0]])
+
+
+def test_coarsening_is_timed_by_when_its_numbers_last(monkeypatch):
+    """Steps at which chains lose their loss, have every class, and have one outlier for each for good."""
+    now, intervals = [0], []
+
+    def sample(posterior, key, count, *, init, method, **_):
+        intervals.append(method.num_steps)
+        at = now[0] + method.num_steps * np.arange(1, count + 1)
+        now[0] = at[-1]
+        codes = np.zeros((2, count, 12, 3), bool)
+        codes[:, :, 0, 0] = codes[:, :, 1, 1] = True
+        codes[:, :, 2, 2] = (at > 100) & (at != 120)
+        codes[0, at < 3000, 3, 1] = codes[1, :, 3, 1] = True  # the second chain keeps a fourth outlier
+        losses = np.where(at < np.array([[200], [400]]), 9.0, 1.0)
+        info = SimpleNamespace(squared_error=losses, energy=16 * np.broadcast_to(at, (2, count)))
+        phi = codes[..., posterior.task.labels].astype(float)
+        return SimpleNamespace(final=None, codes=lambda: codes, info=info, activations=lambda: phi)
+
+    monkeypatch.setattr(runs, "sample", sample)
+    posterior = SimpleNamespace(task=runs.toy(16))
+    found = runs.coarsen(jax.random.key(0), posterior, num_chains=2, max_steps=20_000)
+    after = lambda step: found.times[found.times >= step][0]  # noqa: E731
+    assert intervals[:3] == [5, 10, 20]
+    assert found.times[-1] == 32 * sum(intervals) >= 20_000
+    assert np.all(np.diff(found.times) > 0)
+    np.testing.assert_array_equal(found.zero, [after(200), after(400)])
+    np.testing.assert_array_equal(found.first_coded, [after(101)] * 2)
+    np.testing.assert_array_equal(found.final, [after(3000), found.times[-1]])
+    np.testing.assert_array_equal(found.reached, [True, False])
+    np.testing.assert_array_equal(found.energies[0], found.times)
+    np.testing.assert_array_equal(found.counts[:, [0, -1]], [[3, 3], [3, 4]])
+    np.testing.assert_array_equal(found.activations, found.codes)

@@ -1,5 +1,8 @@
 """What the chapter on representations measures, on cases whose answer is known."""
 
+from types import SimpleNamespace
+
+import jax
 import numpy as np
 import pytest
 from coding_schemes import tasks
@@ -117,3 +120,61 @@ def test_distances_within_classes_are_means_over_pairs():
     assert np.ptp(own) > 0.1 * own.mean()
     expected = (own[first] + own[second])[alike].mean() / runs.PRIOR["sigmoidal"]
     assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_ends_are_those_of_networks_trained_to_the_end():
+    """Of two in three, at |dx|² = 4 and ρ = η_y/(4 η_h): H* = ½ [−C + √(C² + 4ρ|dy|²)]/ρ, C = Q/H − ρH."""
+    curves = [np.array([[H, 0, 8.0 + H], [1, 0, 0], [0, 0, 0]]) for H in (2.0, 9.0, 1.0)]
+    rates = [SimpleNamespace(eta_h=1.0, eta_y=y, error=y / 10) for y in (4.0, 7.0, 8.0)]
+    networks = SimpleNamespace(
+        done=[0, 2], dx2=4.0, dy2=0.5, trajectory=curves.__getitem__, fit=rates.__getitem__
+    )
+    found = runs.ends(networks)
+    np.testing.assert_allclose(found.reached, [10, 9])
+    np.testing.assert_allclose(found.predicted, [(1.5 + (1.5**2 + 2) ** 0.5) / 2, (1 + 5**0.5) / 4])
+    np.testing.assert_allclose(found.limit, [0.5**0.5, 0.5])
+    assert runs.fit_errors(networks).tolist() == [0.4, 0.8]
+    each = runs.each_spread([np.array([1.0, 3.0]), np.array([5.0, 6.0, 7.0])])
+    np.testing.assert_allclose(each, [[2, 6], [1, 3**-0.5]])
+
+
+def test_distances_of_exclusive_or_are_those_before_training_and_where_theory_ends(monkeypatch):
+    """At rates of encoder and decoder; a pair of one target merges from small distances."""
+    start, outputs = np.ones((4, 4)) - np.eye(4), np.zeros((1, 2, 4, 1))
+    records = np.stack([1e-4 * start, 5 * start])
+    distances = np.stack([np.zeros((2, 4, 4))] * 10 + [records] + [np.zeros((2, 4, 4))] * 9, axis=1)[None]
+    run = SimpleNamespace(
+        tracked={"distances_sq": distances, "outputs": outputs}, loss=np.array([[3.0, 0.5]])
+    )
+    monkeypatch.setattr(runs, "quietly", lambda *_, **__: run)
+    monkeypatch.setattr(runs.Architecture, "middle", 10)
+    found = runs.learn_xor(None, "small", 8, 1, SimpleNamespace(eta_h=0.4, eta_y=0.1))
+    np.testing.assert_allclose([found.start[0], found.end[0]], records)
+    assert found.loss == [0.5]
+    np.testing.assert_allclose(found.theory, np.swapaxes(found.theory, 1, 2))
+    np.testing.assert_allclose(found.theory[0, :2, 2:], 2, rtol=1e-3)  # √(η_h/η_y) |dx| |dy|, |dx| = |dy| = 1
+    assert found.merged("theory").max() < 1e-3
+
+
+def test_sampled_distances_are_over_the_priors_at_infinite_width_from_either_start(monkeypatch):
+    """Neurons that are as far apart within classes as 2 + 4/N in the prior's units, and 3 + 4/N planted."""
+    monkeypatch.setattr(runs, "within_class", lambda *_: (None, 0.7))
+
+    def both_starts(streams, posterior, solution, tolerance, num_chains):
+        width, labels = posterior.network.width, posterior.task.labels
+        assert tolerance == 0.5 / width
+        first = np.cumsum(labels[:, None] == np.arange(3), axis=0)[np.arange(12), labels] - 1
+        own = np.array([[-0.1, 0.1], [-0.2, 0.2]])[..., None] + [-0.5, 0.5]  # (starts, networks, samples)
+        size = np.sqrt(
+            (np.array([2, 3])[:, None, None] + own + 4 / width) * runs.PRIOR["sigmoidal"] / 2 * width
+        )
+        phi = size[..., None, None] * np.eye(width)[: first.max() + 1][first].T + labels
+        return SimpleNamespace(halves=[SimpleNamespace(activations=lambda h=half: h) for half in phi])
+
+    monkeypatch.setattr(runs, "both_starts", both_starts)
+    plan = {"num_networks": 4, "seed": 0}
+    found = runs.sampled_distances(jax.random.key(0), "sigmoidal", 12, (10, 20), 0.1, **plan)
+    assert found.same.value == pytest.approx(2.5)
+    assert [each.value for each in found.each_start] == pytest.approx([2, 3])
+    assert found.each_start[1].error == pytest.approx(2 * found.each_start[0].error)
+    assert found.each_start[0].error == pytest.approx(0.1 * np.hypot(2, 1))  # 2 x(20) − x(10)

@@ -88,3 +88,49 @@ def test_initial_distance_falls_per_layer_as_the_chapter_says():
     factor = np.log(np.square(np.where(z > 0, z, 0.01 * z)).mean(axis=1))
     expected = np.log((1 + 0.01**2) / 2) - 5 / (2 * width)
     assert factor.mean() == pytest.approx(expected, abs=0.1 * 5 / (2 * width))
+
+
+def test_fits_of_layers_have_the_sum_of_squares_that_they_minimize():
+    """Of the networks that were trained to the end; the fit's error is over the variance of its curves."""
+    rng = np.random.default_rng(0)
+    observed, off = rng.random((3, 2, 3, 50)) * np.array([1.0, 5, 9])[:, None], rng.random((3, 2, 3, 50))
+
+    def fit(r, layer):
+        error = np.square(off[r, layer]).mean(1).sum() / observed[r, layer].var(1).sum()
+        return SimpleNamespace(error=error, eta_h=10 * r + layer, eta_y=100 * r + layer)
+
+    run = SimpleNamespace(tracked={"H": np.zeros((3, 50, 2))})
+    networks = SimpleNamespace(done=[0, 2], run=run, fit=fit, trajectory=lambda r, layer: observed[r, layer])
+    found = runs.over_layers(networks)
+    np.testing.assert_allclose(found.loss, np.square(off[[0, 2]]).sum((2, 3)))
+    np.testing.assert_array_equal(found.eta_h, [[0, 1], [20, 21]])
+    np.testing.assert_array_equal(found.eta_y, [[0, 1], [200, 201]])
+    np.testing.assert_array_equal(found.start, observed[[0, 2], :, 0, 0])
+
+
+def test_rates_rise_with_depth_by_their_ranks_where_half_of_the_layers_are_fitted():
+    nan = np.nan
+    rates = np.array([[9, 1, 10, 100, 101, 0], [9, nan, 3, 2, nan, 0], [9, nan, 3, nan, nan, 0]])
+    np.testing.assert_allclose(runs.with_depth(rates, slice(1, 5)), [1, -1, nan])
+
+
+def test_draws_of_small_weights_end_in_theory_where_the_median_network_does(monkeypatch):
+    """H* = √(η_h/η_y)|dx||dy| there for one ratio of the rates; networks that did not end are left out."""
+    ends = np.array([1.0, 2.0, 99.0, 4.0])
+    H = np.stack([np.full(4, 1e-5) * [1, 2, 3, 4], ends])  # (records, networks)
+    trained = SimpleNamespace(
+        done=[0, 1, 3], dy2=0.5, trajectory=lambda r: np.stack([H[:, r], 1e-5 * H[:, r], H[:, r]])
+    )
+    monkeypatch.setattr(runs, "learn", lambda *_, **__: trained)
+    found = runs.draws(jax.random.key(0), 50, 0.9, 4)
+    np.testing.assert_allclose(found.start, [1e-5, 2e-5, 4e-5])
+    np.testing.assert_array_equal(found.final, [1, 2, 4])
+    np.testing.assert_allclose(found.theory, 2, rtol=1e-3)
+    trained.done = [0, 1]
+    assert np.isnan(runs.draws(jax.random.key(0), 50, 0.9, 4).final).all()
+
+
+def test_logs_of_networks_and_their_differences_have_errors():
+    found = runs.log_mean(np.exp([1.0, 2, 6]))
+    np.testing.assert_allclose(found, [3, 7**0.5 / 3**0.5])
+    np.testing.assert_allclose(runs.difference(found, runs.Estimate(1.0, 2.0)), [2, np.hypot(found.error, 2)])

@@ -1,5 +1,7 @@
 """Where schemes stop: maps that go on where they were broken off, and what is read off them."""
 
+from types import SimpleNamespace
+
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
@@ -80,3 +82,25 @@ def test_linear_networks_are_analog_until_it_is_too_hot():
     for temperature, least, most in ((0.01, 0.7, 1.0), (10.0, 0.0, 0.3)):
         found = maps.shares(jax.random.key(0), posterior.at_temperature(temperature), "analog", 8)
         assert np.all((found >= least) & (found <= most))
+
+
+def test_shares_are_of_last_samples_from_the_prior_and_from_theory(monkeypatch):
+    """Three of four networks cooled from the prior are sparse in the end, and one of those planted."""
+    begun = []
+
+    def sample(posterior, key, *, init, num_chains, **_):
+        begun.append((init, str(jax.random.key_data(key))))
+        sparse = np.array([[0, 1], [0, 1], [0, 1], [1, 0]] if init == "prior" else [[1, 1]] + [[1, 0]] * 3)
+        return SimpleNamespace(activations=lambda: sparse)
+
+    monkeypatch.setattr(maps, "sample", sample)
+    monkeypatch.setattr(maps, "solved", lambda solve, *_: solve)
+    monkeypatch.setattr(maps.planting, "planted", lambda keys, solution, _: (len(keys), solution))
+    monkeypatch.setattr(
+        maps, "diagnose", lambda phi, _: SimpleNamespace(scheme="sparse" if phi else "analog")
+    )
+    for name, solver in (("relu", maps.theory.relu.solve), ("sigmoidal", maps.theory.solve)):
+        posterior = Posterior(tasks.toy(12), Network(1, 6, name), 0.1)
+        assert maps.shares(jax.random.key(0), posterior, "sparse", 4).tolist() == [0.75, 0.25]
+        (first, key), (second, other) = begun[-2:]
+        assert (first, second, key == other) == ("prior", (4, solver), False)
