@@ -487,9 +487,8 @@ def test_the_transition_is_named_whose_energy_is_not_finite():
     results.check_finite(info, 30, 3)
     for value in (np.nan, np.inf, -np.inf):
         info["energy"][1, 2] = value
-        with pytest.raises(
-            FloatingPointError, match=f"1: energy {value} at transition 27 with step size 0.5"
-        ):
+        told = f"chain 1: energy {value} at transition 27 with step size 0.5"
+        with pytest.raises(FloatingPointError, match=told):
             results.check_finite(info, 30, 3)
 
 

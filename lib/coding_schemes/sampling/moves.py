@@ -52,9 +52,10 @@ def gibbs(
         mismatch = data - design.T @ start - normal(second, data.shape, accurate)
         if inverse is None:
             factor = jnp.linalg.cholesky(jnp.eye(data.shape[0], dtype=accurate) + design.T @ design)
-            readout = start + design @ cho_solve((factor, True), mismatch)
+            solved = cho_solve((factor, True), mismatch)
         else:
-            readout = start + design @ (inverse @ mismatch)
+            solved = inverse @ mismatch
+        readout = start + design @ solved
     return weights._replace(readout=readout.astype(posterior.dtype)), jnp.ones(())
 
 
@@ -158,6 +159,7 @@ def split_merge(key: Array, weights: Weights, posterior: Posterior) -> tuple[Wei
 def _with_new_features(features: Callable) -> Callable[..., tuple[Weights, Array]]:
     def move(key: Array, weights: Weights, posterior: Posterior) -> tuple[Weights, Array]:
         feature_key, readout_key = jax.random.split(key)
+        # An inverse comes from recode alone: what others know of their features is rounded with the rows
         rows, acceptance, *inverse = features(feature_key, weights, posterior)
         if posterior.network.depth > 1:
             moved = weights._replace(hidden=(*weights.hidden[:-1], rows))

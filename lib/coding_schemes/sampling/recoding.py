@@ -28,7 +28,6 @@ from coding_schemes.posterior import Posterior, Weights, normal, uniform
 
 SHARE = 0.1  # of the neurons is tried per move; the others say where readouts are likely
 NODES = np.linspace(-6.5, 6.5, 66)  # of the piecewise linear density from which z is proposed
-_RUNNING_SUM = np.triu(np.ones((len(NODES) - 1, len(NODES) - 1), np.float32))
 LOWEST = -80.0  # of the logarithm of that density against its maximum, in float32
 FIELDS = np.linspace(-60.0, 60.0, 1201)  # of the table of mean activations
 COPY = 0.8  # probability to propose a readout like another neuron's; else like one of any code
@@ -370,8 +369,8 @@ def _inverse(matrix):
     first, last = triangular_solve(jnp.stack([first, last]), identity, left_side=True, lower=True)
     below = -last @ (factor[half:, :half] @ first)
     corner = below.T @ last
-    rows = [first.T @ first + below.T @ below, corner], [corner.T, last.T @ last]
-    return jnp.block(list(rows))[:size, :size]
+    whole = jnp.block([[first.T @ first + below.T @ below, corner], [corner.T, last.T @ last]])
+    return whole[:size, :size]
 
 
 @jax.custom_batching.sequential_vmap
@@ -447,7 +446,8 @@ def _log_density(phi, tilt, z):
 def _draw(uniforms, phi, tilt, dtype):
     """Draw z from the piecewise linear density, and its log density: uniforms (2, P) for cell and place."""
     h, log_norm = _nodes(phi, tilt)
-    cumulative = (h[:, 1:] + h[:, :-1]) @ jnp.asarray(_RUNNING_SUM)  # faster than cumsum
+    running = np.triu(np.ones((h.shape[1] - 1, h.shape[1] - 1), np.float32))
+    cumulative = (h[:, 1:] + h[:, :-1]) @ running  # faster than cumsum
     in_cumulative = uniforms[0][:, None] * cumulative[:, -1:]
     index = jnp.minimum(jnp.sum(cumulative < in_cumulative, axis=1), h.shape[1] - 2)
     rows = jnp.arange(len(h))
