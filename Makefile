@@ -61,7 +61,7 @@ help: ## this list
 	@echo "make bench                       side-by-side benchmarks"
 	@echo "make soak [BUILDS=100]           small builds in a row, edits between, killed at random: what is lost (ten minutes)"
 	@echo "make test-pages [PRESET=quick]   page tests on the built book"
-	@echo "make accept-verdicts [PRESET=quick]  put the scoreboard's verdicts on record"
+	@echo "make accept-verdicts [PRESET=quick]  put the verdicts and numbers on record"
 	@echo "make lock [UPGRADE=1] [NEWEST=1] resolve the dependencies in pyproject.toml again, to the newest versions;"
 	@echo "                                 NEWEST=1: for this Python alone, past the caps that newest.txt lifts"
 	@echo "make clean                       delete everything built (the environment in .venv stays)"

@@ -215,14 +215,14 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def accept_verdicts(arguments: argparse.Namespace) -> None:
-    """Put the verdicts of the executed chapters on record."""
-    from companion.pipeline import scoreboard
+    """Put the verdicts and numbers of the executed chapters on record."""
+    from companion.pipeline import accepted
 
     project = Project(Path.cwd(), arguments.preset)
     for chapter in project.chapters:
         if not chapter.finished:
-            print(f"{chapter.name} has not run from the present sources at this preset; its verdicts stay.")
-    print(f"Written to {scoreboard.accept_verdicts(project)}; look at the change before committing it.")
+            print(f"{chapter.name} has not run from the present sources at this preset; what is on record of it stays.")
+    print(f"Written to {accepted.accept(project)}; look at the change before committing it.")
 
 
 def serve(arguments: argparse.Namespace) -> None:

@@ -1,16 +1,14 @@
 """The scoreboard: every claim of the list, with what the executed chapters of this build computed for it."""
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 
-from companion import formats, predicates, records
+from companion import formats, records
 from companion.formats import CHECK_TYPE
 from companion.pipeline import kept, manifest, sections
 from companion.pipeline.project import BuildError, Project
@@ -159,108 +157,6 @@ def recorded_verdicts(project: Project) -> dict[str, str]:
     """Verdicts on record for this preset, by claim; "not run" is not kept."""
     recorded = project.told("book/verdicts.yml", {}) or {}
     return recorded.get(project.preset) or {}
-
-
-def check_verdicts(project: Project, table: Iterable[Row]) -> None:
-    """Refuse a build whose verdicts are not the ones on record.
-
-    A chapter with no verdict on record at this preset, such as one of the reader's own, is not held to any.
-    Long trajectories are chaotic and end elsewhere on another processor, so that whether a sampler shows
-    equilibrium may differ by machine, and of many statistical checks one may miss its limit by chance. Where
-    no check fails by more (`_by_chance`), a change from or to "reproduced" is said, and let pass.
-
-    Raises:
-        BuildError: If a verdict differs; names each claim with both verdicts. Or if a control did not fail,
-            though its check passes, or a check failed without a reason: readers' own runs may end so, the
-            book on record not.
-    """
-    recorded = recorded_verdicts(project)
-    table = list(table)
-    faults = {
-        "controls that did not fail, so that their checks show nothing": lambda record: (
-            # a check that fails has shown that it can
-            record["passed"] and record["control"] and record["control"]["passed"] and not record["lacking"]
-        ),
-        "checks that fail, without a reason (because=…)": lambda record: (
-            not record["passed"] and not record["because"].strip()
-        ),
-    }
-    for fault, has in faults.items():
-        found = [
-            f"  {row.claim['id']} ({row.chapter}) {record['quantity']}"
-            for row in table
-            for record in row.records
-            if has(record)
-        ]
-        if found:
-            raise BuildError("\n".join([f"{fault}:", *found]))
-    held = {row.chapter for row in table if row.claim["id"] in recorded}
-    changed: list[str] = []
-    shown: list[str] = []
-    for row in table:
-        before = recorded.get(row.claim["id"], "not run")
-        if row.chapter not in held or row.verdict == before:
-            continue
-        failed = [record for record in row.records if records.state(record) == "failed"]
-        lets_pass = before in ("reproduced", "in part", "open") and all(map(_by_chance, failed))
-        message = f"  {row.claim['id']} ({row.chapter}): {before} on record, now {row.verdict}"
-        (shown if lets_pass else changed).append(message)
-    if shown:
-        title = "Verdicts that differ by whether equilibrium is shown, or by chance:"
-        print(title, *shown, sep="\n", file=sys.stderr)
-    if changed:
-        raise BuildError(
-            f"verdicts differ from book/verdicts.yml (preset {project.preset}):\n"
-            + "\n".join(changed)
-            + f"\nIf that is right, record them: make accept-verdicts PRESET={project.preset}"
-        )
-
-
-def _by_chance(record: dict[str, Any]) -> bool:
-    """Whether a check that failed may have done so by chance: within 5 standard errors, or p > 1e-5.
-
-    Among the book's hundred checks within three standard errors, or at a level of a per cent, one or two
-    fail on a processor whose chaotic trajectories end elsewhere. As those within three may be two further
-    off, so may those within some per cent.
-    """
-    kinds = r"within \S+ s\.e\.(?: or within (\S+) %)?|within (?P<alone>\S+) %|p > \S+"
-    found = re.fullmatch(kinds, record["predicate"])
-    if not found:
-        return False
-    values = [record[name] for name in ("computed", "expected", "uncertainty")]
-    if found["alone"]:
-        computed, expected, error = (np.asarray(value, float) for value in values)
-        beyond = np.abs(computed - expected) - float(found["alone"]) / 100 * np.abs(expected)
-        return bool(np.all(beyond <= 2 * error))
-    wide = predicates.p_value(1e-5) if record["predicate"].startswith("p") else predicates.standard_errors(5)
-    if found[1]:
-        wide |= predicates.relative(float(found[1]) / 100)
-    return wide(*values)
-
-
-def accept_verdicts(project: Project) -> Path:
-    """Write the executed chapters' verdicts to ``book/verdicts.yml``; others, and other presets, stay.
-
-    At the preset paper what the chapters left is kept as well (`kept.keep`), for builds at other presets.
-    """
-    path = project.root / "book" / "verdicts.yml"
-    recorded = project.told("book/verdicts.yml", {}) or {}
-    before = recorded.get(project.preset) or {}
-    executed = {chapter.name for chapter in project.chapters if chapter.finished}
-    found = {
-        row.claim["id"]: row.verdict if row.chapter in executed else before.get(row.claim["id"], "not run")
-        for row in rows(project)
-    }
-    recorded[project.preset] = {id: verdict for id, verdict in found.items() if verdict != "not run"}
-    head = (
-        "# The scoreboard's verdicts on record, by preset; a build that finds others fails.\n"
-        "# Written by `make accept-verdicts`, after a look at what changed.\n"
-    )
-    path.write_text(head + yaml.safe_dump(recorded, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    for chapter in project.chapters if project.preset == "paper" else ():
-        if chapter.name in executed:
-            kept.keep(project, chapter)
-    return path
 
 
 def export(project: Project, table: Iterable[Row], path: Path) -> None:

@@ -22,6 +22,7 @@ from PIL import Image
 
 from companion.formats import FIGURE_TYPE, INJECTED
 from companion.pipeline import (
+    accepted,
     claims,
     crate,
     dark,
@@ -85,7 +86,7 @@ def build(project: Project) -> Path:
     table = scoreboard.rows(project)
     refused = None
     try:
-        scoreboard.check_verdicts(project, table)
+        accepted.check(project, table)
     except BuildError as error:
         refused = error
     site = assemble(project, table)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from companion.formats import CHECK_TYPE
-from companion.pipeline import __main__, scoreboard
+from companion.pipeline import __main__, accepted, scoreboard
 from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import Display, Progress, step_times
 from companion.pipeline.project import Project
@@ -327,7 +327,7 @@ def test_changed_verdict_fails_until_accepted(book):
 def test_verdicts_are_accepted_from_the_chapters_that_ran(book):
     (book / "book/verdicts.yml").write_text("paper: {A1: reproduced}\n")
     project = Project(book)
-    scoreboard.check_verdicts(project, scoreboard.rows(project))  # nothing at quick: nothing is held to it
+    accepted.check(project, scoreboard.rows(project))  # nothing at quick: nothing is held to it
     for notebook in book.glob("_build/quick/chapters/loud-*/loud.ipynb"):
         notebook.unlink()
     assert "loud has not run" in pipeline(book, "accept-verdicts").stdout

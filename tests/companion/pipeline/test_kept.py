@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from companion import formats
-from companion.pipeline import claims, front, kept, scoreboard, sections
+from companion.pipeline import accepted, claims, front, kept, scoreboard, sections
 from companion.pipeline.project import BuildError
 from small_book import REPOSITORY
 from your_own_task import maps
@@ -23,7 +23,7 @@ def at_paper(executed):  # noqa: F811
 
     def make(record, at_paper, **claim):
         paper = executed(at_paper, preset="paper", **claim)
-        scoreboard.accept_verdicts(paper)
+        accepted.accept(paper)
         return executed(record, preset="quick", **claim)
 
     return make
@@ -49,7 +49,7 @@ def test_findings_of_one_figure_are_told_apart_by_their_quantity(executed):  # n
         record | {"figure": "one", "panel": "A", "quantity": name, "computed": value}
         for record, name, value in ((HEADLINE, "twice two", 3.875), (RECORD, "thrice two", 6.125))
     )
-    scoreboard.accept_verdicts(project := executed(first, second, preset="paper"))
+    accepted.accept(project := executed(first, second, preset="paper"))
     found = kept.read(project)["even"]
     assert found.of(first) == first
     assert found.of(second) == second
@@ -58,7 +58,7 @@ def test_findings_of_one_figure_are_told_apart_by_their_quantity(executed):  # n
 
 def test_a_build_at_paper_shows_its_own_numbers_alone(executed):  # noqa: F811
     project = executed(HEADLINE, preset="paper")
-    scoreboard.accept_verdicts(project)
+    accepted.accept(project)
     assert kept.beside(project) == {}
 
 

@@ -8,7 +8,7 @@ import pytest
 import small_book
 import yaml
 from companion import formats
-from companion.pipeline import manifest, scoreboard
+from companion.pipeline import accepted, manifest, scoreboard
 from companion.pipeline.project import BuildError, Project
 
 CONTROL = {
@@ -125,23 +125,6 @@ def test_claim_without_a_control_stops_the_build(executed):
         scoreboard.rows(executed(RECORD | {"control": None}))
 
 
-def test_the_book_on_record_is_not_built_from_a_control_that_passes(executed):
-    project = executed(BLIND)
-    with pytest.raises(BuildError, match=r"did not fail.*\n  A1 \(even\) twice two"):
-        scoreboard.check_verdicts(project, scoreboard.rows(project))
-
-
-def test_beside_a_check_that_fails_such_a_control_hides_nothing(executed):
-    project = executed(BLIND | {"passed": False, "because": "two is even"})
-    scoreboard.check_verdicts(project, scoreboard.rows(project))
-
-
-def test_nor_from_a_check_that_fails_without_a_reason(executed):
-    project = executed(FAILED | {"because": " "})
-    with pytest.raises(BuildError, match=r"without a reason.*\n  A1 \(even\) twice two"):
-        scoreboard.check_verdicts(project, scoreboard.rows(project))
-
-
 def test_text_of_others_stays_in_its_place(executed):
     hostile = "x\n```\n# out\n<script>`"
     records = [RECORD | {"quantity": hostile, "note": hostile, "stored": hostile}]
@@ -169,28 +152,9 @@ def test_export_holds_claims_verdicts_and_records(executed, tmp_path):
     assert claim["stands"] == {"verdict": "reproduced", "place": "in this build", "why": ""}
 
 
-@pytest.mark.parametrize(("preset", "kept"), [("quick", False), ("paper", True)])
-def test_records_of_the_paper_preset_are_kept_beside_the_verdicts(executed, preset, kept, tmp_path):
-    scoreboard.accept_verdicts(executed(RECORD, preset=preset))
-    assert yaml.safe_load((tmp_path / "book/verdicts.yml").read_text()) == {preset: {"A1": "reproduced"}}
-    path = tmp_path / "book/_static/paper/even/kept.json"
-    assert path.exists() == kept
-    if kept:
-        assert json.loads(path.read_text())["records"] == [RECORD]
-
-
-def test_kept_records_of_a_chapter_that_has_not_run_stay(executed, tmp_path):
-    project = executed(RECORD, preset="paper")
-    scoreboard.accept_verdicts(project)
-    project.chapters[0].notebook.unlink()
-    scoreboard.accept_verdicts(project)
-    kept = json.loads((tmp_path / "book/_static/paper/even/kept.json").read_text())
-    assert kept["records"] == [RECORD]
-
-
 def test_tiles_filter_and_reason_are_those_at_paper_size_where_that_is_kept(executed):
     paper = executed(FAILED | {"headline": True, "because": "too few"}, preset="paper")
-    scoreboard.accept_verdicts(paper)
+    accepted.accept(paper)
     table = scoreboard.rows(executed(HEADLINE))
     (one,) = scoreboard.standings(Project(paper.root), table).values()
     assert (one.verdict, one.place, one.why) == ("refuted", "at paper size", "too few")
@@ -237,54 +201,6 @@ def test_difference_is_the_worst_in_standard_errors(executed):
     (row,) = scoreboard.rows(executed(off, many, RECORD))
     assert scoreboard.difference(row) == pytest.approx(3)
     assert scoreboard.difference(row._replace(records=[RECORD])) is None
-
-
-def off(errors, predicate="within 3 s.e."):
-    """A check that fails by so many standard errors of 0.1, at 4."""
-    return FAILED | {
-        "predicate": predicate,
-        "computed": 4 + 0.1 * errors,
-        "expected": 4.0,
-        "uncertainty": 0.1,
-    }
-
-
-@pytest.mark.parametrize(
-    ("record", "before", "refused"),
-    [
-        (RECORD, "in part", False),
-        (UNSETTLED, "reproduced", False),  # another processor's trajectories
-        (UNSETTLED, "refuted", True),
-        (FAILED, "reproduced", True),
-        (off(3.5), "reproduced", False),  # one of hundreds of numbers
-        (off(5.5), "reproduced", True),
-        (off(5.5, "within 3 s.e. or within 20 %"), "reproduced", False),
-        (off(1, "within 0.05"), "reproduced", True),
-        (off(2.5, "within 2 %"), "reproduced", False),  # the limit is 0.8 errors
-        (off(3.5, "within 2 %"), "reproduced", True),
-        (off(1, "within 2 %") | {"uncertainty": None}, "reproduced", True),
-        (chance := FAILED | {"predicate": "p > 0.01", "computed": [0.3, 1e-4]}, "reproduced", False),
-        (chance | {"computed": [0.3, 1e-6]}, "reproduced", True),
-    ],
-)
-def test_a_verdict_may_differ_by_whether_equilibrium_is_shown_or_by_chance(
-    executed, tmp_path, record, before, refused, capsys
-):
-    project = executed(record)
-    (tmp_path / "book" / "verdicts.yml").write_text(f"quick: {{A1: {before}}}\n")
-    if refused:
-        with pytest.raises(BuildError, match="A1"):
-            scoreboard.check_verdicts(project, scoreboard.rows(project))
-    else:
-        scoreboard.check_verdicts(project, scoreboard.rows(project))
-        assert f"A1 (even): {before} on record" in capsys.readouterr().err
-
-
-def test_one_check_that_fails_by_chance_excuses_no_other(executed, tmp_path):
-    project = executed(off(3.5), off(6.5) | {"quantity": "another"})
-    (tmp_path / "book" / "verdicts.yml").write_text("quick: {A1: reproduced}\n")
-    with pytest.raises(BuildError, match="A1"):
-        scoreboard.check_verdicts(project, scoreboard.rows(project))
 
 
 def test_what_no_paper_has_holds_and_is_not_reproduced():
