@@ -36,7 +36,7 @@ TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findst
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests book plan fetch-results diff report test test-launch mutants faults soak test-pages chapter claim seeds serve bench accept-verdicts lock dag clean known-settings pdf
+.PHONY: help setup setup-tests book plan fetch-results diff report test test-launch mutants faults soak test-pages chapter claim seeds serve bench accept-verdicts redraw lock dag clean known-settings pdf
 
 help: ## this list
 	@echo "make book [PRESET=quick|paper]   build the book; ends with the page to open"
@@ -62,6 +62,7 @@ help: ## this list
 	@echo "make soak [BUILDS=100]           small builds in a row, edits between, killed at random: what is lost (ten minutes)"
 	@echo "make test-pages [PRESET=quick]   page tests on the built book"
 	@echo "make accept-verdicts [PRESET=quick]  put the verdicts and numbers on record"
+	@echo "make redraw                      draw the kept figures again from their arrays, after an edit of how they look"
 	@echo "make lock [UPGRADE=1] [NEWEST=1] resolve the dependencies in pyproject.toml again, to the newest versions;"
 	@echo "                                 NEWEST=1: for this Python alone, past the caps that newest.txt lifts"
 	@echo "make clean                       delete everything built (the environment in .venv stays)"
@@ -157,6 +158,9 @@ bench: setup ## benchmarks, with the other packages in an environment of their o
 
 accept-verdicts: setup ## record the scoreboard's verdicts
 	@$(JOB) accept-verdicts --preset "$$PRESET"
+
+redraw: setup ## the kept figures again, from their arrays
+	@$(JOB) redraw
 
 # Each Python gets the newest versions that run on it. NEWEST=1, in the weekly job: this Python alone, no caps
 COMPILE = env -u PIP_FIND_LINKS $(UV) pip compile --quiet --generate-hashes --universal $(if $(UPGRADE),--upgrade) \

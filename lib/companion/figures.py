@@ -717,6 +717,8 @@ def bars(
         axis.set(title=str(title), xlabel=xlabel)
     lowest = 0 if np.nanmin(heights) >= 0 else None
     axes[0, 0].set(ylabel=ylabel, ylim=(lowest, None))  # shared, so that every panel's bars are in view
+    if stacked and np.allclose(heights.sum(2).max(), 1):
+        axes[0, 0].set_ylim(top=1)  # fractions of a whole, whatever rounding made of them
     legend_above(figure, axes[0, 0])
     return figure
 

@@ -11,7 +11,7 @@ import io
 import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -135,6 +135,29 @@ def publish(
     stored = {key: as_stored(key, value) for key, value in arrays.items()}
     function, code = drawing(plot_function)
     description = description or (inspect.getdoc(plot_function) or name).splitlines()[0]
+    drawn = draw(function, name, stored)
+    store(name, stored, code, function.__name__, drawn.images)
+    about = {"caption": caption, "description": description, "tail": tail, "panels": list(counterparts)}
+    about |= {"page": page, "function": f"{plot_function.__module__}.{function.__name__}"}
+    size = {"width": drawn.width, "height": drawn.height}
+    show({"name": name, "file": drawn.file} | size | about, drawn.images[drawn.file])
+
+
+class Drawn(NamedTuple):
+    """A figure's images: its file among them, and width and height of that on the page, in pixels."""
+
+    file: str
+    images: dict[str, bytes]
+    width: int
+    height: int
+
+
+def draw(function: Callable[..., Figure], name: str, stored: dict[str, np.ndarray]) -> Drawn:
+    """Draw a figure in the house's theme from its arrays, as they are stored.
+
+    Raises:
+        TypeError: The function returns no Figure.
+    """
     with theme():
         figure = function(**{key: as_argument(array) for key, array in stored.items()})
         if not isinstance(figure, Figure):
@@ -148,11 +171,8 @@ def publish(
         if file.endswith("svg"):
             images[f"{name}-thumbnail.png"] = _saved(figure, "png", dpi=formats.THUMBNAIL / across)
         plt.close(figure)
-    store(name, stored, code, function.__name__, images)
     width = round(inches * PIXELS_PER_INCH)
-    height = round(width * (tall + 2 * _PADDING) / across)
-    about = {"caption": caption, "description": description, "tail": tail, "panels": list(counterparts)}
-    show({"name": name, "file": file, "width": width, "height": height, "page": page} | about, images[file])
+    return Drawn(file, images, width, round(width * (tall + 2 * _PADDING) / across))
 
 
 def figure_name(name: str) -> None:
@@ -194,8 +214,12 @@ def drawing(plot_function: Callable[..., Figure]) -> tuple[Callable[..., Figure]
         raise ValueError("plot_function must be a function defined with def; got a lambda or an object")
     if plot_function.__module__ != "__main__":
         return plot_function, f"{_HEADER}from {plot_function.__module__} import {name}\n"
-    source = textwrap.dedent(inspect.getsource(plot_function)).rstrip()
-    code = f"{_HEADER}\n\n{source}\n"
+    return defined(name, textwrap.dedent(inspect.getsource(plot_function)))
+
+
+def defined(name: str, source: str) -> tuple[Callable[..., Figure], str]:
+    """A drawing function of a notebook by its source, and the code that defines it."""
+    code = f"{_HEADER}\n\n{source.rstrip()}\n"
     fresh: dict[str, Any] = {}
     exec(compile(code, f"<{name}, with nothing of the notebook but its arguments>", "exec"), fresh)
     return fresh[name], code

@@ -69,6 +69,7 @@ def test_publish_leaves_what_the_page_is_made_of(shown, downloads):
         "tail": "",
         "panels": [],
         "page": "",
+        "function": f"{__name__}.draw_line",
     }
     assert (downloads / "line.svg").read_bytes().startswith(b"<?xml")
     with Image.open(downloads / "line-thumbnail.png") as thumbnail:

@@ -221,8 +221,17 @@ def accept_verdicts(arguments: argparse.Namespace) -> None:
     project = Project(Path.cwd(), arguments.preset)
     for chapter in project.chapters:
         if not chapter.finished:
-            print(f"{chapter.name} has not run from the present sources at this preset; what is on record of it stays.")
+            print(f"{chapter.name} has not run from the present sources at this preset; its record stays.")
     print(f"Written to {accepted.accept(project)}; look at the change before committing it.")
+
+
+def redraw(arguments: argparse.Namespace) -> None:
+    """Draw the kept figures of the preset paper again from their arrays, where they look otherwise now."""
+    from companion.pipeline import redrawn
+
+    print(
+        *redrawn.redraw(Project(Path.cwd(), "paper")) or ["All kept figures are what is drawn now."], sep="\n"
+    )
 
 
 def serve(arguments: argparse.Namespace) -> None:
@@ -270,6 +279,7 @@ def _parser() -> argparse.ArgumentParser:
     command(plan)
     command(pages)
     command(accept_verdicts)
+    command(redraw)
     command(execute).add_argument("name")
     command(pdf)
     command(serve).add_argument("--port", type=int, default=8000)

@@ -20,7 +20,7 @@ from companion.pipeline.project import Chapter, Project
 FOLDER = Path("book/_static/paper")
 FILE = "kept.json"
 _LARGEST = 1_000_000  # bytes of a figure's arrays; whole films and phase diagrams stay with the run
-_SHOWN = ("file", "caption", "tail", "description", "width", "height")  # of a figure's payload
+_SHOWN = ("file", "caption", "tail", "description", "width", "height", "function")  # of a figure's payload
 
 
 class Kept(NamedTuple):
@@ -30,8 +30,8 @@ class Kept(NamedTuple):
         commit: The repository's state that made it.
         date: Day of the run, as 2026-11-25.
         records: Of its findings, in order.
-        figures: Its published figures by name: file, caption, tail, description, width and height; and
-            the file of its arrays, unless they are large or the run is from before arrays were kept.
+        figures: Its published figures by name: file, caption, tail, description, width and height; the
+            function that draws it, if it is no film; and the file of its arrays, unless they are large.
     """
 
     commit: str

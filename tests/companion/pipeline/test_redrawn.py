@@ -1,0 +1,88 @@
+"""Kept figures are what the code of now draws from their arrays: a net under every drawing function."""
+
+import importlib.metadata
+import json
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from companion.pipeline import kept, redrawn
+from companion.pipeline.project import Project
+from small_book import REPOSITORY
+
+LOCKED = re.search(r"^matplotlib==(\S+)", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE)[1]
+CHAPTERS = sorted(path.parent.name for path in (REPOSITORY / kept.FOLDER).glob(f"*/{kept.FILE}"))
+PLOT = """\
+# %%
+def heights(x):
+    return 2 * x
+
+def draw(x, title):
+    figure, axis = plt.subplots(figsize=(2, 1))
+    axis.plot(x)
+    axis.set_title(title)
+    return figure
+"""
+
+
+@pytest.mark.skipif(importlib.metadata.version("matplotlib") != LOCKED, reason="drawn by another matplotlib")
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_kept_figures_are_what_is_drawn_now(chapter):
+    """Where one looks otherwise on purpose: make redraw, and a look at it."""
+    project = Project(REPOSITORY, "paper")
+    for name, figure in kept.read(project)[chapter].figures.items():
+        drawn = redrawn.anew(project, chapter, name, figure)
+        if drawn is not None:
+            assert redrawn.same(REPOSITORY / kept.FOLDER / chapter / figure["file"], drawn), name
+            assert (figure["width"], figure["height"]) == pytest.approx((drawn.width, drawn.height), abs=1)
+    plt.close("all")
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with a figure that was kept of `PLOT`, a film, and a figure whose arrays were too large."""
+    folder = tmp_path / kept.FOLDER / "even"
+    folder.mkdir(parents=True)
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks/even.py").write_text(PLOT)
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: intro\nchapters:\n- file: notebooks/even\n")
+    np.savez(folder / "line.npz", x=np.float32([0.1, 0.2]), title="t")
+    figures = {
+        "line": {
+            "file": "line.svg",
+            "function": "__main__.draw",
+            "arrays": "line.npz",
+            "width": 1,
+            "height": 1,
+        },
+        "film": {"file": "film.png", "function": None, "arrays": "line.npz"},
+        "large": {"file": "large.png", "function": "__main__.draw"},
+    }
+    (folder / "line.svg").write_text("<svg/>")
+    told = {"commit": "c", "date": "2026-11-30", "records": [], "figures": figures}
+    (folder / kept.FILE).write_text(json.dumps(told))
+    return Project(tmp_path, "paper")
+
+
+def test_what_looks_otherwise_is_drawn_again_and_nothing_else(project):
+    folder = project.root / kept.FOLDER / "even"
+    assert redrawn.redraw(project) == ["even/line.svg"]
+    told = kept.read(project)["even"].figures["line"]
+    assert told["width"] > 100
+    assert redrawn.redraw(project) == []
+    text = (folder / "line.svg").read_text()
+    (folder / "line.svg").write_text(text.replace('id="text_1"', 'id="text_9"'))
+    assert redrawn.redraw(project) == []  # a name within the file is not seen
+    for edit, fresh, seen in (
+        ("2 * x", "3 * x", []),
+        ("axis.plot(x)", "axis.plot(2 * x)", ["even/line.svg"]),
+        ("set_title(title)", "set_title(title + title)", ["even/line.svg"]),
+    ):
+        (project.root / "notebooks/even.py").write_text(PLOT.replace(edit, fresh))
+        assert redrawn.redraw(project) == seen, edit
+
+
+def test_digits_are_those_that_were_written():
+    np.testing.assert_array_equal(redrawn.as_written(np.float32([0.1, np.nan, 3e-9])), [0.1, np.nan, 3e-9])
+    assert redrawn.as_written(np.array([[1, 2]])).dtype.kind == "i"
