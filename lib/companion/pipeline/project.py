@@ -294,12 +294,15 @@ class Project:
             found |= new
             waiting += new
         modules = {source, *found}
+        found = {path for path in found if not _says_nothing(path)}
+        texts = "\n".join(path.read_text("utf-8") for path in modules)
         for folder in {path.parent for path in modules} - {*self._places}:
-            found.update(_beside(folder))  # style sheets, sizes and other files that a module reads
+            # style sheets, sizes and other files that a module reads
+            found.update(path for path in _beside(folder) if path.name in texts)
         data = self.root / "data"
         if any(path.name == "data.py" for path in modules):
             found.update(_beside(data))
-        if any(re.search(r"\bdata/results\b|[\"']results[\"']", path.read_text("utf-8")) for path in modules):
+        if re.search(r"\bdata/results\b|[\"']results[\"']", texts):
             found.update(_beside(data / "results"))
         return sorted(found)
 
@@ -350,6 +353,11 @@ class Project:
 
     def _relative(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else path.name
+
+
+def _says_nothing(module: Path) -> bool:
+    """Whether a module is a docstring at most, as many an ``__init__.py``."""
+    return all(isinstance(node, ast.Expr) for node in _parse(module).body)
 
 
 def _beside(folder: Path) -> Iterator[Path]:

@@ -7,7 +7,7 @@ import small_book
 from companion.pipeline import project
 from companion.pipeline.project import Project
 
-DATA = "import pathlib\n\nHERE = pathlib.Path(__file__)\n"
+DATA = "import pathlib\n\nHERE = pathlib.Path(__file__).with_name('style.mplstyle')\n"
 
 
 @pytest.fixture
@@ -19,10 +19,11 @@ def book(tmp_path):
         "lib/other/__init__.py": "",
         "lib/other/words.py": "def shout(word):\n    return word.upper()\n",
         "lib/small/style.mplstyle": "",
-        "lib/small/deep/__init__.py": "",
+        "lib/small/unread.js": "",
+        "lib/small/deep/__init__.py": '"""Nothing but words."""\n',
         "lib/other/late/__init__.py": "def __getattr__(name):  # imports _found on first use\n    ...\n",
-        "lib/other/late/_found.py": "",
-        "lib/other/late/seen.py": "",
+        "lib/other/late/_found.py": "x = 1",
+        "lib/other/late/seen.py": "x = 1",
         "lib/other/late/unused.py": "",
         "lib/small/deep/inner.py": "from ..sums import add\n",
         "lib/small/sums.py": "def add(x, y):\n    return x + y\n",
@@ -64,7 +65,10 @@ def renamed(before, after):
         ("data/table.csv", "even pages"),
         ("lib/small/data.py", "even pages"),
         ("lib/small/constants.py", "even pages"),
-        ("lib/small/__init__.py", "even pages"),
+        ("lib/small/__init__.py", "pages"),  # no code in it
+        ("lib/small/deep/__init__.py", "pages"),
+        ("lib/other/late/__init__.py", "loud pages"),
+        ("lib/small/unread.js", ""),
         ("lib/small/style.mplstyle", "even pages"),
         ("lib/small/sums.py", "even pages"),
         ("lib/small/words.py", "pages"),

@@ -88,15 +88,15 @@ def test_answers_in_words_are_folded_with_the_solution():
     ]  # fmt: skip
 
 
-def test_a_chapter_may_be_a_folder_and_depends_on_all_in_it(tmp_path):
+def test_a_chapter_may_be_a_folder_and_depends_on_what_it_reads_of_it(tmp_path):
     files = {
         "notebooks/old.py": "from one import runs\n",
         "notebooks/one/chapter.py": "from one import runs\nfrom lib_a import b\n",
         "notebooks/one/runs.py": "import one.more\n",
-        "notebooks/one/more.py": "",
+        "notebooks/one/more.py": "sizes = 'sizes.toml'\n",
         "notebooks/one/unused.py": "",
         "notebooks/one/sizes.toml": "[quick]\n",
-        "lib/lib_a/b.py": "",
+        "lib/lib_a/b.py": "x = 1\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
