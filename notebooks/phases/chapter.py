@@ -275,8 +275,8 @@ for name, own in {
     glue(f"{name}_single", f"{own[4]:.1f}", display=False)
 Finding(
     "D6",
-    "distance from theory of quenched networks that could change their codes, in standard errors, largest "
-    "of all codes",
+    "distance from theory of networks that could change their codes, quenched and planted, in standard "
+    "errors, largest of all codes",
     headline=True,
     sampled=apart,
     over=[f"y₋ = {y:g}" for y in wide],
