@@ -365,11 +365,6 @@ def settled(solve: Callable[..., Solution], seeds: Sequence[int]) -> Solution:
     return solve(seed=seeds[-1])
 
 
-def _of_one(differences: np.ndarray) -> np.ndarray:
-    """Scatter of one population's numbers, from differences of two (pairs, …)."""
-    return np.sqrt(np.square(differences).mean(0) / 2)
-
-
 def over_widths(
     key: Any,
     task: Task,
@@ -398,7 +393,7 @@ def over_widths(
     measured = [statistics.mean_and_error(np.stack(each, axis=-1)) for each in shares]
     value, error = extrapolated(widths, measured)
     again = np.array([_shares(each, lazy, first) for each in others])
-    drawn = _of_one(again - 1)
+    drawn = np.sqrt(np.square(again - 1).mean(0) / 2)  # of one population, from differences of two
     predicted = spread([each.predictor_variance(inputs, 1).mean() for each in theories])
     return Widths(
         first,

@@ -119,11 +119,6 @@ def test_the_limit_of_the_variance_has_the_error_of_networks_and_of_populations(
         assert found.error == pytest.approx(np.sqrt(ours[0] ** 2 + ours[1] ** 2 + theirs**2))
 
 
-def test_scatter_of_one_population_from_differences_of_two():
-    one, other = np.random.default_rng(0).normal(0, [0.1, 3.0], (2, 5_000, 2))
-    np.testing.assert_allclose(runs._of_one(one - other), [0.1, 3.0], rtol=0.04)
-
-
 def test_rows_of_any_length_become_one_array():
     rows = runs.padded([np.array([1, 2, 3]), np.array([4.0])])
     np.testing.assert_array_equal(rows, [[1, 2, 3], [4, np.nan, np.nan]])

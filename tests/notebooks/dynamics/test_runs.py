@@ -309,7 +309,7 @@ def test_variances_in_time_are_those_of_neurons_that_keep_their_code_class_by_cl
     run.samples = SimpleNamespace(info=SimpleNamespace(step_size=np.array([0.1, 0.2])))
     means = np.array([0.9, 0.2, 0.7, 0.0])[:, None] * np.array([1.0, 0.1]) * np.ones((2, 8, 1, 1))
     theory = SimpleNamespace(
-        codes=np.array([[1, 0], [0, 1], [0, 0]], bool), probabilities=np.array([0.6, 0.39, 0.01])
+        codes=np.array([[0, 0], [1, 0], [0, 1]], bool), probabilities=np.array([0.01, 0.6, 0.39])
     )
     asked = []
     expected = lambda _, *given: asked.append(given) or 3.0  # noqa: E731
@@ -317,5 +317,5 @@ def test_variances_in_time_are_those_of_neurons_that_keep_their_code_class_by_cl
     found = runs.sigmoidal_variances(SimpleNamespace(codes=[codes], means=[means], run=run), theory)
     np.testing.assert_allclose(found.sampled.value, 2 * np.array([1, 2, 3, 4]) ** 2)
     assert found.names == [f"{code} on class {c}" for code in ("1-0", "0-1") for c in (0, 1)]
-    places = [(0, 0, 0.8), (0, 1, 0.08), (1, 0, 0.2), (1, 1, 0.02)]
+    places = [(1, 0, 0.8), (1, 1, 0.08), (2, 0, 0.2), (2, 1, 0.02)]  # rows of the solution
     np.testing.assert_allclose(asked, [(*place, 0.02) for place in places])
