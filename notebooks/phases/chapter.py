@@ -165,8 +165,8 @@ Finding(
 # gives all weights the same mobility, so that its readouts are $P$ times faster. So we repeat the quench in
 # the limit of very fast readouts: after every step they are drawn from their equilibrium, with all other
 # weights held.
-# The count is four again, with one exception: at preset `paper` there are only three schemes if a code
-# has to hold 5 % of the neurons to count.
+# The count is four again, with one exception: if a code has to hold 5 % of the neurons to count, four of
+# eight seeds at preset `paper` find only three schemes.
 
 # %% tags=["hide-input"]
 options = {"num_quench": sizes.wide.num_quench, "num_chains": 2 * (R // 2), "num_samples": 4}
