@@ -53,6 +53,8 @@ def pytest_collection_modifyitems(items):
 
 def pytest_addoption(parser):
     parser.addoption("--book", default=None, help="folder of built pages to test instead of a small book")
+    told = "take what test_snapshot.py finds as what is right; look at it first (git diff)"
+    parser.addoption("--accept-snapshot", action="store_true", help=told)
 
 
 @pytest.fixture(scope="session")
