@@ -30,6 +30,7 @@ _FORMATS = {
     ".npz": "application/zip",
     ".yml": "application/yaml",
     ".cff": "application/yaml",
+    ".webp": "image/webp",  # not in every system's list
 }
 Entity = dict[str, Any]
 
@@ -38,7 +39,7 @@ def write(project: Project, pages: Path) -> Path:
     """Lay the metadata of built pages among them; returns the file."""
     cited = project.told("CITATION.cff", {})
     runs = [entity for chapter in project.chapters for entity in _run(project, chapter, pages)]
-    parts = [_file(pages, name, description) for name, description in PARTS.items()]
+    parts = [_file(pages, name, what) for name, what in PARTS.items() if (pages / name).is_file()]
     files = [*parts, *(entity for entity in runs if entity["@type"] == "File")]
     authors, licenses = list(_authors(cited)), list(_licenses(cited))
     root = {

@@ -252,7 +252,7 @@ def notes(record: dict[str, Any]) -> str:
     """What a page says beside a check that does not hold as a whole."""
     found = records.state(record)
     said = ["stored result"] * bool(record["stored"]) + [records.missing(record)] * (found == "open")
-    return "; ".join(said + [record["because"]] * (found in ("partly", "failed")))
+    return "; ".join(filter(None, said + [record["because"]] * (found in ("partly", "failed"))))
 
 
 def altered(record: dict[str, Any]) -> Any:
