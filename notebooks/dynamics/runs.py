@@ -347,7 +347,7 @@ def sigmoidal_variances(motion: Motion, theory: sigmoidal.Solution) -> Variances
     codes, z, labels = motion.codes[-1], motion.run.preactivations[-1], motion.run.task.labels
     keeps = np.all(codes == codes[:1, :1], axis=(0, 1, 3))
     sampled, expected, names = [], [], []
-    for row in np.flatnonzero(theory.probabilities > 0.01):
+    for row in np.flatnonzero(theory.probabilities > 0.01).tolist():
         code = theory.codes[row]
         members = keeps & np.all(codes[0, 0] == code, axis=-1)
         for c in range(len(code)) if members.any() else ():
