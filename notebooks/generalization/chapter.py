@@ -560,7 +560,7 @@ better.draw(
 better.judge(
     below(0, 3),
     because="in sigmoidal networks the mean gains about as much as the variance does or more; "
-    "linear and ReLU networks are as published",
+    "linear and ReLU networks are as published, with these pixels",
 )
 Finding(
     "A33",

@@ -63,7 +63,7 @@ def write(
             records=records,
             notes=scoreboard.notes,
             beside=scoreboard.beside,
-            cited=f"{one.verdict} {one.place}, commit {project.commit or 'unknown'}",
+            cited=_cited(project, one),
             repository=project.repository,
         )
         (folder / f"{id}.md").write_text(content, encoding="utf-8")
@@ -131,6 +131,12 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
     return re.sub(of, lambda named: _result(project, found(named), named["parts"]), prose, flags=re.MULTILINE)
 
 
+def _cited(project: Project, found: scoreboard.Standing) -> str:
+    """What an entry of a bibliography says of a verdict: where it was found, by which run."""
+    run = found.kept.stamp if found.kept else f"commit {project.commit or 'unknown'}"
+    return f"{found.verdict} {found.place}, {run}"
+
+
 def _line(found: scoreboard.Standing) -> str:
     """A claim's verdict and headline."""
     id = found.row.claim["id"]
@@ -155,7 +161,7 @@ def _result(project: Project, found: scoreboard.Standing, parts: str) -> str:
         place=f"{found.place}, {found.kept.stamp}" if found.kept else found.place,
         shown=[_quantity(record) for record in shown],
         picture=_picture(project, found, figure),
-        cited=f"{found.verdict} {found.place}, commit {project.commit or 'unknown'}",
+        cited=_cited(project, found),
         repository=project.repository,
     )
 
