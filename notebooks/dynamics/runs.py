@@ -280,6 +280,20 @@ def linear_memory(theory: linear.Solution, lags: np.ndarray, **options: Any) -> 
     return variances @ dynamics.linear_memory(theory, lags, **options) / variances.sum()
 
 
+def wandering_order(size: int, temperature: float, span: float, mobility: float = 1.0) -> float:
+    """Theory's permutation order of a linear network's readouts in a run: the memory between its halves."""
+    theory = solve("linear", size, temperature)
+    first, second = np.split(span * (np.arange(100) + 0.5) / 100, 2)
+    lags = (second[:, None] - first).ravel()
+    finite = {"num_neurons": size} if mobility == 1 else {"mobility": mobility}
+    return float(linear_memory(theory, lags, **finite).mean())
+
+
+def keeps(size: int, temperature: float, span: float, mobility: float = 1.0) -> float:
+    """Permutation order above which neurons keep their roles: half way from a linear network's to 1."""
+    return (1 + wandering_order(size, temperature, span, mobility)) / 2
+
+
 def decay_times(series: np.ndarray, interval: float, level: float) -> np.ndarray:
     """When the autocorrelation of each chain's neurons falls below a level, shape (chains,)."""
     lags = series.shape[1] // 2

@@ -10,8 +10,10 @@ import pytest
 from coding_schemes import coding
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Weights
+from coding_schemes.statistics import permutation_order
 from companion.findings import Estimate
 from dynamics import runs
+from scipy.linalg import toeplitz
 from test_calibration import assert_calibrated, autoregressive
 
 
@@ -319,3 +321,17 @@ def test_variances_in_time_are_those_of_neurons_that_keep_their_code_class_by_cl
     assert found.names == [f"{code} on class {c}" for code in ("1-0", "0-1") for c in (0, 1)]
     places = [(1, 0, 0.8), (1, 1, 0.08), (2, 0, 0.2), (2, 1, 0.02)]  # rows of the solution
     np.testing.assert_allclose(asked, [(*place, 0.02) for place in places])
+
+
+def test_the_order_of_wandering_neurons_is_their_memory_between_the_halves_of_a_run():
+    size, span, neurons, steps = 40, 60.0, 40_000, 100
+    theory = runs.solve("linear", size, 0.01)
+    memory = runs.linear_memory(theory, span / steps * np.arange(steps), num_neurons=size)
+    root = np.linalg.cholesky(toeplitz(memory) + 1e-9 * np.eye(steps))
+    series = (root @ np.random.default_rng(0).standard_normal((steps, neurons)))[None, ..., None]
+    found = permutation_order(series)
+    expected = runs.wandering_order(size, 0.01, span)
+    assert abs(found.value - expected) < 3 * found.standard_error + 2e-3  # a sum for an integral
+    assert runs.keeps(size, 0.01, span) == pytest.approx((1 + expected) / 2)
+    faster = runs.wandering_order(size, 0.01, span, mobility=float(size))
+    assert faster < expected < runs.wandering_order(2 * size, 0.01, span)
